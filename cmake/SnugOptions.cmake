@@ -1,0 +1,44 @@
+# Language, warnings, sanitizers, ccache: everything that is the same for every target.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(SNUG_CCACHE ccache)
+if(SNUG_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SNUG_CCACHE})
+endif()
+
+add_library(snug_options INTERFACE)
+target_include_directories(snug_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+target_compile_options(snug_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -Wno-missing-field-initializers
+  $<$<BOOL:${SNUG_WERROR}>:-Werror>
+  # Kernels set no errno and read no floating-point exception flags; selects and roots then vectorise. Results stay IEEE.
+  -fno-math-errno -fno-trapping-math)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports overflows inside std::vector and std::string that are not there (GCC bugs 105329, 105651).
+  target_compile_options(snug_options INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-psabi)
+endif()
+
+if(SNUG_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(SNUG_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread)
+  add_link_options(-fsanitize=thread)
+  add_compile_definitions(SNUG_STD_THREADS)  # OpenMP's runtime is not instrumented
+elseif(SNUG_SANITIZE)
+  message(FATAL_ERROR "SNUG_SANITIZE: expected address or thread, found ${SNUG_SANITIZE}")
+endif()
+
+# Every library of ours: its name, and then SOURCES and the libraries it stands on.
+function(snug_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC snug_options ${ARG_DEPS})
+endfunction()

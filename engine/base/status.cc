@@ -1,0 +1,22 @@
+#include "engine/base/status.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace snug {
+
+absl::Status Annotate(const absl::Status& status, absl::string_view prefix) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(prefix, ": ", status.message()));
+}
+
+namespace internal {
+void CheckFailed(const char* file, int line, const char* condition, absl::string_view message) {
+  std::fprintf(stderr, "%s:%d: internal error: %s%s%.*s\n", file, line, condition, message.empty() ? "" : ": ",
+               static_cast<int>(message.size()), message.data());
+  std::abort();
+}
+}  // namespace internal
+}  // namespace snug

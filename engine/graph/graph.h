@@ -1,0 +1,168 @@
+// The Graph: SSA values plus Variables.
+//
+//   * A Value is written once, by its producer, or comes from outside (a graph input), or is the content of a Variable.
+//   * A Variable is state that lasts between steps, and the only thing a Node may mutate (its OpDef says which inputs
+//   it
+//     mutates). Reading nodes name the Variable's Value.
+//   * Nodes stand in program order, a linked list. Program order is a legal Order: producers before readers, and for
+//     each Variable it fixes which reads come before and after which mutation (the hazards every other order keeps).
+//
+// The Graph knows nothing of what ops mean, nor of protobuf: an op is a name, its options an opaque handle.
+// Thread-compatible.
+#pragma once
+
+#include <absl/types/span.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/base/ids.h"
+#include "engine/base/options.h"
+#include "engine/base/source_loc.h"
+#include "engine/graph/value_type.h"
+
+namespace snug {
+
+class Graph;
+
+// How a Variable gets its first content. Everything that has to do with chance is a pure function of (seed, random_id).
+struct Initializer {
+  enum class Kind : uint8_t { kConstant, kUniform, kNormal, kTruncatedNormal, kBytes };
+  Kind kind = Kind::kConstant;
+  double value = 0;                          // the constant, half-width, or standard deviation
+  std::shared_ptr<const std::string> bytes;  // kBytes: the content
+};
+
+enum class VariableRole : uint8_t {
+  kParameter,  // trained (unless frozen), has a gradient
+  kStatistic,  // running mean and the like: mutated by the forward pass's updates
+  kSlot,       // of the optimizer
+  kScalar,     // learning rate, step counter, seed: set by the host or counted
+  kConstant,   // never mutated
+};
+
+struct Variable {
+  std::string name;  // "fc1.weight"; unique
+  ValueType type;
+  VariableRole role = VariableRole::kParameter;
+  Initializer init;
+  bool frozen = false;
+  double lr_mult = 1;
+  double decay_mult = 1;
+  uint64_t random_id = 0;
+  ValueId value;       // its content
+  VariableId slot_of;  // optimizer slots: the parameter they belong to
+  SourceLoc loc;
+};
+
+struct Value {
+  std::string name;  // unique; "fc1", "split:1", "fc1/grad_input"
+  ValueType type;
+  NodeId producer;  // invalid for inputs and variables
+  int output_index = 0;
+  VariableId variable;  // valid: this is the content of that Variable
+  bool is_input = false;
+  int64_t max_value = 0;  // inputs of integers: 0, or an upper bound (exclusive) of what the feed holds
+};
+
+enum class Phase : uint8_t { kForward, kBackward, kUpdate };
+
+struct Node {
+  std::string name;  // unique
+  std::string op;
+  Options options;
+  std::vector<ValueId> inputs;  // an invalid id is an absent optional input
+  std::vector<ValueId> outputs;
+  SourceLoc loc;
+  Phase phase = Phase::kForward;
+  uint64_t random_id = 0;  // given at import, kept by passes and gradients: the key of its random numbers
+  NodeId forward;          // gradient nodes: the node they differentiate
+  std::vector<std::shared_ptr<const Graph>> subgraphs;
+  bool removed = false;
+  NodeId previous, next;  // program order
+};
+
+// What AddNode is told.
+struct NodeSpec {
+  std::string name;
+  std::string op;
+  Options options = {};
+  std::vector<ValueId> inputs = {};
+  std::vector<ValueType> output_types = {};
+  SourceLoc loc = {};
+  Phase phase = Phase::kForward;
+  uint64_t random_id = 0;
+  NodeId forward = {};
+  std::vector<std::shared_ptr<const Graph>> subgraphs = {};
+};
+
+// A value that can be fetched, under the name it was asked for (passes may replace the value, the name stays).
+struct Output {
+  std::string name;
+  ValueId value;
+};
+
+class Graph {
+ public:
+  std::string name;
+  std::vector<ValueId> objectives;  // what backward differentiates
+  std::vector<Output> outputs;      // what can be fetched: dead code elimination starts from these and from mutations
+
+  ValueId AddInput(std::string value_name, ValueType type, int64_t max_value = 0);
+  VariableId AddVariable(Variable variable);  // sets variable.value
+  // Appends at the insertion point (the end, unless SetInsertionPoint said otherwise). A name that is taken gets a
+  // suffix "#2".
+  NodeId AddNode(NodeSpec spec);
+  // New nodes go right before `before`; an invalid id: at the end.
+  void SetInsertionPoint(NodeId before) { insertion_point_ = before; }
+  NodeId insertion_point() const { return insertion_point_; }
+
+  void RemoveNode(NodeId id);  // its outputs must have no readers left; ids of others stay
+  void MoveBefore(NodeId id, NodeId before);
+  void ReplaceUses(ValueId from, ValueId to);  // in all nodes, outputs and objectives: O(graph)
+  // Many at once: each value becomes map's (followed to its end).
+  void ReplaceUses(const std::unordered_map<ValueId, ValueId>& map);
+
+  Node& node(NodeId id) { return nodes_[static_cast<size_t>(id.index)]; }
+  const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id.index)]; }
+  Value& value(ValueId id) { return values_[static_cast<size_t>(id.index)]; }
+  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id.index)]; }
+  Variable& variable(VariableId id) { return variables_[static_cast<size_t>(id.index)]; }
+  const Variable& variable(VariableId id) const { return variables_[static_cast<size_t>(id.index)]; }
+  const ValueType& type(ValueId id) const { return value(id).type; }
+
+  std::vector<NodeId> ProgramOrder() const;  // live nodes
+  NodeId first_node() const { return first_; }
+  NodeId last_node() const { return last_; }
+  // Ids are dense: arrays indexed by them have these sizes. Removed nodes (and their values) still count.
+  size_t node_capacity() const { return nodes_.size(); }
+  size_t value_capacity() const { return values_.size(); }
+  size_t num_nodes() const { return live_nodes_; }
+  const std::vector<Variable>& variables() const { return variables_; }
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+
+  ValueId FindValue(absl::string_view value_name) const;  // invalid: none
+  VariableId FindVariable(absl::string_view variable_name) const;
+
+ private:
+  void Link(NodeId id, NodeId before);
+  void Unlink(NodeId id);
+  std::string UniqueName(std::string wanted);
+
+  std::vector<Node> nodes_;
+  std::vector<Value> values_;
+  std::vector<Variable> variables_;
+  std::vector<ValueId> inputs_;
+  std::unordered_map<std::string, ValueId> values_by_name_;
+  std::unordered_map<std::string, int> node_names_;  // how often each was asked for
+  std::unordered_map<std::string, VariableId> variables_by_name_;
+  NodeId first_, last_, insertion_point_;
+  size_t live_nodes_ = 0;
+};
+
+// The nodes that read each value, in program order (a node that reads it twice stands twice).
+std::vector<std::vector<NodeId>> ReadersOf(const Graph& graph);
+
+}  // namespace snug

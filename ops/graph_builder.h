@@ -1,0 +1,42 @@
+// Adds nodes to a Graph: checks the ports, runs shape inference, and names what is wrong. The importer, the backward
+// stage, passes and the ops' own gradients all add nodes through it, so a Graph is typed at every moment.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "ops/node_types.h"
+#include "ops/registry.h"
+
+namespace snug {
+
+// Port checks + the op's infer: fills types->outputs (whose layouts follow the op's rule).
+absl::Status InferTypes(const OpDef& op, NodeTypes* types);
+
+// The types around a node of the graph.
+NodeTypes TypesOf(const Graph& graph, const Node& node);
+// Cost of a node: the op's, or the default.
+Cost CostOf(const OpDef& op, const NodeTypes& types);
+
+class GraphBuilder {
+ public:
+  GraphBuilder(const OpRegistry& registry, Graph* graph) : registry_(registry), graph_(*graph) {}
+
+  const OpRegistry& registry() const { return registry_; }
+  Graph& graph() { return graph_; }
+
+  // spec.output_types is filled in. The error has no location: see NodeError.
+  absl::StatusOr<NodeId> Add(NodeSpec spec);
+
+ private:
+  const OpRegistry& registry_;
+  Graph& graph_;
+};
+
+// `models/mlp.pbtxt:4:9: layer "fc1" (dense): <message>`
+absl::Status NodeError(const SourceLoc& loc, absl::string_view name, absl::string_view op, const absl::Status& status);
+
+}  // namespace snug

@@ -1,0 +1,42 @@
+// What an op's shape inference sees: input types and options; it sets the output types, or says what is wrong.
+// Ports have been checked already: number of inputs, presence, element types.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <string>
+
+#include "ops/node_types.h"
+
+namespace snug {
+
+class InferContext {
+ public:
+  InferContext(NodeTypes* types, const std::vector<std::string>& input_names) : types_(*types), names_(input_names) {}
+
+  int num_inputs() const { return types_.num_inputs(); }
+  bool has_input(int i) const { return types_.has_input(i); }
+  const ValueType& input(int i) const { return types_.input(i); }
+  const Shape& shape(int i) const { return types_.input(i).shape; }
+  template <class Message>
+  const Message& options() const {
+    return types_.options.Get<Message>();
+  }
+
+  // Outputs in order; `type.layout` is kept (inference runs again after layouts are assigned: pass the input's layout
+  // on where the op is layout-agnostic). The dtype is the caller's.
+  void SetOutput(int i, ValueType type);
+  void SetOutput(int i, DType dtype, const Shape& shape, Layout layout = {}) { SetOutput(i, {dtype, shape, layout}); }
+
+  // "input 1 \"w\" [128, 784]: <message>"
+  absl::Status InputError(int i, absl::string_view message) const;
+  absl::Status OptionError(absl::string_view option, absl::string_view message) const;
+  absl::Status CheckRank(int i, int min_rank, int max_rank) const;
+  absl::Status CheckShape(int i, const Shape& expected) const;
+
+ private:
+  NodeTypes& types_;
+  const std::vector<std::string>& names_;  // port names
+};
+
+}  // namespace snug

@@ -1,0 +1,61 @@
+// What an op's `layer` hook sees: one layer of the model file, to be turned into parameters and nodes. The importer
+// implements it.
+//
+//   absl::Status DenseLayer(LayerContext& c) {
+//     const int64_t in = c.type(c.input(0)).shape[...];
+//     std::vector<ValueId> inputs = {c.input(0), c.Parameter({.name = "weight", .shape = {units, in}, .fan_in = in,
+//     .fan_out = units})}; c.SetOutput(0, c.Op("dense", inputs, c.options_handle())); return c.status();
+//   }
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/op_context.h"
+
+namespace snug {
+
+// What a layer asks for; the model file's `param` entries and initialisers override it.
+struct ParameterSpec {
+  enum class Init : uint8_t { kTorchLinear, kConstant, kNormal };
+  std::string name;  // "weight"; the Variable becomes "<layer>.weight" ("" : the layer's own name)
+  Shape shape;
+  Init init = Init::kTorchLinear;
+  double value = 0;    // kConstant, kNormal
+  int64_t fan_in = 1;  // for Xavier, He and kTorchLinear
+  int64_t fan_out = 1;
+  bool decay = true;  // whether weight decay applies by default
+};
+
+class LayerContext : public OpContext {
+ public:
+  virtual int num_inputs() const = 0;
+  virtual ValueId input(int i) const = 0;
+  virtual const Options& options_handle() const = 0;
+  template <class Message>
+  const Message& options() const {
+    return options_handle().Get<Message>();
+  }
+  virtual bool training() const = 0;
+
+  // Variables of this layer. In a bfloat16 network they are float32; Op() inserts the cast where a port wants bfloat16.
+  virtual ValueId Parameter(ParameterSpec spec) = 0;
+  virtual ValueId Statistic(absl::string_view name, const Shape& shape, double initial) = 0;
+  // A Variable that never changes. `values`: one number for all elements, or one each.
+  virtual ValueId ConstantValue(absl::string_view name, DType dtype, const Shape& shape,
+                                std::vector<double> values) = 0;
+  // The state of the random numbers: a uint64-as-int64 pair [seed, step] that random ops read.
+  virtual ValueId RandomState() = 0;
+  // Training: a node that mutates Variables (statistics) after the step is known to be good: the gate is appended to
+  // its inputs.
+  virtual void Update(absl::string_view op, std::vector<ValueId> inputs, Options options) = 0;
+
+  virtual void SetOutput(int i, ValueId value) = 0;
+  virtual DType floating() const = 0;  // the precision of the network
+
+ protected:
+  using OpContext::OpContext;
+  ~LayerContext() = default;
+};
+
+}  // namespace snug

@@ -1,0 +1,53 @@
+// One binary, the instruction set chosen at run time: WithIsa(body) runs `body` compiled for the best level that this
+// machine has. The body is an inline lambda over raw pointers; the compiler inlines it into each level's function and
+// vectorises it there. Keep bodies to loops (no calls into other translation units).
+#pragma once
+
+#include <cstdint>
+
+namespace snug {
+
+enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
+
+// What the machine has, lowered by the environment variable SNUG_ISA=baseline|avx2|avx512 (for tests). Read once.
+Isa CurrentIsa();
+const char* Name(Isa isa);
+
+#define SNUG_INLINE __attribute__((always_inline)) inline
+// For lambdas handed to WithIsa: `[&]() SNUG_LAMBDA { ... }`.
+#define SNUG_LAMBDA __attribute__((always_inline))
+
+namespace internal {
+#if defined(__x86_64__)
+#if defined(__clang__)
+#define SNUG_TARGET_AVX512 "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2"
+#else
+#define SNUG_TARGET_AVX512 "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,prefer-vector-width=512"
+#endif
+template <class Body>
+__attribute__((target(SNUG_TARGET_AVX512), flatten, noinline)) void CallAvx512(Body& body) {
+  body();
+}
+template <class Body>
+__attribute__((target("avx2,fma,bmi,bmi2"), flatten, noinline)) void CallAvx2(Body& body) {
+  body();
+}
+#endif
+}  // namespace internal
+
+template <class Body>
+void WithIsa(Body&& body) {
+#if defined(__x86_64__)
+  switch (CurrentIsa()) {
+    case Isa::kAvx512:
+      return internal::CallAvx512(body);
+    case Isa::kAvx2:
+      return internal::CallAvx2(body);
+    case Isa::kBaseline:
+      break;
+  }
+#endif
+  body();
+}
+
+}  // namespace snug

@@ -1,0 +1,104 @@
+// OpDef: everything the engine may ask about a kind of Node, in one place. A null entry has a stated meaning.
+//
+// An op is one file, ops/<family>/<stem>.cc (+ .cu): forward op and gradient ops, in the order a reader asks: shapes,
+// layer, gradient, cost, kernels, samples, table. SNUG_OPS(stem) defines the table; the build makes the list of files.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/strings/string_view.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/base/dtype.h"
+
+namespace snug {
+
+class InferContext;
+class LayerContext;
+class GradContext;
+class PrepareContext;
+class KernelContext;
+class SampleBuilder;
+struct NodeTypes;
+
+// Which element types a port takes. Every "floating" port of one node has the same dtype unless it says otherwise.
+enum class PortType : uint8_t {
+  kFloating,  // the node's floating dtype: float32, bfloat16 or float64, the same on all kFloating ports of the node
+  kFloat32,   // float32 also in a bfloat16 network (statistics, losses, learning rates); float64 in a float64 network
+  kInteger,   // int32 or int64
+  kBytes,     // uint8: masks, indices, reserve space
+  kAny,
+};
+
+struct Port {
+  absl::string_view name;
+  PortType type = PortType::kFloating;
+  bool optional = false;  // inputs: may be absent (an invalid ValueId)
+  bool variadic = false;  // the last port only: any number
+};
+
+struct Alias {
+  enum class Kind : uint8_t {
+    kMayShare,   // output may lie on the input's bytes: the kernel works in place when it does
+    kMustShare,  // output is a view of the input: owns no bytes, no kernel call
+    kMutates,    // input is a Variable that the kernel writes; `output` is unused
+  };
+  Kind kind;
+  int output = 0;
+  int input = 0;
+};
+
+// What the layout pass may do with a node's rank 3..5 values.
+enum class LayoutRule : uint8_t {
+  kPlain,     // every port plain: reorders are inserted around the node
+  kAgnostic,  // any layout, as long as all ports of full rank have the same one (elementwise, concat along channels,
+              // ...)
+  kPrefers,   // as kAgnostic, and runs faster channels-last (convolution, pooling, batch norm): the seeds of the pass
+};
+
+struct Traits {
+  bool random = false;       // draws random numbers: never merged with another node
+  bool side_effect = false;  // never removed
+  bool view = false;         // every output is a view (kMustShare)
+  LayoutRule layout = LayoutRule::kPlain;
+};
+
+struct Cost {
+  double flops = 0;
+  double bytes = 0;          // read and written at least once each
+  double multiply_adds = 0;  // of convolution, dense and matmul (forward), padding counted, no bias
+};
+
+using InferFn = absl::Status (*)(InferContext&);
+using LayerFn = absl::Status (*)(LayerContext&);
+using GradientFn = absl::Status (*)(GradContext&);
+using PrepareFn = absl::Status (*)(PrepareContext&);
+using CostFn = Cost (*)(const NodeTypes&);
+using KernelFn = absl::Status (*)(const KernelContext&);
+using SamplesFn = void (*)(SampleBuilder&);
+
+struct OpDef {
+  absl::string_view name;    // as written in the model file: the field of Layer's oneof
+  absl::string_view doc;     // one line: the formula. `snug ops` prints it
+  std::vector<Port> inputs;  // parameters come after what the user writes
+  std::vector<Port> outputs;
+  InferFn infer = nullptr;  // required; the only place that may reject a node
+  LayerFn layer = nullptr;  // how a layer of the model file becomes nodes and parameters; null: one node of this op
+  GradientFn gradient = nullptr;  // adds nodes; null: not differentiable (a gradient that needs it is an error)
+  std::vector<Alias> aliases = {};
+  Traits traits = {};
+  PrepareFn prepare =
+      nullptr;             // fast kernel: library objects, workspace, wanted layouts; null: stateless, no workspace
+  CostFn cost = nullptr;   // null: one flop per output element, bytes of inputs and outputs
+  KernelFn cpu = nullptr;  // required (except views): plain reference, every floating dtype, the oracle of every test
+  KernelFn cpu_fast = nullptr;  // float32 and bfloat16; null: the reference serves
+  KernelFn cuda = nullptr;      // null: no CUDA kernel
+  SamplesFn samples = nullptr;  // required: good and bad cases; drives every generic test
+};
+
+}  // namespace snug
+
+// Defines the ops of one file: `SNUG_OPS(softmax) { return {{.name = "softmax", ...}}; }`. The stem is the file's name;
+// a mismatch is a link error that names it.
+#define SNUG_OPS(stem) std::vector<::snug::OpDef> OpsIn_##stem()

@@ -1,0 +1,70 @@
+#include "ops/registry.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <utility>
+
+#include "engine/base/status.h"
+
+namespace snug {
+
+namespace ops {
+#define SNUG_OP_FILE(stem) std::vector<OpDef> OpsIn_##stem();
+#include "ops/op_files.inc"
+#undef SNUG_OP_FILE
+}  // namespace ops
+
+const OpRegistry& OpRegistry::Builtin() {
+  static const OpRegistry* const registry = [] {
+    auto* r = new OpRegistry;
+#define SNUG_OP_FILE(stem) SNUG_CHECK_OK(r->AddAll(#stem, ops::OpsIn_##stem()));
+#include "ops/op_files.inc"
+#undef SNUG_OP_FILE
+    return r;
+  }();
+  return *registry;
+}
+
+absl::Status OpRegistry::AddAll(absl::string_view file, std::vector<OpDef> ops) {
+  for (OpDef& op : ops) {
+    const char* missing = op.infer == nullptr                    ? "infer"
+                          : op.cpu == nullptr && !op.traits.view ? "cpu kernel"
+                          : op.samples == nullptr                ? "samples"
+                                                                 : nullptr;
+    if (missing != nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat("op \"", op.name, "\" (", file, ") has no ", missing));
+    }
+    std::string name(op.name);
+    const auto [it, inserted] = ops_.try_emplace(std::move(name), Entry{std::move(op), std::string(file)});
+    if (!inserted) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("op \"", it->first, "\" (", file, ") is defined already in ", it->second.file));
+    }
+  }
+  return absl::OkStatus();
+}
+
+const OpDef* OpRegistry::Find(absl::string_view name) const {
+  const auto it = ops_.find(std::string(name));
+  return it == ops_.end() ? nullptr : &it->second.def;
+}
+
+const OpDef& OpRegistry::Get(absl::string_view name) const {
+  const OpDef* op = Find(name);
+  SNUG_CHECK_MSG(op != nullptr, name);
+  return *op;
+}
+
+std::vector<const OpDef*> OpRegistry::all() const {
+  std::vector<const OpDef*> result;
+  result.reserve(ops_.size());
+  for (const auto& [name, entry] : ops_) result.push_back(&entry.def);
+  return result;
+}
+
+absl::string_view OpRegistry::file_of(absl::string_view name) const {
+  const auto it = ops_.find(std::string(name));
+  return it == ops_.end() ? "" : absl::string_view(it->second.file);
+}
+
+}  // namespace snug

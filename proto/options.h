@@ -1,0 +1,28 @@
+// Makes the opaque Options handle of a protobuf message: canonical bytes (deterministic serialisation) and one line of
+// text.
+#pragma once
+
+#include <memory>
+
+#include "engine/base/options.h"
+
+namespace google::protobuf {
+class Message;
+}
+
+namespace snug::proto {
+
+Options MakeOptions(const google::protobuf::Message& message);  // copies the message
+
+namespace internal {
+void ParseTextOrDie(const char* text, google::protobuf::Message* message);
+}
+// For samples and tests: options from text that is known to be right.
+template <class Message>
+Options ParseOptions(const char* text) {
+  Message message;
+  internal::ParseTextOrDie(text, &message);
+  return MakeOptions(message);
+}
+
+}  // namespace snug::proto

@@ -36,6 +36,8 @@ struct Port {
   PortType type = PortType::kFloating;
   bool optional = false;  // inputs: may be absent (an invalid ValueId)
   bool variadic = false;  // the last port only: any number
+  // Floating outputs: nothing ever flows back into it (statistics that are kept for the backward pass, metrics).
+  bool no_gradient = false;
 };
 
 struct Alias {
@@ -58,9 +60,10 @@ enum class LayoutRule : uint8_t {
 };
 
 struct Traits {
-  bool random = false;       // draws random numbers: never merged with another node
-  bool side_effect = false;  // never removed
-  bool view = false;         // every output is a view (kMustShare)
+  bool random = false;          // draws random numbers: never merged with another node
+  bool side_effect = false;     // never removed
+  bool view = false;            // every output is a view (kMustShare)
+  bool library_kernel = false;  // cpu_fast is a library's (oneDNN): its bits may depend on the number of threads
   LayoutRule layout = LayoutRule::kPlain;
 };
 

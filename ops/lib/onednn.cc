@@ -1,0 +1,251 @@
+#include "ops/lib/onednn.h"
+
+#include <absl/strings/ascii.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "ops/lib/onednn_internal.h"
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace snug::onednn {
+namespace {
+
+using dnnl::memory;
+
+// How a blocked description lies in memory, in oneDNN's notation: axes from the outermost, capital where inner blocks
+// of it follow ("ABcd16b16a").
+std::string TagOf(const memory::dims& strides, const memory::dims& block_sizes, const memory::dims& block_axes) {
+  std::string tag;
+  for (size_t axis = 0; axis < strides.size(); ++axis) tag += static_cast<char>('a' + axis);
+  std::stable_sort(tag.begin(), tag.end(), [&](char x, char y) {
+    return strides[static_cast<size_t>(x - 'a')] > strides[static_cast<size_t>(y - 'a')];
+  });
+  for (char& letter : tag) {
+    const memory::dim axis = letter - 'a';
+    if (std::find(block_axes.begin(), block_axes.end(), axis) != block_axes.end()) letter = absl::ascii_toupper(letter);
+  }
+  for (size_t i = 0; i < block_sizes.size(); ++i) {
+    absl::StrAppend(&tag, block_sizes[i]);
+    tag += static_cast<char>('a' + block_axes[i]);
+  }
+  return tag;
+}
+
+#if DNNL_VERSION_MAJOR >= 3
+
+std::string Serialize(const memory::desc& desc) {
+  memory::desc copy = desc;
+  const std::vector<uint8_t> blob = copy.get_blob();
+  return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+}
+
+memory::desc Parse(const std::string& bytes) { return memory::desc(std::vector<uint8_t>(bytes.begin(), bytes.end())); }
+
+std::string TagOf(const memory::desc& desc) {
+  if (desc.get_format_kind() != memory::format_kind::blocked) return "opaque";
+  return TagOf(desc.get_strides(), desc.get_inner_blks(), desc.get_inner_idxs());
+}
+
+#else
+
+// The description is a plain struct. Equal formats get equal bytes: what it does not use is zero.
+std::string Serialize(const memory::desc& desc) {
+  const dnnl_memory_desc_t& from = desc.data;
+  dnnl_memory_desc_t to;
+  std::memset(static_cast<void*>(&to), 0, sizeof(to));
+  to.ndims = from.ndims;
+  for (int i = 0; i < from.ndims; ++i) {
+    to.dims[i] = from.dims[i];
+    to.padded_dims[i] = from.padded_dims[i];
+    to.padded_offsets[i] = from.padded_offsets[i];
+  }
+  to.data_type = from.data_type;
+  to.offset0 = from.offset0;
+  to.format_kind = from.format_kind;
+  if (from.format_kind == dnnl_blocked) {
+    const dnnl_blocking_desc_t& blocking = from.format_desc.blocking;
+    std::copy_n(blocking.strides, from.ndims, to.format_desc.blocking.strides);
+    to.format_desc.blocking.inner_nblks = blocking.inner_nblks;
+    std::copy_n(blocking.inner_blks, blocking.inner_nblks, to.format_desc.blocking.inner_blks);
+    std::copy_n(blocking.inner_idxs, blocking.inner_nblks, to.format_desc.blocking.inner_idxs);
+  } else {
+    std::memcpy(&to.format_desc, &from.format_desc, sizeof(to.format_desc));
+  }
+  std::memcpy(&to.extra, &from.extra, sizeof(to.extra));
+  return {reinterpret_cast<const char*>(&to), sizeof(to)};
+}
+
+memory::desc Parse(const std::string& bytes) {
+  dnnl_memory_desc_t desc;
+  SNUG_CHECK(bytes.size() == sizeof(desc));
+  std::memcpy(static_cast<void*>(&desc), bytes.data(), sizeof(desc));
+  return memory::desc(desc);
+}
+
+std::string TagOf(const memory::desc& desc) {
+  if (desc.data.format_kind != dnnl_blocked) return "opaque";
+  const dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
+  const int rank = desc.data.ndims;
+  return TagOf({blocking.strides, blocking.strides + rank},
+               {blocking.inner_blks, blocking.inner_blks + blocking.inner_nblks},
+               {blocking.inner_idxs, blocking.inner_idxs + blocking.inner_nblks});
+}
+
+#endif
+
+// A primitive whose memory objects are made once and get their pointers at each run: a memory object costs the library
+// about as many bytes of heap as one call may take.
+class PrimitiveKernel final : public Kernel {
+ public:
+  PrimitiveKernel(dnnl::primitive primitive, const std::vector<Argument>& arguments, const memory::desc& scratchpad,
+                  std::string implementation, int threads)
+      : Kernel(static_cast<int64_t>(scratchpad.get_size())),
+        primitive_(std::move(primitive)),
+        implementation_(std::move(implementation)),
+        threads_(threads),
+        stream_(CpuEngine()) {
+    for (const Argument& argument : arguments) AddMemory(argument.id, argument.desc);
+    num_arguments_ = arguments.size();
+    if (workspace_bytes() > 0) AddMemory(DNNL_ARG_SCRATCHPAD, scratchpad);
+  }
+
+  const char* implementation() const override { return implementation_.c_str(); }
+
+  absl::Status Run(absl::Span<const void* const> arguments, void* workspace) const override {
+    SNUG_CHECK(arguments.size() == num_arguments_);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const ThreadScope scope(threads_);
+    dnnl_status_t status = dnnl_success;
+    for (size_t i = 0; i < exec_.size() && status == dnnl_success; ++i) {
+      void* const pointer = i < num_arguments_ ? const_cast<void*>(arguments[i]) : workspace;
+      status = dnnl_memory_set_data_handle(exec_[i].memory, pointer);
+    }
+    if (status == dnnl_success) {
+      status = dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(exec_.size()), exec_.data());
+    }
+    if (status == dnnl_success) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("oneDNN (", implementation_, ") failed with status ", int{status}));
+  }
+
+ private:
+  void AddMemory(int id, const memory::desc& desc) {
+    memories_.push_back(memory(desc, CpuEngine(), nullptr));
+    exec_.push_back({id, memories_.back().get()});
+  }
+
+  dnnl::primitive primitive_;
+  std::string implementation_;
+  int threads_;
+  dnnl::stream stream_;
+  std::vector<memory> memories_;
+  std::vector<dnnl_exec_arg_t> exec_;
+  size_t num_arguments_ = 0;
+  mutable std::mutex mutex_;  // guards the pointers in memories_
+};
+
+}  // namespace
+
+bool Supports(DType dtype) {
+  if (dtype == DType::kFloat32) return true;
+  if (dtype != DType::kBFloat16) return false;
+  static const bool has_avx512 = [] {
+    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+    return (static_cast<unsigned>(isa) & static_cast<unsigned>(dnnl::cpu_isa::avx512_core)) ==
+           static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  }();
+  return has_avx512;
+}
+
+const dnnl::engine& CpuEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+memory::data_type DataType(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return memory::data_type::f32;
+    case DType::kBFloat16:
+      return memory::data_type::bf16;
+    default:
+      return memory::data_type::undef;
+  }
+}
+
+memory::dims Dims(const Shape& shape) {
+  if (shape.rank() == 0) return {1};
+  return {shape.dims().begin(), shape.dims().end()};
+}
+
+memory::desc Describe(const ValueType& type) {
+  if (type.layout.kind == Layout::Kind::kPacked) return DescriptionOf(*type.layout.packed);
+  const memory::dims dims = Dims(type.shape);
+  if (type.layout.plain()) return DescribePlain(dims, type.dtype);
+  const Strides strides = type.strides();
+  return memory::desc(dims, DataType(type.dtype), memory::dims(strides.begin(), strides.begin() + type.shape.rank()));
+}
+
+memory::desc DescribePlain(const memory::dims& dims, DType dtype) {
+  memory::dims strides(dims.size());
+  memory::dim stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= dims[i];
+  }
+  return memory::desc(dims, DataType(dtype), strides);
+}
+
+memory::desc DescribeAny(const memory::dims& dims, DType dtype) {
+  return memory::desc(dims, DataType(dtype), memory::format_tag::any);
+}
+
+Layout LayoutOf(const memory::desc& desc) {
+#if DNNL_VERSION_MAJOR >= 3
+  const memory::desc plain = DescribePlain(
+      desc.get_dims(), desc.get_data_type() == memory::data_type::bf16 ? DType::kBFloat16 : DType::kFloat32);
+#else
+  const memory::desc plain =
+      DescribePlain(desc.dims(), desc.data_type() == memory::data_type::bf16 ? DType::kBFloat16 : DType::kFloat32);
+#endif
+  if (desc == plain) return Layout::Plain();
+  return Layout::Packed(
+      {.tag = TagOf(desc), .descriptor = Serialize(desc), .size_bytes = static_cast<int64_t>(desc.get_size())});
+}
+
+memory::desc DescriptionOf(const PackedFormat& format) { return Parse(format.descriptor); }
+
+KernelPtr MakeKernel(dnnl::primitive primitive, std::vector<Argument> arguments, const memory::desc& scratchpad,
+                     std::string implementation, int threads) {
+  return std::make_shared<PrimitiveKernel>(std::move(primitive), arguments, scratchpad, std::move(implementation),
+                                           threads);
+}
+
+#ifdef _OPENMP
+ThreadScope::ThreadScope(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+ThreadScope::~ThreadScope() { omp_set_num_threads(before_); }
+#else
+ThreadScope::ThreadScope(int /*threads*/) : before_(1) {}
+ThreadScope::~ThreadScope() = default;
+#endif
+
+absl::Status FromError(const dnnl::error& error) {
+  const std::string message = absl::StrCat("oneDNN: ", error.what());
+  switch (error.status) {
+    case dnnl_unimplemented:
+      return absl::UnimplementedError(message);
+    case dnnl_invalid_arguments:
+      return absl::InvalidArgumentError(message);
+    case dnnl_out_of_memory:
+      return absl::ResourceExhaustedError(message);
+    default:
+      return absl::InternalError(message);
+  }
+}
+
+}  // namespace snug::onednn

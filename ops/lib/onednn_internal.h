@@ -1,0 +1,83 @@
+// What the files ops/lib/onednn_*.cc share: from our types to oneDNN's and back, and from a primitive to a Kernel.
+// A primitive is made inside Guard (the library throws) under a ThreadScope (it fixes its threads when it is made):
+//
+//   return Guard([&]() -> absl::StatusOr<KernelPtr> {
+//     ThreadScope scope(threads);
+//     const matmul::primitive_desc pd(...UserScratchpad()...);
+//     return MakeKernel(pd, dnnl::matmul(pd), {{DNNL_ARG_SRC, pd.src_desc()}, ...}, threads);
+//   });
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/str_cat.h>
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/graph/value_type.h"
+#include "ops/lib/onednn.h"
+
+namespace snug::onednn {
+
+const dnnl::engine& CpuEngine();
+
+dnnl::memory::data_type DataType(DType dtype);
+dnnl::memory::dims Dims(const Shape& shape);  // rank 0 becomes one dimension of 1
+
+// Plain, channels-last or packed, as the type says.
+dnnl::memory::desc Describe(const ValueType& type);
+// Row-major, and "whatever suits the primitive".
+dnnl::memory::desc DescribePlain(const dnnl::memory::dims& dims, DType dtype);
+dnnl::memory::desc DescribeAny(const dnnl::memory::dims& dims, DType dtype);
+
+// The layout that a primitive wants for a value, from its description: plain or packed. The packed form keeps the
+// description, with the dimensions as the library sees them (a grouped convolution's weights have one more than ours).
+Layout LayoutOf(const dnnl::memory::desc& desc);
+// The description kept in a packed layout.
+dnnl::memory::desc DescriptionOf(const PackedFormat& format);
+
+// Primitives take their scratchpad from the caller.
+inline dnnl::primitive_attr UserScratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+struct Argument {
+  int id;  // DNNL_ARG_...
+  dnnl::memory::desc desc;
+};
+KernelPtr MakeKernel(dnnl::primitive primitive, std::vector<Argument> arguments, const dnnl::memory::desc& scratchpad,
+                     std::string implementation, int threads);
+template <class PrimitiveDesc>
+KernelPtr MakeKernel(const PrimitiveDesc& pd, dnnl::primitive primitive, std::vector<Argument> arguments, int threads) {
+  return MakeKernel(std::move(primitive), std::move(arguments), pd.scratchpad_desc(), pd.impl_info_str(), threads);
+}
+
+// The number of threads that primitives made or run on this thread use, for a scope.
+class ThreadScope {
+ public:
+  explicit ThreadScope(int threads);
+  ~ThreadScope();
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int before_;
+};
+
+// Calls fn (absl::Status or StatusOr) and turns the library's exceptions into a Status: Unimplemented where it has no
+// such primitive, InvalidArgument or Internal otherwise.
+absl::Status FromError(const dnnl::error& error);
+template <class Fn>
+auto Guard(Fn&& fn) -> decltype(fn()) {
+  try {
+    return fn();
+  } catch (const dnnl::error& error) {
+    return FromError(error);
+  }
+}
+
+}  // namespace snug::onednn

@@ -1,0 +1,14 @@
+// The model file's DataType and the engine's DType.
+#pragma once
+
+#include "engine/base/dtype.h"
+
+namespace snug::proto {
+
+enum DataType : int;
+
+// FLOAT is the precision of the run, `floating`.
+DType ToDType(DataType type, DType floating);
+DataType FromDType(DType dtype);
+
+}  // namespace snug::proto

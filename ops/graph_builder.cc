@@ -97,6 +97,9 @@ absl::Status CheckInputTypes(const OpDef& op, const NodeTypes& types) {
 }  // namespace
 
 absl::Status InferTypes(const OpDef& op, NodeTypes* types) {
+  if (op.traits.layer_only) {
+    return absl::InternalError(absl::StrCat("op \"", op.name, "\" is for layers only: it has no nodes"));
+  }
   SNUG_RETURN_IF_ERROR(CheckInputCount(op, types->num_inputs()));
   SNUG_RETURN_IF_ERROR(CheckInputTypes(op, *types));
   std::vector<std::string> names;

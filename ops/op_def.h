@@ -63,6 +63,7 @@ struct Traits {
   bool random = false;          // draws random numbers: never merged with another node
   bool side_effect = false;     // never removed
   bool view = false;            // every output is a view (kMustShare)
+  bool layer_only = false;      // a layer that becomes Variables or nodes of other ops: there are no nodes of this op
   bool library_kernel = false;  // cpu_fast is a library's (oneDNN): its bits may depend on the number of threads
   LayoutRule layout = LayoutRule::kPlain;
 };
@@ -86,18 +87,19 @@ struct OpDef {
   absl::string_view doc;     // one line: the formula. `snug ops` prints it
   std::vector<Port> inputs;  // parameters come after what the user writes
   std::vector<Port> outputs;
-  InferFn infer = nullptr;  // required; the only place that may reject a node
+  InferFn infer = nullptr;  // required (except layer_only); the only place that may reject a node
   LayerFn layer = nullptr;  // how a layer of the model file becomes nodes and parameters; null: one node of this op
   GradientFn gradient = nullptr;  // adds nodes; null: not differentiable (a gradient that needs it is an error)
   std::vector<Alias> aliases = {};
   Traits traits = {};
   PrepareFn prepare =
-      nullptr;             // fast kernel: library objects, workspace, wanted layouts; null: stateless, no workspace
-  CostFn cost = nullptr;   // null: one flop per output element, bytes of inputs and outputs
-  KernelFn cpu = nullptr;  // required (except views): plain reference, every floating dtype, the oracle of every test
+      nullptr;            // fast kernel: library objects, workspace, wanted layouts; null: stateless, no workspace
+  CostFn cost = nullptr;  // null: one flop per output element, bytes of inputs and outputs
+  KernelFn cpu =
+      nullptr;  // required (except views, layer_only): plain reference, every floating dtype, the oracle of every test
   KernelFn cpu_fast = nullptr;  // float32 and bfloat16; null: the reference serves
   KernelFn cuda = nullptr;      // null: no CUDA kernel
-  SamplesFn samples = nullptr;  // required: good and bad cases; drives every generic test
+  SamplesFn samples = nullptr;  // required (except layer_only): good and bad cases; drives every generic test
 };
 
 }  // namespace snug

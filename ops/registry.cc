@@ -14,6 +14,18 @@ namespace ops {
 #undef SNUG_OP_FILE
 }  // namespace ops
 
+namespace {
+
+const char* MissingEntry(const OpDef& op) {
+  if (op.traits.layer_only) return op.layer == nullptr ? "layer" : nullptr;
+  if (op.infer == nullptr) return "infer";
+  if (op.cpu == nullptr && !op.traits.view) return "cpu kernel";
+  if (op.samples == nullptr) return "samples";
+  return nullptr;
+}
+
+}  // namespace
+
 const OpRegistry& OpRegistry::Builtin() {
   static const OpRegistry* const registry = [] {
     auto* r = new OpRegistry;
@@ -27,11 +39,7 @@ const OpRegistry& OpRegistry::Builtin() {
 
 absl::Status OpRegistry::AddAll(absl::string_view file, std::vector<OpDef> ops) {
   for (OpDef& op : ops) {
-    const char* missing = op.infer == nullptr                    ? "infer"
-                          : op.cpu == nullptr && !op.traits.view ? "cpu kernel"
-                          : op.samples == nullptr                ? "samples"
-                                                                 : nullptr;
-    if (missing != nullptr) {
+    if (const char* missing = MissingEntry(op); missing != nullptr) {
       return absl::FailedPreconditionError(absl::StrCat("op \"", op.name, "\" (", file, ") has no ", missing));
     }
     std::string name(op.name);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/graph_builder.h"
+
 namespace snug {
 namespace {
 
@@ -20,6 +22,16 @@ TEST(OpRegistry, RejectsDuplicatesAndIncompleteOps) {
   broken.name = "broken";
   broken.samples = nullptr;
   EXPECT_EQ(registry.AddAll("c", {broken}).message(), "op \"broken\" (c) has no samples");
+}
+
+TEST(OpRegistry, OpsForLayersOnlyHaveNoNodes) {
+  const OpDef& parameter = OpRegistry::Builtin().Get("parameter");
+  NodeTypes types;
+  EXPECT_EQ(InferTypes(parameter, &types).message(), "op \"parameter\" is for layers only: it has no nodes");
+  OpRegistry registry;
+  OpDef broken = parameter;
+  broken.layer = nullptr;
+  EXPECT_EQ(registry.AddAll("a", {broken}).message(), "op \"parameter\" (a) has no layer");
 }
 
 }  // namespace

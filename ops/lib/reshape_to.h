@@ -1,0 +1,10 @@
+// A view of a value under another shape of as many elements: gradients of ops that change shapes go back through it.
+#pragma once
+
+#include "ops/op_context.h"
+
+namespace snug::ops {
+
+ValueId ReshapeTo(OpContext& c, ValueId x, const Shape& shape);
+
+}  // namespace snug::ops

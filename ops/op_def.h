@@ -38,6 +38,8 @@ struct Port {
   bool variadic = false;  // the last port only: any number
   // Floating outputs: nothing ever flows back into it (statistics that are kept for the backward pass, metrics).
   bool no_gradient = false;
+  // Inputs: never channels-last, whatever the node's LayoutRule says (the weights of a convolution).
+  bool plain_layout = false;
 };
 
 struct Alias {

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Checks the layers by the #include lines: a lower layer never includes a higher one.
+
+    engine/base <- {memory, proto, engine/graph} <- ops <- engine/compile <- engine/run <- engine/train <- tools
+
+and a few rules beside them: who may see CUDA, protobuf's generated headers, oneDNN, and what headers may include of
+Abseil. `layers.py` checks the files git knows; `layers.py --self-test` checks this script.
+"""
+
+import fnmatch
+import pathlib
+import re
+import subprocess
+import sys
+
+# What each folder may include beside itself. Folders that are not named here (tests, bench) may include everything.
+MAY_INCLUDE = {
+    "engine/base": [],
+    "memory": ["engine/base"],
+    "proto": ["engine/base"],
+    "engine/graph": ["engine/base"],
+    "ops": ["engine/base", "engine/graph", "proto"],
+    "engine/compile": ["engine/base", "memory", "proto", "engine/graph", "ops"],
+    "engine/run": ["engine/base", "memory", "proto", "engine/graph", "ops", "engine/compile"],
+    "engine/train": ["engine/base", "memory", "proto", "engine/graph", "ops", "engine/compile", "engine/run"],
+    "tools": ["engine/base", "memory", "proto", "engine/graph", "ops", "engine/compile", "engine/run", "engine/train"],
+}
+UNRESTRICTED = ["tests", "bench"]
+
+CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nvrtc|cub/|thrust/|cooperative_groups|mma\.h|nv)")
+CUDA_FILES = ["*.cu", "*.cuh", "*cuda*", "cublas*", "cudnn*"]
+ONEDNN_HEADER = re.compile(r"(^|/)dnnl")
+ONEDNN_FILES = ["ops/lib/onednn*", "bench/floor_bench.cc"]
+# Nothing heavier of Abseil in a header of the library.
+ABSL_IN_HEADERS = {"absl/status/status.h", "absl/status/statusor.h", "absl/strings/string_view.h", "absl/types/span.h"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+SOURCES = (".h", ".cc", ".cu", ".cuh", ".inc")
+
+
+def layer_of(path):
+    """The layer that a path from the root lies in, or None."""
+    for layer in [*MAY_INCLUDE, *UNRESTRICTED]:
+        if path.startswith(layer + "/"):
+            return layer
+    return None
+
+
+def problem_with(path, quote, header):
+    """Why file `path` may not include `header`, or None."""
+    name = path.rsplit("/", 1)[-1]
+    layer = layer_of(path)
+    in_header = name.endswith((".h", ".cuh"))
+    in_cuda = any(fnmatch.fnmatch(name, pattern) for pattern in CUDA_FILES)
+    if header.endswith(".pb.h"):
+        if name.endswith((".cu", ".cuh")):
+            return "generated protobuf headers are never seen by nvcc"
+        if in_header:
+            return "generated protobuf headers are for .cc files: declare the message instead"
+    if CUDA_HEADER.match(header) and not in_cuda:
+        return "CUDA headers are only for .cu, .cuh and files named *cuda*, cublas*, cudnn*"
+    if ONEDNN_HEADER.search(header) and not any(fnmatch.fnmatch(path, pattern) for pattern in ONEDNN_FILES):
+        return "only ops/lib/onednn* knows oneDNN"
+    if in_header and layer in MAY_INCLUDE and header.startswith("absl/") and header not in ABSL_IN_HEADERS:
+        return "headers include no more of Abseil than status, statusor, string_view and span"
+
+    target = layer_of(header)
+    if target is None:
+        if quote == '"' and not in_cuda:
+            return "files of ours are included by their path from the root"
+        return None
+    if quote == "<":
+        return "files of ours are included with quotes"
+    if layer is None or layer in UNRESTRICTED or target == layer:
+        return None
+    if target not in MAY_INCLUDE[layer]:
+        return f"{layer} may include only {', '.join(MAY_INCLUDE[layer]) or 'itself'}"
+    return None
+
+
+def check(path, text):
+    """Yields `path:line: message` for everything that is wrong in one file."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if match:
+            problem = problem_with(path, *match.groups())
+            if problem:
+                yield f"{path}:{number}: #include {match.group(2)}: {problem}"
+    if path.endswith((".h", ".cuh")) and "#pragma once" not in lines:
+        yield f"{path}:1: a header starts with #pragma once"
+
+
+def self_test():
+    """Each rule, once broken and once kept."""
+    wrong = [
+        ("engine/base/a.h", '#include "ops/op_def.h"'),
+        ("engine/base/a.cc", '#include "proto/options.h"'),
+        ("memory/a.cc", '#include "engine/graph/graph.h"'),
+        ("engine/graph/a.cc", '#  include "ops/registry.h"'),
+        ("ops/math/a.cc", '#include "engine/run/session.h"'),
+        ("ops/math/a.cc", '#include "memory/problem.h"'),
+        ("ops/math/a.cc", '#include "relu.h"'),
+        ("ops/math/a.cc", "#include <engine/base/status.h>"),
+        ("ops/op_def.h", '#include "proto/network.pb.h"'),
+        ("ops/math/a.cu", '#include "proto/network.pb.h"'),
+        ("ops/math/a.cc", "#include <cuda_runtime.h>"),
+        ("ops/nn/a.cc", "#include <oneapi/dnnl/dnnl.hpp>"),
+        ("bench/op_bench.cc", "#include <dnnl.hpp>"),
+        ("engine/graph/a.h", "#include <absl/strings/str_cat.h>"),
+        ("engine/compile/a.cc", '#include "engine/run/session.h"'),
+        ("engine/run/a.cc", '#include "engine/train/trainer.h"'),
+    ]
+    right = [
+        ("engine/base/a.cc", "#include <absl/strings/str_cat.h>"),
+        ("ops/math/a.cc", '#include "proto/network.pb.h"'),
+        ("ops/math/a.cc", '// #include "engine/run/session.h"'),
+        ("ops/math/a.cu", "#include <cuda_runtime.h>"),
+        ("ops/lib/cublas.cc", "#include <cublas_v2.h>"),
+        ("ops/lib/onednn_conv.h", "#include <oneapi/dnnl/dnnl.hpp>"),
+        ("engine/run/a.cc", '#include "engine/compile/executable.h"'),
+        ("tools/a.cc", '#include "engine/train/trainer.h"'),
+        ("tests/ops/a_test.cc", '#include "engine/run/session.h"'),
+    ]
+    failed = [f"not found: {p}: {line}" for p, line in wrong if not list(check(p, "#pragma once\n" + line))]
+    failed += [f"wrongly reported: {p}: {line}" for p, line in right if list(check(p, "#pragma once\n" + line))]
+    if not list(check("engine/base/a.h", "int x;")):
+        failed.append("not found: a header without #pragma once")
+    return failed
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        failed = self_test()
+        print("\n".join(failed) if failed else "layers: the self-test passed")
+        return 1 if failed else 0
+    if sys.argv[1:]:
+        print("usage: tools/layers.py [--self-test]", file=sys.stderr)
+        return 2
+    root = pathlib.Path(__file__).resolve().parent.parent
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=root,
+                            check=True, stdout=subprocess.PIPE)
+    paths = [p for p in listed.stdout.decode().split("\0") if p.endswith(SOURCES) and (root / p).is_file()]
+    problems = [problem for path in paths for problem in check(path, (root / path).read_text())]
+    for problem in problems:
+        print(problem)
+    print(f"layers: {len(paths)} files, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -27,7 +27,9 @@ class InferContext {
   // Outputs in order; `type.layout` is kept (inference runs again after layouts are assigned: pass the input's layout
   // on where the op is layout-agnostic). The dtype is the caller's.
   void SetOutput(int i, ValueType type);
-  void SetOutput(int i, DType dtype, const Shape& shape, Layout layout = {}) { SetOutput(i, {dtype, shape, std::move(layout)}); }
+  void SetOutput(int i, DType dtype, const Shape& shape, Layout layout = {}) {
+    SetOutput(i, {dtype, shape, std::move(layout)});
+  }
 
   // "input 1 \"w\" [128, 784]: <message>"
   absl::Status InputError(int i, absl::string_view message) const;

@@ -1,0 +1,147 @@
+#include "engine/compile/choose.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "ops/graph_builder.h"
+#include "ops/prepare_context.h"
+
+namespace snug {
+namespace {
+
+// The fast kernels know float32 and bfloat16.
+bool HasDouble(const NodeTypes& types) {
+  for (int i = 0; i < types.num_inputs(); ++i) {
+    if (types.has_input(i) && types.input(i).dtype == DType::kFloat64) return true;
+  }
+  for (const ValueType& output : types.outputs) {
+    if (output.dtype == DType::kFloat64) return true;
+  }
+  return false;
+}
+
+class Chooser {
+ public:
+  Chooser(Graph& graph, const OpRegistry& registry, const ChooseOptions& options) : graph_(graph), registry_(registry), options_(options) {}
+
+  absl::StatusOr<std::vector<KernelChoice>> Run() {
+    SetThreadsPerOp(options_.threads);  // libraries size their kernels by it
+    for (const NodeId id : graph_.ProgramOrder()) {
+      const absl::Status status = Choose(id);
+      if (!status.ok()) {
+        const Node& node = graph_.node(id);
+        return NodeError(node.loc, node.name, node.op, Annotate(status, "prepare"));
+      }
+    }
+    choices_.resize(graph_.node_capacity());
+    return std::move(choices_);
+  }
+
+ private:
+  KernelChoice& choice(NodeId id) {
+    if (choices_.size() <= static_cast<size_t>(id.index)) choices_.resize(graph_.node_capacity());
+    return choices_[static_cast<size_t>(id.index)];
+  }
+
+  absl::Status Choose(NodeId id) {
+    const OpDef& op = registry_.Get(graph_.node(id).op);
+    if (op.traits.view) return absl::OkStatus();
+    const bool fast = op.cpu_fast != nullptr && !options_.plain_kernels && !HasDouble(TypesOf(graph_, graph_.node(id)));
+    choice(id) = {.kernel = fast ? op.cpu_fast : op.cpu, .fast = fast};
+    const bool prepares = op.prepare != nullptr && (fast || op.cpu_fast == nullptr);
+    return prepares ? Prepare(id, op) : absl::OkStatus();
+  }
+
+  absl::Status Prepare(NodeId id, const OpDef& op) {
+    NodeTypes types = TypesOf(graph_, graph_.node(id));
+    PrepareContext context(types, options_.threads);
+    SNUG_RETURN_IF_ERROR(op.prepare(context));
+    if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, context);
+
+    for (const auto& [i, layout] : context.wanted_inputs()) {
+      SNUG_ASSIGN_OR_RETURN(graph_.node(id).inputs[static_cast<size_t>(i)], Reordered(graph_.node(id).inputs[static_cast<size_t>(i)], layout, id));
+    }
+    for (const auto& [i, layout] : context.wanted_outputs()) {
+      SNUG_RETURN_IF_ERROR(ReorderOutput(id, i, layout));
+    }
+    types = TypesOf(graph_, graph_.node(id));
+    PrepareContext again(types, options_.threads);
+    SNUG_RETURN_IF_ERROR(op.prepare(again));
+    SNUG_CHECK_MSG(again.wanted_inputs().empty() && again.wanted_outputs().empty(), op.name);
+    return Take(id, op, again);
+  }
+
+  absl::Status Take(NodeId id, const OpDef& op, const PrepareContext& context) {
+    KernelChoice& chosen = choice(id);
+    if (context.declined()) {
+      chosen = {.kernel = op.cpu};
+      return absl::OkStatus();
+    }
+    chosen.prepared = context.kernel();
+    chosen.workspace_bytes = context.workspace_bytes();
+    return absl::OkStatus();
+  }
+
+  // `value` in another layout: an existing reorder of it, or a new one right before `reader`. A Variable's reorder stands
+  // before its mutations, because every reader does.
+  absl::StatusOr<ValueId> Reordered(ValueId value, const Layout& layout, NodeId reader) {
+    for (const auto& [known, reordered] : reorders_[value]) {
+      if (known == layout) return reordered;
+    }
+    SNUG_ASSIGN_OR_RETURN(const ValueId result, AddReorder(value, graph_.type(value), layout, graph_.node(reader), reader));
+    reorders_[value].emplace_back(layout, result);
+    return result;
+  }
+
+  absl::Status ReorderOutput(NodeId id, int output, const Layout& layout) {
+    const ValueId value = graph_.node(id).outputs[static_cast<size_t>(output)];
+    const Layout wanted = graph_.type(value).layout;
+    graph_.value(value).type.layout = layout;
+    SNUG_ASSIGN_OR_RETURN(const ValueId result, AddReorder(value, graph_.type(value), wanted, graph_.node(id), graph_.node(id).next));
+    // Readers come later in program order, all but the reorder itself.
+    graph_.ReplaceUses(value, result);
+    graph_.node(graph_.value(result).producer).inputs[0] = value;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ValueId> AddReorder(ValueId value, ValueType type, const Layout& layout, const Node& beside, NodeId before) {
+    const OpDef& op = registry_.Get("reorder");
+    type.layout = layout;
+    const NodeSpec spec{.name = absl::StrCat(graph_.value(value).name, "/", layout.plain() ? "plain" : layout.ToString()),
+                        .op = "reorder",
+                        .inputs = {value},
+                        .output_types = {type},
+                        .loc = beside.loc,
+                        .phase = beside.phase};
+    graph_.SetInsertionPoint(before);
+    const NodeId node = graph_.AddNode(spec);
+    graph_.SetInsertionPoint(NodeId());
+    choice(node) = {.kernel = op.cpu_fast != nullptr ? op.cpu_fast : op.cpu, .fast = true};
+    if (op.prepare != nullptr) {
+      const NodeTypes types = TypesOf(graph_, graph_.node(node));
+      PrepareContext context(types, options_.threads);
+      SNUG_RETURN_IF_ERROR(op.prepare(context));
+      SNUG_RETURN_IF_ERROR(Take(node, op, context));
+    }
+    return graph_.node(node).outputs[0];
+  }
+
+  Graph& graph_;
+  const OpRegistry& registry_;
+  const ChooseOptions& options_;
+  std::vector<KernelChoice> choices_;
+  std::map<ValueId, std::vector<std::pair<Layout, ValueId>>> reorders_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry, const ChooseOptions& options) {
+  return Chooser(graph, registry, options).Run();
+}
+
+}  // namespace snug

@@ -1,0 +1,30 @@
+// The kernel-choice stage: for every node the plain or the fast kernel, prepared for its types; where a fast kernel wants
+// other layouts (oneDNN's packed weights) reorder nodes are inserted, one for each (value, layout).
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "ops/registry.h"
+
+namespace snug {
+
+struct ChooseOptions {
+  int threads = 1;
+  bool plain_kernels = false;  // the reference kernels everywhere
+};
+
+struct KernelChoice {
+  KernelFn kernel = nullptr;  // null: a view, nothing runs
+  bool fast = false;
+  std::shared_ptr<const void> prepared;
+  int64_t workspace_bytes = 0;
+};
+
+// Indexed by node id. Changes the graph by inserting reorders.
+absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry, const ChooseOptions& options);
+
+}  // namespace snug

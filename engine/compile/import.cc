@@ -1,0 +1,226 @@
+#include "engine/compile/import.h"
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/strip.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/compile/layer_importer.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+#include "proto/source_map.h"
+
+namespace snug {
+namespace {
+
+constexpr size_t kMaxErrors = 20;
+
+// The one op of a layer: a field of the oneof, or an extension.
+struct LayerOp {
+  std::string name;
+  const google::protobuf::Message* options = nullptr;
+};
+
+LayerOp OpOf(const proto::Layer& layer) {
+  const google::protobuf::Reflection* reflection = layer.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection->ListFields(layer, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    const bool is_op = field->is_extension() || (field->containing_oneof() != nullptr && field->containing_oneof()->name() == "op");
+    if (!is_op || field->is_repeated() || field->message_type() == nullptr) continue;
+    return {field->is_extension() ? std::string(field->full_name()) : std::string(field->name()), &reflection->GetMessage(layer, field)};
+  }
+  return {};
+}
+
+class Importer {
+ public:
+  Importer(const proto::Network& network, const proto::SourceMap& locations, const OpRegistry& registry, const ImportOptions& options)
+      : network_(network), locations_(locations), registry_(registry), options_(options) {}
+
+  absl::StatusOr<Imported> Run() {
+    result_.graph.name = network_.name();
+    result_.batch = options_.batch > 0 ? options_.batch : network_.has_batch() ? network_.batch() : 1;
+    if (result_.batch < 1) Error(locations_.NetworkLoc("batch"), absl::StrCat("batch: expected at least 1, found ", result_.batch));
+    ImportState state{.builder = GraphBuilder(registry_, &result_.graph), .result = &result_, .precision = options_.precision, .training = options_.training, .casts = {}};
+    for (int i = 0; i < network_.input_size(); ++i) ImportInput(i);
+    for (int i = 0; i < network_.layer_size(); ++i) ImportLayer(state, i);
+    ImportObjectives();
+    ImportOutputs();
+    if (options_.training) RandomStateOf(result_);
+    if (errors_.empty()) return std::move(result_);
+    if (errors_.size() > kMaxErrors) {
+      const size_t more = errors_.size() - kMaxErrors;
+      errors_.resize(kMaxErrors);
+      errors_.push_back(absl::StrCat("... and ", more, " more errors"));
+    }
+    return absl::InvalidArgumentError(absl::StrJoin(errors_, "\n"));
+  }
+
+ private:
+  void Error(const SourceLoc& loc, absl::string_view message) {
+    const std::string where = loc.ToString();
+    errors_.push_back(absl::StrCat(where, where.empty() ? "" : ": ", message));
+  }
+
+  DType ToDType(proto::DataType type) const {
+    switch (type) {
+      case proto::FLOAT:
+        return options_.precision;
+      case proto::FLOAT32:
+        return DType::kFloat32;
+      case proto::BFLOAT16:
+        return DType::kBFloat16;
+      case proto::FLOAT64:
+        return DType::kFloat64;
+      case proto::INT32:
+        return DType::kInt32;
+      case proto::INT64:
+        return DType::kInt64;
+      case proto::UINT8:
+        return DType::kUint8;
+    }
+    return options_.precision;
+  }
+
+  void ImportInput(int i) {
+    const proto::Input& input = network_.input(i);
+    std::vector<int64_t> dims;
+    if (!input.no_batch()) dims.push_back(result_.batch);
+    dims.insert(dims.end(), input.shape().dim().begin(), input.shape().dim().end());
+    const absl::StatusOr<Shape> shape = MakeShape(dims);
+    if (!shape.ok()) {
+      Error(locations_.InputLoc(i), absl::StrCat("input \"", input.name(), "\": ", shape.status().message()));
+      values_[input.name()] = std::nullopt;
+      return;
+    }
+    if (values_.contains(input.name())) {
+      Error(locations_.InputLoc(i), absl::StrCat("input \"", input.name(), "\": the name is taken"));
+      return;
+    }
+    values_[input.name()] = {result_.graph.AddInput(input.name(), {ToDType(input.dtype()), *shape, {}}, input.max_value())};
+  }
+
+  // "split:1" is the second output of "split". Empty: an error was reported, or what it names has failed.
+  std::optional<ValueId> Resolve(const std::string& reference, const SourceLoc& loc) {
+    std::string name = reference;
+    size_t index = 0;
+    if (!values_.contains(name)) {
+      const size_t colon = reference.rfind(':');
+      if (colon != std::string::npos && absl::SimpleAtoi(reference.substr(colon + 1), &index)) name = reference.substr(0, colon);
+    }
+    const auto it = values_.find(name);
+    if (it == values_.end()) {
+      Error(loc, absl::StrCat("\"", reference, "\" names no input and no layer before this one"));
+      return std::nullopt;
+    }
+    if (!it->second.has_value()) return std::nullopt;
+    const std::vector<ValueId>& outputs = *it->second;
+    if (index >= outputs.size()) {
+      Error(loc, absl::StrCat("\"", reference, "\": \"", name, "\" has ", outputs.size(), outputs.size() == 1 ? " output" : " outputs, counted from 0"));
+      return std::nullopt;
+    }
+    return outputs[index];
+  }
+
+  void ImportLayer(ImportState& state, int i) {
+    const proto::Layer& layer = network_.layer(i);
+    if (values_.contains(layer.name())) {
+      Error(locations_.LayerLoc(i), absl::StrCat("layer \"", layer.name(), "\": the name is taken"));
+      return;
+    }
+    auto& outputs = values_[layer.name()];  // stays empty ("failed") unless all goes well
+    std::vector<ValueId> inputs;
+    for (int k = 0; k < layer.input_size(); ++k) {
+      const std::optional<ValueId> value = Resolve(layer.input(k), locations_.LayerInputLoc(i, k));
+      if (value.has_value()) inputs.push_back(*value);
+    }
+    if (inputs.size() != static_cast<size_t>(layer.input_size())) return;
+    const LayerOp layer_op = OpOf(layer);
+    const OpDef* op = layer_op.options == nullptr ? nullptr : registry_.Find(layer_op.name);
+    if (op == nullptr) {
+      Error(locations_.LayerLoc(i), absl::StrCat("layer \"", layer.name(), "\": ", layer_op.options == nullptr ? "has no op" : absl::StrCat("unknown op \"", layer_op.name, "\"")));
+      return;
+    }
+    LayerImporter importer(state, layer, proto::MakeOptions(*layer_op.options), std::move(inputs), locations_.LayerLoc(i));
+    const absl::Status status = importer.Run(*op);
+    if (!status.ok()) {
+      Error(LocationOf(i, status.message()), absl::StrCat("layer \"", layer.name(), "\" (", op->name, "): ", status.message()));
+      return;
+    }
+    outputs = importer.outputs();
+  }
+
+  // Messages start with the part of the layer they are about: `option "units"`, `input 1`, `param "weight"`.
+  SourceLoc LocationOf(int layer, absl::string_view message) const {
+    int64_t index = 0;
+    if (absl::ConsumePrefix(&message, "option \"")) return locations_.LayerOptionLoc(layer, std::string(message.substr(0, message.find('"'))));
+    if (absl::ConsumePrefix(&message, "input ") && absl::SimpleAtoi(message.substr(0, message.find_first_of(" :")), &index) && index < network_.layer(layer).input_size()) {
+      return locations_.LayerInputLoc(layer, static_cast<int>(index));
+    }
+    if (absl::ConsumePrefix(&message, "param \"")) {
+      const absl::string_view name = message.substr(0, message.find('"'));
+      for (int k = 0; k < network_.layer(layer).param_size(); ++k) {
+        if (network_.layer(layer).param(k).name() == name) return locations_.ParamLoc(layer, k);
+      }
+    }
+    return locations_.LayerLoc(layer);
+  }
+
+  void ImportObjectives() {
+    std::set<std::string> seen;
+    for (int i = 0; i < network_.objective_size(); ++i) {
+      const std::string& name = network_.objective(i);
+      const std::optional<ValueId> value = Resolve(name, locations_.ObjectiveLoc(i));
+      if (!value.has_value()) continue;
+      if (!seen.insert(name).second) {
+        Error(locations_.ObjectiveLoc(i), absl::StrCat("objective \"", name, "\" is named twice"));
+      } else if (!IsFloating(result_.graph.type(*value).dtype)) {
+        Error(locations_.ObjectiveLoc(i), absl::StrCat("objective \"", name, "\": expected floating-point values, found ", result_.graph.type(*value).ToString()));
+      } else {
+        result_.graph.objectives.push_back(*value);
+        result_.graph.outputs.push_back({name, *value});
+      }
+    }
+    if (options_.training && network_.objective_size() == 0) {
+      Error(locations_.NetworkLoc(""), "the network has no objective, so there is nothing to train: name the loss layer by `objective: \"...\"`");
+    }
+  }
+
+  // What the file names; where it names nothing, every value that nobody reads.
+  void ImportOutputs() {
+    for (int i = 0; i < network_.output_size(); ++i) {
+      const std::optional<ValueId> value = Resolve(network_.output(i), locations_.OutputLoc(i));
+      if (value.has_value()) result_.graph.outputs.push_back({network_.output(i), *value});
+    }
+    if (!result_.graph.outputs.empty() || !errors_.empty()) return;
+    const auto readers = ReadersOf(result_.graph);
+    for (const proto::Layer& layer : network_.layer()) {
+      for (const ValueId value : *values_[layer.name()]) {
+        if (value.valid() && readers[static_cast<size_t>(value.index)].empty()) result_.graph.outputs.push_back({result_.graph.value(value).name, value});
+      }
+    }
+  }
+
+  const proto::Network& network_;
+  const proto::SourceMap& locations_;
+  const OpRegistry& registry_;
+  const ImportOptions& options_;
+  Imported result_;
+  std::map<std::string, std::optional<std::vector<ValueId>>> values_;  // outputs of inputs and layers; nullopt: failed
+  std::vector<std::string> errors_;
+};
+
+}  // namespace
+
+absl::StatusOr<Imported> Import(const proto::Network& network, const proto::SourceMap& locations, const OpRegistry& registry, const ImportOptions& options) {
+  return Importer(network, locations, registry, options).Run();
+}
+
+}  // namespace snug

@@ -1,0 +1,37 @@
+// NetworkProto -> Graph: resolves names, turns each layer into parameters and nodes (its op's `layer` hook), typed as it
+// goes, for one batch size, precision and mode. Collects up to 20 located errors instead of stopping at one.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "ops/registry.h"
+
+namespace snug {
+namespace proto {
+class Network;
+class SourceMap;
+}  // namespace proto
+
+struct ImportOptions {
+  int64_t batch = 0;  // 0: the file's, or 1
+  bool training = true;
+  DType precision = DType::kFloat32;
+};
+
+struct Imported {
+  Graph graph;  // forward only; objectives and outputs set
+  int64_t batch = 1;
+  ValueId random_state;  // int64[2] Variable {seed, step}; always there in training
+  // Nodes that mutate statistics: the updates stage appends the gate to their inputs and adds them.
+  std::vector<NodeSpec> statistic_updates;
+};
+
+absl::StatusOr<Imported> Import(const proto::Network& network, const proto::SourceMap& locations,
+                                const OpRegistry& registry, const ImportOptions& options);
+
+inline constexpr absl::string_view kRandomStateName = "state.random";
+
+}  // namespace snug

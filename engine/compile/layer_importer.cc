@@ -1,0 +1,231 @@
+#include "engine/compile/layer_importer.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/hash.h"
+#include "engine/base/status.h"
+#include "engine/compile/initializers.h"
+#include "proto/internal.pb.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug {
+namespace {
+
+proto::DataType ToProto(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return proto::FLOAT32;
+    case DType::kBFloat16:
+      return proto::BFLOAT16;
+    case DType::kFloat64:
+      return proto::FLOAT64;
+    case DType::kInt32:
+      return proto::INT32;
+    case DType::kInt64:
+      return proto::INT64;
+    case DType::kUint8:
+      return proto::UINT8;
+  }
+  return proto::FLOAT;
+}
+
+template <class T>
+std::string Packed(const std::vector<double>& values, int64_t n) {
+  std::string bytes(static_cast<size_t>(n) * sizeof(T), '\0');
+  T* out = reinterpret_cast<T*>(bytes.data());
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(values[values.size() == 1 ? 0 : static_cast<size_t>(i)]);
+  return bytes;
+}
+
+std::string PackedAs(DType dtype, const std::vector<double>& values, int64_t n) {
+  switch (dtype) {
+#define SNUG_CASE(enumerator, name, type) \
+  case DType::enumerator:                 \
+    return Packed<type>(values, n);
+    SNUG_DTYPES(SNUG_CASE)
+#undef SNUG_CASE
+  }
+  return "";
+}
+
+}  // namespace
+
+ValueId RandomStateOf(Imported& imported) {
+  if (!imported.random_state.valid()) {
+    // The session writes {seed, 0} before the first step.
+    const VariableId id = imported.graph.AddVariable({.name = std::string(kRandomStateName),
+                                                      .type = {DType::kInt64, Shape({2}), {}},
+                                                      .role = VariableRole::kScalar});
+    imported.random_state = imported.graph.variable(id).value;
+  }
+  return imported.random_state;
+}
+
+LayerImporter::LayerImporter(ImportState& state, const proto::Layer& layer, Options options, std::vector<ValueId> inputs,
+                             SourceLoc loc)
+    : LayerContext(state.builder),
+      state_(state),
+      layer_(layer),
+      options_(std::move(options)),
+      inputs_(std::move(inputs)),
+      loc_(std::move(loc)) {}
+
+std::string LayerImporter::VariableName(absl::string_view name) const {
+  return name.empty() ? layer_.name() : absl::StrCat(layer_.name(), ".", name);
+}
+
+const proto::Param* LayerImporter::Override(const std::string& name) {
+  parameter_names_.push_back(name);
+  for (const proto::Param& param : layer_.param()) {
+    if (param.name() == name) return &param;
+  }
+  return nullptr;
+}
+
+ValueId LayerImporter::Tied(const ParameterSpec& spec, const proto::Param& param) {
+  const Graph& graph = state_.result->graph;
+  const VariableId owner = graph.FindVariable(param.tie());
+  if (!owner.valid()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("parameter \"", spec.name, "\" is tied to \"", param.tie(),
+                                                 "\", but no layer before this one has a parameter of that name")));
+    return ValueId();
+  }
+  const Variable& variable = graph.variable(owner);
+  if (!(variable.type.shape == spec.shape)) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("parameter \"", spec.name, "\" of shape ", spec.shape.ToString(),
+                                                 " is tied to \"", param.tie(), "\", which has shape ",
+                                                 variable.type.shape.ToString())));
+    return ValueId();
+  }
+  return variable.value;
+}
+
+ValueId LayerImporter::Parameter(ParameterSpec spec) {
+  if (!status().ok()) return ValueId();
+  const proto::Param* param = Override(spec.name);
+  const absl::StatusOr<Shape> shape = MakeShape(spec.shape.dims());
+  if (!shape.ok()) {
+    Fail(Annotate(shape.status(), absl::StrCat("parameter \"", spec.name, "\"")));
+    return ValueId();
+  }
+  if (param != nullptr && param->has_tie()) return Tied(spec, *param);
+
+  const bool chosen = param != nullptr && param->has_init();
+  absl::StatusOr<Initializer> init = ResolveInitializer(spec, chosen ? &param->init() : nullptr);
+  if (!init.ok()) {
+    Fail(init.status());
+    return ValueId();
+  }
+  Variable variable{.name = VariableName(spec.name),
+                    .type = {StateType(), spec.shape, {}},
+                    .role = VariableRole::kParameter,
+                    .init = *std::move(init),
+                    .random_id = HashName(VariableName(spec.name)),
+                    .loc = loc_};
+  variable.decay_mult = spec.decay ? 1 : 0;
+  if (param != nullptr) {
+    variable.frozen = param->frozen();
+    variable.lr_mult = param->lr_mult();
+    if (param->has_decay_mult()) variable.decay_mult = param->decay_mult();
+  }
+  Graph& graph = state_.result->graph;
+  if (graph.FindValue(variable.name).valid()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("the name \"", variable.name, "\" of its parameter is taken")));
+    return ValueId();
+  }
+  return graph.variable(graph.AddVariable(std::move(variable))).value;
+}
+
+ValueId LayerImporter::Statistic(absl::string_view name, const Shape& shape, double initial) {
+  if (!status().ok()) return ValueId();
+  Graph& graph = state_.result->graph;
+  const VariableId id = graph.AddVariable({.name = VariableName(name),
+                                           .type = {StateType(), shape, {}},
+                                           .role = VariableRole::kStatistic,
+                                           .init = {.kind = Initializer::Kind::kConstant, .value = initial},
+                                           .loc = loc_});
+  return graph.variable(id).value;
+}
+
+ValueId LayerImporter::ConstantValue(absl::string_view name, DType dtype, const Shape& shape, std::vector<double> values) {
+  if (!status().ok()) return ValueId();
+  const int64_t n = shape.num_elements();
+  if (values.size() != 1 && static_cast<int64_t>(values.size()) != n) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("option \"value\": expected one number or ", n, " for shape ",
+                                                 shape.ToString(), ", found ", values.size())));
+    return ValueId();
+  }
+  Graph& graph = state_.result->graph;
+  auto bytes = std::make_shared<const std::string>(PackedAs(dtype, values, n));
+  const VariableId id = graph.AddVariable({.name = VariableName(name),
+                                           .type = {dtype, shape, {}},
+                                           .role = VariableRole::kConstant,
+                                           .init = {.kind = Initializer::Kind::kBytes, .bytes = std::move(bytes)},
+                                           .loc = loc_});
+  return graph.variable(id).value;
+}
+
+ValueId LayerImporter::RandomState() { return RandomStateOf(*state_.result); }
+
+void LayerImporter::Update(absl::string_view op, std::vector<ValueId> inputs, Options options) {
+  NodeSpec spec = Describe(op, op);
+  spec.op = std::string(op);
+  spec.inputs = std::move(inputs);
+  spec.options = std::move(options);
+  spec.phase = Phase::kUpdate;
+  state_.result->statistic_updates.push_back(std::move(spec));
+}
+
+void LayerImporter::SetOutput(int i, ValueId value) {
+  if (static_cast<size_t>(i) >= outputs_.size()) outputs_.resize(static_cast<size_t>(i) + 1);
+  outputs_[static_cast<size_t>(i)] = value;
+}
+
+NodeSpec LayerImporter::Describe(absl::string_view op, absl::string_view suffix) {
+  std::string name = suffix.empty() ? layer_.name() : absl::StrCat(layer_.name(), "/", suffix);
+  const uint64_t random_id = HashName(absl::StrCat(name, ":", op));
+  return {.name = std::move(name), .loc = loc_, .phase = Phase::kForward, .random_id = random_id};
+}
+
+void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
+  if (state_.precision != DType::kBFloat16 || op.name == "cast") return;
+  for (size_t i = 0; i < inputs->size(); ++i) {
+    ValueId& input = (*inputs)[i];
+    const Port& port = op.inputs[std::min(i, op.inputs.size() - 1)];
+    if (!input.valid() || port.type != PortType::kFloating || type(input).dtype != DType::kFloat32) continue;
+    const Graph& graph = state_.result->graph;
+    if (!graph.value(input).variable.valid()) continue;
+    ValueId& cast = state_.casts[input];
+    if (!cast.valid()) {
+      proto::Cast options;
+      options.set_dtype(ToProto(state_.precision));
+      const std::string name = graph.value(input).name;
+      cast = Op("cast", {input}, proto::MakeOptions(options), absl::StrCat(name.substr(name.rfind('.') + 1), ".bfloat16"));
+    }
+    input = cast;
+  }
+}
+
+absl::Status LayerImporter::Run(const OpDef& op) {
+  if (op.layer != nullptr) {
+    const absl::Status status = op.layer(*this);
+    if (!status.ok()) Fail(status);
+  } else {
+    outputs_ = Ops(op.name, inputs_, options_);
+  }
+  SNUG_RETURN_IF_ERROR(status());
+  for (const proto::Param& param : layer_.param()) {
+    if (std::find(parameter_names_.begin(), parameter_names_.end(), param.name()) != parameter_names_.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "param \"", param.name(), "\": this layer has ",
+        parameter_names_.empty() ? "no parameters" : absl::StrCat("the parameters ", absl::StrJoin(parameter_names_, ", "))));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace snug

@@ -1,0 +1,25 @@
+#include "engine/compile/passes/pass.h"
+
+namespace snug {
+
+absl::Span<const Pass> ForwardPasses() {
+  static constexpr Pass kPasses[] = {
+      {"fuse_cross_entropy", "log_softmax + nll_loss -> softmax_cross_entropy", FuseCrossEntropy},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> WholePasses() {
+  static constexpr Pass kPasses[] = {
+      {"dead_code", "nodes that reach no output and mutate nothing go", RemoveDeadCode},
+      {"common_subexpressions", "nodes that compute the same from the same are merged", MergeCommonSubexpressions},
+      {"constant_folding", "nodes that read constants only are computed now", FoldConstants},
+      {"fuse_batch_norm", "batch norm (+ add) + relu or relu6, forward and backward, in one sweep", FuseBatchNorm},
+      {"fuse_activation", "convolution or dense + activation in one sweep", FuseActivation},
+      {"channels_last", "images lie channels-last where kernels prefer it", AssignLayouts},
+      {"dead_code_again", "what the other passes left without readers goes", RemoveDeadCode},
+  };
+  return kPasses;
+}
+
+}  // namespace snug

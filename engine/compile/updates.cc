@@ -1,0 +1,154 @@
+#include "engine/compile/updates.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "ops/graph_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug {
+namespace {
+
+class Updates {
+ public:
+  Updates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
+          const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options)
+      : imported_(imported), graph_(imported.graph), builder_(registry, &imported.graph), optimizer_(optimizer), options_(options) {
+    for (const Variable& variable : graph_.variables()) {
+      const auto it = gradients.find(variable.value);
+      if (it != gradients.end()) trained_.push_back({variable.value, it->second});
+    }
+    // In the order in which the backward pass completes the gradients.
+    std::stable_sort(trained_.begin(), trained_.end(), [](const Trained& a, const Trained& b) { return a.gradient < b.gradient; });
+  }
+
+  absl::Status Run() {
+    SNUG_RETURN_IF_ERROR(AddGate());
+    if (!trained_.empty()) {
+      learning_rate_ = AddScalar(kLearningRateName, optimizer_.learning_rate());
+      SNUG_RETURN_IF_ERROR(AddGradientNorm());
+      for (const Trained& trained : trained_) SNUG_RETURN_IF_ERROR(AddUpdate(trained));
+    }
+    for (NodeSpec spec : imported_.statistic_updates) {
+      spec.inputs.push_back(gate_);
+      SNUG_RETURN_IF_ERROR(builder_.Add(std::move(spec)));
+    }
+    imported_.statistic_updates.clear();
+    return Add("advance_step", "state/advance_step", {RandomState(), gate_}, Options()).status();
+  }
+
+ private:
+  struct Trained {
+    ValueId parameter, gradient;
+  };
+
+  ValueId RandomState() const { return imported_.random_state; }
+
+  absl::StatusOr<ValueId> Add(absl::string_view op, std::string name, std::vector<ValueId> inputs, Options options) {
+    SNUG_ASSIGN_OR_RETURN(const NodeId id, builder_.Add({.name = std::move(name),
+                                                         .op = std::string(op),
+                                                         .options = std::move(options),
+                                                         .inputs = std::move(inputs),
+                                                         .phase = Phase::kUpdate}));
+    const Node& node = graph_.node(id);
+    return node.outputs.empty() ? ValueId() : node.outputs[0];
+  }
+
+  DType StateType() const {
+    return trained_.empty() ? DType::kFloat32 : graph_.type(trained_.front().parameter).dtype;
+  }
+
+  ValueId AddScalar(absl::string_view name, double value) {
+    const VariableId id = graph_.AddVariable({.name = std::string(name),
+                                              .type = {StateType(), Shape(), {}},
+                                              .role = VariableRole::kScalar,
+                                              .init = {.kind = Initializer::Kind::kConstant, .value = value}});
+    return graph_.variable(id).value;
+  }
+
+  absl::Status AddGate() {
+    SNUG_ASSIGN_OR_RETURN(gate_, Add("all_finite", "gate", graph_.objectives, Options()));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddGradientNorm() {
+    const bool clips = optimizer_.has_clip_norm();
+    if (!clips && !options_.gradient_norm) return absl::OkStatus();
+    std::vector<ValueId> gradients;
+    for (const Trained& trained : trained_) gradients.push_back(trained.gradient);
+    SNUG_ASSIGN_OR_RETURN(const ValueId norm, Add("global_norm", std::string(kGradientNormName), gradients, Options()));
+    if (options_.gradient_norm) graph_.outputs.push_back({std::string(kGradientNormName), norm});
+    if (!clips) return absl::OkStatus();
+    proto::ClipNorm clip;
+    clip.set_max_norm(optimizer_.clip_norm());
+    for (Trained& trained : trained_) {
+      SNUG_ASSIGN_OR_RETURN(trained.gradient, Add("clip_by_norm", absl::StrCat(NameOf(trained.parameter), "/clip"), {trained.gradient, norm}, proto::MakeOptions(clip)));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string& NameOf(ValueId id) const { return graph_.value(id).name; }
+
+  ValueId AddSlot(ValueId parameter, absl::string_view suffix) {
+    const VariableId owner = graph_.value(parameter).variable;
+    const VariableId id = graph_.AddVariable({.name = absl::StrCat(NameOf(parameter), "/", suffix),
+                                              .type = graph_.type(parameter),
+                                              .role = VariableRole::kSlot,
+                                              .slot_of = owner});
+    return graph_.variable(id).value;
+  }
+
+  absl::Status AddUpdate(const Trained& trained) {
+    const Variable& variable = graph_.variable(graph_.value(trained.parameter).variable);
+    proto::Update update;
+    update.set_lr_mult(variable.lr_mult);
+    update.set_weight_decay(optimizer_.weight_decay() * variable.decay_mult);
+    const ValueId p = trained.parameter;
+    const ValueId g = trained.gradient;
+    const std::string name = absl::StrCat(NameOf(p), "/update");
+    switch (optimizer_.kind_case()) {
+      case proto::Optimizer::kAdam:
+      case proto::Optimizer::kAdamw: {
+        const bool decoupled = optimizer_.kind_case() == proto::Optimizer::kAdamw;
+        const proto::Adam& adam = decoupled ? optimizer_.adamw() : optimizer_.adam();
+        update.set_beta1(adam.beta1());
+        update.set_beta2(adam.beta2());
+        update.set_epsilon(adam.epsilon());
+        update.set_decoupled_decay(decoupled);
+        const ValueId m = AddSlot(p, "m");
+        const ValueId v = AddSlot(p, "v");
+        return Add("adam_update", name, {p, m, v, g, learning_rate_, RandomState(), gate_}, proto::MakeOptions(update)).status();
+      }
+      case proto::Optimizer::kSgd:
+      case proto::Optimizer::KIND_NOT_SET:
+        break;
+    }
+    const proto::Sgd& sgd = optimizer_.sgd();
+    if (sgd.momentum() == 0) return Add("sgd_update", name, {p, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
+    update.set_momentum(sgd.momentum());
+    update.set_nesterov(sgd.nesterov());
+    return Add("momentum_update", name, {p, AddSlot(p, "momentum"), g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
+  }
+
+  Imported& imported_;
+  Graph& graph_;
+  GraphBuilder builder_;
+  const proto::Optimizer& optimizer_;
+  const UpdateOptions& options_;
+  std::vector<Trained> trained_;
+  ValueId gate_, learning_rate_;
+};
+
+}  // namespace
+
+absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
+                        const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options) {
+  return Updates(imported, registry, optimizer, gradients, options).Run();
+}
+
+}  // namespace snug

@@ -1,0 +1,55 @@
+// What the optimizers' update ops share: ports, checks, and the loop over parameter and gradient.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
+
+#include <cstdint>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/isa.h"
+
+namespace snug {
+
+// Parameters and slots are float32 also in a bfloat16 network; the gradient may come in either precision.
+// Inputs: 0 the parameter, then `slots` of its type, the gradient, lr, `others` ports of the op's own, the gate.
+inline absl::Status CheckUpdate(InferContext& c, int slots, int others = 0) {
+  const DType parameter = c.input(0).dtype;
+  for (int i = 1; i <= slots + 1; ++i) {
+    SNUG_RETURN_IF_ERROR(c.CheckShape(i, c.shape(0)));
+    const DType found = c.input(i).dtype;
+    const bool gradient = i == slots + 1;
+    if (found == parameter || (gradient && parameter == DType::kFloat32 && found == DType::kBFloat16)) continue;
+    return c.InputError(i, absl::StrCat("expected ", Name(parameter), " like the parameter, found ", Name(found)));
+  }
+  SNUG_RETURN_IF_ERROR(c.CheckShape(slots + 2, Shape()));  // lr
+  return c.CheckShape(slots + 3 + others, Shape());        // gate
+}
+
+// 1: the step is good. 0: its loss is not finite, and no Variable may change.
+inline bool GateIsOpen(const KernelContext& k) { return *k.input<uint8_t>(k.num_inputs() - 1) != 0; }
+
+// Calls fn(parameter-typed zero, gradient-typed zero).
+template <class Fn>
+absl::Status DispatchUpdate(DType parameter, DType gradient, Fn&& fn) {
+  if (parameter == DType::kFloat64) return fn(double{}, double{});
+  if (gradient == DType::kBFloat16) return fn(float{}, BFloat16{});
+  return fn(float{}, float{});
+}
+
+// element(i) for every i in [0, n), vectorised; element touches index i of distinct arrays only.
+template <class Element>
+void ForEachElement(int threads, int64_t n, Element element) {
+  constexpr int64_t kChunk = 1 << 15;
+  ParallelFor(threads, n, kChunk, [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA {
+#pragma GCC ivdep
+      for (int64_t i = begin; i < end; ++i) element(i);
+    });
+  });
+}
+
+}  // namespace snug

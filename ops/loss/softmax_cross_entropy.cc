@@ -1,0 +1,344 @@
+// softmax_cross_entropy: the mean over rows of -sum(target * log_softmax(logits)), where the target is the label's
+// class (or given probabilities), smoothed. The forward pass keeps only the log of each row's sum of exponentials; the
+// gradient computes the softmax from it again, in place of the logits where nobody needs them any more.
+#include <absl/strings/str_cat.h>
+
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/layer_context.h"
+#include "ops/lib/dispatch.h"
+#include "ops/lib/float32_port.h"
+#include "ops/lib/isa.h"
+#include "ops/lib/labels.h"
+#include "ops/lib/lanes.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
+#include "ops/sample_builder.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+using Cross = proto::SoftmaxCrossEntropy;
+
+constexpr int64_t kChunk = 1 << 14;  // elements that one piece of work covers
+
+int64_t Classes(const ValueType& logits) { return logits.shape[logits.shape.rank() - 1]; }
+int64_t Rows(const ValueType& logits) { return logits.shape.Count(0, logits.shape.rank() - 1); }
+int64_t RowsPerChunk(int64_t classes) { return std::max<int64_t>(1, kChunk / std::max<int64_t>(1, classes)); }
+
+absl::Status CheckTarget(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
+  const ValueType& logits = c.input(0);
+  const DType labels = c.input(1).dtype;
+  if (Classes(logits) < 1) return c.InputError(0, "expected at least one class along the last axis");
+  if (labels == DType::kInt32 || labels == DType::kInt64) {
+    return c.CheckShape(1, logits.shape.Without(logits.shape.rank() - 1));
+  }
+  if (labels != logits.dtype) {
+    return c.InputError(1, absl::StrCat("expected integers (int32 or int64), or probabilities in ", Name(logits.dtype),
+                                        " like the logits; found ", Name(labels)));
+  }
+  return c.CheckShape(1, logits.shape);
+}
+
+absl::Status Infer(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckTarget(c));
+  const double smoothing = c.options<Cross>().label_smoothing();
+  if (!(smoothing >= 0 && smoothing <= 1)) {
+    return c.OptionError("label_smoothing", absl::StrCat("expected 0 to 1, found ", smoothing));
+  }
+  const ValueType& logits = c.input(0);
+  const DType dtype = Float32PortType(logits.dtype);
+  c.SetOutput(0, dtype, Shape());
+  c.SetOutput(1, dtype, logits.shape.Without(logits.shape.rank() - 1));
+  return absl::OkStatus();
+}
+
+absl::Status InferGrad(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckTarget(c));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(2, c.shape(0).Without(c.shape(0).rank() - 1)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(3, Shape()));
+  c.SetOutput(0, c.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status InferTargetGrad(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, c.shape(0).Without(c.shape(0).rank() - 1)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(2, Shape()));
+  c.SetOutput(0, c.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status Layer(LayerContext& c) {  // the row sums stay inside
+  std::vector<ValueId> inputs;
+  for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
+  c.SetOutput(0, c.Op("softmax_cross_entropy", inputs, c.options_handle()));
+  return c.status();
+}
+
+absl::Status Gradient(GradContext& g) {
+  if (g.wants(0)) {
+    g.SetInputGrad(0, g.Op("softmax_cross_entropy_grad", {g.input(0), g.input(1), g.output(1), g.output_grad(0)},
+                           g.options_handle()));
+  }
+  if (g.wants(1)) {
+    g.SetInputGrad(
+        1, g.Op("softmax_cross_entropy_target_grad", {g.input(0), g.output(1), g.output_grad(0)}, g.options_handle()));
+  }
+  return g.status();
+}
+
+absl::Status Prepare(PrepareContext& c) {  // the rows' losses
+  c.SetWorkspaceBytes(Rows(c.types().input(0)) * static_cast<int64_t>(sizeof(double)));
+  return absl::OkStatus();
+}
+
+Cost CostOfNode(const NodeTypes& types) { return {.flops = 6.0 * static_cast<double>(types.input(0).num_elements())}; }
+
+// fn(labels) with integer labels or probabilities T.
+template <class T, class Fn>
+absl::Status DispatchTarget(const KernelContext& k, Fn&& fn) {
+  const DType dtype = k.input_type(1).dtype;
+  if (dtype == DTypeOf<T>::value) return fn(k.input<T>(1));
+  return DispatchInteger(dtype, [&](auto zero) { return fn(k.input<decltype(zero)>(1)); });
+}
+
+template <class T, class Label>
+absl::Status Forward(const KernelContext& k, const Label* labels) {
+  using A = Accumulator<T>;
+  constexpr bool kSoft = std::is_same_v<T, Label>;
+  const T* logits = k.input<T>(0);
+  const int64_t rows = Rows(k.input_type(0));
+  const int64_t classes = Classes(k.input_type(0));
+  const double smoothing = k.options<Cross>().label_smoothing();
+  const int64_t ignored = k.options<Cross>().ignore_index();
+  int64_t counted = rows;
+  if constexpr (!kSoft) SNUG_RETURN_IF_ERROR(CheckLabels(labels, rows, classes, ignored, &counted));
+
+  Float32Port<T>* lse = k.output<Float32Port<T>>(1);
+  double* losses = k.workspace<double>();
+  ParallelFor(k.threads(), rows, RowsPerChunk(classes), [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t r = begin; r < end; ++r) {
+        const T* z = logits + r * classes;
+        const A most = LaneMax<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(z[i]); });
+        const double sum =
+            LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return std::exp(static_cast<A>(z[i]) - most); });
+        const double row_lse = static_cast<double>(most) + std::log(sum);
+        lse[r] = static_cast<Float32Port<T>>(row_lse);
+        double loss = 0;
+        if constexpr (kSoft) {
+          const T* t = labels + r * classes;
+          loss = (1 - smoothing) * LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA {
+                   return static_cast<A>(t[i]) * (static_cast<A>(row_lse) - static_cast<A>(z[i]));
+                 });
+        } else if (labels[r] != ignored) {
+          loss = (1 - smoothing) * (row_lse - static_cast<double>(z[labels[r]]));
+        } else {
+          losses[r] = 0;
+          continue;
+        }
+        if (smoothing > 0) {
+          loss += smoothing / static_cast<double>(classes) * LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA {
+                    return static_cast<A>(row_lse) - static_cast<A>(z[i]);
+                  });
+        }
+        losses[r] = loss;
+      }
+    });
+  });
+  double total = 0;
+  for (int64_t r = 0; r < rows; ++r) total += losses[r];
+  *k.output<Float32Port<T>>(0) = static_cast<Float32Port<T>>(total / static_cast<double>(counted));
+  return absl::OkStatus();
+}
+
+// dlogits = (softmax * sum(target) - target) * dloss / rows
+template <class T, class Label>
+absl::Status Backward(const KernelContext& k, const Label* labels) {
+  using A = Accumulator<T>;
+  constexpr bool kSoft = std::is_same_v<T, Label>;
+  const T* logits = k.input<T>(0);
+  const int64_t rows = Rows(k.input_type(0));
+  const int64_t classes = Classes(k.input_type(0));
+  const double smoothing = k.options<Cross>().label_smoothing();
+  const int64_t ignored = k.options<Cross>().ignore_index();
+  int64_t counted = rows;
+  if constexpr (!kSoft) SNUG_RETURN_IF_ERROR(CheckLabels(labels, rows, classes, ignored, &counted));
+
+  const Float32Port<T>* lse = k.input<Float32Port<T>>(2);
+  T* dlogits = k.output<T>(0);
+  const A scale = static_cast<A>(static_cast<double>(*k.input<Float32Port<T>>(3)) / static_cast<double>(counted));
+  const A even = static_cast<A>(smoothing / static_cast<double>(classes));
+  const A sharp = static_cast<A>(1 - smoothing);
+  ParallelFor(k.threads(), rows, RowsPerChunk(classes), [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t r = begin; r < end; ++r) {
+        const T* z = logits + r * classes;
+        T* dz = dlogits + r * classes;
+        const A row_lse = static_cast<A>(lse[r]);
+        if constexpr (kSoft) {
+          const T* t = labels + r * classes;
+          const double given = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(t[i]); });
+          const A total = static_cast<A>((1 - smoothing) * given + smoothing);
+          for (int64_t i = 0; i < classes; ++i) {
+            const A softmax = std::exp(static_cast<A>(z[i]) - row_lse);
+            dz[i] = static_cast<T>((softmax * total - sharp * static_cast<A>(t[i]) - even) * scale);
+          }
+        } else if (labels[r] != ignored) {
+          const A own = std::exp(static_cast<A>(z[labels[r]]) - row_lse) - even - sharp;  // z may be dz
+          for (int64_t i = 0; i < classes; ++i) {
+            dz[i] = static_cast<T>((std::exp(static_cast<A>(z[i]) - row_lse) - even) * scale);
+          }
+          dz[labels[r]] = static_cast<T>(own * scale);
+        } else {
+          for (int64_t i = 0; i < classes; ++i) dz[i] = static_cast<T>(A(0));
+        }
+      }
+    });
+  });
+  return absl::OkStatus();
+}
+
+// Probabilities that are computed, not given: dtarget = ((1 - smoothing) * -log_softmax) * dloss / rows
+template <class T>
+absl::Status TargetBackward(const KernelContext& k) {
+  using A = Accumulator<T>;
+  const T* logits = k.input<T>(0);
+  const Float32Port<T>* lse = k.input<Float32Port<T>>(1);
+  const int64_t rows = Rows(k.input_type(0));
+  const int64_t classes = Classes(k.input_type(0));
+  T* dtarget = k.output<T>(0);
+  const A scale = static_cast<A>(static_cast<double>(*k.input<Float32Port<T>>(2)) *
+                                 (1 - k.options<Cross>().label_smoothing()) / static_cast<double>(rows));
+  ParallelFor(k.threads(), rows, RowsPerChunk(classes), [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t r = begin; r < end; ++r) {
+        const A row_lse = static_cast<A>(lse[r]);
+        for (int64_t i = r * classes; i < (r + 1) * classes; ++i) {
+          dtarget[i] = static_cast<T>((row_lse - static_cast<A>(logits[i])) * scale);
+        }
+      }
+    });
+  });
+  return absl::OkStatus();
+}
+
+absl::Status ForwardCpu(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return DispatchTarget<T>(k, [&](const auto* labels) { return Forward<T>(k, labels); });
+  });
+}
+
+absl::Status BackwardCpu(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return DispatchTarget<T>(k, [&](const auto* labels) { return Backward<T>(k, labels); });
+  });
+}
+
+absl::Status TargetBackwardCpu(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) { return TargetBackward<decltype(zero)>(k); });
+}
+
+void Samples(SampleBuilder& s) {
+  s.Case("labels").Input({4, 10}).Int({4}, 0, 10);
+  s.Case("wide").Input({3, 133}).Range(-4, 4).Int({3}, 0, 133, DType::kInt64);
+  s.Case("one_class").Input({3, 1}).Int({3}, 0, 1);
+  s.Case("sequence").Input({2, 5, 37}).Int({2, 5}, 0, 37);
+  s.Case("smoothed").With(ParseOptions<Cross>("label_smoothing: 0.1")).Input({4, 21}).Int({4}, 0, 21);
+  s.Case("ignored").Input({5, 7}).Int({5}, 0, 7).Values({3, -100, 0, -100, 6});
+  s.Case("ignored_class")
+      .With(ParseOptions<Cross>("ignore_index: 0 label_smoothing: 0.25"))
+      .Input({5, 7})
+      .Int({5}, 0, 7)
+      .Values({3, 0, 0, 2, 6});
+  s.Case("probabilities").Input({4, 19}).Input({4, 19}).Range(0, 1);
+  s.Case("probabilities_smoothed")
+      .With(ParseOptions<Cross>("label_smoothing: 0.3"))
+      .Input({2, 3, 35})
+      .Input({2, 3, 35})
+      .Range(0, 1);
+  s.Case("known")
+      .Input({2, 2})
+      .Values({0, 0, 1000, 1000})
+      .NoGradient()
+      .Int({2}, 0, 2)
+      .Values({0, 1})
+      .Expect(0, {0.693147180559945309});
+  s.Case("vector").Input({10}).Int({10}, 0, 1).Fails("expected 2 to 8 dimensions");
+  s.Case("label_shape").Input({4, 10}).Int({4, 1}, 0, 10).Fails("expected shape [4]");
+  s.Case("probability_shape").Input({4, 10}).Input({4}).Fails("expected shape [4, 10]");
+  s.Case("byte_labels").Input({4, 10}).Bytes({4}).Fails("expected integers (int32 or int64), or probabilities");
+  s.Case("smoothing")
+      .With(ParseOptions<Cross>("label_smoothing: 2"))
+      .Input({4, 10})
+      .Int({4}, 0, 10)
+      .Fails("option \"label_smoothing\": expected 0 to 1, found 2");
+  s.Case("label_too_large")
+      .Input({2, 10})
+      .Int({2}, 0, 10)
+      .Values({3, 10})
+      .FailsAtRun("row 1: expected a class in [0, 10) or the ignored -100, found 10");
+}
+
+void GradSamples(SampleBuilder& s) {
+  s.Case("labels").Input({4, 21}).Int({4}, 0, 21).Input({4}).Range(3, 5).Input({});
+  s.Case("ignored").Input({3, 5}).Int({3}, 0, 5).Values({1, -100, 4}).Input({3}).Range(2, 3).Input({});
+  s.Case("probabilities").Input({4, 40}).Input({4, 40}).Range(0, 1).Input({4}).Range(3, 5).Input({});
+  s.Case("lse_shape").Input({4, 7}).Int({4}, 0, 7).Input({5}).Input({}).Fails("expected shape [4]");
+  s.Case("bad_label").Input({2, 3}).Int({2}, 0, 3).Values({-1, 0}).Input({2}).Input({}).FailsAtRun("found -1");
+}
+
+void TargetGradSamples(SampleBuilder& s) {
+  s.Case("probabilities").Input({4, 40}).Input({4}).Range(3, 5).Input({});
+  s.Case("lse_shape").Input({4, 7}).Input({7}).Input({}).Fails("expected shape [4]");
+}
+
+}  // namespace
+
+SNUG_OPS(softmax_cross_entropy) {
+  return {
+      {.name = "softmax_cross_entropy",
+       .doc = "loss = mean over rows of -sum(target * log_softmax(logits)); lse = log(sum(exp(logits))) of each row",
+       .inputs = {{"logits"}, {"labels", PortType::kAny}},
+       .outputs = {{"loss", PortType::kFloat32}, {.name = "lse", .type = PortType::kFloat32, .no_gradient = true}},
+       .infer = Infer,
+       .layer = Layer,
+       .gradient = Gradient,
+       .prepare = Prepare,
+       .cost = CostOfNode,
+       .cpu = ForwardCpu,
+       .samples = Samples},
+      {.name = "softmax_cross_entropy_grad",
+       .doc = "dlogits = (exp(logits - lse) * sum(target) - target) * dloss / rows",
+       .inputs = {{"logits"}, {"labels", PortType::kAny}, {"lse", PortType::kFloat32}, {"dloss", PortType::kFloat32}},
+       .outputs = {{"dlogits"}},
+       .infer = InferGrad,
+       .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+       .cost = CostOfNode,
+       .cpu = BackwardCpu,
+       .samples = GradSamples},
+      {.name = "softmax_cross_entropy_target_grad",
+       .doc = "dtarget = (1 - label_smoothing) * (lse - logits) * dloss / rows",
+       .inputs = {{"logits"}, {"lse", PortType::kFloat32}, {"dloss", PortType::kFloat32}},
+       .outputs = {{"dtarget"}},
+       .infer = InferTargetGrad,
+       .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+       .cpu = TargetBackwardCpu,
+       .samples = TargetGradSamples}};
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,118 @@
+// adam_update: Adam (Kingma, Ba 2015) and AdamW (Loshchilov, Hutter 2019), in the order of operations of
+// torch.optim.Adam. The step that corrects the bias comes from the random state {seed, step}, which counts from zero.
+#include <absl/strings/str_cat.h>
+
+#include <cmath>
+
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/update.h"
+#include "ops/op_def.h"
+#include "ops/sample_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+absl::Status Infer(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckUpdate(c, /*slots=*/2, /*others=*/1));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(5, {2}));
+  if (c.input(5).dtype != DType::kInt64) {
+    return c.InputError(5, absl::StrCat("expected int64 {seed, step}, found ", Name(c.input(5).dtype)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UpdateCpu(const KernelContext& k) {
+  if (!GateIsOpen(k)) return absl::OkStatus();
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
+    using T = decltype(zero);
+    using G = decltype(grad_zero);
+    const auto& options = k.options<proto::Update>();
+    T* p = k.variable<T>(0);
+    T* m = k.variable<T>(1);
+    T* v = k.variable<T>(2);
+    const G* g = k.input<G>(3);
+    const double lr = static_cast<double>(*k.input<T>(4)) * options.lr_mult();
+    const double step = static_cast<double>(k.input<int64_t>(5)[1] + 1);
+    const T beta1 = static_cast<T>(options.beta1());
+    const T beta2 = static_cast<T>(options.beta2());
+    const T rest1 = static_cast<T>(1 - options.beta1());
+    const T rest2 = static_cast<T>(1 - options.beta2());
+    const T epsilon = static_cast<T>(options.epsilon());
+    const T step_size = static_cast<T>(lr / (1 - std::pow(options.beta1(), step)));
+    const T correction = static_cast<T>(std::sqrt(1 - std::pow(options.beta2(), step)));
+    const bool decoupled = options.decoupled_decay();
+    const T keep = static_cast<T>(decoupled ? 1 - lr * options.weight_decay() : 1);
+    const T decay = static_cast<T>(decoupled ? 0 : options.weight_decay());
+    ForEachElement(k.threads(), k.input_type(0).num_elements(), [=](int64_t i) SNUG_LAMBDA {
+      const T grad = static_cast<T>(g[i]) + decay * p[i];
+      const T first = beta1 * m[i] + rest1 * grad;
+      const T second = beta2 * v[i] + rest2 * grad * grad;
+      m[i] = first;
+      v[i] = second;
+      p[i] = keep * p[i] - step_size * (first / (std::sqrt(second) / correction + epsilon));
+    });
+    return absl::OkStatus();
+  });
+}
+
+void Samples(SampleBuilder& s) {
+  const auto with = [&s](const char* name, const char* options, const Shape& shape, double step, double gate) {
+    s.Case(name)
+        .With(ParseOptions<proto::Update>(options))
+        .Input(shape)
+        .Input(shape)
+        .Input(shape)
+        .Range(0.1, 1)
+        .Input(shape)
+        .Input({})
+        .Range(0.001, 0.01)
+        .Int({2}, 0, 100, DType::kInt64)
+        .Values({1, step})
+        .Bytes({})
+        .Values({gate});
+  };
+  with("first_step", "beta1: 0.9 beta2: 0.999 epsilon: 1e-8", {5, 7}, 0, 1);
+  with("decay", "beta1: 0.9 beta2: 0.999 epsilon: 1e-8 weight_decay: 0.1 lr_mult: 2", {131}, 9, 1);
+  with("adamw", "beta1: 0.8 beta2: 0.99 epsilon: 1e-6 weight_decay: 0.1 decoupled_decay: true", {131}, 99, 1);
+  with("gate_closed", "beta1: 0.9 beta2: 0.999 epsilon: 1e-8", {9}, 3, 0);
+  s.Case("slot")
+      .Input({4})
+      .Input({4})
+      .Input({2})
+      .Input({4})
+      .Input({})
+      .Int({2}, 0, 9, DType::kInt64)
+      .Bytes({})
+      .Fails("input 2 \"v\" [2]: expected shape [4]");
+  s.Case("state").Input({4}).Input({4}).Input({4}).Input({4}).Input({}).Int({2}, 0, 9).Bytes({}).Fails(
+      "expected int64 {seed, step}, found int32");
+}
+
+}  // namespace
+
+SNUG_OPS(adam_update) {
+  return {
+      {.name = "adam_update",
+       .doc =
+           "m = beta1 m + (1 - beta1) grad; v = beta2 v + (1 - beta2) grad^2; param -= lr m' / (sqrt(v') + epsilon), "
+           "' with the bias corrected",
+       .inputs = {{"param", PortType::kFloat32},
+                  {"m", PortType::kFloat32},
+                  {"v", PortType::kFloat32},
+                  {"grad"},
+                  {"lr", PortType::kFloat32},
+                  {"state", PortType::kInteger},
+                  {"gate", PortType::kBytes}},
+       .outputs = {},
+       .infer = Infer,
+       .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}, {Alias::Kind::kMutates, 0, 2}},
+       .cpu = UpdateCpu,
+       .samples = Samples}};
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,91 @@
+// momentum_update: gradient descent with momentum, or Nesterov's, in the order of operations of torch.optim.SGD. The
+// velocity starts at zero, which gives PyTorch's first step too.
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/update.h"
+#include "ops/op_def.h"
+#include "ops/sample_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+absl::Status Infer(InferContext& c) { return CheckUpdate(c, /*slots=*/1); }
+
+absl::Status UpdateCpu(const KernelContext& k) {
+  if (!GateIsOpen(k)) return absl::OkStatus();
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(2).dtype, [&](auto zero, auto grad_zero) {
+    using T = decltype(zero);
+    using G = decltype(grad_zero);
+    const auto& options = k.options<proto::Update>();
+    const int64_t n = k.input_type(0).num_elements();
+    T* p = k.variable<T>(0);
+    T* v = k.variable<T>(1);
+    const G* g = k.input<G>(2);
+    const T lr = static_cast<T>(static_cast<double>(*k.input<T>(3)) * options.lr_mult());
+    const T momentum = static_cast<T>(options.momentum());
+    const T decay = static_cast<T>(options.weight_decay());
+    if (options.nesterov()) {
+      ForEachElement(k.threads(), n, [=](int64_t i) SNUG_LAMBDA {
+        const T grad = static_cast<T>(g[i]) + decay * p[i];
+        const T velocity = momentum * v[i] + grad;
+        v[i] = velocity;
+        p[i] -= lr * (grad + momentum * velocity);
+      });
+    } else {
+      ForEachElement(k.threads(), n, [=](int64_t i) SNUG_LAMBDA {
+        const T velocity = momentum * v[i] + (static_cast<T>(g[i]) + decay * p[i]);
+        v[i] = velocity;
+        p[i] -= lr * velocity;
+      });
+    }
+    return absl::OkStatus();
+  });
+}
+
+void Samples(SampleBuilder& s) {
+  const auto with = [&s](const char* name, const char* options, const Shape& shape, double gate) {
+    s.Case(name)
+        .With(ParseOptions<proto::Update>(options))
+        .Input(shape)
+        .Input(shape)
+        .Input(shape)
+        .Input({})
+        .Range(0.01, 0.1)
+        .Bytes({})
+        .Values({gate});
+  };
+  with("plain", "momentum: 0.9", {5, 7}, 1);
+  with("decay", "momentum: 0.9 weight_decay: 0.1 lr_mult: 2", {131}, 1);
+  with("nesterov", "momentum: 0.9 weight_decay: 0.1 nesterov: true", {131}, 1);
+  with("gate_closed", "momentum: 0.9", {9}, 0);
+  s.Case("velocity")
+      .Input({4})
+      .Input({5})
+      .Input({4})
+      .Input({})
+      .Bytes({})
+      .Fails("input 1 \"velocity\" [5]: expected shape [4]");
+}
+
+}  // namespace
+
+SNUG_OPS(momentum_update) {
+  return {{.name = "momentum_update",
+           .doc = "velocity = momentum velocity + grad + weight_decay param; param -= lr velocity",
+           .inputs = {{"param", PortType::kFloat32},
+                      {"velocity", PortType::kFloat32},
+                      {"grad"},
+                      {"lr", PortType::kFloat32},
+                      {"gate", PortType::kBytes}},
+           .outputs = {},
+           .infer = Infer,
+           .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},
+           .cpu = UpdateCpu,
+           .samples = Samples}};
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,62 @@
+// sgd_update: one step of plain stochastic gradient descent, in the order of operations of torch.optim.SGD.
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/update.h"
+#include "ops/op_def.h"
+#include "ops/sample_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+absl::Status Infer(InferContext& c) { return CheckUpdate(c, /*slots=*/0); }
+
+absl::Status UpdateCpu(const KernelContext& k) {
+  if (!GateIsOpen(k)) return absl::OkStatus();
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto grad_zero) {
+    using T = decltype(zero);
+    using G = decltype(grad_zero);
+    const auto& options = k.options<proto::Update>();
+    T* p = k.variable<T>(0);
+    const G* g = k.input<G>(1);
+    const T lr = static_cast<T>(static_cast<double>(*k.input<T>(2)) * options.lr_mult());
+    const T decay = static_cast<T>(options.weight_decay());
+    ForEachElement(k.threads(), k.input_type(0).num_elements(),
+                   [=](int64_t i) SNUG_LAMBDA { p[i] -= lr * (static_cast<T>(g[i]) + decay * p[i]); });
+    return absl::OkStatus();
+  });
+}
+
+void Samples(SampleBuilder& s) {
+  s.Case("plain").Input({5, 7}).Input({5, 7}).Input({}).Range(0.01, 0.1).Bytes({}).Values({1});
+  s.Case("decay")
+      .With(ParseOptions<proto::Update>("weight_decay: 0.1 lr_mult: 2"))
+      .Input({131})
+      .Input({131})
+      .Input({})
+      .Range(0.01, 0.1)
+      .Bytes({})
+      .Values({1});
+  s.Case("gate_closed").Input({9}).Input({9}).Input({}).Bytes({}).Values({0});
+  s.Case("shape").Input({4}).Input({5}).Input({}).Bytes({}).Fails("input 1 \"grad\" [5]: expected shape [4]");
+  s.Case("rate").Input({4}).Input({4}).Input({1}).Bytes({}).Fails("input 2 \"lr\" [1]: expected shape []");
+  s.Case("gate").Input({4}).Input({4}).Input({}).Bytes({2}).Fails("input 3 \"gate\" [2]: expected shape []");
+}
+
+}  // namespace
+
+SNUG_OPS(sgd_update) {
+  return {{.name = "sgd_update",
+           .doc = "param -= lr (grad + weight_decay param)",
+           .inputs = {{"param", PortType::kFloat32}, {"grad"}, {"lr", PortType::kFloat32}, {"gate", PortType::kBytes}},
+           .outputs = {},
+           .infer = Infer,
+           .aliases = {{Alias::Kind::kMutates, 0, 0}},
+           .cpu = UpdateCpu,
+           .samples = Samples}};
+}
+
+}  // namespace snug::ops

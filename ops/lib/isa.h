@@ -17,6 +17,14 @@ const char* Name(Isa isa);
 // For lambdas handed to WithIsa: `[&]() SNUG_LAMBDA { ... }`.
 #define SNUG_LAMBDA __attribute__((always_inline))
 
+// Before a loop whose iterations are independent of each other, also where the output lies on an input's bytes (in
+// place): the compiler then vectorises without a test for overlap, which in-place calls would fail.
+#if defined(__clang__)
+#define SNUG_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define SNUG_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 namespace internal {
 #if defined(__x86_64__)
 #if defined(__clang__)

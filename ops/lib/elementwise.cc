@@ -1,0 +1,38 @@
+#include "ops/lib/elementwise.h"
+
+#include "proto/internal.pb.h"
+#include "proto/options.h"
+
+namespace snug {
+namespace internal {
+
+OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel) {
+  op.infer = infer;
+  op.cpu = kernel;
+  op.traits.layout = LayoutRule::kAgnostic;
+  for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
+    op.aliases.push_back({Alias::Kind::kMayShare, /*output=*/0, /*input=*/i});
+  }
+  return op;
+}
+
+}  // namespace internal
+
+absl::Status GradientFromOutput(GradContext& g, absl::string_view op) {
+  g.SetInputGrad(0, g.Op(op, {g.output(0), g.output_grad(0)}, g.options_handle()));
+  return g.status();
+}
+
+absl::Status GradientFromInput(GradContext& g, absl::string_view op) {
+  g.SetInputGrad(0, g.Op(op, {g.input(0), g.output_grad(0)}, g.options_handle()));
+  return g.status();
+}
+
+ValueId SumToShape(GradContext& g, ValueId value, const Shape& shape) {
+  if (!g.status().ok() || g.type(value).shape == shape) return value;
+  proto::ShapeOf target;
+  for (const int64_t dim : shape.dims()) target.add_dim(dim);
+  return g.Op("reduce_to_shape", {value}, proto::MakeOptions(target));
+}
+
+}  // namespace snug

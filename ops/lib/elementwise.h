@@ -1,0 +1,160 @@
+// Ops that compute each element of their one output from one element of each input: the loops, and the table entries.
+//
+// Such an op is a function object and a few words:
+//
+//   struct Relu {
+//     template <class A> A operator()(A x) const { return x > A(0) ? x : A(0); }
+//   };
+//   SNUG_OPS(relu) {
+//     return {Elementwise<Relu>({.name = "relu", .doc = "y = max(x, 0)", .inputs = {{"x"}}, .outputs = {{"y"}},
+//                                .gradient = Gradient, .samples = Samples}), ...};
+//   }
+//
+// The function works in float (for float32 and bfloat16) or double. It is compiled into vector loops, so it has no
+// branches that the compiler cannot turn into selects. One that has options takes a KernelContext in its constructor.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "engine/base/parallel.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/broadcast.h"
+#include "ops/lib/dispatch.h"
+#include "ops/lib/isa.h"
+#include "ops/op_def.h"
+
+namespace snug {
+
+inline constexpr int64_t kElementwiseChunk = 1 << 15;  // elements: of work for one thread
+inline constexpr int64_t kElementwiseBlock = 512;      // elements: of a buffer on the stack
+
+// y[i] = f(x[i]...). y may be any of the x.
+template <class F, class T, class... X>
+SNUG_INLINE void MapBlock(int64_t n, const F& f, T* y, const X*... x) {
+  SNUG_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(f(static_cast<Accumulator<X>>(x[i])...));
+}
+
+template <class F, class T, class... X>
+void Map(int threads, int64_t n, const F& f, T* y, const X*... x) {
+  ParallelFor(threads, n, kElementwiseChunk, [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA { MapBlock(end - begin, f, y + begin, (x + begin)...); });
+  });
+}
+
+// The same with broadcasting: views[j] says how x[j] lies under y.
+template <class F, class T, class... X>
+void BroadcastMap(int threads, int64_t n, const std::array<BroadcastView, sizeof...(X)>& views, const F& f, T* y,
+                  const X*... x) {
+  bool contiguous = true;
+  for (const BroadcastView& view : views) contiguous = contiguous && view.contiguous();
+  if (contiguous) return Map(threads, n, f, y, x...);
+  ParallelFor(threads, n, kElementwiseChunk, [=, &views](int64_t begin, int64_t end) {
+    std::tuple<std::array<X, kElementwiseBlock>...> buffers;
+    for (int64_t i = begin; i < end; i += kElementwiseBlock) {
+      const int64_t count = std::min(kElementwiseBlock, end - i);
+      [&]<size_t... J>(std::index_sequence<J...>) {
+        const std::tuple<const X*...> block = {views[J].Read(x, i, count, std::get<J>(buffers).data())...};
+        WithIsa([&]() SNUG_LAMBDA { MapBlock(count, f, y + i, std::get<J>(block)...); });
+      }
+      (std::index_sequence_for<X...>());
+    }
+  });
+}
+
+namespace internal {
+
+template <class F>
+inline constexpr int kArity = std::is_invocable_v<F, float>          ? 1
+                              : std::is_invocable_v<F, float, float> ? 2
+                                                                     : 3;
+
+template <class F>
+F MakeFunction([[maybe_unused]] const KernelContext& k) {
+  if constexpr (std::is_constructible_v<F, const KernelContext&>) {
+    return F(k);
+  } else {
+    return F();
+  }
+}
+
+// Layouts: same-shape inputs have the same one, so the output takes the first's.
+template <int kInputs>
+absl::Status InferSameShape(InferContext& c) {
+  for (int i = 1; i < kInputs; ++i) SNUG_RETURN_IF_ERROR(c.CheckShape(i, c.shape(0)));
+  c.SetOutput(0, c.input(0));
+  return absl::OkStatus();
+}
+
+// Layouts: inputs of the output's rank have the same one, lower ones are plain.
+template <int kInputs>
+absl::Status InferBroadcast(InferContext& c) {
+  ValueType type = c.input(0);
+  for (int i = 1; i < kInputs; ++i) {
+    if (c.shape(i).rank() > type.shape.rank()) type.layout = c.input(i).layout;
+    const absl::StatusOr<Shape> shape = BroadcastShapes(type.shape, c.shape(i));
+    if (!shape.ok()) return c.InputError(i, shape.status().message());
+    type.shape = *shape;
+  }
+  c.SetOutput(0, type);
+  return absl::OkStatus();
+}
+
+template <class F>
+absl::Status ElementwiseKernel(const KernelContext& k) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    [&]<size_t... J>(std::index_sequence<J...>) {
+      Map(k.threads(), k.output_type(0).num_elements(), MakeFunction<F>(k), k.output<T>(0), k.input<T>(J)...);
+    }
+    (std::make_index_sequence<kArity<F>>());
+    return absl::OkStatus();
+  });
+}
+
+template <class F>
+absl::Status BroadcastKernel(const KernelContext& k) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    [&]<size_t... J>(std::index_sequence<J...>) {
+      const std::array<BroadcastView, kArity<F>> views = {BroadcastView(k.input_type(J), k.output_type(0))...};
+      BroadcastMap(k.threads(), k.output_type(0).num_elements(), views, MakeFunction<F>(k), k.output<T>(0),
+                   k.input<T>(J)...);
+    }
+    (std::make_index_sequence<kArity<F>>());
+    return absl::OkStatus();
+  });
+}
+
+OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel);
+
+}  // namespace internal
+
+// Fills in what all such ops have in common: inference, kernel, layouts, and that the output may share any input's
+// bytes.
+template <class F>
+OpDef Elementwise(OpDef op) {
+  return internal::CompleteElementwise(std::move(op), internal::InferSameShape<internal::kArity<F>>,
+                                       internal::ElementwiseKernel<F>);
+}
+template <class F>
+OpDef Broadcasting(OpDef op) {
+  return internal::CompleteElementwise(std::move(op), internal::InferBroadcast<internal::kArity<F>>,
+                                       internal::BroadcastKernel<F>);
+}
+
+// The gradient of a one-input op as one node of `op`, with the node's options, that reads what is named and dy.
+absl::Status GradientFromOutput(GradContext& g, absl::string_view op);
+absl::Status GradientFromInput(GradContext& g, absl::string_view op);
+
+// `value` summed over the axes along which `shape` was broadcast to it; `value` itself where there are none.
+ValueId SumToShape(GradContext& g, ValueId value, const Shape& shape);
+
+}  // namespace snug

@@ -1,0 +1,357 @@
+#include "tests/ops/conformance.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "ops/graph_builder.h"
+#include "tests/testing/gradient_check.h"
+#include "tests/testing/node_runner.h"
+#include "tests/testing/sample_values.h"
+
+namespace snug::test {
+namespace {
+
+constexpr uint8_t kGarbage = 0xFF;  // NaN in every floating dtype
+constexpr uint8_t kOtherGarbage = 0xCD;
+constexpr double kExactTolerance = 1e-12;
+// A gradient is a chain of kernels, each with its own rounding.
+constexpr double kGradientSlack = 4;
+
+absl::string_view ChoiceName(KernelChoice choice) { return choice == KernelChoice::kPlain ? "plain" : "fast"; }
+
+// One node of a case, ready to be run in different ways.
+struct Setup {
+  NodeTypes types;
+  std::vector<Tensor> inputs;
+};
+
+absl::StatusOr<Setup> MakeSetup(const ConformanceCase& c, DType dtype, const Layout& layout) {
+  Setup setup;
+  setup.types = SampleTypes(*c.op, *c.sample, dtype, layout);
+  setup.inputs = SampleValues(*c.op, *c.sample, setup.types);
+  SNUG_RETURN_IF_ERROR(Annotate(InferTypes(*c.op, &setup.types), "inference"));
+  return setup;
+}
+absl::StatusOr<Setup> MakeSetup(const ConformanceCase& c) { return MakeSetup(c, c.dtype, c.layout); }
+
+// The same numbers in double.
+absl::StatusOr<Setup> MakeDoubleSetup(const ConformanceCase& c, const Setup& setup) {
+  Setup result;
+  result.types = SampleTypes(*c.op, *c.sample, DType::kFloat64);
+  for (size_t i = 0; i < setup.inputs.size(); ++i) {
+    const ValueType& type = result.types.inputs[i];
+    result.inputs.push_back(
+        !result.types.present[i] ? Tensor() : WithDType(WithLayout(setup.inputs[i], Layout::Plain()), type.dtype));
+  }
+  SNUG_RETURN_IF_ERROR(Annotate(InferTypes(*c.op, &result.types), "inference"));
+  return result;
+}
+
+absl::StatusOr<NodeRun> RunOnce(const OpRegistry& registry, const ConformanceCase& c, const Setup& setup,
+                                KernelChoice choice, int threads, const RunOptions& options = {}) {
+  SNUG_ASSIGN_OR_RETURN(const NodeRunner runner,
+                        NodeRunner::Make(registry, *c.op, setup.types, choice, threads, c.sample->random_id()));
+  return runner.Run(setup.inputs, options);
+}
+
+// All that a node leaves behind: outputs, then mutated inputs, each with a name.
+std::vector<std::pair<std::string, Tensor>> ResultsOf(const NodeRun& run) {
+  std::vector<std::pair<std::string, Tensor>> results;
+  for (size_t o = 0; o < run.outputs.size(); ++o) results.emplace_back(absl::StrCat("output ", o), run.outputs[o]);
+  for (const auto& [i, tensor] : run.mutated) results.emplace_back(absl::StrCat("mutated input ", i), tensor);
+  return results;
+}
+
+void CompareBits(absl::string_view what, const NodeRun& a, const NodeRun& b, Failures* failures) {
+  const auto left = ResultsOf(a);
+  const auto right = ResultsOf(b);
+  for (size_t i = 0; i < left.size(); ++i) {
+    const auto difference = FindBitDifference(left[i].second, right[i].second);
+    if (difference.has_value()) {
+      failures->push_back(absl::StrCat(absl::string_view(what), ": ", left[i].first, " ", *difference));
+    }
+  }
+}
+
+// Numbers only: bytes are an op's own business (masks, indices, reserve space), and are seen in what it makes of them.
+void CompareNumbers(absl::string_view what, const NodeRun& found, const NodeRun& expected, double tolerance,
+                    Failures* failures) {
+  const auto left = ResultsOf(found);
+  const auto right = ResultsOf(expected);
+  for (size_t i = 0; i < left.size(); ++i) {
+    const Tensor& tensor = left[i].second;
+    if (tensor.type.dtype == DType::kUint8) continue;
+    const auto difference = FindDifference(tensor.type.shape, tensor.ToDoubles(), right[i].second.ToDoubles(),
+                                           IsFloating(tensor.type.dtype) ? tolerance : 0);
+    if (difference.has_value()) {
+      failures->push_back(absl::StrCat(absl::string_view(what), ": ", left[i].first, " ", *difference));
+    }
+  }
+}
+
+void ScaleOutputs(NodeRun* run, double factor) {
+  const auto scale = [factor](Tensor& tensor) {
+    if (factor == 1 || !IsFloating(tensor.type.dtype)) return;
+    for (int64_t i = 0; i < tensor.type.num_elements(); ++i) tensor.Set(i, tensor.At(i) * factor);
+  };
+  for (Tensor& output : run->outputs) scale(output);
+  for (auto& [i, tensor] : run->mutated) scale(tensor);
+}
+
+Failures FailuresOf(const absl::Status& status, Failures failures) {
+  if (!status.ok()) failures.push_back(std::string(status.message()));
+  return failures;
+}
+
+std::optional<size_t> GateOf(const ConformanceCase& c) {
+  for (size_t i = 0; i < c.op->inputs.size() && i < c.sample->inputs().size(); ++i) {
+    if (c.op->inputs[i].name == "gate" && !c.sample->inputs()[i].absent) return i;
+  }
+  return std::nullopt;
+}
+
+absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, KernelChoice choice,
+                         Failures* failures) {
+  SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
+  SNUG_ASSIGN_OR_RETURN(const NodeRun first, RunOnce(registry, c, setup, choice, 1, {.garbage = kGarbage}));
+  SNUG_ASSIGN_OR_RETURN(const NodeRun again, RunOnce(registry, c, setup, choice, 1, {.garbage = kOtherGarbage}));
+  CompareBits("run again over other garbage in outputs and workspace", first, again, failures);
+
+  const bool any_threads = choice == KernelChoice::kPlain || !c.op->traits.library_kernel;
+  for (const int threads : {2, 3}) {
+    SNUG_ASSIGN_OR_RETURN(const NodeRun run, RunOnce(registry, c, setup, choice, threads, {.garbage = kOtherGarbage}));
+    if (any_threads) CompareBits(absl::StrCat("1 and ", threads, " threads"), first, run, failures);
+  }
+
+  for (const Alias& alias : c.op->aliases) {
+    if (alias.kind != Alias::Kind::kMayShare) continue;
+    const size_t i = static_cast<size_t>(alias.input);
+    const size_t o = static_cast<size_t>(alias.output);
+    if (i >= setup.types.inputs.size() || !setup.types.present[i] || o >= setup.types.outputs.size()) continue;
+    if (setup.types.inputs[i].size_bytes() != setup.types.outputs[o].size_bytes()) continue;
+    SNUG_ASSIGN_OR_RETURN(const NodeRun in_place, RunOnce(registry, c, setup, choice, 1, {.in_place = alias}));
+    CompareBits(absl::StrCat("output ", o, " in place of input ", i), first, in_place, failures);
+  }
+
+  if (const std::optional<size_t> gate = GateOf(c); gate.has_value()) {
+    Setup closed = setup;
+    closed.inputs[*gate].Set(0, 0);
+    SNUG_ASSIGN_OR_RETURN(const NodeRun run, RunOnce(registry, c, closed, choice, 1));
+    for (const auto& [i, tensor] : run.mutated) {
+      const auto difference = FindBitDifference(setup.inputs[static_cast<size_t>(i)], tensor);
+      if (difference.has_value()) {
+        failures->push_back(absl::StrCat("the gate is 0, yet input ", i, " changed: ", *difference));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompareResults(const OpRegistry& registry, const ConformanceCase& c, double fault, Failures* failures) {
+  SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
+  SNUG_ASSIGN_OR_RETURN(NodeRun plain, RunOnce(registry, c, setup, KernelChoice::kPlain, 1));
+  ScaleOutputs(&plain, fault);
+  const bool exact = c.dtype == DType::kFloat64;
+  const double tolerance = exact ? kExactTolerance : c.sample->tolerance(c.dtype);
+
+  for (const auto& [o, values] : c.sample->expected()) {
+    const Tensor& output = plain.outputs[static_cast<size_t>(o)];
+    const auto difference = FindDifference(output.type.shape, output.ToDoubles(), values, tolerance);
+    if (difference.has_value()) failures->push_back(absl::StrCat("known values: output ", o, " ", *difference));
+  }
+  if (!exact) {
+    SNUG_ASSIGN_OR_RETURN(const Setup double_setup, MakeDoubleSetup(c, setup));
+    SNUG_ASSIGN_OR_RETURN(const NodeRun truth, RunOnce(registry, c, double_setup, KernelChoice::kPlain, 1));
+    CompareNumbers("plain kernel against the one in double", plain, truth, tolerance, failures);
+    SNUG_ASSIGN_OR_RETURN(const NodeRun fast, RunOnce(registry, c, setup, KernelChoice::kFast, 1));
+    CompareNumbers("fast kernel against the plain one", fast, plain, tolerance, failures);
+  } else if (!c.layout.plain()) {
+    SNUG_ASSIGN_OR_RETURN(const Setup plain_setup, MakeSetup(c, c.dtype, Layout::Plain()));
+    SNUG_ASSIGN_OR_RETURN(const NodeRun reference, RunOnce(registry, c, plain_setup, KernelChoice::kPlain, 1));
+    CompareNumbers("channels-last against plain layout", plain, reference, tolerance, failures);
+  }
+  return absl::OkStatus();
+}
+
+// The chain forward + gradient with fast kernels in the case's dtype and layout, against plain kernels in double: here
+// what forward keeps for backward is read by the kernels that it is meant for.
+absl::Status CompareGradientChain(const OpRegistry& registry, const ConformanceCase& c, Failures* failures) {
+  SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
+  SNUG_ASSIGN_OR_RETURN(const Setup double_setup, MakeDoubleSetup(c, setup));
+  const std::vector<bool> wanted = DifferentiableInputs(*c.op, *c.sample, setup.types);
+  const std::vector<bool> weighted = DifferentiableOutputs(*c.op, setup.types);
+  if (std::count(wanted.begin(), wanted.end(), true) == 0) return absl::OkStatus();
+  if (std::count(weighted.begin(), weighted.end(), true) == 0) return absl::OkStatus();
+
+  SNUG_ASSIGN_OR_RETURN(const GradientGraph graph,
+                        BuildGradientGraph(registry, *c.op, *c.sample, setup.types, wanted, weighted));
+  SNUG_ASSIGN_OR_RETURN(const GradientGraph double_graph,
+                        BuildGradientGraph(registry, *c.op, *c.sample, double_setup.types, wanted, weighted));
+  const std::map<ValueId, Tensor> feeds = FeedsOf(graph, *c.op, *c.sample, setup.types);
+  std::map<ValueId, Tensor> double_feeds;  // the same numbers
+  const auto add = [&](ValueId from, ValueId to) {
+    if (!from.valid()) return;
+    const Tensor plain = WithLayout(feeds.at(from), Layout::Plain());
+    double_feeds.emplace(to, WithDType(plain, double_graph.graph.type(to).dtype));
+  };
+  for (size_t i = 0; i < graph.inputs.size(); ++i) add(graph.inputs[i], double_graph.inputs[i]);
+  for (size_t o = 0; o < graph.output_grads.size(); ++o) add(graph.output_grads[o], double_graph.output_grads[o]);
+
+  SNUG_ASSIGN_OR_RETURN(const std::vector<Tensor> truth, EvaluateGradient(registry, double_graph, double_feeds, {}));
+  for (const KernelChoice choice : {KernelChoice::kPlain, KernelChoice::kFast}) {
+    SNUG_ASSIGN_OR_RETURN(const std::vector<Tensor> found,
+                          EvaluateGradient(registry, graph, feeds, {.choice = choice}));
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i]) continue;
+      const auto difference = FindDifference(found[i].type.shape, found[i].ToDoubles(), truth[i].ToDoubles(),
+                                             kGradientSlack * c.sample->tolerance(c.dtype));
+      if (difference.has_value()) {
+        failures->push_back(absl::StrCat("gradient by ", ChoiceName(choice),
+                                         " kernels against the one in double: input ", i, " ", *difference));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool IsBad(const Sample& sample) { return !sample.infer_error().empty() || !sample.run_error().empty(); }
+
+}  // namespace
+
+std::deque<OpSamples> CollectSamples(const OpRegistry& registry) {
+  std::deque<OpSamples> result;
+  for (const OpDef* op : registry.all()) {
+    if (op->samples == nullptr) continue;
+    op->samples(result.emplace_back(OpSamples{op, {}}).samples);
+  }
+  return result;
+}
+
+std::string ConformanceCase::Name() const {
+  return absl::StrCat(absl::string_view(op->name), "/", sample->name(), "/", absl::string_view(snug::Name(dtype)),
+                      layout.plain() ? "" : "/channels_last");
+}
+
+std::vector<ConformanceCase> CasesOf(const std::deque<OpSamples>& samples) {
+  std::vector<ConformanceCase> cases;
+  for (const OpSamples& of_op : samples) {
+    for (const Sample& sample : of_op.samples.cases()) {
+      for (const DType dtype : sample.dtypes()) {
+        cases.push_back({of_op.op, &sample, dtype, Layout::Plain()});
+        if (!IsBad(sample) && HasChannelsLastForm(*of_op.op, sample)) {
+          cases.push_back({of_op.op, &sample, dtype, Layout::ChannelsLast()});
+        }
+        if (!sample.infer_error().empty()) break;  // rejected before a dtype matters: once is enough
+      }
+    }
+  }
+  return cases;
+}
+
+Failures CheckCase(const OpRegistry& registry, const ConformanceCase& c) {
+  if (IsBad(*c.sample)) return CheckRejection(registry, c);
+  Failures failures = CheckInference(c);
+  if (!failures.empty()) return failures;  // the rest would only repeat them
+  for (Failures more : {CheckKernels(registry, c), CheckResults(registry, c), CheckGradients(registry, c)}) {
+    failures.insert(failures.end(), more.begin(), more.end());
+  }
+  return failures;
+}
+
+Failures CheckRejection(const OpRegistry& registry, const ConformanceCase& c) {
+  Failures failures;
+  if (!c.sample->infer_error().empty()) {
+    NodeTypes types = SampleTypes(*c.op, *c.sample, c.dtype, c.layout);
+    const absl::Status status = InferTypes(*c.op, &types);
+    if (status.code() != absl::StatusCode::kInvalidArgument ||
+        !absl::StrContains(status.message(), c.sample->infer_error())) {
+      failures.push_back(absl::StrCat("inference: expected INVALID_ARGUMENT with \"", c.sample->infer_error(),
+                                      "\", found ", status.ToString()));
+    }
+    return failures;
+  }
+  absl::StatusOr<Setup> setup = MakeSetup(c);
+  if (!setup.ok()) return FailuresOf(setup.status(), failures);
+  for (const KernelChoice choice : {KernelChoice::kPlain, KernelChoice::kFast}) {
+    const absl::StatusOr<NodeRun> run = RunOnce(registry, c, *setup, choice, 2);
+    if (run.ok() || !absl::StrContains(run.status().message(), c.sample->run_error())) {
+      failures.push_back(absl::StrCat(ChoiceName(choice), " kernel: expected an error with \"", c.sample->run_error(),
+                                      "\", found ", run.status().ToString()));
+    }
+  }
+  return failures;
+}
+
+Failures CheckInference(const ConformanceCase& c) {
+  absl::StatusOr<Setup> setup = MakeSetup(c);
+  if (!setup.ok()) return FailuresOf(setup.status(), {});
+  Failures failures;
+  const std::vector<ValueType>& outputs = setup->types.outputs;
+  const std::vector<Port>& ports = c.op->outputs;
+  const bool variadic = !ports.empty() && ports.back().variadic;
+  if (variadic ? outputs.size() + 1 < ports.size() : outputs.size() != ports.size()) {
+    failures.push_back(
+        absl::StrCat("inference gave ", outputs.size(), " outputs, the op has ", ports.size(), " ports"));
+  }
+  const bool layout_rule = c.op->traits.layout != LayoutRule::kPlain;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (outputs[o].layout.channels_last() && (!layout_rule || c.layout.plain())) {
+      failures.push_back(
+          absl::StrCat("output ", o, " is ", outputs[o].ToString(), " although no input is channels-last"));
+    }
+    const PortType port = ports[std::min(o, ports.size() - 1)].type;
+    const bool matches =
+        port == PortType::kAny || (port == PortType::kFloating && IsFloating(outputs[o].dtype)) ||
+        (port == PortType::kFloat32 &&
+         outputs[o].dtype == (c.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32)) ||
+        (port == PortType::kBytes && outputs[o].dtype == DType::kUint8) ||
+        (port == PortType::kInteger && (outputs[o].dtype == DType::kInt32 || outputs[o].dtype == DType::kInt64));
+    if (!matches)
+      failures.push_back(absl::StrCat("output ", o, " is ", outputs[o].ToString(), ": not what its port says"));
+  }
+  for (const Alias& alias : c.op->aliases) {
+    const bool input_exists = alias.input >= 0 && static_cast<size_t>(alias.input) < c.op->inputs.size();
+    const bool output_exists = alias.kind == Alias::Kind::kMutates ||
+                               (alias.output >= 0 && static_cast<size_t>(alias.output) < c.op->outputs.size());
+    if (!input_exists || !output_exists) {
+      failures.push_back(
+          absl::StrCat("an alias names output ", alias.output, " and input ", alias.input, ": there is no such port"));
+    }
+  }
+  return failures;
+}
+
+Failures CheckKernels(const OpRegistry& registry, const ConformanceCase& c) {
+  Failures failures;
+  for (const KernelChoice choice : {KernelChoice::kPlain, KernelChoice::kFast}) {
+    if (choice == KernelChoice::kFast && (c.op->cpu_fast == nullptr || c.dtype == DType::kFloat64)) continue;
+    Failures found;
+    const absl::Status status = CheckKernel(registry, c, choice, &found);
+    found = FailuresOf(status, std::move(found));
+    for (const std::string& failure : found) {
+      failures.push_back(absl::StrCat(ChoiceName(choice), " kernel: ", failure));
+    }
+  }
+  return failures;
+}
+
+Failures CheckResults(const OpRegistry& registry, const ConformanceCase& c, double fault) {
+  Failures failures;
+  const absl::Status status = CompareResults(registry, c, fault, &failures);
+  return FailuresOf(status, std::move(failures));
+}
+
+Failures CheckGradients(const OpRegistry& registry, const ConformanceCase& c) {
+  if (c.op->gradient == nullptr) return {};
+  if (c.dtype == DType::kFloat64) return CheckGradient(registry, *c.op, *c.sample, c.layout);
+  Failures failures;
+  const absl::Status status = CompareGradientChain(registry, c, &failures);
+  return FailuresOf(status, std::move(failures));
+}
+
+}  // namespace snug::test

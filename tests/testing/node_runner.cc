@@ -1,0 +1,179 @@
+#include "tests/testing/node_runner.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cstring>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "ops/kernel_context.h"
+#include "ops/prepare_context.h"
+
+namespace snug::test {
+namespace {
+
+absl::string_view PortName(const std::vector<Port>& ports, size_t i) {
+  return ports.empty() ? "?" : ports[std::min(i, ports.size() - 1)].name;
+}
+
+absl::Status CheckGuards(absl::string_view what, const GuardedBytes& bytes) {
+  const std::optional<int64_t> damage = bytes.FindDamage();
+  if (!damage.has_value()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("the kernel wrote outside ", what, " of ", bytes.size(), " bytes: at offset ", *damage));
+}
+
+}  // namespace
+
+NodeRunner::NodeRunner(const OpRegistry& registry, const OpDef& op, NodeTypes types, int threads, uint64_t random_id)
+    : registry_(&registry),
+      op_(&op),
+      types_(std::move(types)),
+      bound_(types_),
+      threads_(threads),
+      random_id_(random_id),
+      kernel_(op.cpu) {}
+
+absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const OpDef& op, NodeTypes types,
+                                            KernelChoice choice, int threads, uint64_t random_id) {
+  NodeRunner runner(registry, op, std::move(types), threads, random_id);
+  const bool fast = choice == KernelChoice::kFast && op.cpu_fast != nullptr;
+  if (fast) runner.kernel_ = op.cpu_fast;
+  const bool prepares = op.prepare != nullptr && (fast || op.cpu_fast == nullptr);  // else it is not this kernel's
+  if (!prepares || op.traits.view) return runner;
+
+  SetThreadsPerOp(threads);
+  for (int round = 0;; ++round) {
+    PrepareContext context(runner.bound_, threads);
+    SNUG_RETURN_IF_ERROR(Annotate(op.prepare(context), "prepare"));
+    if (context.declined()) {
+      runner.kernel_ = op.cpu;
+      runner.bound_ = runner.types_;
+      return runner;
+    }
+    if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) {
+      runner.prepared_ = context.kernel();
+      runner.workspace_bytes_ = context.workspace_bytes();
+      return runner;
+    }
+    if (round > 0) return absl::InternalError("prepare asks for other layouts although it got those it wanted");
+    for (const auto& [i, layout] : context.wanted_inputs())
+      runner.bound_.inputs[static_cast<size_t>(i)].layout = layout;
+    for (const auto& [i, layout] : context.wanted_outputs()) {
+      runner.bound_.outputs[static_cast<size_t>(i)].layout = layout;
+    }
+  }
+}
+
+bool NodeRunner::Mutates(int input) const {
+  for (const Alias& alias : op_->aliases) {
+    if (alias.kind == Alias::Kind::kMutates && alias.input == input) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<NodeRun> NodeRunner::RunView(const std::vector<Tensor>& inputs) const {
+  NodeRun run;
+  for (size_t o = 0; o < types_.outputs.size(); ++o) {
+    const Alias* view = nullptr;
+    for (const Alias& alias : op_->aliases) {
+      if (alias.kind == Alias::Kind::kMustShare && alias.output == static_cast<int>(o)) view = &alias;
+    }
+    if (view == nullptr) return absl::InternalError(absl::StrCat("a view's output ", o, " has no kMustShare alias"));
+    Tensor output(types_.outputs[o]);
+    const Tensor& source = inputs[static_cast<size_t>(view->input)];
+    if (output.bytes.size() > source.bytes.size()) {
+      return absl::InternalError(absl::StrCat("a view's output ", o, " has more bytes than input ", view->input));
+    }
+    std::memcpy(output.data(), source.data(), static_cast<size_t>(output.bytes.size()));
+    run.outputs.push_back(std::move(output));
+  }
+  return run;
+}
+
+absl::StatusOr<NodeRun> NodeRunner::Run(const std::vector<Tensor>& inputs, const RunOptions& options) const {
+  SNUG_CHECK(inputs.size() == types_.inputs.size());
+  if (op_->traits.view) return RunView(inputs);
+
+  std::vector<Tensor> before;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!types_.present[i]) {
+      before.emplace_back();
+      continue;
+    }
+    SNUG_CHECK_MSG(inputs[i].type == types_.inputs[i],
+                   absl::StrCat(inputs[i].type.ToString(), " for ", types_.inputs[i].ToString()));
+    SNUG_ASSIGN_OR_RETURN(Tensor converted, ConvertLayout(*registry_, inputs[i], bound_.inputs[i].layout));
+    before.push_back(std::move(converted));
+  }
+  std::vector<Tensor> bound_inputs = before;
+  std::vector<Tensor> bound_outputs;
+  for (const ValueType& type : bound_.outputs) bound_outputs.emplace_back(type, options.garbage);
+  GuardedBytes workspace(workspace_bytes_, options.garbage);
+
+  std::vector<void*> input_pointers, output_pointers;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    input_pointers.push_back(types_.present[i] ? bound_inputs[i].data() : nullptr);
+  }
+  for (Tensor& output : bound_outputs) output_pointers.push_back(output.data());
+  if (options.in_place.has_value()) {
+    const size_t i = static_cast<size_t>(options.in_place->input);
+    const size_t o = static_cast<size_t>(options.in_place->output);
+    SNUG_CHECK(bound_outputs[o].bytes.size() == bound_inputs[i].bytes.size());
+    output_pointers[o] = input_pointers[i];
+  }
+
+  SetThreadsPerOp(threads_);
+  const KernelContext context(&bound_, input_pointers, output_pointers,
+                              workspace_bytes_ > 0 ? workspace.data() : nullptr, prepared_.get(), threads_, random_id_);
+  const absl::Status status = kernel_(context);
+
+  for (size_t i = 0; i < bound_inputs.size(); ++i) {
+    const std::string what = absl::StrCat("input ", i, " \"", PortName(op_->inputs, i), "\"");
+    SNUG_RETURN_IF_ERROR(CheckGuards(what, bound_inputs[i].bytes));
+    const bool overwritten = options.in_place.has_value() && options.in_place->input == static_cast<int>(i);
+    if (!types_.present[i] || overwritten || Mutates(static_cast<int>(i))) continue;
+    const std::optional<std::string> difference = FindBitDifference(before[i], bound_inputs[i]);
+    if (difference.has_value())
+      return absl::InternalError(absl::StrCat("the kernel changed ", what, ": ", *difference));
+  }
+  for (size_t o = 0; o < bound_outputs.size(); ++o) {
+    SNUG_RETURN_IF_ERROR(
+        CheckGuards(absl::StrCat("output ", o, " \"", PortName(op_->outputs, o), "\""), bound_outputs[o].bytes));
+  }
+  SNUG_RETURN_IF_ERROR(CheckGuards("its workspace", workspace));
+  SNUG_RETURN_IF_ERROR(status);
+
+  NodeRun run;
+  for (size_t i = 0; i < bound_inputs.size(); ++i) {
+    if (types_.present[i] && Mutates(static_cast<int>(i))) run.mutated.emplace_back(i, bound_inputs[i]);
+  }
+  if (options.in_place.has_value()) {
+    Tensor& output = bound_outputs[static_cast<size_t>(options.in_place->output)];
+    const Tensor& shared = bound_inputs[static_cast<size_t>(options.in_place->input)];
+    std::memcpy(output.data(), shared.data(), static_cast<size_t>(output.bytes.size()));
+  }
+  for (size_t o = 0; o < bound_outputs.size(); ++o) {
+    SNUG_ASSIGN_OR_RETURN(Tensor converted, ConvertLayout(*registry_, bound_outputs[o], types_.outputs[o].layout));
+    run.outputs.push_back(std::move(converted));
+  }
+  return run;
+}
+
+absl::StatusOr<Tensor> ConvertLayout(const OpRegistry& registry, const Tensor& tensor, const Layout& layout) {
+  const Layout& from = tensor.type.layout;
+  if (from == layout) return tensor;
+  if (from.kind != Layout::Kind::kPacked && layout.kind != Layout::Kind::kPacked) return WithLayout(tensor, layout);
+  const OpDef* reorder = registry.Find("reorder");
+  if (reorder == nullptr) return absl::NotFoundError("a packed layout is wanted, but there is no op \"reorder\"");
+  NodeTypes types;
+  types.inputs = {tensor.type};
+  types.present = {true};
+  types.outputs = {ValueType{tensor.type.dtype, tensor.type.shape, layout}};
+  SNUG_ASSIGN_OR_RETURN(const NodeRunner runner,
+                        NodeRunner::Make(registry, *reorder, std::move(types), KernelChoice::kFast, 1));
+  SNUG_ASSIGN_OR_RETURN(NodeRun run, runner.Run({tensor}));
+  return std::move(run.outputs[0]);
+}
+
+}  // namespace snug::test

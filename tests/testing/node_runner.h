@@ -1,0 +1,64 @@
+// Runs one node alone, the way an executor would, and watches it: guard bytes around every buffer and workspace,
+// outputs and workspace full of garbage beforehand, inputs compared afterwards. Knows nothing of the real executor.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ops/node_types.h"
+#include "ops/registry.h"
+#include "tests/testing/tensor.h"
+
+namespace snug::test {
+
+enum class KernelChoice : uint8_t { kPlain, kFast };
+
+struct RunOptions {
+  uint8_t garbage = 0xFF;         // what outputs and workspace hold beforehand
+  std::optional<Alias> in_place;  // bind that output to that input's bytes
+};
+
+struct NodeRun {
+  std::vector<Tensor> outputs;
+  std::vector<std::pair<int, Tensor>> mutated;  // inputs that the op declares as mutated, as they are afterwards
+};
+
+class NodeRunner {
+ public:
+  // `types` as inferred. Prepares like the compiler: where Prepare asks for other layouts, a second round gets them,
+  // and Run converts through the op `reorder`. kFast falls back to the plain kernel where there is no other, or where
+  // Prepare declines.
+  static absl::StatusOr<NodeRunner> Make(const OpRegistry& registry, const OpDef& op, NodeTypes types,
+                                         KernelChoice choice, int threads, uint64_t random_id = 0);
+
+  // An absent input is any Tensor. The kernel's own error is passed on; an Internal one says what it did to its
+  // buffers.
+  absl::StatusOr<NodeRun> Run(const std::vector<Tensor>& inputs, const RunOptions& options = {}) const;
+
+  bool fast() const { return kernel_ != op_->cpu; }  // whether another than the plain kernel runs
+  const NodeTypes& bound_types() const { return bound_; }
+
+ private:
+  NodeRunner(const OpRegistry& registry, const OpDef& op, NodeTypes types, int threads, uint64_t random_id);
+  absl::StatusOr<NodeRun> RunView(const std::vector<Tensor>& inputs) const;
+  bool Mutates(int input) const;
+
+  const OpRegistry* registry_;
+  const OpDef* op_;
+  NodeTypes types_;  // as the graph has them
+  NodeTypes bound_;  // as the kernel wants them
+  int threads_;
+  uint64_t random_id_;
+  KernelFn kernel_ = nullptr;
+  std::shared_ptr<const void> prepared_;
+  int64_t workspace_bytes_ = 0;
+};
+
+// Any layout to any layout; packed ones by the op `reorder`.
+absl::StatusOr<Tensor> ConvertLayout(const OpRegistry& registry, const Tensor& tensor, const Layout& layout);
+
+}  // namespace snug::test

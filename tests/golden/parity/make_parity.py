@@ -1,0 +1,254 @@
+#!/usr/bin/python3
+"""Makes the goldens of tests/run/parity_test.cc: what PyTorch computes in ten steps of SGD with momentum.
+
+    tools/setup --bench && tests/golden/parity/make_parity.py [MODEL...]
+
+Nothing but numbers that cannot be computed is stored. Parameters and data follow from their names, so the test makes
+the same ones: with `hash` = FNV-1a (64 bits) of the tensor's name and MixKeys of engine/base/random.h,
+
+    uniform:  element i = (int(MixKeys(hash, i) >> 40) - 2^23) * 2^-23 * scale, in [-scale, scale)
+    class:    element i = (MixKeys(hash, i) >> 33) % classes
+
+Scales are powers of two, so every number is the same in float32 and in double. A line of a golden file is a keyword and
+its fields, separated by blanks; `#` starts a comment:
+
+    batch N / learning_rate X / momentum X
+    input NAME uniform SCALE DIM...      input NAME class CLASSES DIM...       (DIM... with the batch)
+    parameter NAME uniform SCALE DIM...  parameter NAME constant VALUE DIM...  (names are PyTorch's)
+    double loss|grad_norm VALUE...                    one for each step, the gradient's norm over all parameters
+    float:VARIANT loss|grad_norm VALUE...             the same in float32, on differently rounding kernels
+
+The last batch-norm gamma of each residual block is 0.2: with 1, deep networks are chaotic, and ten steps in float32
+say nothing about the eleventh digit.
+"""
+
+import math
+import pathlib
+import sys
+
+import numpy
+import torch
+import torch.nn.functional as F
+import torchvision
+from torch import nn
+
+STEPS = 10
+MOMENTUM = 0.9
+RESIDUAL_GAMMA = float(numpy.float32(0.2))  # the same number in float32 and in double
+
+
+def mix_keys(key, index):
+    """MixKeys(key, index) of engine/base/random.h, for an array of indices."""
+    with numpy.errstate(over="ignore"):
+        z = numpy.uint64(key) + numpy.uint64(0x9E3779B97F4A7C15) * (index + numpy.uint64(1))
+        z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
+        return z ^ (z >> numpy.uint64(31))
+
+
+def fnv1a(name):
+    value = 0xCBF29CE484222325
+    for byte in name.encode():
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value
+
+
+def words(name, dims):
+    return mix_keys(fnv1a(name), numpy.arange(math.prod(dims), dtype=numpy.uint64)).reshape(dims)
+
+
+def uniform(name, scale, dims):
+    signed = (words(name, dims) >> numpy.uint64(40)).astype(numpy.int64) - 2**23
+    return torch.from_numpy(signed.astype(numpy.float64) * 2.0**-23 * scale)
+
+
+def classes(name, count, dims):
+    return torch.from_numpy(((words(name, dims) >> numpy.uint64(33)) % numpy.uint64(count)).astype(numpy.int64))
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2, self.fc3 = nn.Linear(784, 256), nn.Linear(256, 128), nn.Linear(128, 10)
+
+    def forward(self, x):
+        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
+
+
+class LeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x.flatten(1))))))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = nn.ModuleDict({"c_attn": nn.Linear(width, 3 * width), "c_proj": nn.Linear(width, width)})
+        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(width, 4 * width), "c_proj": nn.Linear(4 * width, width)})
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        heads = lambda t: t.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+        q, k, v = map(heads, self.attn["c_attn"](self.ln_1(x)).split(width, 2))
+        scores = (q @ k.transpose(-2, -1)) / math.sqrt(width // self.heads)
+        future = torch.ones(length, length, dtype=torch.bool).triu(1)
+        mixed = scores.masked_fill(future, -math.inf).softmax(-1) @ v
+        x = x + self.attn["c_proj"](mixed.transpose(1, 2).reshape(batch, length, width))
+        return x + self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate="tanh"))
+
+
+class Transformer(nn.Module):
+    """Two blocks of GPT-2: layer norm first, causal attention, learned positions, the head tied to the embedding."""
+
+    LAYERS, WIDTH, HEADS, LENGTH, WORDS = 2, 48, 4, 24, 101
+
+    def __init__(self):
+        super().__init__()
+        self.wte = nn.Embedding(self.WORDS, self.WIDTH)
+        self.wpe = nn.Parameter(torch.empty(self.LENGTH, self.WIDTH))
+        self.h = nn.Sequential(*[Block(self.WIDTH, self.HEADS) for _ in range(self.LAYERS)])
+        self.ln_f = nn.LayerNorm(self.WIDTH)
+
+    def forward(self, tokens):
+        return F.linear(self.ln_f(self.h(self.wte(tokens) + self.wpe)), self.wte.weight)
+
+
+def image(size, channels, batch):
+    return {"image": ("uniform", 1.0, (batch, channels, size, size))}, {"label": ("class", 1000, (batch,))}
+
+
+# name: (module, inputs, labels, learning rate)
+MODELS = {
+    "mlp": (Mlp, {"image": ("uniform", 1.0, (16, 784))}, {"label": ("class", 10, (16,))}, 0.1),
+    "lenet": (LeNet, {"image": ("uniform", 1.0, (16, 1, 28, 28))}, {"label": ("class", 10, (16,))}, 0.05),
+    "resnet18": (torchvision.models.resnet18, *image(64, 3, 4), 0.01),
+    "resnet50": (torchvision.models.resnet50, *image(64, 3, 4), 0.01),
+    "mobilenet_v2": (lambda: torchvision.models.mobilenet_v2(dropout=0.0), *image(64, 3, 4), 0.01),
+    "transformer": (Transformer, {"tokens": ("class", Transformer.WORDS, (4, Transformer.LENGTH))},
+                    {"targets": ("class", Transformer.WORDS, (4, Transformer.LENGTH))}, 0.1),
+}
+
+# Kernels that round differently: how far they are from each other is how far rounding alone carries.
+FLOAT_VARIANTS = {
+    "onednn": {"threads": 1},
+    "onednn_2_threads": {"threads": 2},
+    "channels_last": {"threads": 1, "channels_last": True},
+    "native": {"threads": 1, "mkldnn": False},
+    "native_2_threads": {"threads": 2, "mkldnn": False},
+}
+
+
+def last_gammas(module):
+    """The names of the last batch-norm weight of every residual block."""
+    for name, child in module.named_modules():
+        if isinstance(child, torchvision.models.resnet.BasicBlock):
+            yield name + ".bn2.weight"
+        elif isinstance(child, torchvision.models.resnet.Bottleneck):
+            yield name + ".bn3.weight"
+        elif isinstance(child, torchvision.models.mobilenetv2.InvertedResidual) and child.use_res_connect:
+            yield f"{name}.conv.{len(child.conv) - 1}.weight"
+
+
+def parameter_recipes(module):
+    """name -> (kind, scale or value, dims) for every parameter."""
+    norms = tuple(name for name, child in module.named_modules() if isinstance(child, (nn.BatchNorm2d, nn.LayerNorm)))
+    gammas = set(last_gammas(module))
+    recipes = {}
+    for name, parameter in module.named_parameters():
+        dims = tuple(parameter.shape)
+        owner = name.rsplit(".", 1)[0]
+        if name in gammas:
+            recipe = ("constant", RESIDUAL_GAMMA)
+        elif owner in norms:
+            recipe = ("constant", 1.0 if name.endswith("weight") else 0.0)
+        else:
+            fan_in = math.prod(dims[1:]) if len(dims) > 1 else dict(module.named_parameters())[owner + ".weight"][0].numel()
+            if owner in ("wte", "wpe"):
+                fan_in = 1024
+            recipe = ("uniform", 2.0 ** round(-0.5 * math.log2(fan_in)))
+        recipes[name] = (*recipe, dims)
+    return recipes
+
+
+def make(name, kind, number, dims):
+    if kind == "uniform":
+        return uniform(name, number, dims)
+    if kind == "class":
+        return classes(name, number, dims)
+    return torch.full(dims, number, dtype=torch.float64)
+
+
+def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, channels_last=False, mkldnn=True):
+    """Losses and gradient norms of every step."""
+    torch.set_num_threads(threads)
+    module = build().to(dtype)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.copy_(make(name, *recipes[name]))
+    data = [make(name, *recipe) for name, recipe in inputs.items()]
+    data = [x.to(dtype) if x.is_floating_point() else x for x in data]
+    (label,) = (make(name, *recipe) for name, recipe in labels.items())
+    if channels_last:
+        module = module.to(memory_format=torch.channels_last)
+        data = [x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in data]
+    optimizer = torch.optim.SGD(module.parameters(), lr=learning_rate, momentum=MOMENTUM)
+    losses, norms = [], []
+    with torch.backends.mkldnn.flags(enabled=mkldnn):
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            logits = module(*data)
+            loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), label.reshape(-1))
+            loss.backward()
+            squares = [p.grad.double().square().sum() for p in module.parameters()]
+            losses.append(loss.item())
+            norms.append(torch.stack(squares).sum().sqrt().item())
+            optimizer.step()
+    return losses, norms
+
+
+def golden(name):
+    build, inputs, labels, learning_rate = MODELS[name]
+    recipes = parameter_recipes(build())
+    lines = [f"# {name}: made by make_parity.py with PyTorch {torch.__version__}, torchvision {torchvision.__version__}"]
+    batch = next(iter(inputs.values()))[2][0]
+    lines += [f"batch {batch}", f"learning_rate {learning_rate!r}", f"momentum {MOMENTUM!r}"]
+    for keyword, tensors in (("input", {**inputs, **labels}), ("parameter", recipes)):
+        for tensor, (kind, number, dims) in tensors.items():
+            lines.append(f"{keyword} {tensor} {kind} {number!r} {' '.join(map(str, dims))}")
+
+    def write(run, losses, norms):
+        lines.append(f"{run} loss {' '.join(map(repr, losses))}")
+        lines.append(f"{run} grad_norm {' '.join(map(repr, norms))}")
+
+    truth = train(build, recipes, inputs, labels, learning_rate, torch.float64)
+    again = train(build, recipes, inputs, labels, learning_rate, torch.float64, threads=1, mkldnn=False)
+    apart = max(abs(a / b - 1) for x, y in zip(truth, again) for a, b in zip(x, y))
+    print(f"{name}: loss {truth[0][0]:.6f} to {truth[0][-1]:.6f}; double against double {apart:.1e}")
+    assert apart < 1e-10, "the run is chaotic: its digits are no golden"
+    write("double", *truth)
+    for variant, settings in FLOAT_VARIANTS.items():
+        run = train(build, recipes, inputs, labels, learning_rate, torch.float32, **settings)
+        first, last = abs(run[0][0] / truth[0][0] - 1), abs(run[0][-1] - truth[0][-1])
+        norm = max(abs(a / b - 1) for a, b in zip(run[1], truth[1]))
+        print(f"  {variant:18} first loss {first:.1e}, gradient norms {norm:.1e} relative; tenth loss off by {last:.1e}")
+        write(f"float:{variant}", *run)
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent
+    for name in sys.argv[1:] or MODELS:
+        (here / f"{name}.golden").write_text(golden(name))
+
+
+if __name__ == "__main__":
+    main()

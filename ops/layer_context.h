@@ -32,6 +32,8 @@ class LayerContext : public OpContext {
  public:
   virtual int num_inputs() const = 0;
   virtual ValueId input(int i) const = 0;
+  // For hooks that look at their inputs before they hand them to a node, which would check them.
+  absl::Status CheckInputs(int expected) const;
   virtual const Options& options_handle() const = 0;
   template <class Message>
   const Message& options() const {

@@ -32,6 +32,7 @@ absl::Status Infer(InferContext& c) {
 }
 
 absl::Status Layer(LayerContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckInputs(1));
   const DType dtype = proto::ToDType(c.options<proto::Cast>().dtype(), c.floating());
   const ValueId x = c.input(0);
   c.SetOutput(0, c.type(x).dtype == dtype ? x : c.Op("cast", {x}, CastTo(dtype)));

@@ -1,0 +1,22 @@
+#include "ops/lib/drop.h"
+
+#include <absl/strings/str_cat.h>
+
+#include "engine/base/status.h"
+
+namespace snug {
+
+absl::Status CheckDropRate(double rate) {
+  if (rate >= 0 && rate <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("option \"rate\": expected between 0 and 1, found ", rate));
+}
+
+absl::Status DropLayer(LayerContext& c, absl::string_view op, double rate) {
+  SNUG_RETURN_IF_ERROR(c.CheckInputs(1));
+  SNUG_RETURN_IF_ERROR(CheckDropRate(rate));
+  const bool drops = c.training() && rate > 0;
+  c.SetOutput(0, drops ? c.Op(op, {c.input(0), c.RandomState()}, c.options_handle()) : c.input(0));
+  return c.status();
+}
+
+}  // namespace snug

@@ -32,6 +32,9 @@ import torch.nn.functional as F
 import torchvision
 from torch import nn
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench"))
+import torch_models
+
 STEPS = 10
 MOMENTUM = 0.9
 RESIDUAL_GAMMA = float(numpy.float32(0.2))  # the same number in float32 and in double
@@ -66,75 +69,19 @@ def classes(name, count, dims):
     return torch.from_numpy(((words(name, dims) >> numpy.uint64(33)) % numpy.uint64(count)).astype(numpy.int64))
 
 
-class Mlp(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc1, self.fc2, self.fc3 = nn.Linear(784, 256), nn.Linear(256, 128), nn.Linear(128, 10)
-
-    def forward(self, x):
-        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
-
-
-class LeNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)
-        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
-        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
-        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x.flatten(1))))))
-
-
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attn = nn.ModuleDict({"c_attn": nn.Linear(width, 3 * width), "c_proj": nn.Linear(width, width)})
-        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(width, 4 * width), "c_proj": nn.Linear(4 * width, width)})
-
-    def forward(self, x):
-        batch, length, width = x.shape
-        heads = lambda t: t.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
-        q, k, v = map(heads, self.attn["c_attn"](self.ln_1(x)).split(width, 2))
-        scores = (q @ k.transpose(-2, -1)) / math.sqrt(width // self.heads)
-        future = torch.ones(length, length, dtype=torch.bool).triu(1)
-        mixed = scores.masked_fill(future, -math.inf).softmax(-1) @ v
-        x = x + self.attn["c_proj"](mixed.transpose(1, 2).reshape(batch, length, width))
-        return x + self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate="tanh"))
-
-
-class Transformer(nn.Module):
-    """Two blocks of GPT-2: layer norm first, causal attention, learned positions, the head tied to the embedding."""
-
-    LAYERS, WIDTH, HEADS, LENGTH, WORDS = 2, 48, 4, 24, 101
-
-    def __init__(self):
-        super().__init__()
-        self.wte = nn.Embedding(self.WORDS, self.WIDTH)
-        self.wpe = nn.Parameter(torch.empty(self.LENGTH, self.WIDTH))
-        self.h = nn.Sequential(*[Block(self.WIDTH, self.HEADS) for _ in range(self.LAYERS)])
-        self.ln_f = nn.LayerNorm(self.WIDTH)
-
-    def forward(self, tokens):
-        return F.linear(self.ln_f(self.h(self.wte(tokens) + self.wpe)), self.wte.weight)
-
-
 def image(size, channels, batch):
     return {"image": ("uniform", 1.0, (batch, channels, size, size))}, {"label": ("class", 1000, (batch,))}
 
 
 # name: (module, inputs, labels, learning rate)
 MODELS = {
-    "mlp": (Mlp, {"image": ("uniform", 1.0, (16, 784))}, {"label": ("class", 10, (16,))}, 0.1),
-    "lenet": (LeNet, {"image": ("uniform", 1.0, (16, 1, 28, 28))}, {"label": ("class", 10, (16,))}, 0.05),
+    "mlp": (lambda: torch_models.Mlp(784, 256, 128, 10), {"image": ("uniform", 1.0, (16, 784))}, {"label": ("class", 10, (16,))}, 0.1),
+    "lenet": (torch_models.LeNet, {"image": ("uniform", 1.0, (16, 1, 28, 28))}, {"label": ("class", 10, (16,))}, 0.05),
     "resnet18": (torchvision.models.resnet18, *image(64, 3, 4), 0.01),
     "resnet50": (torchvision.models.resnet50, *image(64, 3, 4), 0.01),
     "mobilenet_v2": (lambda: torchvision.models.mobilenet_v2(dropout=0.0), *image(64, 3, 4), 0.01),
-    "transformer": (Transformer, {"tokens": ("class", Transformer.WORDS, (4, Transformer.LENGTH))},
-                    {"targets": ("class", Transformer.WORDS, (4, Transformer.LENGTH))}, 0.1),
+    "transformer": (lambda: torch_models.Gpt(layers=2, width=48, heads=4, length=24, words=101),
+                    {"tokens": ("class", 101, (4, 24))}, {"targets": ("class", 101, (4, 24))}, 0.1),
 }
 
 # Kernels that round differently: how far they are from each other is how far rounding alone carries.

@@ -1,0 +1,88 @@
+"""The networks of models/*.pbtxt in PyTorch: what bench/torch_peer.py times and tests/golden/parity/make_parity.py runs.
+
+Parameters bear the names that the model files give them.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+import torchvision
+from torch import nn
+
+
+class Mlp(nn.Module):
+    def __init__(self, *widths):
+        super().__init__()
+        for i, (before, after) in enumerate(zip(widths, widths[1:]), 1):
+            self.add_module(f"fc{i}", nn.Linear(before, after))
+
+    def forward(self, x):
+        *hidden, last = self.children()
+        for layer in hidden:
+            x = F.relu(layer(x))
+        return last(x)
+
+
+class LeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x.flatten(1))))))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, length):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = nn.ModuleDict({"c_attn": nn.Linear(width, 3 * width), "c_proj": nn.Linear(width, width)})
+        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(width, 4 * width), "c_proj": nn.Linear(4 * width, width)})
+        self.register_buffer("future", torch.ones(length, length, dtype=torch.bool).triu(1), persistent=False)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        heads = lambda t: t.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+        q, k, v = map(heads, self.attn["c_attn"](self.ln_1(x)).split(width, 2))
+        scores = (q @ k.transpose(-2, -1)) * (1 / math.sqrt(width // self.heads))
+        mixed = scores.masked_fill(self.future, -math.inf).softmax(-1) @ v
+        x = x + self.attn["c_proj"](mixed.transpose(1, 2).reshape(batch, length, width))
+        return x + self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    """GPT-2's form: layer norm first, causal attention, tanh-gelu, learned positions, the head tied to the embedding."""
+
+    def __init__(self, layers, width, heads, length, words):
+        super().__init__()
+        self.wte = nn.Embedding(words, width)
+        self.wpe = nn.Parameter(0.02 * torch.randn(length, width))
+        nn.init.normal_(self.wte.weight, std=0.02)
+        self.h = nn.Sequential(*[Block(width, heads, length) for _ in range(layers)])
+        self.ln_f = nn.LayerNorm(width)
+
+    def forward(self, tokens):
+        return F.linear(self.ln_f(self.h(self.wte(tokens) + self.wpe)), self.wte.weight)
+
+
+def benchmark(name, batch):
+    """(module, input, labels) on random data, as `snug step models/NAME.pbtxt --batch=BATCH` has them."""
+    torch.manual_seed(0)
+    if name == "mlp":
+        return Mlp(784, 256, 128, 10), torch.randn(batch, 784), torch.randint(10, (batch,))
+    if name == "mlp_big":
+        return Mlp(784, 2048, 2048, 10), torch.randn(batch, 784), torch.randint(10, (batch,))
+    if name == "lenet":
+        return LeNet(), torch.randn(batch, 1, 28, 28), torch.randint(10, (batch,))
+    if name == "gpt_small":
+        length, words = 128, 5000
+        tokens = torch.randint(words, (2, batch, length))
+        return Gpt(layers=4, width=256, heads=4, length=length, words=words), tokens[0], tokens[1]
+    if name in ("resnet18", "resnet50", "mobilenet_v2"):
+        return getattr(torchvision.models, name)(), torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,))
+    raise ValueError(f"no such model: {name}")

@@ -31,7 +31,8 @@ CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nvrtc|cub/|thrust/|cooperative_gr
 CUDA_FILES = ["*.cu", "*.cuh", "*cuda*", "cublas*", "cudnn*"]
 ONEDNN_HEADER = re.compile(r"(^|/)dnnl")
 ONEDNN_FILES = ["ops/lib/onednn*", "bench/floor_bench.cc"]
-# Nothing heavier of Abseil in a header of the library, but for *_internal.h, which only neighbouring .cc files include.
+# Nothing heavier of Abseil in a header of the library, but for those that only .cc files beside them include.
+PRIVATE_HEADERS = ["*_internal.h", "ops/lib/*"]
 ABSL_IN_HEADERS = {"absl/status/status.h", "absl/status/statusor.h", "absl/strings/string_view.h", "absl/types/span.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
@@ -61,8 +62,8 @@ def problem_with(path, quote, header):
         return "CUDA headers are only for .cu, .cuh and files named *cuda*, cublas*, cudnn*"
     if ONEDNN_HEADER.search(header) and not any(fnmatch.fnmatch(path, pattern) for pattern in ONEDNN_FILES):
         return "only ops/lib/onednn* knows oneDNN"
-    light = in_header and not name.endswith("_internal.h") and layer in MAY_INCLUDE
-    if light and header.startswith("absl/") and header not in ABSL_IN_HEADERS:
+    private = any(fnmatch.fnmatch(path, pattern) for pattern in PRIVATE_HEADERS)
+    if in_header and not private and layer in MAY_INCLUDE and header.startswith("absl/") and header not in ABSL_IN_HEADERS:
         return "headers include no more of Abseil than status, statusor, string_view and span"
 
     target = layer_of(header)

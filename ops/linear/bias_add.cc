@@ -1,0 +1,267 @@
+// bias_add: y = x + b, with b along one axis; and bias_grad, which sums over all the others.
+//
+// In memory a value is [outer, channels, inner]: inner is 1 where the axis is the last one in memory (a matrix, or
+// channels of a channels-last image).
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/layer_context.h"
+#include "ops/lib/dispatch.h"
+#include "ops/lib/isa.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
+#include "ops/sample_builder.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+constexpr int64_t kChunk = 1 << 15;  // elements a thread takes at a time
+constexpr int64_t kLanes = 16;       // partial sums of one run: what the compiler turns into vectors
+
+using proto::ParseOptions;
+
+struct Folded {
+  int64_t outer, channels, inner;
+};
+
+Folded Fold(const ValueType& type, int64_t axis_option) {
+  const Shape& shape = type.shape;
+  const int axis = *NormalizeAxis(axis_option, shape.rank());
+  if (!type.layout.channels_last()) {
+    return {shape.Count(0, axis), shape[axis], shape.Count(axis + 1, shape.rank())};
+  }
+  if (axis == 0) return {1, shape[0], shape.Count(1, shape.rank())};
+  if (axis == 1) return {shape[0] * shape.Count(2, shape.rank()), shape[1], 1};
+  return {shape[0] * shape.Count(2, axis), shape[axis], shape.Count(axis + 1, shape.rank()) * shape[1]};
+}
+
+absl::StatusOr<int> Axis(int64_t option, const Shape& x) {
+  absl::StatusOr<int> axis = NormalizeAxis(option, x.rank());
+  if (axis.ok()) return axis;
+  return Annotate(axis.status(), "option \"axis\"");
+}
+
+absl::Status Infer(InferContext& c) {
+  SNUG_ASSIGN_OR_RETURN(const int axis, Axis(c.options<proto::BiasAdd>().axis(), c.shape(0)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, Shape({c.shape(0)[axis]})));
+  c.SetOutput(0, c.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status InferGrad(InferContext& c) {
+  SNUG_ASSIGN_OR_RETURN(const int axis, Axis(c.options<proto::BiasAdd>().axis(), c.shape(0)));
+  c.SetOutput(0, c.input(0).dtype, Shape({c.shape(0)[axis]}));
+  return absl::OkStatus();
+}
+
+absl::Status Layer(LayerContext& c) {
+  if (c.num_inputs() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("expected 1 input (x), found ", c.num_inputs()));
+  }
+  const Shape& x = c.type(c.input(0)).shape;
+  SNUG_ASSIGN_OR_RETURN(const int axis, Axis(c.options<proto::BiasAdd>().axis(), x));
+  const ValueId bias =
+      c.Parameter({.name = "bias", .shape = Shape({x[axis]}), .init = ParameterSpec::Init::kConstant, .value = 0});
+  c.SetOutput(0, c.Op("bias_add", {c.input(0), bias}, c.options_handle()));
+  return c.status();
+}
+
+absl::Status Gradient(GradContext& g) {
+  if (g.wants(0)) g.SetInputGrad(0, g.output_grad(0));
+  if (g.wants(1)) g.SetInputGrad(1, g.Op("bias_grad", {g.output_grad(0)}, g.options_handle()));
+  return g.status();
+}
+
+// ---- kernels ----
+
+// Rows of channels: inner == 1.
+template <class T>
+void AddToRows(int threads, const Folded& f, const T* x, const T* b, T* y) {
+  const int64_t channels = f.channels;
+  ParallelFor(threads, f.outer, std::max<int64_t>(1, kChunk / channels), [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t row = begin; row < end; ++row) {
+        const T* from = x + row * channels;
+        T* to = y + row * channels;
+        for (int64_t c = 0; c < channels; ++c) to[c] = static_cast<T>(Accumulator<T>(from[c]) + Accumulator<T>(b[c]));
+      }
+    });
+  });
+}
+
+// Runs of one channel each.
+template <class T>
+void AddToRuns(int threads, const Folded& f, const T* x, const T* b, T* y) {
+  const int64_t channels = f.channels;
+  const int64_t inner = f.inner;
+  ParallelFor(threads, f.outer * channels, std::max<int64_t>(1, kChunk / inner), [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t run = begin; run < end; ++run) {
+        const Accumulator<T> shift = b[run % channels];
+        const T* from = x + run * inner;
+        T* to = y + run * inner;
+        for (int64_t i = 0; i < inner; ++i) to[i] = static_cast<T>(Accumulator<T>(from[i]) + shift);
+      }
+    });
+  });
+}
+
+absl::Status BiasAddCpu(const KernelContext& k) {
+  const Folded f = Fold(k.input_type(0), k.options<proto::BiasAdd>().axis());
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (f.inner == 1) {
+      AddToRows(k.threads(), f, k.input<T>(0), k.input<T>(1), k.output<T>(0));
+    } else {
+      AddToRuns(k.threads(), f, k.input<T>(0), k.input<T>(1), k.output<T>(0));
+    }
+    return absl::OkStatus();
+  });
+}
+
+// The gradient is summed in two stages: partial sums [parts, channels] of pieces that the shape alone fixes, then over
+// the parts in order. Rows: a part is a block of rows. Runs: a part is one outer index.
+struct Parts {
+  int64_t rows;  // per part
+  int64_t count;
+};
+
+Parts PartsOf(const Folded& f) {
+  if (f.inner > 1) return {1, f.outer};
+  const int64_t rows = std::max(kChunk / std::max<int64_t>(f.channels, 1), (f.outer + 255) / 256);
+  return {rows, (f.outer + rows - 1) / rows};
+}
+
+template <class T>
+void SumRows(int threads, const Folded& f, const Parts& parts, const T* dy, Accumulator<T>* partial) {
+  const int64_t channels = f.channels;
+  ParallelFor(threads, f.outer, parts.rows, [=](int64_t begin, int64_t end) {
+    Accumulator<T>* sums = partial + begin / parts.rows * channels;
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t c = 0; c < channels; ++c) sums[c] = 0;
+      for (int64_t row = begin; row < end; ++row) {
+        for (int64_t c = 0; c < channels; ++c) sums[c] += Accumulator<T>(dy[row * channels + c]);
+      }
+    });
+  });
+}
+
+template <class T>
+void SumRuns(int threads, const Folded& f, const T* dy, Accumulator<T>* partial) {
+  using Acc = Accumulator<T>;
+  const int64_t inner = f.inner;
+  ParallelFor(threads, f.outer * f.channels, std::max<int64_t>(1, kChunk / inner), [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t run = begin; run < end; ++run) {
+        const T* from = dy + run * inner;
+        Acc lanes[kLanes] = {};
+        int64_t i = 0;
+        for (; i + kLanes <= inner; i += kLanes) {
+          for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += Acc(from[i + lane]);
+        }
+        Acc sum = 0;
+        for (; i < inner; ++i) sum += Acc(from[i]);
+        for (const Acc lane : lanes) sum += lane;
+        partial[run] = sum;
+      }
+    });
+  });
+}
+
+template <class T>
+void SumParts(int threads, int64_t channels, int64_t parts, const Accumulator<T>* partial, T* db) {
+  ParallelFor(threads, channels, 256, [=](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      Accumulator<T> sum = 0;
+      for (int64_t part = 0; part < parts; ++part) sum += partial[part * channels + c];
+      db[c] = static_cast<T>(sum);
+    }
+  });
+}
+
+absl::Status PrepareGrad(PrepareContext& c) {
+  const ValueType& dy = c.types().input(0);
+  const Folded f = Fold(dy, c.options<proto::BiasAdd>().axis());
+  const int64_t accumulator = dy.dtype == DType::kFloat64 ? 8 : 4;
+  c.SetWorkspaceBytes(PartsOf(f).count * f.channels * accumulator);
+  return absl::OkStatus();
+}
+
+absl::Status BiasGradCpu(const KernelContext& k) {
+  const Folded f = Fold(k.input_type(0), k.options<proto::BiasAdd>().axis());
+  const Parts parts = PartsOf(f);
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    auto* partial = k.workspace<Accumulator<T>>();
+    if (f.inner == 1) {
+      SumRows(k.threads(), f, parts, k.input<T>(0), partial);
+    } else {
+      SumRuns(k.threads(), f, k.input<T>(0), partial);
+    }
+    SumParts(k.threads(), f.channels, parts.count, partial, k.output<T>(0));
+    return absl::OkStatus();
+  });
+}
+
+void Samples(SampleBuilder& s) {
+  s.Case("matrix").Input({5, 7}).Input({7});
+  s.Case("image").Input({2, 19, 4, 5}).Input({19});
+  s.Case("one_pixel").Input({3, 6, 1, 1}).Input({6});
+  s.Case("volume").Input({2, 3, 2, 3, 4}).Input({3});
+  s.Case("last_axis").With(ParseOptions<proto::BiasAdd>("axis: -1")).Input({2, 3, 33}).Input({33});
+  s.Case("middle_axis").With(ParseOptions<proto::BiasAdd>("axis: 2")).Input({2, 3, 4, 5}).Input({4});
+  s.Case("first_axis").With(ParseOptions<proto::BiasAdd>("axis: 0")).Input({4, 3, 2, 2}).Input({4});
+  s.Case("known").Input({2, 2}).Values({1, 2, 3, 4}).Input({2}).Values({10, 20}).Expect(0, {11, 22, 13, 24});
+  s.Case("bad_axis")
+      .With(ParseOptions<proto::BiasAdd>("axis: 2"))
+      .Input({5, 7})
+      .Input({7})
+      .Fails("option \"axis\": axis 2: expected between -2 and 1 for a value of rank 2");
+  s.Case("bad_bias").Input({5, 7}).Input({5}).Fails("input 1 \"b\" [5]: expected shape [7]");
+}
+
+void GradSamples(SampleBuilder& s) {
+  s.Case("matrix").Input({5, 7});
+  s.Case("tall").Input({3000, 37});
+  s.Case("image").Input({2, 19, 4, 9});
+  s.Case("one_pixel").Input({3, 6, 1, 1});
+  s.Case("middle_axis").With(ParseOptions<proto::BiasAdd>("axis: 2")).Input({2, 3, 4, 5});
+  s.Case("first_axis").With(ParseOptions<proto::BiasAdd>("axis: 0")).Input({4, 3, 2, 2});
+  s.Case("known").Input({2, 2, 2}).Values({1, 2, 3, 4, 5, 6, 7, 8}).Expect(0, {14, 22});
+  s.Case("bad_axis").With(ParseOptions<proto::BiasAdd>("axis: -3")).Input({5, 7}).Fails("option \"axis\": axis -3");
+}
+
+}  // namespace
+
+SNUG_OPS(bias_add) {
+  return {{.name = "bias_add",
+           .doc = "y = x + b along `axis`",
+           .inputs = {{"x"}, {"b"}},
+           .outputs = {{"y"}},
+           .infer = Infer,
+           .layer = Layer,
+           .gradient = Gradient,
+           .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+           .traits = {.layout = LayoutRule::kAgnostic},
+           .cpu = BiasAddCpu,
+           .samples = Samples},
+          {.name = "bias_grad",
+           .doc = "db = sum of dy over all axes but `axis`",
+           .inputs = {{"dy"}},
+           .outputs = {{"db"}},
+           .infer = InferGrad,
+           .traits = {.layout = LayoutRule::kAgnostic},
+           .prepare = PrepareGrad,
+           .cpu = BiasGradCpu,
+           .samples = GradSamples}};
+}
+
+}  // namespace snug::ops

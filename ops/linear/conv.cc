@@ -1,0 +1,504 @@
+// conv: convolution over 1 to 3 spatial dimensions, with groups, stride, dilation, padding and an optional bias;
+// conv_grad_input and conv_grad_weight, its two gradients (the bias's is bias_grad); and conv_fused, with an activation
+// in the same sweep (made by the fusion pass, forward only).
+//
+// The fast kernels are oneDNN's: data keeps its layout (channels-last is the fast one), weights and their gradient are
+// in the packed layout that the library wants for each of the three products.
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/layer_context.h"
+#include "ops/lib/conv_geometry.h"
+#include "ops/lib/conv_plain.h"
+#include "ops/lib/dispatch.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
+#include "ops/sample_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+#if SNUG_HAS_ONEDNN
+#include "ops/lib/onednn_conv.h"
+#endif
+
+namespace snug::ops {
+namespace {
+
+using proto::MakeOptions;
+using proto::ParseOptions;
+
+// ---- options and shapes ----
+
+const proto::Conv& ConvOf(const Options& options) {
+  if (options.type() == proto::FusedConv::descriptor()->full_name()) return options.Get<proto::FusedConv>().conv();
+  if (options.type() == proto::ConvGrad::descriptor()->full_name()) return options.Get<proto::ConvGrad>().conv();
+  return options.Get<proto::Conv>();
+}
+
+// Of a node that has been inferred.
+ConvGeometry GeometryOf(const NodeTypes& types, const Shape& x) {
+  absl::StatusOr<ConvGeometry> g = MakeConvGeometry(ConvOf(types.options), x);
+  SNUG_CHECK_OK(g.status());
+  return *g;
+}
+
+absl::Status InferConv(InferContext& c, const proto::Conv& options) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 3, 2 + kMaxSpatial));
+  SNUG_ASSIGN_OR_RETURN(const ConvGeometry g, MakeConvGeometry(options, c.shape(0)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, g.weight_shape()));
+  if (c.has_input(2)) SNUG_RETURN_IF_ERROR(c.CheckShape(2, Shape({g.out_channels})));
+  c.SetOutput(0, c.input(0).dtype, g.output_shape(), c.input(0).layout);
+  return absl::OkStatus();
+}
+
+absl::Status Infer(InferContext& c) { return InferConv(c, c.options<proto::Conv>()); }
+absl::Status InferFused(InferContext& c) { return InferConv(c, c.options<proto::FusedConv>().conv()); }
+
+absl::Status InferGradInput(InferContext& c) {
+  const auto& options = c.options<proto::ConvGrad>();
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 3, 2 + kMaxSpatial));
+  const Shape x(options.dim());
+  if (x.rank() != c.shape(0).rank()) return c.InputError(0, absl::StrCat("expected the rank of ", x.ToString()));
+  SNUG_ASSIGN_OR_RETURN(const ConvGeometry g, MakeConvGeometry(options.conv(), x));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(0, g.output_shape()));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, g.weight_shape()));
+  c.SetOutput(0, c.input(0).dtype, x, c.input(0).layout);
+  return absl::OkStatus();
+}
+
+absl::Status InferGradWeight(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 3, 2 + kMaxSpatial));
+  SNUG_ASSIGN_OR_RETURN(const ConvGeometry g, MakeConvGeometry(c.options<proto::ConvGrad>().conv(), c.shape(0)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, g.output_shape()));
+  c.SetOutput(0, c.input(0).dtype, g.weight_shape());
+  return absl::OkStatus();
+}
+
+absl::Status Layer(LayerContext& c) {
+  if (c.num_inputs() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("expected 1 input (x), found ", c.num_inputs()));
+  }
+  const auto& options = c.options<proto::Conv>();
+  const Shape& x = c.type(c.input(0)).shape;
+  if (x.rank() < 3 || x.rank() > 2 + kMaxSpatial) {
+    return absl::InvalidArgumentError(absl::StrCat("input 0 \"x\" ", x.ToString(),
+                                                   ": expected 3 to 5 dimensions (batch, channels, 1 to 3 spatial), "
+                                                   "found ",
+                                                   x.rank()));
+  }
+  SNUG_ASSIGN_OR_RETURN(const ConvGeometry g, MakeConvGeometry(options, x));
+  const int64_t fan_in = g.in_channels / g.groups * g.taps();
+  const int64_t fan_out = g.out_channels / g.groups * g.taps();
+  std::vector<ValueId> inputs = {
+      c.input(0), c.Parameter({.name = "weight", .shape = g.weight_shape(), .fan_in = fan_in, .fan_out = fan_out})};
+  if (options.bias()) {
+    inputs.push_back(
+        c.Parameter({.name = "bias", .shape = Shape({g.out_channels}), .fan_in = fan_in, .fan_out = fan_out}));
+  }
+  c.SetOutput(0, c.Op("conv", inputs, c.options_handle()));
+  return c.status();
+}
+
+// ---- gradient ----
+
+Options GradOptions(const proto::Conv& conv, const Shape& result) {
+  proto::ConvGrad options;
+  *options.mutable_conv() = conv;
+  for (const int64_t dim : result.dims()) options.add_dim(dim);
+  return MakeOptions(options);
+}
+
+absl::Status Gradient(GradContext& g) {
+  const auto& conv = g.options<proto::Conv>();
+  const ValueId dy = g.output_grad(0);
+  if (g.wants(0)) {
+    g.SetInputGrad(0, g.Op("conv_grad_input", {dy, g.input(1)}, GradOptions(conv, g.input_type(0).shape)));
+  }
+  if (g.wants(1)) {
+    g.SetInputGrad(1, g.Op("conv_grad_weight", {g.input(0), dy}, GradOptions(conv, g.input_type(1).shape)));
+  }
+  if (g.wants(2)) g.SetInputGrad(2, g.Op("bias_grad", {dy}, MakeOptions(proto::BiasAdd())));
+  return g.status();
+}
+
+// ---- cost ----
+
+Cost ConvCost(const NodeTypes& types) {
+  const double multiply_adds = GeometryOf(types, types.input(0).shape).multiply_adds();
+  return {.flops = 2 * multiply_adds, .multiply_adds = multiply_adds};
+}
+
+Cost GradInputCost(const NodeTypes& types) {
+  return {.flops = 2 * GeometryOf(types, types.output(0).shape).multiply_adds()};
+}
+
+Cost GradWeightCost(const NodeTypes& types) {
+  return {.flops = 2 * GeometryOf(types, types.input(0).shape).multiply_adds()};
+}
+
+// ---- plain kernels ----
+
+template <class Acc>
+Acc Activate(proto::Activation activation, Acc x) {
+  switch (activation) {
+    case proto::IDENTITY:
+      return x;
+    case proto::RELU:
+      return std::max(x, Acc(0));
+    case proto::RELU6:
+      return std::clamp(x, Acc(0), Acc(6));
+    case proto::SIGMOID:
+      return Acc(1) / (Acc(1) + std::exp(-x));
+    case proto::TANH:
+      return std::tanh(x);
+  }
+  return x;
+}
+
+absl::Status PlainForward(const KernelContext& k, proto::Activation activation) {
+  const ConvGeometry g = GeometryOf(k.types(), k.input_type(0).shape);
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* bias = k.has_input(2) ? k.input<T>(2) : nullptr;
+    PlainConv(k.threads(), g, k.input_type(0), k.output_type(0), k.input<T>(0), k.input<T>(1), bias, k.output<T>(0),
+              [activation](Accumulator<T> x) { return Activate(activation, x); });
+    return absl::OkStatus();
+  });
+}
+
+absl::Status ConvCpu(const KernelContext& k) { return PlainForward(k, proto::IDENTITY); }
+absl::Status FusedCpu(const KernelContext& k) { return PlainForward(k, k.options<proto::FusedConv>().activation()); }
+
+absl::Status GradInputCpu(const KernelContext& k) {
+  const ConvGeometry g = GeometryOf(k.types(), k.output_type(0).shape);
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    PlainConvGradInput(k.threads(), g, k.output_type(0), k.input_type(0), k.input<T>(0), k.input<T>(1), k.output<T>(0));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status GradWeightCpu(const KernelContext& k) {
+  const ConvGeometry g = GeometryOf(k.types(), k.input_type(0).shape);
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    PlainConvGradWeight(k.threads(), g, k.input_type(0), k.input_type(1), k.input<T>(0), k.input<T>(1), k.output<T>(0));
+    return absl::OkStatus();
+  });
+}
+
+// ---- fast kernels ----
+
+#if SNUG_HAS_ONEDNN
+
+onednn::Activation ToOneDnn(proto::Activation activation) {
+  switch (activation) {
+    case proto::IDENTITY:
+      return onednn::Activation::kNone;
+    case proto::RELU:
+      return onednn::Activation::kRelu;
+    case proto::RELU6:
+      return onednn::Activation::kRelu6;
+    case proto::SIGMOID:
+      return onednn::Activation::kSigmoid;
+    case proto::TANH:
+      return onednn::Activation::kTanh;
+  }
+  return onednn::Activation::kNone;
+}
+
+// The kernel, or the wish for another layout of the weights (`wish`), or nothing.
+template <class Wish>
+absl::Status Settle(PrepareContext& c, const absl::StatusOr<onednn::ConvKernel>& made, const Wish& wish) {
+  if (absl::IsUnimplemented(made.status())) {
+    c.Decline();
+    return absl::OkStatus();
+  }
+  SNUG_RETURN_IF_ERROR(made.status());
+  if (made->kernel == nullptr) {
+    wish(made->weights);
+    return absl::OkStatus();
+  }
+  c.SetWorkspaceBytes(made->kernel->workspace_bytes());
+  c.SetKernel(made->kernel);
+  return absl::OkStatus();
+}
+
+absl::Status PrepareForward(PrepareContext& c, proto::Activation activation) {
+  const NodeTypes& t = c.types();
+  if (!onednn::Supports(t.output(0).dtype)) {
+    c.Decline();
+    return absl::OkStatus();
+  }
+  return Settle(c,
+                onednn::MakeConv({.geometry = GeometryOf(t, t.input(0).shape),
+                                  .x = t.input(0),
+                                  .w = t.input(1),
+                                  .y = t.output(0),
+                                  .bias = t.has_input(2),
+                                  .activation = ToOneDnn(activation),
+                                  .threads = c.threads()}),
+                [&](const Layout& layout) { c.WantInputLayout(1, layout); });
+}
+
+absl::Status Prepare(PrepareContext& c) { return PrepareForward(c, proto::IDENTITY); }
+absl::Status PrepareFused(PrepareContext& c) { return PrepareForward(c, c.options<proto::FusedConv>().activation()); }
+
+absl::Status PrepareGradInput(PrepareContext& c) {
+  const NodeTypes& t = c.types();
+  if (!onednn::Supports(t.output(0).dtype)) {
+    c.Decline();
+    return absl::OkStatus();
+  }
+  return Settle(c,
+                onednn::MakeConvGradInput({.geometry = GeometryOf(t, t.output(0).shape),
+                                           .x = t.output(0),
+                                           .w = t.input(1),
+                                           .y = t.input(0),
+                                           .threads = c.threads()}),
+                [&](const Layout& layout) { c.WantInputLayout(1, layout); });
+}
+
+absl::Status PrepareGradWeight(PrepareContext& c) {
+  const NodeTypes& t = c.types();
+  if (!onednn::Supports(t.output(0).dtype)) {
+    c.Decline();
+    return absl::OkStatus();
+  }
+  return Settle(c,
+                onednn::MakeConvGradWeight({.geometry = GeometryOf(t, t.input(0).shape),
+                                            .x = t.input(0),
+                                            .w = t.output(0),
+                                            .y = t.input(1),
+                                            .threads = c.threads()}),
+                [&](const Layout& layout) { c.WantOutputLayout(0, layout); });
+}
+
+absl::Status ConvOneDnn(const KernelContext& k) {
+  const auto& kernel = k.prepared<onednn::Kernel>();
+  const void* x = k.input<void>(0);
+  const void* w = k.input<void>(1);
+  if (!k.has_input(2)) return kernel.Run({x, w, k.output<void>(0)}, k.workspace());
+  return kernel.Run({x, w, k.input<void>(2), k.output<void>(0)}, k.workspace());
+}
+
+// Both gradients: two inputs, one output.
+absl::Status GradOneDnn(const KernelContext& k) {
+  return k.prepared<onednn::Kernel>().Run({k.input<void>(0), k.input<void>(1), k.output<void>(0)}, k.workspace());
+}
+
+constexpr KernelFn kConvFast = ConvOneDnn;
+constexpr KernelFn kGradFast = GradOneDnn;
+
+#else
+
+constexpr KernelFn kConvFast = nullptr;
+constexpr KernelFn kGradFast = nullptr;
+constexpr PrepareFn Prepare = nullptr;
+constexpr PrepareFn PrepareFused = nullptr;
+constexpr PrepareFn PrepareGradInput = nullptr;
+constexpr PrepareFn PrepareGradWeight = nullptr;
+
+#endif
+
+// ---- samples ----
+
+// Kinds of convolution: each is tried forward and in both gradients.
+struct Kind {
+  const char* name;
+  const char* options;
+  Shape x, w, y;
+};
+
+const std::vector<Kind>& Kinds() {
+  static const auto* kinds = new std::vector<Kind>{
+      {"1d", "filters: 5 kernel: 3", {2, 4, 9}, {5, 4, 3}, {2, 5, 7}},
+      {"1d_dilated", "filters: 3 kernel: 3 dilation: 2 pad: 2", {2, 2, 11}, {3, 2, 3}, {2, 3, 11}},
+      {"3x3", "filters: 5 kernel: 3 pad: 1", {2, 3, 6, 7}, {5, 3, 3, 3}, {2, 5, 6, 7}},
+      {"1x1", "filters: 20 kernel: 1", {2, 17, 4, 5}, {20, 17, 1, 1}, {2, 20, 4, 5}},
+      {"strided", "filters: 4 kernel: 3 stride: 2 pad: 1", {2, 3, 7, 6}, {4, 3, 3, 3}, {2, 4, 4, 3}},
+      {"strided_1x1", "filters: 18 kernel: 1 stride: 2", {1, 16, 5, 6}, {18, 16, 1, 1}, {1, 18, 3, 3}},
+      {"uneven",
+       "filters: 3 kernel: [3, 2] stride: [1, 3] dilation: [2, 1] pad: [2, 1]",
+       {2, 2, 7, 8},
+       {3, 2, 3, 2},
+       {2, 3, 7, 3}},
+      {"same", "filters: 4 kernel: 4 padding: SAME", {1, 2, 5, 6}, {4, 2, 4, 4}, {1, 4, 5, 6}},
+      {"same_strided", "filters: 4 kernel: 3 stride: 2 padding: SAME", {1, 2, 6, 7}, {4, 2, 3, 3}, {1, 4, 3, 4}},
+      {"valid", "filters: 2 kernel: 3 padding: VALID", {1, 2, 4, 5}, {2, 2, 3, 3}, {1, 2, 2, 3}},
+      {"grouped", "filters: 6 kernel: 3 groups: 2 pad: 1", {2, 4, 5, 5}, {6, 2, 3, 3}, {2, 6, 5, 5}},
+      {"depthwise", "kernel: 3 depthwise: true pad: 1", {2, 19, 6, 5}, {19, 1, 3, 3}, {2, 19, 6, 5}},
+      {"depthwise_strided", "kernel: 3 stride: 2 depthwise: true pad: 1", {1, 32, 7, 8}, {32, 1, 3, 3}, {1, 32, 4, 4}},
+      {"depthwise_multiplied", "filters: 6 kernel: 2 depthwise: true", {1, 3, 4, 4}, {6, 1, 2, 2}, {1, 6, 3, 3}},
+      {"whole_input", "filters: 20 kernel: 4", {3, 5, 4, 4}, {20, 5, 4, 4}, {3, 20, 1, 1}},
+      {"many_channels", "filters: 40 kernel: 3 pad: 1", {2, 33, 5, 5}, {40, 33, 3, 3}, {2, 40, 5, 5}},
+      {"one_channel", "filters: 6 kernel: 5 pad: 2", {2, 1, 8, 8}, {6, 1, 5, 5}, {2, 6, 8, 8}},
+      {"3d", "filters: 3 kernel: 2 stride: [1, 2, 1] pad: 1", {1, 2, 3, 4, 5}, {3, 2, 2, 2, 2}, {1, 3, 4, 3, 6}},
+      {"3d_grouped", "filters: 4 kernel: 3 groups: 2 pad: 1", {1, 4, 3, 3, 4}, {4, 2, 3, 3, 3}, {1, 4, 3, 3, 4}},
+  };
+  return *kinds;
+}
+
+Options GradSampleOptions(const Kind& kind, const Shape& result) {
+  return GradOptions(ParseOptions<proto::Conv>(kind.options).Get<proto::Conv>(), result);
+}
+
+void BadSamples(SampleBuilder& s) {
+  const auto bad = [&](const char* name, const char* options, const Shape& x, const char* message) {
+    s.Case(name).With(ParseOptions<proto::Conv>(options)).Input(x).Input({4, 2, 3, 3}).Fails(message);
+  };
+  bad("bad_rank", "filters: 4 kernel: 3", {2, 3}, "expected 3 to 5 dimensions (batch first), found 2");
+  bad("no_filters", "kernel: 3", {1, 2, 5, 5}, "option \"filters\": is missing");
+  bad("bad_filters", "filters: 0 kernel: 3", {1, 2, 5, 5}, "option \"filters\": expected between 1 and");
+  bad("no_kernel", "filters: 4", {1, 2, 5, 5}, "option \"kernel\": is missing");
+  bad("kernel_count", "filters: 4 kernel: [3, 3, 3]", {1, 2, 5, 5},
+      "option \"kernel\": expected 1 or 2 numbers (the input has 2 spatial dimensions), found 3");
+  bad("bad_kernel", "filters: 4 kernel: 0", {1, 2, 5, 5}, "option \"kernel\": expected at least 1, found 0");
+  bad("bad_stride", "filters: 4 kernel: 3 stride: 0", {1, 2, 5, 5}, "option \"stride\": expected at least 1, found 0");
+  bad("bad_dilation", "filters: 4 kernel: 3 dilation: -1", {1, 2, 5, 5},
+      "option \"dilation\": expected at least 1, found -1");
+  bad("bad_pad", "filters: 4 kernel: 3 pad: -1", {1, 2, 5, 5}, "option \"pad\": expected at least 0, found -1");
+  bad("huge_pad", "filters: 4 kernel: 3 pad: 4611686018427387904", {1, 2, 5, 5},
+      "option \"pad\": expected at most 1073741824");
+  bad("pad_twice", "filters: 4 kernel: 3 pad: 1 padding: SAME", {1, 2, 5, 5},
+      "option \"pad\": goes with padding: EXPLICIT only, found padding: SAME");
+  bad("bad_groups", "filters: 4 kernel: 3 groups: 3", {1, 2, 5, 5},
+      "option \"groups\": expected a divisor of the input's 2 channels, found 3");
+  bad("bad_group_filters", "filters: 3 kernel: 3 groups: 2", {1, 2, 5, 5},
+      "option \"filters\": expected a multiple of the 2 groups, found 3");
+  bad("depthwise_groups", "kernel: 3 depthwise: true groups: 1", {1, 2, 5, 5},
+      "option \"groups\": depthwise means one group per channel, which is 2 groups; found 1");
+  bad("does_not_fit", "filters: 4 kernel: 3 dilation: 3", {1, 2, 5, 9},
+      "option \"kernel\": a kernel of 3 with dilation 3 does not fit axis 2 of the input: 5 + 0 of padding");
+  bad("bad_weight", "filters: 4 kernel: 3", {1, 3, 5, 5}, "input 1 \"w\" [4, 2, 3, 3]: expected shape [4, 3, 3, 3]");
+  s.Case("bad_bias")
+      .With(ParseOptions<proto::Conv>("filters: 4 kernel: 3"))
+      .Input({1, 2, 5, 5})
+      .Input({4, 2, 3, 3})
+      .Input({3})
+      .Fails("input 2 \"bias\" [3]: expected shape [4]");
+}
+
+void Samples(SampleBuilder& s) {
+  for (const Kind& kind : Kinds()) {
+    s.Case(kind.name).With(ParseOptions<proto::Conv>(kind.options)).Input(kind.x).Input(kind.w).Input({kind.w[0]});
+  }
+  s.Case("no_bias")
+      .With(ParseOptions<proto::Conv>("filters: 3 kernel: 3 bias: false"))
+      .Input({1, 2, 5, 5})
+      .Input({3, 2, 3, 3});
+  s.Case("known")
+      .With(ParseOptions<proto::Conv>("filters: 1 kernel: 2 pad: 1"))
+      .Input({1, 1, 2, 2})
+      .Values({1, 2, 3, 4})
+      .Input({1, 1, 2, 2})
+      .Values({1, 10, 100, 1000})
+      .Input({1})
+      .Values({0.5})
+      .Expect(0, {1000.5, 2100.5, 200.5, 3010.5, 4321.5, 402.5, 30.5, 43.5, 4.5});
+  BadSamples(s);
+}
+
+void FusedSamples(SampleBuilder& s) {
+  for (const char* activation : {"IDENTITY", "RELU", "RELU6", "SIGMOID", "TANH"}) {
+    s.Case(activation)
+        .With(ParseOptions<proto::FusedConv>(
+            absl::StrCat("conv { filters: 20 kernel: 3 pad: 1 } activation: ", activation).c_str()))
+        .Input({2, 5, 6, 7})
+        .Range(-3, 3)
+        .Input({20, 5, 3, 3})
+        .Input({20});
+  }
+  s.Case("bad_kernel")
+      .With(ParseOptions<proto::FusedConv>("conv { filters: 4 }"))
+      .Input({1, 2, 5, 5})
+      .Input({4, 2, 3, 3})
+      .Fails("option \"kernel\": is missing");
+}
+
+void GradInputSamples(SampleBuilder& s) {
+  for (const Kind& kind : Kinds()) {
+    s.Case(kind.name).With(GradSampleOptions(kind, kind.x)).Input(kind.y).Input(kind.w);
+  }
+  const Kind& kind = Kinds()[2];
+  s.Case("bad_rank").With(GradSampleOptions(kind, kind.x)).Input({2, 5, 6}).Input(kind.w).Fails("expected the rank of");
+  s.Case("bad_gradient")
+      .With(GradSampleOptions(kind, kind.x))
+      .Input({2, 5, 6, 6})
+      .Input(kind.w)
+      .Fails("input 0 \"dy\" [2, 5, 6, 6]: expected shape [2, 5, 6, 7]");
+}
+
+void GradWeightSamples(SampleBuilder& s) {
+  for (const Kind& kind : Kinds()) {
+    s.Case(kind.name).With(GradSampleOptions(kind, kind.w)).Input(kind.x).Input(kind.y);
+  }
+  const Kind& kind = Kinds()[2];
+  s.Case("bad_gradient")
+      .With(GradSampleOptions(kind, kind.w))
+      .Input(kind.x)
+      .Input({2, 5, 6, 6})
+      .Fails("input 1 \"dy\" [2, 5, 6, 6]: expected shape [2, 5, 6, 7]");
+}
+
+constexpr Traits kTraits = {.library_kernel = true, .layout = LayoutRule::kPrefers};
+
+}  // namespace
+
+SNUG_OPS(conv) {
+  return {{.name = "conv",
+           .doc = "y = conv(x, w) + bias over 1 to 3 spatial dimensions",
+           .inputs = {{"x"}, {.name = "w", .plain_layout = true}, {.name = "bias", .optional = true}},
+           .outputs = {{"y"}},
+           .infer = Infer,
+           .layer = Layer,
+           .gradient = Gradient,
+           .traits = kTraits,
+           .prepare = Prepare,
+           .cost = ConvCost,
+           .cpu = ConvCpu,
+           .cpu_fast = kConvFast,
+           .samples = Samples},
+          {.name = "conv_fused",
+           .doc = "y = activation(conv(x, w) + bias)",
+           .inputs = {{"x"}, {.name = "w", .plain_layout = true}, {.name = "bias", .optional = true}},
+           .outputs = {{"y"}},
+           .infer = InferFused,
+           .traits = kTraits,
+           .prepare = PrepareFused,
+           .cost = ConvCost,
+           .cpu = FusedCpu,
+           .cpu_fast = kConvFast,
+           .samples = FusedSamples},
+          {.name = "conv_grad_input",
+           .doc = "the gradient of a convolution's data",
+           .inputs = {{"dy"}, {.name = "w", .plain_layout = true}},
+           .outputs = {{"dx"}},
+           .infer = InferGradInput,
+           .traits = kTraits,
+           .prepare = PrepareGradInput,
+           .cost = GradInputCost,
+           .cpu = GradInputCpu,
+           .cpu_fast = kGradFast,
+           .samples = GradInputSamples},
+          {.name = "conv_grad_weight",
+           .doc = "the gradient of a convolution's weights",
+           .inputs = {{"x"}, {"dy"}},
+           .outputs = {{"dw"}},
+           .infer = InferGradWeight,
+           .traits = kTraits,
+           .prepare = PrepareGradWeight,
+           .cost = GradWeightCost,
+           .cpu = GradWeightCpu,
+           .cpu_fast = kGradFast,
+           .samples = GradWeightSamples}};
+}
+
+}  // namespace snug::ops

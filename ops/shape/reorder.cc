@@ -1,0 +1,232 @@
+// reorder: the same value in another layout. Only the compiler makes it.
+//
+// Where the target comes from: the layout pass writes it into the options ("" is plain, "nhwc" is channels-last), so it
+// survives inference. Packed layouts are wished for when kernels are chosen, after the last inference: there the
+// compiler sets the output's type itself. Kernels look at the types alone.
+//
+// Plain <-> channels-last is a transposition of [channels, pixels] per sample: own loops, in register blocks of 64
+// bytes squared. Packed formats are the library's, and so is their reorder.
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/isa.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
+#include "ops/sample_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/options.h"
+#if SNUG_HAS_ONEDNN
+#include "ops/lib/onednn_reorder.h"
+#endif
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+absl::Status Infer(InferContext& c) {
+  ValueType type = c.input(0);
+  const std::string& layout = c.options<proto::Reorder>().layout();
+  if (layout == Layout::ChannelsLast().ToString()) {
+    SNUG_RETURN_IF_ERROR(c.CheckRank(0, 3, 5));
+    type.layout = Layout::ChannelsLast();
+  } else if (layout.empty()) {
+    type.layout = Layout::Plain();
+  } else {
+    return c.OptionError("layout", absl::StrCat("expected \"\" or \"nhwc\", found \"", layout, "\""));
+  }
+  c.SetOutput(0, type);
+  return absl::OkStatus();
+}
+
+Cost ReorderCost(const NodeTypes& /*types*/) { return {}; }
+
+// ---- transposition ----
+
+// A block of kLanes rows of 64 bytes each.
+template <class T>
+inline constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
+
+// One stage of transposing a square block in registers: swaps the off-diagonal quarters of every 2 kStep x 2 kStep
+// square. After stages 1, 2, 4, ... the block is transposed.
+template <int64_t kStep, class T, class Vector>
+SNUG_INLINE void SwapQuarters(Vector* rows) {
+  constexpr int64_t kSize = kLanes<T>;
+  const auto low = []<size_t... i>(std::index_sequence<i...>, Vector a, Vector b) SNUG_LAMBDA {
+    return __builtin_shufflevector(a, b, ((i & kStep) != 0 ? kSize + i - kStep : i)...);
+  };
+  const auto high = []<size_t... i>(std::index_sequence<i...>, Vector a, Vector b) SNUG_LAMBDA {
+    return __builtin_shufflevector(a, b, ((i & kStep) != 0 ? kSize + i : i + kStep)...);
+  };
+  constexpr std::make_index_sequence<kSize> kIndices;
+  for (int64_t i = 0; i < kSize; ++i) {
+    if ((i & kStep) != 0) continue;
+    const Vector a = rows[i];
+    const Vector b = rows[i + kStep];
+    rows[i] = low(kIndices, a, b);
+    rows[i + kStep] = high(kIndices, a, b);
+  }
+}
+
+// to[j * to_stride + i] = from[i * from_stride + j] for a whole block.
+template <class T>
+SNUG_INLINE void TransposeBlock(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+  using Vector __attribute__((vector_size(64))) = T;
+  Vector rows[kLanes<T>];
+  for (int64_t i = 0; i < kLanes<T>; ++i) std::memcpy(&rows[i], from + i * from_stride, 64);
+  SwapQuarters<1, T>(rows);
+  SwapQuarters<2, T>(rows);
+  SwapQuarters<4, T>(rows);
+  if constexpr (kLanes < T >> 8) SwapQuarters<8, T>(rows);
+  if constexpr (kLanes < T >> 16) SwapQuarters<16, T>(rows);
+  for (int64_t i = 0; i < kLanes<T>; ++i) std::memcpy(to + i * to_stride, &rows[i], 64);
+}
+
+template <class T>
+SNUG_INLINE void TransposeScalars(const T* from, int64_t from_stride, int64_t rows, int64_t columns, T* to,
+                                  int64_t to_stride) {
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t i = 0; i < rows; ++i) to[j * to_stride + i] = from[i * from_stride + j];
+  }
+}
+
+// to [columns, rows] = from [rows, columns], the columns [begin, end) of it.
+template <class T>
+SNUG_INLINE void TransposeColumns(const T* from, int64_t rows, int64_t columns, int64_t begin, int64_t end, T* to) {
+  constexpr int64_t kSize = kLanes<T>;
+  int64_t j = begin;
+  for (; j + kSize <= end; j += kSize) {
+    int64_t i = 0;
+    for (; i + kSize <= rows; i += kSize) {
+      TransposeBlock(from + i * columns + j, columns, to + j * rows + i, rows);
+    }
+    TransposeScalars(from + i * columns + j, columns, rows - i, kSize, to + j * rows + i, rows);
+  }
+  TransposeScalars(from + j, columns, rows, end - j, to + j * rows, rows);
+}
+
+template <class T>
+void Transpose(int threads, int64_t batch, int64_t rows, int64_t columns, const T* from, T* to) {
+  // A chunk is some columns of one sample: about 64 KiB, whole blocks of lanes.
+  const int64_t lanes = kLanes<T>;
+  const int64_t wanted = (int64_t{64} << 10) / static_cast<int64_t>(sizeof(T)) / rows / lanes * lanes;
+  const int64_t width = std::max(lanes, wanted);
+  const int64_t chunks = (columns + width - 1) / width;
+  ParallelFor(threads, batch * chunks, 1, [=](int64_t first, int64_t last) {
+    for (int64_t chunk = first; chunk < last; ++chunk) {
+      const int64_t offset = chunk / chunks * rows * columns;
+      const int64_t begin = chunk % chunks * width;
+      const int64_t end = std::min(columns, begin + width);
+      WithIsa([=]() SNUG_LAMBDA { TransposeColumns(from + offset, rows, columns, begin, end, to + offset); });
+    }
+  });
+}
+
+void CopyBytes(int threads, int64_t bytes, const char* from, char* to) {
+  ParallelFor(threads, bytes, int64_t{1} << 18, [=](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+absl::Status ReorderCpu(const KernelContext& k) {
+  const ValueType& from = k.input_type(0);
+  const ValueType& to = k.output_type(0);
+  if (from.layout.kind == Layout::Kind::kPacked || to.layout.kind == Layout::Kind::kPacked) {
+    return absl::InternalError("a packed layout without the library that reads it");
+  }
+  const int64_t channels = from.shape.rank() > 1 ? from.shape[1] : 1;
+  const int64_t pixels = from.shape.Count(std::min(2, from.shape.rank()), from.shape.rank());
+  if (from.layout == to.layout || channels == 1 || pixels == 1) {
+    CopyBytes(k.threads(), from.size_bytes(), k.input<char>(0), k.output<char>(0));
+    return absl::OkStatus();
+  }
+  const int64_t rows = to.layout.channels_last() ? channels : pixels;
+  const int64_t columns = to.layout.channels_last() ? pixels : channels;
+  const auto transpose = [&](auto zero) {
+    using T = decltype(zero);
+    Transpose(k.threads(), from.shape[0], rows, columns, k.input<T>(0), k.output<T>(0));
+    return absl::OkStatus();
+  };
+  switch (SizeOf(from.dtype)) {
+    case 1:
+      return transpose(uint8_t{});
+    case 2:
+      return transpose(uint16_t{});
+    case 4:
+      return transpose(uint32_t{});
+    default:
+      return transpose(uint64_t{});
+  }
+}
+
+// ---- packed layouts ----
+
+#if SNUG_HAS_ONEDNN
+
+absl::Status Prepare(PrepareContext& c) {
+  const ValueType& from = c.types().input(0);
+  const ValueType& to = c.types().output(0);
+  if (from.layout.kind != Layout::Kind::kPacked && to.layout.kind != Layout::Kind::kPacked) {
+    c.Decline();
+    return absl::OkStatus();
+  }
+  SNUG_ASSIGN_OR_RETURN(const onednn::KernelPtr kernel, onednn::MakeReorder(from, to, c.threads()));
+  c.SetWorkspaceBytes(kernel->workspace_bytes());
+  c.SetKernel(kernel);
+  return absl::OkStatus();
+}
+
+absl::Status ReorderOneDnn(const KernelContext& k) {
+  return k.prepared<onednn::Kernel>().Run({k.input<void>(0), k.output<void>(0)}, k.workspace());
+}
+
+constexpr KernelFn kFast = ReorderOneDnn;
+
+#else
+
+constexpr KernelFn kFast = nullptr;
+constexpr PrepareFn Prepare = nullptr;
+
+#endif
+
+void Samples(SampleBuilder& s) {
+  const Options last = ParseOptions<proto::Reorder>("layout: \"nhwc\"");
+  s.Case("plain").Input({3, 4});
+  s.Case("image").With(last).Input({2, 35, 7, 5});
+  s.Case("line").With(last).Input({2, 3, 40});
+  s.Case("volume").With(last).Input({2, 17, 2, 3, 7});
+  s.Case("one_channel").With(last).Input({2, 1, 5, 5});
+  s.Case("blocks").With(last).Input({1, 64, 8, 8});
+  s.Case("known").With(last).Input({1, 2, 3}).Values({1, 2, 3, 4, 5, 6}).Expect(0, {1, 2, 3, 4, 5, 6});
+  s.Case("bytes").With(last).Bytes({2, 70, 9, 9});
+  s.Case("bad_rank").With(last).Input({2, 3}).Fails("expected 3 to 5 dimensions");
+  s.Case("bad_layout")
+      .With(ParseOptions<proto::Reorder>("layout: \"chwn\""))
+      .Input({2, 3, 4})
+      .Fails("option \"layout\": expected \"\" or \"nhwc\", found \"chwn\"");
+}
+
+}  // namespace
+
+SNUG_OPS(reorder) {
+  return {{.name = "reorder",
+           .doc = "y = x in another layout",
+           .inputs = {{.name = "x", .type = PortType::kAny}},
+           .outputs = {{.name = "y", .type = PortType::kAny}},
+           .infer = Infer,
+           .traits = {.library_kernel = true},
+           .prepare = Prepare,
+           .cost = ReorderCost,
+           .cpu = ReorderCpu,
+           .cpu_fast = kFast,
+           .samples = Samples}};
+}
+
+}  // namespace snug::ops

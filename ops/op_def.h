@@ -59,6 +59,7 @@ enum class LayoutRule : uint8_t {
   kAgnostic,  // any layout, as long as all ports of full rank have the same one (elementwise, concat along channels,
               // ...)
   kPrefers,   // as kAgnostic, and runs faster channels-last (convolution, pooling, batch norm): the seeds of the pass
+  kConverts,  // takes any layout and gives the one that its options name: reorder
 };
 
 struct Traits {

@@ -198,7 +198,8 @@ constexpr PrepareFn Prepare = nullptr;
 
 void Samples(SampleBuilder& s) {
   const Options last = ParseOptions<proto::Reorder>("layout: \"nhwc\"");
-  s.Case("plain").Input({3, 4});
+  s.Case("matrix").Input({3, 4});
+  s.Case("to_plain").Input({2, 35, 7, 5});
   s.Case("image").With(last).Input({2, 35, 7, 5});
   s.Case("line").With(last).Input({2, 3, 40});
   s.Case("volume").With(last).Input({2, 17, 2, 3, 7});
@@ -221,7 +222,7 @@ SNUG_OPS(reorder) {
            .inputs = {{.name = "x", .type = PortType::kAny}},
            .outputs = {{.name = "y", .type = PortType::kAny}},
            .infer = Infer,
-           .traits = {.library_kernel = true},
+           .traits = {.library_kernel = true, .layout = LayoutRule::kConverts},
            .prepare = Prepare,
            .cost = ReorderCost,
            .cpu = ReorderCpu,

@@ -299,8 +299,9 @@ Failures CheckInference(const ConformanceCase& c) {
         absl::StrCat("inference gave ", outputs.size(), " outputs, the op has ", ports.size(), " ports"));
   }
   const bool layout_rule = c.op->traits.layout != LayoutRule::kPlain;
+  const bool converts = c.op->traits.layout == LayoutRule::kConverts;
   for (size_t o = 0; o < outputs.size(); ++o) {
-    if (outputs[o].layout.channels_last() && (!layout_rule || c.layout.plain())) {
+    if (outputs[o].layout.channels_last() && (!layout_rule || c.layout.plain()) && !converts) {
       failures.push_back(
           absl::StrCat("output ", o, " is ", outputs[o].ToString(), " although no input is channels-last"));
     }

@@ -1,0 +1,86 @@
+#include "ops/lib/matmul_node.h"
+
+#include <array>
+#include <cmath>
+
+#include "engine/base/parallel.h"
+#include "ops/lib/dispatch.h"
+#include "ops/lib/gemm.h"
+#if SNUG_HAS_ONEDNN
+#include "ops/lib/onednn_matmul.h"
+#endif
+
+namespace snug {
+namespace {
+
+template <class A>
+A Activate(Activation activation, A x) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return x;
+    case Activation::kRelu:
+      return x > A(0) ? x : A(0);
+    case Activation::kRelu6:
+      return x > A(0) ? std::min(x, A(6)) : A(0);
+    case Activation::kSigmoid:
+      return A(1) / (A(1) + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
+  }
+  return x;
+}
+
+}  // namespace
+
+double MultiplyAdds(const MatMulNode& node) {
+  return static_cast<double>(node.batch.num_elements()) * static_cast<double>(node.m) * static_cast<double>(node.n) *
+         static_cast<double>(node.k);
+}
+
+absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    GemmCall<T> call;
+    call.m = node.m;
+    call.n = node.n;
+    call.k = node.k;
+    call.a = {k.input<T>(node.a), node.transpose_a ? 1 : node.k, node.transpose_a ? node.m : 1};
+    call.b = {k.input<T>(node.b), node.transpose_b ? 1 : node.n, node.transpose_b ? node.k : 1};
+    call.bias = node.bias < 0 ? nullptr : k.input<T>(node.bias);
+    call.c = k.output<T>(0);
+    call.batch = node.batch;
+    call.a_batch = node.a_batch;
+    call.b_batch = node.b_batch;
+    Gemm(k.threads(), call);
+    if (node.activation != Activation::kIdentity) {
+      constexpr int64_t kChunk = 1 << 13;
+      ParallelFor(k.threads(), k.output_type(0).num_elements(), kChunk, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          call.c[i] = static_cast<T>(Activate(node.activation, static_cast<Accumulator<T>>(call.c[i])));
+        }
+      });
+    }
+    return absl::OkStatus();
+  });
+}
+
+#if SNUG_HAS_ONEDNN
+void PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
+  const DType dtype = c.types().output(0).dtype;
+  if (!onednn::Supports(dtype)) return c.Decline();
+  const absl::StatusOr<onednn::KernelPtr> kernel = onednn::MakeMatMul(node, dtype, c.threads());
+  if (!kernel.ok()) return c.Decline();
+  c.SetWorkspaceBytes((*kernel)->workspace_bytes());
+  c.SetKernel(*kernel);
+}
+
+absl::Status RunOneDnnMatMul(const KernelContext& k, const MatMulNode& node) {
+  std::array<const void*, 4> arguments = {k.input<void>(node.a), k.input<void>(node.b)};
+  size_t count = 2;
+  if (node.bias >= 0) arguments[count++] = k.input<void>(node.bias);
+  arguments[count++] = k.output<void>(0);
+  return k.prepared<onednn::Kernel>().Run({arguments.data(), count}, k.workspace());
+}
+#endif
+
+}  // namespace snug

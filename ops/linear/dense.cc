@@ -1,0 +1,243 @@
+// dense: y = x w^T + b over the last axis (the leading axes are so many rows), and its gradients: three products and,
+// for the bias, a sum over rows. dense_fused applies an activation in the same sweep.
+#include <absl/strings/str_cat.h>
+
+#include "engine/base/status.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/layer_context.h"
+#include "ops/lib/elementwise.h"
+#include "ops/lib/matmul_node.h"
+#include "ops/op_def.h"
+#include "ops/sample_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+int64_t Rows(const Shape& shape) { return shape.Count(0, shape.rank() - 1); }
+int64_t Width(const Shape& shape) { return shape[shape.rank() - 1]; }
+
+absl::Status InferDense(InferContext& c, const proto::Dense& options) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
+  if (options.units() < 1) return c.OptionError("units", absl::StrCat("expected at least 1, found ", options.units()));
+  const int last = c.shape(0).rank() - 1;
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, {options.units(), c.shape(0)[last]}));
+  if (c.has_input(2)) SNUG_RETURN_IF_ERROR(c.CheckShape(2, {options.units()}));
+  c.SetOutput(0, c.input(0).dtype, c.shape(0).WithDim(last, options.units()));
+  return absl::OkStatus();
+}
+
+absl::Status Infer(InferContext& c) { return InferDense(c, c.options<proto::Dense>()); }
+absl::Status InferFused(InferContext& c) { return InferDense(c, c.options<proto::FusedDense>().dense()); }
+
+absl::Status InferGradInput(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
+  SNUG_RETURN_IF_ERROR(c.CheckRank(1, 2, 2));
+  const int last = c.shape(0).rank() - 1;
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, {c.shape(0)[last], c.shape(1)[1]}));
+  c.SetOutput(0, c.input(0).dtype, c.shape(0).WithDim(last, c.shape(1)[1]));
+  return absl::OkStatus();
+}
+
+absl::Status InferGradWeight(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
+  SNUG_RETURN_IF_ERROR(c.CheckRank(1, 2, kMaxRank));
+  const Shape& x = c.shape(0);
+  const int64_t units = Width(c.shape(1));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, x.WithDim(x.rank() - 1, units)));
+  c.SetOutput(0, c.input(0).dtype, {units, Width(x)});
+  return absl::OkStatus();
+}
+
+absl::Status Layer(LayerContext& c) {
+  const proto::Dense& options = c.options<proto::Dense>();
+  if (c.num_inputs() != 1) {
+    c.Fail(absl::InvalidArgumentError(absl::StrCat("expected 1 input (x), found ", c.num_inputs())));
+    return c.status();
+  }
+  const Shape& x = c.type(c.input(0)).shape;
+  if (x.rank() < 2 || options.units() < 1) {  // no parameter has a shape then: let inference say why
+    c.Op("dense", {c.input(0), c.input(0)}, c.options_handle());
+    return c.status();
+  }
+  const int64_t in = Width(x);
+  std::vector<ValueId> inputs = {c.input(0)};
+  inputs.push_back(
+      c.Parameter({.name = "weight", .shape = {options.units(), in}, .fan_in = in, .fan_out = options.units()}));
+  if (options.bias()) {
+    inputs.push_back(c.Parameter(
+        {.name = "bias", .shape = {options.units()}, .fan_in = in, .fan_out = options.units(), .decay = false}));
+  }
+  c.SetOutput(0, c.Op("dense", std::move(inputs), c.options_handle()));
+  return c.status();
+}
+
+absl::Status Gradient(GradContext& g) {  // dx = dy w, dw = dy^T x, db = sum of dy over rows
+  const ValueId dy = g.output_grad(0);
+  if (g.wants(0)) g.SetInputGrad(0, g.Op("dense_grad_input", {dy, g.input(1)}));
+  if (g.wants(1)) g.SetInputGrad(1, g.Op("dense_grad_weight", {g.input(0), dy}));
+  if (g.wants(2)) g.SetInputGrad(2, SumToShape(g, dy, g.input_type(2).shape));
+  return g.status();
+}
+
+MatMulNode Forward(const NodeTypes& types) {
+  const Shape& w = types.input(1).shape;
+  return {
+      .m = Rows(types.input(0).shape), .n = w[0], .k = w[1], .transpose_b = true, .bias = types.has_input(2) ? 2 : -1};
+}
+
+MatMulNode ForwardFused(const NodeTypes& types) {
+  MatMulNode node = Forward(types);
+  switch (types.options.Get<proto::FusedDense>().activation()) {
+    case proto::IDENTITY:
+      node.activation = Activation::kIdentity;
+      break;
+    case proto::RELU:
+      node.activation = Activation::kRelu;
+      break;
+    case proto::RELU6:
+      node.activation = Activation::kRelu6;
+      break;
+    case proto::SIGMOID:
+      node.activation = Activation::kSigmoid;
+      break;
+    case proto::TANH:
+      node.activation = Activation::kTanh;
+      break;
+  }
+  return node;
+}
+
+MatMulNode GradInput(const NodeTypes& types) {
+  const Shape& w = types.input(1).shape;
+  return {.m = Rows(types.input(0).shape), .n = w[1], .k = w[0]};
+}
+
+MatMulNode GradWeight(const NodeTypes& types) {  // a = dy, b = x
+  const Shape& x = types.input(0).shape;
+  return {.m = Width(types.input(1).shape), .n = Width(x), .k = Rows(x), .transpose_a = true, .a = 1, .b = 0};
+}
+
+void Samples(SampleBuilder& s) {
+  s.Case("plain").Input({5, 7}).Input({3, 7}).Input({3}).With(ParseOptions<proto::Dense>("units: 3"));
+  s.Case("no_bias").Input({4, 19}).Input({33, 19}).With(ParseOptions<proto::Dense>("units: 33 bias: false"));
+  s.Case("sequence").Input({2, 3, 17}).Input({18, 17}).Input({18}).With(ParseOptions<proto::Dense>("units: 18"));
+  s.Case("one_of_each").Input({1, 1}).Input({1, 1}).Input({1}).With(ParseOptions<proto::Dense>("units: 1"));
+  s.Case("wide").Input({65, 40}).Input({70, 40}).Input({70}).With(ParseOptions<proto::Dense>("units: 70"));
+  s.Case("known")
+      .Input({2, 2})
+      .Values({1, 2, 3, 4})
+      .Input({1, 2})
+      .Values({10, 1})
+      .Input({1})
+      .Values({0.5})
+      .With(ParseOptions<proto::Dense>("units: 1"))
+      .Expect(0, {12.5, 34.5});
+  s.Case("vector").Input({4}).Input({2, 4}).With(ParseOptions<proto::Dense>("units: 2")).Fails("dimensions");
+  s.Case("no_units").Input({5, 7}).Input({3, 7}).Fails("option \"units\": expected at least 1, found 0");
+  s.Case("wrong_weight")
+      .Input({5, 7})
+      .Input({7, 3})
+      .With(ParseOptions<proto::Dense>("units: 3"))
+      .Fails("input 1 \"weight\" [7, 3]: expected shape [3, 7]");
+  s.Case("wrong_bias")
+      .Input({5, 7})
+      .Input({3, 7})
+      .Input({4})
+      .With(ParseOptions<proto::Dense>("units: 3"))
+      .Fails("input 2 \"bias\" [4]: expected shape [3]");
+}
+
+void FusedSamples(SampleBuilder& s) {
+  const auto fused = [&s](absl::string_view name, const char* options) {
+    s.Case(name).Input({5, 19}).Input({18, 19}).Input({18}).With(ParseOptions<proto::FusedDense>(options));
+  };
+  fused("identity", "dense { units: 18 }");
+  fused("relu", "dense { units: 18 } activation: RELU");
+  fused("relu6", "dense { units: 18 } activation: RELU6");
+  fused("sigmoid", "dense { units: 18 } activation: SIGMOID");
+  fused("tanh", "dense { units: 18 } activation: TANH");
+  s.Case("known")
+      .Input({1, 2})
+      .Values({1, 2})
+      .Input({3, 2})
+      .Values({1, 1, -1, -1, 4, 4})
+      .Absent()
+      .With(ParseOptions<proto::FusedDense>("dense { units: 3 } activation: RELU6"))
+      .Expect(0, {3, 0, 6});
+  s.Case("wrong_weight")
+      .Input({5, 7})
+      .Input({7, 3})
+      .With(ParseOptions<proto::FusedDense>("dense { units: 3 }"))
+      .Fails("expected shape [3, 7]");
+}
+
+void GradInputSamples(SampleBuilder& s) {
+  s.Case("plain").Input({5, 3}).Input({3, 7});
+  s.Case("sequence").Input({2, 3, 18}).Input({18, 33});
+  s.Case("wrong_weight").Input({5, 3}).Input({7, 3}).Fails("expected shape [3, 3]");
+}
+
+void GradWeightSamples(SampleBuilder& s) {
+  s.Case("plain").Input({5, 7}).Input({5, 3});
+  s.Case("sequence").Input({2, 3, 33}).Input({2, 3, 18});
+  s.Case("other_rows").Input({5, 7}).Input({4, 3}).Fails("expected shape [5, 3]");
+}
+
+}  // namespace
+
+SNUG_OPS(dense) {
+  return {{.name = "dense",
+           .doc = "y = x w^T + b over the last axis; w: [units, in]",
+           .inputs = {{"x"}, {"weight"}, {.name = "bias", .optional = true}},
+           .outputs = {{"y"}},
+           .infer = Infer,
+           .layer = Layer,
+           .gradient = Gradient,
+           .traits = {.library_kernel = true},
+           .prepare = kPrepareMatMul<Forward>,
+           .cost = MatMulCost<Forward, true>,
+           .cpu = PlainMatMul<Forward>,
+           .cpu_fast = kFastMatMul<Forward>,
+           .samples = Samples},
+          {.name = "dense_fused",
+           .doc = "y = activation(x w^T + b)",
+           .inputs = {{"x"}, {"weight"}, {.name = "bias", .optional = true}},
+           .outputs = {{"y"}},
+           .infer = InferFused,
+           .traits = {.library_kernel = true},
+           .prepare = kPrepareMatMul<ForwardFused>,
+           .cost = MatMulCost<ForwardFused, true>,
+           .cpu = PlainMatMul<ForwardFused>,
+           .cpu_fast = kFastMatMul<ForwardFused>,
+           .samples = FusedSamples},
+          {.name = "dense_grad_input",
+           .doc = "dx = dy w",
+           .inputs = {{"dy"}, {"weight"}},
+           .outputs = {{"dx"}},
+           .infer = InferGradInput,
+           .traits = {.library_kernel = true},
+           .prepare = kPrepareMatMul<GradInput>,
+           .cost = MatMulCost<GradInput, false>,
+           .cpu = PlainMatMul<GradInput>,
+           .cpu_fast = kFastMatMul<GradInput>,
+           .samples = GradInputSamples},
+          {.name = "dense_grad_weight",
+           .doc = "dw = dy^T x, summed over rows",
+           .inputs = {{"x"}, {"dy"}},
+           .outputs = {{"dw"}},
+           .infer = InferGradWeight,
+           .traits = {.library_kernel = true},
+           .prepare = kPrepareMatMul<GradWeight>,
+           .cost = MatMulCost<GradWeight, false>,
+           .cpu = PlainMatMul<GradWeight>,
+           .cpu_fast = kFastMatMul<GradWeight>,
+           .samples = GradWeightSamples}};
+}
+
+}  // namespace snug::ops

@@ -9,20 +9,22 @@ namespace {
 
 using dnnl::memory;
 
-// The stored [rows, columns] of each product, seen transposed where asked; batch axes with stride 0 have length 1.
+// The stored [rows, columns] of each product, seen transposed where asked. A broadcast batch axis (stride 0) has length
+// 1, and the stride that keeps the description dense: the fast kernels want it so.
 memory::desc Operand(const MatMulNode& node, const Strides& batch_strides, int64_t rows, int64_t columns,
                      bool transposed, DType dtype) {
-  memory::dims dims, strides;
-  for (int axis = 0; axis < node.batch.rank(); ++axis) {
-    const int64_t stride = batch_strides[static_cast<size_t>(axis)];
-    dims.push_back(stride == 0 ? 1 : node.batch[axis]);
-    strides.push_back(stride == 0 ? rows * columns : stride);
-  }
-  dims.insert(dims.end(), {rows, columns});
-  if (transposed) {
-    strides.insert(strides.end(), {1, rows});
-  } else {
-    strides.insert(strides.end(), {columns, 1});
+  const size_t rank = static_cast<size_t>(node.batch.rank());
+  memory::dims dims(rank + 2), strides(rank + 2);
+  dims[rank] = rows;
+  dims[rank + 1] = columns;
+  strides[rank] = transposed ? 1 : columns;
+  strides[rank + 1] = transposed ? rows : 1;
+  memory::dim matrices = 1;
+  for (size_t axis = rank; axis-- > 0;) {
+    const bool broadcast = batch_strides[axis] == 0;
+    dims[axis] = broadcast ? 1 : node.batch[static_cast<int>(axis)];
+    strides[axis] = broadcast ? rows * columns * matrices : batch_strides[axis];
+    matrices *= dims[axis];
   }
   return memory::desc(dims, DataType(dtype), strides);
 }

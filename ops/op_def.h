@@ -38,7 +38,7 @@ struct Port {
   bool variadic = false;  // the last port only: any number
   // Floating outputs: nothing ever flows back into it (statistics that are kept for the backward pass, metrics).
   bool no_gradient = false;
-  // Inputs: never channels-last, whatever the node's LayoutRule says (the weights of a convolution).
+  // Never channels-last, whatever the node's LayoutRule says (the weights of a convolution).
   bool plain_layout = false;
 };
 
@@ -53,13 +53,13 @@ struct Alias {
   int input = 0;
 };
 
-// What the layout pass may do with a node's rank 3..5 values.
+// What the layout pass may do with a node's values of full rank: the highest rank among its inputs, if that is 3 to 5.
+// Inputs of that rank get one common layout, and inference gives it to the outputs of that rank; `plain_layout` ports
+// and all other ranks (a [channels, 1, 1] that is broadcast, the result of a reduction) stay plain.
 enum class LayoutRule : uint8_t {
   kPlain,     // every port plain: reorders are inserted around the node
-  kAgnostic,  // any layout, as long as all ports of full rank have the same one (elementwise, concat along channels,
-              // ...)
+  kAgnostic,  // any layout (elementwise, concat along channels, ...)
   kPrefers,   // as kAgnostic, and runs faster channels-last (convolution, pooling, batch norm): the seeds of the pass
-  kConverts,  // takes any layout and gives the one that its options name: reorder
 };
 
 struct Traits {

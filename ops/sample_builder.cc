@@ -63,6 +63,10 @@ Sample& Sample::Expect(int output, std::vector<double> values) {
   expected_.emplace_back(output, std::move(values));
   return *this;
 }
+Sample& Sample::ExpectMutated(int input, std::vector<double> values) {
+  expected_mutated_.emplace_back(input, std::move(values));
+  return *this;
+}
 Sample& Sample::Tolerance(double float32, double bfloat16) {
   tolerance_float32_ = float32;
   tolerance_bfloat16_ = bfloat16;

@@ -55,6 +55,8 @@ class Sample {
   Sample& FailsAtRun(std::string text);
   // Known result of output i, checked in double to 1e-12 relative (in float32 to the tolerance).
   Sample& Expect(int output, std::vector<double> values);
+  // The same of an input that the op mutates, afterwards.
+  Sample& ExpectMutated(int input, std::vector<double> values);
   // Fast against plain kernel, relative to the largest entry. Defaults: float32 2e-5, bfloat16 2e-2.
   Sample& Tolerance(double float32, double bfloat16);
   // Only these floating dtypes instead of all three.
@@ -67,6 +69,7 @@ class Sample {
   const std::string& infer_error() const { return infer_error_; }
   const std::string& run_error() const { return run_error_; }
   const std::vector<std::pair<int, std::vector<double>>>& expected() const { return expected_; }
+  const std::vector<std::pair<int, std::vector<double>>>& expected_mutated() const { return expected_mutated_; }
   double tolerance(DType dtype) const;
   const std::vector<DType>& dtypes() const { return dtypes_; }
   uint64_t random_id() const { return random_id_; }
@@ -76,7 +79,7 @@ class Sample {
   Options options_;
   std::vector<SampleInput> inputs_;
   std::string infer_error_, run_error_;
-  std::vector<std::pair<int, std::vector<double>>> expected_;
+  std::vector<std::pair<int, std::vector<double>>> expected_, expected_mutated_;
   double tolerance_float32_ = 2e-5, tolerance_bfloat16_ = 2e-2;
   std::vector<DType> dtypes_ = {DType::kFloat64, DType::kFloat32, DType::kBFloat16};
   uint64_t random_id_ = 7;

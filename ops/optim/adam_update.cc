@@ -80,6 +80,32 @@ void Samples(SampleBuilder& s) {
   with("decay", "beta1: 0.9 beta2: 0.999 epsilon: 1e-8 weight_decay: 0.1 lr_mult: 2", {131}, 9, 1);
   with("adamw", "beta1: 0.8 beta2: 0.99 epsilon: 1e-6 weight_decay: 0.1 decoupled_decay: true", {131}, 99, 1);
   with("gate_closed", "beta1: 0.9 beta2: 0.999 epsilon: 1e-8", {9}, 3, 0);
+  const auto known = [&s](const char* name, const char* options, std::vector<double> param, std::vector<double> m,
+                          std::vector<double> v) {  // from torch.optim
+    s.Case(name)
+        .With(ParseOptions<proto::Update>(options))
+        .Input({2})
+        .Values({1, -2})
+        .Input({2})
+        .Values({0.1, -0.2})
+        .Input({2})
+        .Values({0.01, 0.04})
+        .Input({2})
+        .Values({0.5, 0.25})
+        .Input({})
+        .Values({0.01})
+        .Int({2}, 0, 100, DType::kInt64)
+        .Values({1, 9})
+        .Bytes({})
+        .Values({1})
+        .ExpectMutated(0, std::move(param))
+        .ExpectMutated(1, std::move(m))
+        .ExpectMutated(2, std::move(v));
+  };
+  known("known", "beta1: 0.9 beta2: 0.999 epsilon: 1e-8 weight_decay: 0.1", {0.9977413503496595, -1.99865896685293},
+        {0.15, -0.175}, {0.01035, 0.0399625});
+  known("known_adamw", "beta1: 0.9 beta2: 0.999 epsilon: 1e-8 weight_decay: 0.1 decoupled_decay: true",
+        {0.9968806345806693, -1.996813118446308}, {0.14, -0.155}, {0.01024, 0.0400225});
   s.Case("slot")
       .Input({4})
       .Input({4})

@@ -62,6 +62,24 @@ void Samples(SampleBuilder& s) {
   with("decay", "momentum: 0.9 weight_decay: 0.1 lr_mult: 2", {131}, 1);
   with("nesterov", "momentum: 0.9 weight_decay: 0.1 nesterov: true", {131}, 1);
   with("gate_closed", "momentum: 0.9", {9}, 0);
+  const auto known = [&s](const char* name, const char* options, std::vector<double> param) {  // from torch.optim.SGD
+    s.Case(name)
+        .With(ParseOptions<proto::Update>(options))
+        .Input({2})
+        .Values({1, -2})
+        .Input({2})
+        .Values({0.5, 1})
+        .Input({2})
+        .Values({0.5, 0.25})
+        .Input({})
+        .Values({0.1})
+        .Bytes({})
+        .Values({1})
+        .ExpectMutated(0, std::move(param))
+        .ExpectMutated(1, {1.05, 0.95});
+  };
+  known("known", "momentum: 0.9 weight_decay: 0.1", {0.895, -2.095});
+  known("known_nesterov", "momentum: 0.9 weight_decay: 0.1 nesterov: true", {0.8455, -2.0905});
   s.Case("velocity")
       .Input({4})
       .Input({5})

@@ -41,6 +41,17 @@ void Samples(SampleBuilder& s) {
       .Bytes({})
       .Values({1});
   s.Case("gate_closed").Input({9}).Input({9}).Input({}).Bytes({}).Values({0});
+  s.Case("known")
+      .With(ParseOptions<proto::Update>("weight_decay: 0.1 lr_mult: 2"))
+      .Input({2})
+      .Values({1, -2})
+      .Input({2})
+      .Values({0.5, 0.25})
+      .Input({})
+      .Values({0.1})
+      .Bytes({})
+      .Values({1})
+      .ExpectMutated(0, {0.88, -2.01});
   s.Case("shape").Input({4}).Input({5}).Input({}).Bytes({}).Fails("input 1 \"grad\" [5]: expected shape [4]");
   s.Case("rate").Input({4}).Input({4}).Input({1}).Bytes({}).Fails("input 2 \"lr\" [1]: expected shape []");
   s.Case("gate").Input({4}).Input({4}).Input({}).Bytes({2}).Fails("input 3 \"gate\" [2]: expected shape []");

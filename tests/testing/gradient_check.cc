@@ -191,9 +191,8 @@ std::map<ValueId, Tensor> FeedsOf(const GradientGraph& gradient, const OpDef& op
 }
 
 absl::StatusOr<std::vector<Tensor>> EvaluateGradient(const OpRegistry& registry, const GradientGraph& gradient,
-                                                     const std::map<ValueId, Tensor>& feeds,
-                                                     const EvaluateOptions& options) {
-  SNUG_ASSIGN_OR_RETURN(std::vector<Tensor> values, EvaluateGraph(registry, gradient.graph, feeds, options));
+                                                     const std::map<ValueId, Tensor>& feeds, KernelChoice choice) {
+  SNUG_ASSIGN_OR_RETURN(std::vector<Tensor> values, EvaluateGraph(registry, gradient.graph, feeds, {.choice = choice}));
   std::vector<Tensor> result;
   for (size_t i = 0; i < gradient.inputs.size(); ++i) {
     if (!gradient.inputs[i].valid()) {
@@ -217,8 +216,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateGradient(const OpRegistry& registry,
 }
 
 std::vector<std::string> CheckGradient(const OpRegistry& registry, const OpDef& op, const Sample& sample,
-                                       const Layout& layout, const EvaluateOptions& options,
-                                       const GradientFault& fault) {
+                                       const Layout& layout) {
   std::vector<std::string> failures;
   const auto check = [&]() -> absl::Status {
     NodeTypes types = SampleTypes(op, sample, DType::kFloat64, layout);
@@ -240,7 +238,8 @@ std::vector<std::string> CheckGradient(const OpRegistry& registry, const OpDef& 
     for (const std::vector<bool>& weighted : weightings) {
       SNUG_ASSIGN_OR_RETURN(GradientGraph gradient, BuildGradientGraph(registry, op, sample, types, wanted, weighted));
       const std::map<ValueId, Tensor> feeds = FeedsOf(gradient, op, sample, types);
-      SNUG_ASSIGN_OR_RETURN(const std::vector<Tensor> found, EvaluateGradient(registry, gradient, feeds, options));
+      SNUG_ASSIGN_OR_RETURN(const std::vector<Tensor> found,
+                            EvaluateGradient(registry, gradient, feeds, KernelChoice::kPlain));
 
       SNUG_ASSIGN_OR_RETURN(NodeRunner runner,
                             NodeRunner::Make(registry, op, types, KernelChoice::kPlain, 1, sample.random_id()));
@@ -251,11 +250,7 @@ std::vector<std::string> CheckGradient(const OpRegistry& registry, const OpDef& 
       Objective objective(std::move(runner), SampleValues(op, sample, types), std::move(weights));
       for (size_t i = 0; i < wanted.size(); ++i) {
         if (!wanted[i]) continue;
-        std::vector<double> values = found[i].ToDoubles();
-        if (fault.input == static_cast<int>(i)) {
-          for (double& value : values) value *= fault.factor;
-        }
-        SNUG_RETURN_IF_ERROR(CompareWithDifferences(objective, static_cast<int>(i), values,
+        SNUG_RETURN_IF_ERROR(CompareWithDifferences(objective, static_cast<int>(i), found[i].ToDoubles(),
                                                     MixKeys(SampleSeed(op, sample), i), &failures));
 
         // Asked for alone, the gradient is the same.
@@ -268,8 +263,9 @@ std::vector<std::string> CheckGradient(const OpRegistry& registry, const OpDef& 
             failures.push_back(absl::StrCat("only input ", i, "'s gradient is wanted, but input ", j, "'s is built"));
           }
         }
-        SNUG_ASSIGN_OR_RETURN(const std::vector<Tensor> alone,
-                              EvaluateGradient(registry, pruned, FeedsOf(pruned, op, sample, types), options));
+        SNUG_ASSIGN_OR_RETURN(
+            const std::vector<Tensor> alone,
+            EvaluateGradient(registry, pruned, FeedsOf(pruned, op, sample, types), KernelChoice::kPlain));
         const auto difference =
             FindDifference(types.inputs[i].shape, alone[i].ToDoubles(), found[i].ToDoubles(), 1e-12);
         if (difference.has_value()) {

@@ -6,7 +6,7 @@
 
 #include <absl/status/statusor.h>
 
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,18 +41,10 @@ std::map<ValueId, Tensor> FeedsOf(const GradientGraph& gradient, const OpDef& op
 
 // The gradients of the inputs, zeros where there is no path; empty where none is wanted.
 absl::StatusOr<std::vector<Tensor>> EvaluateGradient(const OpRegistry& registry, const GradientGraph& gradient,
-                                                     const std::map<ValueId, Tensor>& feeds,
-                                                     const EvaluateOptions& options);
-
-// What must make the check fail, for testing the check: the gradient of one input, multiplied.
-struct GradientFault {
-  int input = -1;
-  double factor = 1;
-};
+                                                     const std::map<ValueId, Tensor>& feeds, KernelChoice choice);
 
 // Every difference found, one text each: input, element, expected, found. `layout`: of the inputs of full rank.
 std::vector<std::string> CheckGradient(const OpRegistry& registry, const OpDef& op, const Sample& sample,
-                                       const Layout& layout, const EvaluateOptions& options = {},
-                                       const GradientFault& fault = {});
+                                       const Layout& layout);
 
 }  // namespace snug::test

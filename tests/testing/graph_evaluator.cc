@@ -32,11 +32,6 @@ void HarmonizeLayouts(const OpDef& op, const NodeTypes& types, std::vector<Tenso
   }
 }
 
-void Scale(Tensor& tensor, double factor) {
-  if (!IsFloating(tensor.type.dtype)) return;
-  for (int64_t i = 0; i < tensor.type.num_elements(); ++i) tensor.Set(i, tensor.At(i) * factor);
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<Tensor>> EvaluateGraph(const OpRegistry& registry, const Graph& graph,
@@ -64,7 +59,6 @@ absl::StatusOr<std::vector<Tensor>> EvaluateGraph(const OpRegistry& registry, co
     absl::StatusOr<NodeRun> run = runner->Run(inputs);
     if (!run.ok()) return Annotate(run.status(), where);
     for (size_t o = 0; o < node.outputs.size(); ++o) {
-      if (node.op == options.faulty_op) Scale(run->outputs[o], options.fault);
       at(node.outputs[o]) = std::move(run->outputs[o]);
     }
     for (auto& [i, tensor] : run->mutated) at(node.inputs[static_cast<size_t>(i)]) = std::move(tensor);

@@ -17,9 +17,6 @@ namespace snug::test {
 struct EvaluateOptions {
   KernelChoice choice = KernelChoice::kPlain;
   int threads = 1;
-  // Multiplies every floating output of every node of this op: shows whether a test would notice.
-  std::string faulty_op = "";
-  double fault = 1;
 };
 
 // The values, indexed by ValueId. `feeds` gives the graph's inputs (and Variables, whose mutations are kept). A node

@@ -1,0 +1,152 @@
+// The plain kernels, and what both kinds share.
+#include "ops/lib/batch_norm.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cmath>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kGroup = 16;  // channels that are done together: a cache line of them, where they lie side by side
+
+template <class T>
+Accumulator<T> Activate(NormActivation activation, Accumulator<T> v) {
+  using A = Accumulator<T>;
+  if (activation == NormActivation::kIdentity) return v;
+  if (v < A(0)) return A(0);
+  if (activation == NormActivation::kRelu6 && v > A(6)) return A(6);
+  return v;
+}
+
+template <class T>
+bool LetsThrough(NormActivation activation, const T* y, int64_t i) {
+  if (activation == NormActivation::kIdentity) return true;
+  const auto v = static_cast<Accumulator<T>>(y[i]);
+  return v > 0 && (activation == NormActivation::kRelu || v < 6);
+}
+
+// fn(i, c): every element i of channels [begin, end), c counting from `begin`, in the order of memory.
+template <class Fn>
+void ForEachInGroup(const ChannelView& view, int64_t begin, int64_t end, Fn&& fn) {
+  for (int64_t n = 0; n < view.outer; ++n) {
+    for (int64_t c = begin; c < end; ++c) {
+      const int64_t first = (n * view.channels + c) * view.inner;
+      for (int64_t i = first; i < first + view.inner; ++i) fn(i, c - begin);
+    }
+  }
+}
+
+}  // namespace
+
+ChannelView::ChannelView(const ValueType& x) {
+  const int rank = x.shape.rank();
+  outer = x.shape[0];
+  channels = x.shape[1];
+  inner = x.shape.Count(2, rank);
+  if (x.layout.channels_last()) {
+    outer *= inner;
+    inner = 1;
+  }
+}
+
+template <class T>
+void BatchNormPlain(int threads, const ChannelView& view, const BatchNormForward<T>& call) {
+  using A = Accumulator<T>;
+  using S = Float32Port<T>;
+  const double n = static_cast<double>(view.count());
+  ParallelFor(threads, view.channels, kGroup, [&](int64_t begin, int64_t end) {
+    double mean[kGroup] = {}, var[kGroup] = {}, scale[kGroup];
+    if (call.training) {
+      ForEachInGroup(view, begin, end, [&](int64_t i, int64_t c) { mean[c] += static_cast<double>(call.x[i]); });
+      for (double& m : mean) m /= n;
+      ForEachInGroup(view, begin, end, [&](int64_t i, int64_t c) {
+        const double d = static_cast<double>(call.x[i]) - mean[c];
+        var[c] += d * d;
+      });
+    }
+    for (int64_t c = begin; c < end; ++c) {
+      const int64_t j = c - begin;
+      if (call.training) {
+        call.mean[c] = static_cast<S>(mean[j]);
+        call.var[c] = static_cast<S>(var[j] / n);
+      }
+      scale[j] = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) /
+                 std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
+    }
+    ForEachInGroup(view, begin, end, [&](int64_t i, int64_t j) {
+      const int64_t c = begin + j;
+      A v = (static_cast<A>(call.x[i]) - static_cast<A>(call.mean[c])) * static_cast<A>(scale[j]);
+      if (call.bias != nullptr) v += static_cast<A>(call.bias[c]);
+      if (call.add != nullptr) v += static_cast<A>(call.add[i]);
+      call.y[i] = static_cast<T>(Activate<T>(call.activation, v));
+    });
+  });
+}
+
+template <class T>
+void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackward<T>& call) {
+  using A = Accumulator<T>;
+  using S = Float32Port<T>;
+  const double n = static_cast<double>(view.count());
+  ParallelFor(threads, view.channels, kGroup, [&](int64_t begin, int64_t end) {
+    double sum[kGroup] = {}, product[kGroup] = {}, inv_std[kGroup], scale[kGroup];
+    const auto g = [&](int64_t i) {
+      return LetsThrough<T>(call.activation, call.y, i) ? static_cast<A>(call.dy[i]) : A(0);
+    };
+    ForEachInGroup(view, begin, end, [&](int64_t i, int64_t c) {
+      sum[c] += static_cast<double>(g(i));
+      product[c] +=
+          static_cast<double>(g(i)) * (static_cast<double>(call.x[i]) - static_cast<double>(call.mean[begin + c]));
+    });
+    for (int64_t c = begin; c < end; ++c) {
+      const int64_t j = c - begin;
+      inv_std[j] = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
+      scale[j] = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) * inv_std[j];
+      product[j] *= inv_std[j];
+      call.dbias[c] = static_cast<S>(sum[j]);
+      call.dweight[c] = static_cast<S>(product[j]);
+      if (!call.training) sum[j] = product[j] = 0;  // the statistics do not depend on x
+    }
+    ForEachInGroup(view, begin, end, [&](int64_t i, int64_t j) {
+      const A centred = static_cast<A>(call.x[i]) - static_cast<A>(call.mean[begin + j]);
+      const A through = g(i);
+      const A dx = static_cast<A>(scale[j]) *
+                   (through - static_cast<A>(sum[j] / n) - centred * static_cast<A>(inv_std[j] * product[j] / n));
+      call.dx[i] = static_cast<T>(dx);
+      if (call.dadd != nullptr) call.dadd[i] = static_cast<T>(through);
+    });
+  });
+}
+
+template void BatchNormPlain(int, const ChannelView&, const BatchNormForward<float>&);
+template void BatchNormPlain(int, const ChannelView&, const BatchNormForward<double>&);
+template void BatchNormPlain(int, const ChannelView&, const BatchNormForward<BFloat16>&);
+template void BatchNormPlain(int, const ChannelView&, const BatchNormBackward<float>&);
+template void BatchNormPlain(int, const ChannelView&, const BatchNormBackward<double>&);
+template void BatchNormPlain(int, const ChannelView&, const BatchNormBackward<BFloat16>&);
+
+absl::Status CheckChannelPorts(const InferContext& c, int x, int first, int end) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(x, 2, kMaxRank));
+  for (int i = first; i < end; ++i) {
+    if (c.has_input(i)) SNUG_RETURN_IF_ERROR(c.CheckShape(i, {c.shape(x)[1]}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckChannelCount(const InferContext& c, int x) {
+  const int64_t count = ChannelView(c.input(x)).count();
+  if (count > 1) return absl::OkStatus();
+  return c.InputError(x, absl::StrCat("expected more than one element per channel in training, found ", count,
+                                      "; a larger batch helps"));
+}
+
+absl::Status CheckEpsilon(const InferContext& c, double epsilon) {
+  if (epsilon >= 0) return absl::OkStatus();
+  return c.OptionError("epsilon", absl::StrCat("expected at least 0, found ", epsilon));
+}
+
+}  // namespace snug

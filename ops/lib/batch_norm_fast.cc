@@ -1,0 +1,407 @@
+// The fast kernels, for float32 and bfloat16 storage; bound by memory.
+//
+// Channels side by side (channels-last, rank 2): chunks of rows, cut by the shape alone. A pass of sums leaves two sums
+// per channel and chunk in the workspace; these are added in double, in order; a second pass computes the elements.
+// Rows of few channels are folded: 16 rows of 3 channels are one of 48, so that loops over a row fill whole vectors.
+//
+// Channels apart (plain layout): one channel at a time, sums in lanes over its planes, then its elements.
+//
+// Variances: sums of x - shift and of its square, where the shift is a mean of a few elements; close enough to the mean
+// that nothing cancels.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <type_traits>
+
+#include "engine/base/parallel.h"
+#include "ops/lib/batch_norm.h"
+#include "ops/lib/isa.h"
+#include "ops/lib/lanes.h"
+
+namespace snug {
+namespace {
+
+using Activation = NormActivation;
+
+constexpr int64_t kVector = 16;  // floats: rows are folded to multiples of it
+constexpr int64_t kChunkElements = 1 << 15;
+constexpr int64_t kMinRows = 32;    // of a chunk: its sums are few beside its elements
+constexpr int64_t kMaxRows = 1024;  // of a chunk: what is added up in float
+constexpr int64_t kShiftSamples = 16;
+constexpr int64_t kPatterns = 4;  // arrays [width] beside the chunks' sums
+
+// How the rows of a channels-last view are cut.
+struct Rows {
+  explicit Rows(const ChannelView& view) : channels(view.channels), count(view.outer) {
+    fold = channels < 256 ? kVector / std::gcd(channels, kVector) : 1;
+    width = channels * fold;
+    rows_per_chunk = std::clamp(kChunkElements / width, kMinRows, kMaxRows) * fold;
+    chunks = (count + rows_per_chunk - 1) / rows_per_chunk;
+  }
+  int64_t workspace_floats() const { return (chunks * 2 + kPatterns) * width; }
+
+  int64_t channels, count;
+  int64_t fold;   // rows that are done as one
+  int64_t width;  // its elements
+  int64_t rows_per_chunk, chunks;
+};
+
+struct Pair {
+  float a, b;
+};
+
+template <class T>
+struct ForwardSums {  // what the pass of sums adds up
+  const T* x;
+  SNUG_INLINE Pair operator()(int64_t i, float shift) const {
+    const float d = static_cast<float>(x[i]) - shift;
+    return {d, d * d};
+  }
+};
+
+template <Activation kActivation, class T>
+SNUG_INLINE float Through(const T* y, const T* dy, int64_t i) {
+  const float g = static_cast<float>(dy[i]);
+  if constexpr (kActivation == Activation::kIdentity) return g;
+  const float v = static_cast<float>(y[i]);
+  if constexpr (kActivation == Activation::kRelu) return v > 0.0F ? g : 0.0F;
+  return (v > 0.0F) & (v < 6.0F) ? g : 0.0F;
+}
+
+template <Activation kActivation, class T>
+struct BackwardSums {
+  const T *x, *y, *dy;
+  SNUG_INLINE Pair operator()(int64_t i, float mean) const {
+    const float g = Through<kActivation>(y, dy, i);
+    return {g, g * (static_cast<float>(x[i]) - mean)};
+  }
+};
+
+template <Activation kActivation, bool kAdd, class T>
+struct ForwardElement {  // y = activation((x - mean) scale + offset + add)
+  const T *x, *add;
+  T* y;
+  SNUG_INLINE void operator()(int64_t i, float mean, float scale, float offset, float) const {
+    float v = (static_cast<float>(x[i]) - mean) * scale + offset;
+    if constexpr (kAdd) v += static_cast<float>(add[i]);
+    if constexpr (kActivation != Activation::kIdentity) v = v < 0.0F ? 0.0F : v;
+    if constexpr (kActivation == Activation::kRelu6) v = v > 6.0F ? 6.0F : v;
+    y[i] = static_cast<T>(v);
+  }
+};
+
+template <Activation kActivation, bool kAdd, class T>
+struct BackwardElement {  // dx = g scale + (x - mean) slope + offset
+  const T *x, *y, *dy;
+  T *dx, *dadd;
+  SNUG_INLINE void operator()(int64_t i, float mean, float scale, float offset, float slope) const {
+    const float g = Through<kActivation>(y, dy, i);
+    const float v = g * scale + ((static_cast<float>(x[i]) - mean) * slope + offset);
+    dx[i] = static_cast<T>(v);
+    if constexpr (kAdd) dadd[i] = static_cast<T>(g);
+  }
+};
+
+// ---- channels side by side ----
+
+// a[c], b[c] = sums of element(i, pattern[c]) over a chunk's rows, c in [0, width).
+template <class Sums>
+SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float* pattern, float* a, float* b,
+                         Sums sums) {
+  for (int64_t c = 0; c < width; ++c) a[c] = b[c] = 0;
+  int64_t i = begin;
+  for (; i + 4 * width <= end; i += 4 * width) {
+    SNUG_INDEPENDENT
+    for (int64_t c = 0; c < width; ++c) {
+      const Pair p = sums(i + c, pattern[c]), q = sums(i + width + c, pattern[c]);
+      const Pair r = sums(i + 2 * width + c, pattern[c]), s = sums(i + 3 * width + c, pattern[c]);
+      a[c] += (p.a + q.a) + (r.a + s.a);
+      b[c] += (p.b + q.b) + (r.b + s.b);
+    }
+  }
+  for (; i < end; i += width) {
+    const int64_t n = std::min(width, end - i);
+    SNUG_INDEPENDENT
+    for (int64_t c = 0; c < n; ++c) {
+      const Pair p = sums(i + c, pattern[c]);
+      a[c] += p.a;
+      b[c] += p.b;
+    }
+  }
+}
+
+// The sums of all rows: fn(c, sum of a, sum of b) for each channel. partial: [chunks][2][width].
+template <class Sums, class Fn>
+void SumChannels(int threads, const Rows& rows, const float* pattern, float* partial, Sums sums, Fn fn) {
+  ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
+    float* a = partial + begin / rows.rows_per_chunk * 2 * rows.width;
+    const int64_t width = rows.width;
+    const int64_t first = begin * rows.channels;
+    const int64_t last = end * rows.channels;
+    WithIsa([=]() SNUG_LAMBDA { SumRows(first, last, width, pattern, a, a + width, sums); });
+  });
+  constexpr int64_t kChannels = 64;
+  ParallelFor(threads, rows.channels, kChannels, [=](int64_t begin, int64_t end) {
+    double a[kChannels], b[kChannels];
+    double* pa = a;
+    double* pb = b;
+    WithIsa([=]() SNUG_LAMBDA {
+      const int64_t n = end - begin;
+      for (int64_t c = 0; c < n; ++c) pa[c] = pb[c] = 0;
+      for (int64_t k = 0; k < rows.chunks; ++k) {
+        for (int64_t f = 0; f < rows.fold; ++f) {
+          const float* s = partial + k * 2 * rows.width + f * rows.channels + begin;
+          for (int64_t c = 0; c < n; ++c) {
+            pa[c] += static_cast<double>(s[c]);
+            pb[c] += static_cast<double>(s[rows.width + c]);
+          }
+        }
+      }
+    });
+    for (int64_t c = begin; c < end; ++c) fn(c, a[c - begin], b[c - begin]);
+  });
+}
+
+// A channel's number, once for each row that is folded.
+SNUG_INLINE void SetPattern(const Rows& rows, float* pattern, int64_t c, double value) {
+  for (int64_t f = 0; f < rows.fold; ++f) pattern[f * rows.channels + c] = static_cast<float>(value);
+}
+
+// element(i, patterns...) for every element. patterns: four of [width].
+template <class Element>
+void ForEachElementOfRows(int threads, const Rows& rows, const float* patterns, Element element) {
+  ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
+    const int64_t width = rows.width;
+    const int64_t first = begin * rows.channels;
+    const int64_t last = end * rows.channels;
+    WithIsa([=]() SNUG_LAMBDA {
+      const float *p = patterns, *q = p + width, *r = q + width, *s = r + width;
+      for (int64_t i = first; i < last; i += width) {
+        const int64_t n = std::min(width, last - i);
+        SNUG_INDEPENDENT
+        for (int64_t c = 0; c < n; ++c) element(i + c, p[c], q[c], r[c], s[c]);
+      }
+    });
+  });
+}
+
+// ---- channels apart ----
+
+// Sums of sums(i, shift) over one channel's planes.
+template <class Sums>
+SNUG_INLINE void SumPlanes(const ChannelView& view, int64_t channel, float shift, Sums sums, double* a, double* b) {
+  *a = *b = 0;
+  float la[kLanes], lb[kLanes];
+  int64_t pending = 0;  // elements in the lanes
+  for (int j = 0; j < kLanes; ++j) la[j] = lb[j] = 0;
+  const auto flush = [&]() SNUG_LAMBDA {
+    for (int width = kLanes / 2; width > 0; width /= 2) {
+      for (int j = 0; j < width; ++j) {
+        la[j] += la[j + width];
+        lb[j] += lb[j + width];
+      }
+    }
+    *a += static_cast<double>(la[0]);
+    *b += static_cast<double>(lb[0]);
+    for (int j = 0; j < kLanes; ++j) la[j] = lb[j] = 0;
+    pending = 0;
+  };
+  for (int64_t n = 0; n < view.outer; ++n) {
+    const int64_t plane = (n * view.channels + channel) * view.inner;
+    for (int64_t begin = 0; begin < view.inner; begin += kLaneBlock) {
+      const int64_t end = plane + std::min(view.inner, begin + kLaneBlock);
+      int64_t i = plane + begin;
+      for (; i + kLanes <= end; i += kLanes) {
+        for (int j = 0; j < kLanes; ++j) {
+          const Pair p = sums(i + j, shift);
+          la[j] += p.a;
+          lb[j] += p.b;
+        }
+      }
+      for (int j = 0; i + j < end; ++j) {
+        const Pair p = sums(i + j, shift);
+        la[j] += p.a;
+        lb[j] += p.b;
+      }
+      pending += std::min(view.inner - begin, kLaneBlock);
+      if (pending >= kLaneBlock) flush();
+    }
+  }
+  flush();
+}
+
+template <class Element>
+SNUG_INLINE void ForEachElementOfPlanes(const ChannelView& view, int64_t channel, const float* p, Element element) {
+  const float p0 = p[0], p1 = p[1], p2 = p[2], p3 = p[3];
+  for (int64_t n = 0; n < view.outer; ++n) {
+    const int64_t plane = (n * view.channels + channel) * view.inner;
+    SNUG_INDEPENDENT
+    for (int64_t i = plane; i < plane + view.inner; ++i) element(i, p0, p1, p2, p3);
+  }
+}
+
+// ---- both ----
+
+// A mean of a few elements of a channel, evenly spread.
+template <class T>
+double Shift(const ChannelView& view, const T* x, int64_t channel) {
+  const int64_t n = std::min(kShiftSamples, view.count());
+  double sum = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t at = k * view.count() / n;
+    sum += static_cast<double>(x[(at / view.inner * view.channels + channel) * view.inner + at % view.inner]);
+  }
+  return sum / static_cast<double>(n);
+}
+
+template <class T>
+void SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double shift, double sum, double squares) {
+  const double d = sum / n;
+  call.mean[c] = static_cast<float>(shift + d);
+  call.var[c] = static_cast<float>(std::max(0.0, squares / n - d * d));
+}
+
+using Patterns = std::array<double, kPatterns>;  // mean, scale, offset, slope
+
+template <class T>
+Patterns ForwardPatterns(const BatchNormForward<T>& call, int64_t c) {
+  const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
+  const double bias = call.bias != nullptr ? static_cast<double>(call.bias[c]) : 0;
+  const double scale = weight / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
+  return {static_cast<double>(call.mean[c]), scale, bias, 0};
+}
+
+// Sets the gradients of weight and bias too.
+template <class T>
+Patterns BackwardPatterns(const BatchNormBackward<T>& call, int64_t c, double n, double sum, double product) {
+  const double inv_std = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
+  const double scale = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) * inv_std;
+  call.dbias[c] = static_cast<float>(sum);
+  call.dweight[c] = static_cast<float>(product * inv_std);
+  const double mean = static_cast<double>(call.mean[c]);
+  if (!call.training) return {mean, scale, 0, 0};
+  return {mean, scale, -scale * sum / n, -scale * inv_std * inv_std * product / n};
+}
+
+template <class T, class Element>
+void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& call, float* workspace, Element element) {
+  const ForwardSums<T> sums = {call.x};
+  const double n = static_cast<double>(view.count());
+  if (view.inner > 1) {
+    ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        if (call.training) {
+          const float shift = static_cast<float>(Shift(view, call.x, c));
+          double sum = 0, squares = 0;
+          WithIsa([&, c, shift]() SNUG_LAMBDA { SumPlanes(view, c, shift, sums, &sum, &squares); });
+          SetStatistics(call, c, n, static_cast<double>(shift), sum, squares);
+        }
+        const Patterns patterns = ForwardPatterns(call, c);
+        float p[kPatterns];
+        std::copy(patterns.begin(), patterns.end(), p);
+        WithIsa([=, &p]() SNUG_LAMBDA { ForEachElementOfPlanes(view, c, p, element); });
+      }
+    });
+    return;
+  }
+  const Rows rows(view);
+  float* patterns = workspace;
+  float* partial = workspace + kPatterns * rows.width;
+  const auto set = [=](int64_t c) {
+    const Patterns p = ForwardPatterns(call, c);
+    for (int64_t k = 0; k < kPatterns; ++k) SetPattern(rows, patterns + k * rows.width, c, p[static_cast<size_t>(k)]);
+  };
+  if (call.training) {
+    for (int64_t c = 0; c < rows.channels; ++c) SetPattern(rows, patterns, c, Shift(view, call.x, c));
+    SumChannels(threads, rows, patterns, partial, sums, [=](int64_t c, double sum, double squares) {
+      SetStatistics(call, c, n, static_cast<double>(patterns[c]), sum, squares);
+      set(c);
+    });
+  } else {
+    for (int64_t c = 0; c < rows.channels; ++c) set(c);
+  }
+  ForEachElementOfRows(threads, rows, patterns, element);
+}
+
+template <class T, class Sums, class Element>
+void Backward(int threads, const ChannelView& view, const BatchNormBackward<T>& call, float* workspace, Sums sums,
+              Element element) {
+  const double n = static_cast<double>(view.count());
+  if (view.inner > 1) {
+    ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        double sum = 0, product = 0;
+        const float mean = call.mean[c];
+        WithIsa([&, c, mean]() SNUG_LAMBDA { SumPlanes(view, c, mean, sums, &sum, &product); });
+        const Patterns patterns = BackwardPatterns(call, c, n, sum, product);
+        float p[kPatterns];
+        std::copy(patterns.begin(), patterns.end(), p);
+        WithIsa([=, &p]() SNUG_LAMBDA { ForEachElementOfPlanes(view, c, p, element); });
+      }
+    });
+    return;
+  }
+  const Rows rows(view);
+  float* patterns = workspace;
+  float* partial = workspace + kPatterns * rows.width;
+  for (int64_t c = 0; c < rows.channels; ++c) SetPattern(rows, patterns, c, static_cast<double>(call.mean[c]));
+  SumChannels(threads, rows, patterns, partial, sums, [=](int64_t c, double sum, double product) {
+    const Patterns p = BackwardPatterns(call, c, n, sum, product);
+    for (int64_t k = 0; k < kPatterns; ++k) SetPattern(rows, patterns + k * rows.width, c, p[static_cast<size_t>(k)]);
+  });
+  ForEachElementOfRows(threads, rows, patterns, element);
+}
+
+// fn(activation as a constant)
+template <class Fn>
+void DispatchActivation(Activation activation, Fn&& fn) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return fn(std::integral_constant<Activation, Activation::kIdentity>());
+    case Activation::kRelu:
+      return fn(std::integral_constant<Activation, Activation::kRelu>());
+    case Activation::kRelu6:
+      return fn(std::integral_constant<Activation, Activation::kRelu6>());
+  }
+}
+
+}  // namespace
+
+int64_t BatchNormWorkspace(const ChannelView& view) {
+  return view.inner > 1 ? 0 : Rows(view).workspace_floats() * static_cast<int64_t>(sizeof(float));
+}
+
+template <class T>
+void BatchNormFast(int threads, const ChannelView& view, const BatchNormForward<T>& call, void* workspace) {
+  DispatchActivation(call.activation, [&](auto activation) {
+    float* floats = static_cast<float*>(workspace);
+    if (call.add != nullptr) {
+      Forward(threads, view, call, floats, ForwardElement<activation(), true, T>{call.x, call.add, call.y});
+    } else {
+      Forward(threads, view, call, floats, ForwardElement<activation(), false, T>{call.x, nullptr, call.y});
+    }
+  });
+}
+
+template <class T>
+void BatchNormFast(int threads, const ChannelView& view, const BatchNormBackward<T>& call, void* workspace) {
+  DispatchActivation(call.activation, [&](auto activation) {
+    float* floats = static_cast<float*>(workspace);
+    const BackwardSums<activation(), T> sums = {call.x, call.y, call.dy};
+    if (call.dadd != nullptr) {
+      Backward(threads, view, call, floats, sums,
+               BackwardElement<activation(), true, T>{call.x, call.y, call.dy, call.dx, call.dadd});
+    } else {
+      Backward(threads, view, call, floats, sums,
+               BackwardElement<activation(), false, T>{call.x, call.y, call.dy, call.dx, nullptr});
+    }
+  });
+}
+
+template void BatchNormFast(int, const ChannelView&, const BatchNormForward<float>&, void*);
+template void BatchNormFast(int, const ChannelView&, const BatchNormForward<BFloat16>&, void*);
+template void BatchNormFast(int, const ChannelView&, const BatchNormBackward<float>&, void*);
+template void BatchNormFast(int, const ChannelView&, const BatchNormBackward<BFloat16>&, void*);
+
+}  // namespace snug

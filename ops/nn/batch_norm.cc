@@ -1,0 +1,291 @@
+// batch_norm: normalises each channel (axis 1) by the mean and variance of the batch, its gradient, and the update of
+// the running statistics. A layer becomes batch_norm_inference where nothing is trained.
+#include "ops/lib/batch_norm.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <vector>
+
+#include "engine/base/status.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/layer_context.h"
+#include "ops/lib/dispatch.h"
+#include "ops/lib/float32_port.h"
+#include "ops/lib/update.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
+#include "ops/sample_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+absl::Status Infer(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, c.num_inputs()));
+  SNUG_RETURN_IF_ERROR(CheckEpsilon(c, c.options<proto::BatchNorm>().epsilon()));
+  SNUG_RETURN_IF_ERROR(CheckChannelCount(c, 0));
+  const ValueType& x = c.input(0);
+  c.SetOutput(0, x);
+  for (const int statistic : {1, 2}) c.SetOutput(statistic, Float32PortType(x.dtype), {x.shape[1]});
+  return absl::OkStatus();
+}
+
+absl::Status InferGrad(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 4));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(4, c.shape(0)));
+  const ValueType& x = c.input(0);
+  c.SetOutput(0, c.input(4));
+  for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(x.dtype), {x.shape[1]});
+  return absl::OkStatus();
+}
+
+absl::Status InferUpdate(InferContext& c) {
+  const auto& options = c.options<proto::StatisticUpdate>();
+  if (!(options.momentum() >= 0 && options.momentum() <= 1)) {
+    return c.OptionError("momentum", absl::StrCat("expected 0 to 1, found ", options.momentum()));
+  }
+  if (options.count() < 2) {
+    return c.OptionError("count", absl::StrCat("expected at least 2, found ", options.count()));
+  }
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 1, 1));
+  for (int i = 1; i < 4; ++i) {
+    SNUG_RETURN_IF_ERROR(c.CheckShape(i, c.shape(0)));
+    if (c.input(i).dtype != c.input(0).dtype) {
+      return c.InputError(i, absl::StrCat("expected ", Name(c.input(0).dtype), ", found ", Name(c.input(i).dtype)));
+    }
+  }
+  return c.CheckShape(4, Shape());
+}
+
+absl::Status Layer(LayerContext& c) {
+  const auto& options = c.options<proto::BatchNorm>();
+  std::vector<ValueId> inputs;
+  for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
+  if (inputs.size() != 1 || c.type(inputs[0]).shape.rank() < 2) {  // shape inference says what is wrong
+    c.Op("batch_norm", inputs, c.options_handle());
+    return c.status();
+  }
+  const Shape channels = {c.type(inputs[0]).shape[1]};
+  if (options.affine()) {
+    inputs.push_back(
+        c.Parameter({.name = "weight", .shape = channels, .init = ParameterSpec::Init::kConstant, .value = 1}));
+    inputs.push_back(c.Parameter({.name = "bias", .shape = channels, .init = ParameterSpec::Init::kConstant}));
+  } else {
+    inputs.resize(3);
+  }
+  const ValueId running_mean = c.Statistic("running_mean", channels, 0);
+  const ValueId running_var = c.Statistic("running_var", channels, 1);
+  if (!c.training()) {
+    inputs.insert(inputs.end(), {running_mean, running_var});
+    c.SetOutput(0, c.Op("batch_norm_inference", inputs, c.options_handle()));
+    return c.status();
+  }
+  const std::vector<ValueId> outputs = c.Ops("batch_norm", inputs, c.options_handle());
+  if (!c.status().ok()) return c.status();
+  c.SetOutput(0, outputs[0]);
+  proto::StatisticUpdate update;
+  update.set_momentum(options.momentum());
+  update.set_count(ChannelView(c.type(inputs[0])).count());
+  c.Update("batch_norm_update", {running_mean, running_var, outputs[1], outputs[2]}, proto::MakeOptions(update));
+  return c.status();
+}
+
+absl::Status Gradient(GradContext& g) {
+  const std::vector<ValueId> grads =
+      g.Ops("batch_norm_grad",
+            {g.input(0), g.has_input(1) ? g.input(1) : ValueId(), g.output(1), g.output(2), g.output_grad(0)},
+            g.options_handle());
+  for (int i = 0; i < 3 && g.status().ok(); ++i) {
+    if (g.wants(i)) g.SetInputGrad(i, grads[static_cast<size_t>(i)]);
+  }
+  return g.status();
+}
+
+absl::Status Prepare(PrepareContext& c) {
+  c.SetWorkspaceBytes(BatchNormWorkspace(ChannelView(c.types().input(0))));
+  return absl::OkStatus();
+}
+
+Cost CostOfNode(const NodeTypes& types) { return {.flops = 7.0 * static_cast<double>(types.input(0).num_elements())}; }
+
+Cost CostOfGrad(const NodeTypes& types) { return {.flops = 9.0 * static_cast<double>(types.input(0).num_elements())}; }
+
+template <class T>
+BatchNormForward<T> ForwardCall(const KernelContext& k) {
+  using S = Float32Port<T>;
+  return {.x = k.input<T>(0),
+          .y = k.output<T>(0),
+          .weight = InputOrNull<S>(k, 1),
+          .bias = InputOrNull<S>(k, 2),
+          .mean = k.output<S>(1),
+          .var = k.output<S>(2),
+          .epsilon = k.options<proto::BatchNorm>().epsilon(),
+          .training = true};
+}
+
+template <class T>
+BatchNormBackward<T> BackwardCall(const KernelContext& k) {
+  using S = Float32Port<T>;
+  return {.x = k.input<T>(0),
+          .weight = InputOrNull<S>(k, 1),
+          .mean = k.input<S>(2),
+          .var = k.input<S>(3),
+          .dy = k.input<T>(4),
+          .dx = k.output<T>(0),
+          .dweight = k.output<S>(1),
+          .dbias = k.output<S>(2),
+          .epsilon = k.options<proto::BatchNorm>().epsilon(),
+          .training = true};
+}
+
+absl::Status UpdateCpu(const KernelContext& k) {
+  if (!GateIsOpen(k)) return absl::OkStatus();
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(0).dtype, [&](auto zero, auto) {
+    using T = decltype(zero);
+    const auto& options = k.options<proto::StatisticUpdate>();
+    const double momentum = options.momentum();
+    const double n = static_cast<double>(options.count());
+    for (int64_t c = 0; c < k.input_type(0).num_elements(); ++c) {
+      T& mean = k.variable<T>(0)[c];
+      T& var = k.variable<T>(1)[c];
+      mean =
+          static_cast<T>((1 - momentum) * static_cast<double>(mean) + momentum * static_cast<double>(k.input<T>(2)[c]));
+      var = static_cast<T>((1 - momentum) * static_cast<double>(var) +
+                           momentum * static_cast<double>(k.input<T>(3)[c]) * n / (n - 1));
+    }
+    return absl::OkStatus();
+  });
+}
+
+void Samples(SampleBuilder& s) {
+  const auto affine = [&s](const char* name, const Shape& x) -> Sample& {
+    return s.Case(name).Input(x).Input({x[1]}).Range(0.5, 2).Input({x[1]});
+  };
+  affine("image", {3, 5, 4, 3});
+  affine("vector", {7, 19});
+  affine("signal", {4, 3, 11});
+  affine("volume", {2, 16, 3, 2, 5});
+  affine("one_channel", {2, 1, 5, 5});
+  affine("one_pixel", {9, 33, 1, 1});
+  affine("rows", {67, 48, 3, 3});
+  affine("many_channels", {5, 259, 2, 2});
+  affine("planes", {3, 2, 70, 67});
+  s.Case("no_affine").With(ParseOptions<proto::BatchNorm>("affine: false epsilon: 0.1")).Input({3, 5, 4, 3});
+  s.Case("no_bias").Input({3, 5, 4, 3}).Input({5}).Absent();
+  s.Case("far_from_zero").Input({5, 3, 6, 6}).Range(30, 32).Input({3}).Input({3}).Tolerance(2e-5, 5e-2);
+  s.Case("known")
+      .With(ParseOptions<proto::BatchNorm>("epsilon: 0"))
+      .Input({2, 2})
+      .Values({1, 5, 3, 5.5})
+      .NoGradient()
+      .Expect(0, {-1, -1, 1, 1})
+      .Expect(1, {2, 5.25})
+      .Expect(2, {1, 0.0625});
+  s.Case("rank").Input({5}).Fails("expected 2 to 8 dimensions");
+  s.Case("weight").Input({3, 5, 4}).Input({4}).Fails("input 1 \"weight\" [4]: expected shape [5]");
+  s.Case("one_element").Input({1, 5}).Fails("expected more than one element per channel in training, found 1");
+  s.Case("epsilon").With(ParseOptions<proto::BatchNorm>("epsilon: -1")).Input({3, 5}).Fails("option \"epsilon\"");
+}
+
+void GradSamples(SampleBuilder& s) {
+  const auto affine = [&s](const char* name, const Shape& x) {
+    s.Case(name).Input(x).Input({x[1]}).Input({x[1]}).Range(-0.1, 0.1).Input({x[1]}).Range(0.3, 2).Input(x);
+  };
+  affine("image", {3, 5, 4, 3});
+  affine("vector", {7, 19});
+  affine("rows", {67, 48, 3, 3});
+  affine("many_channels", {5, 259, 2, 2});
+  affine("planes", {3, 2, 70, 67});
+  s.Case("no_affine").Input({3, 5, 4}).Absent().Input({5}).Input({5}).Range(0.3, 2).Input({3, 5, 4});
+  s.Case("dy").Input({3, 5}).Input({5}).Input({5}).Input({5}).Input({3, 4}).Fails(
+      "input 4 \"dy\" [3, 4]: expected shape [3, 5]");
+}
+
+void UpdateSamples(SampleBuilder& s) {
+  const auto options = ParseOptions<proto::StatisticUpdate>("momentum: 0.1 count: 5");
+  const auto with = [&](const char* name, double gate) {
+    s.Case(name).With(options).Input({7}).Input({7}).Range(0.5, 2).Input({7}).Input({7}).Range(0.5, 2).Bytes({}).Values(
+        {gate});
+  };
+  with("open", 1);
+  with("closed", 0);
+  s.Case("count")
+      .With(ParseOptions<proto::StatisticUpdate>("momentum: 0.1 count: 1"))
+      .Input({7})
+      .Input({7})
+      .Input({7})
+      .Input({7})
+      .Bytes({})
+      .Fails("option \"count\": expected at least 2, found 1");
+  s.Case("shape").With(options).Input({7}).Input({7}).Input({6}).Input({7}).Bytes({}).Fails("expected shape [7]");
+}
+
+absl::Status ForwardCpu(const KernelContext& k) {
+  return BatchNormPlainKernel(k, [&](auto zero) { return ForwardCall<decltype(zero)>(k); });
+}
+absl::Status ForwardFast(const KernelContext& k) {
+  return BatchNormFastKernel(k, [&](auto zero) { return ForwardCall<decltype(zero)>(k); });
+}
+absl::Status BackwardCpu(const KernelContext& k) {
+  return BatchNormPlainKernel(k, [&](auto zero) { return BackwardCall<decltype(zero)>(k); });
+}
+absl::Status BackwardFast(const KernelContext& k) {
+  return BatchNormFastKernel(k, [&](auto zero) { return BackwardCall<decltype(zero)>(k); });
+}
+
+}  // namespace
+
+SNUG_OPS(batch_norm) {
+  return {{.name = "batch_norm",
+           .doc = "y = (x - mean) / sqrt(var + epsilon) * weight + bias, mean and var over every axis but 1",
+           .inputs = {{"x"}, {"weight", PortType::kFloat32, true}, {"bias", PortType::kFloat32, true}},
+           .outputs = {{"y"},
+                       {.name = "mean", .type = PortType::kFloat32, .no_gradient = true},
+                       {.name = "var", .type = PortType::kFloat32, .no_gradient = true}},
+           .infer = Infer,
+           .layer = Layer,
+           .gradient = Gradient,
+           .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+           .traits = {.layout = LayoutRule::kPrefers},
+           .prepare = Prepare,
+           .cost = CostOfNode,
+           .cpu = ForwardCpu,
+           .cpu_fast = ForwardFast,
+           .samples = Samples},
+          {.name = "batch_norm_grad",
+           .doc = "dx, dweight, dbias of batch_norm",
+           .inputs = {{"x"},
+                      {"weight", PortType::kFloat32, true},
+                      {"mean", PortType::kFloat32},
+                      {"var", PortType::kFloat32},
+                      {"dy"}},
+           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
+           .infer = InferGrad,
+           .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
+           .traits = {.layout = LayoutRule::kPrefers},
+           .prepare = Prepare,
+           .cost = CostOfGrad,
+           .cpu = BackwardCpu,
+           .cpu_fast = BackwardFast,
+           .samples = GradSamples},
+          {.name = "batch_norm_update",
+           .doc = "running = (1 - momentum) running + momentum batch, the variance unbiased",
+           .inputs = {{"running_mean", PortType::kFloat32},
+                      {"running_var", PortType::kFloat32},
+                      {"mean", PortType::kFloat32},
+                      {"var", PortType::kFloat32},
+                      {"gate", PortType::kBytes}},
+           .outputs = {},
+           .infer = InferUpdate,
+           .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},
+           .cpu = UpdateCpu,
+           .samples = UpdateSamples}};
+}
+
+}  // namespace snug::ops

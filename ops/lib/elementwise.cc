@@ -7,8 +7,8 @@ namespace snug {
 namespace internal {
 
 OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel) {
-  op.infer = infer;
-  op.cpu = kernel;
+  if (op.infer == nullptr) op.infer = infer;
+  if (op.cpu == nullptr) op.cpu = kernel;
   op.traits.layout = LayoutRule::kAgnostic;
   for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
     op.aliases.push_back({Alias::Kind::kMayShare, /*output=*/0, /*input=*/i});

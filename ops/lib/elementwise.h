@@ -107,14 +107,18 @@ absl::Status InferBroadcast(InferContext& c) {
   return absl::OkStatus();
 }
 
+OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel);
+
+}  // namespace internal
+
 template <class F>
 absl::Status ElementwiseKernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     [&]<size_t... J>(std::index_sequence<J...>) {
-      Map(k.threads(), k.output_type(0).num_elements(), MakeFunction<F>(k), k.output<T>(0), k.input<T>(J)...);
+      Map(k.threads(), k.output_type(0).num_elements(), internal::MakeFunction<F>(k), k.output<T>(0), k.input<T>(J)...);
     }
-    (std::make_index_sequence<kArity<F>>());
+    (std::make_index_sequence<internal::kArity<F>>());
     return absl::OkStatus();
   });
 }
@@ -124,30 +128,27 @@ absl::Status BroadcastKernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     [&]<size_t... J>(std::index_sequence<J...>) {
-      const std::array<BroadcastView, kArity<F>> views = {BroadcastView(k.input_type(J), k.output_type(0))...};
-      BroadcastMap(k.threads(), k.output_type(0).num_elements(), views, MakeFunction<F>(k), k.output<T>(0),
+      const std::array<BroadcastView, internal::kArity<F>> views = {
+          BroadcastView(k.input_type(J), k.output_type(0))...};
+      BroadcastMap(k.threads(), k.output_type(0).num_elements(), views, internal::MakeFunction<F>(k), k.output<T>(0),
                    k.input<T>(J)...);
     }
-    (std::make_index_sequence<kArity<F>>());
+    (std::make_index_sequence<internal::kArity<F>>());
     return absl::OkStatus();
   });
 }
 
-OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel);
-
-}  // namespace internal
-
-// Fills in what all such ops have in common: inference, kernel, layouts, and that the output may share any input's
-// bytes.
+// Fills in what all such ops have in common: inference and kernel (unless given), layouts, and that the output may
+// share any input's bytes.
 template <class F>
 OpDef Elementwise(OpDef op) {
   return internal::CompleteElementwise(std::move(op), internal::InferSameShape<internal::kArity<F>>,
-                                       internal::ElementwiseKernel<F>);
+                                       ElementwiseKernel<F>);
 }
 template <class F>
 OpDef Broadcasting(OpDef op) {
   return internal::CompleteElementwise(std::move(op), internal::InferBroadcast<internal::kArity<F>>,
-                                       internal::BroadcastKernel<F>);
+                                       BroadcastKernel<F>);
 }
 
 // The gradient of a one-input op as one node of `op`, with the node's options, that reads what is named and dy.

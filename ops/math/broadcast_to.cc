@@ -61,7 +61,7 @@ SNUG_OPS(broadcast_to) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfCopy,
-           .cpu = internal::BroadcastKernel<Same>,
+           .cpu = BroadcastKernel<Same>,
            .samples = Samples}};
 }
 

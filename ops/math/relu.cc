@@ -8,7 +8,7 @@ namespace {
 struct Relu {
   template <class A>
   A operator()(A x) const {
-    return x > A(0) ? x : A(0);
+    return x < A(0) ? A(0) : x;  // NaN stays NaN, so that a broken step is seen
   }
 };
 

@@ -1,0 +1,176 @@
+// Functions for vector loops: branch-free float versions that the compiler turns into vector code inside WithIsa, and
+// double versions that call the standard library (the oracle). Special values are as in C: infinities, NaN, signed
+// zeros, subnormal numbers. The largest errors, over all floats, are stated here and tested in
+// tests/ops/vec_math_test.cc.
+//
+// Polynomials: Cephes (Moshier) for exp, log and tanh; Juffa's for erf.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "ops/lib/isa.h"
+
+namespace snug {
+
+namespace internal {
+// Adding it rounds a float (a double) of moderate size to an integer, which is then in the low bits.
+inline constexpr float kRound = 0x1.8p23F;
+inline constexpr double kRoundDouble = 0x1.8p52;
+
+// p * 2^n for n in [-254, 254], in two steps, so that the result may be subnormal or infinite.
+SNUG_INLINE float ScaleByPowerOfTwo(float p, int32_t n) {
+  const int32_t half = n >> 1;
+  return p * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((n - half + 127) << 23);
+}
+}  // namespace internal
+
+// 1.1 ulp.
+SNUG_INLINE float Exp(float x) {
+  float y = x < -104.0F ? -104.0F : x;
+  y = y > 89.0F ? 89.0F : y;
+  const float shifted = y * 1.44269504F + internal::kRound;
+  const int32_t n = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(internal::kRound);
+  const float whole = shifted - internal::kRound;
+  const float r = (y - whole * 0.693359375F) - whole * -2.12194440e-4F;
+  float p = 1.9875691500e-4F;
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * r * r + r + 1.0F;
+  // NaN came through to p; n is then arbitrary.
+  return internal::ScaleByPowerOfTwo(p, x == x ? n : 0);
+}
+
+// 1 ulp.
+SNUG_INLINE float Log(float x) {
+  const bool subnormal = x < std::numeric_limits<float>::min();
+  const int32_t bits = std::bit_cast<int32_t>(subnormal ? x * 0x1p23F : x);
+  const int32_t e = (bits - 0x3f3504f3) >> 23;  // so that the rest lies in [sqrt(1/2), sqrt(2))
+  const float f = std::bit_cast<float>(bits - (e << 23)) - 1.0F;
+  const float n = static_cast<float>(subnormal ? e - 23 : e);
+  float p = 7.0376836292e-2F;
+  p = p * f - 1.1514610310e-1F;
+  p = p * f + 1.1676998740e-1F;
+  p = p * f - 1.2420140846e-1F;
+  p = p * f + 1.4249322787e-1F;
+  p = p * f - 1.6668057665e-1F;
+  p = p * f + 2.0000714765e-1F;
+  p = p * f - 2.4999993993e-1F;
+  p = p * f + 3.3333331174e-1F;
+  const float square = f * f;
+  const float low = p * f * square + n * -2.12194440e-4F - 0.5F * square;
+  const float y = (f + low) + n * 0.693359375F;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float special = x == 0.0F ? -kInfinity : x == kInfinity ? x : std::numeric_limits<float>::quiet_NaN();
+  return x > 0.0F && x < kInfinity ? y : special;
+}
+
+// 2.5 ulp.
+SNUG_INLINE float Sigmoid(float x) {
+  const float e = Exp(-std::fabs(x));
+  return (x < 0.0F ? e : 1.0F) / (1.0F + e);
+}
+
+// 2 ulp.
+SNUG_INLINE float Tanh(float x) {
+  const float size = std::fabs(x);
+  const float square = x * x;
+  float p = -5.70498872745e-3F;
+  p = p * square + 2.06390887954e-2F;
+  p = p * square - 5.37397155531e-2F;
+  p = p * square + 1.33314422036e-1F;
+  p = p * square - 3.33332819422e-1F;
+  const float small = p * square * x + x;
+  const float large = 1.0F - 2.0F / (Exp(2.0F * size) + 1.0F);
+  return std::copysign(size < 0.625F ? small : large, x);
+}
+
+// 1.5 ulp.
+SNUG_INLINE float Erf(float x) {
+  const float t = std::fabs(x);
+  const float s = x * x;
+  float p = -1.72853470e-5F * t + 3.83197126e-4F;
+  const float q = -3.88396438e-3F * t + 2.42546219e-2F;
+  p = p * s + q;
+  p = p * t - 1.06777877e-1F;
+  p = p * t - 6.34846687e-1F;
+  p = p * t - 1.28717512e-1F;
+  const float large = 1.0F - Exp(p * t - t);
+  float r = -5.96761703e-4F;
+  r = r * s + 4.99119423e-3F;
+  r = r * s - 2.67681349e-2F;
+  r = r * s + 1.12819925e-1F;
+  r = r * s - 3.76125336e-1F;
+  r = r * s + 1.28379166e-1F;
+  const float small = r * x + x;
+  return t > 0.927734375F ? std::copysign(large, x) : small;
+}
+
+// 1 ulp: the logarithm and what multiplies it are kept in double.
+SNUG_INLINE float Pow(float a, float b) {
+  const float size = std::fabs(a);
+  const bool subnormal = size < std::numeric_limits<float>::min();
+  const int32_t bits = std::bit_cast<int32_t>(subnormal ? size * 0x1p23F : size);
+  const int32_t e = (bits - 0x3f3504f3) >> 23;
+  const double m = static_cast<double>(std::bit_cast<float>(bits - (e << 23)));
+  const double n = static_cast<double>(subnormal ? e - 23 : e);
+  const double s = (m - 1.0) / (m + 1.0);  // log m = 2 (s + s^3 / 3 + s^5 / 5 + ...), |s| < 0.172
+  const double z = s * s;
+  double p = 1.0 / 17;
+  p = p * z + 1.0 / 15;
+  p = p * z + 1.0 / 13;
+  p = p * z + 1.0 / 11;
+  p = p * z + 1.0 / 9;
+  p = p * z + 1.0 / 7;
+  p = p * z + 1.0 / 5;
+  p = p * z + 1.0 / 3;
+  const double log = n * 0.693147180559945309417 + 2.0 * (s + s * z * p);
+
+  double t = static_cast<double>(b) * log;
+  t = t > -104.0 ? t : -104.0;
+  t = t < 89.0 ? t : 89.0;
+  const double whole = (t * 1.44269504088896340736 + internal::kRoundDouble) - internal::kRoundDouble;
+  const double r = t - whole * 0.693147180559945309417;
+  double y = 1.0 / 40320;
+  y = y * r + 1.0 / 5040;
+  y = y * r + 1.0 / 720;
+  y = y * r + 1.0 / 120;
+  y = y * r + 1.0 / 24;
+  y = y * r + 1.0 / 6;
+  y = y * r + 0.5;
+  y = y * r + 1.0;
+  y = y * r + 1.0;
+  float power = internal::ScaleByPowerOfTwo(static_cast<float>(y), static_cast<int32_t>(whole));
+
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const bool grows = (size > 1.0F) == (b > 0.0F);  // towards infinity, if b is not 0 and size is not 1
+  const float limit = size == 1.0F ? 1.0F : grows ? kInfinity : 0.0F;
+  power = size == 0.0F || size == kInfinity || std::fabs(b) == kInfinity ? limit : power;
+  // A negative number has powers with whole exponents only; odd ones keep the sign. Floats from 2^24 on are even.
+  const bool huge = std::fabs(b) >= 0x1p24F;
+  const auto truncated = static_cast<int32_t>(huge || b != b ? 0.0F : b);
+  const bool is_whole = huge || static_cast<float>(truncated) == b;
+  const bool is_odd = (truncated & 1) != 0 && is_whole;
+  power = is_odd ? std::copysign(power, a) : power;
+  power = a < 0.0F && size != kInfinity && !is_whole ? kNan : power;
+  power = a != a || b != b ? kNan : power;
+  return b == 0.0F || a == 1.0F ? 1.0F : power;
+}
+
+inline double Exp(double x) { return std::exp(x); }
+inline double Log(double x) { return std::log(x); }
+inline double Sigmoid(double x) {
+  const double e = std::exp(-std::fabs(x));
+  return (x < 0 ? e : 1.0) / (1.0 + e);
+}
+inline double Tanh(double x) { return std::tanh(x); }
+inline double Erf(double x) { return std::erf(x); }
+inline double Pow(double a, double b) { return std::pow(a, b); }
+
+}  // namespace snug

@@ -1,0 +1,105 @@
+// clip: y = x, but at least `min` and at most `max`; NaN stays. Its gradient reads x, and flows where y = x.
+#include <absl/strings/str_cat.h>
+
+#include <limits>
+
+#include "engine/base/status.h"
+#include "ops/lib/elementwise.h"
+#include "ops/sample_builder.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+class Range {
+ public:
+  explicit Range(const KernelContext& k) {
+    const proto::Clip& options = k.options<proto::Clip>();
+    if (options.has_min()) min_ = options.min();
+    if (options.has_max()) max_ = options.max();
+  }
+
+ protected:
+  double min_ = -std::numeric_limits<double>::infinity();
+  double max_ = std::numeric_limits<double>::infinity();
+};
+
+struct Clip : Range {
+  using Range::Range;
+  template <class A>
+  A operator()(A x) const {
+    const A low = static_cast<A>(min_);
+    const A high = static_cast<A>(max_);
+    return x < low ? low : x > high ? high : x;
+  }
+};
+
+struct ClipGrad : Range {
+  using Range::Range;
+  template <class A>
+  A operator()(A x, A dy) const {
+    return x < static_cast<A>(min_) || x > static_cast<A>(max_) ? A(0) : dy;
+  }
+};
+
+template <int kInputs>
+absl::Status Infer(InferContext& c) {
+  const proto::Clip& options = c.options<proto::Clip>();
+  if (!options.has_min() && !options.has_max()) return c.OptionError("min", "expected `min`, `max` or both");
+  if (options.has_min() && options.has_max() && !(options.min() <= options.max())) {
+    return c.OptionError("max", absl::StrCat("expected at least `min`, ", options.min(), ", found ", options.max()));
+  }
+  return internal::InferSameShape<kInputs>(c);
+}
+
+absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "clip_grad"); }
+
+void Samples(SampleBuilder& s) {
+  s.Case("both").With(ParseOptions<proto::Clip>("min: -0.5 max: 0.25")).Input({5, 7}).AwayFrom({-0.5, 0.25});
+  s.Case("min").With(ParseOptions<proto::Clip>("min: 0.25")).Input({2, 3, 4, 5}).AwayFrom({0.25});
+  s.Case("max").With(ParseOptions<proto::Clip>("max: 0.25")).Input({5, 7}).AwayFrom({0.25});
+  s.Case("known")
+      .With(ParseOptions<proto::Clip>("min: -1 max: 2"))
+      .Input({4})
+      .Values({-3, -1, 1.5, 3})
+      .NoGradient()
+      .Expect(0, {-1, -1, 1.5, 2});
+  s.Case("none").Input({4}).Fails("option \"min\": expected `min`, `max` or both");
+  s.Case("crossed")
+      .With(ParseOptions<proto::Clip>("min: 1 max: 0"))
+      .Input({4})
+      .Fails("option \"max\": expected at least `min`, 1, found 0");
+}
+
+void GradSamples(SampleBuilder& s) {
+  s.Case("known")
+      .With(ParseOptions<proto::Clip>("min: -1 max: 2"))
+      .Input({4})
+      .Values({-3, -1, 1.5, 3})
+      .Input({4})
+      .Values({1, 2, 3, 4})
+      .Expect(0, {0, 2, 3, 0});
+}
+
+}  // namespace
+
+SNUG_OPS(clip) {
+  return {Elementwise<Clip>({.name = "clip",
+                             .doc = "y = min(max(x, `min`), `max`)",
+                             .inputs = {{"x"}},
+                             .outputs = {{"y"}},
+                             .infer = Infer<1>,
+                             .gradient = Gradient,
+                             .samples = Samples}),
+          Elementwise<ClipGrad>({.name = "clip_grad",
+                                 .doc = "dx = dy where min <= x <= max, else 0",
+                                 .inputs = {{"x"}, {"dy"}},
+                                 .outputs = {{"dx"}},
+                                 .infer = Infer<2>,
+                                 .samples = GradSamples})};
+}
+
+}  // namespace snug::ops

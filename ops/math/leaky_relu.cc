@@ -1,0 +1,82 @@
+// leaky_relu: y = x where x > 0, else slope x. The sign of y tells that of x, so the gradient reads y; only a negative
+// slope makes it read x.
+#include "ops/lib/elementwise.h"
+#include "ops/sample_builder.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+class LeakyRelu {
+ public:
+  explicit LeakyRelu(const KernelContext& k) : slope_(k.options<proto::LeakyRelu>().slope()) {}
+  template <class A>
+  A operator()(A x) const {
+    return x > A(0) ? x : x * static_cast<A>(slope_);
+  }
+
+ private:
+  double slope_;
+};
+
+class LeakyReluGrad {
+ public:
+  explicit LeakyReluGrad(const KernelContext& k) : slope_(k.options<proto::LeakyRelu>().slope()) {}
+  template <class A>
+  A operator()(A y, A dy) const {
+    return y > A(0) ? dy : dy * static_cast<A>(slope_);
+  }
+
+ private:
+  double slope_;
+};
+
+absl::Status Gradient(GradContext& g) {
+  return g.options<proto::LeakyRelu>().slope() < 0 ? GradientFromInput(g, "leaky_relu_grad")
+                                                   : GradientFromOutput(g, "leaky_relu_grad");
+}
+
+void Samples(SampleBuilder& s) {
+  s.Case("default").Input({5, 7}).AwayFrom({0});
+  s.Case("slope").With(ParseOptions<proto::LeakyRelu>("slope: 0.25")).Input({2, 3, 4, 5}).AwayFrom({0});
+  s.Case("slope_0").With(ParseOptions<proto::LeakyRelu>("slope: 0")).Input({5, 7}).AwayFrom({0});
+  s.Case("negative_slope").With(ParseOptions<proto::LeakyRelu>("slope: -0.5")).Input({5, 7}).AwayFrom({0});
+  s.Case("known")
+      .With(ParseOptions<proto::LeakyRelu>("slope: 0.25"))
+      .Input({3})
+      .Values({-2, 0, 2})
+      .NoGradient()
+      .Expect(0, {-0.5, 0, 2});
+}
+
+void GradSamples(SampleBuilder& s) {
+  s.Case("known")
+      .With(ParseOptions<proto::LeakyRelu>("slope: 0.25"))
+      .Input({3})
+      .Values({-1, 0, 1})
+      .Input({3})
+      .Values({4, 4, 4})
+      .Expect(0, {1, 1, 4});
+  s.Case("shape_mismatch").Input({4}).Input({5}).Fails("expected shape [4]");
+}
+
+}  // namespace
+
+SNUG_OPS(leaky_relu) {
+  return {Elementwise<LeakyRelu>({.name = "leaky_relu",
+                                  .doc = "y = x where x > 0, else slope x",
+                                  .inputs = {{"x"}},
+                                  .outputs = {{"y"}},
+                                  .gradient = Gradient,
+                                  .samples = Samples}),
+          Elementwise<LeakyReluGrad>({.name = "leaky_relu_grad",
+                                      .doc = "dx = dy where y > 0, else slope dy",
+                                      .inputs = {{"y"}, {"dy"}},
+                                      .outputs = {{"dx"}},
+                                      .samples = GradSamples})};
+}
+
+}  // namespace snug::ops

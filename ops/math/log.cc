@@ -1,0 +1,38 @@
+// log: y = log(x), the natural logarithm.
+#include "ops/lib/elementwise.h"
+#include "ops/lib/vec_math.h"
+#include "ops/sample_builder.h"
+
+namespace snug::ops {
+namespace {
+
+struct Logarithm {
+  template <class A>
+  A operator()(A x) const {
+    return Log(x);
+  }
+};
+
+absl::Status Gradient(GradContext& g) {  // dx = dy / x
+  g.SetInputGrad(0, g.Op("div", {g.output_grad(0), g.input(0)}));
+  return g.status();
+}
+
+void Samples(SampleBuilder& s) {
+  s.Case("matrix").Input({5, 7}).Range(0.25, 4);
+  s.Case("image").Input({2, 3, 4, 5}).Range(0.25, 4);
+  s.Case("known").Input({1}).Values({1}).NoGradient().Expect(0, {0});
+}
+
+}  // namespace
+
+SNUG_OPS(log) {
+  return {Elementwise<Logarithm>({.name = "log",
+                                  .doc = "y = log(x)",
+                                  .inputs = {{"x"}},
+                                  .outputs = {{"y"}},
+                                  .gradient = Gradient,
+                                  .samples = Samples})};
+}
+
+}  // namespace snug::ops

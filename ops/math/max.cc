@@ -1,0 +1,62 @@
+// max: y = the larger of a and b, with NumPy broadcasting; NaN wins. Where both are equal each gets half of the
+// gradient, as in torch.maximum.
+#include "ops/lib/elementwise.h"
+#include "ops/sample_builder.h"
+
+namespace snug::ops {
+namespace {
+
+struct Max {
+  template <class A>
+  A operator()(A a, A b) const {
+    return a > b || a != a ? a : b;
+  }
+};
+
+struct MaxGrad {  // of the first of two
+  template <class A>
+  A operator()(A a, A b, A dy) const {
+    return a < b ? A(0) : a == b ? dy * A(0.5) : dy;
+  }
+};
+
+absl::Status Gradient(GradContext& g) {
+  for (const int i : {0, 1}) {
+    if (!g.wants(i)) continue;
+    const ValueId grad = g.Op("max_grad", {g.input(i), g.input(1 - i), g.output_grad(0)});
+    g.SetInputGrad(i, SumToShape(g, grad, g.input_type(i).shape));
+  }
+  return g.status();
+}
+
+void Samples(SampleBuilder& s) {
+  s.Case("same_shape").Input({5, 7}).Range(-1, 0).Distinct().Input({5, 7}).Range(0.02, 0.5).Distinct();
+  s.Case("scalar").Input({2, 3, 4}).AwayFrom({0}).Input({}).Values({0});
+  s.Case("per_channel").Input({2, 3, 4, 5}).AwayFrom({0.25}).Input({3, 1, 1}).Values({0.25, 0.25, 0.25});
+  s.Case("both_ways").Input({3, 1, 5}).AwayFrom({-0.5}).Input({2, 1}).Values({-0.5, -0.5});
+  s.Case("known").Input({3}).Values({1, 2, 3}).NoGradient().Input({}).Values({2}).NoGradient().Expect(0, {2, 2, 3});
+  s.Case("shape_mismatch").Input({4, 3}).Input({2, 3}).Fails("do not broadcast");
+}
+
+void GradSamples(SampleBuilder& s) {
+  s.Case("ties").Input({3}).Values({1, 2, 3}).Input({}).Values({2}).Input({3}).Values({1, 1, 1}).Expect(0, {0, 0.5, 1});
+  s.Case("per_channel").Input({2, 3, 4, 5}).Input({3, 1, 1}).Input({2, 3, 4, 5});
+}
+
+}  // namespace
+
+SNUG_OPS(max) {
+  return {Broadcasting<Max>({.name = "max",
+                             .doc = "y = the larger of a and b",
+                             .inputs = {{"a"}, {"b"}},
+                             .outputs = {{"y"}},
+                             .gradient = Gradient,
+                             .samples = Samples}),
+          Broadcasting<MaxGrad>({.name = "max_grad",
+                                 .doc = "da = dy where a > b, dy / 2 where a = b, else 0; before it is summed",
+                                 .inputs = {{"a"}, {"b"}, {"dy"}},
+                                 .outputs = {{"da"}},
+                                 .samples = GradSamples})};
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,53 @@
+// scale: y = factor x + offset.
+#include "ops/lib/elementwise.h"
+#include "ops/sample_builder.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+class Scale {
+ public:
+  explicit Scale(const KernelContext& k)
+      : factor_(k.options<proto::Scale>().factor()), offset_(k.options<proto::Scale>().offset()) {}
+  template <class A>
+  A operator()(A x) const {
+    return x * static_cast<A>(factor_) + static_cast<A>(offset_);
+  }
+
+ private:
+  double factor_, offset_;
+};
+
+absl::Status Gradient(GradContext& g) {  // dx = factor dy
+  proto::Scale options;
+  options.set_factor(g.options<proto::Scale>().factor());
+  g.SetInputGrad(0, g.Op("scale", {g.output_grad(0)}, proto::MakeOptions(options)));
+  return g.status();
+}
+
+void Samples(SampleBuilder& s) {
+  s.Case("default").Input({5, 7});
+  s.Case("both").With(ParseOptions<proto::Scale>("factor: -2.5 offset: 1")).Input({2, 3, 4, 5});
+  s.Case("known")
+      .With(ParseOptions<proto::Scale>("factor: 2 offset: 1"))
+      .Input({3})
+      .Values({0, 1, -2})
+      .Expect(0, {1, 3, -3});
+}
+
+}  // namespace
+
+SNUG_OPS(scale) {
+  return {Elementwise<Scale>({.name = "scale",
+                              .doc = "y = factor x + offset",
+                              .inputs = {{"x"}},
+                              .outputs = {{"y"}},
+                              .gradient = Gradient,
+                              .samples = Samples})};
+}
+
+}  // namespace snug::ops

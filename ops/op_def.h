@@ -60,6 +60,7 @@ enum class LayoutRule : uint8_t {
   kPlain,     // every port plain: reorders are inserted around the node
   kAgnostic,  // any layout (elementwise, concat along channels, ...)
   kPrefers,   // as kAgnostic, and runs faster channels-last (convolution, pooling, batch norm): the seeds of the pass
+  kConverts,  // takes any layout and gives the one that its options name: reorder
 };
 
 struct Traits {

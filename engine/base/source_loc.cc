@@ -10,4 +10,11 @@ std::string SourceLoc::ToString() const {
   return absl::StrCat(*file, ":", line, ":", column);
 }
 
+absl::Status At(const SourceLoc& loc, const absl::Status& status) {
+  if (status.ok()) return status;
+  const std::string place = loc.ToString();
+  return absl::Status(status.code(), absl::StrCat(place, place.empty() ? "" : ": ", status.message(),
+                                                  loc.trace ? absl::StrCat(" (", *loc.trace, ")") : ""));
+}
+
 }  // namespace snug

@@ -1,0 +1,109 @@
+#include "proto/loader/check.h"
+
+#include <absl/strings/str_cat.h>
+#include <google/protobuf/descriptor.h>
+
+#include <vector>
+
+#include "engine/base/shape.h"
+#include "proto/loader/names.h"
+#include "proto/text_loader.h"
+
+namespace snug::loader {
+namespace {
+
+using google::protobuf::Message;
+
+// Fields that this program does not know, anywhere inside: to go on without them would change what the file means.
+bool HasUnknownFields(const Message& message) {
+  const auto* r = message.GetReflection();
+  if (!r->GetUnknownFields(message).empty()) return true;
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  r->ListFields(message, &fields);
+  for (const auto* field : fields) {
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (!field->is_repeated()) {
+      if (HasUnknownFields(r->GetMessage(message, field))) return true;
+      continue;
+    }
+    for (int i = 0; i < r->FieldSize(message, field); ++i) {
+      if (HasUnknownFields(r->GetRepeatedMessage(message, field, i))) return true;
+    }
+  }
+  return false;
+}
+
+int NumOps(const proto::Layer& layer) {
+  int ops = 0;
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  layer.GetReflection()->ListFields(layer, &fields);
+  for (const auto* field : fields) ops += field->is_extension() || field->containing_oneof() != nullptr ? 1 : 0;
+  return ops;
+}
+
+bool IsInteger(proto::DataType dtype) {
+  return dtype == proto::INT32 || dtype == proto::INT64 || dtype == proto::UINT8;
+}
+
+}  // namespace
+
+void CheckInput(const proto::Input& input, const ReportInput& report) {
+  std::vector<int64_t> dims(input.shape().dim().begin(), input.shape().dim().end());
+  for (size_t k = 0; k < dims.size(); ++k) {
+    if (dims[k] < 1) {
+      return report("dim", static_cast<int>(k), absl::StrCat("\"dim\": expected at least 1, found ", dims[k]));
+    }
+  }
+  // The batch is one more dimension.
+  if (!input.no_batch()) dims.insert(dims.begin(), 1);
+  const absl::StatusOr<Shape> shape = MakeShape(dims);
+  if (!shape.ok()) report("shape", 0, std::string(shape.status().message()));
+  if (!input.has_max_value()) return;
+  if (!IsInteger(input.dtype())) {
+    report("max_value", 0, "\"max_value\" is for inputs of integers: add dtype: INT32");
+  } else if (input.max_value() < 1) {
+    report("max_value", 0, absl::StrCat("\"max_value\": expected at least 1, found ", input.max_value()));
+  }
+}
+
+void CheckBinary(const proto::Network& network, const LoadOptions& options, const SourceMap* map, ErrorList* errors) {
+  if (network.layer_size() > options.max_layers) {
+    errors->Add({}, absl::StrCat("the network has ", network.layer_size(), " layers; at most ", options.max_layers,
+                                 " are allowed"));
+    return;
+  }
+  if (HasUnknownFields(network)) {
+    errors->Add({},
+                "the file has fields that this program does not know: it was written by a newer version, or uses ops "
+                "that are not linked in");
+    return;
+  }
+  if (network.layer_size() == 0) errors->Add({}, "a network needs at least one layer");
+  if (network.has_batch() && network.batch() < 1) {
+    errors->Add({}, absl::StrCat("\"batch\": expected at least 1, found ", network.batch()));
+  }
+  NameTable names(map, options.max_name_length, errors);
+  for (int i = 0; i < network.input_size(); ++i) {
+    const proto::Input& input = network.input(i);
+    CheckInput(input, [&](absl::string_view, int, std::string message) {
+      errors->Add({}, absl::StrCat("input ", i, " \"", input.name(), "\": ", message));
+    });
+    if (names.Check(input.name(), {})) names.DefineInput(input.name(), {});
+  }
+  for (int i = 0; i < network.layer_size(); ++i) {
+    const proto::Layer& layer = network.layer(i);
+    const int ops = NumOps(layer);
+    if (ops != 1) {
+      errors->Add({}, absl::StrCat("layer ", i, " \"", layer.name(), "\": expected one op, found ", ops));
+    }
+    for (const std::string& name : layer.input()) names.Resolve("", name, {}, layer.name());
+    if (names.Check(layer.name(), {})) {
+      names.DefineLayer(layer.name(), {}, {layer.input().begin(), layer.input().end()});
+    }
+  }
+  for (const std::string& name : network.objective()) names.Resolve("", name, {});
+  for (const std::string& name : network.output()) names.Resolve("", name, {});
+  names.Finish();
+}
+
+}  // namespace snug::loader

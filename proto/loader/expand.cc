@@ -1,0 +1,680 @@
+#include "proto/loader/expand.h"
+
+#include <absl/strings/str_cat.h>
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "proto/loader/block.h"
+#include "proto/loader/check.h"
+#include "proto/loader/fill.h"
+#include "proto/loader/names.h"
+#include "proto/loader/scope.h"
+#include "proto/loader/suggest.h"
+#include "proto/network.pb.h"
+
+namespace snug::loader {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+
+const FieldDescriptor* NetworkField(const char* name) { return proto::Network::descriptor()->FindFieldByName(name); }
+const FieldDescriptor* LayerField(const char* name) { return proto::Layer::descriptor()->FindFieldByName(name); }
+
+// What a statement puts out, as full names of values. None: not known, because of an error that was reported.
+using Values = std::vector<std::string>;
+
+// A field of a layer, understood.
+struct Part {
+  enum class Role : uint8_t { kName, kInput, kParam, kOp, kBlock, kUnknown };
+  Role role = Role::kUnknown;
+  const Field* field = nullptr;
+  const Block* block = nullptr;  // kBlock
+  std::string meant;             // not empty: the field was misspelt, and this is the guess
+};
+
+// A layer's fields, sorted by what they are for.
+struct Parts {
+  std::vector<Part> all;
+  const Part* name = nullptr;
+  const Part* op = nullptr;  // the op or block, the first if there are several
+  bool op_in_doubt = false;  // something unknown may have been meant as an op
+};
+
+class Expander {
+ public:
+  Expander(const std::vector<Field>& file, const LoadOptions& options, LoadedNetwork* loaded, ErrorList* errors)
+      : file_(file),
+        options_(options),
+        network_(loaded->network),
+        map_(loaded->source_map),
+        errors_(errors),
+        names_(&map_, options.max_name_length, errors),
+        filler_(errors, options.max_expanded_bytes),
+        blocks_(CollectBlocks(file, errors)) {}
+
+  void Run() {
+    const Scope scope;
+    for (const Field& field : file_) {
+      if (Stopped()) return;
+      TopLevel(field, scope);
+    }
+    if (Stopped()) return;
+    if (network_.layer_size() == 0 && errors_->empty()) {
+      errors_->Add({1, 1, -1}, "a network needs at least one layer: layer { name: \"...\" input: \"...\" relu {} }");
+    }
+    ResolveTargets(network_.mutable_objective(), map_.objectives);
+    ResolveTargets(network_.mutable_output(), map_.outputs);
+    names_.Finish();
+  }
+
+ private:
+  bool Stopped() const { return stopped_ || filler_.exhausted() || errors_->full(); }
+
+  void Fail(const Scope& scope, SourcePos pos, std::string message) {
+    errors_->Add(scope.Place(pos), std::move(message));
+  }
+
+  // ---- the top level ----
+
+  void TopLevel(const Field& field, const Scope& scope) {
+    if (!field.extension) {
+      if (field.name == "block") return;
+      if (field.name == "layer" || field.name == "repeat") {
+        Statement(field, scope);
+        return;
+      }
+      if (field.name == "input") return Inputs(field, scope);
+      if (field.name == "objective") return Targets(field, scope, &map_.objectives);
+      if (field.name == "output") return Targets(field, scope, &map_.outputs);
+      if (Filler::Find(field, network_) == nullptr) return UnknownTopLevel(field, scope);
+    }
+    filler_.Fill(field, scope, &network_, &map_.network);
+    if (field.name == "batch" && network_.has_batch() && network_.batch() < 1) {
+      Fail(scope, field.value.pos, absl::StrCat("\"batch\": expected at least 1, found ", network_.batch()));
+    }
+  }
+
+  void UnknownTopLevel(const Field& field, const Scope& scope) {
+    Suggester suggester(field.name);
+    const auto* type = proto::Network::descriptor();
+    for (int i = 0; i < type->field_count(); ++i) suggester.Consider(type->field(i)->name());
+    for (const char* name : {"block", "repeat"}) suggester.Consider(name);
+    Fail(scope, field.pos,
+         absl::StrCat("unknown field \"", field.name.substr(0, 80), "\" of a network", suggester.Question()));
+    // Its names are known for what follows.
+    ErrorList::Mute mute(errors_);
+    if (suggester.found() && suggester.best() != "block") {
+      Field meant = field;
+      meant.name = suggester.best();
+      TopLevel(meant, scope);
+    } else {
+      names_.LosePrefix("");
+    }
+    if (suggester.best() == "block") blocks_.try_emplace("");
+  }
+
+  void Inputs(const Field& field, const Scope& scope) {
+    SourceNode node;
+    const int before = network_.input_size();
+    filler_.Fill(field, scope, &network_, &node);
+    const bool list = field.value.kind == Value::Kind::kList;
+    for (int i = before; i < network_.input_size(); ++i) {
+      const Value& value = list ? field.value.items[static_cast<size_t>(i - before)] : field.value;
+      DefineInput(network_.input(i), value, scope, node.children[static_cast<size_t>(i - before)]);
+    }
+    std::move(node.children.begin(), node.children.end(), std::back_inserter(map_.inputs));
+  }
+
+  void DefineInput(const proto::Input& input, const Value& value, const Scope& scope, const SourceNode& node) {
+    CheckInput(input, [&](absl::string_view field, int k, std::string message) {
+      const SourceNode* shape = node.Find("shape");
+      const SourceNode* dim = field == "dim" && shape != nullptr ? shape->Find("dim", k) : nullptr;
+      const SourceNode* top = node.Find(field);
+      errors_->Add((dim != nullptr ? dim : top != nullptr ? top : &node)->pos, std::move(message));
+    });
+    const SourceNode* name = node.Find("name");
+    if (name != nullptr && input.has_name()) {
+      if (names_.Check(input.name(), name->pos)) return names_.DefineInput(input.name(), name->pos);
+    } else if (name == nullptr) {
+      Fail(scope, value.pos, "an input needs a name: name: \"...\"");
+    }
+    names_.LoseOne();
+  }
+
+  // Objectives and outputs: names now, values in the end.
+  void Targets(const Field& field, const Scope& scope, std::vector<SourceNode>* places) {
+    SourceNode node;
+    filler_.Fill(field, scope, &network_, &node);
+    std::move(node.children.begin(), node.children.end(), std::back_inserter(*places));
+  }
+
+  void ResolveTargets(google::protobuf::RepeatedPtrField<std::string>* targets, const std::vector<SourceNode>& places) {
+    if (places.size() != static_cast<size_t>(targets->size())) return;  // one of them is broken
+    for (int i = 0; i < targets->size(); ++i) {
+      auto value = names_.Resolve("", targets->Get(i), places[static_cast<size_t>(i)].pos);
+      if (value) *targets->Mutable(i) = *std::move(value);
+    }
+  }
+
+  // ---- statements: layers, uses of blocks, repeats ----
+
+  Values Statement(const Field& field, const Scope& scope) {
+    if (Stopped()) return {};
+    if (field.value.kind == Value::Kind::kBroken) {
+      names_.LosePrefix(scope.prefix);
+      return {};
+    }
+    if (field.value.kind == Value::Kind::kList) {
+      Values values;
+      for (const Value& item : field.value.items) {
+        Field one;
+        one.name = field.name;
+        one.pos = item.pos;
+        one.value = item;
+        values = Statement(one, scope);
+      }
+      return values;
+    }
+    if (field.value.kind != Value::Kind::kMessage) {
+      Fail(scope, field.value.pos,
+           absl::StrCat("\"", field.name, "\": expected a message { }, found ", field.value.Describe()));
+      names_.LosePrefix(scope.prefix);
+      return {};
+    }
+    if (!filler_.Charge(128, scope.Place(field.pos))) return {};
+    return field.name == "repeat" ? Repeat(field, scope) : LayerOrUse(field, scope);
+  }
+
+  Values LayerOrUse(const Field& field, const Scope& scope) {
+    const Parts parts = Understand(field, scope);
+    if (parts.op != nullptr && parts.op->role == Part::Role::kBlock) return Use(field, parts, scope);
+    return Layer(field, parts, scope);
+  }
+
+  Parts Understand(const Field& field, const Scope& scope) {
+    Parts parts;
+    parts.all.reserve(field.value.fields.size());
+    for (const Field& f : field.value.fields) {
+      Part part{Part::Role::kUnknown, &f, nullptr, ""};
+      SetRole(f.name, f, &part);
+      if (part.role == Part::Role::kUnknown) Guess(scope, &part, &parts);
+      parts.all.push_back(std::move(part));
+    }
+    for (const Part& part : parts.all) {
+      if (part.role == Part::Role::kName) {
+        if (parts.name == nullptr) {
+          parts.name = &part;
+        } else {
+          Fail(scope, part.field->pos,
+               absl::StrCat("\"name\" is given twice: first at line ", parts.name->field->pos.line, ", column ",
+                            parts.name->field->pos.column));
+        }
+      } else if (part.role == Part::Role::kOp || part.role == Part::Role::kBlock) {
+        if (parts.op == nullptr) {
+          parts.op = &part;
+        } else {
+          Fail(scope, part.field->pos,
+               absl::StrCat("a layer has one op: \"", part.field->name, "\" comes after \"", parts.op->field->name,
+                            "\" at line ", parts.op->field->pos.line, ", column ", parts.op->field->pos.column));
+        }
+      }
+    }
+    return parts;
+  }
+
+  void SetRole(const std::string& name, const Field& field, Part* part) {
+    if (!field.extension) {
+      const auto block = blocks_.find(name);
+      if (block != blocks_.end() && !name.empty()) {
+        part->role = Part::Role::kBlock;
+        part->block = &block->second;
+        return;
+      }
+    }
+    Field probe;
+    probe.name = name;
+    probe.extension = field.extension;
+    const FieldDescriptor* descriptor = Filler::Find(probe, proto::Layer::default_instance());
+    if (descriptor == nullptr) return;
+    if (descriptor == LayerField("name")) {
+      part->role = Part::Role::kName;
+    } else if (descriptor == LayerField("input")) {
+      part->role = Part::Role::kInput;
+    } else if (descriptor == LayerField("param")) {
+      part->role = Part::Role::kParam;
+    } else {
+      part->role = Part::Role::kOp;
+    }
+  }
+
+  // A field that does not exist: says so, and goes on with what was probably meant.
+  void Guess(const Scope& scope, Part* part, Parts* parts) {
+    const Field& field = *part->field;
+    const bool message = field.value.kind == Value::Kind::kMessage;
+    Suggester suggester(field.name);
+    if (!field.extension) {
+      const auto* type = proto::Layer::descriptor();
+      for (int i = 0; i < type->field_count(); ++i) {
+        const bool is_message = type->field(i)->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+        if (is_message == message) suggester.Consider(type->field(i)->name());
+      }
+      for (const auto& [name, block] : blocks_) {
+        if (message && !name.empty()) suggester.Consider(name);
+      }
+    }
+    if (message) parts->op_in_doubt = true;
+    if (field.value.kind == Value::Kind::kBroken) parts->op_in_doubt = true;
+    const bool lost_block = message && !field.extension && !suggester.found() && blocks_.contains("");
+    if (!lost_block) {
+      Fail(scope, field.pos,
+           absl::StrCat(field.extension ? "unknown extension \""
+                        : message       ? "unknown op \""
+                                        : "unknown field \"",
+                        field.name.substr(0, 80), message ? "\"" : "\" of a layer", suggester.Question()));
+    }
+    if (!suggester.found()) return;
+    part->meant = suggester.best();
+    SetRole(part->meant, field, part);
+  }
+
+  // The full name of what the layer is called. Nothing: none, or not understood.
+  std::optional<std::string> Name(const Parts& parts, const Scope& scope) {
+    if (parts.name == nullptr) return std::nullopt;
+    const Value& value = parts.name->field->value;
+    const std::optional<Scalar> scalar = Evaluate(value, scope, errors_);
+    if (!scalar) return std::nullopt;
+    if (scalar->kind != Scalar::Kind::kString) {
+      Fail(scope, value.pos,
+           absl::StrCat("\"name\": expected a string, found ", scalar->ToString(),
+                        scalar->kind == Scalar::Kind::kIdentifier ? " (without quotes)" : ""));
+      return std::nullopt;
+    }
+    std::string full = scope.prefix + scalar->text;
+    if (!names_.Check(scalar->text, scope.Place(value.pos)) || !names_.Check(full, scope.Place(value.pos))) {
+      return std::nullopt;
+    }
+    return full;
+  }
+
+  struct InputRef {
+    std::string value;  // "": not known
+    SourcePos pos;
+    std::string wanted = "";  // not known: what it would be called
+  };
+
+  void AddInputs(const Value& value, const Scope& scope, const std::string& reader, std::vector<InputRef>* inputs) {
+    if (value.kind == Value::Kind::kList) {
+      for (const Value& item : value.items) AddInputs(item, scope, reader, inputs);
+      return;
+    }
+    const SourcePos pos = scope.Place(value.pos);
+    const std::optional<Scalar> scalar = Evaluate(value, scope, errors_);
+    if (!scalar) {
+      inputs->push_back({"", pos});
+    } else if (scalar->kind == Scalar::Kind::kReference) {
+      inputs->push_back({scalar->text, pos});
+    } else if (scalar->kind == Scalar::Kind::kString) {
+      inputs->push_back(
+          {names_.Resolve(scope.prefix, scalar->text, pos, reader).value_or(""), pos, scope.prefix + scalar->text});
+    } else {
+      Fail(scope, value.pos,
+           absl::StrCat("\"input\": expected the name of a layer or input, found ", scalar->ToString(),
+                        scalar->kind == Scalar::Kind::kIdentifier ? " (without quotes)" : ""));
+      inputs->push_back({"", pos});
+    }
+  }
+
+  std::vector<InputRef> ReadInputs(const Parts& parts, const Scope& scope, const std::string& reader) {
+    std::vector<InputRef> inputs;
+    for (const Part& part : parts.all) {
+      if (part.role == Part::Role::kInput) AddInputs(part.field->value, scope, reader, &inputs);
+    }
+    return inputs;
+  }
+
+  // ---- a layer of an op ----
+
+  Values Layer(const Field& field, const Parts& parts, const Scope& scope) {
+    if (network_.layer_size() >= options_.max_layers) {
+      Fail(scope, field.pos, absl::StrCat("the network has more than ", options_.max_layers, " layers"));
+      stopped_ = true;
+      return {};
+    }
+    const std::optional<std::string> name = Name(parts, scope);
+    if (parts.name == nullptr) Fail(scope, field.pos, "a layer needs a name: name: \"...\"");
+    if (parts.op == nullptr && !parts.op_in_doubt) {
+      Fail(scope, field.pos, "a layer needs an op, such as relu {} or dense { units: 10 }");
+    }
+    proto::Layer* layer = network_.add_layer();
+    SourceNode node{NetworkField("layer"), scope.Place(field.pos), {}};
+    if (name) {
+      layer->set_name(*name);
+      node.children.push_back({LayerField("name"), scope.Place(parts.name->field->value.pos), {}});
+    }
+    for (InputRef& input : ReadInputs(parts, scope, name.value_or(""))) {
+      if (!filler_.Charge(static_cast<int64_t>(input.value.size()), input.pos)) break;
+      layer->add_input(input.value.empty() ? std::move(input.wanted) : std::move(input.value));
+      node.children.push_back({LayerField("input"), input.pos, {}});
+    }
+    for (const Part& part : parts.all) {
+      const bool first_op = part.role == Part::Role::kOp && &part == parts.op;
+      if (!first_op && part.role != Part::Role::kParam) continue;
+      if (part.meant.empty()) {
+        filler_.Fill(*part.field, scope, layer, &node);
+      } else {
+        ErrorList::Mute mute(errors_);
+        Field meant = *part.field;
+        meant.name = part.meant;
+        filler_.Fill(meant, scope, layer, &node);
+      }
+    }
+    map_.layers.push_back(std::move(node));
+    if (!name) {
+      names_.LoseOne();
+      return {};
+    }
+    if (!filler_.Charge(static_cast<int64_t>(3 * name->size()), scope.Place(field.pos))) return {};
+    const SourcePos pos = scope.Place(parts.name->field->value.pos);
+    names_.DefineLayer(*name, pos, {layer->input().begin(), layer->input().end()});
+    return {*name};
+  }
+
+  // ---- the use of a block ----
+
+  Values Use(const Field& field, const Parts& parts, const Scope& scope) {
+    const Block& block = *parts.op->block;
+    const std::string what = absl::StrCat("block \"", block.name, "\"");
+    const std::optional<std::string> name = Name(parts, scope);
+    const std::vector<InputRef> inputs = ReadInputs(parts, scope, name.value_or(""));
+    for (const Part& part : parts.all) {
+      if (part.role != Part::Role::kParam) continue;
+      Fail(scope, part.field->pos, "\"param\" belongs to a layer of an op: write it inside the block");
+    }
+    Scope inner;
+    inner.depth = scope.depth + 1;
+    inner.prefix = name ? *name + "." : scope.prefix;
+    bool ok = !block.broken && parts.op->meant.empty() && name.has_value() == (parts.name != nullptr);
+    ok = Bind(block, parts, inputs, field, scope, &inner) && ok;
+    ok = ok && MayEnter(block.name, what, field, scope);
+    Values values;
+    if (ok) {
+      inner.bindings.emplace_back("name", NameScalar(name, scope));
+      inner.expansion = map_.AddExpansion(absl::StrCat("in ", what, " used at "), scope.Place(field.pos));
+      active_.push_back(block.name);
+      values = Body(block.statements, block.outputs, inner);
+      active_.pop_back();
+    } else {
+      names_.LosePrefix(inner.prefix);
+    }
+    if (name) names_.DefineAlias(*name, scope.Place(parts.name->field->value.pos), values, what);
+    return values;
+  }
+
+  // $name: the use's full name; without one, that of the use around it.
+  static Scalar NameScalar(const std::optional<std::string>& name, const Scope& scope) {
+    if (name) return {.kind = Scalar::Kind::kString, .text = *name};
+    const Scalar* around = scope.Find("name");
+    return around != nullptr ? *around : Scalar{.kind = Scalar::Kind::kString};
+  }
+
+  bool MayEnter(const std::string& block, const std::string& what, const Field& field, const Scope& scope) {
+    if (!block.empty() && std::find(active_.begin(), active_.end(), block) != active_.end()) {
+      Fail(scope, field.pos, absl::StrCat(what, " uses itself"));
+      return false;
+    }
+    if (scope.depth >= options_.max_block_depth) {
+      Fail(scope, field.pos,
+           absl::StrCat("blocks and repeats are nested more than ", options_.max_block_depth, " deep"));
+      return false;
+    }
+    return true;
+  }
+
+  // The block's inputs and arguments. False: something is wrong with them.
+  bool Bind(const Block& block, const Parts& parts, const std::vector<InputRef>& inputs, const Field& field,
+            const Scope& scope, Scope* inner) {
+    if (block.broken) return false;
+    bool ok = true;
+    if (inputs.size() != block.inputs.size()) {
+      Fail(scope, field.pos,
+           absl::StrCat("block \"", block.name, "\" reads ", block.inputs.size(),
+                        block.inputs.size() == 1 ? " input, found " : " inputs, found ", inputs.size()));
+      ok = false;
+    }
+    for (size_t i = 0; i < std::min(inputs.size(), block.inputs.size()); ++i) {
+      inner->bindings.emplace_back(block.inputs[i], Scalar{.kind = Scalar::Kind::kReference, .text = inputs[i].value});
+    }
+    if (!parts.op->meant.empty()) return false;
+    const Value& given = parts.op->field->value;
+    if (given.kind != Value::Kind::kMessage) {
+      if (given.kind != Value::Kind::kBroken) {
+        Fail(scope, given.pos,
+             absl::StrCat("\"", block.name, "\": expected a message { } with the block's arguments, found ",
+                          given.Describe()));
+      }
+      return false;
+    }
+    std::vector<std::string> seen;
+    for (const Field& argument : given.fields) ok = BindArgument(block, argument, scope, inner, &seen) && ok;
+    for (const Block::Argument& argument : block.arguments) {
+      if (std::find(seen.begin(), seen.end(), argument.name) != seen.end()) continue;
+      if (argument.initial == nullptr) {
+        Fail(scope, parts.op->field->pos,
+             absl::StrCat("block \"", block.name, "\" needs its argument \"", argument.name, "\""));
+        ok = false;
+        continue;
+      }
+      // A default may use the arguments before it.
+      std::optional<Scalar> value = Evaluate(*argument.initial, *inner, errors_);
+      ok = ok && value.has_value();
+      if (value) inner->bindings.emplace_back(argument.name, *std::move(value));
+    }
+    return ok;
+  }
+
+  bool BindArgument(const Block& block, const Field& given, const Scope& scope, Scope* inner,
+                    std::vector<std::string>* seen) {
+    std::string name = given.name;
+    bool ok = true;
+    if (block.FindArgument(name) == nullptr) {
+      Suggester suggester(name);
+      for (const Block::Argument& argument : block.arguments) suggester.Consider(argument.name);
+      Fail(scope, given.pos,
+           absl::StrCat("block \"", block.name, "\" has no argument \"", name.substr(0, 40), "\"",
+                        suggester.Question()));
+      if (!suggester.found()) return false;
+      name = suggester.best();
+      ok = false;
+    }
+    if (std::find(seen->begin(), seen->end(), name) != seen->end()) {
+      if (ok) Fail(scope, given.pos, absl::StrCat("argument \"", name, "\" is given twice"));
+      return false;
+    }
+    seen->push_back(name);
+    std::optional<Scalar> value = Evaluate(given.value, scope, errors_);
+    if (!value) return false;
+    if (!filler_.Charge(static_cast<int64_t>(value->items.size() * sizeof(Scalar)), scope.Place(given.pos)))
+      return false;
+    inner->bindings.emplace_back(name, *std::move(value));
+    return ok;
+  }
+
+  // The statements of a block or of one repetition, and what they put out.
+  Values Body(const std::vector<const Field*>& statements, const std::vector<const Value*>& outputs,
+              const Scope& scope) {
+    Values values;
+    for (const Field* statement : statements) {
+      if (Stopped()) return {};
+      values = Statement(*statement, scope);
+    }
+    if (outputs.empty()) return values;
+    std::vector<InputRef> named;
+    for (const Value* output : outputs) AddInputs(*output, scope, "", &named);
+    values.clear();
+    for (InputRef& output : named) {
+      if (output.value.empty()) return {};
+      values.push_back(std::move(output.value));
+    }
+    return values;
+  }
+
+  // ---- repeat ----
+
+  struct RepeatParts {
+    const Field *times = nullptr, *index = nullptr, *from = nullptr, *input = nullptr, *name = nullptr;
+    std::vector<const Field*> statements;
+    std::vector<const Value*> outputs;
+  };
+
+  Values Repeat(const Field& field, const Scope& scope) {
+    RepeatParts parts;
+    bool ok = ReadRepeat(field, scope, &parts);
+    Parts name_part;
+    Part name_field{Part::Role::kName, parts.name, nullptr, ""};
+    if (parts.name != nullptr) name_part.name = &name_field;
+    const std::optional<std::string> name = Name(name_part, scope);
+    ok = ok && name.has_value() == (parts.name != nullptr);
+
+    const std::optional<int64_t> times = Integer(parts.times, scope, "times");
+    const std::optional<int64_t> from = parts.from == nullptr ? 0 : Integer(parts.from, scope, "from");
+    std::optional<std::string> index;
+    if (parts.index != nullptr) index = IndexName(*parts.index, scope);
+    ok = ok && times.has_value() && from.has_value() && index.has_value() == (parts.index != nullptr);
+    std::vector<InputRef> inputs;
+    if (parts.input != nullptr) AddInputs(parts.input->value, scope, "", &inputs);
+    if (inputs.size() > 1) {
+      Fail(scope, parts.input->pos, "a repeat hands on one value: give it one input");
+      ok = false;
+    }
+    if (ok && *times < 0) {
+      Fail(scope, parts.times->value.pos, absl::StrCat("\"times\": expected at least 0, found ", *times));
+      ok = false;
+    }
+    if (ok && *times == 0 && inputs.empty()) {
+      Fail(scope, parts.times->value.pos, "\"times\" is 0, and there is no input that could be handed on instead");
+      ok = false;
+    }
+    ok = ok && MayEnter("", "", field, scope);
+    Values values;
+    if (ok) {
+      values = Repetitions(field, parts, scope, *times, *from, index, inputs);
+    } else {
+      names_.LosePrefix(scope.prefix);
+    }
+    if (name) names_.DefineAlias(*name, scope.Place(parts.name->value.pos), values, "the repeat");
+    return values;
+  }
+
+  Values Repetitions(const Field& field, const RepeatParts& parts, const Scope& scope, int64_t times, int64_t from,
+                     const std::optional<std::string>& index, const std::vector<InputRef>& inputs) {
+    Values values;
+    if (!inputs.empty() && !inputs[0].value.empty()) values = {inputs[0].value};
+    for (int64_t i = 0; i < times; ++i) {
+      if (!filler_.Charge(128, scope.Place(field.pos))) return {};
+      Scope inner;
+      inner.outer = &scope;
+      inner.prefix = scope.prefix;
+      inner.depth = scope.depth + 1;
+      int64_t number = 0;
+      if (__builtin_add_overflow(from, i, &number)) {
+        Fail(scope, parts.from->value.pos, "the index of the repeat does not fit into 64 bits");
+        return {};
+      }
+      if (index) inner.bindings.emplace_back(*index, Scalar{.kind = Scalar::Kind::kInteger, .integer = number});
+      if (!inputs.empty()) {
+        const std::string value = values.empty() ? "" : values[0];
+        inner.bindings.emplace_back("input", Scalar{.kind = Scalar::Kind::kReference, .text = value});
+      }
+      inner.expansion =
+          map_.AddExpansion(absl::StrCat("in repetition ", number, " of the repeat at "), scope.Place(field.pos));
+      values = Body(parts.statements, parts.outputs, inner);
+      if (Stopped()) return {};
+    }
+    return values;
+  }
+
+  bool ReadRepeat(const Field& field, const Scope& scope, RepeatParts* parts) {
+    bool ok = true;
+    const std::vector<std::pair<const char*, const Field**>> singular = {{"times", &parts->times},
+                                                                         {"index", &parts->index},
+                                                                         {"from", &parts->from},
+                                                                         {"input", &parts->input},
+                                                                         {"name", &parts->name}};
+    for (const Field& f : field.value.fields) {
+      if (f.name == "layer" || f.name == "repeat") {
+        parts->statements.push_back(&f);
+        continue;
+      }
+      if (f.name == "output") {
+        parts->outputs.push_back(&f.value);
+        continue;
+      }
+      const auto known =
+          std::find_if(singular.begin(), singular.end(), [&](const auto& s) { return f.name == s.first; });
+      if (known == singular.end()) {
+        Suggester suggester(f.name);
+        for (const auto& [name, slot] : singular) suggester.Consider(name);
+        for (const char* name : {"layer", "repeat", "output"}) suggester.Consider(name);
+        Fail(scope, f.pos,
+             f.name == "block"
+                 ? std::string("a block cannot be defined inside a repeat; it can be used there")
+                 : absl::StrCat("unknown field \"", f.name.substr(0, 40), "\" of a repeat", suggester.Question()));
+        ok = false;
+      } else if (*known->second != nullptr) {
+        Fail(scope, f.pos, absl::StrCat("\"", f.name, "\" is given twice"));
+        ok = false;
+      } else {
+        *known->second = &f;
+      }
+    }
+    if (parts->times == nullptr && ok) {
+      Fail(scope, field.pos, "a repeat needs its number of times: times: 3");
+      ok = false;
+    }
+    if (parts->statements.empty() && ok) {
+      Fail(scope, field.pos, "a repeat needs at least one layer");
+      ok = false;
+    }
+    return ok;
+  }
+
+  std::optional<int64_t> Integer(const Field* field, const Scope& scope, const char* name) {
+    if (field == nullptr) return std::nullopt;
+    const std::optional<Scalar> scalar = Evaluate(field->value, scope, errors_);
+    if (!scalar) return std::nullopt;
+    if (scalar->kind == Scalar::Kind::kInteger) return scalar->integer;
+    Fail(scope, field->value.pos, absl::StrCat("\"", name, "\": expected an integer, found ", scalar->ToString()));
+    return std::nullopt;
+  }
+
+  std::optional<std::string> IndexName(const Field& field, const Scope& scope) {
+    const std::optional<Scalar> scalar = Evaluate(field.value, scope, errors_);
+    if (!scalar) return std::nullopt;
+    if (scalar->kind == Scalar::Kind::kString && scalar->text != "input" && scalar->text != "name") return scalar->text;
+    Fail(scope, field.value.pos, absl::StrCat("\"index\": expected a name such as \"i\", found ", scalar->ToString()));
+    return std::nullopt;
+  }
+
+  const std::vector<Field>& file_;
+  const LoadOptions& options_;
+  proto::Network& network_;
+  SourceMap& map_;
+  ErrorList* errors_;
+  NameTable names_;
+  Filler filler_;
+  Blocks blocks_;
+  std::vector<std::string> active_;  // blocks being used, outermost first
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+void Expand(const std::vector<Field>& file, const LoadOptions& options, LoadedNetwork* loaded, ErrorList* errors) {
+  Expander(file, options, loaded, errors).Run();
+}
+
+}  // namespace snug::loader

@@ -1,0 +1,55 @@
+// Puts values into messages by reflection, remembering where each was written.
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <cstdint>
+#include <string>
+
+#include "proto/loader/error_list.h"
+#include "proto/loader/scope.h"
+#include "proto/loader/syntax.h"
+#include "proto/source_map.h"
+
+namespace snug::loader {
+
+class Filler {
+ public:
+  // `budget_bytes`: what may still be put into messages; one error when it is used up.
+  Filler(ErrorList* errors, int64_t budget_bytes) : errors_(errors), budget_(budget_bytes) {}
+
+  // One field as written (several entries, if it is a list) into the message, and its place into the node's children.
+  void Fill(const Field& field, const Scope& scope, google::protobuf::Message* message, SourceNode* node);
+  // All fields of a message's value.
+  void FillAll(const std::vector<Field>& fields, const Scope& scope, google::protobuf::Message* message,
+               SourceNode* node);
+
+  // The field of that name (or the extension); null: there is none.
+  static const google::protobuf::FieldDescriptor* Find(const Field& field, const google::protobuf::Message& message);
+  // The field of `message` that was probably meant; null: none is near.
+  static const google::protobuf::FieldDescriptor* Nearest(absl::string_view name,
+                                                          const google::protobuf::Message& message);
+
+  // Whether a field that stands once stands there already (and says so).
+  bool IsDuplicate(const Field& field, const google::protobuf::FieldDescriptor* descriptor, const Scope& scope,
+                   const SourceNode& node);
+  // Takes bytes from the budget. False: it is used up, and everything should stop.
+  bool Charge(int64_t bytes, SourcePos pos);
+  bool exhausted() const { return budget_ < 0; }
+
+ private:
+  using Descriptor = google::protobuf::FieldDescriptor;
+
+  void Unknown(const Field& field, const Scope& scope, google::protobuf::Message* message, SourceNode* node);
+  void FillMessage(const Value& value, const Descriptor* descriptor, const Scope& scope,
+                   google::protobuf::Message* message, SourceNode* node);
+  void FillScalar(const Value& value, const Descriptor* descriptor, const Scope& scope,
+                  google::protobuf::Message* message, SourceNode* node);
+  // False: of the wrong type or range; reported.
+  bool Store(const Scalar& scalar, SourcePos pos, const Descriptor* descriptor, google::protobuf::Message* message);
+
+  ErrorList* errors_;
+  int64_t budget_;
+};
+
+}  // namespace snug::loader

@@ -1,0 +1,413 @@
+#include "proto/loader/syntax.h"
+
+#include <absl/strings/ascii.h>
+#include <absl/strings/str_cat.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <utility>
+
+#include "proto/text_loader.h"
+
+namespace snug::loader {
+namespace {
+
+using google::protobuf::io::Tokenizer;
+
+// Protobuf's tokenizer, with positions from one, its complaints in our list, and one token of foresight: the tokenizer
+// is one ahead, so what is current here is the previous one there.
+class Tokens : private google::protobuf::io::ErrorCollector {
+ public:
+  Tokens(absl::string_view text, ErrorList* errors)
+      : errors_(errors), stream_(text.data(), static_cast<int>(text.size())), tokenizer_(&stream_, this) {
+    tokenizer_.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
+    tokenizer_.set_allow_f_after_float(true);
+    tokenizer_.Next();
+    tokenizer_.Next();
+  }
+
+  bool AtEnd() { return type() == Tokenizer::TYPE_END; }
+  bool Is(char symbol) { return type() == Tokenizer::TYPE_SYMBOL && text()[0] == symbol; }
+  bool NextIs(char symbol) {
+    return tokenizer_.current().type == Tokenizer::TYPE_SYMBOL && tokenizer_.current().text[0] == symbol;
+  }
+  bool IsIdentifier() { return type() == Tokenizer::TYPE_IDENTIFIER; }
+  Tokenizer::TokenType type() { return tokenizer_.previous().type; }
+  const std::string& text() { return tokenizer_.previous().text; }
+  SourcePos pos() { return {tokenizer_.previous().line + 1, tokenizer_.previous().column + 1, -1}; }
+
+  void Next() { tokenizer_.Next(); }
+  bool TryConsume(char symbol) {
+    if (!Is(symbol)) return false;
+    Next();
+    return true;
+  }
+  // The token, as one says it.
+  std::string Quoted() {
+    if (AtEnd()) return "the end of the file";
+    const std::string& text = this->text();
+    if (type() == Tokenizer::TYPE_STRING) return text.size() > 42 ? absl::StrCat(text.substr(0, 40), "...") : text;
+    return absl::StrCat("\"", text.substr(0, 40), text.size() > 40 ? "...\"" : "\"");
+  }
+  // What follows a token that could not be read is in doubt up to the end of its line.
+  bool Doubtful() { return pos().line == bad_line_; }
+
+ private:
+  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
+    if (line + 1 == bad_line_) return;
+    bad_line_ = line + 1;
+    std::string text = message;
+    if (!text.empty() && text.back() == '.') text.pop_back();
+    if (text.size() > 1 && absl::ascii_islower(static_cast<unsigned char>(text[1]))) {
+      text[0] = absl::ascii_tolower(static_cast<unsigned char>(text[0]));
+    }
+    errors_->Add({line + 1, column + 1, -1}, std::move(text));
+  }
+
+  ErrorList* errors_;
+  google::protobuf::io::ArrayInputStream stream_;
+  Tokenizer tokenizer_;
+  int bad_line_ = 0;
+};
+
+class Parser {
+ public:
+  Parser(absl::string_view text, const LoadOptions& options, ErrorList* errors)
+      : options_(options), errors_(errors), tokens_(text, errors) {}
+
+  std::vector<Field> File() {
+    std::vector<Field> fields;
+    while (true) {
+      Fields(&fields, '\0');
+      if (tokens_.AtEnd() || stopped_) return fields;
+      // A closing brace too many. Something above it was closed too early: what follows cannot be relied upon.
+      Error(absl::StrCat("expected a field, found ", tokens_.Quoted(), " that closes nothing"));
+      errors_->DoubtAfter(tokens_.pos());
+      stopped_ = true;
+      return fields;
+    }
+  }
+
+ private:
+  // What is open around the current token.
+  struct Open {
+    std::string name;
+    SourcePos pos;
+  };
+
+  void Error(std::string message) {
+    if (!tokens_.Doubtful()) errors_->Add(tokens_.pos(), std::move(message));
+  }
+
+  bool Done() {
+    if (errors_->full()) stopped_ = true;
+    return stopped_ || tokens_.AtEnd();
+  }
+
+  bool CountValue() {
+    if (++num_values_ <= options_.max_values) return true;
+    Error(absl::StrCat("the file has more than ", options_.max_values, " values"));
+    errors_->DoubtAfter(tokens_.pos());
+    stopped_ = true;
+    return false;
+  }
+
+  // Fields up to `close`, or to the end of the file.
+  void Fields(std::vector<Field>* fields, char close) {
+    while (!Done()) {
+      if (tokens_.Is('}') || tokens_.Is('>')) {
+        if (close == '\0' || tokens_.Is(close)) return;
+        Error(absl::StrCat("expected \"", std::string(1, close), "\", found ", tokens_.Quoted()));
+        return;
+      }
+      if (tokens_.Is(';') || tokens_.Is(',')) {
+        Error(absl::StrCat("expected a field, found ", tokens_.Quoted()));
+        tokens_.Next();
+        continue;
+      }
+      if (BraceIsMissing()) return;
+      if (!CountValue()) return;
+      Field field;
+      if (ParseField(&field)) {
+        fields->push_back(std::move(field));
+      } else {
+        Skip();
+      }
+    }
+  }
+
+  bool ParseField(Field* field) {
+    field->pos = tokens_.pos();
+    if (tokens_.TryConsume('[')) {
+      field->extension = true;
+      while (tokens_.IsIdentifier() || tokens_.Is('.') || tokens_.Is('/')) {
+        field->name += tokens_.text();
+        tokens_.Next();
+      }
+      if (field->name.empty() || !tokens_.Is(']')) {
+        Error(absl::StrCat("expected the name of an extension and \"]\", found ", tokens_.Quoted()));
+        return false;
+      }
+      tokens_.Next();
+    } else if (tokens_.IsIdentifier()) {
+      field->name = tokens_.text();
+      tokens_.Next();
+    } else {
+      Error(absl::StrCat("expected the name of a field, found ", tokens_.Quoted()));
+      return false;
+    }
+    const bool colon = tokens_.TryConsume(':');
+    const bool message = tokens_.Is('{') || tokens_.Is('<');
+    if (!colon && !message) {
+      Error(
+          absl::StrCat("expected \":\" or \"{\" after \"", field->name.substr(0, 40), "\", found ", tokens_.Quoted()));
+      return false;
+    }
+    open_.push_back({field->name, field->pos});
+    const bool ok = ParseValue(&field->value);
+    open_.pop_back();
+    if (!ok) {
+      Skip();
+      field->value.kind = Value::Kind::kBroken;
+    }
+    if (tokens_.Is(';') || tokens_.Is(',')) tokens_.Next();
+    return true;
+  }
+
+  bool ParseValue(Value* value) {
+    value->pos = tokens_.pos();
+    if (depth_ >= options_.max_depth) {
+      Error(absl::StrCat("nested more than ", options_.max_depth, " deep"));
+      return false;
+    }
+    ++depth_;
+    bool ok = true;
+    if (tokens_.Is('{') || tokens_.Is('<')) {
+      ParseMessage(value);
+    } else if (tokens_.Is('[')) {
+      ok = ParseList(value);
+    } else {
+      operators_ = 0;
+      ok = ParseSum(value);
+    }
+    --depth_;
+    return ok;
+  }
+
+  void ParseMessage(Value* value) {
+    value->kind = Value::Kind::kMessage;
+    const char close = tokens_.Is('{') ? '}' : '>';
+    tokens_.Next();
+    Fields(&value->fields, close);
+    if (missing_braces_ > 0) {  // reported where the next thing began
+      --missing_braces_;
+    } else if (tokens_.AtEnd() && !stopped_) {
+      errors_->Add(open_.back().pos,
+                   absl::StrCat("\"", open_.back().name.substr(0, 40), "\" is never closed: expected \"",
+                                std::string(1, close), "\" before the end of the file"));
+      errors_->DoubtAfter(open_.back().pos);
+      stopped_ = true;
+    } else if (!stopped_) {
+      tokens_.Next();
+    }
+  }
+
+  bool ParseList(Value* value) {
+    value->kind = Value::Kind::kList;
+    tokens_.Next();
+    if (tokens_.TryConsume(']')) return true;
+    while (!Done()) {
+      if (!CountValue()) return false;
+      value->items.emplace_back();
+      if (!ParseValue(&value->items.back())) return false;
+      if (missing_braces_ > 0) return true;
+      if (tokens_.TryConsume(']')) return true;
+      if (!tokens_.TryConsume(',')) break;
+    }
+    Error(absl::StrCat("expected \",\" or \"]\" in a list, found ", tokens_.Quoted()));
+    return false;
+  }
+
+  // a + b - c
+  bool ParseSum(Value* value) {
+    if (!ParseProduct(value)) return false;
+    while (tokens_.Is('+') || tokens_.Is('-')) {
+      if (!ParseRight(value, &Parser::ParseProduct)) return false;
+    }
+    return true;
+  }
+
+  // a * b / c % d
+  bool ParseProduct(Value* value) {
+    if (!ParseUnary(value)) return false;
+    while (tokens_.Is('*') || tokens_.Is('/') || tokens_.Is('%')) {
+      if (!ParseRight(value, &Parser::ParseUnary)) return false;
+    }
+    return true;
+  }
+
+  // The rest of `left op right`, once `left` is read.
+  bool ParseRight(Value* left, bool (Parser::*parse_right)(Value*)) {
+    if (++operators_ > kMostOperators) {
+      Error(absl::StrCat("the expression has more than ", kMostOperators, " operators"));
+      return false;
+    }
+    Value binary;
+    binary.kind = Value::Kind::kBinary;
+    binary.pos = left->pos;
+    binary.op = tokens_.text()[0];
+    tokens_.Next();
+    Value right;
+    if (!(this->*parse_right)(&right)) return false;
+    binary.items.push_back(std::move(*left));
+    binary.items.push_back(std::move(right));
+    *left = std::move(binary);
+    return true;
+  }
+
+  bool ParseUnary(Value* value) {
+    value->pos = tokens_.pos();
+    if (tokens_.Is('-') || tokens_.Is('(')) {
+      if (depth_ >= options_.max_depth) {
+        Error(absl::StrCat("nested more than ", options_.max_depth, " deep"));
+        return false;
+      }
+      const bool negate = tokens_.Is('-');
+      tokens_.Next();
+      ++depth_;
+      bool ok = true;
+      if (negate) {
+        value->kind = Value::Kind::kNegate;
+        value->items.emplace_back();
+        ok = ParseUnary(&value->items.back());
+      } else {
+        ok = ParseSum(value);
+        if (ok && !tokens_.TryConsume(')')) {
+          Error(absl::StrCat("expected \")\", found ", tokens_.Quoted()));
+          ok = false;
+        }
+      }
+      --depth_;
+      return ok;
+    }
+    return ParseAtom(value);
+  }
+
+  bool ParseAtom(Value* value) {
+    value->pos = tokens_.pos();
+    switch (tokens_.type()) {
+      case Tokenizer::TYPE_INTEGER:
+        value->kind = Value::Kind::kInteger;
+        break;
+      case Tokenizer::TYPE_FLOAT:
+        value->kind = Value::Kind::kFloat;
+        break;
+      case Tokenizer::TYPE_IDENTIFIER:
+        value->kind = Value::Kind::kIdentifier;
+        break;
+      case Tokenizer::TYPE_STRING:
+        value->kind = Value::Kind::kString;
+        value->text = tokens_.text();
+        for (tokens_.Next(); tokens_.type() == Tokenizer::TYPE_STRING; tokens_.Next()) {
+          if (!CountValue()) return false;
+          Value piece;
+          piece.kind = Value::Kind::kString;
+          piece.pos = tokens_.pos();
+          piece.text = tokens_.text();
+          value->items.push_back(std::move(piece));
+        }
+        return true;
+      default:
+        if (!tokens_.Is('$')) {
+          Error(absl::StrCat("expected a value, found ", tokens_.Quoted()));
+          return false;
+        }
+        tokens_.Next();
+        if (!tokens_.IsIdentifier()) {
+          Error(absl::StrCat("expected the name of an argument after \"$\", found ", tokens_.Quoted()));
+          return false;
+        }
+        value->kind = Value::Kind::kArgument;
+        break;
+    }
+    value->text = tokens_.text();
+    tokens_.Next();
+    return true;
+  }
+
+  // The current token begins a layer (or the like) inside something that cannot hold one: a brace is missing before it.
+  // Closes all that is open up to what can hold it.
+  bool BraceIsMissing() {
+    if (missing_braces_ > 0) return true;
+    const std::string& name = tokens_.text();
+    if (open_.empty() || !tokens_.IsIdentifier()) return false;
+    size_t holders = 0;  // the outermost of what is open that can hold layers
+    while (holders < open_.size() && (open_[holders].name == "block" || open_[holders].name == "repeat")) ++holders;
+    if (holders == open_.size()) return false;
+    const std::string& outermost = open_[holders].name;
+    if (outermost != "layer" && outermost != "input" && outermost != "optimizer") return false;
+    const bool top_level = name == "objective" || name == "optimizer" || name == "output" || name == "batch";
+    const bool statement = (name == "layer" || name == "repeat" || name == "block") && tokens_.NextIs('{');
+    if (!statement && !(top_level && tokens_.pos().column <= open_[holders].pos.column)) {
+      return false;
+    }
+    Error(absl::StrCat("expected \"}\" before \"", name, "\": \"", open_.back().name.substr(0, 40), "\" at line ",
+                       open_.back().pos.line, ", column ", open_.back().pos.column, " is still open"));
+    missing_braces_ = open_.size() - holders;
+    return true;
+  }
+
+  // After an error: to the end of what encloses it, or to a line that begins with a field's name.
+  void Skip() {
+    const int line = tokens_.pos().line;
+    int depth = 0;
+    while (!Done() && missing_braces_ == 0) {
+      if (depth == 0) {
+        if (tokens_.Is('}') || tokens_.Is('>')) return;
+        if (tokens_.IsIdentifier() && tokens_.pos().line > line) return;
+      }
+      if (tokens_.Is('{')) ++depth;
+      if (tokens_.Is('}')) --depth;
+      tokens_.Next();
+    }
+  }
+
+  static constexpr int kMostOperators = 100;
+
+  const LoadOptions& options_;
+  ErrorList* errors_;
+  Tokens tokens_;
+  std::vector<Open> open_;
+  size_t missing_braces_ = 0;  // messages that end here although no brace says so
+  int64_t num_values_ = 0;
+  int depth_ = 0;
+  int operators_ = 0;  // in the current value
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+const char* Value::Describe() const {
+  switch (kind) {
+    case Kind::kInteger:
+      return "an integer";
+    case Kind::kFloat:
+      return "a number";
+    case Kind::kString:
+      return "a string";
+    case Kind::kIdentifier:
+      return "a name";
+    case Kind::kMessage:
+      return "a message { }";
+    case Kind::kList:
+      return "a list";
+    default:
+      return "an expression";
+  }
+}
+
+std::vector<Field> ParseSyntax(absl::string_view text, const LoadOptions& options, ErrorList* errors) {
+  return Parser(text, options, errors).File();
+}
+
+}  // namespace snug::loader

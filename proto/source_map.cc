@@ -1,0 +1,106 @@
+#include "proto/source_map.h"
+
+#include <absl/strings/str_cat.h>
+#include <google/protobuf/descriptor.h>
+
+#include <utility>
+
+namespace snug {
+namespace {
+
+const SourceNode* Entry(const std::vector<SourceNode>& nodes, int i) {
+  return i >= 0 && static_cast<size_t>(i) < nodes.size() ? &nodes[static_cast<size_t>(i)] : nullptr;
+}
+
+// The op's message: the one child of a layer that is neither its name, an input nor a parameter.
+const SourceNode* Op(const SourceNode* layer) {
+  if (layer == nullptr) return nullptr;
+  for (const SourceNode& child : layer->children) {
+    if (child.field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE && !child.field->is_repeated()) {
+      return &child;
+    }
+  }
+  return nullptr;
+}
+
+// The innermost of the places that is known.
+SourcePos Innermost(std::initializer_list<const SourceNode*> nodes) {
+  SourcePos pos;
+  for (const SourceNode* node : nodes) {
+    if (node != nullptr && node->pos.known()) pos = node->pos;
+  }
+  return pos;
+}
+
+const SourceNode* FindIn(const SourceNode* node, absl::string_view field, int k = 0) {
+  return node == nullptr || field.empty() ? nullptr : node->Find(field, k);
+}
+
+}  // namespace
+
+const SourceNode* SourceNode::Find(absl::string_view name, int k) const {
+  for (const SourceNode& child : children) {
+    if (absl::string_view(child.field->name()) == name && k-- == 0) return &child;
+  }
+  return nullptr;
+}
+
+SourceLoc SourceMap::Loc(SourcePos pos) const {
+  SourceLoc loc{file_, pos.line, pos.column, nullptr};
+  if (pos.expansion >= 0) loc.trace = std::make_shared<const std::string>(Trace(pos.expansion));
+  return loc;
+}
+
+SourceLoc SourceMap::InputLoc(int i, absl::string_view field) const {
+  const SourceNode* input = Entry(inputs, i);
+  return Loc(Innermost({input, FindIn(input, field)}));
+}
+SourceLoc SourceMap::LayerLoc(int i) const { return Loc(Innermost({Entry(layers, i)})); }
+SourceLoc SourceMap::ObjectiveLoc(int i) const { return Loc(Innermost({Entry(objectives, i)})); }
+SourceLoc SourceMap::OutputLoc(int i) const { return Loc(Innermost({Entry(outputs, i)})); }
+
+SourceLoc SourceMap::LayerInputLoc(int i, int k) const {
+  const SourceNode* layer = Entry(layers, i);
+  return Loc(Innermost({layer, FindIn(layer, "input", k)}));
+}
+
+SourceLoc SourceMap::LayerOpLoc(int i) const {
+  const SourceNode* layer = Entry(layers, i);
+  return Loc(Innermost({layer, Op(layer)}));
+}
+
+SourceLoc SourceMap::LayerOptionLoc(int i, absl::string_view option, int k) const {
+  const SourceNode* layer = Entry(layers, i);
+  const SourceNode* op = Op(layer);
+  return Loc(Innermost({layer, op, FindIn(op, option, 0), FindIn(op, option, k)}));
+}
+
+SourceLoc SourceMap::ParamLoc(int i, int k, absl::string_view field) const {
+  const SourceNode* layer = Entry(layers, i);
+  const SourceNode* param = FindIn(layer, "param", k);
+  return Loc(Innermost({layer, param, FindIn(param, field)}));
+}
+
+SourceLoc SourceMap::OptimizerLoc(absl::string_view field) const {
+  const SourceNode* optimizer = network.Find("optimizer");
+  return Loc(Innermost({optimizer, FindIn(optimizer, field)}));
+}
+
+SourceLoc SourceMap::NetworkLoc(absl::string_view field) const { return Loc(Innermost({FindIn(&network, field)})); }
+
+int32_t SourceMap::AddExpansion(std::string what, SourcePos used_at) {
+  expansions_.push_back({std::move(what), used_at});
+  return static_cast<int32_t>(expansions_.size() - 1);
+}
+
+std::string SourceMap::Trace(int32_t expansion) const {
+  std::string trace;
+  while (expansion >= 0) {
+    const Expansion& e = expansions_[static_cast<size_t>(expansion)];
+    absl::StrAppend(&trace, trace.empty() ? "" : ", ", e.what, *file_, ":", e.used_at.line, ":", e.used_at.column);
+    expansion = e.used_at.expansion;
+  }
+  return trace;
+}
+
+}  // namespace snug

@@ -38,7 +38,7 @@ TEST(TextLoader, KnowsWhereThingsStand) {
   EXPECT_EQ(map.LayerOpLoc(0).ToString(), "net.pbtxt:5:3");
   EXPECT_EQ(map.LayerOptionLoc(0, "units").ToString(), "net.pbtxt:5:18");
   EXPECT_EQ(map.ParamLoc(0, 0).ToString(), "net.pbtxt:6:3");
-  EXPECT_EQ(map.ParamLoc(0, 0, "frozen").ToString(), "net.pbtxt:6:35");
+  EXPECT_EQ(map.ParamLoc(0, 0, "frozen").ToString(), "net.pbtxt:6:34");
   EXPECT_EQ(map.ObjectiveLoc(0).ToString(), "net.pbtxt:8:12");
   // What is not known falls back to what encloses it.
   EXPECT_EQ(map.LayerInputLoc(0, 7).ToString(), "net.pbtxt:2:1");

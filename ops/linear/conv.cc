@@ -491,7 +491,7 @@ SNUG_OPS(conv) {
           {.name = "conv_grad_weight",
            .doc = "the gradient of a convolution's weights",
            .inputs = {{"x"}, {"dy"}},
-           .outputs = {{"dw"}},
+           .outputs = {{.name = "dw", .plain_layout = true}},
            .infer = InferGradWeight,
            .traits = kTraits,
            .prepare = PrepareGradWeight,

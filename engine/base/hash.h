@@ -1,4 +1,5 @@
-// FNV-1a, 64 bits: a hash of names that is the same on every machine and in every release (random streams depend on it).
+// FNV-1a, 64 bits: a hash of names that is the same on every machine and in every release (random streams depend on
+// it).
 #pragma once
 
 #include <absl/strings/string_view.h>

@@ -1,0 +1,28 @@
+#include "memory/host_arena.h"
+
+#include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace snug::memory {
+
+absl::StatusOr<std::unique_ptr<HostArena>> HostArena::Create(int64_t size_bytes) {
+  if (size_bytes == 0) return std::unique_ptr<HostArena>(new HostArena(nullptr, 0));
+  void* data =
+      mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system refused an arena of ", size_bytes, " bytes: ", std::strerror(errno)));
+  }
+  madvise(data, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);  // advice only
+  return std::unique_ptr<HostArena>(new HostArena(static_cast<std::byte*>(data), size_bytes));
+}
+
+HostArena::~HostArena() {
+  if (data_ != nullptr) munmap(data_, static_cast<size_t>(size_bytes_));
+}
+
+}  // namespace snug::memory

@@ -83,6 +83,7 @@ using LayerFn = absl::Status (*)(LayerContext&);
 using GradientFn = absl::Status (*)(GradContext&);
 using PrepareFn = absl::Status (*)(PrepareContext&);
 using CostFn = Cost (*)(const NodeTypes&);
+using IndexBoundFn = int64_t (*)(const NodeTypes&, int input);
 using KernelFn = absl::Status (*)(const KernelContext&);
 using SamplesFn = void (*)(SampleBuilder&);
 
@@ -98,6 +99,8 @@ struct OpDef {
   Traits traits = {};
   PrepareFn prepare =
       nullptr;            // fast kernel: library objects, workspace, wanted layouts; null: stateless, no workspace
+  // Integers on this input lie in [0, bound): random feeds and checks use it; null, or 0: no bound is known.
+  IndexBoundFn index_bound = nullptr;
   CostFn cost = nullptr;  // null: one flop per output element, bytes of inputs and outputs
   KernelFn cpu =
       nullptr;  // required (except views, layer_only): plain reference, every floating dtype, the oracle of every test

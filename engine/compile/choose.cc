@@ -8,6 +8,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
+#include "engine/compile/reorder.h"
 #include "ops/graph_builder.h"
 #include "ops/prepare_context.h"
 
@@ -27,7 +28,8 @@ bool HasDouble(const NodeTypes& types) {
 
 class Chooser {
  public:
-  Chooser(Graph& graph, const OpRegistry& registry, const ChooseOptions& options) : graph_(graph), registry_(registry), options_(options) {}
+  Chooser(Graph& graph, const OpRegistry& registry, const ChooseOptions& options)
+      : graph_(graph), registry_(registry), options_(options) {}
 
   absl::StatusOr<std::vector<KernelChoice>> Run() {
     SetThreadsPerOp(options_.threads);  // libraries size their kernels by it
@@ -64,7 +66,8 @@ class Chooser {
     if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, context);
 
     for (const auto& [i, layout] : context.wanted_inputs()) {
-      SNUG_ASSIGN_OR_RETURN(graph_.node(id).inputs[static_cast<size_t>(i)], Reordered(graph_.node(id).inputs[static_cast<size_t>(i)], layout, id));
+      SNUG_ASSIGN_OR_RETURN(graph_.node(id).inputs[static_cast<size_t>(i)],
+                            Reordered(graph_.node(id).inputs[static_cast<size_t>(i)], layout, id));
     }
     for (const auto& [i, layout] : context.wanted_outputs()) {
       SNUG_RETURN_IF_ERROR(ReorderOutput(id, i, layout));
@@ -87,13 +90,13 @@ class Chooser {
     return absl::OkStatus();
   }
 
-  // `value` in another layout: an existing reorder of it, or a new one right before `reader`. A Variable's reorder stands
-  // before its mutations, because every reader does.
+  // `value` in another layout: an existing reorder of it, or a new one right before `reader`. A Variable's reorder
+  // stands before its mutations, because every reader does.
   absl::StatusOr<ValueId> Reordered(ValueId value, const Layout& layout, NodeId reader) {
     for (const auto& [known, reordered] : reorders_[value]) {
       if (known == layout) return reordered;
     }
-    SNUG_ASSIGN_OR_RETURN(const ValueId result, AddReorder(value, graph_.type(value), layout, graph_.node(reader), reader));
+    SNUG_ASSIGN_OR_RETURN(const ValueId result, AddReorder(value, layout, reader, reader));
     reorders_[value].emplace_back(layout, result);
     return result;
   }
@@ -102,33 +105,17 @@ class Chooser {
     const ValueId value = graph_.node(id).outputs[static_cast<size_t>(output)];
     const Layout wanted = graph_.type(value).layout;
     graph_.value(value).type.layout = layout;
-    SNUG_ASSIGN_OR_RETURN(const ValueId result, AddReorder(value, graph_.type(value), wanted, graph_.node(id), graph_.node(id).next));
+    SNUG_ASSIGN_OR_RETURN(const ValueId result, AddReorder(value, wanted, graph_.node(id).next, id));
     // Readers come later in program order, all but the reorder itself.
     graph_.ReplaceUses(value, result);
     graph_.node(graph_.value(result).producer).inputs[0] = value;
     return absl::OkStatus();
   }
 
-  absl::StatusOr<ValueId> AddReorder(ValueId value, ValueType type, const Layout& layout, const Node& beside, NodeId before) {
-    const OpDef& op = registry_.Get("reorder");
-    type.layout = layout;
-    const NodeSpec spec{.name = absl::StrCat(graph_.value(value).name, "/", layout.plain() ? "plain" : layout.ToString()),
-                        .op = "reorder",
-                        .inputs = {value},
-                        .output_types = {type},
-                        .loc = beside.loc,
-                        .phase = beside.phase};
-    graph_.SetInsertionPoint(before);
-    const NodeId node = graph_.AddNode(spec);
-    graph_.SetInsertionPoint(NodeId());
-    choice(node) = {.kernel = op.cpu_fast != nullptr ? op.cpu_fast : op.cpu, .fast = true};
-    if (op.prepare != nullptr) {
-      const NodeTypes types = TypesOf(graph_, graph_.node(node));
-      PrepareContext context(types, options_.threads);
-      SNUG_RETURN_IF_ERROR(op.prepare(context));
-      SNUG_RETURN_IF_ERROR(Take(node, op, context));
-    }
-    return graph_.node(node).outputs[0];
+  absl::StatusOr<ValueId> AddReorder(ValueId value, const Layout& layout, NodeId before, NodeId beside) {
+    const ValueId result = InsertReorder(graph_, value, layout, before, beside);
+    SNUG_RETURN_IF_ERROR(Choose(graph_.value(result).producer));
+    return result;
   }
 
   Graph& graph_;
@@ -140,7 +127,8 @@ class Chooser {
 
 }  // namespace
 
-absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry, const ChooseOptions& options) {
+absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry,
+                                                        const ChooseOptions& options) {
   return Chooser(graph, registry, options).Run();
 }
 

@@ -1,5 +1,5 @@
-// The kernel-choice stage: for every node the plain or the fast kernel, prepared for its types; where a fast kernel wants
-// other layouts (oneDNN's packed weights) reorder nodes are inserted, one for each (value, layout).
+// The kernel-choice stage: for every node the plain or the fast kernel, prepared for its types; where a fast kernel
+// wants other layouts (oneDNN's packed weights) reorder nodes are inserted, one for each (value, layout).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -25,6 +25,7 @@ struct KernelChoice {
 };
 
 // Indexed by node id. Changes the graph by inserting reorders.
-absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry, const ChooseOptions& options);
+absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry,
+                                                        const ChooseOptions& options);
 
 }  // namespace snug

@@ -1,5 +1,5 @@
-// The Executable: bound kernel calls (Steps) and where their bytes lie. Device memory comes later (engine/run): here are
-// offsets only. Immutable after lowering.
+// The Executable: bound kernel calls (Steps) and where their bytes lie. Device memory comes later (engine/run): here
+// are offsets only. Immutable after lowering.
 #pragma once
 
 #include <map>

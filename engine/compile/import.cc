@@ -32,23 +32,31 @@ LayerOp OpOf(const proto::Layer& layer) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   reflection->ListFields(layer, &fields);
   for (const google::protobuf::FieldDescriptor* field : fields) {
-    const bool is_op = field->is_extension() || (field->containing_oneof() != nullptr && field->containing_oneof()->name() == "op");
+    const bool is_op =
+        field->is_extension() || (field->containing_oneof() != nullptr && field->containing_oneof()->name() == "op");
     if (!is_op || field->is_repeated() || field->message_type() == nullptr) continue;
-    return {field->is_extension() ? std::string(field->full_name()) : std::string(field->name()), &reflection->GetMessage(layer, field)};
+    return {field->is_extension() ? std::string(field->full_name()) : std::string(field->name()),
+            &reflection->GetMessage(layer, field)};
   }
   return {};
 }
 
 class Importer {
  public:
-  Importer(const proto::Network& network, const proto::SourceMap& locations, const OpRegistry& registry, const ImportOptions& options)
+  Importer(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+           const ImportOptions& options)
       : network_(network), locations_(locations), registry_(registry), options_(options) {}
 
   absl::StatusOr<Imported> Run() {
     result_.graph.name = network_.name();
     result_.batch = options_.batch > 0 ? options_.batch : network_.has_batch() ? network_.batch() : 1;
-    if (result_.batch < 1) Error(locations_.NetworkLoc("batch"), absl::StrCat("batch: expected at least 1, found ", result_.batch));
-    ImportState state{.builder = GraphBuilder(registry_, &result_.graph), .result = &result_, .precision = options_.precision, .training = options_.training, .casts = {}};
+    if (result_.batch < 1)
+      Error(locations_.NetworkLoc("batch"), absl::StrCat("batch: expected at least 1, found ", result_.batch));
+    ImportState state{.builder = GraphBuilder(registry_, &result_.graph),
+                      .result = &result_,
+                      .precision = options_.precision,
+                      .training = options_.training,
+                      .casts = {}};
     for (int i = 0; i < network_.input_size(); ++i) ImportInput(i);
     for (int i = 0; i < network_.layer_size(); ++i) ImportLayer(state, i);
     ImportObjectives();
@@ -104,7 +112,8 @@ class Importer {
       Error(locations_.InputLoc(i), absl::StrCat("input \"", input.name(), "\": the name is taken"));
       return;
     }
-    values_[input.name()] = {result_.graph.AddInput(input.name(), {ToDType(input.dtype()), *shape, {}}, input.max_value())};
+    values_[input.name()] = {
+        result_.graph.AddInput(input.name(), {ToDType(input.dtype()), *shape, {}}, input.max_value())};
   }
 
   // "split:1" is the second output of "split". Empty: an error was reported, or what it names has failed.
@@ -113,7 +122,8 @@ class Importer {
     size_t index = 0;
     if (!values_.contains(name)) {
       const size_t colon = reference.rfind(':');
-      if (colon != std::string::npos && absl::SimpleAtoi(reference.substr(colon + 1), &index)) name = reference.substr(0, colon);
+      if (colon != std::string::npos && absl::SimpleAtoi(reference.substr(colon + 1), &index))
+        name = reference.substr(0, colon);
     }
     const auto it = values_.find(name);
     if (it == values_.end()) {
@@ -123,7 +133,8 @@ class Importer {
     if (!it->second.has_value()) return std::nullopt;
     const std::vector<ValueId>& outputs = *it->second;
     if (index >= outputs.size()) {
-      Error(loc, absl::StrCat("\"", reference, "\": \"", name, "\" has ", outputs.size(), outputs.size() == 1 ? " output" : " outputs, counted from 0"));
+      Error(loc, absl::StrCat("\"", reference, "\": \"", name, "\" has ", outputs.size(),
+                              outputs.size() == 1 ? " output" : " outputs, counted from 0"));
       return std::nullopt;
     }
     return outputs[index];
@@ -145,13 +156,18 @@ class Importer {
     const LayerOp layer_op = OpOf(layer);
     const OpDef* op = layer_op.options == nullptr ? nullptr : registry_.Find(layer_op.name);
     if (op == nullptr) {
-      Error(locations_.LayerLoc(i), absl::StrCat("layer \"", layer.name(), "\": ", layer_op.options == nullptr ? "has no op" : absl::StrCat("unknown op \"", layer_op.name, "\"")));
+      Error(
+          locations_.LayerLoc(i),
+          absl::StrCat("layer \"", layer.name(), "\": ",
+                       layer_op.options == nullptr ? "has no op" : absl::StrCat("unknown op \"", layer_op.name, "\"")));
       return;
     }
-    LayerImporter importer(state, layer, proto::MakeOptions(*layer_op.options), std::move(inputs), locations_.LayerLoc(i));
+    LayerImporter importer(state, layer, proto::MakeOptions(*layer_op.options), std::move(inputs),
+                           locations_.LayerLoc(i));
     const absl::Status status = importer.Run(*op);
     if (!status.ok()) {
-      Error(LocationOf(i, status.message()), absl::StrCat("layer \"", layer.name(), "\" (", op->name, "): ", status.message()));
+      Error(LocationOf(i, status.message()),
+            absl::StrCat("layer \"", layer.name(), "\" (", op->name, "): ", status.message()));
       return;
     }
     outputs = importer.outputs();
@@ -160,8 +176,11 @@ class Importer {
   // Messages start with the part of the layer they are about: `option "units"`, `input 1`, `param "weight"`.
   SourceLoc LocationOf(int layer, absl::string_view message) const {
     int64_t index = 0;
-    if (absl::ConsumePrefix(&message, "option \"")) return locations_.LayerOptionLoc(layer, std::string(message.substr(0, message.find('"'))));
-    if (absl::ConsumePrefix(&message, "input ") && absl::SimpleAtoi(message.substr(0, message.find_first_of(" :")), &index) && index < network_.layer(layer).input_size()) {
+    if (absl::ConsumePrefix(&message, "option \""))
+      return locations_.LayerOptionLoc(layer, std::string(message.substr(0, message.find('"'))));
+    if (absl::ConsumePrefix(&message, "input ") &&
+        absl::SimpleAtoi(message.substr(0, message.find_first_of(" :")), &index) &&
+        index < network_.layer(layer).input_size()) {
       return locations_.LayerInputLoc(layer, static_cast<int>(index));
     }
     if (absl::ConsumePrefix(&message, "param \"")) {
@@ -182,14 +201,17 @@ class Importer {
       if (!seen.insert(name).second) {
         Error(locations_.ObjectiveLoc(i), absl::StrCat("objective \"", name, "\" is named twice"));
       } else if (!IsFloating(result_.graph.type(*value).dtype)) {
-        Error(locations_.ObjectiveLoc(i), absl::StrCat("objective \"", name, "\": expected floating-point values, found ", result_.graph.type(*value).ToString()));
+        Error(locations_.ObjectiveLoc(i),
+              absl::StrCat("objective \"", name, "\": expected floating-point values, found ",
+                           result_.graph.type(*value).ToString()));
       } else {
         result_.graph.objectives.push_back(*value);
         result_.graph.outputs.push_back({name, *value});
       }
     }
     if (options_.training && network_.objective_size() == 0) {
-      Error(locations_.NetworkLoc(""), "the network has no objective, so there is nothing to train: name the loss layer by `objective: \"...\"`");
+      Error(locations_.NetworkLoc(""),
+            "the network has no objective, so there is nothing to train: name the loss layer by `objective: \"...\"`");
     }
   }
 
@@ -203,13 +225,14 @@ class Importer {
     const auto readers = ReadersOf(result_.graph);
     for (const proto::Layer& layer : network_.layer()) {
       for (const ValueId value : *values_[layer.name()]) {
-        if (value.valid() && readers[static_cast<size_t>(value.index)].empty()) result_.graph.outputs.push_back({result_.graph.value(value).name, value});
+        if (value.valid() && readers[static_cast<size_t>(value.index)].empty())
+          result_.graph.outputs.push_back({result_.graph.value(value).name, value});
       }
     }
   }
 
   const proto::Network& network_;
-  const proto::SourceMap& locations_;
+  const SourceMap& locations_;
   const OpRegistry& registry_;
   const ImportOptions& options_;
   Imported result_;
@@ -219,7 +242,8 @@ class Importer {
 
 }  // namespace
 
-absl::StatusOr<Imported> Import(const proto::Network& network, const proto::SourceMap& locations, const OpRegistry& registry, const ImportOptions& options) {
+absl::StatusOr<Imported> Import(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+                                const ImportOptions& options) {
   return Importer(network, locations, registry, options).Run();
 }
 

@@ -1,5 +1,5 @@
-// NetworkProto -> Graph: resolves names, turns each layer into parameters and nodes (its op's `layer` hook), typed as it
-// goes, for one batch size, precision and mode. Collects up to 20 located errors instead of stopping at one.
+// NetworkProto -> Graph: resolves names, turns each layer into parameters and nodes (its op's `layer` hook), typed as
+// it goes, for one batch size, precision and mode. Collects up to 20 located errors instead of stopping at one.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,8 +12,8 @@
 namespace snug {
 namespace proto {
 class Network;
+}
 class SourceMap;
-}  // namespace proto
 
 struct ImportOptions {
   int64_t batch = 0;  // 0: the file's, or 1
@@ -29,8 +29,8 @@ struct Imported {
   std::vector<NodeSpec> statistic_updates;
 };
 
-absl::StatusOr<Imported> Import(const proto::Network& network, const proto::SourceMap& locations,
-                                const OpRegistry& registry, const ImportOptions& options);
+absl::StatusOr<Imported> Import(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+                                const ImportOptions& options);
 
 inline constexpr absl::string_view kRandomStateName = "state.random";
 

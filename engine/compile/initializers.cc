@@ -43,11 +43,13 @@ double Fan(const ParameterSpec& spec, const proto::Initializer& init, proto::Ini
 absl::StatusOr<Initializer> ResolveInitializer(const ParameterSpec& spec, const proto::Initializer* chosen) {
   using P = proto::Initializer;
   if (chosen == nullptr || chosen->kind() == P::DEFAULT) return Default(spec);
-  const bool scaled_by_value = chosen->kind() == P::UNIFORM || chosen->kind() == P::NORMAL || chosen->kind() == P::TRUNCATED_NORMAL;
+  const bool scaled_by_value =
+      chosen->kind() == P::UNIFORM || chosen->kind() == P::NORMAL || chosen->kind() == P::TRUNCATED_NORMAL;
   if (scaled_by_value && (!chosen->has_value() || !(chosen->value() >= 0) || std::isinf(chosen->value()))) {
-    return absl::InvalidArgumentError(absl::StrCat("initializer ", P::Kind_Name(chosen->kind()),
-                                                   " of parameter \"", spec.name, "\": expected `value` of at least 0, ",
-                                                   chosen->has_value() ? absl::StrCat("found ", chosen->value()) : "found none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("initializer ", P::Kind_Name(chosen->kind()), " of parameter \"", spec.name,
+                     "\": expected `value` of at least 0, ",
+                     chosen->has_value() ? absl::StrCat("found ", chosen->value()) : "found none"));
   }
   const double gain = chosen->gain();
   switch (chosen->kind()) {

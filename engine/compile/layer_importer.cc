@@ -66,8 +66,8 @@ ValueId RandomStateOf(Imported& imported) {
   return imported.random_state;
 }
 
-LayerImporter::LayerImporter(ImportState& state, const proto::Layer& layer, Options options, std::vector<ValueId> inputs,
-                             SourceLoc loc)
+LayerImporter::LayerImporter(ImportState& state, const proto::Layer& layer, Options options,
+                             std::vector<ValueId> inputs, SourceLoc loc)
     : LayerContext(state.builder),
       state_(state),
       layer_(layer),
@@ -152,7 +152,8 @@ ValueId LayerImporter::Statistic(absl::string_view name, const Shape& shape, dou
   return graph.variable(id).value;
 }
 
-ValueId LayerImporter::ConstantValue(absl::string_view name, DType dtype, const Shape& shape, std::vector<double> values) {
+ValueId LayerImporter::ConstantValue(absl::string_view name, DType dtype, const Shape& shape,
+                                     std::vector<double> values) {
   if (!status().ok()) return ValueId();
   const int64_t n = shape.num_elements();
   if (values.size() != 1 && static_cast<int64_t>(values.size()) != n) {
@@ -205,7 +206,8 @@ void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
       proto::Cast options;
       options.set_dtype(ToProto(state_.precision));
       const std::string name = graph.value(input).name;
-      cast = Op("cast", {input}, proto::MakeOptions(options), absl::StrCat(name.substr(name.rfind('.') + 1), ".bfloat16"));
+      cast =
+          Op("cast", {input}, proto::MakeOptions(options), absl::StrCat(name.substr(name.rfind('.') + 1), ".bfloat16"));
     }
     input = cast;
   }
@@ -223,7 +225,8 @@ absl::Status LayerImporter::Run(const OpDef& op) {
     if (std::find(parameter_names_.begin(), parameter_names_.end(), param.name()) != parameter_names_.end()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "param \"", param.name(), "\": this layer has ",
-        parameter_names_.empty() ? "no parameters" : absl::StrCat("the parameters ", absl::StrJoin(parameter_names_, ", "))));
+        parameter_names_.empty() ? "no parameters"
+                                 : absl::StrCat("the parameters ", absl::StrJoin(parameter_names_, ", "))));
   }
   return absl::OkStatus();
 }

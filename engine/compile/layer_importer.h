@@ -26,7 +26,8 @@ struct ImportState {
 
 class LayerImporter final : public LayerContext {
  public:
-  LayerImporter(ImportState& state, const proto::Layer& layer, Options options, std::vector<ValueId> inputs, SourceLoc loc);
+  LayerImporter(ImportState& state, const proto::Layer& layer, Options options, std::vector<ValueId> inputs,
+                SourceLoc loc);
   ~LayerImporter() = default;
 
   int num_inputs() const override { return static_cast<int>(inputs_.size()); }

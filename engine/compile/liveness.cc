@@ -9,8 +9,13 @@ namespace {
 
 class LivenessFinder {
  public:
-  LivenessFinder(const Graph& graph, const OpRegistry& registry, const Order& order, const std::vector<KernelChoice>& kernels)
-      : graph_(graph), registry_(registry), order_(order), kernels_(kernels), last_(static_cast<int32_t>(order.size())) {
+  LivenessFinder(const Graph& graph, const OpRegistry& registry, const Order& order,
+                 const std::vector<KernelChoice>& kernels)
+      : graph_(graph),
+        registry_(registry),
+        order_(order),
+        kernels_(kernels),
+        last_(static_cast<int32_t>(order.size())) {
     result_.buffer_of_value.assign(graph.value_capacity(), -1);
     result_.workspace_of_node.assign(graph.node_capacity(), -1);
     result_.variable_of_value.assign(graph.value_capacity(), VariableId());
@@ -18,7 +23,8 @@ class LivenessFinder {
 
   Liveness Run() {
     for (const Variable& variable : graph_.variables()) {
-      result_.state.buffers.push_back({.name = variable.name, .size_bytes = variable.type.size_bytes(), .first = 0, .last = last_});
+      result_.state.buffers.push_back(
+          {.name = variable.name, .size_bytes = variable.type.size_bytes(), .first = 0, .last = last_});
       result_.variable_of_value[static_cast<size_t>(variable.value.index)] = graph_.value(variable.value).variable;
     }
     for (const ValueId input : graph_.inputs()) NewBuffer(input, 0);  // filled before the first position
@@ -30,7 +36,8 @@ class LivenessFinder {
  private:
   void NewBuffer(ValueId value, int32_t time) {
     result_.buffer_of_value[static_cast<size_t>(value.index)] = static_cast<int>(result_.step.buffers.size());
-    result_.step.buffers.push_back({.name = graph_.value(value).name, .size_bytes = graph_.type(value).size_bytes(), .first = time, .last = time});
+    result_.step.buffers.push_back(
+        {.name = graph_.value(value).name, .size_bytes = graph_.type(value).size_bytes(), .first = time, .last = time});
   }
 
   void Touch(ValueId value, int32_t time) {
@@ -58,7 +65,8 @@ class LivenessFinder {
     const int64_t workspace = kernels_[static_cast<size_t>(id.index)].workspace_bytes;
     if (workspace > 0) {
       result_.workspace_of_node[static_cast<size_t>(id.index)] = static_cast<int>(result_.step.buffers.size());
-      result_.step.buffers.push_back({.name = absl::StrCat(node.name, "/workspace"), .size_bytes = workspace, .first = time, .last = time});
+      result_.step.buffers.push_back(
+          {.name = absl::StrCat(node.name, "/workspace"), .size_bytes = workspace, .first = time, .last = time});
     }
   }
 
@@ -72,7 +80,8 @@ class LivenessFinder {
 
 }  // namespace
 
-Liveness FindLiveness(const Graph& graph, const OpRegistry& registry, const Order& order, const std::vector<KernelChoice>& kernels) {
+Liveness FindLiveness(const Graph& graph, const OpRegistry& registry, const Order& order,
+                      const std::vector<KernelChoice>& kernels) {
   return LivenessFinder(graph, registry, order, kernels).Run();
 }
 

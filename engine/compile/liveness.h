@@ -13,12 +13,14 @@ namespace snug {
 struct Liveness {
   memory::Problem state;  // one buffer for each Variable, by id
   memory::Problem step;
-  // By value id: its buffer in the step problem, or -1 (a Variable's value, or never computed). Views have their root's.
+  // By value id: its buffer in the step problem, or -1 (a Variable's value, or never computed). Views have their
+  // root's.
   std::vector<int> buffer_of_value;
-  std::vector<int> workspace_of_node;       // by node id, or -1
+  std::vector<int> workspace_of_node;         // by node id, or -1
   std::vector<VariableId> variable_of_value;  // by value id: the Variable on whose bytes it lies (also through views)
 };
 
-Liveness FindLiveness(const Graph& graph, const OpRegistry& registry, const Order& order, const std::vector<KernelChoice>& kernels);
+Liveness FindLiveness(const Graph& graph, const OpRegistry& registry, const Order& order,
+                      const std::vector<KernelChoice>& kernels);
 
 }  // namespace snug

@@ -22,7 +22,11 @@ Executable Lower(const Graph& graph, const Order& order, const std::vector<Kerne
     const Node& node = graph.node(id);
     const KernelChoice& choice = kernels[static_cast<size_t>(id.index)];
     if (choice.kernel == nullptr) continue;  // a view
-    Step step{.kernel = choice.kernel, .types = TypesOf(graph, node), .prepared = choice.prepared, .random_id = node.random_id, .node = id};
+    Step step{.kernel = choice.kernel,
+              .types = TypesOf(graph, node),
+              .prepared = choice.prepared,
+              .random_id = node.random_id,
+              .node = id};
     for (const ValueId input : node.inputs) step.inputs.push_back(slot_of(input));
     for (const ValueId output : node.outputs) step.outputs.push_back(slot_of(output));
     const int workspace = liveness.workspace_of_node[static_cast<size_t>(id.index)];

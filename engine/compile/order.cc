@@ -16,7 +16,7 @@ bool Mutates(const OpDef& op, size_t input) {
 std::vector<std::vector<NodeId>> Dependencies(const Graph& graph, const OpRegistry& registry) {
   std::vector<std::vector<NodeId>> dependencies(graph.node_capacity());
   struct VariableUse {
-    NodeId mutation;             // the last one so far
+    NodeId mutation;            // the last one so far
     std::vector<NodeId> reads;  // since then
   };
   std::vector<VariableUse> uses(graph.variables().size());

@@ -33,7 +33,8 @@ absl::Status Observe(const CompileOptions& options, absl::string_view stage, con
   return Annotate(VerifyGraph(graph), absl::StrCat("after stage ", stage));
 }
 
-absl::Status RunPasses(Graph& graph, const OpRegistry& registry, absl::Span<const Pass> passes, int number, const CompileOptions& options) {
+absl::Status RunPasses(Graph& graph, const OpRegistry& registry, absl::Span<const Pass> passes, int number,
+                       const CompileOptions& options) {
   for (const Pass& pass : passes) {
     if (options.disabled_passes.contains(std::string(pass.name))) continue;
     SNUG_RETURN_IF_ERROR(Annotate(pass.run(graph, registry), absl::StrCat("pass ", pass.name)));
@@ -51,7 +52,8 @@ absl::StatusOr<ValueId> ValueNamed(const Graph& graph, const std::string& name, 
 // What the caller wants to fetch beside the network's own outputs.
 absl::Status AddFetches(Graph& graph, const CompileOptions& options) {
   for (const std::string& name : options.fetch) {
-    const bool known = std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const Output& output) { return output.name == name; });
+    const bool known = std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                                   [&](const Output& output) { return output.name == name; });
     if (known) continue;
     SNUG_ASSIGN_OR_RETURN(const ValueId value, ValueNamed(graph, name, "fetch"));
     graph.outputs.push_back({name, value});
@@ -59,14 +61,16 @@ absl::Status AddFetches(Graph& graph, const CompileOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer, const CompileOptions& options) {
+absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
+                           const CompileOptions& options) {
   Graph& graph = imported.graph;
   BackwardOptions backward{.wanted = TrainedParameters(graph)};
   std::vector<ValueId> requested;
   for (const std::string& name : options.gradients) {
     SNUG_ASSIGN_OR_RETURN(const ValueId value, ValueNamed(graph, name, "gradient of"));
     requested.push_back(value);
-    if (std::find(backward.wanted.begin(), backward.wanted.end(), value) == backward.wanted.end()) backward.wanted.push_back(value);
+    if (std::find(backward.wanted.begin(), backward.wanted.end(), value) == backward.wanted.end())
+      backward.wanted.push_back(value);
   }
   GraphBuilder builder(registry, &graph);
   std::unordered_map<ValueId, ValueId> gradients;
@@ -74,7 +78,8 @@ absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const
   for (size_t i = 0; i < requested.size(); ++i) {
     const auto it = gradients.find(requested[i]);
     if (it == gradients.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("gradient of \"", options.gradients[i], "\": no objective depends on it"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("gradient of \"", options.gradients[i], "\": no objective depends on it"));
     }
     graph.outputs.push_back({absl::StrCat("d(", options.gradients[i], ")"), it->second});
   }
@@ -87,7 +92,8 @@ absl::Status CheckPassNames(const CompileOptions& options) {
   const std::vector<std::string> names = PassNames();
   for (const std::string& name : options.disabled_passes) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("unknown pass \"", name, "\"; there are: ", absl::StrJoin(names, ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown pass \"", name, "\"; there are: ", absl::StrJoin(names, ", ")));
     }
   }
   return absl::OkStatus();
@@ -102,21 +108,28 @@ std::vector<std::string> PassNames() {
   return names;
 }
 
-absl::StatusOr<Compiled> Compile(const proto::Network& network, const proto::SourceMap& locations, const OpRegistry& registry, const CompileOptions& options) {
+absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+                                 const CompileOptions& options) {
   SNUG_RETURN_IF_ERROR(CheckPassNames(options));
-  SNUG_ASSIGN_OR_RETURN(Imported imported, Import(network, locations, registry, {.batch = options.batch, .training = options.training, .precision = options.precision}));
+  SNUG_ASSIGN_OR_RETURN(Imported imported,
+                        Import(network, locations, registry,
+                               {.batch = options.batch, .training = options.training, .precision = options.precision}));
   SNUG_RETURN_IF_ERROR(AddFetches(imported.graph, options));
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
   if (options.training) {
     const proto::Optimizer fallback = DefaultOptimizer();
-    const proto::Optimizer& optimizer = options.optimizer != nullptr ? *options.optimizer : network.has_optimizer() ? network.optimizer() : fallback;
+    const proto::Optimizer& optimizer = options.optimizer != nullptr ? *options.optimizer
+                                        : network.has_optimizer()    ? network.optimizer()
+                                                                     : fallback;
     SNUG_RETURN_IF_ERROR(Differentiate(imported, registry, optimizer, options));
   }
   Compiled compiled{.batch = imported.batch, .graph = std::move(imported.graph)};
   Graph& graph = compiled.graph;
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
-  SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernels(graph, registry, {.threads = options.threads, .plain_kernels = options.plain_kernels}));
+  SNUG_ASSIGN_OR_RETURN(
+      compiled.kernels,
+      ChooseKernels(graph, registry, {.threads = options.threads, .plain_kernels = options.plain_kernels}));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
   compiled.order = ChooseOrder(graph, registry);
   Liveness liveness = FindLiveness(graph, registry, compiled.order, compiled.kernels);
@@ -124,7 +137,8 @@ absl::StatusOr<Compiled> Compile(const proto::Network& network, const proto::Sou
   memory::Plan step_plan = memory::PlanNone(liveness.step);
   SNUG_RETURN_IF_ERROR(memory::Verify(liveness.state, state_plan));
   SNUG_RETURN_IF_ERROR(memory::Verify(liveness.step, step_plan));
-  compiled.executable = Lower(graph, compiled.order, compiled.kernels, std::move(liveness), std::move(state_plan), std::move(step_plan), options.threads);
+  compiled.executable = Lower(graph, compiled.order, compiled.kernels, std::move(liveness), std::move(state_plan),
+                              std::move(step_plan), options.threads);
   return compiled;
 }
 

@@ -18,8 +18,8 @@ namespace snug {
 namespace proto {
 class Network;
 class Optimizer;
-class SourceMap;
 }  // namespace proto
+class SourceMap;
 
 struct CompileOptions {
   int64_t batch = 0;  // 0: the file's, or 1
@@ -28,9 +28,9 @@ struct CompileOptions {
   int threads = 1;  // per op
   bool plain_kernels = false;
   std::set<std::string> disabled_passes;
-  std::vector<std::string> fetch;      // values to make outputs, by name
-  std::vector<std::string> gradients;  // values whose gradients become outputs "d(<name>)"
-  bool gradient_norm = false;          // output "gradient_norm"
+  std::vector<std::string> fetch;               // values to make outputs, by name
+  std::vector<std::string> gradients;           // values whose gradients become outputs "d(<name>)"
+  bool gradient_norm = false;                   // output "gradient_norm"
   const proto::Optimizer* optimizer = nullptr;  // null: the network's, or SGD with momentum 0.9
   // Called after each stage, with the stage's name ("30_backward") and the graph so far.
   std::function<void(absl::string_view stage, const Graph& graph)> observer;
@@ -44,7 +44,8 @@ struct Compiled {
   Executable executable;
 };
 
-absl::StatusOr<Compiled> Compile(const proto::Network& network, const proto::SourceMap& locations, const OpRegistry& registry, const CompileOptions& options);
+absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+                                 const CompileOptions& options);
 
 // The names `disabled_passes` takes.
 std::vector<std::string> PassNames();

@@ -18,13 +18,18 @@ class Updates {
  public:
   Updates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
           const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options)
-      : imported_(imported), graph_(imported.graph), builder_(registry, &imported.graph), optimizer_(optimizer), options_(options) {
+      : imported_(imported),
+        graph_(imported.graph),
+        builder_(registry, &imported.graph),
+        optimizer_(optimizer),
+        options_(options) {
     for (const Variable& variable : graph_.variables()) {
       const auto it = gradients.find(variable.value);
       if (it != gradients.end()) trained_.push_back({variable.value, it->second});
     }
     // In the order in which the backward pass completes the gradients.
-    std::stable_sort(trained_.begin(), trained_.end(), [](const Trained& a, const Trained& b) { return a.gradient < b.gradient; });
+    std::stable_sort(trained_.begin(), trained_.end(),
+                     [](const Trained& a, const Trained& b) { return a.gradient < b.gradient; });
   }
 
   absl::Status Run() {
@@ -59,9 +64,7 @@ class Updates {
     return node.outputs.empty() ? ValueId() : node.outputs[0];
   }
 
-  DType StateType() const {
-    return trained_.empty() ? DType::kFloat32 : graph_.type(trained_.front().parameter).dtype;
-  }
+  DType StateType() const { return trained_.empty() ? DType::kFloat32 : graph_.type(trained_.front().parameter).dtype; }
 
   ValueId AddScalar(absl::string_view name, double value) {
     const VariableId id = graph_.AddVariable({.name = std::string(name),
@@ -87,7 +90,8 @@ class Updates {
     proto::ClipNorm clip;
     clip.set_max_norm(optimizer_.clip_norm());
     for (Trained& trained : trained_) {
-      SNUG_ASSIGN_OR_RETURN(trained.gradient, Add("clip_by_norm", absl::StrCat(NameOf(trained.parameter), "/clip"), {trained.gradient, norm}, proto::MakeOptions(clip)));
+      SNUG_ASSIGN_OR_RETURN(trained.gradient, Add("clip_by_norm", absl::StrCat(NameOf(trained.parameter), "/clip"),
+                                                  {trained.gradient, norm}, proto::MakeOptions(clip)));
     }
     return absl::OkStatus();
   }
@@ -122,17 +126,21 @@ class Updates {
         update.set_decoupled_decay(decoupled);
         const ValueId m = AddSlot(p, "m");
         const ValueId v = AddSlot(p, "v");
-        return Add("adam_update", name, {p, m, v, g, learning_rate_, RandomState(), gate_}, proto::MakeOptions(update)).status();
+        return Add("adam_update", name, {p, m, v, g, learning_rate_, RandomState(), gate_}, proto::MakeOptions(update))
+            .status();
       }
       case proto::Optimizer::kSgd:
       case proto::Optimizer::KIND_NOT_SET:
         break;
     }
     const proto::Sgd& sgd = optimizer_.sgd();
-    if (sgd.momentum() == 0) return Add("sgd_update", name, {p, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
+    if (sgd.momentum() == 0)
+      return Add("sgd_update", name, {p, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
     update.set_momentum(sgd.momentum());
     update.set_nesterov(sgd.nesterov());
-    return Add("momentum_update", name, {p, AddSlot(p, "momentum"), g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
+    return Add("momentum_update", name, {p, AddSlot(p, "momentum"), g, learning_rate_, gate_},
+               proto::MakeOptions(update))
+        .status();
   }
 
   Imported& imported_;

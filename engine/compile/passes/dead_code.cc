@@ -14,8 +14,11 @@ absl::Status RemoveDeadCode(Graph& graph, const OpRegistry& registry) {
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const Node& node = graph.node(*it);
     const OpDef& op = registry.Get(node.op);
-    const bool acts = op.traits.side_effect || std::any_of(op.aliases.begin(), op.aliases.end(), [](const Alias& alias) { return alias.kind == Alias::Kind::kMutates; });
-    const bool is_read = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return read[static_cast<size_t>(v.index)]; });
+    const bool acts =
+        op.traits.side_effect || std::any_of(op.aliases.begin(), op.aliases.end(),
+                                             [](const Alias& alias) { return alias.kind == Alias::Kind::kMutates; });
+    const bool is_read = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                     [&](ValueId v) { return read[static_cast<size_t>(v.index)]; });
     if (!acts && !is_read) {
       graph.RemoveNode(*it);
       continue;

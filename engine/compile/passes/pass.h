@@ -1,5 +1,5 @@
-// A pass: one function over the Graph, listed with its name in passes/list.cc, and switched off by that name. On or off,
-// training agrees to rounding.
+// A pass: one function over the Graph, listed with its name in passes/list.cc, and switched off by that name. On or
+// off, training agrees to rounding.
 #pragma once
 
 #include <absl/status/status.h>

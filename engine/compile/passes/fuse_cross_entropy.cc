@@ -1,0 +1,43 @@
+// log_softmax over the last axis, read by nll_loss alone -> softmax_cross_entropy: the log-probabilities are never
+// stored. Runs before the backward stage, so the fused op's own gradient is used.
+#include <absl/strings/str_cat.h>
+
+#include "engine/base/status.h"
+#include "engine/compile/passes/matching.h"
+#include "engine/compile/passes/pass.h"
+#include "ops/graph_builder.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug {
+
+absl::Status FuseCrossEntropy(Graph& graph, const OpRegistry& registry) {
+  const Surroundings surroundings(graph);
+  GraphBuilder builder(registry, &graph);
+  for (const NodeId id : graph.ProgramOrder()) {
+    if (graph.node(id).op != "log_softmax") continue;
+    const Node log_softmax = graph.node(id);
+    const NodeId reader = surroundings.SoleReader(log_softmax.outputs[0]);
+    if (!reader.valid() || graph.node(reader).op != "nll_loss") continue;
+    const int64_t axis = log_softmax.options.Get<proto::Softmax>().axis();
+    if (axis != -1 && axis != graph.type(log_softmax.outputs[0]).shape.rank() - 1) continue;
+
+    const Node nll = graph.node(reader);
+    proto::SoftmaxCrossEntropy options;
+    options.set_ignore_index(nll.options.Get<proto::NegativeLogLikelihood>().ignore_index());
+    graph.SetInsertionPoint(reader);
+    SNUG_ASSIGN_OR_RETURN(const NodeId fused, builder.Add({.name = absl::StrCat(log_softmax.name, "+", nll.name),
+                                                           .op = "softmax_cross_entropy",
+                                                           .options = proto::MakeOptions(options),
+                                                           .inputs = {log_softmax.inputs[0], nll.inputs[1]},
+                                                           .loc = nll.loc,
+                                                           .random_id = nll.random_id}));
+    graph.SetInsertionPoint(NodeId());
+    graph.ReplaceUses(nll.outputs[0], graph.node(fused).outputs[0]);
+    graph.RemoveNode(reader);
+    graph.RemoveNode(id);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace snug

@@ -1,0 +1,34 @@
+#include "engine/compile/stage_text.h"
+
+#include <absl/strings/str_cat.h>
+
+namespace snug {
+
+std::string OrderText(const Compiled& compiled) {
+  std::string text;
+  int position = 0;
+  for (const NodeId id : compiled.order) {
+    const KernelChoice& choice = compiled.kernels[static_cast<size_t>(id.index)];
+    const Node& node = compiled.graph.node(id);
+    absl::StrAppend(&text, position++, " ", node.name, " ", node.op, " ",
+                    choice.kernel == nullptr ? "view"
+                    : choice.fast            ? "fast"
+                                             : "plain",
+                    choice.workspace_bytes == 0 ? "" : absl::StrCat(" workspace ", choice.workspace_bytes), "\n");
+  }
+  return text;
+}
+
+std::string PlanText(const Compiled& compiled) {
+  const memory::Problem& problem = compiled.executable.step_problem;
+  const memory::Plan& plan = compiled.executable.step_plan;
+  std::string text = absl::StrCat("arena ", plan.arena_bytes, " bytes\n");
+  for (size_t i = 0; i < problem.buffers.size(); ++i) {
+    const memory::Buffer& buffer = problem.buffers[i];
+    absl::StrAppend(&text, buffer.name, ": offset ", plan.offsets[i], ", ", buffer.size_bytes, " bytes, live ",
+                    buffer.first, " to ", buffer.last, "\n");
+  }
+  return text;
+}
+
+}  // namespace snug

@@ -1,0 +1,15 @@
+// First contents of Variables: pure functions of (seed, the Variable's random id, element), so they are the same on
+// every machine, whatever else the network holds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/graph/graph.h"
+
+namespace snug {
+
+// Writes variable.type.size_bytes() bytes.
+void Initialize(const Variable& variable, uint64_t seed, std::byte* data);
+
+}  // namespace snug

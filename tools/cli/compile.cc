@@ -1,0 +1,123 @@
+// `snug compile NET`: what a model file becomes.
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "engine/base/status.h"
+#include "engine/compile/pipeline.h"
+#include "engine/compile/stage_text.h"
+#include "engine/compile/summary.h"
+#include "engine/graph/print.h"
+#include "proto/text_loader.h"
+#include "tools/cli/command.h"
+#include "tools/cli/flags.h"
+#include "tools/cli/json.h"
+
+namespace snug::cli {
+namespace {
+
+struct Stage {
+  std::string name, text, dot;
+};
+
+absl::Status WriteFile(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot write ", path.string(), ": ", std::strerror(errno)));
+}
+
+absl::Status WriteStages(const std::string& directory, const std::vector<Stage>& stages) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot make the folder ", directory, ": ", error.message()));
+  for (const Stage& stage : stages) {
+    const std::filesystem::path path = std::filesystem::path(directory) / stage.name;
+    SNUG_RETURN_IF_ERROR(WriteFile(path.string() + ".txt", stage.text));
+    if (!stage.dot.empty()) SNUG_RETURN_IF_ERROR(WriteFile(path.string() + ".dot", stage.dot));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunCompile(const Arguments& arguments) {
+  int64_t batch = 0;
+  int64_t threads = 0;
+  bool train = false;
+  bool json = false;
+  std::string dump;
+  std::string precision_name = "float32";
+  std::vector<std::string> disabled_passes, gradients, fetch;
+  Flags flags("snug compile NET [flags]",
+              "Compiles a model file and says what it became: parameters, nodes, multiply-adds, bytes.");
+  flags.Add("batch", &batch, "samples in a step; default: the model file's, or 1", 1);
+  flags.Add("train", &train, "with backward pass and updates; default: forward only");
+  flags.Add("dump", &dump, "folder to write every stage to, as text and Graphviz dot");
+  flags.Add("threads", &threads, "threads of each op; default: every processor", 1);
+  flags.Add("precision", &precision_name, "float32 (default), bfloat16 or float64");
+  flags.Add("fetch", &fetch, "values to keep fetchable, by name");
+  flags.Add("gradients", &gradients, "values whose gradients are wanted too, by name (with --train)");
+  flags.Add("disable-passes", &disabled_passes, "compiler passes to leave out, by name");
+  flags.Add("json", &json, "print one JSON document");
+  SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+  SNUG_ASSIGN_OR_RETURN(const DType precision, ParsePrecision(precision_name));
+
+  const OpRegistry& registry = OpRegistry::Builtin();
+  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
+  std::vector<Stage> stages;
+  GraphSummary summary;
+  CompileOptions options{.batch = batch,
+                         .training = train,
+                         .precision = precision,
+                         .threads = static_cast<int>(threads == 0 ? DefaultThreads() : threads),
+                         .fetch = fetch,
+                         .gradients = gradients};
+  options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
+  options.observer = [&](absl::string_view stage, const Graph& graph) {
+    if (stage < "70") summary = Summarize(graph, registry);
+    if (!dump.empty()) stages.push_back({std::string(stage), ToText(graph), ToDot(graph)});
+  };
+  SNUG_ASSIGN_OR_RETURN(const Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
+  const double multiply_adds = summary.multiply_adds / static_cast<double>(compiled.batch);
+
+  if (!dump.empty()) {
+    stages.push_back({"80_order", OrderText(compiled), ""});
+    stages.push_back({"90_plan", PlanText(compiled), ""});
+    SNUG_RETURN_IF_ERROR(WriteStages(dump, stages));
+  }
+  if (json) {
+    Json out;
+    out.Object()
+        .Key("network")
+        .String(loaded.network.name())
+        .Key("batch")
+        .Number(compiled.batch)
+        .Key("training")
+        .Bool(train);
+    out.Key("parameters").Number(summary.parameters).Key("nodes").Number(summary.nodes);
+    out.Key("multiply_adds")
+        .Number(static_cast<int64_t>(multiply_adds))
+        .Key("activation_bytes")
+        .Number(summary.activation_bytes)
+        .End();
+    std::puts(out.text().c_str());
+  } else {
+    absl::PrintF(
+        "%s, batch %d, %s\nparameters        %d\nnodes             %d\nmultiply-adds     %d per sample\nactivation "
+        "bytes  %d\n",
+        loaded.network.name(), compiled.batch, train ? "training" : "forward only", summary.parameters, summary.nodes,
+        static_cast<int64_t>(multiply_adds), summary.activation_bytes);
+    if (!dump.empty()) absl::PrintF("every stage is in %s\n", dump);
+  }
+  return 0;
+}
+
+}  // namespace snug::cli

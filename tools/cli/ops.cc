@@ -1,0 +1,69 @@
+// `snug ops`: the table of ops.
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <cstdio>
+
+#include "engine/base/status.h"
+#include "ops/registry.h"
+#include "tools/cli/command.h"
+#include "tools/cli/flags.h"
+#include "tools/cli/json.h"
+
+namespace snug::cli {
+namespace {
+
+std::string Ports(const std::vector<Port>& ports) {
+  return absl::StrJoin(ports, ", ", [](std::string* out, const Port& port) {
+    absl::StrAppend(out, port.name, port.optional ? "?" : port.variadic ? "..." : "");
+  });
+}
+
+std::string AsJson(const OpRegistry& registry) {
+  Json json;
+  json.Array();
+  for (const OpDef* op : registry.all()) {
+    json.Object().Key("name").String(op->name).Key("doc").String(op->doc);
+    json.Key("cpu").Bool(op->cpu != nullptr || op->traits.view).Key("cpu_fast").Bool(op->cpu_fast != nullptr);
+    json.Key("cuda").Bool(op->cuda != nullptr).Key("gradient").Bool(op->gradient != nullptr);
+    json.Key("file").String(registry.file_of(op->name)).End();
+  }
+  return json.End().text();
+}
+
+std::string AsMarkdown(const OpRegistry& registry) {
+  std::string text = "| op | inputs | outputs | what | gradient |\n|---|---|---|---|---|\n";
+  for (const OpDef* op : registry.all()) {
+    absl::StrAppend(&text, "| ", op->name, " | ", Ports(op->inputs), " | ", Ports(op->outputs), " | ", op->doc, " | ",
+                    op->gradient != nullptr ? "yes" : "", " |\n");
+  }
+  return text;
+}
+
+std::string AsText(const OpRegistry& registry) {
+  std::string text;
+  for (const OpDef* op : registry.all()) {
+    std::string head = absl::StrCat(op->name, "(", Ports(op->inputs), ")");
+    head.resize(std::max<size_t>(head.size() + 2, 48), ' ');
+    absl::StrAppend(&text, head, op->doc, "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunOps(const Arguments& arguments) {
+  bool json = false;
+  bool markdown = false;
+  Flags flags("snug ops [flags]", "Lists every op: what it takes, what it computes, which kernels it has.");
+  flags.Add("json", &json, "print one JSON document");
+  flags.Add("markdown", &markdown, "print the table of docs/ops.md");
+  SNUG_ASSIGN_OR_RETURN(const Arguments positional, flags.Parse(arguments));
+  if (!positional.empty())
+    return absl::InvalidArgumentError(absl::StrCat("expected no arguments, found \"", positional[0], "\""));
+  const OpRegistry& registry = OpRegistry::Builtin();
+  std::puts((json ? AsJson(registry) : markdown ? AsMarkdown(registry) : AsText(registry)).c_str());
+  return 0;
+}
+
+}  // namespace snug::cli

@@ -1,0 +1,72 @@
+// The `snug` command: picks the subcommand, prints what went wrong.
+//
+// Exit codes: 0 done; 1 the run failed (kernels, memory, files); 2 the command, the model file or its data are wrong.
+#include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "proto/loader/suggest.h"
+#include "tools/cli/command.h"
+
+namespace snug::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"step", "train some steps on random data; print losses and times", RunStep},
+    {"compile", "show what a model file becomes: sizes, or every stage as text and dot", RunCompile},
+    {"ops", "list the ops", RunOps},
+};
+
+std::string Help() {
+  std::string text =
+      "usage: snug COMMAND [ARGUMENTS]\n\n"
+      "Trains networks from model files, with every byte of memory planned before the first step.\n\ncommands:\n";
+  for (const Command& command : kCommands) {
+    std::string head = absl::StrCat("  ", command.name);
+    head.resize(14, ' ');
+    absl::StrAppend(&text, head, command.summary, "\n");
+  }
+  return absl::StrCat(text,
+                      "\n`snug COMMAND --help` tells more. Exit codes: 0 done, 1 the run failed, 2 wrong command, "
+                      "model file or data.\n");
+}
+
+int Report(const absl::Status& status) {
+  if (status.code() == absl::StatusCode::kCancelled) {  // help was asked for
+    std::fputs(std::string(status.message()).c_str(), stdout);
+    return 0;
+  }
+  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kOutOfRange:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+int Main(const Arguments& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    std::fputs(Help().c_str(), arguments.empty() ? stderr : stdout);
+    return arguments.empty() ? 2 : 0;
+  }
+  loader::Suggester suggester(arguments[0]);
+  for (const Command& command : kCommands) {
+    suggester.Consider(command.name);
+    if (arguments[0] != command.name) continue;
+    const absl::StatusOr<int> code = command.run(Arguments(arguments.begin() + 1, arguments.end()));
+    return code.ok() ? *code : Report(code.status());
+  }
+  return Report(absl::InvalidArgumentError(absl::StrCat("unknown command \"", arguments[0], "\"", suggester.Question(),
+                                                        "; `snug --help` lists the commands")));
+}
+
+}  // namespace
+}  // namespace snug::cli
+
+int main(int argc, char** argv) { return snug::cli::Main(std::vector<std::string>(argv + 1, argv + argc)); }

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "ops/node_types.h"
+
 namespace snug {
 
 // Counts the rows that are not ignored; a label that is no class is an error that names it.
@@ -26,6 +28,12 @@ absl::Status CheckLabels(const Label* labels, int64_t rows, int64_t classes, std
     ++*counted;
   }
   return absl::OkStatus();
+}
+
+// The index_bound of ops whose input 0 is [..., classes] and whose input 1 holds labels.
+inline int64_t LabelBound(const NodeTypes& types, int input) {
+  const Shape& logits = types.input(0).shape;
+  return input == 1 && logits.rank() > 0 ? logits[logits.rank() - 1] : 0;
 }
 
 }  // namespace snug

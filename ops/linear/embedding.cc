@@ -252,6 +252,7 @@ SNUG_OPS(embedding) {
            .infer = Infer,
            .layer = Layer,
            .gradient = Gradient,
+           .index_bound = [](const NodeTypes& types, int input) { return input == 0 ? types.input(1).shape[0] : 0; },
            .cost = CostOf,
            .cpu = EmbeddingCpu,
            .samples = Samples},

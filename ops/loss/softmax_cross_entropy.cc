@@ -319,6 +319,7 @@ SNUG_OPS(softmax_cross_entropy) {
        .layer = Layer,
        .gradient = Gradient,
        .prepare = Prepare,
+       .index_bound = LabelBound,
        .cost = CostOfNode,
        .cpu = ForwardCpu,
        .samples = Samples},

@@ -60,7 +60,8 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormForward
   const double n = static_cast<double>(view.count());
   ParallelFor(threads, view.channels, kGroup, [&](int64_t begin, int64_t end) {
     double mean[kGroup] = {}, var[kGroup] = {}, scale[kGroup];
-    if (call.training) {
+    const bool of_batch = call.batch_mean != nullptr;
+    if (of_batch) {
       ForEachInGroup(view, begin, end, [&](int64_t i, int64_t c) { mean[c] += static_cast<double>(call.x[i]); });
       for (double& m : mean) m /= n;
       ForEachInGroup(view, begin, end, [&](int64_t i, int64_t c) {
@@ -70,17 +71,17 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormForward
     }
     for (int64_t c = begin; c < end; ++c) {
       const int64_t j = c - begin;
-      if (call.training) {
-        call.mean[c] = static_cast<S>(mean[j]);
-        call.var[c] = static_cast<S>(var[j] / n);
+      if (of_batch) {
+        call.batch_mean[c] = static_cast<S>(mean[j]);
+        call.batch_var[c] = static_cast<S>(var[j] / n);
       }
-      scale[j] = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) /
-                 std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
+      mean[j] = static_cast<double>(of_batch ? call.batch_mean[c] : call.mean[c]);
+      var[j] = static_cast<double>(of_batch ? call.batch_var[c] : call.var[c]);
+      scale[j] = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) / std::sqrt(var[j] + call.epsilon);
     }
     ForEachInGroup(view, begin, end, [&](int64_t i, int64_t j) {
-      const int64_t c = begin + j;
-      A v = (static_cast<A>(call.x[i]) - static_cast<A>(call.mean[c])) * static_cast<A>(scale[j]);
-      if (call.bias != nullptr) v += static_cast<A>(call.bias[c]);
+      A v = (static_cast<A>(call.x[i]) - static_cast<A>(mean[j])) * static_cast<A>(scale[j]);
+      if (call.bias != nullptr) v += static_cast<A>(call.bias[begin + j]);
       if (call.add != nullptr) v += static_cast<A>(call.add[i]);
       call.y[i] = static_cast<T>(Activate<T>(call.activation, v));
     });

@@ -36,11 +36,12 @@ struct BatchNormForward {
   T* y;
   const Float32Port<T>* weight = nullptr;  // [C]; null: 1
   const Float32Port<T>* bias = nullptr;    // [C]; null: 0
-  // [C]: the batch's (variance with 1/n), written, if `training`; given otherwise.
-  Float32Port<T>* mean;
-  Float32Port<T>* var;
+  // [C]. Either the statistics are given, or those of the batch are computed and written (the variance with 1/n).
+  const Float32Port<T>* mean = nullptr;
+  const Float32Port<T>* var = nullptr;
+  Float32Port<T>* batch_mean = nullptr;
+  Float32Port<T>* batch_var = nullptr;
   double epsilon;
-  bool training;
   NormActivation activation = NormActivation::kIdentity;
 };
 

@@ -258,8 +258,8 @@ double Shift(const ChannelView& view, const T* x, int64_t channel) {
 template <class T>
 void SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double shift, double sum, double squares) {
   const double d = sum / n;
-  call.mean[c] = static_cast<float>(shift + d);
-  call.var[c] = static_cast<float>(std::max(0.0, squares / n - d * d));
+  call.batch_mean[c] = static_cast<float>(shift + d);
+  call.batch_var[c] = static_cast<float>(std::max(0.0, squares / n - d * d));
 }
 
 using Patterns = std::array<double, kPatterns>;  // mean, scale, offset, slope
@@ -268,8 +268,10 @@ template <class T>
 Patterns ForwardPatterns(const BatchNormForward<T>& call, int64_t c) {
   const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
   const double bias = call.bias != nullptr ? static_cast<double>(call.bias[c]) : 0;
-  const double scale = weight / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
-  return {static_cast<double>(call.mean[c]), scale, bias, 0};
+  const bool of_batch = call.batch_mean != nullptr;
+  const double mean = static_cast<double>(of_batch ? call.batch_mean[c] : call.mean[c]);
+  const double var = static_cast<double>(of_batch ? call.batch_var[c] : call.var[c]);
+  return {mean, weight / std::sqrt(var + call.epsilon), bias, 0};
 }
 
 // Sets the gradients of weight and bias too.
@@ -291,7 +293,7 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
   if (view.inner > 1) {
     ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
-        if (call.training) {
+        if (call.batch_mean != nullptr) {
           const float shift = static_cast<float>(Shift(view, call.x, c));
           double sum = 0, squares = 0;
           WithIsa([&, c, shift]() SNUG_LAMBDA { SumPlanes(view, c, shift, sums, &sum, &squares); });
@@ -312,7 +314,7 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
     const Patterns p = ForwardPatterns(call, c);
     for (int64_t k = 0; k < kPatterns; ++k) SetPattern(rows, patterns + k * rows.width, c, p[static_cast<size_t>(k)]);
   };
-  if (call.training) {
+  if (call.batch_mean != nullptr) {
     for (int64_t c = 0; c < rows.channels; ++c) SetPattern(rows, patterns, c, Shift(view, call.x, c));
     SumChannels(threads, rows, patterns, partial, sums, [=](int64_t c, double sum, double squares) {
       SetStatistics(call, c, n, static_cast<double>(patterns[c]), sum, squares);

@@ -46,7 +46,7 @@ void ForEachElement(int threads, int64_t n, Element element) {
   constexpr int64_t kChunk = 1 << 15;
   ParallelFor(threads, n, kChunk, [=](int64_t begin, int64_t end) {
     WithIsa([=]() SNUG_LAMBDA {
-#pragma GCC ivdep
+      SNUG_INDEPENDENT
       for (int64_t i = begin; i < end; ++i) element(i);
     });
   });

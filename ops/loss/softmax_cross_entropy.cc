@@ -18,6 +18,7 @@
 #include "ops/lib/isa.h"
 #include "ops/lib/labels.h"
 #include "ops/lib/lanes.h"
+#include "ops/lib/vec_math.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -133,8 +134,7 @@ absl::Status Forward(const KernelContext& k, const Label* labels) {
       for (int64_t r = begin; r < end; ++r) {
         const T* z = logits + r * classes;
         const A most = LaneMax<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(z[i]); });
-        const double sum =
-            LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return std::exp(static_cast<A>(z[i]) - most); });
+        const double sum = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return Exp(static_cast<A>(z[i]) - most); });
         const double row_lse = static_cast<double>(most) + std::log(sum);
         lse[r] = static_cast<Float32Port<T>>(row_lse);
         double loss = 0;
@@ -193,13 +193,13 @@ absl::Status Backward(const KernelContext& k, const Label* labels) {
           const double given = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(t[i]); });
           const A total = static_cast<A>((1 - smoothing) * given + smoothing);
           for (int64_t i = 0; i < classes; ++i) {
-            const A softmax = std::exp(static_cast<A>(z[i]) - row_lse);
+            const A softmax = Exp(static_cast<A>(z[i]) - row_lse);
             dz[i] = static_cast<T>((softmax * total - sharp * static_cast<A>(t[i]) - even) * scale);
           }
         } else if (labels[r] != ignored) {
-          const A own = std::exp(static_cast<A>(z[labels[r]]) - row_lse) - even - sharp;  // z may be dz
+          const A own = Exp(static_cast<A>(z[labels[r]]) - row_lse) - even - sharp;  // z may be dz
           for (int64_t i = 0; i < classes; ++i) {
-            dz[i] = static_cast<T>((std::exp(static_cast<A>(z[i]) - row_lse) - even) * scale);
+            dz[i] = static_cast<T>((Exp(static_cast<A>(z[i]) - row_lse) - even) * scale);
           }
           dz[labels[r]] = static_cast<T>(own * scale);
         } else {

@@ -123,10 +123,9 @@ BatchNormForward<T> ForwardCall(const KernelContext& k) {
           .y = k.output<T>(0),
           .weight = InputOrNull<S>(k, 1),
           .bias = InputOrNull<S>(k, 2),
-          .mean = k.output<S>(1),
-          .var = k.output<S>(2),
-          .epsilon = k.options<proto::BatchNorm>().epsilon(),
-          .training = true};
+          .batch_mean = k.output<S>(1),
+          .batch_var = k.output<S>(2),
+          .epsilon = k.options<proto::BatchNorm>().epsilon()};
 }
 
 template <class T>

@@ -1,0 +1,178 @@
+// batch_norm_inference: normalises each channel by statistics that are given, and its gradient.
+#include <vector>
+
+#include "engine/base/status.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/batch_norm.h"
+#include "ops/lib/float32_port.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
+#include "ops/sample_builder.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+absl::Status Infer(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 5));
+  SNUG_RETURN_IF_ERROR(CheckEpsilon(c, c.options<proto::BatchNorm>().epsilon()));
+  c.SetOutput(0, c.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status InferGrad(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 4));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(4, c.shape(0)));
+  const ValueType& x = c.input(0);
+  c.SetOutput(0, c.input(4));
+  for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(x.dtype), {x.shape[1]});
+  return absl::OkStatus();
+}
+
+absl::Status Gradient(GradContext& g) {
+  if (g.wants(3) || g.wants(4)) {
+    g.Fail(absl::InvalidArgumentError("batch_norm_inference has no gradient of its running statistics"));
+    return g.status();
+  }
+  const std::vector<ValueId> grads =
+      g.Ops("batch_norm_inference_grad", {g.input(0), g.input(1), g.input(3), g.input(4), g.output_grad(0)},
+            g.options_handle());
+  for (int i = 0; i < 3 && g.status().ok(); ++i) {
+    if (g.wants(i)) g.SetInputGrad(i, grads[static_cast<size_t>(i)]);
+  }
+  return g.status();
+}
+
+absl::Status Prepare(PrepareContext& c) {
+  c.SetWorkspaceBytes(BatchNormWorkspace(ChannelView(c.types().input(0))));
+  return absl::OkStatus();
+}
+
+Cost CostOfNode(const NodeTypes& types) { return {.flops = 3.0 * static_cast<double>(types.input(0).num_elements())}; }
+
+Cost CostOfGrad(const NodeTypes& types) { return {.flops = 5.0 * static_cast<double>(types.input(0).num_elements())}; }
+
+template <class T>
+BatchNormForward<T> ForwardCall(const KernelContext& k) {
+  using S = Float32Port<T>;
+  return {.x = k.input<T>(0),
+          .y = k.output<T>(0),
+          .weight = InputOrNull<S>(k, 1),
+          .bias = InputOrNull<S>(k, 2),
+          .mean = k.input<S>(3),
+          .var = k.input<S>(4),
+          .epsilon = k.options<proto::BatchNorm>().epsilon()};
+}
+
+template <class T>
+BatchNormBackward<T> BackwardCall(const KernelContext& k) {
+  using S = Float32Port<T>;
+  return {.x = k.input<T>(0),
+          .weight = InputOrNull<S>(k, 1),
+          .mean = k.input<S>(2),
+          .var = k.input<S>(3),
+          .dy = k.input<T>(4),
+          .dx = k.output<T>(0),
+          .dweight = k.output<S>(1),
+          .dbias = k.output<S>(2),
+          .epsilon = k.options<proto::BatchNorm>().epsilon(),
+          .training = false};
+}
+
+absl::Status ForwardCpu(const KernelContext& k) {
+  return BatchNormPlainKernel(k, [&](auto zero) { return ForwardCall<decltype(zero)>(k); });
+}
+absl::Status ForwardFast(const KernelContext& k) {
+  return BatchNormFastKernel(k, [&](auto zero) { return ForwardCall<decltype(zero)>(k); });
+}
+absl::Status BackwardCpu(const KernelContext& k) {
+  return BatchNormPlainKernel(k, [&](auto zero) { return BackwardCall<decltype(zero)>(k); });
+}
+absl::Status BackwardFast(const KernelContext& k) {
+  return BatchNormFastKernel(k, [&](auto zero) { return BackwardCall<decltype(zero)>(k); });
+}
+
+void Samples(SampleBuilder& s) {
+  const auto affine = [&s](const char* name, const Shape& x) {
+    s.Case(name)
+        .Input(x)
+        .Input({x[1]})
+        .Range(0.5, 2)
+        .Input({x[1]})
+        .Input({x[1]})
+        .NoGradient()
+        .Input({x[1]})
+        .Range(0.3, 2)
+        .NoGradient();
+  };
+  affine("image", {3, 5, 4, 3});
+  affine("vector", {1, 19});
+  affine("rows", {67, 48, 3, 3});
+  affine("many_channels", {2, 259, 2, 2});
+  s.Case("no_affine")
+      .With(ParseOptions<proto::BatchNorm>("affine: false epsilon: 0.1"))
+      .Input({3, 5, 4})
+      .Absent()
+      .Absent()
+      .Input({5})
+      .NoGradient()
+      .Input({5})
+      .Range(0.3, 2)
+      .NoGradient();
+  s.Case("statistics").Input({3, 5}).Absent().Absent().Input({5}).Input({4}).Fails("expected shape [5]");
+}
+
+void GradSamples(SampleBuilder& s) {
+  const auto affine = [&s](const char* name, const Shape& x) {
+    s.Case(name).Input(x).Input({x[1]}).Input({x[1]}).Range(-0.1, 0.1).Input({x[1]}).Range(0.3, 2).Input(x);
+  };
+  affine("image", {3, 5, 4, 3});
+  affine("vector", {7, 19});
+  affine("rows", {67, 48, 3, 3});
+  s.Case("dy").Input({3, 5}).Input({5}).Input({5}).Input({5}).Input({3, 4}).Fails("expected shape [3, 5]");
+}
+
+}  // namespace
+
+SNUG_OPS(batch_norm_inference) {
+  return {{.name = "batch_norm_inference",
+           .doc = "y = (x - running_mean) / sqrt(running_var + epsilon) * weight + bias",
+           .inputs = {{"x"},
+                      {"weight", PortType::kFloat32, true},
+                      {"bias", PortType::kFloat32, true},
+                      {"running_mean", PortType::kFloat32},
+                      {"running_var", PortType::kFloat32}},
+           .outputs = {{"y"}},
+           .infer = Infer,
+           .gradient = Gradient,
+           .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+           .traits = {.layout = LayoutRule::kPrefers},
+           .prepare = Prepare,
+           .cost = CostOfNode,
+           .cpu = ForwardCpu,
+           .cpu_fast = ForwardFast,
+           .samples = Samples},
+          {.name = "batch_norm_inference_grad",
+           .doc = "dx, dweight, dbias of batch_norm_inference",
+           .inputs = {{"x"},
+                      {"weight", PortType::kFloat32, true},
+                      {"running_mean", PortType::kFloat32},
+                      {"running_var", PortType::kFloat32},
+                      {"dy"}},
+           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
+           .infer = InferGrad,
+           .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
+           .traits = {.layout = LayoutRule::kPrefers},
+           .prepare = Prepare,
+           .cost = CostOfGrad,
+           .cpu = BackwardCpu,
+           .cpu_fast = BackwardFast,
+           .samples = GradSamples}};
+}
+
+}  // namespace snug::ops

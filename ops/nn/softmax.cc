@@ -1,0 +1,266 @@
+// softmax and log_softmax along one axis, and their gradients, which read the output only (the input may be
+// overwritten). The axis may lie anywhere: x is seen as [outer, axis, inner]. With inner = 1 a row is contiguous, and
+// reductions go through lanes; otherwise `inner` neighbours are done at once.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/dispatch.h"
+#include "ops/lib/isa.h"
+#include "ops/lib/lanes.h"
+#include "ops/lib/vec_math.h"
+#include "ops/op_def.h"
+#include "ops/sample_builder.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+constexpr int64_t kChunk = 1 << 14;  // elements that one piece of work covers
+constexpr int64_t kStrip = 64;       // neighbours that are done at once
+
+struct View {
+  int64_t outer, axis, inner;
+};
+
+View ViewOf(const KernelContext& k) {
+  const Shape& shape = k.output_type(0).shape;
+  const int axis = NormalizeAxis(k.options<proto::Softmax>().axis(), shape.rank()).value();
+  return {shape.Count(0, axis), shape[axis], shape.Count(axis + 1, shape.rank())};
+}
+
+absl::Status CheckAxis(const InferContext& c) {
+  const absl::StatusOr<int> axis = NormalizeAxis(c.options<proto::Softmax>().axis(), c.shape(0).rank());
+  if (!axis.ok()) return c.OptionError("axis", axis.status().message());
+  return absl::OkStatus();
+}
+
+absl::Status Infer(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckAxis(c));
+  c.SetOutput(0, c.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status InferGrad(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckAxis(c));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, c.shape(0)));
+  c.SetOutput(0, c.input(1));
+  return absl::OkStatus();
+}
+
+absl::Status SoftmaxGradient(GradContext& g) {
+  g.SetInputGrad(0, g.Op("softmax_grad", {g.output(0), g.output_grad(0)}, g.options_handle()));
+  return g.status();
+}
+
+absl::Status LogSoftmaxGradient(GradContext& g) {
+  g.SetInputGrad(0, g.Op("log_softmax_grad", {g.output(0), g.output_grad(0)}, g.options_handle()));
+  return g.status();
+}
+
+Cost CostOfNode(const NodeTypes& types) { return {.flops = 5.0 * static_cast<double>(types.output(0).num_elements())}; }
+
+// Strips of columns: row(first element) for inner = 1, strip(first element, columns) otherwise.
+template <class Row, class Strip>
+void ForEachRow(int threads, const View& view, Row row, Strip strip) {
+  if (view.inner == 1) {
+    ParallelFor(threads, view.outer, std::max<int64_t>(1, kChunk / std::max<int64_t>(1, view.axis)),
+                [=](int64_t begin, int64_t end) {
+                  WithIsa([=]() SNUG_LAMBDA {
+                    for (int64_t r = begin; r < end; ++r) row(r * view.axis);
+                  });
+                });
+    return;
+  }
+  const int64_t strips = (view.inner + kStrip - 1) / kStrip;
+  ParallelFor(threads, view.outer * strips, std::max<int64_t>(1, kChunk / (kStrip * std::max<int64_t>(1, view.axis))),
+              [=](int64_t begin, int64_t end) {
+                WithIsa([=]() SNUG_LAMBDA {
+                  for (int64_t s = begin; s < end; ++s) {
+                    const int64_t column = s % strips * kStrip;
+                    strip(s / strips * view.axis * view.inner + column, std::min(kStrip, view.inner - column));
+                  }
+                });
+              });
+}
+
+template <class T, bool kLog>
+void Forward(const KernelContext& k) {
+  using A = Accumulator<T>;
+  const T* x = k.input<T>(0);
+  T* y = k.output<T>(0);
+  const View view = ViewOf(k);
+  const int64_t n = view.axis;
+  ForEachRow(
+      k.threads(), view,
+      [=](int64_t first) SNUG_LAMBDA {
+        const T* a = x + first;
+        T* b = y + first;
+        const A most = LaneMax<A>(n, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(a[i]); });
+        const double sum = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return Exp(static_cast<A>(a[i]) - most); });
+        if constexpr (kLog) {
+          const A log_sum = static_cast<A>(std::log(sum));
+          SNUG_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(static_cast<A>(a[i]) - most - log_sum);
+        } else {
+          const A scale = static_cast<A>(1 / sum);
+          SNUG_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(Exp(static_cast<A>(a[i]) - most) * scale);
+        }
+      },
+      [=](int64_t first, int64_t columns) SNUG_LAMBDA {
+        A most[kStrip], sum[kStrip];
+        const T* a = x + first;
+        T* b = y + first;
+        for (int64_t j = 0; j < columns; ++j) {
+          most[j] = static_cast<A>(a[j]);
+          sum[j] = 0;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+          for (int64_t j = 0; j < columns; ++j) {
+            const A v = static_cast<A>(a[i * view.inner + j]);
+            most[j] = v > most[j] ? v : most[j];
+          }
+        }
+        for (int64_t i = 0; i < n; ++i) {
+          for (int64_t j = 0; j < columns; ++j) sum[j] += Exp(static_cast<A>(a[i * view.inner + j]) - most[j]);
+        }
+        for (int64_t j = 0; j < columns; ++j) sum[j] = kLog ? most[j] + Log(sum[j]) : 1 / sum[j];
+        for (int64_t i = 0; i < n; ++i) {
+          SNUG_INDEPENDENT
+          for (int64_t j = 0; j < columns; ++j) {
+            const A v = static_cast<A>(a[i * view.inner + j]);
+            b[i * view.inner + j] = static_cast<T>(kLog ? v - sum[j] : Exp(v - most[j]) * sum[j]);
+          }
+        }
+      });
+}
+
+// softmax: dx = y (dy - sum(y dy)); log_softmax: dx = dy - exp(y) sum(dy)
+template <class T, bool kLog>
+void Backward(const KernelContext& k) {
+  using A = Accumulator<T>;
+  const T* y = k.input<T>(0);
+  const T* dy = k.input<T>(1);
+  T* dx = k.output<T>(0);
+  const View view = ViewOf(k);
+  const int64_t n = view.axis;
+  const auto term = [=](int64_t i) SNUG_LAMBDA {
+    return kLog ? static_cast<A>(dy[i]) : static_cast<A>(y[i]) * static_cast<A>(dy[i]);
+  };
+  const auto element = [=](int64_t i, A sum) SNUG_LAMBDA {
+    const A v = static_cast<A>(y[i]);
+    const A g = static_cast<A>(dy[i]);
+    dx[i] = static_cast<T>(kLog ? g - Exp(v) * sum : v * (g - sum));
+  };
+  ForEachRow(
+      k.threads(), view,
+      [=](int64_t first) SNUG_LAMBDA {
+        const A sum = static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return term(first + i); }));
+        SNUG_INDEPENDENT
+        for (int64_t i = first; i < first + n; ++i) element(i, sum);
+      },
+      [=](int64_t first, int64_t columns) SNUG_LAMBDA {
+        A sum[kStrip];
+        for (int64_t j = 0; j < columns; ++j) sum[j] = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          for (int64_t j = 0; j < columns; ++j) sum[j] += term(first + i * view.inner + j);
+        }
+        for (int64_t i = 0; i < n; ++i) {
+          SNUG_INDEPENDENT
+          for (int64_t j = 0; j < columns; ++j) element(first + i * view.inner + j, sum[j]);
+        }
+      });
+}
+
+template <bool kLog>
+absl::Status ForwardCpu(const KernelContext& k) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    Forward<decltype(zero), kLog>(k);
+    return absl::OkStatus();
+  });
+}
+
+template <bool kLog>
+absl::Status BackwardCpu(const KernelContext& k) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    Backward<decltype(zero), kLog>(k);
+    return absl::OkStatus();
+  });
+}
+
+void Samples(SampleBuilder& s) {
+  s.Case("last_axis").Input({4, 7});
+  s.Case("wide").Input({3, 133}).Range(-4, 4);
+  s.Case("middle_axis").With(ParseOptions<proto::Softmax>("axis: 1")).Input({2, 5, 3});
+  s.Case("strips").With(ParseOptions<proto::Softmax>("axis: 1")).Input({2, 9, 7, 11});
+  s.Case("first_axis").With(ParseOptions<proto::Softmax>("axis: 0")).Input({5, 19});
+  s.Case("one").Input({3, 1});
+  s.Case("vector").Input({70}).Range(-30, 30);
+  s.Case("bad_axis").With(ParseOptions<proto::Softmax>("axis: 2")).Input({4, 3}).Fails("option \"axis\"");
+}
+
+void SoftmaxSamples(SampleBuilder& s) {
+  Samples(s);
+  s.Case("known").Input({1, 2}).Values({1000, 1000}).NoGradient().Expect(0, {0.5, 0.5});
+}
+
+void LogSoftmaxSamples(SampleBuilder& s) {
+  Samples(s);
+  s.Case("known")
+      .Input({1, 2})
+      .Values({1000, 1000})
+      .NoGradient()
+      .Expect(0, {-0.693147180559945309, -0.693147180559945309});
+}
+
+void GradSamples(SampleBuilder& s) {
+  s.Case("last_axis").Input({4, 7}).Range(-2, 0).Input({4, 7});
+  s.Case("wide").Input({3, 133}).Range(-2, 0).Input({3, 133});
+  s.Case("strips").With(ParseOptions<proto::Softmax>("axis: 1")).Input({2, 9, 7, 11}).Range(-2, 0).Input({2, 9, 7, 11});
+  s.Case("shape").Input({4, 7}).Input({4, 6}).Fails("input 1 \"dy\" [4, 6]: expected shape [4, 7]");
+}
+
+}  // namespace
+
+SNUG_OPS(softmax) {
+  const auto forward = [](absl::string_view name, absl::string_view doc, GradientFn gradient, KernelFn cpu,
+                          SamplesFn samples) {
+    return OpDef{.name = name,
+                 .doc = doc,
+                 .inputs = {{"x"}},
+                 .outputs = {{"y"}},
+                 .infer = Infer,
+                 .gradient = gradient,
+                 .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+                 .cost = CostOfNode,
+                 .cpu = cpu,
+                 .samples = samples};
+  };
+  const auto backward = [](absl::string_view name, absl::string_view doc, KernelFn cpu) {
+    return OpDef{.name = name,
+                 .doc = doc,
+                 .inputs = {{"y"}, {"dy"}},
+                 .outputs = {{"dx"}},
+                 .infer = InferGrad,
+                 .aliases = {{Alias::Kind::kMayShare, 0, 1}, {Alias::Kind::kMayShare, 0, 0}},
+                 .cost = CostOfNode,
+                 .cpu = cpu,
+                 .samples = GradSamples};
+  };
+  return {
+      forward("softmax", "y = exp(x) / sum(exp(x)) along `axis`", SoftmaxGradient, ForwardCpu<false>, SoftmaxSamples),
+      backward("softmax_grad", "dx = y (dy - sum(y dy))", BackwardCpu<false>),
+      forward("log_softmax", "y = x - log(sum(exp(x))) along `axis`", LogSoftmaxGradient, ForwardCpu<true>,
+              LogSoftmaxSamples),
+      backward("log_softmax_grad", "dx = dy - exp(y) sum(dy)", BackwardCpu<true>)};
+}
+
+}  // namespace snug::ops

@@ -101,6 +101,7 @@ SNUG_OPS(accuracy) {
            .inputs = {{"scores"}, {"labels", PortType::kInteger}},
            .outputs = {{.name = "accuracy", .type = PortType::kFloat32, .no_gradient = true}},
            .infer = Infer,
+           .index_bound = LabelBound,
            .cost = CostOfNode,
            .cpu = AccuracyCpu,
            .samples = Samples},
@@ -109,6 +110,7 @@ SNUG_OPS(accuracy) {
            .inputs = {{"scores"}, {"labels", PortType::kInteger}},
            .outputs = {{.name = "accuracy", .type = PortType::kFloat32, .no_gradient = true}},
            .infer = InferTopK,
+           .index_bound = LabelBound,
            .cost = CostOfNode,
            .cpu = TopKCpu,
            .samples = TopKSamples}};

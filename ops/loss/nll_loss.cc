@@ -134,6 +134,7 @@ SNUG_OPS(nll_loss) {
            .outputs = {{"loss", PortType::kFloat32}},
            .infer = Infer,
            .gradient = Gradient,
+           .index_bound = LabelBound,
            .cost = CostOfLoss,
            .cpu = LossCpu,
            .samples = Samples},

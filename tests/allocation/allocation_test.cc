@@ -1,0 +1,142 @@
+// In the steady state our own code allocates nothing, libraries at most 1 KiB for a moment per call, and the process
+// maps no memory: counted by replacing malloc and operator new in this program and looking at who called.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <sstream>
+
+#include "tests/run/train_util.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SNUG_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SNUG_SANITIZED 1
+#endif
+#endif
+
+namespace {
+
+struct Allocation {
+  void* caller;
+  size_t bytes;
+};
+constexpr size_t kMaxRecorded = 1 << 16;
+Allocation recorded[kMaxRecorded];
+std::atomic<size_t> allocations{0};
+std::atomic<bool> recording{false};
+
+void Record(void* caller, size_t bytes) {
+  if (!recording.load(std::memory_order_relaxed)) return;
+  const size_t i = allocations.fetch_add(1);
+  if (i < kMaxRecorded) recorded[i] = {caller, bytes};
+}
+
+}  // namespace
+
+#ifndef SNUG_SANITIZED
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t bytes) {
+  Record(__builtin_return_address(0), bytes);
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t n, size_t bytes) {
+  Record(__builtin_return_address(0), n * bytes);
+  return __libc_calloc(n, bytes);
+}
+void* realloc(void* p, size_t bytes) {
+  Record(__builtin_return_address(0), bytes);
+  return __libc_realloc(p, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  Record(__builtin_return_address(0), bytes);
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** out, size_t alignment, size_t bytes) {
+  Record(__builtin_return_address(0), bytes);
+  *out = __libc_memalign(alignment, bytes);
+  return *out == nullptr;
+}
+}
+
+void* operator new(size_t bytes) {
+  Record(__builtin_return_address(0), bytes);
+  return __libc_malloc(bytes);
+}
+void* operator new[](size_t bytes) {
+  Record(__builtin_return_address(0), bytes);
+  return __libc_malloc(bytes);
+}
+void operator delete(void* p) noexcept { free(p); }
+void operator delete(void* p, size_t) noexcept { free(p); }
+void operator delete[](void* p) noexcept { free(p); }
+void operator delete[](void* p, size_t) noexcept { free(p); }
+#endif
+
+namespace snug {
+namespace {
+
+std::string LibraryOf(void* address) {
+  Dl_info info;
+  return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "?";
+}
+
+std::string Maps() {
+  std::ifstream file("/proc/self/maps");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class AllocationTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(AllocationTest, StepsAllocateNothing) {
+#ifdef SNUG_SANITIZED
+  GTEST_SKIP() << "SKIPPED: sanitizers bring their own malloc; this runs in the release build";
+#endif
+  const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  auto session = MakeSession(*loaded, {.batch = 2, .threads = 2});
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE((*session)->Run().ok());
+
+  const std::string maps = Maps();
+  const std::string maps_again = Maps();  // reading them allocates, too: settle first
+  const void* const brk = sbrk(0);
+  allocations = 0;
+  recording = true;
+  bool ok = true;
+  for (int i = 0; i < 100; ++i) ok = ok && (*session)->Run().ok();
+  recording = false;
+  const size_t found = allocations;
+  EXPECT_TRUE(ok);
+  EXPECT_EQ(sbrk(0), brk);
+  EXPECT_EQ(Maps(), maps_again);
+
+  const std::string own = LibraryOf(reinterpret_cast<void*>(&LibraryOf));
+  for (size_t i = 0; i < std::min(found, kMaxRecorded); ++i) {
+    const std::string library = LibraryOf(recorded[i].caller);
+    EXPECT_NE(library, own) << "our own code allocated " << recorded[i].bytes << " bytes";
+    EXPECT_LE(recorded[i].bytes, 1024U) << library;
+    if (HasFailure()) break;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, AllocationTest, testing::Values("mlp", "lenet", "gpt_small"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,66 @@
+// Every pass on or off: training agrees to rounding, and the fast kernels agree with the plain ones.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/run/train_util.h"
+
+namespace snug {
+namespace {
+
+struct Case {
+  const char* model;
+  int64_t batch;
+};
+
+class PassesTest : public testing::TestWithParam<Case> {
+ protected:
+  std::vector<double> Train(const CompileOptions& options) {
+    const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam().model);
+    EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+    if (!loaded.ok()) return {};
+    auto session = MakeSession(*loaded, options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    return session.ok() ? Losses(**session, 3) : std::vector<double>();
+  }
+
+  static void ExpectNear(const std::vector<double>& a, const std::vector<double>& b, double relative,
+                         const std::string& what) {
+    ASSERT_EQ(a.size(), b.size()) << what;
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], relative * std::abs(b[i])) << what << ", step " << i;
+  }
+};
+
+TEST_P(PassesTest, EachSwitchedOffAgreesToRoundingInDouble) {
+  CompileOptions options{.batch = GetParam().batch, .precision = DType::kFloat64, .threads = 2};
+  const std::vector<double> all = Train(options);
+  for (const std::string& pass : PassNames()) {
+    options.disabled_passes = {pass};
+    ExpectNear(Train(options), all, 1e-11, "without " + pass);
+  }
+  for (const std::string& pass : PassNames()) options.disabled_passes.insert(pass);
+  ExpectNear(Train(options), all, 1e-11, "without any pass");
+}
+
+TEST_P(PassesTest, FastKernelsAgreeWithPlainOnesInFloat) {
+  CompileOptions options{.batch = GetParam().batch, .threads = 2};
+  const std::vector<double> fast = Train(options);
+  options.plain_kernels = true;
+  ExpectNear(fast, Train(options), 2e-4, "plain kernels");
+  for (const std::string& pass : PassNames()) options.disabled_passes.insert(pass);
+  options.plain_kernels = false;
+  ExpectNear(fast, Train(options), 2e-4, "fast kernels, no pass");
+}
+
+TEST_P(PassesTest, Bfloat16StaysCloseToFloat) {
+  CompileOptions options{.batch = GetParam().batch, .threads = 2};
+  const std::vector<double> full = Train(options);
+  options.precision = DType::kBFloat16;
+  ExpectNear(Train(options), full, 0.05, "bfloat16");
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PassesTest, testing::Values(Case{"mlp", 8}, Case{"lenet", 4}, Case{"gpt_small", 1}),
+                         [](const auto& info) { return std::string(info.param.model); });
+
+}  // namespace
+}  // namespace snug

@@ -56,7 +56,8 @@ class BatchNormFuser {
   absl::Status FuseForward(NodeId id) {
     const Node batch_norm = graph_.node(id);
     NodeId reader = surroundings_.SoleReader(batch_norm.outputs[0]);
-    if (!reader.valid()) return absl::OkStatus();
+    // A sum of two batch norms goes to the first; the second finds it taken.
+    if (!reader.valid() || graph_.node(reader).removed) return absl::OkStatus();
     ValueId shortcut;
     NodeId add;
     if (graph_.node(reader).op == "add") {
@@ -114,7 +115,7 @@ class BatchNormFuser {
     std::vector<ValueId> inputs = {act_grad.inputs[0]};
     inputs.insert(inputs.end(), norm.inputs.begin(), norm.inputs.end());
     inputs[5] = act_grad.inputs[1];
-    const char* op = shared ? "batch_norm_fused_grad_add" : "batch_norm_fused_grad";
+    const char* op = shared ? "batch_norm_fused_add_grad" : "batch_norm_fused_grad";
     const absl::StatusOr<std::vector<ValueId>> fused =
         Add(absl::StrCat(norm.name, "+", act_grad.op), op, FusedOptions(norm, ActivationOf(act_grad.op)),
             std::move(inputs), norm, position);

@@ -6,11 +6,33 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 namespace snug::memory {
+namespace {
+
+// What the machine could still give without swapping; -1: unknown. Linux promises more than it has and kills the
+// process that takes it at its word, so an arena is refused before that.
+int64_t AvailableBytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key;
+  int64_t kib = 0;
+  for (std::string unit; meminfo >> key >> kib && std::getline(meminfo, unit);) {
+    if (key == "MemAvailable:") return kib * 1024;
+  }
+  return -1;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<HostArena>> HostArena::Create(int64_t size_bytes) {
   if (size_bytes == 0) return std::unique_ptr<HostArena>(new HostArena(nullptr, 0));
+  const int64_t available = AvailableBytes();
+  if (available >= 0 && size_bytes > available) {
+    return absl::ResourceExhaustedError(absl::StrCat("an arena of ", size_bytes, " bytes does not fit: this machine has ",
+                                                     available, " bytes available; a smaller --batch needs less"));
+  }
   void* data =
       mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {

@@ -7,6 +7,7 @@
 
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
+#include "proto/data_type.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
@@ -60,9 +61,7 @@ class Backward {
     const ValueType& type = graph_.type(like);
     proto::Fill fill;
     for (const int64_t dim : type.shape.dims()) fill.add_dim(dim);
-    fill.set_dtype(type.dtype == DType::kFloat32    ? proto::FLOAT32
-                   : type.dtype == DType::kBFloat16 ? proto::BFLOAT16
-                                                    : proto::FLOAT64);
+    fill.set_dtype(proto::FromDType(type.dtype));
     fill.set_value(value);
     return AddBackwardNode("fill", absl::StrCat("d(", graph_.value(like).name, ")/fill"), {}, proto::MakeOptions(fill),
                            like);

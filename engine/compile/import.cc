@@ -12,6 +12,7 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/layer_importer.h"
+#include "proto/data_type.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
 #include "proto/source_map.h"
@@ -77,26 +78,6 @@ class Importer {
     errors_.push_back(absl::StrCat(where, where.empty() ? "" : ": ", message));
   }
 
-  DType ToDType(proto::DataType type) const {
-    switch (type) {
-      case proto::FLOAT:
-        return options_.precision;
-      case proto::FLOAT32:
-        return DType::kFloat32;
-      case proto::BFLOAT16:
-        return DType::kBFloat16;
-      case proto::FLOAT64:
-        return DType::kFloat64;
-      case proto::INT32:
-        return DType::kInt32;
-      case proto::INT64:
-        return DType::kInt64;
-      case proto::UINT8:
-        return DType::kUint8;
-    }
-    return options_.precision;
-  }
-
   void ImportInput(int i) {
     const proto::Input& input = network_.input(i);
     std::vector<int64_t> dims;
@@ -112,8 +93,8 @@ class Importer {
       Error(locations_.InputLoc(i), absl::StrCat("input \"", input.name(), "\": the name is taken"));
       return;
     }
-    values_[input.name()] = {
-        result_.graph.AddInput(input.name(), {ToDType(input.dtype()), *shape, {}}, input.max_value())};
+    values_[input.name()] = {result_.graph.AddInput(
+        input.name(), {proto::ToDType(input.dtype(), options_.precision), *shape, {}}, input.max_value())};
   }
 
   // "split:1" is the second output of "split". Empty: an error was reported, or what it names has failed.

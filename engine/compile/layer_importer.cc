@@ -4,11 +4,13 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "engine/base/hash.h"
 #include "engine/base/status.h"
 #include "engine/compile/initializers.h"
+#include "proto/data_type.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -16,22 +18,23 @@
 namespace snug {
 namespace {
 
-proto::DataType ToProto(DType dtype) {
+constexpr int64_t kMaxConstantElements = 1 << 16;
+
+// Converting a number that an integer type cannot hold would be undefined.
+bool Holds(DType dtype, double value) {
+  const auto between = [value](double low, double high) {
+    return value >= low && value <= high && value == std::floor(value);
+  };
   switch (dtype) {
-    case DType::kFloat32:
-      return proto::FLOAT32;
-    case DType::kBFloat16:
-      return proto::BFLOAT16;
-    case DType::kFloat64:
-      return proto::FLOAT64;
     case DType::kInt32:
-      return proto::INT32;
+      return between(-0x1p31, 0x1p31 - 1);
     case DType::kInt64:
-      return proto::INT64;
+      return between(-0x1p53, 0x1p53);  // beyond, a double is not exact
     case DType::kUint8:
-      return proto::UINT8;
+      return between(0, 255);
+    default:
+      return true;
   }
-  return proto::FLOAT;
 }
 
 template <class T>
@@ -161,12 +164,23 @@ ValueId LayerImporter::ConstantValue(absl::string_view name, DType dtype, const 
                                                  shape.ToString(), ", found ", values.size())));
     return ValueId();
   }
+  for (const double value : values) {
+    if (Holds(dtype, value)) continue;
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("option \"value\": ", value, " is no ", absl::string_view(Name(dtype)))));
+    return ValueId();
+  }
+  // Small ones are there to be folded; a large one is a rule, not bytes.
+  Initializer init{.kind = Initializer::Kind::kConstant, .value = values[0]};
+  if (values.size() > 1 || n <= kMaxConstantElements) {
+    init = {.kind = Initializer::Kind::kBytes,
+            .bytes = std::make_shared<const std::string>(PackedAs(dtype, values, n))};
+  }
   Graph& graph = state_.result->graph;
-  auto bytes = std::make_shared<const std::string>(PackedAs(dtype, values, n));
   const VariableId id = graph.AddVariable({.name = VariableName(name),
                                            .type = {dtype, shape, {}},
                                            .role = VariableRole::kConstant,
-                                           .init = {.kind = Initializer::Kind::kBytes, .bytes = std::move(bytes)},
+                                           .init = std::move(init),
                                            .loc = loc_});
   return graph.variable(id).value;
 }
@@ -204,7 +218,7 @@ void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
     ValueId& cast = state_.casts[input];
     if (!cast.valid()) {
       proto::Cast options;
-      options.set_dtype(ToProto(state_.precision));
+      options.set_dtype(proto::FromDType(state_.precision));
       const std::string name = graph.value(input).name;
       cast =
           Op("cast", {input}, proto::MakeOptions(options), absl::StrCat(name.substr(name.rfind('.') + 1), ".bfloat16"));

@@ -88,6 +88,15 @@ absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const
   return Observe(options, "40_updates", graph);
 }
 
+// Sizes are bounded one by one; their sum has to be a number, too.
+absl::Status CheckTotal(const memory::Problem& problem) {
+  double total = 0;
+  for (const memory::Buffer& buffer : problem.buffers) total += static_cast<double>(buffer.size_bytes);
+  if (total < 0x1p56) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the network's values need ", total, " bytes in all, more than any machine has"));
+}
+
 absl::Status CheckPassNames(const CompileOptions& options) {
   const std::vector<std::string> names = PassNames();
   for (const std::string& name : options.disabled_passes) {
@@ -133,6 +142,8 @@ absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap&
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
   compiled.order = ChooseOrder(graph, registry);
   Liveness liveness = FindLiveness(graph, registry, compiled.order, compiled.kernels);
+  SNUG_RETURN_IF_ERROR(CheckTotal(liveness.state));
+  SNUG_RETURN_IF_ERROR(CheckTotal(liveness.step));
   memory::Plan state_plan = memory::PlanNone(liveness.state);
   memory::Plan step_plan = memory::PlanNone(liveness.step);
   SNUG_RETURN_IF_ERROR(memory::Verify(liveness.state, state_plan));

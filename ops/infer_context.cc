@@ -17,7 +17,7 @@ absl::Status InferContext::InputError(int i, absl::string_view message) const {
   return absl::InvalidArgumentError(absl::StrCat("input ", i, " \"", name, "\" ", shape(i).ToString(), ": ", message));
 }
 
-absl::Status InferContext::OptionError(absl::string_view option, absl::string_view message) const {
+absl::Status InferContext::OptionError(absl::string_view option, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat("option \"", option, "\": ", message));
 }
 

@@ -33,7 +33,7 @@ class InferContext {
 
   // "input 1 \"w\" [128, 784]: <message>"
   absl::Status InputError(int i, absl::string_view message) const;
-  absl::Status OptionError(absl::string_view option, absl::string_view message) const;
+  static absl::Status OptionError(absl::string_view option, absl::string_view message);
   absl::Status CheckRank(int i, int min_rank, int max_rank) const;
   absl::Status CheckShape(int i, const Shape& expected) const;
 

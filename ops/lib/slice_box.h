@@ -1,7 +1,9 @@
 // The part of an array that a `slice` takes: slice, its gradient, and the ops whose gradients are slices share it.
 #pragma once
 
-#include "ops/infer_context.h"
+#include <absl/status/statusor.h>
+
+#include "engine/base/shape.h"
 
 namespace snug::proto {
 class Slice;
@@ -15,10 +17,8 @@ struct SliceBox {
   Shape shape;  // of the part
 };
 
-// Resolves and checks the options against the shape of the whole.
-absl::StatusOr<SliceBox> ResolveSlice(const InferContext& c, const proto::Slice& options, const Shape& whole);
-// The same for options that were checked.
-SliceBox ResolveSlice(const proto::Slice& options, const Shape& whole);
+// The error says which option does not suit the shape of the whole.
+absl::StatusOr<SliceBox> ResolveSlice(const proto::Slice& options, const Shape& whole);
 
 // Options of the slice that takes [begin, begin + size) along one axis.
 proto::Slice SliceAlong(int axis, int64_t begin, int64_t size);

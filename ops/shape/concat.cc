@@ -22,7 +22,7 @@ int AxisOf(const proto::Concat& options, int rank) {
 
 absl::Status Infer(InferContext& c) {
   if (c.num_inputs() == 0) return absl::InvalidArgumentError("expected at least one input");
-  SNUG_ASSIGN_OR_RETURN(const int axis, AxisOption(c, "axis", c.options<proto::Concat>().axis(), c.shape(0).rank()));
+  SNUG_ASSIGN_OR_RETURN(const int axis, AxisOption("axis", c.options<proto::Concat>().axis(), c.shape(0).rank()));
   Shape whole = c.shape(0);
   for (int i = 1; i < c.num_inputs(); ++i) {
     SNUG_RETURN_IF_ERROR(c.CheckRank(i, whole.rank(), whole.rank()));

@@ -59,7 +59,7 @@ absl::Status Infer(InferContext& c) {
   std::array<bool, kMaxRank> used = {};
   Shape to = c.shape(0);
   for (int i = 0; i < options.axis_size(); ++i) {
-    SNUG_ASSIGN_OR_RETURN(const int axis, AxisOption(c, "axis", options.axis(i), to.rank()));
+    SNUG_ASSIGN_OR_RETURN(const int axis, AxisOption("axis", options.axis(i), to.rank()));
     if (used[static_cast<size_t>(axis)]) {
       return c.OptionError("axis", absl::StrCat("expected each axis once, found axis ", axis, " again"));
     }

@@ -1,6 +1,4 @@
 // slice: a part of x along some axes; and its gradient, dy among zeros.
-#include <absl/strings/str_cat.h>
-
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
@@ -17,7 +15,7 @@ namespace snug::ops {
 namespace {
 
 absl::Status Infer(InferContext& c) {
-  SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(c, c.options<proto::Slice>(), c.shape(0)));
+  SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(c.options<proto::Slice>(), c.shape(0)));
   c.SetOutput(0, c.input(0).dtype, box.shape, c.input(0).layout);
   return absl::OkStatus();
 }
@@ -25,7 +23,7 @@ absl::Status Infer(InferContext& c) {
 absl::Status InferGrad(InferContext& c) {
   const auto& options = c.options<proto::SliceGrad>();
   SNUG_ASSIGN_OR_RETURN(const Shape whole, MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())}));
-  SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(c, options.slice(), whole));
+  SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(options.slice(), whole));
   SNUG_RETURN_IF_ERROR(c.CheckShape(0, box.shape));
   c.SetOutput(0, c.input(0).dtype, whole, c.input(0).layout);
   return absl::OkStatus();
@@ -52,7 +50,7 @@ Strides Stepped(const Strides& whole, const Shape& step) {
 }
 
 absl::Status SliceCpu(const KernelContext& k) {
-  const SliceBox box = ResolveSlice(k.options<proto::Slice>(), k.input_type(0).shape);
+  SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(k.options<proto::Slice>(), k.input_type(0).shape));
   const Strides strides = k.input_type(0).strides();
   const int64_t bytes = SizeOf(k.input_type(0).dtype);
   CopyStrided(k.threads(), bytes, box.shape, k.input<char>(0) + OffsetOf(box.begin, strides) * bytes,
@@ -62,7 +60,7 @@ absl::Status SliceCpu(const KernelContext& k) {
 
 absl::Status SliceGradCpu(const KernelContext& k) {
   const Shape& whole = k.output_type(0).shape;
-  const SliceBox box = ResolveSlice(k.options<proto::SliceGrad>().slice(), whole);
+  SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(k.options<proto::SliceGrad>().slice(), whole));
   const Strides strides = k.output_type(0).strides();
   const int64_t bytes = SizeOf(k.output_type(0).dtype);
   const uint64_t zero = 0;  // of every dtype

@@ -28,7 +28,7 @@ int AxisOf(const proto::Split& options, int rank) {
 absl::Status Infer(InferContext& c) {
   const auto& options = c.options<proto::Split>();
   const Shape& whole = c.shape(0);
-  SNUG_ASSIGN_OR_RETURN(const int axis, AxisOption(c, "axis", options.axis(), whole.rank()));
+  SNUG_ASSIGN_OR_RETURN(const int axis, AxisOption("axis", options.axis(), whole.rank()));
   if ((options.size_size() > 0) == options.has_parts()) {
     return c.OptionError("size", "expected either the size of each output, or \"parts\" for equal ones");
   }

@@ -34,6 +34,12 @@ class LayerContext : public OpContext {
   virtual ValueId input(int i) const = 0;
   // For hooks that look at their inputs before they hand them to a node, which would check them.
   absl::Status CheckInputs(int expected) const;
+  // All of them: a node that is given them says what is wrong with their number.
+  std::vector<ValueId> inputs() const {
+    std::vector<ValueId> all;
+    for (int i = 0; i < num_inputs(); ++i) all.push_back(input(i));
+    return all;
+  }
   virtual const Options& options_handle() const = 0;
   template <class Message>
   const Message& options() const {

@@ -1,0 +1,20 @@
+// Options that hold for spatial dimensions: one number for all of them, or one each.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/strings/string_view.h>
+#include <absl/types/span.h>
+
+#include <array>
+#include <cstdint>
+
+namespace snug {
+
+inline constexpr int kMaxSpatial = 3;
+inline constexpr int64_t kMaxSpatialOption = int64_t{1} << 30;  // (kernel - 1) * dilation stays far from overflow
+
+// Writes the first `spatial` entries of `to`; nothing given: they stay as they are.
+absl::Status ReadSpatialOption(absl::string_view option, absl::Span<const int64_t> given, int spatial, int64_t at_least,
+                               std::array<int64_t, kMaxSpatial>* to);
+
+}  // namespace snug

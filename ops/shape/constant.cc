@@ -11,6 +11,9 @@ namespace snug::ops {
 namespace {
 
 absl::Status Layer(LayerContext& c) {
+  if (c.num_inputs() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("expected no inputs, found ", c.num_inputs()));
+  }
   const auto& options = c.options<proto::Constant>();
   absl::StatusOr<Shape> shape = MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())});
   if (!shape.ok()) return Annotate(shape.status(), "option \"dim\"");

@@ -1,0 +1,44 @@
+#include "ops/lib/global_pool.h"
+
+#include "engine/base/status.h"
+#include "ops/lib/reshape_to.h"
+#include "proto/internal.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+Shape SpatialOnes(const Shape& x) {
+  Shape ones = x;
+  for (int i = 2; i < x.rank(); ++i) ones[i] = 1;
+  return ones;
+}
+
+}  // namespace
+
+absl::StatusOr<ValueType> GlobalPoolOutput(const InferContext& c, bool keep_dims) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 3, 5));
+  const ValueType& x = c.input(0);
+  if (keep_dims) return ValueType{x.dtype, SpatialOnes(x.shape), x.layout};
+  return ValueType{x.dtype, {x.shape[0], x.shape[1]}, Layout::Plain()};
+}
+
+absl::StatusOr<Shape> GlobalPoolInput(const InferContext& c, int dy) {
+  const auto& dims = c.options<proto::ShapeOf>().dim();
+  SNUG_ASSIGN_OR_RETURN(const Shape x, MakeShape({dims.data(), static_cast<size_t>(dims.size())}));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(dy, SpatialOnes(x)));
+  return x;
+}
+
+ValueId WithSpatialOnes(GradContext& g, ValueId dy) {
+  const Shape ones = SpatialOnes(g.input_type(0).shape);
+  return g.type(dy).shape == ones ? dy : ReshapeTo(g, dy, ones);
+}
+
+Options InputShape(const GradContext& g) {
+  proto::ShapeOf options;
+  for (const int64_t dim : g.input_type(0).shape.dims()) options.add_dim(dim);
+  return proto::MakeOptions(options);
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,135 @@
+// avg_pool: the mean of each window. The gradient needs shapes only.
+#include "engine/base/status.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/lib/pool_kernels.h"
+#include "ops/op_def.h"
+#include "ops/sample_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops {
+namespace {
+
+absl::StatusOr<PoolGeometry> Geometry(const proto::Pool& options, const Shape& x, const Layout& layout) {
+  if (!options.dilation().empty()) return InferContext::OptionError("dilation", "is for max_pool only");
+  return MakePoolGeometry(options, x, layout);
+}
+
+absl::Status Infer(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 3, 5));
+  const ValueType& x = c.input(0);
+  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(c.options<proto::Pool>(), x.shape, x.layout));
+  c.SetOutput(0, x.dtype, PooledShape(g, x.shape), x.layout);
+  return absl::OkStatus();
+}
+
+absl::Status InferGrad(InferContext& c) {
+  const auto& options = c.options<proto::PoolGrad>();
+  const ValueType& dy = c.input(0);
+  SNUG_ASSIGN_OR_RETURN(const Shape x, MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())}));
+  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(options.pool(), x, dy.layout));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(0, PooledShape(g, x)));
+  c.SetOutput(0, dy.dtype, x, dy.layout);
+  return absl::OkStatus();
+}
+
+absl::Status Gradient(GradContext& g) {
+  proto::PoolGrad options;
+  *options.mutable_pool() = g.options<proto::Pool>();
+  for (const int64_t dim : g.input_type(0).shape.dims()) options.add_dim(dim);
+  g.SetInputGrad(0, g.Op("avg_pool_grad", {g.output_grad(0)}, proto::MakeOptions(options)));
+  return g.status();
+}
+
+absl::Status Forward(const KernelContext& k) {
+  const auto& options = k.options<proto::Pool>();
+  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(options, k.input_type(0).shape, k.input_type(0).layout));
+  return AveragePool(k, g, options.include_padding());
+}
+
+absl::Status Backward(const KernelContext& k) {
+  const proto::Pool& options = k.options<proto::PoolGrad>().pool();
+  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(options, k.output_type(0).shape, k.output_type(0).layout));
+  return AverageUnpool(k, g, options.include_padding());
+}
+
+Cost ForwardCost(const NodeTypes& t) {  // one addition for each tap of each window
+  const absl::StatusOr<PoolGeometry> g = Geometry(t.options.Get<proto::Pool>(), t.input(0).shape, t.input(0).layout);
+  return {.flops = static_cast<double>(t.output(0).num_elements()) * static_cast<double>(g.ok() ? g->window() : 1)};
+}
+
+void Samples(SampleBuilder& s) {
+  const auto options = proto::ParseOptions<proto::Pool>;
+  s.Case("halves").Input({2, 21, 8, 6}).With(options("kernel: 2"));
+  s.Case("overlapping").Input({2, 19, 9, 11}).With(options("kernel: 3 stride: 2 pad: 1"));
+  s.Case("without_padding").Input({2, 3, 9, 11}).With(options("kernel: 3 stride: 2 pad: 1 include_padding: false"));
+  s.Case("many_channels").Input({1, 70, 5, 4}).With(options("kernel: 2 stride: 1"));
+  s.Case("wide").Input({1, 2, 5, 300}).With(options("kernel: [2, 3] stride: [2, 2] pad: [0, 1]"));
+  s.Case("stride_1_and_3").Input({2, 3, 7, 40}).With(options("kernel: [3, 2] stride: [1, 3]"));
+  s.Case("gaps").Input({2, 3, 7, 8}).With(options("kernel: 2 stride: 3"));
+  s.Case("ceil_mode").Input({2, 3, 7, 8}).With(options("kernel: 3 stride: 2 ceil_mode: true"));
+  s.Case("ceil_mode_pad").Input({1, 2, 4, 5}).With(options("kernel: 3 stride: 3 pad: 1 ceil_mode: true"));
+  s.Case("same").Input({2, 3, 7, 8}).With(options("kernel: 3 stride: 2 padding: SAME include_padding: false"));
+  s.Case("line").Input({2, 3, 9}).With(options("kernel: 3 stride: 2 pad: 1"));
+  s.Case("volume").Input({2, 3, 4, 5, 6}).With(options("kernel: [2, 3, 2] stride: [1, 2, 2] pad: [0, 1, 1]"));
+  s.Case("counts_padding")
+      .Input({1, 1, 3})
+      .Values({6, 12, 18})
+      .With(options("kernel: 3 stride: 2 pad: 1"))
+      .Expect(0, {6, 10});
+  s.Case("counts_no_padding")
+      .Input({1, 1, 3})
+      .Values({6, 12, 18})
+      .With(options("kernel: 3 stride: 2 pad: 1 include_padding: false"))
+      .Expect(0, {9, 15});
+  // The second window reaches beyond the padding: only what lies within it counts.
+  s.Case("counts_up_to_the_padding")
+      .Input({1, 1, 4})
+      .Values({1, 2, 3, 4})
+      .With(options("kernel: 3 stride: 3 ceil_mode: true"))
+      .Expect(0, {2, 4});
+  s.Case("dilation").Input({2, 3, 9}).With(options("kernel: 2 dilation: 2")).Fails("is for max_pool only");
+  s.Case("rank").Input({2, 3}).With(options("kernel: 2")).Fails("expected 3 to 5 dimensions");
+  s.Case("no_kernel").Input({2, 3, 4}).With(options("")).Fails("option \"kernel\": is missing");
+}
+
+void GradSamples(SampleBuilder& s) {
+  const auto options = proto::ParseOptions<proto::PoolGrad>;
+  s.Case("overlapping").Input({2, 3, 3, 4}).With(options("pool { kernel: 2 stride: 1 } dim: [2, 3, 4, 5]"));
+  s.Case("known")
+      .Input({1, 1, 2})
+      .Values({2, 4})
+      .With(options("pool { kernel: 2 stride: 1 } dim: [1, 1, 3]"))
+      .Expect(0, {1, 3, 2});
+  s.Case("wrong_shape")
+      .Input({2, 3, 2})
+      .With(options("pool { kernel: 2 stride: 1 } dim: [2, 3, 4]"))
+      .Fails("expected shape [2, 3, 3]");
+}
+
+}  // namespace
+
+SNUG_OPS(avg_pool) {
+  return {{.name = "avg_pool",
+           .doc = "y = the mean of each window; padding counts as zeros unless include_padding is false",
+           .inputs = {{"x"}},
+           .outputs = {{"y"}},
+           .infer = Infer,
+           .gradient = Gradient,
+           .traits = {.layout = LayoutRule::kPrefers},
+           .cost = ForwardCost,
+           .cpu = Forward,
+           .samples = Samples},
+          {.name = "avg_pool_grad",
+           .doc = "dx = the sum over the windows that cover it of dy / the window's size",
+           .inputs = {{"dy"}},
+           .outputs = {{"dx"}},
+           .infer = InferGrad,
+           .traits = {.layout = LayoutRule::kPrefers},
+           .cpu = Backward,
+           .samples = GradSamples}};
+}
+
+}  // namespace snug::ops

@@ -11,9 +11,7 @@ namespace snug::ops {
 namespace {
 
 absl::Status Layer(LayerContext& c) {
-  if (c.num_inputs() != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("expected no inputs, found ", c.num_inputs()));
-  }
+  SNUG_RETURN_IF_ERROR(c.CheckInputs(0));
   const auto& options = c.options<proto::Constant>();
   absl::StatusOr<Shape> shape = MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())});
   if (!shape.ok()) return Annotate(shape.status(), "option \"dim\"");

@@ -1,6 +1,4 @@
 // parameter: a Variable of its own, read as it is. A layer only: the Variable's value is the layer's output.
-#include <absl/strings/str_cat.h>
-
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
 #include "ops/op_def.h"
@@ -11,9 +9,7 @@ namespace snug::ops {
 namespace {
 
 absl::Status Layer(LayerContext& c) {
-  if (c.num_inputs() != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("expected no inputs, found ", c.num_inputs()));
-  }
+  SNUG_RETURN_IF_ERROR(c.CheckInputs(0));
   const auto& options = c.options<proto::Parameter>();
   absl::StatusOr<Shape> shape = MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())});
   if (!shape.ok()) return Annotate(shape.status(), "option \"dim\"");

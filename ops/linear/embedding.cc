@@ -1,16 +1,12 @@
 // embedding: y = rows of a table, chosen by integers; its gradient adds rows up again.
 #include <absl/strings/str_cat.h>
 
-#include <algorithm>
-
-#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/layer_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/isa.h"
+#include "ops/lib/gather_rows.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -21,9 +17,6 @@ namespace snug::ops {
 namespace {
 
 using proto::ParseOptions;
-
-constexpr int64_t kChunkElements = 1 << 15;
-constexpr int64_t kStrip = 256;  // columns whose sums are kept together
 
 absl::Status CheckOptions(InferContext& c, const proto::Embedding& options) {
   if (options.entries() < 1) {
@@ -80,108 +73,14 @@ absl::Status Gradient(GradContext& g) {  // of the table: the ids are all that i
   return g.status();
 }
 
-absl::Status IdError(const Shape& shape, int64_t position, int64_t id, int64_t entries) {
-  std::string index;
-  int64_t rest = position;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    index = absl::StrCat(rest % shape[axis], index.empty() ? "" : ", ", index);
-    rest /= shape[axis];
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("ids[", index, "]: expected an entry in [0, ", entries, "), found ", id));
-}
+absl::Status EmbeddingCpu(const KernelContext& k) { return GatherRows(k, 1, 0, 0, "ids"); }
 
-// The first id that names no entry is the error.
-template <class Id>
-absl::Status CheckIds(const Shape& shape, const Id* ids, int64_t entries) {
-  for (int64_t i = 0; i < shape.num_elements(); ++i) {
-    if (ids[i] < 0 || ids[i] >= entries) return IdError(shape, i, ids[i], entries);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status EmbeddingCpu(const KernelContext& k) {
-  return DispatchInteger(k.input_type(0).dtype, [&](auto id_zero) -> absl::Status {
-    using Id = decltype(id_zero);
-    const Id* ids = k.input<Id>(0);
-    const Shape& table = k.input_type(1).shape;
-    SNUG_RETURN_IF_ERROR(CheckIds(k.input_type(0).shape, ids, table[0]));
-    const int64_t row_bytes = table[1] * SizeOf(k.input_type(1).dtype);
-    const char* w = k.input<char>(1);
-    char* y = k.output<char>(0);
-    ParallelFor(k.threads(), k.input_type(0).num_elements(), std::max<int64_t>(1, kChunkElements / table[1]),
-                [=](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    std::copy_n(w + ids[i] * row_bytes, row_bytes, y + i * row_bytes);
-                  }
-                });
-    return absl::OkStatus();
-  });
-}
-
-// Workspace of the gradient: where each entry's positions begin (and end), then the positions, entry by entry.
 absl::Status PrepareGrad(PrepareContext& c) {
-  const int64_t entries = c.types().output(0).shape[0];
-  const int64_t positions = c.types().input(0).num_elements();
-  c.SetWorkspaceBytes((entries + 1 + positions) * static_cast<int64_t>(sizeof(int64_t)));
+  c.SetWorkspaceBytes(ScatterAddWorkspaceBytes(c.types(), 0, 0));
   return absl::OkStatus();
 }
 
-// One row of the table's gradient: the sum of dy's rows at `positions`, in that order.
-template <class T>
-SNUG_INLINE void SumRows(const int64_t* positions, int64_t count, int64_t width, const T* dy, T* row) {
-  using Acc = Accumulator<T>;
-  for (int64_t begin = 0; begin < width; begin += kStrip) {
-    const int64_t columns = std::min(kStrip, width - begin);
-    Acc sums[kStrip];
-    for (int64_t j = 0; j < columns; ++j) sums[j] = Acc(0);
-    for (int64_t p = 0; p < count; ++p) {
-      const T* from = dy + positions[p] * width + begin;
-      for (int64_t j = 0; j < columns; ++j) sums[j] += static_cast<Acc>(from[j]);
-    }
-    for (int64_t j = 0; j < columns; ++j) row[begin + j] = static_cast<T>(sums[j]);
-  }
-}
-
-// The positions are sorted by entry (a counting sort), so that every row of the result is written once, by one thread.
-template <class T, class Id>
-absl::Status SumByEntry(const KernelContext& k) {
-  const Id* ids = k.input<Id>(0);
-  const T* dy = k.input<T>(1);
-  T* dw = k.output<T>(0);
-  const int64_t n = k.input_type(0).num_elements();
-  const int64_t entries = k.output_type(0).shape[0];
-  const int64_t width = k.output_type(0).shape[1];
-  SNUG_RETURN_IF_ERROR(CheckIds(k.input_type(0).shape, ids, entries));
-
-  int64_t* ends = k.workspace<int64_t>();  // ends[e + 1] counts, then walks from the begin to the end of entry e
-  int64_t* sorted = ends + entries + 1;
-  std::fill(ends, ends + entries + 1, 0);
-  for (int64_t i = 0; i < n; ++i) ++ends[ids[i] + 1];
-  int64_t begin = 0;
-  for (int64_t e = 0; e < entries; ++e) {
-    const int64_t count = ends[e + 1];
-    ends[e + 1] = begin;
-    begin += count;
-  }
-  for (int64_t i = 0; i < n; ++i) sorted[ends[ids[i] + 1]++] = i;
-
-  ParallelFor(k.threads(), entries, std::max<int64_t>(1, kChunkElements / width), [=](int64_t first, int64_t last) {
-    WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t e = first; e < last; ++e) {
-        SumRows(sorted + ends[e], ends[e + 1] - ends[e], width, dy, dw + e * width);
-      }
-    });
-  });
-  return absl::OkStatus();
-}
-
-absl::Status EmbeddingGradCpu(const KernelContext& k) {
-  return DispatchInteger(k.input_type(0).dtype, [&](auto id_zero) {
-    return DispatchFloating(k.output_type(0).dtype,
-                            [&](auto zero) { return SumByEntry<decltype(zero), decltype(id_zero)>(k); });
-  });
-}
+absl::Status EmbeddingGradCpu(const KernelContext& k) { return ScatterAddRows(k, 0, 1, 0, "ids"); }
 
 Cost CostOf(const NodeTypes& types) {  // the rows that are read, not the whole table
   const double rows = static_cast<double>(types.output(0).size_bytes());

@@ -59,8 +59,7 @@ absl::Status Gradient(GradContext& g) {  // the indices are all that is kept
 }
 
 absl::Status Forward(const KernelContext& k) {
-  SNUG_ASSIGN_OR_RETURN(const int axis,
-                        NormalizeAxis(k.options<proto::Gather>().axis(), k.input_type(0).shape.rank()));
+  SNUG_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(k.options<proto::Gather>().axis(), k.input_type(0).shape.rank()));
   return GatherRows(k, 0, 1, axis, "indices");
 }
 
@@ -83,9 +82,7 @@ Cost ForwardCost(const NodeTypes& types) {  // the rows that are read, not all o
   return {.flops = 0, .bytes = static_cast<double>(2 * types.output(0).size_bytes() + types.input(1).size_bytes())};
 }
 
-Cost BackwardCost(const NodeTypes& types) {
-  return {.flops = static_cast<double>(types.input(1).num_elements())};
-}
+Cost BackwardCost(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(1).num_elements())}; }
 
 void Samples(SampleBuilder& s) {
   const auto options = proto::ParseOptions<proto::Gather>;
@@ -95,7 +92,13 @@ void Samples(SampleBuilder& s) {
   s.Case("one").Input({5, 3}).Int({}, 0, 5);
   s.Case("wide").Input({3, 300}).Int({4}, 0, 3);
   s.Case("integers").Int({6, 2}, 0, 100).Int({4}, 0, 6);
-  s.Case("known").Input({1, 3}).Values({5, 6, 7}).Int({2}, 0, 3).Values({2, 0}).With(options("axis: 1")).Expect(0, {7, 5});
+  s.Case("known")
+      .Input({1, 3})
+      .Values({5, 6, 7})
+      .Int({2}, 0, 3)
+      .Values({2, 0})
+      .With(options("axis: 1"))
+      .Expect(0, {7, 5});
   s.Case("too_large")
       .Input({2, 3})
       .Int({2, 2}, 0, 3)
@@ -112,8 +115,13 @@ void GradSamples(SampleBuilder& s) {
   const auto options = proto::ParseOptions<proto::GatherGrad>;
   s.Case("repeated").Int({4, 5}, 0, 6).Input({4, 5, 19}).With(options("dim: [6, 19]"));
   s.Case("columns").Int({9}, 0, 7).Input({3, 9, 2}).With(options("gather { axis: 1 } dim: [3, 7, 2]"));
-  s.Case("known").Int({3}, 0, 3).Values({2, 0, 2}).Input({3, 1}).Values({1, 2, 4}).With(options("dim: [3, 1]")).Expect(
-      0, {2, 0, 5});
+  s.Case("known")
+      .Int({3}, 0, 3)
+      .Values({2, 0, 2})
+      .Input({3, 1})
+      .Values({1, 2, 4})
+      .With(options("dim: [3, 1]"))
+      .Expect(0, {2, 0, 5});
   s.Case("too_large").Int({1}, 0, 3).Values({3}).Input({1, 2}).With(options("dim: [3, 2]")).FailsAtRun("indices[0]");
   s.Case("wrong_gradient").Int({2}, 0, 3).Input({3, 2}).With(options("dim: [3, 2]")).Fails("expected shape [2, 2]");
 }

@@ -17,6 +17,7 @@
 #include "proto/loader/error_list.h"
 #include "proto/loader/expand.h"
 #include "proto/loader/syntax.h"
+#include "proto/loader/utf8.h"
 
 namespace snug {
 namespace {
@@ -44,29 +45,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, const LoadOptions&
   return content;
 }
 
-// The length of the well-formed UTF-8 sequence at the beginning; 0: there is none.
-size_t Utf8Length(absl::string_view s) {
-  const auto byte = [&](size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0U; };
-  const auto tail = [&](size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned b = byte(0);
-  if (b < 0x80) return 1;
-  if (b >= 0xC2 && b <= 0xDF) return tail(1) ? 2 : 0;
-  if (b >= 0xE0 && b <= 0xEF) {
-    const bool good = !(b == 0xE0 && byte(1) < 0xA0) && !(b == 0xED && byte(1) >= 0xA0);
-    return good && tail(1) && tail(2) ? 3 : 0;
-  }
-  if (b >= 0xF0 && b <= 0xF4) {
-    const bool good = !(b == 0xF0 && byte(1) < 0x90) && !(b == 0xF4 && byte(1) >= 0x90);
-    return good && tail(1) && tail(2) && tail(3) ? 4 : 0;
-  }
-  return 0;
-}
-
 // False: reported, and the rest is not text either.
 bool CheckUtf8(absl::string_view text, loader::ErrorList* errors) {
   SourcePos pos{1, 1, -1};
   while (!text.empty()) {
-    const size_t length = Utf8Length(text);
+    const size_t length = loader::Utf8Length(text);
     if (length == 0) {
       errors->Add(pos, absl::StrCat("this is no text: the byte 0x",
                                     absl::Hex(static_cast<unsigned char>(text[0]), absl::kZeroPad2),

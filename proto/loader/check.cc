@@ -7,31 +7,42 @@
 
 #include "engine/base/shape.h"
 #include "proto/loader/names.h"
+#include "proto/loader/utf8.h"
 #include "proto/text_loader.h"
 
 namespace snug::loader {
 namespace {
 
+using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Fields that this program does not know, anywhere inside: to go on without them would change what the file means.
-bool HasUnknownFields(const Message& message) {
-  const auto* r = message.GetReflection();
-  if (!r->GetUnknownFields(message).empty()) return true;
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  r->ListFields(message, &fields);
-  for (const auto* field : fields) {
-    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
-    if (!field->is_repeated()) {
-      if (HasUnknownFields(r->GetMessage(message, field))) return true;
-      continue;
-    }
-    for (int i = 0; i < r->FieldSize(message, field); ++i) {
-      if (HasUnknownFields(r->GetRepeatedMessage(message, field, i))) return true;
+// Looks for fields that this program does not know (to go on without them would change what the file means) and for
+// strings that are no text.
+struct Oddities {
+  bool unknown_fields = false;
+  bool bad_strings = false;
+
+  void Look(const Message& message) {
+    const auto* r = message.GetReflection();
+    unknown_fields = unknown_fields || !r->GetUnknownFields(message).empty();
+    std::vector<const FieldDescriptor*> fields;
+    r->ListFields(message, &fields);
+    for (const FieldDescriptor* field : fields) {
+      const int size = field->is_repeated() ? r->FieldSize(message, field) : 1;
+      for (int i = 0; i < size; ++i) {
+        if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+          Look(field->is_repeated() ? r->GetRepeatedMessage(message, field, i) : r->GetMessage(message, field));
+        } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+          const std::string text =
+              field->is_repeated() ? r->GetRepeatedString(message, field, i) : r->GetString(message, field);
+          bad_strings = bad_strings || !IsUtf8(text);
+        } else {
+          break;
+        }
+      }
     }
   }
-  return false;
-}
+};
 
 int NumOps(const proto::Layer& layer) {
   int ops = 0;
@@ -72,12 +83,15 @@ void CheckBinary(const proto::Network& network, const LoadOptions& options, cons
                                  " are allowed"));
     return;
   }
-  if (HasUnknownFields(network)) {
+  Oddities oddities;
+  oddities.Look(network);
+  if (oddities.unknown_fields) {
     errors->Add({},
                 "the file has fields that this program does not know: it was written by a newer version, or uses ops "
                 "that are not linked in");
     return;
   }
+  if (oddities.bad_strings) return errors->Add({}, "a name in the file is not UTF-8");
   if (network.layer_size() == 0) errors->Add({}, "a network needs at least one layer");
   if (network.has_batch() && network.batch() < 1) {
     errors->Add({}, absl::StrCat("\"batch\": expected at least 1, found ", network.batch()));

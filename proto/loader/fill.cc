@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proto/loader/suggest.h"
+#include "proto/loader/utf8.h"
 
 namespace snug::loader {
 namespace {
@@ -262,6 +263,7 @@ bool Filler::Store(const Scalar& scalar, SourcePos pos, const FieldDescriptor* f
     case FieldDescriptor::CPPTYPE_STRING: {
       const bool name = scalar.kind == Scalar::Kind::kIdentifier || scalar.kind == Scalar::Kind::kReference;
       if (scalar.kind != Scalar::Kind::kString) return wrong(name ? " (without quotes)" : "");
+      if (!IsUtf8(scalar.text)) return wrong(", which is not UTF-8");
       SNUG_STORE(String, scalar.text);
       return true;
     }

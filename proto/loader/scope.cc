@@ -86,6 +86,7 @@ class Evaluator {
     if (!operand) return std::nullopt;
     switch (operand->kind) {
       case Scalar::Kind::kInteger:
+        operand->number = -operand->number;
         operand->integer = -operand->integer;  // never the least integer: there is no way to write it but this
         return operand;
       case Scalar::Kind::kHuge:

@@ -29,12 +29,12 @@ struct Scalar {
   };
   Kind kind = Kind::kInteger;
   int64_t integer = 0;
-  double number = 0;
+  double number = 0;  // of the integer zero too: as a floating number, "-0" is not "0"
   std::string text;
   std::vector<Scalar> items;
 
   bool IsNumeric() const { return kind == Kind::kInteger || kind == Kind::kHuge || kind == Kind::kNumber; }
-  double AsNumber() const { return kind == Kind::kInteger ? static_cast<double>(integer) : number; }
+  double AsNumber() const { return kind == Kind::kInteger && integer != 0 ? static_cast<double>(integer) : number; }
   // `3`, `"abc"`, `SAME`: as it would be written.
   std::string ToString() const;
 };

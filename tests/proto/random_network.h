@@ -1,0 +1,12 @@
+// Random networks that keep the loader's rules: every op, every field, odd strings and numbers.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/network.pb.h"
+
+namespace snug::testing {
+
+proto::Network RandomNetwork(uint32_t seed);
+
+}  // namespace snug::testing

@@ -36,6 +36,13 @@ elseif(SNUG_SANITIZE)
   message(FATAL_ERROR "SNUG_SANITIZE: expected address or thread, found ${SNUG_SANITIZE}")
 endif()
 
+if(SNUG_BUILD_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "SNUG_BUILD_FUZZERS needs clang: use the preset fuzz")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # Every library of ours: its name, and then SOURCES and the libraries it stands on.
 function(snug_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})

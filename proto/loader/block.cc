@@ -27,6 +27,7 @@ class Collector {
       block.broken = true;
       return block;
     }
+    block.broken = !definition.value.complete;
     bool has_name = false;
     for (const Field& field : definition.value.fields) {
       if (field.name == "name") {
@@ -37,7 +38,7 @@ class Collector {
         Unknown(field, &block);
       }
     }
-    if (!has_name) Fail(&block, block.pos, "a block needs a name: name: \"...\"");
+    if (!has_name && definition.value.complete) Fail(&block, block.pos, "a block needs a name: name: \"...\"");
     if (block.statements.empty() && !block.broken) {
       Fail(&block, block.pos, absl::StrCat("block \"", block.name, "\" has no layers"));
     }

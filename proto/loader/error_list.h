@@ -23,6 +23,10 @@ class ErrorList {
   // So many that reading on is of no use.
   bool full() const { return errors_.size() >= kMost; }
 
+  // The line could not be read as tokens: this mistake is reported, and no other on that line.
+  void AddUnreadable(SourcePos pos, std::string message);
+  bool IsUnreadable(int line) const { return unreadable_.contains(line); }
+
   // From `pos` on the structure of the file is in doubt: what later stages find there is not reported.
   void DoubtAfter(SourcePos pos);
 
@@ -54,6 +58,7 @@ class ErrorList {
   const SourceMap* map_;
   std::vector<Error> errors_;
   std::set<std::tuple<int32_t, int32_t, std::string>> seen_;
+  std::set<int32_t> unreadable_;  // lines
   SourcePos doubt_;
   int muted_ = 0;
 };

@@ -78,6 +78,11 @@ class Expander {
     errors_->Add(scope.Place(pos), std::move(message));
   }
 
+  // Something is missing, unless it is in what could not be read.
+  void FailIfComplete(const Scope& scope, const Field& field, std::string message) {
+    if (field.value.complete) Fail(scope, field.pos, std::move(message));
+  }
+
   // ---- the top level ----
 
   void TopLevel(const Field& field, const Scope& scope) {
@@ -111,7 +116,7 @@ class Expander {
       Field meant = field;
       meant.name = suggester.best();
       TopLevel(meant, scope);
-    } else {
+    } else if (field.value.kind == Value::Kind::kMessage || field.value.kind == Value::Kind::kBroken) {
       names_.LosePrefix("");
     }
     if (suggester.best() == "block") blocks_.try_emplace("");
@@ -130,7 +135,9 @@ class Expander {
   }
 
   void DefineInput(const proto::Input& input, const Value& value, const Scope& scope, const SourceNode& node) {
+    const bool dtype_known = input.has_dtype() || node.Find("dtype") == nullptr;
     CheckInput(input, [&](absl::string_view field, int k, std::string message) {
+      if (field == "max_value" && !dtype_known) return;
       const SourceNode* shape = node.Find("shape");
       const SourceNode* dim = field == "dim" && shape != nullptr ? shape->Find("dim", k) : nullptr;
       const SourceNode* top = node.Find(field);
@@ -140,7 +147,7 @@ class Expander {
     if (name != nullptr && input.has_name()) {
       if (names_.Check(input.name(), name->pos)) return names_.DefineInput(input.name(), name->pos);
     } else if (name == nullptr) {
-      Fail(scope, value.pos, "an input needs a name: name: \"...\"");
+      if (value.complete) Fail(scope, value.pos, "an input needs a name: name: \"...\"");
     }
     names_.LoseOne();
   }
@@ -345,9 +352,9 @@ class Expander {
       return {};
     }
     const std::optional<std::string> name = Name(parts, scope);
-    if (parts.name == nullptr) Fail(scope, field.pos, "a layer needs a name: name: \"...\"");
+    if (parts.name == nullptr) FailIfComplete(scope, field, "a layer needs a name: name: \"...\"");
     if (parts.op == nullptr && !parts.op_in_doubt) {
-      Fail(scope, field.pos, "a layer needs an op, such as relu {} or dense { units: 10 }");
+      FailIfComplete(scope, field, "a layer needs an op, such as relu {} or dense { units: 10 }");
     }
     proto::Layer* layer = network_.add_layer();
     SourceNode node{NetworkField("layer"), scope.Place(field.pos), {}};
@@ -440,9 +447,9 @@ class Expander {
     if (block.broken) return false;
     bool ok = true;
     if (inputs.size() != block.inputs.size()) {
-      Fail(scope, field.pos,
-           absl::StrCat("block \"", block.name, "\" reads ", block.inputs.size(),
-                        block.inputs.size() == 1 ? " input, found " : " inputs, found ", inputs.size()));
+      FailIfComplete(scope, field,
+                     absl::StrCat("block \"", block.name, "\" reads ", block.inputs.size(),
+                                  block.inputs.size() == 1 ? " input, found " : " inputs, found ", inputs.size()));
       ok = false;
     }
     for (size_t i = 0; i < std::min(inputs.size(), block.inputs.size()); ++i) {
@@ -463,8 +470,10 @@ class Expander {
     for (const Block::Argument& argument : block.arguments) {
       if (std::find(seen.begin(), seen.end(), argument.name) != seen.end()) continue;
       if (argument.initial == nullptr) {
-        Fail(scope, parts.op->field->pos,
-             absl::StrCat("block \"", block.name, "\" needs its argument \"", argument.name, "\""));
+        if (given.complete) {
+          Fail(scope, parts.op->field->pos,
+               absl::StrCat("block \"", block.name, "\" needs its argument \"", argument.name, "\""));
+        }
         ok = false;
         continue;
       }
@@ -563,10 +572,23 @@ class Expander {
     if (ok) {
       values = Repetitions(field, parts, scope, *times, *from, index, inputs);
     } else {
-      names_.LosePrefix(scope.prefix);
+      LoseNames(parts.statements, scope);
     }
     if (name) names_.DefineAlias(*name, scope.Place(parts.name->value.pos), values, "the repeat");
     return values;
+  }
+
+  // The layers are not made: names that begin as theirs do are not known.
+  void LoseNames(const std::vector<const Field*>& statements, const Scope& scope) {
+    for (const Field* statement : statements) {
+      std::string begin;  // of its name, up to the first argument in it
+      for (const Field& field : statement->value.fields) {
+        if (field.name != "name" || field.value.kind != Value::Kind::kString) continue;
+        const size_t dollar = field.value.text.find('$');
+        begin = field.value.text.substr(1, dollar == std::string::npos ? field.value.text.size() - 2 : dollar - 1);
+      }
+      names_.LosePrefix(scope.prefix + begin);
+    }
   }
 
   Values Repetitions(const Field& field, const RepeatParts& parts, const Scope& scope, int64_t times, int64_t from,
@@ -632,11 +654,11 @@ class Expander {
       }
     }
     if (parts->times == nullptr && ok) {
-      Fail(scope, field.pos, "a repeat needs its number of times: times: 3");
+      FailIfComplete(scope, field, "a repeat needs its number of times: times: 3");
       ok = false;
     }
     if (parts->statements.empty() && ok) {
-      Fail(scope, field.pos, "a repeat needs at least one layer");
+      FailIfComplete(scope, field, "a repeat needs at least one layer");
       ok = false;
     }
     return ok;

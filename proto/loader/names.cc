@@ -83,7 +83,9 @@ std::optional<std::string> NameTable::Resolve(const std::string& prefix, absl::s
   const OutputName split = SplitOutputName(name);
   const auto found = names_.find(absl::StrCat(prefix, split.base));
   if (found == names_.end()) {
-    pending_.push_back({prefix, std::string(name), reader, pos, order});
+    const bool again = !pending_.empty() && pending_.back().pos.line == pos.line &&
+                       pending_.back().pos.column == pos.column && pending_.back().prefix == prefix;
+    if (!again || !pos.known()) pending_.push_back({prefix, std::string(name), reader, pos, order});
     return std::nullopt;
   }
   const Definition& definition = found->second;

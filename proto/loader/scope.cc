@@ -60,7 +60,9 @@ class Evaluator {
       return Scalar{.kind = Scalar::Kind::kInteger, .integer = static_cast<int64_t>(number)};
     }
     const bool decimal = value.text.size() > 1 && value.text[0] != '0';
-    if (!decimal) return Fail(value.pos, absl::StrCat(value.text.substr(0, 40), " is no integer of 63 bits"));
+    if (!decimal)
+      return Fail(value.pos,
+                  absl::StrCat(value.text.substr(0, 40), " is out of range: the largest integer is 2^63 - 1"));
     return Scalar{.kind = Scalar::Kind::kHuge, .number = Tokenizer::ParseFloat(value.text), .text = value.text};
   }
 

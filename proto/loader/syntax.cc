@@ -49,25 +49,23 @@ class Tokens : private google::protobuf::io::ErrorCollector {
     if (type() == Tokenizer::TYPE_STRING) return text.size() > 42 ? absl::StrCat(text.substr(0, 40), "...") : text;
     return absl::StrCat("\"", text.substr(0, 40), text.size() > 40 ? "...\"" : "\"");
   }
-  // What follows a token that could not be read is in doubt up to the end of its line.
-  bool Doubtful() { return pos().line == bad_line_; }
+  int last_unreadable_line() const { return unreadable_line_; }
 
  private:
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
-    if (line + 1 == bad_line_) return;
-    bad_line_ = line + 1;
+    unreadable_line_ = line + 1;
     std::string text = message;
     if (!text.empty() && text.back() == '.') text.pop_back();
     if (text.size() > 1 && absl::ascii_islower(static_cast<unsigned char>(text[1]))) {
       text[0] = absl::ascii_tolower(static_cast<unsigned char>(text[0]));
     }
-    errors_->Add({line + 1, column + 1, -1}, std::move(text));
+    errors_->AddUnreadable({line + 1, column + 1, -1}, std::move(text));
   }
 
   ErrorList* errors_;
   google::protobuf::io::ArrayInputStream stream_;
   Tokenizer tokenizer_;
-  int bad_line_ = 0;
+  int unreadable_line_ = 0;
 };
 
 class Parser {
@@ -95,9 +93,7 @@ class Parser {
     SourcePos pos;
   };
 
-  void Error(std::string message) {
-    if (!tokens_.Doubtful()) errors_->Add(tokens_.pos(), std::move(message));
-  }
+  void Error(std::string message) { errors_->Add(tokens_.pos(), std::move(message)); }
 
   bool Done() {
     if (errors_->full()) stopped_ = true;
@@ -112,30 +108,36 @@ class Parser {
     return false;
   }
 
-  // Fields up to `close`, or to the end of the file.
-  void Fields(std::vector<Field>* fields, char close) {
+  // Fields up to `close`, or to the end of the file. False: some could not be read.
+  bool Fields(std::vector<Field>* fields, char close) {
+    bool complete = true;
     while (!Done()) {
       if (tokens_.Is('}') || tokens_.Is('>')) {
-        if (close == '\0' || tokens_.Is(close)) return;
+        if (close == '\0' || tokens_.Is(close)) return complete;
         Error(absl::StrCat("expected \"", std::string(1, close), "\", found ", tokens_.Quoted()));
-        return;
+        return complete;
       }
       if (tokens_.Is(';') || tokens_.Is(',')) {
         Error(absl::StrCat("expected a field, found ", tokens_.Quoted()));
+        complete = false;
         tokens_.Next();
         continue;
       }
-      if (BraceIsMissing()) return;
-      if (!CountValue()) return;
+      if (BraceIsMissing()) return complete;
+      if (!CountValue()) return false;
       Field field;
-      if (ParseField(&field)) {
-        fields->push_back(std::move(field));
-      } else {
+      const bool named = ParseField(&field);
+      if (!named || field.value.kind == Value::Kind::kBroken) {
         Skip();
+        complete = false;
       }
+      if (named) fields->push_back(std::move(field));
+      if (tokens_.Is(';') || tokens_.Is(',')) tokens_.Next();
     }
+    return complete;
   }
 
+  // False: not even its name. A value that cannot be read is left broken.
   bool ParseField(Field* field) {
     field->pos = tokens_.pos();
     if (tokens_.TryConsume('[')) {
@@ -164,13 +166,8 @@ class Parser {
       return false;
     }
     open_.push_back({field->name, field->pos});
-    const bool ok = ParseValue(&field->value);
+    if (!ParseValue(&field->value)) field->value.kind = Value::Kind::kBroken;
     open_.pop_back();
-    if (!ok) {
-      Skip();
-      field->value.kind = Value::Kind::kBroken;
-    }
-    if (tokens_.Is(';') || tokens_.Is(',')) tokens_.Next();
     return true;
   }
 
@@ -198,7 +195,7 @@ class Parser {
     value->kind = Value::Kind::kMessage;
     const char close = tokens_.Is('{') ? '}' : '>';
     tokens_.Next();
-    Fields(&value->fields, close);
+    value->complete = Fields(&value->fields, close);
     if (missing_braces_ > 0) {  // reported where the next thing began
       --missing_braces_;
     } else if (tokens_.AtEnd() && !stopped_) {
@@ -351,8 +348,10 @@ class Parser {
     if (!statement && !(top_level && tokens_.pos().column <= open_[holders].pos.column)) {
       return false;
     }
-    Error(absl::StrCat("expected \"}\" before \"", name, "\": \"", open_.back().name.substr(0, 40), "\" at line ",
-                       open_.back().pos.line, ", column ", open_.back().pos.column, " is still open"));
+    if (tokens_.last_unreadable_line() < open_.back().pos.line) {  // or else it may be what could not be read
+      Error(absl::StrCat("expected \"}\" before \"", name, "\": \"", open_.back().name.substr(0, 40), "\" at line ",
+                         open_.back().pos.line, ", column ", open_.back().pos.column, " is still open"));
+    }
     missing_braces_ = open_.size() - holders;
     return true;
   }

@@ -33,6 +33,7 @@ struct Value {
   };
   Kind kind = Kind::kBroken;
   char op = 0;
+  bool complete = true;  // kMessage: every field could be read
   SourcePos pos;
   std::string text;
   std::vector<Value> items;

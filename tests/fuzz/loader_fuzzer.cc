@@ -16,10 +16,10 @@ void CheckThereAndBack(const snug::proto::Network& network, const snug::LoadOpti
   const std::string bytes = snug::WriteNetworkBinary(network);
   const std::string text = snug::WriteNetworkText(network);
   const auto from_text = snug::LoadNetworkText(text, "written.pbtxt", options);
-  SNUG_CHECK_OK(from_text);
+  SNUG_CHECK_OK(from_text.status());
   SNUG_CHECK(snug::WriteNetworkText(from_text->network) == text);  // as text: all NaNs are one
   const auto from_binary = snug::LoadNetworkBinary(bytes, "written.pb", options);
-  SNUG_CHECK_OK(from_binary);
+  SNUG_CHECK_OK(from_binary.status());
   SNUG_CHECK(snug::WriteNetworkBinary(from_binary->network) == bytes);
 }
 
@@ -38,8 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   snug::LoadOptions options;
   options.max_layers = 500;
   options.max_expanded_bytes = 1 << 20;
-  for (const auto& loaded : {snug::LoadNetworkText(input, "fuzz.pbtxt", options),
-                             snug::LoadNetworkBinary(input, "fuzz.pb", options)}) {
+  for (const auto& loaded :
+       {snug::LoadNetworkText(input, "fuzz.pbtxt", options), snug::LoadNetworkBinary(input, "fuzz.pb", options)}) {
     if (loaded.ok()) {
       for (int i = 0; i < loaded->network.layer_size(); ++i) loaded->source_map.LayerOptionLoc(i, "units").ToString();
       CheckThereAndBack(loaded->network, Roomy(options));

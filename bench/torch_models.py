@@ -40,19 +40,19 @@ class Block(nn.Module):
     def __init__(self, width, heads, length):
         super().__init__()
         self.heads = heads
-        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attn = nn.ModuleDict({"c_attn": nn.Linear(width, 3 * width), "c_proj": nn.Linear(width, width)})
-        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(width, 4 * width), "c_proj": nn.Linear(4 * width, width)})
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.register_buffer("future", torch.ones(length, length, dtype=torch.bool).triu(1), persistent=False)
 
     def forward(self, x):
         batch, length, width = x.shape
         heads = lambda t: t.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
-        q, k, v = map(heads, self.attn["c_attn"](self.ln_1(x)).split(width, 2))
+        q, k, v = map(heads, self.qkv(self.ln1(x)).split(width, 2))
         scores = (q @ k.transpose(-2, -1)) * (1 / math.sqrt(width // self.heads))
         mixed = scores.masked_fill(self.future, -math.inf).softmax(-1) @ v
-        x = x + self.attn["c_proj"](mixed.transpose(1, 2).reshape(batch, length, width))
-        return x + self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate="tanh"))
+        x = x + self.proj(mixed.transpose(1, 2).reshape(batch, length, width))
+        return x + self.fc2(F.gelu(self.fc1(self.ln2(x)), approximate="tanh"))
 
 
 class Gpt(nn.Module):
@@ -60,14 +60,14 @@ class Gpt(nn.Module):
 
     def __init__(self, layers, width, heads, length, words):
         super().__init__()
-        self.wte = nn.Embedding(words, width)
-        self.wpe = nn.Parameter(0.02 * torch.randn(length, width))
-        nn.init.normal_(self.wte.weight, std=0.02)
-        self.h = nn.Sequential(*[Block(width, heads, length) for _ in range(layers)])
-        self.ln_f = nn.LayerNorm(width)
+        self.tok = nn.Embedding(words, width)
+        self.pos = nn.Parameter(torch.randn(length, width))
+        nn.init.normal_(self.tok.weight, std=0.02)
+        self.blocks = nn.Sequential(*[Block(width, heads, length) for _ in range(layers)])
+        self.ln = nn.LayerNorm(width)
 
     def forward(self, tokens):
-        return F.linear(self.ln_f(self.h(self.wte(tokens) + self.wpe)), self.wte.weight)
+        return F.linear(self.ln(self.blocks(self.tok(tokens) + self.pos)), self.tok.weight)
 
 
 def benchmark(name, batch):

@@ -2,7 +2,8 @@
 //
 // Channels side by side (channels-last, rank 2): chunks of rows, cut by the shape alone. A pass of sums leaves two sums
 // per channel and chunk in the workspace; these are added in double, in order; a second pass computes the elements.
-// Rows of few channels are folded: 16 rows of 3 channels are one of 48, so that loops over a row fill whole vectors.
+// Rows of few channels are folded: 96 rows of 3 channels are one of 288, so that loops over a row fill whole vectors
+// and are long.
 //
 // Channels apart (plain layout): one channel at a time, sums in lanes over its planes, then its elements.
 //
@@ -24,7 +25,8 @@ namespace {
 
 using Activation = NormActivation;
 
-constexpr int64_t kVector = 16;  // floats: rows are folded to multiples of it
+constexpr int64_t kVector = 16;     // floats: folded rows are multiples of it
+constexpr int64_t kMinWidth = 256;  // of folded rows
 constexpr int64_t kChunkElements = 1 << 15;
 constexpr int64_t kMinRows = 32;    // of a chunk: its sums are few beside its elements
 constexpr int64_t kMaxRows = 1024;  // of a chunk: what is added up in float
@@ -34,7 +36,8 @@ constexpr int64_t kPatterns = 4;  // arrays [width] beside the chunks' sums
 // How the rows of a channels-last view are cut.
 struct Rows {
   explicit Rows(const ChannelView& view) : channels(view.channels), count(view.outer) {
-    fold = channels < 256 ? kVector / std::gcd(channels, kVector) : 1;
+    const int64_t unit = kVector / std::gcd(channels, kVector);
+    fold = channels < kMinWidth ? (kMinWidth + unit * channels - 1) / (unit * channels) * unit : 1;
     width = channels * fold;
     rows_per_chunk = std::clamp(kChunkElements / width, kMinRows, kMaxRows) * fold;
     chunks = (count + rows_per_chunk - 1) / rows_per_chunk;
@@ -168,6 +171,21 @@ SNUG_INLINE void SetPattern(const Rows& rows, float* pattern, int64_t c, double 
   for (int64_t f = 0; f < rows.fold; ++f) pattern[f * rows.channels + c] = static_cast<float>(value);
 }
 
+// The shift of each channel: a mean of a few rows, evenly spread.
+template <class T>
+void SetShifts(const Rows& rows, const T* x, float* shifts) {
+  const int64_t n = std::min(kShiftSamples, rows.count);
+  WithIsa([=]() SNUG_LAMBDA {
+    for (int64_t c = 0; c < rows.channels; ++c) shifts[c] = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      const T* row = x + k * rows.count / n * rows.channels;
+      for (int64_t c = 0; c < rows.channels; ++c) shifts[c] += static_cast<float>(row[c]);
+    }
+    for (int64_t c = 0; c < rows.channels; ++c) shifts[c] /= static_cast<float>(n);
+  });
+  for (int64_t f = 1; f < rows.fold; ++f) std::copy(shifts, shifts + rows.channels, shifts + f * rows.channels);
+}
+
 // element(i, patterns...) for every element. patterns: four of [width].
 template <class Element>
 void ForEachElementOfRows(int threads, const Rows& rows, const float* patterns, Element element) {
@@ -241,19 +259,19 @@ SNUG_INLINE void ForEachElementOfPlanes(const ChannelView& view, int64_t channel
   }
 }
 
-// ---- both ----
-
 // A mean of a few elements of a channel, evenly spread.
 template <class T>
-double Shift(const ChannelView& view, const T* x, int64_t channel) {
+float Shift(const ChannelView& view, const T* x, int64_t channel) {
   const int64_t n = std::min(kShiftSamples, view.count());
-  double sum = 0;
+  float sum = 0;
   for (int64_t k = 0; k < n; ++k) {
     const int64_t at = k * view.count() / n;
-    sum += static_cast<double>(x[(at / view.inner * view.channels + channel) * view.inner + at % view.inner]);
+    sum += static_cast<float>(x[(at / view.inner * view.channels + channel) * view.inner + at % view.inner]);
   }
-  return sum / static_cast<double>(n);
+  return sum / static_cast<float>(n);
 }
+
+// ---- both ----
 
 template <class T>
 void SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double shift, double sum, double squares) {
@@ -294,7 +312,7 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
     ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
         if (call.batch_mean != nullptr) {
-          const float shift = static_cast<float>(Shift(view, call.x, c));
+          const float shift = Shift(view, call.x, c);
           double sum = 0, squares = 0;
           WithIsa([&, c, shift]() SNUG_LAMBDA { SumPlanes(view, c, shift, sums, &sum, &squares); });
           SetStatistics(call, c, n, static_cast<double>(shift), sum, squares);
@@ -315,7 +333,7 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
     for (int64_t k = 0; k < kPatterns; ++k) SetPattern(rows, patterns + k * rows.width, c, p[static_cast<size_t>(k)]);
   };
   if (call.batch_mean != nullptr) {
-    for (int64_t c = 0; c < rows.channels; ++c) SetPattern(rows, patterns, c, Shift(view, call.x, c));
+    SetShifts(rows, call.x, patterns);
     SumChannels(threads, rows, patterns, partial, sums, [=](int64_t c, double sum, double squares) {
       SetStatistics(call, c, n, static_cast<double>(patterns[c]), sum, squares);
       set(c);

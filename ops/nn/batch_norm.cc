@@ -172,9 +172,11 @@ void Samples(SampleBuilder& s) {
   affine("volume", {2, 16, 3, 2, 5});
   affine("one_channel", {2, 1, 5, 5});
   affine("one_pixel", {9, 33, 1, 1});
-  affine("rows", {67, 48, 3, 3});
+  affine("rows", {17, 48, 3, 3});
   affine("many_channels", {5, 259, 2, 2});
   affine("planes", {3, 2, 70, 67});
+  affine("chunks", {45, 272, 2, 2});
+  affine("folded_chunks", {19, 24, 9, 9});
   s.Case("no_affine").With(ParseOptions<proto::BatchNorm>("affine: false epsilon: 0.1")).Input({3, 5, 4, 3});
   s.Case("no_bias").Input({3, 5, 4, 3}).Input({5}).Absent();
   s.Case("far_from_zero").Input({5, 3, 6, 6}).Range(30, 32).Input({3}).Input({3}).Tolerance(2e-5, 5e-2);
@@ -198,9 +200,11 @@ void GradSamples(SampleBuilder& s) {
   };
   affine("image", {3, 5, 4, 3});
   affine("vector", {7, 19});
-  affine("rows", {67, 48, 3, 3});
+  affine("rows", {17, 48, 3, 3});
   affine("many_channels", {5, 259, 2, 2});
   affine("planes", {3, 2, 70, 67});
+  affine("chunks", {45, 272, 2, 2});
+  affine("folded_chunks", {19, 24, 9, 9});
   s.Case("no_affine").Input({3, 5, 4}).Absent().Input({5}).Input({5}).Range(0.3, 2).Input({3, 5, 4});
   s.Case("dy").Input({3, 5}).Input({5}).Input({5}).Input({5}).Input({3, 4}).Fails(
       "input 4 \"dy\" [3, 4]: expected shape [3, 5]");

@@ -166,7 +166,7 @@ void ForEachVariant(Fn sample) {
   sample("identity", "activation: IDENTITY", Shape{3, 5, 4, 3});
   sample("relu", "activation: RELU", Shape{3, 5, 4, 3});
   sample("relu6", "activation: RELU6 batch_norm { epsilon: 0.001 }", Shape{7, 19});
-  sample("relu_rows", "activation: RELU", Shape{67, 48, 3, 3});
+  sample("relu_rows", "activation: RELU", Shape{19, 24, 9, 9});
 }
 
 void TrainingSamples(SampleBuilder& s) {

@@ -43,7 +43,7 @@ struct PoolAxis {
   IndexRange windows(int64_t i) const {
     if (adaptive) return {i * out / in, DivideUp((i + 1) * out, in)};
     const int64_t behind = i + pad_begin - (window - 1) * dilation;
-    return {behind <= 0 ? 0 : DivideUp(behind, stride), std::min(out, (i + pad_begin) / stride + 1)};
+    return {behind <= 0 ? 0 : DivideUp(behind, stride), std::min(out, Divide(i + pad_begin, stride) + 1)};
   }
   // Which tap of window o element i is; -1: none.
   int64_t tap(int64_t o, int64_t i) const {
@@ -53,7 +53,9 @@ struct PoolAxis {
   }
 
  private:
-  static int64_t DivideUp(int64_t a, int64_t b) { return b == 1 ? a : (a + b - 1) / b; }
+  // Divisors are 1 or 2 as a rule, and a division is the slowest instruction there is.
+  static int64_t Divide(int64_t a, int64_t b) { return b == 1 ? a : b == 2 ? a >> 1 : a / b; }
+  static int64_t DivideUp(int64_t a, int64_t b) { return Divide(a + b - 1, b); }
 };
 
 // The input is seen as [outer, depth, height, width, lanes]: plain storage has samples and channels outside and one

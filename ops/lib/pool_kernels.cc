@@ -30,15 +30,22 @@ class AveragePooling {
 
   AveragePooling(const PoolGeometry& g, bool include_padding) : axes_(g.axes), include_padding_(include_padding) {}
 
-  // Forward.
-  SNUG_INLINE void Begin(Block& b, int64_t lanes) const {
-    for (int64_t j = 0; j < lanes; ++j) b.sum[j] = 0;
+  // Forward: the state of lane j, before anything was taken; taking an element; taking a row of them.
+  struct State {
+    A sum;
+  };
+  SNUG_INLINE State Begin(int32_t /*first_tap*/) const { return {A(0)}; }
+  SNUG_INLINE State Get(const Block& b, int64_t j) const { return {b.sum[j]}; }
+  SNUG_INLINE void Set(Block& b, int64_t j, State s) const { b.sum[j] = s.sum; }
+  SNUG_INLINE void Take(State& s, T value, int32_t /*tap*/) const { s.sum += static_cast<A>(value); }
+  SNUG_INLINE void TakeRow(State& s, const T* values, int64_t n, int32_t /*tap*/) const {
+    if (n < kLanes) {
+      for (int64_t i = 0; i < n; ++i) s.sum += static_cast<A>(values[i]);
+    } else {
+      s.sum += static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(values[i]); }));
+    }
   }
-  SNUG_INLINE void Take(Block& b, int64_t j, T value, int32_t /*tap*/) const { b.sum[j] += static_cast<A>(value); }
-  SNUG_INLINE void TakeRow(Block& b, int64_t j, const T* values, int64_t n, int32_t /*tap*/) const {
-    b.sum[j] += static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(values[i]); }));
-  }
-  SNUG_INLINE void Finish(const Block& b, int64_t j, A scale, T* y, int64_t at) const { y[at] = T(b.sum[j] * scale); }
+  SNUG_INLINE void Finish(State s, A factor, T* y, int64_t at) const { y[at] = T(s.sum * factor); }
 
   // What a window's sum is multiplied by: the product of its axes' factors.
   SNUG_INLINE A Factor(int axis, int64_t o) const {
@@ -47,8 +54,14 @@ class AveragePooling {
   }
 
   // Backward: what window `at` gives to the element that is its tap `tap`.
-  SNUG_INLINE A Share(const T* dy, int64_t at, int32_t /*tap*/, A scale) const {
-    return static_cast<A>(dy[at]) * scale;
+  SNUG_INLINE A Share(const T* dy, int64_t at, int32_t /*tap*/, A factor) const {
+    return static_cast<A>(dy[at]) * factor;
+  }
+  // The same for the window's taps first_tap + t, t in `taps`, which are the elements t * dilation of `sum`.
+  SNUG_INLINE void Deal(const T* dy, int64_t at, int32_t /*first_tap*/, IndexRange taps, int64_t dilation, A factor,
+                        A* sum) const {
+    const A share = static_cast<A>(dy[at]) * factor;
+    for (int64_t t = taps.begin; t < taps.end; ++t) sum[t * dilation] += share;
   }
 
  private:
@@ -71,28 +84,39 @@ class MaximumPooling {
 
   explicit MaximumPooling(IndexPointer index) : index_(index) {}
 
-  SNUG_INLINE void Begin(Block& b, int64_t lanes) const {
-    for (int64_t j = 0; j < lanes; ++j) {
-      b.best[j] = -std::numeric_limits<A>::infinity();
-      b.tap[j] = -1;
-    }
+  struct State {
+    A best;
+    int32_t tap;
+  };
+  SNUG_INLINE State Begin(int32_t first_tap) const { return {-std::numeric_limits<A>::infinity(), first_tap}; }
+  SNUG_INLINE State Get(const Block& b, int64_t j) const { return {b.best[j], b.tap[j]}; }
+  SNUG_INLINE void Set(Block& b, int64_t j, State s) const {
+    b.best[j] = s.best;
+    b.tap[j] = s.tap;
   }
-  SNUG_INLINE void Take(Block& b, int64_t j, T value, int32_t tap) const {
+  SNUG_INLINE void Take(State& s, T value, int32_t tap) const {
     const A v = static_cast<A>(value);
-    const bool better = (v > b.best[j]) | (v != v) | (b.tap[j] < 0);
-    b.best[j] = better ? v : b.best[j];
-    b.tap[j] = better ? tap : b.tap[j];
+    const bool better = (v > s.best) | (v != v);
+    s.best = better ? v : s.best;
+    s.tap = better ? tap : s.tap;
   }
-  SNUG_INLINE void TakeRow(Block& b, int64_t j, const T* values, int64_t n, int32_t tap) const {
-    for (int64_t i = 0; i < n; ++i) Take(b, j, values[i], tap + static_cast<int32_t>(i));
+  SNUG_INLINE void TakeRow(State& s, const T* values, int64_t n, int32_t tap) const {
+    for (int64_t i = 0; i < n; ++i) Take(s, values[i], tap + static_cast<int32_t>(i));
   }
-  SNUG_INLINE void Finish(const Block& b, int64_t j, A /*scale*/, T* y, int64_t at) const {
-    y[at] = T(b.best[j]);
-    if constexpr (!std::is_void_v<Index> && !std::is_const_v<Index>) index_[at] = static_cast<Index>(b.tap[j]);
+  SNUG_INLINE void Finish(State s, A /*factor*/, T* y, int64_t at) const {
+    y[at] = T(s.best);
+    if constexpr (!std::is_void_v<Index> && !std::is_const_v<Index>) index_[at] = static_cast<Index>(s.tap);
   }
   SNUG_INLINE A Factor(int /*axis*/, int64_t /*o*/) const { return A(1); }
-  SNUG_INLINE A Share(const T* dy, int64_t at, int32_t tap, A /*scale*/) const {
-    return index_[at] == static_cast<Index>(tap) ? static_cast<A>(dy[at]) : A(0);
+  SNUG_INLINE A Share(const T* dy, int64_t at, int32_t tap, A /*factor*/) const {
+    const A value = static_cast<A>(dy[at]);  // loaded in any case: a load under a condition does not vectorise
+    const int32_t found = index_[at];
+    return found == tap ? value : A(0);
+  }
+  SNUG_INLINE void Deal(const T* dy, int64_t at, int32_t first_tap, IndexRange taps, int64_t dilation, A /*factor*/,
+                        A* sum) const {
+    const int64_t t = index_[at] - first_tap;
+    if (t >= taps.begin && t < taps.end) sum[t * dilation] += static_cast<A>(dy[at]);
   }
 
  private:
@@ -106,6 +130,20 @@ struct PoolRow {
       : outer(row / height / depth), d(row / height % depth), h(row % height) {}
 };
 
+// kTaps neighbouring taps of `lanes` windows at once: element k of lane j is x[k * tap_stride + j * lane_stride].
+template <int kTaps, class Pooling, class T>
+SNUG_INLINE void TakeTaps(const Pooling& pooling, typename Pooling::Block& block, int64_t begin, int64_t end,
+                          const T* x, int64_t lane_stride, int64_t tap_stride, int32_t tap) {
+  for (int64_t j = begin; j < end; ++j) {
+    auto state = pooling.Get(block, j);
+    const T* element = x + j * lane_stride;
+    pooling.Take(state, element[0], tap);
+    if constexpr (kTaps > 1) pooling.Take(state, element[tap_stride], tap + 1);
+    if constexpr (kTaps > 2) pooling.Take(state, element[2 * tap_stride], tap + 2);
+    pooling.Set(block, j, state);
+  }
+}
+
 // y[window][channels] for the windows of one row.
 template <class Pooling, class T>
 SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, const T* x, T* y) {
@@ -114,38 +152,38 @@ SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int
   const IndexRange kd = depth.taps(at.d);
   const IndexRange kh = height.taps(at.h);
   const auto row_factor = pooling.Factor(0, at.d) * pooling.Factor(1, at.h);
+  const int64_t step = width.dilation * g.lanes;
   for (int64_t ow = 0; ow < width.out; ++ow) {
     const IndexRange kw = width.taps(ow);
     const auto factor = row_factor * pooling.Factor(2, ow);
+    const auto first_tap = static_cast<int32_t>((kd.begin * height.window + kh.begin) * width.window + kw.begin);
     for (int64_t lane = 0; lane < g.lanes; lane += kBlock) {
       const int64_t lanes = std::min(kBlock, g.lanes - lane);
       typename Pooling::Block block;
-      pooling.Begin(block, lanes);
+      for (int64_t j = 0; j < lanes; ++j) pooling.Set(block, j, pooling.Begin(first_tap));
       for (int64_t d = kd.begin; d < kd.end; ++d) {
         const int64_t plane = at.outer * depth.in + depth.start(at.d) + d * depth.dilation;
         for (int64_t h = kh.begin; h < kh.end; ++h) {
           const int64_t line = plane * height.in + height.start(at.h) + h * height.dilation;
           const T* from = x + (line * width.in + width.start(ow)) * g.lanes + lane;
-          for (int64_t w = kw.begin; w < kw.end; ++w) {
-            const auto tap = static_cast<int32_t>((d * height.window + h) * width.window + w);
-            const T* element = from + w * width.dilation * g.lanes;
-            for (int64_t j = 0; j < lanes; ++j) pooling.Take(block, j, element[j], tap);
+          const auto tap = static_cast<int32_t>((d * height.window + h) * width.window);
+          int64_t w = kw.begin;
+          for (; w + 3 <= kw.end; w += 3) {
+            TakeTaps<3>(pooling, block, 0, lanes, from + w * step, 1, step, tap + static_cast<int32_t>(w));
+          }
+          for (; w + 2 <= kw.end; w += 2) {
+            TakeTaps<2>(pooling, block, 0, lanes, from + w * step, 1, step, tap + static_cast<int32_t>(w));
+          }
+          if (w < kw.end) {
+            TakeTaps<1>(pooling, block, 0, lanes, from + w * step, 1, step, tap + static_cast<int32_t>(w));
           }
         }
       }
       const int64_t to = (row * width.out + ow) * g.lanes + lane;
-      for (int64_t j = 0; j < lanes; ++j) pooling.Finish(block, j, factor, y, to + j);
+      SNUG_INDEPENDENT
+      for (int64_t j = 0; j < lanes; ++j) pooling.Finish(pooling.Get(block, j), factor, y, to + j);
     }
   }
-}
-
-// Tap `w` of the windows [begin, end) along the width; `line` is a line of the input. kStride 0: any.
-template <int64_t kStride, class Pooling, class T>
-SNUG_INLINE void TakeTap(const PoolAxis& width, const Pooling& pooling, typename Pooling::Block& block, int64_t first,
-                         int64_t begin, int64_t end, const T* line, int64_t w, int32_t tap) {
-  const int64_t stride = kStride > 0 ? kStride : width.stride;
-  const T* element = line + w * width.dilation - width.pad_begin + first * stride;
-  for (int64_t j = begin - first; j < end - first; ++j) pooling.Take(block, j, element[j * stride], tap);
 }
 
 // y[window] for the windows of one row in plain storage.
@@ -159,7 +197,10 @@ SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, int
   for (int64_t first = 0; first < width.out; first += kBlock) {
     const int64_t windows = std::min(kBlock, width.out - first);
     typename Pooling::Block block;
-    pooling.Begin(block, windows);
+    for (int64_t j = 0; j < windows; ++j) {
+      const int64_t first_tap = (kd.begin * height.window + kh.begin) * width.window + width.taps(first + j).begin;
+      pooling.Set(block, j, pooling.Begin(static_cast<int32_t>(first_tap)));
+    }
     for (int64_t d = kd.begin; d < kd.end; ++d) {
       const int64_t plane = at.outer * depth.in + depth.start(at.d) + d * depth.dilation;
       for (int64_t h = kh.begin; h < kh.end; ++h) {
@@ -167,7 +208,9 @@ SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, int
         const auto tap = static_cast<int32_t>((d * height.window + h) * width.window);
         if (width.adaptive) {
           for (int64_t j = 0; j < windows; ++j) {
-            pooling.TakeRow(block, j, line + width.start(first + j), width.taps(first + j).size(), tap);
+            auto state = pooling.Get(block, j);
+            pooling.TakeRow(state, line + width.start(first + j), width.taps(first + j).size(), tap);
+            pooling.Set(block, j, state);
           }
           continue;
         }
@@ -177,24 +220,69 @@ SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, int
           const int64_t begin = std::max(first, before <= 0 ? 0 : (before + width.stride - 1) / width.stride);
           const int64_t last = width.in - 1 + before;
           const int64_t end = std::min(first + windows, last < 0 ? 0 : last / width.stride + 1);
+          const T* element = line - before + first * width.stride;
           const auto t = tap + static_cast<int32_t>(w);
+          // Constant strides vectorise.
           if (width.stride == 1) {
-            TakeTap<1>(width, pooling, block, first, begin, end, line, w, t);
+            TakeTaps<1>(pooling, block, begin - first, end - first, element, 1, 0, t);
           } else if (width.stride == 2) {
-            TakeTap<2>(width, pooling, block, first, begin, end, line, w, t);
+            TakeTaps<1>(pooling, block, begin - first, end - first, element, 2, 0, t);
           } else {
-            TakeTap<0>(width, pooling, block, first, begin, end, line, w, t);
+            TakeTaps<1>(pooling, block, begin - first, end - first, element, width.stride, 0, t);
           }
         }
       }
     }
     for (int64_t j = 0; j < windows; ++j) {
-      pooling.Finish(block, j, row_factor * pooling.Factor(2, first + j), y, row * width.out + first + j);
+      pooling.Finish(pooling.Get(block, j), row_factor * pooling.Factor(2, first + j), y, row * width.out + first + j);
     }
   }
 }
 
-// dx[element][channels] for the elements of one row.
+// A window over an element: where its dy lies, which of its taps the element is, and its factor.
+template <class A>
+struct Cover {
+  int64_t at;
+  int32_t tap;
+  A factor;
+};
+
+constexpr int kCoversAtOnce = 4;
+
+// to[lane] = the shares of `count` covers, added to `sum` if there is one.
+template <class Pooling, class T, class A, class Out>
+SNUG_INLINE void AddShares(const Pooling& pooling, const Cover<A>* covers, int count, int64_t lanes, const T* dy,
+                           const A* sum, Out* to) {
+  const auto add = [&](auto covers_at_once) SNUG_LAMBDA {
+    constexpr int kCount = decltype(covers_at_once)::value;
+    const Cover<A> a = covers[0];
+    const Cover<A> b = covers[kCount > 1 ? 1 : 0];
+    const Cover<A> c = covers[kCount > 2 ? 2 : 0];
+    const Cover<A> d = covers[kCount > 3 ? 3 : 0];
+    SNUG_INDEPENDENT
+    for (int64_t j = 0; j < lanes; ++j) {
+      A share = pooling.Share(dy, a.at + j, a.tap, a.factor);
+      if (sum != nullptr) share = sum[j] + share;
+      if constexpr (kCount > 1) share += pooling.Share(dy, b.at + j, b.tap, b.factor);
+      if constexpr (kCount > 2) share += pooling.Share(dy, c.at + j, c.tap, c.factor);
+      if constexpr (kCount > 3) share += pooling.Share(dy, d.at + j, d.tap, d.factor);
+      to[j] = Out(share);
+    }
+  };
+  switch (count) {
+    case 1:
+      return add(std::integral_constant<int, 1>());
+    case 2:
+      return add(std::integral_constant<int, 2>());
+    case 3:
+      return add(std::integral_constant<int, 3>());
+    default:
+      return add(std::integral_constant<int, kCoversAtOnce>());
+  }
+}
+
+// dx[element][channels] for the elements of one row. As a rule few windows cover an element: their shares go straight
+// to dx, for all channels at once.
 template <class Pooling, class T>
 SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, const T* dy, T* dx) {
   using A = Accumulator<T>;
@@ -204,10 +292,15 @@ SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, i
   const IndexRange oh = height.windows(at.h);
   for (int64_t iw = 0; iw < width.in; ++iw) {
     const IndexRange ow = width.windows(iw);
-    for (int64_t lane = 0; lane < g.lanes; lane += kBlock) {
-      const int64_t lanes = std::min(kBlock, g.lanes - lane);
+    const bool few = od.size() * oh.size() * ow.size() <= kCoversAtOnce;
+    const int64_t block = few ? g.lanes : kBlock;
+    for (int64_t lane = 0; lane < g.lanes; lane += block) {
+      const int64_t lanes = std::min(block, g.lanes - lane);
+      T* to = dx + (row * width.in + iw) * g.lanes + lane;
       A sum[kBlock];
-      for (int64_t j = 0; j < lanes; ++j) sum[j] = 0;
+      bool summed = false;
+      Cover<A> covers[kCoversAtOnce];
+      int count = 0;
       for (int64_t d = od.begin; d < od.end; ++d) {
         const int64_t tap_d = depth.tap(d, at.d);
         if (tap_d < 0) continue;
@@ -219,15 +312,22 @@ SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, i
           for (int64_t w = ow.begin; w < ow.end; ++w) {
             const int64_t tap_w = width.tap(w, iw);
             if (tap_w < 0) continue;
-            const auto tap = static_cast<int32_t>((tap_d * height.window + tap_h) * width.window + tap_w);
-            const A factor = row_factor * pooling.Factor(2, w);
-            const int64_t from = (line * width.out + w) * g.lanes + lane;
-            for (int64_t j = 0; j < lanes; ++j) sum[j] += pooling.Share(dy, from + j, tap, factor);
+            if (count == kCoversAtOnce) {
+              AddShares(pooling, covers, count, lanes, dy, summed ? sum : nullptr, sum);
+              summed = true;
+              count = 0;
+            }
+            covers[count++] = {.at = (line * width.out + w) * g.lanes + lane,
+                               .tap = static_cast<int32_t>((tap_d * height.window + tap_h) * width.window + tap_w),
+                               .factor = row_factor * pooling.Factor(2, w)};
           }
         }
       }
-      T* to = dx + (row * width.in + iw) * g.lanes + lane;
-      for (int64_t j = 0; j < lanes; ++j) to[j] = T(sum[j]);
+      if (count > 0) {
+        AddShares(pooling, covers, count, lanes, dy, summed ? sum : nullptr, to);
+      } else {
+        std::fill(to, to + lanes, T(0));
+      }
     }
   }
 }
@@ -258,13 +358,11 @@ SNUG_INLINE void UnpoolRowPlain(const PoolGeometry& g, const Pooling& pooling, i
         const auto tap = static_cast<int32_t>((tap_d * height.window + tap_h) * width.window);
         for (int64_t w = ow.begin; w < ow.end; ++w) {
           const A factor = row_factor * pooling.Factor(2, w);
-          const IndexRange taps = width.taps(w);
           const int64_t start = width.start(w) - first;
-          for (int64_t t = taps.begin; t < taps.end; ++t) {
-            const int64_t j = start + t * width.dilation;
-            if (j < 0 || j >= elements) continue;
-            sum[j] += pooling.Share(dy, line + w, tap + static_cast<int32_t>(t), factor);
-          }
+          IndexRange taps = width.taps(w);  // of those, the ones in this piece
+          while (taps.begin < taps.end && start + taps.begin * width.dilation < 0) ++taps.begin;
+          while (taps.begin < taps.end && start + (taps.end - 1) * width.dilation >= elements) --taps.end;
+          pooling.Deal(dy, line + w, tap, taps, width.dilation, factor, sum + start);
         }
       }
     }

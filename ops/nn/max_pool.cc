@@ -1,5 +1,8 @@
 // max_pool: the largest element of each window. Training runs max_pool_indices, which also keeps where in its window
 // each maximum was, a byte each: all that the gradient needs. A network that only runs forward keeps nothing.
+#include <cmath>
+#include <limits>
+
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
@@ -96,6 +99,12 @@ void GoodSamples(SampleBuilder& s) {
       .Distinct()
       .With(options("kernel: [2, 3, 2] stride: [1, 2, 2] pad: [0, 1, 1]"));
   s.Case("large_window").Input({1, 2, 17, 18}).Distinct().With(options("kernel: 16 stride: 1"));
+  s.Case("nan_is_above_everything")
+      .Input({1, 1, 4})
+      .Values({3, std::nan(""), 5, -std::numeric_limits<double>::infinity()})
+      .NoGradient()
+      .With(options("kernel: 2 stride: 1"))
+      .Expect(0, {std::nan(""), std::nan(""), 5});
   s.Case("first_of_equals")
       .Input({1, 1, 1, 4})
       .Values({2, 3, 3, 1})

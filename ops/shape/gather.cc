@@ -78,6 +78,20 @@ absl::Status Backward(const KernelContext& k) {
   return ScatterAddRows(k, 0, 1, axis, "indices");
 }
 
+// The entries along the axis.
+int64_t ForwardBound(const NodeTypes& types, int input) {
+  if (input != 1) return 0;
+  const Shape& x = types.input(0).shape;
+  const absl::StatusOr<int> axis = NormalizeAxis(types.options.Get<proto::Gather>().axis(), x.rank());
+  return axis.ok() ? x[*axis] : 0;
+}
+
+int64_t BackwardBound(const NodeTypes& types, int input) {
+  if (input != 0) return 0;
+  const absl::StatusOr<int> axis = GradAxis(types);
+  return axis.ok() ? types.output(0).shape[*axis] : 0;
+}
+
 Cost ForwardCost(const NodeTypes& types) {  // the rows that are read, not all of x
   return {.flops = 0, .bytes = static_cast<double>(2 * types.output(0).size_bytes() + types.input(1).size_bytes())};
 }
@@ -135,6 +149,7 @@ SNUG_OPS(gather) {
            .outputs = {{"y", PortType::kAny}},
            .infer = Infer,
            .gradient = Gradient,
+           .index_bound = ForwardBound,
            .cost = ForwardCost,
            .cpu = Forward,
            .samples = Samples},
@@ -144,6 +159,7 @@ SNUG_OPS(gather) {
            .outputs = {{"dx"}},
            .infer = InferGrad,
            .prepare = PrepareGrad,
+           .index_bound = BackwardBound,
            .cost = BackwardCost,
            .cpu = Backward,
            .samples = GradSamples}};

@@ -82,19 +82,35 @@ absl::Status Gradient(GradContext& g) {
 
 // ---- kernels ----
 
-// Rows of channels: inner == 1.
+// Rows of channels (inner == 1): of few channels, several rows are taken for one, so that the loops stay long.
+constexpr int64_t kWide = 128;
+
+int64_t RowsInOne(int64_t channels) { return std::max<int64_t>(1, kWide / channels); }
+
 template <class T>
 void AddToRows(int threads, const Folded& f, const T* x, const T* b, T* y) {
+  using Acc = Accumulator<T>;
   const int64_t channels = f.channels;
-  ParallelFor(threads, f.outer, std::max<int64_t>(1, kChunk / channels), [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* from = x + row * channels;
-        T* to = y + row * channels;
-        for (int64_t c = 0; c < channels; ++c) to[c] = static_cast<T>(Accumulator<T>(from[c]) + Accumulator<T>(b[c]));
-      }
-    });
-  });
+  const int64_t repeats = RowsInOne(channels);
+  const int64_t width = repeats * channels;
+  const int64_t size = f.outer * channels;
+  ParallelFor(threads, (f.outer + repeats - 1) / repeats, std::max<int64_t>(1, kChunk / width),
+              [=](int64_t begin, int64_t end) {
+                WithIsa([=]() SNUG_LAMBDA {
+                  Acc repeated[kWide];
+                  for (int64_t i = 0; repeats > 1 && i < width; ++i) repeated[i] = Acc(b[i % channels]);
+                  for (int64_t row = begin; row < end; ++row) {
+                    const T* from = x + row * width;
+                    T* to = y + row * width;
+                    const int64_t count = std::min(width, size - row * width);
+                    if (repeats > 1) {
+                      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(Acc(from[i]) + repeated[i]);
+                    } else {
+                      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(Acc(from[i]) + Acc(b[i]));
+                    }
+                  }
+                });
+              });
 }
 
 // Runs of one channel each.
@@ -140,12 +156,37 @@ Parts PartsOf(const Folded& f) {
   return {rows, (f.outer + rows - 1) / rows};
 }
 
+// sums[channels] = the sum of the rows [begin, end) of few channels: `repeats` rows at a time in wide partial sums.
+template <class T>
+SNUG_INLINE void SumNarrowRows(const T* dy, int64_t channels, int64_t repeats, int64_t begin, int64_t end,
+                               Accumulator<T>* sums) {
+  using Acc = Accumulator<T>;
+  const int64_t width = repeats * channels;
+  Acc wide[kWide] = {};
+  int64_t row = begin;
+  for (; row + repeats <= end; row += repeats) {
+    const T* from = dy + row * channels;
+    for (int64_t i = 0; i < width; ++i) wide[i] += Acc(from[i]);
+  }
+  for (int64_t c = 0; c < channels; ++c) {
+    Acc sum = 0;
+    for (int64_t i = c; i < width; i += channels) sum += wide[i];
+    for (int64_t rest = row; rest < end; ++rest) sum += Acc(dy[rest * channels + c]);
+    sums[c] = sum;
+  }
+}
+
 template <class T>
 void SumRows(int threads, const Folded& f, const Parts& parts, const T* dy, Accumulator<T>* partial) {
   const int64_t channels = f.channels;
+  const int64_t repeats = RowsInOne(channels);
   ParallelFor(threads, f.outer, parts.rows, [=](int64_t begin, int64_t end) {
     Accumulator<T>* sums = partial + begin / parts.rows * channels;
     WithIsa([=]() SNUG_LAMBDA {
+      if (repeats > 1) {
+        SumNarrowRows(dy, channels, repeats, begin, end, sums);
+        return;
+      }
       for (int64_t c = 0; c < channels; ++c) sums[c] = 0;
       for (int64_t row = begin; row < end; ++row) {
         for (int64_t c = 0; c < channels; ++c) sums[c] += Accumulator<T>(dy[row * channels + c]);
@@ -213,6 +254,8 @@ absl::Status BiasGradCpu(const KernelContext& k) {
 
 void Samples(SampleBuilder& s) {
   s.Case("matrix").Input({5, 7}).Input({7});
+  s.Case("narrow").Input({100, 3}).Input({3});
+  s.Case("wide").Input({3, 150}).Input({150});
   s.Case("image").Input({2, 19, 4, 5}).Input({19});
   s.Case("one_pixel").Input({3, 6, 1, 1}).Input({6});
   s.Case("volume").Input({2, 3, 2, 3, 4}).Input({3});
@@ -231,6 +274,7 @@ void Samples(SampleBuilder& s) {
 void GradSamples(SampleBuilder& s) {
   s.Case("matrix").Input({5, 7});
   s.Case("tall").Input({3000, 37});
+  s.Case("tall_and_narrow").Input({9000, 5});
   s.Case("image").Input({2, 19, 4, 9});
   s.Case("one_pixel").Input({3, 6, 1, 1});
   s.Case("middle_axis").With(ParseOptions<proto::BiasAdd>("axis: 2")).Input({2, 3, 4, 5});

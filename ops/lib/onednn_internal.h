@@ -65,7 +65,7 @@ class ThreadScope {
   ThreadScope& operator=(const ThreadScope&) = delete;
 
  private:
-  int before_;
+  [[maybe_unused]] int before_;  // unused without OpenMP
 };
 
 // Calls fn (absl::Status or StatusOr) and turns the library's exceptions into a Status: Unimplemented where it has no

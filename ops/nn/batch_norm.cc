@@ -218,6 +218,20 @@ void UpdateSamples(SampleBuilder& s) {
   };
   with("open", 1);
   with("closed", 0);
+  s.Case("known")
+      .With(ParseOptions<proto::StatisticUpdate>("momentum: 0.25 count: 5"))
+      .Input({2})
+      .Values({1, -2})
+      .Input({2})
+      .Values({1, 2})
+      .Input({2})
+      .Values({3, 2})
+      .Input({2})
+      .Values({4, 8})
+      .Bytes({})
+      .Values({1})
+      .ExpectMutated(0, {1.5, -1})
+      .ExpectMutated(1, {2, 4});
   s.Case("count")
       .With(ParseOptions<proto::StatisticUpdate>("momentum: 0.1 count: 1"))
       .Input({7})

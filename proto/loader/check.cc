@@ -8,6 +8,7 @@
 #include "engine/base/shape.h"
 #include "proto/loader/names.h"
 #include "proto/loader/utf8.h"
+#include "proto/network.pb.h"
 #include "proto/text_loader.h"
 
 namespace snug::loader {

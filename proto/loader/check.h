@@ -7,12 +7,15 @@
 #include <string>
 
 #include "proto/loader/error_list.h"
-#include "proto/network.pb.h"
 #include "proto/source_map.h"
 
 namespace snug {
 struct LoadOptions;
-}
+namespace proto {
+class Input;
+class Network;
+}  // namespace proto
+}  // namespace snug
 
 namespace snug::loader {
 

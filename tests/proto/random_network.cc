@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/network.pb.h"
+
 namespace snug::testing {
 namespace {
 

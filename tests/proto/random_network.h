@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-#include "proto/network.pb.h"
+namespace snug::proto {
+class Network;
+}
 
 namespace snug::testing {
 

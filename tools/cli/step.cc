@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/summary.h"
+#include "engine/run/profiler.h"
 #include "engine/run/random_feed.h"
 #include "engine/run/session.h"
 #include "proto/text_loader.h"
@@ -22,7 +23,7 @@ namespace {
 struct StepFlags {
   int64_t batch = 0, steps = 10, seed = 0, threads = 0;
   std::string precision = "float32";
-  bool json = false, plain_kernels = false, gradient_norm = false;
+  bool json = false, profile = false, plain_kernels = false, gradient_norm = false;
   std::vector<std::string> disabled_passes;
 };
 
@@ -42,7 +43,10 @@ absl::StatusOr<double> Loss(Session& session, const proto::Network& network) {
 
 absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network, const StepFlags& flags) {
   Measured measured;
+  std::unique_ptr<Profiler> profiler;
   for (int64_t i = 0; i < flags.steps; ++i) {
+    if (flags.profile && i == 1) profiler = std::make_unique<Profiler>(session, OpRegistry::Builtin());
+    if (profiler != nullptr) profiler->BeginStep();
     const auto begin = std::chrono::steady_clock::now();
     SNUG_RETURN_IF_ERROR(session.Run());
     measured.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
@@ -57,6 +61,7 @@ absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network
       std::fflush(stdout);
     }
   }
+  if (profiler != nullptr) std::fputs(profiler->Table().c_str(), flags.json ? stderr : stdout);
   return measured;
 }
 
@@ -92,6 +97,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   flags.Add("gradient-norm", &f.gradient_norm, "also print the global norm of the gradients (with --json)");
   flags.Add("disable-passes", &f.disabled_passes, "compiler passes to leave out, by name");
   flags.Add("plain-kernels", &f.plain_kernels, "run the reference kernels, which are slow");
+  flags.Add("profile", &f.profile, "print time per op and per node; the first step is left out");
   flags.Add("json", &f.json, "print one JSON document");
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   if (f.threads == 0) f.threads = DefaultThreads();

@@ -98,12 +98,12 @@ SNUG_INLINE void MultiplyPanel(int64_t tile_rows, int64_t m, int64_t k, StridedM
   take(std::integral_constant<int, 1>());
 }
 
-// All panels of a packed B with n columns: panels lie one after the other, k rows each. C's rows hold whole panels.
+// All panels of a packed B with n columns, `panel_rows` >= k rows in each. C's rows hold whole panels.
 template <class Acc, class T>
 SNUG_INLINE void MultiplyPanels(int64_t tile_rows, int64_t m, int64_t n, int64_t k, StridedMatrix<T> a,
-                                const Acc* panels, Acc* c, int64_t c_stride, bool accumulate) {
+                                const Acc* panels, int64_t panel_rows, Acc* c, int64_t c_stride, bool accumulate) {
   for (int64_t j = 0; j < n; j += kPanel<Acc>) {
-    MultiplyPanel(tile_rows, m, k, a, panels + j * k, c + j, c_stride, accumulate);
+    MultiplyPanel(tile_rows, m, k, a, panels + j * panel_rows, c + j, c_stride, accumulate);
   }
 }
 

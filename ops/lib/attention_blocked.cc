@@ -98,6 +98,14 @@ SNUG_INLINE void Scale(float* x, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
+// e^x; 0 where that is no normal number. Arithmetic on subnormal numbers is slow, and hidden keys (x = -infinity) would
+// all go through it.
+SNUG_INLINE float ExpOrZero(float x) {
+  constexpr float kLeast = -87.0F;
+  const float y = Exp(x < kLeast ? kLeast : x);
+  return x < kLeast ? 0.0F : y;
+}
+
 // What lies between the product of keys and queries and the exponential: the mask, and keys after the query.
 template <class T>
 SNUG_INLINE void MaskScores(const AttentionSizes& s, const T* mask, int64_t query, int64_t queries, int64_t key,
@@ -139,14 +147,14 @@ struct Softmax {
     alignas(64) float base[kQueries];
     for (int64_t i = 0; i < kQueries; ++i) {
       base[i] = top[i] == kNothing ? 0.0F : top[i];  // nothing seen so far: every exponential is 0
-      shrink[i] = Exp(largest[i] - base[i]);
+      shrink[i] = ExpOrZero(largest[i] - base[i]);
       sum[i] *= shrink[i];
       largest[i] = top[i];
     }
     for (int64_t j = 0; j < keys; ++j) {
       float* row = scores + j * kQueries;
       for (int64_t i = 0; i < kQueries; ++i) {
-        row[i] = Exp(row[i] - base[i]);
+        row[i] = ExpOrZero(row[i] - base[i]);
         sum[i] += row[i];
       }
     }
@@ -241,7 +249,7 @@ SNUG_INLINE void BackwardHead(int64_t tile_rows, const AttentionSizes& s, const 
         float* p = w.scores + j * kQueries;
         float* ds = w.dscores + j * kQueries;
         for (int64_t i = 0; i < kQueries; ++i) {
-          p[i] = Exp(p[i] - lse[i]);
+          p[i] = ExpOrZero(p[i] - lse[i]);
           ds[i] = p[i] * (ds[i] - shared[i]);
         }
       }

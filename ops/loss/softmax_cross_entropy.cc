@@ -31,6 +31,7 @@ namespace {
 using proto::ParseOptions;
 using Cross = proto::SoftmaxCrossEntropy;
 
+constexpr int64_t kBlock = 256;
 constexpr int64_t kChunk = 1 << 14;  // elements that one piece of work covers
 
 int64_t Classes(const ValueType& logits) { return logits.shape[logits.shape.rank() - 1]; }
@@ -198,8 +199,13 @@ absl::Status Backward(const KernelContext& k, const Label* labels) {
           }
         } else if (labels[r] != ignored) {
           const A own = Exp(static_cast<A>(z[labels[r]]) - row_lse) - even - sharp;  // z may be dz
-          for (int64_t i = 0; i < classes; ++i) {
-            dz[i] = static_cast<T>((Exp(static_cast<A>(z[i]) - row_lse) - even) * scale);
+          // Two sweeps over a block that stays in the cache: with the store between them the compiler vectorises
+          // neither.
+          for (int64_t first = 0; first < classes; first += kBlock) {
+            const int64_t n = std::min(kBlock, classes - first);
+            A block[kBlock];
+            for (int64_t i = 0; i < n; ++i) block[i] = Exp(static_cast<A>(z[first + i]) - row_lse);
+            for (int64_t i = 0; i < n; ++i) dz[first + i] = static_cast<T>((block[i] - even) * scale);
           }
           dz[labels[r]] = static_cast<T>(own * scale);
         } else {

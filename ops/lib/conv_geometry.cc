@@ -5,76 +5,51 @@
 #include <algorithm>
 
 #include "engine/base/status.h"
+#include "ops/infer_context.h"
+#include "ops/lib/spatial_option.h"
 #include "proto/network.pb.h"
 
 namespace snug::ops {
 namespace {
-
-constexpr int64_t kMaxOption = int64_t{1} << 30;  // (kernel - 1) * dilation stays far from overflow
-
-absl::Status OptionError(absl::string_view option, absl::string_view message) {
-  return absl::InvalidArgumentError(absl::StrCat("option \"", option, "\": ", message));
-}
-
-// One number for every spatial dimension, or one each; none: they stay as they are.
-template <class Numbers>
-absl::Status ReadSpatial(absl::string_view option, const Numbers& given, int spatial, int64_t at_least,
-                         std::array<int64_t, kMaxSpatial>* to) {
-  if (given.empty()) return absl::OkStatus();
-  if (given.size() != 1 && given.size() != spatial) {
-    return OptionError(
-        option, absl::StrCat("expected ", spatial == 1 ? "1 number" : absl::StrCat("1 or ", spatial, " numbers"),
-                             " (the input has ", spatial, " spatial dimension", spatial == 1 ? "" : "s", "), found ",
-                             given.size()));
-  }
-  for (int i = 0; i < spatial; ++i) {
-    const int64_t number = given.Get(given.size() == 1 ? 0 : i);
-    if (number < at_least || number > kMaxOption) {
-      return OptionError(option, number < at_least ? absl::StrCat("expected at least ", at_least, ", found ", number)
-                                                   : absl::StrCat("expected at most ", kMaxOption, ", found ", number));
-    }
-    (*to)[static_cast<size_t>(i)] = number;
-  }
-  return absl::OkStatus();
-}
 
 absl::Status ReadChannels(const proto::Conv& options, ConvGeometry* g) {
   g->groups = options.groups();
   g->out_channels = options.filters();
   if (options.depthwise()) {
     if (options.has_groups() && options.groups() != g->in_channels) {
-      return OptionError("groups", absl::StrCat("depthwise means one group per channel, which is ", g->in_channels,
-                                                " groups; found ", options.groups()));
+      return InferContext::OptionError("groups", absl::StrCat("depthwise means one group per channel, which is ",
+                                                              g->in_channels, " groups; found ", options.groups()));
     }
     g->groups = g->in_channels;
     if (!options.has_filters()) g->out_channels = g->in_channels;
   }
-  if (g->out_channels < 1 || g->out_channels > kMaxOption) {
-    return OptionError("filters", options.has_filters()
-                                      ? absl::StrCat("expected between 1 and ", kMaxOption, ", found ", g->out_channels)
-                                      : "is missing");
+  if (g->out_channels < 1 || g->out_channels > kMaxSpatialOption) {
+    return InferContext::OptionError(
+        "filters", options.has_filters()
+                       ? absl::StrCat("expected between 1 and ", kMaxSpatialOption, ", found ", g->out_channels)
+                       : "is missing");
   }
   if (g->groups < 1 || g->in_channels % g->groups != 0) {
-    return OptionError(
+    return InferContext::OptionError(
         "groups", absl::StrCat("expected a divisor of the input's ", g->in_channels, " channels, found ", g->groups));
   }
   if (g->out_channels % g->groups != 0) {
-    return OptionError("filters",
-                       absl::StrCat("expected a multiple of the ", g->groups, " groups, found ", g->out_channels));
+    return InferContext::OptionError(
+        "filters", absl::StrCat("expected a multiple of the ", g->groups, " groups, found ", g->out_channels));
   }
   return absl::OkStatus();
 }
 
 absl::Status ReadWindow(const proto::Conv& options, ConvGeometry* g) {
-  if (options.kernel().empty()) return OptionError("kernel", "is missing");
-  SNUG_RETURN_IF_ERROR(ReadSpatial("kernel", options.kernel(), g->spatial, 1, &g->kernel));
-  SNUG_RETURN_IF_ERROR(ReadSpatial("stride", options.stride(), g->spatial, 1, &g->stride));
-  SNUG_RETURN_IF_ERROR(ReadSpatial("dilation", options.dilation(), g->spatial, 1, &g->dilation));
-  SNUG_RETURN_IF_ERROR(ReadSpatial("pad", options.pad(), g->spatial, 0, &g->pad_begin));
+  if (options.kernel().empty()) return InferContext::OptionError("kernel", "is missing");
+  SNUG_RETURN_IF_ERROR(ReadSpatialOption("kernel", options.kernel(), g->spatial, 1, &g->kernel));
+  SNUG_RETURN_IF_ERROR(ReadSpatialOption("stride", options.stride(), g->spatial, 1, &g->stride));
+  SNUG_RETURN_IF_ERROR(ReadSpatialOption("dilation", options.dilation(), g->spatial, 1, &g->dilation));
+  SNUG_RETURN_IF_ERROR(ReadSpatialOption("pad", options.pad(), g->spatial, 0, &g->pad_begin));
   g->pad_end = g->pad_begin;
   if (!options.pad().empty() && options.padding() != proto::EXPLICIT) {
-    return OptionError("pad", absl::StrCat("goes with padding: EXPLICIT only, found padding: ",
-                                           proto::Padding_Name(options.padding())));
+    return InferContext::OptionError("pad", absl::StrCat("goes with padding: EXPLICIT only, found padding: ",
+                                                         proto::Padding_Name(options.padding())));
   }
   return absl::OkStatus();
 }
@@ -123,9 +98,10 @@ absl::StatusOr<ConvGeometry> MakeConvGeometry(const proto::Conv& options, const 
     }
     const int64_t room = g.in[i] + g.pad_begin[i] + g.pad_end[i];
     if (room < extent) {
-      return OptionError("kernel", absl::StrCat("a kernel of ", g.kernel[i], " with dilation ", g.dilation[i],
-                                                " does not fit axis ", i + 2, " of the input: ", g.in[i], " + ",
-                                                g.pad_begin[i] + g.pad_end[i], " of padding"));
+      return InferContext::OptionError(
+          "kernel",
+          absl::StrCat("a kernel of ", g.kernel[i], " with dilation ", g.dilation[i], " does not fit axis ", i + 2,
+                       " of the input: ", g.in[i], " + ", g.pad_begin[i] + g.pad_end[i], " of padding"));
     }
     g.out[i] = (room - extent) / g.stride[i] + 1;
   }

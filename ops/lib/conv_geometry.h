@@ -8,14 +8,13 @@
 #include <cstdint>
 
 #include "engine/base/shape.h"
+#include "ops/lib/spatial_option.h"
 
 namespace snug::proto {
 class Conv;
 }
 
 namespace snug::ops {
-
-inline constexpr int kMaxSpatial = 3;
 
 // Spatial arrays hold `spatial` numbers first; beyond them a size is 1 and a padding 0.
 struct ConvGeometry {

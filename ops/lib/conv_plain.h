@@ -62,15 +62,16 @@ struct Pick {
   Spatial position;
 };
 
+template <int64_t kCount>
 struct Lanes {
-  alignas(64) int64_t offset[kContractM];
-  alignas(64) int64_t position[kMaxSpatial][kContractM];
+  alignas(64) int64_t offset[kCount];
+  alignas(64) int64_t position[kMaxSpatial][kCount];
 
   // Lanes from `count` on are outside, whatever is added to them.
   template <class PickOf>
   Lanes(const Cursor& first, int64_t count, const PickOf& pick_of) {
     Cursor cursor = first;
-    for (int64_t m = 0; m < kContractM; ++m) {
+    for (int64_t m = 0; m < kCount; ++m) {
       const Pick pick = m < count ? pick_of(cursor) : Pick{0, {INT64_MIN / 2, 0, 0}};
       offset[m] = pick.offset;
       for (size_t i = 0; i < kMaxSpatial; ++i) position[i][m] = pick.position[i];
@@ -79,17 +80,17 @@ struct Lanes {
   }
 };
 
-// panel[k * kContractM + m] = the element that lane m and the k-th pick from `first` on point at.
-template <class T, class PickOf>
-void GatherPanel(const T* data, const Spatial& size, const Lanes& lanes, const Cursor& first, int64_t depth,
+// panel[k * kCount + m] = the element that lane m and the k-th pick from `first` on point at.
+template <int64_t kCount, class T, class PickOf>
+void GatherPanel(const T* data, const Spatial& size, const Lanes<kCount>& lanes, const Cursor& first, int64_t depth,
                  const PickOf& pick_of, Accumulator<T>* panel) {
   WithIsa([&]() SNUG_LAMBDA {
     Cursor cursor = first;
     for (int64_t k = 0; k < depth; ++k) {
       const Pick pick = pick_of(cursor);
       cursor.Next();
-      Accumulator<T>* row = panel + k * kContractM;
-      for (int64_t m = 0; m < kContractM; ++m) {  // no branches: it becomes gathers
+      Accumulator<T>* row = panel + k * kCount;
+      for (int64_t m = 0; m < kCount; ++m) {  // no branches: it becomes gathers
         bool inside = true;
         for (size_t i = 0; i < kMaxSpatial; ++i) {
           inside &= static_cast<uint64_t>(lanes.position[i][m] + pick.position[i]) < static_cast<uint64_t>(size[i]);
@@ -135,7 +136,7 @@ void PlainConv(int threads, const ConvGeometry& g, const ValueType& x_type, cons
   Contract<Acc>(
       threads, g.groups, g.batch * to.pixels(), out_channels, depth_size,
       [&](int64_t group, int64_t m0, int64_t rows, int64_t k0, int64_t depth, Acc* panel) {
-        const internal::Lanes pixels(Cursor(g.out, m0), rows, pixel_pick);
+        const internal::Lanes<kPanel<Acc>> pixels(Cursor(g.out, m0), rows, pixel_pick);
         internal::GatherPanel(x + group * in_channels * from.channel_stride, g.in, pixels, Cursor(g.kernel, k0), depth,
                               tap_pick, panel);
       },
@@ -152,7 +153,7 @@ void PlainConv(int threads, const ConvGeometry& g, const ValueType& x_type, cons
           T* row = y + pixel.outer * to.batch_stride + to.Offset(pixel.at) + channel * to.channel_stride;
           for (int64_t n = 0; n < columns; ++n) {
             const Acc shift = bias == nullptr ? Acc(0) : Acc(bias[channel + n]);
-            row[n * to.channel_stride] = static_cast<T>(activation(c[n * kContractM + m] + shift));
+            row[n * to.channel_stride] = static_cast<T>(activation(c[n * kPanel<Acc> + m] + shift));
           }
         }
       });
@@ -208,7 +209,7 @@ void PlainConvGradInputPhase(int threads, const ConvGeometry& g, const Grid& to,
       threads, g.groups, g.batch * phase.pixels[0] * phase.pixels[1] * phase.pixels[2], in_channels,
       out_channels * taps,
       [&](int64_t group, int64_t m0, int64_t rows, int64_t k0, int64_t depth, Acc* panel) {
-        const Lanes pixels(Cursor(phase.pixels, m0), rows, pixel_pick);
+        const Lanes<kPanel<Acc>> pixels(Cursor(phase.pixels, m0), rows, pixel_pick);
         GatherPanel(dy + group * out_channels * from.channel_stride, g.out, pixels, Cursor(phase.taps, k0), depth,
                     tap_pick, panel);
       },
@@ -228,7 +229,7 @@ void PlainConvGradInputPhase(int threads, const ConvGeometry& g, const Grid& to,
           Spatial at;
           for (size_t i = 0; i < kMaxSpatial; ++i) at[i] = phase.begin[i] + pixel.at[i] * g.stride[i];
           T* row = dx + pixel.outer * to.batch_stride + to.Offset(at) + (group * in_channels + n0) * to.channel_stride;
-          for (int64_t n = 0; n < columns; ++n) row[n * to.channel_stride] = static_cast<T>(c[n * kContractM + m]);
+          for (int64_t n = 0; n < columns; ++n) row[n * to.channel_stride] = static_cast<T>(c[n * kPanel<Acc> + m]);
         }
       });
 }
@@ -265,7 +266,7 @@ void PlainConvGradWeight(int threads, const ConvGeometry& g, const ValueType& x_
   Contract<Acc>(
       threads, g.groups, row_size, out_channels, g.batch * to.pixels(),
       [&](int64_t group, int64_t m0, int64_t rows, int64_t k0, int64_t depth, Acc* panel) {
-        const internal::Lanes taps(Cursor(g.kernel, m0), rows, tap_pick);
+        const internal::Lanes<kPanel<Acc>> taps(Cursor(g.kernel, m0), rows, tap_pick);
         internal::GatherPanel(x + group * in_channels * from.channel_stride, g.in, taps, Cursor(g.out, k0), depth,
                               pixel_pick, panel);
       },
@@ -280,7 +281,7 @@ void PlainConvGradWeight(int threads, const ConvGeometry& g, const ValueType& x_
       [&](int64_t group, int64_t m0, int64_t rows, int64_t n0, int64_t columns, const Acc* c) {
         T* block = dw + (group * out_channels + n0) * row_size + m0;
         for (int64_t n = 0; n < columns; ++n) {
-          for (int64_t m = 0; m < rows; ++m) block[n * row_size + m] = static_cast<T>(c[n * kContractM + m]);
+          for (int64_t m = 0; m < rows; ++m) block[n * row_size + m] = static_cast<T>(c[n * kPanel<Acc> + m]);
         }
       });
 }

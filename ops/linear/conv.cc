@@ -360,13 +360,16 @@ void BadSamples(SampleBuilder& s) {
   bad("no_kernel", "filters: 4", {1, 2, 5, 5}, "option \"kernel\": is missing");
   bad("kernel_count", "filters: 4 kernel: [3, 3, 3]", {1, 2, 5, 5},
       "option \"kernel\": expected 1 or 2 numbers (the input has 2 spatial dimensions), found 3");
-  bad("bad_kernel", "filters: 4 kernel: 0", {1, 2, 5, 5}, "option \"kernel\": expected at least 1, found 0");
-  bad("bad_stride", "filters: 4 kernel: 3 stride: 0", {1, 2, 5, 5}, "option \"stride\": expected at least 1, found 0");
+  bad("bad_kernel", "filters: 4 kernel: 0", {1, 2, 5, 5},
+      "option \"kernel\": expected between 1 and 1073741824, found 0");
+  bad("bad_stride", "filters: 4 kernel: 3 stride: 0", {1, 2, 5, 5},
+      "option \"stride\": expected between 1 and 1073741824, found 0");
   bad("bad_dilation", "filters: 4 kernel: 3 dilation: -1", {1, 2, 5, 5},
-      "option \"dilation\": expected at least 1, found -1");
-  bad("bad_pad", "filters: 4 kernel: 3 pad: -1", {1, 2, 5, 5}, "option \"pad\": expected at least 0, found -1");
+      "option \"dilation\": expected between 1 and 1073741824, found -1");
+  bad("bad_pad", "filters: 4 kernel: 3 pad: -1", {1, 2, 5, 5},
+      "option \"pad\": expected between 0 and 1073741824, found -1");
   bad("huge_pad", "filters: 4 kernel: 3 pad: 4611686018427387904", {1, 2, 5, 5},
-      "option \"pad\": expected at most 1073741824");
+      "option \"pad\": expected between 0 and 1073741824, found 4611686018427387904");
   bad("pad_twice", "filters: 4 kernel: 3 pad: 1 padding: SAME", {1, 2, 5, 5},
       "option \"pad\": goes with padding: EXPLICIT only, found padding: SAME");
   bad("bad_groups", "filters: 4 kernel: 3 groups: 3", {1, 2, 5, 5},

@@ -89,8 +89,8 @@ absl::StatusOr<KernelPtr> MakeMatMul(const MatMulNode& node, DType dtype, int th
       return dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, bias, c), attributes, CpuEngine());
 #endif
     };
-    // The batch-reduced kernels take their buffers from the scratchpad; the older "gemm" ones allocate megabytes at
-    // every call, so they serve only where ("brg" needs AVX-512) there is nothing else.
+    // The batch-reduced kernels take their buffers from the scratchpad; the older "gemm" ones allocate up to megabytes
+    // at every call, so they serve only where ("brg" needs AVX-512) there is nothing else.
     dnnl::matmul::primitive_desc pd = first();
     while (!Is(pd, "brg")) {
       if (pd.next_impl()) continue;

@@ -1,0 +1,146 @@
+// Parity with PyTorch: the same weights, data and optimizer give the same ten steps. In double the two programs agree
+// to 1e-9; in float32 no worse than PyTorch's own kernels agree with its double run.
+#include <absl/strings/str_cat.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/compile/pipeline.h"
+#include "engine/run/session.h"
+#include "proto/network.pb.h"
+#include "proto/text_loader.h"
+#include "tests/testing/parity_golden.h"
+
+namespace snug::test {
+namespace {
+
+constexpr int kThreads = 2;
+
+struct Case {
+  const char* name;     // of the golden
+  const char* network;  // from the root of the source
+  bool large;           // minutes under a sanitizer, which sees the same kernels in the small ones
+};
+
+void PrintTo(const Case& test, std::ostream* out) { *out << test.network; }
+
+constexpr Case kCases[] = {
+    {"mlp", "models/mlp.pbtxt", false},
+    {"lenet", "models/lenet.pbtxt", false},
+    {"transformer", "tests/golden/parity/transformer.pbtxt", false},
+    {"resnet18", "models/resnet18.pbtxt", true},
+    {"resnet50", "models/resnet50.pbtxt", true},
+    {"mobilenet_v2", "models/mobilenet_v2.pbtxt", true},
+};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// The golden's image size, and no dropout: its random numbers are not PyTorch's.
+void Adapt(const ParityGolden& golden, proto::Network* network) {
+  for (proto::Input& input : *network->mutable_input()) {
+    for (const GoldenTensor& tensor : golden.inputs) {
+      if (tensor.name != input.name()) continue;
+      input.mutable_shape()->clear_dim();
+      for (int axis = 1; axis < tensor.shape.rank(); ++axis) input.mutable_shape()->add_dim(tensor.shape[axis]);
+    }
+  }
+  for (proto::Layer& layer : *network->mutable_layer()) {
+    if (layer.has_dropout()) layer.mutable_dropout()->set_rate(0);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Session>> MakeSession(const ParityGolden& golden, proto::Network* network,
+                                                     const SourceMap& locations, DType precision) {
+  Adapt(golden, network);
+  proto::Optimizer optimizer;
+  optimizer.set_learning_rate(golden.learning_rate);
+  optimizer.mutable_sgd()->set_momentum(golden.momentum);
+  CompileOptions options{.batch = golden.batch, .precision = precision, .threads = kThreads};
+  options.gradient_norm = true;
+  options.optimizer = &optimizer;
+  SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(*network, locations, OpRegistry::Builtin(), options));
+  int parameters = 0;
+  for (const Variable& variable : compiled.graph.variables()) parameters += variable.role == VariableRole::kParameter;
+  if (parameters != static_cast<int>(golden.parameters.size())) {
+    return absl::InternalError(
+        absl::StrCat("PyTorch has ", golden.parameters.size(), " parameters, the network ", parameters));
+  }
+  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(std::move(compiled), {}));
+  for (const GoldenTensor& tensor : golden.parameters) {
+    SNUG_RETURN_IF_ERROR(session->SetVariable(tensor.name, tensor.Values()));
+  }
+  for (const GoldenTensor& tensor : golden.inputs) SNUG_RETURN_IF_ERROR(session->Feed(tensor.name, tensor.Values()));
+  return session;
+}
+
+absl::StatusOr<GoldenCurve> Train(const ParityGolden& golden, const Case& test, DType precision) {
+  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(absl::StrCat(SNUG_SOURCE_DIR "/", test.network)));
+  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                        MakeSession(golden, &loaded.network, loaded.source_map, precision));
+  GoldenCurve curve;
+  for (size_t step = 0; step < golden.in_double.losses.size(); ++step) {
+    SNUG_RETURN_IF_ERROR(session->Run());
+    SNUG_ASSIGN_OR_RETURN(curve.losses.emplace_back(), session->FetchScalar(loaded.network.objective(0)));
+    SNUG_ASSIGN_OR_RETURN(curve.gradient_norms.emplace_back(), session->FetchScalar("gradient_norm"));
+  }
+  return curve;
+}
+
+void ExpectRelative(const char* what, const std::vector<double>& found, const std::vector<double>& expected,
+                    double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t step = 0; step < found.size(); ++step) {
+    EXPECT_NEAR(found[step], expected[step], tolerance * std::abs(expected[step])) << what << " of step " << step;
+  }
+}
+
+class Parity : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (kSanitized && GetParam().large) GTEST_SKIP() << "too slow under a sanitizer";
+    auto golden = ReadParityGolden(absl::StrCat(SNUG_SOURCE_DIR "/tests/golden/parity/", GetParam().name, ".golden"));
+    ASSERT_TRUE(golden.ok()) << golden.status();
+    golden_ = *std::move(golden);
+    ASSERT_EQ(golden_.in_double.losses.size(), 10U);
+    ASSERT_FALSE(golden_.in_float.empty());
+  }
+
+  ParityGolden golden_;
+};
+
+TEST_P(Parity, InDouble) {
+  const auto curve = Train(golden_, GetParam(), DType::kFloat64);
+  ASSERT_TRUE(curve.ok()) << curve.status();
+  ExpectRelative("loss", curve->losses, golden_.in_double.losses, 1e-9);
+  ExpectRelative("gradient norm", curve->gradient_norms, golden_.in_double.gradient_norms, 1e-9);
+}
+
+TEST_P(Parity, InFloat32) {
+  const auto curve = Train(golden_, GetParam(), DType::kFloat32);
+  ASSERT_TRUE(curve.ok()) << curve.status();
+  const GoldenCurve& truth = golden_.in_double;
+  EXPECT_NEAR(curve->losses.front(), truth.losses.front(), 1e-5 * truth.losses.front());
+  ExpectRelative("gradient norm", curve->gradient_norms, truth.gradient_norms, 2e-3);
+
+  double pytorchs = truth.losses.back() * 0x1p-24;  // a float32 loss is not nearer than its last bit
+  for (const auto& [variant, run] : golden_.in_float) {
+    pytorchs = std::max(pytorchs, std::abs(run.losses.back() - truth.losses.back()));
+  }
+  EXPECT_LE(std::abs(curve->losses.back() - truth.losses.back()), 3 * pytorchs) << "PyTorch's own is " << pytorchs;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Parity, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace snug::test

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "ops/lib/axes.h"
+#include "ops/lib/isa.h"
 
 namespace snug {
 
@@ -24,7 +25,7 @@ class BroadcastView {
 
   // The operand's elements for the output's elements [begin, begin + count): a place in x, or `buffer`, filled.
   template <class T>
-  const T* Read(const T* x, int64_t begin, int64_t count, T* buffer) const {
+  SNUG_INLINE const T* Read(const T* x, int64_t begin, int64_t count, T* __restrict buffer) const {
     if (contiguous()) return x + begin;
     const int64_t stride = axes_.inner_stride();
     int64_t done = 0;
@@ -33,9 +34,10 @@ class BroadcastView {
       const T* from = x + walk.offset();
       T* to = buffer + done;
       if (stride == 0) {
-        std::fill_n(to, run, *from);
+        const T value = *from;
+        for (int64_t i = 0; i < run; ++i) to[i] = value;
       } else if (stride == 1) {
-        std::copy_n(from, run, to);
+        for (int64_t i = 0; i < run; ++i) to[i] = from[i];
       } else {
         for (int64_t i = 0; i < run; ++i) to[i] = from[i * stride];
       }

@@ -35,9 +35,9 @@ namespace snug {
 inline constexpr int64_t kElementwiseChunk = 1 << 15;  // elements: of work for one thread
 inline constexpr int64_t kElementwiseBlock = 512;      // elements: of a buffer on the stack
 
-// y[i] = f(x[i]...). y may be any of the x.
+// y[i] = f(x[i]...). y may be any of the x. f is copied: its options are then known not to change in the loop.
 template <class F, class T, class... X>
-SNUG_INLINE void MapBlock(int64_t n, const F& f, T* y, const X*... x) {
+SNUG_INLINE void MapBlock(int64_t n, const F f, T* y, const X*... x) {
   SNUG_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(f(static_cast<Accumulator<X>>(x[i])...));
 }
@@ -57,15 +57,16 @@ void BroadcastMap(int threads, int64_t n, const std::array<BroadcastView, sizeof
   for (const BroadcastView& view : views) contiguous = contiguous && view.contiguous();
   if (contiguous) return Map(threads, n, f, y, x...);
   ParallelFor(threads, n, kElementwiseChunk, [=, &views](int64_t begin, int64_t end) {
-    std::tuple<std::array<X, kElementwiseBlock>...> buffers;
-    for (int64_t i = begin; i < end; i += kElementwiseBlock) {
-      const int64_t count = std::min(kElementwiseBlock, end - i);
-      [&]<size_t... J>(std::index_sequence<J...>) {
-        const std::tuple<const X*...> block = {views[J].Read(x, i, count, std::get<J>(buffers).data())...};
-        WithIsa([&]() SNUG_LAMBDA { MapBlock(count, f, y + i, std::get<J>(block)...); });
+    WithIsa([=, &views]() SNUG_LAMBDA {
+      std::tuple<std::array<X, kElementwiseBlock>...> buffers;
+      for (int64_t i = begin; i < end; i += kElementwiseBlock) {
+        const int64_t count = std::min(kElementwiseBlock, end - i);
+        [&]<size_t... J>(std::index_sequence<J...>) SNUG_LAMBDA {
+          MapBlock(count, f, y + i, views[J].Read(x, i, count, std::get<J>(buffers).data())...);
+        }
+        (std::index_sequence_for<X...>());
       }
-      (std::index_sequence_for<X...>());
-    }
+    });
   });
 }
 

@@ -39,12 +39,13 @@ struct SumOp {
   }
 };
 
-struct MaxOp {  // NaN wins, as in PyTorch
+struct MaxOp {  // NaN wins, as in PyTorch; two selects, as the compiler turns `||` into a branch
   template <class A>
   static constexpr A kIdentity = -std::numeric_limits<A>::infinity();
   template <class A>
   static SNUG_INLINE A Combine(A a, A b) {
-    return b > a || b != b ? b : a;
+    const A larger = b > a ? b : a;
+    return b != b ? b : larger;
   }
 };
 

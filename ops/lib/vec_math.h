@@ -20,6 +20,17 @@ namespace internal {
 inline constexpr float kRound = 0x1.8p23F;
 inline constexpr double kRoundDouble = 0x1.8p52;
 
+// condition ? a : b, by masks. The compiler likes to turn selects that follow each other into branches, and then it
+// does not vectorise the loop.
+SNUG_INLINE float Select(bool condition, float a, float b) {
+  const auto mask = -static_cast<int32_t>(condition);
+  return std::bit_cast<float>((std::bit_cast<int32_t>(a) & mask) | (std::bit_cast<int32_t>(b) & ~mask));
+}
+SNUG_INLINE double Select(bool condition, double a, double b) {
+  const auto mask = -static_cast<int64_t>(condition);
+  return std::bit_cast<double>((std::bit_cast<int64_t>(a) & mask) | (std::bit_cast<int64_t>(b) & ~mask));
+}
+
 // p * 2^n for n in [-254, 254], in two steps, so that the result may be subnormal or infinite.
 SNUG_INLINE float ScaleByPowerOfTwo(float p, int32_t n) {
   const int32_t half = n >> 1;
@@ -113,6 +124,7 @@ SNUG_INLINE float Erf(float x) {
 
 // 1 ulp: the logarithm and what multiplies it are kept in double.
 SNUG_INLINE float Pow(float a, float b) {
+  using internal::Select;
   const float size = std::fabs(a);
   const bool subnormal = size < std::numeric_limits<float>::min();
   const int32_t bits = std::bit_cast<int32_t>(subnormal ? size * 0x1p23F : size);
@@ -131,11 +143,10 @@ SNUG_INLINE float Pow(float a, float b) {
   p = p * z + 1.0 / 3;
   const double log = n * 0.693147180559945309417 + 2.0 * (s + s * z * p);
 
-  double t = static_cast<double>(b) * log;
-  t = t > -104.0 ? t : -104.0;
-  t = t < 89.0 ? t : 89.0;
-  const double whole = (t * 1.44269504088896340736 + internal::kRoundDouble) - internal::kRoundDouble;
-  const double r = t - whole * 0.693147180559945309417;
+  const double t = static_cast<double>(b) * log;
+  const double clamped = Select(t < 89.0, Select(t > -104.0, t, -104.0), 89.0);
+  const double whole = (clamped * 1.44269504088896340736 + internal::kRoundDouble) - internal::kRoundDouble;
+  const double r = clamped - whole * 0.693147180559945309417;
   double y = 1.0 / 40320;
   y = y * r + 1.0 / 5040;
   y = y * r + 1.0 / 720;
@@ -149,18 +160,23 @@ SNUG_INLINE float Pow(float a, float b) {
 
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  const bool grows = (size > 1.0F) == (b > 0.0F);  // towards infinity, if b is not 0 and size is not 1
-  const float limit = size == 1.0F ? 1.0F : grows ? kInfinity : 0.0F;
-  power = size == 0.0F || size == kInfinity || std::fabs(b) == kInfinity ? limit : power;
+  const float exponent = std::fabs(b);
+  // Where the size is 0 or infinite, or the exponent is infinite.
+  const float limit = Select(size == 1.0F, 1.0F, Select((size > 1.0F) == (b > 0.0F), kInfinity, 0.0F));
+  power = Select(size == 0.0F, limit, power);
+  power = Select(size == kInfinity, limit, power);
+  power = Select(exponent == kInfinity, limit, power);
   // A negative number has powers with whole exponents only; odd ones keep the sign. Floats from 2^24 on are even.
-  const bool huge = std::fabs(b) >= 0x1p24F;
-  const auto truncated = static_cast<int32_t>(huge || b != b ? 0.0F : b);
-  const bool is_whole = huge || static_cast<float>(truncated) == b;
-  const bool is_odd = (truncated & 1) != 0 && is_whole;
-  power = is_odd ? std::copysign(power, a) : power;
-  power = a < 0.0F && size != kInfinity && !is_whole ? kNan : power;
-  power = a != a || b != b ? kNan : power;
-  return b == 0.0F || a == 1.0F ? 1.0F : power;
+  const float moderate = Select(exponent < 0x1p24F, b, 0.0F);  // NaN becomes 0 too
+  const auto truncated = static_cast<int32_t>(moderate);
+  const bool whole_exponent = moderate == static_cast<float>(truncated);
+  const float odd = Select(whole_exponent, static_cast<float>(truncated & 1), 0.0F);
+  power = Select(odd == 1.0F, std::copysign(power, a), power);
+  power = Select(Select(size == kInfinity, 1.0F, a) < 0.0F, Select(whole_exponent, power, kNan), power);
+  power = Select(a == a, power, kNan);
+  power = Select(b == b, power, kNan);
+  power = Select(b == 0.0F, 1.0F, power);
+  return Select(a == 1.0F, 1.0F, power);
 }
 
 inline double Exp(double x) { return std::exp(x); }

@@ -82,6 +82,7 @@ void GradSamples(SampleBuilder& s) {
       .Input({4})
       .Values({1, 2, 3, 4})
       .Expect(0, {0, 2, 3, 0});
+  s.Case("shape_mismatch").With(ParseOptions<proto::Clip>("min: 0")).Input({4}).Input({5}).Fails("expected shape [4]");
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ void Samples(SampleBuilder& s) {
 void GradSamples(SampleBuilder& s) {
   s.Case("known").Input({2}).Values({3, 4}).Input({}).Values({2}).Input({2}).Values({1, -1}).Expect(0, {-1.5, 2});
   s.Case("per_channel").Input({2, 3, 4, 5}).Input({3, 1, 1}).Range(0.5, 2).Input({2, 3, 4, 5});
+  s.Case("shape_mismatch").Input({4}).Input({3}).Input({4}).Fails("do not broadcast");
 }
 
 }  // namespace

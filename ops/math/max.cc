@@ -41,6 +41,7 @@ void Samples(SampleBuilder& s) {
 void GradSamples(SampleBuilder& s) {
   s.Case("ties").Input({3}).Values({1, 2, 3}).Input({}).Values({2}).Input({3}).Values({1, 1, 1}).Expect(0, {0, 0.5, 1});
   s.Case("per_channel").Input({2, 3, 4, 5}).Input({3, 1, 1}).Input({2, 3, 4, 5});
+  s.Case("shape_mismatch").Input({4}).Input({3}).Input({4}).Fails("do not broadcast");
 }
 
 }  // namespace

@@ -61,12 +61,14 @@ void Samples(SampleBuilder& s) {
 void BaseGradSamples(SampleBuilder& s) {
   s.Case("known").Input({3}).Values({3, 0, 0}).Input({3}).Values({2, 0, 1}).Input({3}).Values({1, 1, 1}).Expect(
       0, {6, 0, 1});
+  s.Case("shape_mismatch").Input({4}).Input({3}).Input({4}).Fails("do not broadcast");
 }
 
 void ExponentGradSamples(SampleBuilder& s) {
   s.Case("known").Input({3}).Values({1, 0, 0}).Input({3}).Values({1, 0, 1}).Input({3}).Values({5, 5, 5}).Expect(
       0, {0, 0, 0});
   s.Case("per_channel").Input({3, 1, 1}).Range(0.5, 2).Input({2, 3, 4, 5}).Input({2, 3, 4, 5});
+  s.Case("shape_mismatch").Input({4}).Input({3}).Input({4}).Fails("do not broadcast");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "ops/layer_context.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/drop.h"
+#include "ops/lib/isa.h"
 #include "ops/lib/random_state.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -24,7 +25,7 @@ using proto::ParseOptions;
 
 constexpr int64_t kChunk = 1 << 14;
 constexpr int64_t kBlock = 1 << 10;  // random words at a time, in the first-level cache
-static_assert(kChunk % kBlock == 0 && kBlock % 4 == 0);
+static_assert(kChunk % kBlock == 0 && kBlock % (4 * kCountersAtOnce) == 0);
 
 absl::Status Infer(InferContext& c) {
   SNUG_RETURN_IF_ERROR(CheckDropRate(c.options<proto::Dropout>().rate()));
@@ -52,18 +53,19 @@ absl::Status Kernel(const KernelContext& k) {
     const T* x = k.input<T>(0);
     T* y = k.output<T>(0);
     ParallelFor(k.threads(), k.output_type(0).num_elements(), kChunk, [=](int64_t begin, int64_t end) {
-      WithIsa([=]() SNUG_LAMBDA {
-        uint32_t words[kBlock];
-        for (int64_t i = begin; i < end; i += kBlock) {
-          const int64_t n = std::min(kBlock, end - i);
-          DrawWords(random, static_cast<uint64_t>(i / 4), (n + 3) / 4, words);
+      uint32_t words[kBlock];
+      for (int64_t i = begin; i < end; i += kBlock) {
+        const int64_t n = std::min(kBlock, end - i);
+        const int64_t counters = (n + 4 * kCountersAtOnce - 1) / (4 * kCountersAtOnce) * kCountersAtOnce;
+        DrawWords(random, static_cast<uint64_t>(i / 4), counters, words);
+        WithIsa([=, &words]() SNUG_LAMBDA {
           SNUG_INDEPENDENT
-          for (int64_t j = 0; j < n; ++j) {
-            const A value = static_cast<A>(x[i + j]) * scale;
-            y[i + j] = static_cast<T>(ToUniformInt(words[j]) < dropped ? A(0) : value);
+          for (int64_t j = i; j < i + n; ++j) {
+            const A value = static_cast<A>(x[j]) * scale;
+            y[j] = static_cast<T>(ToUniformInt(words[j - i]) < dropped ? A(0) : value);
           }
-        }
-      });
+        });
+      }
     });
     return absl::OkStatus();
   });

@@ -1,0 +1,80 @@
+#include "ops/lib/reduce_axes.h"
+
+#include <absl/strings/str_cat.h>
+
+#include "engine/base/status.h"
+#include "ops/lib/reshape_to.h"
+#include "ops/node_types.h"
+#include "proto/internal.pb.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug {
+
+namespace {
+
+// The shape with every reduced axis of size 1.
+Shape ShapeWithKeptDims(const Shape& shape, const std::array<bool, kMaxRank>& reduced) {
+  Shape result = shape;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (reduced[static_cast<size_t>(axis)]) result[axis] = 1;
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::array<bool, kMaxRank>> ReducedAxes(const proto::Reduce& options, int rank) {
+  std::array<bool, kMaxRank> reduced = {};
+  for (const int64_t axis : options.axis()) {
+    const absl::StatusOr<int> normalized = NormalizeAxis(axis, rank);
+    if (!normalized.ok()) return Annotate(normalized.status(), "option \"axis\"");
+    bool& found = reduced[static_cast<size_t>(*normalized)];
+    if (found) return absl::InvalidArgumentError(absl::StrCat("option \"axis\": axis ", axis, " is named twice"));
+    found = true;
+  }
+  if (options.axis().empty()) reduced.fill(true);
+  return reduced;
+}
+
+absl::StatusOr<ValueType> ReducedType(const ValueType& x, const proto::Reduce& options) {
+  SNUG_ASSIGN_OR_RETURN(const auto reduced, ReducedAxes(options, x.shape.rank()));
+  if (options.keep_dims()) return ValueType{x.dtype, ShapeWithKeptDims(x.shape, reduced), x.layout};
+  ValueType y{x.dtype, {}, {}};
+  for (int axis = 0; axis < x.shape.rank(); ++axis) {
+    if (!reduced[static_cast<size_t>(axis)]) y.shape.Append(x.shape[axis]);
+  }
+  return y;
+}
+
+absl::Status InferReduce(InferContext& c) {
+  SNUG_ASSIGN_OR_RETURN(ValueType y, ReducedType(c.input(0), c.options<proto::Reduce>()));
+  c.SetOutput(0, std::move(y));
+  return absl::OkStatus();
+}
+
+ReducePlan PlanReduce(const ValueType& x, const ValueType& y, const proto::Reduce& options) {
+  const auto reduced = *ReducedAxes(options, x.shape.rank());  // inference has checked them
+  const Strides own = y.strides();
+  Strides strides = {};
+  for (int axis = 0, from = 0; axis < x.shape.rank(); ++axis) {
+    const auto a = static_cast<size_t>(axis);
+    if (!reduced[a]) strides[a] = own[static_cast<size_t>(from)];
+    if (!reduced[a] || options.keep_dims()) ++from;
+  }
+  return ReducePlan(x, reduced, strides);
+}
+
+ValueId RepeatToInput(GradContext& g, ValueId grad) {
+  const Shape& shape = g.input_type(0).shape;
+  const auto reduced = *ReducedAxes(g.options<proto::Reduce>(), shape.rank());
+  const Shape kept = ShapeWithKeptDims(shape, reduced);
+  proto::ShapeOf target;
+  for (const int64_t dim : shape.dims()) target.add_dim(dim);
+  if (g.status().ok() && !(g.type(grad).shape == kept)) grad = ops::ReshapeTo(g, grad, kept);
+  return g.Op("broadcast_to", {grad}, proto::MakeOptions(target));
+}
+
+Cost CostOfReduce(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(0).num_elements())}; }
+
+}  // namespace snug

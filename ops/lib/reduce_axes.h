@@ -1,0 +1,35 @@
+// What the reductions of the model file (proto::Reduce) have in common.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <array>
+
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/lib/reduce.h"
+#include "ops/op_def.h"
+
+namespace snug {
+
+namespace proto {
+class Reduce;
+}
+
+// Which axes go away. None named: all.
+absl::StatusOr<std::array<bool, kMaxRank>> ReducedAxes(const proto::Reduce& options, int rank);
+
+absl::StatusOr<ValueType> ReducedType(const ValueType& x, const proto::Reduce& options);
+
+// The result of reducing input 0.
+absl::Status InferReduce(InferContext& c);
+
+ReducePlan PlanReduce(const ValueType& x, const ValueType& y, const proto::Reduce& options);
+
+// `grad`, of the reduced value, repeated along the reduced axes of input 0.
+ValueId RepeatToInput(GradContext& g, ValueId grad);
+
+// One operation for each element of the input.
+Cost CostOfReduce(const NodeTypes& types);
+
+}  // namespace snug

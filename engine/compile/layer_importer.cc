@@ -118,8 +118,10 @@ ValueId LayerImporter::Parameter(ParameterSpec spec) {
   }
   if (param != nullptr && param->has_tie()) return Tied(spec, *param);
 
-  const bool chosen = param != nullptr && param->has_init();
-  absl::StatusOr<Initializer> init = ResolveInitializer(spec, chosen ? &param->init() : nullptr);
+  const proto::Initializer* chosen = nullptr;
+  if (!spec.initializer.empty()) chosen = &spec.initializer.Get<proto::Initializer>();
+  if (param != nullptr && param->has_init()) chosen = &param->init();
+  absl::StatusOr<Initializer> init = ResolveInitializer(spec, chosen);
   if (!init.ok()) {
     Fail(init.status());
     return ValueId();

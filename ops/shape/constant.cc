@@ -1,6 +1,4 @@
 // constant: numbers written in the model file. A layer only: a Variable that never changes is the layer's output.
-#include <absl/strings/str_cat.h>
-
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
 #include "ops/op_def.h"
@@ -15,12 +13,6 @@ absl::Status Layer(LayerContext& c) {
   const auto& options = c.options<proto::Constant>();
   absl::StatusOr<Shape> shape = MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())});
   if (!shape.ok()) return Annotate(shape.status(), "option \"dim\"");
-  const int64_t elements = shape->num_elements();
-  if (options.value_size() != 1 && options.value_size() != elements) {
-    const std::string each = elements == 1 ? "" : absl::StrCat(" or ", elements);
-    return absl::InvalidArgumentError(
-        absl::StrCat("option \"value\": expected one number for all", each, ", found ", options.value_size()));
-  }
   const DType dtype = proto::ToDType(options.dtype(), c.floating());
   c.SetOutput(0, c.ConstantValue("", dtype, *shape, {options.value().begin(), options.value().end()}));
   return c.status();

@@ -21,9 +21,8 @@ target_compile_options(snug_options INTERFACE
   # Kernels set no errno and read no floating-point exception flags; selects and roots then vectorise. Results stay IEEE.
   -fno-math-errno -fno-trapping-math)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 reports overflows inside std::vector and std::string that are not there (GCC bugs 105329, 105651), and
-  # uninitialised values inside its own intrinsics (105593).
-  target_compile_options(snug_options INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-psabi -Wno-maybe-uninitialized)
+  # GCC 12 reports overflows inside std::vector and std::string that are not there (GCC bugs 105329, 105651).
+  target_compile_options(snug_options INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-psabi)
 endif()
 
 if(SNUG_SANITIZE STREQUAL "address")

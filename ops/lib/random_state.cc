@@ -5,6 +5,9 @@
 #include <utility>
 
 #if defined(__x86_64__)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in GCC 12's own header (GCC bug 105593)
+#endif
 #include <immintrin.h>
 #endif
 

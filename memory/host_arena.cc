@@ -30,8 +30,9 @@ absl::StatusOr<std::unique_ptr<HostArena>> HostArena::Create(int64_t size_bytes)
   if (size_bytes == 0) return std::unique_ptr<HostArena>(new HostArena(nullptr, 0));
   const int64_t available = AvailableBytes();
   if (available >= 0 && size_bytes > available) {
-    return absl::ResourceExhaustedError(absl::StrCat("an arena of ", size_bytes, " bytes does not fit: this machine has ",
-                                                     available, " bytes available; a smaller --batch needs less"));
+    return absl::ResourceExhaustedError(absl::StrCat("an arena of ", size_bytes,
+                                                     " bytes does not fit: this machine has ", available,
+                                                     " bytes available; a smaller --batch needs less"));
   }
   void* data =
       mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -98,7 +98,7 @@ struct OpDef {
   std::vector<Alias> aliases = {};
   Traits traits = {};
   PrepareFn prepare =
-      nullptr;            // fast kernel: library objects, workspace, wanted layouts; null: stateless, no workspace
+      nullptr;  // fast kernel: library objects, workspace, wanted layouts; null: stateless, no workspace
   // Integers on this input lie in [0, bound): random feeds and checks use it; null, or 0: no bound is known.
   IndexBoundFn index_bound = nullptr;
   CostFn cost = nullptr;  // null: one flop per output element, bytes of inputs and outputs

@@ -37,6 +37,7 @@ class LayerContext : public OpContext {
   // All of them: a node that is given them says what is wrong with their number.
   std::vector<ValueId> inputs() const {
     std::vector<ValueId> all;
+    all.reserve(static_cast<size_t>(num_inputs()));
     for (int i = 0; i < num_inputs(); ++i) all.push_back(input(i));
     return all;
   }

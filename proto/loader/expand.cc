@@ -11,7 +11,9 @@
 #include "proto/loader/block.h"
 #include "proto/loader/check.h"
 #include "proto/loader/fill.h"
+#include "proto/loader/layer_parts.h"
 #include "proto/loader/names.h"
+#include "proto/loader/repeat.h"
 #include "proto/loader/scope.h"
 #include "proto/loader/suggest.h"
 #include "proto/network.pb.h"
@@ -26,23 +28,6 @@ const FieldDescriptor* LayerField(const char* name) { return proto::Layer::descr
 
 // What a statement puts out, as full names of values. None: not known, because of an error that was reported.
 using Values = std::vector<std::string>;
-
-// A field of a layer, understood.
-struct Part {
-  enum class Role : uint8_t { kName, kInput, kParam, kOp, kBlock, kUnknown };
-  Role role = Role::kUnknown;
-  const Field* field = nullptr;
-  const Block* block = nullptr;  // kBlock
-  std::string meant;             // not empty: the field was misspelt, and this is the guess
-};
-
-// A layer's fields, sorted by what they are for.
-struct Parts {
-  std::vector<Part> all;
-  const Part* name = nullptr;
-  const Part* op = nullptr;  // the op or block, the first if there are several
-  bool op_in_doubt = false;  // something unknown may have been meant as an op
-};
 
 class Expander {
  public:
@@ -135,6 +120,7 @@ class Expander {
   }
 
   void DefineInput(const proto::Input& input, const Value& value, const Scope& scope, const SourceNode& node) {
+    if (value.kind != Value::Kind::kMessage) return names_.LoseOne();
     const bool dtype_known = input.has_dtype() || node.Find("dtype") == nullptr;
     CheckInput(input, [&](absl::string_view field, int k, std::string message) {
       if (field == "max_value" && !dtype_known) return;
@@ -197,101 +183,17 @@ class Expander {
   }
 
   Values LayerOrUse(const Field& field, const Scope& scope) {
-    const Parts parts = Understand(field, scope);
-    if (parts.op != nullptr && parts.op->role == Part::Role::kBlock) return Use(field, parts, scope);
+    const LayerParts parts = Understand(field, scope, blocks_, errors_);
+    if (parts.op != nullptr && parts.op->role == LayerPart::Role::kBlock) return Use(field, parts, scope);
     return Layer(field, parts, scope);
   }
 
-  Parts Understand(const Field& field, const Scope& scope) {
-    Parts parts;
-    parts.all.reserve(field.value.fields.size());
-    for (const Field& f : field.value.fields) {
-      Part part{Part::Role::kUnknown, &f, nullptr, ""};
-      SetRole(f.name, f, &part);
-      if (part.role == Part::Role::kUnknown) Guess(scope, &part, &parts);
-      parts.all.push_back(std::move(part));
-    }
-    for (const Part& part : parts.all) {
-      if (part.role == Part::Role::kName) {
-        if (parts.name == nullptr) {
-          parts.name = &part;
-        } else {
-          Fail(scope, part.field->pos,
-               absl::StrCat("\"name\" is given twice: first at line ", parts.name->field->pos.line, ", column ",
-                            parts.name->field->pos.column));
-        }
-      } else if (part.role == Part::Role::kOp || part.role == Part::Role::kBlock) {
-        if (parts.op == nullptr) {
-          parts.op = &part;
-        } else {
-          Fail(scope, part.field->pos,
-               absl::StrCat("a layer has one op: \"", part.field->name, "\" comes after \"", parts.op->field->name,
-                            "\" at line ", parts.op->field->pos.line, ", column ", parts.op->field->pos.column));
-        }
-      }
-    }
-    return parts;
-  }
-
-  void SetRole(const std::string& name, const Field& field, Part* part) {
-    if (!field.extension) {
-      const auto block = blocks_.find(name);
-      if (block != blocks_.end() && !name.empty()) {
-        part->role = Part::Role::kBlock;
-        part->block = &block->second;
-        return;
-      }
-    }
-    Field probe;
-    probe.name = name;
-    probe.extension = field.extension;
-    const FieldDescriptor* descriptor = Filler::Find(probe, proto::Layer::default_instance());
-    if (descriptor == nullptr) return;
-    if (descriptor == LayerField("name")) {
-      part->role = Part::Role::kName;
-    } else if (descriptor == LayerField("input")) {
-      part->role = Part::Role::kInput;
-    } else if (descriptor == LayerField("param")) {
-      part->role = Part::Role::kParam;
-    } else {
-      part->role = Part::Role::kOp;
-    }
-  }
-
-  // A field that does not exist: says so, and goes on with what was probably meant.
-  void Guess(const Scope& scope, Part* part, Parts* parts) {
-    const Field& field = *part->field;
-    const bool message = field.value.kind == Value::Kind::kMessage;
-    Suggester suggester(field.name);
-    if (!field.extension) {
-      const auto* type = proto::Layer::descriptor();
-      for (int i = 0; i < type->field_count(); ++i) {
-        const bool is_message = type->field(i)->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-        if (is_message == message) suggester.Consider(type->field(i)->name());
-      }
-      for (const auto& [name, block] : blocks_) {
-        if (message && !name.empty()) suggester.Consider(name);
-      }
-    }
-    if (message) parts->op_in_doubt = true;
-    if (field.value.kind == Value::Kind::kBroken) parts->op_in_doubt = true;
-    const bool lost_block = message && !field.extension && !suggester.found() && blocks_.contains("");
-    if (!lost_block) {
-      Fail(scope, field.pos,
-           absl::StrCat(field.extension ? "unknown extension \""
-                        : message       ? "unknown op \""
-                                        : "unknown field \"",
-                        field.name.substr(0, 80), message ? "\"" : "\" of a layer", suggester.Question()));
-    }
-    if (!suggester.found()) return;
-    part->meant = suggester.best();
-    SetRole(part->meant, field, part);
-  }
-
   // The full name of what the layer is called. Nothing: none, or not understood.
-  std::optional<std::string> Name(const Parts& parts, const Scope& scope) {
-    if (parts.name == nullptr) return std::nullopt;
-    const Value& value = parts.name->field->value;
+  std::optional<std::string> Name(const LayerParts& parts, const Scope& scope) {
+    return parts.name == nullptr ? std::nullopt : Name(parts.name->field->value, scope);
+  }
+
+  std::optional<std::string> Name(const Value& value, const Scope& scope) {
     const std::optional<Scalar> scalar = Evaluate(value, scope, errors_);
     if (!scalar) return std::nullopt;
     if (scalar->kind != Scalar::Kind::kString) {
@@ -335,17 +237,17 @@ class Expander {
     }
   }
 
-  std::vector<InputRef> ReadInputs(const Parts& parts, const Scope& scope, const std::string& reader) {
+  std::vector<InputRef> ReadInputs(const LayerParts& parts, const Scope& scope, const std::string& reader) {
     std::vector<InputRef> inputs;
-    for (const Part& part : parts.all) {
-      if (part.role == Part::Role::kInput) AddInputs(part.field->value, scope, reader, &inputs);
+    for (const LayerPart& part : parts.all) {
+      if (part.role == LayerPart::Role::kInput) AddInputs(part.field->value, scope, reader, &inputs);
     }
     return inputs;
   }
 
   // ---- a layer of an op ----
 
-  Values Layer(const Field& field, const Parts& parts, const Scope& scope) {
+  Values Layer(const Field& field, const LayerParts& parts, const Scope& scope) {
     if (network_.layer_size() >= options_.max_layers) {
       Fail(scope, field.pos, absl::StrCat("the network has more than ", options_.max_layers, " layers"));
       stopped_ = true;
@@ -367,9 +269,9 @@ class Expander {
       layer->add_input(input.value.empty() ? std::move(input.wanted) : std::move(input.value));
       node.children.push_back({LayerField("input"), input.pos, {}});
     }
-    for (const Part& part : parts.all) {
-      const bool first_op = part.role == Part::Role::kOp && &part == parts.op;
-      if (!first_op && part.role != Part::Role::kParam) continue;
+    for (const LayerPart& part : parts.all) {
+      const bool first_op = part.role == LayerPart::Role::kOp && &part == parts.op;
+      if (!first_op && part.role != LayerPart::Role::kParam) continue;
       if (part.meant.empty()) {
         filler_.Fill(*part.field, scope, layer, &node);
       } else {
@@ -392,13 +294,13 @@ class Expander {
 
   // ---- the use of a block ----
 
-  Values Use(const Field& field, const Parts& parts, const Scope& scope) {
+  Values Use(const Field& field, const LayerParts& parts, const Scope& scope) {
     const Block& block = *parts.op->block;
     const std::string what = absl::StrCat("block \"", block.name, "\"");
     const std::optional<std::string> name = Name(parts, scope);
     const std::vector<InputRef> inputs = ReadInputs(parts, scope, name.value_or(""));
-    for (const Part& part : parts.all) {
-      if (part.role != Part::Role::kParam) continue;
+    for (const LayerPart& part : parts.all) {
+      if (part.role != LayerPart::Role::kParam) continue;
       Fail(scope, part.field->pos, "\"param\" belongs to a layer of an op: write it inside the block");
     }
     Scope inner;
@@ -442,7 +344,7 @@ class Expander {
   }
 
   // The block's inputs and arguments. False: something is wrong with them.
-  bool Bind(const Block& block, const Parts& parts, const std::vector<InputRef>& inputs, const Field& field,
+  bool Bind(const Block& block, const LayerParts& parts, const std::vector<InputRef>& inputs, const Field& field,
             const Scope& scope, Scope* inner) {
     if (block.broken) return false;
     bool ok = true;
@@ -533,80 +435,46 @@ class Expander {
 
   // ---- repeat ----
 
-  struct RepeatParts {
-    const Field *times = nullptr, *index = nullptr, *from = nullptr, *input = nullptr, *name = nullptr;
-    std::vector<const Field*> statements;
-    std::vector<const Value*> outputs;
-  };
-
   Values Repeat(const Field& field, const Scope& scope) {
-    RepeatParts parts;
-    bool ok = ReadRepeat(field, scope, &parts);
-    Parts name_part;
-    Part name_field{Part::Role::kName, parts.name, nullptr, ""};
-    if (parts.name != nullptr) name_part.name = &name_field;
-    const std::optional<std::string> name = Name(name_part, scope);
-    ok = ok && name.has_value() == (parts.name != nullptr);
-
-    const std::optional<int64_t> times = Integer(parts.times, scope, "times");
-    const std::optional<int64_t> from = parts.from == nullptr ? 0 : Integer(parts.from, scope, "from");
-    std::optional<std::string> index;
-    if (parts.index != nullptr) index = IndexName(*parts.index, scope);
-    ok = ok && times.has_value() && from.has_value() && index.has_value() == (parts.index != nullptr);
+    const RepeatParts parts = ReadRepeat(field, scope, errors_);
+    const std::optional<std::string> name = parts.name == nullptr ? std::nullopt : Name(parts.name->value, scope);
     std::vector<InputRef> inputs;
     if (parts.input != nullptr) AddInputs(parts.input->value, scope, "", &inputs);
-    if (inputs.size() > 1) {
-      Fail(scope, parts.input->pos, "a repeat hands on one value: give it one input");
-      ok = false;
-    }
-    if (ok && *times < 0) {
-      Fail(scope, parts.times->value.pos, absl::StrCat("\"times\": expected at least 0, found ", *times));
-      ok = false;
-    }
-    if (ok && *times == 0 && inputs.empty()) {
-      Fail(scope, parts.times->value.pos, "\"times\" is 0, and there is no input that could be handed on instead");
+    bool ok = parts.ok && name.has_value() == (parts.name != nullptr);
+    if (parts.input != nullptr && inputs.size() != 1) {
+      Fail(scope, parts.input->pos,
+           absl::StrCat("a repeat hands on one value: expected one input, found ", inputs.size()));
       ok = false;
     }
     ok = ok && MayEnter("", "", field, scope);
     Values values;
     if (ok) {
-      values = Repetitions(field, parts, scope, *times, *from, index, inputs);
+      values = Repetitions(field, parts, scope, inputs);
     } else {
-      LoseNames(parts.statements, scope);
+      for (const Field* statement : parts.statements) names_.LosePrefix(scope.prefix + BeginOfName(*statement));
     }
     if (name) names_.DefineAlias(*name, scope.Place(parts.name->value.pos), values, "the repeat");
     return values;
   }
 
-  // The layers are not made: names that begin as theirs do are not known.
-  void LoseNames(const std::vector<const Field*>& statements, const Scope& scope) {
-    for (const Field* statement : statements) {
-      std::string begin;  // of its name, up to the first argument in it
-      for (const Field& field : statement->value.fields) {
-        if (field.name != "name" || field.value.kind != Value::Kind::kString) continue;
-        const size_t dollar = field.value.text.find('$');
-        begin = field.value.text.substr(1, dollar == std::string::npos ? field.value.text.size() - 2 : dollar - 1);
-      }
-      names_.LosePrefix(scope.prefix + begin);
-    }
-  }
-
-  Values Repetitions(const Field& field, const RepeatParts& parts, const Scope& scope, int64_t times, int64_t from,
-                     const std::optional<std::string>& index, const std::vector<InputRef>& inputs) {
+  Values Repetitions(const Field& field, const RepeatParts& parts, const Scope& scope,
+                     const std::vector<InputRef>& inputs) {
     Values values;
     if (!inputs.empty() && !inputs[0].value.empty()) values = {inputs[0].value};
-    for (int64_t i = 0; i < times; ++i) {
+    for (int64_t i = 0; i < parts.times; ++i) {
       if (!filler_.Charge(128, scope.Place(field.pos))) return {};
       Scope inner;
       inner.outer = &scope;
       inner.prefix = scope.prefix;
       inner.depth = scope.depth + 1;
       int64_t number = 0;
-      if (__builtin_add_overflow(from, i, &number)) {
-        Fail(scope, parts.from->value.pos, "the index of the repeat does not fit into 64 bits");
+      if (__builtin_add_overflow(parts.from, i, &number)) {
+        Fail(scope, parts.from_field->value.pos, "the index of the repeat does not fit into 64 bits");
         return {};
       }
-      if (index) inner.bindings.emplace_back(*index, Scalar{.kind = Scalar::Kind::kInteger, .integer = number});
+      if (parts.index) {
+        inner.bindings.emplace_back(*parts.index, Scalar{.kind = Scalar::Kind::kInteger, .integer = number});
+      }
       if (!inputs.empty()) {
         const std::string value = values.empty() ? "" : values[0];
         inner.bindings.emplace_back("input", Scalar{.kind = Scalar::Kind::kReference, .text = value});
@@ -617,68 +485,6 @@ class Expander {
       if (Stopped()) return {};
     }
     return values;
-  }
-
-  bool ReadRepeat(const Field& field, const Scope& scope, RepeatParts* parts) {
-    bool ok = true;
-    const std::vector<std::pair<const char*, const Field**>> singular = {{"times", &parts->times},
-                                                                         {"index", &parts->index},
-                                                                         {"from", &parts->from},
-                                                                         {"input", &parts->input},
-                                                                         {"name", &parts->name}};
-    for (const Field& f : field.value.fields) {
-      if (f.name == "layer" || f.name == "repeat") {
-        parts->statements.push_back(&f);
-        continue;
-      }
-      if (f.name == "output") {
-        parts->outputs.push_back(&f.value);
-        continue;
-      }
-      const auto known =
-          std::find_if(singular.begin(), singular.end(), [&](const auto& s) { return f.name == s.first; });
-      if (known == singular.end()) {
-        Suggester suggester(f.name);
-        for (const auto& [name, slot] : singular) suggester.Consider(name);
-        for (const char* name : {"layer", "repeat", "output"}) suggester.Consider(name);
-        Fail(scope, f.pos,
-             f.name == "block"
-                 ? std::string("a block cannot be defined inside a repeat; it can be used there")
-                 : absl::StrCat("unknown field \"", f.name.substr(0, 40), "\" of a repeat", suggester.Question()));
-        ok = false;
-      } else if (*known->second != nullptr) {
-        Fail(scope, f.pos, absl::StrCat("\"", f.name, "\" is given twice"));
-        ok = false;
-      } else {
-        *known->second = &f;
-      }
-    }
-    if (parts->times == nullptr && ok) {
-      FailIfComplete(scope, field, "a repeat needs its number of times: times: 3");
-      ok = false;
-    }
-    if (parts->statements.empty() && ok) {
-      FailIfComplete(scope, field, "a repeat needs at least one layer");
-      ok = false;
-    }
-    return ok;
-  }
-
-  std::optional<int64_t> Integer(const Field* field, const Scope& scope, const char* name) {
-    if (field == nullptr) return std::nullopt;
-    const std::optional<Scalar> scalar = Evaluate(field->value, scope, errors_);
-    if (!scalar) return std::nullopt;
-    if (scalar->kind == Scalar::Kind::kInteger) return scalar->integer;
-    Fail(scope, field->value.pos, absl::StrCat("\"", name, "\": expected an integer, found ", scalar->ToString()));
-    return std::nullopt;
-  }
-
-  std::optional<std::string> IndexName(const Field& field, const Scope& scope) {
-    const std::optional<Scalar> scalar = Evaluate(field.value, scope, errors_);
-    if (!scalar) return std::nullopt;
-    if (scalar->kind == Scalar::Kind::kString && scalar->text != "input" && scalar->text != "name") return scalar->text;
-    Fail(scope, field.value.pos, absl::StrCat("\"index\": expected a name such as \"i\", found ", scalar->ToString()));
-    return std::nullopt;
   }
 
   const std::vector<Field>& file_;

@@ -186,16 +186,15 @@ void Filler::Unknown(const Field& field, const Scope& scope, Message* message, S
 
 void Filler::FillMessage(const Value& value, const FieldDescriptor* descriptor, const Scope& scope, Message* message,
                          SourceNode* node) {
-  if (value.kind == Value::Kind::kBroken) return;
-  if (value.kind != Value::Kind::kMessage) {
-    errors_->Add(scope.Place(value.pos),
-                 absl::StrCat("\"", descriptor->name(), "\": expected a message { }, found ", value.Describe()));
-    return;
-  }
   if (!Charge(64, scope.Place(value.pos))) return;
+  // Added even if it turns out to be none, so that entries and places stay side by side.
   const Reflection* r = message->GetReflection();
   Message* child =
       descriptor->is_repeated() ? r->AddMessage(message, descriptor) : r->MutableMessage(message, descriptor);
+  if (value.kind != Value::Kind::kMessage && value.kind != Value::Kind::kBroken) {
+    errors_->Add(scope.Place(value.pos),
+                 absl::StrCat("\"", descriptor->name(), "\": expected a message { }, found ", value.Describe()));
+  }
   FillAll(value.fields, scope, child, node);
 }
 

@@ -43,12 +43,23 @@ TEST(HostileFiles, DeepNesting) {
               HasSubstr("the expression has more than 100 operators"));
 }
 
+// Small limits, so that the sanitizers' builds get there too.
+LoadOptions SmallLimits() {
+  LoadOptions options;
+  options.max_layers = 5000;
+  options.max_expanded_bytes = 16 << 20;
+  return options;
+}
+
 TEST(HostileFiles, RepeatBombs) {
-  EXPECT_THAT(ErrorOfText("repeat { times: 1000000000000 index: \"i\" layer { name: \"l$i\" relu {} } }"),
-              HasSubstr("more than 200000 layers"));
+  const std::string bomb = "repeat { times: 1000000000000 index: \"i\" layer { name: \"l$i\" relu {} } }";
+  EXPECT_THAT(ErrorOfText(bomb), HasSubstr("more than 200000 layers"));
+  EXPECT_THAT(ErrorOfText(bomb, SmallLimits()), HasSubstr("more than 5000 layers"));
   // Nothing is made, and still it ends.
-  EXPECT_THAT(ErrorOfText(absl::StrCat(
-                  kInput, "repeat { times: 1000000000000 repeat { times: 0 input: \"x\" layer { relu {} } } }")),
+  EXPECT_THAT(ErrorOfText(absl::StrCat(kInput,
+                                       "repeat { times: 1000000000000 repeat { times: 0 input: \"x\" layer { relu "
+                                       "{} } } }"),
+                          SmallLimits()),
               HasSubstr("the network becomes too large here"));
 }
 
@@ -60,12 +71,13 @@ TEST(HostileFiles, BlockBombs) {
     absl::StrAppend(&text, "block { name: \"b", i, "\" layer { name: \"p\" input: \"$input\" ", next,
                     " } layer { name: \"q\" input: \"p\" ", next, " } }\n");
   }
-  LoadOptions options;
+  LoadOptions options = SmallLimits();
   EXPECT_THAT(ErrorOfText(text + "layer { name: \"a\" input: \"x\" b0 {} }", options),
               HasSubstr("nested more than 16 deep"));
   options.max_block_depth = 1000;
   options.max_name_length = 1 << 20;
-  EXPECT_THAT(ErrorOfText(text + "layer { name: \"a\" input: \"x\" b0 {} }", options), HasSubstr("200000 layers"));
+  EXPECT_THAT(ErrorOfText(text + "layer { name: \"a\" input: \"x\" b0 {} }", options),
+              HasSubstr("more than 5000 layers"));
 }
 
 // Each block's argument is the next one's, doubled.
@@ -81,12 +93,17 @@ TEST(HostileFiles, StringBombs) {
 }
 
 TEST(HostileFiles, ListBombs) {
-  const std::string list = Repeat("1,", 100000) + "1";
-  EXPECT_THAT(ErrorOfText(absl::StrCat(
-                  "block { name: \"b\" arg: \"v\" input: [] layer { name: \"c\" constant { value: $v } } }\n",
-                  "block { name: \"unused\" layer { name: \"c\" constant { value: [", list, "] } } }\n", kInput,
-                  "repeat { times: 100000 index: \"i\" layer { name: \"u$i\" input: \"x\" unused {} } }")),
-              HasSubstr("the network becomes too large here"));
+  const std::string text = absl::StrCat(
+      kInput, "block { name: \"b\" layer { name: \"c\" input: $input constant { value: [", Repeat("1,", 1000),
+      "1] } } }\nrepeat { times: 4000 index: \"i\" layer { name: \"u$i\" input: \"x\" b {} } }");
+  EXPECT_THAT(ErrorOfText(text, SmallLimits()), HasSubstr("the network becomes too large here"));
+  // The same list, handed from block to block.
+  EXPECT_THAT(
+      ErrorOfText(absl::StrCat(kInput, "block { name: \"b\" arg: \"v\" layer { name: \"c\" input: $input relu {} } }\n",
+                               "repeat { times: 4000 index: \"i\" layer { name: \"u$i\" input: \"x\" b { v: [",
+                               Repeat("1,", 1000), "1] } } }"),
+                  SmallLimits()),
+      HasSubstr("the network becomes too large here"));
 }
 
 TEST(HostileFiles, TooManyValuesOrBytes) {

@@ -1,7 +1,7 @@
 // libFuzzer: whatever the bytes, loading them as text and as binary ends soon, with a network or with an error; and a
 // network that loads is written and loaded again as the same.
 //
-//   build/fuzz/tests/loader_fuzzer -dict=tests/fuzz/loader.dict NEW_CORPUS models tests/golden/errors
+//   build/fuzz/tests/fuzz/loader_fuzzer -dict=tests/fuzz/loader.dict NEW_CORPUS models tests/golden/errors
 #include <cstddef>
 #include <cstdint>
 #include <string>

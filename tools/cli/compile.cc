@@ -14,6 +14,7 @@
 #include "engine/compile/stage_text.h"
 #include "engine/compile/summary.h"
 #include "engine/graph/print.h"
+#include "proto/network_writer.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
@@ -72,7 +73,7 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
 
   const OpRegistry& registry = OpRegistry::Builtin();
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
-  std::vector<Stage> stages;
+  std::vector<Stage> stages = {{"00_network", WriteNetworkText(loaded.network), ""}};
   GraphSummary summary;
   CompileOptions options{.batch = batch,
                          .training = train,

@@ -1,0 +1,38 @@
+// libFuzzer: every network that loads is imported and differentiated, or refused with a message; nothing crashes,
+// overflows or takes memory by the size of a shape.
+//
+//   build/fuzz/tests/fuzz/importer_fuzzer -dict=tests/fuzz/loader.dict NEW_CORPUS models tests/golden/errors
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/base/status.h"
+#include "engine/compile/backward.h"
+#include "engine/compile/import.h"
+#include "engine/graph/verify.h"
+#include "proto/text_loader.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  snug::LoadOptions options;
+  options.max_layers = 200;
+  options.max_expanded_bytes = 1 << 20;
+  const auto loaded = snug::LoadNetworkText({reinterpret_cast<const char*>(data), size}, "fuzz.pbtxt", options);
+  if (!loaded.ok()) return 0;
+  const snug::OpRegistry& registry = snug::OpRegistry::Builtin();
+  for (const bool training : {false, true}) {
+    for (const snug::DType precision : {snug::DType::kFloat32, snug::DType::kBFloat16}) {
+      auto imported = snug::Import(loaded->network, loaded->source_map, registry,
+                                   {.batch = 2, .training = training, .precision = precision});
+      if (!imported.ok()) {
+        SNUG_CHECK(!imported.status().message().empty());
+        continue;
+      }
+      SNUG_CHECK_OK(snug::VerifyGraph(imported->graph));
+      if (!training) continue;
+      snug::GraphBuilder builder(registry, &imported->graph);
+      const auto gradients = snug::AddBackward(builder, {.wanted = snug::TrainedParameters(imported->graph)});
+      SNUG_CHECK(gradients.ok() || !gradients.status().message().empty());
+      SNUG_CHECK_OK(snug::VerifyGraph(imported->graph));
+    }
+  }
+  return 0;
+}

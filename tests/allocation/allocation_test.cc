@@ -34,7 +34,7 @@ Allocation recorded[kMaxRecorded];
 std::atomic<size_t> allocations{0};
 std::atomic<bool> recording{false};
 
-void Record(void* caller, size_t bytes) {
+[[maybe_unused]] void Record(void* caller, size_t bytes) {
   if (!recording.load(std::memory_order_relaxed)) return;
   const size_t i = allocations.fetch_add(1);
   if (i < kMaxRecorded) recorded[i] = {caller, bytes};

@@ -1,6 +1,7 @@
 // `snug ops`: the table of ops.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
+#include <absl/strings/str_replace.h>
 
 #include <cstdio>
 
@@ -34,8 +35,8 @@ std::string AsJson(const OpRegistry& registry) {
 std::string AsMarkdown(const OpRegistry& registry) {
   std::string text = "| op | inputs | outputs | what | gradient |\n|---|---|---|---|---|\n";
   for (const OpDef* op : registry.all()) {
-    absl::StrAppend(&text, "| ", op->name, " | ", Ports(op->inputs), " | ", Ports(op->outputs), " | ", op->doc, " | ",
-                    op->gradient != nullptr ? "yes" : "", " |\n");
+    absl::StrAppend(&text, "| ", op->name, " | ", Ports(op->inputs), " | ", Ports(op->outputs), " | ",
+                    absl::StrReplaceAll(op->doc, {{"|", "\\|"}}), " | ", op->gradient != nullptr ? "yes" : "", " |\n");
   }
   return text;
 }

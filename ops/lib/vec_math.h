@@ -31,6 +31,11 @@ SNUG_INLINE double Select(bool condition, double a, double b) {
   return std::bit_cast<double>((std::bit_cast<int64_t>(a) & mask) | (std::bit_cast<int64_t>(b) & ~mask));
 }
 
+// a - b on the bits of numbers that may be anything (NaN, negative): wraps around.
+SNUG_INLINE int32_t Wrap(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b));
+}
+
 // p * 2^n for n in [-254, 254], in two steps, so that the result may be subnormal or infinite.
 SNUG_INLINE float ScaleByPowerOfTwo(float p, int32_t n) {
   const int32_t half = n >> 1;
@@ -43,7 +48,7 @@ SNUG_INLINE float Exp(float x) {
   float y = x < -104.0F ? -104.0F : x;
   y = y > 89.0F ? 89.0F : y;
   const float shifted = y * 1.44269504F + internal::kRound;
-  const int32_t n = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(internal::kRound);
+  const int32_t n = internal::Wrap(std::bit_cast<int32_t>(shifted), std::bit_cast<int32_t>(internal::kRound));
   const float whole = shifted - internal::kRound;
   const float r = (y - whole * 0.693359375F) - whole * -2.12194440e-4F;
   float p = 1.9875691500e-4F;
@@ -61,8 +66,8 @@ SNUG_INLINE float Exp(float x) {
 SNUG_INLINE float Log(float x) {
   const bool subnormal = x < std::numeric_limits<float>::min();
   const int32_t bits = std::bit_cast<int32_t>(subnormal ? x * 0x1p23F : x);
-  const int32_t e = (bits - 0x3f3504f3) >> 23;  // so that the rest lies in [sqrt(1/2), sqrt(2))
-  const float f = std::bit_cast<float>(bits - (e << 23)) - 1.0F;
+  const int32_t e = internal::Wrap(bits, 0x3f3504f3) >> 23;  // so that the rest lies in [sqrt(1/2), sqrt(2))
+  const float f = std::bit_cast<float>(internal::Wrap(bits, e << 23)) - 1.0F;
   const float n = static_cast<float>(subnormal ? e - 23 : e);
   float p = 7.0376836292e-2F;
   p = p * f - 1.1514610310e-1F;
@@ -128,7 +133,7 @@ SNUG_INLINE float Pow(float a, float b) {
   const float size = std::fabs(a);
   const bool subnormal = size < std::numeric_limits<float>::min();
   const int32_t bits = std::bit_cast<int32_t>(subnormal ? size * 0x1p23F : size);
-  const int32_t e = (bits - 0x3f3504f3) >> 23;
+  const int32_t e = internal::Wrap(bits, 0x3f3504f3) >> 23;
   const double m = static_cast<double>(std::bit_cast<float>(bits - (e << 23)));
   const double n = static_cast<double>(subnormal ? e - 23 : e);
   const double s = (m - 1.0) / (m + 1.0);  // log m = 2 (s + s^3 / 3 + s^5 / 5 + ...), |s| < 0.172

@@ -3,7 +3,7 @@
 //   forward   batch_norm (+ add) + act             -> batch_norm_fused: neither the normalised value nor the sum is
 //             stored
 //   backward  act's gradient + batch_norm_grad     -> batch_norm_fused_grad: the mask comes from the activation's
-//   output
+//             output
 //             the same, and other readers of the masked gradient (a shortcut) -> batch_norm_fused_add_grad: it is the
 //             fourth output; a sum of two gradients that flows into the activation's is taken along
 //

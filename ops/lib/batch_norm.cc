@@ -96,12 +96,16 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackwar
   ParallelFor(threads, view.channels, kGroup, [&](int64_t begin, int64_t end) {
     double sum[kGroup] = {}, product[kGroup] = {}, inv_std[kGroup], scale[kGroup];
     const auto g = [&](int64_t i) {
-      return LetsThrough<T>(call.activation, call.y, i) ? static_cast<A>(call.dy[i]) : A(0);
+      if (!LetsThrough<T>(call.activation, call.y, i)) return A(0);
+      const A dy = static_cast<A>(call.dy[i]);
+      return call.dy2 == nullptr ? dy : static_cast<A>(static_cast<T>(dy + static_cast<A>(call.dy2[i])));
     };
     ForEachInGroup(view, begin, end, [&](int64_t i, int64_t c) {
-      sum[c] += static_cast<double>(g(i));
+      const A through = g(i);
+      if (call.dadd != nullptr) call.dadd[i] = static_cast<T>(through);
+      sum[c] += static_cast<double>(through);
       product[c] +=
-          static_cast<double>(g(i)) * (static_cast<double>(call.x[i]) - static_cast<double>(call.mean[begin + c]));
+          static_cast<double>(through) * (static_cast<double>(call.x[i]) - static_cast<double>(call.mean[begin + c]));
     });
     for (int64_t c = begin; c < end; ++c) {
       const int64_t j = c - begin;
@@ -114,11 +118,10 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackwar
     }
     ForEachInGroup(view, begin, end, [&](int64_t i, int64_t j) {
       const A centred = static_cast<A>(call.x[i]) - static_cast<A>(call.mean[begin + j]);
-      const A through = g(i);
+      const A through = call.dadd != nullptr ? static_cast<A>(call.dadd[i]) : g(i);
       const A dx = static_cast<A>(scale[j]) *
                    (through - static_cast<A>(sum[j] / n) - centred * static_cast<A>(inv_std[j] * product[j] / n));
       call.dx[i] = static_cast<T>(dx);
-      if (call.dadd != nullptr) call.dadd[i] = static_cast<T>(through);
     });
   });
 }

@@ -2,8 +2,9 @@
 // ops share. Two kernels: a plain one, which shows what is computed, and a fast one for float32 and bfloat16.
 //
 // The forward pass reads x twice (statistics, then normalisation), the backward pass reads x, y and dy twice (two sums
-// per channel, then dx). In plain layout a channel is done from start to end, so the second reading comes from the
-// cache.
+// per channel, then dx). Where the masked gradient is asked for too, the first reading writes it, and the second one
+// takes it in place of y and dy. In plain layout a channel is done from start to end, so the second reading comes from
+// the cache.
 #pragma once
 
 #include <absl/status/status.h>
@@ -45,9 +46,13 @@ struct BatchNormForward {
   NormActivation activation = NormActivation::kIdentity;
 };
 
-// With g = dy where the activation lets it through (as y tells), n elements in each channel, x' = (x - mean) inv_std:
+// With g = dy + dy2 where the activation lets it through (as y tells), n elements in each channel,
+// x' = (x - mean) inv_std:
 //   dbias = sum(g), dweight = sum(g x'), dadd = g,
 //   dx = weight inv_std (g - (dbias + x' dweight) / n) if `training`, else weight inv_std g
+// dy + dy2 is rounded to T: the same bits as a sum that was stored.
+//
+// In place: dx may lie on any of x, y, dy and dy2; dadd on y, dy or dy2, but not on x, which is read after it.
 template <class T>
 struct BatchNormBackward {
   const T* y = nullptr;  // for an activation only
@@ -56,6 +61,7 @@ struct BatchNormBackward {
   const Float32Port<T>* mean;
   const Float32Port<T>* var;
   const T* dy;
+  const T* dy2 = nullptr;  // null: 0; goes with dadd only
   T* dx;
   T* dadd = nullptr;  // null: not asked for
   Float32Port<T>* dweight;

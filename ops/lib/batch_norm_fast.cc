@@ -63,9 +63,9 @@ struct ForwardSums {  // what the pass of sums adds up
   }
 };
 
+// What the activation lets through of a gradient `g`, by its output.
 template <Activation kActivation, class T>
-SNUG_INLINE float Through(const T* y, const T* dy, int64_t i) {
-  const float g = static_cast<float>(dy[i]);
+SNUG_INLINE float Through(const T* y, int64_t i, float g) {
   if constexpr (kActivation == Activation::kIdentity) return g;
   const float v = static_cast<float>(y[i]);
   if constexpr (kActivation == Activation::kRelu) return v > 0.0F ? g : 0.0F;
@@ -76,8 +76,23 @@ template <Activation kActivation, class T>
 struct BackwardSums {
   const T *x, *y, *dy;
   SNUG_INLINE Pair operator()(int64_t i, float mean) const {
-    const float g = Through<kActivation>(y, dy, i);
+    const float g = Through<kActivation>(y, i, static_cast<float>(dy[i]));
     return {g, g * (static_cast<float>(x[i]) - mean)};
+  }
+};
+
+// The same, and stores the gradient that it lets through.
+template <Activation kActivation, bool kSecond, class T>
+struct StoringBackwardSums {
+  const T *x, *y, *dy, *dy2;
+  T* dadd;
+  SNUG_INLINE Pair operator()(int64_t i, float mean) const {
+    float sum = static_cast<float>(dy[i]);
+    if constexpr (kSecond) sum = static_cast<float>(static_cast<T>(sum + static_cast<float>(dy2[i])));
+    const float g = Through<kActivation>(y, i, sum);
+    const float centred = static_cast<float>(x[i]) - mean;
+    dadd[i] = static_cast<T>(g);
+    return {g, g * centred};
   }
 };
 
@@ -94,15 +109,14 @@ struct ForwardElement {  // y = activation((x - mean) scale + offset + add)
   }
 };
 
-template <Activation kActivation, bool kAdd, class T>
+template <Activation kActivation, class T>
 struct BackwardElement {  // dx = g scale + (x - mean) slope + offset
   const T *x, *y, *dy;
-  T *dx, *dadd;
+  T* dx;
   SNUG_INLINE void operator()(int64_t i, float mean, float scale, float offset, float slope) const {
-    const float g = Through<kActivation>(y, dy, i);
+    const float g = Through<kActivation>(y, i, static_cast<float>(dy[i]));
     const float v = g * scale + ((static_cast<float>(x[i]) - mean) * slope + offset);
     dx[i] = static_cast<T>(v);
-    if constexpr (kAdd) dadd[i] = static_cast<T>(g);
   }
 };
 
@@ -231,6 +245,7 @@ SNUG_INLINE void SumPlanes(const ChannelView& view, int64_t channel, float shift
       const int64_t end = plane + std::min(view.inner, begin + kLaneBlock);
       int64_t i = plane + begin;
       for (; i + kLanes <= end; i += kLanes) {
+        SNUG_INDEPENDENT
         for (int j = 0; j < kLanes; ++j) {
           const Pair p = sums(i + j, shift);
           la[j] += p.a;
@@ -408,13 +423,18 @@ template <class T>
 void BatchNormFast(int threads, const ChannelView& view, const BatchNormBackward<T>& call, void* workspace) {
   DispatchActivation(call.activation, [&](auto activation) {
     float* floats = static_cast<float*>(workspace);
-    const BackwardSums<activation(), T> sums = {call.x, call.y, call.dy};
-    if (call.dadd != nullptr) {
-      Backward(threads, view, call, floats, sums,
-               BackwardElement<activation(), true, T>{call.x, call.y, call.dy, call.dx, call.dadd});
+    if (call.dadd == nullptr) {
+      Backward(threads, view, call, floats, BackwardSums<activation(), T>{call.x, call.y, call.dy},
+               BackwardElement<activation(), T>{call.x, call.y, call.dy, call.dx});
+      return;
+    }
+    const BackwardElement<Activation::kIdentity, T> element = {call.x, nullptr, call.dadd, call.dx};
+    if (call.dy2 == nullptr) {
+      using Sums = StoringBackwardSums<activation(), false, T>;
+      Backward(threads, view, call, floats, Sums{call.x, call.y, call.dy, nullptr, call.dadd}, element);
     } else {
-      Backward(threads, view, call, floats, sums,
-               BackwardElement<activation(), false, T>{call.x, call.y, call.dy, call.dx, nullptr});
+      using Sums = StoringBackwardSums<activation(), true, T>;
+      Backward(threads, view, call, floats, Sums{call.x, call.y, call.dy, call.dy2, call.dadd}, element);
     }
   });
 }

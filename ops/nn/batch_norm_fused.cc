@@ -22,7 +22,7 @@ using Fused = proto::FusedBatchNorm;
 using proto::ParseOptions;
 
 // Ports of the backward ops.
-enum GradInput { kY, kX, kWeight, kMean, kVar, kDy };
+enum GradInput { kY, kX, kWeight, kMean, kVar, kDy, kDy2 };
 
 absl::Status CheckOptions(const InferContext& c) {
   const auto& options = c.options<Fused>();
@@ -81,6 +81,7 @@ absl::Status InferGrad(InferContext& c) {
 
 absl::Status InferAddGrad(InferContext& c) {
   SNUG_RETURN_IF_ERROR(InferGrad(c));
+  if (c.has_input(kDy2)) SNUG_RETURN_IF_ERROR(c.CheckShape(kDy2, c.shape(kX)));
   c.SetOutput(3, c.input(kX));
   return absl::OkStatus();
 }
@@ -132,6 +133,7 @@ BatchNormBackward<T> BackwardCall(const KernelContext& k) {
           .mean = k.input<S>(kMean),
           .var = k.input<S>(kVar),
           .dy = k.input<T>(kDy),
+          .dy2 = InputOrNull<T>(k, kDy2),
           .dx = k.output<T>(0),
           .dadd = k.num_outputs() > 3 ? k.output<T>(3) : nullptr,
           .dweight = k.output<S>(1),
@@ -232,6 +234,43 @@ void GradSamples(SampleBuilder& s) {
   s.Case("dy").Input({3, 5}).Input({3, 5}).Absent().Input({5}).Input({5}).Input({3}).Fails("expected shape [3, 5]");
 }
 
+// With and without a second gradient; channels-last and plain are the suite's.
+void AddGradSamples(SampleBuilder& s) {
+  GradSamples(s);
+  ForEachVariant([&s](const char* name, const char* options, const Shape& x) {
+    s.Case(absl::StrCat(name, "_dy2"))
+        .With(ParseOptions<Fused>(options))
+        .Input(x)
+        .Range(-5, 10)
+        .AwayFrom({0, 6})
+        .Input(x)
+        .Input({x[1]})
+        .Input({x[1]})
+        .Range(-0.1, 0.1)
+        .Input({x[1]})
+        .Range(0.3, 2)
+        .Input(x)
+        .Input(x);
+  });
+  s.Case("known_dadd")
+      .With(ParseOptions<Fused>("activation: RELU"))
+      .Input({4, 1})
+      .Values({1, 0, 2, 3})
+      .Input({4, 1})
+      .Absent()
+      .Input({1})
+      .Input({1})
+      .Range(0.3, 2)
+      .Input({4, 1})
+      .Values({1, 2, 3, 4})
+      .Input({4, 1})
+      .Values({10, 20, 30, 40})
+      .Expect(2, {88})
+      .Expect(3, {11, 0, 33, 44});
+  s.Case("dy2").Input({3, 5}).Input({3, 5}).Absent().Input({5}).Input({5}).Input({3, 5}).Input({5}).Fails(
+      "input 6 \"dy2\" [5]: expected shape [3, 5]");
+}
+
 }  // namespace
 
 SNUG_OPS(batch_norm_fused) {
@@ -256,9 +295,14 @@ SNUG_OPS(batch_norm_fused) {
         .samples = GradSamples};
   };
   OpDef grad = gradient("batch_norm_fused_grad", "dx, dweight, dbias of batch_norm_fused", InferGrad);
-  OpDef add_grad = gradient("batch_norm_fused_add_grad", "dx, dweight, dbias, dadd of batch_norm_fused", InferAddGrad);
+  OpDef add_grad = gradient("batch_norm_fused_add_grad", "dx, dweight, dbias, dadd of batch_norm_fused, given dy + dy2",
+                            InferAddGrad);
+  add_grad.inputs.push_back({.name = "dy2", .optional = true});
   add_grad.outputs.push_back({"dadd"});
-  for (const int input : {kDy, kY, kX}) add_grad.aliases.push_back({Alias::Kind::kMayShare, 3, input});
+  // Never dadd on x: dx is computed from both.
+  add_grad.aliases.push_back({Alias::Kind::kMayShare, 0, kDy2});
+  for (const int input : {kDy, kDy2, kY}) add_grad.aliases.push_back({Alias::Kind::kMayShare, 3, input});
+  add_grad.samples = AddGradSamples;
   return {{.name = "batch_norm_fused",
            .doc = "y = activation(batch_norm(x) + add)",
            .inputs = {{"x"},

@@ -1,9 +1,11 @@
 // Batch norm, the addition of a shortcut, and relu or relu6 in one sweep over memory:
 //
 //   forward   batch_norm (+ add) + act             -> batch_norm_fused: neither the normalised value nor the sum is
-//   stored backward  act's gradient + batch_norm_grad     -> batch_norm_fused_grad: the mask comes from the
-//   activation's output;
-//             the masked gradient that the shortcut needs is its fourth output
+//             stored
+//   backward  act's gradient + batch_norm_grad     -> batch_norm_fused_grad: the mask comes from the activation's
+//             output
+//             the same, and other readers of the masked gradient (a shortcut) -> batch_norm_fused_add_grad: it is the
+//             fourth output; a sum of two gradients that flows into the activation's is taken along
 //
 // The two halves are matched independently: each is right without the other.
 #include <absl/strings/str_cat.h>
@@ -115,6 +117,7 @@ class BatchNormFuser {
     std::vector<ValueId> inputs = {act_grad.inputs[0]};
     inputs.insert(inputs.end(), norm.inputs.begin(), norm.inputs.end());
     inputs[5] = act_grad.inputs[1];
+    if (shared) AbsorbSum(inputs);
     const char* op = shared ? "batch_norm_fused_add_grad" : "batch_norm_fused_grad";
     const absl::StatusOr<std::vector<ValueId>> fused =
         Add(absl::StrCat(norm.name, "+", act_grad.op), op, FusedOptions(norm, ActivationOf(act_grad.op)),
@@ -125,6 +128,21 @@ class BatchNormFuser {
     graph_.RemoveNode(norm_grad);
     graph_.RemoveNode(id);
     return absl::OkStatus();
+  }
+
+  // Where the last of `inputs`, dy, is a sum of two values that nobody else reads: the two in its place.
+  void AbsorbSum(std::vector<ValueId>& inputs) {
+    const ValueId dy = inputs.back();
+    const NodeId producer = graph_.value(dy).producer;
+    if (!producer.valid() || !surroundings_.SoleReader(dy).valid()) return;
+    const Node& sum = graph_.node(producer);
+    if (sum.op != "add_n" || sum.inputs.size() != 2) return;
+    for (const ValueId term : sum.inputs) {
+      if (!(graph_.type(term) == graph_.type(dy))) return;
+    }
+    inputs.pop_back();
+    inputs.insert(inputs.end(), sum.inputs.begin(), sum.inputs.end());
+    graph_.RemoveNode(producer);
   }
 
   absl::StatusOr<std::vector<ValueId>> Add(std::string name, absl::string_view op, Options options,

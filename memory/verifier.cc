@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 namespace snug::memory {
 namespace {
@@ -14,6 +16,61 @@ std::string Describe(const Problem& problem, const Plan& plan, size_t i) {
                       b.last, ")");
 }
 
+absl::Status CheckBuffer(const Problem& problem, const Plan& plan, size_t i) {
+  const Buffer& b = problem.buffers[i];
+  const auto malformed = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("buffer ", Describe(problem, plan, i), " is malformed: ", what));
+  };
+  if (b.first > b.last) return malformed("it ends before it begins");
+  if (b.size_bytes < 0) return malformed("its size is negative");
+  if (b.alignment < 1) return malformed(absl::StrCat("its alignment is ", b.alignment));
+  int32_t live_from = b.first;
+  for (const Span& gap : b.gaps) {
+    if (gap.first <= live_from || gap.last < gap.first || gap.last >= b.last) {
+      return malformed(absl::StrCat("its gap ", gap.first, " to ", gap.last, " is out of place"));
+    }
+    live_from = gap.last + 1;
+  }
+  const int64_t offset = plan.offsets[i];
+  if (offset < 0 || offset % b.alignment != 0 || offset > plan.arena_bytes - b.size_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("buffer ", Describe(problem, plan, i), ": expected a multiple of ",
+                                                   b.alignment, " inside the arena of ", plan.arena_bytes, " bytes"));
+  }
+  if (b.fixed_offset >= 0 && offset != b.fixed_offset) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("buffer ", Describe(problem, plan, i), ": expected its fixed offset ", b.fixed_offset));
+  }
+  return absl::OkStatus();
+}
+
+struct Event {
+  int32_t time;
+  bool ends;  // at the end of position `time`: after all begins of that position
+  size_t buffer;
+};
+
+// Begins and ends of every stretch in which a buffer's bytes are needed, in the sequence in which they happen.
+std::vector<Event> EventsOf(const Problem& problem) {
+  std::vector<Event> events;
+  events.reserve(2 * problem.buffers.size());
+  for (size_t i = 0; i < problem.buffers.size(); ++i) {
+    const Buffer& b = problem.buffers[i];
+    if (b.size_bytes == 0) continue;
+    int32_t live_from = b.first;
+    for (const Span& gap : b.gaps) {
+      events.push_back({live_from, false, i});
+      events.push_back({gap.first - 1, true, i});
+      live_from = gap.last + 1;
+    }
+    events.push_back({live_from, false, i});
+    events.push_back({b.last, true, i});
+  }
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return a.time != b.time ? a.time < b.time : a.ends != b.ends ? b.ends : a.buffer < b.buffer;
+  });
+  return events;
+}
+
 }  // namespace
 
 absl::Status Verify(const Problem& problem, const Plan& plan) {
@@ -22,49 +79,44 @@ absl::Status Verify(const Problem& problem, const Plan& plan) {
     return absl::InvalidArgumentError(
         absl::StrCat("the plan has ", plan.offsets.size(), " offsets, expected ", n, ", one for each buffer"));
   }
-  struct Event {
-    int32_t time;
-    bool ends;  // at the end of position `time`: after all begins of that position
-    size_t buffer;
-  };
-  std::vector<Event> events;
-  events.reserve(2 * n);
   for (size_t i = 0; i < n; ++i) {
-    const Buffer& b = problem.buffers[i];
-    if (b.first > b.last || b.size_bytes < 0) {
-      return absl::InvalidArgumentError(absl::StrCat("buffer ", Describe(problem, plan, i), " is malformed"));
-    }
-    if (plan.offsets[i] < 0 || plan.offsets[i] % b.alignment != 0 ||
-        plan.offsets[i] > plan.arena_bytes - b.size_bytes) {
-      return absl::InvalidArgumentError(absl::StrCat("buffer ", Describe(problem, plan, i), ": expected a multiple of ",
-                                                     b.alignment, " inside the arena of ", plan.arena_bytes, " bytes"));
-    }
-    if (b.size_bytes == 0) continue;
-    events.push_back({b.first, false, i});
-    events.push_back({b.last, true, i});
+    if (absl::Status status = CheckBuffer(problem, plan, i); !status.ok()) return status;
   }
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return a.time != b.time ? a.time < b.time : a.ends != b.ends ? b.ends : a.buffer < b.buffer;
-  });
-  std::map<int64_t, size_t> live;  // by offset; never overlapping, so neighbours are enough to look at
-  for (const Event& event : events) {
-    const int64_t begin = plan.offsets[event.buffer];
+  std::set<std::pair<size_t, size_t>> in_place;  // output, input
+  for (const InPlace& pair : problem.in_place) {
+    in_place.emplace(static_cast<size_t>(pair.output), static_cast<size_t>(pair.input));
+  }
+  // Live ranges by offset; never overlapping, so neighbours are enough to look at.
+  std::map<int64_t, size_t> live;
+  for (const Event& event : EventsOf(problem)) {
+    const size_t i = event.buffer;
+    const Buffer& buffer = problem.buffers[i];
+    const int64_t begin = plan.offsets[i];
     if (event.ends) {
-      live.erase(begin);
+      const auto found = live.find(begin);
+      if (found != live.end() && found->second == i) live.erase(found);  // else: another was written over it in place
       continue;
     }
     const auto next = live.lower_bound(begin);
+    if (next != live.end() && next->first == begin) {
+      const Buffer& under = problem.buffers[next->second];
+      const bool over_it = in_place.count({i, next->second}) > 0 && event.time == buffer.first &&
+                           under.last == buffer.first && buffer.size_bytes <= under.size_bytes;
+      if (over_it) {
+        next->second = i;
+        continue;
+      }
+    }
     const auto overlap = [&](size_t other) {
-      return absl::InvalidArgumentError(absl::StrCat("buffers ", Describe(problem, plan, event.buffer), " and ",
-                                                     Describe(problem, plan, other), " overlap"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("buffers ", Describe(problem, plan, i), " and ", Describe(problem, plan, other), " overlap"));
     };
-    if (next != live.end() && next->first < begin + problem.buffers[event.buffer].size_bytes)
-      return overlap(next->second);
+    if (next != live.end() && next->first < begin + buffer.size_bytes) return overlap(next->second);
     if (next != live.begin()) {
       const auto previous = std::prev(next);
       if (previous->first + problem.buffers[previous->second].size_bytes > begin) return overlap(previous->second);
     }
-    live.emplace_hint(next, begin, event.buffer);
+    live.emplace_hint(next, begin, i);
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 #include "proto/loader/block.h"
 
 #include <absl/strings/str_cat.h>
+#include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
 
 #include <optional>
@@ -28,17 +29,10 @@ class Collector {
       return block;
     }
     block.broken = !definition.value.complete;
-    bool has_name = false;
     for (const Field& field : definition.value.fields) {
-      if (field.name == "name") {
-        if (has_name) Fail(&block, field.pos, "\"name\" is given twice");
-        has_name = true;
-        block.name = Name(field.value, &block).value_or("");
-      } else if (!ReadPart(field, &block)) {
-        Unknown(field, &block);
-      }
+      if (!ReadPart(field.name, field, &block)) Unknown(field, &block);
     }
-    if (!has_name && definition.value.complete) Fail(&block, block.pos, "a block needs a name: name: \"...\"");
+    if (!has_name_ && definition.value.complete) Fail(&block, block.pos, "a block needs a name: name: \"...\"");
     if (block.statements.empty() && !block.broken) {
       Fail(&block, block.pos, absl::StrCat("block \"", block.name, "\" has no layers"));
     }
@@ -53,16 +47,20 @@ class Collector {
   }
 
   // False: blocks have no such field.
-  bool ReadPart(const Field& field, Block* block) {
-    if (field.name == "arg") {
+  bool ReadPart(absl::string_view name, const Field& field, Block* block) {
+    if (name == "name") {
+      if (has_name_) Fail(block, field.pos, "\"name\" is given twice");
+      has_name_ = true;
+      block->name = Name(field.value, block).value_or("");
+    } else if (name == "arg") {
       ForEach(field.value, [&](const Value& value) { ReadArgument(value, block); });
-    } else if (field.name == "input") {
+    } else if (name == "input") {
       ForEach(field.value, [&](const Value& value) {
         if (auto name = Name(value, block)) CheckFresh(*name, value.pos, block), block->inputs.push_back(*name);
       });
-    } else if (field.name == "output") {
+    } else if (name == "output") {
       ForEach(field.value, [&](const Value& value) { block->outputs.push_back(&value); });
-    } else if (field.name == "layer" || field.name == "repeat") {
+    } else if (name == "layer" || name == "repeat") {
       block->statements.push_back(&field);
     } else {
       return false;
@@ -142,9 +140,13 @@ class Collector {
         block, field.pos,
         absl::StrCat("unknown field \"", field.name.substr(0, 40), "\" of a block",
                      suggester.found() ? suggester.Question() : "; it has name, arg, input, layer, repeat and output"));
+    if (!suggester.found()) return;
+    ErrorList::Mute mute(errors_);  // what was probably meant
+    ReadPart(suggester.best(), field, block);
   }
 
   ErrorList* errors_;
+  bool has_name_ = false;
 };
 
 }  // namespace
@@ -156,13 +158,25 @@ const Block::Argument* Block::FindArgument(absl::string_view argument) const {
   return nullptr;
 }
 
-Blocks CollectBlocks(const std::vector<Field>& file, ErrorList* errors) {
+std::string MeantAtTopLevel(const Field& field) {
+  const auto* type = proto::Network::descriptor();
+  if (field.extension) return "";
+  if (type->FindFieldByName(field.name) != nullptr || field.name == "block" || field.name == "repeat")
+    return field.name;
+  Suggester suggester(field.name);
+  for (int i = 0; i < type->field_count(); ++i) suggester.Consider(type->field(i)->name());
+  for (const char* name : {"block", "repeat"}) suggester.Consider(name);
+  return suggester.best();
+}
+
+Blocks CollectBlocks(const Value& file, ErrorList* errors) {
   Blocks blocks;
-  for (const Field& field : file) {
-    if (field.name != "block" || field.extension) continue;
+  if (!file.complete || errors->in_doubt()) blocks.try_emplace("");
+  for (const Field& field : file.fields) {
+    if (MeantAtTopLevel(field) != "block") continue;
     Block block = Collector(errors).Read(field);
     if (block.name.empty()) {
-      blocks.try_emplace("");  // there is a block whose name is not known
+      blocks.try_emplace("");
       continue;
     }
     if (proto::Layer::descriptor()->FindFieldByName(block.name) != nullptr) {

@@ -28,7 +28,12 @@ struct Block {
 
 using Blocks = std::map<std::string, Block, std::less<>>;
 
-// All definitions of the file; they point into it. There is one called "" if some block's name could not be read.
-Blocks CollectBlocks(const std::vector<Field>& file, ErrorList* errors);
+// All definitions of the file; they point into it. There is one called "" if there may be some that were not
+// understood.
+Blocks CollectBlocks(const Value& file, ErrorList* errors);
+
+// What a field of the file is called, or was probably meant to be called: of a network, "block" or "repeat". "" if
+// nothing is near.
+std::string MeantAtTopLevel(const Field& field);
 
 }  // namespace snug::loader

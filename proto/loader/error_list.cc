@@ -15,15 +15,15 @@ bool Before(SourcePos a, SourcePos b) { return std::tie(a.line, a.column) < std:
 }  // namespace
 
 void ErrorList::Add(SourcePos pos, std::string message) {
-  if (muted_ > 0 || full() || unreadable_.contains(pos.line) || (doubt_.known() && Before(doubt_, pos))) return;
+  if (muted_ > 0 || full() || syntax_lines_.contains(pos.line) || (doubt_.known() && Before(doubt_, pos))) return;
   // What came out of a block is wrong in every use of it: once is enough.
   if (!seen_.emplace(pos.line, pos.column, pos.expansion >= 0 ? "" : message).second) return;
   errors_.push_back({pos, std::move(message)});
 }
 
-void ErrorList::AddUnreadable(SourcePos pos, std::string message) {
+void ErrorList::AddSyntax(SourcePos pos, std::string message) {
   Add(pos, std::move(message));
-  unreadable_.insert(pos.line);
+  syntax_lines_.insert(pos.line);
 }
 
 void ErrorList::DoubtAfter(SourcePos pos) {

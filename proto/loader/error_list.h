@@ -23,12 +23,14 @@ class ErrorList {
   // So many that reading on is of no use.
   bool full() const { return errors_.size() >= kMost; }
 
-  // The line could not be read as tokens: this mistake is reported, and no other on that line.
-  void AddUnreadable(SourcePos pos, std::string message);
-  bool IsUnreadable(int line) const { return unreadable_.contains(line); }
+  // A mistake of syntax. No other is reported on its line: what is found there later may only follow from it.
+  void AddSyntax(SourcePos pos, std::string message);
+  // The last line with a mistake of syntax; 0: none.
+  int32_t last_syntax_line() const { return syntax_lines_.empty() ? 0 : *syntax_lines_.rbegin(); }
 
   // From `pos` on the structure of the file is in doubt: what later stages find there is not reported.
   void DoubtAfter(SourcePos pos);
+  bool in_doubt() const { return doubt_.known(); }
 
   // While one lives, nothing is added: for going on with a guess of what was meant.
   class Mute {
@@ -58,7 +60,7 @@ class ErrorList {
   const SourceMap* map_;
   std::vector<Error> errors_;
   std::set<std::tuple<int32_t, int32_t, std::string>> seen_;
-  std::set<int32_t> unreadable_;  // lines
+  std::set<int32_t> syntax_lines_;
   SourcePos doubt_;
   int muted_ = 0;
 };

@@ -31,7 +31,7 @@ using Values = std::vector<std::string>;
 
 class Expander {
  public:
-  Expander(const std::vector<Field>& file, const LoadOptions& options, LoadedNetwork* loaded, ErrorList* errors)
+  Expander(const Value& file, const LoadOptions& options, LoadedNetwork* loaded, ErrorList* errors)
       : file_(file),
         options_(options),
         network_(loaded->network),
@@ -43,7 +43,8 @@ class Expander {
 
   void Run() {
     const Scope scope;
-    for (const Field& field : file_) {
+    if (!file_.complete) names_.LosePrefix("");
+    for (const Field& field : file_.fields) {
       if (Stopped()) return;
       TopLevel(field, scope);
     }
@@ -89,22 +90,19 @@ class Expander {
   }
 
   void UnknownTopLevel(const Field& field, const Scope& scope) {
-    Suggester suggester(field.name);
-    const auto* type = proto::Network::descriptor();
-    for (int i = 0; i < type->field_count(); ++i) suggester.Consider(type->field(i)->name());
-    for (const char* name : {"block", "repeat"}) suggester.Consider(name);
+    const std::string meant_name = MeantAtTopLevel(field);
     Fail(scope, field.pos,
-         absl::StrCat("unknown field \"", field.name.substr(0, 80), "\" of a network", suggester.Question()));
+         absl::StrCat("unknown field \"", field.name.substr(0, 80), "\" of a network",
+                      meant_name.empty() ? "" : absl::StrCat("; did you mean \"", meant_name, "\"?")));
     // Its names are known for what follows.
     ErrorList::Mute mute(errors_);
-    if (suggester.found() && suggester.best() != "block") {
+    if (!meant_name.empty()) {
       Field meant = field;
-      meant.name = suggester.best();
+      meant.name = meant_name;
       TopLevel(meant, scope);
     } else if (field.value.kind == Value::Kind::kMessage || field.value.kind == Value::Kind::kBroken) {
       names_.LosePrefix("");
     }
-    if (suggester.best() == "block") blocks_.try_emplace("");
   }
 
   void Inputs(const Field& field, const Scope& scope) {
@@ -254,7 +252,8 @@ class Expander {
       return {};
     }
     const std::optional<std::string> name = Name(parts, scope);
-    if (parts.name == nullptr) FailIfComplete(scope, field, "a layer needs a name: name: \"...\"");
+    const bool may_be_use = parts.op == nullptr ? parts.op_in_doubt : !parts.op->meant.empty();
+    if (parts.name == nullptr && !may_be_use) FailIfComplete(scope, field, "a layer needs a name: name: \"...\"");
     if (parts.op == nullptr && !parts.op_in_doubt) {
       FailIfComplete(scope, field, "a layer needs an op, such as relu {} or dense { units: 10 }");
     }
@@ -283,7 +282,7 @@ class Expander {
     }
     map_.layers.push_back(std::move(node));
     if (!name) {
-      names_.LoseOne();
+      may_be_use&& parts.name == nullptr ? names_.LosePrefix(scope.prefix) : names_.LoseOne();
       return {};
     }
     if (!filler_.Charge(static_cast<int64_t>(3 * name->size()), scope.Place(field.pos))) return {};
@@ -487,7 +486,7 @@ class Expander {
     return values;
   }
 
-  const std::vector<Field>& file_;
+  const Value& file_;
   const LoadOptions& options_;
   proto::Network& network_;
   SourceMap& map_;
@@ -501,7 +500,7 @@ class Expander {
 
 }  // namespace
 
-void Expand(const std::vector<Field>& file, const LoadOptions& options, LoadedNetwork* loaded, ErrorList* errors) {
+void Expand(const Value& file, const LoadOptions& options, LoadedNetwork* loaded, ErrorList* errors) {
   Expander(file, options, loaded, errors).Run();
 }
 

@@ -6,14 +6,12 @@
 //   repeat { name: "b" times: 3 index: "i" input: "a" layer { name: "b$i" input: "$input" unit { width: 64 } } }
 #pragma once
 
-#include <vector>
-
 #include "proto/loader/error_list.h"
 #include "proto/loader/syntax.h"
 #include "proto/text_loader.h"
 
 namespace snug::loader {
 
-void Expand(const std::vector<Field>& file, const LoadOptions& options, LoadedNetwork* loaded, ErrorList* errors);
+void Expand(const Value& file, const LoadOptions& options, LoadedNetwork* loaded, ErrorList* errors);
 
 }  // namespace snug::loader

@@ -137,9 +137,11 @@ bool Filler::IsDuplicate(const Field& field, const FieldDescriptor* descriptor, 
   return false;
 }
 
-void Filler::FillAll(const std::vector<Field>& fields, const Scope& scope, Message* message, SourceNode* node) {
-  for (const Field& field : fields) {
+void Filler::FillAll(const Value& value, const Scope& scope, Message* message, SourceNode* node) {
+  for (const Field& field : value.fields) {
     if (exhausted() || errors_->full()) return;
+    if (!value.complete && Find(field, *message) == nullptr)
+      continue;  // where braces are wrong, it may not belong here
     Fill(field, scope, message, node);
   }
 }
@@ -195,7 +197,7 @@ void Filler::FillMessage(const Value& value, const FieldDescriptor* descriptor, 
     errors_->Add(scope.Place(value.pos),
                  absl::StrCat("\"", descriptor->name(), "\": expected a message { }, found ", value.Describe()));
   }
-  FillAll(value.fields, scope, child, node);
+  FillAll(value, scope, child, node);
 }
 
 void Filler::FillScalar(const Value& value, const FieldDescriptor* descriptor, const Scope& scope, Message* message,

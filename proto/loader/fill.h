@@ -20,9 +20,8 @@ class Filler {
 
   // One field as written (several entries, if it is a list) into the message, and its place into the node's children.
   void Fill(const Field& field, const Scope& scope, google::protobuf::Message* message, SourceNode* node);
-  // All fields of a message's value.
-  void FillAll(const std::vector<Field>& fields, const Scope& scope, google::protobuf::Message* message,
-               SourceNode* node);
+  // All fields of a value that is a message.
+  void FillAll(const Value& value, const Scope& scope, google::protobuf::Message* message, SourceNode* node);
 
   // The field of that name (or the extension); null: there is none.
   static const google::protobuf::FieldDescriptor* Find(const Field& field, const google::protobuf::Message& message);

@@ -24,7 +24,7 @@ class Reader {
     for (const Field& f : field.value.fields) {
       LayerPart part{LayerPart::Role::kUnknown, &f, nullptr, ""};
       SetRole(f.name, f, &part);
-      if (part.role == LayerPart::Role::kUnknown) Guess(scope, &part, &parts);
+      if (part.role == LayerPart::Role::kUnknown) Guess(scope, field.value.complete, &part, &parts);
       parts.all.push_back(std::move(part));
     }
     for (const LayerPart& part : parts.all) {
@@ -80,7 +80,7 @@ class Reader {
   }
 
   // A field that does not exist: says so, and goes on with what was probably meant.
-  void Guess(const Scope& scope, LayerPart* part, LayerParts* parts) {
+  void Guess(const Scope& scope, bool complete, LayerPart* part, LayerParts* parts) {
     const Field& field = *part->field;
     const bool message = field.value.kind == Value::Kind::kMessage;
     Suggester suggester(field.name);
@@ -96,8 +96,9 @@ class Reader {
     }
     if (message) parts->op_in_doubt = true;
     if (field.value.kind == Value::Kind::kBroken) parts->op_in_doubt = true;
-    const bool lost_block = message && !field.extension && !suggester.found() && blocks_.contains("");
-    if (!lost_block) {
+    // It may be a block whose definition was not understood; and where the braces are wrong, it may not belong here.
+    const bool lost_block = message && !field.extension && blocks_.contains("");
+    if (!lost_block && complete) {
       Fail(scope, field.pos,
            absl::StrCat(field.extension ? "unknown extension \""
                         : message       ? "unknown op \""

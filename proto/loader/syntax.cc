@@ -5,6 +5,7 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "proto/text_loader.h"
@@ -49,23 +50,20 @@ class Tokens : private google::protobuf::io::ErrorCollector {
     if (type() == Tokenizer::TYPE_STRING) return text.size() > 42 ? absl::StrCat(text.substr(0, 40), "...") : text;
     return absl::StrCat("\"", text.substr(0, 40), text.size() > 40 ? "...\"" : "\"");
   }
-  int last_unreadable_line() const { return unreadable_line_; }
 
  private:
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
-    unreadable_line_ = line + 1;
     std::string text = message;
     if (!text.empty() && text.back() == '.') text.pop_back();
     if (text.size() > 1 && absl::ascii_islower(static_cast<unsigned char>(text[1]))) {
       text[0] = absl::ascii_tolower(static_cast<unsigned char>(text[0]));
     }
-    errors_->AddUnreadable({line + 1, column + 1, -1}, std::move(text));
+    errors_->AddSyntax({line + 1, column + 1, -1}, std::move(text));
   }
 
   ErrorList* errors_;
   google::protobuf::io::ArrayInputStream stream_;
   Tokenizer tokenizer_;
-  int unreadable_line_ = 0;
 };
 
 class Parser {
@@ -73,17 +71,15 @@ class Parser {
   Parser(absl::string_view text, const LoadOptions& options, ErrorList* errors)
       : options_(options), errors_(errors), tokens_(text, errors) {}
 
-  std::vector<Field> File() {
-    std::vector<Field> fields;
-    while (true) {
-      Fields(&fields, '\0');
-      if (tokens_.AtEnd() || stopped_) return fields;
-      // A closing brace too many. Something above it was closed too early: what follows cannot be relied upon.
-      Error(absl::StrCat("expected a field, found ", tokens_.Quoted(), " that closes nothing"));
-      errors_->DoubtAfter(tokens_.pos());
-      stopped_ = true;
-      return fields;
+  Value File() {
+    Value file;
+    file.kind = Value::Kind::kMessage;
+    file.pos = {1, 1, -1};
+    file.complete = Fields(&file.fields, '\0');
+    if (!tokens_.AtEnd() && !stopped_) {
+      InDoubt(tokens_.pos(), 0, absl::StrCat("expected a field, found ", tokens_.Quoted(), " that closes nothing"));
     }
+    return file;
   }
 
  private:
@@ -93,7 +89,17 @@ class Parser {
     SourcePos pos;
   };
 
-  void Error(std::string message) { errors_->Add(tokens_.pos(), std::move(message)); }
+  void Error(std::string message) { errors_->AddSyntax(tokens_.pos(), std::move(message)); }
+
+  // The braces do not match: what stands where is not known from here on, and nothing after it is looked at. A mistake
+  // in line `since` or later may be the cause; then it has been said.
+  void InDoubt(SourcePos pos, int32_t since, std::string message) {
+    stopped_ = true;
+    const int32_t cause = errors_->last_syntax_line();
+    if (cause > 0 && cause >= since) return errors_->DoubtAfter({std::min(cause, pos.line), 0, -1});
+    errors_->AddSyntax(pos, std::move(message));
+    errors_->DoubtAfter(pos);
+  }
 
   bool Done() {
     if (errors_->full()) stopped_ = true;
@@ -128,7 +134,7 @@ class Parser {
       Field field;
       const bool named = ParseField(&field);
       if (!named || field.value.kind == Value::Kind::kBroken) {
-        Skip();
+        Skip(field.pos.line);
         complete = false;
       }
       if (named) fields->push_back(std::move(field));
@@ -161,8 +167,10 @@ class Parser {
     const bool colon = tokens_.TryConsume(':');
     const bool message = tokens_.Is('{') || tokens_.Is('<');
     if (!colon && !message) {
-      Error(
-          absl::StrCat("expected \":\" or \"{\" after \"", field->name.substr(0, 40), "\", found ", tokens_.Quoted()));
+      // On the line of the name, also when the next token is not.
+      const SourcePos pos = tokens_.pos().line == field->pos.line ? tokens_.pos() : field->pos;
+      errors_->AddSyntax(pos, absl::StrCat("expected \":\" or \"{\" after \"", field->name.substr(0, 40), "\", found ",
+                                           tokens_.Quoted()));
       return false;
     }
     open_.push_back({field->name, field->pos});
@@ -198,12 +206,12 @@ class Parser {
     value->complete = Fields(&value->fields, close);
     if (missing_braces_ > 0) {  // reported where the next thing began
       --missing_braces_;
+      value->complete = false;
     } else if (tokens_.AtEnd() && !stopped_) {
-      errors_->Add(open_.back().pos,
-                   absl::StrCat("\"", open_.back().name.substr(0, 40), "\" is never closed: expected \"",
-                                std::string(1, close), "\" before the end of the file"));
-      errors_->DoubtAfter(open_.back().pos);
-      stopped_ = true;
+      const Open& open = open_.back();
+      InDoubt(open.pos, open.pos.line,
+              absl::StrCat("\"", open.name.substr(0, 40), "\" is never closed: expected \"", std::string(1, close),
+                           "\" before the end of the file"));
     } else if (!stopped_) {
       tokens_.Next();
     }
@@ -344,29 +352,31 @@ class Parser {
     const std::string& outermost = open_[holders].name;
     if (outermost != "layer" && outermost != "input" && outermost != "optimizer") return false;
     const bool top_level = name == "objective" || name == "optimizer" || name == "output" || name == "batch";
-    const bool statement = (name == "layer" || name == "repeat" || name == "block") && tokens_.NextIs('{');
-    if (!statement && !(top_level && tokens_.pos().column <= open_[holders].pos.column)) {
-      return false;
-    }
-    if (tokens_.last_unreadable_line() < open_.back().pos.line) {  // or else it may be what could not be read
-      Error(absl::StrCat("expected \"}\" before \"", name, "\": \"", open_.back().name.substr(0, 40), "\" at line ",
-                         open_.back().pos.line, ", column ", open_.back().pos.column, " is still open"));
+    const bool at_margin = tokens_.pos().column <= open_[holders].pos.column;
+    const bool statement = (name == "layer" || name == "repeat" || name == "block" || (name == "input" && at_margin)) &&
+                           tokens_.NextIs('{');
+    if (!statement && !(top_level && at_margin)) return false;
+    if (errors_->last_syntax_line() < open_.back().pos.line) {  // or else that mistake is the cause
+      const Open& open = open_.back();
+      errors_->AddSyntax(
+          open.pos, absl::StrCat("\"", open.name.substr(0, 40), "\" is never closed: expected \"}\" before \"", name,
+                                 "\" at line ", tokens_.pos().line));
     }
     missing_braces_ = open_.size() - holders;
     return true;
   }
 
-  // After an error: to the end of what encloses it, or to a line that begins with a field's name.
-  void Skip() {
-    const int line = tokens_.pos().line;
+  // After an error in `line`: to the end of what encloses it, or to a later line that begins with a name.
+  void Skip(int32_t line) {
     int depth = 0;
     while (!Done() && missing_braces_ == 0) {
+      const bool close = tokens_.Is('}') || tokens_.Is('>');
       if (depth == 0) {
-        if (tokens_.Is('}') || tokens_.Is('>')) return;
+        if (close && !open_.empty()) return;
         if (tokens_.IsIdentifier() && tokens_.pos().line > line) return;
       }
       if (tokens_.Is('{')) ++depth;
-      if (tokens_.Is('}')) --depth;
+      if (tokens_.Is('}') && depth > 0) --depth;
       tokens_.Next();
     }
   }
@@ -405,7 +415,7 @@ const char* Value::Describe() const {
   }
 }
 
-std::vector<Field> ParseSyntax(absl::string_view text, const LoadOptions& options, ErrorList* errors) {
+Value ParseSyntax(absl::string_view text, const LoadOptions& options, ErrorList* errors) {
   return Parser(text, options, errors).File();
 }
 

@@ -50,7 +50,7 @@ struct Field {
   Value value;
 };
 
-// The whole file, as the fields of a message without braces. Goes on after an error at the next field it can make out.
-std::vector<Field> ParseSyntax(absl::string_view text, const LoadOptions& options, ErrorList* errors);
+// The whole file, as a message. Goes on after an error at the next field it can make out.
+Value ParseSyntax(absl::string_view text, const LoadOptions& options, ErrorList* errors);
 
 }  // namespace snug::loader

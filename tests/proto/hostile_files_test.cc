@@ -34,7 +34,7 @@ constexpr char kInput[] = "input { name: \"x\" }\n";
 constexpr char kLayer[] = "layer { name: \"a\" input: \"x\" relu {} }\n";
 
 TEST(HostileFiles, DeepNesting) {
-  EXPECT_THAT(ErrorOfText(Repeat("layer { ", 100000)), HasSubstr("is still open"));
+  EXPECT_THAT(ErrorOfText(Repeat("layer { ", 100000)), HasSubstr("\"layer\" is never closed"));
   EXPECT_THAT(ErrorOfText(Repeat("a { ", 100000)), HasSubstr("nested more than 32 deep"));
   EXPECT_THAT(ErrorOfText("batch: " + Repeat("[", 100000)), HasSubstr("nested more than 32 deep"));
   EXPECT_THAT(ErrorOfText("batch: " + Repeat("(", 100000)), HasSubstr("nested more than 32 deep"));

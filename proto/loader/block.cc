@@ -83,16 +83,20 @@ class Collector {
       argument.name = *name;
     } else {
       const Field* name = nullptr;
+      bool understood = value.complete;
+      block->broken = block->broken || !understood;
       for (const Field& field : value.fields) {
         if (field.name == "name") {
           name = &field;
         } else if (field.name == "default") {
           argument.initial = &field.value;
         } else {
+          understood = false;
           Fail(block, field.pos,
                absl::StrCat("unknown field \"", field.name.substr(0, 40), "\" of an arg; it has name and default"));
         }
       }
+      if (name == nullptr && !understood) return;  // it may be what is not
       if (name == nullptr) return Fail(block, value.pos, "an arg needs a name: arg { name: \"stride\" default: 1 }");
       const auto text = Name(name->value, block);
       if (!text) return;

@@ -62,6 +62,7 @@ class Reader {
     for (const auto& [name, slot] : singular) suggester.Consider(name);
     for (const char* name : {"layer", "repeat", "output"}) suggester.Consider(name);
     Fail(field.pos, absl::StrCat("unknown field \"", field.name.substr(0, 40), "\" of a repeat", suggester.Question()));
+    if (suggester.best() == "layer" || suggester.best() == "repeat") parts_.statements.push_back(&field);
   }
 
   void ReadInteger(const Field& field, int64_t* number) {

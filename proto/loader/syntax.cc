@@ -38,11 +38,6 @@ class Tokens : private google::protobuf::io::ErrorCollector {
   SourcePos pos() { return {tokenizer_.previous().line + 1, tokenizer_.previous().column + 1, -1}; }
 
   void Next() { tokenizer_.Next(); }
-  bool TryConsume(char symbol) {
-    if (!Is(symbol)) return false;
-    Next();
-    return true;
-  }
   // The token, as one says it.
   std::string Quoted() {
     if (AtEnd()) return "the end of the file";
@@ -77,19 +72,43 @@ class Parser {
     file.pos = {1, 1, -1};
     file.complete = Fields(&file.fields, '\0');
     if (!tokens_.AtEnd() && !stopped_) {
-      InDoubt(tokens_.pos(), 0, absl::StrCat("expected a field, found ", tokens_.Quoted(), " that closes nothing"));
+      ClosedTooOften();
     }
     return file;
   }
 
  private:
-  // What is open around the current token.
+  // A field that is open around the current token.
   struct Open {
     std::string name;
     SourcePos pos;
   };
 
+  bool TryConsume(char symbol) {
+    if (!tokens_.Is(symbol)) return false;
+    Advance();
+    return true;
+  }
+
+  void Advance() {
+    last_line_ = tokens_.pos().line;
+    tokens_.Next();
+  }
+
   void Error(std::string message) { errors_->AddSyntax(tokens_.pos(), std::move(message)); }
+
+  // A brace that closes nothing. The one too many may be another: the last that closed something from the middle of a
+  // line further down.
+  void ClosedTooOften() {
+    const int line = tokens_.pos().line;
+    if (!odd_close_.pos.known()) {
+      return InDoubt(tokens_.pos(), 0,
+                     absl::StrCat("expected a field, found ", tokens_.Quoted(), " that closes nothing"));
+    }
+    InDoubt(odd_close_.pos, 0,
+            absl::StrCat("a brace too many: this one closes \"", odd_close_.name.substr(0, 40),
+                         "\", and the one at line ", line, " closes nothing"));
+  }
 
   // The braces do not match: what stands where is not known from here on, and nothing after it is looked at. A mistake
   // in line `since` or later may be the cause; then it has been said.
@@ -126,7 +145,7 @@ class Parser {
       if (tokens_.Is(';') || tokens_.Is(',')) {
         Error(absl::StrCat("expected a field, found ", tokens_.Quoted()));
         complete = false;
-        tokens_.Next();
+        Advance();
         continue;
       }
       if (BraceIsMissing()) return complete;
@@ -138,7 +157,7 @@ class Parser {
         complete = false;
       }
       if (named) fields->push_back(std::move(field));
-      if (tokens_.Is(';') || tokens_.Is(',')) tokens_.Next();
+      if (tokens_.Is(';') || tokens_.Is(',')) Advance();
     }
     return complete;
   }
@@ -146,25 +165,25 @@ class Parser {
   // False: not even its name. A value that cannot be read is left broken.
   bool ParseField(Field* field) {
     field->pos = tokens_.pos();
-    if (tokens_.TryConsume('[')) {
+    if (TryConsume('[')) {
       field->extension = true;
       while (tokens_.IsIdentifier() || tokens_.Is('.') || tokens_.Is('/')) {
         field->name += tokens_.text();
-        tokens_.Next();
+        Advance();
       }
       if (field->name.empty() || !tokens_.Is(']')) {
         Error(absl::StrCat("expected the name of an extension and \"]\", found ", tokens_.Quoted()));
         return false;
       }
-      tokens_.Next();
+      Advance();
     } else if (tokens_.IsIdentifier()) {
       field->name = tokens_.text();
-      tokens_.Next();
+      Advance();
     } else {
       Error(absl::StrCat("expected the name of a field, found ", tokens_.Quoted()));
       return false;
     }
-    const bool colon = tokens_.TryConsume(':');
+    const bool colon = TryConsume(':');
     const bool message = tokens_.Is('{') || tokens_.Is('<');
     if (!colon && !message) {
       // On the line of the name, also when the next token is not.
@@ -202,7 +221,7 @@ class Parser {
   void ParseMessage(Value* value) {
     value->kind = Value::Kind::kMessage;
     const char close = tokens_.Is('{') ? '}' : '>';
-    tokens_.Next();
+    Advance();
     value->complete = Fields(&value->fields, close);
     if (missing_braces_ > 0) {  // reported where the next thing began
       --missing_braces_;
@@ -213,21 +232,23 @@ class Parser {
               absl::StrCat("\"", open.name.substr(0, 40), "\" is never closed: expected \"", std::string(1, close),
                            "\" before the end of the file"));
     } else if (!stopped_) {
-      tokens_.Next();
+      const SourcePos pos = tokens_.pos();
+      if (pos.line > open_.back().pos.line && pos.line == last_line_) odd_close_ = {open_.back().name, pos};
+      Advance();
     }
   }
 
   bool ParseList(Value* value) {
     value->kind = Value::Kind::kList;
-    tokens_.Next();
-    if (tokens_.TryConsume(']')) return true;
+    Advance();
+    if (TryConsume(']')) return true;
     while (!Done()) {
       if (!CountValue()) return false;
       value->items.emplace_back();
       if (!ParseValue(&value->items.back())) return false;
       if (missing_braces_ > 0) return true;
-      if (tokens_.TryConsume(']')) return true;
-      if (!tokens_.TryConsume(',')) break;
+      if (TryConsume(']')) return true;
+      if (!TryConsume(',')) break;
     }
     Error(absl::StrCat("expected \",\" or \"]\" in a list, found ", tokens_.Quoted()));
     return false;
@@ -261,7 +282,7 @@ class Parser {
     binary.kind = Value::Kind::kBinary;
     binary.pos = left->pos;
     binary.op = tokens_.text()[0];
-    tokens_.Next();
+    Advance();
     Value right;
     if (!(this->*parse_right)(&right)) return false;
     binary.items.push_back(std::move(*left));
@@ -278,7 +299,7 @@ class Parser {
         return false;
       }
       const bool negate = tokens_.Is('-');
-      tokens_.Next();
+      Advance();
       ++depth_;
       bool ok = true;
       if (negate) {
@@ -287,7 +308,7 @@ class Parser {
         ok = ParseUnary(&value->items.back());
       } else {
         ok = ParseSum(value);
-        if (ok && !tokens_.TryConsume(')')) {
+        if (ok && !TryConsume(')')) {
           Error(absl::StrCat("expected \")\", found ", tokens_.Quoted()));
           ok = false;
         }
@@ -311,9 +332,10 @@ class Parser {
         value->kind = Value::Kind::kIdentifier;
         break;
       case Tokenizer::TYPE_STRING:
+        if (tokens_.text().size() < 2 || tokens_.text().back() != tokens_.text().front()) return false;  // reported
         value->kind = Value::Kind::kString;
         value->text = tokens_.text();
-        for (tokens_.Next(); tokens_.type() == Tokenizer::TYPE_STRING; tokens_.Next()) {
+        for (Advance(); tokens_.type() == Tokenizer::TYPE_STRING; Advance()) {
           if (!CountValue()) return false;
           Value piece;
           piece.kind = Value::Kind::kString;
@@ -327,7 +349,7 @@ class Parser {
           Error(absl::StrCat("expected a value, found ", tokens_.Quoted()));
           return false;
         }
-        tokens_.Next();
+        Advance();
         if (!tokens_.IsIdentifier()) {
           Error(absl::StrCat("expected the name of an argument after \"$\", found ", tokens_.Quoted()));
           return false;
@@ -336,7 +358,7 @@ class Parser {
         break;
     }
     value->text = tokens_.text();
-    tokens_.Next();
+    Advance();
     return true;
   }
 
@@ -377,7 +399,7 @@ class Parser {
       }
       if (tokens_.Is('{')) ++depth;
       if (tokens_.Is('}') && depth > 0) --depth;
-      tokens_.Next();
+      Advance();
     }
   }
 
@@ -387,6 +409,8 @@ class Parser {
   ErrorList* errors_;
   Tokens tokens_;
   std::vector<Open> open_;
+  Open odd_close_;             // the last field that was closed from the middle of a line below it: its name, and where
+  int32_t last_line_ = 0;      // of the token before the current one
   size_t missing_braces_ = 0;  // messages that end here although no brace says so
   int64_t num_values_ = 0;
   int depth_ = 0;

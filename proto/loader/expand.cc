@@ -281,7 +281,6 @@ class Expander {
       }
     }
     map_.layers.push_back(std::move(node));
-    if (!field.value.complete) names_.LoseOne();  // the name may be one that was cut off
     if (!name) {
       may_be_use&& parts.name == nullptr ? names_.LosePrefix(scope.prefix) : names_.LoseOne();
       return {};

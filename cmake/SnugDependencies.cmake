@@ -1,6 +1,7 @@
 # Libraries of others. Debian 12's are the floor; newer ones work.
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
+find_package(ZLIB REQUIRED)  # instance files come gzipped
 find_package(Protobuf CONFIG QUIET)  # protobuf >= 22 brings its Abseil along this way
 if(NOT Protobuf_FOUND)
   find_package(Protobuf REQUIRED)

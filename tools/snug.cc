@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/loader/suggest.h"
+#include "engine/base/suggest.h"
 #include "tools/cli/command.h"
 
 namespace snug::cli {
@@ -55,7 +55,7 @@ int Main(const Arguments& arguments) {
     std::fputs(Help().c_str(), arguments.empty() ? stderr : stdout);
     return arguments.empty() ? 2 : 0;
   }
-  loader::Suggester suggester(arguments[0]);
+  Suggester suggester(arguments[0]);
   for (const Command& command : kCommands) {
     suggester.Consider(command.name);
     if (arguments[0] != command.name) continue;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "proto/loader/scope.h"
-#include "proto/loader/suggest.h"
+#include "engine/base/suggest.h"
 #include "proto/network.pb.h"
 
 namespace snug::loader {

@@ -15,7 +15,7 @@
 #include "proto/loader/names.h"
 #include "proto/loader/repeat.h"
 #include "proto/loader/scope.h"
-#include "proto/loader/suggest.h"
+#include "engine/base/suggest.h"
 #include "proto/network.pb.h"
 
 namespace snug::loader {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/loader/suggest.h"
+#include "engine/base/suggest.h"
 #include "proto/loader/utf8.h"
 
 namespace snug::loader {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "proto/loader/fill.h"
-#include "proto/loader/suggest.h"
+#include "engine/base/suggest.h"
 #include "proto/network.pb.h"
 
 namespace snug::loader {

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "proto/loader/suggest.h"
+#include "engine/base/suggest.h"
 
 namespace snug::loader {
 namespace {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "proto/loader/suggest.h"
+#include "engine/base/suggest.h"
 
 namespace snug::loader {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "proto/loader/suggest.h"
+#include "engine/base/suggest.h"
 
 namespace snug::cli {
 
@@ -68,7 +68,7 @@ const Flags::Flag* Flags::Find(const std::string& name) const {
 }
 
 absl::Status Flags::Unknown(const std::string& name) const {
-  loader::Suggester suggester(name);
+  Suggester suggester(name);
   for (const Flag& flag : flags_) suggester.Consider(flag.name);
   return absl::InvalidArgumentError(
       absl::StrCat("unknown flag --", name, suggester.Question(), "; --help lists the flags"));

@@ -1,4 +1,4 @@
-#include "proto/loader/suggest.h"
+#include "engine/base/suggest.h"
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace snug::loader {
+namespace snug {
 namespace {
 
 // A name longer than this is not compared: nobody types it, and the time is quadratic.
@@ -67,4 +67,4 @@ void Suggester::Consider(absl::string_view candidate) {
 
 std::string Suggester::Question() const { return found() ? absl::StrCat("; did you mean \"", best_, "\"?") : ""; }
 
-}  // namespace snug::loader
+}  // namespace snug

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace snug::loader {
+namespace snug {
 
 // Changes (insert, delete, replace a letter, swap two neighbours) that lead from a to b; more than `limit`: limit + 1.
 int EditDistance(absl::string_view a, absl::string_view b, int limit);
@@ -30,4 +30,4 @@ class Suggester {
   int best_distance_;
 };
 
-}  // namespace snug::loader
+}  // namespace snug

@@ -1,11 +1,11 @@
-#include "proto/loader/suggest.h"
+#include "engine/base/suggest.h"
 
 #include <gtest/gtest.h>
 
 #include <initializer_list>
 #include <string>
 
-namespace snug::loader {
+namespace snug {
 namespace {
 
 std::string Nearest(absl::string_view name, std::initializer_list<absl::string_view> candidates) {
@@ -37,4 +37,4 @@ TEST(Suggest, SaysNothingWhenNothingIsNear) {
 }
 
 }  // namespace
-}  // namespace snug::loader
+}  // namespace snug

@@ -1,0 +1,71 @@
+#include "memory/strategies.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/base/suggest.h"
+#include "memory/share/none.h"
+#include "memory/verifier.h"
+
+namespace snug::memory {
+namespace {
+
+absl::StatusOr<Placement> PlaceNone(const Problem& problem, const PlannerOptions&) {
+  return Placement{.plan = PlanNone(problem)};
+}
+
+// In the order in which tables show them.
+constexpr Strategy kStrategies[] = {
+    {"none", "every value its own bytes: the baseline, and the truth", nullptr, PlaceNone},
+};
+
+absl::StatusOr<Placement> PlaceVerified(const Problem& problem, const Strategy& strategy,
+                                        const PlannerOptions& options) {
+  SNUG_ASSIGN_OR_RETURN(Placement placement, strategy.place(problem, options));
+  SNUG_RETURN_IF_ERROR(Annotate(Verify(problem, placement.plan), absl::StrCat("the plan of ", strategy.name)));
+  return placement;
+}
+
+}  // namespace
+
+absl::Span<const Strategy> Strategies() { return kStrategies; }
+
+absl::StatusOr<const Strategy*> FindStrategy(absl::string_view name) {
+  Suggester suggester(name);
+  std::vector<absl::string_view> names;
+  for (const Strategy& strategy : kStrategies) {
+    if (strategy.name == name) return &strategy;
+    suggester.Consider(strategy.name);
+    names.push_back(strategy.name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown memory strategy \"", name, "\"", suggester.Question(),
+                                                 "; there are: ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<TaskPlan> PlanTasks(const Tasks& tasks, const TaskOrder& given, absl::string_view strategy_name,
+                                   const PlannerOptions& options) {
+  SNUG_ASSIGN_OR_RETURN(const Strategy* const strategy, FindStrategy(strategy_name));
+  TaskPlan result{.order = given, .ordered = strategy->order != nullptr};
+  if (result.ordered) {
+    SNUG_ASSIGN_OR_RETURN(Ordering ordering, strategy->order(tasks, options));
+    SNUG_RETURN_IF_ERROR(Annotate(CheckOrder(tasks, ordering.order), absl::StrCat("the order of ", strategy->name)));
+    result.order = std::move(ordering.order);
+    result.ordering = std::move(ordering.report);
+  }
+  result.problem = LifetimesOf(tasks, result.order);
+  SNUG_ASSIGN_OR_RETURN(result.placement, PlaceVerified(result.problem, *strategy, options));
+  return result;
+}
+
+absl::StatusOr<Placement> PlaceProblem(const Problem& problem, absl::string_view strategy_name,
+                                       const PlannerOptions& options) {
+  SNUG_ASSIGN_OR_RETURN(const Strategy* const strategy, FindStrategy(strategy_name));
+  return PlaceVerified(problem, *strategy, options);
+}
+
+}  // namespace snug::memory

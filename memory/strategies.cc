@@ -9,6 +9,8 @@
 
 #include "engine/base/status.h"
 #include "engine/base/suggest.h"
+#include "memory/lower_bound.h"
+#include "memory/place/offset.h"
 #include "memory/share/none.h"
 #include "memory/verifier.h"
 
@@ -16,12 +18,17 @@ namespace snug::memory {
 namespace {
 
 absl::StatusOr<Placement> PlaceNone(const Problem& problem, const PlannerOptions&) {
-  return Placement{.plan = PlanNone(problem)};
+  Placement placement{.plan = PlanNone(problem)};
+  placement.report.lower_bound = LowerBound(problem);
+  placement.report.proven = placement.plan.arena_bytes == placement.report.lower_bound;
+  return placement;
 }
 
 // In the order in which tables show them.
 constexpr Strategy kStrategies[] = {
     {"none", "every value its own bytes: the baseline, and the truth", nullptr, PlaceNone},
+    {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, PlaceOffset},
+    {"best", "the best of all within a work limit", nullptr, PlaceOffset},
 };
 
 absl::StatusOr<Placement> PlaceVerified(const Problem& problem, const Strategy& strategy,

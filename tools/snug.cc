@@ -1,6 +1,7 @@
 // The `snug` command: picks the subcommand, prints what went wrong.
 //
-// Exit codes: 0 done; 1 the run failed (kernels, memory, files); 2 the command, the model file or its data are wrong.
+// Exit codes: 0 done; 1 the run failed (kernels, memory, files); 2 the command, the model file or its data are wrong;
+// 3 done, but over the limit that was asked for.
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
 
@@ -18,6 +19,7 @@ constexpr Command kCommands[] = {
     {"step", "train some steps on random data; print losses and times", RunStep},
     {"compile", "show what a model file becomes: sizes, or every stage as text and dot", RunCompile},
     {"ops", "list the ops", RunOps},
+    {"place", "give the buffers of a file offsets in the smallest arena", RunPlace},
 };
 
 std::string Help() {

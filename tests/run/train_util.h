@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -34,10 +33,8 @@ inline absl::StatusOr<std::unique_ptr<Session>> MakeSession(const std::string& t
   return MakeSession(*loaded, options, seed);
 }
 
-// Of models/, or else of tests/data/.
 inline absl::StatusOr<LoadedNetwork> LoadModel(const std::string& name) {
-  const std::string model = SNUG_SOURCE_DIR "/models/" + name + ".pbtxt";
-  return LoadNetworkFile(std::filesystem::exists(model) ? model : SNUG_SOURCE_DIR "/tests/data/" + name + ".pbtxt");
+  return LoadNetworkFile(SNUG_SOURCE_DIR "/models/" + name + ".pbtxt");
 }
 
 inline std::vector<double> Losses(Session& session, int steps, const std::string& objective = "loss") {

@@ -22,6 +22,7 @@ struct Command {
 absl::StatusOr<int> RunStep(const Arguments& arguments);
 absl::StatusOr<int> RunCompile(const Arguments& arguments);
 absl::StatusOr<int> RunOps(const Arguments& arguments);
+absl::StatusOr<int> RunPlace(const Arguments& arguments);
 
 // "float32", "bfloat16" or "float64".
 absl::StatusOr<DType> ParsePrecision(const std::string& text);

@@ -1,0 +1,25 @@
+// The text form of placement problems that public instance collections use, one buffer a line:
+//
+//   id,lower,upper,size
+//   b1,0,3,4
+//
+// Lifetimes are half-open: [lower, upper). The columns come in any order; `alignment` (default 1) and `gaps`
+// ("3-5 8-9", half-open) are read where they are there, further columns are passed over.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
+#include <string>
+
+#include "memory/problem.h"
+
+namespace snug::memory {
+
+// `path` is for messages.
+absl::StatusOr<Problem> ParseCsv(absl::string_view text, absl::string_view path);
+
+// "id,offset" lines.
+std::string OffsetsCsv(const Problem& problem, const Plan& plan);
+
+}  // namespace snug::memory

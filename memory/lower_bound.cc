@@ -1,0 +1,75 @@
+#include "memory/lower_bound.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace snug::memory {
+namespace {
+
+struct Change {
+  int32_t time;
+  int64_t rounded;  // negative: the buffer's stretch is over
+  int64_t padding;  // what rounding added
+};
+
+// A buffer that may be written over another at `position` need not have bytes of its own there: it counts from the next
+// position on.
+std::vector<char> FreeAtFirst(const Problem& problem) {
+  std::vector<char> free(problem.buffers.size(), 0);
+  for (const InPlace& pair : problem.in_place) {
+    const Buffer& output = problem.buffers[static_cast<size_t>(pair.output)];
+    const Buffer& input = problem.buffers[static_cast<size_t>(pair.input)];
+    if (input.last == output.first && output.size_bytes <= input.size_bytes) free[static_cast<size_t>(pair.output)] = 1;
+  }
+  return free;
+}
+
+}  // namespace
+
+int64_t LowerBound(const Problem& problem) {
+  int64_t unit = 0;  // every offset is a multiple of it
+  for (const Buffer& b : problem.buffers) unit = std::gcd(unit, b.alignment);
+  unit = std::max<int64_t>(unit, 1);
+
+  const std::vector<char> free_at_first = FreeAtFirst(problem);
+  std::vector<Change> changes;
+  changes.reserve(2 * problem.buffers.size());
+  int64_t bound = 0;
+  for (size_t i = 0; i < problem.buffers.size(); ++i) {
+    const Buffer& b = problem.buffers[i];
+    bound = std::max(bound, std::max<int64_t>(b.fixed_offset, 0) + b.size_bytes);
+    if (b.size_bytes == 0) continue;
+    const int64_t rounded = AlignUp(b.size_bytes, unit);
+    const auto add = [&](int32_t first, int32_t last) {
+      if (first > last) return;
+      changes.push_back({first, rounded, rounded - b.size_bytes});
+      changes.push_back({last + 1, -rounded, rounded - b.size_bytes});
+    };
+    int32_t live_from = b.first + (free_at_first[i] != 0 ? 1 : 0);
+    for (const Span& gap : b.gaps) {
+      add(live_from, gap.first - 1);
+      live_from = gap.last + 1;
+    }
+    add(live_from, b.last);
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return std::tie(a.time, a.rounded) < std::tie(b.time, b.rounded);  // what ends before what begins
+  });
+  std::multiset<int64_t> paddings;  // of what is live
+  int64_t load = 0;
+  for (const Change& change : changes) {
+    load += change.rounded;
+    if (change.rounded < 0) {
+      paddings.erase(paddings.find(change.padding));
+      continue;
+    }
+    paddings.insert(change.padding);
+    bound = std::max(bound, load - *paddings.rbegin());
+  }
+  return bound;
+}
+
+}  // namespace snug::memory

@@ -1,0 +1,56 @@
+// Placing one buffer after the other, in a given sequence: each goes where it fits among those that are there already.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "memory/place/instance.h"
+
+namespace snug::memory {
+
+// Which items are ever live together, as one array of neighbours behind the other.
+struct Conflicts {
+  std::vector<int64_t> begin;  // items + 1
+  std::vector<int32_t> neighbor;
+
+  const int32_t* First(int32_t item) const { return neighbor.data() + begin[static_cast<size_t>(item)]; }
+  const int32_t* Last(int32_t item) const { return neighbor.data() + begin[static_cast<size_t>(item) + 1]; }
+};
+
+// How many pairs of items are live together (gaps not taken into account). O(n log n).
+int64_t CountConflicts(const Instance& instance);
+// O(n log n + pairs).
+Conflicts ConflictsOf(const Instance& instance);
+
+enum class GapRule : uint8_t {
+  kFirst,  // the lowest place in which it fits
+  kBest,   // the place that it fills best; on top of all where there is none
+};
+
+// Thread-compatible: one for each thread.
+class ListPlacer {
+ public:
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+  // Both outlive the placer.
+  ListPlacer(const Instance& instance, const Conflicts& conflicts);
+
+  // Fills `offsets` (one for each item; base not added) and returns the highest end; stops early, with what it has
+  // reached by then, when that is >= `give_up`.
+  int64_t Place(const std::vector<int32_t>& sequence, GapRule rule, int64_t give_up, std::vector<int64_t>* offsets);
+
+  int64_t work() const { return work_; }  // neighbours looked at
+
+ private:
+  int64_t OffsetFor(const Item& item, GapRule rule);
+
+  const Instance& instance_;
+  const Conflicts& conflicts_;
+  std::vector<std::pair<int64_t, int64_t>> taken_;  // begin, end of placed neighbours
+  std::vector<char> placed_;
+  int64_t work_ = 0;
+};
+
+}  // namespace snug::memory

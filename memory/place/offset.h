@@ -1,0 +1,18 @@
+// Greedy placement: many sequences, best place or first place, the best result kept.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include "memory/place/progress.h"
+#include "memory/planner.h"
+
+namespace snug::memory {
+
+// The work limit counts neighbours looked at; by default every sequence is tried. The bound is the max load. O(n log n
+// + pairs of buffers that are live together) for each sequence, or O(n log n) where there are too many pairs.
+absl::StatusOr<Placement> PlaceOffset(const Problem& problem, const PlannerOptions& options);
+
+// The same, as the first stage of another planner.
+void ImproveByLists(const PlannerOptions& options, Progress* progress);
+
+}  // namespace snug::memory

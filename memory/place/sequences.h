@@ -1,0 +1,16 @@
+// The sequences in which list placers try the items of an instance.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/place/instance.h"
+
+namespace snug::memory {
+
+// Each is one rule of the practice (largest first, longest first, ...) or a mix of them. Items that a rule finds equal
+// keep the order that the instance has them in.
+int SequenceCount();
+std::vector<int32_t> SequenceOf(const Instance& instance, int index);
+
+}  // namespace snug::memory

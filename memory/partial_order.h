@@ -1,0 +1,46 @@
+// Which task comes before which, when some may run at once: k chains cover the tasks, and every task keeps, for each
+// chain, how far up the chain it has ancestors (a vector clock). Chains without an ancestor take no room, so that space
+// and time are O(n k) at worst and close to O(n + edges) for graphs of few branches; never a pairwise closure.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "memory/tasks.h"
+
+namespace snug::memory {
+
+using Edge = std::pair<int32_t, int32_t>;  // before, after
+
+// Each precedence of the tasks, from producers to readers and the further ones; sorted, each once.
+std::vector<Edge> PrecedenceOf(const Tasks& tasks);
+
+class PartialOrder {
+ public:
+  // InvalidArgument when the edges form a cycle or name tasks outside [0, tasks).
+  static absl::StatusOr<PartialOrder> Create(int32_t tasks, const std::vector<Edge>& edges);
+
+  // Whether there is a path from `a` to `b`; not for a == b. O(log k).
+  bool Before(int32_t a, int32_t b) const;
+
+  int32_t size() const { return static_cast<int32_t>(place_.size()); }
+  int32_t chains() const { return chains_; }
+  // One legal sequence of the tasks: of those that are ready, always the one with the smallest id.
+  const std::vector<int32_t>& sequence() const { return sequence_; }
+
+ private:
+  struct Place {
+    int32_t chain = -1;
+    int32_t position = 0;  // in the chain
+  };
+
+  int32_t chains_ = 0;
+  std::vector<int32_t> sequence_;
+  std::vector<Place> place_;
+  std::vector<std::vector<Place>> clock_;  // of each task: its last ancestor (or itself) in each chain, by chain
+};
+
+}  // namespace snug::memory

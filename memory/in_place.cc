@@ -4,19 +4,10 @@
 #include <numeric>
 #include <tuple>
 
+#include "memory/live_spans.h"
+
 namespace snug::memory {
 namespace {
-
-// Calls `visit(first, last)` for each stretch in which the buffer's bytes are needed.
-template <typename Visit>
-void ForEachLiveSpan(const Buffer& buffer, const Visit& visit) {
-  int32_t from = buffer.first;
-  for (const Span& gap : buffer.gaps) {
-    visit(from, gap.first - 1);
-    from = gap.last + 1;
-  }
-  visit(from, buffer.last);
-}
 
 // Bytes live over time, under additions to ranges of it: a segment tree over the moments at which anything changes.
 class Load {

@@ -86,8 +86,8 @@ absl::StatusOr<PartialOrder> PartialOrder::Create(int32_t tasks, const std::vect
     }
   }
   if (order.sequence_.size() < n) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the edges form a cycle: ", n - order.sequence_.size(), " of ", n, " tasks lie on one or behind it"));
+    return absl::InvalidArgumentError(absl::StrCat("the edges form a cycle: ", n - order.sequence_.size(), " of ", n,
+                                                   " tasks lie on one or behind it"));
   }
   return order;
 }

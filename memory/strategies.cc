@@ -11,7 +11,9 @@
 #include "engine/base/suggest.h"
 #include "memory/lower_bound.h"
 #include "memory/place/offset.h"
+#include "memory/share/coloring.h"
 #include "memory/share/none.h"
+#include "memory/share/pool.h"
 #include "memory/verifier.h"
 
 namespace snug::memory {
@@ -27,6 +29,10 @@ absl::StatusOr<Placement> PlaceNone(const Problem& problem, const PlannerOptions
 // In the order in which tables show them.
 constexpr Strategy kStrategies[] = {
     {"none", "every value its own bytes: the baseline, and the truth", nullptr, PlaceNone},
+    {"inplace", "outputs over their inputs where nobody else reads these", nullptr, PlaceInPlace},
+    {"share", "whole blocks from a pool, as values die (the memory note)", nullptr, PlaceShare},
+    {"both", "inplace and share", nullptr, PlaceBoth},
+    {"coloring", "whole blocks by colouring the conflict graph", nullptr, PlaceColoring},
     {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, PlaceOffset},
     {"best", "the best of all within a work limit", nullptr, PlaceOffset},
 };

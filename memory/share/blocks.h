@@ -1,0 +1,21 @@
+// Whole blocks: each buffer is handed one block, the buffers of a block share its bytes one after the other, and a
+// block is as large as the largest of them. The blocks lie side by side in the arena.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/strings/string_view.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/problem.h"
+
+namespace snug::memory {
+
+// InvalidArgument where a buffer must lie at a certain offset: strategies of whole blocks choose none.
+absl::Status CheckNoFixedOffsets(const Problem& problem, absl::string_view strategy);
+
+// `block_of` names a block for each buffer, from 0; buffers of no bytes need none.
+Plan LayBlocksSideBySide(const Problem& problem, const std::vector<int32_t>& block_of);
+
+}  // namespace snug::memory

@@ -1,0 +1,55 @@
+// The picture of a plan: address against time, one rectangle for each buffer. As one self-contained page with every
+// strategy to choose from (no network needed), or as an SVG of one of them for print.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace snug::cli {
+
+struct PictureBuffer {
+  std::string name, op;
+  std::string kind;  // "activation", "gradient", ...: its colour
+  int64_t size_bytes = 0;
+  int64_t offset = 0;
+  int32_t first = 0;  // positions in the order, both inclusive
+  int32_t last = 0;
+  int32_t producer = -1;  // position; -1: there before the first node
+  std::vector<int32_t> readers;
+  bool in_place = false;  // written over an input: at `first` the input's bytes are its own, and count once
+};
+
+struct PictureStrategy {
+  std::string name;
+  std::vector<std::string> nodes;  // by position
+  std::vector<PictureBuffer> buffers;
+  int64_t total = 0;
+  int64_t lower_bound = 0;
+  bool proven = false;
+  double seconds = 0;
+};
+
+struct Picture {
+  std::string network;
+  int64_t batch = 1;
+  std::string mode;         // "training", "forward only"
+  int64_t state_bytes = 0;  // beside the arena that is drawn
+  std::string chosen;       // the strategy shown first
+  std::vector<PictureStrategy> strategies;
+};
+
+std::string PicturePage(const Picture& picture);
+std::string PictureSvg(const Picture& picture);  // of the chosen strategy
+
+// The most bytes that are live at once, and the first position where they are.
+struct LivePeak {
+  int64_t bytes = 0;
+  int32_t position = 0;
+};
+LivePeak FindLivePeak(const PictureStrategy& strategy);
+
+// The colour of a kind, the same in both forms.
+std::string KindColour(const std::string& kind);
+
+}  // namespace snug::cli

@@ -136,7 +136,7 @@ absl::Status Session::SetLearningRate(double rate) { return SetVariable(kLearnin
 
 absl::Status Session::Run() {
   size_t failed = 0;
-  const absl::Status status = executor_->Run(&failed);
+  absl::Status status = executor_->Run(&failed);
   if (status.ok()) return status;
   const Node& node = compiled_.graph.node(compiled_.executable.steps[failed].node);
   return NodeError(node.loc, node.name, node.op, status);

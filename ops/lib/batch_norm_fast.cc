@@ -69,7 +69,7 @@ SNUG_INLINE float Through(const T* y, int64_t i, float g) {
   if constexpr (kActivation == Activation::kIdentity) return g;
   const float v = static_cast<float>(y[i]);
   if constexpr (kActivation == Activation::kRelu) return v > 0.0F ? g : 0.0F;
-  return (v > 0.0F) & (v < 6.0F) ? g : 0.0F;
+  return ((v > 0.0F) & (v < 6.0F)) ? g : 0.0F;
 }
 
 template <Activation kActivation, class T>

@@ -75,8 +75,8 @@ Shape ConvGeometry::weight_shape() const {
 }
 
 double ConvGeometry::multiply_adds() const {
-  return static_cast<double>(output_shape().num_elements()) * static_cast<double>(in_channels / groups) *
-         static_cast<double>(taps());
+  const int64_t group_channels = in_channels / groups;
+  return static_cast<double>(output_shape().num_elements()) * static_cast<double>(group_channels * taps());
 }
 
 absl::StatusOr<ConvGeometry> MakeConvGeometry(const proto::Conv& options, const Shape& x) {

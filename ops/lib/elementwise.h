@@ -142,12 +142,12 @@ absl::Status BroadcastKernel(const KernelContext& k) {
 // Fills in what all such ops have in common: inference and kernel (unless given), layouts, and that the output may
 // share any input's bytes.
 template <class F>
-OpDef Elementwise(OpDef op) {
+OpDef Elementwise(OpDef op) {  // NOLINT(performance-unnecessary-value-param): moved on below
   return internal::CompleteElementwise(std::move(op), internal::InferSameShape<internal::kArity<F>>,
                                        ElementwiseKernel<F>);
 }
 template <class F>
-OpDef Broadcasting(OpDef op) {
+OpDef Broadcasting(OpDef op) {  // NOLINT(performance-unnecessary-value-param): moved on below
   return internal::CompleteElementwise(std::move(op), internal::InferBroadcast<internal::kArity<F>>,
                                        BroadcastKernel<F>);
 }

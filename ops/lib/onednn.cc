@@ -220,7 +220,7 @@ Layout LayoutOf(const memory::desc& desc) {
 
 memory::desc DescriptionOf(const PackedFormat& format) { return Parse(format.descriptor); }
 
-KernelPtr MakeKernel(dnnl::primitive primitive, std::vector<Argument> arguments, const memory::desc& scratchpad,
+KernelPtr MakeKernel(dnnl::primitive primitive, const std::vector<Argument>& arguments, const memory::desc& scratchpad,
                      std::string implementation, int threads) {
   return std::make_shared<PrimitiveKernel>(std::move(primitive), arguments, scratchpad, std::move(implementation),
                                            threads);

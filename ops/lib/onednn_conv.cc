@@ -90,11 +90,11 @@ bool SkipReference(PrimitiveDesc* pd) {
 
 template <class Primitive, class PrimitiveDesc>
 absl::StatusOr<ConvKernel> Finish(const ConvSpec& spec, PrimitiveDesc pd, const memory::desc& weights,
-                                  std::vector<Argument> arguments) {
+                                  const std::vector<Argument>& arguments) {
   ConvKernel result;
   result.weights = LayoutOf(weights);
   if (result.weights == spec.w.layout) {
-    result.kernel = MakeKernel(pd, Primitive(pd), std::move(arguments), spec.threads);
+    result.kernel = MakeKernel(pd, Primitive(pd), arguments, spec.threads);
   }
   return result;
 }
@@ -112,7 +112,7 @@ absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec) {
     std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}};
     if (spec.bias) arguments.push_back({DNNL_ARG_BIAS, p.bias});
     arguments.push_back({DNNL_ARG_DST, p.y});
-    return Finish<dnnl::convolution_forward>(spec, pd, pd.weights_desc(), std::move(arguments));
+    return Finish<dnnl::convolution_forward>(spec, pd, pd.weights_desc(), arguments);
   });
 }
 

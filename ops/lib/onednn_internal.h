@@ -49,11 +49,12 @@ struct Argument {
   int id;  // DNNL_ARG_...
   dnnl::memory::desc desc;
 };
-KernelPtr MakeKernel(dnnl::primitive primitive, std::vector<Argument> arguments, const dnnl::memory::desc& scratchpad,
-                     std::string implementation, int threads);
+KernelPtr MakeKernel(dnnl::primitive primitive, const std::vector<Argument>& arguments,
+                     const dnnl::memory::desc& scratchpad, std::string implementation, int threads);
 template <class PrimitiveDesc>
-KernelPtr MakeKernel(const PrimitiveDesc& pd, dnnl::primitive primitive, std::vector<Argument> arguments, int threads) {
-  return MakeKernel(std::move(primitive), std::move(arguments), pd.scratchpad_desc(), pd.impl_info_str(), threads);
+KernelPtr MakeKernel(const PrimitiveDesc& pd, dnnl::primitive primitive, const std::vector<Argument>& arguments,
+                     int threads) {
+  return MakeKernel(std::move(primitive), arguments, pd.scratchpad_desc(), pd.impl_info_str(), threads);
 }
 
 // The number of threads that primitives made or run on this thread use, for a scope.

@@ -101,7 +101,7 @@ absl::StatusOr<KernelPtr> MakeMatMul(const MatMulNode& node, DType dtype, int th
     std::vector<Argument> arguments = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}};
     if (node.bias >= 0) arguments.push_back({DNNL_ARG_BIAS, bias});
     arguments.push_back({DNNL_ARG_DST, c});
-    return MakeKernel(pd, dnnl::matmul(pd), std::move(arguments), threads);
+    return MakeKernel(pd, dnnl::matmul(pd), arguments, threads);
   });
 }
 

@@ -100,7 +100,7 @@ void CheckBinary(const proto::Network& network, const LoadOptions& options, cons
   NameTable names(map, options.max_name_length, errors);
   for (int i = 0; i < network.input_size(); ++i) {
     const proto::Input& input = network.input(i);
-    CheckInput(input, [&](absl::string_view, int, std::string message) {
+    CheckInput(input, [&](absl::string_view, int, const std::string& message) {
       errors->Add({}, absl::StrCat("input ", i, " \"", input.name(), "\": ", message));
     });
     if (names.Check(input.name(), {})) names.DefineInput(input.name(), {});

@@ -59,7 +59,8 @@ TEST_P(PassesTest, Bfloat16StaysCloseToFloat) {
   ExpectNear(Train(options), full, 0.05, "bfloat16");
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, PassesTest, testing::Values(Case{"mlp", 8}, Case{"lenet", 4}, Case{"gpt_small", 1}),
+INSTANTIATE_TEST_SUITE_P(Models, PassesTest,
+                         testing::Values(Case{"mlp", 8}, Case{"lenet", 4}, Case{"gpt_small", 1}, Case{"conv_zoo", 4}),
                          [](const auto& info) { return std::string(info.param.model); });
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,8 +34,10 @@ inline absl::StatusOr<std::unique_ptr<Session>> MakeSession(const std::string& t
   return MakeSession(*loaded, options, seed);
 }
 
+// Of models/, or else of tests/data/.
 inline absl::StatusOr<LoadedNetwork> LoadModel(const std::string& name) {
-  return LoadNetworkFile(SNUG_SOURCE_DIR "/models/" + name + ".pbtxt");
+  const std::string model = SNUG_SOURCE_DIR "/models/" + name + ".pbtxt";
+  return LoadNetworkFile(std::filesystem::exists(model) ? model : SNUG_SOURCE_DIR "/tests/data/" + name + ".pbtxt");
 }
 
 inline std::vector<double> Losses(Session& session, int steps, const std::string& objective = "loss") {

@@ -63,27 +63,35 @@ class LayoutPass {
 
   bool Flexible(const Node& node) const { return registry_.Get(node.op).traits.layout != LayoutRule::kPlain; }
 
-  bool IsImage(ValueId value, const Port& port) const {
-    if (!value.valid() || port.plain_layout) return false;
-    const int rank = graph_.type(value).shape.rank();
-    return rank >= 3 && rank <= 5;
+  // LayoutRule's full rank: the highest among the node's inputs if that is 3 to 5, else 0.
+  int FullRank(const Node& node) const {
+    int highest = 0;
+    for (const ValueId input : node.inputs) {
+      if (input.valid()) highest = std::max(highest, graph_.type(input).shape.rank());
+    }
+    return highest >= 3 && highest <= 5 ? highest : 0;
+  }
+
+  bool IsImage(ValueId value, const Port& port, int full_rank) const {
+    return value.valid() && !port.plain_layout && full_rank > 0 && graph_.type(value).shape.rank() == full_rank;
   }
 
   // The values of a flexible node that share one layout. Of the inputs only those that a flexible node made: others
   // keep the layout they come in.
   std::vector<ValueId> Images(const Node& node) const {
     const OpDef& op = registry_.Get(node.op);
+    const int full_rank = FullRank(node);
     std::vector<ValueId> images;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (IsImage(node.outputs[i], PortAt(op.outputs, i))) images.push_back(node.outputs[i]);
+      if (IsImage(node.outputs[i], PortAt(op.outputs, i), full_rank)) images.push_back(node.outputs[i]);
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!IsImage(node.inputs[i], PortAt(op.inputs, i))) continue;
+      if (!IsImage(node.inputs[i], PortAt(op.inputs, i), full_rank)) continue;
       const Value& input = graph_.value(node.inputs[i]);
       if (!input.producer.valid() || !Flexible(graph_.node(input.producer))) continue;
-      const std::vector<Port>& ports = registry_.Get(graph_.node(input.producer).op).outputs;
-      if (IsImage(node.inputs[i], PortAt(ports, static_cast<size_t>(input.output_index))))
-        images.push_back(node.inputs[i]);
+      const Node& producer = graph_.node(input.producer);
+      const Port& port = PortAt(registry_.Get(producer.op).outputs, static_cast<size_t>(input.output_index));
+      if (IsImage(node.inputs[i], port, FullRank(producer))) images.push_back(node.inputs[i]);
     }
     return images;
   }
@@ -101,10 +109,11 @@ class LayoutPass {
     const OpDef& op = registry_.Get(graph_.node(id).op);
     const std::vector<ValueId> images = Flexible(graph_.node(id)) ? Images(graph_.node(id)) : std::vector<ValueId>();
     const bool channels_last = !images.empty() && groups_.channels_last(images[0].index);
+    const int full_rank = FullRank(graph_.node(id));
     for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       const ValueId input = graph_.node(id).inputs[i];
       if (!input.valid()) continue;
-      const bool image = channels_last && IsImage(input, PortAt(op.inputs, i));
+      const bool image = channels_last && IsImage(input, PortAt(op.inputs, i), full_rank);
       const ValueId converted = InLayout(input, image ? Layout::ChannelsLast() : Layout::Plain(), id, id);
       graph_.node(id).inputs[i] = converted;
     }
@@ -118,7 +127,7 @@ class LayoutPass {
     const absl::Status status = InferTypes(op, &types);
     if (!status.ok()) return NodeError(node.loc, node.name, node.op, status);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      const bool image = IsImage(node.outputs[i], PortAt(op.outputs, i));
+      const bool image = IsImage(node.outputs[i], PortAt(op.outputs, i), FullRank(node));
       SNUG_CHECK_MSG(types.outputs[i].shape == graph_.type(node.outputs[i]).shape &&
                          types.outputs[i].layout.channels_last() == image,
                      absl::StrCat(node.op, " does not pass its layout on to output ", i));

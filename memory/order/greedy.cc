@@ -1,0 +1,136 @@
+#include "memory/order/greedy.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+#include <vector>
+
+namespace snug::memory {
+namespace {
+
+// Ready tasks by (first, second, task), least first. An entry that no longer holds is passed over when it comes up.
+class TaskHeap {
+ public:
+  void Push(int64_t first, int64_t second, int32_t task) { heap_.emplace(first, second, task); }
+  template <typename Holds>
+  int32_t Top(const Holds& holds) {
+    while (!heap_.empty()) {
+      const auto& [first, second, task] = heap_.top();
+      if (holds(first, second, task)) return task;
+      heap_.pop();
+    }
+    return -1;
+  }
+
+ private:
+  using Entry = std::tuple<int64_t, int64_t, int32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> heap_;
+};
+
+// `key(task, sweep, step)` gives the pair by which the least is preferred; it may change only with the task's Delta.
+template <typename Key>
+TaskOrder Sweep(const TaskNet& net, Direction direction, int64_t bound, const Key& key) {
+  LiveSweep sweep(net, direction);
+  TaskHeap preferred, free;  // each ready task is in `preferred`; those that lower the live bytes are in `free` too
+  int64_t step = 0;
+  std::vector<std::pair<int64_t, int64_t>> current(static_cast<size_t>(net.size));
+  const auto enter = [&](int32_t task) {
+    const auto entry = key(task, sweep, step);
+    current[static_cast<size_t>(task)] = entry;
+    preferred.Push(entry.first, entry.second, task);
+    if (sweep.Delta(task) <= 0) free.Push(sweep.Rise(task), 0, task);
+  };
+  for (int32_t t = 0; t < net.size; ++t) {
+    if (sweep.Ready(t)) enter(t);
+  }
+  TaskOrder order;
+  order.reserve(static_cast<size_t>(net.size));
+  for (; step < net.size; ++step) {
+    int32_t task = free.Top([&](int64_t rise, int64_t, int32_t t) { return !sweep.Taken(t) && rise == sweep.Rise(t); });
+    if (task < 0 || sweep.live() + sweep.Rise(task) > bound) {
+      task = preferred.Top([&](int64_t first, int64_t second, int32_t t) {
+        return !sweep.Taken(t) && current[static_cast<size_t>(t)] == std::make_pair(first, second);
+      });
+    }
+    order.push_back(task);
+    sweep.Take(task);
+    for (const int32_t changed : sweep.changed()) enter(changed);
+  }
+  if (direction == Direction::kBackward) std::reverse(order.begin(), order.end());
+  return order;
+}
+
+int64_t NaiveBound(const TaskNet& net) {
+  int64_t bound = net.start_bytes;
+  for (int32_t t = 0; t < net.size; ++t) {
+    int64_t bytes = net.write_bytes[static_cast<size_t>(t)];
+    for (const int32_t v : net.inputs[t]) bytes += net.values[static_cast<size_t>(v)].bytes;
+    bound = std::max(bound, bytes);
+  }
+  return bound;
+}
+
+}  // namespace
+
+TaskOrder GreedySweep(const TaskNet& net, Direction direction, Preference preference, int64_t bound) {
+  return Sweep(net, direction, bound, [&](int32_t task, const LiveSweep& sweep, int64_t step) {
+    switch (preference) {
+      case Preference::kLeastDelta:
+        return std::make_pair(sweep.Delta(task), sweep.Rise(task));
+      case Preference::kLeastRise:
+        return std::make_pair(sweep.Rise(task), sweep.Delta(task));
+      case Preference::kNewest:
+        return std::make_pair(-step, sweep.Delta(task));
+    }
+    return std::make_pair(int64_t{0}, int64_t{0});
+  });
+}
+
+TaskOrder FollowOrder(const TaskNet& net, Direction direction, const TaskOrder& order, int64_t bound) {
+  std::vector<int64_t> rank(order.size());
+  for (size_t at = 0; at < order.size(); ++at) {
+    rank[static_cast<size_t>(order[at])] =
+        direction == Direction::kForward ? static_cast<int64_t>(at) : -static_cast<int64_t>(at);
+  }
+  return Sweep(net, direction, bound, [&](int32_t task, const LiveSweep&, int64_t) {
+    return std::make_pair(rank[static_cast<size_t>(task)], int64_t{0});
+  });
+}
+
+TaskOrder Tighten(const TaskNet& net, TaskOrder order) {
+  int64_t peak = NetPeak(net, order);
+  for (;;) {
+    order = FollowOrder(net, Direction::kForward, order, peak);
+    order = FollowOrder(net, Direction::kBackward, order, peak);
+    const int64_t sunk = NetPeak(net, order);
+    if (sunk >= peak) return order;
+    peak = sunk;
+  }
+}
+
+absl::StatusOr<Ordering> OrderGreedy(const Tasks& tasks, const PlannerOptions&) {
+  if (const absl::Status status = CheckTasks(tasks); !status.ok()) return status;
+  const TaskNet net(tasks);
+  Ordering best{.order = net.ProgramOrder()};
+  best.peak = NetPeak(net, best.order);
+  const auto consider = [&](const TaskOrder& candidate) {
+    TaskOrder order = Tighten(net, candidate);
+    ++best.report.work;
+    if (const int64_t peak = NetPeak(net, order); peak < best.peak) {
+      best.peak = peak;
+      best.order = std::move(order);
+    }
+  };
+  consider(TaskOrder(best.order));
+  for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+    for (const Preference preference : {Preference::kLeastDelta, Preference::kLeastRise, Preference::kNewest}) {
+      consider(GreedySweep(net, direction, preference));
+    }
+  }
+  best.peak += net.resident_bytes;
+  best.report.lower_bound = NaiveBound(net) + net.resident_bytes;
+  best.report.proven = best.peak == best.report.lower_bound;
+  return best;
+}
+
+}  // namespace snug::memory

@@ -1,0 +1,52 @@
+// Builds an order from its first task on, or from its last one back, and knows at every moment what each task that may
+// come next would do to the live bytes. A whole sweep takes O(edges) steps.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/order/task_net.h"
+
+namespace snug::memory {
+
+enum class Direction { kForward, kBackward };
+
+class LiveSweep {
+ public:
+  LiveSweep(const TaskNet& net, Direction direction);
+
+  // Live between what was taken and what was not.
+  int64_t live() const { return live_; }
+  // The change of live() when `task` is taken.
+  int64_t Delta(int32_t task) const { return delta_[static_cast<size_t>(task)]; }
+  // live() and this: the bytes while `task` runs, if it is taken next.
+  int64_t Rise(int32_t task) const {
+    const int64_t write = net_.write_bytes[static_cast<size_t>(task)];
+    return forward_ ? write : write + delta_[static_cast<size_t>(task)];
+  }
+  bool Ready(int32_t task) const { return waiting_for_[static_cast<size_t>(task)] == 0; }
+  bool Taken(int32_t task) const { return waiting_for_[static_cast<size_t>(task)] < 0; }
+
+  // `task` is ready. What became ready, and the ready tasks whose Delta sank, are then in changed().
+  void Take(int32_t task);
+  const std::vector<int32_t>& changed() const { return changed_; }
+
+ private:
+  void TakeForward(int32_t task);
+  void TakeBackward(int32_t task);
+  void Lower(int32_t task, int64_t bytes);
+
+  const TaskNet& net_;
+  const bool forward_;
+  int64_t live_;
+  std::vector<int64_t> delta_;
+  std::vector<int32_t> waiting_for_;  // of each task: how many must be taken first; -1: it was taken
+  struct Readers {
+    int32_t left = 0;   // not taken
+    int32_t mixed = 0;  // of their numbers, exclusive or: with one left, the one
+  };
+  std::vector<Readers> readers_;  // of each value
+  std::vector<int32_t> changed_;
+};
+
+}  // namespace snug::memory

@@ -70,8 +70,8 @@ const Flags::Flag* Flags::Find(const std::string& name) const {
 absl::Status Flags::Unknown(const std::string& name) const {
   Suggester suggester(name);
   for (const Flag& flag : flags_) suggester.Consider(flag.name);
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown flag --", name, suggester.Question(), "; --help lists the flags"));
+  const std::string nearest = suggester.found() ? absl::StrCat("; did you mean --", suggester.best(), "?") : "";
+  return absl::InvalidArgumentError(absl::StrCat("unknown flag --", name, nearest, "; --help lists the flags"));
 }
 
 absl::StatusOr<std::vector<std::string>> Flags::Parse(const std::vector<std::string>& arguments) const {

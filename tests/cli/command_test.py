@@ -1,0 +1,88 @@
+"""Every command: its help, what it says to wrong words, and its exit codes."""
+
+import re
+
+from snug import SnugTest
+
+
+class CommandTest(SnugTest):
+    def commands(self):
+        listed = self.run_snug("--help").stdout.split("commands:")[1].split("\n\n")[0]
+        return re.findall(r"^  (\S+)", listed, re.MULTILINE)
+
+    def test_help_of_each_command_names_its_flags_and_goes_to_standard_output(self):
+        commands = self.commands()
+        self.assertIn("step", commands)
+        for command in commands:
+            done = self.run_snug(command, "--help")
+            self.assertIn(f"usage: snug {command}", done.stdout)
+            self.assertIn("--json", done.stdout, command)
+            self.assertEqual(done.stderr, "")
+
+    def test_no_command_is_a_mistake_that_shows_help(self):
+        self.assertIn("usage: snug", self.error())
+
+    def test_unknown_words_are_answered_with_the_nearest(self):
+        self.assertIn('did you mean "step"', self.error("stpe"))
+        self.assertIn("did you mean --batch?", self.error("step", "models/mlp.pbtxt", "--bacth=2"))
+        for command in self.commands():
+            self.assertIn("--nonsense", self.error(command, "--nonsense"))
+
+    def test_a_flag_says_what_it_expected(self):
+        self.assertIn("--batch", self.error("step", "models/mlp.pbtxt", "--batch=many"))
+        self.assertIn("many", self.error("step", "models/mlp.pbtxt", "--batch=many"))
+        self.assertIn("--threads", self.error("step", "models/mlp.pbtxt", "--threads=-1"))
+        self.assertIn("float32", self.error("step", "models/mlp.pbtxt", "--precision=float31"))
+
+    def test_a_file_that_is_not_there_is_named(self):
+        self.assertIn("no_such.pbtxt", self.error("step", "no_such.pbtxt"))
+        self.assertIn("expected", self.error("step").lower())
+
+
+class StepTest(SnugTest):
+    def test_losses_come_with_every_digit_and_are_the_same_again(self):
+        first = self.json("step", "models/mlp.pbtxt", "--batch=8", "--steps=3", "--seed=5", "--threads=2")
+        again = self.json("step", "models/mlp.pbtxt", "--batch=8", "--steps=3", "--seed=5", "--threads=2")
+        other = self.json("step", "models/mlp.pbtxt", "--batch=8", "--steps=3", "--seed=6", "--threads=2")
+        self.assertEqual(first["losses"], again["losses"])
+        self.assertNotEqual(first["losses"], other["losses"])
+        self.assertEqual(len(first["losses"]), 3)
+        self.assertEqual(len(first["seconds"]), 3)
+        self.assertEqual(first["threads"], 2)
+
+    def test_a_mistake_in_the_file_is_located(self):
+        path = self.write("bad.pbtxt", 'name: "x"\ninput { name: "i" shape { dim: 4 } }\nlayer { name: "l" input: "j" relu {} }\n')
+        self.assertRegex(self.error("step", path), r"bad\.pbtxt:3:\d+: .*j")
+
+    def test_no_library_call_falls_back_to_a_reference_kernel(self):
+        for model in ("lenet", "resnet18", "mobilenet_v2", "gpt_small"):
+            done = self.run_snug("step", f"models/{model}.pbtxt", "--batch=2", "--steps=1", environment={"DNNL_VERBOSE": "1"})
+            calls = [line for line in done.stdout.splitlines() if ",exec," in line]
+            if not calls:
+                self.skipTest("built without oneDNN")
+            self.assertEqual([line for line in calls if ",ref" in line], [], model)
+
+
+class CompileTest(SnugTest):
+    def test_counts_equal_the_published_ones(self):
+        published = {
+            "resnet18": (11689512, 1814073344),
+            "resnet50": (25557032, 4089184256),
+            "mobilenet_v2": (3504872, 300774272),
+        }
+        for model, (parameters, multiply_adds) in published.items():
+            found = self.json("compile", f"models/{model}.pbtxt")
+            self.assertEqual((found["parameters"], found["multiply_adds"]), (parameters, multiply_adds), model)
+
+    def test_dump_writes_each_stage_as_text_and_dot(self):
+        self.run_snug("compile", "models/lenet.pbtxt", "--train", f"--dump={self.folder}")
+        names = sorted(path.name for path in self.folder.iterdir())
+        self.assertTrue(any(name.endswith(".dot") for name in names), names)
+        self.assertGreater(len(names), 5)
+
+
+class OpsTest(SnugTest):
+    def test_every_op_says_what_it_computes(self):
+        text = self.run_snug("ops").stdout
+        for op in ("conv(", "softmax_cross_entropy(", "adam_update("):
+            self.assertTrue(op in text, op)

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/base/status.h"
+#include "ops/graph_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 
@@ -84,14 +85,6 @@ std::vector<LibraryCall> CallsOf(const std::string& op, const NodeTypes& types) 
   return {};
 }
 
-double BytesOf(const OpDef& op, const NodeTypes& types) {
-  if (op.cost != nullptr) return op.cost(types).bytes;
-  double bytes = 0;
-  for (int i = 0; i < types.num_inputs(); ++i) bytes += types.has_input(i) ? types.input(i).size_bytes() : 0;
-  for (const ValueType& type : types.outputs) bytes += type.size_bytes();
-  return bytes;
-}
-
 }  // namespace
 
 StepWork FindStepWork(const Compiled& compiled, const OpRegistry& registry) {
@@ -101,7 +94,7 @@ StepWork FindStepWork(const Compiled& compiled, const OpRegistry& registry) {
     const std::string& name = compiled.graph.node(step.node).op;
     if (name == "reorder") continue;
     const std::vector<LibraryCall> calls = CallsOf(name, step.types);
-    if (calls.empty()) work.other_bytes += BytesOf(*registry.Find(name), step.types);
+    if (calls.empty()) work.other_bytes += CostOf(*registry.Find(name), step.types).bytes;
     for (const LibraryCall& call : calls) {
       const auto [place, is_new] = known.emplace(call.ToString(), work.calls.size());
       if (is_new) {

@@ -45,6 +45,13 @@ struct PoolAxis {
     const int64_t behind = i + pad_begin - (window - 1) * dilation;
     return {behind <= 0 ? 0 : DivideUp(behind, stride), std::min(out, Divide(i + pad_begin, stride) + 1)};
   }
+  // No element has more.
+  int64_t most_windows() const {
+    if (adaptive) return out == 1 ? 1 : DivideUp(out, in) + 1;
+    return std::min(out, DivideUp((window - 1) * dilation + 1, stride));
+  }
+  // Windows are runs of elements that do not overlap.
+  bool tiles() const { return most_windows() == 1 && (dilation == 1 || window == 1); }
   // Which tap of window o element i is; -1: none.
   int64_t tap(int64_t o, int64_t i) const {
     const int64_t distance = i - start(o);

@@ -1,0 +1,163 @@
+// Pooling a row where the channels lie inside: sixteen of them at a time. Where there are fewer, or the last ones are,
+// a vector reaches over into the next window, which is done later and overwrites what it left there (Reach).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ops/lib/pooling.h"
+
+namespace snug {
+
+// y[window][channels] for the windows of one row. Rows are done in ascending order; the caller owns those before
+// `end_row`.
+template <class Pooling, class T>
+SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, int64_t end_row, const T* x,
+                              T* y) {
+  const auto& [depth, height, width] = g.axes;
+  const PoolRow at(row, depth.out, height.out);
+  const IndexRange kd = depth.taps(at.d);
+  const IndexRange kh = height.taps(at.h);
+  const auto row_factor = pooling.Factor(0, at.d) * pooling.Factor(1, at.h);
+  const int64_t x_end = g.outer * g.inputs() * g.lanes;
+  const int64_t y_end = end_row * width.out * g.lanes;
+  for (int64_t ow = 0; ow < width.out; ++ow) {
+    const IndexRange kw = width.taps(ow);
+    const auto factor = row_factor * pooling.Factor(2, ow);
+    const auto first_tap = static_cast<int32_t>((kd.begin * height.window + kh.begin) * width.window + kw.begin);
+    for (int64_t lane = 0; lane < g.lanes; lane += kSixteen) {
+      const int64_t lanes = std::min(kSixteen, g.lanes - lane);
+      typename Pooling::State16 state;
+      pooling.Begin16(state, first_tap);
+      for (int64_t d = kd.begin; d < kd.end; ++d) {
+        const int64_t plane = at.outer * depth.in + depth.start(at.d) + d * depth.dilation;
+        for (int64_t h = kh.begin; h < kh.end; ++h) {
+          const int64_t line = plane * height.in + height.start(at.h) + h * height.dilation;
+          const int64_t from = (line * width.in + width.start(ow)) * g.lanes + lane;
+          const int64_t tap = (d * height.window + h) * width.window;
+          for (int64_t w = kw.begin; w < kw.end; ++w) {
+            pooling.Take16(state, x, {from + w * width.dilation * g.lanes, lanes, x_end},
+                           static_cast<int32_t>(tap + w));
+          }
+        }
+      }
+      pooling.Finish16(state, factor, y, {(row * width.out + ow) * g.lanes + lane, lanes, y_end});
+    }
+  }
+}
+
+// A window over an element: where its dy lies, which of its taps the element is, and its factor.
+template <class A>
+struct Cover {
+  int64_t at;
+  int32_t tap;
+  A factor;
+};
+
+inline constexpr int kFewCovers = 8;
+
+// fn(cover) for the windows over one element, in row-major order.
+template <class Pooling, class Fn>
+SNUG_INLINE void ForEachCover(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, int64_t iw, Fn fn) {
+  const auto& [depth, height, width] = g.axes;
+  const IndexRange od = depth.windows(at.d);
+  const IndexRange oh = height.windows(at.h);
+  const IndexRange ow = width.windows(iw);
+  for (int64_t d = od.begin; d < od.end; ++d) {
+    const int64_t tap_d = depth.tap(d, at.d);
+    if (tap_d < 0) continue;
+    for (int64_t h = oh.begin; h < oh.end; ++h) {
+      const int64_t tap_h = height.tap(h, at.h);
+      if (tap_h < 0) continue;
+      const auto row_factor = pooling.Factor(0, d) * pooling.Factor(1, h);
+      const int64_t line = (at.outer * depth.out + d) * height.out + h;
+      for (int64_t w = ow.begin; w < ow.end; ++w) {
+        const int64_t tap_w = width.tap(w, iw);
+        if (tap_w < 0) continue;
+        fn(Cover<typename Pooling::A>{
+            .at = (line * width.out + w) * g.lanes,
+            .tap = static_cast<int32_t>((tap_d * height.window + tap_h) * width.window + tap_w),
+            .factor = row_factor * pooling.Factor(2, w)});
+      }
+    }
+  }
+}
+
+template <class T, class A>
+SNUG_INLINE void StoreSum(T* dx, Reach at, const A* sum) {
+  WriteSixteen(dx, at, [&](T* values) SNUG_LAMBDA {
+    SNUG_SIXTEEN
+    for (int64_t j = 0; j < kSixteen; ++j) values[j] = T(sum[j]);
+  });
+}
+
+// dx[element][channels] for the elements of one row; the caller owns the rows before `end_row`.
+template <class Pooling, class T>
+SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, int64_t end_row,
+                                const T* dy, T* dx) {
+  using A = Accumulator<T>;
+  const auto& [depth, height, width] = g.axes;
+  const PoolRow at(row, depth.in, height.in);
+  const int64_t dy_end = g.outer * g.outputs() * g.lanes;
+  const int64_t dx_end = end_row * width.in * g.lanes;
+  const bool few = depth.windows(at.d).size() * height.windows(at.h).size() * width.most_windows() <= kFewCovers;
+  for (int64_t iw = 0; iw < width.in; ++iw) {
+    Cover<A> covers[kFewCovers];  // found once for all channels, if they are few
+    int count = 0;
+    if (few) ForEachCover(g, pooling, at, iw, [&](const Cover<A>& cover) SNUG_LAMBDA { covers[count++] = cover; });
+    for (int64_t lane = 0; lane < g.lanes; lane += kSixteen) {
+      const int64_t lanes = std::min(kSixteen, g.lanes - lane);
+      A sum[kSixteen] = {};
+      const auto add = [&](const Cover<A>& cover) SNUG_LAMBDA {
+        pooling.AddShare16(sum, dy, {cover.at + lane, lanes, dy_end}, cover.tap, cover.factor);
+      };
+      if (few) {
+        for (int i = 0; i < count; ++i) add(covers[i]);
+      } else {
+        ForEachCover(g, pooling, at, iw, add);
+      }
+      StoreSum(dx, {(row * width.in + iw) * g.lanes + lane, lanes, dx_end}, sum);
+    }
+  }
+}
+
+// The same where no element has two windows (kernel <= stride, no dilation): window by window.
+template <class Pooling, class T>
+SNUG_INLINE void UnpoolTileRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, int64_t end_row,
+                                    const T* dy, T* dx) {
+  using A = Accumulator<T>;
+  const auto& [depth, height, width] = g.axes;
+  const PoolRow at(row, depth.in, height.in);
+  T* to = dx + row * width.in * g.lanes;
+  const IndexRange od = depth.windows(at.d);
+  const IndexRange oh = height.windows(at.h);
+  if (od.size() == 0 || oh.size() == 0) {
+    std::fill(to, to + width.in * g.lanes, T(0));
+    return;
+  }
+  const int64_t line = (at.outer * depth.out + od.begin) * height.out + oh.begin;
+  const int64_t tap = (depth.tap(od.begin, at.d) * height.window + height.tap(oh.begin, at.h)) * width.window;
+  const auto row_factor = pooling.Factor(0, od.begin) * pooling.Factor(1, oh.begin);
+  const int64_t dy_end = g.outer * g.outputs() * g.lanes;
+  const int64_t dx_end = end_row * width.in * g.lanes;
+  int64_t done = 0;  // elements of the row
+  for (int64_t ow = 0; ow < width.out; ++ow) {
+    const IndexRange kw = width.taps(ow);
+    const int64_t start = width.start(ow);
+    std::fill(to + done * g.lanes, to + (start + kw.begin) * g.lanes, T(0));
+    done = start + kw.end;
+    const auto factor = row_factor * pooling.Factor(2, ow);
+    for (int64_t w = kw.begin; w < kw.end; ++w) {
+      for (int64_t lane = 0; lane < g.lanes; lane += kSixteen) {
+        const int64_t lanes = std::min(kSixteen, g.lanes - lane);
+        const Reach from = {(line * width.out + ow) * g.lanes + lane, lanes, dy_end};
+        A share[kSixteen] = {};
+        pooling.AddShare16(share, dy, from, static_cast<int32_t>(tap + w), factor);
+        StoreSum(dx, {(row * width.in + start + w) * g.lanes + lane, lanes, dx_end}, share);
+      }
+    }
+  }
+  std::fill(to + done * g.lanes, to + width.in * g.lanes, T(0));
+}
+
+}  // namespace snug

@@ -1,0 +1,199 @@
+// A Pooling says what a window does with its elements, for single windows in plain storage and for sixteen channels at
+// once where the channels lie inside. Forward, a window has a state; backward, it gives shares of its gradient to its
+// taps.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "engine/base/dtype.h"
+#include "ops/lib/isa.h"
+#include "ops/lib/lanes.h"
+#include "ops/lib/pool_geometry.h"
+#include "ops/lib/sixteen.h"
+
+namespace snug {
+
+inline constexpr int64_t kPoolBlock = 64;  // windows of plain storage that are done together
+
+template <class T>
+class AveragePooling {
+ public:
+  using A = Accumulator<T>;
+  struct Block {
+    A sum[kPoolBlock];
+  };
+
+  AveragePooling(const PoolGeometry& g, bool include_padding) : axes_(g.axes), include_padding_(include_padding) {}
+
+  // Forward: the state of lane j, before anything was taken; taking an element; taking a row of them.
+  struct State {
+    A sum;
+  };
+  SNUG_INLINE State Begin(int32_t /*first_tap*/) const { return {A(0)}; }
+  SNUG_INLINE State Get(const Block& b, int64_t j) const { return {b.sum[j]}; }
+  SNUG_INLINE void Set(Block& b, int64_t j, State s) const { b.sum[j] = s.sum; }
+  SNUG_INLINE void Take(State& s, T value, int32_t /*tap*/) const { s.sum += static_cast<A>(value); }
+  SNUG_INLINE void TakeRow(State& s, const T* values, int64_t n, int32_t /*tap*/) const {
+    if (n < kLanes) {
+      for (int64_t i = 0; i < n; ++i) s.sum += static_cast<A>(values[i]);
+    } else {
+      s.sum += static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(values[i]); }));
+    }
+  }
+  SNUG_INLINE void Finish(State s, A factor, T* y, int64_t at) const { y[at] = T(s.sum * factor); }
+
+  // What a window's sum is multiplied by: the product of its axes' factors.
+  SNUG_INLINE A Factor(int axis, int64_t o) const {
+    const PoolAxis& a = axes_[static_cast<size_t>(axis)];
+    return A(1) / static_cast<A>(include_padding_ ? a.padded_taps(o) : a.taps(o).size());
+  }
+
+  // Backward: what window `at` gives to its taps first_tap + t, t in `taps`, which are the elements t * dilation of
+  // `sum`.
+  SNUG_INLINE void Deal(const T* dy, int64_t at, int32_t /*first_tap*/, IndexRange taps, int64_t dilation, A factor,
+                        A* sum) const {
+    const A share = static_cast<A>(dy[at]) * factor;
+    for (int64_t t = taps.begin; t < taps.end; ++t) sum[t * dilation] += share;
+  }
+
+  // The same for sixteen channels of one window.
+  struct State16 {
+    A sum[kSixteen];
+  };
+  SNUG_INLINE void Begin16(State16& s, int32_t /*first_tap*/) const {
+    SNUG_SIXTEEN
+    for (int64_t j = 0; j < kSixteen; ++j) s.sum[j] = A(0);
+  }
+  SNUG_INLINE void Take16(State16& s, const T* x, Reach at, int32_t /*tap*/) const {
+    ReadSixteen(x, at, [&](const T* values) SNUG_LAMBDA {
+      SNUG_SIXTEEN
+      for (int64_t j = 0; j < kSixteen; ++j) s.sum[j] += static_cast<A>(values[j]);
+    });
+  }
+  SNUG_INLINE void Finish16(const State16& s, A factor, T* y, Reach at) const {
+    WriteSixteen(y, at, [&](T* values) SNUG_LAMBDA {
+      SNUG_SIXTEEN
+      for (int64_t j = 0; j < kSixteen; ++j) values[j] = T(s.sum[j] * factor);
+    });
+  }
+  // Adds what window `at` gives to the element that is its tap `tap`.
+  SNUG_INLINE void AddShare16(A* sum, const T* dy, Reach at, int32_t /*tap*/, A factor) const {
+    ReadSixteen(dy, at, [&](const T* values) SNUG_LAMBDA {
+      SNUG_SIXTEEN
+      for (int64_t j = 0; j < kSixteen; ++j) sum[j] += static_cast<A>(values[j]) * factor;
+    });
+  }
+
+ private:
+  std::array<PoolAxis, 3> axes_;
+  bool include_padding_;
+};
+
+// The first maximum in row-major order; NaN is above everything. Index: what the tap of each maximum is stored in;
+// void: it is not.
+template <class T, class Index>
+class MaximumPooling {
+ public:
+  using A = Accumulator<T>;
+  struct Block {
+    A best[kPoolBlock];
+    int32_t tap[kPoolBlock];
+  };
+  // Written forward; backward, read (and const).
+  using IndexPointer = std::conditional_t<std::is_void_v<Index>, std::nullptr_t, Index*>;
+
+  explicit MaximumPooling(IndexPointer index) : index_(index) {}
+
+  struct State {
+    A best;
+    int32_t tap;
+  };
+  SNUG_INLINE State Begin(int32_t first_tap) const { return {-std::numeric_limits<A>::infinity(), first_tap}; }
+  SNUG_INLINE State Get(const Block& b, int64_t j) const { return {b.best[j], b.tap[j]}; }
+  SNUG_INLINE void Set(Block& b, int64_t j, State s) const {
+    b.best[j] = s.best;
+    b.tap[j] = s.tap;
+  }
+  SNUG_INLINE void Take(State& s, T value, int32_t tap) const {
+    const A v = static_cast<A>(value);
+    const bool better = (v > s.best) | (v != v);
+    s.best = better ? v : s.best;
+    s.tap = better ? tap : s.tap;
+  }
+  SNUG_INLINE void TakeRow(State& s, const T* values, int64_t n, int32_t tap) const {
+    for (int64_t i = 0; i < n; ++i) Take(s, values[i], tap + static_cast<int32_t>(i));
+  }
+  SNUG_INLINE void Finish(State s, A /*factor*/, T* y, int64_t at) const {
+    y[at] = T(s.best);
+    if constexpr (!std::is_void_v<Index> && !std::is_const_v<Index>) index_[at] = static_cast<Index>(s.tap);
+  }
+  SNUG_INLINE A Factor(int /*axis*/, int64_t /*o*/) const { return A(1); }
+  SNUG_INLINE void Deal(const T* dy, int64_t at, int32_t first_tap, IndexRange taps, int64_t dilation, A /*factor*/,
+                        A* sum) const {
+    const int64_t t = index_[at] - first_tap;
+    if (t >= taps.begin && t < taps.end) sum[t * dilation] += static_cast<A>(dy[at]);
+  }
+
+  struct State16 {
+    A best[kSixteen];
+    int32_t tap[kSixteen];
+  };
+  SNUG_INLINE void Begin16(State16& s, int32_t first_tap) const {
+    SNUG_SIXTEEN
+    for (int64_t j = 0; j < kSixteen; ++j) {
+      s.best[j] = -std::numeric_limits<A>::infinity();
+      s.tap[j] = first_tap;
+    }
+  }
+  SNUG_INLINE void Take16(State16& s, const T* x, Reach at, int32_t tap) const {
+    ReadSixteen(x, at, [&](const T* values) SNUG_LAMBDA {
+      SNUG_SIXTEEN
+      for (int64_t j = 0; j < kSixteen; ++j) {
+        const A v = static_cast<A>(values[j]);
+        const bool better = (v > s.best[j]) | (v != v);
+        s.best[j] = better ? v : s.best[j];
+        s.tap[j] = better ? tap : s.tap[j];
+      }
+    });
+  }
+  SNUG_INLINE void Finish16(const State16& s, A /*factor*/, T* y, Reach at) const {
+    WriteSixteen(y, at, [&](T* values) SNUG_LAMBDA {
+      SNUG_SIXTEEN
+      for (int64_t j = 0; j < kSixteen; ++j) values[j] = T(s.best[j]);
+    });
+    if constexpr (!std::is_void_v<Index> && !std::is_const_v<Index>) {
+      WriteSixteen(index_, at, [&](Index* indices) SNUG_LAMBDA {
+        SNUG_SIXTEEN
+        for (int64_t j = 0; j < kSixteen; ++j) indices[j] = static_cast<Index>(s.tap[j]);
+      });
+    }
+  }
+  SNUG_INLINE void AddShare16(A* sum, const T* dy, Reach at, int32_t tap, A /*factor*/) const {
+    ReadSixteen(index_, at, [&](const Index* indices) SNUG_LAMBDA {
+      ReadSixteen(dy, at, [&](const T* values) SNUG_LAMBDA {
+        SNUG_SIXTEEN
+        for (int64_t j = 0; j < kSixteen; ++j) {
+          const A value = static_cast<A>(values[j]);  // loaded in any case: so it vectorises
+          const int32_t found = indices[j];
+          sum[j] += found == tap ? value : A(0);
+        }
+      });
+    });
+  }
+
+ private:
+  IndexPointer index_;
+};
+
+// A row of the output (forward) or input (backward): (sample or channel, depth, height).
+struct PoolRow {
+  int64_t outer, d, h;
+  PoolRow(int64_t row, int64_t depth, int64_t height)
+      : outer(row / height / depth), d(row / height % depth), h(row % height) {}
+};
+
+}  // namespace snug

@@ -85,6 +85,11 @@ void GoodSamples(SampleBuilder& s) {
   const auto options = proto::ParseOptions<proto::Pool>;
   s.Case("resnet").Input({2, 21, 9, 11}).Distinct().With(options("kernel: 3 stride: 2 pad: 1"));
   s.Case("halves").Input({2, 3, 8, 6}).Distinct().With(options("kernel: 2"));
+  s.Case("tiles").Input({2, 6, 9, 11}).Distinct().With(options("kernel: 2"));
+  s.Case("tiles_of_a_block").Input({1, 16, 6, 7}).Distinct().With(options("kernel: [2, 3]"));
+  s.Case("tiles_over_a_block").Input({1, 20, 9, 5}).Distinct().With(options("kernel: 2"));
+  s.Case("tiles_of_a_volume").Input({1, 5, 5, 6, 7}).Distinct().With(options("kernel: [2, 2, 3]"));
+  s.Case("tiles_of_one_channel").Input({2, 1, 9, 11}).Distinct().With(options("kernel: 2"));
   s.Case("many_channels").Input({1, 70, 5, 4}).Distinct().With(options("kernel: 2 stride: 1"));
   s.Case("wide").Input({1, 2, 5, 300}).Distinct().With(options("kernel: [2, 3] stride: [2, 2] pad: [0, 1]"));
   s.Case("stride_1_and_3").Input({2, 3, 7, 40}).Distinct().With(options("kernel: [3, 2] stride: [1, 3]"));
@@ -157,6 +162,11 @@ void GradSamples(SampleBuilder& s) {
   const auto options = proto::ParseOptions<proto::PoolGrad>;
   const Options halves = options("pool { kernel: 2 } dim: [2, 3, 4, 6]");
   s.Case("halves").Bytes({2, 3, 2, 3}, 0, 4).Input({2, 3, 2, 3}).With(halves);
+  s.Case("tiles").Bytes({2, 6, 4, 5}, 0, 4).Input({2, 6, 4, 5}).With(options("pool { kernel: 2 } dim: [2, 6, 9, 11]"));
+  s.Case("tiles_over_a_block")
+      .Bytes({1, 20, 3, 2}, 0, 6)
+      .Input({1, 20, 3, 2})
+      .With(options("pool { kernel: [2, 3] } dim: [1, 20, 7, 6]"));
   s.Case("known")
       .Bytes({1, 1, 1, 2})
       .Values({1, 0})

@@ -12,6 +12,7 @@
 #include "memory/lower_bound.h"
 #include "memory/place/offset.h"
 #include "memory/share/coloring.h"
+#include "memory/share/nnc.h"
 #include "memory/share/none.h"
 #include "memory/share/pool.h"
 #include "memory/verifier.h"
@@ -33,6 +34,8 @@ constexpr Strategy kStrategies[] = {
     {"share", "whole blocks from a pool, as values die (the memory note)", nullptr, PlaceShare},
     {"both", "inplace and share", nullptr, PlaceBoth},
     {"coloring", "whole blocks by colouring the conflict graph", nullptr, PlaceColoring},
+    {"nnc", "partial reuse through NNC's allocation graph, the largest first", nullptr, PlaceNnc},
+    {"nnc-seed", "the same by the rule of NNC's document: the most interference first", nullptr, PlaceNncSeed},
     {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, PlaceOffset},
     {"best", "the best of all within a work limit", nullptr, PlaceOffset},
 };

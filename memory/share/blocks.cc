@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
+
+#include "memory/lower_bound.h"
 
 namespace snug::memory {
 
@@ -14,6 +17,13 @@ absl::Status CheckNoFixedOffsets(const Problem& problem, absl::string_view strat
                                                    ": strategy \"", strategy, "\" cannot place at given offsets"));
   }
   return absl::OkStatus();
+}
+
+Placement WithBound(const Problem& problem, Plan plan) {
+  Placement placement{.plan = std::move(plan)};
+  placement.report.lower_bound = LowerBound(problem);
+  placement.report.proven = placement.plan.arena_bytes == placement.report.lower_bound;
+  return placement;
 }
 
 Plan LayBlocksSideBySide(const Problem& problem, const std::vector<int32_t>& block_of) {

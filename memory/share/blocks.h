@@ -8,12 +8,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory/problem.h"
+#include "memory/planner.h"
 
 namespace snug::memory {
 
 // InvalidArgument where a buffer must lie at a certain offset: strategies of whole blocks choose none.
 absl::Status CheckNoFixedOffsets(const Problem& problem, absl::string_view strategy);
+
+// The plan beside the problem's lower bound.
+Placement WithBound(const Problem& problem, Plan plan);
 
 // `block_of` names a block for each buffer, from 0; buffers of no bytes need none.
 Plan LayBlocksSideBySide(const Problem& problem, const std::vector<int32_t>& block_of);

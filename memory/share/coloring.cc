@@ -61,7 +61,7 @@ Plan Color(const Problem& problem) {
 absl::StatusOr<Placement> PlaceColoring(const Problem& problem, const PlannerOptions&) {
   SNUG_RETURN_IF_ERROR(CheckNoFixedOffsets(problem, "coloring"));
   const Folded folded = Fold(problem);
-  return Placement{.plan = Unfold(folded, Color(folded.problem))};
+  return WithBound(problem, Unfold(folded, Color(folded.problem)));
 }
 
 }  // namespace snug::memory

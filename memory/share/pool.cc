@@ -99,18 +99,18 @@ void BlockPool::GiveBack(int32_t block) { free_.insert({size_of_[static_cast<siz
 absl::StatusOr<Placement> PlaceInPlace(const Problem& problem, const PlannerOptions&) {
   SNUG_RETURN_IF_ERROR(CheckNoFixedOffsets(problem, "inplace"));
   const Folded folded = Fold(problem, SmallerOutputs::kAlways);
-  return Placement{.plan = Unfold(folded, PlanNone(folded.problem))};
+  return WithBound(problem, Unfold(folded, PlanNone(folded.problem)));
 }
 
 absl::StatusOr<Placement> PlaceShare(const Problem& problem, const PlannerOptions& options) {
   SNUG_RETURN_IF_ERROR(CheckNoFixedOffsets(problem, "share"));
-  return Placement{.plan = Share(problem, options.match_range)};
+  return WithBound(problem, Share(problem, options.match_range));
 }
 
 absl::StatusOr<Placement> PlaceBoth(const Problem& problem, const PlannerOptions& options) {
   SNUG_RETURN_IF_ERROR(CheckNoFixedOffsets(problem, "both"));
   const Folded folded = Fold(problem);
-  return Placement{.plan = Unfold(folded, Share(folded.problem, options.match_range))};
+  return WithBound(problem, Unfold(folded, Share(folded.problem, options.match_range)));
 }
 
 }  // namespace snug::memory

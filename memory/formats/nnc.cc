@@ -1,0 +1,116 @@
+#include "memory/formats/nnc.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "memory/formats/text_file.h"
+
+namespace snug::memory {
+namespace {
+
+constexpr int64_t kMaxId = std::numeric_limits<int32_t>::max() - 1;
+
+absl::StatusOr<std::vector<int32_t>> ParseTasks(const TextLines& lines, absl::string_view list) {
+  std::vector<int32_t> tasks;
+  for (const absl::string_view part : absl::StrSplit(list, ',')) {
+    SNUG_ASSIGN_OR_RETURN(const int64_t task, lines.ParseInteger(part, "a node id", 0, kMaxId));
+    tasks.push_back(static_cast<int32_t>(task));
+  }
+  return tasks;
+}
+
+class Parser {
+ public:
+  Parser(absl::string_view path, absl::string_view text) : path_(path), lines_(path, text) {}
+
+  absl::StatusOr<NncFile> Parse() {
+    while (lines_.Next()) {
+      const absl::string_view record = lines_.fields()[0];
+      if (record == "nodes") {
+        SNUG_ASSIGN_OR_RETURN(const int64_t nodes, lines_.Integer(1, "the number of nodes", 0, kMaxId));
+        file_.problem.tasks = static_cast<int32_t>(nodes);
+      } else if (record == "edge") {
+        SNUG_ASSIGN_OR_RETURN(const int64_t a, lines_.Integer(1, "a node id", 0, file_.problem.tasks - 1));
+        SNUG_ASSIGN_OR_RETURN(const int64_t b, lines_.Integer(2, "a node id", 0, file_.problem.tasks - 1));
+        file_.problem.edges.emplace_back(static_cast<int32_t>(a), static_cast<int32_t>(b));
+      } else if (record == "tensor") {
+        SNUG_RETURN_IF_ERROR(ParseTensor());
+      } else if (record == "interference_edges") {
+        SNUG_ASSIGN_OR_RETURN(file_.interference_edges, lines_.Integer(1, "a number of edges", 0));
+      } else if (record == "total") {
+        SNUG_ASSIGN_OR_RETURN(file_.total, lines_.Integer(1, "a number of bytes", 0));
+      }
+    }
+    return Finish();
+  }
+
+ private:
+  absl::Status ParseTensor() {
+    SNUG_ASSIGN_OR_RETURN(const int64_t id, lines_.Integer(1, "a tensor id", 0, kMaxId));
+    if (!buffer_of_.emplace(id, file_.problem.buffers.size()).second) {
+      return lines_.Error(absl::StrCat("tensor ", id, " is here twice"));
+    }
+    PartialBuffer buffer{.name = absl::StrCat("t", id), .size_bytes = -1, .alignment = 1};
+    int64_t companion = -1;
+    int64_t interferes = -1;
+    for (size_t at = 2; at < lines_.fields().size(); at += 2) {
+      const absl::string_view key = lines_.fields()[at];
+      if (key == "size") {
+        SNUG_ASSIGN_OR_RETURN(buffer.size_bytes, lines_.Integer(at + 1, "a size", 0, int64_t{1} << 50));
+      } else if (key == "type") {
+        SNUG_ASSIGN_OR_RETURN(const int64_t kind, lines_.Integer(at + 1, "a type", 0, kMaxId));
+        buffer.kind = static_cast<int32_t>(kind);
+      } else if (key == "companion") {
+        SNUG_ASSIGN_OR_RETURN(companion, lines_.Integer(at + 1, "a tensor id", 0, kMaxId));
+      } else if (key == "interferes") {
+        SNUG_ASSIGN_OR_RETURN(interferes, lines_.Integer(at + 1, "a number of tensors", 0));
+      } else if (key == "head" || key == "tail") {
+        if (at + 1 >= lines_.fields().size()) return lines_.Error(absl::StrCat("expected nodes after \"", key, "\""));
+        std::vector<int32_t>& uses = key == "head" ? buffer.heads : buffer.tails;
+        SNUG_ASSIGN_OR_RETURN(uses, ParseTasks(lines_, lines_.fields()[at + 1]));
+      } else {
+        return lines_.Error(absl::StrCat("unknown field \"", key, "\" of a tensor"));
+      }
+    }
+    if (buffer.size_bytes < 0 || buffer.heads.empty() || buffer.tails.empty()) {
+      return lines_.Error("expected size, head and tail of the tensor");
+    }
+    file_.problem.buffers.push_back(std::move(buffer));
+    file_.interferes.push_back(interferes);
+    companions_.push_back(companion);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<NncFile> Finish() {
+    for (size_t i = 0; i < companions_.size(); ++i) {
+      if (companions_[i] < 0) continue;
+      const auto found = buffer_of_.find(companions_[i]);
+      if (found == buffer_of_.end()) {
+        return lines_.Error(absl::StrCat("tensor ", companions_[i], ", a companion, is nowhere in the file"));
+      }
+      file_.problem.buffers[i].companion = static_cast<int32_t>(found->second);
+    }
+    SNUG_RETURN_IF_ERROR(Annotate(CheckPartialProblem(file_.problem), path_));
+    return std::move(file_);
+  }
+
+  absl::string_view path_;
+  TextLines lines_;
+  NncFile file_;
+  std::map<int64_t, size_t> buffer_of_;
+  std::vector<int64_t> companions_;
+};
+
+}  // namespace
+
+bool IsNnc(absl::string_view text) { return absl::StartsWith(text, "nncgraph "); }
+
+absl::StatusOr<NncFile> ParseNnc(absl::string_view text, absl::string_view path) { return Parser(path, text).Parse(); }
+
+}  // namespace snug::memory

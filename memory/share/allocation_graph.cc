@@ -1,0 +1,67 @@
+#include "memory/share/allocation_graph.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace snug::memory {
+
+AllocationGraph::AllocationGraph(const UseOrder& uses, const std::vector<int64_t>& sizes)
+    : uses_(uses), sizes_(sizes), offsets_(sizes.size(), 0) {}
+
+int32_t AllocationGraph::FindEdge(const std::vector<int32_t>& string, int64_t bytes) const {
+  const auto first = static_cast<size_t>(string.front());
+  const auto last = static_cast<size_t>(string.back());
+  int32_t found = -1;
+  int64_t found_hops = std::numeric_limits<int64_t>::max();
+  for (size_t e = edges_.size(); e-- > 0;) {  // newest first
+    const FlowEdge& edge = edges_[e];
+    if (edge.bytes < bytes) continue;
+    // No edge runs from the source to the sink, so one of the ends tells the kind of the region.
+    const auto from = static_cast<size_t>(edge.from);
+    const auto to = static_cast<size_t>(edge.to);
+    const bool from_source = edge.from == kSource;
+    const bool to_sink = edge.to == kSink;
+    const int64_t hops =
+        (from_source ? uses_.longest() : uses_.Hops(from, first)) + (to_sink ? uses_.longest() : uses_.Hops(last, to));
+    if (hops >= found_hops || !uses_.SameKind(from_source ? to : from, first)) continue;
+    if (!from_source && !uses_.Before(from, first)) continue;
+    if (!to_sink && !uses_.Before(last, to)) continue;
+    found = static_cast<int32_t>(e);
+    found_hops = hops;
+  }
+  return found;
+}
+
+void AllocationGraph::Insert(const std::vector<int32_t>& string, int64_t bytes, int32_t edge) {
+  FlowEdge taken{kSource, kSink, bytes, total_};
+  if (edge < 0) {
+    total_ += bytes;
+  } else {
+    FlowEdge& rest = edges_[static_cast<size_t>(edge)];
+    taken = rest;
+    rest.bytes -= bytes;
+    rest.offset += bytes;
+  }
+  const auto size = [&](size_t i) { return sizes_[static_cast<size_t>(string[i])]; };
+  // Each buffer of the string lies at the start; those bytes it takes over from the buffer before it that had them
+  // last, the others come from where the edge came from.
+  int64_t come = 0;
+  for (size_t i = 0; i < string.size(); ++i) {
+    offsets_[static_cast<size_t>(string[i])] = taken.offset;
+    if (size(i) <= come) continue;
+    edges_.push_back({taken.from, string[i], size(i) - come, taken.offset + come});
+    come = size(i);
+  }
+  for (size_t i = 0; i < string.size(); ++i) {
+    int64_t gone = 0;
+    for (size_t later = i + 1; later < string.size() && gone < size(i); ++later) {
+      const int64_t taken_over = std::min(size(i), size(later));
+      if (taken_over <= gone) continue;
+      edges_.push_back({string[i], string[later], taken_over - gone, taken.offset + gone});
+      gone = taken_over;
+    }
+    if (size(i) > gone) edges_.push_back({string[i], taken.to, size(i) - gone, taken.offset + gone});
+  }
+}
+
+}  // namespace snug::memory

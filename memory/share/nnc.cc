@@ -1,0 +1,229 @@
+#include "memory/share/nnc.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "memory/in_place.h"
+#include "memory/share/allocation_graph.h"
+#include "memory/share/blocks.h"
+#include "memory/share/use_order.h"
+
+namespace snug::memory {
+namespace {
+
+enum class Ties { kEarlierFirst, kLaterFirst };
+enum class Interference { kWithAll, kWithThoseLeft };
+
+// What the two rules choose from. A buffer and its companion are one candidate, named by the smaller id.
+struct Tensors {
+  const UseOrder& uses;
+  std::vector<int64_t> sizes;  // multiples of the common alignment, so that every offset is aligned
+  std::vector<int32_t> companions;
+
+  bool Leads(size_t i) const { return sizes[i] > 0 && (companions[i] < 0 || static_cast<size_t>(companions[i]) > i); }
+  int64_t Bytes(size_t i) const {
+    return companions[i] < 0 ? sizes[i] : std::max(sizes[i], sizes[static_cast<size_t>(companions[i])]);
+  }
+};
+
+// A buffer, its companion if it has one, and the one that it is paired with if any, in the sequence of their use.
+std::vector<int32_t> StringOf(const Tensors& tensors, int32_t tensor, int32_t paired) {
+  std::vector<int32_t> string = {tensor};
+  for (const int32_t other : {tensors.companions[static_cast<size_t>(tensor)], paired}) {
+    if (other < 0) continue;
+    const auto after = std::find_if(string.begin(), string.end(), [&](int32_t member) {
+      return tensors.uses.Before(static_cast<size_t>(other), static_cast<size_t>(member));
+    });
+    string.insert(after, other);
+  }
+  return string;
+}
+
+AllocationGraph AllocateLargestFirst(const Tensors& tensors) {
+  const std::vector<int32_t> interferences = tensors.uses.Interferences();
+  std::vector<int32_t> sequence;
+  for (size_t i = 0; i < tensors.sizes.size(); ++i) {
+    if (tensors.Leads(i)) sequence.push_back(static_cast<int32_t>(i));
+  }
+  const auto key = [&](int32_t id) {
+    const auto i = static_cast<size_t>(id);
+    const int32_t companion = tensors.companions[i];
+    const int32_t its = companion < 0 ? 0 : interferences[static_cast<size_t>(companion)];
+    return std::tuple(tensors.Bytes(i), interferences[i] + its, id);
+  };
+  std::sort(sequence.begin(), sequence.end(), [&](int32_t a, int32_t b) { return key(a) > key(b); });
+  AllocationGraph graph(tensors.uses, tensors.sizes);
+  for (const int32_t tensor : sequence) {
+    const std::vector<int32_t> string = StringOf(tensors, tensor, -1);
+    const int64_t bytes = tensors.Bytes(static_cast<size_t>(tensor));
+    graph.Insert(string, bytes, graph.FindEdge(string, bytes));
+  }
+  return graph;
+}
+
+// The rule of the document.
+class SeedRule {
+ public:
+  SeedRule(const Tensors& tensors, Interference counted, Ties ties)
+      : tensors_(tensors), counted_(counted), ties_(ties), interferences_(tensors.uses.Interferences()) {
+    for (size_t i = 0; i < tensors.sizes.size(); ++i) {
+      if (tensors.sizes[i] > 0) left_.push_back(static_cast<int32_t>(i));
+    }
+  }
+
+  AllocationGraph Allocate() {
+    AllocationGraph graph(tensors_.uses, tensors_.sizes);
+    while (!left_.empty()) {
+      std::vector<Candidate> candidates = Candidates();
+      // A heap: most often the first few are all that is looked at.
+      const auto worse = [this](const Candidate& a, const Candidate& b) { return Better(b, a); };
+      std::make_heap(candidates.begin(), candidates.end(), worse);
+      const Candidate first = candidates.front();
+      Candidate chosen = first;
+      int32_t edge = -1;
+      for (auto end = candidates.end(); edge < 0 && end != candidates.begin(); --end) {
+        std::pop_heap(candidates.begin(), end, worse);
+        chosen = *(end - 1);
+        edge = graph.FindEdge(StringOf(tensors_, chosen.tensor, chosen.paired), chosen.bytes);
+      }
+      if (edge < 0) chosen = first;
+      const std::vector<int32_t> string = StringOf(tensors_, chosen.tensor, chosen.paired);
+      graph.Insert(string, chosen.bytes, edge);
+      for (const int32_t member : string) Remove(member);
+    }
+    return graph;
+  }
+
+ private:
+  struct Candidate {
+    int32_t tensor = -1;
+    int32_t paired = -1;
+    int64_t bytes = 0;
+    int32_t interferences = 0;
+  };
+
+  bool Better(const Candidate& a, const Candidate& b) const {
+    if (a.bytes != b.bytes) return a.bytes > b.bytes;
+    if (a.interferences != b.interferences) return a.interferences > b.interferences;
+    if ((a.paired < 0) != (b.paired < 0)) return a.paired < 0;
+    if (a.tensor != b.tensor) return ties_ == Ties::kLaterFirst ? a.tensor > b.tensor : a.tensor < b.tensor;
+    return a.paired < b.paired;
+  }
+
+  std::vector<Candidate> Candidates() const {
+    std::vector<Candidate> candidates;
+    for (const int32_t id : left_) {
+      const auto i = static_cast<size_t>(id);
+      if (!tensors_.Leads(i)) continue;
+      const int32_t companion = tensors_.companions[i];
+      const int32_t its = companion < 0 ? 0 : interferences_[static_cast<size_t>(companion)];
+      const Candidate single{id, -1, tensors_.Bytes(i), interferences_[i] + its};
+      if (!candidates.empty() && single.interferences > candidates.front().interferences) candidates.clear();
+      if (candidates.empty() || single.interferences == candidates.front().interferences) candidates.push_back(single);
+    }
+    const size_t singles = candidates.size();
+    for (size_t c = 0; c < singles; ++c) {
+      for (const int32_t other : left_) {
+        const Candidate& single = candidates[c];
+        if (!CanPair(single, static_cast<size_t>(other))) continue;
+        candidates.push_back({single.tensor, other, tensors_.sizes[static_cast<size_t>(other)],
+                              single.interferences + interferences_[static_cast<size_t>(other)]});
+      }
+    }
+    return candidates;
+  }
+
+  bool CanPair(const Candidate& single, size_t other) const {
+    if (tensors_.sizes[other] <= single.bytes || tensors_.companions[other] >= 0) return false;
+    const auto tensor = static_cast<size_t>(single.tensor);
+    if (!tensors_.uses.SameKind(tensor, other) || tensors_.uses.Interfere(tensor, other)) return false;
+    const int32_t companion = tensors_.companions[tensor];
+    return companion < 0 || !tensors_.uses.Interfere(static_cast<size_t>(companion), other);
+  }
+
+  void Remove(int32_t tensor) {
+    left_.erase(std::lower_bound(left_.begin(), left_.end(), tensor));
+    if (counted_ == Interference::kWithAll) return;
+    for (const int32_t other : left_) {
+      interferences_[static_cast<size_t>(other)] -=
+          tensors_.uses.Interfere(static_cast<size_t>(tensor), static_cast<size_t>(other));
+    }
+  }
+
+  const Tensors& tensors_;
+  Interference counted_;
+  Ties ties_;
+  std::vector<int32_t> interferences_;
+  std::vector<int32_t> left_;  // ascending
+};
+
+Plan Allocate(const Tensors& tensors, NncRule rule) {
+  if (rule == NncRule::kLater) return {.offsets = AllocateLargestFirst(tensors).offsets()};
+  Plan best;
+  for (const Interference counted : {Interference::kWithThoseLeft, Interference::kWithAll}) {
+    for (const Ties ties : {Ties::kEarlierFirst, Ties::kLaterFirst}) {
+      const AllocationGraph graph = SeedRule(tensors, counted, ties).Allocate();
+      if (!best.offsets.empty() && graph.total() >= best.arena_bytes) continue;
+      best = {.offsets = graph.offsets(), .arena_bytes = graph.total()};
+    }
+  }
+  return best;
+}
+
+// Works on anything with size_bytes and alignment.
+template <typename Buffers>
+Plan Allocate(const UseOrder& uses, const Buffers& buffers, std::vector<int32_t> companions, NncRule rule) {
+  int64_t alignment = 1;
+  for (const auto& buffer : buffers) alignment = std::lcm(alignment, buffer.alignment);
+  Tensors tensors{.uses = uses, .companions = std::move(companions)};
+  for (const auto& buffer : buffers) tensors.sizes.push_back(AlignUp(buffer.size_bytes, alignment));
+  Plan plan = Allocate(tensors, rule);
+  plan.arena_bytes = 0;  // without what the last sizes were rounded up by
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    plan.arena_bytes = std::max(plan.arena_bytes, plan.offsets[i] + buffers[i].size_bytes);
+  }
+  return plan;
+}
+
+absl::StatusOr<Placement> PlaceSerial(const Problem& problem, NncRule rule) {
+  SNUG_RETURN_IF_ERROR(CheckNoFixedOffsets(problem, rule == NncRule::kLater ? "nnc" : "nnc-seed"));
+  const Folded folded = Fold(problem);
+  const std::vector<int32_t> companions(folded.problem.buffers.size(), -1);
+  return WithBound(
+      problem, Unfold(folded, Allocate(UseOrder::Serial(folded.problem), folded.problem.buffers, companions, rule)));
+}
+
+}  // namespace
+
+absl::StatusOr<Placement> PlaceNnc(const Problem& problem, const PlannerOptions&) {
+  return PlaceSerial(problem, NncRule::kLater);
+}
+
+absl::StatusOr<Placement> PlaceNncSeed(const Problem& problem, const PlannerOptions&) {
+  return PlaceSerial(problem, NncRule::kSeed);
+}
+
+absl::StatusOr<Plan> PlaceNncPartial(const PartialProblem& problem, NncRule rule) {
+  const PartialProblem resolved = WithoutViews(problem);
+  SNUG_ASSIGN_OR_RETURN(const UseOrder uses, UseOrder::Partial(resolved));
+  std::vector<int32_t> companions;
+  for (size_t i = 0; i < resolved.buffers.size(); ++i) {
+    companions.push_back(resolved.buffers[i].companion);
+    if (companions[i] >= 0 && uses.Interfere(i, static_cast<size_t>(companions[i]))) {
+      return absl::InvalidArgumentError(absl::StrCat("buffers \"", resolved.buffers[i].name, "\" and \"",
+                                                     resolved.buffers[static_cast<size_t>(companions[i])].name,
+                                                     "\" are to share one address, but may be in use at once"));
+    }
+  }
+  Plan plan = Allocate(uses, resolved.buffers, companions, rule);
+  PlaceViews(problem, plan);
+  return plan;
+}
+
+}  // namespace snug::memory

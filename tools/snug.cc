@@ -18,6 +18,9 @@ namespace {
 constexpr Command kCommands[] = {
     {"step", "train some steps on random data; print losses and times", RunStep},
     {"compile", "show what a model file becomes: sizes, or every stage as text and dot", RunCompile},
+    {"plan", "plan the memory of a step: what lies where, the peak, the bound; save the plan", RunPlan},
+    {"memcost", "what a step needs under every memory strategy, forward only and in training", RunMemcost},
+    {"fit", "the largest batch that fits in a given memory", RunFit},
     {"ops", "list the ops", RunOps},
     {"place", "give the buffers of a file offsets in the smallest arena", RunPlace},
 };

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/compile/plan_memory.h"
 #include "engine/graph/graph.h"
-#include "memory/problem.h"
 #include "ops/node_types.h"
 #include "ops/op_def.h"
 
@@ -36,13 +36,13 @@ struct Endpoint {  // something fed or fetched by name
   ValueType type;
   Slot slot;
   int64_t max_value = 0;
+  bool kept = true;  // false, of an input: a step may write over it
 };
 
 struct Executable {
   std::vector<Step> steps;
   int threads = 1;
-  memory::Problem state_problem, step_problem;
-  memory::Plan state_plan, step_plan;
+  MemoryPlan memory;
   std::vector<Endpoint> inputs, outputs;
   std::vector<Slot> variables;  // by VariableId
 };

@@ -1,12 +1,12 @@
-// Graph + Order + kernels + Plan -> Executable.
+// Graph + kernels + tasks + Plan -> Executable.
 #pragma once
 
 #include "engine/compile/executable.h"
-#include "engine/compile/liveness.h"
+#include "engine/compile/tasks.h"
 
 namespace snug {
 
-Executable Lower(const Graph& graph, const Order& order, const std::vector<KernelChoice>& kernels, Liveness liveness,
-                 memory::Plan state_plan, memory::Plan step_plan, int threads);
+Executable Lower(const Graph& graph, const std::vector<KernelChoice>& kernels, const StepTasks& tasks, MemoryPlan plan,
+                 int threads);
 
 }  // namespace snug

@@ -1,87 +1,47 @@
 #include "engine/compile/order.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 namespace snug {
-namespace {
 
-bool Mutates(const OpDef& op, size_t input) {
-  return std::any_of(op.aliases.begin(), op.aliases.end(), [input](const Alias& alias) {
-    return alias.kind == Alias::Kind::kMutates && static_cast<size_t>(alias.input) == input;
-  });
-}
-
-}  // namespace
-
-std::vector<std::vector<NodeId>> Dependencies(const Graph& graph, const OpRegistry& registry) {
-  std::vector<std::vector<NodeId>> dependencies(graph.node_capacity());
-  struct VariableUse {
-    NodeId mutation;            // the last one so far
-    std::vector<NodeId> reads;  // since then
+memory::TaskOrder GivenOrder(const Graph& graph, const StepTasks& step) {
+  const size_t n = step.node_of_task.size();
+  const auto is_update = [&](int32_t task) {
+    return graph.node(step.node_of_task[static_cast<size_t>(task)]).phase == Phase::kUpdate;
   };
-  std::vector<VariableUse> uses(graph.variables().size());
-  // A view of a Variable reads it as long as it is read itself.
-  std::vector<VariableId> root(graph.value_capacity());
-  for (const Variable& v : graph.variables()) root[static_cast<size_t>(v.value.index)] = graph.value(v.value).variable;
-
-  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
-    const Node& node = graph.node(id);
-    const OpDef& op = registry.Get(node.op);
-    std::vector<NodeId>& before = dependencies[static_cast<size_t>(id.index)];
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const ValueId input = node.inputs[i];
-      if (!input.valid()) continue;
-      if (graph.value(input).producer.valid()) before.push_back(graph.value(input).producer);
-      const VariableId variable = root[static_cast<size_t>(input.index)];
-      if (!variable.valid()) continue;
-      VariableUse& use = uses[static_cast<size_t>(variable.index)];
-      if (use.mutation.valid()) before.push_back(use.mutation);
-      if (Mutates(op, i)) {
-        before.insert(before.end(), use.reads.begin(), use.reads.end());
-        use = {.mutation = id, .reads = {}};
-      } else {
-        use.reads.push_back(id);
-      }
-      if (op.traits.view && i == 0) {
-        for (const ValueId output : node.outputs) root[static_cast<size_t>(output.index)] = variable;
-      }
-    }
-    std::sort(before.begin(), before.end());
-    before.erase(std::unique(before.begin(), before.end()), before.end());
-    before.erase(std::remove(before.begin(), before.end(), id), before.end());
+  std::vector<std::vector<int32_t>> waiting_updates(n);  // update tasks that wait for this one
+  std::vector<int> missing(n, 0);
+  const auto wait = [&](int32_t task, int32_t before) {
+    if (!is_update(task)) return;
+    waiting_updates[static_cast<size_t>(before)].push_back(task);
+    ++missing[static_cast<size_t>(task)];
+  };
+  for (const memory::TaskValue& value : step.tasks.values) {
+    if (value.producer < 0) continue;
+    for (const int32_t reader : value.readers) wait(reader, value.producer);
   }
-  return dependencies;
-}
+  for (const auto& [before, after] : step.tasks.edges) wait(after, before);
+  for (std::vector<int32_t>& updates : waiting_updates) std::sort(updates.begin(), updates.end());
 
-Order ChooseOrder(const Graph& graph, const OpRegistry& registry) {
-  const auto dependencies = Dependencies(graph, registry);
-  std::vector<int> missing(graph.node_capacity(), 0);
-  std::vector<std::vector<NodeId>> waiting_updates(graph.node_capacity());  // update nodes that wait for this one
-  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
-    if (graph.node(id).phase != Phase::kUpdate) continue;
-    for (const NodeId before : dependencies[static_cast<size_t>(id.index)]) {
-      waiting_updates[static_cast<size_t>(before.index)].push_back(id);
-      ++missing[static_cast<size_t>(id.index)];
-    }
-  }
-  Order order;
-  order.reserve(graph.num_nodes());
-  std::vector<NodeId> ready;  // a stack: what became ready last runs first
-  const auto emit = [&](NodeId start) {
-    ready.push_back(start);
+  std::vector<char> at_once(n);  // updates that wait for nothing stay where they stand
+  for (size_t t = 0; t < n; ++t) at_once[t] = !is_update(static_cast<int32_t>(t)) || missing[t] == 0;
+  memory::TaskOrder order;
+  order.reserve(n);
+  std::vector<int32_t> ready;  // a stack: what became ready last runs first
+  for (size_t start = 0; start < n; ++start) {
+    if (!at_once[start]) continue;
+    ready.push_back(static_cast<int32_t>(start));
     while (!ready.empty()) {
-      const NodeId id = ready.back();
+      const int32_t task = ready.back();
       ready.pop_back();
-      order.push_back(id);
-      const auto& updates = waiting_updates[static_cast<size_t>(id.index)];
+      order.push_back(task);
+      const std::vector<int32_t>& updates = waiting_updates[static_cast<size_t>(task)];
       for (auto it = updates.rbegin(); it != updates.rend(); ++it) {
-        if (--missing[static_cast<size_t>(it->index)] == 0) ready.push_back(*it);
+        if (--missing[static_cast<size_t>(*it)] == 0) ready.push_back(*it);
       }
     }
-  };
-  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
-    const bool is_update = graph.node(id).phase == Phase::kUpdate;
-    if (!is_update || dependencies[static_cast<size_t>(id.index)].empty()) emit(id);
   }
   return order;
 }

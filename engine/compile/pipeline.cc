@@ -10,13 +10,12 @@
 #include "engine/base/status.h"
 #include "engine/compile/backward.h"
 #include "engine/compile/import.h"
-#include "engine/compile/liveness.h"
 #include "engine/compile/lower.h"
+#include "engine/compile/order.h"
 #include "engine/compile/passes/pass.h"
+#include "engine/compile/plan_file.h"
 #include "engine/compile/updates.h"
 #include "engine/graph/verify.h"
-#include "memory/share/none.h"
-#include "memory/verifier.h"
 #include "proto/network.pb.h"
 
 namespace snug {
@@ -88,15 +87,6 @@ absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const
   return Observe(options, "40_updates", graph);
 }
 
-// Sizes are bounded one by one; their sum has to be a number, too.
-absl::Status CheckTotal(const memory::Problem& problem) {
-  double total = 0;
-  for (const memory::Buffer& buffer : problem.buffers) total += static_cast<double>(buffer.size_bytes);
-  if (total < 0x1p56) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the network's values need ", total, " bytes in all, more than any machine has"));
-}
-
 absl::Status CheckPassNames(const CompileOptions& options) {
   const std::vector<std::string> names = PassNames();
   for (const std::string& name : options.disabled_passes) {
@@ -117,8 +107,8 @@ std::vector<std::string> PassNames() {
   return names;
 }
 
-absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
-                                 const CompileOptions& options) {
+absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const SourceMap& locations,
+                                      const OpRegistry& registry, const CompileOptions& options) {
   SNUG_RETURN_IF_ERROR(CheckPassNames(options));
   SNUG_ASSIGN_OR_RETURN(Imported imported,
                         Import(network, locations, registry,
@@ -133,23 +123,35 @@ absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap&
                                                                      : fallback;
     SNUG_RETURN_IF_ERROR(Differentiate(imported, registry, optimizer, options));
   }
-  Compiled compiled{.batch = imported.batch, .graph = std::move(imported.graph)};
+  Compiled compiled{.batch = imported.batch,
+                    .training = options.training,
+                    .precision = options.precision,
+                    .threads = options.threads,
+                    .keep_inputs = options.keep_inputs,
+                    .graph = std::move(imported.graph)};
   Graph& graph = compiled.graph;
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
   SNUG_ASSIGN_OR_RETURN(
       compiled.kernels,
       ChooseKernels(graph, registry, {.threads = options.threads, .plain_kernels = options.plain_kernels}));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
-  compiled.order = ChooseOrder(graph, registry);
-  Liveness liveness = FindLiveness(graph, registry, compiled.order, compiled.kernels);
-  SNUG_RETURN_IF_ERROR(CheckTotal(liveness.state));
-  SNUG_RETURN_IF_ERROR(CheckTotal(liveness.step));
-  memory::Plan state_plan = memory::PlanNone(liveness.state);
-  memory::Plan step_plan = memory::PlanNone(liveness.step);
-  SNUG_RETURN_IF_ERROR(memory::Verify(liveness.state, state_plan));
-  SNUG_RETURN_IF_ERROR(memory::Verify(liveness.step, step_plan));
-  compiled.executable = Lower(graph, compiled.order, compiled.kernels, std::move(liveness), std::move(state_plan),
-                              std::move(step_plan), options.threads);
+  compiled.tasks = FindTasks(graph, registry, compiled.kernels, options.keep_inputs);
+  return compiled;
+}
+
+absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options) {
+  absl::StatusOr<MemoryPlan> plan =
+      options.plan_file.empty() ? PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), options)
+                                : LoadPlan(compiled, options.plan_file);
+  if (!plan.ok()) return plan.status();
+  compiled.executable = Lower(compiled.graph, compiled.kernels, compiled.tasks, *std::move(plan), compiled.threads);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+                                 const CompileOptions& options) {
+  SNUG_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(network, locations, registry, options));
+  SNUG_RETURN_IF_ERROR(PlanAndLower(compiled, options.memory));
   return compiled;
 }
 

@@ -10,7 +10,8 @@
 
 #include "engine/compile/choose.h"
 #include "engine/compile/executable.h"
-#include "engine/compile/order.h"
+#include "engine/compile/plan_memory.h"
+#include "engine/compile/tasks.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
@@ -32,18 +33,32 @@ struct CompileOptions {
   std::vector<std::string> gradients;           // values whose gradients become outputs "d(<name>)"
   bool gradient_norm = false;                   // output "gradient_norm"
   const proto::Optimizer* optimizer = nullptr;  // null: the network's, or SGD with momentum 0.9
+  // Whether what is fed stays until it is fed anew. Otherwise a step consumes its inputs: their bytes are free after
+  // the last reader, and each step must be fed.
+  bool keep_inputs = false;
+  MemoryOptions memory;
   // Called after each stage, with the stage's name ("30_backward") and the graph so far.
   std::function<void(absl::string_view stage, const Graph& graph)> observer;
 };
 
 struct Compiled {
   int64_t batch = 1;
+  bool training = true;
+  DType precision = DType::kFloat32;
+  int threads = 1;  // per op
+  bool keep_inputs = false;
   Graph graph;
   std::vector<KernelChoice> kernels;  // by node id
-  Order order;
+  StepTasks tasks;
   Executable executable;
 };
 
+// Up to the kernels: all that planning needs. The executable is still empty.
+absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const SourceMap& locations,
+                                      const OpRegistry& registry, const CompileOptions& options);
+// The rest: order, plan, executable. May be done again, with other options.
+absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options);
+// Both.
 absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                                  const CompileOptions& options);
 

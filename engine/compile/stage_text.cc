@@ -7,21 +7,19 @@ namespace snug {
 std::string OrderText(const Compiled& compiled) {
   std::string text;
   int position = 0;
-  for (const NodeId id : compiled.order) {
+  for (const int32_t task : compiled.executable.memory.step.order) {
+    const NodeId id = compiled.tasks.node_of_task[static_cast<size_t>(task)];
     const KernelChoice& choice = compiled.kernels[static_cast<size_t>(id.index)];
     const Node& node = compiled.graph.node(id);
-    absl::StrAppend(&text, position++, " ", node.name, " ", node.op, " ",
-                    choice.kernel == nullptr ? "view"
-                    : choice.fast            ? "fast"
-                                             : "plain",
+    absl::StrAppend(&text, position++, " ", node.name, " ", node.op, " ", choice.fast ? "fast" : "plain",
                     choice.workspace_bytes == 0 ? "" : absl::StrCat(" workspace ", choice.workspace_bytes), "\n");
   }
   return text;
 }
 
 std::string PlanText(const Compiled& compiled) {
-  const memory::Problem& problem = compiled.executable.step_problem;
-  const memory::Plan& plan = compiled.executable.step_plan;
+  const memory::Problem& problem = compiled.executable.memory.step.problem;
+  const memory::Plan& plan = compiled.executable.memory.step.placement.plan;
   std::string text = absl::StrCat("arena ", plan.arena_bytes, " bytes\n");
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const memory::Buffer& buffer = problem.buffers[i];

@@ -7,7 +7,7 @@
 
 namespace snug {
 
-// One line a node, in the order in which they run: name, op, kernel, workspace.
+// One line a node that runs, in order: name, op, kernel, workspace. Views run nothing.
 std::string OrderText(const Compiled& compiled);
 // One line a buffer of the step arena: offset, bytes, first and last position at which it is needed.
 std::string PlanText(const Compiled& compiled);

@@ -29,6 +29,7 @@ std::byte* SerialExecutor::Address(const Slot& slot) const {
 
 absl::Status SerialExecutor::Run(size_t* failed) {
   SetThreadsPerOp(executable_.threads);
+  if (poison_ != nullptr) poison_->BeforeSteps();
   for (size_t i = 0; i < calls_.size(); ++i) {
     absl::Status status = calls_[i].kernel(calls_[i].context);
     if (!status.ok()) {
@@ -36,6 +37,7 @@ absl::Status SerialExecutor::Run(size_t* failed) {
       return status;
     }
     if (observer_) observer_(i);
+    if (poison_ != nullptr) poison_->AfterStep(i);
   }
   return absl::OkStatus();
 }

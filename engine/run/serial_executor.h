@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/compile/executable.h"
+#include "engine/run/poison.h"
 #include "ops/kernel_context.h"
 
 namespace snug {
@@ -24,6 +25,8 @@ class SerialExecutor {
   absl::Status Run(size_t* failed = nullptr);
   // Called after each Step with its number: profiling, tests. Not on the fast path when unset.
   void SetObserver(std::function<void(size_t step)> observer) { observer_ = std::move(observer); }
+  // Overwrites what each Step leaves free. Null: no longer. It must outlive the executor.
+  void SetPoison(Poison* poison) { poison_ = poison; }
 
   std::byte* Address(const Slot& slot) const;
 
@@ -39,6 +42,7 @@ class SerialExecutor {
   std::vector<void*> pointers_;  // of all calls, one after the other; the contexts' spans point into it
   std::vector<Call> calls_;
   std::function<void(size_t)> observer_;
+  Poison* poison_ = nullptr;
 };
 
 }  // namespace snug

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/compile/pipeline.h"
+#include "engine/run/poison.h"
 #include "engine/run/serial_executor.h"
 #include "memory/host_arena.h"
 
@@ -23,6 +24,7 @@ namespace snug {
 
 struct SessionOptions {
   uint64_t seed = 0;
+  bool poison = false;  // debugging: bytes are overwritten as soon as nothing needs them
 };
 
 class Session {
@@ -34,6 +36,8 @@ class Session {
     const ValueType* type;
     std::byte* data;
   };
+  // An input that one writes to counts as fed. A step consumes what is fed, unless the network was compiled with
+  // `keep_inputs`.
   absl::StatusOr<View> Input(absl::string_view name);
   absl::StatusOr<View> Output(absl::string_view name);
   absl::StatusOr<View> FindVariable(absl::string_view name);
@@ -46,21 +50,29 @@ class Session {
   absl::StatusOr<std::vector<double>> GetVariable(absl::string_view name);
   absl::Status SetLearningRate(double rate);
 
-  // One step. The error names the failing node and where it was written.
+  // One step. The error names the failing node and where it was written, or an input that was not fed anew.
   absl::Status Run();
 
   const Compiled& compiled() const { return compiled_; }
   SerialExecutor& executor() { return *executor_; }
+  const SerialExecutor& executor() const { return *executor_; }
+  const std::byte* state_data() const { return state_->data(); }  // the arena of all Variables
+  // What was taken from the system.
   int64_t state_bytes() const { return state_->size_bytes(); }
   int64_t step_bytes() const { return step_->size_bytes(); }
 
  private:
   Session(Compiled compiled, std::unique_ptr<memory::HostArena> state, std::unique_ptr<memory::HostArena> step);
-  absl::StatusOr<View> Find(const std::vector<Endpoint>& endpoints, absl::string_view name, absl::string_view kind);
+  absl::StatusOr<size_t> Find(const std::vector<Endpoint>& endpoints, absl::string_view name, absl::string_view kind);
+  View ViewOf(const Endpoint& endpoint) const { return {&endpoint.type, executor_->Address(endpoint.slot)}; }
+  absl::Status ConsumeInputs();
+  void StartPoisoning();
 
   Compiled compiled_;
   std::unique_ptr<memory::HostArena> state_, step_;
   std::unique_ptr<SerialExecutor> executor_;
+  std::unique_ptr<Poison> poison_;  // null: off
+  std::vector<char> consumed_;      // by input: its bytes may hold something else by now
 };
 
 }  // namespace snug

@@ -57,6 +57,7 @@ std::string RunCase(const std::string& model, const std::map<std::string, std::s
   for (const std::string& pass : List(word("disable"))) options.disabled_passes.insert(pass);
   options.gradients = List(word("gradients"));
   options.fetch = List(word("fetch"));
+  options.memory.strategy = words.contains("memory") ? word("memory") : "none";
   if (word("precision") == "bfloat16") options.precision = DType::kBFloat16;
   options.observer = [&](absl::string_view stage, const Graph& graph) {
     if (stage == word("stage")) text = ToText(graph);

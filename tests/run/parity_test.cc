@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Session>> MakeSession(const ParityGolden& golden,
   optimizer.mutable_sgd()->set_momentum(golden.momentum);
   CompileOptions options{.batch = golden.batch, .precision = precision, .threads = kThreads};
   options.gradient_norm = true;
+  options.keep_inputs = true;
   options.optimizer = &optimizer;
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(*network, locations, OpRegistry::Builtin(), options));
   int parameters = 0;

@@ -16,8 +16,10 @@
 
 namespace snug {
 
-inline absl::StatusOr<std::unique_ptr<Session>> MakeSession(const LoadedNetwork& loaded, const CompileOptions& options,
+// Random data, fed once: inputs stay.
+inline absl::StatusOr<std::unique_ptr<Session>> MakeSession(const LoadedNetwork& loaded, CompileOptions options,
                                                             uint64_t seed = 1) {
+  options.keep_inputs = true;
   absl::StatusOr<Compiled> compiled = Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
   if (!compiled.ok()) return compiled.status();
   absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*std::move(compiled), {.seed = seed});

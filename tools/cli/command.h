@@ -21,6 +21,9 @@ struct Command {
 
 absl::StatusOr<int> RunStep(const Arguments& arguments);
 absl::StatusOr<int> RunCompile(const Arguments& arguments);
+absl::StatusOr<int> RunPlan(const Arguments& arguments);
+absl::StatusOr<int> RunMemcost(const Arguments& arguments);
+absl::StatusOr<int> RunFit(const Arguments& arguments);
 absl::StatusOr<int> RunOps(const Arguments& arguments);
 absl::StatusOr<int> RunPlace(const Arguments& arguments);
 

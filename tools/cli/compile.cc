@@ -19,6 +19,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/json.h"
+#include "tools/cli/memory_flags.h"
 
 namespace snug::cli {
 namespace {
@@ -50,38 +51,32 @@ absl::Status WriteStages(const std::string& directory, const std::vector<Stage>&
 }  // namespace
 
 absl::StatusOr<int> RunCompile(const Arguments& arguments) {
-  int64_t batch = 0;
-  int64_t threads = 0;
+  CompileFlags compile_flags;
+  MemoryFlags memory_flags;
   bool train = false;
   bool json = false;
   std::string dump;
-  std::string precision_name = "float32";
-  std::vector<std::string> disabled_passes, gradients, fetch;
+  std::vector<std::string> gradients, fetch;
   Flags flags("snug compile NET [flags]",
               "Compiles a model file and says what it became: parameters, nodes, multiply-adds, bytes.");
-  flags.Add("batch", &batch, "samples in a step; default: the model file's, or 1", 1);
   flags.Add("train", &train, "with backward pass and updates; default: forward only");
   flags.Add("dump", &dump, "folder to write every stage to, as text and Graphviz dot");
-  flags.Add("threads", &threads, "threads of each op; default: every processor", 1);
-  flags.Add("precision", &precision_name, "float32 (default), bfloat16 or float64");
   flags.Add("fetch", &fetch, "values to keep fetchable, by name");
   flags.Add("gradients", &gradients, "values whose gradients are wanted too, by name (with --train)");
-  flags.Add("disable-passes", &disabled_passes, "compiler passes to leave out, by name");
+  compile_flags.AddTo(flags);
+  memory_flags.AddTo(flags);
   flags.Add("json", &json, "print one JSON document");
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
-  SNUG_ASSIGN_OR_RETURN(const DType precision, ParsePrecision(precision_name));
+  SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options());
+  SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options());
+  options.training = train;
+  options.fetch = fetch;
+  options.gradients = gradients;
 
   const OpRegistry& registry = OpRegistry::Builtin();
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   std::vector<Stage> stages = {{"00_network", WriteNetworkText(loaded.network), ""}};
   GraphSummary summary;
-  CompileOptions options{.batch = batch,
-                         .training = train,
-                         .precision = precision,
-                         .threads = static_cast<int>(threads == 0 ? DefaultThreads() : threads),
-                         .fetch = fetch,
-                         .gradients = gradients};
-  options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
   options.observer = [&](absl::string_view stage, const Graph& graph) {
     if (stage < "70") summary = Summarize(graph, registry);
     if (!dump.empty()) stages.push_back({std::string(stage), ToText(graph), ToDot(graph)});

@@ -71,6 +71,12 @@ Json& Json::Number(double value) {
   return *this;
 }
 
+Json& Json::Null() {
+  Separate();
+  text_ += "null";
+  return *this;
+}
+
 Json& Json::Bool(bool value) {
   Separate();
   text_ += value ? "true" : "false";

@@ -23,6 +23,7 @@ class Json {
   Json& Number(int64_t value);
   Json& Number(double value);  // every digit; NaN and infinities, which JSON lacks, as null
   Json& Bool(bool value);
+  Json& Null();
 
   const std::string& text() const { return text_; }
 

@@ -1,0 +1,31 @@
+// What a plan's bytes are for, and when they are most.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "engine/compile/plan_memory.h"
+#include "engine/compile/tasks.h"
+
+namespace snug {
+
+struct MemoryReport {
+  int32_t peak = 0;  // the first position of the step with the most live bytes
+  // Live at the peak, by MemoryKind; Variables, which live always, included.
+  std::array<int64_t, kMemoryKinds> bytes{};
+  int64_t step_bytes = 0;  // their sum without the Variables'
+
+  // The part of the step arena in which nothing lies at the peak.
+  double Fragmentation(int64_t arena_bytes) const {
+    return arena_bytes == 0 ? 0 : 1 - static_cast<double>(step_bytes) / static_cast<double>(arena_bytes);
+  }
+};
+
+MemoryReport ReportOf(const StepTasks& tasks, const MemoryPlan& plan);
+
+// The buffers of the step that are live at `position`, the largest first. An input on whose bytes the output of that
+// position lies is not listed: its bytes are the output's.
+std::vector<int32_t> LiveAt(const MemoryPlan& plan, int32_t position);
+
+}  // namespace snug

@@ -1,0 +1,15 @@
+// Sizes as people write them: "1048576", "500MB", "8GiB".
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
+#include <cstdint>
+#include <string>
+
+namespace snug::cli {
+
+// B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of 1024); fractions may have a unit. `what` starts the error.
+absl::StatusOr<int64_t> ParseByteSize(absl::string_view what, const std::string& text);
+
+}  // namespace snug::cli

@@ -1,0 +1,104 @@
+#include "tools/cli/memory_flags.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include "engine/base/status.h"
+#include "memory/strategies.h"
+#include "tools/cli/command.h"
+
+namespace snug::cli {
+namespace {
+
+std::string StrategyNames() {
+  return absl::StrJoin(memory::Strategies(), ", ", [](std::string* out, const memory::Strategy& strategy) {
+    absl::StrAppend(out, strategy.name, strategy.name == memory::kDefaultStrategy ? " (default)" : "");
+  });
+}
+
+}  // namespace
+
+void CompileFlags::AddTo(Flags& flags) {
+  flags.Add("batch", &batch, "samples in a step; default: the model file's, or 1", 1);
+  flags.Add("threads", &threads, "threads of each op; default: every processor", 1);
+  flags.Add("precision", &precision, "float32 (default), bfloat16 (with float32 parameters) or float64");
+  flags.Add("disable-passes", &disabled_passes, "compiler passes to leave out, by name");
+  flags.Add("plain-kernels", &plain_kernels, "the reference kernels, which are slow");
+  flags.Add("keep-inputs", &keep_inputs, "what is fed stays for the next step; default: its bytes are used again");
+}
+
+absl::StatusOr<CompileOptions> CompileFlags::Options() const {
+  SNUG_ASSIGN_OR_RETURN(const DType dtype, ParsePrecision(precision));
+  CompileOptions options{.batch = batch,
+                         .precision = dtype,
+                         .threads = static_cast<int>(threads == 0 ? DefaultThreads() : threads),
+                         .plain_kernels = plain_kernels,
+                         .keep_inputs = keep_inputs};
+  options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
+  return options;
+}
+
+PlannerFlags::PlannerFlags()
+    : match_range(memory::PlannerOptions().match_range), colors(memory::PlannerOptions().colors) {}
+
+void PlannerFlags::AddTo(Flags& flags) {
+  flags.Add("work-limit", &work_limit, "steps of search, reproducible on every machine; default: the strategy's own");
+  flags.Add("time-limit", &time_limit, "seconds of search; what a clock stops is not reproducible; default: none");
+  flags.Add("match-range", &match_range,
+            "share, both: blocks of size / R to size * R are taken from the pool; 0: none; -1: tries 1, 2, 4, ...; "
+            "default 16",
+            -1);
+  flags.Add("colors", &colors, "sharing for parallel streams: longest paths that are coloured; default 2", 1);
+}
+
+absl::StatusOr<memory::PlannerOptions> PlannerFlags::Options() const {
+  if (time_limit < 0)
+    return absl::InvalidArgumentError(absl::StrCat("--time-limit: expected seconds, found ", time_limit));
+  constexpr int64_t kMost = 1 << 30;
+  if (match_range > kMost || colors > kMost) {
+    return absl::InvalidArgumentError(absl::StrCat("--match-range, --colors: expected at most ", kMost));
+  }
+  return memory::PlannerOptions{.work_limit = work_limit,
+                                .time_limit = time_limit,
+                                .threads = DefaultThreads(),
+                                .match_range = static_cast<int>(match_range),
+                                .colors = static_cast<int>(colors)};
+}
+
+void MemoryFlags::AddTo(Flags& flags) {
+  flags.Add("memory", &strategy, absl::StrCat("how memory is planned: ", StrategyNames()));
+  planner.AddTo(flags);
+  flags.Add("plan", &plan_file, "a plan that `snug plan --write-plan` saved: nothing is planned");
+}
+
+absl::StatusOr<MemoryOptions> MemoryFlags::Options() const {
+  MemoryOptions options{.plan_file = plan_file};
+  if (!strategy.empty() && !plan_file.empty()) {
+    return absl::InvalidArgumentError("--memory and --plan exclude each other: a saved plan is used as it is");
+  }
+  if (!strategy.empty()) options.strategy = strategy;
+  SNUG_RETURN_IF_ERROR(memory::FindStrategy(options.strategy));
+  SNUG_ASSIGN_OR_RETURN(options.planner, planner.Options());
+  return options;
+}
+
+void StrategyListFlags::AddTo(Flags& flags) {
+  flags.Add("memory", &strategies, absl::StrCat("the strategies; default: all, ", StrategyNames()));
+  planner.AddTo(flags);
+}
+
+absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options() const {
+  std::vector<std::string> names = strategies;
+  if (names.empty()) {
+    for (const memory::Strategy& strategy : memory::Strategies()) names.emplace_back(strategy.name);
+  }
+  SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options());
+  std::vector<MemoryOptions> list;
+  for (const std::string& name : names) {
+    SNUG_RETURN_IF_ERROR(memory::FindStrategy(name));
+    list.push_back({.strategy = name, .planner = planner_options});
+  }
+  return list;
+}
+
+}  // namespace snug::cli

@@ -1,18 +1,18 @@
 // NNC's rules on its own reference data, and on cases small enough to see through.
 #include "memory/share/nnc.h"
 
-#include <absl/strings/match.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <iostream>
 #include <map>
-#include <set>
 
 #include "memory/formats/nnc.h"
 #include "memory/formats/text_file.h"
+#include "memory/place/partial.h"
 #include "memory/share/use_order.h"
+#include "memory/strategies.h"
 #include "memory/verifier.h"
+#include "memory/verifier_partial.h"
 #include "tests/memory/random_problems.h"
 #include "tests/memory/shared_data.h"
 
@@ -21,47 +21,12 @@ namespace {
 
 using testing::HasSubstr;
 
-// Every pair by the rule itself, with reachability by repeated search.
-bool OverlapByBruteForce(const PartialProblem& problem, const Plan& plan) {
-  std::vector<std::set<int32_t>> after(static_cast<size_t>(problem.tasks));
-  const absl::StatusOr<PartialOrder> order = PartialOrder::Create(problem.tasks, problem.edges);
-  EXPECT_TRUE(order.ok());
-  std::vector<std::vector<int32_t>> next(after.size());
-  for (const auto& [a, b] : problem.edges) next[static_cast<size_t>(a)].push_back(b);
-  for (size_t at = order->sequence().size(); at-- > 0;) {
-    const auto task = static_cast<size_t>(order->sequence()[at]);
-    for (const int32_t n : next[task]) {
-      after[task].insert(n);
-      after[task].insert(after[static_cast<size_t>(n)].begin(), after[static_cast<size_t>(n)].end());
-    }
-  }
-  const auto before = [&](const PartialBuffer& a, const PartialBuffer& b) {
-    for (const int32_t tail : a.tails) {
-      for (const int32_t head : b.heads) {
-        if (after[static_cast<size_t>(tail)].count(head) == 0) return false;
-      }
-    }
-    return true;
-  };
-  for (size_t i = 0; i < problem.buffers.size(); ++i) {
-    const PartialBuffer& a = problem.buffers[i];
-    if (plan.offsets[i] + a.size_bytes > plan.arena_bytes || plan.offsets[i] % a.alignment != 0) return true;
-    for (size_t j = 0; j < i; ++j) {
-      const PartialBuffer& b = problem.buffers[j];
-      const bool in_space =
-          plan.offsets[i] < plan.offsets[j] + b.size_bytes && plan.offsets[j] < plan.offsets[i] + a.size_bytes;
-      if (in_space && (a.kind != b.kind || (!before(a, b) && !before(b, a)))) return true;
-    }
-    if (a.companion >= 0 && plan.offsets[i] != plan.offsets[static_cast<size_t>(a.companion)]) return true;
-  }
-  return false;
-}
-
 int64_t Total(const PartialProblem& problem, NncRule rule) {
   const absl::StatusOr<Plan> plan = PlaceNncPartial(problem, rule);
   EXPECT_TRUE(plan.ok()) << plan.status().message();
   if (!plan.ok()) return -1;
-  EXPECT_FALSE(OverlapByBruteForce(problem, *plan));
+  const absl::Status status = VerifyPartial(problem, *plan);
+  EXPECT_TRUE(status.ok()) << status.message();
   return plan->arena_bytes;
 }
 
@@ -114,6 +79,31 @@ TEST(Nnc, EqualsTheReferenceOnItsGraphsOrIsSmaller) {
     EXPECT_TRUE(Verify(serial->problem, seed->plan).ok());
     EXPECT_LE(later->plan.arena_bytes, expected.at("s24"));
     EXPECT_LE(seed->plan.arena_bytes, expected.at("s18"));
+  }
+}
+
+TEST(Nnc, TheBestIsNoLargerThanAnyoneElses) {
+  const auto results = Results();
+  if (results.empty()) GTEST_SKIP() << "no reference data at " << SharedData("nnc");
+  for (const auto& [name, expected] : results) {
+    SCOPED_TRACE(name);
+    const absl::StatusOr<NncFile> partial = Read(SharedData("nnc/graphs/" + name + ".txt.gz"));
+    ASSERT_TRUE(partial.ok()) << partial.status().message();
+    const absl::StatusOr<Placement> best = PlacePartial(partial->problem, "best", {});
+    ASSERT_TRUE(best.ok()) << best.status().message();
+    EXPECT_TRUE(VerifyPartial(partial->problem, best->plan).ok());
+    for (const char* column : {"nnc", "o18", "bf", "ff"}) EXPECT_LE(best->plan.arena_bytes, expected.at(column));
+    EXPECT_GE(best->plan.arena_bytes, expected.at("lb"));
+
+    const absl::StatusOr<NncFile> chain = Read(SharedData("nnc/graphs_serial/" + name + ".txt.gz"));
+    ASSERT_TRUE(chain.ok()) << chain.status().message();
+    const absl::StatusOr<SerialForm> serial = ToSerial(chain->problem);
+    ASSERT_TRUE(serial.ok()) << serial.status().message();
+    const absl::StatusOr<Placement> in_order = PlaceProblem(serial->problem, "best", {});
+    ASSERT_TRUE(in_order.ok()) << in_order.status().message();
+    EXPECT_TRUE(VerifyPartial(chain->problem, serial->PlanOf(chain->problem, in_order->plan)).ok());
+    for (const char* column : {"s24", "s18", "sbf"}) EXPECT_LE(in_order->plan.arena_bytes, expected.at(column));
+    EXPECT_GE(in_order->plan.arena_bytes, expected.at("peak"));
   }
 }
 

@@ -1,0 +1,38 @@
+// Placement where conflicts are not those of intervals: any relation of who must not overlap whom. Greedy sequences
+// (several, into the lowest gap and into the tightest) and a local search over sequences, within a work limit.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/partial_problem.h"
+#include "memory/planner.h"
+
+namespace snug::memory {
+
+struct ConflictGraph {
+  struct Item {
+    int64_t size_bytes = 0;
+    int64_t alignment = 1;
+    std::vector<int32_t> conflicts;  // ascending
+  };
+  std::vector<Item> items;
+};
+
+// One item for each buffer that has bytes of its own, companions as one. `problem` has no views.
+struct PartialItems {
+  ConflictGraph graph;
+  std::vector<int32_t> item_of;  // for each buffer; -1: none
+};
+absl::StatusOr<PartialItems> ItemsOf(const PartialProblem& problem);
+
+// No placement has less: the heaviest of the cliques found greedily, one from each item.
+int64_t LowerBound(const ConflictGraph& graph);
+
+// Offsets for the items. `start`: offsets to improve on, may be empty. options.work_limit counts looks at a placed
+// neighbour.
+Placement PlaceConflicts(const ConflictGraph& graph, const std::vector<int64_t>& start, const PlannerOptions& options);
+
+}  // namespace snug::memory

@@ -117,10 +117,10 @@ class Reader {
 
 absl::StatusOr<Problem> ParseCsv(absl::string_view text, absl::string_view path) { return Reader(text, path).Read(); }
 
-std::string OffsetsCsv(const Problem& problem, const Plan& plan) {
+std::string OffsetsCsv(const std::vector<std::string>& names, const Plan& plan) {
   std::string out = "id,offset\n";
-  for (size_t i = 0; i < problem.buffers.size(); ++i) {
-    absl::StrAppend(&out, problem.buffers[i].name, ",", plan.offsets[i], "\n");
+  for (size_t i = 0; i < names.size(); ++i) {
+    absl::StrAppend(&out, names[i], ",", plan.offsets[i], "\n");
   }
   return out;
 }

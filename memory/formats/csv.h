@@ -11,6 +11,7 @@
 #include <absl/strings/string_view.h>
 
 #include <string>
+#include <vector>
 
 #include "memory/problem.h"
 
@@ -20,6 +21,6 @@ namespace snug::memory {
 absl::StatusOr<Problem> ParseCsv(absl::string_view text, absl::string_view path);
 
 // "id,offset" lines.
-std::string OffsetsCsv(const Problem& problem, const Plan& plan);
+std::string OffsetsCsv(const std::vector<std::string>& names, const Plan& plan);
 
 }  // namespace snug::memory

@@ -4,6 +4,7 @@
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -12,10 +13,13 @@
 
 #include "engine/base/status.h"
 #include "memory/formats/csv.h"
+#include "memory/formats/nnc.h"
 #include "memory/formats/text_file.h"
 #include "memory/lower_bound.h"
+#include "memory/place/partial.h"
 #include "memory/strategies.h"
 #include "memory/verifier.h"
+#include "memory/verifier_partial.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/json.h"
@@ -34,14 +38,55 @@ struct Request {
 };
 
 struct Outcome {
+  std::vector<std::string> names;  // of the buffers
   Placement placement;
   absl::Status verified;
-  double fragmentation = 0;  // what the arena has beyond the largest load
+  int64_t needed = 0;  // the largest load, or what the largest set of buffers that interfere needs
+  double fragmentation() const {
+    const int64_t total = placement.plan.arena_bytes;
+    return total == 0 ? 0 : static_cast<double>(total - needed) / static_cast<double>(total);
+  }
 };
 
-absl::StatusOr<Problem> ReadProblem(const std::string& path) {
-  SNUG_ASSIGN_OR_RETURN(const std::string text, memory::ReadTextFile(path));
-  return memory::ParseCsv(text, path);
+absl::StatusOr<Outcome> PlaceLifetimes(const Request& request, const memory::Strategy& strategy,
+                                       const Problem& problem) {
+  Outcome outcome;
+  for (const memory::Buffer& buffer : problem.buffers) outcome.names.push_back(buffer.name);
+  const auto start = std::chrono::steady_clock::now();
+  SNUG_ASSIGN_OR_RETURN(outcome.placement, strategy.place(problem, request.options));
+  outcome.placement.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.verified = memory::Verify(problem, outcome.placement.plan);
+  outcome.needed = memory::LowerBound(problem);
+  return outcome;
+}
+
+// Uses under a partial order; lifetimes too where that is one sequence.
+absl::StatusOr<Outcome> PlaceUses(const Request& request, const memory::Strategy& strategy,
+                                  const memory::PartialProblem& problem) {
+  Outcome outcome;
+  const absl::StatusOr<memory::SerialForm> serial = memory::ToSerial(problem);
+  if (serial.ok()) {
+    SNUG_ASSIGN_OR_RETURN(outcome, PlaceLifetimes(request, strategy, serial->problem));
+    SNUG_RETURN_IF_ERROR(outcome.verified);
+    outcome.placement.plan = serial->PlanOf(problem, outcome.placement.plan);
+  } else {
+    SNUG_ASSIGN_OR_RETURN(outcome.placement, memory::PlacePartial(problem, strategy.name, request.options));
+    outcome.needed = outcome.placement.report.lower_bound;
+  }
+  outcome.verified = memory::VerifyPartial(problem, outcome.placement.plan);
+  outcome.names.clear();
+  for (const memory::PartialBuffer& buffer : problem.buffers) outcome.names.push_back(buffer.name);
+  return outcome;
+}
+
+absl::StatusOr<Outcome> PlaceFile(const Request& request, const memory::Strategy& strategy) {
+  SNUG_ASSIGN_OR_RETURN(const std::string text, memory::ReadTextFile(request.file));
+  if (memory::IsNnc(text)) {
+    SNUG_ASSIGN_OR_RETURN(const memory::NncFile file, memory::ParseNnc(text, request.file));
+    return PlaceUses(request, strategy, file.problem);
+  }
+  SNUG_ASSIGN_OR_RETURN(const Problem problem, memory::ParseCsv(text, request.file));
+  return PlaceLifetimes(request, strategy, problem);
 }
 
 // A reader of `path` never sees half a file.
@@ -56,15 +101,15 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
   return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", error.message()));
 }
 
-void PrintJson(const Request& request, const Problem& problem, const Outcome& outcome) {
+void PrintJson(const Request& request, const Outcome& outcome) {
   const memory::SearchReport& report = outcome.placement.report;
   Json out;
   out.Object().Key("file").String(request.file).Key("strategy").String(request.strategy);
-  out.Key("buffers").Number(static_cast<int64_t>(problem.buffers.size()));
+  out.Key("buffers").Number(static_cast<int64_t>(outcome.names.size()));
   if (request.options.capacity > 0) out.Key("capacity").Number(request.options.capacity);
   out.Key("total").Number(outcome.placement.plan.arena_bytes).Key("lower_bound").Number(report.lower_bound);
   out.Key("proven").Bool(report.proven).Key("verified").Bool(outcome.verified.ok());
-  out.Key("fragmentation").Number(outcome.fragmentation);
+  out.Key("fragmentation").Number(outcome.fragmentation());
   out.Key("seconds").Number(report.seconds).Key("work").Number(report.work);
   out.Key("reproducible").Bool(!report.clock_stopped).Key("curve").Array();
   for (const memory::CurvePoint& point : report.curve) {
@@ -75,16 +120,16 @@ void PrintJson(const Request& request, const Problem& problem, const Outcome& ou
   std::puts(out.text().c_str());
 }
 
-void PrintText(const Request& request, const Problem& problem, const Outcome& outcome) {
+void PrintText(const Request& request, const Outcome& outcome) {
   const memory::SearchReport& report = outcome.placement.report;
   const int64_t total = outcome.placement.plan.arena_bytes;
   const double gap =
       total == 0 ? 0 : 100.0 * static_cast<double>(total - report.lower_bound) / static_cast<double>(total);
-  absl::PrintF("%s: %d buffers, %s\n", request.file, problem.buffers.size(), request.strategy);
+  absl::PrintF("%s: %d buffers, %s\n", request.file, outcome.names.size(), request.strategy);
   absl::PrintF("total        %d\n", total);
   absl::PrintF("lower bound  %d (%s)\n", report.lower_bound,
                report.proven ? "the total is proven optimal" : absl::StrFormat("a gap of %.3f %%", gap));
-  absl::PrintF("fragmentation  %.3f %%\n", 100 * outcome.fragmentation);
+  absl::PrintF("fragmentation  %.3f %%\n", 100 * outcome.fragmentation());
   absl::PrintF("verified     %s\n", outcome.verified.ok() ? "yes" : std::string(outcome.verified.message()));
   absl::PrintF("seconds      %.3f (work %d%s)\n", report.seconds, report.work,
                report.clock_stopped ? "; stopped by the clock: not reproducible" : "");
@@ -100,9 +145,10 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments) {
   Request request{.strategy = std::string(memory::kDefaultStrategy)};
   int64_t threads = 0;
   bool json = false;
-  Flags flags("snug place FILE [flags]",
-              "Gives the buffers of a file (id,lower,upper,size lines; gzipped or not) offsets in the smallest arena, "
-              "and verifies them.\nExit code 3: verified, but over --capacity.");
+  Flags flags(
+      "snug place FILE [flags]",
+      "Gives the buffers of a file (id,lower,upper,size lines, or NNC's tensors and their uses; gzipped or not) "
+      "offsets in the smallest arena, and verifies them.\nExit code 3: verified, but over --capacity.");
   flags.Add("memory", &request.strategy, absl::StrCat("strategy: ", absl::StrJoin(names, ", "), "; default: best"));
   flags.Add("capacity", &request.options.capacity, "bytes that are enough; default: as few as can be", 1);
   flags.Add("work-limit", &request.options.work_limit, "steps of search, the same on every machine; default: its own",
@@ -118,24 +164,17 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments) {
   }
   request.options.threads = static_cast<int>(threads == 0 ? DefaultThreads() : threads);
   SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(request.strategy));
-  SNUG_ASSIGN_OR_RETURN(const Problem problem, ReadProblem(request.file));
-
-  Outcome outcome;
-  SNUG_ASSIGN_OR_RETURN(outcome.placement, strategy->place(problem, request.options));
-  outcome.verified = memory::Verify(problem, outcome.placement.plan);
-  const int64_t total = outcome.placement.plan.arena_bytes;
-  if (total > 0) {
-    outcome.fragmentation = static_cast<double>(total - memory::LowerBound(problem)) / static_cast<double>(total);
-  }
+  SNUG_ASSIGN_OR_RETURN(const Outcome outcome, PlaceFile(request, *strategy));
   if (json) {
-    PrintJson(request, problem, outcome);
+    PrintJson(request, outcome);
   } else {
-    PrintText(request, problem, outcome);
+    PrintText(request, outcome);
   }
   if (!outcome.verified.ok()) return absl::InternalError(outcome.verified.message());
   if (!request.write.empty()) {
-    SNUG_RETURN_IF_ERROR(WriteWhole(request.write, memory::OffsetsCsv(problem, outcome.placement.plan)));
+    SNUG_RETURN_IF_ERROR(WriteWhole(request.write, memory::OffsetsCsv(outcome.names, outcome.placement.plan)));
   }
+  const int64_t total = outcome.placement.plan.arena_bytes;
   return request.options.capacity > 0 && total > request.options.capacity ? kOverCapacity : 0;
 }
 

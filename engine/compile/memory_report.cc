@@ -5,8 +5,15 @@
 namespace snug {
 namespace {
 
-// By buffer: whether another one is written over it at its last position.
-std::vector<char> WrittenOver(const memory::Problem& problem, const memory::Plan& plan) {
+bool IsLive(const memory::Buffer& buffer, bool written_over, int32_t position) {
+  return buffer.first <= position && position <= buffer.last - (written_over ? 1 : 0);
+}
+
+}  // namespace
+
+std::vector<char> WrittenOver(const memory::TaskPlan& step) {
+  const memory::Problem& problem = step.problem;
+  const memory::Plan& plan = step.placement.plan;
   std::vector<char> result(problem.buffers.size(), 0);
   for (const memory::InPlace& pair : problem.in_place) {
     const auto output = static_cast<size_t>(pair.output);
@@ -18,15 +25,9 @@ std::vector<char> WrittenOver(const memory::Problem& problem, const memory::Plan
   return result;
 }
 
-bool IsLive(const memory::Buffer& buffer, bool written_over, int32_t position) {
-  return buffer.first <= position && position <= buffer.last - (written_over ? 1 : 0);
-}
-
-}  // namespace
-
 MemoryReport ReportOf(const StepTasks& tasks, const MemoryPlan& plan) {
   const memory::Problem& problem = plan.step.problem;
-  const std::vector<char> written_over = WrittenOver(problem, plan.step.placement.plan);
+  const std::vector<char> written_over = WrittenOver(plan.step);
   // Fetched buffers live one position longer than there are tasks.
   std::vector<int64_t> change(plan.step.order.size() + 2, 0);
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
@@ -54,7 +55,7 @@ MemoryReport ReportOf(const StepTasks& tasks, const MemoryPlan& plan) {
 
 std::vector<int32_t> LiveAt(const MemoryPlan& plan, int32_t position) {
   const std::vector<memory::Buffer>& buffers = plan.step.problem.buffers;
-  const std::vector<char> written_over = WrittenOver(plan.step.problem, plan.step.placement.plan);
+  const std::vector<char> written_over = WrittenOver(plan.step);
   std::vector<int32_t> live;
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (IsLive(buffers[i], written_over[i] != 0, position)) live.push_back(static_cast<int32_t>(i));

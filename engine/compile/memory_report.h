@@ -22,6 +22,10 @@ struct MemoryReport {
   }
 };
 
+// By buffer of the step: whether another one is written over it, in place, at its last position. Its bytes are the
+// output's then.
+std::vector<char> WrittenOver(const memory::TaskPlan& step);
+
 MemoryReport ReportOf(const StepTasks& tasks, const MemoryPlan& plan);
 
 // The buffers of the step that are live at `position`, the largest first. An input on whose bytes the output of that

@@ -16,9 +16,9 @@ PictureStrategy Random(const std::string& name, int nodes, int buffers, int64_t 
   std::mt19937 random(7);
   PictureStrategy strategy{.name = name, .lower_bound = 1, .seconds = 0.25};
   for (int i = 0; i < nodes; ++i) strategy.nodes.push_back("layer" + std::to_string(i) + ".conv");
-  const char* kinds[] = {"activation", "gradient", "weight gradient", "workspace", "input", "output", "packed weights"};
+  const char* kinds[] = {"activations", "gradients", "optimizer", "workspace", "weights"};
   for (int i = 0; i < buffers; ++i) {
-    PictureBuffer b{.name = "value" + std::to_string(i), .op = "conv", .kind = kinds[random() % 7]};
+    PictureBuffer b{.name = "value" + std::to_string(i), .op = "conv", .kind = kinds[random() % 5]};
     b.first = static_cast<int32_t>(random() % static_cast<unsigned>(nodes));
     b.last = std::min(nodes - 1, b.first + 1 + static_cast<int32_t>(random() % 40));
     b.size_bytes = 64 + static_cast<int64_t>(random() % 100000);
@@ -38,8 +38,8 @@ Picture Small() {
   Picture picture{.network = "a<b&c", .batch = 2, .mode = "training", .chosen = "best"};
   picture.strategies.push_back({.name = "best", .nodes = {"n0", "n1</script>"}, .total = 192, .lower_bound = 160});
   picture.strategies[0].buffers = {
-      {.name = "x\"y", .op = "relu", .kind = "activation", .size_bytes = 128, .offset = 0, .first = 0, .last = 1},
-      {.name = "z", .op = "add", .kind = "gradient", .size_bytes = 32, .offset = 128, .first = 1, .last = 2}};
+      {.name = "x\"y", .op = "relu", .kind = "activations", .size_bytes = 128, .offset = 0, .first = 0, .last = 1},
+      {.name = "z", .op = "add", .kind = "gradients", .size_bytes = 32, .offset = 128, .first = 1, .last = 2}};
   return picture;
 }
 
@@ -52,13 +52,13 @@ TEST(Picture, PeakIsTheFirstMomentWithTheMostLiveBytes) {
 TEST(Picture, WhatIsWrittenInPlaceCountsOnce) {
   PictureStrategy strategy = Small().strategies[0];
   strategy.buffers[1].offset = 0;
-  strategy.buffers[1].in_place = true;
+  strategy.buffers[0].written_over = true;
   EXPECT_EQ(FindLivePeak(strategy).bytes, 128);
 }
 
 TEST(Picture, PageIsSelfContainedAndNamesCannotBreakOut) {
   const std::string page = PicturePage(Small());
-  EXPECT_TRUE(Has(page, R"(["x\"y", "relu", "activation", 128, 0, 0, 1, -1, [], false])"));
+  EXPECT_TRUE(Has(page, R"(["x\"y", "relu", "activations", 128, 0, 0, 1, -1, [], false])"));
   EXPECT_TRUE(Has(page, "n1\\u003c/script>"));
   for (const char* remote : {"http://", "https://", "src=", "@import", "url(", "@DATA@"}) {
     EXPECT_FALSE(Has(page, remote)) << remote;

@@ -9,11 +9,13 @@
 #include "engine/compile/memory_report.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/plan_file.h"
+#include "memory/formats/text_file.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/json.h"
 #include "tools/cli/memory_flags.h"
+#include "tools/cli/plan_picture.h"
 
 namespace snug::cli {
 namespace {
@@ -182,7 +184,7 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   bool forward = false;
   bool json = false;
   int64_t top = 10;
-  std::string write_plan;
+  std::string write_plan, html, svg;
   Flags flags(
       "snug plan NET [flags]",
       "Plans the memory of a step and shows what lies where, the peak and its largest buffers, and how near the\n"
@@ -192,6 +194,9 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   compile_flags.AddTo(flags);
   memory_flags.AddTo(flags);
   flags.Add("write-plan", &write_plan, "file to save the plan to: *.pbtxt and *.txt text, everything else binary");
+  flags.Add("html", &html,
+            "file for the picture, a page of its own: address against time, every strategy to choose from");
+  flags.Add("svg", &svg, "file for the picture of this plan alone, for print");
   flags.Add("top", &top, "how many of the largest buffers at the peak are listed; default 10");
   flags.Add("json", &json, "print one JSON document");
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
@@ -202,6 +207,14 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
   if (!write_plan.empty()) SNUG_RETURN_IF_ERROR(SavePlan(compiled, write_plan));
+  if (!html.empty()) {
+    SNUG_ASSIGN_OR_RETURN(const Picture picture, MakePicture(compiled, options.memory, true));
+    SNUG_RETURN_IF_ERROR(memory::WriteTextFile(html, PicturePage(picture)));
+  }
+  if (!svg.empty()) {
+    SNUG_ASSIGN_OR_RETURN(const Picture picture, MakePicture(compiled, options.memory, false));
+    SNUG_RETURN_IF_ERROR(memory::WriteTextFile(svg, PictureSvg(picture)));
+  }
   const MemoryReport report = ReportOf(compiled.tasks, compiled.executable.memory);
   if (json) {
     PrintJson(compiled, report, top);

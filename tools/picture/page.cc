@@ -26,7 +26,7 @@ void WriteStrategy(const PictureStrategy& strategy, Json& json) {
     json.Number(static_cast<int64_t>(b.first)).Number(static_cast<int64_t>(b.last));
     json.Number(static_cast<int64_t>(b.producer)).Array();
     for (const int32_t reader : b.readers) json.Number(static_cast<int64_t>(reader));
-    json.End().Bool(b.in_place).End();
+    json.End().Bool(b.written_over).End();
   }
   json.End().End();
 }
@@ -36,8 +36,8 @@ void WriteStrategy(const PictureStrategy& strategy, Json& json) {
 LivePeak FindLivePeak(const PictureStrategy& strategy) {
   std::vector<int64_t> change(strategy.nodes.size() + 2, 0);
   for (const PictureBuffer& b : strategy.buffers) {
-    change[static_cast<size_t>(b.first) + (b.in_place ? 1 : 0)] += b.size_bytes;
-    change[static_cast<size_t>(b.last) + 1] -= b.size_bytes;
+    change[static_cast<size_t>(b.first)] += b.size_bytes;
+    change[static_cast<size_t>(b.last + (b.written_over ? 0 : 1))] -= b.size_bytes;
   }
   LivePeak peak;
   int64_t live = 0;

@@ -10,14 +10,14 @@ namespace snug::cli {
 
 struct PictureBuffer {
   std::string name, op;
-  std::string kind;  // "activation", "gradient", ...: its colour
+  std::string kind;  // "activations", "gradients", ...: its colour
   int64_t size_bytes = 0;
   int64_t offset = 0;
   int32_t first = 0;  // positions in the order, both inclusive
   int32_t last = 0;
   int32_t producer = -1;  // position; -1: there before the first node
   std::vector<int32_t> readers;
-  bool in_place = false;  // written over an input: at `first` the input's bytes are its own, and count once
+  bool written_over = false;  // in place, at `last`: its bytes are the output's then, and count once
 };
 
 struct PictureStrategy {

@@ -128,9 +128,12 @@ class Drawing {
 }  // namespace
 
 std::string KindColour(const std::string& kind) {
-  static const std::map<std::string, std::string>& colours = *new std::map<std::string, std::string>{
-      {"activation", "#4f8fd8"}, {"gradient", "#e08a3c"}, {"weight gradient", "#c9a227"}, {"workspace", "#9aa5b1"},
-      {"input", "#52a878"},      {"output", "#a36bc4"},   {"packed weights", "#5fb3b3"}};
+  static const std::map<std::string, std::string>& colours =
+      *new std::map<std::string, std::string>{{"activations", "#4f8fd8"},
+                                              {"gradients", "#e08a3c"},
+                                              {"optimizer", "#c9a227"},
+                                              {"workspace", "#9aa5b1"},
+                                              {"weights", "#5fb3b3"}};
   const auto found = colours.find(kind);
   return found == colours.end() ? "#7d8aa0" : found->second;
 }

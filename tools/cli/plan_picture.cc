@@ -1,0 +1,83 @@
+#include "tools/cli/plan_picture.h"
+
+#include <absl/strings/string_view.h>
+
+#include <set>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/compile/memory_report.h"
+#include "engine/compile/order.h"
+
+namespace snug::cli {
+namespace {
+
+// Strategies that search for minutes on a real network are drawn only when they are asked for.
+bool SearchesLong(absl::string_view strategy) { return strategy == "exact" || strategy == "olla"; }
+
+PictureStrategy DrawStrategy(const Compiled& compiled, const MemoryPlan& plan) {
+  const memory::TaskPlan& step = plan.step;
+  const memory::Tasks& tasks = compiled.tasks.tasks;
+  PictureStrategy picture{.name = plan.strategy,
+                          .total = step.placement.plan.arena_bytes,
+                          .lower_bound = step.placement.report.lower_bound,
+                          .proven = plan.proven(),
+                          .seconds = plan.seconds};
+  std::vector<int32_t> position(step.order.size());
+  for (size_t at = 0; at < step.order.size(); ++at) {
+    position[static_cast<size_t>(step.order[at])] = static_cast<int32_t>(at);
+    picture.nodes.push_back(tasks.names[static_cast<size_t>(step.order[at])]);
+  }
+  const std::vector<char> written_over = WrittenOver(step);
+  for (size_t i = 0; i < step.problem.buffers.size(); ++i) {
+    const memory::Buffer& buffer = step.problem.buffers[i];
+    const memory::TaskValue& value = tasks.values[i];
+    PictureBuffer drawn{.name = buffer.name,
+                        .op = "input",
+                        .kind = MemoryKindName(compiled.tasks.kind_of_buffer[i]),
+                        .size_bytes = buffer.size_bytes,
+                        .offset = step.placement.plan.offsets[i],
+                        .first = buffer.first,
+                        .last = buffer.last,
+                        .written_over = written_over[i] != 0};
+    if (value.producer >= 0) {
+      const NodeId node = compiled.tasks.node_of_task[static_cast<size_t>(value.producer)];
+      drawn.op = compiled.graph.node(node).op;
+      drawn.producer = position[static_cast<size_t>(value.producer)];
+    }
+    std::set<int32_t> readers;
+    for (const int32_t reader : value.readers) readers.insert(position[static_cast<size_t>(reader)]);
+    drawn.readers.assign(readers.begin(), readers.end());
+    picture.buffers.push_back(std::move(drawn));
+  }
+  return picture;
+}
+
+}  // namespace
+
+absl::StatusOr<Picture> MakePicture(const Compiled& compiled, const MemoryOptions& options, bool beside) {
+  const MemoryPlan& chosen = compiled.executable.memory;
+  Picture picture{.network = compiled.graph.name,
+                  .batch = compiled.batch,
+                  .mode = compiled.training ? "training" : "forward only",
+                  .state_bytes = chosen.state_plan.arena_bytes,
+                  .chosen = chosen.strategy};
+  bool drawn = false;
+  for (const memory::Strategy& strategy : memory::Strategies()) {
+    if (strategy.name == chosen.strategy) {
+      picture.strategies.push_back(DrawStrategy(compiled, chosen));
+      drawn = true;
+    } else if (beside && !SearchesLong(strategy.name)) {
+      MemoryOptions other = options;
+      other.strategy = std::string(strategy.name);
+      other.plan_file.clear();
+      SNUG_ASSIGN_OR_RETURN(const MemoryPlan plan,
+                            PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), other));
+      picture.strategies.push_back(DrawStrategy(compiled, plan));
+    }
+  }
+  if (!drawn) picture.strategies.push_back(DrawStrategy(compiled, chosen));
+  return picture;
+}
+
+}  // namespace snug::cli

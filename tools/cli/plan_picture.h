@@ -1,0 +1,14 @@
+// Pictures of a network's plans.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include "engine/compile/pipeline.h"
+#include "tools/picture/picture.h"
+
+namespace snug::cli {
+
+// The plan that `compiled` has, and, with `beside`, those of the other strategies that answer without a long search.
+absl::StatusOr<Picture> MakePicture(const Compiled& compiled, const MemoryOptions& options, bool beside);
+
+}  // namespace snug::cli

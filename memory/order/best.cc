@@ -1,11 +1,52 @@
 #include "memory/order/best.h"
 
+#include "memory/order/bisection.h"
+#include "memory/order/cut_bound.h"
 #include "memory/order/greedy.h"
+#include "memory/order/order_search.h"
+#include "memory/order/reduce.h"
 
 namespace snug::memory {
+namespace {
+
+constexpr int64_t kDefaultWork = int64_t{1} << 27;  // about a second
+constexpr int64_t kCutWork = kDefaultWork / 4;
+
+void TryGreedyOrders(OrderSearch* search) {
+  search->Offer(search->net().ProgramOrder());
+  for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+    for (const Preference preference : {Preference::kLeastDelta, Preference::kLeastRise, Preference::kNewest}) {
+      if (search->Done()) return;
+      search->Offer(GreedySweep(search->net(), direction, preference));
+    }
+  }
+}
+
+using Stages = void (*)(OrderSearch* search);
+
+absl::StatusOr<Ordering> OrderBy(Stages stages, const Tasks& tasks, const PlannerOptions& options) {
+  if (const absl::Status status = CheckTasks(tasks); !status.ok()) return status;
+  const ReducedNet reduced = Reduce(TaskNet(tasks));
+  OrderSearch search(reduced.net, options, kDefaultWork);
+  stages(&search);
+  return Ordering{.order = reduced.Expand(search.best()),
+                  .peak = search.peak() + reduced.net.resident_bytes,
+                  .report = search.Report()};
+}
+
+}  // namespace
+
+absl::StatusOr<Ordering> OrderGreedy(const Tasks& tasks, const PlannerOptions& options) {
+  return OrderBy(TryGreedyOrders, tasks, options);
+}
 
 absl::StatusOr<Ordering> OrderBest(const Tasks& tasks, const PlannerOptions& options) {
-  return OrderGreedy(tasks, options);
+  const Stages all = [](OrderSearch* search) {
+    TryGreedyOrders(search);
+    RaiseBoundByCuts(kCutWork, search);
+    CloseGap(search);
+  };
+  return OrderBy(all, tasks, options);
 }
 
 }  // namespace snug::memory

@@ -11,4 +11,7 @@ namespace snug::memory {
 // The report's bound holds for all legal orders.
 absl::StatusOr<Ordering> OrderBest(const Tasks& tasks, const PlannerOptions& options);
 
+// Its first stage alone, greedy orders, in O(edges log n): the bound is a task's inputs and outputs.
+absl::StatusOr<Ordering> OrderGreedy(const Tasks& tasks, const PlannerOptions& options);
+
 }  // namespace snug::memory

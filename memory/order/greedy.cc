@@ -60,16 +60,6 @@ TaskOrder Sweep(const TaskNet& net, Direction direction, int64_t bound, const Ke
   return order;
 }
 
-int64_t NaiveBound(const TaskNet& net) {
-  int64_t bound = net.start_bytes;
-  for (int32_t t = 0; t < net.size; ++t) {
-    int64_t bytes = net.write_bytes[static_cast<size_t>(t)];
-    for (const int32_t v : net.inputs[t]) bytes += net.values[static_cast<size_t>(v)].bytes;
-    bound = std::max(bound, bytes);
-  }
-  return bound;
-}
-
 }  // namespace
 
 TaskOrder GreedySweep(const TaskNet& net, Direction direction, Preference preference, int64_t bound) {
@@ -106,31 +96,6 @@ TaskOrder Tighten(const TaskNet& net, TaskOrder order) {
     if (sunk >= peak) return order;
     peak = sunk;
   }
-}
-
-absl::StatusOr<Ordering> OrderGreedy(const Tasks& tasks, const PlannerOptions&) {
-  if (const absl::Status status = CheckTasks(tasks); !status.ok()) return status;
-  const TaskNet net(tasks);
-  Ordering best{.order = net.ProgramOrder()};
-  best.peak = NetPeak(net, best.order);
-  const auto consider = [&](const TaskOrder& candidate) {
-    TaskOrder order = Tighten(net, candidate);
-    ++best.report.work;
-    if (const int64_t peak = NetPeak(net, order); peak < best.peak) {
-      best.peak = peak;
-      best.order = std::move(order);
-    }
-  };
-  consider(TaskOrder(best.order));
-  for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
-    for (const Preference preference : {Preference::kLeastDelta, Preference::kLeastRise, Preference::kNewest}) {
-      consider(GreedySweep(net, direction, preference));
-    }
-  }
-  best.peak += net.resident_bytes;
-  best.report.lower_bound = NaiveBound(net) + net.resident_bytes;
-  best.report.proven = best.peak == best.report.lower_bound;
-  return best;
 }
 
 }  // namespace snug::memory

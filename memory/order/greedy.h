@@ -5,14 +5,11 @@
 // submodular. Backwards the same holds, so a sweep that otherwise follows a given order never raises its peak.
 #pragma once
 
-#include <absl/status/statusor.h>
-
 #include <cstdint>
 #include <limits>
 
 #include "memory/order/live_sweep.h"
 #include "memory/order/task_net.h"
-#include "memory/planner.h"
 
 namespace snug::memory {
 
@@ -32,8 +29,5 @@ TaskOrder FollowOrder(const TaskNet& net, Direction direction, const TaskOrder& 
 
 // Follows `order` to and fro, below its own peak, until its peak sinks no more.
 TaskOrder Tighten(const TaskNet& net, TaskOrder order);
-
-// The best of program order and all sweeps. The report's bound is the naive one: a task's inputs and outputs.
-absl::StatusOr<Ordering> OrderGreedy(const Tasks& tasks, const PlannerOptions& options);
 
 }  // namespace snug::memory

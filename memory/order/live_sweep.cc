@@ -43,6 +43,18 @@ void LiveSweep::Take(int32_t task) {
   }
 }
 
+void LiveSweep::Return(int32_t task) {
+  for (const int32_t next : net_.after[task]) ++waiting_for_[static_cast<size_t>(next)];
+  for (const int32_t v : net_.inputs[task]) {
+    Readers& readers = readers_[static_cast<size_t>(v)];
+    if (readers.left == 1) delta_[static_cast<size_t>(readers.mixed)] += net_.values[static_cast<size_t>(v)].bytes;
+    ++readers.left;
+    readers.mixed ^= task;
+  }
+  waiting_for_[static_cast<size_t>(task)] = 0;
+  live_ -= delta_[static_cast<size_t>(task)];
+}
+
 void LiveSweep::TakeForward(int32_t task) {
   for (const int32_t v : net_.inputs[task]) {
     Readers& readers = readers_[static_cast<size_t>(v)];

@@ -30,6 +30,8 @@ class LiveSweep {
   // `task` is ready. What became ready, and the ready tasks whose Delta sank, are then in changed().
   void Take(int32_t task);
   const std::vector<int32_t>& changed() const { return changed_; }
+  // Undoes the last Take that was not undone, forward sweeps only; `task` is the one it took.
+  void Return(int32_t task);
 
  private:
   void TakeForward(int32_t task);

@@ -5,39 +5,24 @@
 #include <queue>
 #include <utility>
 
+#include "memory/order/reachability.h"
+
 namespace snug::memory {
 namespace {
 
 using Pairs = std::vector<std::pair<int32_t, int32_t>>;
 
-constexpr int32_t kReduceUpTo = 4096;  // tasks: the reduction below takes n * n bits and n * edges / 64 steps
+constexpr size_t kSiblings = 64;  // of an edge, that are asked whether they imply it
 
-// What is left of `edges` (sorted, each once) without those that a longer path implies.
-Pairs TransitiveReduction(int32_t n, const Pairs& edges, const TaskOrder& order) {
-  const size_t words = (static_cast<size_t>(n) + 63) / 64;
-  std::vector<uint64_t> reach(static_cast<size_t>(n) * words, 0);  // of each task: itself and what follows it
-  std::vector<int32_t> position(static_cast<size_t>(n));
-  for (size_t at = 0; at < order.size(); ++at) position[static_cast<size_t>(order[at])] = static_cast<int32_t>(at);
-  const Lists after(n, edges);
+// What is left of `edges` (sorted, each once) without those that a longer path implies, as far as that is known.
+Pairs TransitiveReduction(const Pairs& edges, const Lists& after, const TaskOrder& order) {
+  const Reachability reach(after, order);
   Pairs kept;
-  std::vector<int32_t> followers;
-  for (size_t at = order.size(); at-- > 0;) {
-    const int32_t task = order[at];
-    uint64_t* mine = &reach[static_cast<size_t>(task) * words];
-    followers.assign(after[task].begin(), after[task].end());
-    // The nearest first: what one of them reaches needs no edge of its own.
-    std::sort(followers.begin(), followers.end(), [&](int32_t a, int32_t b) {
-      return position[static_cast<size_t>(a)] < position[static_cast<size_t>(b)];
-    });
-    for (const int32_t follower : followers) {
-      const auto f = static_cast<size_t>(follower);
-      if ((mine[f / 64] >> (f % 64) & 1) != 0) continue;
-      kept.emplace_back(task, follower);
-      for (size_t w = 0; w < words; ++w) mine[w] |= reach[f * words + w];
-    }
-    mine[static_cast<size_t>(task) / 64] |= uint64_t{1} << (static_cast<size_t>(task) % 64);
+  for (const auto& [from, to] : edges) {
+    const auto others = after[from].subspan(0, kSiblings);
+    const auto implied = [&, to = to](int32_t other) { return other != to && reach.SurelyFollows(to, other); };
+    if (std::none_of(others.begin(), others.end(), implied)) kept.emplace_back(from, to);
   }
-  std::sort(kept.begin(), kept.end());
   return kept;
 }
 
@@ -74,49 +59,59 @@ Lists::Lists(int32_t n, absl::Span<const std::pair<int32_t, int32_t>> pairs) : b
 
 TaskNet::TaskNet(const Tasks& tasks) : size(tasks.size()), write_bytes(tasks.names.size(), 0) {
   Pairs edges = tasks.edges;
-  Pairs reads;
-  std::map<std::pair<int32_t, std::vector<int32_t>>, int32_t> known;  // (producer, readers) -> value
+  std::vector<NetValue> all;
+  std::vector<std::vector<int32_t>> read_by;
   for (const TaskValue& value : tasks.values) {
     if (value.resident) {
       resident_bytes += value.size_bytes;
       continue;
     }
-    std::vector<int32_t> readers = value.readers;
-    std::sort(readers.begin(), readers.end());
-    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
     if (value.producer >= 0) {
-      for (const int32_t reader : readers) edges.emplace_back(value.producer, reader);
+      for (const int32_t reader : value.readers) edges.emplace_back(value.producer, reader);
       write_bytes[static_cast<size_t>(value.producer)] += value.size_bytes;
     }
-    if (value.fetched) readers.clear();  // whoever reads it, it lives to the end
-    if (value.size_bytes == 0 || (readers.empty() && !value.fetched)) continue;  // of no influence outside its producer
-    if (value.producer < 0) start_bytes += value.size_bytes;
+    all.push_back({value.size_bytes, value.producer, value.fetched});
+    read_by.push_back(value.readers);
+  }
+  SetValues(all, std::move(read_by));
+  SetEdges(std::move(edges));
+}
+
+void TaskNet::SetValues(const std::vector<NetValue>& all, std::vector<std::vector<int32_t>> read_by) {
+  std::map<std::pair<int32_t, std::vector<int32_t>>, int32_t> known;  // (producer, readers) -> value
+  Pairs reads, reads_of_task, produced;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const NetValue& value = all[i];
+    std::vector<int32_t>& its_readers = read_by[i];
+    if (value.fetched) its_readers.clear();                                     // whoever reads it, it lives to the end
+    if (value.bytes == 0 || (its_readers.empty() && !value.fetched)) continue;  // of no influence but on its producer
+    std::sort(its_readers.begin(), its_readers.end());
+    its_readers.erase(std::unique(its_readers.begin(), its_readers.end()), its_readers.end());
+    if (value.producer < 0) start_bytes += value.bytes;
     const auto id = static_cast<int32_t>(values.size());
-    const auto [it, fresh] =
-        known.try_emplace({value.producer, value.fetched ? std::vector<int32_t>{-1} : readers}, id);
-    if (fresh) {
-      values.push_back({value.size_bytes, value.producer, value.fetched});
-      for (const int32_t reader : readers) reads.emplace_back(id, reader);
-    } else {
-      values[static_cast<size_t>(it->second)].bytes += value.size_bytes;
+    const auto [it, fresh] = known.try_emplace({value.producer, its_readers}, id);
+    if (!fresh) {
+      values[static_cast<size_t>(it->second)].bytes += value.bytes;
+      continue;
+    }
+    values.push_back(value);
+    if (value.producer >= 0) produced.emplace_back(value.producer, id);
+    for (const int32_t reader : its_readers) {
+      reads.emplace_back(id, reader);
+      reads_of_task.emplace_back(reader, id);
     }
   }
-  Pairs read_by, produced_by;
-  for (const auto& [value, reader] : reads) read_by.emplace_back(reader, value);
-  for (size_t v = 0; v < values.size(); ++v) {
-    if (values[v].producer >= 0) produced_by.emplace_back(values[v].producer, static_cast<int32_t>(v));
-  }
   readers = Lists(static_cast<int32_t>(values.size()), reads);
-  inputs = Lists(size, read_by);
-  outputs = Lists(size, produced_by);
+  inputs = Lists(size, reads_of_task);
+  outputs = Lists(size, produced);
+}
 
+void TaskNet::SetEdges(std::vector<std::pair<int32_t, int32_t>> edges) {
   std::sort(edges.begin(), edges.end());
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   after = Lists(size, edges);
-  if (size <= kReduceUpTo) {
-    edges = TransitiveReduction(size, edges, ProgramOrder());
-    after = Lists(size, edges);
-  }
+  edges = TransitiveReduction(edges, after, ProgramOrder());
+  after = Lists(size, edges);
   for (auto& [from, to] : edges) std::swap(from, to);
   before = Lists(size, edges);
 }

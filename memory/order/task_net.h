@@ -41,7 +41,12 @@ struct NetValue {
 // Task numbers are those of the Tasks. Values are the non-resident ones of more than 0 bytes; those of one producer
 // with the same readers are one value here.
 struct TaskNet {
+  TaskNet() = default;
   explicit TaskNet(const Tasks& tasks);
+  // Sets values, start_bytes and the lists of both from `all` and the readers of each.
+  void SetValues(const std::vector<NetValue>& all, std::vector<std::vector<int32_t>> read_by);
+  // Sets before and after.
+  void SetEdges(std::vector<std::pair<int32_t, int32_t>> edges);
 
   int32_t size = 0;
   std::vector<NetValue> values;

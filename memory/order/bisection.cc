@@ -1,0 +1,65 @@
+#include "memory/order/bisection.h"
+
+#include <algorithm>
+
+#include "memory/order/exact_search.h"
+
+namespace snug::memory {
+namespace {
+
+constexpr int64_t kFirstSlice = int64_t{1} << 18;
+
+class Bisection {
+ public:
+  explicit Bisection(OrderSearch* search) : search_(search), exact_(search->net()) {}
+
+  void Run() {
+    for (slice_ = kFirstSlice; !search_->Done(); slice_ *= 2) {
+      LowerPeak();
+      RaiseBound();
+    }
+  }
+
+ private:
+  Answer Ask(int64_t bound) {
+    // In short pieces, so that a clock is heeded.
+    Answer answer = Answer::kUnknown;
+    for (int64_t left = slice_; left > 0 && answer == Answer::kUnknown && !search_->Done();) {
+      const int64_t before = exact_.work();
+      answer = exact_.Decide(bound, std::min({left, kFirstSlice, search_->work_left()}));
+      search_->Spend(exact_.work() - before + 1);
+      left -= exact_.work() - before + 1;
+    }
+    if (answer == Answer::kFound) search_->Offer(exact_.order());
+    if (answer == Answer::kNone) search_->RaiseBound(bound + 1);
+    return answer;
+  }
+
+  // What is not found counts as not there.
+  void LowerPeak() {
+    int64_t least = search_->bound();
+    while (least < search_->peak() && !search_->Done()) {
+      const int64_t middle = least + (search_->peak() - 1 - least) / 2;
+      if (Ask(middle) != Answer::kFound) least = middle + 1;
+    }
+  }
+
+  // What is not refuted counts as there.
+  void RaiseBound() {
+    int64_t most = search_->peak();
+    while (search_->bound() < most && !search_->Done()) {
+      const int64_t middle = search_->bound() + (most - 1 - search_->bound()) / 2;
+      if (Ask(middle) != Answer::kNone) most = std::min(middle, search_->peak());
+    }
+  }
+
+  OrderSearch* search_;
+  ExactSearch exact_;
+  int64_t slice_ = 0;
+};
+
+}  // namespace
+
+void CloseGap(OrderSearch* search) { Bisection(search).Run(); }
+
+}  // namespace snug::memory

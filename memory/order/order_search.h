@@ -1,0 +1,55 @@
+// What the stages of a search for an order share: the best order and bound so far, what may still be spent, and the
+// report.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "memory/order/task_net.h"
+#include "memory/planner.h"
+
+namespace snug::memory {
+
+class OrderSearch {
+ public:
+  // `net` outlives this.
+  OrderSearch(const TaskNet& net, const PlannerOptions& options, int64_t default_work);
+
+  // Follows up on a legal order: tightens it (greedy.h), and keeps it if its peak is the least so far. Returns its
+  // peak.
+  int64_t Offer(const TaskOrder& order);
+  // No order has a lower peak.
+  void RaiseBound(int64_t bound);
+
+  const TaskNet& net() const { return net_; }
+  const TaskOrder& best() const { return best_; }
+  int64_t peak() const { return peak_; }  // these two without resident bytes
+  int64_t bound() const { return bound_; }
+  // Of each task: the fewest bytes live while it runs in any of the orders that were offered.
+  const std::vector<int64_t>& least_seen() const { return least_seen_; }
+
+  void Spend(int64_t work) { report_.work += work; }
+  int64_t work_left() const { return work_limit_ - report_.work; }
+  // Proven, as small as was asked for, or all spent.
+  bool Done();
+
+  // The report so far; figures with resident bytes.
+  SearchReport Report();
+
+ private:
+  double Seconds() const;
+  void Note();
+
+  const TaskNet& net_;
+  const PlannerOptions options_;
+  const int64_t work_limit_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  TaskOrder best_;
+  int64_t peak_;
+  int64_t bound_;
+  std::vector<int64_t> least_seen_;
+  SearchReport report_;
+};
+
+}  // namespace snug::memory

@@ -10,6 +10,7 @@
 #include "engine/base/status.h"
 #include "engine/base/suggest.h"
 #include "memory/lower_bound.h"
+#include "memory/order/best.h"
 #include "memory/place/offset.h"
 #include "memory/share/coloring.h"
 #include "memory/share/nnc.h"
@@ -37,7 +38,7 @@ constexpr Strategy kStrategies[] = {
     {"nnc", "partial reuse through NNC's allocation graph, the largest first", nullptr, PlaceNnc},
     {"nnc-seed", "the same by the rule of NNC's document: the most interference first", nullptr, PlaceNncSeed},
     {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, PlaceOffset},
-    {"best", "the best of all within a work limit", nullptr, PlaceOffset},
+    {"best", "the best of all within a work limit", OrderBest, PlaceOffset},
 };
 
 absl::StatusOr<Placement> PlaceVerified(const Problem& problem, const Strategy& strategy,

@@ -23,6 +23,7 @@ constexpr Command kCommands[] = {
     {"fit", "the largest batch that fits in a given memory", RunFit},
     {"ops", "list the ops", RunOps},
     {"place", "give the buffers of a file offsets in the smallest arena", RunPlace},
+    {"order", "order the tasks of a file for the least memory, and place what they hand on", RunOrder},
 };
 
 std::string Help() {

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "memory/order/best.h"
 #include "memory/order/greedy.h"
 #include "tests/memory/order_random_tasks.h"
 

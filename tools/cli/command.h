@@ -26,6 +26,7 @@ absl::StatusOr<int> RunMemcost(const Arguments& arguments);
 absl::StatusOr<int> RunFit(const Arguments& arguments);
 absl::StatusOr<int> RunOps(const Arguments& arguments);
 absl::StatusOr<int> RunPlace(const Arguments& arguments);
+absl::StatusOr<int> RunOrder(const Arguments& arguments);
 
 // "float32", "bfloat16" or "float64".
 absl::StatusOr<DType> ParsePrecision(const std::string& text);

@@ -49,6 +49,9 @@ struct Event {
   size_t buffer;
 };
 
+// The end of the first stretch in which its bytes are needed.
+int32_t FirstEnd(const Buffer& buffer) { return buffer.gaps.empty() ? buffer.last : buffer.gaps[0].first - 1; }
+
 // Begins and ends of every stretch in which a buffer's bytes are needed, in the sequence in which they happen.
 std::vector<Event> EventsOf(const Problem& problem) {
   std::vector<Event> events;
@@ -86,15 +89,21 @@ absl::Status Verify(const Problem& problem, const Plan& plan) {
   for (const InPlace& pair : problem.in_place) {
     in_place.emplace(static_cast<size_t>(pair.output), static_cast<size_t>(pair.input));
   }
-  // Live ranges by offset; never overlapping, so neighbours are enough to look at.
+  // Live ranges by offset; never overlapping, so neighbours are enough to look at. What is written over a buffer in
+  // place takes its range when that buffer ends: until then all of it is being read.
   std::map<int64_t, size_t> live;
+  std::map<size_t, size_t> written_over;  // by what
   for (const Event& event : EventsOf(problem)) {
     const size_t i = event.buffer;
     const Buffer& buffer = problem.buffers[i];
     const int64_t begin = plan.offsets[i];
     if (event.ends) {
       const auto found = live.find(begin);
-      if (found != live.end() && found->second == i) live.erase(found);  // else: another was written over it in place
+      if (found == live.end() || found->second != i) continue;  // in place, and over as soon as it began
+      live.erase(found);
+      const auto over = written_over.find(i);
+      if (over == written_over.end()) continue;
+      if (FirstEnd(problem.buffers[over->second]) > event.time) live.emplace(begin, over->second);
       continue;
     }
     const auto next = live.lower_bound(begin);
@@ -102,10 +111,7 @@ absl::Status Verify(const Problem& problem, const Plan& plan) {
       const Buffer& under = problem.buffers[next->second];
       const bool over_it = in_place.count({i, next->second}) > 0 && event.time == buffer.first &&
                            under.last == buffer.first && buffer.size_bytes <= under.size_bytes;
-      if (over_it) {
-        next->second = i;
-        continue;
-      }
+      if (over_it && written_over.emplace(next->second, i).second) continue;
     }
     const auto overlap = [&](size_t other) {
       return absl::InvalidArgumentError(

@@ -93,8 +93,8 @@ absl::Status VerifyPartial(const PartialProblem& problem, const Plan& plan) {
     const PartialBuffer& a = problem.buffers[i];
     for (size_t j = 0; j < i; ++j) {
       const PartialBuffer& b = problem.buffers[j];
-      const bool overlap =
-          plan.offsets[i] < plan.offsets[j] + b.size_bytes && plan.offsets[j] < plan.offsets[i] + a.size_bytes;
+      const bool overlap = a.size_bytes > 0 && b.size_bytes > 0 && plan.offsets[i] < plan.offsets[j] + b.size_bytes &&
+                           plan.offsets[j] < plan.offsets[i] + a.size_bytes;
       if (!overlap) continue;
       // A view shares its base's bytes, and two views of one base may look at the same.
       const int32_t base_a = a.view_of >= 0 ? a.view_of : static_cast<int32_t>(i);

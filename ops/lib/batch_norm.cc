@@ -22,10 +22,10 @@ Accumulator<T> Activate(NormActivation activation, Accumulator<T> v) {
   return v;
 }
 
-template <class T>
-bool LetsThrough(NormActivation activation, const T* y, int64_t i) {
+// By the activation's output, or its input.
+template <class A>
+bool LetsThrough(NormActivation activation, A v) {
   if (activation == NormActivation::kIdentity) return true;
-  const auto v = static_cast<Accumulator<T>>(y[i]);
   return v > 0 && (activation == NormActivation::kRelu || v < 6);
 }
 
@@ -95,13 +95,22 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackwar
   const double n = static_cast<double>(view.count());
   ParallelFor(threads, view.channels, kGroup, [&](int64_t begin, int64_t end) {
     double sum[kGroup] = {}, product[kGroup] = {}, inv_std[kGroup], scale[kGroup];
-    const auto g = [&](int64_t i) {
-      if (!LetsThrough<T>(call.activation, call.y, i)) return A(0);
+    for (int64_t c = begin; c < end; ++c) {
+      inv_std[c - begin] = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
+      scale[c - begin] = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) * inv_std[c - begin];
+    }
+    const auto centred = [&](int64_t i, int64_t c) {
+      return static_cast<A>(call.x[i]) - static_cast<A>(call.mean[begin + c]);
+    };
+    const auto g = [&](int64_t i, int64_t c) {
+      const A bias = call.bias != nullptr ? static_cast<A>(call.bias[begin + c]) : A(0);
+      const A v = call.y != nullptr ? static_cast<A>(call.y[i]) : centred(i, c) * static_cast<A>(scale[c]) + bias;
+      if (!LetsThrough(call.activation, v)) return A(0);
       const A dy = static_cast<A>(call.dy[i]);
       return call.dy2 == nullptr ? dy : static_cast<A>(static_cast<T>(dy + static_cast<A>(call.dy2[i])));
     };
     ForEachInGroup(view, begin, end, [&](int64_t i, int64_t c) {
-      const A through = g(i);
+      const A through = g(i, c);
       if (call.dadd != nullptr) call.dadd[i] = static_cast<T>(through);
       sum[c] += static_cast<double>(through);
       product[c] +=
@@ -109,18 +118,15 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackwar
     });
     for (int64_t c = begin; c < end; ++c) {
       const int64_t j = c - begin;
-      inv_std[j] = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
-      scale[j] = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) * inv_std[j];
       product[j] *= inv_std[j];
       call.dbias[c] = static_cast<S>(sum[j]);
       call.dweight[c] = static_cast<S>(product[j]);
       if (!call.training) sum[j] = product[j] = 0;  // the statistics do not depend on x
     }
     ForEachInGroup(view, begin, end, [&](int64_t i, int64_t j) {
-      const A centred = static_cast<A>(call.x[i]) - static_cast<A>(call.mean[begin + j]);
-      const A through = call.dadd != nullptr ? static_cast<A>(call.dadd[i]) : g(i);
+      const A through = call.dadd != nullptr ? static_cast<A>(call.dadd[i]) : g(i, j);
       const A dx = static_cast<A>(scale[j]) *
-                   (through - static_cast<A>(sum[j] / n) - centred * static_cast<A>(inv_std[j] * product[j] / n));
+                   (through - static_cast<A>(sum[j] / n) - centred(i, j) * static_cast<A>(inv_std[j] * product[j] / n));
       call.dx[i] = static_cast<T>(dx);
     });
   });

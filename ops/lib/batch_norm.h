@@ -1,10 +1,10 @@
 // Batch normalisation over every axis but 1, with an activation and an addition in the same sweep: what the batch_norm
 // ops share. Two kernels: a plain one, which shows what is computed, and a fast one for float32 and bfloat16.
 //
-// The forward pass reads x twice (statistics, then normalisation), the backward pass reads x, y and dy twice (two sums
-// per channel, then dx). Where the masked gradient is asked for too, the first reading writes it, and the second one
-// takes it in place of y and dy. In plain layout a channel is done from start to end, so the second reading comes from
-// the cache.
+// The forward pass reads x twice (statistics, then normalisation), the backward pass reads x and dy twice (two sums per
+// channel, then dx); what the activation let through follows from x. Where the masked gradient is asked for too, the
+// first reading writes it, and the second one takes it in place of dy. In plain layout a channel is done from start to
+// end, so the second reading comes from the cache.
 #pragma once
 
 #include <absl/status/status.h>
@@ -46,18 +46,20 @@ struct BatchNormForward {
   NormActivation activation = NormActivation::kIdentity;
 };
 
-// With g = dy + dy2 where the activation lets it through (as y tells), n elements in each channel,
+// With g = dy + dy2 where the activation lets it through, n elements in each channel,
 // x' = (x - mean) inv_std:
 //   dbias = sum(g), dweight = sum(g x'), dadd = g,
 //   dx = weight inv_std (g - (dbias + x' dweight) / n) if `training`, else weight inv_std g
-// dy + dy2 is rounded to T: the same bits as a sum that was stored.
+// dy + dy2 is rounded to T: the same bits as a sum that was stored. What the activation lets through is told by y where
+// there is one, and otherwise computed anew as the forward pass did, without an addition.
 //
 // In place: dx may lie on any of x, y, dy and dy2; dadd on y, dy or dy2, but not on x, which is read after it.
 template <class T>
 struct BatchNormBackward {
-  const T* y = nullptr;  // for an activation only
+  const T* y = nullptr;  // goes with dadd only
   const T* x;
   const Float32Port<T>* weight = nullptr;
+  const Float32Port<T>* bias = nullptr;  // for an activation without y
   const Float32Port<T>* mean;
   const Float32Port<T>* var;
   const T* dy;

@@ -10,8 +10,8 @@
 // Variances: sums of x - shift and of its square, where the shift is a mean of a few elements; close enough to the mean
 // that nothing cancels.
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <type_traits>
 
@@ -31,7 +31,17 @@ constexpr int64_t kChunkElements = 1 << 15;
 constexpr int64_t kMinRows = 32;    // of a chunk: its sums are few beside its elements
 constexpr int64_t kMaxRows = 1024;  // of a chunk: what is added up in float
 constexpr int64_t kShiftSamples = 16;
-constexpr int64_t kPatterns = 4;  // arrays [width] beside the chunks' sums
+constexpr int64_t kPatterns = 5;  // arrays [width] beside the chunks' sums
+
+// A channel's numbers; loops over rows of channels read them from arrays, one behind the other: the patterns.
+struct Numbers {
+  float mean = 0, scale = 0, bias = 0;  // normalised: (x - mean) scale + bias
+  float offset = 0, slope = 0;          // backward: dx = g scale + (x - mean) slope + offset
+};
+static_assert(sizeof(Numbers) == kPatterns * sizeof(float));
+SNUG_INLINE Numbers NumbersAt(const float* patterns, int64_t width, int64_t c) {
+  return {patterns[c], patterns[width + c], patterns[2 * width + c], patterns[3 * width + c], patterns[4 * width + c]};
+}
 
 // How the rows of a channels-last view are cut.
 struct Rows {
@@ -55,53 +65,58 @@ struct Pair {
 };
 
 template <class T>
-struct ForwardSums {  // what the pass of sums adds up
+SNUG_INLINE float Centred(const T* x, int64_t i, const Numbers& c) {
+  return static_cast<float>(x[i]) - c.mean;
+}
+
+template <class T>
+struct ForwardSums {  // what the pass of sums adds up; the shift is in place of the mean
   const T* x;
-  SNUG_INLINE Pair operator()(int64_t i, float shift) const {
-    const float d = static_cast<float>(x[i]) - shift;
+  SNUG_INLINE Pair operator()(int64_t i, const Numbers& c) const {
+    const float d = Centred(x, i, c);
     return {d, d * d};
   }
 };
 
-// What the activation lets through of a gradient `g`, by its output.
-template <Activation kActivation, class T>
-SNUG_INLINE float Through(const T* y, int64_t i, float g) {
+// What the activation lets through of a gradient `g`, by its output or its input.
+template <Activation kActivation>
+SNUG_INLINE float Through(float v, float g) {
   if constexpr (kActivation == Activation::kIdentity) return g;
-  const float v = static_cast<float>(y[i]);
   if constexpr (kActivation == Activation::kRelu) return v > 0.0F ? g : 0.0F;
-  return ((v > 0.0F) & (v < 6.0F)) ? g : 0.0F;
+  return (v > 0.0F) & (v < 6.0F) ? g : 0.0F;
 }
 
 template <Activation kActivation, class T>
 struct BackwardSums {
-  const T *x, *y, *dy;
-  SNUG_INLINE Pair operator()(int64_t i, float mean) const {
-    const float g = Through<kActivation>(y, i, static_cast<float>(dy[i]));
-    return {g, g * (static_cast<float>(x[i]) - mean)};
+  const T *x, *dy;
+  SNUG_INLINE Pair operator()(int64_t i, const Numbers& c) const {
+    const float centred = Centred(x, i, c);
+    const float g = Through<kActivation>(centred * c.scale + c.bias, static_cast<float>(dy[i]));
+    return {g, g * centred};
   }
 };
 
-// The same, and stores the gradient that it lets through.
+// The same by the activation's output, and stores the gradient that it lets through.
 template <Activation kActivation, bool kSecond, class T>
 struct StoringBackwardSums {
   const T *x, *y, *dy, *dy2;
   T* dadd;
-  SNUG_INLINE Pair operator()(int64_t i, float mean) const {
+  SNUG_INLINE Pair operator()(int64_t i, const Numbers& c) const {
     float sum = static_cast<float>(dy[i]);
     if constexpr (kSecond) sum = static_cast<float>(static_cast<T>(sum + static_cast<float>(dy2[i])));
-    const float g = Through<kActivation>(y, i, sum);
-    const float centred = static_cast<float>(x[i]) - mean;
+    const float g = Through<kActivation>(static_cast<float>(y[i]), sum);
+    const float centred = Centred(x, i, c);
     dadd[i] = static_cast<T>(g);
     return {g, g * centred};
   }
 };
 
 template <Activation kActivation, bool kAdd, class T>
-struct ForwardElement {  // y = activation((x - mean) scale + offset + add)
+struct ForwardElement {  // y = activation((x - mean) scale + bias + add)
   const T *x, *add;
   T* y;
-  SNUG_INLINE void operator()(int64_t i, float mean, float scale, float offset, float) const {
-    float v = (static_cast<float>(x[i]) - mean) * scale + offset;
+  SNUG_INLINE void operator()(int64_t i, const Numbers& c) const {
+    float v = Centred(x, i, c) * c.scale + c.bias;
     if constexpr (kAdd) v += static_cast<float>(add[i]);
     if constexpr (kActivation != Activation::kIdentity) v = v < 0.0F ? 0.0F : v;
     if constexpr (kActivation == Activation::kRelu6) v = v > 6.0F ? 6.0F : v;
@@ -110,29 +125,30 @@ struct ForwardElement {  // y = activation((x - mean) scale + offset + add)
 };
 
 template <Activation kActivation, class T>
-struct BackwardElement {  // dx = g scale + (x - mean) slope + offset
-  const T *x, *y, *dy;
+struct BackwardElement {
+  const T *x, *dy;
   T* dx;
-  SNUG_INLINE void operator()(int64_t i, float mean, float scale, float offset, float slope) const {
-    const float g = Through<kActivation>(y, i, static_cast<float>(dy[i]));
-    const float v = g * scale + ((static_cast<float>(x[i]) - mean) * slope + offset);
-    dx[i] = static_cast<T>(v);
+  SNUG_INLINE void operator()(int64_t i, const Numbers& c) const {
+    const float centred = Centred(x, i, c);
+    const float g = Through<kActivation>(centred * c.scale + c.bias, static_cast<float>(dy[i]));
+    dx[i] = static_cast<T>(g * c.scale + (centred * c.slope + c.offset));
   }
 };
 
 // ---- channels side by side ----
 
-// a[c], b[c] = sums of element(i, pattern[c]) over a chunk's rows, c in [0, width).
+// a[c], b[c] = sums of element(i, numbers of c) over a chunk's rows, c in [0, width).
 template <class Sums>
-SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float* pattern, float* a, float* b,
+SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float* patterns, float* a, float* b,
                          Sums sums) {
   for (int64_t c = 0; c < width; ++c) a[c] = b[c] = 0;
   int64_t i = begin;
   for (; i + 4 * width <= end; i += 4 * width) {
     SNUG_INDEPENDENT
     for (int64_t c = 0; c < width; ++c) {
-      const Pair p = sums(i + c, pattern[c]), q = sums(i + width + c, pattern[c]);
-      const Pair r = sums(i + 2 * width + c, pattern[c]), s = sums(i + 3 * width + c, pattern[c]);
+      const Numbers numbers = NumbersAt(patterns, width, c);
+      const Pair p = sums(i + c, numbers), q = sums(i + width + c, numbers);
+      const Pair r = sums(i + 2 * width + c, numbers), s = sums(i + 3 * width + c, numbers);
       a[c] += (p.a + q.a) + (r.a + s.a);
       b[c] += (p.b + q.b) + (r.b + s.b);
     }
@@ -141,7 +157,7 @@ SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float*
     const int64_t n = std::min(width, end - i);
     SNUG_INDEPENDENT
     for (int64_t c = 0; c < n; ++c) {
-      const Pair p = sums(i + c, pattern[c]);
+      const Pair p = sums(i + c, NumbersAt(patterns, width, c));
       a[c] += p.a;
       b[c] += p.b;
     }
@@ -150,13 +166,13 @@ SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float*
 
 // The sums of all rows: fn(c, sum of a, sum of b) for each channel. partial: [chunks][2][width].
 template <class Sums, class Fn>
-void SumChannels(int threads, const Rows& rows, const float* pattern, float* partial, Sums sums, Fn fn) {
+void SumChannels(int threads, const Rows& rows, const float* patterns, float* partial, Sums sums, Fn fn) {
   ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
     float* a = partial + begin / rows.rows_per_chunk * 2 * rows.width;
     const int64_t width = rows.width;
     const int64_t first = begin * rows.channels;
     const int64_t last = end * rows.channels;
-    WithIsa([=]() SNUG_LAMBDA { SumRows(first, last, width, pattern, a, a + width, sums); });
+    WithIsa([=]() SNUG_LAMBDA { SumRows(first, last, width, patterns, a, a + width, sums); });
   });
   constexpr int64_t kChannels = 64;
   ParallelFor(threads, rows.channels, kChannels, [=](int64_t begin, int64_t end) {
@@ -180,9 +196,14 @@ void SumChannels(int threads, const Rows& rows, const float* pattern, float* par
   });
 }
 
-// A channel's number, once for each row that is folded.
-SNUG_INLINE void SetPattern(const Rows& rows, float* pattern, int64_t c, double value) {
-  for (int64_t f = 0; f < rows.fold; ++f) pattern[f * rows.channels + c] = static_cast<float>(value);
+// A channel's numbers, once for each row that is folded.
+void SetPatterns(const Rows& rows, float* patterns, int64_t c, const Numbers& numbers) {
+  float values[kPatterns];
+  std::memcpy(values, &numbers, sizeof(values));
+  for (const float value : values) {
+    for (int64_t f = 0; f < rows.fold; ++f) patterns[f * rows.channels + c] = value;
+    patterns += rows.width;
+  }
 }
 
 // The shift of each channel: a mean of a few rows, evenly spread.
@@ -200,7 +221,7 @@ void SetShifts(const Rows& rows, const T* x, float* shifts) {
   for (int64_t f = 1; f < rows.fold; ++f) std::copy(shifts, shifts + rows.channels, shifts + f * rows.channels);
 }
 
-// element(i, patterns...) for every element. patterns: four of [width].
+// element(i, numbers) for every element.
 template <class Element>
 void ForEachElementOfRows(int threads, const Rows& rows, const float* patterns, Element element) {
   ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
@@ -208,11 +229,10 @@ void ForEachElementOfRows(int threads, const Rows& rows, const float* patterns, 
     const int64_t first = begin * rows.channels;
     const int64_t last = end * rows.channels;
     WithIsa([=]() SNUG_LAMBDA {
-      const float *p = patterns, *q = p + width, *r = q + width, *s = r + width;
       for (int64_t i = first; i < last; i += width) {
         const int64_t n = std::min(width, last - i);
         SNUG_INDEPENDENT
-        for (int64_t c = 0; c < n; ++c) element(i + c, p[c], q[c], r[c], s[c]);
+        for (int64_t c = 0; c < n; ++c) element(i + c, NumbersAt(patterns, width, c));
       }
     });
   });
@@ -220,9 +240,9 @@ void ForEachElementOfRows(int threads, const Rows& rows, const float* patterns, 
 
 // ---- channels apart ----
 
-// Sums of sums(i, shift) over one channel's planes.
+// Sums of sums(i, numbers) over one channel's planes.
 template <class Sums>
-SNUG_INLINE void SumPlanes(const ChannelView& view, int64_t channel, float shift, Sums sums, double* a, double* b) {
+SNUG_INLINE void SumPlanes(const ChannelView& view, int64_t channel, Numbers numbers, Sums sums, double* a, double* b) {
   *a = *b = 0;
   float la[kLanes], lb[kLanes];
   int64_t pending = 0;  // elements in the lanes
@@ -247,13 +267,13 @@ SNUG_INLINE void SumPlanes(const ChannelView& view, int64_t channel, float shift
       for (; i + kLanes <= end; i += kLanes) {
         SNUG_INDEPENDENT
         for (int j = 0; j < kLanes; ++j) {
-          const Pair p = sums(i + j, shift);
+          const Pair p = sums(i + j, numbers);
           la[j] += p.a;
           lb[j] += p.b;
         }
       }
       for (int j = 0; i + j < end; ++j) {
-        const Pair p = sums(i + j, shift);
+        const Pair p = sums(i + j, numbers);
         la[j] += p.a;
         lb[j] += p.b;
       }
@@ -265,12 +285,11 @@ SNUG_INLINE void SumPlanes(const ChannelView& view, int64_t channel, float shift
 }
 
 template <class Element>
-SNUG_INLINE void ForEachElementOfPlanes(const ChannelView& view, int64_t channel, const float* p, Element element) {
-  const float p0 = p[0], p1 = p[1], p2 = p[2], p3 = p[3];
+SNUG_INLINE void ForEachElementOfPlanes(const ChannelView& view, int64_t channel, Numbers numbers, Element element) {
   for (int64_t n = 0; n < view.outer; ++n) {
     const int64_t plane = (n * view.channels + channel) * view.inner;
     SNUG_INDEPENDENT
-    for (int64_t i = plane; i < plane + view.inner; ++i) element(i, p0, p1, p2, p3);
+    for (int64_t i = plane; i < plane + view.inner; ++i) element(i, numbers);
   }
 }
 
@@ -295,28 +314,41 @@ void SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double 
   call.batch_var[c] = static_cast<float>(std::max(0.0, squares / n - d * d));
 }
 
-using Patterns = std::array<double, kPatterns>;  // mean, scale, offset, slope
+// The same bits forward and backward: the backward pass computes anew what the activation let through.
+template <class Call>
+Numbers Normalising(const Call& call, int64_t c, double mean, double var) {
+  const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
+  return {.mean = static_cast<float>(mean),
+          .scale = static_cast<float>(weight / std::sqrt(var + call.epsilon)),
+          .bias = call.bias != nullptr ? call.bias[c] : 0.0F};
+}
 
 template <class T>
-Patterns ForwardPatterns(const BatchNormForward<T>& call, int64_t c) {
-  const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
-  const double bias = call.bias != nullptr ? static_cast<double>(call.bias[c]) : 0;
+Numbers ForwardNumbers(const BatchNormForward<T>& call, int64_t c) {
   const bool of_batch = call.batch_mean != nullptr;
-  const double mean = static_cast<double>(of_batch ? call.batch_mean[c] : call.mean[c]);
-  const double var = static_cast<double>(of_batch ? call.batch_var[c] : call.var[c]);
-  return {mean, weight / std::sqrt(var + call.epsilon), bias, 0};
+  return Normalising(call, c, static_cast<double>(of_batch ? call.batch_mean[c] : call.mean[c]),
+                     static_cast<double>(of_batch ? call.batch_var[c] : call.var[c]));
+}
+
+// What the pass of sums needs.
+template <class T>
+Numbers SumsNumbers(const BatchNormBackward<T>& call, int64_t c) {
+  return Normalising(call, c, static_cast<double>(call.mean[c]), static_cast<double>(call.var[c]));
 }
 
 // Sets the gradients of weight and bias too.
 template <class T>
-Patterns BackwardPatterns(const BatchNormBackward<T>& call, int64_t c, double n, double sum, double product) {
+Numbers BackwardNumbers(const BatchNormBackward<T>& call, int64_t c, double n, double sum, double product) {
   const double inv_std = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
   const double scale = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) * inv_std;
   call.dbias[c] = static_cast<float>(sum);
   call.dweight[c] = static_cast<float>(product * inv_std);
-  const double mean = static_cast<double>(call.mean[c]);
-  if (!call.training) return {mean, scale, 0, 0};
-  return {mean, scale, -scale * sum / n, -scale * inv_std * inv_std * product / n};
+  Numbers numbers = SumsNumbers(call, c);
+  if (call.training) {
+    numbers.offset = static_cast<float>(-scale * sum / n);
+    numbers.slope = static_cast<float>(-scale * inv_std * inv_std * product / n);
+  }
+  return numbers;
 }
 
 template <class T, class Element>
@@ -327,15 +359,13 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
     ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
         if (call.batch_mean != nullptr) {
-          const float shift = Shift(view, call.x, c);
+          const Numbers shift = {.mean = Shift(view, call.x, c)};
           double sum = 0, squares = 0;
           WithIsa([&, c, shift]() SNUG_LAMBDA { SumPlanes(view, c, shift, sums, &sum, &squares); });
-          SetStatistics(call, c, n, static_cast<double>(shift), sum, squares);
+          SetStatistics(call, c, n, static_cast<double>(shift.mean), sum, squares);
         }
-        const Patterns patterns = ForwardPatterns(call, c);
-        float p[kPatterns];
-        std::copy(patterns.begin(), patterns.end(), p);
-        WithIsa([=, &p]() SNUG_LAMBDA { ForEachElementOfPlanes(view, c, p, element); });
+        const Numbers numbers = ForwardNumbers(call, c);
+        WithIsa([=]() SNUG_LAMBDA { ForEachElementOfPlanes(view, c, numbers, element); });
       }
     });
     return;
@@ -343,10 +373,7 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
   const Rows rows(view);
   float* patterns = workspace;
   float* partial = workspace + kPatterns * rows.width;
-  const auto set = [=](int64_t c) {
-    const Patterns p = ForwardPatterns(call, c);
-    for (int64_t k = 0; k < kPatterns; ++k) SetPattern(rows, patterns + k * rows.width, c, p[static_cast<size_t>(k)]);
-  };
+  const auto set = [=](int64_t c) { SetPatterns(rows, patterns, c, ForwardNumbers(call, c)); };
   if (call.batch_mean != nullptr) {
     SetShifts(rows, call.x, patterns);
     SumChannels(threads, rows, patterns, partial, sums, [=](int64_t c, double sum, double squares) {
@@ -367,12 +394,10 @@ void Backward(int threads, const ChannelView& view, const BatchNormBackward<T>& 
     ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
         double sum = 0, product = 0;
-        const float mean = call.mean[c];
-        WithIsa([&, c, mean]() SNUG_LAMBDA { SumPlanes(view, c, mean, sums, &sum, &product); });
-        const Patterns patterns = BackwardPatterns(call, c, n, sum, product);
-        float p[kPatterns];
-        std::copy(patterns.begin(), patterns.end(), p);
-        WithIsa([=, &p]() SNUG_LAMBDA { ForEachElementOfPlanes(view, c, p, element); });
+        const Numbers before = SumsNumbers(call, c);
+        WithIsa([&, c, before]() SNUG_LAMBDA { SumPlanes(view, c, before, sums, &sum, &product); });
+        const Numbers numbers = BackwardNumbers(call, c, n, sum, product);
+        WithIsa([=]() SNUG_LAMBDA { ForEachElementOfPlanes(view, c, numbers, element); });
       }
     });
     return;
@@ -380,10 +405,9 @@ void Backward(int threads, const ChannelView& view, const BatchNormBackward<T>& 
   const Rows rows(view);
   float* patterns = workspace;
   float* partial = workspace + kPatterns * rows.width;
-  for (int64_t c = 0; c < rows.channels; ++c) SetPattern(rows, patterns, c, static_cast<double>(call.mean[c]));
+  for (int64_t c = 0; c < rows.channels; ++c) SetPatterns(rows, patterns, c, SumsNumbers(call, c));
   SumChannels(threads, rows, patterns, partial, sums, [=](int64_t c, double sum, double product) {
-    const Patterns p = BackwardPatterns(call, c, n, sum, product);
-    for (int64_t k = 0; k < kPatterns; ++k) SetPattern(rows, patterns + k * rows.width, c, p[static_cast<size_t>(k)]);
+    SetPatterns(rows, patterns, c, BackwardNumbers(call, c, n, sum, product));
   });
   ForEachElementOfRows(threads, rows, patterns, element);
 }
@@ -424,11 +448,11 @@ void BatchNormFast(int threads, const ChannelView& view, const BatchNormBackward
   DispatchActivation(call.activation, [&](auto activation) {
     float* floats = static_cast<float*>(workspace);
     if (call.dadd == nullptr) {
-      Backward(threads, view, call, floats, BackwardSums<activation(), T>{call.x, call.y, call.dy},
-               BackwardElement<activation(), T>{call.x, call.y, call.dy, call.dx});
+      Backward(threads, view, call, floats, BackwardSums<activation(), T>{call.x, call.dy},
+               BackwardElement<activation(), T>{call.x, call.dy, call.dx});
       return;
     }
-    const BackwardElement<Activation::kIdentity, T> element = {call.x, nullptr, call.dadd, call.dx};
+    const BackwardElement<Activation::kIdentity, T> element = {call.x, call.dadd, call.dx};
     if (call.dy2 == nullptr) {
       using Sums = StoringBackwardSums<activation(), false, T>;
       Backward(threads, view, call, floats, Sums{call.x, call.y, call.dy, nullptr, call.dadd}, element);

@@ -1,6 +1,6 @@
 // Batch normalisation with an addition and an activation in the same sweep, forward, backward and for inference. Only
-// the fusion pass makes these nodes, after the backward graph is there: they have no gradients of their own. The
-// backward pass reads from y what the activation let through.
+// the fusion pass makes these nodes, after the backward graph is there: they have no gradients of their own. What the
+// activation let through: the backward pass computes it anew from x, or, after an addition, reads it from y.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -22,7 +22,8 @@ using Fused = proto::FusedBatchNorm;
 using proto::ParseOptions;
 
 // Ports of the backward ops.
-enum GradInput { kY, kX, kWeight, kMean, kVar, kDy, kDy2 };
+enum GradInput { kX, kWeight, kBias, kMean, kVar, kDy };
+enum AddGradInput { kAddY, kAddX, kAddWeight, kAddMean, kAddVar, kAddDy, kAddDy2 };
 
 absl::Status CheckOptions(const InferContext& c) {
   const auto& options = c.options<Fused>();
@@ -68,21 +69,24 @@ absl::Status InferInference(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status InferGrad(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, kX, kWeight, kVar + 1));
+// With the ports x, first of [channels], last of them, and dy.
+absl::Status InferBackward(InferContext& c, int x, int first, int last, int dy) {
+  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, x, first, last + 1));
   SNUG_RETURN_IF_ERROR(CheckOptions(c));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(kY, c.shape(kX)));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(kDy, c.shape(kX)));
-  const ValueType& x = c.input(kX);
-  c.SetOutput(0, x);
-  for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(x.dtype), {x.shape[1]});
+  SNUG_RETURN_IF_ERROR(c.CheckShape(dy, c.shape(x)));
+  const ValueType& type = c.input(x);
+  c.SetOutput(0, type);
+  for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(type.dtype), {type.shape[1]});
   return absl::OkStatus();
 }
 
+absl::Status InferGrad(InferContext& c) { return InferBackward(c, kX, kWeight, kVar, kDy); }
+
 absl::Status InferAddGrad(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(InferGrad(c));
-  if (c.has_input(kDy2)) SNUG_RETURN_IF_ERROR(c.CheckShape(kDy2, c.shape(kX)));
-  c.SetOutput(3, c.input(kX));
+  SNUG_RETURN_IF_ERROR(InferBackward(c, kAddX, kAddWeight, kAddVar, kAddDy));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(kAddY, c.shape(kAddX)));
+  if (c.has_input(kAddDy2)) SNUG_RETURN_IF_ERROR(c.CheckShape(kAddDy2, c.shape(kAddX)));
+  c.SetOutput(3, c.input(kAddX));
   return absl::OkStatus();
 }
 
@@ -125,17 +129,34 @@ BatchNormForward<T> InferenceCall(const KernelContext& k) {
 }
 
 template <class T>
-BatchNormBackward<T> BackwardCall(const KernelContext& k) {
+BatchNormBackward<T> GradCall(const KernelContext& k) {
   using S = Float32Port<T>;
-  return {.y = k.input<T>(kY),
-          .x = k.input<T>(kX),
+  return {.x = k.input<T>(kX),
           .weight = InputOrNull<S>(k, kWeight),
+          .bias = InputOrNull<S>(k, kBias),
           .mean = k.input<S>(kMean),
           .var = k.input<S>(kVar),
           .dy = k.input<T>(kDy),
-          .dy2 = InputOrNull<T>(k, kDy2),
           .dx = k.output<T>(0),
-          .dadd = k.num_outputs() > 3 ? k.output<T>(3) : nullptr,
+          .dweight = k.output<S>(1),
+          .dbias = k.output<S>(2),
+          .epsilon = k.options<Fused>().batch_norm().epsilon(),
+          .training = true,
+          .activation = ActivationOf(k)};
+}
+
+template <class T>
+BatchNormBackward<T> AddGradCall(const KernelContext& k) {
+  using S = Float32Port<T>;
+  return {.y = k.input<T>(kAddY),
+          .x = k.input<T>(kAddX),
+          .weight = InputOrNull<S>(k, kAddWeight),
+          .mean = k.input<S>(kAddMean),
+          .var = k.input<S>(kAddVar),
+          .dy = k.input<T>(kAddDy),
+          .dy2 = InputOrNull<T>(k, kAddDy2),
+          .dx = k.output<T>(0),
+          .dadd = k.output<T>(3),
           .dweight = k.output<S>(1),
           .dbias = k.output<S>(2),
           .epsilon = k.options<Fused>().batch_norm().epsilon(),
@@ -155,11 +176,17 @@ absl::Status InferenceCpu(const KernelContext& k) {
 absl::Status InferenceFast(const KernelContext& k) {
   return BatchNormFastKernel(k, [&](auto zero) { return InferenceCall<decltype(zero)>(k); });
 }
-absl::Status BackwardCpu(const KernelContext& k) {
-  return BatchNormPlainKernel(k, [&](auto zero) { return BackwardCall<decltype(zero)>(k); });
+absl::Status GradCpu(const KernelContext& k) {
+  return BatchNormPlainKernel(k, [&](auto zero) { return GradCall<decltype(zero)>(k); });
 }
-absl::Status BackwardFast(const KernelContext& k) {
-  return BatchNormFastKernel(k, [&](auto zero) { return BackwardCall<decltype(zero)>(k); });
+absl::Status GradFast(const KernelContext& k) {
+  return BatchNormFastKernel(k, [&](auto zero) { return GradCall<decltype(zero)>(k); });
+}
+absl::Status AddGradCpu(const KernelContext& k) {
+  return BatchNormPlainKernel(k, [&](auto zero) { return AddGradCall<decltype(zero)>(k); });
+}
+absl::Status AddGradFast(const KernelContext& k) {
+  return BatchNormFastKernel(k, [&](auto zero) { return AddGradCall<decltype(zero)>(k); });
 }
 
 // Every activation and shape of these, through `sample`.
@@ -221,36 +248,50 @@ void GradSamples(SampleBuilder& s) {
     s.Case(name)
         .With(ParseOptions<Fused>(options))
         .Input(x)
-        .Range(-5, 10)
-        .AwayFrom({0, 6})
-        .Input(x)
         .Input({x[1]})
+        .Range(0.5, 4)
+        .Input({x[1]})
+        .Range(-1, 4)
         .Input({x[1]})
         .Range(-0.1, 0.1)
         .Input({x[1]})
         .Range(0.3, 2)
         .Input(x);
   });
-  s.Case("dy").Input({3, 5}).Input({3, 5}).Absent().Input({5}).Input({5}).Input({3}).Fails("expected shape [3, 5]");
+  s.Case("no_bias")
+      .With(ParseOptions<Fused>("activation: RELU"))
+      .Input({4, 1})
+      .Values({-1, 2, -3, 4})
+      .Absent()
+      .Absent()
+      .Input({1})
+      .Values({0})
+      .Input({1})
+      .Range(0.3, 2)
+      .Input({4, 1})
+      .Values({10, 20, 30, 40})
+      .Expect(2, {60});
+  s.Case("dy").Input({3, 5}).Absent().Absent().Input({5}).Input({5}).Input({3}).Fails("expected shape [3, 5]");
 }
 
 // With and without a second gradient; channels-last and plain are the suite's.
 void AddGradSamples(SampleBuilder& s) {
-  GradSamples(s);
   ForEachVariant([&s](const char* name, const char* options, const Shape& x) {
-    s.Case(absl::StrCat(name, "_dy2"))
-        .With(ParseOptions<Fused>(options))
-        .Input(x)
-        .Range(-5, 10)
-        .AwayFrom({0, 6})
-        .Input(x)
-        .Input({x[1]})
-        .Input({x[1]})
-        .Range(-0.1, 0.1)
-        .Input({x[1]})
-        .Range(0.3, 2)
-        .Input(x)
-        .Input(x);
+    for (const bool second : {false, true}) {
+      auto& sample = s.Case(absl::StrCat(name, second ? "_dy2" : ""))
+                         .With(ParseOptions<Fused>(options))
+                         .Input(x)
+                         .Range(-5, 10)
+                         .AwayFrom({0, 6})
+                         .Input(x)
+                         .Input({x[1]})
+                         .Input({x[1]})
+                         .Range(-0.1, 0.1)
+                         .Input({x[1]})
+                         .Range(0.3, 2)
+                         .Input(x);
+      if (second) sample.Input(x);
+    }
   });
   s.Case("known_dadd")
       .With(ParseOptions<Fused>("activation: RELU"))
@@ -274,35 +315,6 @@ void AddGradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(batch_norm_fused) {
-  const auto gradient = [](absl::string_view name, absl::string_view doc, InferFn infer) {
-    return OpDef{
-        .name = name,
-        .doc = doc,
-        .inputs = {{"y"},
-                   {"x"},
-                   {"weight", PortType::kFloat32, true},
-                   {"mean", PortType::kFloat32},
-                   {"var", PortType::kFloat32},
-                   {"dy"}},
-        .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
-        .infer = infer,
-        .aliases = {{Alias::Kind::kMayShare, 0, kDy}, {Alias::Kind::kMayShare, 0, kX}, {Alias::Kind::kMayShare, 0, kY}},
-        .traits = {.layout = LayoutRule::kPrefers},
-        .prepare = Prepare,
-        .cost = CostOfNode<10>,
-        .cpu = BackwardCpu,
-        .cpu_fast = BackwardFast,
-        .samples = GradSamples};
-  };
-  OpDef grad = gradient("batch_norm_fused_grad", "dx, dweight, dbias of batch_norm_fused", InferGrad);
-  OpDef add_grad = gradient("batch_norm_fused_add_grad", "dx, dweight, dbias, dadd of batch_norm_fused, given dy + dy2",
-                            InferAddGrad);
-  add_grad.inputs.push_back({.name = "dy2", .optional = true});
-  add_grad.outputs.push_back({"dadd"});
-  // Never dadd on x: dx is computed from both.
-  add_grad.aliases.push_back({Alias::Kind::kMayShare, 0, kDy2});
-  for (const int input : {kDy, kDy2, kY}) add_grad.aliases.push_back({Alias::Kind::kMayShare, 3, input});
-  add_grad.samples = AddGradSamples;
   return {{.name = "batch_norm_fused",
            .doc = "y = activation(batch_norm(x) + add)",
            .inputs = {{"x"},
@@ -337,8 +349,48 @@ SNUG_OPS(batch_norm_fused) {
            .cpu = InferenceCpu,
            .cpu_fast = InferenceFast,
            .samples = InferenceSamples},
-          std::move(grad),
-          std::move(add_grad)};
+          {.name = "batch_norm_fused_grad",
+           .doc = "dx, dweight, dbias of batch_norm_fused without an addition",
+           .inputs = {{"x"},
+                      {"weight", PortType::kFloat32, true},
+                      {"bias", PortType::kFloat32, true},
+                      {"mean", PortType::kFloat32},
+                      {"var", PortType::kFloat32},
+                      {"dy"}},
+           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
+           .infer = InferGrad,
+           .aliases = {{Alias::Kind::kMayShare, 0, kDy}, {Alias::Kind::kMayShare, 0, kX}},
+           .traits = {.layout = LayoutRule::kPrefers},
+           .prepare = Prepare,
+           .cost = CostOfNode<10>,
+           .cpu = GradCpu,
+           .cpu_fast = GradFast,
+           .samples = GradSamples},
+          {.name = "batch_norm_fused_add_grad",
+           .doc = "dx, dweight, dbias, dadd of batch_norm_fused, given dy + dy2",
+           .inputs = {{"y"},
+                      {"x"},
+                      {"weight", PortType::kFloat32, true},
+                      {"mean", PortType::kFloat32},
+                      {"var", PortType::kFloat32},
+                      {"dy"},
+                      {.name = "dy2", .optional = true}},
+           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}, {"dadd"}},
+           .infer = InferAddGrad,
+           // Never dadd on x: dx is computed from both.
+           .aliases = {{Alias::Kind::kMayShare, 0, kAddDy},
+                       {Alias::Kind::kMayShare, 0, kAddX},
+                       {Alias::Kind::kMayShare, 0, kAddY},
+                       {Alias::Kind::kMayShare, 0, kAddDy2},
+                       {Alias::Kind::kMayShare, 3, kAddDy},
+                       {Alias::Kind::kMayShare, 3, kAddDy2},
+                       {Alias::Kind::kMayShare, 3, kAddY}},
+           .traits = {.layout = LayoutRule::kPrefers},
+           .prepare = Prepare,
+           .cost = CostOfNode<10>,
+           .cpu = AddGradCpu,
+           .cpu_fast = AddGradFast,
+           .samples = AddGradSamples}};
 }
 
 }  // namespace snug::ops

@@ -2,10 +2,11 @@
 //
 //   forward   batch_norm (+ add) + act             -> batch_norm_fused: neither the normalised value nor the sum is
 //             stored
-//   backward  act's gradient + batch_norm_grad     -> batch_norm_fused_grad: the mask comes from the activation's
-//             output
-//             the same, and other readers of the masked gradient (a shortcut) -> batch_norm_fused_add_grad: it is the
-//             fourth output; a sum of two gradients that flows into the activation's is taken along
+//   backward  act's gradient + batch_norm_grad, where no add was between -> batch_norm_fused_grad: what the activation
+//             let through is computed anew
+//             the same after an add, with other readers of the masked gradient (a shortcut) ->
+//             batch_norm_fused_add_grad: the mask comes from the activation's output, the masked gradient is the fourth
+//             output, and a sum of two gradients that flows into the activation's is taken along
 //
 // The two halves are matched independently: each is right without the other.
 #include <absl/strings/str_cat.h>
@@ -111,23 +112,46 @@ class BatchNormFuser {
     }
     if (!norm_grad.valid()) return absl::OkStatus();
     const Node norm = graph_.node(norm_grad);
-    const bool shared = surroundings_.Readers(masked).size() > 1;
+    const NodeId direct = NormUnder(act_grad.inputs[0]);
+    const bool recomputes = surroundings_.Readers(masked).size() == 1 && direct.valid() &&
+                            Current(norm.inputs[2]) == Current(graph_.node(direct).outputs[1]);
     // The masked gradient must be there for its other readers: place the fused node at the first of them.
     const NodeId position = surroundings_.Readers(masked)[0];
-    std::vector<ValueId> inputs = {act_grad.inputs[0]};
-    inputs.insert(inputs.end(), norm.inputs.begin(), norm.inputs.end());
-    inputs[5] = act_grad.inputs[1];
-    if (shared) AbsorbSum(inputs);
-    const char* op = shared ? "batch_norm_fused_add_grad" : "batch_norm_fused_grad";
+    std::vector<ValueId> inputs = norm.inputs;  // x, weight, mean, var, masked
+    inputs.back() = act_grad.inputs[1];
+    if (recomputes) {
+      const std::vector<ValueId>& forward = graph_.node(direct).inputs;  // x, weight, bias
+      inputs.insert(inputs.begin() + 2, forward.size() > 2 ? forward[2] : ValueId());
+    } else {
+      inputs.insert(inputs.begin(), act_grad.inputs[0]);
+      AbsorbSum(inputs);
+    }
+    const char* op = recomputes ? "batch_norm_fused_grad" : "batch_norm_fused_add_grad";
     const absl::StatusOr<std::vector<ValueId>> fused =
         Add(absl::StrCat(norm.name, "+", act_grad.op), op, FusedOptions(norm, ActivationOf(act_grad.op)),
             std::move(inputs), norm, position);
     SNUG_RETURN_IF_ERROR(fused.status());
     for (size_t i = 0; i < norm.outputs.size(); ++i) replaced_[norm.outputs[i]] = (*fused)[i];
-    if (shared) replaced_[masked] = (*fused)[3];
+    if (!recomputes) replaced_[masked] = (*fused)[3];
     graph_.RemoveNode(norm_grad);
     graph_.RemoveNode(id);
     return absl::OkStatus();
+  }
+
+  ValueId Current(ValueId value) const {
+    const auto it = replaced_.find(value);
+    return it == replaced_.end() ? value : it->second;
+  }
+
+  // The batch norm whose activation is `y`, with nothing between; fused already, or not.
+  NodeId NormUnder(ValueId y) const {
+    const NodeId producer = graph_.value(Current(y)).producer;
+    if (!producer.valid()) return NodeId();
+    const Node& node = graph_.node(producer);
+    if (node.op == "batch_norm_fused") return node.inputs.size() > 3 ? NodeId() : producer;
+    if (!ActivationOf(node.op).has_value() || node.phase != Phase::kForward) return NodeId();
+    const NodeId below = graph_.value(node.inputs[0]).producer;
+    return below.valid() && graph_.node(below).op == "batch_norm" ? below : NodeId();
   }
 
   // Where the last of `inputs`, dy, is a sum of two values that nobody else reads: the two in its place.

@@ -14,22 +14,6 @@
 namespace snug::memory {
 namespace {
 
-// Buffers by the moment at which they need a block, the largest first; and by the moment at which they are done.
-struct Timeline {
-  explicit Timeline(const Problem& problem) : begins(problem.buffers.size()), ends(problem.buffers.size()) {
-    std::iota(begins.begin(), begins.end(), 0);
-    std::iota(ends.begin(), ends.end(), 0);
-    const auto buffer = [&](int32_t i) -> const Buffer& { return problem.buffers[static_cast<size_t>(i)]; };
-    std::sort(begins.begin(), begins.end(), [&](int32_t a, int32_t b) {
-      return std::tuple(buffer(a).first, -buffer(a).size_bytes, a) <
-             std::tuple(buffer(b).first, -buffer(b).size_bytes, b);
-    });
-    std::sort(ends.begin(), ends.end(),
-              [&](int32_t a, int32_t b) { return std::tuple(buffer(a).last, a) < std::tuple(buffer(b).last, b); });
-  }
-  std::vector<int32_t> begins, ends;
-};
-
 Plan Simulate(const Problem& problem, const Timeline& timeline, int match_range) {
   BlockPool pool;
   std::vector<int32_t> block_of(problem.buffers.size(), -1);
@@ -43,7 +27,7 @@ Plan Simulate(const Problem& problem, const Timeline& timeline, int match_range)
     }
     if (buffer.size_bytes == 0) continue;
     int32_t& block = block_of[static_cast<size_t>(i)];
-    block = pool.Take(buffer.size_bytes, match_range);
+    block = pool.Take(buffer.size_bytes, match_range, [](int32_t) { return true; });
     if (block < 0) block = pool.Open(buffer.size_bytes);
   }
   return LayBlocksSideBySide(problem, block_of);
@@ -70,20 +54,39 @@ Plan Share(const Problem& problem, int match_range) {
 
 }  // namespace
 
-int32_t BlockPool::Take(int64_t size_bytes, int match_range) {
+Timeline::Timeline(const Problem& problem) : begins(problem.buffers.size()), ends(problem.buffers.size()) {
+  std::iota(begins.begin(), begins.end(), 0);
+  std::iota(ends.begin(), ends.end(), 0);
+  const auto buffer = [&](int32_t i) -> const Buffer& { return problem.buffers[static_cast<size_t>(i)]; };
+  const auto begin = [&](int32_t i) { return std::tuple(buffer(i).first, -buffer(i).size_bytes, i); };
+  const auto end = [&](int32_t i) { return std::tuple(buffer(i).last, i); };
+  std::sort(begins.begin(), begins.end(), [&](int32_t a, int32_t b) { return begin(a) < begin(b); });
+  std::sort(ends.begin(), ends.end(), [&](int32_t a, int32_t b) { return end(a) < end(b); });
+}
+
+int32_t BlockPool::Take(int64_t size_bytes, int match_range, const std::function<bool(int32_t block)>& suits) {
   if (match_range == 0) return -1;
-  const auto smallest_of_size = [&](int64_t at_least) {
-    return free_.lower_bound({at_least, std::numeric_limits<int64_t>::max(), -1});
-  };
-  auto taken = smallest_of_size(size_bytes);
+  constexpr int64_t kNewest = std::numeric_limits<int64_t>::max();
+  const auto fitting = free_.lower_bound({size_bytes, kNewest, -1});
   // Rounded up: whether its size is above size_bytes x match_range, without the overflow.
-  if (taken == free_.end() || (taken->size_bytes + match_range - 1) / match_range > size_bytes) {
-    if (taken == free_.begin()) return -1;
-    taken = smallest_of_size(std::prev(taken)->size_bytes);
-    if (taken->size_bytes < size_bytes / match_range) return -1;
+  const auto too_large = [&](const Free& f) { return (f.size_bytes + match_range - 1) / match_range > size_bytes; };
+  auto found = free_.end();
+  for (auto f = fitting; f != free_.end() && !too_large(*f) && found == free_.end(); ++f) {
+    if (suits(f->block)) found = f;
   }
-  const int32_t block = taken->block;
-  free_.erase(taken);
+  // The largest of those below, and of one size the one given back last.
+  for (auto below = fitting; below != free_.begin() && found == free_.end();) {
+    const int64_t size = std::prev(below)->size_bytes;
+    if (size < size_bytes / match_range) break;
+    const auto of_size = free_.lower_bound({size, kNewest, -1});
+    for (auto f = of_size; f != below && found == free_.end(); ++f) {
+      if (suits(f->block)) found = f;
+    }
+    below = of_size;
+  }
+  if (found == free_.end()) return -1;
+  const int32_t block = found->block;
+  free_.erase(found);
   int64_t& size = size_of_[static_cast<size_t>(block)];
   size = std::max(size, size_bytes);
   return block;

@@ -10,6 +10,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -21,11 +22,18 @@ absl::StatusOr<Placement> PlaceInPlace(const Problem& problem, const PlannerOpti
 absl::StatusOr<Placement> PlaceShare(const Problem& problem, const PlannerOptions& options);    // pool, not in place
 absl::StatusOr<Placement> PlaceBoth(const Problem& problem, const PlannerOptions& options);
 
+// Buffers by the moment at which they need a block, the largest first; and by the moment at which they are done.
+struct Timeline {
+  explicit Timeline(const Problem& problem);
+  std::vector<int32_t> begins, ends;
+};
+
 // The blocks that MXNet keeps for later use.
 class BlockPool {
  public:
-  // The block for `size_bytes`, or -1 where the pool has none in range. It grows where it is smaller.
-  int32_t Take(int64_t size_bytes, int match_range);
+  // The block for `size_bytes`: the first in range, in the sequence above, that `suits`. -1: there is none. It grows
+  // where it is smaller.
+  int32_t Take(int64_t size_bytes, int match_range, const std::function<bool(int32_t block)>& suits);
   int32_t Open(int64_t size_bytes);
   void GiveBack(int32_t block);
 

@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <set>
 #include <string>
 
 #include "memory/share/coloring.h"
 #include "memory/share/none.h"
 #include "memory/share/pool.h"
+#include "memory/strategies.h"
 #include "memory/verifier.h"
 #include "tests/memory/random_problems.h"
 
@@ -118,20 +118,33 @@ TEST(MemoryNote, TheMatchRangeSaysWhatMayShare) {
   EXPECT_EQ(Total(net.problem(), PlaceShare, {.match_range = -1}), 4096 + 64);
 }
 
+int32_t Take(BlockPool& pool, int64_t bytes, int match_range) {
+  return pool.Take(bytes, match_range, [](int32_t) { return true; });
+}
+
 TEST(BlockPool, TheSmallestThatFitsElseTheLargestThatDoesNot) {
   BlockPool pool;
   for (const int64_t bytes : {100, 200, 400}) pool.Open(bytes);
   for (const int32_t block : {0, 1, 2}) pool.GiveBack(block);
-  EXPECT_EQ(pool.Take(150, 16), 1);
-  EXPECT_EQ(pool.Take(1000, 4), 2);   // grows to 1000
-  EXPECT_EQ(pool.Take(1000, 4), -1);  // 100 is below 1000 / 4
+  EXPECT_EQ(Take(pool, 150, 16), 1);
+  EXPECT_EQ(Take(pool, 1000, 4), 2);   // grows to 1000
+  EXPECT_EQ(Take(pool, 1000, 4), -1);  // 100 is below 1000 / 4
   pool.GiveBack(2);
-  EXPECT_EQ(pool.Take(900, 1), -1);  // only equal sizes
-  EXPECT_EQ(pool.Take(1000, 1), 2);
-  EXPECT_EQ(pool.Take(100, 0), -1);
+  EXPECT_EQ(Take(pool, 900, 1), -1);  // only equal sizes
+  EXPECT_EQ(Take(pool, 1000, 1), 2);
+  EXPECT_EQ(Take(pool, 100, 0), -1);
   pool.GiveBack(2);
   pool.GiveBack(pool.Open(1000));
-  EXPECT_EQ(pool.Take(1000, 1), 3);  // given back last
+  EXPECT_EQ(Take(pool, 1000, 1), 3);  // given back last
+}
+
+TEST(BlockPool, PassesOverWhatDoesNotSuit) {
+  BlockPool pool;
+  for (const int64_t bytes : {100, 100, 200, 50, 50}) pool.GiveBack(pool.Open(bytes));
+  std::vector<int32_t> seen;
+  EXPECT_EQ(pool.Take(100, 2, [&](int32_t block) { return seen.push_back(block), false; }), -1);
+  EXPECT_EQ(seen, (std::vector<int32_t>{1, 0, 2, 4, 3}));
+  EXPECT_EQ(pool.Take(100, 2, [&](int32_t block) { return block == 3; }), 3);
 }
 
 TEST(MemoryNote, ColoringTakesTheTightestBlock) {
@@ -156,6 +169,27 @@ TEST(MemoryNote, WholeBlocksRefuseFixedOffsets) {
   const Problem problem{.buffers = {{.name = "a", .size_bytes = 64, .first = 0, .last = 1, .fixed_offset = 128}}};
   for (const Placer placer : {PlaceInPlace, PlaceShare, PlaceBoth, PlaceColoring}) {
     EXPECT_EQ(placer(problem, {}).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+// The sources' strategies, by the totals they reach.
+TEST(Sources, NoStrategyIsAnotherByName) {
+  std::mt19937 random(14);
+  std::map<std::string, std::vector<int64_t>> totals;
+  for (int round = 0; round < 40; ++round) {
+    const Problem problem = RandomProblem(random, 30);
+    for (const char* name : {"none", "inplace", "share", "both", "coloring", "nnc", "nnc-seed", "offset"}) {
+      const absl::StatusOr<Placement> placement = PlaceProblem(problem, name, {});
+      ASSERT_TRUE(placement.ok()) << placement.status().message();
+      totals[name].push_back(placement->plan.arena_bytes);
+    }
+  }
+  for (const auto& [a, totals_a] : totals) {
+    for (const auto& [b, totals_b] : totals) {
+      if (a < b) {
+        EXPECT_NE(totals_a, totals_b) << a << " and " << b;
+      }
+    }
   }
 }
 

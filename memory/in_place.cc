@@ -4,7 +4,9 @@
 #include <numeric>
 #include <tuple>
 
+#include "engine/base/status.h"
 #include "memory/live_spans.h"
+#include "memory/lower_bound.h"
 
 namespace snug::memory {
 namespace {
@@ -173,6 +175,19 @@ Plan Unfold(const Folded& folded, const Plan& plan) {
   unfolded.offsets.reserve(folded.buffer_of.size());
   for (const int32_t buffer : folded.buffer_of) unfolded.offsets.push_back(plan.offsets[static_cast<size_t>(buffer)]);
   return unfolded;
+}
+
+absl::StatusOr<Placement> PlaceFolded(const Problem& problem, const PlannerOptions& options,
+                                      absl::StatusOr<Placement> (*place)(const Problem&, const PlannerOptions&)) {
+  if (problem.in_place.empty()) return place(problem, options);
+  const Folded folded = Fold(problem);
+  SNUG_ASSIGN_OR_RETURN(Placement placement, place(folded.problem, options));
+  placement.plan = Unfold(folded, placement.plan);
+  SearchReport& report = placement.report;
+  report.lower_bound = LowerBound(problem);
+  report.proven = placement.plan.arena_bytes <= report.lower_bound;
+  for (CurvePoint& point : report.curve) point.lower_bound = std::min(point.lower_bound, report.lower_bound);
+  return placement;
 }
 
 }  // namespace snug::memory

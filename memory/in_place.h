@@ -2,10 +2,12 @@
 // chains become single buffers, and what is left is a problem without options.
 #pragma once
 
+#include <absl/status/statusor.h>
+
 #include <cstdint>
 #include <vector>
 
-#include "memory/problem.h"
+#include "memory/planner.h"
 
 namespace snug::memory {
 
@@ -27,5 +29,10 @@ Folded Fold(const Problem& problem, SmallerOutputs smaller = SmallerOutputs::kWh
 
 // A plan of the folded problem as one of the original.
 Plan Unfold(const Folded& folded, const Plan& plan);
+
+// Folds, lets a placer that knows no options place the rest, unfolds. The report's bound holds for every choice of
+// pairs.
+absl::StatusOr<Placement> PlaceFolded(const Problem& problem, const PlannerOptions& options,
+                                      absl::StatusOr<Placement> (*place)(const Problem&, const PlannerOptions&));
 
 }  // namespace snug::memory

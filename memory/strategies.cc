@@ -3,14 +3,18 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
 #include "engine/base/suggest.h"
+#include "memory/best.h"
+#include "memory/in_place.h"
 #include "memory/lower_bound.h"
 #include "memory/order/best.h"
+#include "memory/order/in_place_tasks.h"
 #include "memory/place/offset.h"
 #include "memory/share/coloring.h"
 #include "memory/share/nnc.h"
@@ -28,6 +32,11 @@ absl::StatusOr<Placement> PlaceNone(const Problem& problem, const PlannerOptions
   return placement;
 }
 
+template <PlaceFn place>
+absl::StatusOr<Placement> Folding(const Problem& problem, const PlannerOptions& options) {
+  return PlaceFolded(problem, options, place);
+}
+
 // In the order in which tables show them.
 constexpr Strategy kStrategies[] = {
     {"none", "every value its own bytes: the baseline, and the truth", nullptr, PlaceNone},
@@ -37,8 +46,9 @@ constexpr Strategy kStrategies[] = {
     {"coloring", "whole blocks by colouring the conflict graph", nullptr, PlaceColoring},
     {"nnc", "partial reuse through NNC's allocation graph, the largest first", nullptr, PlaceNnc},
     {"nnc-seed", "the same by the rule of NNC's document: the most interference first", nullptr, PlaceNncSeed},
-    {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, PlaceOffset},
-    {"best", "the best of all within a work limit", OrderBest, PlaceOffset},
+    {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, Folding<PlaceOffset>},
+    {"best", "the order of least peak, and the best of all placements for it, within a work limit", OrderBest,
+     Folding<PlaceOffset>, PlanBest},
 };
 
 absl::StatusOr<Placement> PlaceVerified(const Problem& problem, const Strategy& strategy,
@@ -46,6 +56,25 @@ absl::StatusOr<Placement> PlaceVerified(const Problem& problem, const Strategy& 
   SNUG_ASSIGN_OR_RETURN(Placement placement, strategy.place(problem, options));
   SNUG_RETURN_IF_ERROR(Annotate(Verify(problem, placement.plan), absl::StrCat("the plan of ", strategy.name)));
   return placement;
+}
+
+absl::StatusOr<TaskPlan> OrderAndPlace(const Tasks& tasks, const TaskOrder& given, const Strategy& strategy,
+                                       const PlannerOptions& options) {
+  TaskPlan result{.order = given, .ordered = strategy.order != nullptr};
+  if (result.ordered) {
+    SNUG_ASSIGN_OR_RETURN(const InPlaceTasks plain, WithoutInPlace(tasks));
+    SNUG_ASSIGN_OR_RETURN(Ordering ordering, strategy.order(plain.tasks, options));
+    result.order = plain.OriginalOrder(ordering.order);
+    result.ordering = std::move(ordering.report);
+    SNUG_RETURN_IF_ERROR(CheckOrder(tasks, result.order));
+  }
+  result.problem = LifetimesOf(tasks, result.order);
+  SNUG_ASSIGN_OR_RETURN(result.placement, strategy.place(result.problem, options));
+  SearchReport& report = result.placement.report;
+  report.lower_bound =
+      result.ordered ? result.ordering.lower_bound : std::max(report.lower_bound, LowerBound(result.problem));
+  report.proven = result.placement.plan.arena_bytes <= report.lower_bound;
+  return result;
 }
 
 }  // namespace
@@ -67,15 +96,11 @@ absl::StatusOr<const Strategy*> FindStrategy(absl::string_view name) {
 absl::StatusOr<TaskPlan> PlanTasks(const Tasks& tasks, const TaskOrder& given, absl::string_view strategy_name,
                                    const PlannerOptions& options) {
   SNUG_ASSIGN_OR_RETURN(const Strategy* const strategy, FindStrategy(strategy_name));
-  TaskPlan result{.order = given, .ordered = strategy->order != nullptr};
-  if (result.ordered) {
-    SNUG_ASSIGN_OR_RETURN(Ordering ordering, strategy->order(tasks, options));
-    SNUG_RETURN_IF_ERROR(Annotate(CheckOrder(tasks, ordering.order), absl::StrCat("the order of ", strategy->name)));
-    result.order = std::move(ordering.order);
-    result.ordering = std::move(ordering.report);
-  }
-  result.problem = LifetimesOf(tasks, result.order);
-  SNUG_ASSIGN_OR_RETURN(result.placement, PlaceVerified(result.problem, *strategy, options));
+  SNUG_ASSIGN_OR_RETURN(TaskPlan result, strategy->plan != nullptr ? strategy->plan(tasks, given, options)
+                                                                   : OrderAndPlace(tasks, given, *strategy, options));
+  SNUG_RETURN_IF_ERROR(Annotate(CheckOrder(tasks, result.order), absl::StrCat("the order of ", strategy->name)));
+  SNUG_RETURN_IF_ERROR(
+      Annotate(Verify(result.problem, result.placement.plan), absl::StrCat("the plan of ", strategy->name)));
   return result;
 }
 

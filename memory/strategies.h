@@ -12,11 +12,15 @@ namespace snug::memory {
 using OrderFn = absl::StatusOr<Ordering> (*)(const Tasks&, const PlannerOptions&);
 using PlaceFn = absl::StatusOr<Placement> (*)(const Problem&, const PlannerOptions&);
 
+struct TaskPlan;
+using PlanFn = absl::StatusOr<TaskPlan> (*)(const Tasks&, const TaskOrder& given, const PlannerOptions&);
+
 struct Strategy {
   absl::string_view name;     // as written after --memory=
   absl::string_view summary;  // one line
   OrderFn order = nullptr;    // null: keeps the order it is given
-  PlaceFn place = nullptr;    // gets the in-place options as the Problem has them; folds them (in_place.h), or does not
+  PlaceFn place = nullptr;    // uses the problem's in-place options, or leaves them alone
+  PlanFn plan = nullptr;      // null: `order`, then `place`
 };
 
 constexpr absl::string_view kDefaultStrategy = "best";

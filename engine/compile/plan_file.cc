@@ -2,6 +2,7 @@
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
+#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
@@ -148,19 +149,30 @@ absl::StatusOr<memory::TaskOrder> ReadOrder(const memory::Tasks& tasks, const pr
   return order;
 }
 
+// The first error of a text file; protobuf would print them all.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
+    if (text_.empty()) text_ = absl::StrCat("; ", line + 1, ":", column + 1, ": ", message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
 absl::StatusOr<proto::Plan> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read: ", std::strerror(errno)));
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   proto::Plan plan;
-  const bool parsed =
-      IsText(path) ? google::protobuf::TextFormat::ParseFromString(bytes, &plan) : plan.ParseFromString(bytes);
-  if (!parsed) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("not a plan in ", IsText(path) ? "text" : "binary",
-                     " form (*.pbtxt and *.txt are text, everything else is binary); `snug plan` writes them"));
-  }
-  return plan;
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (IsText(path) ? parser.ParseFromString(bytes, &plan) : plan.ParseFromString(bytes)) return plan;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "not a plan in ", IsText(path) ? "text" : "binary",
+      " form (*.pbtxt and *.txt are text, everything else is binary); `snug plan` writes them", error.text()));
 }
 
 absl::StatusOr<MemoryPlan> FromProto(const Compiled& compiled, const proto::Plan& file) {

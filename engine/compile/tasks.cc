@@ -57,6 +57,7 @@ class TaskFinder {
   VariableUse& Use(VariableId variable) { return uses_[Index(variable)]; }
 
   int32_t AddValue(memory::TaskValue value, MemoryKind kind) {
+    value.size_bytes = memory::AlignUp(value.size_bytes, value.alignment);
     result_.tasks.values.push_back(std::move(value));
     result_.kind_of_buffer.push_back(kind);
     return static_cast<int32_t>(result_.tasks.values.size()) - 1;

@@ -1,0 +1,90 @@
+#include "memory/best.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "memory/in_place.h"
+#include "memory/lower_bound.h"
+#include "memory/order/best.h"
+#include "memory/order/in_place_tasks.h"
+#include "memory/place/offset.h"
+#include "memory/share/nnc.h"
+#include "memory/share/pool.h"
+
+namespace snug::memory {
+namespace {
+
+struct Candidate {
+  TaskOrder order;
+  Problem problem;
+  int64_t load = 0;  // the least that any plan of this order needs
+};
+
+Candidate CandidateOf(const Tasks& tasks, TaskOrder order) {
+  Candidate candidate{.order = std::move(order)};
+  candidate.problem = LifetimesOf(tasks, candidate.order);
+  candidate.load = LowerBound(candidate.problem);
+  return candidate;
+}
+
+// The best placer; where it misses the bound, the quick ones too.
+absl::StatusOr<Placement> PlaceBestOfAll(const Problem& problem, int64_t load, const PlannerOptions& options) {
+  constexpr size_t kQuick = 5000;  // buffers
+  SNUG_ASSIGN_OR_RETURN(Placement best, PlaceFolded(problem, options, PlaceOffset));
+  if (best.plan.arena_bytes <= load || problem.buffers.size() > kQuick) return best;
+  for (const PlaceFn place : {PlaceBoth, PlaceNnc, PlaceNncSeed}) {
+    SNUG_ASSIGN_OR_RETURN(Placement other, place(problem, options));
+    if (other.plan.arena_bytes >= best.plan.arena_bytes) continue;
+    best.plan = std::move(other.plan);
+    best.report.curve.push_back({best.report.seconds, best.plan.arena_bytes, best.report.lower_bound});
+  }
+  return best;
+}
+
+// What was found before the placer began belongs to the curve.
+void AddOrdering(const SearchReport& ordering, SearchReport* report) {
+  for (CurvePoint& point : report->curve) {
+    point.seconds += ordering.seconds;
+    point.lower_bound = std::min(point.lower_bound, report->lower_bound);
+  }
+  report->seconds += ordering.seconds;
+  report->work += ordering.work;
+  report->clock_stopped |= ordering.clock_stopped;
+}
+
+}  // namespace
+
+absl::StatusOr<TaskPlan> PlanBest(const Tasks& tasks, const TaskOrder& given, const PlannerOptions& options) {
+  SNUG_ASSIGN_OR_RETURN(const InPlaceTasks plain, WithoutInPlace(tasks));
+  SNUG_ASSIGN_OR_RETURN(Ordering ordering, OrderBest(plain.tasks, options));
+  std::vector<Candidate> candidates;
+  candidates.push_back(CandidateOf(tasks, given));
+  candidates.push_back(CandidateOf(tasks, plain.OriginalOrder(ordering.order)));
+  SNUG_RETURN_IF_ERROR(Annotate(CheckOrder(tasks, candidates[1].order), "the order of best"));
+  // Of equally good orders the given one: it is likely to be kinder to caches.
+  if (candidates[1].load < candidates[0].load) std::swap(candidates[0], candidates[1]);
+
+  TaskPlan best;
+  for (Candidate& candidate : candidates) {
+    const bool first = best.order.empty();
+    if (!first && best.placement.plan.arena_bytes <= candidate.load) break;
+    SNUG_ASSIGN_OR_RETURN(Placement placement, PlaceBestOfAll(candidate.problem, candidate.load, options));
+    if (!first && placement.plan.arena_bytes >= best.placement.plan.arena_bytes) break;
+    best = {.order = std::move(candidate.order),
+            .problem = std::move(candidate.problem),
+            .placement = std::move(placement)};
+  }
+  best.ordered = true;
+  SearchReport& report = best.placement.report;
+  report.lower_bound = ordering.report.lower_bound;
+  report.proven = best.placement.plan.arena_bytes <= report.lower_bound;
+  AddOrdering(ordering.report, &report);
+  best.ordering = std::move(ordering.report);
+  return best;
+}
+
+}  // namespace snug::memory

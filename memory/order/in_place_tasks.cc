@@ -1,0 +1,132 @@
+#include "memory/order/in_place_tasks.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "memory/partial_order.h"
+
+namespace snug::memory {
+namespace {
+
+class Rewriter {
+ public:
+  Rewriter(const Tasks& tasks, const PartialOrder& partial_order)
+      : tasks_(tasks),
+        partial_order_(partial_order),
+        input_of_(tasks.values.size(), -1),
+        taken_(tasks.values.size(), 0) {}
+
+  InPlaceTasks Run() {
+    Match();
+    result_.tasks = tasks_;
+    result_.tasks.in_place.clear();
+    for (int32_t t = 0; t < tasks_.size(); ++t) result_.origin.push_back(t);
+    CutInTwo();
+    Join();
+    return std::move(result_);
+  }
+
+ private:
+  const TaskValue& Old(int32_t value) const { return tasks_.values[static_cast<size_t>(value)]; }
+  TaskValue& New(int32_t value) { return result_.tasks.values[static_cast<size_t>(value)]; }
+
+  bool MayLieOn(const TaskInPlace& pair) const {
+    const TaskValue& output = Old(pair.output);
+    const TaskValue& input = Old(pair.input);
+    return pair.output != pair.input && output.producer >= 0 && !output.resident && !input.resident && !input.fetched &&
+           output.size_bytes <= input.size_bytes;
+  }
+
+  // Whether the output's writer is the last to read the input in every order.
+  bool Always(const TaskInPlace& pair) const {
+    const int32_t writer = Old(pair.output).producer;
+    const std::vector<int32_t>& readers = Old(pair.input).readers;
+    return Old(pair.output).size_bytes == Old(pair.input).size_bytes &&
+           std::find(readers.begin(), readers.end(), writer) != readers.end() &&
+           std::all_of(readers.begin(), readers.end(),
+                       [&](int32_t reader) { return reader == writer || partial_order_.Before(reader, writer); });
+  }
+
+  // The largest first; ties: as the tasks list them.
+  void Match() {
+    std::vector<TaskInPlace> pairs;
+    for (const TaskInPlace& pair : tasks_.in_place) {
+      if (MayLieOn(pair) && Always(pair)) pairs.push_back(pair);
+    }
+    std::stable_sort(pairs.begin(), pairs.end(), [&](const TaskInPlace& a, const TaskInPlace& b) {
+      return Old(a.output).size_bytes > Old(b.output).size_bytes;
+    });
+    for (const TaskInPlace& pair : pairs) {
+      int32_t& input = input_of_[static_cast<size_t>(pair.output)];
+      char& taken = taken_[static_cast<size_t>(pair.input)];
+      if (input >= 0 || taken) continue;
+      input = pair.input;
+      taken = 1;
+    }
+  }
+
+  void CutInTwo() {
+    std::vector<int32_t> second_half(tasks_.names.size(), -1);
+    for (const TaskInPlace& pair : tasks_.in_place) {
+      if (!MayLieOn(pair) || input_of_[static_cast<size_t>(pair.output)] >= 0 ||
+          taken_[static_cast<size_t>(pair.input)]) {
+        continue;
+      }
+      const int32_t writer = Old(pair.output).producer;
+      int32_t& half = second_half[static_cast<size_t>(writer)];
+      if (half < 0) {
+        half = result_.tasks.size();
+        result_.tasks.names.push_back(absl::StrCat(tasks_.names[static_cast<size_t>(writer)], "/write"));
+        if (!result_.tasks.cost.empty()) result_.tasks.cost.push_back(0);
+        result_.origin.push_back(-1);
+        result_.tasks.edges.emplace_back(writer, half);
+      }
+      New(pair.output).producer = half;
+    }
+  }
+
+  // Each chain of outputs over inputs becomes the value at its head; the others keep no bytes.
+  void Join() {
+    for (size_t v = 0; v < tasks_.values.size(); ++v) {
+      const auto value = static_cast<int32_t>(v);
+      if (input_of_[v] < 0) continue;
+      int32_t head = value;
+      while (input_of_[static_cast<size_t>(head)] >= 0) head = input_of_[static_cast<size_t>(head)];
+      TaskValue& joined = New(head);
+      joined.readers.insert(joined.readers.end(), Old(value).readers.begin(), Old(value).readers.end());
+      joined.fetched |= Old(value).fetched;
+      New(value).size_bytes = 0;  // its readers still follow its writer
+      New(value).fetched = false;
+    }
+    for (TaskValue& value : result_.tasks.values) {
+      std::sort(value.readers.begin(), value.readers.end());
+      value.readers.erase(std::unique(value.readers.begin(), value.readers.end()), value.readers.end());
+    }
+  }
+
+  const Tasks& tasks_;
+  const PartialOrder& partial_order_;
+  std::vector<int32_t> input_of_;  // by value: what it always lies on, or -1
+  std::vector<char> taken_;        // by value: another one always lies on it
+  InPlaceTasks result_;
+};
+
+}  // namespace
+
+TaskOrder InPlaceTasks::OriginalOrder(const TaskOrder& order) const {
+  TaskOrder result;
+  for (const int32_t task : order) {
+    if (origin[static_cast<size_t>(task)] >= 0) result.push_back(origin[static_cast<size_t>(task)]);
+  }
+  return result;
+}
+
+absl::StatusOr<InPlaceTasks> WithoutInPlace(const Tasks& tasks) {
+  SNUG_ASSIGN_OR_RETURN(const PartialOrder partial_order, PartialOrder::Create(tasks.size(), PrecedenceOf(tasks)));
+  return Rewriter(tasks, partial_order).Run();
+}
+
+}  // namespace snug::memory

@@ -106,6 +106,22 @@ std::optional<size_t> GateOf(const ConformanceCase& c) {
   return std::nullopt;
 }
 
+std::vector<Alias> PossibleInPlace(const ConformanceCase& c, const Setup& setup) {
+  std::vector<Alias> possible;
+  for (const Alias& alias : c.op->aliases) {
+    if (alias.kind != Alias::Kind::kMayShare) continue;
+    const size_t i = static_cast<size_t>(alias.input);
+    const size_t o = static_cast<size_t>(alias.output);
+    if (i >= setup.types.inputs.size() || !setup.types.present[i] || o >= setup.types.outputs.size()) continue;
+    if (setup.types.inputs[i].size_bytes() == setup.types.outputs[o].size_bytes()) possible.push_back(alias);
+  }
+  return possible;
+}
+
+std::string InPlaceText(const Alias& alias) {
+  return absl::StrCat("output ", alias.output, " in place of input ", alias.input);
+}
+
 absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, KernelChoice choice,
                          Failures* failures) {
   SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
@@ -119,14 +135,19 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
     if (any_threads) CompareBits(absl::StrCat("1 and ", threads, " threads"), first, run, failures);
   }
 
-  for (const Alias& alias : c.op->aliases) {
-    if (alias.kind != Alias::Kind::kMayShare) continue;
-    const size_t i = static_cast<size_t>(alias.input);
-    const size_t o = static_cast<size_t>(alias.output);
-    if (i >= setup.types.inputs.size() || !setup.types.present[i] || o >= setup.types.outputs.size()) continue;
-    if (setup.types.inputs[i].size_bytes() != setup.types.outputs[o].size_bytes()) continue;
-    SNUG_ASSIGN_OR_RETURN(const NodeRun in_place, RunOnce(registry, c, setup, choice, 1, {.in_place = alias}));
-    CompareBits(absl::StrCat("output ", o, " in place of input ", i), first, in_place, failures);
+  // Each output over each input it may lie on, and two at once.
+  const std::vector<Alias> in_place = PossibleInPlace(c, setup);
+  for (const Alias& alias : in_place) {
+    for (const int threads : {1, 3}) {
+      if (threads > 1 && !any_threads) continue;
+      SNUG_ASSIGN_OR_RETURN(const NodeRun run, RunOnce(registry, c, setup, choice, threads, {.in_place = {alias}}));
+      CompareBits(absl::StrCat(InPlaceText(alias), ", ", threads, " threads"), first, run, failures);
+    }
+    for (const Alias& other : in_place) {
+      if (other.output <= alias.output || other.input == alias.input) continue;
+      SNUG_ASSIGN_OR_RETURN(const NodeRun run, RunOnce(registry, c, setup, choice, 1, {.in_place = {alias, other}}));
+      CompareBits(absl::StrCat(InPlaceText(alias), " and ", InPlaceText(other)), first, run, failures);
+    }
   }
 
   if (const std::optional<size_t> gate = GateOf(c); gate.has_value()) {

@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/base/parallel.h"
@@ -116,9 +117,9 @@ absl::StatusOr<NodeRun> NodeRunner::Run(const std::vector<Tensor>& inputs, const
     input_pointers.push_back(types_.present[i] ? bound_inputs[i].data() : nullptr);
   }
   for (Tensor& output : bound_outputs) output_pointers.push_back(output.data());
-  if (options.in_place.has_value()) {
-    const size_t i = static_cast<size_t>(options.in_place->input);
-    const size_t o = static_cast<size_t>(options.in_place->output);
+  for (const Alias& alias : options.in_place) {
+    const size_t i = static_cast<size_t>(alias.input);
+    const size_t o = static_cast<size_t>(alias.output);
     SNUG_CHECK(bound_outputs[o].bytes.size() == bound_inputs[i].bytes.size());
     output_pointers[o] = input_pointers[i];
   }
@@ -131,7 +132,8 @@ absl::StatusOr<NodeRun> NodeRunner::Run(const std::vector<Tensor>& inputs, const
   for (size_t i = 0; i < bound_inputs.size(); ++i) {
     const std::string what = absl::StrCat("input ", i, " \"", PortName(op_->inputs, i), "\"");
     SNUG_RETURN_IF_ERROR(CheckGuards(what, bound_inputs[i].bytes));
-    const bool overwritten = options.in_place.has_value() && options.in_place->input == static_cast<int>(i);
+    const bool overwritten = std::any_of(options.in_place.begin(), options.in_place.end(),
+                                         [i](const Alias& alias) { return alias.input == static_cast<int>(i); });
     if (!types_.present[i] || overwritten || Mutates(static_cast<int>(i))) continue;
     const std::optional<std::string> difference = FindBitDifference(before[i], bound_inputs[i]);
     if (difference.has_value())
@@ -148,9 +150,9 @@ absl::StatusOr<NodeRun> NodeRunner::Run(const std::vector<Tensor>& inputs, const
   for (size_t i = 0; i < bound_inputs.size(); ++i) {
     if (types_.present[i] && Mutates(static_cast<int>(i))) run.mutated.emplace_back(i, bound_inputs[i]);
   }
-  if (options.in_place.has_value()) {
-    Tensor& output = bound_outputs[static_cast<size_t>(options.in_place->output)];
-    const Tensor& shared = bound_inputs[static_cast<size_t>(options.in_place->input)];
+  for (const Alias& alias : options.in_place) {
+    Tensor& output = bound_outputs[static_cast<size_t>(alias.output)];
+    const Tensor& shared = bound_inputs[static_cast<size_t>(alias.input)];
     std::memcpy(output.data(), shared.data(), static_cast<size_t>(output.bytes.size()));
   }
   for (size_t o = 0; o < bound_outputs.size(); ++o) {

@@ -18,8 +18,8 @@ namespace snug::test {
 enum class KernelChoice : uint8_t { kPlain, kFast };
 
 struct RunOptions {
-  uint8_t garbage = 0xFF;         // what outputs and workspace hold beforehand
-  std::optional<Alias> in_place;  // bind that output to that input's bytes
+  uint8_t garbage = 0xFF;       // what outputs and workspace hold beforehand
+  std::vector<Alias> in_place;  // bind these outputs to these inputs' bytes
 };
 
 struct NodeRun {

@@ -8,14 +8,21 @@ namespace snug::memory {
 AllocationGraph::AllocationGraph(const UseOrder& uses, const std::vector<int64_t>& sizes)
     : uses_(uses), sizes_(sizes), offsets_(sizes.size(), 0) {}
 
-int32_t AllocationGraph::FindEdge(const std::vector<int32_t>& string, int64_t bytes) const {
+std::vector<int32_t> AllocationGraph::EdgesOf(int64_t bytes) const {
+  std::vector<int32_t> edges;
+  for (size_t e = edges_.size(); e-- > 0;) {
+    if (edges_[e].bytes >= bytes) edges.push_back(static_cast<int32_t>(e));
+  }
+  return edges;
+}
+
+int32_t AllocationGraph::FindEdge(const std::vector<int32_t>& string, const std::vector<int32_t>& edges) const {
   const auto first = static_cast<size_t>(string.front());
   const auto last = static_cast<size_t>(string.back());
   int32_t found = -1;
   int64_t found_hops = std::numeric_limits<int64_t>::max();
-  for (size_t e = edges_.size(); e-- > 0;) {  // newest first
-    const FlowEdge& edge = edges_[e];
-    if (edge.bytes < bytes) continue;
+  for (const int32_t e : edges) {
+    const FlowEdge& edge = edges_[static_cast<size_t>(e)];
     // No edge runs from the source to the sink, so one of the ends tells the kind of the region.
     const auto from = static_cast<size_t>(edge.from);
     const auto to = static_cast<size_t>(edge.to);
@@ -26,7 +33,7 @@ int32_t AllocationGraph::FindEdge(const std::vector<int32_t>& string, int64_t by
     if (hops >= found_hops || !uses_.SameKind(from_source ? to : from, first)) continue;
     if (!from_source && !uses_.Before(from, first)) continue;
     if (!to_sink && !uses_.Before(last, to)) continue;
-    found = static_cast<int32_t>(e);
+    found = e;
     found_hops = hops;
   }
   return found;
@@ -41,6 +48,7 @@ void AllocationGraph::Insert(const std::vector<int32_t>& string, int64_t bytes, 
     taken = rest;
     rest.bytes -= bytes;
     rest.offset += bytes;
+    spent_ += rest.bytes == 0;
   }
   const auto size = [&](size_t i) { return sizes_[static_cast<size_t>(string[i])]; };
   // Each buffer of the string lies at the start; those bytes it takes over from the buffer before it that had them
@@ -62,6 +70,10 @@ void AllocationGraph::Insert(const std::vector<int32_t>& string, int64_t bytes, 
     }
     if (size(i) > gone) edges_.push_back({string[i], taken.to, size(i) - gone, taken.offset + gone});
   }
+  if (2 * spent_ < edges_.size()) return;
+  edges_.erase(std::remove_if(edges_.begin(), edges_.end(), [](const FlowEdge& e) { return e.bytes == 0; }),
+               edges_.end());
+  spent_ = 0;
 }
 
 }  // namespace snug::memory

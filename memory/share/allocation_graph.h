@@ -16,11 +16,13 @@ class AllocationGraph {
   // `sizes`: of each buffer, in units such that all offsets come out aligned. Both must outlive this.
   AllocationGraph(const UseOrder& uses, const std::vector<int64_t>& sizes);
 
-  // The edge that can take the string: of at least `bytes` (its largest), between the nearest ends; of equal ones the
-  // newest. -1: none. A linear search.
-  int32_t FindEdge(const std::vector<int32_t>& string, int64_t bytes) const;
+  // The edges of at least so many bytes, the newest first.
+  std::vector<int32_t> EdgesOf(int64_t bytes) const;
+  // Which of them can take the string: the one between the nearest ends; of equal ones the first. -1: none.
+  int32_t FindEdge(const std::vector<int32_t>& string, const std::vector<int32_t>& edges) const;
 
-  // Puts the string into the edge, or, with -1, into a region of its own.
+  // Puts the string, the largest of which has `bytes`, into the edge, or, with -1, into a region of its own. Edges that
+  // were found before are no longer valid.
   void Insert(const std::vector<int32_t>& string, int64_t bytes, int32_t edge);
 
   // The regions lie side by side.
@@ -39,6 +41,7 @@ class AllocationGraph {
   const UseOrder& uses_;
   const std::vector<int64_t>& sizes_;
   std::vector<FlowEdge> edges_;
+  size_t spent_ = 0;  // edges of no bytes
   std::vector<int64_t> offsets_;
   int64_t total_ = 0;
 };

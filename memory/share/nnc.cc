@@ -62,7 +62,7 @@ AllocationGraph AllocateLargestFirst(const Tensors& tensors) {
   for (const int32_t tensor : sequence) {
     const std::vector<int32_t> string = StringOf(tensors, tensor, -1);
     const int64_t bytes = tensors.Bytes(static_cast<size_t>(tensor));
-    graph.Insert(string, bytes, graph.FindEdge(string, bytes));
+    graph.Insert(string, bytes, graph.FindEdge(string, graph.EdgesOf(bytes)));
   }
   return graph;
 }
@@ -75,26 +75,17 @@ class SeedRule {
     for (size_t i = 0; i < tensors.sizes.size(); ++i) {
       if (tensors.sizes[i] > 0) left_.push_back(static_cast<int32_t>(i));
     }
+    std::stable_sort(left_.begin(), left_.end(), [&](int32_t a, int32_t b) {
+      return tensors.sizes[static_cast<size_t>(a)] > tensors.sizes[static_cast<size_t>(b)];
+    });
   }
 
   AllocationGraph Allocate() {
     AllocationGraph graph(tensors_.uses, tensors_.sizes);
     while (!left_.empty()) {
-      std::vector<Candidate> candidates = Candidates();
-      // A heap: most often the first few are all that is looked at.
-      const auto worse = [this](const Candidate& a, const Candidate& b) { return Better(b, a); };
-      std::make_heap(candidates.begin(), candidates.end(), worse);
-      const Candidate first = candidates.front();
-      Candidate chosen = first;
-      int32_t edge = -1;
-      for (auto end = candidates.end(); edge < 0 && end != candidates.begin(); --end) {
-        std::pop_heap(candidates.begin(), end, worse);
-        chosen = *(end - 1);
-        edge = graph.FindEdge(StringOf(tensors_, chosen.tensor, chosen.paired), chosen.bytes);
-      }
-      if (edge < 0) chosen = first;
-      const std::vector<int32_t> string = StringOf(tensors_, chosen.tensor, chosen.paired);
-      graph.Insert(string, chosen.bytes, edge);
+      const Choice choice = Choose(graph);
+      const std::vector<int32_t> string = StringOf(tensors_, choice.candidate.tensor, choice.candidate.paired);
+      graph.Insert(string, choice.candidate.bytes, choice.edge);
       for (const int32_t member : string) Remove(member);
     }
     return graph;
@@ -108,39 +99,76 @@ class SeedRule {
     int32_t interferences = 0;
   };
 
+  // Of two of one size.
   bool Better(const Candidate& a, const Candidate& b) const {
-    if (a.bytes != b.bytes) return a.bytes > b.bytes;
     if (a.interferences != b.interferences) return a.interferences > b.interferences;
     if ((a.paired < 0) != (b.paired < 0)) return a.paired < 0;
     if (a.tensor != b.tensor) return ties_ == Ties::kLaterFirst ? a.tensor > b.tensor : a.tensor < b.tensor;
     return a.paired < b.paired;
   }
 
-  std::vector<Candidate> Candidates() const {
-    std::vector<Candidate> candidates;
+  struct Choice {
+    Candidate candidate;
+    int32_t edge = -1;
+  };
+
+  // Candidates are looked at by their size, the largest first, and made only as they are needed: there may be very
+  // many.
+  Choice Choose(const AllocationGraph& graph) const {
+    const std::vector<Candidate> singles = Singles();
+    Choice choice;
+    for (size_t at = 0; at < left_.size();) {
+      const int64_t bytes = tensors_.sizes[static_cast<size_t>(left_[at])];
+      size_t end = at;
+      while (end < left_.size() && tensors_.sizes[static_cast<size_t>(left_[end])] == bytes) ++end;
+      const std::vector<int32_t> edges = graph.EdgesOf(bytes);
+      if (choice.candidate.tensor < 0 || !edges.empty()) {
+        for (const Candidate& candidate : CandidatesOf(bytes, singles, at, end)) {
+          if (choice.candidate.tensor < 0) choice.candidate = candidate;
+          const int32_t edge = graph.FindEdge(StringOf(tensors_, candidate.tensor, candidate.paired), edges);
+          if (edge >= 0) return {candidate, edge};
+        }
+      }
+      at = end;
+    }
+    return choice;  // none fits an edge: the first of all
+  }
+
+  // Those with the most interference.
+  std::vector<Candidate> Singles() const {
+    std::vector<Candidate> singles;
     for (const int32_t id : left_) {
       const auto i = static_cast<size_t>(id);
       if (!tensors_.Leads(i)) continue;
       const int32_t companion = tensors_.companions[i];
       const int32_t its = companion < 0 ? 0 : interferences_[static_cast<size_t>(companion)];
       const Candidate single{id, -1, tensors_.Bytes(i), interferences_[i] + its};
-      if (!candidates.empty() && single.interferences > candidates.front().interferences) candidates.clear();
-      if (candidates.empty() || single.interferences == candidates.front().interferences) candidates.push_back(single);
+      if (!singles.empty() && single.interferences > singles.front().interferences) singles.clear();
+      if (singles.empty() || single.interferences == singles.front().interferences) singles.push_back(single);
     }
-    const size_t singles = candidates.size();
-    for (size_t c = 0; c < singles; ++c) {
-      for (const int32_t other : left_) {
-        const Candidate& single = candidates[c];
-        if (!CanPair(single, static_cast<size_t>(other))) continue;
-        candidates.push_back({single.tensor, other, tensors_.sizes[static_cast<size_t>(other)],
-                              single.interferences + interferences_[static_cast<size_t>(other)]});
+    return singles;
+  }
+
+  // The best first. left_[begin, end) are those of this size.
+  std::vector<Candidate> CandidatesOf(int64_t bytes, const std::vector<Candidate>& singles, size_t begin,
+                                      size_t end) const {
+    std::vector<Candidate> candidates;
+    for (const Candidate& single : singles) {
+      if (single.bytes == bytes) candidates.push_back(single);
+      if (single.bytes >= bytes) continue;
+      for (size_t at = begin; at < end; ++at) {
+        const auto other = static_cast<size_t>(left_[at]);
+        if (!CanPair(single, other)) continue;
+        candidates.push_back({single.tensor, left_[at], bytes, single.interferences + interferences_[other]});
       }
     }
+    std::sort(candidates.begin(), candidates.end(),
+              [this](const Candidate& a, const Candidate& b) { return Better(a, b); });
     return candidates;
   }
 
   bool CanPair(const Candidate& single, size_t other) const {
-    if (tensors_.sizes[other] <= single.bytes || tensors_.companions[other] >= 0) return false;
+    if (tensors_.companions[other] >= 0) return false;
     const auto tensor = static_cast<size_t>(single.tensor);
     if (!tensors_.uses.SameKind(tensor, other) || tensors_.uses.Interfere(tensor, other)) return false;
     const int32_t companion = tensors_.companions[tensor];
@@ -148,7 +176,7 @@ class SeedRule {
   }
 
   void Remove(int32_t tensor) {
-    left_.erase(std::lower_bound(left_.begin(), left_.end(), tensor));
+    left_.erase(std::find(left_.begin(), left_.end(), tensor));
     if (counted_ == Interference::kWithAll) return;
     for (const int32_t other : left_) {
       interferences_[static_cast<size_t>(other)] -=

@@ -23,7 +23,8 @@ namespace snug::memory {
 
 enum class NncRule { kLater, kSeed };
 
-// In a serial order. O(n x edges), twice that and more for the seed's rule.
+// In a serial order. O(n x edges). The seed's rule may look at every pair before it opens a region: for graphs of up to
+// a few thousand buffers.
 absl::StatusOr<Placement> PlaceNnc(const Problem& problem, const PlannerOptions& options);
 absl::StatusOr<Placement> PlaceNncSeed(const Problem& problem, const PlannerOptions& options);
 

@@ -9,7 +9,7 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kDefaultWork = int64_t{1} << 27;  // about a second
+constexpr int64_t kDefaultWork = int64_t{1} << 25;  // a second or two
 constexpr int64_t kCutWork = kDefaultWork / 4;
 
 void TryGreedyOrders(OrderSearch* search) {

@@ -161,7 +161,7 @@ Answer ExactSearch::Start(int64_t bound) {
 }
 
 Answer ExactSearch::Decide(int64_t bound, int64_t work_limit) {
-  const int64_t stop = work_ + work_limit;
+  const int64_t stop = work_ + std::min(work_limit, std::numeric_limits<int64_t>::max() - work_);
   if (bound != bound_ || answer_ != Answer::kUnknown) answer_ = Start(bound);
   while (answer_ == Answer::kUnknown && work_ < stop) {
     if (static_cast<int32_t>(order_.size()) == net_.size) {

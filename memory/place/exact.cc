@@ -1,0 +1,137 @@
+#include "memory/place/exact.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "memory/place/offset.h"
+#include "memory/place/race.h"
+#include "memory/place/search.h"
+
+namespace snug::memory {
+namespace {
+
+constexpr int64_t kDefaultWork = 500'000'000;
+constexpr int64_t kFirstBudget = 1'000'000;
+constexpr int64_t kBudgetFactor = 4;
+constexpr int64_t kMaxPairs = 40'000'000;  // above: no room for them
+constexpr int kRungs = 4;                  // capacities between the bound and the best total that a round tries
+
+// One try: everything that decides how it ends.
+struct Attempt {
+  int64_t capacity = 0;
+  Preference preference = Preference::kLongest;
+  Verdict verdict = Verdict::kUndecided;
+  int64_t work = 0;
+  std::vector<int64_t> offsets;
+};
+
+int64_t EndOf(const Instance& instance, const std::vector<int64_t>& offsets) {
+  int64_t end = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    end = std::max(end, offsets[i] + instance.items[i].size - instance.items[i].padding);
+  }
+  return end;
+}
+
+// The search of one part, over several calls.
+class PartSearch {
+ public:
+  PartSearch(size_t part, const PlannerOptions& options, Progress* progress)
+      : part_(part), options_(options), progress_(progress), instance_(progress->parts()[part]) {
+    if (CountConflicts(instance_) > kMaxPairs) return;
+    conflicts_ = ConflictsOf(instance_);
+    usable_ = true;
+    for (const Item& item : instance_.items) {
+      step_ = std::gcd(step_, std::gcd(item.size - item.padding, std::gcd(item.size, item.alignment)));
+      if (item.fixed_offset > 0) step_ = std::gcd(step_, item.fixed_offset);
+    }
+  }
+
+  // One round of attempts; returns the work that it took, 0 if there is nothing to try.
+  int64_t Round(int64_t work_left) {
+    if (!usable_) return 0;
+    std::vector<Attempt> attempts = Plan();
+    // The limit of the round is dealt out before it begins, so that the result does not depend on threads.
+    const auto affordable = static_cast<size_t>(std::max<int64_t>(1, work_left / budget_));
+    if (attempts.size() > affordable) attempts.resize(affordable);
+    const int64_t budget = std::min(budget_, work_left);
+    const int winner =
+        Race(options_.threads, static_cast<int>(attempts.size()), [&](int index, const std::function<bool()>& stop) {
+          Attempt& attempt = attempts[static_cast<size_t>(index)];
+          Search search(instance_, conflicts_);
+          attempt.verdict =
+              search.Run(attempt.capacity, attempt.preference, budget, [&] { return stop() || progress_->TimeIsUp(); });
+          attempt.work = search.work();
+          if (attempt.verdict == Verdict::kFits) attempt.offsets = search.offsets();
+          return attempt.verdict != Verdict::kUndecided;
+        });
+    int64_t work = 0;
+    for (size_t i = 0; i < attempts.size() && static_cast<int>(i) <= winner; ++i) {
+      const Attempt& attempt = attempts[i];
+      work += attempt.work;
+      if (attempt.verdict == Verdict::kFits) {
+        progress_->Offer(part_, EndOf(instance_, attempt.offsets), attempt.offsets);
+      } else if (attempt.verdict == Verdict::kDoesNotFit) {
+        progress_->RaiseBound(part_, instance_.base + attempt.capacity + step_);
+      }
+    }
+    if (winner == static_cast<int>(attempts.size())) budget_ *= kBudgetFactor;
+    return std::max<int64_t>(work, 1);
+  }
+
+ private:
+  // Capacities from the smallest on; the tighter one, the more the search can infer.
+  std::vector<Attempt> Plan() const {
+    const int64_t least = progress_->bound(part_) - instance_.base;
+    int64_t most = progress_->total(part_) - step_;
+    if (options_.capacity > 0) most = std::min(most, std::max(options_.capacity, progress_->bound(part_)));
+    most = std::max(least, most - instance_.base);
+    std::vector<int64_t> capacities;
+    for (int rung = 0; rung < kRungs; ++rung) {
+      const int64_t capacity = least + (most - least) / step_ * rung / (kRungs - 1) * step_;
+      if (capacities.empty() || capacity > capacities.back()) capacities.push_back(capacity);
+    }
+    std::vector<Attempt> attempts;
+    for (const int64_t capacity : capacities) {
+      for (int p = 0; p < kPreferences; ++p) {
+        attempts.push_back({.capacity = capacity, .preference = static_cast<Preference>(p)});
+      }
+    }
+    return attempts;
+  }
+
+  const size_t part_;
+  const PlannerOptions& options_;
+  Progress* progress_;
+  const Instance& instance_;
+  Conflicts conflicts_;
+  int64_t step_ = 0;  // every total is a multiple of it
+  int64_t budget_ = kFirstBudget;
+  bool usable_ = false;
+};
+
+}  // namespace
+
+void ImproveBySearch(const PlannerOptions& options, int64_t work, Progress* progress) {
+  std::map<size_t, PartSearch> searches;
+  while (work > 0 && !progress->Done()) {
+    const size_t part = progress->Worst();
+    const int64_t spent = searches.try_emplace(part, part, options, progress).first->second.Round(work);
+    if (spent == 0) return;
+    progress->AddWork(spent);
+    work -= spent;
+  }
+}
+
+absl::StatusOr<Placement> PlaceExact(const Problem& problem, const PlannerOptions& options) {
+  Progress progress(problem, options);
+  PlannerOptions lists = options;
+  lists.work_limit = 0;
+  ImproveByLists(lists, &progress);
+  ImproveBySearch(options, options.work_limit > 0 ? options.work_limit : kDefaultWork, &progress);
+  return progress.Finish();
+}
+
+}  // namespace snug::memory

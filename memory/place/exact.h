@@ -1,0 +1,19 @@
+// Exact placement: greedy offsets first, then branch and bound (search.h) under ever smaller capacities, from several
+// preferences and with growing effort, until the total is proven or the work is spent.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include "memory/place/progress.h"
+#include "memory/planner.h"
+
+namespace snug::memory {
+
+// The work limit counts items and sections that the search looks at; the default takes some seconds. Without a capacity
+// the least total is looked for; with one, any that is no larger.
+absl::StatusOr<Placement> PlaceExact(const Problem& problem, const PlannerOptions& options);
+
+// The same, as a stage of another planner: improves until it is done or `work` is spent.
+void ImproveBySearch(const PlannerOptions& options, int64_t work, Progress* progress);
+
+}  // namespace snug::memory

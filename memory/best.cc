@@ -11,7 +11,7 @@
 #include "memory/lower_bound.h"
 #include "memory/order/best.h"
 #include "memory/order/in_place_tasks.h"
-#include "memory/place/offset.h"
+#include "memory/place/exact.h"
 #include "memory/share/nnc.h"
 #include "memory/share/pool.h"
 
@@ -34,7 +34,7 @@ Candidate CandidateOf(const Tasks& tasks, TaskOrder order) {
 // The best placer; where it misses the bound, the quick ones too.
 absl::StatusOr<Placement> PlaceBestOfAll(const Problem& problem, int64_t load, const PlannerOptions& options) {
   constexpr size_t kQuick = 5000;  // buffers
-  SNUG_ASSIGN_OR_RETURN(Placement best, PlaceFolded(problem, options, PlaceOffset));
+  SNUG_ASSIGN_OR_RETURN(Placement best, PlaceFolded(problem, options, PlaceExact));
   if (best.plan.arena_bytes <= load || problem.buffers.size() > kQuick) return best;
   for (const PlaceFn place : {PlaceBoth, PlaceNnc, PlaceNncSeed}) {
     SNUG_ASSIGN_OR_RETURN(Placement other, place(problem, options));

@@ -13,9 +13,9 @@
 #include "memory/best.h"
 #include "memory/in_place.h"
 #include "memory/lower_bound.h"
-#include "memory/place/exact.h"
 #include "memory/order/best.h"
 #include "memory/order/in_place_tasks.h"
+#include "memory/place/exact.h"
 #include "memory/place/offset.h"
 #include "memory/share/coloring.h"
 #include "memory/share/nnc.h"
@@ -47,15 +47,10 @@ constexpr Strategy kStrategies[] = {
     {"coloring", "whole blocks by colouring the conflict graph", nullptr, PlaceColoring},
     {"nnc", "partial reuse through NNC's allocation graph, the largest first", nullptr, PlaceNnc},
     {"nnc-seed", "the same by the rule of NNC's document: the most interference first", nullptr, PlaceNncSeed},
-<<<<<<< HEAD
     {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, Folding<PlaceOffset>},
+    {"exact", "branch and bound on offsets: proves the optimum or reports the gap", nullptr, Folding<PlaceExact>},
     {"best", "the order of least peak, and the best of all placements for it, within a work limit", OrderBest,
-     Folding<PlaceOffset>, PlanBest},
-=======
-    {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, PlaceOffset},
-    {"exact", "branch and bound on offsets: proves the optimum or reports the gap", nullptr, PlaceExact},
-    {"best", "the best of all within a work limit", OrderBest, PlaceExact},
->>>>>>> ef5ec59 (memory: exact placement by branch and bound)
+     Folding<PlaceExact>, PlanBest},
 };
 
 absl::StatusOr<Placement> PlaceVerified(const Problem& problem, const Strategy& strategy,

@@ -102,8 +102,12 @@ class Decomposer {
   void Settle(std::vector<Item> part, int64_t base, int depth) {
     int32_t first = part[0].first, last = part[0].last;
     bool fixed = false;
-    int64_t alignment = 1;
-    for (const Item& item : part) {
+    int64_t alignment = 1, unit = 0;
+    for (const Item& item : part) unit = std::gcd(unit, item.alignment);
+    for (Item& item : part) {
+      const int64_t bytes = item.size - item.padding;
+      item.size = AlignUp(bytes, unit);
+      item.padding = item.size - bytes;
       last = std::max(last, item.last);
       fixed = fixed || item.fixed_offset >= 0;
       alignment = std::lcm(alignment, item.alignment);
@@ -165,8 +169,6 @@ std::vector<int64_t> LoadOf(const Instance& instance) {
 
 std::vector<Instance> Decompose(const Problem& problem, std::vector<int64_t>* offsets) {
   offsets->assign(problem.buffers.size(), 0);
-  int64_t unit = 0;
-  for (const Buffer& b : problem.buffers) unit = std::gcd(unit, b.alignment);
   std::vector<Item> items;
   items.reserve(problem.buffers.size());
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
@@ -176,10 +178,9 @@ std::vector<Instance> Decompose(const Problem& problem, std::vector<int64_t>* of
       continue;
     }
     Item item{.buffer = static_cast<int32_t>(i),
-              .size = AlignUp(b.size_bytes, unit),
+              .size = b.size_bytes,
               .alignment = b.alignment,
               .fixed_offset = b.fixed_offset};
-    item.padding = item.size - b.size_bytes;
     int32_t live_from = b.first;
     for (const Span& gap : b.gaps) {
       item.spans.push_back({live_from, gap.first - 1});

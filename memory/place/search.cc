@@ -113,6 +113,13 @@ Verdict Search::Run(int64_t capacity, Preference preference, int64_t work, const
   return SolveParts(0, instance_.sections - 1, 0, stack_.size());
 }
 
+// Of two that live alike and lie on each other, one sequence is enough: with more padding, which may stick out at the
+// top, on top; else as in the instance.
+bool Search::GoesUnder(size_t a, size_t b) const {
+  const int64_t padding_a = instance_.items[a].padding, padding_b = instance_.items[b].padding;
+  return padding_a != padding_b ? padding_a < padding_b : a < b;
+}
+
 // Brings the floors of dirty sections up to the items that are left in them; false: one does not fit.
 bool Search::Settle() {
   bool fits = true;
@@ -207,7 +214,8 @@ bool Search::LeaveOpen(int32_t section, const std::vector<int32_t>& items) {
     int64_t next = kNever;
     for (const int32_t* at = conflicts_.First(i); at != conflicts_.Last(i); ++at) {
       const auto j = static_cast<size_t>(*at);
-      if (placed_[j] != 0 || covers(instance_.items[j])) continue;
+      if (placed_[j] != 0 || (least_[j] <= level && covers(instance_.items[j])))
+        continue;  // the latter moves up itself
       next = std::min(next, least_[j] + instance_.items[j].size);
     }
     work_ += (conflicts_.Last(i) - conflicts_.First(i)) / 2;
@@ -331,9 +339,11 @@ Verdict Search::Solve(int32_t first, int32_t last, size_t items_begin, size_t it
         rests = rests || supported_[static_cast<size_t>(span.last) + 1] > supported_[static_cast<size_t>(span.first)];
       }
       if (!rests) continue;
-      // Of two that live alike and lie on each other, the one that comes first in the instance is the lower one.
       const int64_t under = under_[a];
-      if (under > stack_[k] && shape_[static_cast<size_t>(under)] == shape_[i] && top_[a] == height) continue;
+      if (under >= 0 && top_[a] == height && shape_[static_cast<size_t>(under)] == shape_[i] &&
+          !GoesUnder(static_cast<size_t>(under), i)) {
+        continue;
+      }
     }
     stack_.push_back(stack_[k]);
     for (const Span& span : item.spans) {

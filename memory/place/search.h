@@ -58,6 +58,7 @@ class Search {
   void TakeBack(int32_t item);
   bool LeaveOpen(int32_t section, const std::vector<int32_t>& items);
   bool Settle();
+  bool GoesUnder(size_t a, size_t b) const;
   bool LiftItem(int32_t item, int64_t offset);
   void MarkDirty(int32_t section) {
     if (is_dirty_[static_cast<size_t>(section)] != 0) return;

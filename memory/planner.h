@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "memory/olla_options.h"
 #include "memory/problem.h"
 #include "memory/tasks.h"
 
@@ -20,6 +21,7 @@ struct PlannerOptions {
   int match_range =
       16;          // share: from the pool, blocks in [size / R, size * R]; 0 shares nothing; < 0 tries 1, 2, 4, ...
   int colors = 2;  // parallel sharing: how many longest paths are coloured
+  OllaOptions olla;
 };
 
 struct CurvePoint {

@@ -1,0 +1,10 @@
+// CBC, COIN-OR's branch and cut. Defined where CMake found the library (SNUG_HAS_CBC).
+#pragma once
+
+#include "memory/ilp/solver.h"
+
+namespace snug::memory {
+
+absl::StatusOr<IlpResult> SolveByCbc(const IlpModel& model, const IlpOptions& options);
+
+}  // namespace snug::memory

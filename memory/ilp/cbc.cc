@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <coin/CbcEventHandler.hpp>
 #include <coin/CbcModel.hpp>
 #include <coin/CbcSolver.hpp>
+#include <coin/ClpEventHandler.hpp>
+#include <coin/ClpSimplex.hpp>
 #include <coin/OsiClpSolverInterface.hpp>
 #include <string>
 
@@ -17,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+constexpr double kFeasible = 1e-4;  // CBC promises 1e-6 of its own form of the program
 
 class Silence : public CoinMessageHandler {
  public:
@@ -25,45 +28,98 @@ class Silence : public CoinMessageHandler {
   CoinMessageHandler* clone() const override { return new Silence(*this); }
 };
 
-// What the copies of one Watcher share.
-struct Watch {
-  const IlpOptions* options = nullptr;
-  Clock::time_point start;
-  IlpProgress progress;
-  bool out_of_time = false;
+// What the watchers of one search, copied along with CBC's models, share.
+class Watch {
+ public:
+  explicit Watch(const IlpOptions& options) : options_(options), start_(Clock::now()) {}
+
+  // Whether the search has to stop: then for good.
+  bool Over() {
+    if (out_of_time_ || out_of_work_) return true;
+    out_of_work_ = options_.work > 0 && work_ >= options_.work;
+    out_of_time_ = options_.seconds > 0 && Seconds() > options_.seconds;
+    return out_of_time_ || out_of_work_;
+  }
+
+  // An iteration of the simplex method; dearer where there are many rows. Looks at the clock now and then.
+  bool OverAfterIteration(int rows) {
+    work_ += 1 + rows / kRowsForOne;
+    const bool look = ++iterations_ % kIterationsPerLook == 0 || (options_.work > 0 && work_ >= options_.work);
+    return look ? Over() : out_of_time_ || out_of_work_;
+  }
+
+  void Progress(double objective, double bound) {
+    const bool better = objective < progress_.objective;
+    const bool tighter = bound > progress_.bound;
+    if (!better && !tighter) return;
+    if (better) progress_.objective = objective;
+    if (tighter) progress_.bound = bound;
+    progress_.seconds = Seconds();
+    if (options_.on_progress) options_.on_progress(progress_);
+  }
+
+  // The search is over: what is solved now brings the best solution back to the program as it was given.
+  void End() { ended_ = true; }
+
+  bool ended() const { return ended_; }
+  double bound() const { return progress_.bound; }
+  int64_t work() const { return work_; }
+  bool out_of_time() const { return out_of_time_; }
+  bool stopped() const { return out_of_time_ || out_of_work_; }
+
+ private:
+  static constexpr int kRowsForOne = 1000;
+  static constexpr int64_t kIterationsPerLook = 64;
+
+  double Seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  const IlpOptions& options_;
+  Clock::time_point start_;
+  IlpProgress progress_;
+  int64_t work_ = 0;
+  int64_t iterations_ = 0;
+  bool out_of_time_ = false;
+  bool out_of_work_ = false;
+  bool ended_ = false;
 };
 
-// Reports progress, and stops CBC when its time is over: CBC's own limit is not passed on to the searches inside its
-// heuristics.
-class Watcher : public CbcEventHandler {
+// Counts and stops linear programs: CBC does not look at its limits while it solves one, nor in its heuristics'
+// searches.
+class LinearWatcher : public ClpEventHandler {
  public:
-  explicit Watcher(Watch* watch) : watch_(watch) {}
-  CbcEventHandler* clone() const override { return new Watcher(*this); }
+  explicit LinearWatcher(Watch* watch) : watch_(watch) {}
+  ClpEventHandler* clone() const override { return new LinearWatcher(*this); }
+  int event(Event event) override {
+    if (event != endOfIteration || watch_->ended()) return kGoOn;
+    return watch_->OverAfterIteration(model_ == nullptr ? 0 : model_->numberRows()) ? kStop : kGoOn;
+  }
 
-  CbcAction event(CbcEvent) override {
-    const double seconds = Since(watch_->start);
-    if (watch_->options->seconds > 0 && seconds > watch_->options->seconds) {
-      watch_->out_of_time = true;
-      return stop;
-    }
+ private:
+  static constexpr int kGoOn = -1;
+  static constexpr int kStop = 0;
+  Watch* watch_;
+};
+
+// Stops the search, and reports its progress.
+class TreeWatcher : public CbcEventHandler {
+ public:
+  explicit TreeWatcher(Watch* watch) : watch_(watch) {}
+  CbcEventHandler* clone() const override { return new TreeWatcher(*this); }
+  CbcAction event(CbcEvent event) override {
+    if (event == endSearch && model_ != nullptr && model_->parentModel() == nullptr) watch_->End();
+    // What CBC says of bounds once a linear program was cut short is not to be believed.
+    if (watch_->Over()) return stop;
     // A model with a parent is a search inside a heuristic, under further constraints: its numbers are not ours.
     if (model_ == nullptr || model_->parentModel() != nullptr) return noAction;
-    IlpProgress& progress = watch_->progress;
     const double objective = model_->getObjValue();
     const double bound = model_->getBestPossibleObjValue();
-    const bool better = objective < kNone && objective < progress.objective;
-    const bool tighter = bound < kNone && bound > std::max(progress.bound, -kNone);
-    if (!better && !tighter) return noAction;
-    if (better) progress.objective = objective;
-    if (tighter) progress.bound = bound;
-    progress.seconds = seconds;
-    if (watch_->options->on_progress) watch_->options->on_progress(progress);
+    watch_->Progress(objective < kNone ? objective : IlpModel::kInfinity,
+                     std::abs(bound) < kNone ? bound : -IlpModel::kInfinity);
     return noAction;
   }
 
  private:
   static constexpr double kNone = 1e49;  // CBC says 1e50 when there is nothing yet
-
   Watch* watch_;
 };
 
@@ -86,19 +142,21 @@ int OnStage(CbcModel*, int) { return 0; }
 }  // namespace
 
 absl::StatusOr<IlpResult> SolveByCbc(const IlpModel& model, const IlpOptions& options) {
-  Watch watch{.options = &options, .start = Clock::now()};
+  Watch watch(options);
   Silence silence;
   OsiClpSolverInterface relaxation;
   relaxation.passInMessageHandler(&silence);
   Load(model, relaxation);
+  LinearWatcher linear_watcher(&watch);
+  relaxation.getModelPtr()->passInEventHandler(&linear_watcher);
 
   CbcModel cbc(relaxation);
   cbc.passInMessageHandler(&silence);
   CbcSolverUsefulData workspace;  // makes CbcMain1 free of global state
   CbcMain0(cbc, workspace);
   cbc.setLogLevel(0);
-  Watcher watcher(&watch);
-  cbc.passInEventHandler(&watcher);
+  TreeWatcher tree_watcher(&watch);
+  cbc.passInEventHandler(&tree_watcher);
   if (!options.start.empty()) {
     cbc.setBestSolution(options.start.data(), model.variables(), model.Objective(options.start), true);
   }
@@ -109,7 +167,6 @@ absl::StatusOr<IlpResult> SolveByCbc(const IlpModel& model, const IlpOptions& op
     arguments.push_back(absl::StrCat(value));
   };
   if (options.seconds > 0) set("sec", options.seconds);
-  if (options.nodes > 0) set("maxNodes", static_cast<double>(options.nodes));
   if (options.step > 0) set("increment", options.step * 0.999);
   set("ratioGap", 0);
   set("allowableGap", 0);
@@ -119,17 +176,21 @@ absl::StatusOr<IlpResult> SolveByCbc(const IlpModel& model, const IlpOptions& op
   CbcMain1(static_cast<int>(argv.size()), argv.data(), cbc, OnStage, workspace);
 
   IlpResult result;
-  result.nodes = cbc.getNodeCount();
-  result.clock_stopped = watch.out_of_time || cbc.isSecondsLimitReached();
+  result.work = watch.work();
+  result.clock_stopped = watch.out_of_time() || cbc.isSecondsLimitReached();
+  const bool finished = !watch.stopped() && !cbc.isSecondsLimitReached();
+  result.bound = watch.bound();
   if (const double* best = cbc.bestSolution(); best != nullptr) {
-    result.values.assign(best, best + model.variables());
-    result.objective = model.Objective(result.values);
+    const absl::Span<const double> values(best, static_cast<size_t>(model.variables()));
+    if (model.Satisfies(values, kFeasible)) {
+      result.values.assign(values.begin(), values.end());
+      result.objective = model.Objective(result.values);
+    }
   }
-  result.bound = std::max(watch.progress.bound, cbc.getBestPossibleObjValue());
-  if (cbc.isProvenOptimal() && !watch.out_of_time && !result.values.empty()) {
+  if (finished && cbc.isProvenOptimal() && !result.values.empty()) {
     result.status = IlpStatus::kOptimal;
     result.bound = result.objective;
-  } else if (cbc.isProvenInfeasible() && !result.clock_stopped) {
+  } else if (finished && cbc.isProvenInfeasible()) {
     result.status = IlpStatus::kInfeasible;
   }
   return result;

@@ -4,8 +4,8 @@
 
 namespace snug::memory {
 
-IlpSearch::IlpSearch(const PlannerOptions& options) : seconds_(options.time_limit), nodes_(options.work_limit) {
-  if (seconds_ <= 0 && nodes_ <= 0) seconds_ = kDefaultSeconds;
+IlpSearch::IlpSearch(const PlannerOptions& options) : seconds_(options.time_limit), work_(options.work_limit) {
+  if (seconds_ <= 0 && work_ <= 0) seconds_ = kDefaultSeconds;
 }
 
 void IlpSearch::Record() {
@@ -28,12 +28,12 @@ IlpOptions IlpSearch::Limits(double part) const {
   IlpOptions limits;
   // A limit of 0 would be none.
   if (seconds_ > 0) limits.seconds = std::max(1e-3, (seconds_ - Seconds()) * part);
-  if (nodes_ > 0) limits.nodes = std::max<int64_t>(1, nodes_ - report_.work);
+  if (work_ > 0) limits.work = std::max<int64_t>(1, work_ - report_.work);
   return limits;
 }
 
 void IlpSearch::Spend(const IlpResult& result) {
-  report_.work += result.nodes;
+  report_.work += result.work;
   report_.clock_stopped |= result.clock_stopped;
 }
 

@@ -37,7 +37,7 @@ class IlpSearch {
 
   Clock::time_point start_ = Clock::now();
   double seconds_ = 0;  // 0: no limit
-  int64_t nodes_ = 0;
+  int64_t work_ = 0;    // 0: no limit
   int64_t total_ = -1;
   SearchReport report_;
 };

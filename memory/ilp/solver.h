@@ -21,7 +21,7 @@ struct IlpProgress {
 struct IlpOptions {
   absl::string_view solver;   // a name of IlpSolvers(); empty: the first of them
   double seconds = 0;         // 0: no limit
-  int64_t nodes = 0;          // of the search tree; 0: no limit
+  int64_t work = 0;           // iterations of the simplex method, dearer with many rows; 0: no limit
   double step = 0;            // > 0: objectives of solutions lie this far apart at least, so better means by a step
   std::vector<double> start;  // a feasible solution to start from; empty: none
   std::function<void(const IlpProgress&)> on_progress;  // at each better solution or bound, on the calling thread
@@ -39,7 +39,7 @@ struct IlpResult {
   std::vector<double> values;  // integers exactly so; empty: none found
   double objective = IlpModel::kInfinity;
   double bound = -IlpModel::kInfinity;
-  int64_t nodes = 0;
+  int64_t work = 0;
 };
 
 // The names of the solvers that this build has, best first; empty where none was found.

@@ -8,7 +8,7 @@
 
 namespace snug::memory {
 
-// All of options.olla counts. Stops at work_limit nodes of the search tree or at time_limit (ilp/search.h) with the
+// All of options.olla counts. Stops at work_limit iterations of the simplex method or at time_limit (ilp/search.h) with the
 // best order so far, which is at first options.olla.start. The lower bound is one over all legal orders. Joint: the
 // order of PlanOlla.
 absl::StatusOr<Ordering> OrderOlla(const Tasks& tasks, const PlannerOptions& options);

@@ -125,8 +125,7 @@ absl::StatusOr<Placement> PlaceOlla(const Problem& original, const PlannerOption
   Plan best = PackLargestFirst(problem);
   search.Tighten(LowerBound(problem));
   search.Improve(best.arena_bytes);
-  const bool done = options.olla.warm_start && best.arena_bytes <= search.lower_bound();
-  if (!done && !problem.buffers.empty()) {
+  if (best.arena_bytes > search.lower_bound()) {
     const Problem preplaced = options.olla.pyramid ? PreplacePyramid(problem) : PreplaceConstant(problem);
     const Plan start = PackLargestFirst(preplaced);
     SNUG_ASSIGN_OR_RETURN(Plan plan, Solve(preplaced, start, options, !options.olla.pyramid, &search));

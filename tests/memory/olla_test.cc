@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -17,6 +16,7 @@
 #include "memory/place/olla.h"
 #include "memory/verifier.h"
 #include "tests/memory/order_random_tasks.h"
+#include "tests/memory/shared_data.h"
 
 namespace snug::memory {
 namespace {
@@ -50,11 +50,6 @@ void ExpectSound(const Tasks& tasks, const OllaPlan& plan, const std::string& wh
   EXPECT_LE(plan.placement.report.lower_bound, plan.placement.plan.arena_bytes) << what;
 }
 
-std::string SharedFolder() {
-  const char* shared = std::getenv("SNUG_SHARED");
-  return shared != nullptr ? shared : SNUG_SOURCE_DIR "/../shared";
-}
-
 struct Expected {
   const char* name;
   int64_t peak;
@@ -77,16 +72,15 @@ constexpr Expected kConformance[] = {
 };
 
 Tasks ReadConformance(const std::string& name) {
-  const absl::StatusOr<GraphFile> file =
-      ReadGraphFile(absl::StrCat(SharedFolder(), "/data/olla/conformance/", name, ".graph"));
+  const absl::StatusOr<GraphFile> file = ReadGraphFile(SharedData(absl::StrCat("olla/conformance/", name, ".graph")));
   EXPECT_TRUE(file.ok()) << file.status().message();
   return file.ok() ? file->tasks : Tasks{};
 }
 
-bool HasSharedData() { return std::filesystem::exists(SharedFolder() + "/data/olla/conformance"); }
+bool HasSharedData() { return std::filesystem::exists(SharedData("olla/conformance")); }
 
 TEST_F(OllaTest, SolvesTheConformanceGraphsWithoutWarmStart) {
-  if (!HasSharedData()) GTEST_SKIP() << "no data at " << SharedFolder();
+  if (!HasSharedData()) GTEST_SKIP() << "no data at " << SharedData("olla/conformance");
   for (const Expected& expected : kConformance) {
     const Tasks tasks = ReadConformance(expected.name);
     EXPECT_EQ(LeastPeak(tasks), expected.peak) << expected.name;
@@ -100,7 +94,7 @@ TEST_F(OllaTest, SolvesTheConformanceGraphsWithoutWarmStart) {
 }
 
 TEST_F(OllaTest, JointAndSplitAgreeOnTheConformanceGraphs) {
-  if (!HasSharedData()) GTEST_SKIP() << "no data at " << SharedFolder();
+  if (!HasSharedData()) GTEST_SKIP() << "no data at " << SharedData("olla/conformance");
   for (const Expected& expected : kConformance) {
     if (absl::string_view(expected.name) == "graph_with_gradients") continue;  // 20 s: in the campaign
     const Tasks tasks = ReadConformance(expected.name);

@@ -18,6 +18,9 @@
 namespace snug::memory {
 namespace {
 
+// Of the orderer, unless a limit is given: its own is for those who ask for nothing but an order.
+constexpr int64_t kOrderWork = int64_t{1} << 24;
+
 struct Candidate {
   TaskOrder order;
   Problem problem;
@@ -60,7 +63,9 @@ void AddOrdering(const SearchReport& ordering, SearchReport* report) {
 
 absl::StatusOr<TaskPlan> PlanBest(const Tasks& tasks, const TaskOrder& given, const PlannerOptions& options) {
   SNUG_ASSIGN_OR_RETURN(const InPlaceTasks plain, WithoutInPlace(tasks));
-  SNUG_ASSIGN_OR_RETURN(Ordering ordering, OrderBest(plain.tasks, options));
+  PlannerOptions order_options = options;
+  if (options.work_limit == 0) order_options.work_limit = kOrderWork;
+  SNUG_ASSIGN_OR_RETURN(Ordering ordering, OrderBest(plain.tasks, order_options));
   std::vector<Candidate> candidates;
   candidates.push_back(CandidateOf(tasks, given));
   candidates.push_back(CandidateOf(tasks, plain.OriginalOrder(ordering.order)));

@@ -18,8 +18,10 @@
 namespace snug::memory {
 namespace {
 
-// Of the orderer, unless a limit is given: its own is for those who ask for nothing but an order.
+// Unless a limit is given: a fraction of a second each. The defaults of orderer and search are for those who ask for
+// nothing else.
 constexpr int64_t kOrderWork = int64_t{1} << 24;
+constexpr int64_t kSearchWork = int64_t{1} << 24;
 
 struct Candidate {
   TaskOrder order;
@@ -34,17 +36,28 @@ Candidate CandidateOf(const Tasks& tasks, TaskOrder order) {
   return candidate;
 }
 
-// The best placer; where it misses the bound, the quick ones too.
+// Lists first; where they miss the bound, the other quick placers, and the search with what work is allowed.
 absl::StatusOr<Placement> PlaceBestOfAll(const Problem& problem, int64_t load, const PlannerOptions& options) {
   constexpr size_t kQuick = 5000;  // buffers
-  SNUG_ASSIGN_OR_RETURN(Placement best, PlaceFolded(problem, options, PlaceExact));
-  if (best.plan.arena_bytes <= load || problem.buffers.size() > kQuick) return best;
-  for (const PlaceFn place : {PlaceBoth, PlaceNnc, PlaceNncSeed}) {
-    SNUG_ASSIGN_OR_RETURN(Placement other, place(problem, options));
-    if (other.plan.arena_bytes >= best.plan.arena_bytes) continue;
+  SNUG_ASSIGN_OR_RETURN(Placement best, PlaceFolded(problem, options, PlaceOffset));
+  const auto offer = [&](Placement other) {
+    best.report.seconds += other.report.seconds;
+    best.report.work += other.report.work;
+    best.report.clock_stopped |= other.report.clock_stopped;
+    if (other.plan.arena_bytes >= best.plan.arena_bytes) return;
     best.plan = std::move(other.plan);
     best.report.curve.push_back({best.report.seconds, best.plan.arena_bytes, best.report.lower_bound});
+  };
+  for (const PlaceFn place : {PlaceBoth, PlaceNnc, PlaceNncSeed}) {
+    if (best.plan.arena_bytes <= load || problem.buffers.size() > kQuick) break;
+    SNUG_ASSIGN_OR_RETURN(Placement other, place(problem, options));
+    offer(std::move(other));
   }
+  if (best.plan.arena_bytes <= load) return best;
+  PlannerOptions search_options = options;
+  if (options.work_limit == 0) search_options.work_limit = kSearchWork;
+  SNUG_ASSIGN_OR_RETURN(Placement other, PlaceFolded(problem, search_options, PlaceExact));
+  offer(std::move(other));
   return best;
 }
 

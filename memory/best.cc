@@ -12,6 +12,7 @@
 #include "memory/order/best.h"
 #include "memory/order/in_place_tasks.h"
 #include "memory/place/exact.h"
+#include "memory/place/offset.h"
 #include "memory/share/nnc.h"
 #include "memory/share/pool.h"
 

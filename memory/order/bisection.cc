@@ -7,11 +7,14 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kFirstSlice = int64_t{1} << 18;
+constexpr int64_t kPiece = int64_t{1} << 16;
+constexpr int64_t kFirstSlice = 2 * kPiece;
 
 class Bisection {
  public:
-  explicit Bisection(OrderSearch* search) : search_(search), exact_(search->net()) {}
+  explicit Bisection(OrderSearch* search)
+      : search_(search),
+        exact_{{search->net(), ExactSearch::Late::kTakenAlong}, {search->net(), ExactSearch::Late::kLikeOthers}} {}
 
   void Run() {
     for (slice_ = kFirstSlice; !search_->Done(); slice_ *= 2) {
@@ -21,18 +24,20 @@ class Bisection {
   }
 
  private:
+  // Both searches by turns, in short pieces, so that a clock is heeded.
   Answer Ask(int64_t bound) {
-    // In short pieces, so that a clock is heeded.
-    Answer answer = Answer::kUnknown;
-    for (int64_t left = slice_; left > 0 && answer == Answer::kUnknown && !search_->Done();) {
-      const int64_t before = exact_.work();
-      answer = exact_.Decide(bound, std::min({left, kFirstSlice, search_->work_left()}));
-      search_->Spend(exact_.work() - before + 1);
-      left -= exact_.work() - before + 1;
+    for (int64_t left = slice_; left > 0; left -= kPiece) {
+      for (ExactSearch& exact : exact_) {
+        if (search_->Done()) return Answer::kUnknown;
+        const int64_t before = exact.work();
+        const Answer answer = exact.Decide(bound, std::min(kPiece, search_->work_left()));
+        search_->Spend(exact.work() - before + 1);
+        if (answer == Answer::kFound) search_->Offer(exact.order());
+        if (answer == Answer::kNone) search_->RaiseBound(bound + 1);
+        if (answer != Answer::kUnknown) return answer;
+      }
     }
-    if (answer == Answer::kFound) search_->Offer(exact_.order());
-    if (answer == Answer::kNone) search_->RaiseBound(bound + 1);
-    return answer;
+    return Answer::kUnknown;
   }
 
   // What is not found counts as not there.
@@ -54,7 +59,7 @@ class Bisection {
   }
 
   OrderSearch* search_;
-  ExactSearch exact_;
+  ExactSearch exact_[2];
   int64_t slice_ = 0;
 };
 

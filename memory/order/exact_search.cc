@@ -5,61 +5,38 @@
 #include <random>
 #include <utility>
 
+#include "memory/order/greedy.h"
+
 namespace snug::memory {
 
-namespace {
-constexpr size_t kMostVisited = size_t{1} << 22;  // of 32 bytes each
-}  // namespace
-
-void ExactSearch::Visited::Insert(Hash hash) {
-  if (count_ == kMostVisited) return;
-  if (2 * (count_ + 1) > slots_.size()) Grow();
-  const size_t mask = slots_.size() - 1;
-  size_t at = static_cast<size_t>(hash.low) & mask;
-  while (slots_[at].low != 0 || slots_[at].high != 0) at = (at + 1) & mask;
-  slots_[at] = hash;
-  ++count_;
-}
-
-bool ExactSearch::Visited::Holds(Hash hash) const {
-  if (slots_.empty()) return false;
-  const size_t mask = slots_.size() - 1;
-  for (size_t at = static_cast<size_t>(hash.low) & mask; slots_[at].low != 0 || slots_[at].high != 0;
-       at = (at + 1) & mask) {
-    if (slots_[at].low == hash.low && slots_[at].high == hash.high) return true;
-  }
-  return false;
-}
-
-void ExactSearch::Visited::Grow() {
-  std::vector<Hash> old(std::max<size_t>(1024, 2 * slots_.size()));
-  old.swap(slots_);
-  count_ = 0;
-  for (const Hash& hash : old) {
-    if (hash.low != 0 || hash.high != 0) Insert(hash);
-  }
-}
-
-ExactSearch::ExactSearch(const TaskNet& net)
-    : net_(net), sweep_(net, Direction::kForward), ready_((static_cast<size_t>(net.size) + 63) / 64, 0) {
+ExactSearch::ExactSearch(const TaskNet& net, Late late)
+    : net_(net),
+      late_(net, late == Late::kLikeOthers),
+      sweep_(net, Direction::kForward),
+      missing_(static_cast<size_t>(net.size), 0),
+      ready_((static_cast<size_t>(net.size) + 63) / 64, 0) {
   std::mt19937_64 random(1);
   for (int32_t t = 0; t < net.size; ++t) {
     const uint64_t low = random();
     keys_.push_back({low, random()});
-    if (sweep_.Ready(t)) ready_[static_cast<size_t>(t) / 64] |= uint64_t{1} << (t % 64);
+    missing_[static_cast<size_t>(t)] = static_cast<int32_t>(late_.before[t].size());
+    if (late_.late[static_cast<size_t>(t)] == 0 && missing_[static_cast<size_t>(t)] == 0) Flip(t);
   }
 }
+
+void ExactSearch::Flip(int32_t task) { ready_[static_cast<size_t>(task) / 64] ^= uint64_t{1} << (task % 64); }
 
 void ExactSearch::Take(int32_t task) {
   sweep_.Take(task);
   order_.push_back(task);
-  ready_[static_cast<size_t>(task) / 64] &= ~(uint64_t{1} << (task % 64));
-  for (const int32_t next : net_.after[task]) {
-    if (sweep_.Ready(next)) ready_[static_cast<size_t>(next) / 64] |= uint64_t{1} << (next % 64);
-  }
   hash_.low ^= keys_[static_cast<size_t>(task)].low;
   hash_.high ^= keys_[static_cast<size_t>(task)].high;
   ++work_;
+  if (late_.late[static_cast<size_t>(task)] != 0) return;
+  Flip(task);
+  for (const int32_t next : late_.after[task]) {
+    if (--missing_[static_cast<size_t>(next)] == 0) Flip(next);
+  }
 }
 
 void ExactSearch::UndoTo(size_t depth) {
@@ -67,11 +44,34 @@ void ExactSearch::UndoTo(size_t depth) {
     const int32_t task = order_.back();
     order_.pop_back();
     sweep_.Return(task);
-    for (const int32_t next : net_.after[task]) ready_[static_cast<size_t>(next) / 64] &= ~(uint64_t{1} << (next % 64));
-    ready_[static_cast<size_t>(task) / 64] |= uint64_t{1} << (task % 64);
     hash_.low ^= keys_[static_cast<size_t>(task)].low;
     hash_.high ^= keys_[static_cast<size_t>(task)].high;
+    if (late_.late[static_cast<size_t>(task)] != 0) continue;
+    Flip(task);
+    for (const int32_t next : late_.after[task]) {
+      if (missing_[static_cast<size_t>(next)]++ == 0) Flip(next);
+    }
   }
+}
+
+// Takes `task`, and what it takes along, if that stays below the bound and leaves at most `most_live`.
+bool ExactSearch::TakeAll(int32_t task, int64_t most_live) {
+  const size_t depth = order_.size();
+  ++work_;
+  for (const int32_t late : late_.along[task]) {
+    if (sweep_.Taken(late)) continue;
+    if (!Fits(late)) {
+      UndoTo(depth);
+      return false;
+    }
+    Take(late);
+  }
+  if (!Fits(task) || sweep_.live() + sweep_.Delta(task) > most_live) {
+    UndoTo(depth);
+    return false;
+  }
+  Take(task);
+  return true;
 }
 
 template <typename Visit>
@@ -83,16 +83,20 @@ void ExactSearch::ForEachReady(const Visit& visit) const {
   }
 }
 
+bool ExactSearch::IsReady(int32_t task) const {
+  return (ready_[static_cast<size_t>(task) / 64] >> (task % 64) & 1) != 0;
+}
+
 // Takes `task` if it is free, and what becomes free by it.
 void ExactSearch::TakeIfFree(int32_t task) {
   chain_.assign(1, task);
   while (!chain_.empty()) {
     const int32_t next = chain_.back();
     chain_.pop_back();
-    ++work_;
-    if (sweep_.Taken(next) || sweep_.Delta(next) > 0 || !Fits(next)) continue;
-    Take(next);
+    if (!IsReady(next) || !TakeAll(next, sweep_.live())) continue;
+    const auto followers = late_.after[next];
     chain_.insert(chain_.end(), sweep_.changed().begin(), sweep_.changed().end());
+    chain_.insert(chain_.end(), followers.begin(), followers.end());
   }
 }
 
@@ -101,52 +105,104 @@ void ExactSearch::TakeFree() {
   do {
     depth = order_.size();
     work_ += static_cast<int64_t>(ready_.size()) / 8;
-    for (size_t w = 0; w < ready_.size(); ++w) {
-      for (uint64_t bits = ready_[w]; bits != 0; bits &= bits - 1) {
-        TakeIfFree(static_cast<int32_t>(64 * w) + std::countr_zero(bits));
-      }
-    }
+    ForEachReady([&](int32_t task) { TakeIfFree(task); });
   } while (order_.size() > depth);
 }
 
-// Takes `task` and, of what follows from it, what is free, if no more bytes are live in the end than now.
+// The least live bytes of any set that `tasks[from]` and those behind it can make of the current one.
+int64_t ExactSearch::LeastLive(const std::vector<int32_t>& tasks, size_t from) {
+  int64_t least = sweep_.live();
+  const size_t depth = order_.size();
+  for (size_t i = from; i < tasks.size(); ++i) {
+    if (!IsReady(tasks[i])) continue;
+    for (const int32_t late : late_.along[tasks[i]]) {
+      if (!sweep_.Taken(late)) Take(late);
+    }
+    Take(tasks[i]);
+    least = std::min(least, LeastLive(tasks, i + 1));
+    UndoTo(depth);
+  }
+  return least;
+}
+
+// Takes `task` and then what is free, of the tasks that wait for it and of those that it brings closer to the end of an
+// input, if no more bytes are live in the end than now. No set on the way that holds `task` has fewer than the last
+// one, as each of the others was free; that none without it has, is looked at.
 bool ExactSearch::TakeSinkingChain(int32_t task) {
+  constexpr size_t kMostOthers = 6;
   const int64_t live = sweep_.live();
   const size_t depth = order_.size();
-  std::vector<int32_t>& chain = chain_;
-  chain.assign(1, task);
-  for (size_t at = 0; at < chain.size(); ++at) {
-    const int32_t next = chain[at];
+  const bool late = late_.late[static_cast<size_t>(task)] != 0;
+  if (late) {
     ++work_;
-    if (sweep_.Taken(next) || !Fits(next) || (at > 0 && sweep_.Delta(next) > 0)) continue;
-    Take(next);
-    if (sweep_.live() <= live) return true;
-    for (const int32_t t : sweep_.changed()) {
-      // What was ready before `task` is no part of the chain.
-      if (std::find(order_.begin() + static_cast<std::ptrdiff_t>(depth), order_.end(), t) == order_.end())
-        chain.push_back(t);
-    }
+    if (!Fits(task)) return false;
+    Take(task);
+  } else if (!TakeAll(task, kNoBound)) {
+    return false;
   }
+  std::vector<int32_t> others;  // that do not wait for `task`
+  const auto first = late ? net_.after[task] : late_.after[task];
+  chain_.assign(first.begin(), first.end());
+  const auto look_again = [&] {
+    for (const int32_t lowered : sweep_.changed()) {
+      if (!IsReady(lowered)) continue;
+      if (std::find(chain_.begin(), chain_.end(), lowered) == chain_.end()) {
+        if (others.size() == kMostOthers) continue;
+        others.push_back(lowered);
+      }
+      chain_.push_back(lowered);
+    }
+  };
+  look_again();
+  for (size_t at = 0; at < chain_.size() && sweep_.live() > live; ++at) {
+    const int32_t next = chain_[at];
+    if (!IsReady(next) || !TakeAll(next, sweep_.live())) continue;
+    if (std::find(others.begin(), others.end(), next) == others.end()) {
+      const auto followers = late_.after[next];
+      chain_.insert(chain_.end(), followers.begin(), followers.end());
+    }
+    look_again();
+  }
+  if (sweep_.live() > live) {
+    UndoTo(depth);
+    return false;
+  }
+  if (others.size() < 2) return true;  // one alone was not free before
+  const std::vector<int32_t> taken(order_.begin() + static_cast<std::ptrdiff_t>(depth), order_.end());
+  const int64_t reached = sweep_.live();
   UndoTo(depth);
-  return false;
+  if (LeastLive(others, 0) < reached) return false;
+  for (const int32_t again : taken) Take(again);
+  return true;
 }
 
 // Goes on from the current set as long as there is one way only; false: nothing leads on.
 bool ExactSearch::Advance(Frame* frame) {
+  std::vector<std::pair<int64_t, int32_t>> found;  // live bytes after it, task
+  std::vector<int32_t> starts;                     // of chains
   for (;;) {
     TakeFree();
     if (static_cast<int32_t>(order_.size()) == net_.size) return true;
     if (failed_.Holds(hash_)) return false;
-    frame->choices.clear();
+    found.clear();
+    starts.clear();
+    const size_t depth = order_.size();
     ForEachReady([&](int32_t task) {
-      if (Fits(task)) frame->choices.push_back(task);
+      for (const int32_t late : late_.along[task]) {
+        if (sweep_.Ready(late)) starts.push_back(late);
+      }
+      if (!TakeAll(task, kNoBound)) return;
+      found.emplace_back(sweep_.live(), task);
+      starts.push_back(task);
+      UndoTo(depth);
     });
-    const auto sinks = [&](int32_t task) { return TakeSinkingChain(task); };
-    if (std::none_of(frame->choices.begin(), frame->choices.end(), sinks)) break;
+    std::sort(starts.begin(), starts.end());
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    if (std::none_of(starts.begin(), starts.end(), [&](int32_t task) { return TakeSinkingChain(task); })) break;
   }
-  std::sort(frame->choices.begin(), frame->choices.end(), [&](int32_t a, int32_t b) {
-    return std::make_pair(sweep_.Delta(a), a) > std::make_pair(sweep_.Delta(b), b);
-  });
+  std::sort(found.begin(), found.end());
+  frame->choices.clear();
+  for (size_t i = found.size(); i-- > 0;) frame->choices.push_back(found[i].second);
   frame->hash = hash_;
   frame->depth = order_.size();
   return true;
@@ -178,7 +234,7 @@ Answer ExactSearch::Decide(int64_t bound, int64_t work_limit) {
     }
     const int32_t task = frame.choices.back();
     frame.choices.pop_back();
-    Take(task);
+    TakeAll(task, kNoBound);
     Frame next;
     if (Advance(&next)) frames_.push_back(std::move(next));
   }

@@ -10,8 +10,10 @@
 #include <limits>
 #include <vector>
 
+#include "memory/order/late_tasks.h"
 #include "memory/order/live_sweep.h"
 #include "memory/order/task_net.h"
+#include "memory/order/task_sets.h"
 
 namespace snug::memory {
 
@@ -23,7 +25,10 @@ enum class Answer {
 
 class ExactSearch {
  public:
-  explicit ExactSearch(const TaskNet& net);
+  // Late tasks are taken along, which leaves fewer sets to visit, or are tasks like others, which leaves more chances
+  // to go on without looking at anything else. Neither is always the faster.
+  enum class Late { kTakenAlong, kLikeOthers };
+  ExactSearch(const TaskNet& net, Late late);
 
   // Spends about `work_limit` steps (tasks taken or looked at). Asked for the same bound again, it goes on where it
   // stopped; for a lower one, it remembers which sets led nowhere.
@@ -32,46 +37,37 @@ class ExactSearch {
   int64_t work() const { return work_; }
 
  private:
-  struct Hash {
-    uint64_t low = 0, high = 0;
-  };
-  // Hashes of closed sets, 128 bits each: that two sets of a search share one is beyond chance.
-  class Visited {
-   public:
-    void Insert(Hash hash);  // forgotten when there are too many
-    bool Holds(Hash hash) const;
-    void Clear() { *this = Visited(); }
-
-   private:
-    void Grow();
-    std::vector<Hash> slots_;
-    size_t count_ = 0;
-  };
   struct Frame {
-    Hash hash;                     // of the closed set
+    TaskSetHash hash;              // of the closed set
     size_t depth = 0;              // of order_
     std::vector<int32_t> choices;  // the last one is tried next
   };
 
   Answer Start(int64_t bound);
+  void Flip(int32_t task);
+  bool IsReady(int32_t task) const;
   void Take(int32_t task);
+  bool TakeAll(int32_t task, int64_t most_live);
   void UndoTo(size_t depth);
   bool Fits(int32_t task) const { return sweep_.live() + sweep_.Rise(task) <= bound_; }
   template <typename Visit>
   void ForEachReady(const Visit& visit) const;
   void TakeIfFree(int32_t task);
   void TakeFree();
+  int64_t LeastLive(const std::vector<int32_t>& tasks, size_t from);
   bool TakeSinkingChain(int32_t task);
   bool Advance(Frame* frame);
 
   const TaskNet& net_;
-  std::vector<Hash> keys_;  // of each task
+  const LateTasks late_;
+  std::vector<TaskSetHash> keys_;  // of each task
   LiveSweep sweep_;
-  Hash hash_;
+  std::vector<int32_t> missing_;  // of each task that is not late: how many of those it needs were not taken
+  TaskSetHash hash_;
   TaskOrder order_;
-  std::vector<uint64_t> ready_;  // a bit for each task
+  std::vector<uint64_t> ready_;  // a bit for each task: not late, not taken, and nothing missing
   std::vector<int32_t> chain_;
-  Visited failed_;
+  TaskSets failed_;
   std::vector<Frame> frames_;
   int64_t bound_ = std::numeric_limits<int64_t>::max();
   Answer answer_ = Answer::kFound;  // to bound_, so far

@@ -106,7 +106,7 @@ TEST(Reduce, KeepsTheLeastPeakAndShrinks) {
     const ReducedNet reduced = Reduce(TaskNet(tasks));
     before += tasks.size();
     after += reduced.net.size;
-    ExactSearch search(reduced.net);
+    ExactSearch search(reduced.net, i % 2 == 0 ? ExactSearch::Late::kTakenAlong : ExactSearch::Late::kLikeOthers);
     const int64_t least = LeastPeak(tasks) - reduced.net.resident_bytes;
     ASSERT_EQ(search.Decide(least, kNoBound), Answer::kFound) << "case " << i;
     const TaskOrder order = reduced.Expand(search.order());
@@ -123,7 +123,7 @@ TEST(ExactSearch, GoesOnWhereItStopped) {
     const Tasks tasks = RandomOrderingTasks(random, 12);
     const TaskNet net(tasks);
     const int64_t least = LeastPeak(tasks) - net.resident_bytes;
-    ExactSearch search(net);
+    ExactSearch search(net, i % 2 == 0 ? ExactSearch::Late::kTakenAlong : ExactSearch::Late::kLikeOthers);
     for (const int64_t bound : {least + 3, least - 1, least, least - 2}) {
       Answer answer = Answer::kUnknown;
       for (int tries = 0; tries < 100000 && answer == Answer::kUnknown; ++tries) answer = search.Decide(bound, 5);

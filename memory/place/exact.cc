@@ -13,15 +13,18 @@ namespace snug::memory {
 namespace {
 
 constexpr int64_t kDefaultWork = 500'000'000;
-constexpr int64_t kFirstBudget = 1'000'000;
-constexpr int64_t kBudgetFactor = 4;
-constexpr int64_t kMaxPairs = 40'000'000;  // above: no room for them
-constexpr int kRungs = 4;                  // capacities between the bound and the best total that a round tries
+constexpr int64_t kFirstBudget = 2'000'000;      // of an attempt
+constexpr int kRoundsPerDoubling = 3;            // of the budget
+constexpr double kNoise[] = {0, 0.1, 0.3, 0.6};  // by round
+constexpr int64_t kMaxPairs = 40'000'000;        // above: no room for them
+constexpr int kRungs = 3;                        // capacities above the bound that a round tries
+constexpr int kStyles = 2 * kPreferences;        // tried at the bound
+constexpr int kStylesPerRung = 2;
 
 // One try: everything that decides how it ends.
 struct Attempt {
   int64_t capacity = 0;
-  Preference preference = Preference::kLongest;
+  SearchStyle style;
   Verdict verdict = Verdict::kUndecided;
   int64_t work = 0;
   std::vector<int64_t> offsets;
@@ -53,16 +56,16 @@ class PartSearch {
   int64_t Round(int64_t work_left) {
     if (!usable_) return 0;
     std::vector<Attempt> attempts = Plan();
-    // The limit of the round is dealt out before it begins, so that the result does not depend on threads.
-    const auto affordable = static_cast<size_t>(std::max<int64_t>(1, work_left / budget_));
+    // What a round may take is dealt out before it begins, so that the result does not depend on threads.
+    const int64_t budget = std::min(work_left, kFirstBudget << (round_ / kRoundsPerDoubling));
+    const auto affordable = static_cast<size_t>(work_left / budget);
     if (attempts.size() > affordable) attempts.resize(affordable);
-    const int64_t budget = std::min(budget_, work_left);
     const int winner =
         Race(options_.threads, static_cast<int>(attempts.size()), [&](int index, const std::function<bool()>& stop) {
           Attempt& attempt = attempts[static_cast<size_t>(index)];
           Search search(instance_, conflicts_);
           attempt.verdict =
-              search.Run(attempt.capacity, attempt.preference, budget, [&] { return stop() || progress_->TimeIsUp(); });
+              search.Run(attempt.capacity, attempt.style, budget, [&] { return stop() || progress_->TimeIsUp(); });
           attempt.work = search.work();
           if (attempt.verdict == Verdict::kFits) attempt.offsets = search.offsets();
           return attempt.verdict != Verdict::kUndecided;
@@ -77,27 +80,40 @@ class PartSearch {
         progress_->RaiseBound(part_, instance_.base + attempt.capacity + step_);
       }
     }
-    if (winner == static_cast<int>(attempts.size())) budget_ *= kBudgetFactor;
+    ++round_;
     return std::max<int64_t>(work, 1);
   }
 
  private:
-  // Capacities from the smallest on; the tighter one, the more the search can infer.
+  SearchStyle Style(int index) const {
+    // Neighbours in the list differ as much as can be.
+    constexpr Preference kOrder[] = {Preference::kLargest, Preference::kLongest, Preference::kArea, Preference::kLoad};
+    return {.preference = kOrder[index % kPreferences],
+            .learn = (index + index / kPreferences) % 2 != 0,
+            .noise = kNoise[round_ % std::size(kNoise)],
+            .seed = static_cast<uint64_t>(round_)};
+  }
+
+  // Capacities from the smallest on: the tighter one is, the more the search can infer.
   std::vector<Attempt> Plan() const {
-    const int64_t least = progress_->bound(part_) - instance_.base;
-    int64_t most = progress_->total(part_) - step_;
-    if (options_.capacity > 0) most = std::min(most, std::max(options_.capacity, progress_->bound(part_)));
-    most = std::max(least, most - instance_.base);
-    std::vector<int64_t> capacities;
-    for (int rung = 0; rung < kRungs; ++rung) {
-      const int64_t capacity = least + (most - least) / step_ * rung / (kRungs - 1) * step_;
-      if (capacities.empty() || capacity > capacities.back()) capacities.push_back(capacity);
-    }
+    const int64_t base = instance_.base;
+    const int64_t least = progress_->bound(part_) - base;
     std::vector<Attempt> attempts;
-    for (const int64_t capacity : capacities) {
-      for (int p = 0; p < kPreferences; ++p) {
-        attempts.push_back({.capacity = capacity, .preference = static_cast<Preference>(p)});
+    if (options_.capacity > 0) {
+      const int64_t capacity = std::max(least, options_.capacity - base);
+      for (int i = 0; i < kStyles; ++i) attempts.push_back({.capacity = capacity, .style = Style(i)});
+      return attempts;
+    }
+    for (int i = 0; i < kStyles; ++i) attempts.push_back({.capacity = least, .style = Style(i)});
+    const int64_t steps = (progress_->total(part_) - base - least) / step_ - 1;  // to what would be an improvement
+    int64_t before = 0;
+    for (int rung = 1; rung <= kRungs; ++rung) {
+      const int64_t step = steps * rung / kRungs;
+      if (step <= before) continue;
+      for (int i = 0; i < kStylesPerRung; ++i) {
+        attempts.push_back({.capacity = least + step * step_, .style = Style(kStylesPerRung * (rung + round_) + i)});
       }
+      before = step;
     }
     return attempts;
   }
@@ -108,7 +124,7 @@ class PartSearch {
   const Instance& instance_;
   Conflicts conflicts_;
   int64_t step_ = 0;  // every total is a multiple of it
-  int64_t budget_ = kFirstBudget;
+  int round_ = 0;
   bool usable_ = false;
 };
 

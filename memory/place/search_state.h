@@ -1,0 +1,102 @@
+// A partly placed instance, bottom up, and what follows from it: the inference of the search.
+//
+// In each section, `floor` is what is settled: nothing that is still to be placed begins below it. `least` of an item
+// is the lowest offset that it can still get. The two push each other up, and a section whose items no longer fit
+// under the capacity ends the attempt.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "memory/place/instance.h"
+#include "memory/place/list_placer.h"
+
+namespace snug::memory {
+
+class SearchState {
+ public:
+  struct Mark {
+    size_t trail, put;
+  };
+
+  // Both outlive the state.
+  SearchState(const Instance& instance, const Conflicts& conflicts);
+
+  // Nothing is placed; false: it is clear already that `capacity` is not enough.
+  bool Begin(int64_t capacity);
+
+  // The item lies at `offset`, on what is there already; false: then the rest does not fit.
+  bool Put(int32_t item, int64_t offset);
+  // Nothing covers the section at its floor: what is live in it lies higher, on something that is still to come; false:
+  // then the rest does not fit.
+  bool LeaveOpen(int32_t section);
+  Mark mark() const { return {trail_.size(), put_.size()}; }
+  void Undo(Mark mark);
+
+  const Instance& instance() const { return instance_; }
+  bool placed(int32_t item) const { return placed_[static_cast<size_t>(item)] != 0; }
+  int64_t least(int32_t item) const { return least_[static_cast<size_t>(item)]; }
+  const std::vector<int64_t>& offsets() const { return offset_; }
+  size_t placed_count() const { return put_.size(); }
+
+  int64_t floor(int32_t section) const { return floor_[static_cast<size_t>(section)]; }
+  // Whether the floor is the top of a placed item, or the ground.
+  bool supported(int32_t section) const { return top_[static_cast<size_t>(section)] == floor(section); }
+  // The item placed last in the section, -1: none.
+  int32_t under(int32_t section) const { return static_cast<int32_t>(under_[static_cast<size_t>(section)]); }
+  int32_t unplaced(int32_t section) const { return count_[static_cast<size_t>(section)]; }
+  // Bytes between floor and capacity that may stay unused.
+  int64_t slack(int32_t section) const {
+    const auto s = static_cast<size_t>(section);
+    return capacity_ + padding_[s] - floor_[s] - rest_[s];
+  }
+  // Unplaced items on both sides of the end of the section.
+  bool crossed(int32_t section) const { return crossing_[static_cast<size_t>(section)] > 0; }
+  // Items with the same spans and alignment have the same shape.
+  int32_t shape(int32_t item) const { return shape_[static_cast<size_t>(item)]; }
+  bool shape_left(int32_t item) const { return shapes_left_[static_cast<size_t>(shape(item))] > 0; }
+  // An item like this one in all, which comes before it; -1: none.
+  int32_t twin(int32_t item) const { return twin_[static_cast<size_t>(item)]; }
+
+  int64_t work() const { return work_; }
+  void AddWork(size_t work) { work_ += static_cast<int64_t>(work); }
+  // The section in which the last contradiction was found.
+  int32_t culprit() const { return culprit_; }
+
+ private:
+  struct Change {
+    int64_t* where;
+    int64_t before;
+  };
+
+  bool LiftItem(int32_t item, int64_t offset);
+  bool Settle();
+  bool SettleSection(int32_t section);
+  void ForgetDirty();
+  void TakeBack(int32_t item);
+  void MarkDirty(int32_t section);
+  void Set(int64_t* where, int64_t value);
+
+  const Instance& instance_;
+  const Conflicts& conflicts_;
+  std::vector<std::vector<int32_t>> items_in_;  // each section
+  std::vector<int64_t> padding_;                // the most of any item in the section
+  std::vector<int32_t> twin_, shape_;
+
+  int64_t capacity_ = 0;
+  std::vector<int64_t> floor_, top_, under_;
+  std::vector<int64_t> rest_;  // sizes of what is unplaced in the section
+  std::vector<int32_t> count_, crossing_, shapes_left_;
+  std::vector<int64_t> least_, offset_;
+  std::vector<char> placed_;
+  std::vector<Change> trail_;
+  std::vector<int32_t> put_;  // items, in the sequence in which they were placed
+  std::vector<int32_t> dirty_;
+  std::vector<char> is_dirty_;
+  std::vector<std::pair<int64_t, int64_t>> waiting_;  // scratch: least and size of a section's items
+  int32_t culprit_ = 0;
+  int64_t work_ = 0;
+};
+
+}  // namespace snug::memory

@@ -1,0 +1,18 @@
+// Where tasks run and bytes lie: a plain value. Which devices there are is known to whoever opens them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace snug {
+
+struct Device {
+  enum class Kind : uint8_t { kCpu, kCuda };
+  Kind kind = Kind::kCpu;
+  int16_t index = 0;
+
+  std::string ToString() const;  // "cpu:0"
+  friend bool operator==(Device a, Device b) { return a.kind == b.kind && a.index == b.index; }
+};
+
+}  // namespace snug

@@ -1,0 +1,23 @@
+#include "engine/base/event.h"
+
+#include "engine/base/pause.h"
+
+namespace snug {
+
+void Event::Signal() {
+  // Asking the system to wake sleepers needs the address, never the bytes.
+  if (state_.exchange(kPassed, std::memory_order_acq_rel) == kSleeping) state_.notify_all();
+}
+
+void Event::Wait() {
+  constexpr int polls = 500;
+  for (int i = 0; i < polls; ++i) {
+    if (passed()) return;
+    Pause();
+  }
+  uint32_t open = kOpen;
+  state_.compare_exchange_strong(open, kSleeping, std::memory_order_acq_rel, std::memory_order_acquire);
+  while (!passed()) state_.wait(kSleeping, std::memory_order_acquire);
+}
+
+}  // namespace snug

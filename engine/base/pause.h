@@ -1,0 +1,14 @@
+// One turn of a spinning loop: tells the core that it waits for another.
+#pragma once
+
+namespace snug {
+
+inline void Pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace snug

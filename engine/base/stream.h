@@ -1,0 +1,17 @@
+// A queue of one device: a CPU worker's, or a cudaStream_t's number. What is given to one stream runs in that sequence.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/device.h"
+
+namespace snug {
+
+struct Stream {
+  Device device;
+  int32_t index = 0;
+
+  friend bool operator==(Stream a, Stream b) { return a.device == b.device && a.index == b.index; }
+};
+
+}  // namespace snug

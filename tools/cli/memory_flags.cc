@@ -83,20 +83,26 @@ absl::StatusOr<MemoryOptions> MemoryFlags::Options() const {
 }
 
 void StrategyListFlags::AddTo(Flags& flags) {
-  flags.Add("memory", &strategies, absl::StrCat("the strategies; default: all, ", StrategyNames()));
+  const std::string slow =
+      slow_seconds > 0 ? absl::StrCat("slow ones get ", slow_seconds, " s") : "but slow ones must be named";
+  flags.Add("memory", &strategies, absl::StrCat("the strategies; default: all, ", slow, ": ", StrategyNames()));
   planner.AddTo(flags);
 }
 
 absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options() const {
   std::vector<std::string> names = strategies;
   if (names.empty()) {
-    for (const memory::Strategy& strategy : memory::Strategies()) names.emplace_back(strategy.name);
+    for (const memory::Strategy& strategy : memory::Strategies()) {
+      if (!strategy.slow || slow_seconds > 0) names.emplace_back(strategy.name);
+    }
   }
   SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options());
+  const bool limited = planner_options.work_limit > 0 || planner_options.time_limit > 0;
   std::vector<MemoryOptions> list;
   for (const std::string& name : names) {
-    SNUG_RETURN_IF_ERROR(memory::FindStrategy(name));
-    list.push_back({.strategy = name, .planner = planner_options});
+    SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(name));
+    MemoryOptions& options = list.emplace_back(MemoryOptions{.strategy = name, .planner = planner_options});
+    if (strategy->slow && !limited) options.planner.time_limit = slow_seconds;
   }
   return list;
 }

@@ -8,8 +8,8 @@
 
 namespace snug::memory {
 
-// All of options.olla counts. Stops at work_limit iterations of the simplex method or at time_limit (ilp/search.h) with the
-// best order so far, which is at first options.olla.start. The lower bound is one over all legal orders. Joint: the
+// All of options.olla counts. Stops at work_limit iterations of the simplex method or at time_limit (ilp/search.h) with
+// the best order so far, which is at first options.olla.start. The lower bound is one over all legal orders. Joint: the
 // order of PlanOlla.
 absl::StatusOr<Ordering> OrderOlla(const Tasks& tasks, const PlannerOptions& options);
 

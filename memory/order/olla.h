@@ -16,7 +16,7 @@ absl::StatusOr<Ordering> OrderOlla(const Tasks& tasks, const PlannerOptions& opt
 struct OllaPlan {
   Ordering ordering;    // its report is about the peak
   Problem problem;      // LifetimesOf(tasks, ordering.order)
-  Placement placement;  // its lower bound is one over all legal orders
+  Placement placement;  // its lower bound is one over all legal orders; its seconds and work are without the ordering's
 };
 
 // Order and offsets. In-place options are used by the offsets of the split program only; PeakOf does not count them.

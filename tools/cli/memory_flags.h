@@ -23,6 +23,8 @@ struct CompileFlags {
 struct PlannerFlags {
   int64_t work_limit = 0, match_range, colors;
   double time_limit = 0;
+  std::string olla_mode = "auto", olla_solver;
+  memory::OllaOptions olla;
 
   PlannerFlags();
   void AddTo(Flags& flags);

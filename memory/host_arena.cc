@@ -6,25 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <string>
+
+#include "memory/available_bytes.h"
 
 namespace snug::memory {
-namespace {
-
-// What the machine could still give without swapping; -1: unknown. Linux promises more than it has and kills the
-// process that takes it at its word, so an arena is refused before that.
-int64_t AvailableBytes() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  int64_t kib = 0;
-  for (std::string unit; meminfo >> key >> kib && std::getline(meminfo, unit);) {
-    if (key == "MemAvailable:") return kib * 1024;
-  }
-  return -1;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<HostArena>> HostArena::Create(int64_t size_bytes) {
   if (size_bytes == 0) return std::unique_ptr<HostArena>(new HostArena(nullptr, 0));

@@ -1,0 +1,62 @@
+#include "memory/allocator/host_source.h"
+
+#include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "engine/base/status.h"
+#include "memory/available_bytes.h"
+#include "memory/problem.h"
+
+namespace snug::memory {
+namespace {
+
+constexpr int64_t kPageBytes = 4096;
+constexpr int64_t kMappedFrom = int64_t{1} << 20;
+// Asking what is available reads a file, some 20 us: nothing beside touching this many bytes for the first time.
+constexpr int64_t kCheckedFrom = int64_t{16} << 20;
+
+absl::Status Refused(int64_t bytes, int error) {
+  return absl::ResourceExhaustedError(absl::StrCat("the system refused ", bytes, " bytes: ", std::strerror(error)));
+}
+
+}  // namespace
+
+HostSource::HostSource(int64_t alignment) : alignment_(alignment) {
+  SNUG_CHECK(alignment > 0 && (alignment & (alignment - 1)) == 0 && alignment <= kPageBytes);
+}
+
+int64_t HostSource::available_bytes() const { return AvailableBytes(); }
+
+absl::StatusOr<std::byte*> HostSource::Allocate(int64_t bytes) {
+  if (bytes >= kCheckedFrom) {
+    const int64_t available = AvailableBytes();
+    if (available >= 0 && bytes > available) {
+      return absl::ResourceExhaustedError(absl::StrCat("this machine has ", available, " bytes available"));
+    }
+  }
+  if (bytes < kMappedFrom) {
+    void* address =
+        std::aligned_alloc(static_cast<size_t>(alignment_), static_cast<size_t>(AlignUp(bytes, alignment_)));
+    if (address == nullptr) return Refused(bytes, ENOMEM);
+    return static_cast<std::byte*>(address);
+  }
+  void* address = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) return Refused(bytes, errno);
+  madvise(address, static_cast<size_t>(bytes), MADV_HUGEPAGE);  // advice only
+  return static_cast<std::byte*>(address);
+}
+
+void HostSource::Free(std::byte* address, int64_t bytes) {
+  if (bytes < kMappedFrom) {
+    std::free(address);
+  } else {
+    munmap(address, static_cast<size_t>(bytes));
+  }
+}
+
+}  // namespace snug::memory

@@ -1,0 +1,48 @@
+// The facts of a request that could not be served, and the message made of them: what was asked, what there is, who
+// holds it, and what would fit. All figures are counted or computed from the pool's state, none is a guess.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "memory/allocator/place.h"
+
+namespace snug::memory {
+
+struct OutOfMemory {
+  struct Holder {
+    std::string name;
+    int64_t bytes = 0;
+  };
+
+  Place place;
+  int64_t asked_bytes = 0;
+  std::string asked_by;
+  std::string cause;  // the system's words
+
+  int64_t used_bytes = 0;
+  int64_t live_blocks = 0;
+  int64_t waiting_bytes = 0;
+  int64_t reserved_bytes = 0;
+  int64_t device_free_bytes = -1;  // -1: unknown
+  int64_t limit_bytes = 0;         // 0: none
+  int64_t free_bytes = 0;          // reserved and not in use
+  int64_t largest_free_bytes = 0;  // of those, in one piece
+  std::vector<Holder> largest;     // up to five, the largest first
+
+  // The largest request that would have been served.
+  int64_t fits_bytes = 0;
+  // With this limit the request would be served; 0: a limit is not what stands in the way.
+  int64_t limit_that_fits = 0;
+};
+
+// What whoever knows the network can add: a batch that fits, another strategy. Empty: nothing. Called without a lock.
+using OutOfMemoryAdvice = std::function<std::string(const OutOfMemory&)>;
+
+absl::Status ToStatus(const OutOfMemory& facts, const OutOfMemoryAdvice& advice);  // ResourceExhausted
+
+}  // namespace snug::memory

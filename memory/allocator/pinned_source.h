@@ -1,0 +1,20 @@
+// Host memory locked in RAM. A CUDA device copies from it without a detour once the driver knows of it; a backend that
+// registers it with its driver brings a source of its own.
+#pragma once
+
+#include "memory/allocator/memory_source.h"
+
+namespace snug::memory {
+
+class PinnedSource final : public MemorySource {
+ public:
+  Place place() const override { return Place::Pinned(); }
+  int64_t alignment() const override { return 4096; }  // pages are locked, not bytes
+  bool host_accessible() const override { return true; }
+  // The least of what the machine has and what this process may lock in all.
+  int64_t available_bytes() const override;
+  absl::StatusOr<std::byte*> Allocate(int64_t bytes) override;
+  void Free(std::byte* address, int64_t bytes) override;
+};
+
+}  // namespace snug::memory

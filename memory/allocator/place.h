@@ -1,0 +1,26 @@
+// Where memory lies: ordinary host memory, host memory that never leaves RAM (pinned: devices copy from it directly),
+// or a CUDA device.
+#pragma once
+
+#include <compare>
+#include <string>
+
+namespace snug::memory {
+
+enum class PlaceKind { kCpu, kPinned, kCuda };
+
+struct Place {
+  PlaceKind kind = PlaceKind::kCpu;
+  int device = 0;  // 0 for host memory
+
+  static Place Cpu() { return {}; }
+  static Place Pinned() { return {PlaceKind::kPinned, 0}; }
+  static Place Cuda(int device) { return {PlaceKind::kCuda, device}; }
+
+  bool is_host() const { return kind != PlaceKind::kCuda; }
+  auto operator<=>(const Place&) const = default;
+};
+
+std::string ToString(const Place& place);  // "cpu", "pinned", "cuda:1"
+
+}  // namespace snug::memory

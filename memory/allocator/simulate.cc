@@ -1,0 +1,52 @@
+#include "memory/allocator/simulate.h"
+
+#include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "memory/allocator/allocator.h"
+#include "memory/allocator/virtual_source.h"
+
+namespace snug::memory {
+namespace {
+
+constexpr int64_t kSourceAlignment = 4096;  // no allocator asks for more
+
+struct SimulatedBlock {
+  void* address = nullptr;
+  bool live = false;
+};
+
+absl::Status Run(const AllocatorEvent& event, Allocator* allocator, SimulatedBlock* block) {
+  const bool frees = event.kind == AllocatorEvent::Kind::kFree;
+  if (block->live != frees) {
+    return absl::InvalidArgumentError(absl::StrCat("block ", event.block, frees ? " is not in use" : " is in use"));
+  }
+  block->live = !frees;
+  if (frees) return allocator->Free(block->address);
+  SNUG_ASSIGN_OR_RETURN(block->address, allocator->Allocate(event.bytes, {event.stream, event.name}));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<AllocatorStatistics> Simulate(absl::Span<const AllocatorEvent> events, const AllocatorOptions& options,
+                                             const SimulatedDevice& device) {
+  VirtualSource source(device.place, device.free_bytes, kSourceAlignment);
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Allocator> allocator, Allocator::Create(options, &source));
+  std::vector<SimulatedBlock> blocks;
+  for (size_t i = 0; i < events.size(); ++i) {
+    const AllocatorEvent& event = events[i];
+    if (event.block < 0) return absl::InvalidArgumentError(absl::StrCat("event ", i, ": block ", event.block));
+    blocks.resize(std::max(blocks.size(), static_cast<size_t>(event.block) + 1));
+    const absl::Status status = Run(event, allocator.get(), &blocks[static_cast<size_t>(event.block)]);
+    if (!status.ok()) return Annotate(status, absl::StrCat("event ", i));
+  }
+  return allocator->statistics();
+}
+
+}  // namespace snug::memory

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "engine/base/suggest.h"
 #include "proto/loader/block.h"
 #include "proto/loader/check.h"
 #include "proto/loader/fill.h"
@@ -16,6 +15,7 @@
 #include "proto/loader/names.h"
 #include "proto/loader/repeat.h"
 #include "proto/loader/scope.h"
+#include "engine/base/suggest.h"
 #include "proto/network.pb.h"
 
 namespace snug::loader {

@@ -1,0 +1,305 @@
+// The protocol of the dynamic engine: tasks with accesses go in, and each is run by a worker once all it conflicts with
+// has finished. Everything that threads do to each other is here and in the headers included; what a task means (its
+// errors, versions, tags) is its client's. A template over its primitives for the model checker: see sync.h.
+//
+// One lock serialises pushing: the history of accesses, the sequence numbers and the pool of tasks belong to it.
+// Workers never take it. A finished task's node goes back to the pool at once; the history may still name it, by
+// pointer and sequence number, and a node is given another number only under the lock, so whoever looks it up there
+// knows.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/types/span.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "engine/base/access_history.h"
+#include "engine/run/dynamic/links.h"
+#include "engine/run/dynamic/progress.h"
+#include "engine/run/dynamic/ready_queue.h"
+
+namespace snug {
+
+struct TaskAttributes {
+  int queue = 0;        // whose workers run it
+  int32_t stream = -1;  // < 0: any
+  int32_t priority = 0;
+  int64_t bytes = 0;
+  // The engine's own small tasks: run at once by whichever thread finds them ready, and pushed past the limits.
+  bool internal = false;
+};
+
+struct SchedulerLimits {
+  int64_t tasks = 1;  // unfinished ones; at least 1
+  int64_t bytes = 0;  // a task with more is pushed when no others have any
+};
+
+template <class Sync, class Payload>
+class Scheduler {
+ public:
+  class Client {
+   public:
+    virtual ~Client() = default;
+    // `worker` of the queue runs it; -1: a thread that pushes.
+    virtual void Run(Payload& payload, int64_t sequence, int queue, int worker) = 0;
+    // Whether the calling thread may be held back by the limits; workers may not.
+    virtual bool MayBlock() = 0;
+  };
+
+  Scheduler(Client* client, absl::Span<const int> workers_of_queue, SchedulerLimits limits)
+      : client_(client),
+        limits_(limits),
+        announce_every_(std::clamp<int64_t>(limits.tasks / 16, 1, 64)),
+        progress_(Lanes(workers_of_queue)),
+        freed_(static_cast<size_t>(Lanes(workers_of_queue))) {
+    int lane = kPushers + 1;
+    for (const int workers : workers_of_queue) {
+      queues_.push_back(std::make_unique<Queue>(workers));
+      first_lanes_.push_back(lane);
+      lane += workers;
+    }
+  }
+
+  // prepare(payload) fills in the task, under the lock; if it fails nothing is pushed and its error is returned.
+  template <class Prepare>
+  absl::Status Push(const TaskAttributes& attributes, absl::Span<const Region> reads, absl::Span<const Region> writes,
+                    Prepare&& prepare) {
+    Node* node;
+    bool ready;
+    while (true) {
+      {
+        const std::lock_guard lock(push_mu_);
+        if (attributes.internal || Fits(attributes.bytes) || !client_->MayBlock()) {
+          node = Allocate();
+          absl::Status status = prepare(node->payload);
+          if (!status.ok()) {
+            node->next = std::exchange(free_, node);
+            return status;
+          }
+          node->attributes(attributes);
+          ready = Link(*node, reads, writes);
+          break;
+        }
+      }
+      AwaitRoom(attributes.bytes);
+    }
+    if (!ready) return absl::OkStatus();
+    if (node->internal) {
+      RunAndFinish(node, kPushers, -1);
+      progress_.Announce();
+    } else {
+      queues_[static_cast<size_t>(node->queue)]->Push(node);
+    }
+    return absl::OkStatus();
+  }
+
+  // Calls f() as if it were a push: whatever pushers share may be used there.
+  template <class F>
+  auto Locked(F&& f) {
+    const std::lock_guard lock(push_mu_);
+    return f();
+  }
+
+  void AwaitAll() {
+    progress_.Await(0, [this] { return progress_.Unfinished().tasks == 0; });
+  }
+
+  // A worker's life; returns once the queues are closed and nothing is left in its own.
+  void Work(int queue_index, int worker) {
+    Queue& queue = *queues_[static_cast<size_t>(queue_index)];
+    const int lane = first_lanes_[static_cast<size_t>(queue_index)] + worker;
+    Node* node = nullptr;
+    while (true) {
+      if (node == nullptr) node = queue.TryPop(worker);
+      if (node == nullptr) {
+        progress_.Announce();  // the last task of all leaves its worker without another
+        node = queue.Pop(worker);
+        if (node == nullptr) return;
+      }
+      node = RunAndFinish(node, lane, worker);
+    }
+  }
+  void Close() {
+    for (const auto& queue : queues_) queue->Close();
+  }
+  void Reopen() {
+    for (const auto& queue : queues_) queue->Reopen();
+  }
+
+ private:
+  struct alignas(64) Node : Links<Sync> {
+    Node* next = nullptr;  // in whichever list it is
+    int64_t sequence = 0;  // changes under the lock
+    int64_t bytes = 0;
+    int32_t priority = 0;
+    int32_t stream = -1;
+    int16_t queue = 0;
+    bool internal = false;
+    std::array<typename Links<Sync>::Edge, 4> edges = {};
+    std::vector<typename Links<Sync>::Edge> more_edges;
+    Payload payload;
+
+    void attributes(const TaskAttributes& a) {
+      bytes = a.bytes;
+      priority = a.priority;
+      stream = a.stream;
+      queue = static_cast<int16_t>(a.queue);
+      internal = a.internal;
+    }
+  };
+  using Queue = ReadyQueue<Sync, Node>;
+
+  // A task in the history. If its node has another number by now, it finished long ago.
+  struct Who {
+    Node* node = nullptr;
+    int64_t sequence = 0;
+    friend bool operator==(const Who& a, const Who& b) { return a.sequence == b.sequence; }
+  };
+  struct Predecessors {
+    std::vector<Node*>* found;
+    bool Finished(const Who& who) { return who.node->sequence != who.sequence || who.node->finished(); }
+    void Wait(const Who& who) {
+      if (who.node->sequence == who.sequence && (found->empty() || found->back() != who.node)) {
+        found->push_back(who.node);
+      }
+    }
+  };
+  struct alignas(64) Freed {
+    typename Sync::template Atomic<Node*> first{nullptr};
+  };
+
+  static constexpr int kPushers = 0;               // the lane of all threads that are not workers
+  static constexpr size_t kPoolBytes = 64 * 1024;  // so many are in use before nodes are used again: fewer trips
+
+  static int Lanes(absl::Span<const int> workers_of_queue) {
+    int lanes = 1;
+    for (const int workers : workers_of_queue) lanes += workers;
+    return lanes;
+  }
+
+  // True if the task is ready: then nobody but the caller knows of it.
+  bool Link(Node& node, absl::Span<const Region> reads, absl::Span<const Region> writes) {
+    node.sequence = ++last_sequence_;
+    node.Open();
+    predecessors_.clear();
+    Predecessors policy{&predecessors_};
+    const Who who{&node, node.sequence};
+    for (const Region& r : reads) history_.Add({r, false}, who, policy);
+    for (const Region& r : writes) history_.Add({r, true}, who, policy);
+    const auto count = static_cast<int32_t>(predecessors_.size());
+    if (predecessors_.size() > node.edges.size() && predecessors_.size() > node.more_edges.size()) {
+      node.more_edges.resize(predecessors_.size());
+    }
+    auto* edges = predecessors_.size() > node.edges.size() ? node.more_edges.data() : node.edges.data();
+    node.Expect(count);
+    progress_.CountPushed(node.bytes);
+    int32_t over = 1;
+    for (int32_t i = 0; i < count; ++i) {
+      if (!node.WaitFor(*predecessors_[static_cast<size_t>(i)], edges[i])) ++over;
+    }
+    return node.Release(over);
+  }
+
+  // Runs the task, and whatever internal ones become ready by it. Returns a task for the worker to go on with.
+  Node* RunAndFinish(Node* node, int lane, int worker) {
+    const int own_queue = worker < 0 ? -1 : node->queue;
+    Node* next = nullptr;
+    Node* internal = nullptr;
+    int64_t finished = 0;
+    while (true) {
+      client_->Run(node->payload, node->sequence, node->queue, worker);
+      Node* ready = nullptr;
+      node->Finish([&](Links<Sync>& links) {  // the last linked comes first: this puts them back in sequence
+        auto* successor = static_cast<Node*>(&links);
+        successor->next = std::exchange(ready, successor);
+      });
+      const int64_t bytes = node->bytes;
+      Free(node, lane);
+      while (ready != nullptr) {
+        Node* successor = std::exchange(ready, ready->next);
+        if (successor->internal) {
+          successor->next = std::exchange(internal, successor);
+          continue;
+        }
+        Queue& queue = *queues_[static_cast<size_t>(successor->queue)];
+        if (successor->queue == own_queue && queue.MayPass(*successor, worker) &&
+            (next == nullptr || successor->priority > next->priority)) {
+          std::swap(next, successor);
+        }
+        if (successor != nullptr) queues_[static_cast<size_t>(successor->queue)]->Push(successor);
+      }
+      finished = progress_.CountFinished(lane, bytes);
+      if (internal == nullptr) break;
+      node = std::exchange(internal, internal->next);
+    }
+    const int64_t awaited = progress_.awaited();
+    if (awaited == Progress<Sync>::kEveryTask || (awaited >= 0 && finished % announce_every_ == 0))
+      progress_.Announce();
+    return next;
+  }
+
+  // Under the lock.
+  bool Fits(int64_t bytes) {
+    if (FitsBeside(bytes, known_finished_)) return true;
+    known_finished_ = progress_.Finished();
+    return FitsBeside(bytes, known_finished_);
+  }
+  bool FitsBeside(int64_t bytes, const typename Progress<Sync>::Amount& finished) const {
+    const auto pushed = progress_.Pushed();
+    const int64_t held = pushed.bytes - finished.bytes;
+    return pushed.tasks - finished.tasks < limits_.tasks && (bytes == 0 || held <= 0 || held + bytes <= limits_.bytes);
+  }
+  void AwaitRoom(int64_t bytes) {
+    // Not for a single task's room: being woken costs more than an eighth of most queues.
+    const int64_t tasks = bytes != 0 ? Progress<Sync>::kEveryTask : limits_.tasks - limits_.tasks / 8 - 1;
+    progress_.Await(tasks, [&] { return FitsBeside(bytes, progress_.Finished()); });
+  }
+
+  // Under the lock.
+  Node* Allocate() {
+    if (free_ == nullptr && pool_.size() * sizeof(Node) * kChunk >= kPoolBytes) {
+      for (size_t i = 0; i < freed_.size() && free_ == nullptr; ++i) {
+        free_ = freed_[i].first.exchange(nullptr, std::memory_order_acquire);
+      }
+    }
+    if (free_ == nullptr) {
+      pool_.push_back(std::make_unique<std::array<Node, kChunk>>());
+      for (Node& node : *pool_.back()) node.next = std::exchange(free_, &node);
+    }
+    return std::exchange(free_, free_->next);
+  }
+  void Free(Node* node, int lane) {
+    auto& first = freed_[static_cast<size_t>(lane)].first;
+    node->next = first.load(std::memory_order_relaxed);
+    while (!first.compare_exchange_weak(node->next, node, std::memory_order_release, std::memory_order_relaxed)) {
+    }
+  }
+
+  static constexpr size_t kChunk = 32;
+
+  Client* const client_;
+  const SchedulerLimits limits_;
+  const int64_t announce_every_;  // tasks of a lane, while somebody waits for room
+  std::vector<std::unique_ptr<Queue>> queues_;
+  std::vector<int> first_lanes_;  // by queue: the lane of its first worker
+  Progress<Sync> progress_;
+  std::vector<Freed> freed_;  // by lane
+
+  typename Sync::Mutex push_mu_;  // guards what follows
+  AccessHistory<Who> history_;
+  int64_t last_sequence_ = 0;
+  typename Progress<Sync>::Amount known_finished_;
+  std::vector<Node*> predecessors_;
+  Node* free_ = nullptr;
+  std::vector<std::unique_ptr<std::array<Node, kChunk>>> pool_;
+};
+
+}  // namespace snug

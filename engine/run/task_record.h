@@ -1,0 +1,32 @@
+// A pushed task as both engines keep it until it has run. Records are used again: their vectors keep their capacity.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "engine/run/engine.h"
+#include "engine/run/faults.h"
+#include "engine/run/tag_table.h"
+
+namespace snug {
+
+class TaskRecord {
+ public:
+  // The regions have been checked against `tags`.
+  void Fill(const Task& task, TaskFunction function, TagTable& tags);
+  // A task of the engine itself, which no error skips, and which changes no version.
+  void Internal(TaskFunction function);
+
+  // Runs the function, or passes on the fault that lies on what it reads or writes; counts the writes.
+  void Run(const TaskContext& context, int64_t sequence, Faults& faults);
+
+ private:
+  TaskFunction function_;
+  bool internal_ = false;
+  TagTable::Version* version_ = nullptr;           // of the first tag that it writes
+  std::vector<TagTable::Version*> more_versions_;  // of the others
+  std::vector<Region> reads_, writes_;
+};
+
+}  // namespace snug

@@ -29,7 +29,7 @@ struct OllaOptions {
   bool warm_start = false;  // the solver begins with the plan that it has to beat
   TaskOrder start;          // that plan's order; empty: the first legal one
 
-  absl::string_view solver;  // "cbc", "highs"; empty: the best that this build has
+  absl::string_view solver;  // one of IlpSolvers() (ilp/solver.h); empty: the first of them
 
   // As the authors ran it.
   static OllaOptions Paper() { return {.mode = Mode::kSplit, .stages = false, .early_updates = true, .pyramid = true}; }

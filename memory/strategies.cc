@@ -13,6 +13,7 @@
 #include "memory/best.h"
 #include "memory/in_place.h"
 #include "memory/lower_bound.h"
+#include "memory/olla.h"
 #include "memory/order/best.h"
 #include "memory/order/in_place_tasks.h"
 #include "memory/order/olla.h"
@@ -51,7 +52,8 @@ constexpr Strategy kStrategies[] = {
     {"nnc-seed", "the same by the rule of NNC's document: the most interference first", nullptr, PlaceNncSeed},
     {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, Folding<PlaceOffset>},
     {"exact", "branch and bound on offsets: proves the optimum or reports the gap", nullptr, Folding<PlaceExact>},
-    {"olla", "order and offsets as integer linear programs (OLLA)", OrderOlla, PlaceOlla},
+    {"olla", "order and offsets as integer linear programs (OLLA)", OrderOlla, PlaceOlla, PlanByOlla,
+     /*slow=*/true},
     {"best", "the order of least peak, and the best of all placements for it, within a work limit", OrderBest,
      Folding<PlaceExact>, PlanBest},
 };

@@ -21,6 +21,7 @@ struct Strategy {
   OrderFn order = nullptr;    // null: keeps the order it is given
   PlaceFn place = nullptr;    // uses the problem's in-place options, or leaves them alone
   PlanFn plan = nullptr;      // null: `order`, then `place`
+  bool slow = false;          // minutes on large networks, unless it is limited
 };
 
 constexpr absl::string_view kDefaultStrategy = "best";

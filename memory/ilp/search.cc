@@ -5,7 +5,7 @@
 namespace snug::memory {
 
 IlpSearch::IlpSearch(const PlannerOptions& options) : seconds_(options.time_limit), work_(options.work_limit) {
-  if (seconds_ <= 0 && work_ <= 0) seconds_ = kDefaultSeconds;
+  if (seconds_ <= 0 && work_ <= 0) work_ = kDefaultWork;
 }
 
 void IlpSearch::Record() {

@@ -21,6 +21,16 @@ namespace {
 // Graphs beyond this are not looked at: who precedes whom would take more memory than the plan saves.
 constexpr int32_t kMostTasks = 20'000;
 
+// Beyond this the joint program is not tried of itself: it would only use up the limits.
+constexpr int32_t kMostJointTasks = 60;
+
+std::vector<std::pair<int32_t, int32_t>> FurtherEdges(const Tasks& tasks, const OllaOptions& olla) {
+  std::vector<std::pair<int32_t, int32_t>> edges = IdleTasksFirst(tasks);
+  if (!olla.early_updates) return edges;
+  for (const auto& edge : EarlyUpdateEdges(tasks)) edges.push_back(edge);
+  return edges;
+}
+
 // The stage's tasks in the sequence of `order`.
 TaskOrder PartOf(const TaskOrder& order, const OllaStage& stage) {
   std::vector<int32_t> local(order.size(), -1);
@@ -41,16 +51,15 @@ absl::StatusOr<Ordering> OrderSplit(const Tasks& tasks, const TaskOrder& start, 
   if (tasks.size() > kMostTasks)
     return Ordering{.order = start, .peak = start_peak, .report = search->Report(start_peak)};
 
-  std::vector<std::pair<int32_t, int32_t>> early;
-  if (options.olla.early_updates) early = EarlyUpdateEdges(tasks);
+  const std::vector<std::pair<int32_t, int32_t>> further = FurtherEdges(tasks, options.olla);
   TaskOrder first = start;
-  if (!early.empty()) {
+  if (!further.empty()) {
     Tasks constrained = tasks;
-    constrained.edges.insert(constrained.edges.end(), early.begin(), early.end());
+    constrained.edges.insert(constrained.edges.end(), further.begin(), further.end());
     if (!CheckOrder(constrained, first).ok()) first = FirstOrder(constrained);
   }
-  const OllaGraph graph(tasks, early);
-  const std::vector<OllaStage> stages = SplitIntoStages(graph, early, options.olla.stages);
+  const OllaGraph graph(tasks, further);
+  const std::vector<OllaStage> stages = SplitIntoStages(graph, further, options.olla.stages);
 
   // The stage with the highest peak first: once it is solved, the others need not go below it.
   std::vector<TaskOrder> orders;
@@ -118,13 +127,7 @@ absl::StatusOr<OllaPlan> PlanSplit(const Tasks& tasks, const TaskOrder& start, c
   SearchReport& report = plan.placement.report;
   if (tasks.in_place.empty()) report.lower_bound = plan.ordering.report.lower_bound;
   report.proven = plan.placement.plan.arena_bytes <= report.lower_bound;
-  for (CurvePoint& point : report.curve) {
-    point.seconds += plan.ordering.report.seconds;
-    point.lower_bound = std::min(point.lower_bound, report.lower_bound);
-  }
-  report.seconds += plan.ordering.report.seconds;
-  report.work += plan.ordering.report.work;
-  report.clock_stopped |= plan.ordering.report.clock_stopped;
+  for (CurvePoint& point : report.curve) point.lower_bound = std::min(point.lower_bound, report.lower_bound);
   return plan;
 }
 
@@ -132,17 +135,17 @@ absl::StatusOr<OllaPlan> PlanSplit(const Tasks& tasks, const TaskOrder& start, c
 absl::StatusOr<OllaPlan> PlanJoint(const Tasks& tasks, OllaPlan start, const PlannerOptions& options) {
   const SearchReport before = start.placement.report;
   PlannerOptions rest = options;
-  if (options.time_limit > 0) rest.time_limit = std::max(1e-3, options.time_limit - before.seconds);
+  if (options.time_limit > 0)
+    rest.time_limit = std::max(1e-3, options.time_limit - start.ordering.report.seconds - before.seconds);
   IlpSearch search(rest);
   search.Tighten(LargestTask(tasks));
   search.Tighten(start.ordering.report.lower_bound);
   search.Improve(start.placement.plan.arena_bytes);
   if (tasks.size() > kMostTasks) return start;
-  std::vector<std::pair<int32_t, int32_t>> early;
-  if (options.olla.early_updates) early = EarlyUpdateEdges(tasks);
-  const OllaGraph graph(tasks, early);
-  SNUG_ASSIGN_OR_RETURN(JointPlan plan,
-                        SolveJoint(graph, {start.ordering.order, start.placement.plan}, early.empty(), rest, &search));
+  const std::vector<std::pair<int32_t, int32_t>> further = FurtherEdges(tasks, options.olla);
+  const OllaGraph graph(tasks, further);
+  SNUG_ASSIGN_OR_RETURN(JointPlan plan, SolveJoint(graph, {start.ordering.order, start.placement.plan},
+                                                   !options.olla.early_updates, rest, &search));
   OllaPlan result = std::move(start);
   result.ordering.order = std::move(plan.order);
   result.ordering.peak = PeakOf(tasks, result.ordering.order);
@@ -186,7 +189,8 @@ absl::StatusOr<OllaPlan> PlanOlla(const Tasks& tasks, const PlannerOptions& opti
   SNUG_ASSIGN_OR_RETURN(const TaskOrder start, StartOrder(tasks, options.olla));
   if (options.olla.mode == OllaOptions::Mode::kJoint) return PlanJoint(tasks, PlanFallback(tasks, start), options);
   SNUG_ASSIGN_OR_RETURN(OllaPlan plan, PlanSplit(tasks, start, options));
-  if (options.olla.mode == OllaOptions::Mode::kSplit || plan.placement.report.proven) return plan;
+  const bool small = tasks.size() <= kMostJointTasks;
+  if (options.olla.mode == OllaOptions::Mode::kSplit || plan.placement.report.proven || !small) return plan;
   return PlanJoint(tasks, std::move(plan), options);
 }
 

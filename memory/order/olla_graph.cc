@@ -104,4 +104,29 @@ TaskOrder FirstOrder(const Tasks& tasks) {
   return order;
 }
 
+std::vector<std::pair<int32_t, int32_t>> IdleTasksFirst(const Tasks& tasks) {
+  std::vector<bool> idle(tasks.names.size(), true);
+  std::vector<bool> follows(tasks.names.size(), false);
+  ForEachPrecedence(tasks, [&](int32_t before, int32_t after) {
+    idle[static_cast<size_t>(before)] = idle[static_cast<size_t>(after)] = false;
+    follows[static_cast<size_t>(after)] = true;
+  });
+  for (const TaskValue& value : tasks.values) {
+    if (value.resident || value.size_bytes == 0) continue;
+    if (value.producer >= 0) idle[static_cast<size_t>(value.producer)] = false;
+    for (const int32_t reader : value.readers) idle[static_cast<size_t>(reader)] = false;
+  }
+  std::vector<std::pair<int32_t, int32_t>> edges;
+  int32_t last = -1;
+  for (int32_t task = 0; task < tasks.size(); ++task) {
+    if (!idle[static_cast<size_t>(task)]) continue;
+    if (last >= 0) edges.emplace_back(last, task);
+    last = task;
+  }
+  for (int32_t task = 0; task < tasks.size() && last >= 0; ++task) {
+    if (!idle[static_cast<size_t>(task)] && !follows[static_cast<size_t>(task)]) edges.emplace_back(last, task);
+  }
+  return edges;
+}
+
 }  // namespace snug::memory

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "memory/tasks.h"
@@ -67,6 +68,10 @@ class OllaGraph {
 
 // The first legal order: of the tasks that can run, always the one that comes first in the program.
 TaskOrder FirstOrder(const Tasks& tasks);
+
+// Edges that put the tasks first which have no bytes and no neighbours (sources of weights): where they stand does not
+// matter, and in a program each of them could stand anywhere.
+std::vector<std::pair<int32_t, int32_t>> IdleTasksFirst(const Tasks& tasks);
 
 // Calls visit(before, after) for each precedence, possibly more than once for a pair.
 template <typename Visit>

@@ -17,7 +17,7 @@ struct JointPlan {
 };
 
 // Solves for a smaller arena than that of `start`, which is the answer if there is none, or if the program is beyond
-// the solver. `exact`: the graph's edges are those of its tasks alone, so its bounds hold for them.
+// the solver. `exact`: what edges the graph has beyond those of its tasks cost no bytes, so bounds hold without them.
 absl::StatusOr<JointPlan> SolveJoint(const OllaGraph& graph, JointPlan start, bool exact, const PlannerOptions& options,
                                      IlpSearch* search);
 

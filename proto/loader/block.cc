@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "proto/loader/scope.h"
 #include "engine/base/suggest.h"
+#include "proto/loader/scope.h"
 #include "proto/network.pb.h"
 
 namespace snug::loader {

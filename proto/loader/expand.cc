@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/suggest.h"
 #include "proto/loader/block.h"
 #include "proto/loader/check.h"
 #include "proto/loader/fill.h"
@@ -15,7 +16,6 @@
 #include "proto/loader/names.h"
 #include "proto/loader/repeat.h"
 #include "proto/loader/scope.h"
-#include "engine/base/suggest.h"
 #include "proto/network.pb.h"
 
 namespace snug::loader {

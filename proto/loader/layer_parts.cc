@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "proto/loader/fill.h"
 #include "engine/base/suggest.h"
+#include "proto/loader/fill.h"
 #include "proto/network.pb.h"
 
 namespace snug::loader {

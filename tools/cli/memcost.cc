@@ -122,7 +122,7 @@ void PrintTable(const std::string& network, int64_t batch, bool measure, const s
 
 absl::StatusOr<int> RunMemcost(const Arguments& arguments) {
   CompileFlags compile_flags;
-  StrategyListFlags strategy_flags;
+  StrategyListFlags strategy_flags{.slow_seconds = 3};
   bool measure = false;
   bool json = false;
   Flags flags(

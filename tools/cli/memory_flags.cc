@@ -3,7 +3,10 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
+#include <utility>
+
 #include "engine/base/status.h"
+#include "memory/ilp/solver.h"
 #include "memory/strategies.h"
 #include "tools/cli/command.h"
 
@@ -15,6 +18,8 @@ std::string StrategyNames() {
     absl::StrAppend(out, strategy.name, strategy.name == memory::kDefaultStrategy ? " (default)" : "");
   });
 }
+
+std::string SolverNames() { return absl::StrJoin(memory::IlpSolvers(), " or "); }
 
 }  // namespace
 
@@ -49,7 +54,44 @@ void PlannerFlags::AddTo(Flags& flags) {
             "default 16",
             -1);
   flags.Add("colors", &colors, "sharing for parallel streams: longest paths that are coloured; default 2", 1);
+  flags.Add("olla", &olla_mode,
+            "olla: split (order, then offsets), joint (both in one program), auto (split, and joint for small graphs "
+            "that it leaves open; default)");
+  flags.Add("olla-spans", &olla.spans, "olla: tasks only within their earliest and latest position; default true");
+  flags.Add("olla-precedence", &olla.precedence,
+            "olla: nothing about the offsets of two values that never live together; default true");
+  flags.Add("olla-stages", &olla.stages,
+            "olla: a program for each part that every order runs as a whole; default true");
+  flags.Add("olla-early-updates", &olla.early_updates,
+            "olla: weight updates run early, which is faster and can cost bytes; default false");
+  flags.Add("olla-pyramid", &olla.pyramid,
+            "olla: nested lifetimes are stacked first, which is faster and can cost bytes; default false");
+  flags.Add("olla-warm-start", &olla.warm_start, "olla: the solver begins with the plan to beat; default false");
+  flags.Add("olla-solver", &olla_solver, absl::StrCat("olla: ", SolverNames()));
 }
+
+namespace {
+
+absl::StatusOr<memory::OllaOptions::Mode> ParseOllaMode(const std::string& mode) {
+  using Mode = memory::OllaOptions::Mode;
+  if (mode == "auto") return Mode::kAuto;
+  if (mode == "split") return Mode::kSplit;
+  if (mode == "joint") return Mode::kJoint;
+  return absl::InvalidArgumentError(absl::StrCat("--olla: expected auto, split or joint, found \"", mode, "\""));
+}
+
+// Its name in the table, which outlives the flags.
+absl::StatusOr<absl::string_view> FindSolver(const std::string& name) {
+  if (name.empty()) return absl::string_view();
+  for (const absl::string_view solver : memory::IlpSolvers()) {
+    if (solver == name) return solver;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--olla-solver: this build has ",
+                                                 memory::IlpSolvers().empty() ? "none" : SolverNames(), ", found \"",
+                                                 name, "\""));
+}
+
+}  // namespace
 
 absl::StatusOr<memory::PlannerOptions> PlannerFlags::Options() const {
   if (time_limit < 0)
@@ -58,11 +100,15 @@ absl::StatusOr<memory::PlannerOptions> PlannerFlags::Options() const {
   if (match_range > kMost || colors > kMost) {
     return absl::InvalidArgumentError(absl::StrCat("--match-range, --colors: expected at most ", kMost));
   }
+  memory::OllaOptions olla_options = olla;
+  SNUG_ASSIGN_OR_RETURN(olla_options.mode, ParseOllaMode(olla_mode));
+  SNUG_ASSIGN_OR_RETURN(olla_options.solver, FindSolver(olla_solver));
   return memory::PlannerOptions{.work_limit = work_limit,
                                 .time_limit = time_limit,
                                 .threads = DefaultThreads(),
                                 .match_range = static_cast<int>(match_range),
-                                .colors = static_cast<int>(colors)};
+                                .colors = static_cast<int>(colors),
+                                .olla = std::move(olla_options)};
 }
 
 void MemoryFlags::AddTo(Flags& flags) {
@@ -83,20 +129,26 @@ absl::StatusOr<MemoryOptions> MemoryFlags::Options() const {
 }
 
 void StrategyListFlags::AddTo(Flags& flags) {
-  flags.Add("memory", &strategies, absl::StrCat("the strategies; default: all, ", StrategyNames()));
+  const std::string slow =
+      slow_seconds > 0 ? absl::StrCat("slow ones get ", slow_seconds, " s") : "but slow ones must be named";
+  flags.Add("memory", &strategies, absl::StrCat("the strategies; default: all, ", slow, ": ", StrategyNames()));
   planner.AddTo(flags);
 }
 
 absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options() const {
   std::vector<std::string> names = strategies;
   if (names.empty()) {
-    for (const memory::Strategy& strategy : memory::Strategies()) names.emplace_back(strategy.name);
+    for (const memory::Strategy& strategy : memory::Strategies()) {
+      if (!strategy.slow || slow_seconds > 0) names.emplace_back(strategy.name);
+    }
   }
   SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options());
+  const bool limited = planner_options.work_limit > 0 || planner_options.time_limit > 0;
   std::vector<MemoryOptions> list;
   for (const std::string& name : names) {
-    SNUG_RETURN_IF_ERROR(memory::FindStrategy(name));
-    list.push_back({.strategy = name, .planner = planner_options});
+    SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(name));
+    MemoryOptions& options = list.emplace_back(MemoryOptions{.strategy = name, .planner = planner_options});
+    if (strategy->slow && !limited) options.planner.time_limit = slow_seconds;
   }
   return list;
 }

@@ -23,6 +23,8 @@ struct CompileFlags {
 struct PlannerFlags {
   int64_t work_limit = 0, match_range, colors;
   double time_limit = 0;
+  std::string olla_mode = "auto", olla_solver;
+  memory::OllaOptions olla;
 
   PlannerFlags();
   void AddTo(Flags& flags);
@@ -38,8 +40,9 @@ struct MemoryFlags {
   absl::StatusOr<MemoryOptions> Options() const;
 };
 
-// Several strategies; none named: all.
+// Several strategies. None named: all that are quick; the slow ones too where they get a limit in seconds.
 struct StrategyListFlags {
+  double slow_seconds = 0;  // for each slow strategy, unless a flag sets a limit; 0: these must be named
   std::vector<std::string> strategies;
   PlannerFlags planner;
 

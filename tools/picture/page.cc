@@ -9,7 +9,7 @@ namespace snug::cli {
 namespace {
 
 constexpr char kPage[] =
-#include "plan_page.inc"
+#include "tools/picture/plan_page.inc"
     ;
 
 void WriteStrategy(const PictureStrategy& strategy, Json& json) {

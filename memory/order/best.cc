@@ -2,15 +2,17 @@
 
 #include "memory/order/bisection.h"
 #include "memory/order/cut_bound.h"
+#include "memory/order/cut_recursion.h"
 #include "memory/order/greedy.h"
 #include "memory/order/order_search.h"
 #include "memory/order/reduce.h"
+#include "memory/order/windows.h"
 
 namespace snug::memory {
 namespace {
 
 constexpr int64_t kDefaultWork = int64_t{1} << 25;  // a second or two
-constexpr int64_t kCutWork = kDefaultWork / 4;
+constexpr int64_t kStageWork = kDefaultWork / 4;
 
 void TryGreedyOrders(OrderSearch* search) {
   search->Offer(search->net().ProgramOrder());
@@ -43,8 +45,11 @@ absl::StatusOr<Ordering> OrderGreedy(const Tasks& tasks, const PlannerOptions& o
 absl::StatusOr<Ordering> OrderBest(const Tasks& tasks, const PlannerOptions& options) {
   const Stages all = [](OrderSearch* search) {
     TryGreedyOrders(search);
-    RaiseBoundByCuts(kCutWork, search);
-    CloseGap(search);
+    RaiseBoundByCuts(kStageWork, search);
+    CloseGap(kStageWork / 4, search);  // enough for most graphs of networks
+    ImproveByCuts(kStageWork, search);
+    ImproveByWindows(kStageWork, search);
+    CloseGap(search->work_left(), search);
   };
   return OrderBy(all, tasks, options);
 }

@@ -8,6 +8,9 @@
 #include "memory/order/greedy.h"
 
 namespace snug::memory {
+namespace {
+constexpr size_t kMostStarts = 512;  // of chains that are tried at one set
+}  // namespace
 
 ExactSearch::ExactSearch(const TaskNet& net, Late late)
     : net_(net),
@@ -198,6 +201,7 @@ bool ExactSearch::Advance(Frame* frame) {
     });
     std::sort(starts.begin(), starts.end());
     starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    starts.resize(std::min(starts.size(), kMostStarts));
     if (std::none_of(starts.begin(), starts.end(), [&](int32_t task) { return TakeSinkingChain(task); })) break;
   }
   std::sort(found.begin(), found.end());

@@ -4,11 +4,14 @@
 #include <random>
 #include <set>
 
+#include "memory/order/cut_recursion.h"
 #include "memory/order/exact_search.h"
 #include "memory/order/greedy.h"
 #include "memory/order/min_cut.h"
+#include "memory/order/order_search.h"
 #include "memory/order/reachability.h"
 #include "memory/order/reduce.h"
+#include "memory/order/windows.h"
 #include "tests/memory/order_random_tasks.h"
 
 namespace snug::memory {
@@ -133,6 +136,31 @@ TEST(ExactSearch, GoesOnWhereItStopped) {
       }
     }
   }
+}
+
+// The stages between greedy orders and exact search: legal, never worse, and of use.
+TEST(OrderStages, ImproveAndKeepTheOrderLegal) {
+  std::mt19937 random(16);
+  int by_cuts = 0, by_windows = 0;
+  for (int i = 0; i < 100; ++i) {
+    const Tasks tasks = RandomOrderingTasks(random, 80);
+    const TaskNet net(tasks);
+    for (const bool cuts : {true, false}) {
+      OrderSearch search(net, {}, int64_t{1} << 22);
+      const int64_t before = search.Offer(net.ProgramOrder());
+      if (cuts) {
+        ImproveByCuts(int64_t{1} << 21, &search);
+      } else {
+        ImproveByWindows(int64_t{1} << 21, &search);
+      }
+      ASSERT_TRUE(CheckOrder(tasks, search.best()).ok()) << "case " << i;
+      EXPECT_EQ(PeakOf(tasks, search.best()), search.peak() + net.resident_bytes) << "case " << i;
+      EXPECT_LE(search.peak(), before) << "case " << i;
+      (cuts ? by_cuts : by_windows) += search.peak() < before ? 1 : 0;
+    }
+  }
+  EXPECT_GT(by_cuts, 5);
+  EXPECT_GT(by_windows, 5);
 }
 
 }  // namespace

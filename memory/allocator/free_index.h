@@ -1,9 +1,12 @@
-// The free blocks of a pool, found by best fit. Logarithmic; takes memory only while the number of free blocks grows
-// beyond what it was before, so that a warm pool allocates nothing.
+// The free blocks of a pool, found by best fit. Bins of nearly equal sizes, four to each power of two, with a bit for
+// each that is not empty: a search seldom looks at more than a few blocks. Within a bin a search tree keeps the worst
+// case logarithmic. Takes memory only while the number of free blocks grows beyond what it was before, so that a warm
+// pool allocates nothing.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "memory/allocator/block.h"
@@ -12,35 +15,23 @@ namespace snug::memory {
 
 class FreeIndex {
  public:
-  void Add(Block* block) {
-    const FreeKey key{block->bytes, block->position(), block};
-    if (spare_.empty()) {
-      block->free_place = set_.insert(key).first;
-    } else {
-      FreeSet::node_type node = std::move(spare_.back());
-      spare_.pop_back();
-      node.value() = key;
-      block->free_place = set_.insert(std::move(node)).position;
-    }
-    bytes_ += block->bytes;
-  }
-
-  void Remove(Block* block) {
-    bytes_ -= block->bytes;
-    spare_.push_back(set_.extract(block->free_place));
-  }
+  void Add(Block* block);
+  void Remove(Block* block);
 
   // The smallest block of at least `bytes`, the first of several; null: none. It stays in.
-  Block* BestFit(int64_t bytes) const {
-    const auto found = set_.lower_bound(FreeKey{bytes, -1, nullptr});
-    return found == set_.end() ? nullptr : found->block;
-  }
+  Block* BestFit(int64_t bytes) const;
 
   int64_t bytes() const { return bytes_; }
-  int64_t largest_bytes() const { return set_.empty() ? 0 : set_.rbegin()->bytes; }
+  int64_t largest_bytes() const;
 
  private:
-  FreeSet set_;
+  static constexpr size_t kBins = 256;
+
+  static size_t BinOf(int64_t bytes);     // larger blocks are never in lower bins
+  size_t NotEmptyFrom(size_t bin) const;  // kBins: none
+
+  std::array<FreeSet, kBins> bins_;
+  std::array<uint64_t, kBins / 64> not_empty_ = {};
   std::vector<FreeSet::node_type> spare_;
   int64_t bytes_ = 0;
 };

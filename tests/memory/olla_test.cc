@@ -40,7 +40,7 @@ class OllaTest : public testing::Test {
 
 PlannerOptions With(Mode mode) {
   PlannerOptions options;
-  options.time_limit = 60;
+  options.work_limit = 5'000'000;  // far more than these programs take; a clock would make the tests depend on the load
   options.olla.mode = mode;
   return options;
 }
@@ -100,7 +100,6 @@ TEST_F(OllaTest, SolvesTheConformanceGraphsWithoutWarmStart) {
 TEST_F(OllaTest, JointAndSplitAgreeOnTheConformanceGraphs) {
   if (!HasSharedData()) GTEST_SKIP() << "no data at " << SharedData("olla/conformance");
   for (const Expected& expected : kConformance) {
-    if (absl::string_view(expected.name) == "graph_with_gradients") continue;  // 20 s: in the campaign
     const Tasks tasks = ReadConformance(expected.name);
     const absl::StatusOr<OllaPlan> plan = PlanOlla(tasks, With(Mode::kJoint));
     ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -219,9 +218,7 @@ TEST_F(OllaTest, PlacesRandomProblemsAsSmallAsBranchAndBound) {
       if (buffer.last - buffer.first == 4) buffer.gaps = {{buffer.first + 1, buffer.first + 2}};
       problem.buffers.push_back(buffer);
     }
-    PlannerOptions options;
-    options.time_limit = 60;
-    const absl::StatusOr<Placement> olla = PlaceOlla(problem, options);
+    const absl::StatusOr<Placement> olla = PlaceOlla(problem, {.work_limit = 5'000'000});
     const absl::StatusOr<Placement> exact = PlaceExact(problem, {});
     ASSERT_TRUE(olla.ok() && exact.ok()) << olla.status().message() << exact.status().message();
     EXPECT_TRUE(Verify(problem, olla->plan).ok()) << "seed " << seed;

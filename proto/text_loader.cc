@@ -41,6 +41,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, const LoadOptions&
     if (static_cast<int64_t>(content.size()) > options.max_file_bytes) return TooLarge(path, options);
     if (n < chunk.size()) break;
   }
+  if (errno == EISDIR) return absl::InvalidArgumentError(absl::StrCat(path, ": expected a file, found a directory"));
   if (std::ferror(file.get()) != 0) return failed();
   return content;
 }

@@ -37,7 +37,7 @@ std::string Help() {
   }
   return absl::StrCat(text,
                       "\n`snug COMMAND --help` tells more. Exit codes: 0 done, 1 the run failed, 2 wrong command, "
-                      "model file or data.\n");
+                      "model file or data,\n3 done, but over --capacity.\n");
 }
 
 int Report(const absl::Status& status) {
@@ -56,17 +56,24 @@ int Report(const absl::Status& status) {
   }
 }
 
+// A result that did not reach standard output, as on a full disk, is none.
+int Delivered(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "standard output: cannot be written\n");
+  return 1;
+}
+
 int Main(const Arguments& arguments) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     std::fputs(Help().c_str(), arguments.empty() ? stderr : stdout);
-    return arguments.empty() ? 2 : 0;
+    return Delivered(arguments.empty() ? 2 : 0);
   }
   Suggester suggester(arguments[0]);
   for (const Command& command : kCommands) {
     suggester.Consider(command.name);
     if (arguments[0] != command.name) continue;
     const absl::StatusOr<int> code = command.run(Arguments(arguments.begin() + 1, arguments.end()));
-    return code.ok() ? *code : Report(code.status());
+    return Delivered(code.ok() ? *code : Report(code.status()));
   }
   return Report(absl::InvalidArgumentError(absl::StrCat("unknown command \"", arguments[0], "\"", suggester.Question(),
                                                         "; `snug --help` lists the commands")));

@@ -137,6 +137,12 @@ ValueId LayerImporter::Parameter(ParameterSpec spec) {
     variable.frozen = param->frozen();
     variable.lr_mult = param->lr_mult();
     if (param->has_decay_mult()) variable.decay_mult = param->decay_mult();
+    for (const double factor : {variable.lr_mult, variable.decay_mult}) {
+      if (factor >= 0 && std::isfinite(factor)) continue;
+      Fail(absl::InvalidArgumentError(
+          absl::StrCat("param \"", spec.name, "\": lr_mult and decay_mult: expected at least 0, found ", factor)));
+      return ValueId();
+    }
   }
   Graph& graph = state_.result->graph;
   if (graph.FindValue(variable.name).valid()) {

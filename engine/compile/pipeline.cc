@@ -9,6 +9,7 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/backward.h"
+#include "engine/compile/check_optimizer.h"
 #include "engine/compile/import.h"
 #include "engine/compile/lower.h"
 #include "engine/compile/order.h"
@@ -121,6 +122,8 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     const proto::Optimizer& optimizer = options.optimizer != nullptr ? *options.optimizer
                                         : network.has_optimizer()    ? network.optimizer()
                                                                      : fallback;
+    const bool written = &optimizer == &network.optimizer();
+    SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, written ? locations : SourceMap()));
     SNUG_RETURN_IF_ERROR(Differentiate(imported, registry, optimizer, options));
   }
   Compiled compiled{.batch = imported.batch,

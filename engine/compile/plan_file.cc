@@ -6,11 +6,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -18,6 +14,7 @@
 #include "engine/base/status.h"
 #include "engine/compile/pipeline.h"
 #include "engine/graph/print.h"
+#include "memory/formats/text_file.h"
 #include "memory/verifier.h"
 #include "proto/plan.pb.h"
 
@@ -162,16 +159,14 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 };
 
 absl::StatusOr<proto::Plan> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read: ", std::strerror(errno)));
-  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  SNUG_ASSIGN_OR_RETURN(const std::string bytes, memory::ReadTextFile(path));
   proto::Plan plan;
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (IsText(path) ? parser.ParseFromString(bytes, &plan) : plan.ParseFromString(bytes)) return plan;
   return absl::InvalidArgumentError(absl::StrCat(
-      "not a plan in ", IsText(path) ? "text" : "binary",
+      path, ": not a plan in ", IsText(path) ? "text" : "binary",
       " form (*.pbtxt and *.txt are text, everything else is binary); `snug plan` writes them", error.text()));
 }
 
@@ -215,18 +210,13 @@ absl::Status SavePlan(const Compiled& compiled, const std::string& path) {
   } else {
     bytes = file.SerializeAsString();
   }
-  std::ofstream out(path, std::ios::binary);
-  out << bytes;
-  out.close();
-  if (out) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(path, ": cannot write: ", std::strerror(errno)));
+  return memory::WriteTextFile(path, bytes);
 }
 
 absl::StatusOr<MemoryPlan> LoadPlan(const Compiled& compiled, const std::string& path) {
   const auto begin = std::chrono::steady_clock::now();
-  const absl::StatusOr<proto::Plan> file = ReadFile(path);
-  if (!file.ok()) return Annotate(file.status(), path);
-  absl::StatusOr<MemoryPlan> plan = FromProto(compiled, *file);
+  SNUG_ASSIGN_OR_RETURN(const proto::Plan file, ReadFile(path));
+  absl::StatusOr<MemoryPlan> plan = FromProto(compiled, file);
   if (!plan.ok()) return Annotate(plan.status(), path);
   plan->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return plan;

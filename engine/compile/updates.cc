@@ -41,7 +41,8 @@ class Updates {
     }
     for (NodeSpec spec : imported_.statistic_updates) {
       spec.inputs.push_back(gate_);
-      SNUG_RETURN_IF_ERROR(builder_.Add(std::move(spec)));
+      const SourceLoc loc = spec.loc;
+      SNUG_RETURN_IF_ERROR(At(loc, builder_.Add(std::move(spec)).status()));
     }
     imported_.statistic_updates.clear();
     return Add("advance_step", "state/advance_step", {RandomState(), gate_}, Options()).status();

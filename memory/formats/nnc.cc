@@ -15,6 +15,8 @@ namespace snug::memory {
 namespace {
 
 constexpr int64_t kMaxId = std::numeric_limits<int32_t>::max() - 1;
+constexpr int64_t kMaxNodes = 10'000'000;
+constexpr int64_t kMaxSum = int64_t{1} << 61;  // so that no sum of sizes leaves 64 bits
 
 absl::StatusOr<std::vector<int32_t>> ParseTasks(const TextLines& lines, absl::string_view list) {
   std::vector<int32_t> tasks;
@@ -33,7 +35,7 @@ class Parser {
     while (lines_.Next()) {
       const absl::string_view record = lines_.fields()[0];
       if (record == "nodes") {
-        SNUG_ASSIGN_OR_RETURN(const int64_t nodes, lines_.Integer(1, "the number of nodes", 0, kMaxId));
+        SNUG_ASSIGN_OR_RETURN(const int64_t nodes, lines_.Integer(1, "a number of nodes", 0, kMaxNodes));
         file_.problem.tasks = static_cast<int32_t>(nodes);
       } else if (record == "edge") {
         SNUG_ASSIGN_OR_RETURN(const int64_t a, lines_.Integer(1, "a node id", 0, file_.problem.tasks - 1));
@@ -81,6 +83,8 @@ class Parser {
     if (buffer.size_bytes < 0 || buffer.heads.empty() || buffer.tails.empty()) {
       return lines_.Error("expected size, head and tail of the tensor");
     }
+    total_bytes_ += buffer.size_bytes;
+    if (total_bytes_ > kMaxSum) return lines_.Error(absl::StrCat("the sizes up to here add up to more than ", kMaxSum));
     file_.problem.buffers.push_back(std::move(buffer));
     file_.interferes.push_back(interferes);
     companions_.push_back(companion);
@@ -105,6 +109,7 @@ class Parser {
   NncFile file_;
   std::map<int64_t, size_t> buffer_of_;
   std::vector<int64_t> companions_;
+  int64_t total_bytes_ = 0;
 };
 
 }  // namespace

@@ -114,7 +114,7 @@ TEST_P(PlanFileTest, AFileThatIsNoPlanIsSaid) {
   std::ofstream(path_) << "";
   EXPECT_THAT(ErrorWith(Options()), HasSubstr("another network"));
   path_ += "/not_there";
-  EXPECT_THAT(ErrorWith(Options()), HasSubstr("cannot read"));
+  EXPECT_THAT(ErrorWith(Options()), HasSubstr("cannot be read"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, PlanFileTest, testing::Values(".pbtxt", ".txt", ".plan"),

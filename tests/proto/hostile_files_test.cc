@@ -144,7 +144,7 @@ TEST(HostileFiles, FilesThatCannotBeRead) {
   const auto missing = LoadNetworkFile("/nowhere/net.pbtxt");
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(ErrorOf(missing), StartsWith("/nowhere/net.pbtxt: cannot be read"));
-  EXPECT_THAT(ErrorOf(LoadNetworkFile(::testing::TempDir())), HasSubstr(": cannot be read"));
+  EXPECT_THAT(ErrorOf(LoadNetworkFile(::testing::TempDir())), HasSubstr(": expected a file, found a directory"));
   LoadOptions options;
   options.max_file_bytes = 1 << 20;
   EXPECT_THAT(ErrorOf(LoadNetworkFile("/dev/zero", options)), HasSubstr("larger than 1 MiB"));

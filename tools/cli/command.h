@@ -28,6 +28,8 @@ absl::StatusOr<int> RunOps(const Arguments& arguments);
 absl::StatusOr<int> RunPlace(const Arguments& arguments);
 absl::StatusOr<int> RunOrder(const Arguments& arguments);
 
+constexpr int64_t kMaxThreads = 1024;
+
 // "float32", "bfloat16" or "float64".
 absl::StatusOr<DType> ParsePrecision(const std::string& text);
 // 0: as many as the machine has processors (that this process may use).

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "engine/base/status.h"
@@ -27,14 +28,17 @@ void Flags::Add(std::string name, bool* target, std::string help) {
                     }});
 }
 
-void Flags::Add(std::string name, int64_t* target, std::string help, int64_t min) {
-  flags_.push_back({name, "N", std::move(help), true, [name, target, min](const std::string& value) -> absl::Status {
-                      if (!absl::SimpleAtoi(value, target) || *target < min) {
-                        return absl::InvalidArgumentError(absl::StrCat(
-                            "--", name, ": expected a whole number of at least ", min, ", found \"", value, "\""));
-                      }
-                      return absl::OkStatus();
-                    }});
+void Flags::Add(std::string name, int64_t* target, std::string help, int64_t min, int64_t max) {
+  const std::string range = max == std::numeric_limits<int64_t>::max() ? absl::StrCat("of at least ", min)
+                                                                       : absl::StrCat("from ", min, " to ", max);
+  flags_.push_back(
+      {name, "N", std::move(help), true, [name, target, min, max, range](const std::string& value) -> absl::Status {
+         if (!absl::SimpleAtoi(value, target) || *target < min || *target > max) {
+           return absl::InvalidArgumentError(
+               absl::StrCat("--", name, ": expected a whole number ", range, ", found \"", value, "\""));
+         }
+         return absl::OkStatus();
+       }});
 }
 
 void Flags::Add(std::string name, double* target, std::string help) {
@@ -92,7 +96,10 @@ absl::StatusOr<std::vector<std::string>> Flags::Parse(const std::vector<std::str
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(dashes, equals == std::string::npos ? std::string::npos : equals - dashes);
     const Flag* flag = Find(name);
-    if (flag == nullptr || dashes == 1) return Unknown(name);
+    if (dashes == 1) {
+      return absl::InvalidArgumentError(absl::StrCat("unknown flag ", argument, ": flags begin with two dashes"));
+    }
+    if (flag == nullptr) return Unknown(name);
     std::string value;
     if (equals != std::string::npos) {
       value = argument.substr(equals + 1);

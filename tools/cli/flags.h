@@ -8,7 +8,9 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -18,8 +20,9 @@ class Flags {
  public:
   Flags(std::string usage, std::string description) : usage_(std::move(usage)), description_(std::move(description)) {}
 
-  void Add(std::string name, bool* target, std::string help);                      // --name, --name=true|false
-  void Add(std::string name, int64_t* target, std::string help, int64_t min = 0);  // --name=N
+  void Add(std::string name, bool* target, std::string help);  // --name, --name=true|false
+  void Add(std::string name, int64_t* target, std::string help, int64_t min = 0,
+           int64_t max = std::numeric_limits<int64_t>::max());                     // --name=N
   void Add(std::string name, double* target, std::string help);                    // --name=X
   void Add(std::string name, std::string* target, std::string help);               // --name=TEXT
   void Add(std::string name, std::vector<std::string>* target, std::string help);  // --name=A,B; may be repeated

@@ -25,7 +25,7 @@ std::string SolverNames() { return absl::StrJoin(memory::IlpSolvers(), " or "); 
 
 void CompileFlags::AddTo(Flags& flags) {
   flags.Add("batch", &batch, "samples in a step; default: the model file's, or 1", 1);
-  flags.Add("threads", &threads, "threads of each op; default: every processor", 1);
+  flags.Add("threads", &threads, "threads of each op; default: every processor", 1, kMaxThreads);
   flags.Add("precision", &precision, "float32 (default), bfloat16 (with float32 parameters) or float64");
   flags.Add("disable-passes", &disabled_passes, "compiler passes to leave out, by name");
   flags.Add("plain-kernels", &plain_kernels, "the reference kernels, which are slow");

@@ -160,7 +160,8 @@ absl::StatusOr<int> RunOrder(const Arguments& arguments) {
   flags.Add("memory", &request.strategy,
             absl::StrCat("strategy: ", absl::StrJoin(names, ", "), "; those that do not order keep the file's order"));
   planner.AddTo(flags);
-  flags.Add("threads", &threads, "threads of the search, which do not change its result; default: every processor", 1);
+  flags.Add("threads", &threads, "threads of the search, which do not change its result; default: every processor", 1,
+            kMaxThreads);
   flags.Add("write", &request.write, "file to write the ids of the nodes to, in order, one a line");
   flags.Add("json", &json, "print one JSON document");
   SNUG_ASSIGN_OR_RETURN(request.file, flags.ParseOne(arguments, "a file of tasks"));

@@ -6,9 +6,7 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -89,18 +87,6 @@ absl::StatusOr<Outcome> PlaceFile(const Request& request, const memory::Strategy
   return PlaceLifetimes(request, strategy, problem);
 }
 
-// A reader of `path` never sees half a file.
-absl::Status WriteWhole(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".partial";
-  SNUG_RETURN_IF_ERROR(memory::WriteTextFile(temporary, text));
-  std::error_code error;
-  std::filesystem::rename(temporary, path, error);
-  if (!error) return absl::OkStatus();
-  std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);
-  return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", error.message()));
-}
-
 void PrintJson(const Request& request, const Outcome& outcome) {
   const memory::SearchReport& report = outcome.placement.report;
   Json out;
@@ -154,7 +140,8 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments) {
   flags.Add("work-limit", &request.options.work_limit, "steps of search, the same on every machine; default: its own",
             1);
   flags.Add("time-limit", &request.options.time_limit, "seconds; the result is then not reproducible; default: none");
-  flags.Add("threads", &threads, "threads of the search, which do not change its result; default: every processor", 1);
+  flags.Add("threads", &threads, "threads of the search, which do not change its result; default: every processor", 1,
+            kMaxThreads);
   flags.Add("write", &request.write, "file to write id,offset lines to");
   flags.Add("json", &json, "print one JSON document");
   SNUG_ASSIGN_OR_RETURN(request.file, flags.ParseOne(arguments, "a file of buffers"));
@@ -172,7 +159,8 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments) {
   }
   if (!outcome.verified.ok()) return absl::InternalError(outcome.verified.message());
   if (!request.write.empty()) {
-    SNUG_RETURN_IF_ERROR(WriteWhole(request.write, memory::OffsetsCsv(outcome.names, outcome.placement.plan)));
+    SNUG_RETURN_IF_ERROR(
+        memory::WriteTextFile(request.write, memory::OffsetsCsv(outcome.names, outcome.placement.plan)));
   }
   const int64_t total = outcome.placement.plan.arena_bytes;
   return request.options.capacity > 0 && total > request.options.capacity ? kOverCapacity : 0;

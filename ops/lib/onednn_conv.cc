@@ -101,10 +101,13 @@ absl::StatusOr<ConvKernel> Finish(const ConvSpec& spec, PrimitiveDesc pd, const 
 
 absl::Status OnlyReference() { return absl::UnimplementedError("oneDNN has only a reference kernel for this"); }
 
+absl::Status TooLarge() { return absl::UnimplementedError("oneDNN has no such large dimensions"); }
+
 }  // namespace
 
 absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec) {
   return Guard([&]() -> absl::StatusOr<ConvKernel> {
+    if (!DimsFit(spec.geometry.batch)) return TooLarge();
     const ThreadScope scope(spec.threads);
     const Problem p(spec);
     auto pd = Forward(p, Attributes(spec.activation));
@@ -118,6 +121,7 @@ absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec) {
 
 absl::StatusOr<ConvKernel> MakeConvGradInput(const ConvSpec& spec) {
   return Guard([&]() -> absl::StatusOr<ConvKernel> {
+    if (!DimsFit(spec.geometry.batch)) return TooLarge();
     const ThreadScope scope(spec.threads);
     const Problem p(spec);
     const auto hint = Forward(p, UserScratchpad());
@@ -137,6 +141,7 @@ absl::StatusOr<ConvKernel> MakeConvGradInput(const ConvSpec& spec) {
 
 absl::StatusOr<ConvKernel> MakeConvGradWeight(const ConvSpec& spec) {
   return Guard([&]() -> absl::StatusOr<ConvKernel> {
+    if (!DimsFit(spec.geometry.batch)) return TooLarge();
     const ThreadScope scope(spec.threads);
     const Problem p(spec);
     const auto hint = Forward(p, UserScratchpad());

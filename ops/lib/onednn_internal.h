@@ -12,6 +12,8 @@
 #include <absl/status/statusor.h>
 #include <absl/strings/str_cat.h>
 
+#include <cstdint>
+#include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <vector>
@@ -55,6 +57,12 @@ template <class PrimitiveDesc>
 KernelPtr MakeKernel(const PrimitiveDesc& pd, dnnl::primitive primitive, const std::vector<Argument>& arguments,
                      int threads) {
   return MakeKernel(std::move(primitive), arguments, pd.scratchpad_desc(), pd.impl_info_str(), threads);
+}
+
+// The library keeps dimensions in 32 bits where it chooses its blocks: larger ones would be cut without a word.
+template <class... Dims>
+bool DimsFit(Dims... dims) {
+  return ((dims <= std::numeric_limits<int32_t>::max()) && ...);
 }
 
 // The number of threads that primitives made or run on this thread use, for a scope.

@@ -68,6 +68,9 @@ bool Is(const dnnl::matmul::primitive_desc& pd, const char* prefix) {
 
 absl::StatusOr<KernelPtr> MakeMatMul(const MatMulNode& node, DType dtype, int threads) {
   return Guard([&]() -> absl::StatusOr<KernelPtr> {
+    if (!DimsFit(node.batch.num_elements(), node.m, node.k, node.n)) {
+      return absl::UnimplementedError("oneDNN has no such large dimensions");
+    }
     const ThreadScope scope(threads);
     const memory::desc a = Operand(node, node.a_batch, node.m, node.k, node.transpose_a, dtype);
     const memory::desc b = Operand(node, node.b_batch, node.k, node.n, node.transpose_b, dtype);

@@ -51,6 +51,16 @@ class NumberTest(SnugTest):
             for threads in ("1025", "4294967297"):
                 self.assertIn(f'from 1 to 1024, found "{threads}"', self.error(command, file, f"--threads={threads}"))
 
+    def test_batches_beyond_32_bits_are_planned_or_refused(self):
+        flags = ("--forward", "--memory=none")
+        for batch in (2**32, 2**32 + 1):
+            self.assertEqual(self.json("plan", "models/mlp.pbtxt", f"--batch={batch}", *flags)["batch"], batch)
+            self.assertEqual(self.json("plan", "models/lenet.pbtxt", f"--batch={batch}", *flags)["batch"], batch)
+        error = self.error("fit", "models/mlp.pbtxt", "--memory-limit=1GB", f"--max-batch={2**63 - 1}")
+        self.assertIn("--max-batch: expected a whole number from 1 to 2147483647", error)
+        huge = ("--memory-limit=4000000TB", "--max-batch=2147483647", "--memory=none")
+        self.assertGreater(self.json("fit", "models/resnet18.pbtxt", *huge)["rows"][0]["batch"], 10**7)
+
     def test_one_dash_is_answered_with_two(self):
         self.assertIn("two dashes", self.error("ops", "-json"))
 

@@ -18,6 +18,8 @@
 namespace snug::cli {
 namespace {
 
+constexpr int64_t kMaxBatch = (int64_t{1} << 31) - 1;
+
 struct Row {
   std::string strategy;
   bool training = false;
@@ -53,6 +55,10 @@ class BatchCompiler {
   std::map<int64_t, Compiled> compiled_;
 };
 
+bool RefusesBatch(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kResourceExhausted || status.code() == absl::StatusCode::kInvalidArgument;
+}
+
 // Doubles, then halves the interval. Larger batches need more but for the chance in a planner's search: what is found
 // fits for certain, and the next batch, or one near it, does not.
 absl::StatusOr<Row> LargestBatch(BatchCompiler& compiler, const MemoryOptions& memory, int64_t limit, int64_t max_batch,
@@ -61,8 +67,9 @@ absl::StatusOr<Row> LargestBatch(BatchCompiler& compiler, const MemoryOptions& m
   int64_t too_large = max_batch + 1;
   for (int64_t batch = 1; best.batch + 1 < too_large;) {
     absl::StatusOr<Row> row = compiler.Plan(batch, memory);
-    // A batch whose sizes are no numbers any more is too large, too; that one sample cannot be compiled is an error.
-    if (!row.ok() && (batch == 1 || row.status().code() != absl::StatusCode::kResourceExhausted)) return row.status();
+    // A batch that the network refuses, as its sizes are no numbers any more, is too large, too; that one sample cannot
+    // be compiled is an error.
+    if (!row.ok() && (batch == 1 || !RefusesBatch(row.status()))) return row.status();
     if (row.ok() && row->arena <= limit) {
       best = *std::move(row);
       batch = too_large > max_batch ? std::min(2 * batch, max_batch) : best.batch + (too_large - best.batch) / 2;
@@ -106,7 +113,7 @@ absl::StatusOr<int> RunFit(const Arguments& arguments) {
               "The largest batch whose planned bytes, Variables included, fit in a limit: for every strategy, forward\n"
               "only and in training. 0: not even one sample fits.");
   flags.Add("memory-limit", &limit_text, "bytes, or with a unit: 500MB, 8GiB");
-  flags.Add("max-batch", &max_batch, "the search ends here; default 65536", 1);
+  flags.Add("max-batch", &max_batch, "the search ends here; default 65536", 1, kMaxBatch);
   compile_flags.AddTo(flags);
   strategy_flags.AddTo(flags);
   flags.Add("json", &json, "print one JSON document");

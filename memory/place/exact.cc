@@ -12,8 +12,9 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kDefaultWork = 500'000'000;
-constexpr int64_t kFirstBudget = 2'000'000;      // of an attempt
+constexpr int64_t kDefaultWork = 400'000'000;
+constexpr int64_t kFirstBudget = 2'000'000;      // of an attempt, at least;
+constexpr int64_t kDives = 8;                    // and enough to get to the bottom this often
 constexpr int kRoundsPerDoubling = 3;            // of the budget
 constexpr double kNoise[] = {0, 0.1, 0.3, 0.6};  // by round
 constexpr int64_t kMaxPairs = 40'000'000;        // above: no room for them
@@ -46,6 +47,8 @@ class PartSearch {
     if (CountConflicts(instance_) > kMaxPairs) return;
     conflicts_ = ConflictsOf(instance_);
     usable_ = true;
+    // Every item is placed once; what is left is looked at each time.
+    dive_ = static_cast<int64_t>(instance_.size()) * (static_cast<int64_t>(instance_.size()) + instance_.sections) / 2;
     for (const Item& item : instance_.items) {
       step_ = std::gcd(step_, std::gcd(item.size - item.padding, std::gcd(item.size, item.alignment)));
       if (item.fixed_offset > 0) step_ = std::gcd(step_, item.fixed_offset);
@@ -54,10 +57,10 @@ class PartSearch {
 
   // One round of attempts; returns the work that it took, 0 if there is nothing to try.
   int64_t Round(int64_t work_left) {
-    if (!usable_) return 0;
+    if (!usable_ || dive_ * kDives > work_left) return 0;
     std::vector<Attempt> attempts = Plan();
     // What a round may take is dealt out before it begins, so that the result does not depend on threads.
-    const int64_t budget = std::min(work_left, kFirstBudget << (round_ / kRoundsPerDoubling));
+    const int64_t budget = std::min(work_left, std::max(kFirstBudget, kDives * dive_) << (round_ / kRoundsPerDoubling));
     const auto affordable = static_cast<size_t>(work_left / budget);
     if (attempts.size() > affordable) attempts.resize(affordable);
     const int winner =
@@ -124,6 +127,7 @@ class PartSearch {
   const Instance& instance_;
   Conflicts conflicts_;
   int64_t step_ = 0;  // every total is a multiple of it
+  int64_t dive_ = 0;  // what it takes, roughly, to place every item once
   int round_ = 0;
   bool usable_ = false;
 };

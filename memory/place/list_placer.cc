@@ -67,53 +67,91 @@ Conflicts ConflictsOf(const Instance& instance) {
 }
 
 ListPlacer::ListPlacer(const Instance& instance, const Conflicts& conflicts)
-    : instance_(instance), conflicts_(conflicts) {}
+    : instance_(instance), conflicts_(conflicts), scans_(!instance.has_gaps && instance.size() <= kMaxScanned) {}
 
-int64_t ListPlacer::OffsetFor(const Item& item, GapRule rule) {
-  std::sort(taken_.begin(), taken_.end());
-  int64_t floor = 0, best = -1, best_room = 0;
-  for (const auto& [begin, end] : taken_) {
-    const int64_t offset = AlignUp(floor, item.alignment);
-    if (offset + item.size <= begin) {
-      if (rule == GapRule::kFirst) return offset;
-      if (best < 0 || begin - floor < best_room) {
-        best = offset;
-        best_room = begin - floor;
+namespace {
+
+// Goes over what is taken, lowest begin first, and keeps the place that the rule prefers.
+class PlaceFinder {
+ public:
+  PlaceFinder(const Item& item, GapRule rule) : item_(item), rule_(rule) {}
+
+  // False: nothing further can change the result.
+  bool Next(int64_t begin, int64_t end) {
+    if (begin > floor_) {
+      const int64_t offset = AlignUp(floor_, item_.alignment);
+      if (offset + item_.size <= begin && (best_ < 0 || begin - floor_ < best_room_)) {
+        best_ = offset;
+        best_room_ = begin - floor_;
+        if (rule_ == GapRule::kFirst) return false;
       }
     }
-    floor = std::max(floor, end);
+    floor_ = std::max(floor_, end);
+    return true;
   }
-  return best >= 0 ? best : AlignUp(floor, item.alignment);
+  int64_t Offset() const { return best_ >= 0 ? best_ : AlignUp(floor_, item_.alignment); }
+
+ private:
+  const Item& item_;
+  const GapRule rule_;
+  int64_t floor_ = 0, best_ = -1, best_room_ = 0;
+};
+
+}  // namespace
+
+int64_t ListPlacer::OffsetFor(int32_t index, GapRule rule) {
+  const Item& item = instance_.items[static_cast<size_t>(index)];
+  PlaceFinder finder(item, rule);
+  const auto degree = static_cast<size_t>(conflicts_.Last(index) - conflicts_.First(index));
+  // A look at all that is placed, in order, costs less than to sort the neighbours, unless these are few.
+  if (scans_ && placed_.size() < kScanFactor * degree) {
+    size_t looks = 0;
+    for (const Placed& other : placed_) {
+      ++looks;
+      if (other.first > item.last || other.last < item.first) continue;
+      if (!finder.Next(other.begin, other.end)) break;
+    }
+    work_ += static_cast<int64_t>(looks / kScanFactor) + 1;
+    return finder.Offset();
+  }
+  taken_.clear();
+  for (const int32_t* at = conflicts_.First(index); at != conflicts_.Last(index); ++at) {
+    const auto j = static_cast<size_t>(*at);
+    if (offsets_[j] >= 0) taken_.emplace_back(offsets_[j], offsets_[j] + instance_.items[j].size);
+  }
+  work_ += static_cast<int64_t>(degree) + 1;
+  std::sort(taken_.begin(), taken_.end());
+  for (const auto& [begin, end] : taken_) {
+    if (!finder.Next(begin, end)) break;
+  }
+  return finder.Offset();
 }
 
-int64_t ListPlacer::Place(const std::vector<int32_t>& sequence, GapRule rule, int64_t give_up,
-                          std::vector<int64_t>* offsets) {
-  placed_.assign(instance_.size(), 0);
-  offsets->resize(instance_.size());
-  int64_t total = 0;
-  const auto put = [&](int32_t i, int64_t offset) {
-    const Item& item = instance_.items[static_cast<size_t>(i)];
-    (*offsets)[static_cast<size_t>(i)] = offset;
-    placed_[static_cast<size_t>(i)] = 1;
-    total = std::max(total, offset + item.size - item.padding);
-  };
+void ListPlacer::Put(int32_t index, int64_t offset) {
+  const Item& item = instance_.items[static_cast<size_t>(index)];
+  offsets_[static_cast<size_t>(index)] = offset;
+  total_ = std::max(total_, offset + item.size - item.padding);
+  if (!scans_) return;
+  const Placed placed{item.first, item.last, offset, offset + item.size};
+  placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), placed,
+                                  [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
+                 placed);
+}
+
+int64_t ListPlacer::Place(const std::vector<int32_t>& sequence, GapRule rule, int64_t give_up) {
+  offsets_.assign(instance_.size(), -1);
+  placed_.clear();
+  total_ = 0;
   if (instance_.has_fixed) {
     for (size_t i = 0; i < instance_.size(); ++i) {
-      if (instance_.items[i].fixed_offset >= 0) put(static_cast<int32_t>(i), instance_.items[i].fixed_offset);
+      if (instance_.items[i].fixed_offset >= 0) Put(static_cast<int32_t>(i), instance_.items[i].fixed_offset);
     }
   }
   for (const int32_t i : sequence) {
-    if (placed_[static_cast<size_t>(i)] != 0) continue;
-    taken_.clear();
-    for (const int32_t* at = conflicts_.First(i); at != conflicts_.Last(i); ++at) {
-      const auto j = static_cast<size_t>(*at);
-      if (placed_[j] != 0) taken_.emplace_back((*offsets)[j], (*offsets)[j] + instance_.items[j].size);
-    }
-    work_ += static_cast<int64_t>(taken_.size()) + 1;
-    put(i, OffsetFor(instance_.items[static_cast<size_t>(i)], rule));
-    if (total >= give_up) break;
+    if (total_ >= give_up) break;
+    if (offsets_[static_cast<size_t>(i)] < 0) Put(i, OffsetFor(i, rule));
   }
-  return total;
+  return total_;
 }
 
 }  // namespace snug::memory

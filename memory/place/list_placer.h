@@ -37,19 +37,33 @@ class ListPlacer {
   // Both outlive the placer.
   ListPlacer(const Instance& instance, const Conflicts& conflicts);
 
-  // Fills `offsets` (one for each item; base not added) and returns the highest end; stops early, with what it has
-  // reached by then, when that is >= `give_up`.
-  int64_t Place(const std::vector<int32_t>& sequence, GapRule rule, int64_t give_up, std::vector<int64_t>* offsets);
+  // Returns the highest end; stops early, with what it has reached by then, when that is >= `give_up`.
+  int64_t Place(const std::vector<int32_t>& sequence, GapRule rule, int64_t give_up);
 
+  // One for each item, base not added; -1: `Place` stopped before it.
+  const std::vector<int64_t>& offsets() const { return offsets_; }
   int64_t work() const { return work_; }  // neighbours looked at
 
  private:
-  int64_t OffsetFor(const Item& item, GapRule rule);
+  static constexpr size_t kScanFactor = 8;  // items passed over in the time that sorting one neighbour takes
+
+  static constexpr size_t kMaxScanned = 30'000;  // beyond, to keep the items in order costs too much
+
+  struct Placed {
+    int32_t first, last;
+    int64_t begin, end;
+  };
+
+  int64_t OffsetFor(int32_t item, GapRule rule);
+  void Put(int32_t item, int64_t offset);
 
   const Instance& instance_;
   const Conflicts& conflicts_;
-  std::vector<std::pair<int64_t, int64_t>> taken_;  // begin, end of placed neighbours
-  std::vector<char> placed_;
+  const bool scans_;                                // keeps placed_
+  std::vector<Placed> placed_;                      // by begin
+  std::vector<std::pair<int64_t, int64_t>> taken_;  // scratch: begin, end of placed neighbours
+  std::vector<int64_t> offsets_;
+  int64_t total_ = 0;
   int64_t work_ = 0;
 };
 

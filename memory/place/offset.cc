@@ -42,7 +42,8 @@ void TryLists(const PlannerOptions& options, size_t part, Progress* progress) {
     if (index < lists) {
       ListPlacer placer(instance, conflicts);
       result.total = placer.Place(SequenceOf(instance, index / 2), index % 2 == 0 ? GapRule::kBest : GapRule::kFirst,
-                                  ListPlacer::kNoLimit, &result.offsets);
+                                  ListPlacer::kNoLimit);
+      result.offsets = placer.offsets();
       result.work = placer.work();
     } else {
       result.total = PlaceOnSkyline(instance, index - lists, &result.offsets);

@@ -1,6 +1,7 @@
 #include "memory/place/search_state.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 namespace snug::memory {
@@ -33,7 +34,7 @@ SearchState::SearchState(const Instance& instance, const Conflicts& conflicts)
   const auto sections = static_cast<size_t>(instance.sections);
   items_in_.resize(sections);
   padding_.assign(sections, 0);
-  is_dirty_.assign(sections, 0);
+  dirty_check_.assign(sections, kNothing);
   for (size_t i = 0; i < instance.size(); ++i) {
     const Item& item = instance.items[i];
     ForSections(item, [&](size_t s) {
@@ -74,7 +75,7 @@ bool SearchState::Begin(int64_t capacity) {
     ForSections(item, [&](size_t s) { ++count_[s]; });
     for (int32_t s = item.first; s < item.last; ++s) ++crossing_[static_cast<size_t>(s)];
   }
-  for (int32_t s = 0; s < instance_.sections; ++s) MarkDirty(s);
+  for (size_t s = 0; s < sections; ++s) MarkDirty(s, kReleases);
   return Settle() && fits;
 }
 
@@ -88,52 +89,56 @@ void SearchState::Undo(Mark mark) {
   for (; put_.size() > mark.put; put_.pop_back()) TakeBack(put_.back());
 }
 
-void SearchState::MarkDirty(int32_t section) {
-  char& is_dirty = is_dirty_[static_cast<size_t>(section)];
-  if (is_dirty == 0) dirty_.push_back(section);
-  is_dirty = 1;
+void SearchState::MarkDirty(size_t section, Check check) {
+  Check& now = dirty_check_[section];
+  if (now == kNothing) dirty_.push_back(static_cast<int32_t>(section));
+  now = std::max(now, check);
 }
 
 void SearchState::ForgetDirty() {
-  for (const int32_t s : dirty_) is_dirty_[static_cast<size_t>(s)] = 0;
+  for (const int32_t s : dirty_) dirty_check_[static_cast<size_t>(s)] = kNothing;
   dirty_.clear();
 }
 
 bool SearchState::Settle() {
-  const bool fits = std::all_of(dirty_.begin(), dirty_.end(), [&](int32_t s) { return SettleSection(s); });
+  const bool fits =
+      std::all_of(dirty_.begin(), dirty_.end(), [&](int32_t s) { return SettleSection(static_cast<size_t>(s)); });
   ForgetDirty();
   return fits;
 }
 
-// Brings the floor up to the items that are left; false: they do not fit. Items are jobs on one machine, `least` is
-// when they are released: whatever is released at t or later fills at least its own size from t on.
-bool SearchState::SettleSection(int32_t section) {
-  const auto s = static_cast<size_t>(section);
+// Brings the floor up to the items that are left; false: they do not fit.
+bool SearchState::SettleSection(size_t s) {
   if (count_[s] == 0) return true;
-  work_ += static_cast<int64_t>(items_in_[s].size()) / 4;
-  waiting_.clear();
-  int64_t least = kNever, most = 0;
+  int64_t least = kNever;
+  size_t looks = 0;
   for (const int32_t i : items_in_[s]) {
+    ++looks;
     if (placed(i)) continue;
-    const int64_t release = least_[static_cast<size_t>(i)];
-    least = std::min(least, release);
-    most = std::max(most, release);
-    waiting_.emplace_back(release, instance_.items[static_cast<size_t>(i)].size);
+    least = std::min(least, least_[static_cast<size_t>(i)]);
+    if (least == floor_[s]) break;
   }
+  work_ += static_cast<int64_t>(looks) / 4;
   if (least > floor_[s]) Set(&floor_[s], least);
-  const int64_t ceiling = capacity_ + padding_[s];
-  bool fits = floor_[s] + rest_[s] <= ceiling;
-  if (fits && most > least) {
-    work_ += static_cast<int64_t>(waiting_.size()) / 2;
-    std::sort(waiting_.begin(), waiting_.end(), std::greater<>());
-    int64_t sum = 0;
-    for (const auto& [release, size] : waiting_) {
-      sum += size;
-      fits = fits && release + sum <= ceiling;
-    }
-  }
-  if (!fits) culprit_ = section;
+  const bool fits = slack(static_cast<int32_t>(s)) >= 0 && (dirty_check_[s] != kReleases || ReleasesFit(s));
+  if (!fits) culprit_ = static_cast<int32_t>(s);
   return fits;
+}
+
+// Items are jobs on one machine, `least` is when they are released: what is released at t or later fills its own size
+// from t on, at least.
+bool SearchState::ReleasesFit(size_t s) {
+  waiting_.clear();
+  for (const int32_t i : items_in_[s]) {
+    if (!placed(i)) waiting_.emplace_back(least(i), instance_.items[static_cast<size_t>(i)].size);
+  }
+  work_ += static_cast<int64_t>(items_in_[s].size()) / 4 + static_cast<int64_t>(waiting_.size());
+  std::sort(waiting_.begin(), waiting_.end(), std::greater<>());
+  int64_t sum = 0;
+  return std::all_of(waiting_.begin(), waiting_.end(), [&](const std::pair<int64_t, int64_t>& item) {
+    sum += item.second;
+    return item.first + sum <= capacity_ + padding_[s];
+  });
 }
 
 // The item lies at `offset` or above; false: it cannot.
@@ -146,8 +151,16 @@ bool SearchState::LiftItem(int32_t index, int64_t offset) {
     culprit_ = item.first;
     return false;
   }
+  const int64_t before = least_[i];
   Set(&least_[i], offset);
-  ForSections(item, [&](size_t s) { MarkDirty(static_cast<int32_t>(s)); });
+  work_ += (item.last - item.first) / 8;
+  ForSections(item, [&](size_t s) {
+    if (offset + rest_[s] > capacity_ + padding_[s]) {
+      MarkDirty(s, kReleases);
+    } else if (before == floor_[s]) {
+      MarkDirty(s, kFloor);
+    }
+  });
   return true;
 }
 
@@ -165,7 +178,7 @@ bool SearchState::Put(int32_t index, int64_t offset) {
     Set(&floor_[s], end);
     Set(&top_[s], end);
     Set(&under_[s], index);
-    MarkDirty(static_cast<int32_t>(s));
+    MarkDirty(s, kFloor);
   });
   for (int32_t s = item.first; s < item.last; ++s) --crossing_[static_cast<size_t>(s)];
   work_ += (conflicts_.Last(index) - conflicts_.First(index)) / 2;

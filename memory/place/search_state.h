@@ -70,12 +70,16 @@ class SearchState {
     int64_t before;
   };
 
+  // What a change in a section makes it necessary to look at again.
+  enum Check : uint8_t { kNothing, kFloor, kReleases };
+
   bool LiftItem(int32_t item, int64_t offset);
   bool Settle();
-  bool SettleSection(int32_t section);
+  bool SettleSection(size_t section);
+  bool ReleasesFit(size_t section);
   void ForgetDirty();
   void TakeBack(int32_t item);
-  void MarkDirty(int32_t section);
+  void MarkDirty(size_t section, Check check);
   void Set(int64_t* where, int64_t value);
 
   const Instance& instance_;
@@ -93,7 +97,7 @@ class SearchState {
   std::vector<Change> trail_;
   std::vector<int32_t> put_;  // items, in the sequence in which they were placed
   std::vector<int32_t> dirty_;
-  std::vector<char> is_dirty_;
+  std::vector<Check> dirty_check_;                    // of each section
   std::vector<std::pair<int64_t, int64_t>> waiting_;  // scratch: least and size of a section's items
   int32_t culprit_ = 0;
   int64_t work_ = 0;

@@ -150,7 +150,7 @@ std::vector<BlockInfo> Allocator::BlockMap() const {
       info.chunk = chunk;
       info.offset = block.start - block.chunk->base;
       info.block_bytes = block.bytes;
-      info.free = block.free;
+      info.free = block.free != 0;
       if (const auto found = live.find(&block); found != live.end()) {
         info.bytes = found->second->bytes;
         info.name = found->second->name;

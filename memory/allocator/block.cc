@@ -19,7 +19,7 @@ uint64_t SealOf(const Block& block) {
   hash = Mix(hash, reinterpret_cast<uint64_t>(block.right));
   hash = Mix(hash, reinterpret_cast<uint64_t>(block.chunk));
   hash = Mix(hash, std::bit_cast<uint64_t>(block.free_place));
-  return Mix(hash, block.free ? 1 : 0);
+  return Mix(hash, block.free);
 }
 
 }  // namespace

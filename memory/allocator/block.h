@@ -43,8 +43,8 @@ struct alignas(64) Block {
   Block* right;
   Chunk* chunk;
   FreeSet::iterator free_place;  // while it is free
-  bool free;
-  uint64_t seal;  // of all the above: a header that a stray write went over is found out
+  uint64_t free;                 // 0 or 1; whatever a stray write leaves here may be read, unlike in a bool
+  uint64_t seal;                 // of all the above: a header that a stray write went over is found out
 
   int64_t position() const { return chunk->position + (start - chunk->base); }
 };

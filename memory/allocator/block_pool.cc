@@ -64,12 +64,12 @@ absl::Status BlockPool::Give(Block* block) {
   Block* const right = block->right;
   if (left != nullptr) SNUG_RETURN_IF_ERROR(CheckIntact(left));
   if (right != nullptr) SNUG_RETURN_IF_ERROR(CheckIntact(right));
-  block->free = true;
-  if (right != nullptr && right->free) {
+  block->free = 1;
+  if (right != nullptr && right->free != 0) {
     free_.Remove(right);
     MergeRight(block);
   }
-  if (left != nullptr && left->free) {
+  if (left != nullptr && left->free != 0) {
     free_.Remove(left);
     MergeRight(left);
     block = left;
@@ -84,7 +84,7 @@ int64_t BlockPool::ReleaseIdle() {
   for (size_t i = chunks_.size(); i-- > 0;) {  // backwards: a removal moves the last one here
     Chunk* const chunk = chunks_[i].get();
     Block* const only = chunk->first;
-    if (!only->free || only->right != nullptr) continue;
+    if (only->free == 0 || only->right != nullptr) continue;
     released += chunk->bytes;
     free_.Remove(only);
     RemoveChunk(chunk);
@@ -143,7 +143,7 @@ void BlockPool::RemoveChunk(Chunk* chunk) {
 }
 
 Grant BlockPool::Use(Block* block) {
-  block->free = false;
+  block->free = 0;
   store_.Seal(block);
   return {AddressOf(*block), block, block->bytes, block->chunk->direct};
 }
@@ -154,7 +154,7 @@ void BlockPool::SplitOff(Block* block, int64_t bytes) {
   rest->chunk = block->chunk;
   rest->left = block;
   rest->right = block->right;
-  rest->free = true;
+  rest->free = 1;
   if (rest->right != nullptr) SetLeft(rest->right, rest);
   block->right = rest;
   block->bytes = bytes;
@@ -178,7 +178,9 @@ void BlockPool::MergeRight(Block* block) {
 
 absl::Status BlockPool::CheckIntact(const Block* block) const {
   if (store_.Intact(block)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the header of the block at ", absl::Hex(AddressOf(*block)),
+  // Where it lies is known; what it says of itself is not to be believed any more.
+  return absl::DataLossError(absl::StrCat("the header of the block at ",
+                                          absl::Hex(reinterpret_cast<uintptr_t>(block) + kBlockHeaderBytes),
                                           " was written over: somebody wrote past the end of the block before it, or "
                                           "before the start of this one"));
 }
@@ -191,7 +193,7 @@ absl::Status BlockPool::Check() const {
     for (const Block* block = chunk->first; block != nullptr; left = block, block = block->right) {
       SNUG_RETURN_IF_ERROR(CheckIntact(block));
       const bool fits = block->start == at && block->left == left && block->chunk == chunk.get() && block->bytes > 0;
-      const bool merged = left == nullptr || !left->free || !block->free;
+      const bool merged = left == nullptr || left->free == 0 || block->free == 0;
       if (!fits || !merged)
         return absl::InternalError(
             absl::StrCat("the block at offset ", at - chunk->base, " does not fit its neighbours"));

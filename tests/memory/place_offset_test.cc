@@ -95,7 +95,8 @@ TEST(PlaceOffset, NothingAndEmptyBuffers) {
 TEST(Skyline, RandomPlansAreLegal) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
     Problem problem = RandomProblem(100, seed, seed % 2 == 0);
-    if (seed % 3 == 0) problem.buffers[0].fixed_offset = 0;
+    const PlannerOptions options;
+    Progress progress(problem, options);
     Progress progress(problem, {});
     for (size_t part = 0; part < progress.parts().size(); ++part) {
       std::vector<int64_t> offsets;

@@ -16,7 +16,6 @@ namespace snug::memory {
 class Progress {
  public:
   // Decomposes the problem. Both outlive this.
-  // Both must outlive this.
   Progress(const Problem& problem, const PlannerOptions& options);
 
   const std::vector<Instance>& parts() const { return parts_; }

@@ -97,7 +97,6 @@ TEST(Skyline, RandomPlansAreLegal) {
     Problem problem = RandomProblem(100, seed, seed % 2 == 0);
     const PlannerOptions options;
     Progress progress(problem, options);
-    Progress progress(problem, {});
     for (size_t part = 0; part < progress.parts().size(); ++part) {
       std::vector<int64_t> offsets;
       const int64_t total = PlaceOnSkyline(progress.parts()[part], static_cast<int>(seed % kSkylineRules), &offsets);

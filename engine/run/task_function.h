@@ -26,7 +26,7 @@ class TaskFunction {
   requires(!std::is_same_v<std::decay_t<F>, TaskFunction>)
       TaskFunction(F&& function) {  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
     using Held = std::decay_t<F>;
-    if constexpr (sizeof(Held) <= kInlineBytes && alignof(Held) <= alignof(std::max_align_t) &&
+    if constexpr (sizeof(Held) <= kInlineBytes && alignof(Held) <= kInlineAlignment &&
                   std::is_nothrow_move_constructible_v<Held>) {
       new (&bytes_) Held(std::forward<F>(function));
       how_ = &kInline<Held>;
@@ -54,7 +54,8 @@ class TaskFunction {
   }
 
  private:
-  static constexpr size_t kInlineBytes = 56;
+  // With what TaskRecord keeps beside it, a cache line.
+  static constexpr size_t kInlineBytes = 40, kInlineAlignment = alignof(void*);
 
   struct How {
     absl::Status (*call)(void* bytes, const TaskContext& context);
@@ -101,7 +102,7 @@ class TaskFunction {
   }
 
   const How* how_ = nullptr;
-  alignas(std::max_align_t) std::byte bytes_[kInlineBytes] = {};
+  alignas(kInlineAlignment) std::byte bytes_[kInlineBytes] = {};
 };
 
 }  // namespace snug

@@ -24,13 +24,14 @@ void TaskRecord::Fill(const Task& task, TaskFunction function, TagTable& tags) {
     std::sort(more_versions_.begin(), more_versions_.end());
     more_versions_.erase(std::unique(more_versions_.begin(), more_versions_.end()), more_versions_.end());
   }
+  several_versions_ = !more_versions_.empty();
 }
 
 void TaskRecord::Internal(TaskFunction function) {
   function_ = std::move(function);
   internal_ = true;
   version_ = nullptr;
-  more_versions_.clear();
+  several_versions_ = false;
   reads_.clear();
   writes_.clear();
 }
@@ -56,7 +57,9 @@ void TaskRecord::Run(const TaskContext& context, int64_t sequence, Faults& fault
     version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   };
   if (version_ != nullptr) count(*version_);
-  for (TagTable::Version* version : more_versions_) count(*version);
+  if (several_versions_) {
+    for (TagTable::Version* version : more_versions_) count(*version);
+  }
 }
 
 }  // namespace snug

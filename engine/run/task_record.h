@@ -22,9 +22,11 @@ class TaskRecord {
   void Run(const TaskContext& context, int64_t sequence, Faults& faults);
 
  private:
+  // What every run needs comes first, in one cache line: it was written by another core.
+  TagTable::Version* version_ = nullptr;  // of the first tag that it writes
   TaskFunction function_;
   bool internal_ = false;
-  TagTable::Version* version_ = nullptr;           // of the first tag that it writes
+  bool several_versions_ = false;
   std::vector<TagTable::Version*> more_versions_;  // of the others
   std::vector<Region> reads_, writes_;
 };

@@ -65,7 +65,7 @@ class Progress {
     // Before done() looks at the counts: whoever counts a task after that look finds this.
     awaited_.store(std::max(awaited_.load(std::memory_order_relaxed), tasks), std::memory_order_seq_cst);
     while (!done()) changed_.wait(lock);
-    if (--waiters_ == 0) awaited_.store(kNobody, std::memory_order_relaxed);
+    if (--waiters_ == 0) awaited_.store(kNobody, std::memory_order_release);
   }
   // The most unfinished tasks that anybody waits for; negative: nobody waits.
   int64_t awaited() const { return awaited_.load(std::memory_order_seq_cst); }

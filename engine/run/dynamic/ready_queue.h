@@ -30,7 +30,7 @@ class ReadyQueue {
       const std::lock_guard lock(mu_);
       lanes_[node->stream < 0 ? 0 : static_cast<size_t>(node->stream % workers_) + 1].Push(node);
       highest_.store(std::max(highest_.load(std::memory_order_relaxed), node->priority), std::memory_order_relaxed);
-      size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+      size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
       wake = WantsWaking();
     }
     if (wake) awake_.notify_one();
@@ -45,7 +45,7 @@ class ReadyQueue {
 
   // Waits for one; null once the queue is closed and empty.
   Node* Pop(int worker) {
-    if (!polling_.exchange(true, std::memory_order_acq_rel)) {
+    if (Sync::kPolls > 0 && !polling_.exchange(true, std::memory_order_acq_rel)) {
       for (int i = 0; i < Sync::kPolls && empty(); ++i) Sync::Pause();
       polling_.store(false, std::memory_order_release);
     }
@@ -64,7 +64,7 @@ class ReadyQueue {
   // not meant for another.
   bool MayPass(const Node& node, int worker) const {
     return (node.stream < 0 || node.stream % workers_ == worker) &&
-           highest_.load(std::memory_order_relaxed) <= node.priority;
+           highest_.load(std::memory_order_acquire) <= node.priority;
   }
 
   void Close() {
@@ -103,7 +103,7 @@ class ReadyQueue {
     if (best == nullptr) return nullptr;
     Node* node = best->Pop();
     const int32_t left = size_.load(std::memory_order_relaxed) - 1;
-    size_.store(left, std::memory_order_release);
+    size_.store(left, std::memory_order_relaxed);
     if (left == 0) highest_.store(kLowest, std::memory_order_relaxed);
     const bool wake = WantsWaking();
     lock.unlock();
@@ -112,7 +112,7 @@ class ReadyQueue {
   }
 
   const int workers_;
-  // These three change under the lock (polling_ apart) and are read without it.
+  // Read without the lock as a hint to take it; the first two change under it.
   typename Sync::template Atomic<int32_t> size_{0};
   typename Sync::template Atomic<int32_t> highest_{kLowest};  // no task in the queue has a higher priority
   typename Sync::template Atomic<bool> polling_{false};

@@ -1,6 +1,7 @@
 // The protocol of the dynamic engine: tasks with accesses go in, and each is run by a worker once all it conflicts with
 // has finished. Everything that threads do to each other is here and in the headers included; what a task means (its
-// errors, versions, tags) is its client's. A template over its primitives for the model checker: see sync.h.
+// errors, versions, tags) is its client's. A template over its primitives for the model checker (see sync.h), and over
+// its parts, so that they can be checked apart.
 //
 // One lock serialises pushing: the history of accesses, the sequence numbers and the pool of tasks belong to it.
 // Workers never take it. A finished task's node goes back to the pool at once; the history may still name it, by
@@ -42,7 +43,8 @@ struct SchedulerLimits {
   int64_t bytes = 0;  // a task with more is pushed when no others have any
 };
 
-template <class Sync, class Payload>
+template <class Sync, class Payload, template <class, class> class QueueOf = ReadyQueue,
+          template <class> class ProgressOf = Progress>
 class Scheduler {
  public:
   class Client {
@@ -135,6 +137,8 @@ class Scheduler {
   }
 
  private:
+  // By cache lines: what is done to a task from outside, the task (what of it comes first), its waits, the rest, which
+  // only pushers touch.
   struct alignas(64) Node : Links<Sync> {
     Node* next = nullptr;  // in whichever list it is
     int64_t sequence = 0;  // changes under the lock
@@ -143,9 +147,9 @@ class Scheduler {
     int32_t stream = -1;
     int16_t queue = 0;
     bool internal = false;
-    std::array<typename Links<Sync>::Edge, 4> edges = {};
+    alignas(64) Payload payload;
+    alignas(64) std::array<typename Links<Sync>::Edge, 4> edges = {};
     std::vector<typename Links<Sync>::Edge> more_edges;
-    Payload payload;
 
     void attributes(const TaskAttributes& a) {
       bytes = a.bytes;
@@ -155,7 +159,7 @@ class Scheduler {
       internal = a.internal;
     }
   };
-  using Queue = ReadyQueue<Sync, Node>;
+  using Queue = QueueOf<Sync, Node>;
 
   // A task in the history. If its node has another number by now, it finished long ago.
   struct Who {
@@ -233,6 +237,7 @@ class Scheduler {
         if (successor->queue == own_queue && queue.MayPass(*successor, worker) &&
             (next == nullptr || successor->priority > next->priority)) {
           std::swap(next, successor);
+          __builtin_prefetch(&next->payload);
         }
         if (successor != nullptr) queues_[static_cast<size_t>(successor->queue)]->Push(successor);
       }
@@ -241,7 +246,7 @@ class Scheduler {
       node = std::exchange(internal, internal->next);
     }
     const int64_t awaited = progress_.awaited();
-    if (awaited == Progress<Sync>::kEveryTask || (awaited >= 0 && finished % announce_every_ == 0))
+    if (awaited == ProgressOf<Sync>::kEveryTask || (awaited >= 0 && finished % announce_every_ == 0))
       progress_.Announce();
     return next;
   }
@@ -252,14 +257,14 @@ class Scheduler {
     known_finished_ = progress_.Finished();
     return FitsBeside(bytes, known_finished_);
   }
-  bool FitsBeside(int64_t bytes, const typename Progress<Sync>::Amount& finished) const {
+  bool FitsBeside(int64_t bytes, const typename ProgressOf<Sync>::Amount& finished) const {
     const auto pushed = progress_.Pushed();
     const int64_t held = pushed.bytes - finished.bytes;
     return pushed.tasks - finished.tasks < limits_.tasks && (bytes == 0 || held <= 0 || held + bytes <= limits_.bytes);
   }
   void AwaitRoom(int64_t bytes) {
     // Not for a single task's room: being woken costs more than an eighth of most queues.
-    const int64_t tasks = bytes != 0 ? Progress<Sync>::kEveryTask : limits_.tasks - limits_.tasks / 8 - 1;
+    const int64_t tasks = bytes != 0 ? ProgressOf<Sync>::kEveryTask : limits_.tasks - limits_.tasks / 8 - 1;
     progress_.Await(tasks, [&] { return FitsBeside(bytes, progress_.Finished()); });
   }
 
@@ -274,7 +279,13 @@ class Scheduler {
       pool_.push_back(std::make_unique<std::array<Node, kChunk>>());
       for (Node& node : *pool_.back()) node.next = std::exchange(free_, &node);
     }
-    return std::exchange(free_, free_->next);
+    Node* node = std::exchange(free_, free_->next);
+    if (free_ != nullptr) {  // the next push's, from the core that ran it last
+      __builtin_prefetch(free_, 1);
+      __builtin_prefetch(&free_->payload, 1);
+      __builtin_prefetch(&free_->edges, 1);
+    }
+    return node;
   }
   void Free(Node* node, int lane) {
     auto& first = freed_[static_cast<size_t>(lane)].first;
@@ -290,13 +301,13 @@ class Scheduler {
   const int64_t announce_every_;  // tasks of a lane, while somebody waits for room
   std::vector<std::unique_ptr<Queue>> queues_;
   std::vector<int> first_lanes_;  // by queue: the lane of its first worker
-  Progress<Sync> progress_;
+  ProgressOf<Sync> progress_;
   std::vector<Freed> freed_;  // by lane
 
   typename Sync::Mutex push_mu_;  // guards what follows
   AccessHistory<Who> history_;
   int64_t last_sequence_ = 0;
-  typename Progress<Sync>::Amount known_finished_;
+  typename ProgressOf<Sync>::Amount known_finished_;
   std::vector<Node*> predecessors_;
   Node* free_ = nullptr;
   std::vector<std::unique_ptr<std::array<Node, kChunk>>> pool_;

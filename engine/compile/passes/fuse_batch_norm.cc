@@ -46,7 +46,7 @@ class BatchNormFuser {
   absl::Status Run() {
     for (const NodeId id : graph_.ProgramOrder()) {
       if (graph_.node(id).removed) continue;
-      const std::string& op = graph_.node(id).op;
+      const std::string op = graph_.node(id).op;  // a copy: fusing adds nodes, which moves them all
       if (op == "batch_norm" || op == "batch_norm_inference") SNUG_RETURN_IF_ERROR(FuseForward(id));
       if (ActivationOf(op).has_value() && graph_.node(id).phase == Phase::kBackward)
         SNUG_RETURN_IF_ERROR(FuseBackward(id));

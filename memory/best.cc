@@ -1,7 +1,5 @@
 #include "memory/best.h"
 
-#include <absl/strings/str_cat.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -12,7 +10,6 @@
 #include "memory/order/best.h"
 #include "memory/order/in_place_tasks.h"
 #include "memory/place/exact.h"
-#include "memory/place/offset.h"
 #include "memory/share/nnc.h"
 #include "memory/share/pool.h"
 
@@ -37,40 +34,27 @@ Candidate CandidateOf(const Tasks& tasks, TaskOrder order) {
   return candidate;
 }
 
-// Lists first; where they miss the bound, the other quick placers, and the search with what work is allowed.
+// Lists, and the search with what work is allowed; where they miss the bound, the other quick placers.
 absl::StatusOr<Placement> PlaceBestOfAll(const Problem& problem, int64_t load, const PlannerOptions& options) {
-  constexpr size_t kQuick = 5000;  // buffers
-  SNUG_ASSIGN_OR_RETURN(Placement best, PlaceFolded(problem, options, PlaceOffset));
-  const auto offer = [&](Placement other) {
+  constexpr struct {
+    PlaceFn place;
+    size_t most;  // buffers with which it is still quick
+  } kQuick[] = {{PlaceBoth, 5000}, {PlaceNnc, 5000}, {PlaceNncSeed, 500}};
+  PlannerOptions search_options = options;
+  if (options.work_limit == 0) search_options.work_limit = kSearchWork;
+  SNUG_ASSIGN_OR_RETURN(Placement best, PlaceFolded(problem, search_options, PlaceExact));
+  for (const auto& quick : kQuick) {
+    if (best.plan.arena_bytes <= load) break;
+    if (problem.buffers.size() > quick.most) continue;
+    SNUG_ASSIGN_OR_RETURN(Placement other, quick.place(problem, options));
     best.report.seconds += other.report.seconds;
     best.report.work += other.report.work;
     best.report.clock_stopped |= other.report.clock_stopped;
-    if (other.plan.arena_bytes >= best.plan.arena_bytes) return;
+    if (other.plan.arena_bytes >= best.plan.arena_bytes) continue;
     best.plan = std::move(other.plan);
     best.report.curve.push_back({best.report.seconds, best.plan.arena_bytes, best.report.lower_bound});
-  };
-  for (const PlaceFn place : {PlaceBoth, PlaceNnc, PlaceNncSeed}) {
-    if (best.plan.arena_bytes <= load || problem.buffers.size() > kQuick) break;
-    SNUG_ASSIGN_OR_RETURN(Placement other, place(problem, options));
-    offer(std::move(other));
   }
-  if (best.plan.arena_bytes <= load) return best;
-  PlannerOptions search_options = options;
-  if (options.work_limit == 0) search_options.work_limit = kSearchWork;
-  SNUG_ASSIGN_OR_RETURN(Placement other, PlaceFolded(problem, search_options, PlaceExact));
-  offer(std::move(other));
   return best;
-}
-
-// What was found before the placer began belongs to the curve.
-void AddOrdering(const SearchReport& ordering, SearchReport* report) {
-  for (CurvePoint& point : report->curve) {
-    point.seconds += ordering.seconds;
-    point.lower_bound = std::min(point.lower_bound, report->lower_bound);
-  }
-  report->seconds += ordering.seconds;
-  report->work += ordering.work;
-  report->clock_stopped |= ordering.clock_stopped;
 }
 
 }  // namespace
@@ -101,7 +85,7 @@ absl::StatusOr<TaskPlan> PlanBest(const Tasks& tasks, const TaskOrder& given, co
   SearchReport& report = best.placement.report;
   report.lower_bound = ordering.report.lower_bound;
   report.proven = best.placement.plan.arena_bytes <= report.lower_bound;
-  AddOrdering(ordering.report, &report);
+  for (CurvePoint& point : report.curve) point.lower_bound = std::min(point.lower_bound, report.lower_bound);
   best.ordering = std::move(ordering.report);
   return best;
 }

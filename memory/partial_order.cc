@@ -19,6 +19,40 @@ std::vector<Edge> PrecedenceOf(const Tasks& tasks) {
   return edges;
 }
 
+std::vector<int32_t> FindCycle(int32_t tasks, const std::vector<Edge>& edges) {
+  const auto n = static_cast<size_t>(tasks);
+  std::vector<std::vector<int32_t>> after(n);
+  std::vector<size_t> waiting_for(n, 0);
+  for (const auto& [a, b] : edges) {
+    after[static_cast<size_t>(a)].push_back(b);
+    ++waiting_for[static_cast<size_t>(b)];
+  }
+  std::vector<size_t> ready;
+  for (size_t t = 0; t < n; ++t) {
+    if (waiting_for[t] == 0) ready.push_back(t);
+  }
+  for (size_t done = 0; done < ready.size(); ++done) {
+    for (const int32_t next : after[ready[done]]) {
+      if (--waiting_for[static_cast<size_t>(next)] == 0) ready.push_back(static_cast<size_t>(next));
+    }
+  }
+  // Each task that is left waits for one that is left: going back from any of them ends in a cycle.
+  std::vector<int32_t> waits_for(n, -1);
+  int32_t at = -1;
+  for (const auto& [a, b] : edges) {
+    if (waiting_for[static_cast<size_t>(a)] == 0 || waiting_for[static_cast<size_t>(b)] == 0) continue;
+    waits_for[static_cast<size_t>(b)] = a;
+    at = b;
+  }
+  if (at < 0) return {};
+  for (size_t steps = 0; steps < n; ++steps) at = waits_for[static_cast<size_t>(at)];
+  std::vector<int32_t> cycle = {at};
+  for (int32_t t = waits_for[static_cast<size_t>(at)]; t != at; t = waits_for[static_cast<size_t>(t)])
+    cycle.push_back(t);
+  std::reverse(cycle.begin(), cycle.end());
+  return cycle;
+}
+
 absl::StatusOr<PartialOrder> PartialOrder::Create(int32_t tasks, const std::vector<Edge>& edges) {
   const auto n = static_cast<size_t>(tasks);
   std::vector<std::vector<int32_t>> before(n);

@@ -18,6 +18,10 @@ using Edge = std::pair<int32_t, int32_t>;  // before, after
 // Each precedence of the tasks, from producers to readers and the further ones; sorted, each once.
 std::vector<Edge> PrecedenceOf(const Tasks& tasks);
 
+// The tasks of one cycle, each before the next and the last before the first; empty where there is none. The edges name
+// tasks in [0, tasks).
+std::vector<int32_t> FindCycle(int32_t tasks, const std::vector<Edge>& edges);
+
 class PartialOrder {
  public:
   // InvalidArgument when the edges form a cycle or name tasks outside [0, tasks).

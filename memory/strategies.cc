@@ -96,8 +96,9 @@ absl::StatusOr<const Strategy*> FindStrategy(absl::string_view name) {
     suggester.Consider(strategy.name);
     names.push_back(strategy.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown memory strategy \"", name, "\"", suggester.Question(),
-                                                 "; there are: ", absl::StrJoin(names, ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown memory strategy \"", name, "\"", suggester.Question(),
+                   suggester.found() ? " There are: " : "; there are: ", absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<TaskPlan> PlanTasks(const Tasks& tasks, const TaskOrder& given, absl::string_view strategy_name,

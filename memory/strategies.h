@@ -34,8 +34,8 @@ absl::StatusOr<const Strategy*> FindStrategy(absl::string_view name);
 // An order, and where everything lies in it.
 struct TaskPlan {
   TaskOrder order;
-  Problem problem;  // one buffer for each value: LifetimesOf(tasks, order)
-  Placement placement;
+  Problem problem;        // one buffer for each value: LifetimesOf(tasks, order)
+  Placement placement;    // its seconds and work are the placer's alone
   bool ordered = false;   // the strategy chose the order: `ordering` tells how, and placement.report.lower_bound is a
                           // bound over all legal orders; otherwise it holds for this order
   SearchReport ordering;  // of the orderer alone

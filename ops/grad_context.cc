@@ -25,14 +25,17 @@ void GradContext::SetInputGrad(int i, ValueId grad) {
   input_grads_[static_cast<size_t>(i)] = grad;
 }
 
+void GradContext::SetInputGrads(absl::Span<const ValueId> grads) {
+  for (int i = 0; i < static_cast<int>(grads.size()) && status().ok(); ++i) {
+    if (wants(i)) SetInputGrad(i, grads[static_cast<size_t>(i)]);
+  }
+}
+
 absl::Status GradContext::LayerStyle(absl::string_view op) {
   std::vector<ValueId> inputs = node().inputs;
   inputs.insert(inputs.end(), node().outputs.begin(), node().outputs.end());
   inputs.insert(inputs.end(), output_grads_.begin(), output_grads_.end());
-  const std::vector<ValueId> grads = Ops(op, std::move(inputs), node().options);
-  for (int i = 0; i < num_inputs() && status().ok(); ++i) {
-    if (wants(i)) SetInputGrad(i, grads[static_cast<size_t>(i)]);
-  }
+  SetInputGrads(Ops(op, std::move(inputs), node().options));
   return status();
 }
 

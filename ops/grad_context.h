@@ -8,6 +8,8 @@
 //   }
 #pragma once
 
+#include <absl/types/span.h>
+
 #include <vector>
 
 #include "ops/op_context.h"
@@ -38,6 +40,8 @@ class GradContext : public OpContext {
   bool wants(int i) const { return has_input(i) && wanted_[static_cast<size_t>(i)]; }
   // An input that is wanted and never set has no path: its gradient is zero.
   void SetInputGrad(int i, ValueId grad);
+  // Those of the first inputs, as one node gives them: sets what is wanted.
+  void SetInputGrads(absl::Span<const ValueId> grads);
 
   // A "layer-style" gradient: one node of `op` tied to the forward node, with all its inputs, outputs and output
   // gradients as inputs (absent ones stay absent), that gives the gradients of all inputs, in order.

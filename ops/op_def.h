@@ -7,6 +7,7 @@
 #include <absl/status/status.h>
 #include <absl/strings/string_view.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,8 +83,10 @@ using InferFn = absl::Status (*)(InferContext&);
 using LayerFn = absl::Status (*)(LayerContext&);
 using GradientFn = absl::Status (*)(GradContext&);
 using PrepareFn = absl::Status (*)(PrepareContext&);
+using ChoicesFn = std::vector<std::string> (*)(const NodeTypes&, int threads);
 using CostFn = Cost (*)(const NodeTypes&);
 using IndexBoundFn = int64_t (*)(const NodeTypes&, int input);
+using RangeFn = std::optional<int64_t> (*)(const NodeTypes&, int port);
 using KernelFn = absl::Status (*)(const KernelContext&);
 using SamplesFn = void (*)(SampleBuilder&);
 
@@ -99,8 +102,17 @@ struct OpDef {
   Traits traits = {};
   PrepareFn prepare =
       nullptr;  // fast kernel: library objects, workspace, wanted layouts; null: stateless, no workspace
+  // What Prepare can build for these types beside the kernel it takes by itself, by name (the implementations of a
+  // library, another algorithm); all are right to rounding, and which is fastest is for `snug tune` to measure. Null:
+  // nothing.
+  ChoicesFn choices = nullptr;
   // Integers on this input lie in [0, bound): random feeds and checks use it; null, or 0: no bound is known.
   IndexBoundFn index_bound = nullptr;
+  // Of ops that only move elements, by the types around a node: the byte of input 0 from which on the output lies there
+  // as it is (slice, split), or the byte of output 0 from which on the input does (concat); nullopt: the kernel is
+  // needed; null: it always is.
+  RangeFn output_in_input = nullptr;
+  RangeFn input_in_output = nullptr;
   CostFn cost = nullptr;  // null: one flop per output element, bytes of inputs and outputs
   KernelFn cpu =
       nullptr;  // required (except views, layer_only): plain reference, every floating dtype, the oracle of every test

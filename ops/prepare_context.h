@@ -3,6 +3,8 @@
 // nodes and prepares again with the types it asked for.
 #pragma once
 
+#include <absl/strings/string_view.h>
+
 #include <map>
 #include <memory>
 
@@ -12,10 +14,13 @@ namespace snug {
 
 class PrepareContext {
  public:
-  PrepareContext(const NodeTypes& types, int threads) : types_(types), threads_(threads) {}
+  // `choice`: one of what OpDef::choices names; empty: the op's own.
+  PrepareContext(const NodeTypes& types, int threads, absl::string_view choice = {})
+      : types_(types), threads_(threads), choice_(choice) {}
 
   const NodeTypes& types() const { return types_; }
   int threads() const { return threads_; }
+  absl::string_view choice() const { return choice_; }
   template <class Message>
   const Message& options() const {
     return types_.options.Get<Message>();
@@ -39,6 +44,7 @@ class PrepareContext {
  private:
   const NodeTypes& types_;
   int threads_;
+  absl::string_view choice_;
   std::shared_ptr<const void> kernel_;
   int64_t workspace_bytes_ = 0;
   std::map<int, Layout> wanted_inputs_, wanted_outputs_;

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace snug {
@@ -81,9 +82,16 @@ SourceLoc SourceMap::ParamLoc(int i, int k, absl::string_view field) const {
   return Loc(Innermost({layer, param, FindIn(param, field)}));
 }
 
-SourceLoc SourceMap::OptimizerLoc(absl::string_view field) const {
-  const SourceNode* optimizer = network.Find("optimizer");
-  return Loc(Innermost({optimizer, FindIn(optimizer, field)}));
+SourceLoc SourceMap::OptionLoc(absl::string_view path, int k) const {
+  SourcePos pos;
+  const SourceNode* node = &network;
+  while (node != nullptr && !path.empty()) {
+    const absl::string_view field = path.substr(0, path.find('.'));
+    path.remove_prefix(std::min(path.size(), field.size() + 1));
+    node = node->Find(field, path.empty() ? k : 0);
+    if (node != nullptr && node->pos.known()) pos = node->pos;
+  }
+  return Loc(pos);
 }
 
 SourceLoc SourceMap::NetworkLoc(absl::string_view field) const { return Loc(Innermost({FindIn(&network, field)})); }

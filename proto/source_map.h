@@ -52,8 +52,8 @@ class SourceMap {
   SourceLoc LayerOpLoc(int i) const;                                           // the op's field
   SourceLoc LayerOptionLoc(int i, absl::string_view option, int k = 0) const;  // "units"; k: of a repeated option
   SourceLoc ParamLoc(int i, int k, absl::string_view field = "") const;        // its k-th `param`, or a field of that
-  SourceLoc OptimizerLoc(absl::string_view field = "") const;
-  SourceLoc NetworkLoc(absl::string_view field = "") const;  // "batch", ...; without: the file
+  SourceLoc OptionLoc(absl::string_view path, int k = 0) const;  // "optimizer.sgd.momentum"; k: of a repeated one
+  SourceLoc NetworkLoc(absl::string_view field = "") const;      // "batch", ...; without: the file
 
   const std::string& file() const { return *file_; }
   SourceLoc Loc(SourcePos pos) const;

@@ -105,4 +105,11 @@ absl::StatusOr<LoadedNetwork> LoadNetworkFile(const std::string& path, const Loa
                                      : LoadNetworkText(content, path, options);
 }
 
+absl::StatusOr<LoadedNetwork> LoadTrainingFile(const std::string& path) {
+  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(path, {.needs_layers = false}));
+  if (loaded.network.layer_size() == 0 && loaded.network.input_size() == 0) return loaded;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected only `training { }` and `optimizer { }`, found a network"));
+}
+
 }  // namespace snug

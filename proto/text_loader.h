@@ -30,6 +30,7 @@ struct LoadOptions {
   int max_layers = 200'000;        // after expansion
   int64_t max_expanded_bytes = int64_t{256} << 20;
   int max_name_length = 256;
+  bool needs_layers = true;  // a file without any is a mistake
 };
 
 struct LoadedNetwork {
@@ -39,6 +40,8 @@ struct LoadedNetwork {
 
 // By the file's name: *.pb is binary, everything else is text. NotFound, PermissionDenied, ...: it could not be read.
 absl::StatusOr<LoadedNetwork> LoadNetworkFile(const std::string& path, const LoadOptions& options = {});
+// A file with nothing but `training { }` and `optimizer { }`.
+absl::StatusOr<LoadedNetwork> LoadTrainingFile(const std::string& path);
 // `file_name` is for the messages.
 absl::StatusOr<LoadedNetwork> LoadNetworkText(absl::string_view text, absl::string_view file_name,
                                               const LoadOptions& options = {});

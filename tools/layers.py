@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the layers by the #include lines: a lower layer never includes a higher one.
 
-    engine/base <- {memory, proto, engine/graph} <- ops <- engine/compile <- engine/run <- engine/train <- tools
+    engine/base <- engine/cuda <- {memory, proto, engine/graph} <- ops <- engine/compile <- engine/run <- engine/train
+        <- {tools, snug}
 
 and a few rules beside them: who may see CUDA, protobuf's generated headers, oneDNN, and what headers may include of
 Abseil. `layers.py` checks the files git knows; `layers.py --self-test` checks this script.
@@ -16,16 +17,21 @@ import sys
 # What each folder may include beside itself. Folders that are not named here (tests, bench) may include everything.
 MAY_INCLUDE = {
     "engine/base": [],
-    "memory": ["engine/base"],
+    "engine/cuda": ["engine/base"],
+    "memory": ["engine/base", "engine/cuda"],
     "proto": ["engine/base"],
     "engine/graph": ["engine/base"],
-    "ops": ["engine/base", "engine/graph", "proto"],
-    "engine/compile": ["engine/base", "memory", "proto", "engine/graph", "ops"],
-    "engine/run": ["engine/base", "memory", "proto", "engine/graph", "ops", "engine/compile"],
-    "engine/train": ["engine/base", "memory", "proto", "engine/graph", "ops", "engine/compile", "engine/run"],
-    "tools": ["engine/base", "memory", "proto", "engine/graph", "ops", "engine/compile", "engine/run", "engine/train"],
+    "ops": ["engine/base", "engine/cuda", "engine/graph", "proto"],
+    "engine/compile": ["engine/base", "engine/cuda", "memory", "proto", "engine/graph", "ops"],
 }
+MAY_INCLUDE["engine/run"] = [*MAY_INCLUDE["engine/compile"], "engine/compile"]
+MAY_INCLUDE["engine/train"] = [*MAY_INCLUDE["engine/run"], "engine/run"]
+MAY_INCLUDE["tools"] = [*MAY_INCLUDE["engine/train"], "engine/train"]
+MAY_INCLUDE["snug"] = MAY_INCLUDE["tools"]
 UNRESTRICTED = ["tests", "bench"]
+# What is installed stands alone: the standard library, and each other.
+PUBLIC_HEADERS = ["snug/*.h"]
+BEHIND_PUBLIC_HEADERS = "snug/internal/"
 
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nvrtc|cub/|thrust/|cooperative_groups|mma\.h|nv)")
 CUDA_FILES = ["*.cu", "*.cuh", "*cuda*", "cublas*", "cudnn*"]
@@ -53,6 +59,10 @@ def problem_with(path, quote, header):
     layer = layer_of(path)
     in_header = name.endswith((".h", ".cuh"))
     in_cuda = any(fnmatch.fnmatch(name, pattern) for pattern in CUDA_FILES)
+    if any(fnmatch.fnmatch(path, pattern) for pattern in PUBLIC_HEADERS) and not path.startswith(BEHIND_PUBLIC_HEADERS):
+        ours = header.startswith("snug/") and not header.startswith(BEHIND_PUBLIC_HEADERS)
+        if not ours and (quote == '"' or "/" in header):
+            return "public headers include the standard library and each other only"
     if header.endswith(".pb.h"):
         if in_header and layer != "proto":
             return "generated protobuf headers are for .cc files: declare the message instead"
@@ -68,6 +78,9 @@ def problem_with(path, quote, header):
     private = any(fnmatch.fnmatch(path, pattern) for pattern in PRIVATE_HEADERS)
     if in_header and not private and layer in MAY_INCLUDE and header.startswith("absl/") and header not in ABSL_IN_HEADERS:
         return "headers include no more of Abseil than status, statusor, string_view and span"
+
+    if path.startswith("examples/"):
+        return None  # programs of others: they include what is installed, in angle brackets
 
     target = layer_of(header)
     if target is None:
@@ -101,6 +114,8 @@ def self_test():
     wrong = [
         ("engine/base/a.h", '#include "ops/op_def.h"'),
         ("engine/base/a.cc", '#include "proto/options.h"'),
+        ("engine/base/a.cc", '#include "engine/cuda/cuda_api.h"'),
+        ("engine/cuda/cuda_a.cc", '#include "memory/problem.h"'),
         ("memory/a.cc", '#include "engine/graph/graph.h"'),
         ("engine/graph/a.cc", '#  include "ops/registry.h"'),
         ("ops/math/a.cc", '#include "engine/run/session.h"'),
@@ -117,6 +132,10 @@ def self_test():
         ("engine/graph/a.h", "#include <absl/strings/str_cat.h>"),
         ("engine/compile/a.cc", '#include "engine/run/session.h"'),
         ("engine/run/a.cc", '#include "engine/train/trainer.h"'),
+        ("tools/a.cc", '#include "snug/session.h"'),
+        ("snug/session.h", '#include "engine/run/session.h"'),
+        ("snug/session.h", "#include <absl/status/status.h>"),
+        ("snug/session.h", '#include "snug/internal/engine.h"'),
     ]
     right = [
         ("engine/base/a.cc", "#include <absl/strings/str_cat.h>"),
@@ -125,10 +144,16 @@ def self_test():
         ("proto/text_loader.h", '#include "proto/network.pb.h"'),
         ("ops/math/a.cu", "#include <cuda_runtime.h>"),
         ("ops/lib/cublas.cc", "#include <cublas_v2.h>"),
+        ("memory/allocator/cuda_source.cc", '#include "engine/cuda/cuda_device.h"'),
         ("ops/lib/onednn_conv.h", "#include <oneapi/dnnl/dnnl.hpp>"),
         ("ops/lib/onednn_internal.h", "#include <absl/strings/str_cat.h>"),
         ("engine/run/a.cc", '#include "engine/compile/executable.h"'),
         ("tools/a.cc", '#include "engine/train/trainer.h"'),
+        ("snug/session.h", '#include "snug/network.h"'),
+        ("snug/session.h", "#include <vector>"),
+        ("snug/session.cc", '#include "engine/run/session.h"'),
+        ("examples/embed/spiral.cc", "#include <snug/snug.h>"),
+        ("snug/internal/engine.h", '#include "engine/run/session.h"'),
         ("tests/ops/a_test.cc", '#include "engine/run/session.h"'),
     ]
     failed = [f"not found: {p}: {line}" for p, line in wrong if not list(check(p, "#pragma once\n" + line))]

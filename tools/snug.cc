@@ -1,7 +1,8 @@
 // The `snug` command: picks the subcommand, prints what went wrong.
 //
 // Exit codes: 0 done; 1 the run failed (kernels, memory, files); 2 the command, the model file or its data are wrong;
-// 3 done, but over the limit that was asked for.
+// 3 done, but over the limit that was asked for; 4 a training was stopped by a signal, after a checkpoint; 5 the
+// watchdog ended a run that was stuck.
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
 
@@ -11,17 +12,24 @@
 
 #include "engine/base/suggest.h"
 #include "tools/cli/command.h"
+#include "tools/cli/spin_briefly.h"
 
 namespace snug::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"train", "train a network: checkpoints, metrics, a curve", RunTrain},
+    {"eval", "how good trained parameters are on data", RunEval},
+    {"predict", "what trained parameters say of each sample, as a table", RunPredict},
     {"step", "train some steps on random data; print losses and times", RunStep},
     {"compile", "show what a model file becomes: sizes, or every stage as text and dot", RunCompile},
     {"plan", "plan the memory of a step: what lies where, the peak, the bound; save the plan", RunPlan},
     {"memcost", "what a step needs under every memory strategy, forward only and in training", RunMemcost},
     {"fit", "the largest batch that fits in a given memory", RunFit},
+    {"tune", "find by measuring which kernels, passes and threads are fastest here", RunTune},
+    {"bench", "time steps, or an op's kernels, in turn", RunBench},
     {"ops", "list the ops", RunOps},
+    {"doctor", "what this machine and this build have, and what is used of it", RunDoctor},
     {"place", "give the buffers of a file offsets in the smallest arena", RunPlace},
     {"order", "order the tasks of a file for the least memory, and place what they hand on", RunOrder},
 };
@@ -35,9 +43,13 @@ std::string Help() {
     head.resize(14, ' ');
     absl::StrAppend(&text, head, command.summary, "\n");
   }
-  return absl::StrCat(text,
-                      "\n`snug COMMAND --help` tells more. Exit codes: 0 done, 1 the run failed, 2 wrong command, "
-                      "model file or data,\n3 done, but over --capacity.\n");
+  return absl::StrCat(
+      text,
+      "\nTo begin with: `snug train models/mlp.pbtxt`, which needs no data; a network and a table of your "
+      "own:\n`snug train NET --data=csv --data-csv-file=TABLE`.\n"
+      "\n`snug COMMAND --help` tells more. Exit codes: 0 done, 1 the run failed, 2 wrong command, "
+      "model file or data,\n3 done, but over --capacity, 4 a training was stopped, 5 a stuck run was "
+      "ended (--watchdog-abort).\n");
 }
 
 int Report(const absl::Status& status) {
@@ -75,11 +87,15 @@ int Main(const Arguments& arguments) {
     const absl::StatusOr<int> code = command.run(Arguments(arguments.begin() + 1, arguments.end()));
     return Delivered(code.ok() ? *code : Report(code.status()));
   }
-  return Report(absl::InvalidArgumentError(absl::StrCat("unknown command \"", arguments[0], "\"", suggester.Question(),
-                                                        "; `snug --help` lists the commands")));
+  return Report(absl::InvalidArgumentError(absl::StrCat("unknown command \"", arguments[0], "\"",
+                                                        suggester.found() ? suggester.Question() : ";",
+                                                        " `snug --help` lists the commands")));
 }
 
 }  // namespace
 }  // namespace snug::cli
 
-int main(int argc, char** argv) { return snug::cli::Main(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) {
+  snug::cli::SpinBriefly(argv);
+  return snug::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,6 +1,9 @@
 // Where tasks run and bytes lie: a plain value. Which devices there are is known to whoever opens them.
 #pragma once
 
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
 #include <cstdint>
 #include <string>
 
@@ -14,5 +17,8 @@ struct Device {
   std::string ToString() const;  // "cpu:0"
   friend bool operator==(Device a, Device b) { return a.kind == b.kind && a.index == b.index; }
 };
+
+// "cpu", "cuda" or "cuda:N": whether there is such a device is another question.
+absl::StatusOr<Device> ParseDevice(absl::string_view text);
 
 }  // namespace snug

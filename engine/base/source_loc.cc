@@ -7,6 +7,7 @@ namespace snug {
 std::string SourceLoc::ToString() const {
   if (file == nullptr) return "";
   if (line == 0) return *file;
+  if (column == 0) return absl::StrCat(*file, ":", line);
   return absl::StrCat(*file, ":", line, ":", column);
 }
 

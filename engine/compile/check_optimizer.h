@@ -3,7 +3,7 @@
 
 #include <absl/status/status.h>
 
-#include "proto/source_map.h"
+#include "proto/option_places.h"
 
 namespace snug {
 
@@ -11,6 +11,7 @@ namespace proto {
 class Optimizer;
 }
 
-absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const SourceMap& locations);
+// InvalidArgument that names the option, where it was written: `optimizer.sgd.momentum: expected ..., found ...`.
+absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const OptionPlaces& places);
 
 }  // namespace snug

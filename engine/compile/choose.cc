@@ -61,8 +61,18 @@ class Chooser {
 
   absl::Status Prepare(NodeId id, const OpDef& op) {
     NodeTypes types = TypesOf(graph_, graph_.node(id));
-    PrepareContext context(types, options_.threads);
-    SNUG_RETURN_IF_ERROR(op.prepare(context));
+    std::string tuned;
+    if (op.choices != nullptr && (options_.tuning != nullptr || options_.list_choices)) {
+      KernelChoice& chosen = choice(id);
+      chosen.key = TuningKey(op.name, types);
+      if (options_.list_choices) chosen.offered = op.choices(types, options_.threads);
+      if (options_.tuning != nullptr) chosen.choice = tuned = options_.tuning->ChoiceFor(chosen.key);
+    }
+    PrepareContext context(types, options_.threads, tuned);
+    if (const absl::Status prepared = op.prepare(context); !prepared.ok()) {
+      if (tuned.empty()) return prepared;
+      return absl::Status(prepared.code(), absl::StrCat(prepared.message(), "; the tuning asks for it"));
+    }
     if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, context);
 
     for (const auto& [i, layout] : context.wanted_inputs()) {
@@ -73,7 +83,7 @@ class Chooser {
       SNUG_RETURN_IF_ERROR(ReorderOutput(id, i, layout));
     }
     types = TypesOf(graph_, graph_.node(id));
-    PrepareContext again(types, options_.threads);
+    PrepareContext again(types, options_.threads, tuned);
     SNUG_RETURN_IF_ERROR(op.prepare(again));
     SNUG_CHECK_MSG(again.wanted_inputs().empty() && again.wanted_outputs().empty(), op.name);
     return Take(id, op, again);
@@ -82,7 +92,8 @@ class Chooser {
   absl::Status Take(NodeId id, const OpDef& op, const PrepareContext& context) {
     KernelChoice& chosen = choice(id);
     if (context.declined()) {
-      chosen = {.kernel = op.cpu};
+      chosen.kernel = op.cpu;
+      chosen.fast = false;
       return absl::OkStatus();
     }
     chosen.prepared = context.kernel();
@@ -114,7 +125,9 @@ class Chooser {
 
   absl::StatusOr<ValueId> AddReorder(ValueId value, const Layout& layout, NodeId before, NodeId beside) {
     const ValueId result = InsertReorder(graph_, value, layout, before, beside);
-    SNUG_RETURN_IF_ERROR(Choose(graph_.value(result).producer));
+    const NodeId reorder = graph_.value(result).producer;
+    SNUG_RETURN_IF_ERROR(Choose(reorder));
+    choice(reorder).reorder_for = beside;
     return result;
   }
 

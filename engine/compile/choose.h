@@ -5,8 +5,10 @@
 #include <absl/status/statusor.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "engine/compile/tuning.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
@@ -14,12 +16,17 @@ namespace snug {
 
 struct ChooseOptions {
   int threads = 1;
+  const Tuning* tuning = nullptr;  // which of the kernels that an op offers; null: each op's own choice
+  bool list_choices = false;
   bool plain_kernels = false;  // the reference kernels everywhere
 };
 
 struct KernelChoice {
   KernelFn kernel = nullptr;  // null: a view, nothing runs
   bool fast = false;
+  std::string key, choice;           // where the op offers kernels: TuningKey; which one, empty: the op's own
+  std::vector<std::string> offered;  // with list_choices
+  NodeId reorder_for{};              // of a reorder that was inserted: the node that wanted it
   std::shared_ptr<const void> prepared;
   int64_t workspace_bytes = 0;
 };

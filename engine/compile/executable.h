@@ -7,18 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "engine/compile/accesses.h"
 #include "engine/compile/plan_memory.h"
+#include "engine/compile/streams.h"
 #include "engine/graph/graph.h"
 #include "ops/node_types.h"
 #include "ops/op_def.h"
 
 namespace snug {
 
-enum class Arena : uint8_t { kState, kStep };
-
 struct Slot {
   Arena arena = Arena::kStep;
   int64_t offset = -1;  // < 0: absent optional input
+  int32_t block = -1;   // of kBlocks and kCaller: from whose first byte the offset counts
 };
 
 struct Step {
@@ -29,6 +30,8 @@ struct Step {
   std::shared_ptr<const void> prepared;
   uint64_t random_id = 0;
   NodeId node;
+  std::vector<Access> accesses;  // what it does to the arenas
+  bool mutates = false;          // a Variable
 };
 
 struct Endpoint {  // something fed or fetched by name
@@ -39,12 +42,20 @@ struct Endpoint {  // something fed or fetched by name
   bool kept = true;  // false, of an input: a step may write over it
 };
 
+struct CallerBuffer {  // an input or output that lies where the caller says
+  std::string name;
+  ValueType type;
+  bool input = false;  // only read
+};
+
 struct Executable {
-  std::vector<Step> steps;
+  std::vector<Step> steps;  // in Order
+  Schedule schedule;        // of them
   int threads = 1;
   MemoryPlan memory;
   std::vector<Endpoint> inputs, outputs;
-  std::vector<Slot> variables;  // by VariableId
+  std::vector<CallerBuffer> caller_buffers;  // by Slot::block
+  std::vector<Slot> variables;               // by VariableId; absent for constants that nothing reads
 };
 
 }  // namespace snug

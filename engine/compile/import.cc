@@ -5,6 +5,7 @@
 #include <absl/strings/str_join.h>
 #include <absl/strings/strip.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@
 #include "engine/compile/layer_importer.h"
 #include "proto/data_type.h"
 #include "proto/network.pb.h"
+#include "proto/odd_numbers.h"
 #include "proto/options.h"
 #include "proto/source_map.h"
 
@@ -53,10 +55,12 @@ class Importer {
     result_.batch = options_.batch > 0 ? options_.batch : network_.has_batch() ? network_.batch() : 1;
     if (result_.batch < 1)
       Error(locations_.NetworkLoc("batch"), absl::StrCat("batch: expected at least 1, found ", result_.batch));
+    SNUG_RETURN_IF_ERROR(DivideBatch());
     ImportState state{.builder = GraphBuilder(registry_, &result_.graph),
                       .result = &result_,
                       .precision = options_.precision,
                       .training = options_.training,
+                      .in_micro_batches = options_.micro_batches > 1,
                       .casts = {}};
     for (int i = 0; i < network_.input_size(); ++i) ImportInput(i);
     for (int i = 0; i < network_.layer_size(); ++i) ImportLayer(state, i);
@@ -73,9 +77,18 @@ class Importer {
   }
 
  private:
+  absl::Status DivideBatch() {
+    const int64_t parts = options_.micro_batches;
+    if (parts < 1 || result_.batch % parts != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("accumulate: expected a divisor of the batch, ", result_.batch,
+                                                     " samples, found ", parts, ": micro-batches are of one size"));
+    }
+    result_.batch /= parts;
+    return absl::OkStatus();
+  }
+
   void Error(const SourceLoc& loc, absl::string_view message) {
-    const std::string where = loc.ToString();
-    errors_.push_back(absl::StrCat(where, where.empty() ? "" : ": ", message));
+    errors_.emplace_back(At(loc, absl::InvalidArgumentError(message)).message());
   }
 
   void ImportInput(int i) {
@@ -133,7 +146,6 @@ class Importer {
       const std::optional<ValueId> value = Resolve(layer.input(k), locations_.LayerInputLoc(i, k));
       if (value.has_value()) inputs.push_back(*value);
     }
-    if (inputs.size() != static_cast<size_t>(layer.input_size())) return;
     const LayerOp layer_op = OpOf(layer);
     const OpDef* op = layer_op.options == nullptr ? nullptr : registry_.Find(layer_op.name);
     if (op == nullptr) {
@@ -143,15 +155,51 @@ class Importer {
                        layer_op.options == nullptr ? "has no op" : absl::StrCat("unknown op \"", layer_op.name, "\"")));
       return;
     }
+    if (!CheckNumbers(i, *op, *layer_op.options) || !CheckParams(i, *op)) return;
+    if (inputs.size() != static_cast<size_t>(layer.input_size())) return;
     LayerImporter importer(state, layer, proto::MakeOptions(*layer_op.options), std::move(inputs),
                            locations_.LayerLoc(i));
     const absl::Status status = importer.Run(*op);
-    if (!status.ok()) {
-      Error(LocationOf(i, status.message()),
-            absl::StrCat("layer \"", layer.name(), "\" (", op->name, "): ", status.message()));
-      return;
-    }
+    if (!status.ok()) return LayerError(LocationOf(i, status.message()), i, *op, status.message());
     outputs = importer.outputs();
+  }
+
+  void LayerError(const SourceLoc& loc, int i, const OpDef& op, absl::string_view message) {
+    Error(loc, absl::StrCat("layer \"", network_.layer(i).name(), "\" (", op.name, "): ", message));
+  }
+
+  // False: an error was reported.
+  bool CheckNumbers(int i, const OpDef& op, const google::protobuf::Message& options) {
+    if (const auto odd = proto::FindOddNumber(options)) {
+      LayerError(locations_.LayerOptionLoc(i, odd->field, odd->index), i, op,
+                 absl::StrCat("option \"", odd->field, "\": ", odd->message));
+      return false;
+    }
+    for (int k = 0; k < network_.layer(i).param_size(); ++k) {
+      const auto odd = proto::FindOddNumber(network_.layer(i).param(k));
+      if (!odd) continue;
+      LayerError(locations_.ParamLoc(i, k, odd->field), i, op,
+                 absl::StrCat("param \"", network_.layer(i).param(k).name(), "\": ", odd->field, ": ", odd->message));
+      return false;
+    }
+    return true;
+  }
+
+  // Of two entries for one parameter only the first would count. False: an error was reported.
+  bool CheckParams(int i, const OpDef& op) {
+    std::map<std::string, int> first;
+    for (int k = 0; k < network_.layer(i).param_size(); ++k) {
+      const std::string& name = network_.layer(i).param(k).name();
+      const auto [it, added] = first.emplace(name, k);
+      if (added) continue;
+      const SourceLoc loc = locations_.ParamLoc(i, k);
+      const SourceLoc before = locations_.ParamLoc(i, it->second);
+      LayerError(loc, i, op,
+                 absl::StrCat("param \"", name, "\" is given twice",
+                              before.line > 0 ? absl::StrCat(": first at ", before.ToString()) : ""));
+      return false;
+    }
+    return true;
   }
 
   // Messages start with the part of the layer they are about: `option "units"`, `input 1`, `param "weight"`.
@@ -173,14 +221,23 @@ class Importer {
     return locations_.LayerLoc(layer);
   }
 
+  bool IsInput(ValueId value) const {
+    const auto& inputs = result_.graph.inputs();
+    return std::find(inputs.begin(), inputs.end(), value) != inputs.end();
+  }
+
   void ImportObjectives() {
-    std::set<std::string> seen;
+    std::set<ValueId> seen;
     for (int i = 0; i < network_.objective_size(); ++i) {
       const std::string& name = network_.objective(i);
       const std::optional<ValueId> value = Resolve(name, locations_.ObjectiveLoc(i));
       if (!value.has_value()) continue;
-      if (!seen.insert(name).second) {
+      if (!seen.insert(*value).second) {
         Error(locations_.ObjectiveLoc(i), absl::StrCat("objective \"", name, "\" is named twice"));
+      } else if (IsInput(*value)) {
+        Error(locations_.ObjectiveLoc(i),
+              absl::StrCat("objective \"", name,
+                           "\" is an input of the network, which training cannot change: name the loss layer"));
       } else if (!IsFloating(result_.graph.type(*value).dtype)) {
         Error(locations_.ObjectiveLoc(i),
               absl::StrCat("objective \"", name, "\": expected floating-point values, found ",

@@ -45,7 +45,7 @@ absl::StatusOr<Initializer> ResolveInitializer(const ParameterSpec& spec, const 
   if (chosen == nullptr || chosen->kind() == P::DEFAULT) return Default(spec);
   const bool scaled_by_value =
       chosen->kind() == P::UNIFORM || chosen->kind() == P::NORMAL || chosen->kind() == P::TRUNCATED_NORMAL;
-  if (scaled_by_value && (!chosen->has_value() || !(chosen->value() >= 0) || std::isinf(chosen->value()))) {
+  if (scaled_by_value && (!chosen->has_value() || chosen->value() < 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("initializer ", P::Kind_Name(chosen->kind()), " of parameter \"", spec.name,
                      "\": expected `value` of at least 0, ",

@@ -56,17 +56,27 @@ std::string PackedAs(DType dtype, const std::vector<double>& values, int64_t n) 
   return "";
 }
 
+ValueId AddState(Graph& graph, absl::string_view name, VariableRole role) {
+  const VariableId id =
+      graph.AddVariable({.name = std::string(name), .type = {DType::kInt64, Shape({2}), {}}, .role = role});
+  return graph.variable(id).value;
+}
+
 }  // namespace
 
 ValueId RandomStateOf(Imported& imported) {
+  // The session writes {seed, 0} before the first step.
   if (!imported.random_state.valid()) {
-    // The session writes {seed, 0} before the first step.
-    const VariableId id = imported.graph.AddVariable({.name = std::string(kRandomStateName),
-                                                      .type = {DType::kInt64, Shape({2}), {}},
-                                                      .role = VariableRole::kScalar});
-    imported.random_state = imported.graph.variable(id).value;
+    imported.random_state = AddState(imported.graph, kRandomStateName, VariableRole::kScalar);
   }
   return imported.random_state;
+}
+
+ValueId DrawStateOf(Imported& imported) {
+  if (!imported.draw_state.valid()) {
+    imported.draw_state = AddState(imported.graph, kDrawStateName, VariableRole::kWithinStep);
+  }
+  return imported.draw_state;
 }
 
 LayerImporter::LayerImporter(ImportState& state, const proto::Layer& layer, Options options,
@@ -138,7 +148,7 @@ ValueId LayerImporter::Parameter(ParameterSpec spec) {
     variable.lr_mult = param->lr_mult();
     if (param->has_decay_mult()) variable.decay_mult = param->decay_mult();
     for (const double factor : {variable.lr_mult, variable.decay_mult}) {
-      if (factor >= 0 && std::isfinite(factor)) continue;
+      if (factor >= 0) continue;
       Fail(absl::InvalidArgumentError(
           absl::StrCat("param \"", spec.name, "\": lr_mult and decay_mult: expected at least 0, found ", factor)));
       return ValueId();
@@ -193,7 +203,9 @@ ValueId LayerImporter::ConstantValue(absl::string_view name, DType dtype, const 
   return graph.variable(id).value;
 }
 
-ValueId LayerImporter::RandomState() { return RandomStateOf(*state_.result); }
+ValueId LayerImporter::RandomState() {
+  return state_.in_micro_batches ? DrawStateOf(*state_.result) : RandomStateOf(*state_.result);
+}
 
 void LayerImporter::Update(absl::string_view op, std::vector<ValueId> inputs, Options options) {
   NodeSpec spec = Describe(op, op);

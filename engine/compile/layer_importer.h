@@ -21,6 +21,7 @@ struct ImportState {
   Imported* result;
   DType precision;
   bool training;
+  bool in_micro_batches;
   std::unordered_map<ValueId, ValueId> casts;  // float32 variable -> its value in the network's precision
 };
 
@@ -63,7 +64,8 @@ class LayerImporter final : public LayerContext {
   std::vector<std::string> parameter_names_;
 };
 
-// The value of the random state Variable; made at first use.
+// The values of the random states' Variables; made at first use.
 ValueId RandomStateOf(Imported& imported);
+ValueId DrawStateOf(Imported& imported);
 
 }  // namespace snug

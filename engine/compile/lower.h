@@ -6,7 +6,8 @@
 
 namespace snug {
 
+// All but the schedule.
 Executable Lower(const Graph& graph, const std::vector<KernelChoice>& kernels, const StepTasks& tasks, MemoryPlan plan,
-                 int threads);
+                 absl::Span<const CallerValue> bound, int threads);
 
 }  // namespace snug

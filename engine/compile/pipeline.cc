@@ -7,15 +7,20 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/base/glob.h"
 #include "engine/base/status.h"
+#include "engine/base/suggest.h"
 #include "engine/compile/backward.h"
 #include "engine/compile/check_optimizer.h"
+#include "engine/compile/choose_views.h"
 #include "engine/compile/import.h"
 #include "engine/compile/lower.h"
 #include "engine/compile/order.h"
 #include "engine/compile/passes/pass.h"
 #include "engine/compile/plan_file.h"
+#include "engine/compile/schedule_steps.h"
 #include "engine/compile/updates.h"
+#include "engine/compile/what_fits.h"
 #include "engine/graph/verify.h"
 #include "proto/network.pb.h"
 
@@ -46,7 +51,12 @@ absl::Status RunPasses(Graph& graph, const OpRegistry& registry, absl::Span<cons
 absl::StatusOr<ValueId> ValueNamed(const Graph& graph, const std::string& name, absl::string_view purpose) {
   const ValueId id = graph.FindValue(name);
   if (id.valid()) return id;
-  return absl::NotFoundError(absl::StrCat(purpose, " \"", name, "\": the network has no value of that name"));
+  Suggester suggester(name);
+  for (const NodeId node : graph.ProgramOrder()) {
+    for (const ValueId output : graph.node(node).outputs) suggester.Consider(graph.value(output).name);
+  }
+  return absl::NotFoundError(
+      absl::StrCat(purpose, " \"", name, "\": the network has no value of that name", suggester.Question()));
 }
 
 // What the caller wants to fetch beside the network's own outputs.
@@ -57,6 +67,24 @@ absl::Status AddFetches(Graph& graph, const CompileOptions& options) {
     if (known) continue;
     SNUG_ASSIGN_OR_RETURN(const ValueId value, ValueNamed(graph, name, "fetch"));
     graph.outputs.push_back({name, value});
+  }
+  return absl::OkStatus();
+}
+
+// A pattern that no parameter matches is a mistake.
+absl::Status ApplyNoDecay(Graph& graph, const std::vector<std::string>& patterns, const OptionPlaces& places) {
+  for (size_t p = 0; p < patterns.size(); ++p) {
+    const std::string& pattern = patterns[p];
+    bool matched = false;
+    for (size_t i = 0; i < graph.variables().size(); ++i) {
+      Variable& variable = graph.variable(VariableId{static_cast<int32_t>(i)});
+      if (variable.role != VariableRole::kParameter || !GlobMatches(pattern, variable.name)) continue;
+      variable.decay_mult = 0;
+      matched = true;
+    }
+    if (matched) continue;
+    return places.Error("training.no_decay", absl::StrCat("\"", pattern, "\": no parameter has such a name"),
+                        static_cast<int>(p));
   }
   return absl::OkStatus();
 }
@@ -84,7 +112,8 @@ absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const
     graph.outputs.push_back({absl::StrCat("d(", options.gradients[i], ")"), it->second});
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "30_backward", graph));
-  SNUG_RETURN_IF_ERROR(AddUpdates(imported, registry, optimizer, gradients, {.gradient_norm = options.gradient_norm}));
+  SNUG_RETURN_IF_ERROR(AddUpdates(imported, registry, optimizer, gradients,
+                                  {.gradient_norm = options.gradient_norm, .micro_batches = options.micro_batches}));
   return Observe(options, "40_updates", graph);
 }
 
@@ -111,10 +140,13 @@ std::vector<std::string> PassNames() {
 absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const SourceMap& locations,
                                       const OpRegistry& registry, const CompileOptions& options) {
   SNUG_RETURN_IF_ERROR(CheckPassNames(options));
-  SNUG_ASSIGN_OR_RETURN(Imported imported,
-                        Import(network, locations, registry,
-                               {.batch = options.batch, .training = options.training, .precision = options.precision}));
+  SNUG_ASSIGN_OR_RETURN(Imported imported, Import(network, locations, registry,
+                                                  {.batch = options.batch,
+                                                   .micro_batches = options.training ? options.micro_batches.count : 1,
+                                                   .training = options.training,
+                                                   .precision = options.precision}));
   SNUG_RETURN_IF_ERROR(AddFetches(imported.graph, options));
+  SNUG_RETURN_IF_ERROR(ApplyNoDecay(imported.graph, options.no_decay, options.no_decay_places));
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
   if (options.training) {
@@ -123,22 +155,29 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                                         : network.has_optimizer()    ? network.optimizer()
                                                                      : fallback;
     const bool written = &optimizer == &network.optimizer();
-    SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, written ? locations : SourceMap()));
+    SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, written ? OptionPlaces::InFile(locations) : OptionPlaces()));
     SNUG_RETURN_IF_ERROR(Differentiate(imported, registry, optimizer, options));
   }
-  Compiled compiled{.batch = imported.batch,
+  Compiled compiled{.device = options.device,
+                    .batch = imported.batch,
                     .training = options.training,
+                    .micro_batches = options.micro_batches,
                     .precision = options.precision,
                     .threads = options.threads,
                     .keep_inputs = options.keep_inputs,
+                    .tuning = options.tuning,
                     .graph = std::move(imported.graph)};
   Graph& graph = compiled.graph;
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
-  SNUG_ASSIGN_OR_RETURN(
-      compiled.kernels,
-      ChooseKernels(graph, registry, {.threads = options.threads, .plain_kernels = options.plain_kernels}));
+  SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernels(graph, registry,
+                                                        {.threads = options.threads,
+                                                         .tuning = options.tuning.get(),
+                                                         .list_choices = options.list_choices,
+                                                         .plain_kernels = options.plain_kernels}));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
-  compiled.tasks = FindTasks(graph, registry, compiled.kernels, options.keep_inputs);
+  SNUG_ASSIGN_OR_RETURN(compiled.bound, FindCallerValues(graph, registry, options.bound));
+  const Views views = ChooseViews(graph, registry, compiled.kernels, options.keep_inputs, compiled.bound);
+  compiled.tasks = FindTasks(graph, registry, compiled.kernels, views, options.keep_inputs, compiled.bound);
   return compiled;
 }
 
@@ -147,14 +186,21 @@ absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options) {
       options.plan_file.empty() ? PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), options)
                                 : LoadPlan(compiled, options.plan_file);
   if (!plan.ok()) return plan.status();
-  compiled.executable = Lower(compiled.graph, compiled.kernels, compiled.tasks, *std::move(plan), compiled.threads);
-  return absl::OkStatus();
+  SNUG_RETURN_IF_ERROR(CheckMemoryLimit(*plan, options.memory_limit));
+  compiled.executable =
+      Lower(compiled.graph, compiled.kernels, compiled.tasks, *std::move(plan), compiled.bound, compiled.threads);
+  return ScheduleSteps(compiled.tasks, options.streams, compiled.executable);
 }
 
 absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                                  const CompileOptions& options) {
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, CompileGraph(network, locations, registry, options));
-  SNUG_RETURN_IF_ERROR(PlanAndLower(compiled, options.memory));
+  const absl::Status planned = PlanAndLower(compiled, options.memory);
+  if (absl::IsResourceExhausted(planned) && options.memory.strategy == kDynamicMemory) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(planned.message(), WhatFits(network, locations, registry, options, compiled)));
+  }
+  SNUG_RETURN_IF_ERROR(planned);
   return compiled;
 }
 

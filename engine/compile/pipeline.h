@@ -4,16 +4,21 @@
 #include <absl/status/statusor.h>
 
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "engine/base/device.h"
+#include "engine/compile/caller_values.h"
 #include "engine/compile/choose.h"
 #include "engine/compile/executable.h"
 #include "engine/compile/plan_memory.h"
 #include "engine/compile/tasks.h"
+#include "engine/compile/updates.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
+#include "proto/option_places.h"
 
 namespace snug {
 namespace proto {
@@ -23,30 +28,43 @@ class Optimizer;
 class SourceMap;
 
 struct CompileOptions {
-  int64_t batch = 0;  // 0: the file's, or 1
+  Device device;
+  int64_t batch = 0;  // samples in a step; 0: the file's, or 1
   bool training = true;
+  MicroBatches micro_batches;  // of training
   DType precision = DType::kFloat32;
   int threads = 1;  // per op
   bool plain_kernels = false;
+  std::shared_ptr<const Tuning> tuning;  // which kernels; null: each op's own choice
+  bool list_choices = false;             // KernelChoice::offered, for tuning
   std::set<std::string> disabled_passes;
   std::vector<std::string> fetch;               // values to make outputs, by name
   std::vector<std::string> gradients;           // values whose gradients become outputs "d(<name>)"
   bool gradient_norm = false;                   // output "gradient_norm"
+  std::vector<std::string> no_decay;            // parameters without weight decay, as patterns (engine/base/glob.h)
+  OptionPlaces no_decay_places;                 // for errors about them
   const proto::Optimizer* optimizer = nullptr;  // null: the network's, or SGD with momentum 0.9
   // Whether what is fed stays until it is fed anew. Otherwise a step consumes its inputs: their bytes are free after
   // the last reader, and each step must be fed.
   bool keep_inputs = false;
+  // Inputs and outputs, by name, whose bytes are the caller's: the plan has none for them, and Program::Bind says
+  // before a step where they are. A step never writes over a bound input.
+  std::vector<std::string> bound;
   MemoryOptions memory;
   // Called after each stage, with the stage's name ("30_backward") and the graph so far.
   std::function<void(absl::string_view stage, const Graph& graph)> observer;
 };
 
 struct Compiled {
-  int64_t batch = 1;
+  Device device;
+  int64_t batch = 1;  // samples in a run
   bool training = true;
+  MicroBatches micro_batches;
   DType precision = DType::kFloat32;
   int threads = 1;  // per op
   bool keep_inputs = false;
+  std::shared_ptr<const Tuning> tuning;
+  std::vector<CallerValue> bound;
   Graph graph;
   std::vector<KernelChoice> kernels;  // by node id
   StepTasks tasks;

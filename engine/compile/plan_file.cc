@@ -1,9 +1,7 @@
 #include "engine/compile/plan_file.h"
 
-#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,9 +10,9 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/status.h"
+#include "engine/compile/message_file.h"
 #include "engine/compile/pipeline.h"
 #include "engine/graph/print.h"
-#include "memory/formats/text_file.h"
 #include "memory/verifier.h"
 #include "proto/plan.pb.h"
 
@@ -24,14 +22,12 @@ namespace {
 constexpr int64_t kAlignment = memory::Buffer{}.alignment;
 constexpr char kDevice[] = "cpu";
 
-bool IsText(const std::string& path) { return absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".txt"); }
-
 uint64_t HashOfKernels(const Compiled& compiled) {
   std::string text;
   for (const NodeId id : compiled.tasks.node_of_task) {
     const KernelChoice& choice = compiled.kernels[static_cast<size_t>(id.index)];
-    absl::StrAppend(&text, compiled.graph.node(id).name, choice.fast ? " fast " : " plain ", choice.workspace_bytes,
-                    "\n");
+    absl::StrAppend(&text, compiled.graph.node(id).name, choice.fast ? " fast " : " plain ", choice.choice, " ",
+                    choice.workspace_bytes, "\n");
   }
   return HashName(text);
 }
@@ -52,6 +48,7 @@ proto::Plan Describe(const Compiled& compiled) {
   plan.set_device(kDevice);
   plan.set_alignment(kAlignment);
   plan.set_keep_inputs(compiled.keep_inputs);
+  for (const CallerValue& one : compiled.bound) plan.add_bound(one.name);
   plan.set_graph_hash(HashName(ToText(compiled.graph)));
   plan.set_kernels_hash(HashOfKernels(compiled));
   return plan;
@@ -79,6 +76,8 @@ absl::Status CheckMadeFor(const proto::Plan& plan, const proto::Plan& here) {
   if (plan.keep_inputs() != here.keep_inputs()) {
     return Differs("treatment of inputs", inputs(plan.keep_inputs()), inputs(here.keep_inputs()));
   }
+  const auto bound = [](const proto::Plan& p) { return p.bound().empty() ? "none" : absl::StrJoin(p.bound(), ", "); };
+  if (bound(plan) != bound(here)) return Differs("set of bound buffers", bound(plan), bound(here));
   if (plan.graph_hash() != here.graph_hash()) {
     return Differs("graph", absl::StrCat(absl::Hex(plan.graph_hash())),
                    absl::StrCat(absl::Hex(here.graph_hash()),
@@ -146,30 +145,6 @@ absl::StatusOr<memory::TaskOrder> ReadOrder(const memory::Tasks& tasks, const pr
   return order;
 }
 
-// The first error of a text file; protobuf would print them all.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat("; ", line + 1, ":", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-absl::StatusOr<proto::Plan> ReadFile(const std::string& path) {
-  SNUG_ASSIGN_OR_RETURN(const std::string bytes, memory::ReadTextFile(path));
-  proto::Plan plan;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (IsText(path) ? parser.ParseFromString(bytes, &plan) : plan.ParseFromString(bytes)) return plan;
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": not a plan in ", IsText(path) ? "text" : "binary",
-      " form (*.pbtxt and *.txt are text, everything else is binary); `snug plan` writes them", error.text()));
-}
-
 absl::StatusOr<MemoryPlan> FromProto(const Compiled& compiled, const proto::Plan& file) {
   SNUG_RETURN_IF_ERROR(CheckMadeFor(file, Describe(compiled)));
   const StepTasks& tasks = compiled.tasks;
@@ -191,6 +166,9 @@ absl::StatusOr<MemoryPlan> FromProto(const Compiled& compiled, const proto::Plan
 }  // namespace
 
 absl::Status SavePlan(const Compiled& compiled, const std::string& path) {
+  if (compiled.executable.memory.dynamic.has_value()) {
+    return absl::InvalidArgumentError("dynamic memory has no plan to save; name a strategy that plans");
+  }
   const MemoryPlan& plan = compiled.executable.memory;
   proto::Plan file = Describe(compiled);
   file.set_strategy(plan.strategy);
@@ -204,18 +182,13 @@ absl::Status SavePlan(const Compiled& compiled, const std::string& path) {
   Write(plan.step.problem, plan.step.placement.plan, /*lifetimes=*/true, file.mutable_buffer());
   file.set_checksum(Checksum(file));
 
-  std::string bytes;
-  if (IsText(path)) {
-    google::protobuf::TextFormat::PrintToString(file, &bytes);
-  } else {
-    bytes = file.SerializeAsString();
-  }
-  return memory::WriteTextFile(path, bytes);
+  return WriteMessageFile(path, file);
 }
 
 absl::StatusOr<MemoryPlan> LoadPlan(const Compiled& compiled, const std::string& path) {
   const auto begin = std::chrono::steady_clock::now();
-  SNUG_ASSIGN_OR_RETURN(const proto::Plan file, ReadFile(path));
+  proto::Plan file;
+  SNUG_RETURN_IF_ERROR(ReadMessageFile(path, "a plan", "snug plan", &file));
   absl::StatusOr<MemoryPlan> plan = FromProto(compiled, file);
   if (!plan.ok()) return Annotate(plan.status(), path);
   plan->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/streams.h"
+#include "memory/place/waitless.h"
 #include "memory/share/none.h"
+#include "memory/share/parallel.h"
 #include "memory/verifier.h"
 
 namespace snug {
@@ -22,7 +25,50 @@ absl::Status CheckTotal(const StepTasks& tasks) {
       absl::StrCat("the network's values need ", total, " bytes in all, more than any machine has"));
 }
 
+constexpr absl::string_view kSerial = "serial", kWaitless = "waitless";
+
+absl::string_view PolicyOf(const MemoryOptions& options) {
+  if (!options.stream_policy.empty()) return options.stream_policy;
+  return options.streams > 1 && options.strategy == memory::kDefaultStrategy ? kWaitless : kSerial;
+}
+
+absl::StatusOr<memory::Placement> PlaceForStreams(const memory::Tasks& tasks, const memory::TaskOrder& order,
+                                                  absl::string_view policy, const MemoryOptions& options) {
+  if (policy != kWaitless) {
+    SNUG_ASSIGN_OR_RETURN(memory::ParallelSharing sharing,
+                          memory::ShareInParallel(tasks, order, policy, options.planner));
+    return std::move(sharing.placement);
+  }
+  const std::vector<int32_t> stream_of = AssignStreams(tasks, order, options.streams);
+  std::vector<std::vector<int32_t>> streams(static_cast<size_t>(options.streams));
+  for (size_t i = 0; i < order.size(); ++i) streams[static_cast<size_t>(stream_of[i])].push_back(order[i]);
+  return memory::PlaceWaitless(tasks, streams, options.planner);
+}
+
+absl::Status PlanDynamic(const StepTasks& tasks, const memory::TaskOrder& given, const MemoryOptions& options,
+                         MemoryPlan* plan) {
+  if (!options.stream_policy.empty()) {
+    return absl::InvalidArgumentError("a stream policy shares bytes by a plan: dynamic memory has none");
+  }
+  DynamicMemoryOptions dynamic_options = options.dynamic;
+  dynamic_options.allocator.memory_limit = options.memory_limit;
+  SNUG_RETURN_IF_ERROR(memory::Validate(dynamic_options.allocator));
+  SNUG_RETURN_IF_ERROR(memory::Validate(dynamic_options.garbage));
+  DynamicMemory& dynamic = plan->dynamic.emplace(FindBlocks(tasks, given, dynamic_options, &plan->step));
+  SNUG_RETURN_IF_ERROR(memory::Verify(plan->step.problem, plan->step.placement.plan));
+  SNUG_ASSIGN_OR_RETURN(dynamic.predicted, Predict(dynamic, plan->state_plan.arena_bytes, /*free_bytes=*/-1));
+  memory::SearchReport& report = plan->step.placement.report;
+  report.proven = plan->step_bytes() == report.lower_bound;
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+std::vector<absl::string_view> StreamPolicies() {
+  std::vector<absl::string_view> names = {kSerial, kWaitless};
+  for (const absl::string_view name : memory::ParallelSharingNames()) names.push_back(name);
+  return names;
+}
 
 absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::TaskOrder& given,
                                       const MemoryOptions& options) {
@@ -31,9 +77,30 @@ absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::Task
   MemoryPlan plan{
       .strategy = options.strategy, .state_problem = tasks.state, .state_plan = memory::PlanNone(tasks.state)};
   SNUG_RETURN_IF_ERROR(memory::Verify(plan.state_problem, plan.state_plan));
+  if (options.strategy == kDynamicMemory) {
+    SNUG_RETURN_IF_ERROR(PlanDynamic(tasks, given, options, &plan));
+    plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return plan;
+  }
   SNUG_ASSIGN_OR_RETURN(plan.step, memory::PlanTasks(tasks.tasks, given, options.strategy, options.planner));
+  const absl::string_view policy = PolicyOf(options);
+  if (policy != kSerial) {
+    SNUG_ASSIGN_OR_RETURN(plan.step.placement, PlaceForStreams(tasks.tasks, plan.step.order, policy, options));
+    plan.strategy = absl::StrCat(options.strategy, "+", policy);
+    plan.step.ordered = false;  // the bound holds for this order and its streams
+    SNUG_RETURN_IF_ERROR(memory::Verify(plan.step.problem, plan.step.placement.plan));
+  }
+  SNUG_RETURN_IF_ERROR(CheckMemoryLimit(plan, options.memory_limit));
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return plan;
+}
+
+absl::Status CheckMemoryLimit(const MemoryPlan& plan, int64_t limit) {
+  if (limit == 0 || plan.total_bytes() <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("memory by ", plan.strategy, " takes ", plan.total_bytes(), " bytes, the limit is ", limit,
+                   plan.lower_bound() > limit ? absl::StrCat("; no plan takes less than ", plan.lower_bound()) : "",
+                   ". `snug fit` finds the largest batch for a limit, `snug memcost` what each strategy takes"));
 }
 
 }  // namespace snug

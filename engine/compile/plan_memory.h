@@ -3,8 +3,11 @@
 
 #include <absl/status/statusor.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "engine/compile/dynamic_memory.h"
 #include "engine/compile/tasks.h"
 #include "memory/strategies.h"
 
@@ -14,6 +17,14 @@ struct MemoryOptions {
   std::string strategy = std::string(memory::kDefaultStrategy);
   memory::PlannerOptions planner;
   std::string plan_file;  // not empty: nothing is planned, this plan is loaded (plan_file.h)
+  int streams = 1;        // that will run the plan
+  // How values share bytes where several streams run them, in the strategy's order. `serial`: by the strategy, as for
+  // one stream; streams then wait wherever bytes are used again. `waitless`: nobody ever waits for bytes
+  // (memory/place/waitless.h). Or one of memory/share/parallel.h. Empty: waitless for several streams and the default
+  // strategy, else serial.
+  std::string stream_policy;
+  int64_t memory_limit = 0;      // bytes, Variables included; a plan that needs more is an error. 0: none
+  DynamicMemoryOptions dynamic;  // where the strategy is kDynamicMemory; its allocator gets the limit above
 };
 
 // Positions of the step problem are places in step.order: the n-th Step of the Executable runs at position n.
@@ -23,14 +34,25 @@ struct MemoryPlan {
   memory::Plan state_plan;
   memory::TaskPlan step;
   double seconds = 0;  // the whole planning took
+  // Set: there is no step arena, and the step's plan only tells blocks apart.
+  std::optional<DynamicMemory> dynamic;
 
-  int64_t total_bytes() const { return state_plan.arena_bytes + step.placement.plan.arena_bytes; }
+  // Of the step arena; or what the allocator is predicted to reserve for the step at most.
+  int64_t step_bytes() const {
+    return dynamic.has_value() ? dynamic->predicted.peak_reserved_bytes : step.placement.plan.arena_bytes;
+  }
+  int64_t total_bytes() const { return state_plan.arena_bytes + step_bytes(); }
   int64_t lower_bound() const { return state_plan.arena_bytes + step.placement.report.lower_bound; }
   bool proven() const { return step.placement.report.proven; }
 };
 
+// What `stream_policy` takes.
+std::vector<absl::string_view> StreamPolicies();
+
 // `given` is the order that strategies which do not order keep.
 absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::TaskOrder& given,
                                       const MemoryOptions& options);
+// ResourceExhausted where the plan takes more than `limit` bytes; 0: there is none. PlanMemory has asked that already.
+absl::Status CheckMemoryLimit(const MemoryPlan& plan, int64_t limit);
 
 }  // namespace snug

@@ -20,11 +20,16 @@ std::string OrderText(const Compiled& compiled) {
 std::string PlanText(const Compiled& compiled) {
   const memory::Problem& problem = compiled.executable.memory.step.problem;
   const memory::Plan& plan = compiled.executable.memory.step.placement.plan;
-  std::string text = absl::StrCat("arena ", plan.arena_bytes, " bytes\n");
+  const std::optional<DynamicMemory>& dynamic = compiled.executable.memory.dynamic;
+  std::string text = dynamic.has_value()
+                         ? absl::StrCat("no arena; predicted in use ", dynamic->predicted.peak_used_bytes, " bytes\n")
+                         : absl::StrCat("arena ", plan.arena_bytes, " bytes\n");
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const memory::Buffer& buffer = problem.buffers[i];
-    absl::StrAppend(&text, buffer.name, ": offset ", plan.offsets[i], ", ", buffer.size_bytes, " bytes, live ",
-                    buffer.first, " to ", buffer.last, "\n");
+    const std::string place = dynamic.has_value() ? absl::StrCat("block ", dynamic->block_of_buffer[i])
+                                                  : absl::StrCat("offset ", plan.offsets[i]);
+    absl::StrAppend(&text, buffer.name, ": ", place, ", ", buffer.size_bytes, " bytes, live ", buffer.first, " to ",
+                    buffer.last, "\n");
   }
   return text;
 }

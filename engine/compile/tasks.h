@@ -2,10 +2,14 @@
 // what. Lifetimes follow from an order of the tasks (memory::LifetimesOf).
 #pragma once
 
+#include <absl/types/span.h>
+
 #include <cstdint>
 #include <vector>
 
+#include "engine/compile/caller_values.h"
 #include "engine/compile/choose.h"
+#include "engine/compile/views.h"
 #include "engine/graph/graph.h"
 #include "memory/tasks.h"
 #include "ops/registry.h"
@@ -15,7 +19,7 @@ namespace snug {
 // What bytes are for.
 enum class MemoryKind : uint8_t {
   kWeights,      // parameters, running statistics, constants; their copies in other layouts and element types
-  kGradients,    // what the backward pass writes
+  kGradients,    // what the backward pass writes, and its sums over micro-batches
   kOptimizer,    // slots, counters, what updates hand to each other
   kActivations,  // inputs and what the forward pass writes
   kWorkspace,
@@ -23,24 +27,35 @@ enum class MemoryKind : uint8_t {
 inline constexpr int kMemoryKinds = 5;
 const char* MemoryKindName(MemoryKind kind);
 
-// Variables lie in the state arena, which lasts; everything else in the step arena.
+// Variables lie in the state arena, which lasts; what is bound lies where the caller says; everything else lies in the
+// step arena.
 struct StepTasks {
-  // A task for each node that runs a kernel, in program order. Views run nothing and own nothing: who reads a view
-  // reads its root. The tasks' values are the buffers of the step arena: graph inputs, outputs of tasks, workspaces.
+  // A task for each node that runs a kernel, in program order. Views (views.h) run nothing and own nothing: who reads a
+  // view reads its root. The tasks' values are the buffers of the step arena: graph inputs, outputs of tasks,
+  // workspaces. Of several tasks that write parts of one buffer the first is its producer, and the others count as
+  // readers: it is there from the first to the last of them all.
   memory::Tasks tasks;
   memory::Problem state;  // one buffer for each Variable, by id; constants that nothing reads have no bytes
 
   std::vector<NodeId> node_of_task;
+  std::vector<std::vector<VariableId>> mutated_by_task;
   std::vector<MemoryKind> kind_of_buffer;    // of the step arena
+  std::vector<char> in_parts;                // by buffer: whether several tasks write parts of it
   std::vector<MemoryKind> kind_of_variable;  // by id
-  // By value id: its buffer in the step arena, or -1 (it lies on a Variable's bytes, or is never computed).
+  // By value id: its buffer in the step arena, or -1 (it lies on the bytes of a Variable or of the caller, or is never
+  // computed).
   std::vector<int32_t> buffer_of_value;
+  std::vector<int64_t> offset_of_value;       // by value id: from which byte of the buffer on
   std::vector<VariableId> variable_of_value;  // by value id: the Variable on whose bytes it lies
+  std::vector<int32_t> caller_of_value;       // by value id: the caller's buffer on which it lies, or -1
   std::vector<int32_t> workspace_of_node;     // by node id: its buffer, or -1
+  // By number of the caller's buffer: from which byte on it lies in Arena::kCaller, which tells them apart.
+  std::vector<int64_t> caller_begin;
 };
 
-// `keep_inputs`: what is fed stays until it is fed anew; otherwise its bytes are free after the last reader.
+// `keep_inputs`: what is fed stays until it is fed anew; otherwise its bytes are free after the last reader. `bound`:
+// the caller's buffers, by number; each has bytes of its own (caller_values.h).
 StepTasks FindTasks(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-                    bool keep_inputs);
+                    const Views& views, bool keep_inputs, absl::Span<const CallerValue> bound = {});
 
 }  // namespace snug

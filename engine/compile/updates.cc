@@ -34,6 +34,8 @@ class Updates {
 
   absl::Status Run() {
     SNUG_RETURN_IF_ERROR(AddGate());
+    if (options_.micro_batches.count > 1) SNUG_RETURN_IF_ERROR(AddSums());
+    if (!options_.micro_batches.last) return absl::OkStatus();
     if (!trained_.empty()) {
       learning_rate_ = AddScalar(kLearningRateName, optimizer_.learning_rate());
       SNUG_RETURN_IF_ERROR(AddGradientNorm());
@@ -78,6 +80,45 @@ class Updates {
   absl::Status AddGate() {
     SNUG_ASSIGN_OR_RETURN(gate_, Add("all_finite", "gate", graph_.objectives, Options()));
     return absl::OkStatus();
+  }
+
+  // In the last micro-batch means take the place of what they are means of.
+  absl::Status AddSums() {
+    for (Trained& trained : trained_) {
+      SNUG_ASSIGN_OR_RETURN(trained.gradient,
+                            AddSum(absl::StrCat(NameOf(trained.parameter), "/gradient"), trained.gradient));
+    }
+    for (NodeSpec& spec : imported_.statistic_updates) {
+      for (ValueId& input : spec.inputs) {
+        if (!input.valid() || graph_.value(input).variable.valid()) continue;
+        const auto known = means_.find(input);
+        if (known != means_.end()) {
+          input = known->second;
+          continue;
+        }
+        const std::string name = NameOf(input);  // the Value's own moves as Variables are added
+        SNUG_ASSIGN_OR_RETURN(const ValueId mean, AddSum(name, input));
+        means_.emplace(input, mean);
+        input = mean;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The mean, or nothing before the last micro-batch.
+  absl::StatusOr<ValueId> AddSum(absl::string_view name, ValueId part) {
+    ValueType type = graph_.type(part);
+    type.dtype = type.dtype == DType::kBFloat16 ? DType::kFloat32 : type.dtype;
+    const VariableId id = graph_.AddVariable(
+        {.name = absl::StrCat(name, "/sum"), .type = std::move(type), .role = VariableRole::kWithinStep});
+    const ValueId sum = graph_.variable(id).value;
+    const std::vector<ValueId> inputs = {sum, part, gate_};
+    if (!options_.micro_batches.last) {
+      return Add("accumulate", absl::StrCat(name, "/accumulate"), inputs, Options());
+    }
+    proto::Accumulate options;
+    options.set_count(options_.micro_batches.count);
+    return Add("accumulate_mean", absl::StrCat(name, "/mean"), inputs, proto::MakeOptions(options));
   }
 
   absl::Status AddGradientNorm() {
@@ -150,6 +191,7 @@ class Updates {
   const proto::Optimizer& optimizer_;
   const UpdateOptions& options_;
   std::vector<Trained> trained_;
+  std::unordered_map<ValueId, ValueId> means_;  // of what statistics' updates read
   ValueId gate_, learning_rate_;
 };
 

@@ -36,11 +36,12 @@ struct Initializer {
 };
 
 enum class VariableRole : uint8_t {
-  kParameter,  // trained (unless frozen), has a gradient
-  kStatistic,  // running mean and the like: mutated by the forward pass's updates
-  kSlot,       // of the optimizer
-  kScalar,     // learning rate, step counter, seed: set by the host or counted
-  kConstant,   // never mutated
+  kParameter,   // trained (unless frozen), has a gradient
+  kStatistic,   // running mean and the like: mutated by the forward pass's updates
+  kSlot,        // of the optimizer
+  kScalar,      // learning rate, step counter, seed: set by the host or counted
+  kWithinStep,  // of one step's micro-batches: what they add up to, and which of them runs. Not in a checkpoint
+  kConstant,    // never mutated
 };
 
 struct Variable {

@@ -17,6 +17,8 @@ absl::string_view RoleName(VariableRole role) {
       return "slot";
     case VariableRole::kScalar:
       return "scalar";
+    case VariableRole::kWithinStep:
+      return "within_step";
     case VariableRole::kConstant:
       return "constant";
   }

@@ -1,75 +1,193 @@
 #include "engine/run/profiler.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "ops/graph_builder.h"
 
 namespace snug {
 namespace {
 
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+double Seconds(int64_t begin_ns, int64_t end_ns) { return static_cast<double>(end_ns - begin_ns) * 1e-9; }
+
+// A clock may be too coarse to see anything pass.
+double Per(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
+
+template <class Row>
+void SlowestFirst(std::vector<Row>& rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.seconds > b.seconds; });
+}
+
+// A table of rows, the first columns as wide as their longest words, within reason.
+class Columns {
+ public:
+  explicit Columns(std::vector<std::string> titles) : rows_{std::move(titles)} {}
+  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+
+  // `words`: how many columns, the first ones, are words; the others are numbers.
+  std::string Text(size_t words) const {
+    std::string text;
+    for (const std::vector<std::string>& row : rows_) {
+      for (size_t c = 0; c < row.size(); ++c) {
+        constexpr size_t kWidest = 56;
+        const std::string cell = row[c].substr(0, kWidest);
+        size_t width = 0;
+        for (const auto& other : rows_) width = std::max(width, std::min(other[c].size(), kWidest));
+        const std::string blanks(width - cell.size(), ' ');
+        absl::StrAppend(&text, c == 0 ? "" : "  ", c < words ? "" : blanks, cell, c < words ? blanks : "");
+      }
+      absl::StrAppend(&text, "\n");
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f", seconds * 1e3); }
+std::string Percent(double part) { return absl::StrFormat("%.1f%%", part * 100); }
+
+// Appends ms, share, GFLOP/s, GB/s.
+template <class Row>
+std::vector<std::string> WithRates(std::vector<std::string> words, const Row& row, double total) {
+  words.push_back(Milliseconds(row.seconds));
+  words.push_back(Percent(Per(row.seconds, total)));
+  words.push_back(absl::StrFormat("%.1f", Per(row.flops, row.seconds) * 1e-9));
+  words.push_back(absl::StrFormat("%.1f", Per(row.bytes, row.seconds) * 1e-9));
+  return words;
+}
+
+template <class Row>
+void WriteRow(const Row& row, double total, Json& json) {
+  json.Key("calls").Number(row.calls).Key("seconds").Number(row.seconds);
+  json.Key("share").Number(Per(row.seconds, total)).Key("flops").Number(row.flops).Key("bytes").Number(row.bytes);
+  json.Key("gflops_per_second").Number(Per(row.flops, row.seconds) * 1e-9);
+  json.Key("gb_per_second").Number(Per(row.bytes, row.seconds) * 1e-9);
 }
 
 }  // namespace
 
-Profiler::Profiler(Session& session, const OpRegistry& registry) : session_(session) {
-  const Graph& graph = session.compiled().graph;
-  for (const Step& step : session.compiled().executable.steps) {
-    const Node& node = graph.node(step.node);
+Profiler::Profiler(const Compiled& compiled, const OpRegistry& registry)
+    : streams_(static_cast<size_t>(compiled.executable.schedule.count())) {
+  for (const Step& step : compiled.executable.steps) {
+    const Node& node = compiled.graph.node(step.node);
     const Cost cost = CostOf(registry.Get(node.op), step.types);
-    steps_.push_back({.name = node.name, .calls = 1, .flops = cost.flops, .bytes = cost.bytes});
-    ops_.push_back(node.op);
+    sums_.push_back({.name = node.name, .op = node.op, .calls = 1, .flops = cost.flops, .bytes = cost.bytes});
   }
-  session.executor().SetObserver([this](size_t step) {
-    const int64_t now = Now();
-    steps_[step].seconds += static_cast<double>(now - last_ns_) * 1e-9;
-    last_ns_ = now;
-  });
 }
 
-Profiler::~Profiler() { session_.executor().SetObserver(nullptr); }
-
-void Profiler::BeginStep() {
-  ++runs_;
-  last_ns_ = Now();
+void Profiler::AddStep(absl::Span<const StepTime> times) {
+  ++steps_;
+  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
+  for (size_t i = 0; i < times.size(); ++i) {
+    const StepTime& time = times[i];
+    const double busy = snug::Seconds(time.begin_ns, time.end_ns);
+    sums_[i].seconds += busy;
+    sums_[i].stream = time.stream;
+    streams_[static_cast<size_t>(time.stream)].busy += busy;
+    streams_[static_cast<size_t>(time.stream)].waiting += snug::Seconds(time.turn_ns, time.begin_ns);
+    begin = std::min(begin, time.turn_ns);
+    end = std::max(end, time.end_ns);
+  }
+  if (!times.empty()) seconds_ += snug::Seconds(begin, end);
 }
 
-std::string Profiler::Format(std::vector<Row> rows, size_t most) const {
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.seconds > b.seconds; });
-  double total = 0;
-  for (const Row& row : rows) total += row.seconds;
-  std::string text =
-      absl::StrFormat("%-44s %6s %11s %7s %9s %8s\n", "", "calls", "ms/step", "share", "GFLOP/s", "GB/s");
-  for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
-    const Row& row = rows[i];
-    const double seconds = row.seconds / static_cast<double>(std::max<int64_t>(runs_, 1));
-    absl::StrAppendFormat(&text, "%-44s %6d %11.3f %6.1f%% %9.1f %8.1f\n", row.name.substr(0, 44), row.calls,
-                          seconds * 1e3, 100 * row.seconds / total, row.flops / seconds * 1e-9,
-                          row.bytes / seconds * 1e-9);
+double Profiler::Seconds() const { return seconds_ / static_cast<double>(std::max<int64_t>(steps_, 1)); }
+
+std::vector<Profiler::Row> Profiler::Nodes() const {
+  std::vector<Row> rows = sums_;
+  for (Row& row : rows) row.seconds /= static_cast<double>(std::max<int64_t>(steps_, 1));
+  return rows;
+}
+
+std::vector<Profiler::Row> Profiler::Ops() const {
+  std::map<std::string, Row> by_op;
+  for (const Row& node : Nodes()) {
+    Row& row = by_op[node.op];
+    row.name = node.op;
+    ++row.calls;
+    row.seconds += node.seconds;
+    row.flops += node.flops;
+    row.bytes += node.bytes;
   }
-  return text;
+  std::vector<Row> rows;
+  for (auto& [op, row] : by_op) rows.push_back(std::move(row));
+  SlowestFirst(rows);
+  return rows;
+}
+
+std::vector<Profiler::Stream> Profiler::Streams() const {
+  const double steps = static_cast<double>(std::max<int64_t>(steps_, 1));
+  std::vector<Stream> streams;
+  for (const Stream& sum : streams_) {
+    streams.push_back(
+        {sum.busy / steps, sum.waiting / steps, std::max(0.0, seconds_ - sum.busy - sum.waiting) / steps});
+  }
+  return streams;
 }
 
 std::string Profiler::Table(size_t most_nodes) const {
-  std::map<std::string, Row> by_op;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    Row& row = by_op[ops_[i]];
-    row.name = ops_[i];
-    ++row.calls;
-    row.seconds += steps_[i].seconds;
-    row.flops += steps_[i].flops;
-    row.bytes += steps_[i].bytes;
+  std::vector<Row> ops = Ops(), nodes = Nodes();
+  SlowestFirst(nodes);
+  Row all{.name = "all"};
+  for (const Row& op : ops) {
+    all.calls += op.calls;
+    all.seconds += op.seconds;
+    all.flops += op.flops;
+    all.bytes += op.bytes;
   }
-  std::vector<Row> ops;
-  for (auto& [name, row] : by_op) ops.push_back(row);
-  const size_t all = ops.size();
-  return Format(std::move(ops), all) + "\n" + Format(steps_, most_nodes);
+  ops.push_back(all);
+  Columns op_table({"op", "calls", "ms/step", "share", "GFLOP/s", "GB/s"});
+  for (const Row& op : ops) op_table.Add(WithRates({op.name, absl::StrCat(op.calls)}, op, all.seconds));
+
+  const bool shortened = most_nodes < nodes.size();
+  Columns node_table({shortened ? absl::StrCat("node (the ", most_nodes, " slowest of ", nodes.size(), ")") : "node",
+                      "op", "stream", "ms/step", "share", "GFLOP/s", "GB/s"});
+  if (shortened) nodes.resize(most_nodes);
+  for (const Row& node : nodes) {
+    node_table.Add(WithRates({node.name, node.op, absl::StrCat(node.stream)}, node, all.seconds));
+  }
+
+  Columns stream_table({"stream", "busy ms", "waiting ms", "idle ms", "busy"});
+  const std::vector<Stream> streams = Streams();
+  for (size_t s = 0; s < streams.size(); ++s) {
+    const Stream& stream = streams[s];
+    stream_table.Add({absl::StrCat(s), Milliseconds(stream.busy), Milliseconds(stream.waiting),
+                      Milliseconds(stream.idle), Percent(Per(stream.busy, Seconds()))});
+  }
+  return absl::StrCat("profile of ", steps_, steps_ == 1 ? " step, " : " steps, ", Milliseconds(Seconds()),
+                      " ms each\n\n", op_table.Text(1), "\n", node_table.Text(2), "\n", stream_table.Text(1));
+}
+
+void Profiler::WriteJson(Json& json) const {
+  const std::vector<Row> ops = Ops();
+  double total = 0;
+  for (const Row& op : ops) total += op.seconds;
+  json.Object().Key("steps").Number(steps_).Key("seconds").Number(Seconds()).Key("ops").Array();
+  for (const Row& row : ops) {
+    json.Object().Key("op").String(row.name);
+    WriteRow(row, total, json);
+    json.End();
+  }
+  json.End().Key("nodes").Array();
+  for (const Row& row : Nodes()) {
+    json.Object().Key("node").String(row.name).Key("op").String(row.op);
+    json.Key("stream").Number(int64_t{row.stream});
+    WriteRow(row, total, json);
+    json.End();
+  }
+  json.End().Key("streams").Array();
+  for (const Stream& stream : Streams()) {
+    json.Object().Key("busy").Number(stream.busy).Key("waiting").Number(stream.waiting);
+    json.Key("idle").Number(stream.idle).End();
+  }
+  json.End().End();
 }
 
 }  // namespace snug

@@ -1,41 +1,51 @@
-// Time per Step of a session: attach, run some steps, read the table.
+// Where the time of steps goes: by kind of op, by node, by stream.
 #pragma once
+
+#include <absl/types/span.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "engine/run/session.h"
+#include "engine/base/json.h"
+#include "engine/compile/pipeline.h"
+#include "engine/run/executor.h"
 
 namespace snug {
 
 class Profiler {
  public:
-  // Observes the session's executor until destroyed; the session must outlive it.
-  Profiler(Session& session, const OpRegistry& registry);
-  ~Profiler();
-  Profiler(const Profiler&) = delete;
-  Profiler& operator=(const Profiler&) = delete;
+  Profiler(const Compiled& compiled, const OpRegistry& registry);
 
-  // Call right before each Session::Run.
-  void BeginStep();
+  // One step, by the times that Executor::SetTimes asks for.
+  void AddStep(absl::Span<const StepTime> times);
 
-  // Per op and per node, slowest first: calls, ms per step, share, GFLOP/s, GB/s (of the bytes that must move).
+  // Ops and nodes, slowest first: calls, ms per step, share of all kernels' time, GFLOP/s, GB/s (of the bytes that must
+  // move). Then the streams: busy, waiting for other streams, idle.
   std::string Table(size_t most_nodes = 15) const;
+  // The same as the value of a key: {"steps", "seconds", "ops", "nodes", "streams"}, all per step. Nodes in the order
+  // in which they run, all of them.
+  void WriteJson(Json& json) const;
 
  private:
   struct Row {
-    std::string name;
-    int calls = 0;
-    double seconds = 0, flops = 0, bytes = 0;  // of one training step
+    std::string name, op;  // op: of a node
+    int64_t calls = 0;
+    double seconds = 0, flops = 0, bytes = 0;  // of one step
+    int32_t stream = -1;                       // of a node: where it ran last
   };
-  std::string Format(std::vector<Row> rows, size_t most) const;
+  struct Stream {
+    double busy = 0, waiting = 0, idle = 0;  // seconds of one step
+  };
+  std::vector<Row> Nodes() const;  // in Order
+  std::vector<Row> Ops() const;    // slowest first
+  std::vector<Stream> Streams() const;
+  double Seconds() const;  // of a step, from its first Step's turn to its last one's end
 
-  Session& session_;
-  std::vector<Row> steps_;  // by Step
-  std::vector<std::string> ops_;
-  int64_t runs_ = 0;
-  int64_t last_ns_ = 0;
+  std::vector<Row> sums_;        // by Step, of all steps
+  std::vector<Stream> streams_;  // of all steps; idle is left open
+  double seconds_ = 0;           // of all steps
+  int64_t steps_ = 0;
 };
 
 }  // namespace snug

@@ -2,177 +2,206 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "engine/compile/import.h"
+#include "engine/compile/share_state.h"
 #include "engine/compile/updates.h"
+#include "engine/run/check/check_executor.h"
+#include "engine/run/check/padded_plan.h"
 #include "engine/run/initialize.h"
-#include "ops/graph_builder.h"
+#include "memory/available_bytes.h"
+#include "memory/share/none.h"
 
 namespace snug {
 namespace {
 
-template <class T>
-void Store(absl::Span<const double> values, std::byte* data) {
-  T* out = reinterpret_cast<T*>(data);
-  for (size_t i = 0; i < values.size(); ++i) out[i] = static_cast<T>(values[i]);
-}
-
-absl::Status StoreAs(absl::string_view name, const Session::View& view, absl::Span<const double> values) {
-  if (static_cast<int64_t>(values.size()) != view.type->num_elements()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" ", view.type->ToString(), ": expected ",
-                                                   view.type->num_elements(), " numbers, found ", values.size()));
+absl::Status CheckAccessIsPossible(const std::vector<Compiled>& compiled, const SessionOptions& options) {
+  if (options.engine != EngineKind::kSerial || options.poison) {
+    return absl::InvalidArgumentError("checking accesses is for the serial engine, and excludes poison");
   }
-  switch (view.type->dtype) {
-#define SNUG_CASE(enumerator, text, type) \
-  case DType::enumerator:                 \
-    Store<type>(values, view.data);       \
-    break;
-    SNUG_DTYPES(SNUG_CASE)
-#undef SNUG_CASE
+  for (const Compiled& program : compiled) {
+    if (program.executable.memory.dynamic.has_value()) {
+      return absl::InvalidArgumentError("checking accesses goes by a plan: dynamic memory has none");
+    }
+    if (!program.bound.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("checking accesses guards the plan's bytes: \"",
+                                                     program.bound[0].name, "\", which is bound, has none there"));
+    }
+    if (program.threads == 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("checking accesses takes one thread per op, found ", program.threads));
   }
   return absl::OkStatus();
-}
-
-template <class T>
-std::vector<double> Load(const Session::View& view) {
-  const T* in = reinterpret_cast<const T*>(view.data);
-  std::vector<double> values(static_cast<size_t>(view.type->num_elements()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(in[i]);
-  return values;
-}
-
-std::vector<double> LoadAll(const Session::View& view) {
-  switch (view.type->dtype) {
-#define SNUG_CASE(enumerator, text, type) \
-  case DType::enumerator:                 \
-    return Load<type>(view);
-    SNUG_DTYPES(SNUG_CASE)
-#undef SNUG_CASE
-  }
-  return {};
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(Compiled compiled, const SessionOptions& options) {
+  std::vector<Compiled> all;
+  all.push_back(std::move(compiled));
+  return Create(std::move(all), options);
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> compiled,
+                                                         const SessionOptions& options) {
+  if (compiled.empty()) return absl::InvalidArgumentError("a session needs at least one compiled network");
+  if (options.check_access) {
+    SNUG_RETURN_IF_ERROR(CheckAccessIsPossible(compiled, options));
+    for (Compiled& program : compiled) SNUG_RETURN_IF_ERROR(PadPlan(program));
+  }
+  SNUG_RETURN_IF_ERROR(ShareState(absl::MakeSpan(compiled), options.check_access ? PadState : memory::PlanNone));
+  int64_t step_bytes = 0;
+  for (const Compiled& c : compiled) {
+    const MemoryPlan& plan = c.executable.memory;
+    if (!plan.dynamic.has_value()) step_bytes = std::max(step_bytes, plan.step_bytes());
+  }
   SNUG_ASSIGN_OR_RETURN(std::unique_ptr<memory::HostArena> state,
-                        memory::HostArena::Create(compiled.executable.memory.state_plan.arena_bytes));
-  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<memory::HostArena> step,
-                        memory::HostArena::Create(compiled.executable.memory.step.placement.plan.arena_bytes));
-  std::unique_ptr<Session> session(new Session(std::move(compiled), std::move(state), std::move(step)));
-  const Graph& graph = session->compiled_.graph;
-  for (size_t i = 0; i < graph.variables().size(); ++i) {
-    if (session->compiled_.tasks.state.buffers[i].size_bytes == 0) continue;
-    Initialize(graph.variables()[i], options.seed,
-               session->executor_->Address(session->compiled_.executable.variables[i]));
-  }
-  if (graph.FindVariable(kRandomStateName).valid()) {
-    SNUG_ASSIGN_OR_RETURN(const View random, session->FindVariable(kRandomStateName));
-    reinterpret_cast<int64_t*>(random.data)[0] = static_cast<int64_t>(options.seed);
-    reinterpret_cast<int64_t*>(random.data)[1] = 0;
-  }
-  if (options.poison) session->StartPoisoning();
+                        memory::HostArena::Create(compiled[0].executable.memory.state_plan.arena_bytes));
+  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<memory::HostArena> step, memory::HostArena::Create(step_bytes));
+  std::unique_ptr<Session> session(new Session(std::move(state), std::move(step)));
+  for (Compiled& c : compiled) SNUG_RETURN_IF_ERROR(session->AddProgram(std::move(c), options));
+  session->InitializeVariables(options.seed);
+  if (options.watchdog.seconds > 0) session->watchdog_ = std::make_unique<Watchdog>(options.watchdog);
   return session;
 }
 
-void Session::StartPoisoning() {
-  const memory::TaskPlan& step = compiled_.executable.memory.step;
-  poison_ = std::make_unique<Poison>(step.problem, step.placement.plan, step.order.size(), step_->data());
-  executor_->SetPoison(poison_.get());
-}
-
-Session::Session(Compiled compiled, std::unique_ptr<memory::HostArena> state, std::unique_ptr<memory::HostArena> step)
-    : compiled_(std::move(compiled)),
-      state_(std::move(state)),
-      step_(std::move(step)),
-      consumed_(compiled_.executable.inputs.size(), 0) {
-  executor_ = std::make_unique<SerialExecutor>(compiled_.executable, state_->data(), step_->data());
-}
-
-absl::StatusOr<size_t> Session::Find(const std::vector<Endpoint>& endpoints, absl::string_view name,
-                                     absl::string_view kind) {
-  std::string known;
-  for (size_t i = 0; i < endpoints.size(); ++i) {
-    if (endpoints[i].name == name) return i;
-    absl::StrAppend(&known, known.empty() ? "" : ", ", endpoints[i].name);
+absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& options) {
+  auto owned = std::make_unique<Compiled>(std::move(compiled));
+  const std::optional<DynamicMemory>& dynamic = owned->executable.memory.dynamic;
+  const EngineKind engine = options.engine.value_or(dynamic.has_value() ? EngineKind::kSerial : EngineKind::kReplay);
+  ArenaBytes arenas{state_->data(), step_->data()};
+  auto caller_buffers = std::make_unique<CallerBuffers>(
+      owned->executable,
+      std::vector<absl::Span<const std::byte>>{{state_->data(), static_cast<size_t>(state_->size_bytes())},
+                                               {step_->data(), static_cast<size_t>(step_->size_bytes())}});
+  arenas.caller = caller_buffers->addresses();
+  std::unique_ptr<DynamicBlocks> blocks;
+  if (dynamic.has_value() && engine != EngineKind::kReplay) {
+    SNUG_ASSIGN_OR_RETURN(memory::Allocator* const allocator, AllocatorFor(owned->executable, options));
+    SNUG_ASSIGN_OR_RETURN(blocks, DynamicBlocks::Create(*dynamic, allocator));
+    arenas.blocks = blocks.get();
   }
-  return absl::NotFoundError(absl::StrCat("no ", kind, " \"", name, "\"; there are: ", known));
+  if (options.poison && dynamic.has_value()) {
+    return absl::InvalidArgumentError("poison goes by a plan: dynamic memory has none");
+  }
+  if (options.poison) {
+    if (!programs_.empty() || engine != EngineKind::kSerial) {
+      return absl::InvalidArgumentError("poison is for the serial engine and a session of one program");
+    }
+    const memory::TaskPlan& step = owned->executable.memory.step;
+    poison_ = std::make_unique<Poison>(step.problem, step.placement.plan, step.order.size(), step_->data());
+  }
+  std::unique_ptr<Executor> executor;
+  if (options.check_access) {
+    executor = std::make_unique<CheckExecutor>(owned->executable, arenas);
+  } else {
+    SNUG_ASSIGN_OR_RETURN(executor, MakeExecutor(engine, owned->executable, arenas, poison_.get()));
+  }
+  programs_.push_back(
+      std::make_unique<Program>(std::move(owned), std::move(blocks), std::move(caller_buffers), std::move(executor)));
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Session::View> Session::Input(absl::string_view name) {
-  SNUG_ASSIGN_OR_RETURN(const size_t i, Find(compiled_.executable.inputs, name, "input"));
-  consumed_[i] = 0;
-  return ViewOf(compiled_.executable.inputs[i]);
+absl::StatusOr<memory::Allocator*> Session::AllocatorFor(const Executable& executable, const SessionOptions& options) {
+  const DynamicMemory& memory = *executable.memory.dynamic;
+  if (allocator_ != nullptr) {
+    if (options.places != nullptr || allocator_options_ == memory.options.allocator) return allocator_;
+    return absl::InvalidArgumentError("programs of one session have one allocator: expected one set of its options");
+  }
+  if (options.places == nullptr) {
+    // What is known beforehand is said beforehand.
+    const int64_t available = memory::AvailableBytes();
+    if (available >= 0 && memory.predicted.peak_reserved_bytes > available) {
+      SNUG_RETURN_IF_ERROR(Predict(memory, state_bytes(), available).status());
+    }
+    allocator_options_ = memory.options.allocator;
+    SNUG_ASSIGN_OR_RETURN(memory::AllocatorOptions beside, OptionsBeside(allocator_options_, state_bytes()));
+    // Where one Op runs after the other, no other thread is going to free anything.
+    if (options.engine != EngineKind::kDynamic || executable.schedule.count() == 1) beside.retry_ms = 0;
+    places_ = std::make_unique<memory::Places>(beside);
+  }
+  memory::Places* const places = options.places != nullptr ? options.places : places_.get();
+  SNUG_ASSIGN_OR_RETURN(allocator_, places->allocator(memory::Place::Cpu()));
+  if (options.places == nullptr && executable.schedule.count() > 1) {
+    allocator_->set_advice([bytes = memory.predicted.peak_reserved_bytes](const memory::OutOfMemory&) {
+      return absl::StrCat("on one worker a step reserves at most ", bytes, " bytes, by simulation");
+    });
+  }
+  return allocator_;
 }
-absl::StatusOr<Session::View> Session::Output(absl::string_view name) {
-  SNUG_ASSIGN_OR_RETURN(const size_t i, Find(compiled_.executable.outputs, name, "output"));
-  return ViewOf(compiled_.executable.outputs[i]);
+
+memory::AllocatorStatistics Session::dynamic_statistics() const {
+  return allocator_ == nullptr ? memory::AllocatorStatistics() : allocator_->statistics();
+}
+
+void Session::InitializeVariables(uint64_t seed) {
+  const ArenaBytes arenas{state_->data(), step_->data()};
+  std::set<int64_t> done;  // offsets: what programs share is written once
+  for (const auto& program : programs_) {
+    const Compiled& compiled = program->compiled();
+    for (size_t i = 0; i < compiled.graph.variables().size(); ++i) {
+      const Variable& variable = compiled.graph.variables()[i];
+      const Slot slot = compiled.executable.variables[i];
+      if (slot.offset < 0 || !done.insert(slot.offset).second) continue;
+      std::byte* data = arenas.Address(slot);
+      Initialize(variable, seed, data);
+      if (variable.name == kRandomStateName) {
+        reinterpret_cast<int64_t*>(data)[0] = static_cast<int64_t>(seed);
+        reinterpret_cast<int64_t*>(data)[1] = 0;
+      }
+    }
+  }
 }
 
 absl::StatusOr<Session::View> Session::FindVariable(absl::string_view name) {
-  const VariableId id = compiled_.graph.FindVariable(name);
-  if (!id.valid()) return absl::NotFoundError(absl::StrCat("no variable \"", name, "\""));
-  const memory::Buffer& buffer = compiled_.tasks.state.buffers[static_cast<size_t>(id.index)];
-  if (buffer.size_bytes == 0) {
-    return absl::NotFoundError(
-        absl::StrCat("variable \"", name, "\" is a constant that nothing reads: it has no bytes"));
+  for (const auto& program : programs_) {
+    const Graph& graph = program->compiled().graph;
+    const VariableId id = graph.FindVariable(name);
+    if (!id.valid()) continue;
+    const Slot slot = program->compiled().executable.variables[static_cast<size_t>(id.index)];
+    if (slot.offset < 0) {
+      return absl::NotFoundError(
+          absl::StrCat("variable \"", name, "\" is a constant that nothing reads: it has no bytes"));
+    }
+    return View{&graph.variable(id).type, ArenaBytes{state_->data(), step_->data()}.Address(slot)};
   }
-  return View{&compiled_.graph.variable(id).type,
-              executor_->Address(compiled_.executable.variables[static_cast<size_t>(id.index)])};
-}
-
-absl::Status Session::Feed(absl::string_view name, absl::Span<const double> values) {
-  SNUG_ASSIGN_OR_RETURN(const View view, Input(name));
-  return StoreAs(name, view, values);
-}
-
-absl::StatusOr<std::vector<double>> Session::Fetch(absl::string_view name) {
-  SNUG_ASSIGN_OR_RETURN(const View view, Output(name));
-  return LoadAll(view);
-}
-
-absl::StatusOr<double> Session::FetchScalar(absl::string_view name) {
-  SNUG_ASSIGN_OR_RETURN(const std::vector<double> values, Fetch(name));
-  if (values.size() != 1)
-    return absl::InvalidArgumentError(
-        absl::StrCat("output \"", name, "\" has ", values.size(), " elements, expected one"));
-  return values[0];
+  return absl::NotFoundError(absl::StrCat("no variable \"", name, "\""));
 }
 
 absl::Status Session::SetVariable(absl::string_view name, absl::Span<const double> values) {
   SNUG_ASSIGN_OR_RETURN(const View view, FindVariable(name));
-  return StoreAs(name, view, values);
+  return StoreNumbers(name, view, values);
 }
 
 absl::StatusOr<std::vector<double>> Session::GetVariable(absl::string_view name) {
   SNUG_ASSIGN_OR_RETURN(const View view, FindVariable(name));
-  return LoadAll(view);
+  return LoadNumbers(view);
 }
 
 absl::Status Session::SetLearningRate(double rate) { return SetVariable(kLearningRateName, {rate}); }
 
-absl::Status Session::ConsumeInputs() {
-  const std::vector<Endpoint>& inputs = compiled_.executable.inputs;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (consumed_[i]) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("input \"", inputs[i].name,
-                       "\" was consumed by the step before: feed it again, or compile with `keep_inputs`"));
-    }
-    consumed_[i] = !inputs[i].kept;
+absl::Status Session::Run(size_t program) {
+  SNUG_RETURN_IF_ERROR(failed_);
+  Executor::Failure failure;
+  if (watchdog_ != nullptr) watchdog_->BeginRun(*programs_[program]);
+  const absl::Status status = programs_[program]->Run(&failure);
+  if (watchdog_ != nullptr) watchdog_->EndRun();
+  const auto in_arena = [this](size_t i) { return !programs_[i]->compiled().executable.memory.dynamic.has_value(); };
+  for (size_t i = 0; i < programs_.size(); ++i) {
+    if (i != program && in_arena(i) && in_arena(program)) programs_[i]->Overwritten();
   }
-  return absl::OkStatus();
-}
-
-absl::Status Session::Run() {
-  SNUG_RETURN_IF_ERROR(ConsumeInputs());
-  size_t failed = 0;
-  absl::Status status = executor_->Run(&failed);
-  if (status.ok()) return status;
-  const Node& node = compiled_.graph.node(compiled_.executable.steps[failed].node);
-  return NodeError(node.loc, node.name, node.op, status);
+  if (!status.ok() && failure.variables_changed) {
+    failed_ = absl::FailedPreconditionError(
+        absl::StrCat("the session has failed: a step stopped after it had changed some Variables (", status.message(),
+                     "); set them all anew, from a checkpoint, or make another session"));
+  }
+  return status;
 }
 
 }  // namespace snug

@@ -1,78 +1,104 @@
-// Session: a compiled network with its memory and its Variables, ready to step.
+// Session: compiled networks with their memory and their Variables, ready to step.
 //
 //   SNUG_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(std::move(compiled), {.seed = 1}));
 //   SNUG_RETURN_IF_ERROR(session->Feed("image", absl::MakeConstSpan(pixels)));
 //   SNUG_RETURN_IF_ERROR(session->Run());
 //   SNUG_ASSIGN_OR_RETURN(double loss, session->FetchScalar("loss"));
 //
-// Thread-compatible. Running allocates nothing.
+// Several programs (training, evaluation, another batch) may live in one session. They share the Variables, by name,
+// and the step arena, which is as large as the largest needs: one of them runs at a time, and overwrites what the
+// others left there (not where memory is dynamic: what is fed and fetched is each program's own). Where no program is
+// named, the first is meant.
+//
+// Thread-compatible. Running allocates nothing, unless memory is dynamic.
 #pragma once
 
 #include <absl/status/statusor.h>
 #include <absl/types/span.h>
 
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "engine/compile/pipeline.h"
+#include "engine/run/executors.h"
 #include "engine/run/poison.h"
-#include "engine/run/serial_executor.h"
+#include "engine/run/program.h"
+#include "engine/run/watchdog.h"
+#include "memory/allocator/places.h"
 #include "memory/host_arena.h"
 
 namespace snug {
 
 struct SessionOptions {
   uint64_t seed = 0;
-  bool poison = false;  // debugging: bytes are overwritten as soon as nothing needs them
+  std::optional<EngineKind> engine;  // none: the replay, and the serial one where memory is dynamic
+  bool poison = false;  // debugging, the serial engine only: bytes are overwritten as soon as nothing needs them
+  // Debugging, the serial engine only, one thread per op: a kernel that touches bytes which it does not declare is
+  // named (check/check_executor.h).
+  bool check_access = false;
+  // Where dynamic memory comes from; it must outlive the session, and its options hold. Null: the session's own, with
+  // the options that the program was compiled with.
+  memory::Places* places = nullptr;
+  WatchdogOptions watchdog;  // says where a run is stuck; off
 };
 
 class Session {
  public:
   static absl::StatusOr<std::unique_ptr<Session>> Create(Compiled compiled, const SessionOptions& options);
+  static absl::StatusOr<std::unique_ptr<Session>> Create(std::vector<Compiled> compiled, const SessionOptions& options);
 
-  // The bytes of something fed, fetched or of a Variable, in its type's layout; valid as long as the session.
-  struct View {
-    const ValueType* type;
-    std::byte* data;
-  };
-  // An input that one writes to counts as fed. A step consumes what is fed, unless the network was compiled with
-  // `keep_inputs`.
-  absl::StatusOr<View> Input(absl::string_view name);
-  absl::StatusOr<View> Output(absl::string_view name);
+  using View = ValueView;
+
+  size_t programs() const { return programs_.size(); }
+  Program& program(size_t i) { return *programs_[i]; }
+  const Program& program(size_t i) const { return *programs_[i]; }
+
   absl::StatusOr<View> FindVariable(absl::string_view name);
-
-  // Copies numbers in or out, converting to or from the value's own element type; sizes must agree.
-  absl::Status Feed(absl::string_view name, absl::Span<const double> values);
-  absl::StatusOr<std::vector<double>> Fetch(absl::string_view name);
-  absl::StatusOr<double> FetchScalar(absl::string_view name);
   absl::Status SetVariable(absl::string_view name, absl::Span<const double> values);
   absl::StatusOr<std::vector<double>> GetVariable(absl::string_view name);
   absl::Status SetLearningRate(double rate);
 
-  // One step. The error names the failing node and where it was written, or an input that was not fed anew.
-  absl::Status Run();
+  // One step. The error names the failing node and where it was written, or an input that was not fed anew. A step that
+  // fails before any Variable was changed leaves them as the step before did; otherwise the session has failed, and
+  // says so from then on.
+  absl::Status Run(size_t program = 0);
+  // Whether Variables were left half changed.
+  bool failed() const { return !failed_.ok(); }
+  // Every Variable has been set anew, as from a checkpoint.
+  void VariablesRestored() { failed_ = absl::OkStatus(); }
 
-  const Compiled& compiled() const { return compiled_; }
-  SerialExecutor& executor() { return *executor_; }
-  const SerialExecutor& executor() const { return *executor_; }
+  // Of the first program.
+  absl::StatusOr<View> Input(absl::string_view name) { return program(0).Input(name); }
+  absl::StatusOr<View> Output(absl::string_view name) { return program(0).Output(name); }
+  absl::Status Feed(absl::string_view name, absl::Span<const double> values) { return program(0).Feed(name, values); }
+  absl::StatusOr<std::vector<double>> Fetch(absl::string_view name) { return program(0).Fetch(name); }
+  absl::StatusOr<double> FetchScalar(absl::string_view name) { return program(0).FetchScalar(name); }
+  const Compiled& compiled() const { return program(0).compiled(); }
+  Executor& executor() { return program(0).executor(); }
+
   const std::byte* state_data() const { return state_->data(); }  // the arena of all Variables
   // What was taken from the system.
   int64_t state_bytes() const { return state_->size_bytes(); }
-  int64_t step_bytes() const { return step_->size_bytes(); }
+  int64_t step_bytes() const { return step_->size_bytes() + dynamic_statistics().peak_reserved_bytes; }
+  memory::AllocatorStatistics dynamic_statistics() const;  // of the allocator; all 0 where memory is planned
 
  private:
-  Session(Compiled compiled, std::unique_ptr<memory::HostArena> state, std::unique_ptr<memory::HostArena> step);
-  absl::StatusOr<size_t> Find(const std::vector<Endpoint>& endpoints, absl::string_view name, absl::string_view kind);
-  View ViewOf(const Endpoint& endpoint) const { return {&endpoint.type, executor_->Address(endpoint.slot)}; }
-  absl::Status ConsumeInputs();
-  void StartPoisoning();
+  Session(std::unique_ptr<memory::HostArena> state, std::unique_ptr<memory::HostArena> step)
+      : state_(std::move(state)), step_(std::move(step)) {}
+  absl::Status AddProgram(Compiled compiled, const SessionOptions& options);
+  absl::StatusOr<memory::Allocator*> AllocatorFor(const Executable& executable, const SessionOptions& options);
+  void InitializeVariables(uint64_t seed);
 
-  Compiled compiled_;
   std::unique_ptr<memory::HostArena> state_, step_;
-  std::unique_ptr<SerialExecutor> executor_;
   std::unique_ptr<Poison> poison_;  // null: off
-  std::vector<char> consumed_;      // by input: its bytes may hold something else by now
+  // Of dynamic memory. What programs of one session take comes from one allocator.
+  std::unique_ptr<memory::Places> places_;
+  memory::Allocator* allocator_ = nullptr;
+  memory::AllocatorOptions allocator_options_;
+  std::vector<std::unique_ptr<Program>> programs_;
+  std::unique_ptr<Watchdog> watchdog_;  // null: off
+  absl::Status failed_;
 };
 
 }  // namespace snug

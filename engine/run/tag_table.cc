@@ -14,12 +14,12 @@ Tag TagTable::New() {
     }
   }
   if (index < 0) {
-    index = static_cast<int32_t>(slots_.size());
-    slots_.emplace_back();
+    index = static_cast<int32_t>(generations_.size());
+    generations_.push_back(0);
+    versions_.emplace_back();
   }
-  Slot& slot = slots_[static_cast<size_t>(index)];
-  slot.version.store(0, std::memory_order_relaxed);
-  return {index, slot.generation};
+  versions_[static_cast<size_t>(index)].store(0, std::memory_order_relaxed);
+  return {index, generations_[static_cast<size_t>(index)]};
 }
 
 void TagTable::Free(int32_t index) {
@@ -35,8 +35,8 @@ absl::Status TagTable::Check(const Region& region) const {
                                                    ": expected an arena >= 0 and a begin that is not after the end"));
   }
   const Tag tag = TagOf(region);
-  const bool known = tag.index >= 0 && static_cast<size_t>(tag.index) < slots_.size();
-  if (known && slots_[static_cast<size_t>(tag.index)].generation == tag.generation && region == Region(tag)) {
+  const bool known = tag.index >= 0 && static_cast<size_t>(tag.index) < generations_.size();
+  if (known && generations_[static_cast<size_t>(tag.index)] == tag.generation && region == Region(tag)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
@@ -52,7 +52,7 @@ absl::Status TagTable::Check(absl::Span<const Region> regions) const {
 }
 
 TagTable::Version* TagTable::FindVersion(const Region& region) {
-  return region.arena == kTagArena ? &slots_[static_cast<size_t>(TagOf(region).index)].version : nullptr;
+  return region.arena == kTagArena ? &versions_[static_cast<size_t>(TagOf(region).index)] : nullptr;
 }
 
 }  // namespace snug

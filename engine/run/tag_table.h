@@ -22,7 +22,7 @@ class TagTable {
 
   Tag New();
   // From now on the tag is unknown; its slot stays taken until Free().
-  void Retire(Tag tag) { ++slots_[static_cast<size_t>(tag.index)].generation; }
+  void Retire(Tag tag) { ++generations_[static_cast<size_t>(tag.index)]; }
   void Free(int32_t index);
 
   // The error names what is wrong with a region that a caller gave.
@@ -32,12 +32,9 @@ class TagTable {
   Version* FindVersion(const Region& region);
 
  private:
-  struct Slot {
-    Version version{0};
-    int32_t generation = 0;
-  };
-
-  std::deque<Slot> slots_;
+  // By index. Apart, because pushers read the one all the time, and workers write the other.
+  std::vector<int32_t> generations_;
+  std::deque<Version> versions_;
   std::mutex free_mu_;  // guards free_
   std::vector<int32_t> free_;
 };

@@ -31,8 +31,8 @@ class TaskFunction {
       new (&bytes_) Held(std::forward<F>(function));
       how_ = &kInline<Held>;
     } else {
-      auto* held = new Held(std::forward<F>(function));
-      std::memcpy(&bytes_, &held, sizeof(held));
+      using Pointer = Held*;
+      new (&bytes_) Pointer(new Held(std::forward<F>(function)));
       how_ = &kOnHeap<Held>;
     }
   }
@@ -72,10 +72,8 @@ class TaskFunction {
     }
   }
   template <class Held>
-  static Held* Pointer(void* bytes) {
-    Held* held;
-    std::memcpy(&held, bytes, sizeof(held));
-    return held;
+  static Held* OnHeap(void* bytes) {
+    return *static_cast<Held**>(bytes);
   }
 
   template <class Held>
@@ -88,8 +86,8 @@ class TaskFunction {
       std::is_trivially_destructible_v<Held> ? nullptr : +[](void* bytes) { static_cast<Held*>(bytes)->~Held(); }};
   template <class Held>
   static constexpr How kOnHeap = {
-      [](void* bytes, const TaskContext& context) { return Call(*Pointer<Held>(bytes), context); }, nullptr,
-      [](void* bytes) { delete Pointer<Held>(bytes); }};
+      [](void* bytes, const TaskContext& context) { return Call(*OnHeap<Held>(bytes), context); }, nullptr,
+      [](void* bytes) { delete OnHeap<Held>(bytes); }};
 
   void Take(TaskFunction& other) {
     how_ = std::exchange(other.how_, nullptr);

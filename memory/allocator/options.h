@@ -29,6 +29,8 @@ struct AllocatorOptions {
   int64_t alignment = 0;     // a power of two; 0: the device's own, and at least 256 for auto_growth
   // How long a request that does not fit waits for other threads to free. A thread never waits for itself.
   int64_t retry_ms = 10'000;
+
+  bool operator==(const AllocatorOptions&) const = default;
 };
 
 // InvalidArgument: what was expected, what was found.

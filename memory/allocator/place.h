@@ -18,7 +18,7 @@ struct Place {
   static Place Cuda(int device) { return {PlaceKind::kCuda, device}; }
 
   bool is_host() const { return kind != PlaceKind::kCuda; }
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 sees a 0 in it
 };
 
 std::string ToString(const Place& place);  // "cpu", "pinned", "cuda:1"

@@ -46,7 +46,7 @@ absl::StatusOr<void*> Places::Alloc(const Place& place, int64_t bytes, const Blo
 absl::Status Places::Free(const Place& place, void* address) {
   if (address == nullptr) return absl::OkStatus();
   SNUG_ASSIGN_OR_RETURN(Allocator * found, allocator(place));
-  const absl::Status status = found->Free(address);
+  absl::Status status = found->Free(address);
   if (!absl::IsInvalidArgument(status)) return status;
   const std::lock_guard lock(mu_);
   for (const auto& [other, entry] : entries_) {

@@ -44,6 +44,7 @@ absl::StatusOr<AllocatorStatistics> Simulate(absl::Span<const AllocatorEvent> ev
     if (event.block < 0) return absl::InvalidArgumentError(absl::StrCat("event ", i, ": block ", event.block));
     blocks.resize(std::max(blocks.size(), static_cast<size_t>(event.block) + 1));
     const absl::Status status = Run(event, allocator.get(), &blocks[static_cast<size_t>(event.block)]);
+    if (absl::IsResourceExhausted(status)) return status;  // the report as the program gets it
     if (!status.ok()) return Annotate(status, absl::StrCat("event ", i));
   }
   return allocator->statistics();

@@ -22,7 +22,7 @@ absl::StatusOr<std::byte*> VirtualSource::Allocate(int64_t bytes) {
         absl::StrCat("the device has ", size_bytes_ - taken_bytes_, " of its ", size_bytes_, " bytes free"));
   }
   taken_bytes_ += bytes;
-  auto* address = reinterpret_cast<std::byte*>(next_address_);
+  auto* address = reinterpret_cast<std::byte*>(next_address_);  // NOLINT(performance-no-int-to-ptr): no memory there
   next_address_ += AlignUp(bytes, alignment_);
   return address;
 }

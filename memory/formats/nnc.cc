@@ -2,8 +2,10 @@
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <utility>
@@ -41,6 +43,7 @@ class Parser {
         SNUG_ASSIGN_OR_RETURN(const int64_t a, lines_.Integer(1, "a node id", 0, file_.problem.tasks - 1));
         SNUG_ASSIGN_OR_RETURN(const int64_t b, lines_.Integer(2, "a node id", 0, file_.problem.tasks - 1));
         file_.problem.edges.emplace_back(static_cast<int32_t>(a), static_cast<int32_t>(b));
+        edge_lines_.push_back(lines_.number());
       } else if (record == "tensor") {
         SNUG_RETURN_IF_ERROR(ParseTensor());
       } else if (record == "interference_edges") {
@@ -101,7 +104,32 @@ class Parser {
       file_.problem.buffers[i].companion = static_cast<int32_t>(found->second);
     }
     SNUG_RETURN_IF_ERROR(Annotate(CheckPartialProblem(file_.problem), path_));
+    SNUG_RETURN_IF_ERROR(CheckNoCycle());
     return std::move(file_);
+  }
+
+  // The error shows the cycle, and the line of the last of its edges.
+  absl::Status CheckNoCycle() const {
+    constexpr size_t kShown = 8;
+    std::vector<int32_t> cycle = FindCycle(file_.problem.tasks, file_.problem.edges);
+    if (cycle.empty()) return absl::OkStatus();
+    int line = 0;
+    size_t begin = 0;  // where that edge leads to
+    for (size_t i = 0; i < cycle.size(); ++i) {
+      const Edge edge(cycle[(i + cycle.size() - 1) % cycle.size()], cycle[i]);
+      const auto found = std::find(file_.problem.edges.begin(), file_.problem.edges.end(), edge);
+      const int its = edge_lines_[static_cast<size_t>(found - file_.problem.edges.begin())];
+      if (its < line) continue;
+      line = its;
+      begin = i;
+    }
+    std::rotate(cycle.begin(), cycle.begin() + static_cast<std::ptrdiff_t>(begin), cycle.end());
+    const size_t nodes = cycle.size();
+    cycle.push_back(cycle.front());
+    const bool all = cycle.size() <= kShown;
+    const std::string shown = absl::StrJoin(cycle.begin(), all ? cycle.end() : cycle.begin() + kShown, " -> ");
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ":", line, ": the edges form a cycle of ", nodes, " nodes: ", shown, all ? "" : " -> ..."));
   }
 
   absl::string_view path_;
@@ -109,6 +137,7 @@ class Parser {
   NncFile file_;
   std::map<int64_t, size_t> buffer_of_;
   std::vector<int64_t> companions_;
+  std::vector<int> edge_lines_;
   int64_t total_bytes_ = 0;
 };
 

@@ -4,13 +4,16 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
+#include <absl/strings/strip.h>
 #include <zlib.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+
+#include "engine/base/output_file.h"
+#include "engine/base/status.h"
 
 namespace snug::memory {
 
@@ -40,15 +43,13 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_by
 }
 
 absl::Status WriteTextFile(const std::string& path, absl::string_view text) {
-  const auto failed = [&] {
-    return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno)));
-  };
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return failed();
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;
-  return written && closed ? absl::OkStatus() : failed();
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(path));
+  file->Write(text);
+  return file->Finish();
 }
+
+TextLines::TextLines(absl::string_view path, absl::string_view text)
+    : path_(path), rest_(absl::StripPrefix(text, "\xEF\xBB\xBF")) {}
 
 bool TextLines::Next(char separator) {
   while (!rest_.empty()) {

@@ -20,12 +20,13 @@ namespace snug::memory {
 // The file's text; what is gzipped (told by its content, not its name) is unpacked. At most `max_bytes`, unpacked.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes = int64_t{1} << 30);
 
+// Whole or not at all.
 absl::Status WriteTextFile(const std::string& path, absl::string_view text);
 
 class TextLines {
  public:
-  // Both must outlive this; `path` is for messages.
-  TextLines(absl::string_view path, absl::string_view text) : path_(path), rest_(text) {}
+  // Both must outlive this; `path` is for messages. A byte order mark is no text.
+  TextLines(absl::string_view path, absl::string_view text);
 
   // Goes to the next line that is neither empty nor a comment (`#`); false: there is none. Fields are what `separator`
   // parts; with ' ', any run of blanks.

@@ -3,21 +3,46 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "engine/base/status.h"
+#include "memory/order/reachability.h"
+#include "memory/order/task_net.h"
 #include "memory/partial_order.h"
 
 namespace snug::memory {
 namespace {
 
+// Which tasks follow which in every order: of graphs that are not small, most of it (reachability.h), as all of it may
+// take as much room as there are pairs.
+class Followers {
+ public:
+  static absl::StatusOr<Followers> Create(const Tasks& tasks) {
+    constexpr int32_t kSmall = 5000;
+    Followers followers;
+    if (tasks.size() <= kSmall) {
+      SNUG_ASSIGN_OR_RETURN(followers.all_, PartialOrder::Create(tasks.size(), PrecedenceOf(tasks)));
+    } else {
+      const TaskNet net(tasks);
+      followers.most_.emplace(net.after, net.ProgramOrder());
+    }
+    return followers;
+  }
+
+  bool SurelyFollows(int32_t task, int32_t other) const {
+    return all_.has_value() ? all_->Before(other, task) : most_->SurelyFollows(task, other);
+  }
+
+ private:
+  std::optional<PartialOrder> all_;
+  std::optional<Reachability> most_;
+};
+
 class Rewriter {
  public:
-  Rewriter(const Tasks& tasks, const PartialOrder& partial_order)
-      : tasks_(tasks),
-        partial_order_(partial_order),
-        input_of_(tasks.values.size(), -1),
-        taken_(tasks.values.size(), 0) {}
+  Rewriter(const Tasks& tasks, const Followers& followers)
+      : tasks_(tasks), followers_(followers), input_of_(tasks.values.size(), -1), taken_(tasks.values.size(), 0) {}
 
   InPlaceTasks Run() {
     Match();
@@ -40,14 +65,14 @@ class Rewriter {
            output.size_bytes <= input.size_bytes;
   }
 
-  // Whether the output's writer is the last to read the input in every order.
+  // Whether the output's writer is known to be the last to read the input in every order.
   bool Always(const TaskInPlace& pair) const {
     const int32_t writer = Old(pair.output).producer;
     const std::vector<int32_t>& readers = Old(pair.input).readers;
     return Old(pair.output).size_bytes == Old(pair.input).size_bytes &&
            std::find(readers.begin(), readers.end(), writer) != readers.end() &&
            std::all_of(readers.begin(), readers.end(),
-                       [&](int32_t reader) { return reader == writer || partial_order_.Before(reader, writer); });
+                       [&](int32_t reader) { return reader == writer || followers_.SurelyFollows(writer, reader); });
   }
 
   // The largest first; ties: as the tasks list them.
@@ -108,7 +133,7 @@ class Rewriter {
   }
 
   const Tasks& tasks_;
-  const PartialOrder& partial_order_;
+  const Followers& followers_;
   std::vector<int32_t> input_of_;  // by value: what it always lies on, or -1
   std::vector<char> taken_;        // by value: another one always lies on it
   InPlaceTasks result_;
@@ -125,8 +150,14 @@ TaskOrder InPlaceTasks::OriginalOrder(const TaskOrder& order) const {
 }
 
 absl::StatusOr<InPlaceTasks> WithoutInPlace(const Tasks& tasks) {
-  SNUG_ASSIGN_OR_RETURN(const PartialOrder partial_order, PartialOrder::Create(tasks.size(), PrecedenceOf(tasks)));
-  return Rewriter(tasks, partial_order).Run();
+  SNUG_RETURN_IF_ERROR(CheckTasks(tasks));
+  if (tasks.in_place.empty()) {
+    InPlaceTasks same{.tasks = tasks};
+    for (int32_t t = 0; t < tasks.size(); ++t) same.origin.push_back(t);
+    return same;
+  }
+  SNUG_ASSIGN_OR_RETURN(const Followers followers, Followers::Create(tasks));
+  return Rewriter(tasks, followers).Run();
 }
 
 }  // namespace snug::memory

@@ -24,7 +24,7 @@ struct InPlaceTasks {
   TaskOrder OriginalOrder(const TaskOrder& order) const;
 };
 
-// O(pairs log n) and the partial order (partial_order.h).
+// O(pairs log n), and the partial order of the tasks where these are few (partial_order.h).
 absl::StatusOr<InPlaceTasks> WithoutInPlace(const Tasks& tasks);
 
 }  // namespace snug::memory

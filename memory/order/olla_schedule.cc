@@ -72,32 +72,31 @@ void OllaSchedule::AddPrecedence() {
 
 Affine OllaSchedule::MakeLive(size_t value, int32_t position) {
   const TaskValue& v = graph_.tasks().values[value];
-  const Affine none;
-  const Affine always = {.terms = {}, .constant = 1};
-  if (v.resident) return always;
-  const Affine written = v.producer < 0 ? always : Done(v.producer, position);
-  std::vector<Affine> atLeast;
+  const auto always = [] { return Affine{.terms = {}, .constant = 1}; };
+  if (v.resident) return always();
+  const Affine written = v.producer < 0 ? always() : Done(v.producer, position);
+  std::vector<Affine> at_least;
   if (v.fetched) {
-    atLeast.push_back(written);
+    at_least.push_back(written);
   } else if (v.readers.empty() && v.producer >= 0) {
-    atLeast.push_back(written);
-    atLeast.back().Add(Done(v.producer, position - 1), -1);
+    at_least.push_back(written);
+    at_least.back().Add(Done(v.producer, position - 1), -1);
   }
   for (const int32_t reader : graph_.last_readers(value)) {
     if (v.fetched) break;
-    atLeast.push_back(written);
-    atLeast.back().Add(Done(reader, position - 1), -1);
+    at_least.push_back(written);
+    at_least.back().Add(Done(reader, position - 1), -1);
   }
-  if (v.readers.empty() && v.producer < 0 && !v.fetched && position == 0) return always;
+  if (v.readers.empty() && v.producer < 0 && !v.fetched && position == 0) return always();
   std::vector<Affine> open;
-  for (Affine& affine : atLeast) {
+  for (Affine& affine : at_least) {
     if (!affine.IsConstant()) {
       open.push_back(std::move(affine));
     } else if (affine.constant >= 1) {
-      return always;
+      return always();
     }
   }
-  if (open.empty()) return none;
+  if (open.empty()) return Affine();
   if (open.size() == 1) return open.front();  // a reader never runs before the writer, so it is 0 or 1
   const int32_t variable = model_->AddVariable(0, 1, false);
   for (const Affine& affine : open) {

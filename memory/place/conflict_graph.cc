@@ -1,6 +1,7 @@
 #include "memory/place/conflict_graph.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 #include "engine/base/status.h"
@@ -36,39 +37,90 @@ absl::StatusOr<PartialItems> ItemsOf(const PartialProblem& problem) {
   return items;
 }
 
-int64_t LowerBound(const ConflictGraph& graph) {
-  const size_t n = graph.items.size();
-  std::vector<bool> conflict(n * n, false);
-  for (size_t i = 0; i < n; ++i) {
-    for (const int32_t other : graph.items[i].conflicts) conflict[i * n + static_cast<size_t>(other)] = true;
+namespace {
+
+constexpr int64_t kCliqueWork = 100'000'000;
+
+class Cliques {
+ public:
+  Cliques(const ConflictGraph& graph, const PlannerOptions& options)
+      : graph_(graph), options_(options), n_(graph.items.size()), start_(std::chrono::steady_clock::now()) {
+    conflict_.resize(n_ * n_, false);
+    for (size_t i = 0; i < n_; ++i) {
+      for (const int32_t other : graph.items[i].conflicts) conflict_[i * n_ + static_cast<size_t>(other)] = true;
+    }
+    std::vector<int32_t> largest_first(n_);
+    std::iota(largest_first.begin(), largest_first.end(), 0);
+    std::stable_sort(largest_first.begin(), largest_first.end(),
+                     [&](int32_t a, int32_t b) { return Bytes(a) > Bytes(b); });
+    rank_.resize(n_);
+    for (size_t r = 0; r < n_; ++r) rank_[static_cast<size_t>(largest_first[r])] = static_cast<int32_t>(r);
   }
-  std::vector<int32_t> largest_first(n);
-  std::iota(largest_first.begin(), largest_first.end(), 0);
-  std::stable_sort(largest_first.begin(), largest_first.end(), [&](int32_t a, int32_t b) {
-    return graph.items[static_cast<size_t>(a)].size_bytes > graph.items[static_cast<size_t>(b)].size_bytes;
-  });
-  std::vector<int32_t> rank(n);
-  for (size_t r = 0; r < n; ++r) rank[static_cast<size_t>(largest_first[r])] = static_cast<int32_t>(r);
-  int64_t best = 0;
-  std::vector<int32_t> candidates;
-  std::vector<int32_t> rest;
-  for (const ConflictGraph::Item& first : graph.items) {
-    int64_t clique = first.size_bytes;
-    candidates = first.conflicts;
+
+  // The most promising items come first; what cannot hold a heavier clique is left out.
+  SearchReport Find() {
+    std::vector<int64_t> most(n_);  // of any clique with it
+    for (size_t i = 0; i < n_; ++i) most[i] = graph_.items[i].size_bytes + BytesOf(graph_.items[i].conflicts);
+    std::vector<int32_t> sequence(n_);
+    std::iota(sequence.begin(), sequence.end(), 0);
+    std::stable_sort(sequence.begin(), sequence.end(),
+                     [&](int32_t a, int32_t b) { return most[static_cast<size_t>(a)] > most[static_cast<size_t>(b)]; });
+    const int64_t limit = options_.work_limit > 0 ? options_.work_limit : kCliqueWork;
+    for (const int32_t item : sequence) {
+      if (most[static_cast<size_t>(item)] <= report_.lower_bound || report_.work >= limit || TimeIsUp()) break;
+      Grow(item);
+    }
+    return report_;
+  }
+
+ private:
+  int64_t Bytes(int32_t item) const { return graph_.items[static_cast<size_t>(item)].size_bytes; }
+  int64_t BytesOf(const std::vector<int32_t>& items) const {
+    return std::accumulate(items.begin(), items.end(), int64_t{0},
+                           [&](int64_t sum, int32_t item) { return sum + Bytes(item); });
+  }
+
+  // Takes the largest that fits all taken so far, over and over.
+  void Grow(int32_t first) {
+    int64_t clique = Bytes(first);
+    std::vector<int32_t> candidates = graph_.items[static_cast<size_t>(first)].conflicts;
     std::sort(candidates.begin(), candidates.end(),
-              [&](int32_t a, int32_t b) { return rank[static_cast<size_t>(a)] < rank[static_cast<size_t>(b)]; });
-    while (!candidates.empty()) {
+              [&](int32_t a, int32_t b) { return rank_[static_cast<size_t>(a)] < rank_[static_cast<size_t>(b)]; });
+    std::vector<int32_t> rest;
+    while (!candidates.empty() && clique + BytesOf(candidates) > report_.lower_bound) {
       const auto next = static_cast<size_t>(candidates.front());
-      clique += graph.items[next].size_bytes;
+      clique += graph_.items[next].size_bytes;
       rest.clear();
       for (const int32_t c : candidates) {
-        if (conflict[next * n + static_cast<size_t>(c)]) rest.push_back(c);
+        if (conflict_[next * n_ + static_cast<size_t>(c)]) rest.push_back(c);
       }
+      report_.work += static_cast<int64_t>(candidates.size());
       candidates.swap(rest);
     }
-    best = std::max(best, clique);
+    report_.lower_bound = std::max(report_.lower_bound, clique);
   }
-  return best;
+
+  bool TimeIsUp() {
+    if (options_.time_limit <= 0) return false;
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+    // The placement needs the other half.
+    report_.clock_stopped = passed.count() >= options_.time_limit / 2;
+    return report_.clock_stopped;
+  }
+
+  const ConflictGraph& graph_;
+  const PlannerOptions& options_;
+  const size_t n_;
+  std::chrono::steady_clock::time_point start_;
+  std::vector<bool> conflict_;
+  std::vector<int32_t> rank_;  // by size
+  SearchReport report_;
+};
+
+}  // namespace
+
+SearchReport FindCliques(const ConflictGraph& graph, const PlannerOptions& options) {
+  return Cliques(graph, options).Find();
 }
 
 }  // namespace snug::memory

@@ -28,11 +28,12 @@ struct PartialItems {
 };
 absl::StatusOr<PartialItems> ItemsOf(const PartialProblem& problem);
 
-// No placement has less: the heaviest of the cliques found greedily, one from each item.
-int64_t LowerBound(const ConflictGraph& graph);
+// No placement has less than report.lower_bound: the heaviest of the cliques found greedily, one from each item. Looks
+// at no more pairs than the work limit allows.
+SearchReport FindCliques(const ConflictGraph& graph, const PlannerOptions& options);
 
 // Offsets for the items. `start`: offsets to improve on, may be empty. options.work_limit counts looks at a placed
-// neighbour.
+// neighbour; the first placement is made whatever the limits.
 Placement PlaceConflicts(const ConflictGraph& graph, const std::vector<int64_t>& start, const PlannerOptions& options);
 
 }  // namespace snug::memory

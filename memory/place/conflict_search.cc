@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "memory/place/below_top.h"
 #include "memory/place/conflict_graph.h"
 
 namespace snug::memory {
@@ -105,7 +106,9 @@ class Search {
  public:
   Search(const ConflictGraph& graph, const PlannerOptions& options)
       : graph_(graph), options_(options), placer_(graph), start_(std::chrono::steady_clock::now()) {
-    placement_.report.lower_bound = LowerBound(graph);
+    const SearchReport cliques = FindCliques(graph, options);
+    placement_.report.lower_bound = cliques.lower_bound;
+    placement_.report.clock_stopped = cliques.clock_stopped;
     placement_.plan.arena_bytes = std::numeric_limits<int64_t>::max();
     target_ = std::max(placement_.report.lower_bound, options.capacity);
     work_limit_ = options.work_limit > 0 ? options.work_limit : kDefaultWork;
@@ -120,6 +123,7 @@ class Search {
   void TrySequences(const std::vector<std::vector<int32_t>>& sequences) {
     for (const std::vector<int32_t>& sequence : sequences) {
       for (const Gap gap : {Gap::kLowest, Gap::kTightest}) {
+        if (!placement_.plan.offsets.empty() && Done()) return;
         const int64_t total = placer_.Place(sequence, gap, placement_.plan.arena_bytes);
         if (total < placement_.plan.arena_bytes) Offer(placer_.offsets(), total);
       }
@@ -132,6 +136,7 @@ class Search {
     const size_t n = graph_.items.size();
     if (n < 2) return;
     std::vector<int32_t> sequence = LargestFirst(n, [&](size_t i) { return -placement_.plan.offsets[i]; });
+    if (Done()) return;
     int64_t total = placer_.Place(sequence, Gap::kLowest, std::numeric_limits<int64_t>::max());
     Offer(placer_.offsets(), total);
     std::mt19937 random(1);
@@ -172,23 +177,17 @@ class Search {
  private:
   double Seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
 
-  // A place in the sequence: walks down from an item that ends at the top through items it rests on.
+  // A place in the sequence, of an item at the top or of one that it rests on.
   size_t PickNearTop(const std::vector<int32_t>& sequence, const std::vector<int64_t>& offsets, int64_t total,
                      std::mt19937& random) const {
     const auto end = [&](size_t i) { return offsets[i] + graph_.items[i].size_bytes; };
-    std::vector<size_t> choices;
-    for (size_t i = 0; i < offsets.size(); ++i) {
-      if (end(i) == total) choices.push_back(i);
-    }
-    size_t picked = choices[random() % choices.size()];
-    while (random() % 2 == 0) {
-      choices.clear();
-      for (const int32_t other : graph_.items[picked].conflicts) {
-        if (end(static_cast<size_t>(other)) == offsets[picked]) choices.push_back(static_cast<size_t>(other));
+    const auto rest = [&](size_t item, const auto& visit) {
+      for (const int32_t other : graph_.items[item].conflicts) {
+        if (end(static_cast<size_t>(other)) == offsets[item]) visit(static_cast<size_t>(other));
       }
-      if (choices.empty()) break;
-      picked = choices[random() % choices.size()];
-    }
+    };
+    const size_t picked = PickBelowTop(
+        offsets.size(), [&](size_t i) { return end(i) == total; }, rest, [&] { return random() % 2 == 0; }, random);
     const auto at = std::find(sequence.begin(), sequence.end(), static_cast<int32_t>(picked));
     return static_cast<size_t>(at - sequence.begin());
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "memory/place/moves.h"
 #include "memory/place/offset.h"
 #include "memory/place/race.h"
 #include "memory/place/search.h"
@@ -13,9 +14,10 @@ namespace snug::memory {
 namespace {
 
 constexpr int64_t kDefaultWork = 400'000'000;
-constexpr int64_t kFirstBudget = 2'000'000;      // of an attempt, at least;
-constexpr int64_t kDives = 8;                    // and enough to get to the bottom this often
-constexpr int kRoundsPerDoubling = 3;            // of the budget
+constexpr int64_t kMovesShare = 20;          // one part in so many is left for moves, where the search finds nothing
+constexpr int64_t kFirstBudget = 2'000'000;  // of an attempt, at least;
+constexpr int64_t kDives = 8;                // and enough to get to the bottom this often
+constexpr int kRoundsPerDoubling = 3;        // of the budget
 constexpr double kNoise[] = {0, 0.1, 0.3, 0.6};  // by round
 constexpr int64_t kMaxPairs = 40'000'000;        // above: no room for them
 constexpr int kRungs = 3;                        // capacities above the bound that a round tries
@@ -150,7 +152,9 @@ absl::StatusOr<Placement> PlaceExact(const Problem& problem, const PlannerOption
   PlannerOptions lists = options;
   lists.work_limit = 0;
   ImproveByLists(lists, &progress);
-  ImproveBySearch(options, options.work_limit > 0 ? options.work_limit : kDefaultWork, &progress);
+  const int64_t work = options.work_limit > 0 ? options.work_limit : kDefaultWork;
+  ImproveBySearch(options, work - work / kMovesShare, &progress);
+  ImproveByMoves(options, work / kMovesShare, &progress);
   return progress.Finish();
 }
 

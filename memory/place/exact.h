@@ -1,5 +1,5 @@
 // Exact placement: greedy offsets first, then branch and bound (search.h) under ever smaller capacities, from several
-// preferences and with growing effort, until the total is proven or the work is spent.
+// preferences and with growing effort, until the total is proven or the work is spent; then moves within the best list.
 #pragma once
 
 #include <absl/status/statusor.h>

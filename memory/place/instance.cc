@@ -83,15 +83,11 @@ class Decomposer {
       size_t end = begin;
       while (end < items.size() && (end == begin || items[end].first <= reach))
         reach = std::max(reach, items[end++].last);
-      const bool whole = begin == 0 && end == items.size();
-      std::vector<Item> part =
-          whole ? std::move(items)
-                : std::vector<Item>(std::make_move_iterator(items.begin() + static_cast<long>(begin)),
-                                    std::make_move_iterator(items.begin() + static_cast<long>(end)));
-      const size_t taken = end;
-      Settle(std::move(part), base, depth);
-      if (whole) return;
-      begin = taken;
+      if (begin == 0 && end == items.size()) return Settle(std::move(items), base, depth);
+      Settle({std::make_move_iterator(items.begin() + static_cast<long>(begin)),
+              std::make_move_iterator(items.begin() + static_cast<long>(end))},
+             base, depth);
+      begin = end;
     }
   }
 

@@ -114,22 +114,24 @@ int64_t ListPlacer::OffsetFor(int32_t index, GapRule rule) {
     work_ += static_cast<int64_t>(looks / kScanFactor) + 1;
     return finder.Offset();
   }
-  taken_.clear();
+  // Whether a neighbour is placed is anyone's guess: written in any case, and kept if so, it costs no branch.
+  if (taken_.size() < degree) taken_.resize(degree);
+  auto taken_end = taken_.begin();
   for (const int32_t* at = conflicts_.First(index); at != conflicts_.Last(index); ++at) {
     const auto j = static_cast<size_t>(*at);
-    if (offsets_[j] >= 0) taken_.emplace_back(offsets_[j], offsets_[j] + instance_.items[j].size);
+    *taken_end = {offsets_[j], ends_[j]};
+    taken_end += offsets_[j] >= 0;
   }
   work_ += static_cast<int64_t>(degree) + 1;
-  std::sort(taken_.begin(), taken_.end());
-  for (const auto& [begin, end] : taken_) {
-    if (!finder.Next(begin, end)) break;
-  }
+  std::sort(taken_.begin(), taken_end, [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto at = taken_.begin(); at != taken_end && finder.Next(at->first, at->second);) ++at;
   return finder.Offset();
 }
 
 void ListPlacer::Put(int32_t index, int64_t offset) {
   const Item& item = instance_.items[static_cast<size_t>(index)];
   offsets_[static_cast<size_t>(index)] = offset;
+  ends_[static_cast<size_t>(index)] = offset + item.size;
   total_ = std::max(total_, offset + item.size - item.padding);
   if (!scans_) return;
   const Placed placed{item.first, item.last, offset, offset + item.size};
@@ -140,6 +142,7 @@ void ListPlacer::Put(int32_t index, int64_t offset) {
 
 int64_t ListPlacer::Place(const std::vector<int32_t>& sequence, GapRule rule, int64_t give_up) {
   offsets_.assign(instance_.size(), -1);
+  ends_.resize(instance_.size());
   placed_.clear();
   total_ = 0;
   if (instance_.has_fixed) {

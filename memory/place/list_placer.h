@@ -62,7 +62,7 @@ class ListPlacer {
   const bool scans_;                                // keeps placed_
   std::vector<Placed> placed_;                      // by begin
   std::vector<std::pair<int64_t, int64_t>> taken_;  // scratch: begin, end of placed neighbours
-  std::vector<int64_t> offsets_;
+  std::vector<int64_t> offsets_, ends_;             // ends_: of those that are placed
   int64_t total_ = 0;
   int64_t work_ = 0;
 };

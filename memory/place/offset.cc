@@ -14,6 +14,9 @@ namespace {
 
 // Above this, the pairs of buffers that are live together would fill memory, or take too long to go through.
 constexpr int64_t kMaxPairs = 40'000'000;
+// Looks at neighbours, in all parts together, that lists are worth. Where the search that follows has no chance either,
+// a list more or less hardly matters, and takes long.
+constexpr int64_t kListWork = 100'000'000;
 
 struct Result {
   int64_t total = 0;
@@ -21,15 +24,15 @@ struct Result {
   std::vector<int64_t> offsets;
 };
 
-// Tries every list on one part, until one reaches what is wanted.
-void TryLists(const PlannerOptions& options, size_t part, Progress* progress) {
+// Tries lists on one part, the first `most`, until one reaches what is wanted.
+void TryLists(const PlannerOptions& options, int64_t most, size_t part, Progress* progress) {
   const Instance& instance = progress->parts()[part];
   const int64_t enough = std::max(progress->target(), progress->bound(part)) - instance.base;
   const int64_t pairs = CountConflicts(instance);
   const bool few_pairs = pairs <= kMaxPairs;
   const Conflicts conflicts = few_pairs ? ConflictsOf(instance) : Conflicts{};
   // What one list costs, roughly, tells how many the limit allows: a number that threads and clocks have no part in.
-  const int lists = few_pairs ? 2 * SequenceCount() : 0;
+  const int lists = few_pairs ? static_cast<int>(std::clamp<int64_t>(most, 1, 2 * SequenceCount())) : 0;
   int allowed = lists + kSkylineRules;
   if (options.work_limit > 0) {
     const int64_t cost = std::max<int64_t>(few_pairs ? pairs : 0, static_cast<int64_t>(instance.size()));
@@ -62,7 +65,10 @@ void TryLists(const PlannerOptions& options, size_t part, Progress* progress) {
 }  // namespace
 
 void ImproveByLists(const PlannerOptions& options, Progress* progress) {
-  for (size_t part = 0; part < progress->parts().size(); ++part) TryLists(options, part, progress);
+  int64_t looks = 1;  // that one list takes on all parts
+  for (const Instance& part : progress->parts()) looks += 2 * CountConflicts(part);
+  const int64_t most = kListWork / looks;
+  for (size_t part = 0; part < progress->parts().size(); ++part) TryLists(options, most, part, progress);
 }
 
 absl::StatusOr<Placement> PlaceOffset(const Problem& problem, const PlannerOptions& options) {

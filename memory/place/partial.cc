@@ -40,23 +40,22 @@ int64_t TotalOf(const ConflictGraph& graph, const std::vector<int64_t>& offsets)
   return total;
 }
 
-Placement Fixed(const ConflictGraph& graph, std::vector<int64_t> offsets) {
-  Placement placement;
+Placement Fixed(const ConflictGraph& graph, std::vector<int64_t> offsets, const PlannerOptions& options) {
+  Placement placement{.report = FindCliques(graph, options)};
   placement.plan.arena_bytes = TotalOf(graph, offsets);
   placement.plan.offsets = std::move(offsets);
-  placement.report.lower_bound = LowerBound(graph);
   placement.report.proven = placement.plan.arena_bytes == placement.report.lower_bound;
   return placement;
 }
 
 absl::StatusOr<Placement> PlaceItems(const PartialProblem& problem, const PartialItems& items,
                                      absl::string_view strategy, const PlannerOptions& options) {
-  if (strategy == "none") return Fixed(items.graph, SideBySide(items.graph));
+  if (strategy == "none") return Fixed(items.graph, SideBySide(items.graph), options);
   if (strategy == "offset") return PlaceConflicts(items.graph, {}, options);
   if (strategy == "nnc" || strategy == "nnc-seed") {
     const NncRule rule = strategy == "nnc" ? NncRule::kLater : NncRule::kSeed;
     SNUG_ASSIGN_OR_RETURN(std::vector<int64_t> offsets, ByNnc(problem, items, rule));
-    return Fixed(items.graph, std::move(offsets));
+    return Fixed(items.graph, std::move(offsets), options);
   }
   if (strategy == "best") {
     SNUG_ASSIGN_OR_RETURN(const std::vector<int64_t> later, ByNnc(problem, items, NncRule::kLater));

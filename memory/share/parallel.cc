@@ -182,7 +182,7 @@ class Simulation {
   const Rule rule_;
   const int match_range_;
   const Problem problem_;
-  BlockPool pool_;
+  SharedBlocks pool_;
   std::vector<size_t> holds_;      // the value that each block held last
   std::vector<int32_t> block_of_;  // of each value
   std::vector<int32_t> color_;     // of each task

@@ -15,7 +15,7 @@ namespace snug::memory {
 namespace {
 
 Plan Simulate(const Problem& problem, const Timeline& timeline, int match_range) {
-  BlockPool pool;
+  SharedBlocks pool;
   std::vector<int32_t> block_of(problem.buffers.size(), -1);
   size_t done = 0;
   for (const int32_t i : timeline.begins) {
@@ -64,7 +64,7 @@ Timeline::Timeline(const Problem& problem) : begins(problem.buffers.size()), end
   std::sort(ends.begin(), ends.end(), [&](int32_t a, int32_t b) { return end(a) < end(b); });
 }
 
-int32_t BlockPool::Take(int64_t size_bytes, int match_range, const std::function<bool(int32_t block)>& suits) {
+int32_t SharedBlocks::Take(int64_t size_bytes, int match_range, const std::function<bool(int32_t block)>& suits) {
   if (match_range == 0) return -1;
   constexpr int64_t kNewest = std::numeric_limits<int64_t>::max();
   const auto fitting = free_.lower_bound({size_bytes, kNewest, -1});
@@ -92,12 +92,14 @@ int32_t BlockPool::Take(int64_t size_bytes, int match_range, const std::function
   return block;
 }
 
-int32_t BlockPool::Open(int64_t size_bytes) {
+int32_t SharedBlocks::Open(int64_t size_bytes) {
   size_of_.push_back(size_bytes);
   return static_cast<int32_t>(size_of_.size()) - 1;
 }
 
-void BlockPool::GiveBack(int32_t block) { free_.insert({size_of_[static_cast<size_t>(block)], given_back_++, block}); }
+void SharedBlocks::GiveBack(int32_t block) {
+  free_.insert({size_of_[static_cast<size_t>(block)], given_back_++, block});
+}
 
 absl::StatusOr<Placement> PlaceInPlace(const Problem& problem, const PlannerOptions&) {
   SNUG_RETURN_IF_ERROR(CheckNoFixedOffsets(problem, "inplace"));

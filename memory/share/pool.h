@@ -29,7 +29,7 @@ struct Timeline {
 };
 
 // The blocks that MXNet keeps for later use.
-class BlockPool {
+class SharedBlocks {
  public:
   // The block for `size_bytes`: the first in range, in the sequence above, that `suits`. -1: there is none. It grows
   // where it is smaller.

@@ -13,20 +13,11 @@ namespace {
 
 constexpr int64_t kGroup = 16;  // channels that are done together: a cache line of them, where they lie side by side
 
-template <class T>
-Accumulator<T> Activate(NormActivation activation, Accumulator<T> v) {
-  using A = Accumulator<T>;
-  if (activation == NormActivation::kIdentity) return v;
-  if (v < A(0)) return A(0);
-  if (activation == NormActivation::kRelu6 && v > A(6)) return A(6);
-  return v;
-}
-
 // By the activation's output, or its input.
 template <class A>
-bool LetsThrough(NormActivation activation, A v) {
-  if (activation == NormActivation::kIdentity) return true;
-  return v > 0 && (activation == NormActivation::kRelu || v < 6);
+bool LetsThrough(Activation activation, A v) {
+  if (activation == Activation::kIdentity) return true;
+  return v > 0 && (activation == Activation::kRelu || v < 6);
 }
 
 // fn(i, c): every element i of channels [begin, end), c counting from `begin`, in the order of memory.
@@ -83,7 +74,7 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormForward
       A v = (static_cast<A>(call.x[i]) - static_cast<A>(mean[j])) * static_cast<A>(scale[j]);
       if (call.bias != nullptr) v += static_cast<A>(call.bias[begin + j]);
       if (call.add != nullptr) v += static_cast<A>(call.add[i]);
-      call.y[i] = static_cast<T>(Activate<T>(call.activation, v));
+      call.y[i] = static_cast<T>(Activate(call.activation, v));
     });
   });
 }
@@ -157,6 +148,20 @@ absl::Status CheckChannelCount(const InferContext& c, int x) {
 absl::Status CheckEpsilon(const InferContext& c, double epsilon) {
   if (epsilon >= 0) return absl::OkStatus();
   return c.OptionError("epsilon", absl::StrCat("expected at least 0, found ", epsilon));
+}
+
+absl::Status InferBatchNormGrad(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 4));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(4, c.shape(0)));
+  const ValueType& x = c.input(0);
+  c.SetOutput(0, c.input(4));
+  for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(x.dtype), {x.shape[1]});
+  return absl::OkStatus();
+}
+
+absl::Status PrepareBatchNorm(PrepareContext& c) {
+  c.SetWorkspaceBytes(BatchNormWorkspace(ChannelView(c.types().input(0))));
+  return absl::OkStatus();
 }
 
 }  // namespace snug

@@ -15,8 +15,11 @@
 #include "engine/graph/value_type.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/lib/activation.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/float32_port.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
 
 namespace snug {
 
@@ -27,9 +30,7 @@ struct ChannelView {
   int64_t count() const { return outer * inner; }  // elements of one channel
 };
 
-enum class NormActivation : uint8_t { kIdentity, kRelu, kRelu6 };
-
-// y = activation((x - mean) / sqrt(var + epsilon) * weight + bias + add)
+// y = activation((x - mean) / sqrt(var + epsilon) * weight + bias + add). The activation is none, relu or relu6.
 template <class T>
 struct BatchNormForward {
   const T* x;
@@ -43,7 +44,7 @@ struct BatchNormForward {
   Float32Port<T>* batch_mean = nullptr;
   Float32Port<T>* batch_var = nullptr;
   double epsilon;
-  NormActivation activation = NormActivation::kIdentity;
+  Activation activation = Activation::kIdentity;
 };
 
 // With g = dy + dy2 where the activation lets it through, n elements in each channel,
@@ -70,7 +71,7 @@ struct BatchNormBackward {
   Float32Port<T>* dbias;
   double epsilon;
   bool training;
-  NormActivation activation = NormActivation::kIdentity;
+  Activation activation = Activation::kIdentity;
 };
 
 template <class T>
@@ -91,21 +92,32 @@ absl::Status CheckChannelPorts(const InferContext& c, int x, int first, int end)
 absl::Status CheckChannelCount(const InferContext& c, int x);
 absl::Status CheckEpsilon(const InferContext& c, double epsilon);
 
-// The kernels of an op: make_call(zero of the node's dtype) gives the call. Input 0 tells the dtype and the shape.
-template <class MakeCall>
-absl::Status BatchNormPlainKernel(const KernelContext& k, MakeCall make_call) {
+// From x, weight (optional), mean, var and dy to dx, dweight and dbias.
+absl::Status InferBatchNormGrad(InferContext& c);
+
+absl::Status PrepareBatchNorm(PrepareContext& c);
+
+template <int kFlops>  // for each element
+Cost BatchNormCost(const NodeTypes& types) {
+  return {.flops = kFlops * static_cast<double>(types.input(0).num_elements())};
+}
+
+// The kernels of an op. Call::Make<T>(k) gives what is to be done; input 0 tells the dtype and the shape.
+template <class Call>
+absl::Status BatchNormCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
-    BatchNormPlain(k.threads(), ChannelView(k.input_type(0)), make_call(zero));
+    BatchNormPlain(k.threads(), ChannelView(k.input_type(0)), Call::template Make<decltype(zero)>(k));
     return absl::OkStatus();
   });
 }
-template <class MakeCall>
-absl::Status BatchNormFastKernel(const KernelContext& k, MakeCall make_call) {
+template <class Call>
+absl::Status BatchNormCpuFast(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
-    if constexpr (std::is_same_v<decltype(zero), double>) {
+    using T = decltype(zero);
+    if constexpr (std::is_same_v<T, double>) {
       return absl::InternalError("the fast batch norm was given float64");
     } else {
-      BatchNormFast(k.threads(), ChannelView(k.input_type(0)), make_call(zero), k.workspace());
+      BatchNormFast(k.threads(), ChannelView(k.input_type(0)), Call::template Make<T>(k), k.workspace());
       return absl::OkStatus();
     }
   });
@@ -115,6 +127,22 @@ absl::Status BatchNormFastKernel(const KernelContext& k, MakeCall make_call) {
 template <class T>
 const T* InputOrNull(const KernelContext& k, int i) {
   return k.has_input(i) ? k.input<T>(i) : nullptr;
+}
+
+// The call of a node that InferBatchNormGrad typed.
+template <class T>
+BatchNormBackward<T> BatchNormGradCall(const KernelContext& k, double epsilon, bool training) {
+  using S = Float32Port<T>;
+  return {.x = k.input<T>(0),
+          .weight = InputOrNull<S>(k, 1),
+          .mean = k.input<S>(2),
+          .var = k.input<S>(3),
+          .dy = k.input<T>(4),
+          .dx = k.output<T>(0),
+          .dweight = k.output<S>(1),
+          .dbias = k.output<S>(2),
+          .epsilon = epsilon,
+          .training = training};
 }
 
 }  // namespace snug

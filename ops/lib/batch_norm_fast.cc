@@ -16,14 +16,13 @@
 #include <type_traits>
 
 #include "engine/base/parallel.h"
+#include "engine/base/status.h"
 #include "ops/lib/batch_norm.h"
 #include "ops/lib/isa.h"
 #include "ops/lib/lanes.h"
 
 namespace snug {
 namespace {
-
-using Activation = NormActivation;
 
 constexpr int64_t kVector = 16;     // floats: folded rows are multiples of it
 constexpr int64_t kMinWidth = 256;  // of folded rows
@@ -83,7 +82,7 @@ template <Activation kActivation>
 SNUG_INLINE float Through(float v, float g) {
   if constexpr (kActivation == Activation::kIdentity) return g;
   if constexpr (kActivation == Activation::kRelu) return v > 0.0F ? g : 0.0F;
-  return (v > 0.0F) & (v < 6.0F) ? g : 0.0F;
+  return ((v > 0.0F) & (v < 6.0F)) ? g : 0.0F;
 }
 
 template <Activation kActivation, class T>
@@ -422,6 +421,8 @@ void DispatchActivation(Activation activation, Fn&& fn) {
       return fn(std::integral_constant<Activation, Activation::kRelu>());
     case Activation::kRelu6:
       return fn(std::integral_constant<Activation, Activation::kRelu6>());
+    default:
+      SNUG_CHECK_MSG(false, "batch norm has no such activation");
   }
 }
 

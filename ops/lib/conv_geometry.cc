@@ -96,6 +96,10 @@ absl::StatusOr<ConvGeometry> MakeConvGeometry(const proto::Conv& options, const 
       g.pad_end[i] = padding - padding / 2;
       continue;
     }
+    if (g.pad_begin[i] >= extent) {  // else there would be outputs that see nothing of the input
+      return InferContext::OptionError("pad", absl::StrCat("expected less than the kernel, which spans ", extent,
+                                                           " of axis ", i + 2, ", found ", g.pad_begin[i]));
+    }
     const int64_t room = g.in[i] + g.pad_begin[i] + g.pad_end[i];
     if (room < extent) {
       return InferContext::OptionError(

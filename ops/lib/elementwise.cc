@@ -1,5 +1,6 @@
 #include "ops/lib/elementwise.h"
 
+#include "ops/lib/shape_option.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
@@ -31,7 +32,7 @@ absl::Status GradientFromInput(GradContext& g, absl::string_view op) {
 ValueId SumToShape(GradContext& g, ValueId value, const Shape& shape) {
   if (!g.status().ok() || g.type(value).shape == shape) return value;
   proto::ShapeOf target;
-  for (const int64_t dim : shape.dims()) target.add_dim(dim);
+  SetShapeOption(shape, &target);
   return g.Op("reduce_to_shape", {value}, proto::MakeOptions(target));
 }
 

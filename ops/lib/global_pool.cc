@@ -1,9 +1,10 @@
 #include "ops/lib/global_pool.h"
 
 #include "engine/base/status.h"
+#include "ops/lib/pool_infer.h"
 #include "ops/lib/reshape_to.h"
+#include "ops/lib/shape_option.h"
 #include "proto/internal.pb.h"
-#include "proto/options.h"
 
 namespace snug::ops {
 namespace {
@@ -24,8 +25,7 @@ absl::StatusOr<ValueType> GlobalPoolOutput(const InferContext& c, bool keep_dims
 }
 
 absl::StatusOr<Shape> GlobalPoolInput(const InferContext& c, int dy) {
-  const auto& dims = c.options<proto::ShapeOf>().dim();
-  SNUG_ASSIGN_OR_RETURN(const Shape x, MakeShape({dims.data(), static_cast<size_t>(dims.size())}));
+  SNUG_ASSIGN_OR_RETURN(const Shape x, ShapeOption(c.options<proto::ShapeOf>()));
   SNUG_RETURN_IF_ERROR(c.CheckShape(dy, SpatialOnes(x)));
   return x;
 }
@@ -33,12 +33,6 @@ absl::StatusOr<Shape> GlobalPoolInput(const InferContext& c, int dy) {
 ValueId WithSpatialOnes(GradContext& g, ValueId dy) {
   const Shape ones = SpatialOnes(g.input_type(0).shape);
   return g.type(dy).shape == ones ? dy : ReshapeTo(g, dy, ones);
-}
-
-Options InputShape(const GradContext& g) {
-  proto::ShapeOf options;
-  for (const int64_t dim : g.input_type(0).shape.dims()) options.add_dim(dim);
-  return proto::MakeOptions(options);
 }
 
 }  // namespace snug::ops

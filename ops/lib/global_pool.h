@@ -15,7 +15,5 @@ absl::StatusOr<Shape> GlobalPoolInput(const InferContext& c, int dy);
 
 // dy with its spatial dimensions, which are all ones: of full rank, it has a layout.
 ValueId WithSpatialOnes(GradContext& g, ValueId dy);
-// x's shape as options.
-Options InputShape(const GradContext& g);
 
 }  // namespace snug::ops

@@ -5,8 +5,6 @@
 #include <absl/strings/str_cat.h>
 
 #include <cstdint>
-#include <optional>
-#include <string>
 
 #include "ops/node_types.h"
 
@@ -14,16 +12,14 @@ namespace snug {
 
 // Counts the rows that are not ignored; a label that is no class is an error that names it.
 template <class Label>
-absl::Status CheckLabels(const Label* labels, int64_t rows, int64_t classes, std::optional<int64_t> ignored,
-                         int64_t* counted) {
+absl::Status CheckLabels(const Label* labels, int64_t rows, int64_t classes, int64_t ignored, int64_t* counted) {
   *counted = 0;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t label = labels[r];
-    if (ignored.has_value() && label == *ignored) continue;
+    if (label == ignored) continue;
     if (label < 0 || label >= classes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "labels: row ", r, ": expected a class in [0, ", classes, ")",
-          ignored.has_value() ? absl::StrCat(" or the ignored ", *ignored) : std::string(), ", found ", label));
+      return absl::InvalidArgumentError(absl::StrCat("labels: row ", r, ": expected a class in [0, ", classes,
+                                                     ") or the ignored ", ignored, ", found ", label));
     }
     ++*counted;
   }

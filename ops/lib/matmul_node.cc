@@ -1,7 +1,6 @@
 #include "ops/lib/matmul_node.h"
 
 #include <array>
-#include <cmath>
 
 #include "engine/base/parallel.h"
 #include "ops/lib/dispatch.h"
@@ -11,27 +10,6 @@
 #endif
 
 namespace snug {
-namespace {
-
-template <class A>
-A Activate(Activation activation, A x) {
-  switch (activation) {
-    case Activation::kIdentity:
-      return x;
-    case Activation::kRelu:
-      return x > A(0) ? x : A(0);
-    case Activation::kRelu6:
-      return x > A(0) ? std::min(x, A(6)) : A(0);
-    case Activation::kSigmoid:
-      return A(1) / (A(1) + std::exp(-x));
-    case Activation::kTanh:
-      return std::tanh(x);
-  }
-  return x;
-}
-
-}  // namespace
-
 double MultiplyAdds(const MatMulNode& node) {
   return static_cast<double>(node.batch.num_elements()) * static_cast<double>(node.m) * static_cast<double>(node.n) *
          static_cast<double>(node.k);
@@ -65,13 +43,29 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
 }
 
 #if SNUG_HAS_ONEDNN
-void PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
+constexpr absl::string_view kLoops = "loops";
+
+absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
   const DType dtype = c.types().output(0).dtype;
-  if (!onednn::Supports(dtype)) return c.Decline();
-  const absl::StatusOr<onednn::KernelPtr> kernel = onednn::MakeMatMul(node, dtype, c.threads());
-  if (!kernel.ok()) return c.Decline();
+  if (!onednn::Supports(dtype) || c.choice() == kLoops) {
+    c.Decline();
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<onednn::KernelPtr> kernel = onednn::MakeMatMul(node, dtype, c.threads(), c.choice());
+  if (!kernel.ok()) {
+    c.Decline();
+    return c.choice().empty() ? absl::OkStatus() : kernel.status();
+  }
   c.SetWorkspaceBytes((*kernel)->workspace_bytes());
   c.SetKernel(*kernel);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> MatMulChoices(const MatMulNode& node, DType dtype, int threads) {
+  if (!onednn::Supports(dtype)) return {};
+  std::vector<std::string> names = onednn::MatMulImplementations(node, dtype, threads);
+  names.emplace_back(kLoops);
+  return names;
 }
 
 absl::Status RunOneDnnMatMul(const KernelContext& k, const MatMulNode& node) {

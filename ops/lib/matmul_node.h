@@ -4,12 +4,11 @@
 
 #include "engine/base/shape.h"
 #include "ops/kernel_context.h"
+#include "ops/lib/activation.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 
 namespace snug {
-
-enum class Activation : uint8_t { kIdentity, kRelu, kRelu6, kSigmoid, kTanh };
 
 // c [m, n] = activation(a [m, k] b [k, n] + bias [n]), for each index of `batch`.
 struct MatMulNode {
@@ -47,13 +46,14 @@ Cost MatMulCost(const NodeTypes& types) {
 }
 
 #if SNUG_HAS_ONEDNN
-void PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node);
+absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node);
+// The library's other implementations, and "loops": our own, which have no setup at all.
+std::vector<std::string> MatMulChoices(const MatMulNode& node, DType dtype, int threads);
 absl::Status RunOneDnnMatMul(const KernelContext& k, const MatMulNode& node);
 
 template <DescribeMatMul describe>
 absl::Status PrepareFast(PrepareContext& c) {
-  PrepareOneDnnMatMul(c, describe(c.types()));
-  return absl::OkStatus();
+  return PrepareOneDnnMatMul(c, describe(c.types()));
 }
 template <DescribeMatMul describe>
 absl::Status RunFast(const KernelContext& k) {
@@ -61,12 +61,21 @@ absl::Status RunFast(const KernelContext& k) {
 }
 
 template <DescribeMatMul describe>
+std::vector<std::string> ListChoices(const NodeTypes& types, int threads) {
+  return MatMulChoices(describe(types), types.output(0).dtype, threads);
+}
+
+template <DescribeMatMul describe>
 inline constexpr PrepareFn kPrepareMatMul = PrepareFast<describe>;
+template <DescribeMatMul describe>
+inline constexpr ChoicesFn kMatMulChoices = ListChoices<describe>;
 template <DescribeMatMul describe>
 inline constexpr KernelFn kFastMatMul = RunFast<describe>;
 #else
 template <DescribeMatMul describe>
 inline constexpr PrepareFn kPrepareMatMul = nullptr;
+template <DescribeMatMul describe>
+inline constexpr ChoicesFn kMatMulChoices = nullptr;
 template <DescribeMatMul describe>
 inline constexpr KernelFn kFastMatMul = nullptr;
 #endif

@@ -151,6 +151,11 @@ class PrimitiveKernel final : public Kernel {
 
 }  // namespace
 
+std::string Version() {
+  const dnnl_version_t& version = *dnnl_version();
+  return absl::StrCat(version.major, ".", version.minor, ".", version.patch);
+}
+
 bool Supports(DType dtype) {
   if (dtype == DType::kFloat32) return true;
   if (dtype != DType::kBFloat16) return false;
@@ -163,7 +168,14 @@ bool Supports(DType dtype) {
 }
 
 const dnnl::engine& CpuEngine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  // Without the library's cache of primitives: version 2.6 was seen to crash in comparing its keys (TensorFlow went
+  // without it too before 2.7.1, for memory that it corrupts: tensorflow/tensorflow#58269), and what it keeps is in no
+  // plan. The cache is the process's: a program around us that uses oneDNN goes without as well. Making the kernels of
+  // ResNet-50 anew costs 50 ms.
+  static const dnnl::engine engine = [] {
+    dnnl::set_primitive_cache_capacity(0);
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return engine;
 }
 
@@ -219,6 +231,37 @@ Layout LayoutOf(const memory::desc& desc) {
 }
 
 memory::desc DescriptionOf(const PackedFormat& format) { return Parse(format.descriptor); }
+
+dnnl::primitive_attr AttributesWith(Activation activation) {
+  dnnl::primitive_attr attributes = UserScratchpad();
+  dnnl::algorithm algorithm = dnnl::algorithm::undef;
+  float beta = 0;
+  switch (activation) {
+    case Activation::kIdentity:
+      return attributes;
+    case Activation::kRelu:
+      algorithm = dnnl::algorithm::eltwise_relu;
+      break;
+    case Activation::kRelu6:
+      algorithm = dnnl::algorithm::eltwise_clip;
+      beta = 6;
+      break;
+    case Activation::kSigmoid:
+      algorithm = dnnl::algorithm::eltwise_logistic;
+      break;
+    case Activation::kTanh:
+      algorithm = dnnl::algorithm::eltwise_tanh;
+      break;
+  }
+  dnnl::post_ops after;
+#if DNNL_VERSION_MAJOR >= 3
+  after.append_eltwise(algorithm, /*alpha=*/0.0F, beta);
+#else
+  after.append_eltwise(/*scale=*/1.0F, algorithm, /*alpha=*/0.0F, beta);
+#endif
+  attributes.set_post_ops(after);
+  return attributes;
+}
 
 KernelPtr MakeKernel(dnnl::primitive primitive, const std::vector<Argument>& arguments, const memory::desc& scratchpad,
                      std::string implementation, int threads) {

@@ -8,10 +8,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "engine/base/dtype.h"
 
 namespace snug::onednn {
+
+std::string Version();  // of the library that runs: "2.6.0"
 
 // Whether oneDNN has fast kernels of this element type on this machine (bfloat16 wants AVX-512).
 bool Supports(DType dtype);

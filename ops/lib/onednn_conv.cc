@@ -1,8 +1,13 @@
 #include "ops/lib/onednn_conv.h"
 
+#include <absl/algorithm/container.h>
+#include <absl/strings/match.h>
+#include <absl/strings/strip.h>
+
 #include <utility>
 #include <vector>
 
+#include "engine/base/status.h"
 #include "ops/lib/onednn_internal.h"
 
 namespace snug::onednn {
@@ -35,57 +40,93 @@ struct Problem {
   }
 };
 
-dnnl::primitive_attr Attributes(Activation activation) {
-  dnnl::primitive_attr attributes = UserScratchpad();
-  dnnl::algorithm algorithm = dnnl::algorithm::undef;
-  float alpha = 0;
-  float beta = 0;
-  switch (activation) {
-    case Activation::kNone:
-      return attributes;
-    case Activation::kRelu:
-      algorithm = dnnl::algorithm::eltwise_relu;
-      break;
-    case Activation::kRelu6:
-      algorithm = dnnl::algorithm::eltwise_clip;
-      beta = 6;
-      break;
-    case Activation::kSigmoid:
-      algorithm = dnnl::algorithm::eltwise_logistic;
-      break;
-    case Activation::kTanh:
-      algorithm = dnnl::algorithm::eltwise_tanh;
-      break;
-  }
-  dnnl::post_ops after;
-#if DNNL_VERSION_MAJOR >= 3
-  after.append_eltwise(algorithm, alpha, beta);
-#else
-  after.append_eltwise(1.0F, algorithm, alpha, beta);
-#endif
-  attributes.set_post_ops(after);
-  return attributes;
-}
+using Algorithm = dnnl::algorithm;
+using ForwardDesc = dnnl::convolution_forward::primitive_desc;
 
-constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+// The description of a primitive, which lists the library's implementations; the list goes by the forward description
+// that the one of a gradient was made with.
+template <class PrimitiveDesc>
+struct Described {
+  PrimitiveDesc pd;
+  ForwardDesc hint;
+};
 
-dnnl::convolution_forward::primitive_desc Forward(const Problem& p, const dnnl::primitive_attr& attributes) {
+ForwardDesc DescribeForward(const Problem& p, Algorithm algorithm, const dnnl::primitive_attr& attributes) {
   constexpr auto kKind = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
-  return {CpuEngine(), kKind, kDirect, p.x, p.w, p.bias, p.y, p.stride, p.dilation, p.pad_begin, p.pad_end, attributes};
+  return {CpuEngine(), kKind,    algorithm,  p.x,         p.w,       p.bias,
+          p.y,         p.stride, p.dilation, p.pad_begin, p.pad_end, attributes};
 #else
   return {
-      {kKind, kDirect, p.x, p.w, p.bias, p.y, p.stride, p.dilation, p.pad_begin, p.pad_end}, attributes, CpuEngine()};
+      {kKind, algorithm, p.x, p.w, p.bias, p.y, p.stride, p.dilation, p.pad_begin, p.pad_end}, attributes, CpuEngine()};
 #endif
 }
 
-// Moves on to the first implementation that is more than a loop nest written down; false: there is none.
 template <class PrimitiveDesc>
-bool SkipReference(PrimitiveDesc* pd) {
-  while (absl::string_view(pd->impl_info_str()).substr(0, 3) == "ref") {
-    if (!pd->next_impl()) return false;
-  }
-  return true;
+Described<PrimitiveDesc> DescribeGradient(const Problem& p, Algorithm algorithm) {
+  const ForwardDesc hint = DescribeForward(p, algorithm, UserScratchpad());
+#if DNNL_VERSION_MAJOR >= 3
+  return {PrimitiveDesc(CpuEngine(), algorithm, p.x, p.w, p.y, p.stride, p.dilation, p.pad_begin, p.pad_end, hint,
+                        UserScratchpad()),
+          hint};
+#else
+  return {PrimitiveDesc({algorithm, p.x, p.w, p.y, p.stride, p.dilation, p.pad_begin, p.pad_end}, UserScratchpad(),
+                        CpuEngine(), hint),
+          hint};
+#endif
+}
+constexpr auto* kGradInput = DescribeGradient<dnnl::convolution_backward_data::primitive_desc>;
+constexpr auto* kGradWeight = DescribeGradient<dnnl::convolution_backward_weights::primitive_desc>;
+
+constexpr absl::string_view kWinograd = "winograd ";
+
+// The implementation that was asked for; otherwise the first that is more than a loop nest written down.
+template <class Make>
+auto Select(const std::string& implementation, const Make& make) -> absl::StatusOr<decltype(make(Algorithm{}))> {
+  absl::string_view name = implementation;
+  const bool winograd = absl::ConsumePrefix(&name, kWinograd);
+  auto described = make(winograd ? Algorithm::convolution_winograd : Algorithm::convolution_direct);
+  auto& pd = described.pd;
+  do {
+    if (name.empty() ? !IsReference(pd.impl_info_str()) : name == pd.impl_info_str()) return described;
+  } while (pd.next_impl());
+  return absl::UnimplementedError(name.empty() ? "oneDNN has only a reference kernel for this"
+                                               : absl::StrCat("oneDNN has no \"", implementation, "\" for this"));
+}
+
+// The names of the others. Left out are those on top of "gemm", which take memory of their own at every call, and the
+// general batch-reduced kernel for 1 x 1 windows, for which the library has another: in 2.6 it computes nonsense there.
+bool IsChoice(const ConvSpec& spec, absl::string_view name) {
+  const auto kernel = absl::MakeConstSpan(spec.geometry.kernel).subspan(0, static_cast<size_t>(spec.geometry.spatial));
+  const bool pointwise = absl::c_all_of(kernel, [](int64_t size) { return size == 1; });
+  return !absl::StrContains(name, "gemm") && !(pointwise && absl::StrContains(name, "brgconv:"));
+}
+
+template <class Make>
+std::vector<std::string> Implementations(const ConvSpec& spec, const Make& make) {
+  std::vector<std::string> names;
+  std::string taken;  // anyhow
+  const auto add = [&](Algorithm algorithm, absl::string_view prefix) {
+    const absl::Status listed = Guard([&]() -> absl::Status {
+      const ThreadScope scope(spec.threads);
+      const Problem p(spec);
+      auto described = make(p, algorithm);
+      do {
+        const std::string name = absl::StrCat(prefix, described.pd.impl_info_str());
+        if (IsReference(described.pd.impl_info_str()) || name == taken || absl::c_linear_search(names, name)) continue;
+        if (taken.empty()) {
+          taken = name;
+        } else if (IsChoice(spec, name)) {
+          names.push_back(name);
+        }
+      } while (described.pd.next_impl());
+      return absl::OkStatus();
+    });
+    return listed.ok();  // no: the library has nothing of this algorithm
+  };
+  if (!DimsFit(spec.geometry.batch) || !add(Algorithm::convolution_direct, "") || taken.empty()) return {};
+  add(Algorithm::convolution_winograd, kWinograd);
+  return names;
 }
 
 template <class Primitive, class PrimitiveDesc>
@@ -99,8 +140,6 @@ absl::StatusOr<ConvKernel> Finish(const ConvSpec& spec, PrimitiveDesc pd, const 
   return result;
 }
 
-absl::Status OnlyReference() { return absl::UnimplementedError("oneDNN has only a reference kernel for this"); }
-
 absl::Status TooLarge() { return absl::UnimplementedError("oneDNN has no such large dimensions"); }
 
 }  // namespace
@@ -110,12 +149,14 @@ absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec) {
     if (!DimsFit(spec.geometry.batch)) return TooLarge();
     const ThreadScope scope(spec.threads);
     const Problem p(spec);
-    auto pd = Forward(p, Attributes(spec.activation));
-    if (!SkipReference(&pd)) return OnlyReference();
-    std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}};
+    SNUG_ASSIGN_OR_RETURN(
+        const auto described, Select(spec.implementation, [&](Algorithm algorithm) {
+          return Described<ForwardDesc>{DescribeForward(p, algorithm, AttributesWith(spec.activation)), {}};
+        }));
+    std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, described.pd.weights_desc()}};
     if (spec.bias) arguments.push_back({DNNL_ARG_BIAS, p.bias});
     arguments.push_back({DNNL_ARG_DST, p.y});
-    return Finish<dnnl::convolution_forward>(spec, pd, pd.weights_desc(), arguments);
+    return Finish<dnnl::convolution_forward>(spec, described.pd, described.pd.weights_desc(), arguments);
   });
 }
 
@@ -124,18 +165,11 @@ absl::StatusOr<ConvKernel> MakeConvGradInput(const ConvSpec& spec) {
     if (!DimsFit(spec.geometry.batch)) return TooLarge();
     const ThreadScope scope(spec.threads);
     const Problem p(spec);
-    const auto hint = Forward(p, UserScratchpad());
-#if DNNL_VERSION_MAJOR >= 3
-    dnnl::convolution_backward_data::primitive_desc pd(CpuEngine(), kDirect, p.x, p.w, p.y, p.stride, p.dilation,
-                                                       p.pad_begin, p.pad_end, hint, UserScratchpad());
-#else
-    dnnl::convolution_backward_data::primitive_desc pd(
-        {kDirect, p.x, p.w, p.y, p.stride, p.dilation, p.pad_begin, p.pad_end}, UserScratchpad(), CpuEngine(), hint);
-#endif
-    if (!SkipReference(&pd)) return OnlyReference();
+    SNUG_ASSIGN_OR_RETURN(const auto described,
+                          Select(spec.implementation, [&](Algorithm algorithm) { return kGradInput(p, algorithm); }));
     return Finish<dnnl::convolution_backward_data>(
-        spec, pd, pd.weights_desc(),
-        {{DNNL_ARG_DIFF_DST, p.y}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DIFF_SRC, p.x}});
+        spec, described.pd, described.pd.weights_desc(),
+        {{DNNL_ARG_DIFF_DST, p.y}, {DNNL_ARG_WEIGHTS, described.pd.weights_desc()}, {DNNL_ARG_DIFF_SRC, p.x}});
   });
 }
 
@@ -144,19 +178,26 @@ absl::StatusOr<ConvKernel> MakeConvGradWeight(const ConvSpec& spec) {
     if (!DimsFit(spec.geometry.batch)) return TooLarge();
     const ThreadScope scope(spec.threads);
     const Problem p(spec);
-    const auto hint = Forward(p, UserScratchpad());
-#if DNNL_VERSION_MAJOR >= 3
-    dnnl::convolution_backward_weights::primitive_desc pd(CpuEngine(), kDirect, p.x, p.w, p.y, p.stride, p.dilation,
-                                                          p.pad_begin, p.pad_end, hint, UserScratchpad());
-#else
-    dnnl::convolution_backward_weights::primitive_desc pd(
-        {kDirect, p.x, p.w, p.y, p.stride, p.dilation, p.pad_begin, p.pad_end}, UserScratchpad(), CpuEngine(), hint);
-#endif
-    if (!SkipReference(&pd)) return OnlyReference();
+    SNUG_ASSIGN_OR_RETURN(const auto described,
+                          Select(spec.implementation, [&](Algorithm algorithm) { return kGradWeight(p, algorithm); }));
     return Finish<dnnl::convolution_backward_weights>(
-        spec, pd, pd.diff_weights_desc(),
-        {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_DIFF_DST, p.y}, {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()}});
+        spec, described.pd, described.pd.diff_weights_desc(),
+        {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_DIFF_DST, p.y}, {DNNL_ARG_DIFF_WEIGHTS, described.pd.diff_weights_desc()}});
   });
+}
+
+std::vector<std::string> ConvImplementations(const ConvSpec& spec) {
+  return Implementations(spec, [&](const Problem& p, Algorithm algorithm) {
+    return Described<ForwardDesc>{DescribeForward(p, algorithm, AttributesWith(spec.activation)), {}};
+  });
+}
+
+std::vector<std::string> ConvGradInputImplementations(const ConvSpec& spec) {
+  return Implementations(spec, kGradInput);
+}
+
+std::vector<std::string> ConvGradWeightImplementations(const ConvSpec& spec) {
+  return Implementations(spec, kGradWeight);
 }
 
 }  // namespace snug::onednn

@@ -3,20 +3,25 @@
 
 #include <absl/status/statusor.h>
 
+#include <string>
+#include <vector>
+
 #include "engine/graph/value_type.h"
+#include "ops/lib/activation.h"
 #include "ops/lib/conv_geometry.h"
 #include "ops/lib/onednn.h"
 
 namespace snug::onednn {
 
-enum class Activation : uint8_t { kNone, kRelu, kRelu6, kSigmoid, kTanh };
-
 struct ConvSpec {
   ops::ConvGeometry geometry;
   ValueType x, w, y;  // of the values, or of their gradients
   bool bias = false;
-  Activation activation = Activation::kNone;  // forward only
+  Activation activation = Activation::kIdentity;  // forward only
   int threads = 1;
+  // By the library's name for it ("jit:avx2"), after "winograd " where that is the algorithm; empty: the library's
+  // first choice among the direct ones.
+  std::string implementation = {};
 };
 
 struct ConvKernel {
@@ -28,5 +33,10 @@ struct ConvKernel {
 absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec);            // x, w, (bias), y
 absl::StatusOr<ConvKernel> MakeConvGradInput(const ConvSpec& spec);   // dy, w, dx
 absl::StatusOr<ConvKernel> MakeConvGradWeight(const ConvSpec& spec);  // x, dy, dw
+
+// What `implementation` may be, beside the first choice.
+std::vector<std::string> ConvImplementations(const ConvSpec& spec);
+std::vector<std::string> ConvGradInputImplementations(const ConvSpec& spec);
+std::vector<std::string> ConvGradWeightImplementations(const ConvSpec& spec);
 
 }  // namespace snug::onednn

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/graph/value_type.h"
+#include "ops/lib/activation.h"
 #include "ops/lib/onednn.h"
 
 namespace snug::onednn {
@@ -47,6 +48,9 @@ inline dnnl::primitive_attr UserScratchpad() {
   return attributes;
 }
 
+// The same, with an activation after the primitive's own work.
+dnnl::primitive_attr AttributesWith(Activation activation);
+
 struct Argument {
   int id;  // DNNL_ARG_...
   dnnl::memory::desc desc;
@@ -58,6 +62,9 @@ KernelPtr MakeKernel(const PrimitiveDesc& pd, dnnl::primitive primitive, const s
                      int threads) {
   return MakeKernel(std::move(primitive), arguments, pd.scratchpad_desc(), pd.impl_info_str(), threads);
 }
+
+// A loop nest written down: slower than our own plain kernels.
+inline bool IsReference(absl::string_view implementation) { return implementation.substr(0, 3) == "ref"; }
 
 // The library keeps dimensions in 32 bits where it chooses its blocks: larger ones would be cut without a word.
 template <class... Dims>

@@ -1,7 +1,10 @@
 #include "ops/lib/onednn_matmul.h"
 
-#include <cstring>
+#include <absl/algorithm/container.h>
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
 
+#include "engine/base/status.h"
 #include "ops/lib/onednn_internal.h"
 
 namespace snug::onednn {
@@ -29,83 +32,85 @@ memory::desc Operand(const MatMulNode& node, const Strides& batch_strides, int64
   return memory::desc(dims, DataType(dtype), strides);
 }
 
-dnnl::primitive_attr Attributes(Activation activation) {
-  dnnl::primitive_attr attributes = UserScratchpad();
-  dnnl::algorithm algorithm = dnnl::algorithm::undef;
-  float beta = 0;
-  switch (activation) {
-    case Activation::kIdentity:
-      return attributes;
-    case Activation::kRelu:
-      algorithm = dnnl::algorithm::eltwise_relu;
-      break;
-    case Activation::kRelu6:
-      algorithm = dnnl::algorithm::eltwise_clip;
-      beta = 6;
-      break;
-    case Activation::kSigmoid:
-      algorithm = dnnl::algorithm::eltwise_logistic;
-      break;
-    case Activation::kTanh:
-      algorithm = dnnl::algorithm::eltwise_tanh;
-      break;
-  }
-  dnnl::post_ops after;
-#if DNNL_VERSION_MAJOR >= 3
-  after.append_eltwise(algorithm, 0.0F, beta);
-#else
-  after.append_eltwise(1.0F, algorithm, 0.0F, beta);
-#endif
-  attributes.set_post_ops(after);
-  return attributes;
-}
+// The product, and the list of the library's implementations of it.
+struct MatMul {
+  memory::desc a, b, c, bias;
+  dnnl::matmul::primitive_desc pd;
 
-bool Is(const dnnl::matmul::primitive_desc& pd, const char* prefix) {
-  return std::strncmp(pd.impl_info_str(), prefix, std::strlen(prefix)) == 0;
-}
-
-}  // namespace
-
-absl::StatusOr<KernelPtr> MakeMatMul(const MatMulNode& node, DType dtype, int threads) {
-  return Guard([&]() -> absl::StatusOr<KernelPtr> {
-    if (!DimsFit(node.batch.num_elements(), node.m, node.k, node.n)) {
-      return absl::UnimplementedError("oneDNN has no such large dimensions");
-    }
-    const ThreadScope scope(threads);
-    const memory::desc a = Operand(node, node.a_batch, node.m, node.k, node.transpose_a, dtype);
-    const memory::desc b = Operand(node, node.b_batch, node.k, node.n, node.transpose_b, dtype);
+  MatMul(const MatMulNode& node, DType dtype)
+      : a(Operand(node, node.a_batch, node.m, node.k, node.transpose_a, dtype)),
+        b(Operand(node, node.b_batch, node.k, node.n, node.transpose_b, dtype)) {
     memory::dims dims = Dims(node.batch);
     if (node.batch.rank() == 0) dims.clear();
     dims.insert(dims.end(), {node.m, node.n});
-    const memory::desc c = DescribePlain(dims, dtype);
-    memory::desc bias;
+    c = DescribePlain(dims, dtype);
     if (node.bias >= 0) {
       memory::dims bias_dims(dims.size(), 1);
       bias_dims.back() = node.n;
       bias = DescribePlain(bias_dims, dtype);
     }
-    const dnnl::primitive_attr attributes = Attributes(node.activation);
-    const auto first = [&] {
+    const dnnl::primitive_attr attributes = AttributesWith(node.activation);
 #if DNNL_VERSION_MAJOR >= 3
-      return dnnl::matmul::primitive_desc(CpuEngine(), a, b, bias, c, attributes);
+    pd = dnnl::matmul::primitive_desc(CpuEngine(), a, b, bias, c, attributes);
 #else
-      return dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, bias, c), attributes, CpuEngine());
+    pd = dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, bias, c), attributes, CpuEngine());
 #endif
-    };
-    // The batch-reduced kernels take their buffers from the scratchpad; the older "gemm" ones allocate up to megabytes
-    // at every call, so they serve only where ("brg" needs AVX-512) there is nothing else.
-    dnnl::matmul::primitive_desc pd = first();
-    while (!Is(pd, "brg")) {
-      if (pd.next_impl()) continue;
-      pd = first();
-      if (Is(pd, "ref")) return absl::UnimplementedError("oneDNN has only a reference kernel for this");
-      break;
-    }
-    std::vector<Argument> arguments = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}};
-    if (node.bias >= 0) arguments.push_back({DNNL_ARG_BIAS, bias});
-    arguments.push_back({DNNL_ARG_DST, c});
-    return MakeKernel(pd, dnnl::matmul(pd), arguments, threads);
+  }
+
+  absl::string_view name() const { return pd.impl_info_str(); }
+};
+
+bool Fits(const MatMulNode& node) { return DimsFit(node.batch.num_elements(), node.m, node.k, node.n); }
+
+// The batch-reduced kernels take their buffers from the scratchpad; the older "gemm" ones allocate up to megabytes at
+// every call, so they serve only where ("brg" needs AVX-512) there is nothing else.
+absl::StatusOr<MatMul> Select(const MatMulNode& node, DType dtype, absl::string_view implementation) {
+  MatMul matmul(node, dtype);
+  const dnnl::matmul::primitive_desc first = matmul.pd;
+  do {
+    if (implementation.empty() ? absl::StartsWith(matmul.name(), "brg") : matmul.name() == implementation)
+      return matmul;
+  } while (matmul.pd.next_impl());
+  if (!implementation.empty()) {
+    return absl::UnimplementedError(absl::StrCat("oneDNN has no \"", implementation, "\" for this"));
+  }
+  matmul.pd = first;
+  if (IsReference(matmul.name())) return absl::UnimplementedError("oneDNN has only a reference kernel for this");
+  return matmul;
+}
+
+}  // namespace
+
+absl::StatusOr<KernelPtr> MakeMatMul(const MatMulNode& node, DType dtype, int threads,
+                                     absl::string_view implementation) {
+  return Guard([&]() -> absl::StatusOr<KernelPtr> {
+    if (!Fits(node)) return absl::UnimplementedError("oneDNN has no such large dimensions");
+    const ThreadScope scope(threads);
+    SNUG_ASSIGN_OR_RETURN(const MatMul matmul, Select(node, dtype, implementation));
+    std::vector<Argument> arguments = {{DNNL_ARG_SRC, matmul.a}, {DNNL_ARG_WEIGHTS, matmul.b}};
+    if (node.bias >= 0) arguments.push_back({DNNL_ARG_BIAS, matmul.bias});
+    arguments.push_back({DNNL_ARG_DST, matmul.c});
+    return MakeKernel(matmul.pd, dnnl::matmul(matmul.pd), arguments, threads);
   });
+}
+
+std::vector<std::string> MatMulImplementations(const MatMulNode& node, DType dtype, int threads) {
+  std::vector<std::string> names;
+  const absl::Status listed = Guard([&]() -> absl::Status {
+    if (!Fits(node)) return absl::OkStatus();
+    const ThreadScope scope(threads);
+    SNUG_ASSIGN_OR_RETURN(const MatMul taken, Select(node, dtype, ""));
+    MatMul matmul(node, dtype);
+    do {
+      const bool allocates = absl::StrContains(matmul.name(), "gemm");
+      const std::string name(matmul.name());
+      if (!IsReference(name) && !allocates && name != taken.name() && !absl::c_linear_search(names, name)) {
+        names.push_back(name);
+      }
+    } while (matmul.pd.next_impl());
+    return absl::OkStatus();
+  });
+  return listed.ok() ? names : std::vector<std::string>();
 }
 
 }  // namespace snug::onednn

@@ -4,6 +4,10 @@
 #pragma once
 
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
+#include <string>
+#include <vector>
 
 #include "ops/lib/matmul_node.h"
 #include "ops/lib/onednn.h"
@@ -11,6 +15,10 @@
 namespace snug::onednn {
 
 // Arguments: a, b, (bias), c. Unimplemented: the library has only a reference kernel for this.
-absl::StatusOr<KernelPtr> MakeMatMul(const MatMulNode& node, DType dtype, int threads);
+// `implementation`: by the library's name for it; empty: the first that takes no memory of its own at every call.
+absl::StatusOr<KernelPtr> MakeMatMul(const MatMulNode& node, DType dtype, int threads,
+                                     absl::string_view implementation = {});
+// What `implementation` may be, beside the one that is taken anyhow.
+std::vector<std::string> MatMulImplementations(const MatMulNode& node, DType dtype, int threads);
 
 }  // namespace snug::onednn

@@ -1,20 +1,34 @@
-// Pooling a row where the channels lie inside: sixteen of them at a time. Where there are fewer, or the last ones are,
-// a vector reaches over into the next window, which is done later and overwrites what it left there (Reach).
+// Pooling a row where the channels lie inside: many of them at a time. Where there are fewer, or the last ones are, a
+// vector reaches over into the next window, which is done later and overwrites what it left there (Reach).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "ops/lib/pooling.h"
 
 namespace snug {
+
+// fn(constant N, first lane, how many of N there are): 64 lanes at a time, so that what is done to one vector of them
+// need not wait for what is done to another, and then 16.
+template <class Fn>
+SNUG_INLINE void ForEachLaneBlock(int64_t lanes, Fn fn) {
+  constexpr std::integral_constant<int, 64> kMany;
+  constexpr std::integral_constant<int, 16> kFew;
+  int64_t lane = 0;
+  for (; lane + kMany <= lanes; lane += kMany) fn(kMany, lane, int64_t{kMany});
+  for (; lane < lanes; lane += kFew) fn(kFew, lane, std::min<int64_t>(kFew, lanes - lane));
+}
 
 // y[window][channels] for the windows of one row. Rows are done in ascending order; the caller owns those before
 // `end_row`.
 template <class Pooling, class T>
 SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, int64_t end_row, const T* x,
                               T* y) {
-  const auto& [depth, height, width] = g.axes;
+  const PoolAxis& depth = g.axes[0];
+  const PoolAxis& height = g.axes[1];
+  const PoolAxis& width = g.axes[2];
   const PoolRow at(row, depth.out, height.out);
   const IndexRange kd = depth.taps(at.d);
   const IndexRange kh = height.taps(at.h);
@@ -25,10 +39,9 @@ SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int
     const IndexRange kw = width.taps(ow);
     const auto factor = row_factor * pooling.Factor(2, ow);
     const auto first_tap = static_cast<int32_t>((kd.begin * height.window + kh.begin) * width.window + kw.begin);
-    for (int64_t lane = 0; lane < g.lanes; lane += kSixteen) {
-      const int64_t lanes = std::min(kSixteen, g.lanes - lane);
-      typename Pooling::State16 state;
-      pooling.Begin16(state, first_tap);
+    ForEachLaneBlock(g.lanes, [&]<int N>(std::integral_constant<int, N>, int64_t lane, int64_t lanes) SNUG_LAMBDA {
+      typename Pooling::template LaneState<N> state;
+      pooling.template BeginLanes<N>(state, first_tap);
       for (int64_t d = kd.begin; d < kd.end; ++d) {
         const int64_t plane = at.outer * depth.in + depth.start(at.d) + d * depth.dilation;
         for (int64_t h = kh.begin; h < kh.end; ++h) {
@@ -36,13 +49,13 @@ SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int
           const int64_t from = (line * width.in + width.start(ow)) * g.lanes + lane;
           const int64_t tap = (d * height.window + h) * width.window;
           for (int64_t w = kw.begin; w < kw.end; ++w) {
-            pooling.Take16(state, x, {from + w * width.dilation * g.lanes, lanes, x_end},
-                           static_cast<int32_t>(tap + w));
+            pooling.template TakeLanes<N>(state, x, {from + w * width.dilation * g.lanes, lanes, x_end},
+                                          static_cast<int32_t>(tap + w));
           }
         }
       }
-      pooling.Finish16(state, factor, y, {(row * width.out + ow) * g.lanes + lane, lanes, y_end});
-    }
+      pooling.template FinishLanes<N>(state, factor, y, {(row * width.out + ow) * g.lanes + lane, lanes, y_end});
+    });
   }
 }
 
@@ -59,7 +72,9 @@ inline constexpr int kFewCovers = 8;
 // fn(cover) for the windows over one element, in row-major order.
 template <class Pooling, class Fn>
 SNUG_INLINE void ForEachCover(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, int64_t iw, Fn fn) {
-  const auto& [depth, height, width] = g.axes;
+  const PoolAxis& depth = g.axes[0];
+  const PoolAxis& height = g.axes[1];
+  const PoolAxis& width = g.axes[2];
   const IndexRange od = depth.windows(at.d);
   const IndexRange oh = height.windows(at.h);
   const IndexRange ow = width.windows(iw);
@@ -83,11 +98,11 @@ SNUG_INLINE void ForEachCover(const PoolGeometry& g, const Pooling& pooling, con
   }
 }
 
-template <class T, class A>
+template <int N, class T, class A>
 SNUG_INLINE void StoreSum(T* dx, Reach at, const A* sum) {
-  WriteSixteen(dx, at, [&](T* values) SNUG_LAMBDA {
-    SNUG_SIXTEEN
-    for (int64_t j = 0; j < kSixteen; ++j) values[j] = T(sum[j]);
+  WriteReach<N>(dx, at, [&](T* values) SNUG_LAMBDA {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < N; ++j) values[j] = T(sum[j]);
   });
 }
 
@@ -96,7 +111,9 @@ template <class Pooling, class T>
 SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, int64_t end_row,
                                 const T* dy, T* dx) {
   using A = Accumulator<T>;
-  const auto& [depth, height, width] = g.axes;
+  const PoolAxis& depth = g.axes[0];
+  const PoolAxis& height = g.axes[1];
+  const PoolAxis& width = g.axes[2];
   const PoolRow at(row, depth.in, height.in);
   const int64_t dy_end = g.outer * g.outputs() * g.lanes;
   const int64_t dx_end = end_row * width.in * g.lanes;
@@ -105,19 +122,18 @@ SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, i
     Cover<A> covers[kFewCovers];  // found once for all channels, if they are few
     int count = 0;
     if (few) ForEachCover(g, pooling, at, iw, [&](const Cover<A>& cover) SNUG_LAMBDA { covers[count++] = cover; });
-    for (int64_t lane = 0; lane < g.lanes; lane += kSixteen) {
-      const int64_t lanes = std::min(kSixteen, g.lanes - lane);
-      A sum[kSixteen] = {};
+    ForEachLaneBlock(g.lanes, [&]<int N>(std::integral_constant<int, N>, int64_t lane, int64_t lanes) SNUG_LAMBDA {
+      alignas(kCacheLine) A sum[N] = {};
       const auto add = [&](const Cover<A>& cover) SNUG_LAMBDA {
-        pooling.AddShare16(sum, dy, {cover.at + lane, lanes, dy_end}, cover.tap, cover.factor);
+        pooling.template AddShareLanes<N>(sum, dy, {cover.at + lane, lanes, dy_end}, cover.tap, cover.factor);
       };
       if (few) {
         for (int i = 0; i < count; ++i) add(covers[i]);
       } else {
         ForEachCover(g, pooling, at, iw, add);
       }
-      StoreSum(dx, {(row * width.in + iw) * g.lanes + lane, lanes, dx_end}, sum);
-    }
+      StoreSum<N>(dx, {(row * width.in + iw) * g.lanes + lane, lanes, dx_end}, sum);
+    });
   }
 }
 
@@ -126,7 +142,9 @@ template <class Pooling, class T>
 SNUG_INLINE void UnpoolTileRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, int64_t end_row,
                                     const T* dy, T* dx) {
   using A = Accumulator<T>;
-  const auto& [depth, height, width] = g.axes;
+  const PoolAxis& depth = g.axes[0];
+  const PoolAxis& height = g.axes[1];
+  const PoolAxis& width = g.axes[2];
   const PoolRow at(row, depth.in, height.in);
   T* to = dx + row * width.in * g.lanes;
   const IndexRange od = depth.windows(at.d);
@@ -148,13 +166,12 @@ SNUG_INLINE void UnpoolTileRowLanes(const PoolGeometry& g, const Pooling& poolin
     done = start + kw.end;
     const auto factor = row_factor * pooling.Factor(2, ow);
     for (int64_t w = kw.begin; w < kw.end; ++w) {
-      for (int64_t lane = 0; lane < g.lanes; lane += kSixteen) {
-        const int64_t lanes = std::min(kSixteen, g.lanes - lane);
+      ForEachLaneBlock(g.lanes, [&]<int N>(std::integral_constant<int, N>, int64_t lane, int64_t lanes) SNUG_LAMBDA {
         const Reach from = {(line * width.out + ow) * g.lanes + lane, lanes, dy_end};
-        A share[kSixteen] = {};
-        pooling.AddShare16(share, dy, from, static_cast<int32_t>(tap + w), factor);
-        StoreSum(dx, {(row * width.in + start + w) * g.lanes + lane, lanes, dx_end}, share);
-      }
+        alignas(kCacheLine) A share[N] = {};
+        pooling.template AddShareLanes<N>(share, dy, from, static_cast<int32_t>(tap + w), factor);
+        StoreSum<N>(dx, {(row * width.in + start + w) * g.lanes + lane, lanes, dx_end}, share);
+      });
     }
   }
   std::fill(to + done * g.lanes, to + width.in * g.lanes, T(0));

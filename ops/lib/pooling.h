@@ -1,4 +1,4 @@
-// A Pooling says what a window does with its elements, for single windows in plain storage and for sixteen channels at
+// A Pooling says what a window does with its elements, for single windows in plain storage and for many channels at
 // once where the channels lie inside. Forward, a window has a state; backward, it gives shares of its gradient to its
 // taps.
 #pragma once
@@ -13,7 +13,7 @@
 #include "ops/lib/isa.h"
 #include "ops/lib/lanes.h"
 #include "ops/lib/pool_geometry.h"
-#include "ops/lib/sixteen.h"
+#include "ops/lib/reach.h"
 
 namespace snug {
 
@@ -60,31 +60,36 @@ class AveragePooling {
     for (int64_t t = taps.begin; t < taps.end; ++t) sum[t * dilation] += share;
   }
 
-  // The same for sixteen channels of one window.
-  struct State16 {
-    A sum[kSixteen];
+  // The same for N channels of one window.
+  template <int N>
+  struct LaneState {
+    alignas(kCacheLine) A sum[N];
   };
-  SNUG_INLINE void Begin16(State16& s, int32_t /*first_tap*/) const {
-    SNUG_SIXTEEN
-    for (int64_t j = 0; j < kSixteen; ++j) s.sum[j] = A(0);
+  template <int N>
+  SNUG_INLINE void BeginLanes(LaneState<N>& s, int32_t /*first_tap*/) const {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < N; ++j) s.sum[j] = A(0);
   }
-  SNUG_INLINE void Take16(State16& s, const T* x, Reach at, int32_t /*tap*/) const {
-    ReadSixteen(x, at, [&](const T* values) SNUG_LAMBDA {
-      SNUG_SIXTEEN
-      for (int64_t j = 0; j < kSixteen; ++j) s.sum[j] += static_cast<A>(values[j]);
+  template <int N>
+  SNUG_INLINE void TakeLanes(LaneState<N>& s, const T* x, Reach at, int32_t /*tap*/) const {
+    ReadReach<N>(x, at, [&](const T* values) SNUG_LAMBDA {
+      SNUG_EACH_OF_N
+      for (int64_t j = 0; j < N; ++j) s.sum[j] += static_cast<A>(values[j]);
     });
   }
-  SNUG_INLINE void Finish16(const State16& s, A factor, T* y, Reach at) const {
-    WriteSixteen(y, at, [&](T* values) SNUG_LAMBDA {
-      SNUG_SIXTEEN
-      for (int64_t j = 0; j < kSixteen; ++j) values[j] = T(s.sum[j] * factor);
+  template <int N>
+  SNUG_INLINE void FinishLanes(const LaneState<N>& s, A factor, T* y, Reach at) const {
+    WriteReach<N>(y, at, [&](T* values) SNUG_LAMBDA {
+      SNUG_EACH_OF_N
+      for (int64_t j = 0; j < N; ++j) values[j] = T(s.sum[j] * factor);
     });
   }
   // Adds what window `at` gives to the element that is its tap `tap`.
-  SNUG_INLINE void AddShare16(A* sum, const T* dy, Reach at, int32_t /*tap*/, A factor) const {
-    ReadSixteen(dy, at, [&](const T* values) SNUG_LAMBDA {
-      SNUG_SIXTEEN
-      for (int64_t j = 0; j < kSixteen; ++j) sum[j] += static_cast<A>(values[j]) * factor;
+  template <int N>
+  SNUG_INLINE void AddShareLanes(A* sum, const T* dy, Reach at, int32_t /*tap*/, A factor) const {
+    ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
+      SNUG_EACH_OF_N
+      for (int64_t j = 0; j < N; ++j) sum[j] += static_cast<A>(values[j]) * factor;
     });
   }
 
@@ -138,21 +143,24 @@ class MaximumPooling {
     if (t >= taps.begin && t < taps.end) sum[t * dilation] += static_cast<A>(dy[at]);
   }
 
-  struct State16 {
-    A best[kSixteen];
-    int32_t tap[kSixteen];
+  template <int N>
+  struct LaneState {
+    alignas(kCacheLine) A best[N];
+    alignas(kCacheLine) int32_t tap[N];
   };
-  SNUG_INLINE void Begin16(State16& s, int32_t first_tap) const {
-    SNUG_SIXTEEN
-    for (int64_t j = 0; j < kSixteen; ++j) {
+  template <int N>
+  SNUG_INLINE void BeginLanes(LaneState<N>& s, int32_t first_tap) const {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < N; ++j) {
       s.best[j] = -std::numeric_limits<A>::infinity();
       s.tap[j] = first_tap;
     }
   }
-  SNUG_INLINE void Take16(State16& s, const T* x, Reach at, int32_t tap) const {
-    ReadSixteen(x, at, [&](const T* values) SNUG_LAMBDA {
-      SNUG_SIXTEEN
-      for (int64_t j = 0; j < kSixteen; ++j) {
+  template <int N>
+  SNUG_INLINE void TakeLanes(LaneState<N>& s, const T* x, Reach at, int32_t tap) const {
+    ReadReach<N>(x, at, [&](const T* values) SNUG_LAMBDA {
+      SNUG_EACH_OF_N
+      for (int64_t j = 0; j < N; ++j) {
         const A v = static_cast<A>(values[j]);
         const bool better = (v > s.best[j]) | (v != v);
         s.best[j] = better ? v : s.best[j];
@@ -160,23 +168,25 @@ class MaximumPooling {
       }
     });
   }
-  SNUG_INLINE void Finish16(const State16& s, A /*factor*/, T* y, Reach at) const {
-    WriteSixteen(y, at, [&](T* values) SNUG_LAMBDA {
-      SNUG_SIXTEEN
-      for (int64_t j = 0; j < kSixteen; ++j) values[j] = T(s.best[j]);
+  template <int N>
+  SNUG_INLINE void FinishLanes(const LaneState<N>& s, A /*factor*/, T* y, Reach at) const {
+    WriteReach<N>(y, at, [&](T* values) SNUG_LAMBDA {
+      SNUG_EACH_OF_N
+      for (int64_t j = 0; j < N; ++j) values[j] = T(s.best[j]);
     });
     if constexpr (!std::is_void_v<Index> && !std::is_const_v<Index>) {
-      WriteSixteen(index_, at, [&](Index* indices) SNUG_LAMBDA {
-        SNUG_SIXTEEN
-        for (int64_t j = 0; j < kSixteen; ++j) indices[j] = static_cast<Index>(s.tap[j]);
+      WriteReach<N>(index_, at, [&](Index* indices) SNUG_LAMBDA {
+        SNUG_EACH_OF_N
+        for (int64_t j = 0; j < N; ++j) indices[j] = static_cast<Index>(s.tap[j]);
       });
     }
   }
-  SNUG_INLINE void AddShare16(A* sum, const T* dy, Reach at, int32_t tap, A /*factor*/) const {
-    ReadSixteen(index_, at, [&](const Index* indices) SNUG_LAMBDA {
-      ReadSixteen(dy, at, [&](const T* values) SNUG_LAMBDA {
-        SNUG_SIXTEEN
-        for (int64_t j = 0; j < kSixteen; ++j) {
+  template <int N>
+  SNUG_INLINE void AddShareLanes(A* sum, const T* dy, Reach at, int32_t tap, A /*factor*/) const {
+    ReadReach<N>(index_, at, [&](const Index* indices) SNUG_LAMBDA {
+      ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
+        SNUG_EACH_OF_N
+        for (int64_t j = 0; j < N; ++j) {
           const A value = static_cast<A>(values[j]);  // loaded in any case: so it vectorises
           const int32_t found = indices[j];
           sum[j] += found == tap ? value : A(0);

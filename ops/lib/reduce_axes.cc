@@ -4,6 +4,7 @@
 
 #include "engine/base/status.h"
 #include "ops/lib/reshape_to.h"
+#include "ops/lib/shape_option.h"
 #include "ops/node_types.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
@@ -70,11 +71,30 @@ ValueId RepeatToInput(GradContext& g, ValueId grad) {
   const auto reduced = *ReducedAxes(g.options<proto::Reduce>(), shape.rank());
   const Shape kept = ShapeWithKeptDims(shape, reduced);
   proto::ShapeOf target;
-  for (const int64_t dim : shape.dims()) target.add_dim(dim);
+  SetShapeOption(shape, &target);
   if (g.status().ok() && !(g.type(grad).shape == kept)) grad = ops::ReshapeTo(g, grad, kept);
   return g.Op("broadcast_to", {grad}, proto::MakeOptions(target));
 }
 
 Cost CostOfReduce(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(0).num_elements())}; }
+
+void AddReduceSamples(SampleBuilder& s) {
+  using proto::ParseOptions;
+  s.Case("all").Input({5, 7}).Distinct();
+  s.Case("all_kept").With(ParseOptions<proto::Reduce>("keep_dims: true")).Input({2, 3, 4, 5}).Distinct();
+  s.Case("last").With(ParseOptions<proto::Reduce>("axis: -1")).Input({5, 70}).Distinct();
+  s.Case("first").With(ParseOptions<proto::Reduce>("axis: 0")).Input({70, 19}).Distinct();
+  s.Case("middle").With(ParseOptions<proto::Reduce>("axis: 1")).Input({3, 4, 5}).Distinct();
+  s.Case("spatial").With(ParseOptions<proto::Reduce>("axis: [2, 3] keep_dims: true")).Input({2, 3, 4, 5}).Distinct();
+  s.Case("channels").With(ParseOptions<proto::Reduce>("axis: [0, 2, 3]")).Input({2, 3, 4, 5}).Distinct();
+  s.Case("every_other").With(ParseOptions<proto::Reduce>("axis: [-3, -1]")).Input({3, 2, 5, 7}).Distinct();
+  s.Case("one_channel").With(ParseOptions<proto::Reduce>("axis: 1")).Input({2, 1, 4, 5}).Distinct();
+  s.Case("in_parts").Input({300, 250}).NoGradient();
+  s.Case("bad_axis")
+      .With(ParseOptions<proto::Reduce>("axis: 2"))
+      .Input({5, 7})
+      .Fails("axis 2: expected between -2 and 1");
+  s.Case("twice").With(ParseOptions<proto::Reduce>("axis: [1, -1]")).Input({5, 7}).Fails("axis -1 is named twice");
+}
 
 }  // namespace snug

@@ -9,6 +9,7 @@
 #include "ops/infer_context.h"
 #include "ops/lib/reduce.h"
 #include "ops/op_def.h"
+#include "ops/sample_builder.h"
 
 namespace snug {
 
@@ -31,5 +32,8 @@ ValueId RepeatToInput(GradContext& g, ValueId grad);
 
 // One operation for each element of the input.
 Cost CostOfReduce(const NodeTypes& types);
+
+// Every kind of axes, good and bad.
+void AddReduceSamples(SampleBuilder& s);
 
 }  // namespace snug

@@ -1,5 +1,6 @@
 #include "ops/lib/reshape_to.h"
 
+#include "ops/lib/shape_option.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
@@ -7,7 +8,7 @@ namespace snug::ops {
 
 ValueId ReshapeTo(OpContext& c, ValueId x, const Shape& shape) {
   proto::ShapeOf options;
-  for (const int64_t dim : shape.dims()) options.add_dim(dim);
+  SetShapeOption(shape, &options);
   return c.Op("reshape_to", {x}, proto::MakeOptions(options));
 }
 

@@ -18,6 +18,7 @@
 #include "ops/lib/conv_geometry.h"
 #include "ops/lib/conv_plain.h"
 #include "ops/lib/dispatch.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -111,7 +112,7 @@ absl::Status Layer(LayerContext& c) {
 Options GradOptions(const proto::Conv& conv, const Shape& result) {
   proto::ConvGrad options;
   *options.mutable_conv() = conv;
-  for (const int64_t dim : result.dims()) options.add_dim(dim);
+  SetShapeOption(result, &options);
   return MakeOptions(options);
 }
 
@@ -145,24 +146,7 @@ Cost GradWeightCost(const NodeTypes& types) {
 
 // ---- plain kernels ----
 
-template <class Acc>
-Acc Activate(proto::Activation activation, Acc x) {
-  switch (activation) {
-    case proto::IDENTITY:
-      return x;
-    case proto::RELU:
-      return std::max(x, Acc(0));
-    case proto::RELU6:
-      return std::clamp(x, Acc(0), Acc(6));
-    case proto::SIGMOID:
-      return Acc(1) / (Acc(1) + std::exp(-x));
-    case proto::TANH:
-      return std::tanh(x);
-  }
-  return x;
-}
-
-absl::Status PlainForward(const KernelContext& k, proto::Activation activation) {
+absl::Status PlainForward(const KernelContext& k, Activation activation) {
   const ConvGeometry g = GeometryOf(k.types(), k.input_type(0).shape);
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -173,8 +157,10 @@ absl::Status PlainForward(const KernelContext& k, proto::Activation activation) 
   });
 }
 
-absl::Status ConvCpu(const KernelContext& k) { return PlainForward(k, proto::IDENTITY); }
-absl::Status FusedCpu(const KernelContext& k) { return PlainForward(k, k.options<proto::FusedConv>().activation()); }
+absl::Status ConvCpu(const KernelContext& k) { return PlainForward(k, Activation::kIdentity); }
+absl::Status FusedCpu(const KernelContext& k) {
+  return PlainForward(k, FromProto(k.options<proto::FusedConv>().activation()));
+}
 
 absl::Status GradInputCpu(const KernelContext& k) {
   const ConvGeometry g = GeometryOf(k.types(), k.output_type(0).shape);
@@ -198,26 +184,40 @@ absl::Status GradWeightCpu(const KernelContext& k) {
 
 #if SNUG_HAS_ONEDNN
 
-onednn::Activation ToOneDnn(proto::Activation activation) {
-  switch (activation) {
-    case proto::IDENTITY:
-      return onednn::Activation::kNone;
-    case proto::RELU:
-      return onednn::Activation::kRelu;
-    case proto::RELU6:
-      return onednn::Activation::kRelu6;
-    case proto::SIGMOID:
-      return onednn::Activation::kSigmoid;
-    case proto::TANH:
-      return onednn::Activation::kTanh;
-  }
-  return onednn::Activation::kNone;
+using onednn::ConvSpec;
+
+ConvSpec ForwardSpec(const NodeTypes& t, Activation activation, int threads) {
+  return {.geometry = GeometryOf(t, t.input(0).shape),
+          .x = t.input(0),
+          .w = t.input(1),
+          .y = t.output(0),
+          .bias = t.has_input(2),
+          .activation = activation,
+          .threads = threads};
+}
+ConvSpec Spec(const NodeTypes& t, int threads) { return ForwardSpec(t, Activation::kIdentity, threads); }
+ConvSpec FusedSpec(const NodeTypes& t, int threads) {
+  return ForwardSpec(t, FromProto(t.options.Get<proto::FusedConv>().activation()), threads);
+}
+ConvSpec GradInputSpec(const NodeTypes& t, int threads) {
+  return {.geometry = GeometryOf(t, t.output(0).shape),
+          .x = t.output(0),
+          .w = t.input(1),
+          .y = t.input(0),
+          .threads = threads};
+}
+ConvSpec GradWeightSpec(const NodeTypes& t, int threads) {
+  return {.geometry = GeometryOf(t, t.input(0).shape),
+          .x = t.input(0),
+          .w = t.output(0),
+          .y = t.input(1),
+          .threads = threads};
 }
 
 // The kernel, or the wish for another layout of the weights (`wish`), or nothing.
 template <class Wish>
 absl::Status Settle(PrepareContext& c, const absl::StatusOr<onednn::ConvKernel>& made, const Wish& wish) {
-  if (absl::IsUnimplemented(made.status())) {
+  if (absl::IsUnimplemented(made.status()) && c.choice().empty()) {
     c.Decline();
     return absl::OkStatus();
   }
@@ -231,55 +231,38 @@ absl::Status Settle(PrepareContext& c, const absl::StatusOr<onednn::ConvKernel>&
   return absl::OkStatus();
 }
 
-absl::Status PrepareForward(PrepareContext& c, proto::Activation activation) {
-  const NodeTypes& t = c.types();
-  if (!onednn::Supports(t.output(0).dtype)) {
+using SpecFn = ConvSpec (*)(const NodeTypes&, int threads);
+using MakeFn = absl::StatusOr<onednn::ConvKernel> (*)(const ConvSpec&);
+using ListFn = std::vector<std::string> (*)(const ConvSpec&);
+
+// Weights are input 1, or output 0.
+template <SpecFn spec_of, MakeFn make, bool weights_are_input>
+absl::Status PrepareConv(PrepareContext& c) {
+  if (!onednn::Supports(c.types().output(0).dtype)) {
     c.Decline();
     return absl::OkStatus();
   }
-  return Settle(c,
-                onednn::MakeConv({.geometry = GeometryOf(t, t.input(0).shape),
-                                  .x = t.input(0),
-                                  .w = t.input(1),
-                                  .y = t.output(0),
-                                  .bias = t.has_input(2),
-                                  .activation = ToOneDnn(activation),
-                                  .threads = c.threads()}),
-                [&](const Layout& layout) { c.WantInputLayout(1, layout); });
+  ConvSpec spec = spec_of(c.types(), c.threads());
+  spec.implementation = std::string(c.choice());
+  return Settle(c, make(spec), [&](const Layout& layout) {
+    return weights_are_input ? c.WantInputLayout(1, layout) : c.WantOutputLayout(0, layout);
+  });
 }
 
-absl::Status Prepare(PrepareContext& c) { return PrepareForward(c, proto::IDENTITY); }
-absl::Status PrepareFused(PrepareContext& c) { return PrepareForward(c, c.options<proto::FusedConv>().activation()); }
-
-absl::Status PrepareGradInput(PrepareContext& c) {
-  const NodeTypes& t = c.types();
-  if (!onednn::Supports(t.output(0).dtype)) {
-    c.Decline();
-    return absl::OkStatus();
-  }
-  return Settle(c,
-                onednn::MakeConvGradInput({.geometry = GeometryOf(t, t.output(0).shape),
-                                           .x = t.output(0),
-                                           .w = t.input(1),
-                                           .y = t.input(0),
-                                           .threads = c.threads()}),
-                [&](const Layout& layout) { c.WantInputLayout(1, layout); });
+template <SpecFn spec_of, ListFn list>
+std::vector<std::string> ConvChoices(const NodeTypes& types, int threads) {
+  if (!onednn::Supports(types.output(0).dtype)) return {};
+  return list(spec_of(types, threads));
 }
 
-absl::Status PrepareGradWeight(PrepareContext& c) {
-  const NodeTypes& t = c.types();
-  if (!onednn::Supports(t.output(0).dtype)) {
-    c.Decline();
-    return absl::OkStatus();
-  }
-  return Settle(c,
-                onednn::MakeConvGradWeight({.geometry = GeometryOf(t, t.input(0).shape),
-                                            .x = t.input(0),
-                                            .w = t.output(0),
-                                            .y = t.input(1),
-                                            .threads = c.threads()}),
-                [&](const Layout& layout) { c.WantOutputLayout(0, layout); });
-}
+constexpr PrepareFn Prepare = PrepareConv<Spec, onednn::MakeConv, true>;
+constexpr PrepareFn PrepareFused = PrepareConv<FusedSpec, onednn::MakeConv, true>;
+constexpr PrepareFn PrepareGradInput = PrepareConv<GradInputSpec, onednn::MakeConvGradInput, true>;
+constexpr PrepareFn PrepareGradWeight = PrepareConv<GradWeightSpec, onednn::MakeConvGradWeight, false>;
+constexpr ChoicesFn kChoices = ConvChoices<Spec, onednn::ConvImplementations>;
+constexpr ChoicesFn kFusedChoices = ConvChoices<FusedSpec, onednn::ConvImplementations>;
+constexpr ChoicesFn kGradInputChoices = ConvChoices<GradInputSpec, onednn::ConvGradInputImplementations>;
+constexpr ChoicesFn kGradWeightChoices = ConvChoices<GradWeightSpec, onednn::ConvGradWeightImplementations>;
 
 absl::Status ConvOneDnn(const KernelContext& k) {
   const auto& kernel = k.prepared<onednn::Kernel>();
@@ -305,6 +288,10 @@ constexpr PrepareFn Prepare = nullptr;
 constexpr PrepareFn PrepareFused = nullptr;
 constexpr PrepareFn PrepareGradInput = nullptr;
 constexpr PrepareFn PrepareGradWeight = nullptr;
+constexpr ChoicesFn kChoices = nullptr;
+constexpr ChoicesFn kFusedChoices = nullptr;
+constexpr ChoicesFn kGradInputChoices = nullptr;
+constexpr ChoicesFn kGradWeightChoices = nullptr;
 
 #endif
 
@@ -370,6 +357,10 @@ void BadSamples(SampleBuilder& s) {
       "option \"pad\": expected between 0 and 1073741824, found -1");
   bad("huge_pad", "filters: 4 kernel: 3 pad: 4611686018427387904", {1, 2, 5, 5},
       "option \"pad\": expected between 0 and 1073741824, found 4611686018427387904");
+  bad("pad_like_kernel", "filters: 4 kernel: 3 pad: [2, 3]", {1, 2, 5, 5},
+      "option \"pad\": expected less than the kernel, which spans 3 of axis 3, found 3");
+  bad("pad_like_dilated_kernel", "filters: 4 kernel: 3 dilation: 2 pad: 5", {1, 2, 5, 5},
+      "option \"pad\": expected less than the kernel, which spans 5 of axis 2, found 5");
   bad("pad_twice", "filters: 4 kernel: 3 pad: 1 padding: SAME", {1, 2, 5, 5},
       "option \"pad\": goes with padding: EXPLICIT only, found padding: SAME");
   bad("bad_groups", "filters: 4 kernel: 3 groups: 3", {1, 2, 5, 5},
@@ -465,6 +456,7 @@ SNUG_OPS(conv) {
            .gradient = Gradient,
            .traits = kTraits,
            .prepare = Prepare,
+           .choices = kChoices,
            .cost = ConvCost,
            .cpu = ConvCpu,
            .cpu_fast = kConvFast,
@@ -476,6 +468,7 @@ SNUG_OPS(conv) {
            .infer = InferFused,
            .traits = kTraits,
            .prepare = PrepareFused,
+           .choices = kFusedChoices,
            .cost = ConvCost,
            .cpu = FusedCpu,
            .cpu_fast = kConvFast,
@@ -487,6 +480,7 @@ SNUG_OPS(conv) {
            .infer = InferGradInput,
            .traits = kTraits,
            .prepare = PrepareGradInput,
+           .choices = kGradInputChoices,
            .cost = GradInputCost,
            .cpu = GradInputCpu,
            .cpu_fast = kGradFast,
@@ -498,6 +492,7 @@ SNUG_OPS(conv) {
            .infer = InferGradWeight,
            .traits = kTraits,
            .prepare = PrepareGradWeight,
+           .choices = kGradWeightChoices,
            .cost = GradWeightCost,
            .cpu = GradWeightCpu,
            .cpu_fast = kGradFast,

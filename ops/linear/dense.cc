@@ -93,23 +93,7 @@ MatMulNode Forward(const NodeTypes& types) {
 
 MatMulNode ForwardFused(const NodeTypes& types) {
   MatMulNode node = Forward(types);
-  switch (types.options.Get<proto::FusedDense>().activation()) {
-    case proto::IDENTITY:
-      node.activation = Activation::kIdentity;
-      break;
-    case proto::RELU:
-      node.activation = Activation::kRelu;
-      break;
-    case proto::RELU6:
-      node.activation = Activation::kRelu6;
-      break;
-    case proto::SIGMOID:
-      node.activation = Activation::kSigmoid;
-      break;
-    case proto::TANH:
-      node.activation = Activation::kTanh;
-      break;
-  }
+  node.activation = FromProto(types.options.Get<proto::FusedDense>().activation());
   return node;
 }
 
@@ -201,6 +185,7 @@ SNUG_OPS(dense) {
            .gradient = Gradient,
            .traits = {.library_kernel = true},
            .prepare = kPrepareMatMul<Forward>,
+           .choices = kMatMulChoices<Forward>,
            .cost = MatMulCost<Forward, true>,
            .cpu = PlainMatMul<Forward>,
            .cpu_fast = kFastMatMul<Forward>,
@@ -212,6 +197,7 @@ SNUG_OPS(dense) {
            .infer = InferFused,
            .traits = {.library_kernel = true},
            .prepare = kPrepareMatMul<ForwardFused>,
+           .choices = kMatMulChoices<ForwardFused>,
            .cost = MatMulCost<ForwardFused, true>,
            .cpu = PlainMatMul<ForwardFused>,
            .cpu_fast = kFastMatMul<ForwardFused>,
@@ -223,6 +209,7 @@ SNUG_OPS(dense) {
            .infer = InferGradInput,
            .traits = {.library_kernel = true},
            .prepare = kPrepareMatMul<GradInput>,
+           .choices = kMatMulChoices<GradInput>,
            .cost = MatMulCost<GradInput, false>,
            .cpu = PlainMatMul<GradInput>,
            .cpu_fast = kFastMatMul<GradInput>,
@@ -234,6 +221,7 @@ SNUG_OPS(dense) {
            .infer = InferGradWeight,
            .traits = {.library_kernel = true},
            .prepare = kPrepareMatMul<GradWeight>,
+           .choices = kMatMulChoices<GradWeight>,
            .cost = MatMulCost<GradWeight, false>,
            .cpu = PlainMatMul<GradWeight>,
            .cpu_fast = kFastMatMul<GradWeight>,

@@ -152,6 +152,7 @@ SNUG_OPS(matmul) {
            .gradient = Gradient,
            .traits = {.library_kernel = true},
            .prepare = kPrepareMatMul<Describe>,
+           .choices = kMatMulChoices<Describe>,
            .cost = MatMulCost<Describe, true>,
            .cpu = PlainMatMul<Describe>,
            .cpu_fast = kFastMatMul<Describe>,

@@ -1,10 +1,9 @@
 // accuracy and top_k_accuracy: the fraction of rows whose label is among the k classes with the highest scores. Of
 // equal scores the lower class counts as the higher one; a NaN counts as the highest of all, so that a row of NaNs is
-// not right by accident.
+// not right by accident. Rows whose label is the ignored one do not count, as in the losses; of no rows it is NaN.
 #include <absl/strings/str_cat.h>
 
 #include <cmath>
-#include <optional>
 
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
@@ -40,7 +39,7 @@ absl::Status InferTopK(InferContext& c) {
 
 Cost CostOfNode(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(0).num_elements())}; }
 
-absl::Status Count(const KernelContext& context, int64_t k) {
+absl::Status Count(const KernelContext& context, int64_t k, int64_t ignored) {
   return DispatchFloating(context.input_type(0).dtype, [&](auto zero) {
     return DispatchInteger(context.input_type(1).dtype, [&](auto integer) -> absl::Status {
       using T = decltype(zero);
@@ -49,11 +48,12 @@ absl::Status Count(const KernelContext& context, int64_t k) {
       const int64_t rows = context.input_type(1).num_elements();
       const int64_t classes = context.input_type(0).shape[context.input_type(0).shape.rank() - 1];
       int64_t counted = 0;
-      SNUG_RETURN_IF_ERROR(CheckLabels(labels, rows, classes, std::nullopt, &counted));
+      SNUG_RETURN_IF_ERROR(CheckLabels(labels, rows, classes, ignored, &counted));
       int64_t right = 0;
       for (int64_t r = 0; r < rows; ++r) {
         const T* row = scores + r * classes;
         const int64_t label = labels[r];
+        if (label == ignored) continue;
         int64_t above = row[label] != row[label] ? k : 0;  // classes that rank before the label
         for (int64_t c = 0; c < classes; ++c) {
           above += !(row[c] <= row[label]) || (c < label && row[c] == row[label]) ? 1 : 0;
@@ -61,14 +61,16 @@ absl::Status Count(const KernelContext& context, int64_t k) {
         right += above < k ? 1 : 0;
       }
       *context.output<Float32Port<T>>(0) =
-          static_cast<Float32Port<T>>(static_cast<double>(right) / static_cast<double>(rows));
+          static_cast<Float32Port<T>>(static_cast<double>(right) / static_cast<double>(counted));
       return absl::OkStatus();
     });
   });
 }
 
-absl::Status AccuracyCpu(const KernelContext& k) { return Count(k, 1); }
-absl::Status TopKCpu(const KernelContext& k) { return Count(k, k.options<proto::TopK>().k()); }
+absl::Status AccuracyCpu(const KernelContext& k) { return Count(k, 1, k.options<proto::Accuracy>().ignore_index()); }
+absl::Status TopKCpu(const KernelContext& k) {
+  return Count(k, k.options<proto::TopK>().k(), k.options<proto::TopK>().ignore_index());
+}
 
 void Samples(SampleBuilder& s) {
   s.Case("random").Input({32, 5}).Int({32}, 0, 5);
@@ -76,8 +78,24 @@ void Samples(SampleBuilder& s) {
   s.Case("known").Input({2, 3}).Values({1, 3, 2, 5, 4, 6}).Int({2}, 0, 3).Values({1, 0}).Expect(0, {0.5});
   s.Case("ties").Input({2, 2}).Values({1, 1, 1, 1}).Int({2}, 0, 2).Values({0, 1}).Expect(0, {0.5});
   s.Case("not_a_number").Input({2, 2}).Values({NAN, 1, NAN, NAN}).Int({2}, 0, 2).Values({1, 0}).Expect(0, {0});
+  s.Case("ignored")
+      .Input({4, 2})
+      .Values({1, 3, 5, 4, 1, 2, 2, 1})
+      .Int({4}, 0, 2)
+      .Values({1, -100, 0, -100})
+      .Expect(0, {0.5});
+  s.Case("ignored_class")
+      .With(ParseOptions<proto::Accuracy>("ignore_index: 0"))
+      .Input({3, 2})
+      .Values({1, 3, 5, 4, 2, 1})
+      .Int({3}, 0, 2)
+      .Values({1, 0, 0})
+      .Expect(0, {1});
   s.Case("labels").Input({4, 10}).Int({4, 1}, 0, 10).Fails("expected shape [4]");
-  s.Case("bad_label").Input({1, 10}).Int({1}, 10, 11).FailsAtRun("row 0: expected a class in [0, 10), found 10");
+  s.Case("bad_label")
+      .Input({1, 10})
+      .Int({1}, 10, 11)
+      .FailsAtRun("row 0: expected a class in [0, 10) or the ignored -100, found 10");
 }
 
 void TopKSamples(SampleBuilder& s) {
@@ -88,6 +106,13 @@ void TopKSamples(SampleBuilder& s) {
       .Values({1, 3, 2, 5, 4, 6})
       .Int({2}, 0, 3)
       .Values({0, 0})
+      .Expect(0, {0.5});
+  s.Case("ignored")
+      .With(ParseOptions<proto::TopK>("k: 2 ignore_index: 2"))
+      .Input({3, 3})
+      .Values({1, 3, 2, 5, 4, 6, 1, 2, 3})
+      .Int({3}, 0, 3)
+      .Values({2, 0, 0})
       .Expect(0, {0.5});
   s.Case("all").With(ParseOptions<proto::TopK>("k: 3")).Input({2, 3}).Int({2}, 0, 3).Expect(0, {1});
   s.Case("k").Input({2, 3}).Int({2}, 0, 3).Fails("option \"k\": expected 1 to 3 (the classes), found 5");

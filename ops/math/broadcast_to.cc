@@ -1,6 +1,7 @@
 // broadcast_to: x repeated until its shape is `dim`, by NumPy's rules.
 #include "engine/base/status.h"
 #include "ops/lib/elementwise.h"
+#include "ops/lib/shape_option.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
@@ -12,8 +13,7 @@ using proto::ParseOptions;
 
 absl::Status Infer(InferContext& c) {
   const proto::ShapeOf& options = c.options<proto::ShapeOf>();
-  SNUG_ASSIGN_OR_RETURN(const Shape shape, MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())},
-                                                     /*allow_empty=*/true));
+  SNUG_ASSIGN_OR_RETURN(const Shape shape, ShapeOption(options, /*allow_empty=*/true));
   const absl::StatusOr<Shape> broadcast = BroadcastShapes(c.shape(0), shape);
   if (!broadcast.ok() || *broadcast != shape) {
     return c.InputError(0, "expected a shape that broadcasts to " + shape.ToString());

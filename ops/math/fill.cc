@@ -6,6 +6,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/data_type.h"
@@ -24,8 +25,7 @@ absl::Status Infer(InferContext& c) {
   if (options.dtype() == proto::FLOAT) {
     return c.OptionError("dtype", "expected a definite type (FLOAT32, BFLOAT16, ...), found FLOAT");
   }
-  SNUG_ASSIGN_OR_RETURN(const Shape shape, MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())},
-                                                     /*allow_empty=*/true));
+  SNUG_ASSIGN_OR_RETURN(const Shape shape, ShapeOption(options, /*allow_empty=*/true));
   c.SetOutput(0, proto::ToDType(options.dtype(), DType::kFloat32), shape);
   return absl::OkStatus();
 }

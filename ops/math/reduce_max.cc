@@ -128,27 +128,13 @@ absl::Status GradKernel(const KernelContext& k) {
 }
 
 void Samples(SampleBuilder& s) {
-  s.Case("all").Input({5, 7}).Distinct();
-  s.Case("all_kept").With(ParseOptions<proto::Reduce>("keep_dims: true")).Input({2, 3, 4, 5}).Distinct();
-  s.Case("last").With(ParseOptions<proto::Reduce>("axis: -1")).Input({5, 70}).Distinct();
-  s.Case("first").With(ParseOptions<proto::Reduce>("axis: 0")).Input({70, 19}).Distinct();
-  s.Case("middle").With(ParseOptions<proto::Reduce>("axis: 1")).Input({3, 4, 5}).Distinct();
-  s.Case("spatial").With(ParseOptions<proto::Reduce>("axis: [2, 3] keep_dims: true")).Input({2, 3, 4, 5}).Distinct();
-  s.Case("channels").With(ParseOptions<proto::Reduce>("axis: [0, 2, 3]")).Input({2, 3, 4, 5}).Distinct();
-  s.Case("every_other").With(ParseOptions<proto::Reduce>("axis: [-3, -1]")).Input({3, 2, 5, 7}).Distinct();
-  s.Case("one_channel").With(ParseOptions<proto::Reduce>("axis: 1")).Input({2, 1, 4, 5}).Distinct();
-  s.Case("in_parts").Input({300, 250}).NoGradient();
+  AddReduceSamples(s);
   s.Case("known")
       .With(ParseOptions<proto::Reduce>("axis: 1"))
       .Input({2, 2})
       .Values({1, 2, 4, 3})
       .NoGradient()
       .Expect(0, {2, 4});
-  s.Case("bad_axis")
-      .With(ParseOptions<proto::Reduce>("axis: 2"))
-      .Input({5, 7})
-      .Fails("axis 2: expected between -2 and 1");
-  s.Case("twice").With(ParseOptions<proto::Reduce>("axis: [1, -1]")).Input({5, 7}).Fails("axis -1 is named twice");
 }
 
 void GradSamples(SampleBuilder& s) {

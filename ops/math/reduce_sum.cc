@@ -26,22 +26,8 @@ absl::Status Kernel(const KernelContext& k) {
 }
 
 void Samples(SampleBuilder& s) {
-  s.Case("all").Input({5, 7});
-  s.Case("all_kept").With(ParseOptions<proto::Reduce>("keep_dims: true")).Input({2, 3, 4, 5});
-  s.Case("last").With(ParseOptions<proto::Reduce>("axis: -1")).Input({5, 70});
-  s.Case("first").With(ParseOptions<proto::Reduce>("axis: 0")).Input({70, 19});
-  s.Case("middle").With(ParseOptions<proto::Reduce>("axis: 1")).Input({3, 4, 5});
-  s.Case("spatial").With(ParseOptions<proto::Reduce>("axis: [2, 3] keep_dims: true")).Input({2, 3, 4, 5});
-  s.Case("channels").With(ParseOptions<proto::Reduce>("axis: [0, 2, 3]")).Input({2, 3, 4, 5});
-  s.Case("every_other").With(ParseOptions<proto::Reduce>("axis: [-3, -1]")).Input({3, 2, 5, 7});
-  s.Case("one_channel").With(ParseOptions<proto::Reduce>("axis: 1")).Input({2, 1, 4, 5});
-  s.Case("in_parts").Input({300, 250}).NoGradient();
+  AddReduceSamples(s);
   s.Case("known").With(ParseOptions<proto::Reduce>("axis: 1")).Input({2, 2}).Values({1, 2, 3, 4}).Expect(0, {3, 7});
-  s.Case("bad_axis")
-      .With(ParseOptions<proto::Reduce>("axis: 2"))
-      .Input({5, 7})
-      .Fails("axis 2: expected between -2 and 1");
-  s.Case("twice").With(ParseOptions<proto::Reduce>("axis: [1, -1]")).Input({5, 7}).Fails("axis -1 is named twice");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/reduce.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -17,8 +18,7 @@ using proto::ParseOptions;
 
 absl::Status Infer(InferContext& c) {
   const proto::ShapeOf& options = c.options<proto::ShapeOf>();
-  SNUG_ASSIGN_OR_RETURN(const Shape shape, MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())},
-                                                     /*allow_empty=*/true));
+  SNUG_ASSIGN_OR_RETURN(const Shape shape, ShapeOption(options, /*allow_empty=*/true));
   const absl::StatusOr<Shape> broadcast = BroadcastShapes(shape, c.shape(0));
   if (!broadcast.ok() || *broadcast != c.shape(0)) {
     return c.InputError(0, "expected a shape that " + shape.ToString() + " broadcasts to");
@@ -29,7 +29,7 @@ absl::Status Infer(InferContext& c) {
 
 absl::Status Gradient(GradContext& g) {
   proto::ShapeOf shape;
-  for (const int64_t dim : g.input_type(0).shape.dims()) shape.add_dim(dim);
+  SetShapeOption(g.input_type(0).shape, &shape);
   g.SetInputGrad(0, g.Op("broadcast_to", {g.output_grad(0)}, proto::MakeOptions(shape)));
   return g.status();
 }

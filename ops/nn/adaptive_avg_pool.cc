@@ -1,8 +1,8 @@
 // adaptive_avg_pool: the mean of each of `size` windows that divide the input as evenly as they can.
 #include "engine/base/status.h"
-#include "ops/grad_context.h"
-#include "ops/infer_context.h"
+#include "ops/lib/pool_infer.h"
 #include "ops/lib/pool_kernels.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -17,25 +17,20 @@ absl::Status Infer(InferContext& c) {
   const ValueType& x = c.input(0);
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g,
                         MakeAdaptivePoolGeometry(c.options<proto::AdaptivePool>().size(), x.shape, x.layout));
-  c.SetOutput(0, x.dtype, PooledShape(g, x.shape), x.layout);
+  SetPooled(c, g, /*with_index=*/false);
   return absl::OkStatus();
 }
 
 absl::Status InferGrad(InferContext& c) {
   const ValueType& dy = c.input(0);
-  const auto& dims = c.options<proto::ShapeOf>().dim();
-  SNUG_ASSIGN_OR_RETURN(const Shape x, MakeShape({dims.data(), static_cast<size_t>(dims.size())}));
+  SNUG_ASSIGN_OR_RETURN(const Shape x, ShapeOption(c.options<proto::ShapeOf>()));
   SNUG_RETURN_IF_ERROR(c.CheckRank(0, x.rank(), x.rank()));
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, MakeAdaptivePoolGeometry(dy.shape.dims().subspan(2), x, dy.layout));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(0, PooledShape(g, x)));
-  c.SetOutput(0, dy.dtype, x, dy.layout);
-  return absl::OkStatus();
+  return SetUnpooled(c, g, x);
 }
 
 absl::Status Gradient(GradContext& g) {
-  proto::ShapeOf options;
-  for (const int64_t dim : g.input_type(0).shape.dims()) options.add_dim(dim);
-  g.SetInputGrad(0, g.Op("adaptive_avg_pool_grad", {g.output_grad(0)}, proto::MakeOptions(options)));
+  g.SetInputGrad(0, g.Op("adaptive_avg_pool_grad", {g.output_grad(0)}, InputShape(g)));
   return g.status();
 }
 

@@ -1,10 +1,10 @@
 // adaptive_max_pool: the largest element of each of `size` windows that divide the input as evenly as they can.
 // Training runs adaptive_max_pool_indices: see max_pool.cc.
 #include "engine/base/status.h"
-#include "ops/grad_context.h"
-#include "ops/infer_context.h"
 #include "ops/layer_context.h"
+#include "ops/lib/pool_infer.h"
 #include "ops/lib/pool_kernels.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -14,35 +14,22 @@
 namespace snug::ops {
 namespace {
 
+template <bool kIndex>
 absl::Status Infer(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckRank(0, 3, 5));
   const ValueType& x = c.input(0);
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g,
                         MakeAdaptivePoolGeometry(c.options<proto::AdaptivePool>().size(), x.shape, x.layout));
-  c.SetOutput(0, x.dtype, PooledShape(g, x.shape), x.layout);
-  return absl::OkStatus();
-}
-
-absl::Status InferIndices(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(Infer(c));
-  const ValueType& x = c.input(0);
-  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g,
-                        MakeAdaptivePoolGeometry(c.options<proto::AdaptivePool>().size(), x.shape, x.layout));
-  c.SetOutput(1, g.index_type(), PooledShape(g, x.shape), x.layout);
+  SetPooled(c, g, kIndex);
   return absl::OkStatus();
 }
 
 absl::Status InferGrad(InferContext& c) {
   const ValueType& dy = c.input(1);
-  const auto& dims = c.options<proto::ShapeOf>().dim();
-  SNUG_ASSIGN_OR_RETURN(const Shape x, MakeShape({dims.data(), static_cast<size_t>(dims.size())}));
+  SNUG_ASSIGN_OR_RETURN(const Shape x, ShapeOption(c.options<proto::ShapeOf>()));
   SNUG_RETURN_IF_ERROR(c.CheckRank(1, x.rank(), x.rank()));
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, MakeAdaptivePoolGeometry(dy.shape.dims().subspan(2), x, dy.layout));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(0, PooledShape(g, x)));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(1, PooledShape(g, x)));
-  if (c.input(0).dtype != g.index_type()) return c.InputError(0, "is no index of these windows");
-  c.SetOutput(0, dy.dtype, x, dy.layout);
-  return absl::OkStatus();
+  return SetUnpooled(c, g, x);
 }
 
 absl::Status Layer(LayerContext& c) {
@@ -52,9 +39,7 @@ absl::Status Layer(LayerContext& c) {
 }
 
 absl::Status Gradient(GradContext& g) {
-  proto::ShapeOf options;
-  for (const int64_t dim : g.input_type(0).shape.dims()) options.add_dim(dim);
-  g.SetInputGrad(0, g.Op("adaptive_max_pool_grad", {g.output(1), g.output_grad(0)}, proto::MakeOptions(options)));
+  g.SetInputGrad(0, g.Op("adaptive_max_pool_grad", {g.output(1), g.output_grad(0)}, InputShape(g)));
   return g.status();
 }
 
@@ -111,7 +96,7 @@ SNUG_OPS(adaptive_max_pool) {
            .doc = "y = the maximum of each of `size` windows, from floor(i in / size) to ceil((i + 1) in / size)",
            .inputs = {{"x"}},
            .outputs = {{"y"}},
-           .infer = Infer,
+           .infer = Infer<false>,
            .layer = Layer,
            .traits = {.layout = LayoutRule::kPrefers},
            .cpu = Forward,
@@ -120,7 +105,7 @@ SNUG_OPS(adaptive_max_pool) {
            .doc = "y = the maximum of each window, index = its number within the window (the first, if several)",
            .inputs = {{"x"}},
            .outputs = {{"y"}, {"index", PortType::kAny}},
-           .infer = InferIndices,
+           .infer = Infer<true>,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
            .cpu = Forward,

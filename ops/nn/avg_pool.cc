@@ -1,13 +1,19 @@
 // avg_pool: the mean of each window. The gradient needs shapes only.
+#include <absl/strings/str_cat.h>
+
 #include "engine/base/status.h"
-#include "ops/grad_context.h"
-#include "ops/infer_context.h"
+#include "ops/lib/pool_infer.h"
 #include "ops/lib/pool_kernels.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
+#include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
+#if SNUG_HAS_ONEDNN
+#include "ops/lib/onednn_pool.h"
+#endif
 
 namespace snug::ops {
 namespace {
@@ -21,25 +27,19 @@ absl::Status Infer(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckRank(0, 3, 5));
   const ValueType& x = c.input(0);
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(c.options<proto::Pool>(), x.shape, x.layout));
-  c.SetOutput(0, x.dtype, PooledShape(g, x.shape), x.layout);
+  SetPooled(c, g, /*with_index=*/false);
   return absl::OkStatus();
 }
 
 absl::Status InferGrad(InferContext& c) {
   const auto& options = c.options<proto::PoolGrad>();
-  const ValueType& dy = c.input(0);
-  SNUG_ASSIGN_OR_RETURN(const Shape x, MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())}));
-  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(options.pool(), x, dy.layout));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(0, PooledShape(g, x)));
-  c.SetOutput(0, dy.dtype, x, dy.layout);
-  return absl::OkStatus();
+  SNUG_ASSIGN_OR_RETURN(const Shape x, ShapeOption(options));
+  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(options.pool(), x, c.input(0).layout));
+  return SetUnpooled(c, g, x);
 }
 
 absl::Status Gradient(GradContext& g) {
-  proto::PoolGrad options;
-  *options.mutable_pool() = g.options<proto::Pool>();
-  for (const int64_t dim : g.input_type(0).shape.dims()) options.add_dim(dim);
-  g.SetInputGrad(0, g.Op("avg_pool_grad", {g.output_grad(0)}, proto::MakeOptions(options)));
+  g.SetInputGrad(0, g.Op("avg_pool_grad", {g.output_grad(0)}, WithPoolAndInputShape(g)));
   return g.status();
 }
 
@@ -54,6 +54,70 @@ absl::Status Backward(const KernelContext& k) {
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(options, k.output_type(0).shape, k.output_type(0).layout));
   return AverageUnpool(k, g, options.include_padding());
 }
+
+#if SNUG_HAS_ONEDNN
+
+// Our own loops are the op's choice; the library's kernels can be chosen instead.
+constexpr absl::string_view kOneDnn = "oneDNN";
+
+absl::StatusOr<onednn::KernelPtr> MakeForward(const NodeTypes& t, int threads) {
+  const auto& options = t.options.Get<proto::Pool>();
+  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(options, t.input(0).shape, t.input(0).layout));
+  return onednn::MakeAveragePool({.geometry = g,
+                                  .x = t.input(0),
+                                  .y = t.output(0),
+                                  .include_padding = options.include_padding(),
+                                  .threads = threads});
+}
+
+absl::StatusOr<onednn::KernelPtr> MakeBackward(const NodeTypes& t, int threads) {
+  const proto::Pool& options = t.options.Get<proto::PoolGrad>().pool();
+  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(options, t.output(0).shape, t.output(0).layout));
+  return onednn::MakeAveragePoolGrad({.geometry = g,
+                                      .x = t.output(0),
+                                      .y = t.input(0),
+                                      .include_padding = options.include_padding(),
+                                      .threads = threads});
+}
+
+using MakeFn = absl::StatusOr<onednn::KernelPtr> (*)(const NodeTypes&, int threads);
+
+template <MakeFn make>
+absl::Status Prepare(PrepareContext& c) {
+  if (c.choice().empty()) {
+    c.Decline();
+    return absl::OkStatus();
+  }
+  if (c.choice() != kOneDnn) {
+    return absl::UnimplementedError(absl::StrCat("there is no kernel \"", c.choice(), "\" for this"));
+  }
+  SNUG_ASSIGN_OR_RETURN(const onednn::KernelPtr kernel, make(c.types(), c.threads()));
+  c.SetWorkspaceBytes(kernel->workspace_bytes());
+  c.SetKernel(kernel);
+  return absl::OkStatus();
+}
+
+template <MakeFn make>
+std::vector<std::string> Choices(const NodeTypes& types, int threads) {
+  if (!onednn::Supports(types.output(0).dtype) || !make(types, threads).ok()) return {};
+  return {std::string(kOneDnn)};
+}
+
+absl::Status RunOneDnn(const KernelContext& k) {
+  return k.prepared<onednn::Kernel>().Run({k.input<void>(0), k.output<void>(0)}, k.workspace());
+}
+
+constexpr KernelFn kFast = RunOneDnn;
+constexpr PrepareFn kPrepare = Prepare<MakeForward>, kPrepareGrad = Prepare<MakeBackward>;
+constexpr ChoicesFn kChoices = Choices<MakeForward>, kGradChoices = Choices<MakeBackward>;
+
+#else
+
+constexpr KernelFn kFast = nullptr;
+constexpr PrepareFn kPrepare = nullptr, kPrepareGrad = nullptr;
+constexpr ChoicesFn kChoices = nullptr, kGradChoices = nullptr;
+
+#endif
 
 Cost ForwardCost(const NodeTypes& t) {  // one addition for each tap of each window
   const absl::StatusOr<PoolGeometry> g = Geometry(t.options.Get<proto::Pool>(), t.input(0).shape, t.input(0).layout);
@@ -120,8 +184,11 @@ SNUG_OPS(avg_pool) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
+           .prepare = kPrepare,
+           .choices = kChoices,
            .cost = ForwardCost,
            .cpu = Forward,
+           .cpu_fast = kFast,
            .samples = Samples},
           {.name = "avg_pool_grad",
            .doc = "dx = the sum over the windows that cover it of dy / the window's size",
@@ -129,7 +196,10 @@ SNUG_OPS(avg_pool) {
            .outputs = {{"dx"}},
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kPrefers},
+           .prepare = kPrepareGrad,
+           .choices = kGradChoices,
            .cpu = Backward,
+           .cpu_fast = kFast,
            .samples = GradSamples}};
 }
 

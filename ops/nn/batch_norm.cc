@@ -15,7 +15,6 @@
 #include "ops/lib/float32_port.h"
 #include "ops/lib/update.h"
 #include "ops/op_def.h"
-#include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
@@ -33,15 +32,6 @@ absl::Status Infer(InferContext& c) {
   const ValueType& x = c.input(0);
   c.SetOutput(0, x);
   for (const int statistic : {1, 2}) c.SetOutput(statistic, Float32PortType(x.dtype), {x.shape[1]});
-  return absl::OkStatus();
-}
-
-absl::Status InferGrad(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 4));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(4, c.shape(0)));
-  const ValueType& x = c.input(0);
-  c.SetOutput(0, c.input(4));
-  for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(x.dtype), {x.shape[1]});
   return absl::OkStatus();
 }
 
@@ -101,47 +91,30 @@ absl::Status Gradient(GradContext& g) {
       g.Ops("batch_norm_grad",
             {g.input(0), g.has_input(1) ? g.input(1) : ValueId(), g.output(1), g.output(2), g.output_grad(0)},
             g.options_handle());
-  for (int i = 0; i < 3 && g.status().ok(); ++i) {
-    if (g.wants(i)) g.SetInputGrad(i, grads[static_cast<size_t>(i)]);
-  }
+  g.SetInputGrads(grads);
   return g.status();
 }
 
-absl::Status Prepare(PrepareContext& c) {
-  c.SetWorkspaceBytes(BatchNormWorkspace(ChannelView(c.types().input(0))));
-  return absl::OkStatus();
-}
+struct Forward {
+  template <class T>
+  static BatchNormForward<T> Make(const KernelContext& k) {
+    using S = Float32Port<T>;
+    return {.x = k.input<T>(0),
+            .y = k.output<T>(0),
+            .weight = InputOrNull<S>(k, 1),
+            .bias = InputOrNull<S>(k, 2),
+            .batch_mean = k.output<S>(1),
+            .batch_var = k.output<S>(2),
+            .epsilon = k.options<proto::BatchNorm>().epsilon()};
+  }
+};
 
-Cost CostOfNode(const NodeTypes& types) { return {.flops = 7.0 * static_cast<double>(types.input(0).num_elements())}; }
-
-Cost CostOfGrad(const NodeTypes& types) { return {.flops = 9.0 * static_cast<double>(types.input(0).num_elements())}; }
-
-template <class T>
-BatchNormForward<T> ForwardCall(const KernelContext& k) {
-  using S = Float32Port<T>;
-  return {.x = k.input<T>(0),
-          .y = k.output<T>(0),
-          .weight = InputOrNull<S>(k, 1),
-          .bias = InputOrNull<S>(k, 2),
-          .batch_mean = k.output<S>(1),
-          .batch_var = k.output<S>(2),
-          .epsilon = k.options<proto::BatchNorm>().epsilon()};
-}
-
-template <class T>
-BatchNormBackward<T> BackwardCall(const KernelContext& k) {
-  using S = Float32Port<T>;
-  return {.x = k.input<T>(0),
-          .weight = InputOrNull<S>(k, 1),
-          .mean = k.input<S>(2),
-          .var = k.input<S>(3),
-          .dy = k.input<T>(4),
-          .dx = k.output<T>(0),
-          .dweight = k.output<S>(1),
-          .dbias = k.output<S>(2),
-          .epsilon = k.options<proto::BatchNorm>().epsilon(),
-          .training = true};
-}
+struct Backward {
+  template <class T>
+  static BatchNormBackward<T> Make(const KernelContext& k) {
+    return BatchNormGradCall<T>(k, k.options<proto::BatchNorm>().epsilon(), /*training=*/true);
+  }
+};
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
@@ -243,19 +216,6 @@ void UpdateSamples(SampleBuilder& s) {
   s.Case("shape").With(options).Input({7}).Input({7}).Input({6}).Input({7}).Bytes({}).Fails("expected shape [7]");
 }
 
-absl::Status ForwardCpu(const KernelContext& k) {
-  return BatchNormPlainKernel(k, [&](auto zero) { return ForwardCall<decltype(zero)>(k); });
-}
-absl::Status ForwardFast(const KernelContext& k) {
-  return BatchNormFastKernel(k, [&](auto zero) { return ForwardCall<decltype(zero)>(k); });
-}
-absl::Status BackwardCpu(const KernelContext& k) {
-  return BatchNormPlainKernel(k, [&](auto zero) { return BackwardCall<decltype(zero)>(k); });
-}
-absl::Status BackwardFast(const KernelContext& k) {
-  return BatchNormFastKernel(k, [&](auto zero) { return BackwardCall<decltype(zero)>(k); });
-}
-
 }  // namespace
 
 SNUG_OPS(batch_norm) {
@@ -270,10 +230,10 @@ SNUG_OPS(batch_norm) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = Prepare,
-           .cost = CostOfNode,
-           .cpu = ForwardCpu,
-           .cpu_fast = ForwardFast,
+           .prepare = PrepareBatchNorm,
+           .cost = BatchNormCost<7>,
+           .cpu = BatchNormCpu<Forward>,
+           .cpu_fast = BatchNormCpuFast<Forward>,
            .samples = Samples},
           {.name = "batch_norm_grad",
            .doc = "dx, dweight, dbias of batch_norm",
@@ -283,13 +243,13 @@ SNUG_OPS(batch_norm) {
                       {"var", PortType::kFloat32},
                       {"dy"}},
            .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
-           .infer = InferGrad,
+           .infer = InferBatchNormGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = Prepare,
-           .cost = CostOfGrad,
-           .cpu = BackwardCpu,
-           .cpu_fast = BackwardFast,
+           .prepare = PrepareBatchNorm,
+           .cost = BatchNormCost<9>,
+           .cpu = BatchNormCpu<Backward>,
+           .cpu_fast = BatchNormCpuFast<Backward>,
            .samples = GradSamples},
           {.name = "batch_norm_update",
            .doc = "running = (1 - momentum) running + momentum batch, the variance unbiased",

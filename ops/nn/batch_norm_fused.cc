@@ -9,7 +9,6 @@
 #include "ops/lib/batch_norm.h"
 #include "ops/lib/float32_port.h"
 #include "ops/op_def.h"
-#include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
@@ -39,16 +38,7 @@ absl::Status CheckOptions(const InferContext& c) {
   }
 }
 
-NormActivation ActivationOf(const KernelContext& k) {
-  switch (k.options<Fused>().activation()) {
-    case proto::RELU:
-      return NormActivation::kRelu;
-    case proto::RELU6:
-      return NormActivation::kRelu6;
-    default:
-      return NormActivation::kIdentity;
-  }
-}
+Activation ActivationOf(const KernelContext& k) { return FromProto(k.options<Fused>().activation()); }
 
 absl::Status InferTraining(InferContext& c) {
   SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, 0, 1, 3));
@@ -90,104 +80,77 @@ absl::Status InferAddGrad(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status Prepare(PrepareContext& c) {
-  c.SetWorkspaceBytes(BatchNormWorkspace(ChannelView(c.types().input(0))));
-  return absl::OkStatus();
-}
+struct Training {
+  template <class T>
+  static BatchNormForward<T> Make(const KernelContext& k) {
+    using S = Float32Port<T>;
+    return {.x = k.input<T>(0),
+            .add = InputOrNull<T>(k, 3),
+            .y = k.output<T>(0),
+            .weight = InputOrNull<S>(k, 1),
+            .bias = InputOrNull<S>(k, 2),
+            .batch_mean = k.output<S>(1),
+            .batch_var = k.output<S>(2),
+            .epsilon = k.options<Fused>().batch_norm().epsilon(),
+            .activation = ActivationOf(k)};
+  }
+};
 
-template <int kFlops>
-Cost CostOfNode(const NodeTypes& types) {
-  return {.flops = kFlops * static_cast<double>(types.input(0).num_elements())};
-}
+struct Inference {
+  template <class T>
+  static BatchNormForward<T> Make(const KernelContext& k) {
+    using S = Float32Port<T>;
+    return {.x = k.input<T>(0),
+            .add = InputOrNull<T>(k, 5),
+            .y = k.output<T>(0),
+            .weight = InputOrNull<S>(k, 1),
+            .bias = InputOrNull<S>(k, 2),
+            .mean = k.input<S>(3),
+            .var = k.input<S>(4),
+            .epsilon = k.options<Fused>().batch_norm().epsilon(),
+            .activation = ActivationOf(k)};
+  }
+};
 
-template <class T>
-BatchNormForward<T> TrainingCall(const KernelContext& k) {
-  using S = Float32Port<T>;
-  return {.x = k.input<T>(0),
-          .add = InputOrNull<T>(k, 3),
-          .y = k.output<T>(0),
-          .weight = InputOrNull<S>(k, 1),
-          .bias = InputOrNull<S>(k, 2),
-          .batch_mean = k.output<S>(1),
-          .batch_var = k.output<S>(2),
-          .epsilon = k.options<Fused>().batch_norm().epsilon(),
-          .activation = ActivationOf(k)};
-}
+struct Grad {
+  template <class T>
+  static BatchNormBackward<T> Make(const KernelContext& k) {
+    using S = Float32Port<T>;
+    return {.x = k.input<T>(kX),
+            .weight = InputOrNull<S>(k, kWeight),
+            .bias = InputOrNull<S>(k, kBias),
+            .mean = k.input<S>(kMean),
+            .var = k.input<S>(kVar),
+            .dy = k.input<T>(kDy),
+            .dx = k.output<T>(0),
+            .dweight = k.output<S>(1),
+            .dbias = k.output<S>(2),
+            .epsilon = k.options<Fused>().batch_norm().epsilon(),
+            .training = true,
+            .activation = ActivationOf(k)};
+  }
+};
 
-template <class T>
-BatchNormForward<T> InferenceCall(const KernelContext& k) {
-  using S = Float32Port<T>;
-  return {.x = k.input<T>(0),
-          .add = InputOrNull<T>(k, 5),
-          .y = k.output<T>(0),
-          .weight = InputOrNull<S>(k, 1),
-          .bias = InputOrNull<S>(k, 2),
-          .mean = k.input<S>(3),
-          .var = k.input<S>(4),
-          .epsilon = k.options<Fused>().batch_norm().epsilon(),
-          .activation = ActivationOf(k)};
-}
-
-template <class T>
-BatchNormBackward<T> GradCall(const KernelContext& k) {
-  using S = Float32Port<T>;
-  return {.x = k.input<T>(kX),
-          .weight = InputOrNull<S>(k, kWeight),
-          .bias = InputOrNull<S>(k, kBias),
-          .mean = k.input<S>(kMean),
-          .var = k.input<S>(kVar),
-          .dy = k.input<T>(kDy),
-          .dx = k.output<T>(0),
-          .dweight = k.output<S>(1),
-          .dbias = k.output<S>(2),
-          .epsilon = k.options<Fused>().batch_norm().epsilon(),
-          .training = true,
-          .activation = ActivationOf(k)};
-}
-
-template <class T>
-BatchNormBackward<T> AddGradCall(const KernelContext& k) {
-  using S = Float32Port<T>;
-  return {.y = k.input<T>(kAddY),
-          .x = k.input<T>(kAddX),
-          .weight = InputOrNull<S>(k, kAddWeight),
-          .mean = k.input<S>(kAddMean),
-          .var = k.input<S>(kAddVar),
-          .dy = k.input<T>(kAddDy),
-          .dy2 = InputOrNull<T>(k, kAddDy2),
-          .dx = k.output<T>(0),
-          .dadd = k.output<T>(3),
-          .dweight = k.output<S>(1),
-          .dbias = k.output<S>(2),
-          .epsilon = k.options<Fused>().batch_norm().epsilon(),
-          .training = true,
-          .activation = ActivationOf(k)};
-}
-
-absl::Status TrainingCpu(const KernelContext& k) {
-  return BatchNormPlainKernel(k, [&](auto zero) { return TrainingCall<decltype(zero)>(k); });
-}
-absl::Status TrainingFast(const KernelContext& k) {
-  return BatchNormFastKernel(k, [&](auto zero) { return TrainingCall<decltype(zero)>(k); });
-}
-absl::Status InferenceCpu(const KernelContext& k) {
-  return BatchNormPlainKernel(k, [&](auto zero) { return InferenceCall<decltype(zero)>(k); });
-}
-absl::Status InferenceFast(const KernelContext& k) {
-  return BatchNormFastKernel(k, [&](auto zero) { return InferenceCall<decltype(zero)>(k); });
-}
-absl::Status GradCpu(const KernelContext& k) {
-  return BatchNormPlainKernel(k, [&](auto zero) { return GradCall<decltype(zero)>(k); });
-}
-absl::Status GradFast(const KernelContext& k) {
-  return BatchNormFastKernel(k, [&](auto zero) { return GradCall<decltype(zero)>(k); });
-}
-absl::Status AddGradCpu(const KernelContext& k) {
-  return BatchNormPlainKernel(k, [&](auto zero) { return AddGradCall<decltype(zero)>(k); });
-}
-absl::Status AddGradFast(const KernelContext& k) {
-  return BatchNormFastKernel(k, [&](auto zero) { return AddGradCall<decltype(zero)>(k); });
-}
+struct AddGrad {
+  template <class T>
+  static BatchNormBackward<T> Make(const KernelContext& k) {
+    using S = Float32Port<T>;
+    return {.y = k.input<T>(kAddY),
+            .x = k.input<T>(kAddX),
+            .weight = InputOrNull<S>(k, kAddWeight),
+            .mean = k.input<S>(kAddMean),
+            .var = k.input<S>(kAddVar),
+            .dy = k.input<T>(kAddDy),
+            .dy2 = InputOrNull<T>(k, kAddDy2),
+            .dx = k.output<T>(0),
+            .dadd = k.output<T>(3),
+            .dweight = k.output<S>(1),
+            .dbias = k.output<S>(2),
+            .epsilon = k.options<Fused>().batch_norm().epsilon(),
+            .training = true,
+            .activation = ActivationOf(k)};
+  }
+};
 
 // Every activation and shape of these, through `sample`.
 template <class Fn>
@@ -327,10 +290,10 @@ SNUG_OPS(batch_norm_fused) {
            .infer = InferTraining,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}, {Alias::Kind::kMayShare, 0, 3}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = Prepare,
-           .cost = CostOfNode<9>,
-           .cpu = TrainingCpu,
-           .cpu_fast = TrainingFast,
+           .prepare = PrepareBatchNorm,
+           .cost = BatchNormCost<9>,
+           .cpu = BatchNormCpu<Training>,
+           .cpu_fast = BatchNormCpuFast<Training>,
            .samples = TrainingSamples},
           {.name = "batch_norm_inference_fused",
            .doc = "y = activation(batch_norm_inference(x) + add)",
@@ -344,10 +307,10 @@ SNUG_OPS(batch_norm_fused) {
            .infer = InferInference,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}, {Alias::Kind::kMayShare, 0, 5}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = Prepare,
-           .cost = CostOfNode<5>,
-           .cpu = InferenceCpu,
-           .cpu_fast = InferenceFast,
+           .prepare = PrepareBatchNorm,
+           .cost = BatchNormCost<5>,
+           .cpu = BatchNormCpu<Inference>,
+           .cpu_fast = BatchNormCpuFast<Inference>,
            .samples = InferenceSamples},
           {.name = "batch_norm_fused_grad",
            .doc = "dx, dweight, dbias of batch_norm_fused without an addition",
@@ -361,10 +324,10 @@ SNUG_OPS(batch_norm_fused) {
            .infer = InferGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, kDy}, {Alias::Kind::kMayShare, 0, kX}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = Prepare,
-           .cost = CostOfNode<10>,
-           .cpu = GradCpu,
-           .cpu_fast = GradFast,
+           .prepare = PrepareBatchNorm,
+           .cost = BatchNormCost<10>,
+           .cpu = BatchNormCpu<Grad>,
+           .cpu_fast = BatchNormCpuFast<Grad>,
            .samples = GradSamples},
           {.name = "batch_norm_fused_add_grad",
            .doc = "dx, dweight, dbias, dadd of batch_norm_fused, given dy + dy2",
@@ -386,10 +349,10 @@ SNUG_OPS(batch_norm_fused) {
                        {Alias::Kind::kMayShare, 3, kAddDy2},
                        {Alias::Kind::kMayShare, 3, kAddY}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = Prepare,
-           .cost = CostOfNode<10>,
-           .cpu = AddGradCpu,
-           .cpu_fast = AddGradFast,
+           .prepare = PrepareBatchNorm,
+           .cost = BatchNormCost<10>,
+           .cpu = BatchNormCpu<AddGrad>,
+           .cpu_fast = BatchNormCpuFast<AddGrad>,
            .samples = AddGradSamples}};
 }
 

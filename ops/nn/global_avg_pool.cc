@@ -1,6 +1,7 @@
 // global_avg_pool: the mean over the spatial dimensions.
 #include "engine/base/status.h"
 #include "ops/lib/global_pool.h"
+#include "ops/lib/pool_infer.h"
 #include "ops/lib/pool_kernels.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"

@@ -2,6 +2,7 @@
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
 #include "ops/lib/global_pool.h"
+#include "ops/lib/pool_infer.h"
 #include "ops/lib/pool_kernels.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"

@@ -111,9 +111,7 @@ absl::Status Gradient(GradContext& g) {
       g.Ops("layer_norm_grad",
             {g.input(0), g.has_input(1) ? g.input(1) : ValueId(), g.output(1), g.output(2), g.output_grad(0)},
             g.options_handle());
-  for (int i = 0; i < 3 && g.status().ok(); ++i) {
-    if (g.wants(i)) g.SetInputGrad(i, grads[static_cast<size_t>(i)]);
-  }
+  g.SetInputGrads(grads);
   return g.status();
 }
 

@@ -4,10 +4,10 @@
 #include <limits>
 
 #include "engine/base/status.h"
-#include "ops/grad_context.h"
-#include "ops/infer_context.h"
 #include "ops/layer_context.h"
+#include "ops/lib/pool_infer.h"
 #include "ops/lib/pool_kernels.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -17,37 +17,20 @@
 namespace snug::ops {
 namespace {
 
+template <bool kIndex>
 absl::Status Infer(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckRank(0, 3, 5));
   const ValueType& x = c.input(0);
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, MakePoolGeometry(c.options<proto::Pool>(), x.shape, x.layout));
-  c.SetOutput(0, x.dtype, PooledShape(g, x.shape), x.layout);
+  SetPooled(c, g, kIndex);
   return absl::OkStatus();
-}
-
-absl::Status InferIndices(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(Infer(c));
-  const ValueType& x = c.input(0);
-  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, MakePoolGeometry(c.options<proto::Pool>(), x.shape, x.layout));
-  c.SetOutput(1, g.index_type(), PooledShape(g, x.shape), x.layout);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<PoolGeometry> GradGeometry(const proto::PoolGrad& options, const Layout& layout) {
-  SNUG_ASSIGN_OR_RETURN(const Shape x, MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())}));
-  return MakePoolGeometry(options.pool(), x, layout);
 }
 
 absl::Status InferGrad(InferContext& c) {
   const auto& options = c.options<proto::PoolGrad>();
-  const ValueType& dy = c.input(1);
-  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, GradGeometry(options, dy.layout));
-  const Shape x({options.dim().data(), static_cast<size_t>(options.dim_size())});
-  SNUG_RETURN_IF_ERROR(c.CheckShape(0, PooledShape(g, x)));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(1, PooledShape(g, x)));
-  if (c.input(0).dtype != g.index_type()) return c.InputError(0, "is no index of these windows");
-  c.SetOutput(0, dy.dtype, x, dy.layout);
-  return absl::OkStatus();
+  SNUG_ASSIGN_OR_RETURN(const Shape x, ShapeOption(options));
+  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, MakePoolGeometry(options.pool(), x, c.input(1).layout));
+  return SetUnpooled(c, g, x);
 }
 
 absl::Status Layer(LayerContext& c) {
@@ -56,10 +39,7 @@ absl::Status Layer(LayerContext& c) {
 }
 
 absl::Status Gradient(GradContext& g) {
-  proto::PoolGrad options;
-  *options.mutable_pool() = g.options<proto::Pool>();
-  for (const int64_t dim : g.input_type(0).shape.dims()) options.add_dim(dim);
-  g.SetInputGrad(0, g.Op("max_pool_grad", {g.output(1), g.output_grad(0)}, proto::MakeOptions(options)));
+  g.SetInputGrad(0, g.Op("max_pool_grad", {g.output(1), g.output_grad(0)}, WithPoolAndInputShape(g)));
   return g.status();
 }
 
@@ -70,7 +50,8 @@ absl::Status Forward(const KernelContext& k) {
 }
 
 absl::Status Backward(const KernelContext& k) {
-  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, GradGeometry(k.options<proto::PoolGrad>(), k.output_type(0).layout));
+  const ValueType& x = k.output_type(0);
+  SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, MakePoolGeometry(k.options<proto::PoolGrad>().pool(), x.shape, x.layout));
   return MaximumUnpool(k, g);
 }
 
@@ -185,7 +166,7 @@ SNUG_OPS(max_pool) {
            .doc = "y = the maximum of each window",
            .inputs = {{"x"}},
            .outputs = {{"y"}},
-           .infer = Infer,
+           .infer = Infer<false>,
            .layer = Layer,
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ForwardCost,
@@ -195,7 +176,7 @@ SNUG_OPS(max_pool) {
            .doc = "y = the maximum of each window, index = its number within the window (the first, if several)",
            .inputs = {{"x"}},
            .outputs = {{"y"}, {"index", PortType::kAny}},
-           .infer = InferIndices,
+           .infer = Infer<true>,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ForwardCost,

@@ -6,8 +6,10 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/axis_option.h"
+#include "ops/lib/byte_range.h"
 #include "ops/lib/slice_box.h"
 #include "ops/lib/strided_copy.h"
+#include "ops/node_types.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -48,6 +50,13 @@ absl::Status Gradient(GradContext& g) {
     begin += size;
   }
   return g.status();
+}
+
+std::optional<int64_t> InputInOutput(const NodeTypes& types, int input) {
+  const int axis = AxisOf(types.options.Get<proto::Concat>(), types.output(0).shape.rank());
+  int64_t begin = 0;
+  for (int i = 0; i < input; ++i) begin += types.input(i).shape[axis];
+  return RangeAlong(types.output(0), axis, begin, types.input(input));
 }
 
 absl::Status ConcatCpu(const KernelContext& k) {
@@ -92,6 +101,7 @@ SNUG_OPS(concat) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
+           .input_in_output = InputInOutput,
            .cpu = ConcatCpu,
            .samples = Samples}};
 }

@@ -1,6 +1,7 @@
 // constant: numbers written in the model file. A layer only: a Variable that never changes is the layer's output.
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "proto/data_type.h"
 #include "proto/network.pb.h"
@@ -11,7 +12,7 @@ namespace {
 absl::Status Layer(LayerContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckInputs(0));
   const auto& options = c.options<proto::Constant>();
-  absl::StatusOr<Shape> shape = MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())});
+  absl::StatusOr<Shape> shape = ShapeOption(options);
   if (!shape.ok()) return Annotate(shape.status(), "option \"dim\"");
   const DType dtype = proto::ToDType(options.dtype(), c.floating());
   c.SetOutput(0, c.ConstantValue("", dtype, *shape, {options.value().begin(), options.value().end()}));

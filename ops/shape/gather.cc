@@ -7,6 +7,7 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/axis_option.h"
 #include "ops/lib/gather_rows.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -41,7 +42,7 @@ absl::Status Infer(InferContext& c) {
 
 absl::Status InferGrad(InferContext& c) {
   const auto& options = c.options<proto::GatherGrad>();
-  SNUG_ASSIGN_OR_RETURN(const Shape x, MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())}));
+  SNUG_ASSIGN_OR_RETURN(const Shape x, ShapeOption(options));
   SNUG_ASSIGN_OR_RETURN(const int axis, AxisOption("axis", options.gather().axis(), x.rank()));
   SNUG_ASSIGN_OR_RETURN(const Shape y, Gathered(c, x, axis, 0));
   SNUG_RETURN_IF_ERROR(c.CheckShape(1, y));
@@ -53,7 +54,7 @@ absl::Status Gradient(GradContext& g) {  // the indices are all that is kept
   if (!g.wants(0)) return absl::OkStatus();
   proto::GatherGrad options;
   *options.mutable_gather() = g.options<proto::Gather>();
-  for (const int64_t dim : g.input_type(0).shape.dims()) options.add_dim(dim);
+  SetShapeOption(g.input_type(0).shape, &options);
   g.SetInputGrad(0, g.Op("gather_grad", {g.input(1), g.output_grad(0)}, proto::MakeOptions(options)));
   return g.status();
 }

@@ -1,6 +1,7 @@
 // parameter: a Variable of its own, read as it is. A layer only: the Variable's value is the layer's output.
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -11,7 +12,7 @@ namespace {
 absl::Status Layer(LayerContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckInputs(0));
   const auto& options = c.options<proto::Parameter>();
-  absl::StatusOr<Shape> shape = MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())});
+  absl::StatusOr<Shape> shape = ShapeOption(options);
   if (!shape.ok()) return Annotate(shape.status(), "option \"dim\"");
   // As for a weight [out, in, window...] (PyTorch's rule); a vector counts as `in`.
   const int rank = shape->rank();

@@ -84,8 +84,10 @@ SNUG_INLINE void TransposeBlock(const T* from, int64_t from_stride, T* to, int64
   SwapQuarters<1, T>(rows);
   SwapQuarters<2, T>(rows);
   SwapQuarters<4, T>(rows);
-  if constexpr (kLanes < T >> 8) SwapQuarters<8, T>(rows);
-  if constexpr (kLanes < T >> 16) SwapQuarters<16, T>(rows);
+  constexpr int64_t kSize = kLanes<T>;
+  if constexpr (kSize > 8) SwapQuarters<8, T>(rows);
+  if constexpr (kSize > 16) SwapQuarters<16, T>(rows);
+  if constexpr (kSize > 32) SwapQuarters<32, T>(rows);
   for (int64_t i = 0; i < kLanes<T>; ++i) std::memcpy(to + i * to_stride, &rows[i], 64);
 }
 

@@ -6,6 +6,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/lib/reshape_to.h"
+#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -50,8 +51,7 @@ absl::Status Infer(InferContext& c) {
 
 absl::Status InferTo(InferContext& c) {
   const auto& options = c.options<proto::ShapeOf>();
-  SNUG_ASSIGN_OR_RETURN(const Shape to, MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())},
-                                                  /*allow_empty=*/true));
+  SNUG_ASSIGN_OR_RETURN(const Shape to, ShapeOption(options, /*allow_empty=*/true));
   if (to.num_elements() != c.shape(0).num_elements()) {
     return c.InputError(0, absl::StrCat("expected ", to.num_elements(), " elements for ", to.ToString()));
   }

@@ -3,8 +3,11 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/lib/byte_range.h"
+#include "ops/lib/shape_option.h"
 #include "ops/lib/slice_box.h"
 #include "ops/lib/strided_copy.h"
+#include "ops/node_types.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -22,7 +25,7 @@ absl::Status Infer(InferContext& c) {
 
 absl::Status InferGrad(InferContext& c) {
   const auto& options = c.options<proto::SliceGrad>();
-  SNUG_ASSIGN_OR_RETURN(const Shape whole, MakeShape({options.dim().data(), static_cast<size_t>(options.dim_size())}));
+  SNUG_ASSIGN_OR_RETURN(const Shape whole, ShapeOption(options));
   SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(options.slice(), whole));
   SNUG_RETURN_IF_ERROR(c.CheckShape(0, box.shape));
   c.SetOutput(0, c.input(0).dtype, whole, c.input(0).layout);
@@ -32,7 +35,7 @@ absl::Status InferGrad(InferContext& c) {
 absl::Status Gradient(GradContext& g) {
   proto::SliceGrad options;
   *options.mutable_slice() = g.options<proto::Slice>();
-  for (const int64_t dim : g.input_type(0).shape.dims()) options.add_dim(dim);
+  SetShapeOption(g.input_type(0).shape, &options);
   g.SetInputGrad(0, g.Op("slice_grad", {g.output_grad(0)}, proto::MakeOptions(options)));
   return g.status();
 }
@@ -40,6 +43,12 @@ absl::Status Gradient(GradContext& g) {
 absl::Status GradientOfGrad(GradContext& g) {  // the part back
   g.SetInputGrad(0, g.Op("slice", {g.output_grad(0)}, proto::MakeOptions(g.options<proto::SliceGrad>().slice())));
   return g.status();
+}
+
+std::optional<int64_t> OutputInInput(const NodeTypes& types, int) {
+  const absl::StatusOr<SliceBox> box = ResolveSlice(types.options.Get<proto::Slice>(), types.input(0).shape);
+  SNUG_CHECK_OK(box.status());
+  return RangeWithin(types.input(0), box->begin, box->step, types.output(0));
 }
 
 // Strides of the part within the whole.
@@ -127,6 +136,7 @@ SNUG_OPS(slice) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
+           .output_in_input = OutputInInput,
            .cpu = SliceCpu,
            .samples = Samples},
           {.name = "slice_grad",

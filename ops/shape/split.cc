@@ -8,7 +8,10 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/axis_option.h"
+#include "ops/lib/byte_range.h"
+#include "ops/lib/shape_option.h"
 #include "ops/lib/strided_copy.h"
+#include "ops/node_types.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/data_type.h"
@@ -65,13 +68,20 @@ absl::Status Gradient(GradContext& g) {
     }
     proto::Fill zeros;
     zeros.set_dtype(proto::FromDType(g.output_type(i).dtype));
-    for (const int64_t dim : g.output_type(i).shape.dims()) zeros.add_dim(dim);
+    SetShapeOption(g.output_type(i).shape, &zeros);
     parts.push_back(g.Op("fill", {}, proto::MakeOptions(zeros), absl::StrCat("zeros:", i)));
   }
   proto::Concat concat;
   concat.set_axis(AxisOf(options, g.input_type(0).shape.rank()));
   g.SetInputGrad(0, g.Op("concat", parts, proto::MakeOptions(concat), "split_grad"));
   return g.status();
+}
+
+std::optional<int64_t> OutputInInput(const NodeTypes& types, int output) {
+  const int axis = AxisOf(types.options.Get<proto::Split>(), types.input(0).shape.rank());
+  int64_t begin = 0;
+  for (int i = 0; i < output; ++i) begin += types.output(i).shape[axis];
+  return RangeAlong(types.input(0), axis, begin, types.output(output));
 }
 
 absl::Status SplitCpu(const KernelContext& k) {
@@ -120,6 +130,7 @@ SNUG_OPS(split) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
+           .output_in_input = OutputInInput,
            .cpu = SplitCpu,
            .samples = Samples}};
 }

@@ -49,7 +49,7 @@ class Expander {
       TopLevel(field, scope);
     }
     if (Stopped()) return;
-    if (network_.layer_size() == 0 && errors_->empty()) {
+    if (network_.layer_size() == 0 && options_.needs_layers && errors_->empty()) {
       errors_->Add({1, 1, -1}, "a network needs at least one layer: layer { name: \"...\" input: \"...\" relu {} }");
     }
     ResolveTargets(network_.mutable_objective(), map_.objectives);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/suggest.h"
+#include "proto/expected.h"
 #include "proto/loader/utf8.h"
 
 namespace snug::loader {
@@ -19,30 +20,6 @@ using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
-
-// `an integer`, `a string`: what the field takes.
-std::string Expected(const FieldDescriptor* field) {
-  switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return "a number";
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return "true or false";
-    case FieldDescriptor::CPPTYPE_STRING:
-      return "a string";
-    case FieldDescriptor::CPPTYPE_ENUM: {
-      std::string names;
-      for (int i = 0; i < field->enum_type()->value_count(); ++i) {
-        absl::StrAppend(&names, i == 0 ? "one of " : ", ", field->enum_type()->value(i)->name());
-      }
-      return names;
-    }
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return "a message { }";
-    default:
-      return "an integer";
-  }
-}
 
 std::optional<double> AsDouble(const Scalar& scalar) {
   if (scalar.IsNumeric()) return scalar.AsNumber();

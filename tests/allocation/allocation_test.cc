@@ -14,14 +14,7 @@
 #include <string>
 
 #include "tests/run/train_util.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SNUG_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SNUG_SANITIZED 1
-#endif
-#endif
+#include "tests/testing/sanitizers.h"
 
 namespace {
 
@@ -42,7 +35,7 @@ std::atomic<bool> recording{false};
 
 }  // namespace
 
-#ifndef SNUG_SANITIZED
+#if !SNUG_SANITIZED
 extern "C" {
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
@@ -104,17 +97,8 @@ std::string Maps() {
   return text;
 }
 
-class AllocationTest : public testing::TestWithParam<const char*> {};
-
-TEST_P(AllocationTest, StepsAllocateNothing) {
-#ifdef SNUG_SANITIZED
-  GTEST_SKIP() << "SKIPPED: sanitizers bring their own malloc; this runs in the release build";
-#endif
-  const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam());
-  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  auto session = MakeSession(*loaded, {.batch = 2, .threads = 2});
-  ASSERT_TRUE(session.ok()) << session.status().message();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE((*session)->Run().ok());
+void ExpectStepsAllocateNothing(Session& session) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(session.Run().ok());
 
   const std::string maps = Maps();
   const std::string maps_again = Maps();  // reading them allocates, too: settle first
@@ -122,7 +106,7 @@ TEST_P(AllocationTest, StepsAllocateNothing) {
   allocations = 0;
   recording = true;
   bool ok = true;
-  for (int i = 0; i < 100; ++i) ok = ok && (*session)->Run().ok();
+  for (int i = 0; i < 100; ++i) ok = ok && session.Run().ok();
   recording = false;
   const size_t found = allocations;
   EXPECT_TRUE(ok);
@@ -134,11 +118,68 @@ TEST_P(AllocationTest, StepsAllocateNothing) {
     const std::string library = LibraryOf(recorded[i].caller);
     EXPECT_NE(library, own) << "our own code allocated " << recorded[i].bytes << " bytes";
     EXPECT_LE(recorded[i].bytes, 1024U) << library;
-    if (HasFailure()) break;
+    if (testing::Test::HasFailure()) break;
   }
 }
 
+class AllocationTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (test::kSanitized) {
+      GTEST_SKIP() << "SKIPPED: sanitizers bring their own malloc; this runs in the release build";
+    }
+  }
+};
+
+TEST_P(AllocationTest, StepsAllocateNothing) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  auto session = MakeSession(*loaded, {.batch = 2, .threads = 2});
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  ExpectStepsAllocateNothing(**session);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, AllocationTest, testing::Values("mlp", "lenet", "gpt_small"),
+                         [](const auto& info) { return std::string(info.param); });
+
+class StreamAllocationTest : public AllocationTest {};
+
+TEST_P(StreamAllocationTest, StepsOnTwoStreamsAllocateNothing) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  CompileOptions options{.batch = 2, .threads = 1};
+  options.memory.streams = 2;
+  auto session = MakeSession(*loaded, options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  ASSERT_EQ((*session)->compiled().executable.schedule.count(), 2);
+  ExpectStepsAllocateNothing(**session);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, StreamAllocationTest, testing::Values("mlp", "lenet"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Once the allocator has grown: what dies goes back to it, and comes from it again.
+class DynamicAllocationTest : public AllocationTest {};
+
+TEST_P(DynamicAllocationTest, StepsAllocateNothing) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  for (const char* allocator : {"auto_growth", "buddy", "prealloc"}) {
+    SCOPED_TRACE(allocator);
+    CompileOptions options{.batch = 2, .threads = 2, .keep_inputs = true};
+    options.memory = {.strategy = "dynamic",
+                      .dynamic = {.allocator = {.allocator = allocator, .initial_mb = 500, .buddy_max_pool_mb = 64},
+                                  .garbage = {.gc_threshold_gb = 1e-4}}};
+    auto compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    auto session = Session::Create(*std::move(compiled), {.seed = 1, .engine = EngineKind::kSerial});
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    ASSERT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 1).ok());
+    ExpectStepsAllocateNothing(**session);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DynamicAllocationTest, testing::Values("mlp", "lenet"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

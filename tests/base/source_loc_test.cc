@@ -10,6 +10,7 @@ std::shared_ptr<const std::string> Text(const char* text) { return std::make_sha
 TEST(SourceLoc, SaysAsMuchAsIsKnown) {
   EXPECT_EQ(SourceLoc().ToString(), "");
   EXPECT_EQ((SourceLoc{.file = Text("a.pbtxt")}).ToString(), "a.pbtxt");
+  EXPECT_EQ((SourceLoc{.file = Text("a.cc"), .line = 4}).ToString(), "a.cc:4");
   EXPECT_EQ((SourceLoc{.file = Text("a.pbtxt"), .line = 4, .column = 9}).ToString(), "a.pbtxt:4:9");
 }
 

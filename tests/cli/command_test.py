@@ -1,8 +1,11 @@
 """Every command: its help, what it says to wrong words, and its exit codes."""
 
+import json
+import os
 import re
+import subprocess
 
-from snug import SnugTest
+from snug import BINARY, SnugTest
 
 
 class CommandTest(SnugTest):
@@ -33,6 +36,17 @@ class CommandTest(SnugTest):
         self.assertIn("many", self.error("step", "models/mlp.pbtxt", "--batch=many"))
         self.assertIn("--threads", self.error("step", "models/mlp.pbtxt", "--threads=-1"))
         self.assertIn("float32", self.error("step", "models/mlp.pbtxt", "--precision=float31"))
+
+    def test_idle_threads_spin_briefly_unless_told_otherwise(self):
+        def idle(**environment):
+            doctor = [BINARY, "doctor", "--json"]
+            kept = {k: v for k, v in os.environ.items() if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+            done = subprocess.run(doctor, capture_output=True, check=True, env={**kept, **environment})
+            return json.loads(done.stdout)["idle threads"]
+
+        self.assertEqual(idle(), "spin for 10000 turns")
+        self.assertEqual(idle(GOMP_SPINCOUNT="7"), "spin for 7 turns")
+        self.assertEqual(idle(OMP_WAIT_POLICY="passive"), "OMP_WAIT_POLICY=passive")
 
     def test_a_file_that_is_not_there_is_named(self):
         self.assertIn("no_such.pbtxt", self.error("step", "no_such.pbtxt"))
@@ -73,6 +87,9 @@ class CompileTest(SnugTest):
         for model, (parameters, multiply_adds) in published.items():
             found = self.json("compile", f"models/{model}.pbtxt")
             self.assertEqual((found["parameters"], found["multiply_adds"]), (parameters, multiply_adds), model)
+
+    def test_gradients_need_a_backward_pass(self):
+        self.assertIn("--gradients goes with --train", self.error("compile", "models/lenet.pbtxt", "--gradients=image"))
 
     def test_dump_writes_each_stage_as_text_and_dot(self):
         self.run_snug("compile", "models/lenet.pbtxt", "--train", f"--dump={self.folder}")

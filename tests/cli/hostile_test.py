@@ -79,17 +79,17 @@ class NumberTest(SnugTest):
         self.run_snug(*self.step(optimizer="learning_rate: 0.1 weight_decay: 0 clip_norm: 1 adam { beta1: 0 epsilon: 0 }"))
 
     def test_numbers_that_would_train_to_nonsense_are_located(self):
-        for optimizer, found in (
-            ("learning_rate: nan", '"learning_rate": expected a number of at least 0, found nan'),
-            ("learning_rate: -1", '"learning_rate": expected a number of at least 0, found -1'),
-            ("weight_decay: inf", '"weight_decay": expected a number of at least 0, found inf'),
-            ("clip_norm: 0", '"clip_norm": expected more than 0, found 0'),
-            ("sgd { momentum: 5 }", '"momentum": expected at least 0 and less than 1, found 5'),
-            ("adam { beta1: 1 }", '"beta1": expected at least 0 and less than 1, found 1'),
-            ("adamw { epsilon: -1 }", '"epsilon": expected a number of at least 0, found -1'),
+        for optimizer, found in (  # the message stands at the @
+            ("learning_rate: @nan", "learning_rate: expected a number of at least 0, found nan"),
+            ("learning_rate: @-1", "learning_rate: expected a number of at least 0, found -1"),
+            ("weight_decay: @inf", "weight_decay: expected a number of at least 0, found inf"),
+            ("clip_norm: @0", "clip_norm: expected more than 0, found 0"),
+            ("sgd { momentum: @5 }", "sgd.momentum: expected at least 0 and less than 1, found 5"),
+            ("adam { beta1: @1 }", "adam.beta1: expected at least 0 and less than 1, found 1"),
+            ("adamw { epsilon: @-1 }", "adamw.epsilon: expected a number of at least 0, found -1"),
         ):
-            error = self.error(*self.step(optimizer=optimizer))
-            self.assertRegex(error, r"net\.pbtxt:8:\d+: optimizer: ")
-            self.assertIn(found, error)
+            error = self.error(*self.step(optimizer=optimizer.replace("@", "")))
+            column = len("optimizer { ") + optimizer.index("@") + 1
+            self.assertIn(f"net.pbtxt:8:{column}: optimizer.{found}", error)
         self.assertRegex(self.error(*self.step(momentum="2")), r'net\.pbtxt:4:\d+: .*"momentum": expected 0 to 1, found 2')
-        self.assertRegex(self.error(*self.step(factor="nan")), r'net\.pbtxt:5:\d+: .*lr_mult.*at least 0, found nan')
+        self.assertRegex(self.error(*self.step(factor="nan")), r'net\.pbtxt:5:\d+: .*lr_mult: expected a finite number, found nan')

@@ -44,7 +44,12 @@ class PlanTest(SnugTest):
 
     def test_unknown_strategies_are_answered_with_the_nearest(self):
         for command in ("plan", "step", "memcost", "compile"):
-            self.assertIn('did you mean "offset"', self.error(command, "models/mlp.pbtxt", "--memory=ofset"))
+            error = self.error(command, "models/mlp.pbtxt", "--memory=ofset")
+            self.assertIn('unknown memory strategy "ofset"; did you mean "offset"? There are: none, ', error)
+
+    def test_an_empty_file_is_no_plan(self):
+        path = self.write("empty.plan", "")
+        self.assertIn(f"{path}: expected a plan, found an empty file", self.error("step", "models/mlp.pbtxt", f"--plan={path}"))
 
 
 class StepTest(SnugTest):
@@ -58,6 +63,44 @@ class StepTest(SnugTest):
                 self.assertEqual(run["memory"], strategy)
                 self.assertEqual(run["planned_bytes"], run["measured_bytes"])
                 self.assertLess(run["planned_bytes"], truth["planned_bytes"])
+
+
+class DynamicTest(SnugTest):
+    FLAGS = ("step", "models/lenet.pbtxt", "--batch=4", "--steps=3", "--threads=1", "--memory=dynamic")
+
+    def test_training_is_the_same_and_takes_what_was_predicted(self):
+        truth = self.json(*self.FLAGS[:-1], "--memory=none")
+        for flags in ((), ("--allocator=buddy", "--buddy-initial-mb=4"), ("--gc-threshold-gb=-1", "--inplace=false"),
+                      ("--allocator=prealloc", "--initial-mb=50")):
+            run = self.json(*self.FLAGS, *flags)
+            self.assertEqual((run["memory"], run["engine"]), ("dynamic", "serial"))
+            self.assertEqual(run["losses"], truth["losses"])
+            self.assertEqual(run["planned_bytes"], run["measured_bytes"])
+            self.assertEqual(run["predicted_used_bytes"], run["used_bytes"])
+        workers = self.json(*self.FLAGS, "--engine=dynamic", "--streams=2")
+        self.assertEqual(workers["losses"], truth["losses"])
+
+    def test_plan_prints_what_step_measures(self):
+        flags = ("models/lenet.pbtxt", "--batch=4", "--threads=1", "--memory=dynamic")
+        plan = self.json("plan", *flags)
+        run = self.json("step", *flags, "--steps=3")
+        self.assertEqual((plan["total"], plan["used"]), (run["measured_bytes"], run["used_bytes"]))
+        self.assertIn("bytes at most", self.run_snug("plan", *flags).stdout)
+
+    def test_out_of_memory_comes_before_the_first_step_and_names_what_fits(self):
+        error = self.error(*self.FLAGS, "--batch=64", "--memory-limit=4MB", code=1)
+        for words in ("out of memory on cpu", "largest in use", "would fit with --batch=", "would fit with --memory=best"):
+            self.assertIn(words, error)
+        self.assertNotIn("step   0", error)
+
+    def test_what_does_not_go_together_is_refused(self):
+        self.assertIn('engine "replay": expected planned memory', self.error(*self.FLAGS, "--engine=replay"))
+        self.assertIn("--inplace: expected --memory=dynamic", self.error("step", "models/mlp.pbtxt", "--inplace"))
+        self.assertIn('option "allocator": expected', self.error(*self.FLAGS, "--allocator=best_fit"))
+        self.assertIn("poison goes by a plan", self.error(*self.FLAGS, "--poison"))
+        plan = ("plan", "models/mlp.pbtxt", "--memory=dynamic")
+        self.assertIn("no plan to save", self.error(*plan, f"--write-plan={self.folder / 'a.plan'}"))
+        self.assertIn("has none", self.error(*plan, f"--svg={self.folder / 'a.svg'}"))
 
 
 class MemcostTest(SnugTest):
@@ -101,8 +144,44 @@ class FitTest(SnugTest):
             more = self.json("plan", "models/mlp.pbtxt", mode, f"--batch={row['batch'] + 1}", f"--memory={row['strategy']}")
             self.assertGreater(more["total"], limit)
 
+    def test_dynamic_memory_keeps_the_limit_and_the_next_batch_does_not(self):
+        fit = self.json("fit", "models/mlp.pbtxt", "--memory-limit=20MB", "--memory=dynamic")
+        batch = fit["rows"][1]["batch"]
+        flags = ("step", "models/mlp.pbtxt", "--memory=dynamic", "--memory-limit=20MB", "--steps=3")
+        self.assertLessEqual(self.json(*flags, f"--batch={batch}")["measured_bytes"], 20_000_000)
+        self.assertIn("would fit with --batch=", self.error(*flags, f"--batch={batch + 1}", code=1))
+
+    def test_micro_batches_fit_more_and_what_fits_trains(self):
+        flags = ("models/lenet.pbtxt", "--threads=1")
+        whole = self.json("fit", *flags, "--memory-limit=20MB", "--memory=best")["rows"][1]["batch"]
+        row = self.json("fit", *flags, "--memory-limit=20MB", "--memory=best", "--accumulate=4")["rows"][1]
+        self.assertEqual(row["batch"] % 4, 0)
+        self.assertGreater(row["batch"], 3 * whole)
+        train = ("train", *flags, "--data=digits", "--steps=1", "--memory=best", "--evaluate-batches=1",
+                 f"--output={self.folder / 'run'}", f"--batch={row['batch']}", "--accumulate=4")
+        found = self.json(*train)
+        self.assertEqual(found["state_bytes"] + found["step_bytes"], row["arena"])
+        self.assertLessEqual(row["arena"], 20e6)
+
     def test_nothing_fits_in_a_kilobyte_and_limits_need_a_number(self):
-        fit = self.json("fit", "models/mlp.pbtxt", "--memory-limit=1kB", "--memory=best")
-        self.assertEqual([row["batch"] for row in fit["rows"]], [0, 0])
+        fit = self.json("fit", "models/mlp.pbtxt", "--memory-limit=1kB", "--memory=best,dynamic")
+        self.assertEqual([row["batch"] for row in fit["rows"]], [0, 0, 0, 0])
         self.assertIn("8GiB", self.error("fit", "models/mlp.pbtxt"))
         self.assertIn("8 GB of", self.error("fit", "models/mlp.pbtxt", "--memory-limit=8 GB of"))
+        self.assertIn("1e", self.error("fit", "models/mlp.pbtxt", "--memory-limit=1e"))
+
+    def test_limits_are_written_as_people_do(self):
+        batches = {
+            self.json("fit", "models/mlp.pbtxt", f"--memory-limit={limit}", "--memory=none")["rows"][0]["batch"]
+            for limit in ("20000000", "20MB", "2e7", "0.2E8 b", "2.0e+1 mb", "2000e-2MB")
+        }
+        self.assertEqual(len(batches), 1, batches)
+
+    def test_a_list_of_strategies_names_each_once_and_none_that_is_empty(self):
+        for command in ("memcost", "fit"):
+            arguments = (command, "models/mlp.pbtxt") + (("--memory-limit=20MB",) if command == "fit" else ())
+            self.assertIn('--memory: "none" is named twice', self.error(*arguments, "--memory=none,best,none"))
+            self.assertIn('--memory: "none" is named twice', self.error(*arguments, "--memory=none", "--memory=none"))
+            for nothing in ("", ",", "none,"):
+                expected = f'--memory: expected names separated by commas, found "{nothing}"'
+                self.assertIn(expected, self.error(*arguments, f"--memory={nothing}"))

@@ -1,4 +1,4 @@
-"""place with NNC's files: uses under a partial order, and in one sequence."""
+"""place and order with NNC's files: uses under a partial order, and in one sequence."""
 
 from snug import SnugTest
 
@@ -34,5 +34,21 @@ class PlaceNncTest(SnugTest):
         self.assertEqual((result["total"], result["verified"]), (128, True))
         self.assertEqual(out.read_text(), "id,offset\nt7,0\nt8,0\nt9,0\n")
 
+    def test_order_chooses_the_sequence(self):
+        # Running 2 between 1 and 3 would keep the two tensors of 100 at once.
+        path = self.write("fork.txt", "nncgraph 1\nnodes 4\nedge 0 1\nedge 1 3\nedge 0 2\n"
+                          "tensor 0 size 100 type 1 head 1 tail 3\ntensor 1 size 100 type 1 head 2 tail 2\n")
+        out = self.folder / "order.txt"
+        best = self.json("order", path, f"--write={out}")
+        self.assertEqual((best["peak"], best["total"], best["lower_bound"]), (100, 100, 100))
+        self.assertTrue(best["proven"] and best["verified"])
+        order = [int(line) for line in out.read_text().split()]
+        self.assertEqual(sorted(order), [0, 1, 2, 3])
+        self.assertNotEqual(order, [0, 1, 2, 3])
+        self.assertEqual(self.json("order", path, "--memory=offset")["total"], 200)
+
     def test_mistakes_name_the_line(self):
+        cycle = self.write("cycle.txt", "nncgraph 1\nnodes 2\nedge 0 1\nedge 1 0\n")
+        for command in ("order", "place"):
+            self.assertIn("cycle.txt:4: the edges form a cycle of 2 nodes: 0 -> 1 -> 0", self.error(command, cycle))
         self.assertIn("bad.txt:2", self.error("place", self.write("bad.txt", "nncgraph 1\nnodes x\n")))

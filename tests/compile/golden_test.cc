@@ -59,6 +59,10 @@ std::string RunCase(const std::string& model, const std::map<std::string, std::s
   options.fetch = List(word("fetch"));
   options.memory.strategy = words.contains("memory") ? word("memory") : "none";
   if (word("precision") == "bfloat16") options.precision = DType::kBFloat16;
+  if (words.contains("micro_batches")) {  // 4 samples in two parts: first or last
+    options.batch = 4;
+    options.micro_batches = {.count = 2, .last = word("micro_batches") == "last"};
+  }
   options.observer = [&](absl::string_view stage, const Graph& graph) {
     if (stage == word("stage")) text = ToText(graph);
   };

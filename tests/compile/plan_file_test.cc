@@ -112,7 +112,7 @@ TEST_P(PlanFileTest, AFileThatIsNoPlanIsSaid) {
   std::ofstream(path_) << "name: \"resnet\"";
   EXPECT_THAT(ErrorWith(Options()), HasSubstr("not a plan in"));
   std::ofstream(path_) << "";
-  EXPECT_THAT(ErrorWith(Options()), HasSubstr("another network"));
+  EXPECT_THAT(ErrorWith(Options()), HasSubstr("expected a plan, found an empty file"));
   path_ += "/not_there";
   EXPECT_THAT(ErrorWith(Options()), HasSubstr("cannot be read"));
 }

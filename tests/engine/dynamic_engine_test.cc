@@ -364,7 +364,7 @@ TEST(DynamicEngine, SeveralThreadsMayPush) {
 TEST(DynamicEngine, CancellingSkipsWhatHasNotBegun) {
   const auto engine = MakeEngine(1);
   const Tag x = engine->NewTag(), y = engine->NewTag(), z = engine->NewTag();
-  Event begun, gate, queued;
+  Event begun, gate;
   bool ran = false, destroyed = false;
   ASSERT_TRUE(engine
                   ->Push({.writes = {x}},

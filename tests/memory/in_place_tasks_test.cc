@@ -101,5 +101,25 @@ TEST(InPlaceTasks, WhatDependsOnTheOrderIsCutInTwo) {
   EXPECT_EQ(plain->OriginalOrder({0, 2, 1, 3}), (TaskOrder{0, 2, 1}));
 }
 
+// So many that what follows what is not known of every pair: each value is read by the next task and by the one that
+// writes over it, which comes right after.
+TEST(InPlaceTasks, LongChainsAreOneValueToo) {
+  constexpr int32_t kTasks = 20'000;
+  Tasks tasks;
+  for (int32_t t = 0; t < kTasks; ++t) {
+    tasks.names.push_back(absl::StrCat("t", t));
+    TaskValue value{.name = absl::StrCat("v", t), .size_bytes = 64, .producer = t};
+    for (int32_t reader = t + 1; reader <= std::min(t + 2, kTasks - 1); ++reader) value.readers.push_back(reader);
+    tasks.values.push_back(std::move(value));
+    if (t >= 2) tasks.in_place.push_back({t, t - 2});
+  }
+  const absl::StatusOr<InPlaceTasks> plain = WithoutInPlace(tasks);
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(plain->tasks.size(), kTasks);
+  TaskOrder order(static_cast<size_t>(kTasks));
+  std::iota(order.begin(), order.end(), 0);
+  EXPECT_EQ(PeakOf(plain->tasks, order), 2 * 64);
+}
+
 }  // namespace
 }  // namespace snug::memory

@@ -149,6 +149,9 @@ TEST(NncReader, ErrorsSayWhereAndWhat) {
   EXPECT_THAT(error("nodes 2\ntensor 1 size 4 head 0 tail 5"), HasSubstr("there is no task 5"));
   EXPECT_THAT(error("nodes 2\ntensor 1 size 4 head 0 tail 1 companion 3"), HasSubstr("tensor 3"));
   EXPECT_THAT(error("nodes 2\ntensor 1 size 4 head 0 tail"), HasSubstr("expected nodes"));
+  EXPECT_EQ(error("nodes 4\nedge 0 1\nedge 1 2\nedge 2 3\nedge 2 1\n"),
+            "f:5: the edges form a cycle of 2 nodes: 1 -> 2 -> 1");
+  EXPECT_EQ(error("nodes 1\nedge 0 0\n"), "f:2: the edges form a cycle of 1 nodes: 0 -> 0");
   EXPECT_TRUE(ParseNnc("nodes 2\nedge 0 1\nsomething else\ntensor 1 size 4 type 1 head 0 tail 1\n", "f").ok());
 }
 

@@ -59,7 +59,7 @@ TEST(ConflictGraph, FindsTheOptimumOfSmallGraphs) {
     const int64_t optimum = OptimumByBruteForce(graph);
     const Placement placement = PlaceConflicts(graph, {}, {.work_limit = 20000});
     ASSERT_EQ(placement.plan.arena_bytes, optimum) << "round " << round;
-    ASSERT_LE(LowerBound(graph), optimum) << "round " << round;
+    ASSERT_LE(FindCliques(graph, {}).lower_bound, optimum) << "round " << round;
   }
 }
 
@@ -69,10 +69,59 @@ TEST(ConflictGraph, AnOddCycleNeedsMoreThanItsLargestClique) {
     graph.items.push_back({.size_bytes = 1, .conflicts = {(i + 1) % 5, (i + 4) % 5}});
     std::sort(graph.items.back().conflicts.begin(), graph.items.back().conflicts.end());
   }
-  EXPECT_EQ(LowerBound(graph), 2);
+  EXPECT_EQ(FindCliques(graph, {}).lower_bound, 2);
   const Placement placement = PlaceConflicts(graph, {}, {.work_limit = 1000});
   EXPECT_EQ(placement.plan.arena_bytes, 3);
   EXPECT_FALSE(placement.report.proven);
+}
+
+// Any two conflict: all lie side by side, and that is the bound.
+ConflictGraph Complete(int32_t n, std::mt19937& random) {
+  ConflictGraph graph;
+  for (int32_t i = 0; i < n; ++i) {
+    ConflictGraph::Item& item = graph.items.emplace_back();
+    item.size_bytes = 64 * (1 + static_cast<int64_t>(random() % 1000));
+    for (int32_t j = 0; j < n; ++j) {
+      if (j != i) item.conflicts.push_back(j);
+    }
+  }
+  return graph;
+}
+
+TEST(ConflictGraph, ThousandsThatAllConflictAreProvenInOnePass) {
+  std::mt19937 random(7);
+  const ConflictGraph graph = Complete(2000, random);
+  int64_t sum = 0;
+  for (const ConflictGraph::Item& item : graph.items) sum += item.size_bytes;
+  const Placement placement = PlaceConflicts(graph, {}, {});
+  EXPECT_EQ(placement.plan.arena_bytes, sum);
+  EXPECT_TRUE(placement.report.proven);
+  EXPECT_LE(placement.report.work, 2000 * 2000);
+  EXPECT_LE(FindCliques(graph, {}).work, 2000 * 2000);
+}
+
+TEST(ConflictGraph, LimitsHoldWhileThereIsNoProof) {
+  std::mt19937 random(8);
+  ConflictGraph graph = Complete(1000, random);
+  for (ConflictGraph::Item& item : graph.items) item.conflicts.clear();
+  int64_t looks = 1000;  // of one pass
+  for (int32_t i = 0; i < 1000; ++i) {
+    for (int32_t j = 0; j < i; ++j) {
+      if (random() % 2 == 0) continue;
+      graph.items[static_cast<size_t>(i)].conflicts.push_back(j);
+      graph.items[static_cast<size_t>(j)].conflicts.push_back(i);
+      looks += 2;
+    }
+  }
+  for (ConflictGraph::Item& item : graph.items) std::sort(item.conflicts.begin(), item.conflicts.end());
+  const Placement placement = PlaceConflicts(graph, {}, {.work_limit = 1});
+  EXPECT_FALSE(placement.report.proven);
+  EXPECT_LE(placement.report.work, looks);
+  EXPECT_FALSE(placement.report.clock_stopped);
+  const Placement timed = PlaceConflicts(graph, {}, {.work_limit = int64_t{1} << 40, .time_limit = 0.05});
+  EXPECT_TRUE(timed.report.clock_stopped);
+  EXPECT_LT(timed.report.seconds, 2);
+  EXPECT_LE(timed.plan.arena_bytes, placement.plan.arena_bytes);
 }
 
 TEST(ConflictGraph, ImprovesOnWhatItIsGivenAndStopsAtTheCapacity) {
@@ -80,7 +129,8 @@ TEST(ConflictGraph, ImprovesOnWhatItIsGivenAndStopsAtTheCapacity) {
   EXPECT_EQ(PlaceConflicts(graph, {10, 20}, {}).plan.arena_bytes, 5);
   EXPECT_EQ(PlaceConflicts(graph, {0, 3}, {}).plan.offsets, (std::vector<int64_t>{0, 3}));
   EXPECT_TRUE(PlaceConflicts(graph, {}, {}).report.proven);
-  EXPECT_EQ(PlaceConflicts(graph, {10, 20}, {.capacity = 22}).plan.arena_bytes, 5);
+  EXPECT_EQ(PlaceConflicts(graph, {10, 20}, {.capacity = 22}).plan.arena_bytes, 22);
+  EXPECT_EQ(PlaceConflicts(graph, {10, 20}, {.capacity = 21}).plan.arena_bytes, 5);
   EXPECT_EQ(PlaceConflicts({}, {}, {}).plan.arena_bytes, 0);
 }
 

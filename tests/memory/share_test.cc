@@ -118,12 +118,12 @@ TEST(MemoryNote, TheMatchRangeSaysWhatMayShare) {
   EXPECT_EQ(Total(net.problem(), PlaceShare, {.match_range = -1}), 4096 + 64);
 }
 
-int32_t Take(BlockPool& pool, int64_t bytes, int match_range) {
+int32_t Take(SharedBlocks& pool, int64_t bytes, int match_range) {
   return pool.Take(bytes, match_range, [](int32_t) { return true; });
 }
 
-TEST(BlockPool, TheSmallestThatFitsElseTheLargestThatDoesNot) {
-  BlockPool pool;
+TEST(SharedBlocks, TheSmallestThatFitsElseTheLargestThatDoesNot) {
+  SharedBlocks pool;
   for (const int64_t bytes : {100, 200, 400}) pool.Open(bytes);
   for (const int32_t block : {0, 1, 2}) pool.GiveBack(block);
   EXPECT_EQ(Take(pool, 150, 16), 1);
@@ -138,8 +138,8 @@ TEST(BlockPool, TheSmallestThatFitsElseTheLargestThatDoesNot) {
   EXPECT_EQ(Take(pool, 1000, 1), 3);  // given back last
 }
 
-TEST(BlockPool, PassesOverWhatDoesNotSuit) {
-  BlockPool pool;
+TEST(SharedBlocks, PassesOverWhatDoesNotSuit) {
+  SharedBlocks pool;
   for (const int64_t bytes : {100, 100, 200, 50, 50}) pool.GiveBack(pool.Open(bytes));
   std::vector<int32_t> seen;
   EXPECT_EQ(pool.Take(100, 2, [&](int32_t block) { return seen.push_back(block), false; }), -1);

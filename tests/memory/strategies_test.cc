@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <random>
 #include <set>
 #include <string>
@@ -63,6 +65,18 @@ TEST_P(StrategiesTest, PlansRandomTasksAndPassesTheVerifier) {
   }
 }
 
+TEST_P(StrategiesTest, SecondsOfOrdererAndPlacerAreCountedOnce) {
+  if (GetParam() == "olla" && IlpSolvers().empty()) GTEST_SKIP() << "no solver of integer linear programs";
+  const Tasks tasks = RandomTasks(21, 14);
+  const auto start = std::chrono::steady_clock::now();
+  const absl::StatusOr<TaskPlan> plan = PlanTasks(tasks, Given(tasks), GetParam(), {.work_limit = 2000});
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  const SearchReport& placing = plan->placement.report;
+  EXPECT_LE(plan->ordering.seconds + placing.seconds, passed.count());
+  for (const CurvePoint& point : placing.curve) EXPECT_LE(point.seconds, placing.seconds);
+}
+
 TEST_P(StrategiesTest, PlansNothing) {
   const absl::StatusOr<TaskPlan> plan = PlanTasks({}, {}, GetParam(), {});
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -81,9 +95,34 @@ INSTANTIATE_TEST_SUITE_P(Table, StrategiesTest, testing::ValuesIn(Names()), [](c
   return name;
 });
 
+// Graphs of a hundred thousand tasks: what is done grows with the graph, never with the pairs in it.
+TEST(CampaignStrategies, AHundredThousandTasks) {
+  if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "set SNUG_CAMPAIGN to run it";
+  constexpr int32_t kTasks = 100'000;
+  for (const uint32_t reach : {1u, 50u, 3000u, 100'000u}) {
+    std::mt19937 random(reach);
+    Tasks tasks;
+    for (int32_t t = 0; t < kTasks; ++t) {
+      tasks.names.emplace_back();
+      TaskValue value{.size_bytes = 64 * static_cast<int64_t>(1 + random() % 10'000), .producer = t};
+      std::set<int32_t> readers;
+      for (int i = 0; i < 2; ++i) readers.insert(t + 1 + static_cast<int32_t>(random() % reach));
+      for (const int32_t reader : readers) {
+        if (reader < kTasks) value.readers.push_back(reader);
+      }
+      for (const int32_t reader : value.readers) tasks.in_place.push_back({reader, t});
+      tasks.values.push_back(std::move(value));
+    }
+    const absl::StatusOr<TaskPlan> plan = PlanTasks(tasks, Given(tasks), "best", {});
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_GE(plan->placement.plan.arena_bytes, plan->placement.report.lower_bound);
+    EXPECT_LE(plan->ordering.work + plan->placement.report.work, 300'000'000) << reach;
+  }
+}
+
 TEST(Strategies, UnknownNamesGetTheNearestOne) {
   EXPECT_THAT(std::string(FindStrategy("nome").status().message()),
-              HasSubstr("unknown memory strategy \"nome\"; did you mean \"none\"?; there are: none"));
+              HasSubstr("unknown memory strategy \"nome\"; did you mean \"none\"? There are: none"));
 }
 
 }  // namespace

@@ -57,6 +57,14 @@ TEST(TextLines, SkipsCommentsAndCountsLines) {
   EXPECT_FALSE(lines.Next());
 }
 
+TEST(TextLines, AByteOrderMarkIsNoText) {
+  TextLines lines("f",
+                  "\xEF\xBB\xBF"
+                  "id,size");
+  ASSERT_TRUE(lines.Next(','));
+  EXPECT_THAT(lines.fields(), ElementsAre("id", "size"));
+}
+
 TEST(TextLines, ErrorsSayFileAndLine) {
   const std::string text = "\nnode x 7";
   TextLines lines("dir/f.graph", text);

@@ -164,6 +164,24 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
   return absl::OkStatus();
 }
 
+// What the op offers beside its own choice, for `snug tune` to measure.
+absl::Status CompareChoices(const OpRegistry& registry, const ConformanceCase& c, const Setup& setup,
+                            const NodeRun& plain, double tolerance, Failures* failures) {
+  if (c.op->choices == nullptr) return absl::OkStatus();
+  for (const int threads : {1, 2}) {
+    for (const std::string& name : c.op->choices(setup.types, threads)) {
+      SNUG_ASSIGN_OR_RETURN(const NodeRunner runner, NodeRunner::Make(registry, *c.op, setup.types, KernelChoice::kFast,
+                                                                      threads, c.sample->random_id(), name));
+      SNUG_ASSIGN_OR_RETURN(const NodeRun first, runner.Run(setup.inputs, {.garbage = kGarbage}));
+      SNUG_ASSIGN_OR_RETURN(const NodeRun again, runner.Run(setup.inputs, {.garbage = kOtherGarbage}));
+      const std::string what = absl::StrCat("\"", name, "\" on ", threads, " threads");
+      CompareBits(absl::StrCat(what, ", run again over other garbage"), first, again, failures);
+      CompareNumbers(absl::StrCat(what, " against the plain kernel"), first, plain, tolerance, failures);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CompareResults(const OpRegistry& registry, const ConformanceCase& c, Failures* failures) {
   SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
   SNUG_ASSIGN_OR_RETURN(const NodeRun plain, RunOnce(registry, c, setup, KernelChoice::kPlain, 1));
@@ -189,6 +207,7 @@ absl::Status CompareResults(const OpRegistry& registry, const ConformanceCase& c
     CompareNumbers("plain kernel against the one in double", plain, truth, tolerance, failures);
     SNUG_ASSIGN_OR_RETURN(const NodeRun fast, RunOnce(registry, c, setup, KernelChoice::kFast, 1));
     CompareNumbers("fast kernel against the plain one", fast, plain, tolerance, failures);
+    SNUG_RETURN_IF_ERROR(CompareChoices(registry, c, setup, plain, tolerance, failures));
   } else if (!c.layout.plain()) {
     SNUG_ASSIGN_OR_RETURN(const Setup plain_setup, MakeSetup(c, c.dtype, Layout::Plain()));
     SNUG_ASSIGN_OR_RETURN(const NodeRun reference, RunOnce(registry, c, plain_setup, KernelChoice::kPlain, 1));

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "engine/run/saved_inputs.h"
+#include "engine/run/serial_executor.h"
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"
 #include "tests/run/train_util.h"
@@ -41,7 +42,8 @@ std::unique_ptr<Session> Make(const LoadedNetwork& loaded, const CompileOptions&
   EXPECT_TRUE(compiled.ok()) << compiled.status().message();
   if (!compiled.ok()) return nullptr;
   absl::StatusOr<std::unique_ptr<Session>> session =
-      Session::Create(*std::move(compiled), {.seed = 3, .poison = poison});
+      Session::Create(*std::move(compiled),
+                      {.seed = 3, .engine = poison ? EngineKind::kSerial : EngineKind::kReplay, .poison = poison});
   EXPECT_TRUE(session.ok()) << session.status().message();
   if (!session.ok()) return nullptr;
   EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 3).ok());
@@ -113,17 +115,18 @@ INSTANTIATE_TEST_SUITE_P(Memory, EveryStrategy,
                          [](const auto& info) { return std::string(info.param.name); });
 
 // One step in an arena between guards, all of it `fill` before. The arena afterwards.
-test::GuardedBytes StepOver(const Session& fed, uint8_t fill) {
+test::GuardedBytes StepOver(Session& fed, uint8_t fill) {
   const Executable& executable = fed.compiled().executable;
   test::GuardedBytes state(executable.memory.state_plan.arena_bytes, fill);
   test::GuardedBytes step(executable.memory.step.placement.plan.arena_bytes, fill);
   std::memcpy(state.data(), fed.state_data(), static_cast<size_t>(state.size()));
-  SerialExecutor executor(executable, state.data(), step.data());
-  for (const Endpoint& input : executable.inputs) {
-    std::memcpy(executor.Address(input.slot), fed.executor().Address(input.slot),
-                static_cast<size_t>(input.type.size_bytes()));
+  SerialExecutor executor(executable, {state.data(), step.data()}, /*poison=*/nullptr);
+  for (size_t i = 0; i < executable.inputs.size(); ++i) {
+    std::memcpy(executor.InputBytes(i), fed.executor().InputBytes(i),
+                static_cast<size_t>(executable.inputs[i].type.size_bytes()));
   }
-  const absl::Status status = executor.Run();
+  Executor::Failure failure;
+  const absl::Status status = executor.Run(&failure);
   EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(state.FindDamage(), std::nullopt);
   EXPECT_EQ(step.FindDamage(), std::nullopt);
@@ -214,7 +217,7 @@ TEST(Memory, PoisonReachesWhatAPlanFreesTooEarly) {
     ++found;
   }
   ASSERT_EQ(found, 1);
-  auto session = Session::Create(*std::move(compiled), {.seed = 3, .poison = true});
+  auto session = Session::Create(*std::move(compiled), {.seed = 3, .engine = EngineKind::kSerial, .poison = true});
   ASSERT_TRUE(session.ok()) << session.status().message();
   ASSERT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 3).ok());
   ASSERT_TRUE((*session)->Run().ok());

@@ -36,7 +36,8 @@ NodeRunner::NodeRunner(const OpRegistry& registry, const OpDef& op, NodeTypes ty
       kernel_(op.cpu) {}
 
 absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const OpDef& op, NodeTypes types,
-                                            KernelChoice choice, int threads, uint64_t random_id) {
+                                            KernelChoice choice, int threads, uint64_t random_id,
+                                            absl::string_view named) {
   NodeRunner runner(registry, op, std::move(types), threads, random_id);
   const bool fast = choice == KernelChoice::kFast && op.cpu_fast != nullptr;
   if (fast) runner.kernel_ = op.cpu_fast;
@@ -45,7 +46,7 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
 
   SetThreadsPerOp(threads);
   for (int round = 0;; ++round) {
-    PrepareContext context(runner.bound_, threads);
+    PrepareContext context(runner.bound_, threads, named);
     SNUG_RETURN_IF_ERROR(Annotate(op.prepare(context), "prepare"));
     if (context.declined()) {
       runner.kernel_ = op.cpu;

@@ -31,9 +31,10 @@ class NodeRunner {
  public:
   // `types` as inferred. Prepares like the compiler: where Prepare asks for other layouts, a second round gets them,
   // and Run converts through the op `reorder`. kFast falls back to the plain kernel where there is no other, or where
-  // Prepare declines.
+  // Prepare declines. `named`: one of what OpDef::choices offers.
   static absl::StatusOr<NodeRunner> Make(const OpRegistry& registry, const OpDef& op, NodeTypes types,
-                                         KernelChoice choice, int threads, uint64_t random_id = 0);
+                                         KernelChoice choice, int threads, uint64_t random_id = 0,
+                                         absl::string_view named = {});
 
   // An absent input is any Tensor. The kernel's own error is passed on; an Internal one says what it did to its
   // buffers.

@@ -1,4 +1,4 @@
-// Sizes as people write them: "1048576", "500MB", "8GiB".
+// Sizes as people write them: "1048576", "1e9", "500MB", "8GiB".
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -9,7 +9,8 @@
 
 namespace snug::cli {
 
-// B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of 1024); fractions may have a unit. `what` starts the error.
+// B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of 1024); in any letter case. `what`, if any, starts the
+// error.
 absl::StatusOr<int64_t> ParseByteSize(absl::string_view what, const std::string& text);
 
 }  // namespace snug::cli

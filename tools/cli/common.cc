@@ -15,6 +15,10 @@ absl::StatusOr<DType> ParsePrecision(const std::string& text) {
       absl::StrCat("--precision: expected float32, bfloat16 or float64, found \"", text, "\""));
 }
 
+void AddJsonFlag(Flags& flags, bool* json) {
+  flags.Add("json", json, "print one JSON document; everything else goes to standard error");
+}
+
 int DefaultThreads() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/stage_text.h"
@@ -18,7 +19,6 @@
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
-#include "tools/cli/json.h"
 #include "tools/cli/memory_flags.h"
 
 namespace snug::cli {
@@ -65,9 +65,12 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
   flags.Add("gradients", &gradients, "values whose gradients are wanted too, by name (with --train)");
   compile_flags.AddTo(flags);
   memory_flags.AddTo(flags);
-  flags.Add("json", &json, "print one JSON document");
+  AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
-  SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options());
+  if (!gradients.empty() && !train) {
+    return absl::InvalidArgumentError("--gradients goes with --train: without it there is no backward pass");
+  }
+  SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(memory_flags.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options());
   options.training = train;
   options.fetch = fetch;

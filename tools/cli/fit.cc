@@ -2,17 +2,17 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <utility>
 
+#include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"
-#include "tools/cli/byte_size.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
-#include "tools/cli/json.h"
 #include "tools/cli/memory_flags.h"
 
 namespace snug::cli {
@@ -36,46 +36,59 @@ class BatchCompiler {
   BatchCompiler(const LoadedNetwork& network, CompileOptions options)
       : network_(network), options_(std::move(options)) {}
 
-  absl::StatusOr<Row> Plan(int64_t batch, const MemoryOptions& memory) {
-    auto it = compiled_.find(batch);
-    if (it == compiled_.end()) {
-      options_.batch = batch;
-      SNUG_ASSIGN_OR_RETURN(Compiled compiled,
-                            CompileGraph(network_.network, network_.source_map, OpRegistry::Builtin(), options_));
-      it = compiled_.emplace(batch, std::move(compiled)).first;
-    }
-    SNUG_RETURN_IF_ERROR(PlanAndLower(it->second, memory));
-    const MemoryPlan& plan = it->second.executable.memory;
-    return Row{memory.strategy, options_.training, batch, plan.total_bytes(), plan.proven()};
+  // A step of micro-batches of so many samples takes two programs in one arena; the last one has all the Variables.
+  absl::StatusOr<Row> Plan(int64_t samples, const MemoryOptions& memory) {
+    const int64_t batch = samples * options_.micro_batches.count;
+    Row row{.strategy = memory.strategy, .training = options_.training, .batch = batch, .proven = true};
+    SNUG_RETURN_IF_ERROR(AddProgram(batch, true, memory, &row));
+    if (options_.micro_batches.count > 1) SNUG_RETURN_IF_ERROR(AddProgram(batch, false, memory, &row));
+    if (row.arena > memory.memory_limit) return absl::ResourceExhaustedError("the two together");
+    return row;
   }
 
  private:
+  absl::Status AddProgram(int64_t batch, bool last, const MemoryOptions& memory, Row* row) {
+    auto it = compiled_.find({batch, last});
+    if (it == compiled_.end()) {
+      options_.batch = batch;
+      options_.micro_batches.last = last;
+      SNUG_ASSIGN_OR_RETURN(Compiled compiled,
+                            CompileGraph(network_.network, network_.source_map, OpRegistry::Builtin(), options_));
+      it = compiled_.emplace(std::pair(batch, last), std::move(compiled)).first;
+    }
+    SNUG_RETURN_IF_ERROR(PlanAndLower(it->second, memory));
+    const MemoryPlan& plan = it->second.executable.memory;
+    if (last) state_bytes_ = plan.state_plan.arena_bytes;
+    row->arena = std::max(row->arena, state_bytes_ + plan.step_bytes());
+    row->proven = row->proven && plan.proven();
+    return absl::OkStatus();
+  }
+
   const LoadedNetwork& network_;
   CompileOptions options_;
-  std::map<int64_t, Compiled> compiled_;
+  std::map<std::pair<int64_t, bool>, Compiled> compiled_;
+  int64_t state_bytes_ = 0;  // of the last micro-batch's program
 };
 
-bool RefusesBatch(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kResourceExhausted || status.code() == absl::StatusCode::kInvalidArgument;
-}
-
 // Doubles, then halves the interval. Larger batches need more but for the chance in a planner's search: what is found
-// fits for certain, and the next batch, or one near it, does not.
-absl::StatusOr<Row> LargestBatch(BatchCompiler& compiler, const MemoryOptions& memory, int64_t limit, int64_t max_batch,
+// fits for certain, and the next batch, or one near it, does not. Of micro-batches it is their size that is looked for.
+absl::StatusOr<Row> LargestBatch(BatchCompiler& compiler, const MemoryOptions& memory, int64_t max_batch,
                                  bool training) {
   Row best{.strategy = memory.strategy, .training = training};
-  int64_t too_large = max_batch + 1;
-  for (int64_t batch = 1; best.batch + 1 < too_large;) {
+  int64_t fits = 0, too_large = max_batch + 1;
+  for (int64_t batch = 1; fits + 1 < too_large;) {
     absl::StatusOr<Row> row = compiler.Plan(batch, memory);
     // A batch that the network refuses, as its sizes are no numbers any more, is too large, too; that one sample cannot
     // be compiled is an error.
-    if (!row.ok() && (batch == 1 || !RefusesBatch(row.status()))) return row.status();
-    if (row.ok() && row->arena <= limit) {
+    const bool too_much = absl::IsResourceExhausted(row.status());
+    if (!row.ok() && !too_much && (batch == 1 || !absl::IsInvalidArgument(row.status()))) return row.status();
+    if (row.ok()) {
       best = *std::move(row);
-      batch = too_large > max_batch ? std::min(2 * batch, max_batch) : best.batch + (too_large - best.batch) / 2;
+      fits = batch;
+      batch = too_large > max_batch ? std::min(2 * batch, max_batch) : fits + (too_large - fits) / 2;
     } else {
       too_large = batch;
-      batch = best.batch + (too_large - best.batch) / 2;
+      batch = fits + (too_large - fits) / 2;
     }
   }
   return best;
@@ -106,31 +119,37 @@ void PrintTable(const std::string& network, int64_t limit, const std::vector<Row
 absl::StatusOr<int> RunFit(const Arguments& arguments) {
   CompileFlags compile_flags;
   StrategyListFlags strategy_flags;
-  std::string limit_text;
+  MemoryLimitFlag limit_flag;
   int64_t max_batch = 65536;
+  int64_t accumulate = 1;
   bool json = false;
   Flags flags("snug fit NET --memory-limit=SIZE [flags]",
               "The largest batch whose planned bytes, Variables included, fit in a limit: for every strategy, forward\n"
               "only and in training. 0: not even one sample fits.");
-  flags.Add("memory-limit", &limit_text, "bytes, or with a unit: 500MB, 8GiB");
+  limit_flag.AddTo(flags, "what there is: bytes, or with a unit: 500MB, 8GiB");
   flags.Add("max-batch", &max_batch, "the search ends here; default 65536", 1, kMaxBatch);
+  flags.Add("accumulate", &accumulate, "micro-batches of a training step, as snug train takes it; default 1", 1,
+            kMaxBatch);
   compile_flags.AddTo(flags);
   strategy_flags.AddTo(flags);
-  flags.Add("json", &json, "print one JSON document");
+  AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
-  if (limit_text.empty()) return absl::InvalidArgumentError("--memory-limit is needed, as in --memory-limit=8GiB");
-  SNUG_ASSIGN_OR_RETURN(const int64_t limit, ParseByteSize("--memory-limit", limit_text));
+  SNUG_ASSIGN_OR_RETURN(const int64_t limit, limit_flag.Bytes());
+  if (limit == 0) return absl::InvalidArgumentError("--memory-limit is needed, as in --memory-limit=8GiB");
   if (compile_flags.batch != 0) return absl::InvalidArgumentError("--batch: it is what is looked for");
-  SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options());
-  SNUG_ASSIGN_OR_RETURN(const std::vector<MemoryOptions> strategies, strategy_flags.Options());
+  SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(strategy_flags.streams.count));
+  SNUG_ASSIGN_OR_RETURN(std::vector<MemoryOptions> strategies, strategy_flags.Options());
+  for (MemoryOptions& strategy : strategies) strategy.memory_limit = limit;
 
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   std::vector<Row> rows;
   for (const bool training : {false, true}) {
     options.training = training;
+    options.micro_batches.count = training ? accumulate : 1;
     BatchCompiler compiler(loaded, options);
     for (const MemoryOptions& strategy : strategies) {
-      SNUG_ASSIGN_OR_RETURN(rows.emplace_back(), LargestBatch(compiler, strategy, limit, max_batch, training));
+      const int64_t most = std::max<int64_t>(max_batch / options.micro_batches.count, 1);
+      SNUG_ASSIGN_OR_RETURN(rows.emplace_back(), LargestBatch(compiler, strategy, most, training));
     }
   }
   if (json) {

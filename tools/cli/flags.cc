@@ -14,8 +14,15 @@
 
 namespace snug::cli {
 
-void Flags::Add(std::string name, bool* target, std::string help) {
-  flags_.push_back({name, "", std::move(help), false, [name, target](const std::string& value) -> absl::Status {
+void Flags::Add(std::string name, std::string value_name, std::string help,
+                std::function<absl::Status(const std::string& value)> set) {
+  const bool needs_value = !value_name.empty();
+  flags_.push_back({std::move(name), std::move(value_name), std::move(help), needs_value, std::move(set), section_});
+}
+
+void Flags::Add(const std::string& name, bool* target, std::string help) {
+  flags_.push_back({name, "", std::move(help), false,
+                    [name, target](const std::string& value) -> absl::Status {
                       if (value.empty() || value == "true") {
                         *target = true;
                       } else if (value == "false") {
@@ -25,45 +32,62 @@ void Flags::Add(std::string name, bool* target, std::string help) {
                             absl::StrCat("--", name, ": expected true or false, found \"", value, "\""));
                       }
                       return absl::OkStatus();
-                    }});
+                    },
+                    section_});
 }
 
-void Flags::Add(std::string name, int64_t* target, std::string help, int64_t min, int64_t max) {
+void Flags::Add(const std::string& name, int64_t* target, std::string help, int64_t min, int64_t max) {
   const std::string range = max == std::numeric_limits<int64_t>::max() ? absl::StrCat("of at least ", min)
                                                                        : absl::StrCat("from ", min, " to ", max);
-  flags_.push_back(
-      {name, "N", std::move(help), true, [name, target, min, max, range](const std::string& value) -> absl::Status {
-         if (!absl::SimpleAtoi(value, target) || *target < min || *target > max) {
-           return absl::InvalidArgumentError(
-               absl::StrCat("--", name, ": expected a whole number ", range, ", found \"", value, "\""));
-         }
-         return absl::OkStatus();
-       }});
+  flags_.push_back({name, "N", std::move(help), true,
+                    [name, target, min, max, range](const std::string& value) -> absl::Status {
+                      if (!absl::SimpleAtoi(value, target) || *target < min || *target > max) {
+                        return absl::InvalidArgumentError(
+                            absl::StrCat("--", name, ": expected a whole number ", range, ", found \"", value, "\""));
+                      }
+                      return absl::OkStatus();
+                    },
+                    section_});
 }
 
-void Flags::Add(std::string name, double* target, std::string help) {
-  flags_.push_back({name, "X", std::move(help), true, [name, target](const std::string& value) -> absl::Status {
+void Flags::Add(const std::string& name, double* target, std::string help) {
+  flags_.push_back({name, "X", std::move(help), true,
+                    [name, target](const std::string& value) -> absl::Status {
                       if (!absl::SimpleAtod(value, target) || !std::isfinite(*target)) {
                         return absl::InvalidArgumentError(
                             absl::StrCat("--", name, ": expected a number, found \"", value, "\""));
                       }
                       return absl::OkStatus();
-                    }});
+                    },
+                    section_});
 }
 
-void Flags::Add(std::string name, std::string* target, std::string help) {
-  flags_.push_back({std::move(name), "TEXT", std::move(help), true, [target](const std::string& value) {
+void Flags::Add(const std::string& name, std::string* target, std::string help) {
+  flags_.push_back({name, "TEXT", std::move(help), true,
+                    [target](const std::string& value) {
                       *target = value;
                       return absl::OkStatus();
-                    }});
+                    },
+                    section_});
 }
 
-void Flags::Add(std::string name, std::vector<std::string>* target, std::string help) {
-  flags_.push_back({std::move(name), "A,B,...", std::move(help), true, [target](const std::string& value) {
-                      for (std::string& part : std::vector<std::string>(absl::StrSplit(value, ',', absl::SkipEmpty())))
+void Flags::Add(const std::string& name, std::vector<std::string>* target, std::string help) {
+  flags_.push_back({name, "A,B,...", std::move(help), true,
+                    [name, target](const std::string& value) -> absl::Status {
+                      for (std::string& part : std::vector<std::string>(absl::StrSplit(value, ','))) {
+                        if (part.empty()) {
+                          return absl::InvalidArgumentError(
+                              absl::StrCat("--", name, ": expected names separated by commas, found \"", value, "\""));
+                        }
+                        if (std::find(target->begin(), target->end(), part) != target->end()) {
+                          return absl::InvalidArgumentError(
+                              absl::StrCat("--", name, ": \"", part, "\" is named twice"));
+                        }
                         target->push_back(std::move(part));
+                      }
                       return absl::OkStatus();
-                    }});
+                    },
+                    section_});
 }
 
 const Flags::Flag* Flags::Find(const std::string& name) const {
@@ -74,8 +98,8 @@ const Flags::Flag* Flags::Find(const std::string& name) const {
 absl::Status Flags::Unknown(const std::string& name) const {
   Suggester suggester(name);
   for (const Flag& flag : flags_) suggester.Consider(flag.name);
-  const std::string nearest = suggester.found() ? absl::StrCat("; did you mean --", suggester.best(), "?") : "";
-  return absl::InvalidArgumentError(absl::StrCat("unknown flag --", name, nearest, "; --help lists the flags"));
+  const std::string nearest = suggester.found() ? absl::StrCat("; did you mean --", suggester.best(), "?") : ";";
+  return absl::InvalidArgumentError(absl::StrCat("unknown flag --", name, nearest, " --help lists the flags"));
 }
 
 absl::StatusOr<std::vector<std::string>> Flags::Parse(const std::vector<std::string>& arguments) const {
@@ -121,13 +145,23 @@ absl::StatusOr<std::string> Flags::ParseOne(const std::vector<std::string>& argu
       absl::StrCat("expected one argument, ", what, ", found ", positional.size(), "; usage: ", usage_));
 }
 
+void Flags::Section(const std::string& heading) {
+  const auto it = std::find(sections_.begin(), sections_.end(), heading);
+  section_ = static_cast<size_t>(it - sections_.begin());
+  if (it == sections_.end()) sections_.push_back(heading);
+}
+
 std::string Flags::Help() const {
   std::string text = absl::StrCat("usage: ", usage_, "\n\n", description_, "\n");
-  if (!flags_.empty()) absl::StrAppend(&text, "\nflags:\n");
-  for (const Flag& flag : flags_) {
-    std::string head = absl::StrCat("  --", flag.name, flag.needs_value ? absl::StrCat("=", flag.value_name) : "");
-    head.resize(std::max<size_t>(head.size() + 2, 30), ' ');
-    absl::StrAppend(&text, head, flag.help, "\n");
+  for (size_t section = 0; section < sections_.size(); ++section) {
+    std::string lines;
+    for (const Flag& flag : flags_) {
+      if (flag.section != section) continue;
+      std::string head = absl::StrCat("  --", flag.name, flag.needs_value ? absl::StrCat("=", flag.value_name) : "");
+      head.resize(std::max<size_t>(head.size() + 2, 30), ' ');
+      absl::StrAppend(&lines, head, flag.help, "\n");
+    }
+    if (!lines.empty()) absl::StrAppend(&text, "\n", sections_[section], ":\n", lines);
   }
   return text;
 }

@@ -11,7 +11,10 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace snug::cli {
@@ -20,12 +23,33 @@ class Flags {
  public:
   Flags(std::string usage, std::string description) : usage_(std::move(usage)), description_(std::move(description)) {}
 
-  void Add(std::string name, bool* target, std::string help);  // --name, --name=true|false
-  void Add(std::string name, int64_t* target, std::string help, int64_t min = 0,
-           int64_t max = std::numeric_limits<int64_t>::max());                     // --name=N
-  void Add(std::string name, double* target, std::string help);                    // --name=X
-  void Add(std::string name, std::string* target, std::string help);               // --name=TEXT
-  void Add(std::string name, std::vector<std::string>* target, std::string help);  // --name=A,B; may be repeated
+  void Add(const std::string& name, bool* target, std::string help);  // --name, --name=true|false
+  void Add(const std::string& name, int64_t* target, std::string help, int64_t min = 0,
+           int64_t max = std::numeric_limits<int64_t>::max());                            // --name=N
+  void Add(const std::string& name, double* target, std::string help);                    // --name=X
+  void Add(const std::string& name, std::string* target, std::string help);               // --name=TEXT
+  void Add(const std::string& name, std::vector<std::string>* target, std::string help);  // --name=A,B; may be repeated
+
+  // As above; stays empty unless the flag is given.
+  template <class T>
+  void Add(const std::string& name, std::optional<T>* target, std::string help) {
+    const auto value = std::make_shared<T>();
+    Add(name, value.get(), std::move(help));
+    auto& set = flags_.back().set;
+    set = [value, target, parse = std::move(set)](const std::string& text) {
+      absl::Status status = parse(text);
+      if (status.ok()) *target = *value;
+      return status;
+    };
+  }
+  // --name=VALUE, or with an empty `value_name` --name alone too; `set` takes what is written.
+  void Add(std::string name, std::string value_name, std::string help,
+           std::function<absl::Status(const std::string& value)> set);
+  bool Has(const std::string& name) const { return Find(name) != nullptr; }
+
+  // What is added from now on stands under this heading in the help; headings come in the sequence in which they were
+  // named first.
+  void Section(const std::string& heading);
 
   // The positional arguments. `--help` gives a Cancelled status whose message is the help text.
   absl::StatusOr<std::vector<std::string>> Parse(const std::vector<std::string>& arguments) const;
@@ -38,12 +62,15 @@ class Flags {
     std::string name, value_name, help;
     bool needs_value;
     std::function<absl::Status(const std::string& value)> set;
+    size_t section;
   };
   const Flag* Find(const std::string& name) const;
   absl::Status Unknown(const std::string& name) const;
 
   std::string usage_, description_;
   std::vector<Flag> flags_;
+  std::vector<std::string> sections_ = {"flags"};
+  size_t section_ = 0;  // the current one
 };
 
 }  // namespace snug::cli

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/compile/memory_report.h"
 #include "engine/compile/pipeline.h"
@@ -17,7 +18,6 @@
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
-#include "tools/cli/json.h"
 #include "tools/cli/memory_flags.h"
 
 namespace snug::cli {
@@ -128,13 +128,13 @@ absl::StatusOr<int> RunMemcost(const Arguments& arguments) {
   Flags flags(
       "snug memcost NET [flags]",
       "What a step needs under every strategy, forward only and in training: all planned bytes beside the least\n"
-      "possible, and what they are for.");
+      "possible, and what they are for; for dynamic memory, which is not planned, what is reserved by simulation.");
   compile_flags.AddTo(flags);
   strategy_flags.AddTo(flags);
   flags.Add("measure", &measure, "run some steps of each: bytes taken from the system, and the time of a step");
-  flags.Add("json", &json, "print one JSON document");
+  AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
-  SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options());
+  SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(strategy_flags.streams.count));
   SNUG_ASSIGN_OR_RETURN(const std::vector<MemoryOptions> strategies, strategy_flags.Options());
 
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));

@@ -1,14 +1,20 @@
 #include "tools/cli/memory_flags.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "engine/base/max_threads.h"
 #include "engine/base/status.h"
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"
+#include "tools/cli/byte_size.h"
 #include "tools/cli/command.h"
+#include "tools/cli/device_flag.h"
 
 namespace snug::cli {
 namespace {
@@ -19,27 +25,51 @@ std::string StrategyNames() {
   });
 }
 
+std::string StreamPolicyNames() { return absl::StrJoin(StreamPolicies(), ", "); }
+
 std::string SolverNames() { return absl::StrJoin(memory::IlpSolvers(), " or "); }
 
 }  // namespace
 
+absl::Status CheckStrategyName(const std::string& name) {
+  if (name == kDynamicMemory) return absl::OkStatus();
+  const absl::Status status = memory::FindStrategy(name).status();
+  return status.ok() ? status : absl::InvalidArgumentError(absl::StrCat(status.message(), ", ", kDynamicMemory));
+}
+
 void CompileFlags::AddTo(Flags& flags) {
+  AddDeviceFlag(flags, &device);
   flags.Add("batch", &batch, "samples in a step; default: the model file's, or 1", 1);
   flags.Add("threads", &threads, "threads of each op; default: every processor", 1, kMaxThreads);
   flags.Add("precision", &precision, "float32 (default), bfloat16 (with float32 parameters) or float64");
   flags.Add("disable-passes", &disabled_passes, "compiler passes to leave out, by name");
   flags.Add("plain-kernels", &plain_kernels, "the reference kernels, which are slow");
+  flags.Add("tuning", &tuning,
+            "what `snug tune` found to be fastest on this machine: kernels, passes, and --threads unless it is given");
   flags.Add("keep-inputs", &keep_inputs, "what is fed stays for the next step; default: its bytes are used again");
 }
 
-absl::StatusOr<CompileOptions> CompileFlags::Options() const {
-  SNUG_ASSIGN_OR_RETURN(const DType dtype, ParsePrecision(precision));
-  CompileOptions options{.batch = batch,
-                         .precision = dtype,
-                         .threads = static_cast<int>(threads == 0 ? DefaultThreads() : threads),
-                         .plain_kernels = plain_kernels,
-                         .keep_inputs = keep_inputs};
+absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
+  SNUG_ASSIGN_OR_RETURN(const DType dtype, ParsePrecision(precision.empty() ? "float32" : precision));
+  SNUG_ASSIGN_OR_RETURN(const Device opened, OpenDevice(device));
+  CompileOptions options{
+      .device = opened,
+      .batch = batch,
+      .precision = dtype,
+      .threads = static_cast<int>(threads == 0 ? std::max<int64_t>(DefaultThreads() / streams, 1) : threads),
+      .plain_kernels = plain_kernels,
+      .keep_inputs = keep_inputs};
   options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
+  if (!tuning.empty()) {
+    SNUG_ASSIGN_OR_RETURN(Tuning loaded, LoadTuning(tuning, CpuPlatform()));
+    if (threads != 0 && threads != loaded.threads) {
+      return absl::InvalidArgumentError(absl::StrCat("--threads: ", tuning, " was measured with ", loaded.threads,
+                                                     " per op, found ", threads, "; leave one of the two flags out"));
+    }
+    options.threads = loaded.threads;
+    options.disabled_passes.insert(loaded.disabled_passes.begin(), loaded.disabled_passes.end());
+    options.tuning = std::make_shared<const Tuning>(std::move(loaded));
+  }
   return options;
 }
 
@@ -68,6 +98,11 @@ void PlannerFlags::AddTo(Flags& flags) {
             "olla: nested lifetimes are stacked first, which is faster and can cost bytes; default false");
   flags.Add("olla-warm-start", &olla.warm_start, "olla: the solver begins with the plan to beat; default false");
   flags.Add("olla-solver", &olla_solver, absl::StrCat("olla: ", SolverNames()));
+}
+
+void PlannerFlags::AddThreadsTo(Flags& flags) {
+  flags.Add("threads", &threads, "threads of the search, which do not change its result; default: every processor", 1,
+            kMaxThreads);
 }
 
 namespace {
@@ -105,34 +140,71 @@ absl::StatusOr<memory::PlannerOptions> PlannerFlags::Options() const {
   SNUG_ASSIGN_OR_RETURN(olla_options.solver, FindSolver(olla_solver));
   return memory::PlannerOptions{.work_limit = work_limit,
                                 .time_limit = time_limit,
-                                .threads = DefaultThreads(),
+                                .threads = threads > 0 ? static_cast<int>(threads) : DefaultThreads(),
                                 .match_range = static_cast<int>(match_range),
                                 .colors = static_cast<int>(colors),
                                 .olla = std::move(olla_options)};
 }
 
+void StreamFlags::AddTo(Flags& flags) {
+  flags.Add("streams", &count, "queues that run a step side by side, each op on --threads threads; default 1", 1,
+            kMaxThreads);
+  flags.Add("stream-policy", &policy,
+            absl::StrCat("how values share bytes among streams, in the order of --memory: ", StreamPolicyNames(),
+                         "; serial: by --memory, and streams wait where bytes are used again; waitless: nobody waits "
+                         "for bytes (the default for best on several streams)"));
+}
+
+absl::Status StreamFlags::SetIn(MemoryOptions* options) const {
+  if (!policy.empty() && !absl::c_linear_search(StreamPolicies(), policy)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--stream-policy: expected one of ", StreamPolicyNames(), ", found \"", policy, "\""));
+  }
+  options->streams = static_cast<int>(count);
+  options->stream_policy = policy;
+  return absl::OkStatus();
+}
+
+void MemoryLimitFlag::AddTo(Flags& flags, const char* help) { flags.Add("memory-limit", &text, help); }
+
+absl::StatusOr<int64_t> MemoryLimitFlag::Bytes() const {
+  return text.empty() ? 0 : ParseByteSize("--memory-limit", text);
+}
+
 void MemoryFlags::AddTo(Flags& flags) {
-  flags.Add("memory", &strategy, absl::StrCat("how memory is planned: ", StrategyNames()));
+  flags.Add("memory", &strategy,
+            absl::StrCat("how memory is planned: ", StrategyNames(),
+                         "; or dynamic: not at all, values are freed as "
+                         "they die"));
   planner.AddTo(flags);
+  allocator.AddTo(flags);
+  limit.AddTo(flags);
+  streams.AddTo(flags);
   flags.Add("plan", &plan_file, "a plan that `snug plan --write-plan` saved: nothing is planned");
 }
 
 absl::StatusOr<MemoryOptions> MemoryFlags::Options() const {
   MemoryOptions options{.plan_file = plan_file};
-  if (!strategy.empty() && !plan_file.empty()) {
-    return absl::InvalidArgumentError("--memory and --plan exclude each other: a saved plan is used as it is");
+  if ((!strategy.empty() || !streams.policy.empty()) && !plan_file.empty()) {
+    return absl::InvalidArgumentError("--plan excludes --memory and --stream-policy: a saved plan is used as it is");
   }
+  SNUG_RETURN_IF_ERROR(streams.SetIn(&options));
+  SNUG_ASSIGN_OR_RETURN(options.memory_limit, limit.Bytes());
   if (!strategy.empty()) options.strategy = strategy;
-  SNUG_RETURN_IF_ERROR(memory::FindStrategy(options.strategy));
+  SNUG_RETURN_IF_ERROR(CheckStrategyName(options.strategy));
   SNUG_ASSIGN_OR_RETURN(options.planner, planner.Options());
+  SNUG_ASSIGN_OR_RETURN(options.dynamic, allocator.Options(options.strategy == kDynamicMemory));
   return options;
 }
 
 void StrategyListFlags::AddTo(Flags& flags) {
   const std::string slow =
       slow_seconds > 0 ? absl::StrCat("slow ones get ", slow_seconds, " s") : "but slow ones must be named";
-  flags.Add("memory", &strategies, absl::StrCat("the strategies; default: all, ", slow, ": ", StrategyNames()));
+  flags.Add("memory", &strategies,
+            absl::StrCat("the strategies; default: all, ", slow, ": ", StrategyNames(), ", ", kDynamicMemory));
   planner.AddTo(flags);
+  allocator.AddTo(flags);
+  streams.AddTo(flags);
 }
 
 absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options() const {
@@ -141,13 +213,23 @@ absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options() const {
     for (const memory::Strategy& strategy : memory::Strategies()) {
       if (!strategy.slow || slow_seconds > 0) names.emplace_back(strategy.name);
     }
+    names.emplace_back(kDynamicMemory);
   }
   SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options());
   const bool limited = planner_options.work_limit > 0 || planner_options.time_limit > 0;
+  SNUG_ASSIGN_OR_RETURN(const DynamicMemoryOptions dynamic,
+                        allocator.Options(absl::c_linear_search(names, kDynamicMemory)));
   std::vector<MemoryOptions> list;
   for (const std::string& name : names) {
+    SNUG_RETURN_IF_ERROR(CheckStrategyName(name));
+    MemoryOptions& options =
+        list.emplace_back(MemoryOptions{.strategy = name, .planner = planner_options, .dynamic = dynamic});
+    SNUG_RETURN_IF_ERROR(streams.SetIn(&options));
+    if (name == kDynamicMemory) {
+      options.stream_policy.clear();  // it shares no bytes by a plan
+      continue;
+    }
     SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(name));
-    MemoryOptions& options = list.emplace_back(MemoryOptions{.strategy = name, .planner = planner_options});
     if (strategy->slow && !limited) options.planner.time_limit = slow_seconds;
   }
   return list;

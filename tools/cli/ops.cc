@@ -5,11 +5,11 @@
 
 #include <cstdio>
 
+#include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "ops/registry.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
-#include "tools/cli/json.h"
 
 namespace snug::cli {
 namespace {
@@ -57,7 +57,7 @@ absl::StatusOr<int> RunOps(const Arguments& arguments) {
   bool json = false;
   bool markdown = false;
   Flags flags("snug ops [flags]", "Lists every op: what it takes, what it computes, which kernels it has.");
-  flags.Add("json", &json, "print one JSON document");
+  AddJsonFlag(flags, &json);
   flags.Add("markdown", &markdown, "print the table of docs/ops.md");
   SNUG_ASSIGN_OR_RETURN(const Arguments positional, flags.Parse(arguments));
   if (!positional.empty())

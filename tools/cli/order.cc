@@ -7,26 +7,31 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "memory/formats/graph.h"
+#include "memory/formats/nnc.h"
 #include "memory/formats/text_file.h"
 #include "memory/order/task_net.h"
+#include "memory/partial_plan.h"
 #include "memory/strategies.h"
 #include "memory/verifier.h"
+#include "memory/verifier_partial.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
-#include "tools/cli/json.h"
 #include "tools/cli/memory_flags.h"
 
 namespace snug::cli {
 namespace {
 
-using memory::GraphFile;
+using memory::PartialProblem;
 using memory::SearchReport;
 using memory::TaskPlan;
 using memory::Tasks;
+using memory::UsesPlan;
 
 struct Request {
   std::string file, strategy, write;
@@ -34,18 +39,30 @@ struct Request {
 };
 
 struct Outcome {
-  TaskPlan plan;
+  memory::TaskOrder order;
+  std::vector<int64_t> ids;  // the same, as the file names them
+  size_t values = 0;
+  bool ordered = false;  // the strategy chose the order
+  SearchReport ordering, placing;
   int64_t peak = 0, total = 0, lower_bound = 0, total_lower_bound = 0;
   double seconds = 0;
   absl::Status verified;
 
   bool proven() const { return total == total_lower_bound; }
-  bool reproducible() const { return !plan.ordering.clock_stopped && !plan.placement.report.clock_stopped; }
-  int64_t work() const { return plan.ordering.work + plan.placement.report.work; }
+  bool reproducible() const { return !ordering.clock_stopped && !placing.clock_stopped; }
+  int64_t work() const { return ordering.work + placing.work; }
   // What the arena has beyond the most bytes that are live at once.
   double fragmentation() const {
     return total == 0 ? 0 : static_cast<double>(total - peak) / static_cast<double>(total);
   }
+};
+
+class Stopwatch {
+ public:
+  double Seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 // The peak as the file's rules say, one task after the other; planners count it in other ways.
@@ -77,45 +94,99 @@ int64_t Replay(const Tasks& tasks, const memory::TaskOrder& order) {
   return peak;
 }
 
+// The same for buffers and their uses.
+int64_t Replay(const PartialProblem& problem, const memory::TaskOrder& order) {
+  std::vector<size_t> position(order.size());
+  for (size_t at = 0; at < order.size(); ++at) position[static_cast<size_t>(order[at])] = at;
+  std::vector<int64_t> live(order.size(), 0);
+  for (const memory::PartialBuffer& buffer : memory::WithoutViews(problem).buffers) {
+    size_t first = order.size();
+    size_t last = 0;
+    for (const int32_t task : buffer.heads) first = std::min(first, position[static_cast<size_t>(task)]);
+    for (const int32_t task : buffer.tails) last = std::max(last, position[static_cast<size_t>(task)]);
+    for (size_t at = first; at <= last; ++at) live[at] += buffer.size_bytes;
+  }
+  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+}
+
+absl::Status CheckPeak(int64_t peak, int64_t replayed) {
+  if (replayed == peak) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the peak should be ", peak, "; replayed, it is ", replayed));
+}
+
 absl::Status VerifyPlan(const Tasks& tasks, const TaskPlan& plan, int64_t peak) {
   SNUG_RETURN_IF_ERROR(CheckOrder(tasks, plan.order));
-  if (const int64_t replayed = Replay(tasks, plan.order); replayed != peak) {
-    return absl::InternalError(absl::StrCat("the peak should be ", peak, "; replayed, it is ", replayed));
-  }
+  SNUG_RETURN_IF_ERROR(CheckPeak(peak, Replay(tasks, plan.order)));
   return Verify(LifetimesOf(tasks, plan.order), plan.placement.plan);
 }
 
-absl::StatusOr<Outcome> Plan(const Tasks& tasks, const Request& request) {
-  const auto begin = std::chrono::steady_clock::now();
-  Outcome outcome;
-  const memory::TaskOrder program = memory::TaskNet(tasks).ProgramOrder();
-  SNUG_ASSIGN_OR_RETURN(outcome.plan, memory::PlanTasks(tasks, program, request.strategy, request.options));
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  outcome.peak = PeakOf(tasks, outcome.plan.order);
-  outcome.total = outcome.plan.placement.plan.arena_bytes;
-  outcome.lower_bound = outcome.plan.ordered ? outcome.plan.ordering.lower_bound : outcome.peak;
+// An order that the problem forbids makes a cycle with its edges.
+absl::Status VerifyPlan(const PartialProblem& problem, const UsesPlan& plan, int64_t peak) {
+  SNUG_RETURN_IF_ERROR(VerifyPartial(InSequence(problem, plan.order), plan.placement.plan));
+  return CheckPeak(peak, Replay(problem, plan.order));
+}
+
+// `plan`: a TaskPlan of tasks, a UsesPlan of a partial problem.
+template <typename Problem, typename Plan>
+Outcome OutcomeOf(const Problem& problem, Plan plan, double seconds) {
+  Outcome outcome{.values = plan.placement.plan.offsets.size(), .ordered = plan.ordered, .seconds = seconds};
+  outcome.peak = PeakOf(problem, plan.order);
+  outcome.total = plan.placement.plan.arena_bytes;
+  outcome.lower_bound = plan.ordered ? plan.ordering.lower_bound : outcome.peak;
   // A program of order and offsets in one has a bound of its own for the total.
-  outcome.total_lower_bound = std::max(outcome.lower_bound, outcome.plan.placement.report.lower_bound);
-  outcome.verified = VerifyPlan(tasks, outcome.plan, outcome.peak);
+  outcome.total_lower_bound = std::max(outcome.lower_bound, plan.placement.report.lower_bound);
+  outcome.verified = VerifyPlan(problem, plan, outcome.peak);
+  outcome.order = std::move(plan.order);
+  outcome.ordering = std::move(plan.ordering);
+  outcome.placing = std::move(plan.placement.report);
+  return outcome;
+}
+
+absl::StatusOr<Outcome> OrderTasks(const Tasks& tasks, const Request& request) {
+  const Stopwatch watch;
+  const memory::TaskOrder program = memory::TaskNet(tasks).ProgramOrder();
+  SNUG_ASSIGN_OR_RETURN(TaskPlan plan, memory::PlanTasks(tasks, program, request.strategy, request.options));
+  return OutcomeOf(tasks, std::move(plan), watch.Seconds());
+}
+
+absl::StatusOr<Outcome> OrderUses(const PartialProblem& problem, const Request& request) {
+  const Stopwatch watch;
+  SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(request.strategy));
+  SNUG_ASSIGN_OR_RETURN(UsesPlan plan, memory::PlanUses(problem, *strategy, request.options));
+  return OutcomeOf(problem, std::move(plan), watch.Seconds());
+}
+
+absl::StatusOr<Outcome> OrderFile(const Request& request) {
+  SNUG_ASSIGN_OR_RETURN(const std::string text, memory::ReadTextFile(request.file));
+  if (memory::IsNnc(text)) {
+    SNUG_ASSIGN_OR_RETURN(const memory::NncFile file, memory::ParseNnc(text, request.file));
+    SNUG_ASSIGN_OR_RETURN(Outcome outcome, OrderUses(file.problem, request));
+    outcome.ids.assign(outcome.order.begin(), outcome.order.end());
+    return outcome;
+  }
+  SNUG_ASSIGN_OR_RETURN(const memory::GraphFile file, memory::ParseGraph(request.file, text));
+  SNUG_ASSIGN_OR_RETURN(Outcome outcome, OrderTasks(file.tasks, request));
+  for (const int32_t task : outcome.order) outcome.ids.push_back(file.ids[static_cast<size_t>(task)]);
   return outcome;
 }
 
 // While it orders, the total is the peak of the best order; then what its buffers take.
 std::vector<memory::CurvePoint> Curve(const Outcome& outcome) {
-  std::vector<memory::CurvePoint> curve = outcome.plan.ordering.curve;
-  for (const memory::CurvePoint& point : outcome.plan.placement.report.curve) {
-    curve.push_back({outcome.plan.ordering.seconds + point.seconds, point.total, outcome.lower_bound});
+  std::vector<memory::CurvePoint> curve = outcome.ordering.curve;
+  for (const memory::CurvePoint& point : outcome.placing.curve) {
+    curve.push_back({outcome.ordering.seconds + point.seconds, point.total, outcome.lower_bound});
   }
   return curve;
 }
 
-void PrintJson(const Request& request, const Tasks& tasks, const Outcome& outcome) {
+void PrintJson(const Request& request, const Outcome& outcome) {
   Json out;
   out.Object().Key("file").String(request.file).Key("strategy").String(request.strategy);
-  out.Key("tasks").Number(int64_t{tasks.size()}).Key("values").Number(static_cast<int64_t>(tasks.values.size()));
+  out.Key("tasks").Number(static_cast<int64_t>(outcome.order.size()));
+  out.Key("values").Number(static_cast<int64_t>(outcome.values));
   out.Key("peak").Number(outcome.peak).Key("total").Number(outcome.total);
   out.Key("lower_bound").Number(outcome.lower_bound).Key("total_lower_bound").Number(outcome.total_lower_bound);
-  out.Key("lower_bound_over").String(outcome.plan.ordered ? "all orders" : "this order");
+  out.Key("lower_bound_over").String(outcome.ordered ? "all orders" : "this order");
   out.Key("proven").Bool(outcome.proven()).Key("peak_proven").Bool(outcome.peak == outcome.lower_bound);
   out.Key("verified").Bool(outcome.verified.ok()).Key("fragmentation").Number(outcome.fragmentation());
   out.Key("seconds").Number(outcome.seconds).Key("work").Number(outcome.work());
@@ -128,17 +199,16 @@ void PrintJson(const Request& request, const Tasks& tasks, const Outcome& outcom
   std::puts(out.text().c_str());
 }
 
-void PrintText(const Request& request, const Tasks& tasks, const Outcome& outcome) {
+void PrintText(const Request& request, const Outcome& outcome) {
   const auto against_bound = [](int64_t bytes, int64_t bound) {
     if (bytes == bound) return std::string("proven optimal");
     return absl::StrFormat("%.3f %% above the bound",
                            100.0 * static_cast<double>(bytes - bound) / static_cast<double>(bytes));
   };
-  absl::PrintF("%s: %d tasks, %d values, %s\n", request.file, tasks.size(), tasks.values.size(), request.strategy);
+  absl::PrintF("%s: %d tasks, %d values, %s\n", request.file, outcome.order.size(), outcome.values, request.strategy);
   absl::PrintF("peak           %d (%s)\n", outcome.peak, against_bound(outcome.peak, outcome.lower_bound));
   absl::PrintF("total          %d (%s)\n", outcome.total, against_bound(outcome.total, outcome.total_lower_bound));
-  absl::PrintF("lower bound    %d (over %s)\n", outcome.lower_bound,
-               outcome.plan.ordered ? "all orders" : "this order");
+  absl::PrintF("lower bound    %d (over %s)\n", outcome.lower_bound, outcome.ordered ? "all orders" : "this order");
   absl::PrintF("fragmentation  %.3f %%\n", 100 * outcome.fragmentation());
   absl::PrintF("verified       %s\n", outcome.verified.ok() ? "yes" : std::string(outcome.verified.message()));
   absl::PrintF("seconds        %.3f (work %d%s)\n", outcome.seconds, outcome.work(),
@@ -150,35 +220,32 @@ void PrintText(const Request& request, const Tasks& tasks, const Outcome& outcom
 absl::StatusOr<int> RunOrder(const Arguments& arguments) {
   Request request{.strategy = std::string(memory::kDefaultStrategy)};
   PlannerFlags planner;
-  int64_t threads = 0;
   bool json = false;
   std::vector<absl::string_view> names;
   for (const memory::Strategy& strategy : memory::Strategies()) names.push_back(strategy.name);
-  Flags flags("snug order FILE [flags]",
-              "Orders the tasks of a file (node and tensor lines; gzipped or not) for the least peak, places what they "
-              "hand to each\nother, and verifies both.");
+  Flags flags(
+      "snug order FILE [flags]",
+      "Orders the tasks of a file (node and tensor lines, or NNC's edges, tensors and their uses; gzipped or not) for "
+      "the least\npeak, places what they hand to each other, and verifies both.");
   flags.Add("memory", &request.strategy,
             absl::StrCat("strategy: ", absl::StrJoin(names, ", "), "; those that do not order keep the file's order"));
   planner.AddTo(flags);
-  flags.Add("threads", &threads, "threads of the search, which do not change its result; default: every processor", 1,
-            kMaxThreads);
+  planner.AddThreadsTo(flags);
   flags.Add("write", &request.write, "file to write the ids of the nodes to, in order, one a line");
-  flags.Add("json", &json, "print one JSON document");
+  AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(request.file, flags.ParseOne(arguments, "a file of tasks"));
   SNUG_ASSIGN_OR_RETURN(request.options, planner.Options());
-  if (threads > 0) request.options.threads = static_cast<int>(threads);
   SNUG_RETURN_IF_ERROR(memory::FindStrategy(request.strategy));
-  SNUG_ASSIGN_OR_RETURN(const GraphFile file, memory::ReadGraphFile(request.file));
-  SNUG_ASSIGN_OR_RETURN(const Outcome outcome, Plan(file.tasks, request));
+  SNUG_ASSIGN_OR_RETURN(const Outcome outcome, OrderFile(request));
   if (json) {
-    PrintJson(request, file.tasks, outcome);
+    PrintJson(request, outcome);
   } else {
-    PrintText(request, file.tasks, outcome);
+    PrintText(request, outcome);
   }
   SNUG_RETURN_IF_ERROR(Annotate(outcome.verified, "the plan was refused"));
   if (!request.write.empty()) {
     std::string ids;
-    for (const int32_t task : outcome.plan.order) absl::StrAppend(&ids, file.ids[static_cast<size_t>(task)], "\n");
+    for (const int64_t id : outcome.ids) absl::StrAppend(&ids, id, "\n");
     SNUG_RETURN_IF_ERROR(memory::WriteTextFile(request.write, ids));
   }
   return 0;

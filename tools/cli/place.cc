@@ -9,18 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "memory/formats/csv.h"
 #include "memory/formats/nnc.h"
 #include "memory/formats/text_file.h"
 #include "memory/lower_bound.h"
-#include "memory/place/partial.h"
+#include "memory/partial_plan.h"
 #include "memory/strategies.h"
 #include "memory/verifier.h"
 #include "memory/verifier_partial.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
-#include "tools/cli/json.h"
+#include "tools/cli/memory_flags.h"
 
 namespace snug::cli {
 namespace {
@@ -58,22 +59,17 @@ absl::StatusOr<Outcome> PlaceLifetimes(const Request& request, const memory::Str
   return outcome;
 }
 
-// Uses under a partial order; lifetimes too where that is one sequence.
+// Uses under a partial order.
 absl::StatusOr<Outcome> PlaceUses(const Request& request, const memory::Strategy& strategy,
                                   const memory::PartialProblem& problem) {
   Outcome outcome;
-  const absl::StatusOr<memory::SerialForm> serial = memory::ToSerial(problem);
-  if (serial.ok()) {
-    SNUG_ASSIGN_OR_RETURN(outcome, PlaceLifetimes(request, strategy, serial->problem));
-    SNUG_RETURN_IF_ERROR(outcome.verified);
-    outcome.placement.plan = serial->PlanOf(problem, outcome.placement.plan);
-  } else {
-    SNUG_ASSIGN_OR_RETURN(outcome.placement, memory::PlacePartial(problem, strategy.name, request.options));
-    outcome.needed = outcome.placement.report.lower_bound;
-  }
-  outcome.verified = memory::VerifyPartial(problem, outcome.placement.plan);
-  outcome.names.clear();
   for (const memory::PartialBuffer& buffer : problem.buffers) outcome.names.push_back(buffer.name);
+  const auto start = std::chrono::steady_clock::now();
+  SNUG_ASSIGN_OR_RETURN(outcome.placement, memory::PlaceUses(problem, strategy, request.options));
+  outcome.placement.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.verified = memory::VerifyPartial(problem, outcome.placement.plan);
+  const absl::StatusOr<memory::SerialForm> serial = memory::ToSerial(problem);
+  outcome.needed = serial.ok() ? memory::LowerBound(serial->problem) : outcome.placement.report.lower_bound;
   return outcome;
 }
 
@@ -129,27 +125,22 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments) {
     if (strategy.place != nullptr) names.emplace_back(strategy.name);
   }
   Request request{.strategy = std::string(memory::kDefaultStrategy)};
-  int64_t threads = 0;
+  PlannerFlags planner;
+  int64_t capacity = 0;
   bool json = false;
   Flags flags(
       "snug place FILE [flags]",
       "Gives the buffers of a file (id,lower,upper,size lines, or NNC's tensors and their uses; gzipped or not) "
       "offsets in the smallest arena, and verifies them.\nExit code 3: verified, but over --capacity.");
   flags.Add("memory", &request.strategy, absl::StrCat("strategy: ", absl::StrJoin(names, ", "), "; default: best"));
-  flags.Add("capacity", &request.options.capacity, "bytes that are enough; default: as few as can be", 1);
-  flags.Add("work-limit", &request.options.work_limit, "steps of search, the same on every machine; default: its own",
-            1);
-  flags.Add("time-limit", &request.options.time_limit, "seconds; the result is then not reproducible; default: none");
-  flags.Add("threads", &threads, "threads of the search, which do not change its result; default: every processor", 1,
-            kMaxThreads);
+  flags.Add("capacity", &capacity, "bytes that are enough; default: as few as can be", 1);
+  planner.AddTo(flags);
+  planner.AddThreadsTo(flags);
   flags.Add("write", &request.write, "file to write id,offset lines to");
-  flags.Add("json", &json, "print one JSON document");
+  AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(request.file, flags.ParseOne(arguments, "a file of buffers"));
-  if (request.options.time_limit < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--time-limit: expected at least 0, found ", request.options.time_limit));
-  }
-  request.options.threads = static_cast<int>(threads == 0 ? DefaultThreads() : threads);
+  SNUG_ASSIGN_OR_RETURN(request.options, planner.Options());
+  request.options.capacity = capacity;
   SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(request.strategy));
   SNUG_ASSIGN_OR_RETURN(const Outcome outcome, PlaceFile(request, *strategy));
   if (json) {

@@ -4,17 +4,20 @@
 
 #include <cstdio>
 #include <optional>
+#include <utility>
 
+#include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/compile/memory_report.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/plan_file.h"
+#include "engine/compile/schedule_steps.h"
 #include "memory/formats/text_file.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
-#include "tools/cli/json.h"
 #include "tools/cli/memory_flags.h"
+#include "tools/cli/plan_dynamic.h"
 #include "tools/cli/plan_picture.h"
 
 namespace snug::cli {
@@ -94,6 +97,13 @@ void PrintTotals(const Compiled& compiled, const MemoryReport& report) {
   absl::PrintF(
       "planning       %14.3f s%s\n", plan.seconds,
       search.clock_stopped || plan.step.ordering.clock_stopped ? ", stopped by the clock: not reproducible" : "");
+  if (const Schedule& schedule = compiled.executable.schedule; schedule.count() > 1) {
+    const StreamEstimate estimate = EstimateStreams(compiled.tasks, compiled.executable);
+    absl::PrintF(
+        "streams        %14d, %d waits; by estimated costs %.2f times as fast as one, %.2f did none wait for bytes\n",
+        schedule.count(), schedule.waits.size(), estimate.one_stream / estimate.scheduled,
+        estimate.one_stream / estimate.unlimited);
+  }
   absl::PrintF("at the peak    ");
   for (int kind = 0; kind < kMemoryKinds; ++kind) {
     absl::PrintF("%s%s %d", kind == 0 ? "" : ", ", MemoryKindName(static_cast<MemoryKind>(kind)),
@@ -139,6 +149,11 @@ void PrintJson(const Compiled& compiled, const MemoryReport& report, int64_t top
   json.Key("proven").Bool(plan.proven()).Key("gap").Number(plan.total_bytes() - plan.lower_bound());
   json.Key("fragmentation").Number(report.Fragmentation(plan.step.placement.plan.arena_bytes));
   json.Key("seconds").Number(plan.seconds);
+  const StreamEstimate estimate = EstimateStreams(compiled.tasks, compiled.executable);
+  json.Key("streams").Object().Key("count").Number(static_cast<int64_t>(compiled.executable.schedule.count()));
+  json.Key("waits").Number(static_cast<int64_t>(compiled.executable.schedule.waits.size()));
+  json.Key("estimated_speedup").Number(estimate.one_stream / estimate.scheduled);
+  json.Key("without_memory_waits").Number(estimate.one_stream / estimate.unlimited).End();
   json.Key("reproducible").Bool(!plan.step.placement.report.clock_stopped && !plan.step.ordering.clock_stopped);
   for (int kind = 0; kind < kMemoryKinds; ++kind) {
     json.Key(MemoryKindName(static_cast<MemoryKind>(kind))).Number(report.bytes[static_cast<size_t>(kind)]);
@@ -198,15 +213,18 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
             "file for the picture, a page of its own: address against time, every strategy to choose from");
   flags.Add("svg", &svg, "file for the picture of this plan alone, for print");
   flags.Add("top", &top, "how many of the largest buffers at the peak are listed; default 10");
-  flags.Add("json", &json, "print one JSON document");
+  AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
-  SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options());
+  SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(memory_flags.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options());
   options.training = train && !forward;
 
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
   if (!write_plan.empty()) SNUG_RETURN_IF_ERROR(SavePlan(compiled, write_plan));
+  if (options.memory.strategy == kDynamicMemory && !(html.empty() && svg.empty())) {
+    return absl::InvalidArgumentError("--html and --svg draw a plan: --memory=dynamic has none");
+  }
   if (!html.empty()) {
     SNUG_ASSIGN_OR_RETURN(const Picture picture, MakePicture(compiled, options.memory, true));
     SNUG_RETURN_IF_ERROR(memory::WriteTextFile(html, PicturePage(picture)));
@@ -216,6 +234,10 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
     SNUG_RETURN_IF_ERROR(memory::WriteTextFile(svg, PictureSvg(picture)));
   }
   const MemoryReport report = ReportOf(compiled.tasks, compiled.executable.memory);
+  if (compiled.executable.memory.dynamic.has_value()) {
+    std::puts((json ? DynamicPlanJson(compiled, report, top) : DynamicPlanText(compiled, report, top)).c_str());
+    return 0;
+  }
   if (json) {
     PrintJson(compiled, report, top);
     return 0;
@@ -226,6 +248,11 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   PrintPeak(compiled, report, top);
   std::putchar('\n');
   PrintTotals(compiled, report);
+  const std::pair<const char*, const std::string&> written[] = {
+      {"the plan", write_plan}, {"the page", html}, {"the picture", svg}};
+  for (const auto& [what, path] : written) {
+    if (!path.empty()) absl::PrintF("%s is in %s\n", what, path);
+  }
   if (!options.memory.plan_file.empty()) {
     const MemoryPlan from_file = compiled.executable.memory;
     options.memory.plan_file.clear();

@@ -1,30 +1,32 @@
 // `snug step NET`: training steps on seeded random data.
-#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
+#include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/summary.h"
-#include "engine/run/profiler.h"
 #include "engine/run/random_feed.h"
 #include "engine/run/saved_inputs.h"
 #include "engine/run/session.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
-#include "tools/cli/json.h"
 #include "tools/cli/memory_flags.h"
+#include "tools/cli/run_flags.h"
+#include "tools/cli/step_observer.h"
 
 namespace snug::cli {
 namespace {
 
 struct StepFlags {
   int64_t steps = 10, seed = 0;
-  bool json = false, profile = false, gradient_norm = false, poison = false;
+  bool json = false, gradient_norm = false, poison = false;
+  RunFlags run;
+  ObserverFlags observer;
   CompileFlags compile;
   MemoryFlags memory;
 };
@@ -43,38 +45,43 @@ absl::StatusOr<double> Loss(Session& session, const proto::Network& network) {
   return loss;
 }
 
-absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network, const StepFlags& flags) {
+absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network, const StepFlags& flags,
+                                 StepObserver& observer) {
   Measured measured;
-  std::unique_ptr<Profiler> profiler;
   SavedInputs inputs(session);
   for (int64_t i = 0; i < flags.steps; ++i) {
-    if (flags.profile && i == 1) profiler = std::make_unique<Profiler>(session, OpRegistry::Builtin());
-    if (profiler != nullptr) profiler->BeginStep();
+    StepObserver::Moments at{.feed = MonotonicNanoseconds()};
     inputs.Feed();
-    const auto begin = std::chrono::steady_clock::now();
+    at.run = MonotonicNanoseconds();
     SNUG_RETURN_IF_ERROR(session.Run());
-    measured.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    at.fetch = MonotonicNanoseconds();
+    measured.seconds.push_back(static_cast<double>(at.fetch - at.run) * 1e-9);
     SNUG_ASSIGN_OR_RETURN(const double loss, Loss(session, network));
     measured.losses.push_back(loss);
     if (flags.gradient_norm) {
       SNUG_ASSIGN_OR_RETURN(const double norm, session.FetchScalar("gradient_norm"));
       measured.norms.push_back(norm);
     }
+    at.end = MonotonicNanoseconds();
+    observer.AddStep(at);
     if (!flags.json) {
       std::printf("step %3d  loss %-12.6g %10.3f ms\n", static_cast<int>(i), loss, measured.seconds.back() * 1e3);
       std::fflush(stdout);
     }
   }
-  if (profiler != nullptr) std::fputs(profiler->Table().c_str(), flags.json ? stderr : stdout);
   return measured;
 }
 
 void PrintJson(const Session& session, const proto::Network& network, const StepFlags& flags,
-               const GraphSummary& summary, const Measured& measured) {
+               const GraphSummary& summary, EngineKind engine, const Measured& measured, const StepObserver& observer) {
   Json json;
   json.Object().Key("network").String(network.name()).Key("batch").Number(session.compiled().batch);
   json.Key("threads")
       .Number(static_cast<int64_t>(session.compiled().threads))
+      .Key("streams")
+      .Number(static_cast<int64_t>(session.compiled().executable.schedule.count()))
+      .Key("engine")
+      .String(EngineName(engine))
       .Key("precision")
       .String(flags.compile.precision)
       .Key("seed")
@@ -91,7 +98,16 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
   const MemoryPlan& plan = session.compiled().executable.memory;
   json.Key("memory").String(plan.strategy).Key("planned_bytes").Number(plan.total_bytes());
   json.Key("measured_bytes").Number(session.state_bytes() + session.step_bytes());
-  json.Key("state_bytes").Number(session.state_bytes()).Key("step_bytes").Number(session.step_bytes()).End();
+  json.Key("state_bytes").Number(session.state_bytes()).Key("step_bytes").Number(session.step_bytes());
+  if (plan.dynamic.has_value()) {
+    const memory::AllocatorStatistics allocator = session.dynamic_statistics();
+    json.Key("allocator").String(plan.dynamic->options.allocator.allocator);
+    json.Key("predicted_used_bytes").Number(plan.dynamic->predicted.peak_used_bytes);
+    json.Key("used_bytes").Number(allocator.peak_used_bytes).Key("fragmentation").Number(allocator.Fragmentation());
+    json.Key("system_allocations").Number(allocator.system_allocations);
+  }
+  if (observer.profiler() != nullptr) observer.profiler()->WriteJson(json.Key("profile"));
+  json.End();
   std::puts(json.text().c_str());
 }
 
@@ -105,14 +121,24 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   flags.Add("seed", &f.seed, "of parameters, data and dropout; default 0");
   f.compile.AddTo(flags);
   f.memory.AddTo(flags);
+  f.run.AddTo(flags);
   flags.Add("gradient-norm", &f.gradient_norm, "also print the global norm of the gradients (with --json)");
-  flags.Add("poison", &f.poison, "debugging: bytes are overwritten as soon as nothing needs them");
-  flags.Add("profile", &f.profile, "print time per op and per node; the first step is left out");
-  flags.Add("json", &f.json, "print one JSON document");
+  flags.Add("poison", &f.poison,
+            "debugging: bytes are overwritten as soon as nothing needs them; takes the serial engine");
+  f.observer.AddTo(flags);
+  AddJsonFlag(flags, &f.json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
-  SNUG_ASSIGN_OR_RETURN(CompileOptions options, f.compile.Options());
+  SNUG_ASSIGN_OR_RETURN(CompileOptions options, f.compile.Options(f.memory.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, f.memory.Options());
   options.gradient_norm = f.gradient_norm;
+  const bool dynamic_memory = options.memory.strategy == kDynamicMemory;
+  SNUG_ASSIGN_OR_RETURN(SessionOptions session_options, f.run.Options(f.compile.threads > 0, &options));
+  session_options.seed = static_cast<uint64_t>(f.seed);
+  session_options.poison = f.poison;
+  if (!session_options.engine.has_value()) {
+    session_options.engine = f.poison || dynamic_memory ? EngineKind::kSerial : EngineKind::kReplay;
+  }
+  SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
 
   const OpRegistry& registry = OpRegistry::Builtin();
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
@@ -121,19 +147,30 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
     if (stage < "70") summary = Summarize(graph, registry);  // the last stage before layouts of libraries come in
   };
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
-  SNUG_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Session> session,
-      Session::Create(std::move(compiled), {.seed = static_cast<uint64_t>(f.seed), .poison = f.poison}));
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(std::move(compiled), session_options));
   SNUG_RETURN_IF_ERROR(FeedRandom(*session, registry, static_cast<uint64_t>(f.seed)));
-  SNUG_ASSIGN_OR_RETURN(const Measured measured, Measure(*session, loaded.network, f));
+  observer.Attach(*session, registry, f.steps);
+  const absl::StatusOr<Measured> measured = Measure(*session, loaded.network, f, observer);
+  const absl::Status finished = observer.Finish();  // of a run that failed, too: the steps before
+  SNUG_RETURN_IF_ERROR(measured.status());
+  SNUG_RETURN_IF_ERROR(finished);
   if (f.json) {
-    PrintJson(*session, loaded.network, f, summary, measured);
+    PrintJson(*session, loaded.network, f, summary, *session_options.engine, *measured, observer);
   } else {
     const MemoryPlan& plan = session->compiled().executable.memory;
     absl::PrintF("parameters %d, activations %d bytes\n", summary.parameters, summary.activation_bytes);
-    absl::PrintF("memory by %s: planned %d bytes, measured %d bytes (state arena %d, step arena %d)\n", plan.strategy,
-                 plan.total_bytes(), session->state_bytes() + session->step_bytes(), session->state_bytes(),
-                 session->step_bytes());
+    absl::PrintF("memory by %s: %s %d bytes, measured %d bytes (state arena %d, %s %d)\n", plan.strategy,
+                 dynamic_memory ? "predicted" : "planned", plan.total_bytes(),
+                 session->state_bytes() + session->step_bytes(), session->state_bytes(),
+                 dynamic_memory ? "reserved for the step" : "step arena", session->step_bytes());
+    if (plan.dynamic.has_value()) {
+      const memory::AllocatorStatistics allocator = session->dynamic_statistics();
+      absl::PrintF(
+          "allocator %s: predicted %d bytes in use, measured %d; fragmentation %.1f %%; asked the system %d times\n",
+          plan.dynamic->options.allocator.allocator, plan.dynamic->predicted.peak_used_bytes, allocator.peak_used_bytes,
+          100 * allocator.Fragmentation(), allocator.system_allocations);
+    }
+    if (observer.profiler() != nullptr) absl::PrintF("\n%s", observer.profiler()->Table());
   }
   return 0;
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/cli/json.h"
+#include "engine/base/json.h"
 #include "tools/picture/picture.h"
 
 namespace snug::cli {

@@ -46,7 +46,12 @@ class ReadyQueue {
   // Waits for one; null once the queue is closed and empty.
   Node* Pop(int worker) {
     if (Sync::kPolls > 0 && !polling_.exchange(true, std::memory_order_acq_rel)) {
-      for (int i = 0; i < Sync::kPolls && empty(); ++i) Sync::Pause();
+      // A pause first: while a pusher and a worker are equally fast, it lets some tasks gather, which then are linked
+      // to each other; handing each over by itself costs both several cache misses.
+      for (int i = 0; i < Sync::kPolls; ++i) {
+        Sync::Pause();
+        if (!empty()) break;
+      }
       polling_.store(false, std::memory_order_release);
     }
     std::unique_lock lock(mu_);

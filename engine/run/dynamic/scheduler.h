@@ -167,13 +167,14 @@ class Scheduler {
     int64_t sequence = 0;
     friend bool operator==(const Who& a, const Who& b) { return a.sequence == b.sequence; }
   };
+  // Collects whom to wait for without a look at their nodes, which are on their way from other cores meanwhile.
   struct Predecessors {
-    std::vector<Node*>* found;
+    std::vector<Who>* found;
     bool Finished(const Who& who) { return who.node->sequence != who.sequence || who.node->finished(); }
     void Wait(const Who& who) {
-      if (who.node->sequence == who.sequence && (found->empty() || found->back() != who.node)) {
-        found->push_back(who.node);
-      }
+      if (!found->empty() && found->back() == who) return;
+      __builtin_prefetch(who.node, 1);
+      found->push_back(who);
     }
   };
   struct alignas(64) Freed {
@@ -198,6 +199,7 @@ class Scheduler {
     const Who who{&node, node.sequence};
     for (const Region& r : reads) history_.Add({r, false}, who, policy);
     for (const Region& r : writes) history_.Add({r, true}, who, policy);
+    std::erase_if(predecessors_, [](const Who& p) { return p.node->sequence != p.sequence; });
     const auto count = static_cast<int32_t>(predecessors_.size());
     if (predecessors_.size() > node.edges.size() && predecessors_.size() > node.more_edges.size()) {
       node.more_edges.resize(predecessors_.size());
@@ -207,7 +209,7 @@ class Scheduler {
     progress_.CountPushed(node.bytes);
     int32_t over = 1;
     for (int32_t i = 0; i < count; ++i) {
-      if (!node.WaitFor(*predecessors_[static_cast<size_t>(i)], edges[i])) ++over;
+      if (!node.WaitFor(*predecessors_[static_cast<size_t>(i)].node, edges[i])) ++over;
     }
     return node.Release(over);
   }
@@ -304,11 +306,11 @@ class Scheduler {
   ProgressOf<Sync> progress_;
   std::vector<Freed> freed_;  // by lane
 
-  typename Sync::Mutex push_mu_;  // guards what follows
+  alignas(64) typename Sync::Mutex push_mu_;  // guards what follows, on lines that no worker looks at
   AccessHistory<Who> history_;
   int64_t last_sequence_ = 0;
   typename ProgressOf<Sync>::Amount known_finished_;
-  std::vector<Node*> predecessors_;
+  std::vector<Who> predecessors_;
   Node* free_ = nullptr;
   std::vector<std::unique_ptr<std::array<Node, kChunk>>> pool_;
 };

@@ -32,9 +32,9 @@ struct StdSync {
   using Condition = std::condition_variable_any;
 
   // How often somebody looks again before sleeping: about as long as falling asleep and being woken takes.
-  static constexpr int kPolls = 100;
+  static constexpr int kPolls = 50;
   static void Pause() {
-    for (int i = 0; i < 4; ++i) snug::Pause();
+    for (int i = 0; i < 8; ++i) snug::Pause();
   }
 };
 

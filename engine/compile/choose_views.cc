@@ -1,0 +1,114 @@
+#include "engine/compile/choose_views.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/compile/order.h"
+#include "engine/compile/tasks.h"
+#include "memory/lower_bound.h"
+#include "memory/order/best.h"
+#include "memory/order/in_place_tasks.h"
+
+namespace snug {
+namespace {
+
+constexpr size_t kMostTries = 64;
+constexpr int64_t kOrderWork = int64_t{1} << 20;
+
+// What it costs to have these views, and no others.
+struct Cost {
+  int64_t peak = 0;
+  double area = 0;  // bytes times positions
+
+  friend bool operator<=(const Cost& a, const Cost& b) { return a.peak != b.peak ? a.peak < b.peak : a.area <= b.area; }
+};
+
+class Chooser {
+ public:
+  Chooser(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels, bool keep_inputs,
+          absl::Span<const CallerValue> bound)
+      : graph_(graph), registry_(registry), kernels_(kernels), keep_inputs_(keep_inputs), bound_(bound) {}
+
+  std::vector<char> Copied() {
+    const std::vector<char> none = CopiedForCaller(graph_, registry_, bound_);
+    std::vector<NodeId> optional = Views::Optional(graph_, registry_);
+    std::erase_if(optional, [&](NodeId id) { return none[static_cast<size_t>(id.index)] != 0; });
+    if (optional.empty()) return none;
+    std::vector<char> copied = none;
+    for (const NodeId id : optional) copied[static_cast<size_t>(id.index)] = 1;
+    const std::vector<char> all = copied;
+    Cost cost = CostOf(copied);
+    // One after the other; of very many, several at once.
+    const size_t at_once = (optional.size() + kMostTries - 1) / kMostTries;
+    for (size_t begin = 0; begin < optional.size(); begin += at_once) {
+      std::vector<char> fewer = copied;
+      for (size_t i = begin; i < std::min(begin + at_once, optional.size()); ++i) {
+        fewer[static_cast<size_t>(optional[i].index)] = 0;
+      }
+      Take(std::move(fewer), &copied, &cost);
+    }
+    // Some are only worth it together. And what is best in the given order need not be so in the best one.
+    cost = CostInBestOrder(copied);
+    for (const std::vector<char>& other : {none, all}) {
+      const Cost its = CostInBestOrder(other);
+      if (copied == other || cost <= its) continue;
+      copied = other;
+      cost = its;
+    }
+    return copied;
+  }
+
+ private:
+  StepTasks TasksWith(const std::vector<char>& copied) const {
+    return FindTasks(graph_, registry_, kernels_, Views(graph_, registry_, copied), keep_inputs_, bound_);
+  }
+
+  Cost CostOf(const StepTasks& tasks, const memory::TaskOrder& order) const {
+    const memory::Problem problem = memory::LifetimesOf(tasks.tasks, order);
+    Cost cost{.peak = memory::LowerBound(problem)};
+    for (const memory::Buffer& buffer : problem.buffers) {
+      cost.area += static_cast<double>(buffer.size_bytes) * (1.0 + buffer.last - buffer.first);
+    }
+    return cost;
+  }
+
+  Cost CostOf(const std::vector<char>& copied) const {
+    const StepTasks tasks = TasksWith(copied);
+    return CostOf(tasks, GivenOrder(graph_, tasks));
+  }
+
+  // Of the given order and the best that is found soon.
+  Cost CostInBestOrder(const std::vector<char>& copied) const {
+    const StepTasks tasks = TasksWith(copied);
+    const Cost given = CostOf(tasks, GivenOrder(graph_, tasks));
+    const absl::StatusOr<memory::InPlaceTasks> plain = memory::WithoutInPlace(tasks.tasks);
+    SNUG_CHECK_OK(plain.status());
+    const absl::StatusOr<memory::Ordering> ordering = memory::OrderBest(plain->tasks, {.work_limit = kOrderWork});
+    SNUG_CHECK_OK(ordering.status());
+    const Cost found = CostOf(tasks, plain->OriginalOrder(ordering->order));
+    return given <= found ? given : found;
+  }
+
+  void Take(std::vector<char> other, std::vector<char>* copied, Cost* cost) const {
+    const Cost its = CostOf(other);
+    if (!(its <= *cost)) return;
+    *cost = its;
+    *copied = std::move(other);
+  }
+
+  const Graph& graph_;
+  const OpRegistry& registry_;
+  const std::vector<KernelChoice>& kernels_;
+  const bool keep_inputs_;
+  const absl::Span<const CallerValue> bound_;
+};
+
+}  // namespace
+
+Views ChooseViews(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
+                  bool keep_inputs, absl::Span<const CallerValue> bound) {
+  return Views(graph, registry, Chooser(graph, registry, kernels, keep_inputs, bound).Copied());
+}
+
+}  // namespace snug

@@ -1,0 +1,102 @@
+#include "engine/compile/views.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "memory/problem.h"
+#include "ops/graph_builder.h"
+
+namespace snug {
+namespace {
+
+// Where views may begin: kernels find every value on a cache line of its own.
+const int64_t kAlignment = memory::Buffer().alignment;
+
+// Of each output in input 0, or of each input in output 0; empty where one of them is no range on whole cache lines.
+std::vector<int64_t> Offsets(RangeFn range, const NodeTypes& types, int ports) {
+  std::vector<int64_t> offsets;
+  for (int i = 0; i < ports; ++i) {
+    const std::optional<int64_t> offset = range(types, i);
+    if (!offset.has_value() || *offset % kAlignment != 0) return {};
+    offsets.push_back(*offset);
+  }
+  return offsets;
+}
+
+std::vector<int64_t> OffsetsInInput(const Graph& graph, const Node& node, const OpDef& op) {
+  if (op.output_in_input == nullptr) return {};
+  const NodeTypes types = TypesOf(graph, node);
+  return Offsets(op.output_in_input, types, types.num_outputs());
+}
+
+std::vector<int64_t> OffsetsInOutput(const Graph& graph, const Node& node, const OpDef& op) {
+  if (op.input_in_output == nullptr) return {};
+  const NodeTypes types = TypesOf(graph, node);
+  return Offsets(op.input_in_output, types, types.num_inputs());
+}
+
+}  // namespace
+
+std::vector<NodeId> Views::Optional(const Graph& graph, const OpRegistry& registry) {
+  std::vector<NodeId> optional;
+  for (const NodeId id : graph.ProgramOrder()) {
+    const Node& node = graph.node(id);
+    const OpDef& op = registry.Get(node.op);
+    if (!OffsetsInInput(graph, node, op).empty() || !OffsetsInOutput(graph, node, op).empty()) optional.push_back(id);
+  }
+  return optional;
+}
+
+Views::Views(const Graph& graph, const OpRegistry& registry, const std::vector<char>& copied)
+    : graph_(graph), is_view_(graph.node_capacity(), 0), places_(graph.value_capacity()) {
+  const std::vector<NodeId> order = graph.ProgramOrder();
+  const auto index = [](NodeId id) { return static_cast<size_t>(id.index); };
+  for (const NodeId id : order) {
+    const Node& node = graph.node(id);
+    const OpDef& op = registry.Get(node.op);
+    if (op.traits.view) {
+      for (const ValueId output : node.outputs) place(output) = {node.inputs[0], 0};
+      is_view_[index(id)] = 1;
+    } else if (copied[index(id)] == 0) {
+      is_view_[index(id)] = LieInInput(node, op) ? 1 : 0;
+    }
+  }
+  // The last ones first: what is joined twice lies in the larger one.
+  for (auto id = order.rbegin(); id != order.rend(); ++id) {
+    const Node& node = graph.node(*id);
+    if (copied[index(*id)] == 0 && LieInOutput(node, registry.Get(node.op))) is_view_[index(*id)] = 1;
+  }
+}
+
+ValueId Views::RootOf(ValueId value) const {
+  while (place(value).in.valid()) value = place(value).in;
+  return value;
+}
+
+int64_t Views::OffsetOf(ValueId value) const {
+  int64_t offset = 0;
+  for (; place(value).in.valid(); value = place(value).in) offset += place(value).offset;
+  return offset;
+}
+
+// Parts of Variables are copied: these may change before the part is read.
+bool Views::LieInInput(const Node& node, const OpDef& op) {
+  const std::vector<int64_t> offsets = OffsetsInInput(graph_, node, op);
+  if (offsets.empty() || graph_.value(RootOf(node.inputs[0])).variable.valid()) return false;
+  for (size_t i = 0; i < offsets.size(); ++i) place(node.outputs[i]) = {node.inputs[0], offsets[i]};
+  return true;
+}
+
+// All inputs, if kernels write them, each is there once, and none lies somewhere else already.
+bool Views::LieInOutput(const Node& node, const OpDef& op) {
+  const std::vector<int64_t> offsets = OffsetsInOutput(graph_, node, op);
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const ValueId input = node.inputs[i];
+    if (place(input).in.valid() || !graph_.value(input).producer.valid()) return false;
+    if (std::count(node.inputs.begin(), node.inputs.end(), input) > 1) return false;
+  }
+  for (size_t i = 0; i < offsets.size(); ++i) place(node.inputs[i]) = {node.outputs[0], offsets[i]};
+  return !offsets.empty();
+}
+
+}  // namespace snug

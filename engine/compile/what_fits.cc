@@ -1,0 +1,71 @@
+#include "engine/compile/what_fits.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cstdint>
+
+#include "engine/compile/order.h"
+#include "memory/share/none.h"
+
+namespace snug {
+namespace {
+
+absl::StatusOr<MemoryPlan> PlanWith(const Compiled& compiled, const MemoryOptions& options) {
+  return PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), options);
+}
+
+// The most bytes of a step with `batch` samples under the limit; 0: they do not fit.
+int64_t BytesOfBatch(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+                     CompileOptions options, int64_t batch) {
+  options.batch = batch;
+  options.observer = nullptr;
+  const absl::StatusOr<Compiled> compiled = CompileGraph(network, locations, registry, options);
+  if (!compiled.ok()) return 0;
+  const absl::StatusOr<MemoryPlan> plan = PlanWith(*compiled, options.memory);
+  return plan.ok() ? plan->total_bytes() : 0;
+}
+
+}  // namespace
+
+std::string WhatFits(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+                     const CompileOptions& options, const Compiled& compiled) {
+  const int64_t limit = options.memory.memory_limit;
+  std::string text;
+  if (limit == 0) return text;
+
+  // Larger batches need more: the interval is halved between one that fits and one that does not.
+  int64_t fits = 0, too_large = compiled.batch, bytes = 0;
+  while (fits + 1 < too_large) {
+    const int64_t batch = fits + (too_large - fits) / 2;
+    if (const int64_t found = BytesOfBatch(network, locations, registry, options, batch); found > 0) {
+      fits = batch;
+      bytes = found;
+    } else {
+      too_large = batch;
+    }
+  }
+  if (fits > 0) absl::StrAppend(&text, "\n  a step would fit with --batch=", fits, ": ", bytes, " bytes at most");
+
+  MemoryOptions planned = options.memory;
+  planned.strategy = std::string(memory::kDefaultStrategy);
+  planned.memory_limit = 0;  // what it takes is told, too, where that is more
+  planned.planner.capacity = limit - memory::PlanNone(compiled.tasks.state).arena_bytes;
+  const absl::StatusOr<MemoryPlan> plan = PlanWith(compiled, planned);
+  if (plan.ok() && plan->total_bytes() <= limit) {
+    absl::StrAppend(&text, "\n  this one would fit with --memory=", planned.strategy, ": ", plan->total_bytes(),
+                    " bytes");
+  }
+
+  MemoryOptions unlimited = options.memory;
+  unlimited.memory_limit = 0;
+  const absl::StatusOr<MemoryPlan> alone = PlanWith(compiled, unlimited);
+  if (alone.ok()) {
+    absl::StrAppend(&text, "\n  this one would fit with --memory-limit=", alone->total_bytes());
+    if (plan.ok() && plan->total_bytes() > limit) {
+      absl::StrAppend(&text, ", or ", plan->total_bytes(), " bytes and --memory=", planned.strategy);
+    }
+  }
+  return text;
+}
+
+}  // namespace snug

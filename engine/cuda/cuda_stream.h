@@ -1,0 +1,87 @@
+// A stream of a CUDA device and the events between streams. Everything is only asked for here, in sequence; nothing
+// waits but Synchronize and CudaEvent::Wait.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/cuda/cuda_device.h"
+
+struct CUevent_st;
+struct CUstream_st;
+
+namespace snug::cuda {
+
+class CudaStream;
+
+// A point in a stream. Recording it again moves it on.
+class CudaEvent {
+ public:
+  static absl::StatusOr<std::unique_ptr<CudaEvent>> Create(std::shared_ptr<const CudaDevice> device);
+  ~CudaEvent();
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  // Never blocks. One that was never recorded has passed.
+  absl::StatusOr<bool> Passed() const;
+  // The host waits.
+  absl::Status Wait() const;
+
+ private:
+  friend class CudaStream;
+  CudaEvent(std::shared_ptr<const CudaDevice> device, CUevent_st* handle)
+      : device_(std::move(device)), handle_(handle) {}
+
+  const std::shared_ptr<const CudaDevice> device_;
+  CUevent_st* const handle_;
+};
+
+// Events that are used for a while and given back. Thread-safe: mu_ guards the list.
+class EventPool {
+ public:
+  explicit EventPool(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+
+  absl::StatusOr<std::unique_ptr<CudaEvent>> Take();
+  void Give(std::unique_ptr<CudaEvent> event);
+
+ private:
+  const std::shared_ptr<const CudaDevice> device_;
+  std::mutex mu_;
+  std::vector<std::unique_ptr<CudaEvent>> free_;
+};
+
+// Thread-compatible.
+class CudaStream {
+ public:
+  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(std::shared_ptr<const CudaDevice> device);
+  ~CudaStream();
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  CUstream_st* handle() const { return handle_; }
+  const CudaDevice& device() const { return *device_; }
+
+  // Host memory that is pinned is read, or written, when the stream comes to it: leave it alone until then.
+  absl::Status Upload(std::byte* to, const std::byte* from, int64_t bytes);
+  absl::Status Download(std::byte* to, const std::byte* from, int64_t bytes);
+  absl::Status Clear(std::byte* address, int64_t bytes);  // to zero
+
+  absl::Status Record(CudaEvent& event);
+  absl::Status WaitFor(const CudaEvent& event);  // the stream does, not the host
+  absl::Status Synchronize();                    // the host waits for the stream
+
+ private:
+  CudaStream(std::shared_ptr<const CudaDevice> device, CUstream_st* handle)
+      : device_(std::move(device)), handle_(handle) {}
+
+  const std::shared_ptr<const CudaDevice> device_;
+  CUstream_st* const handle_;
+};
+
+}  // namespace snug::cuda

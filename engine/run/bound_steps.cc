@@ -1,0 +1,52 @@
+#include "engine/run/bound_steps.h"
+
+#include "engine/base/status.h"
+
+namespace snug {
+
+BoundSteps::BoundSteps(const Executable& executable, const ArenaBytes& arenas)
+    : executable_(executable), arenas_(arenas), to_caller_(executable.caller_buffers.size()) {
+  size_t total = 0;
+  for (const Step& step : executable.steps) total += step.inputs.size() + step.outputs.size();
+  pointers_.reserve(total);  // never grows after this: spans of it stay valid
+  calls_.reserve(executable.steps.size());
+  for (const Step& step : executable.steps) {
+    const size_t first = pointers_.size();
+    const size_t first_moving = moving_.size();
+    for (const Slot& slot : step.inputs) AddPointer(slot);
+    for (const Slot& slot : step.outputs) AddPointer(slot);
+    void* const* const pointers = pointers_.data() + first;
+    calls_.push_back(
+        {step.kernel, Context(step, pointers, arenas.Address(step.workspace)), pointers, first_moving, moving_.size()});
+  }
+}
+
+KernelContext BoundSteps::Context(const Step& step, void* const* pointers, void* workspace) const {
+  return KernelContext(&step.types, {pointers, step.inputs.size()},
+                       {pointers + step.inputs.size(), step.outputs.size()}, workspace, step.prepared.get(),
+                       executable_.threads, step.random_id);
+}
+
+void BoundSteps::AddPointer(const Slot& slot) {
+  const bool moves = slot.arena == Arena::kBlocks && !arenas_.blocks->held(slot.block);
+  if (moves) moving_.push_back({pointers_.size(), slot});
+  if (slot.arena == Arena::kCaller) to_caller_[static_cast<size_t>(slot.block)].push_back({pointers_.size(), slot});
+  pointers_.push_back(moves ? nullptr : arenas_.Address(slot));
+}
+
+void BoundSteps::Rebind(size_t caller_buffer) {
+  for (const Moving& to : to_caller_[caller_buffer]) pointers_[to.pointer] = arenas_.Address(to.slot);
+}
+
+absl::Status BoundSteps::RunOnBlocks(size_t i) {
+  SNUG_RETURN_IF_ERROR(arenas_.blocks->TakeFor(i));
+  const Call& call = calls_[i];
+  for (size_t m = call.first_moving; m < call.last_moving; ++m) {
+    pointers_[moving_[m].pointer] = arenas_.Address(moving_[m].slot);
+  }
+  const Step& step = executable_.steps[i];
+  SNUG_RETURN_IF_ERROR(call.kernel(Context(step, call.pointers, arenas_.Address(step.workspace))));
+  return arenas_.blocks->StepDone(i);
+}
+
+}  // namespace snug

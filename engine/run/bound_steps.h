@@ -1,0 +1,79 @@
+// The Steps of an Executable with addresses instead of offsets: what executors call.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/compile/executable.h"
+#include "engine/run/dynamic_blocks.h"
+#include "ops/kernel_context.h"
+
+namespace snug {
+
+// Arenas are 64-byte aligned and as large as the plans say.
+struct ArenaBytes {
+  std::byte* state = nullptr;
+  std::byte* step = nullptr;
+  DynamicBlocks* blocks = nullptr;     // instead of the step arena, where memory is dynamic
+  std::byte* const* caller = nullptr;  // buffers of the caller, by number; null: not bound yet
+
+  std::byte* Address(const Slot& slot) const {
+    if (slot.offset < 0) return nullptr;
+    if (slot.arena == Arena::kCaller) {
+      std::byte* const buffer = caller[slot.block];
+      return buffer == nullptr ? nullptr : buffer + slot.offset;
+    }
+    if (slot.arena == Arena::kBlocks) return blocks->Address(slot.block) + slot.offset;
+    return (slot.arena == Arena::kState ? state : step) + slot.offset;
+  }
+};
+
+class BoundSteps {
+ public:
+  // Both must outlive it.
+  BoundSteps(const Executable& executable, const ArenaBytes& arenas);
+  BoundSteps(const BoundSteps&) = delete;
+  BoundSteps& operator=(const BoundSteps&) = delete;
+
+  size_t size() const { return calls_.size(); }
+  // Different Steps may run side by side.
+  absl::Status Run(size_t step) {
+    if (arenas_.blocks != nullptr) return RunOnBlocks(step);
+    return calls_[step].kernel(calls_[step].context);
+  }
+  // The caller has bound another buffer. Between runs.
+  void Rebind(size_t caller_buffer);
+  // After the last Step; or, `complete` false, when none runs any more after one has failed.
+  absl::Status EndRun(bool complete) {
+    return arenas_.blocks == nullptr ? absl::OkStatus() : arenas_.blocks->EndRun(complete);
+  }
+
+ private:
+  struct Call {
+    KernelFn kernel;
+    KernelContext context;
+    void* const* pointers;                     // its own; inputs, then outputs
+    size_t first_moving = 0, last_moving = 0;  // [first, last) of moving_
+  };
+  // A pointer that is known only when the Step runs: to a block that is taken and given back. Or only before each run:
+  // to a buffer that the caller binds.
+  struct Moving {
+    size_t pointer;
+    Slot slot;
+  };
+
+  KernelContext Context(const Step& step, void* const* pointers, void* workspace) const;
+  void AddPointer(const Slot& slot);
+  absl::Status RunOnBlocks(size_t step);
+
+  const Executable& executable_;
+  const ArenaBytes arenas_;
+  std::vector<void*> pointers_;  // of all calls, one after the other; the contexts' spans point into it
+  std::vector<Moving> moving_;
+  std::vector<std::vector<Moving>> to_caller_;  // by the caller's buffer
+  std::vector<Call> calls_;
+};
+
+}  // namespace snug

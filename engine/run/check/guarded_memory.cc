@@ -1,0 +1,104 @@
+#include "engine/run/check/guarded_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/base/status.h"
+
+namespace snug {
+namespace {
+
+void SetRights(std::byte* begin, std::byte* end, GuardedMemory::Rights rights) {
+  if (begin == end) return;
+  constexpr int kFlags[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
+  SNUG_CHECK(mprotect(begin, static_cast<size_t>(end - begin), kFlags[static_cast<size_t>(rights)]) == 0);
+}
+
+}  // namespace
+
+std::byte FillingAt(Filling filling, const std::byte* at) {
+  constexpr uint8_t kBytes[2][4] = {{0xD7, 0xFF, 0xFB, 0xFF}, {0x29, 0x3F, 0x13, 0x40}};
+  return std::byte{kBytes[static_cast<size_t>(filling)][reinterpret_cast<uintptr_t>(at) & 3]};
+}
+
+void FillWith(Filling filling, std::byte* begin, std::byte* end) {
+  for (std::byte* at = begin; at < end; ++at) *at = FillingAt(filling, at);
+}
+
+const std::byte* FindChange(Filling filling, const std::byte* begin, const std::byte* end) {
+  while (begin < end && *begin == FillingAt(filling, begin)) ++begin;
+  return begin;
+}
+
+GuardedMemory::GuardedMemory(const Executable& executable, const ArenaBytes& arenas) {
+  const MemoryPlan& plan = executable.memory;
+  AddBlocks(Arena::kState, plan.state_problem, plan.state_plan, arenas.state);
+  AddBlocks(Arena::kStep, plan.step.problem, plan.step.placement.plan, arenas.step);
+  for (const Step& step : executable.steps) {
+    for (const Access& access : step.accesses) {
+      if (access.region.begin == access.region.end) continue;
+      GuardedBlock& block = blocks_[BlockOf(access.region)];
+      block.data_end = std::max(block.data_end, block.data + (access.region.end - access.region.begin));
+    }
+  }
+  for (GuardedBlock& block : blocks_) {  // what no Step touches: all of it may be of use to who fetches it
+    if (block.data_end == block.data) block.data_end = block.end;
+  }
+}
+
+void GuardedMemory::AddBlocks(Arena arena, const memory::Problem& problem, const memory::Plan& plan, std::byte* bytes) {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  std::map<int64_t, GuardedBlock> by_offset;
+  for (size_t i = 0; i < problem.buffers.size(); ++i) {
+    const int64_t offset = plan.offsets[i], size = problem.buffers[i].size_bytes;
+    if (size == 0) continue;
+    GuardedBlock& block = by_offset[offset];
+    block.arena = arena;
+    block.buffers.push_back(static_cast<int32_t>(i));
+    block.pages = bytes + offset / page * page;
+    block.data = block.data_end = bytes + offset;
+    block.end = std::max(block.end, bytes + memory::AlignUp(offset + size, page));
+  }
+  const size_t first = blocks_.size();
+  for (auto& [offset, block] : by_offset) blocks_.push_back(std::move(block));
+  arenas_[static_cast<size_t>(arena)] = {bytes, plan.arena_bytes, first, blocks_.size()};
+}
+
+size_t GuardedMemory::BlockOf(const Region& region) const {
+  const bool part = region.arena == static_cast<int32_t>(Arena::kParts);
+  const Range& arena = arenas_[part ? static_cast<size_t>(Arena::kStep) : static_cast<size_t>(region.arena)];
+  const int64_t block = BlockAround(arena.begin + region.begin);
+  SNUG_CHECK(block >= 0);
+  return static_cast<size_t>(block);
+}
+
+int64_t GuardedMemory::BlockAround(const std::byte* address) const {
+  for (const Range& arena : arenas_) {
+    if (arena.bytes == 0 || address < arena.begin || address >= arena.begin + arena.bytes) continue;
+    if (arena.first_block == arena.last_block) return -1;
+    // Between the block before and the one behind, or in the first of them.
+    const auto first = blocks_.begin() + static_cast<std::ptrdiff_t>(arena.first_block);
+    const auto last = blocks_.begin() + static_cast<std::ptrdiff_t>(arena.last_block);
+    auto block = std::upper_bound(first, last, address,
+                                  [](const std::byte* at, const GuardedBlock& other) { return at < other.pages; });
+    const bool before_is_closer =
+        block == last || (block != first && address - (block - 1)->end < block->pages - address);
+    if (before_is_closer) --block;
+    return block - blocks_.begin();
+  }
+  return -1;
+}
+
+void GuardedMemory::Protect(const GuardedBlock& block, Rights rights) { SetRights(block.pages, block.end, rights); }
+
+void GuardedMemory::ProtectAll(Rights rights) const {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  for (const Range& arena : arenas_) {
+    if (arena.bytes > 0) SetRights(arena.begin, arena.begin + memory::AlignUp(arena.bytes, page), rights);
+  }
+}
+
+}  // namespace snug

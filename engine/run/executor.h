@@ -1,0 +1,58 @@
+// Runs the Steps of an Executable on bytes given once, but for the caller's, which may be others in each run. How is
+// each executor's own: one after the other (the truth that all others equal bit for bit), replayed on streams, or
+// pushed through the dependency engine.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace snug {
+
+// When a stream turned to a Step, began it after its waits, and had done it.
+struct StepTime {
+  int64_t turn_ns = 0, begin_ns = 0, end_ns = 0;
+  int32_t stream = 0;
+};
+
+class Executor {
+ public:
+  struct Failure {
+    size_t step = 0;                 // the first of those that failed, by the Order
+    bool variables_changed = false;  // a Step that mutates Variables has begun
+  };
+
+  virtual ~Executor() = default;
+
+  // Runs every Step. On an error the rest is left out as far as it has not begun.
+  virtual absl::Status Run(Failure* failure) = 0;
+
+  // Where what is fed and fetched lies, by number.
+  virtual std::byte* InputBytes(size_t input) const = 0;
+  virtual std::byte* OutputBytes(size_t output) const = 0;
+
+  // The caller has bound another buffer, by its number in the Executable. Between runs.
+  virtual void Rebind(size_t caller_buffer) = 0;
+
+  // Writes the time of each Step, by its number, from the next run on. Null: no longer.
+  void SetTimes(StepTime* times) { times_ = times; }
+
+  // What each stream is at. For whoever watches from another thread.
+  struct At {
+    int32_t step = -1;     // none
+    bool waiting = false;  // before it, for Steps of other streams
+    friend bool operator==(const At&, const At&) = default;
+  };
+  virtual std::vector<At> Running() const = 0;
+
+ protected:
+  StepTime* times_ = nullptr;
+};
+
+// Of a clock that never goes back.
+int64_t MonotonicNanoseconds();
+
+}  // namespace snug

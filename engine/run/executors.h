@@ -1,0 +1,25 @@
+// The engines that run an Executable's Plan, by name: the one place that knows them all.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+
+#include <memory>
+
+#include "engine/compile/executable.h"
+#include "engine/run/bound_steps.h"
+#include "engine/run/executor.h"
+#include "engine/run/poison.h"
+
+namespace snug {
+
+enum class EngineKind : uint8_t { kReplay, kSerial, kDynamic };
+
+absl::string_view EngineName(EngineKind kind);
+absl::StatusOr<EngineKind> ParseEngine(absl::string_view name);
+
+// The Executable and `poison` (null, or for the serial engine) must outlive it.
+absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(EngineKind kind, const Executable& executable,
+                                                       const ArenaBytes& arenas, Poison* poison);
+
+}  // namespace snug

@@ -1,0 +1,25 @@
+// What executors of whole steps have in common: where everything lies.
+#pragma once
+
+#include "engine/run/bound_steps.h"
+#include "engine/run/executor.h"
+
+namespace snug {
+
+class PlannedExecutor : public Executor {
+ public:
+  std::byte* InputBytes(size_t input) const override { return arenas_.Address(executable_.inputs[input].slot); }
+  void Rebind(size_t caller_buffer) override { steps_.Rebind(caller_buffer); }
+  std::byte* OutputBytes(size_t output) const override { return arenas_.Address(executable_.outputs[output].slot); }
+
+ protected:
+  // The Executable must outlive it.
+  PlannedExecutor(const Executable& executable, const ArenaBytes& arenas)
+      : executable_(executable), arenas_(arenas), steps_(executable, arenas) {}
+
+  const Executable& executable_;
+  const ArenaBytes arenas_;
+  BoundSteps steps_;
+};
+
+}  // namespace snug

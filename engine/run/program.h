@@ -1,0 +1,59 @@
+// One compiled network of a Session (training, evaluation, another batch) with its executor: what is fed, run, fetched.
+// Made by the Session; Variables are the Session's.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/compile/pipeline.h"
+#include "engine/run/caller_buffers.h"
+#include "engine/run/dynamic_blocks.h"
+#include "engine/run/executor.h"
+#include "engine/run/value_view.h"
+
+namespace snug {
+
+class Program {
+ public:
+  // `blocks`: of dynamic memory, or null.
+  Program(std::unique_ptr<Compiled> compiled, std::unique_ptr<DynamicBlocks> blocks,
+          std::unique_ptr<CallerBuffers> caller_buffers, std::unique_ptr<Executor> executor);
+
+  // The bytes of something fed or fetched, valid as long as the session. An input that one writes to counts as fed. A
+  // step consumes what is fed, unless the network was compiled with `keep_inputs`.
+  absl::StatusOr<ValueView> Input(absl::string_view name);
+  absl::StatusOr<ValueView> Output(absl::string_view name);
+  // The caller's buffer for an input or output of CompileOptions::bound, from the next step on until another is bound.
+  // The caller keeps it, and fills an input in it by itself. Allocates nothing.
+  absl::Status Bind(absl::string_view name, const Given& given);
+
+  // Copies numbers in or out, converting to or from the value's own element type; sizes must agree.
+  absl::Status Feed(absl::string_view name, absl::Span<const double> values);
+  absl::StatusOr<std::vector<double>> Fetch(absl::string_view name);
+  absl::StatusOr<double> FetchScalar(absl::string_view name);
+
+  const Compiled& compiled() const { return *compiled_; }
+  Executor& executor() { return *executor_; }
+
+  // One step; by the Session.
+  absl::Status Run(Executor::Failure* failure);
+  // Another program has run, over the same arena: what was fed and is to be fetched is gone.
+  void Overwritten();
+
+ private:
+  absl::StatusOr<size_t> Find(const std::vector<Endpoint>& endpoints, absl::string_view name, absl::string_view kind);
+  absl::Status ConsumeInputs();
+
+  // Each points into those before it.
+  std::unique_ptr<Compiled> compiled_;
+  std::unique_ptr<DynamicBlocks> blocks_;
+  std::unique_ptr<CallerBuffers> caller_buffers_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<char> consumed_;  // by input: its bytes may hold something else by now
+  bool outputs_lost_ = false;
+};
+
+}  // namespace snug

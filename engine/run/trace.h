@@ -1,0 +1,60 @@
+// A trace of training steps, for ui.perfetto.dev or chrome://tracing: what each stream did when, the waits between
+// streams as arrows, the memory that was live, and what the host fed and fetched.
+//
+// The format is the Trace Event Format's JSON. Tracks: one for the host, one for each stream, a counter for each arena.
+// Events go to the file step by step; a trace of any length takes no memory.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/types/span.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/json.h"
+#include "engine/base/output_file.h"
+#include "engine/compile/pipeline.h"
+#include "engine/run/executor.h"
+#include "engine/run/live_bytes.h"
+
+namespace snug {
+
+class Trace {
+ public:
+  // `compiled` must outlive it.
+  Trace(std::unique_ptr<OutputFile> file, const Compiled& compiled, const OpRegistry& registry);
+
+  // A slice of the host's track.
+  void AddHost(absl::string_view name, int64_t begin_ns, int64_t end_ns);
+  // One step of training, by the times that Executor::SetTimes asks for.
+  void AddStep(absl::Span<const StepTime> times);
+  // The file is there after this, and nothing is added.
+  absl::Status Finish();
+
+ private:
+  // `ph` is the format's letter for a kind of event. Leaves the object open.
+  Json Begin(absl::string_view ph, absl::string_view name, int track);
+  Json BeginSlice(absl::string_view name, absl::string_view category, int track, int64_t begin_ns, int64_t end_ns);
+  void End(Json& json);
+  void AddMetadata(absl::string_view what, int track, absl::string_view name);
+  void AddCounter(absl::string_view name, int64_t ns, int64_t bytes);
+  void AddWait(const StepTime& from, const StepTime& to);
+  double Microseconds(int64_t ns) const { return static_cast<double>(ns - origin_ns_) / 1e3; }
+
+  struct StepText {
+    std::string name, op;
+    double flops = 0, bytes = 0;
+    bool waits = false;  // for another stream
+  };
+
+  const std::unique_ptr<OutputFile> file_;
+  const Compiled& compiled_;
+  const LiveBytes live_;
+  const int64_t origin_ns_;  // zero of the trace's clock
+  std::vector<StepText> steps_;
+  int64_t training_step_ = 0, arrows_ = 0;
+  bool first_ = true;
+};
+
+}  // namespace snug

@@ -1,0 +1,24 @@
+// The bytes of something fed, fetched or of a Variable, in its type's layout; and numbers into and out of them.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/strings/string_view.h>
+#include <absl/types/span.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace snug {
+
+struct ValueView {
+  const ValueType* type;
+  std::byte* data;
+};
+
+// Converts to and from the value's own element type; sizes must agree. `name` is for the error.
+absl::Status StoreNumbers(absl::string_view name, const ValueView& view, absl::Span<const double> values);
+std::vector<double> LoadNumbers(const ValueView& view);
+
+}  // namespace snug

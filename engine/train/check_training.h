@@ -1,0 +1,17 @@
+// Whether Training options make sense: said before anything is compiled, opened or written.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "proto/option_places.h"
+
+namespace snug {
+
+namespace proto {
+class Training;
+}
+
+// InvalidArgument that names the option, where it was written: `training.checkpoint.keep: expected ..., found ...`.
+absl::Status CheckTraining(const proto::Training& training, const OptionPlaces& places = {});
+
+}  // namespace snug

@@ -1,0 +1,89 @@
+#include "engine/train/checkpoint/digest.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/base/status.h"
+#include "engine/train/checkpoint/xxh64.h"
+
+namespace snug::checkpoint {
+namespace {
+
+constexpr int64_t kChunkBytes = int64_t{1} << 20;
+
+// Texts and lists with their lengths, so that no two contents give the same bytes.
+class ContentHash {
+ public:
+  void Add(absl::string_view text) {
+    Add(static_cast<int64_t>(text.size()));
+    hash_.Add({reinterpret_cast<const std::byte*>(text.data()), text.size()});
+  }
+  void Add(int64_t number) { hash_.Add({reinterpret_cast<const std::byte*>(&number), sizeof(number)}); }
+  void AddType(absl::string_view name, ElementType type, const std::vector<int64_t>& shape) {
+    Add(name);
+    Add(Name(type));
+    Add(static_cast<int64_t>(shape.size()));
+    for (const int64_t dim : shape) Add(dim);
+  }
+  void AddBytes(absl::Span<const std::byte> bytes) { hash_.Add(bytes); }
+
+  std::string Finish(const Metadata& metadata) {
+    for (const auto& [key, value] : metadata) {
+      if (key == kDigestKey) continue;
+      Add(key);
+      Add(value);
+    }
+    return absl::StrCat(absl::Hex(hash_.Digest(), absl::kZeroPad16));
+  }
+
+ private:
+  Xxh64 hash_;
+};
+
+// By name: where they lie does not matter.
+template <class Tensor>
+std::map<absl::string_view, const Tensor*> ByName(const std::vector<Tensor>& tensors) {
+  std::map<absl::string_view, const Tensor*> by_name;
+  for (const Tensor& tensor : tensors) by_name[tensor.name] = &tensor;
+  return by_name;
+}
+
+}  // namespace
+
+std::string DigestOf(const std::vector<TensorBytes>& tensors, const Metadata& metadata) {
+  ContentHash hash;
+  for (const auto& [name, tensor] : ByName(tensors)) {
+    hash.AddType(name, tensor->type, tensor->shape);
+    hash.AddBytes(tensor->bytes);
+  }
+  return hash.Finish(metadata);
+}
+
+absl::Status VerifyDigest(const SafetensorsFile& file, bool required) {
+  const Header& header = file.header();
+  const auto expected = header.metadata.find(std::string(kDigestKey));
+  if (expected == header.metadata.end()) {
+    if (!required) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrCat(file.path(), ": expected a checkpoint, found no \"", kDigestKey, "\" in its metadata"));
+  }
+  ContentHash hash;
+  std::vector<std::byte> chunk;
+  for (const auto& [name, tensor] : ByName(header.tensors)) {
+    hash.AddType(name, tensor->type, tensor->shape);
+    for (int64_t done = 0; done < tensor->size_bytes(); done += static_cast<int64_t>(chunk.size())) {
+      chunk.resize(static_cast<size_t>(std::min(kChunkBytes, tensor->size_bytes() - done)));
+      SNUG_RETURN_IF_ERROR(file.Read(*tensor, absl::MakeSpan(chunk), done));
+      hash.AddBytes(chunk);
+    }
+  }
+  const std::string found = hash.Finish(header.metadata);
+  if (found == expected->second) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(file.path(), ": its content does not have the checksum of its metadata: expected ", kDigestKey, " ",
+                   expected->second, ", found ", found, "; it is damaged, or another program has changed it"));
+}
+
+}  // namespace snug::checkpoint

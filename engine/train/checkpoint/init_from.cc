@@ -1,0 +1,89 @@
+#include "engine/train/checkpoint/init_from.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/base/status.h"
+#include "engine/base/suggest.h"
+#include "engine/train/checkpoint/convert.h"
+#include "engine/train/checkpoint/digest.h"
+#include "engine/train/checkpoint/name_patterns.h"
+#include "engine/train/checkpoint/session_state.h"
+
+namespace snug::checkpoint {
+namespace {
+
+using Variables = std::map<std::string, StateVariable>;
+
+// Why the tensor cannot be loaded; "": it can.
+std::string Obstacle(const SafetensorsFile& file, const TensorEntry& tensor, const Variables& variables,
+                     NamePatterns& patterns) {
+  std::string decided;
+  if (!patterns.Includes(tensor.name, &decided)) {
+    return decided.empty() ? "no pattern names it" : absl::StrCat("left out by \"", decided, "\"");
+  }
+  if (IsIgnored(tensor.name)) return "nothing reads it";
+  const auto found = variables.find(tensor.name);
+  if (IsTrainingState(file, tensor.name) || (found != variables.end() && !found->second.is_weight())) {
+    return "state of the optimizer";
+  }
+  if (found == variables.end()) {
+    Suggester suggester(tensor.name);
+    for (const auto& [name, variable] : variables) suggester.Consider(name);
+    return absl::StrCat("the network has none of that name", suggester.Question());
+  }
+  const ValueType& type = *found->second.view.type;
+  if (absl::MakeConstSpan(tensor.shape) != type.shape.dims() || !CanConvert(tensor.type, type.dtype)) {
+    return absl::StrCat("it is ", tensor.TypeText(), ", the network's is ", type.ToString());
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<InitReport> InitFrom(Session& session, FileSystem& files, const std::string& path,
+                                    const std::vector<std::string>& patterns) {
+  SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
+  Variables unset = StateVariables(session);
+  const Variables variables = unset;
+  NamePatterns names(patterns);
+  InitReport report;
+  std::vector<Assignment> assignments;
+  for (const TensorEntry& tensor : file.header().tensors) {
+    std::string obstacle = Obstacle(file, tensor, variables, names);
+    if (obstacle.empty()) {
+      assignments.push_back({&tensor, variables.at(tensor.name).view});
+      report.loaded.push_back(tensor.name);
+      unset.erase(tensor.name);
+    } else {
+      report.not_loaded.push_back({tensor.name, std::move(obstacle)});
+    }
+  }
+  for (const auto& [name, variable] : unset) {
+    if (variable.is_weight()) report.untouched.push_back(name);
+  }
+  std::sort(report.loaded.begin(), report.loaded.end());
+  std::sort(report.not_loaded.begin(), report.not_loaded.end(),
+            [](const InitReport::Left& a, const InitReport::Left& b) { return a.name < b.name; });
+  report.unused = names.Unused();
+  if (assignments.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": no tensor of it can be loaded\n", report.ToString()));
+  }
+  SNUG_RETURN_IF_ERROR(VerifyDigest(file, /*required=*/false));
+  SNUG_RETURN_IF_ERROR(Assign(file, assignments));
+  return report;
+}
+
+std::string InitReport::ToString() const {
+  std::string text =
+      absl::StrCat("loaded ", loaded.size(), ", not loaded ", not_loaded.size(), ", as initialised ", untouched.size());
+  for (const Left& left : not_loaded) absl::StrAppend(&text, "\n  not loaded: \"", left.name, "\": ", left.why);
+  for (const std::string& name : untouched) absl::StrAppend(&text, "\n  as initialised: \"", name, "\"");
+  for (const std::string& pattern : unused) absl::StrAppend(&text, "\n  pattern \"", pattern, "\" matches no tensor");
+  return text;
+}
+
+}  // namespace snug::checkpoint

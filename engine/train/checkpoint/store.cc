@@ -1,0 +1,134 @@
+#include "engine/train/checkpoint/store.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <absl/strings/strip.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/base/status.h"
+#include "engine/train/checkpoint/digest.h"
+
+namespace snug::checkpoint {
+namespace {
+
+constexpr absl::string_view kPrefix = "step-";
+constexpr absl::string_view kSuffix = ".safetensors";
+constexpr absl::string_view kTemporary = ".tmp";
+constexpr absl::string_view kReserved = "snug.";
+
+std::string FileName(int64_t step) { return absl::StrFormat("%s%09d%s", kPrefix, step, kSuffix); }
+
+// Of exactly the names that FileName gives.
+std::optional<int64_t> StepOf(const std::string& name) {
+  absl::string_view digits = name;
+  int64_t step = 0;
+  if (!absl::ConsumePrefix(&digits, kPrefix) || !absl::ConsumeSuffix(&digits, kSuffix)) return std::nullopt;
+  if (!absl::SimpleAtoi(digits, &step) || step < 0 || FileName(step) != name) return std::nullopt;
+  return step;
+}
+
+absl::Status VerifyCheckpoint(FileSystem& files, const std::string& path) {
+  SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
+  return VerifyDigest(file, /*required=*/true);
+}
+
+}  // namespace
+
+std::string CheckpointStore::PathOf(int64_t step) const { return absl::StrCat(directory_, "/", FileName(step)); }
+
+absl::StatusOr<std::vector<int64_t>> CheckpointStore::Steps() const {
+  SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->List(directory_));
+  std::vector<int64_t> steps;
+  for (const std::string& name : names) {
+    if (const std::optional<int64_t> step = StepOf(name)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+absl::Status CheckpointStore::Write(const std::string& path, const std::vector<TensorBytes>& tensors,
+                                    const Metadata& metadata) {
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files_->Create(path));
+  SNUG_RETURN_IF_ERROR(WriteSafetensors(tensors, metadata, *file));
+  SNUG_RETURN_IF_ERROR(file->Sync());
+  return file->Close();
+}
+
+absl::StatusOr<CheckpointStore::Saved> CheckpointStore::Save(int64_t step, const std::vector<TensorBytes>& tensors,
+                                                             const Metadata& metadata) {
+  if (step < 0) return absl::InvalidArgumentError(absl::StrCat("step: expected at least 0, found ", step));
+  if (options_.keep_last < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("keep_last: expected at least 1, found ", options_.keep_last));
+  }
+  Metadata all = metadata;
+  for (const auto& [key, value] : metadata) {
+    if (!absl::StartsWith(key, kReserved)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("metadata \"", key, "\": keys \"", kReserved, "*\" are reserved"));
+  }
+  all[std::string(kStepKey)] = absl::StrCat(step);
+  all[std::string(kDigestKey)] = DigestOf(tensors, all);
+
+  Saved saved{.path = PathOf(step)};
+  const std::string temporary = absl::StrCat(saved.path, kTemporary);
+  SNUG_RETURN_IF_ERROR(files_->MakeDirectory(directory_));
+  RemoveLeftovers(&saved.warnings);
+  absl::Status status = Write(temporary, tensors, all);
+  if (status.ok()) status = files_->Rename(temporary, saved.path);
+  if (!status.ok()) {
+    // Gives a full disk its bytes back. If even that fails, the next Save tries again.
+    files_->Remove(temporary).IgnoreError();
+    return Annotate(status, absl::StrCat("checkpoint of step ", step));
+  }
+  status = files_->SyncDirectory(directory_);
+  if (!status.ok()) return Annotate(status, absl::StrCat("checkpoint of step ", step));
+  RemoveOld(step, &saved.warnings);
+  return saved;
+}
+
+void CheckpointStore::RemoveLeftovers(std::vector<std::string>* warnings) {
+  const absl::StatusOr<std::vector<std::string>> names = files_->List(directory_);
+  if (!names.ok()) return warnings->push_back(std::string(names.status().message()));
+  for (const std::string& name : *names) {
+    absl::string_view stem = name;
+    if (!absl::ConsumeSuffix(&stem, kTemporary) || !StepOf(std::string(stem)).has_value()) continue;
+    const absl::Status removed = files_->Remove(absl::StrCat(directory_, "/", name));
+    if (!removed.ok()) warnings->push_back(std::string(removed.message()));
+  }
+}
+
+// Of the steps up to `step`, which was saved just now: later ones are of another run of training, and not this one's to
+// remove.
+void CheckpointStore::RemoveOld(int64_t step, std::vector<std::string>* warnings) {
+  const absl::StatusOr<std::vector<int64_t>> steps = Steps();
+  if (!steps.ok()) return warnings->push_back(std::string(steps.status().message()));
+  int kept = 0;
+  for (auto it = steps->rbegin(); it != steps->rend(); ++it) {
+    if (*it > step || ++kept <= options_.keep_last) continue;
+    const absl::Status removed = files_->Remove(PathOf(*it));
+    if (!removed.ok()) warnings->push_back(std::string(removed.message()));
+  }
+}
+
+absl::StatusOr<CheckpointStore::Found> CheckpointStore::Newest() const {
+  SNUG_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, Steps());
+  Found found;
+  for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
+    const absl::Status status = VerifyCheckpoint(*files_, PathOf(*it));
+    if (absl::IsPermissionDenied(status)) return status;
+    if (status.ok()) {
+      found.step = *it;
+      found.path = PathOf(*it);
+      return found;
+    }
+    found.warnings.push_back(absl::StrCat("passed over: ", status.message()));
+  }
+  std::string message = absl::StrCat(directory_, ": no complete checkpoint");
+  for (const std::string& warning : found.warnings) absl::StrAppend(&message, "\n  ", warning);
+  return absl::NotFoundError(message);
+}
+
+}  // namespace snug::checkpoint

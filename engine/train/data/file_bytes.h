@@ -1,0 +1,47 @@
+// The bytes of a file: mapped, not copied, so that a data set larger than memory can be read; unpacked into memory if
+// it is gzipped (told by its content). And the errors that say where in a file something is wrong.
+//
+// A mapped file must not be shortened while it is used: the system kills who reads what is gone.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+#include <absl/types/span.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace snug {
+
+class FileBytes {
+ public:
+  static absl::StatusOr<std::shared_ptr<const FileBytes>> Open(const std::string& path);
+  ~FileBytes();
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
+
+  const std::string& path() const { return path_; }
+  absl::Span<const uint8_t> bytes() const { return bytes_; }
+  int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
+  absl::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
+
+  // "PATH: byte OFFSET: MESSAGE"; of the unpacked bytes, if it is gzipped.
+  absl::Status Error(int64_t offset, absl::string_view message) const;
+  // What the file has too little or too much: nothing if it is `expected` bytes long. `why`: "60000 images of 784
+  // bytes"
+  absl::Status CheckSize(int64_t expected, absl::string_view why) const;
+
+ private:
+  explicit FileBytes(const std::string& path) : path_(path) {}
+
+  std::string path_;
+  void* mapping_ = nullptr;
+  size_t mapped_bytes_ = 0;
+  std::vector<uint8_t> unpacked_;
+  absl::Span<const uint8_t> bytes_;
+};
+
+}  // namespace snug

@@ -1,0 +1,110 @@
+// Batches of a Dataset, read ahead by workers of a dependency engine into a few staging buffers.
+//
+//   SNUG_ASSIGN_OR_RETURN(const auto loader, Loader::Create(dataset, {.batch = 64, .seed = 1}));
+//   for (;;) {
+//     SNUG_ASSIGN_OR_RETURN(const Batch* batch, loader->Next());  // without end: epoch after epoch
+//     Feed(batch->data[0], batch->data[1]);                       // in the sequence of loader->fields()
+//   }
+//
+// The bytes of a batch are a function of the dataset, the options and the batch's position, whatever the number of
+// workers and buffers, and whether one ran there or sought.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/run/engine.h"
+#include "engine/train/data/dataset.h"
+#include "engine/train/data/image_transform.h"
+#include "memory/host_arena.h"
+
+namespace snug {
+
+struct LoaderOptions {
+  enum class LastBatch : uint8_t {
+    kDrop,  // samples that fill no batch are left out (of this epoch)
+    kPad,   // filled up with DataField::padding; Batch::valid tells how many are real
+  };
+  int64_t batch = 1;  // samples
+  uint64_t seed = 0;
+  bool shuffle = true;  // the order depends on (seed, epoch); otherwise that of the dataset
+  LastBatch last_batch = LastBatch::kDrop;
+  ImageOptions image = {};  // crops, flips, normalises
+  int workers = 1;
+  int buffers = 3;  // one is the caller's, the others are read ahead
+};
+
+// Of a batch: what a checkpoint keeps.
+struct LoaderPosition {
+  int64_t epoch = 0;
+  int64_t batch = 0;  // within the epoch
+
+  friend bool operator==(LoaderPosition a, LoaderPosition b) { return a.epoch == b.epoch && a.batch == b.batch; }
+};
+
+struct Batch {
+  LoaderPosition position;
+  int64_t valid = 0;                   // samples before this one are real, the others padding
+  std::vector<const std::byte*> data;  // of each field
+};
+
+// Thread-compatible.
+class Loader {
+ public:
+  static absl::StatusOr<std::unique_ptr<Loader>> Create(std::shared_ptr<const Dataset> dataset,
+                                                        const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  const std::vector<DataField>& fields() const { return fields_; }  // of a batch: [batch, ...]
+  int64_t batches_per_epoch() const { return batches_per_epoch_; }
+  int64_t samples_per_epoch() const;  // that are real
+  int64_t staging_bytes() const { return staging_->size_bytes(); }
+
+  // The batch at position(), and goes on to the next position. It stays until the next call of Next() or Seek(). After
+  // an error, which says epoch, batch and sample, the position stays, and so does the error until Seek().
+  absl::StatusOr<const Batch*> Next();
+
+  // Of the batch that Next() gives next. Seek() takes also the end of an epoch, which is the start of the next one.
+  LoaderPosition position() const { return PositionOf(next_); }
+  absl::Status Seek(LoaderPosition position);
+
+ private:
+  // A staging buffer, and the tag that its filling writes.
+  struct Slot {
+    Tag tag;
+    Batch batch;
+    std::vector<std::byte*> fields;
+    std::vector<std::byte*> row;  // of one sample
+    float* scratch = nullptr;
+  };
+
+  Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
+  absl::Status Start();
+  // Batches are numbered through all epochs.
+  LoaderPosition PositionOf(int64_t number) const { return {number / batches_per_epoch_, number % batches_per_epoch_}; }
+  Slot& SlotOf(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
+  absl::Status Prefetch(int64_t number);
+  absl::Status Fill(int64_t number, Slot& slot) const;
+  absl::Status ReadSample(LoaderPosition position, int64_t sample, int64_t row, Slot& slot) const;
+
+  const std::shared_ptr<const Dataset> dataset_;
+  const LoaderOptions options_;
+  std::vector<DataField> fields_;
+  std::vector<int64_t> sample_bytes_;  // of each field
+  std::optional<ImageTransform> transform_;
+  int64_t batches_per_epoch_ = 0;
+  int64_t next_ = 0;   // the number of the batch that Next() gives next
+  bool lent_ = false;  // the batch before is the caller's
+  absl::Status error_;
+  std::unique_ptr<memory::HostArena> staging_;
+  std::vector<Slot> slots_;
+  std::unique_ptr<Engine> engine_;  // the last member: its tasks use the others
+};
+
+}  // namespace snug

@@ -1,0 +1,47 @@
+#include "engine/train/data/subset.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/hash.h"
+#include "engine/base/random.h"
+#include "engine/train/data/permutation.h"
+
+namespace snug {
+namespace {
+
+// Samples [first, first + size) of a permuted dataset.
+class Subset final : public Dataset {
+ public:
+  Subset(std::shared_ptr<const Dataset> whole, const Permutation& order, int64_t first, int64_t size)
+      : Dataset(whole->fields(), size), whole_(std::move(whole)), order_(order), first_(first) {}
+
+  absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const override {
+    return whole_->Read(order_(first_ + sample), fields);
+  }
+
+ private:
+  std::shared_ptr<const Dataset> whole_;
+  Permutation order_;
+  int64_t first_;
+};
+
+}  // namespace
+
+absl::StatusOr<PartedDataset> HoldBack(std::shared_ptr<const Dataset> dataset, double fraction, uint64_t seed) {
+  if (!(fraction > 0 && fraction < 1) || dataset->size() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("held-back part: expected a fraction between 0 and 1 of at least 2 samples, found ", fraction,
+                     " of ", dataset->size()));
+  }
+  const int64_t size = dataset->size();
+  const int64_t held_back =
+      std::clamp<int64_t>(static_cast<int64_t>(fraction * static_cast<double>(size)), 1, size - 1);
+  const Permutation order(size, MixKeys(seed, HashName("held back")));
+  return PartedDataset{std::make_shared<const Subset>(dataset, order, held_back, size - held_back),
+                       std::make_shared<const Subset>(dataset, order, 0, held_back)};
+}
+
+}  // namespace snug

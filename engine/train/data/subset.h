@@ -1,0 +1,20 @@
+// A Dataset parted in two: what is trained on, and what is held back.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/train/data/dataset.h"
+
+namespace snug {
+
+struct PartedDataset {
+  std::shared_ptr<const Dataset> training, held_back;
+};
+
+// Holds back a fraction of the samples, at least one, drawn by `seed`: the same ones each time.
+absl::StatusOr<PartedDataset> HoldBack(std::shared_ptr<const Dataset> dataset, double fraction, uint64_t seed);
+
+}  // namespace snug

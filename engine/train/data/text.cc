@@ -1,0 +1,65 @@
+#include "engine/train/data/text.h"
+
+#include <absl/strings/str_cat.h>
+
+#include "engine/base/status.h"
+#include "engine/train/data/file_bytes.h"
+
+namespace snug {
+namespace {
+
+class TextDataset final : public Dataset {
+ public:
+  TextDataset(std::shared_ptr<const FileBytes> file, int64_t begin, int64_t windows, int64_t length, int64_t stride)
+      : Dataset({{.name = "tokens", .type = {.dtype = DType::kInt32, .shape = {length}}, .max_value = 256},
+                 {.name = "label",
+                  .type = {.dtype = DType::kInt32, .shape = {length}},
+                  .max_value = 256,
+                  .padding = kIgnoredLabel}},
+                windows),
+        file_(std::move(file)),
+        begin_(begin),
+        length_(length),
+        stride_(stride) {}
+
+  absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const override {
+    const uint8_t* window = file_->bytes().data() + begin_ + sample * stride_;
+    auto* tokens = reinterpret_cast<int32_t*>(fields[0]);
+    auto* labels = reinterpret_cast<int32_t*>(fields[1]);
+    for (int64_t i = 0; i < length_; ++i) {
+      tokens[i] = window[i];
+      labels[i] = window[i + 1];
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::shared_ptr<const FileBytes> file_;
+  int64_t begin_, length_, stride_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path, const TextOptions& options) {
+  const int64_t stride = options.stride == 0 ? options.length : options.stride;
+  if (options.length < 1 || stride < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("text windows: expected a length and a stride of at least 1, found ",
+                                                   options.length, " and ", stride));
+  }
+  if (!(options.from >= 0 && options.from < options.to && options.to <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("part of a text: expected 0 <= from < to <= 1, found ", options.from, " to ", options.to));
+  }
+  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
+  const auto begin = static_cast<int64_t>(options.from * static_cast<double>(file->size()));
+  const auto end = static_cast<int64_t>(options.to * static_cast<double>(file->size()));
+  const int64_t room = end - begin - (options.length + 1);  // the last window's last label is a byte too
+  if (room < 0) {
+    return file->Error(end, absl::StrCat("the text ends here, expected at least ", options.length + 1,
+                                         " bytes from byte ", begin, " on (a window of ", options.length,
+                                         " and the byte after it): use a longer text or a shorter window"));
+  }
+  return std::make_shared<const TextDataset>(std::move(file), begin, room / stride + 1, options.length, stride);
+}
+
+}  // namespace snug

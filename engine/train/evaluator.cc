@@ -1,0 +1,77 @@
+#include "engine/train/evaluator.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/base/status.h"
+#include "proto/network.pb.h"
+
+namespace snug {
+
+absl::StatusOr<std::vector<Compiled>> Evaluator::CompilePrograms(const proto::Network& network,
+                                                                 const SourceMap& locations,
+                                                                 const CompileOptions& options, int64_t batch,
+                                                                 int64_t samples) {
+  std::vector<Compiled> programs;
+  for (const int64_t size : {samples >= batch ? batch : 0, samples % batch}) {
+    if (size == 0) continue;
+    CompileOptions evaluating = options;
+    evaluating.training = false;
+    evaluating.micro_batches = {};
+    evaluating.batch = size;
+    for (const std::string& labels : ComputedLabels(network)) evaluating.fetch.push_back(labels);
+    if (size != batch) evaluating.memory.plan_file.clear();  // a saved plan is for one program
+    SNUG_ASSIGN_OR_RETURN(Compiled one, Compile(network, locations, OpRegistry::Builtin(), evaluating));
+    programs.push_back(std::move(one));
+  }
+  return programs;
+}
+
+absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const proto::Network& network, Session& session,
+                                                             size_t first_program,
+                                                             std::shared_ptr<const Dataset> dataset,
+                                                             LoaderOptions loader) {
+  std::unique_ptr<Evaluator> evaluator(new Evaluator(network, session));
+  for (size_t i = first_program; i < session.programs(); ++i) {
+    SNUG_ASSIGN_OR_RETURN(Feeder feeder, Feeder::Create(session.program(i), dataset->fields()));
+    evaluator->parts_.push_back({i, std::move(feeder)});
+    loader.batch = std::max(loader.batch, session.program(i).compiled().batch);
+  }
+  loader.shuffle = false;
+  loader.last_batch = LoaderOptions::LastBatch::kPad;
+  SNUG_ASSIGN_OR_RETURN(evaluator->loader_, Loader::Create(std::move(dataset), loader));
+  return evaluator;
+}
+
+const Evaluator::Part* Evaluator::PartFor(int64_t samples) const {
+  for (const Part& part : parts_) {
+    if (session_.program(part.program).compiled().batch == samples) return &part;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<Evaluator::Report> Evaluator::Run(
+    int64_t batches, const std::function<absl::Status(Program& program, int64_t valid)>& each) {
+  const auto begin = std::chrono::steady_clock::now();
+  Report report;
+  MeanMetrics means(network_, session_.program(parts_.front().program));
+  SNUG_RETURN_IF_ERROR(loader_->Seek({}));
+  const int64_t all = loader_->batches_per_epoch();
+  for (int64_t b = 0; b < (batches > 0 ? std::min(batches, all) : all); ++b) {
+    SNUG_ASSIGN_OR_RETURN(const Batch* const batch, loader_->Next());
+    const Part* const part = PartFor(batch->valid);
+    SNUG_CHECK(part != nullptr);
+    Program& program = session_.program(part->program);
+    SNUG_RETURN_IF_ERROR(part->feeder.Feed(batch->data, program));
+    SNUG_RETURN_IF_ERROR(means.BeforeRun(program));
+    SNUG_RETURN_IF_ERROR(session_.Run(part->program));
+    SNUG_RETURN_IF_ERROR(means.AfterRun(program));
+    report.samples += batch->valid;
+    if (each) SNUG_RETURN_IF_ERROR(each(program, batch->valid));
+  }
+  report.metrics = means.Get();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+}  // namespace snug

@@ -1,0 +1,67 @@
+// A forward pass over a whole Dataset: the means of its objectives and metrics, or whatever else is done with what
+// comes out. The samples that fill no batch are run by a program of their own size, so that every sample counts once.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/compile/pipeline.h"
+#include "engine/run/session.h"
+#include "engine/train/data/loader.h"
+#include "engine/train/feeder.h"
+#include "engine/train/metrics.h"
+
+namespace snug {
+
+namespace proto {
+class Network;
+}
+class SourceMap;
+
+class Evaluator {
+ public:
+  // The programs that evaluation of so many samples takes: for whole batches (by the saved plan, if the options name
+  // one), and for the samples that are left.
+  static absl::StatusOr<std::vector<Compiled>> CompilePrograms(const proto::Network& network,
+                                                               const SourceMap& locations,
+                                                               const CompileOptions& options, int64_t batch,
+                                                               int64_t samples);
+
+  // They are the session's last ones. `loader` says what happens to images; the rest of it is decided here. The network
+  // and the session must outlive it.
+  static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const proto::Network& network, Session& session,
+                                                           size_t first_program, std::shared_ptr<const Dataset> dataset,
+                                                           LoaderOptions loader);
+
+  struct Report {
+    double seconds = 0;
+    int64_t samples = 0;
+    Metrics metrics;  // means over the samples, or over the rows that count
+  };
+  // `each`, if any, sees the program after each batch, of which `valid` samples are real. At most `batches`; 0: all.
+  absl::StatusOr<Report> Run(int64_t batches,
+                             const std::function<absl::Status(Program& program, int64_t valid)>& each = {});
+
+  int64_t staging_bytes() const { return loader_->staging_bytes(); }
+
+ private:
+  struct Part {
+    size_t program = 0;
+    Feeder feeder;
+  };
+
+  Evaluator(const proto::Network& network, Session& session) : network_(network), session_(session) {}
+  const Part* PartFor(int64_t samples) const;
+
+  const proto::Network& network_;
+  Session& session_;
+  std::unique_ptr<Loader> loader_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace snug

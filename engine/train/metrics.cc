@@ -1,0 +1,145 @@
+#include "engine/train/metrics.h"
+
+#include <absl/strings/strip.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/base/status.h"
+#include "engine/run/value_view.h"
+#include "proto/network.pb.h"
+
+namespace snug {
+namespace {
+
+struct NamedOutput {
+  std::string metric, output;
+};
+
+std::vector<NamedOutput> OutputsOf(const proto::Network& network, const Program& program) {
+  std::vector<NamedOutput> outputs;
+  for (const std::string& objective : network.objective()) outputs.push_back({"loss", objective});
+  for (const std::string& output : network.output()) {
+    for (const Endpoint& endpoint : program.compiled().executable.outputs) {
+      const bool number = endpoint.name == output && endpoint.type.num_elements() == 1;
+      if (number && output != "loss") outputs.push_back({output, output});
+    }
+  }
+  return outputs;
+}
+
+absl::StatusOr<double> ValueOf(const std::string& output, Program& program) {
+  SNUG_ASSIGN_OR_RETURN(const std::vector<double> values, program.Fetch(output));
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum;
+}
+
+void AddTo(Metrics& metrics, const std::string& name, double value) {
+  if (metrics.empty() || metrics.back().first != name) metrics.emplace_back(name, 0);
+  metrics.back().second += value;
+}
+
+// By which rows are left out.
+struct Ignoring {
+  std::string labels;
+  int64_t index = 0;
+};
+
+std::optional<Ignoring> IgnoringOf(const proto::Layer& layer) {
+  if (layer.input_size() < 2) return std::nullopt;
+  const std::string labels(absl::StripSuffix(layer.input(1), ":0"));  // the first output has the layer's name
+  switch (layer.op_case()) {
+    case proto::Layer::kSoftmaxCrossEntropy:
+      return Ignoring{labels, layer.softmax_cross_entropy().ignore_index()};
+    case proto::Layer::kNllLoss:
+      return Ignoring{labels, layer.nll_loss().ignore_index()};
+    case proto::Layer::kAccuracy:
+      return Ignoring{labels, layer.accuracy().ignore_index()};
+    case proto::Layer::kTopKAccuracy:
+      return Ignoring{labels, layer.top_k_accuracy().ignore_index()};
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Ignoring> IgnoringOf(const proto::Network& network, const std::string& output) {
+  for (const proto::Layer& layer : network.layer()) {
+    if (layer.name() == output) return IgnoringOf(layer);
+  }
+  return std::nullopt;
+}
+
+bool IsInput(const proto::Network& network, const std::string& name) {
+  return std::any_of(network.input().begin(), network.input().end(),
+                     [&](const proto::Input& input) { return input.name() == name; });
+}
+
+}  // namespace
+
+absl::StatusOr<Metrics> MetricsOf(const proto::Network& network, Program& program) {
+  Metrics metrics;
+  for (const NamedOutput& output : OutputsOf(network, program)) {
+    SNUG_ASSIGN_OR_RETURN(const double value, ValueOf(output.output, program));
+    AddTo(metrics, output.metric, value);
+  }
+  return metrics;
+}
+
+std::vector<std::string> ComputedLabels(const proto::Network& network) {
+  std::vector<std::string> labels;
+  for (const auto* names : {&network.objective(), &network.output()}) {
+    for (const std::string& name : *names) {
+      const std::optional<Ignoring> ignoring = IgnoringOf(network, name);
+      if (ignoring.has_value() && !IsInput(network, ignoring->labels)) labels.push_back(ignoring->labels);
+    }
+  }
+  return labels;
+}
+
+MeanMetrics::MeanMetrics(const proto::Network& network, const Program& program) {
+  for (const NamedOutput& output : OutputsOf(network, program)) {
+    Term& term = terms_.emplace_back(Term{.metric = output.metric, .output = output.output});
+    const std::optional<Ignoring> ignoring = IgnoringOf(network, output.output);
+    if (!ignoring.has_value()) continue;
+    term.labels = ignoring->labels;
+    term.ignored = ignoring->index;
+    term.labels_are_fed = IsInput(network, ignoring->labels);
+  }
+}
+
+absl::Status MeanMetrics::Count(const absl::StatusOr<ValueView>& labels, Term& term) {
+  if (!labels.ok()) return labels.status();
+  if (IsFloating(labels->type->dtype)) return absl::OkStatus();  // probabilities leave no row out
+  const std::vector<double> values = LoadNumbers(*labels);
+  const auto left_out = std::count(values.begin(), values.end(), static_cast<double>(term.ignored));
+  term.counted *= 1 - static_cast<double>(left_out) / static_cast<double>(values.size());
+  return absl::OkStatus();
+}
+
+absl::Status MeanMetrics::BeforeRun(Program& program) {
+  for (Term& term : terms_) {
+    term.counted = static_cast<double>(program.compiled().batch);
+    if (term.labels_are_fed) SNUG_RETURN_IF_ERROR(Count(program.Input(term.labels), term));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MeanMetrics::AfterRun(Program& program) {
+  for (Term& term : terms_) {
+    if (!term.labels.empty() && !term.labels_are_fed) SNUG_RETURN_IF_ERROR(Count(program.Output(term.labels), term));
+    SNUG_ASSIGN_OR_RETURN(const double value, ValueOf(term.output, program));
+    if (term.counted == 0) continue;  // the mean of nothing is no number
+    term.sum += value * term.counted;
+    term.all_counted += term.counted;
+  }
+  return absl::OkStatus();
+}
+
+Metrics MeanMetrics::Get() const {
+  Metrics metrics;
+  for (const Term& term : terms_) AddTo(metrics, term.metric, term.sum / term.all_counted);
+  return metrics;
+}
+
+}  // namespace snug

@@ -1,0 +1,27 @@
+// Where numbers went wrong: which node was the first to make something that is not finite.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <functional>
+#include <string>
+
+#include "engine/compile/pipeline.h"
+#include "engine/run/session.h"
+
+namespace snug {
+
+namespace proto {
+class Network;
+}
+class SourceMap;
+
+// `session` has just run its first program to a loss that is not finite, and has therefore changed no Variable. Runs
+// the same step again on a copy of them, one node after the other and with no bytes shared, and describes the first
+// node with an output that is not finite: its name, op and place in the file, and whether its inputs were. `feed` gives
+// the copy what the step was fed.
+absl::StatusOr<std::string> DescribeNonFinite(const proto::Network& network, const SourceMap& locations,
+                                              const CompileOptions& options, Session& session,
+                                              const std::function<absl::Status(Program& program)>& feed);
+
+}  // namespace snug

@@ -1,0 +1,191 @@
+#include "engine/train/open_data.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/train/data/cifar.h"
+#include "engine/train/data/csv.h"
+#include "engine/train/data/idx.h"
+#include "engine/train/data/npy.h"
+#include "engine/train/data/subset.h"
+#include "engine/train/data/synthetic.h"
+#include "engine/train/data/text.h"
+#include "proto/network.pb.h"
+#include "proto/train.pb.h"
+
+namespace snug {
+namespace {
+
+using DatasetPtr = std::shared_ptr<const Dataset>;
+
+// `test` null: a part of the samples is held back.
+absl::StatusOr<TrainingData> Parted(DatasetPtr all, DatasetPtr test, const proto::Data& data, uint64_t seed) {
+  if (test != nullptr) return TrainingData{std::move(all), std::move(test)};
+  if (data.held_back() == 0) return TrainingData{std::move(all), nullptr};
+  SNUG_ASSIGN_OR_RETURN(PartedDataset parted, HoldBack(std::move(all), data.held_back(), seed));
+  return TrainingData{std::move(parted.training), std::move(parted.held_back)};
+}
+
+absl::Status Missing(absl::string_view what, absl::string_view flag) {
+  return absl::InvalidArgumentError(absl::StrCat("the data: ", what, " is missing: --", flag, "=FILE"));
+}
+
+absl::StatusOr<TrainingData> Synthetic(absl::string_view task, uint64_t seed, int64_t samples) {
+  TrainingData data;
+  SNUG_ASSIGN_OR_RETURN(data.training, MakeSynthetic(task, {.seed = seed, .samples = samples}));
+  SNUG_ASSIGN_OR_RETURN(data.evaluation, MakeSynthetic(task, {.seed = seed, .held_back = true}));
+  return data;
+}
+
+absl::StatusOr<TrainingData> Idx(const proto::Data& data, uint64_t seed) {
+  const proto::Idx& idx = data.idx();
+  if (!idx.has_images()) return Missing("the file of the images", "data-idx-images");
+  if (!idx.has_labels()) return Missing("the file of the labels", "data-idx-labels");
+  SNUG_ASSIGN_OR_RETURN(DatasetPtr all, OpenIdx(idx.images(), idx.labels()));
+  DatasetPtr test;
+  if (idx.has_test_images() || idx.has_test_labels()) {
+    if (!idx.has_test_images()) return Missing("the images for evaluation", "data-idx-test-images");
+    if (!idx.has_test_labels()) return Missing("the labels for evaluation", "data-idx-test-labels");
+    SNUG_ASSIGN_OR_RETURN(test, OpenIdx(idx.test_images(), idx.test_labels()));
+  }
+  return Parted(std::move(all), std::move(test), data, seed);
+}
+
+// The files as their makers name them.
+absl::StatusOr<TrainingData> Cifar(const proto::Data& data, uint64_t seed) {
+  const proto::Cifar& cifar = data.cifar();
+  if (!cifar.has_directory()) return Missing("the directory of the files", "data-cifar-directory");
+  const std::string directory = cifar.directory() + "/";
+  if (cifar.classes() != 10 && cifar.classes() != 100) {
+    return absl::InvalidArgumentError(absl::StrCat("cifar: expected 10 or 100 classes, found ", cifar.classes()));
+  }
+  const bool ten = cifar.classes() == 10;
+  std::vector<std::string> files;
+  for (int i = 1; ten && i <= 5; ++i) files.push_back(absl::StrCat(directory, "data_batch_", i, ".bin"));
+  if (!ten) files = {directory + "train.bin"};
+  const std::string test_file = directory + (ten ? "test_batch.bin" : "test.bin");
+  const auto open = ten ? OpenCifar10 : OpenCifar100;
+  SNUG_ASSIGN_OR_RETURN(DatasetPtr all, open(files));
+  DatasetPtr test;
+  std::error_code error;
+  if (std::filesystem::exists(test_file, error)) {
+    SNUG_ASSIGN_OR_RETURN(test, open({test_file}));
+  }
+  return Parted(std::move(all), std::move(test), data, seed);
+}
+
+// "image=x.npy" for each input of the network.
+absl::StatusOr<DatasetPtr> OpenNpyFiles(const google::protobuf::RepeatedPtrField<std::string>& files,
+                                        const proto::Network& network) {
+  std::vector<NpyField> fields;
+  for (const std::string& file : files) {
+    const std::vector<std::string> parts = absl::StrSplit(file, absl::MaxSplits('=', 1));
+    if (parts.size() != 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("npy: expected files as image=x.npy, with the name of an input, found \"", file, "\""));
+    }
+    NpyField field{.name = parts[0], .path = parts[1]};
+    for (const proto::Input& input : network.input()) {
+      if (input.name() != field.name || input.dtype() == proto::FLOAT || input.dtype() == proto::FLOAT32) continue;
+      if (input.dtype() == proto::INT32) field.dtype = DType::kInt32;
+      if (input.dtype() == proto::INT64) field.dtype = DType::kInt64;
+      if (input.dtype() == proto::UINT8) field.dtype = DType::kUint8;
+      field.label = input.dtype() == proto::INT32 || input.dtype() == proto::INT64;
+      field.max_value = input.max_value();
+    }
+    fields.push_back(std::move(field));
+  }
+  return OpenNpy(fields);
+}
+
+absl::StatusOr<TrainingData> Npy(const proto::Data& data, const proto::Network& network, uint64_t seed) {
+  if (data.npy().file().empty()) return Missing("a file for each input", "data-npy-file=image");
+  SNUG_ASSIGN_OR_RETURN(DatasetPtr all, OpenNpyFiles(data.npy().file(), network));
+  DatasetPtr test;
+  if (!data.npy().test_file().empty()) {
+    SNUG_ASSIGN_OR_RETURN(test, OpenNpyFiles(data.npy().test_file(), network));
+  }
+  return Parted(std::move(all), std::move(test), data, seed);
+}
+
+absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& network, uint64_t seed) {
+  const proto::Csv& csv = data.csv();
+  if (!csv.has_file()) return Missing("the table", "data-csv-file");
+  CsvOptions options{.label = csv.label(), .regression = true};
+  for (const proto::Input& input : network.input()) {
+    if (input.dtype() != proto::INT32 && input.dtype() != proto::INT64) continue;
+    options.regression = false;  // something in the network wants classes
+    options.classes = input.max_value();
+  }
+  SNUG_ASSIGN_OR_RETURN(DatasetPtr all, OpenCsv(csv.file(), options));
+  DatasetPtr test;
+  if (csv.has_test_file()) {
+    SNUG_ASSIGN_OR_RETURN(test, OpenCsv(csv.test_file(), options));
+  }
+  return Parted(std::move(all), std::move(test), data, seed);
+}
+
+// The end of the file is held back, not windows from all over it: their neighbours would tell what is in them.
+absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network& network) {
+  const proto::Text& text = data.text();
+  if (!text.has_file()) return Missing("the file", "data-text-file");
+  TextOptions options;
+  if (text.has_window()) {
+    options.length = text.window();
+  } else {
+    for (const proto::Input& input : network.input()) {
+      if (input.dtype() == proto::INT32 && input.shape().dim_size() == 1) options.length = input.shape().dim(0);
+    }
+  }
+  TrainingData opened;
+  if (text.has_test_file()) {
+    SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), options));
+    SNUG_ASSIGN_OR_RETURN(opened.evaluation, OpenText(text.test_file(), options));
+    return opened;
+  }
+  options.to = 1 - data.held_back();
+  SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), options));
+  if (data.held_back() > 0) {
+    SNUG_ASSIGN_OR_RETURN(opened.evaluation,
+                          OpenText(text.file(), {.length = options.length, .from = options.to, .to = 1}));
+  }
+  return opened;
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed) {
+  switch (data.source_case()) {
+    case proto::Data::kDigits:
+      return Synthetic("digits", seed, data.digits().samples());
+    case proto::Data::kTextures:
+      return Synthetic("textures", seed, data.textures().samples());
+    case proto::Data::kSpiral:
+      return Synthetic("spiral", seed, data.spiral().samples());
+    case proto::Data::kCopy:
+      return Synthetic("copy", seed, data.copy().samples());
+    case proto::Data::kIdx:
+      return Idx(data, seed);
+    case proto::Data::kCifar:
+      return Cifar(data, seed);
+    case proto::Data::kNpy:
+      return Npy(data, network, seed);
+    case proto::Data::kCsv:
+      return Csv(data, network, seed);
+    case proto::Data::kText:
+      return Text(data, network);
+    case proto::Data::SOURCE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "no data to train with: name some, with --data=digits or `training { data { digits {} } }` in the model file; "
+      "snug train --help lists what there is");
+}
+
+}  // namespace snug

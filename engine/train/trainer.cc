@@ -1,0 +1,213 @@
+#include "engine/train/trainer.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/status.h"
+#include "engine/train/check_training.h"
+#include "engine/train/non_finite.h"
+#include "engine/train/schedule.h"
+#include "engine/train/within_step.h"
+#include "proto/network.pb.h"
+#include "proto/source_map.h"
+#include "proto/train.pb.h"
+
+namespace snug {
+Trainer::Trainer(const proto::Network& network, const SourceMap& locations, const proto::Training& training,
+                 TrainingData data, TrainerOptions options)
+    : network_(network),
+      locations_(locations),
+      training_(std::make_unique<proto::Training>(training)),
+      data_(std::move(data)),
+      options_(std::move(options)) {}
+
+Trainer::~Trainer() = default;
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const proto::Network& network, const SourceMap& locations,
+                                                         const proto::Training& training, TrainingData data,
+                                                         const TrainerOptions& options) {
+  std::unique_ptr<Trainer> trainer(new Trainer(network, locations, training, std::move(data), options));
+  SNUG_RETURN_IF_ERROR(trainer->Start());
+  return trainer;
+}
+
+absl::Status Trainer::Start() {
+  if (network_.objective_size() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(locations_.file(), ": nothing to train for: the network has no `objective`"));
+  }
+  SNUG_RETURN_IF_ERROR(CheckTraining(*training_));
+  SNUG_RETURN_IF_ERROR(StartSession());
+  const size_t training_programs = micro_batches() > 1 ? 2 : 1;
+  LoaderOptions loading = Loading();
+  if (session_->programs() > training_programs) {
+    SNUG_ASSIGN_OR_RETURN(evaluator_,
+                          Evaluator::Create(network_, *session_, training_programs, data_.evaluation, loading));
+  }
+  loading.batch = batch();
+  loading.image.crop_padding = training_->data().crop();
+  loading.image.flip = training_->data().flip();
+  SNUG_ASSIGN_OR_RETURN(loader_, Loader::Create(data_.training, loading));
+  SNUG_ASSIGN_OR_RETURN(Feeder feeder, Feeder::Create(session_->program(0), data_.training->fields()));
+  feeder_ = std::make_unique<Feeder>(std::move(feeder));
+  const int64_t epoch = steps_per_epoch();
+  constexpr int64_t kEpochs = 10;
+  steps_ =
+      training_->has_steps() ? training_->steps() : epoch * (training_->has_epochs() ? training_->epochs() : kEpochs);
+  evaluate_every_ = training_->has_evaluate_every() ? training_->evaluate_every() : epoch;
+  checkpoint_every_ = training_->checkpoint().has_every() ? training_->checkpoint().every() : epoch;
+  return absl::OkStatus();
+}
+
+// What training and evaluation have in common.
+LoaderOptions Trainer::Loading() const {
+  const proto::Data& data = training_->data();
+  LoaderOptions options{.seed = static_cast<uint64_t>(training_->seed()), .shuffle = data.shuffle()};
+  options.image.mean.assign(data.mean().begin(), data.mean().end());
+  options.image.deviation.assign(data.deviation().begin(), data.deviation().end());
+  return options;
+}
+
+absl::Status Trainer::StartSession() {
+  options_.compile.training = true;
+  options_.compile.micro_batches = {.count = training_->accumulate(), .last = true};
+  if (micro_batches() > 1 && !options_.compile.memory.plan_file.empty()) {
+    return absl::InvalidArgumentError(
+        "accumulate excludes a saved plan, which is for one program: training in micro-batches has two");
+  }
+  std::vector<Compiled> compiled;
+  SNUG_ASSIGN_OR_RETURN(Compiled trained, Compile(network_, locations_, OpRegistry::Builtin(), options_.compile));
+  const int64_t batch = trained.batch;
+  base_rate_ = options_.compile.optimizer != nullptr ? options_.compile.optimizer->learning_rate()
+                                                     : network_.optimizer().learning_rate();
+  compiled.push_back(std::move(trained));
+  if (micro_batches() > 1) {
+    CompileOptions options = options_.compile;
+    options.micro_batches.last = false;
+    SNUG_ASSIGN_OR_RETURN(compiled.emplace_back(), Compile(network_, locations_, OpRegistry::Builtin(), options));
+  }
+  if (data_.evaluation != nullptr) {
+    CompileOptions options = options_.compile;
+    options.memory.plan_file.clear();  // is the training step's
+    SNUG_ASSIGN_OR_RETURN(std::vector<Compiled> evaluating,
+                          Evaluator::CompilePrograms(network_, locations_, options, batch, data_.evaluation->size()));
+    for (Compiled& one : evaluating) compiled.push_back(std::move(one));
+  }
+  SessionOptions session = options_.session;
+  session.seed = static_cast<uint64_t>(training_->seed());
+  SNUG_ASSIGN_OR_RETURN(session_, Session::Create(std::move(compiled), session));
+  // Each program keeps the limit; of two, one may have the most Variables and the other the longest step.
+  const int64_t limit = options_.compile.memory.memory_limit;
+  const int64_t bytes = session_->state_bytes() + session_->step_bytes();
+  if (limit == 0 || bytes <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the programs of this training take ", bytes, " bytes together, the limit is ", limit));
+}
+
+int64_t Trainer::staging_bytes() const {
+  return loader_->staging_bytes() + (evaluator_ == nullptr ? 0 : evaluator_->staging_bytes());
+}
+
+absl::Status Trainer::Resume(int64_t step) {
+  const int64_t epoch = steps_per_epoch();
+  SNUG_RETURN_IF_ERROR(loader_->Seek({.epoch = step / epoch, .batch = step % epoch}));
+  step_ = step;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Trainer::StepReport> Trainer::Step() {
+  StepReport report{.steps = steps_, .begin_ns = MonotonicNanoseconds()};
+  SNUG_ASSIGN_OR_RETURN(const Batch* const batch, loader_->Next());
+  report.epoch = batch->position.epoch;
+  report.rate = base_rate_ * LearningRateFactor(training_->schedule(), step_, steps_);
+  SNUG_RETURN_IF_ERROR(session_->SetLearningRate(report.rate));
+  const absl::Status status = RunMicroBatches(*batch, &report);
+  if (!status.ok()) {
+    ClearSums(*session_);
+    return status;
+  }
+  report.step = ++step_;
+  report.end_ns = MonotonicNanoseconds();
+  return report;
+}
+
+absl::Status Trainer::RunMicroBatches(const Batch& batch, StepReport* report) {
+  for (int64_t part = 0; part < micro_batches(); ++part) SNUG_RETURN_IF_ERROR(RunMicroBatch(batch, part, report));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RunMicroBatch(const Batch& batch, int64_t part, StepReport* report) {
+  const int64_t parts = micro_batches();
+  const size_t program = part + 1 < parts ? 1 : 0;
+  report->feed_ns = MonotonicNanoseconds();
+  SNUG_RETURN_IF_ERROR(SetDraw(*session_, part, parts));
+  SNUG_RETURN_IF_ERROR(FeedMicroBatch(batch, part, session_->program(program)));
+  report->run_ns = MonotonicNanoseconds();
+  SNUG_RETURN_IF_ERROR(session_->Run(program));
+  report->fetch_ns = MonotonicNanoseconds();
+  SNUG_ASSIGN_OR_RETURN(const Metrics metrics, MetricsOf(network_, session_->program(program)));
+  if (!std::isfinite(metrics[0].second)) return NotFinite(batch, part);
+  if (part == 0) report->metrics.resize(metrics.size());
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    report->metrics[i].first = metrics[i].first;
+    report->metrics[i].second += metrics[i].second / static_cast<double>(parts);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::FeedMicroBatch(const Batch& batch, int64_t part, Program& program) const {
+  return feeder_->Feed(batch.data, program, part * program.compiled().batch);
+}
+
+absl::Status Trainer::NotFinite(const Batch& batch, int64_t part) {
+  SNUG_ASSIGN_OR_RETURN(const std::string what,
+                        DescribeNonFinite(network_, locations_, options_.compile, *session_,
+                                          [&](Program& program) { return FeedMicroBatch(batch, part, program); }));
+  return absl::InternalError(absl::StrCat(
+      "step ", step_ + 1, ": the loss is not finite. ", what,
+      "\nThe parameters are those of the step before. A smaller learning rate, clip_norm or a warm-up may help."));
+}
+
+absl::StatusOr<Trainer::EvaluationReport> Trainer::Evaluate() {
+  if (evaluator_ == nullptr) return absl::FailedPreconditionError("there are no data to evaluate with");
+  SNUG_ASSIGN_OR_RETURN(Evaluator::Report report, evaluator_->Run(training_->evaluate_batches() * micro_batches()));
+  return EvaluationReport{.step = step_, .evaluation = std::move(report)};
+}
+
+absl::Status Trainer::EvaluateInto(const Callbacks& callbacks) {
+  if (evaluator_ == nullptr) return absl::OkStatus();
+  SNUG_ASSIGN_OR_RETURN(const EvaluationReport report, Evaluate());
+  return callbacks.evaluation ? callbacks.evaluation(report) : absl::OkStatus();
+}
+
+namespace {
+
+// A step has failed, but what the steps before it have reached is not lost, unless that fails too.
+absl::Status WithCheckpoint(const absl::Status& failure, const absl::Status& saved) {
+  if (saved.ok()) return failure;
+  return absl::Status(failure.code(),
+                      absl::StrCat(failure.message(), "\nNor could a checkpoint be written: ", saved.message()));
+}
+
+}  // namespace
+
+absl::Status Trainer::Run(const Callbacks& callbacks) {
+  const auto checkpoint = [&] { return callbacks.checkpoint ? callbacks.checkpoint(step_) : absl::OkStatus(); };
+  while (step_ < steps_) {
+    if (callbacks.stop && callbacks.stop()) return checkpoint();
+    const absl::StatusOr<StepReport> report = Step();
+    if (!report.ok()) {
+      const bool has_state = step_ > 0 && !session_->failed();
+      return has_state ? WithCheckpoint(report.status(), checkpoint()) : report.status();
+    }
+    if (callbacks.step) SNUG_RETURN_IF_ERROR(callbacks.step(*report));
+    const bool last = step_ == steps_;
+    if (last || (evaluate_every_ > 0 && step_ % evaluate_every_ == 0)) SNUG_RETURN_IF_ERROR(EvaluateInto(callbacks));
+    if (last || (checkpoint_every_ > 0 && step_ % checkpoint_every_ == 0)) SNUG_RETURN_IF_ERROR(checkpoint());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace snug

@@ -1,0 +1,35 @@
+// The activations that ops compute in the same sweep as their own result, and the plain form of each.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace snug {
+namespace proto {
+enum Activation : int;
+}
+
+enum class Activation : uint8_t { kIdentity, kRelu, kRelu6, kSigmoid, kTanh };
+
+Activation FromProto(proto::Activation activation);
+
+// NaN stays NaN.
+template <class A>
+A Activate(Activation activation, A x) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return x;
+    case Activation::kRelu:
+      return x < A(0) ? A(0) : x;
+    case Activation::kRelu6:
+      return std::clamp(x, A(0), A(6));
+    case Activation::kSigmoid:
+      return A(1) / (A(1) + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
+  }
+  return x;
+}
+
+}  // namespace snug

@@ -1,0 +1,38 @@
+// The engine, for the files that put the public API on top of it; included before every public header.
+//
+// Some words mean a class of the engine and one of the public API: `snug::Session`, `snug::Program`, `snug::DType`.
+// Their symbols differ, by the inline namespace v0. In code, the plain word is the public one, and the engine's are
+// named through `engine::`. The engine's own headers know no second meaning: hence the order.
+#pragma once
+
+#include "engine/base/dtype.h"
+#include "engine/base/shape.h"
+#include "engine/base/status.h"
+#include "engine/compile/import.h"
+#include "engine/compile/pipeline.h"
+#include "engine/compile/share_state.h"
+#include "engine/compile/updates.h"
+#include "engine/graph/value_type.h"
+#include "engine/run/session.h"
+#include "engine/run/value_view.h"
+#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/session_state.h"
+#include "engine/train/checkpoint/store.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/layer_context.h"
+#include "ops/registry.h"
+#include "proto/data_type.h"
+#include "proto/network_writer.h"
+#include "proto/source_map.h"
+#include "proto/text_loader.h"
+
+namespace snug::engine {
+
+using ::snug::DType;
+using ::snug::DTypeOf;
+using ::snug::Session;
+using ::snug::SessionOptions;
+
+}  // namespace snug::engine

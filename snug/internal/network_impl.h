@@ -1,0 +1,27 @@
+// What is behind a Network.
+#pragma once
+
+#include "snug/internal/engine.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "snug/internal/outside_ops.h"
+#include "snug/network.h"
+
+namespace snug {
+inline namespace v0 {
+
+struct Network::Impl {
+  proto::Network network;
+  SourceMap locations;
+  std::string file;                                                                // that the locations are of
+  std::vector<std::string> errors;                                                 // made so far
+  std::shared_ptr<embed::OutsideOps> ops = std::make_shared<embed::OutsideOps>();  // the library's and the program's
+
+  absl::Status Check() const;
+};
+
+}  // namespace v0
+}  // namespace snug

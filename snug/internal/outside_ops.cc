@@ -1,0 +1,198 @@
+#include "snug/internal/outside_ops.h"
+
+#include <absl/strings/ascii.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/suggest.h"
+#include "snug/internal/convert.h"
+#include "snug/internal/custom.pb.h"
+
+namespace snug {
+inline namespace v0 {
+namespace embed {
+namespace {
+
+// Calls a function of the program.
+template <class Function, class... More>
+absl::Status Call(const Function& function, const OpCall::State& state, More... more) {
+  return ToEngine(Guarded([&]() -> Status { return function(OpCall(state), more...); }));
+}
+
+absl::Status Infer(InferContext& context) {
+  const OutsideNode& node = context.options<OutsideNode>();
+  const Op& op = node.op->op;
+  NodeTypes types;
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    types.inputs.push_back(context.input(i));
+    types.present.push_back(context.has_input(i));
+  }
+  std::vector<TensorType> outputs;
+  SNUG_RETURN_IF_ERROR(Call(op.infer, {.node = &node, .types = &types}, &outputs));
+  if (outputs.size() != static_cast<size_t>(op.outputs)) {
+    return absl::InternalError(
+        absl::StrCat("infer: expected the types of ", op.outputs, " outputs, found ", outputs.size()));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    SNUG_ASSIGN_OR_RETURN(const Shape shape, MakeShape(outputs[i].shape));
+    context.SetOutput(static_cast<int>(i), ToEngine(outputs[i].dtype), shape);
+  }
+  if (op.in_place && !(ValueType{ToEngine(outputs[0].dtype), *MakeShape(outputs[0].shape), {}}.size_bytes() ==
+                       context.input(0).size_bytes())) {
+    return absl::InternalError("in_place: output 0 has not the size of input 0");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferGradient(InferContext& context) {
+  const OutsideNode& node = context.options<OutsideNode>();
+  int out = 0;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.wanted[i]) context.SetOutput(out++, node.inputs[i].dtype, node.inputs[i].shape);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Layer(LayerContext& context) {
+  const Custom& written = context.options<Custom>();
+  const auto& ops = static_cast<const OutsideOps&>(context.registry());  // no other registry has this layer
+  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const OutsideOp> outside, ops.FindOutside(written.op()));
+  const OutsideNode node = NodeOf(std::move(outside), written);
+  const Op& op = node.op->op;
+  SNUG_RETURN_IF_ERROR(context.CheckInputs(op.inputs));
+  std::vector<ValueId> inputs = context.inputs();
+  if (op.parameters) {
+    NodeTypes types;
+    for (const ValueId input : inputs) {
+      types.inputs.push_back(context.type(input));
+      types.present.push_back(true);
+    }
+    std::vector<OpParameter> parameters;
+    SNUG_RETURN_IF_ERROR(Call(op.parameters, {.node = &node, .types = &types}, &parameters));
+    for (OpParameter& parameter : parameters) {
+      SNUG_ASSIGN_OR_RETURN(const Shape shape, MakeShape(parameter.shape));
+      const auto init = parameter.init == OpParameter::Init::kConstant ? ParameterSpec::Init::kConstant
+                        : parameter.init == OpParameter::Init::kNormal ? ParameterSpec::Init::kNormal
+                                                                       : ParameterSpec::Init::kTorchLinear;
+      inputs.push_back(context.Parameter({.name = std::move(parameter.name),
+                                          .shape = shape,
+                                          .init = init,
+                                          .value = parameter.value,
+                                          .fan_in = std::max<int64_t>(parameter.fan_in, 1)}));
+    }
+  }
+  const std::vector<ValueId> outputs = context.Ops(op.name, std::move(inputs), node.ToOptions());
+  for (size_t i = 0; i < outputs.size(); ++i) context.SetOutput(static_cast<int>(i), outputs[i]);
+  return context.status();
+}
+
+absl::Status Gradient(GradContext& context) {
+  OutsideNode node = context.options<OutsideNode>();
+  node.gradient = true;
+  std::vector<ValueId> inputs;
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    node.inputs.push_back(context.input_type(i));
+    node.wanted.push_back(context.wants(i));
+    inputs.push_back(node.op->op.gradient_reads_inputs ? context.input(i) : ValueId());
+  }
+  for (int i = 0; i < context.num_outputs(); ++i) {
+    node.outputs.push_back(context.output_type(i));
+    inputs.push_back(node.op->op.gradient_reads_outputs ? context.output(i) : ValueId());
+  }
+  for (int i = 0; i < context.num_outputs(); ++i) inputs.push_back(context.output_grad(i));
+  const std::vector<ValueId> grads = context.Ops(node.op->gradient_name, std::move(inputs), node.ToOptions());
+  SNUG_RETURN_IF_ERROR(context.status());
+  size_t next = 0;
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    if (context.wants(i)) context.SetInputGrad(i, grads[next++]);
+  }
+  return context.status();
+}
+
+absl::Status Kernel(const KernelContext& context) {
+  const OutsideNode& node = context.options<OutsideNode>();
+  return Call(node.op->op.kernel,
+              {.node = &node, .types = &context.types(), .kernel = &context, .threads = context.threads()});
+}
+
+absl::Status GradientKernel(const KernelContext& context) {
+  const OutsideNode& node = context.options<OutsideNode>();
+  return Call(node.op->op.gradient,
+              {.node = &node, .types = &context.types(), .kernel = &context, .threads = context.threads()});
+}
+
+absl::Status Check(const Op& op) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("op \"", op.name, "\": ", what));
+  };
+  const auto is_word = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  if (op.name.empty() || !std::all_of(op.name.begin(), op.name.end(), is_word)) {
+    return wrong("expected a name of letters, digits and underscores");
+  }
+  if (op.inputs < 0) return wrong(absl::StrCat("expected at least 0 inputs, found ", op.inputs));
+  if (op.outputs < 1) return wrong(absl::StrCat("expected at least 1 output, found ", op.outputs));
+  if (!op.infer) return wrong("expected a function `infer`, found none");
+  if (!op.kernel) return wrong("expected a function `kernel`, found none");
+  if (op.in_place && op.inputs < 1) return wrong("in_place needs an input");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+OutsideOps::OutsideOps() : OpRegistry(OpRegistry::Builtin()) {
+  SNUG_CHECK_OK(AddAll("snug/internal/outside_ops", {{.name = "snug.custom",
+                                                      .doc = "a layer of an op that the program brought",
+                                                      .layer = Layer,
+                                                      .traits = {.layer_only = true}}}));
+}
+
+absl::StatusOr<std::shared_ptr<const OutsideOp>> OutsideOps::FindOutside(const std::string& name) const {
+  if (const auto it = outside_.find(name); it != outside_.end()) return it->second;
+  const google::protobuf::OneofDescriptor* const ours = proto::Layer::descriptor()->FindOneofByName("op");
+  Suggester suggester(name);
+  for (int i = 0; i < ours->field_count(); ++i) suggester.Consider(std::string(ours->field(i)->name()));
+  for (const auto& [known, op] : outside_) suggester.Consider(known);
+  return absl::NotFoundError(
+      absl::StrCat("option \"op\": unknown op \"", name, "\"",
+                   suggester.best() == name ? "; an op of the library is a field of its own" : suggester.Question()));
+}
+
+absl::Status OutsideOps::Add(Op op) {
+  SNUG_RETURN_IF_ERROR(Check(op));
+  auto outside = std::make_shared<OutsideOp>();
+  outside->op = std::move(op);
+  outside->gradient_name = absl::StrCat(outside->op.name, "_grad");
+  // No generic test runs them: their samples are the program's business.
+  const SamplesFn no_samples = [](SampleBuilder&) {};
+  OpDef forward{.name = outside->op.name,
+                .doc = outside->op.doc,
+                .outputs = {{.name = "y", .type = PortType::kAny, .variadic = true}},
+                .infer = Infer,
+                .layer = Layer,
+                .gradient = outside->op.gradient ? Gradient : nullptr,
+                .cpu = Kernel,
+                .samples = no_samples};
+  for (int i = 0; i < outside->op.inputs; ++i) forward.inputs.push_back({.name = "x", .type = PortType::kAny});
+  if (outside->op.parameters) {
+    forward.inputs.push_back({.name = "parameter", .type = PortType::kAny, .variadic = true});
+  }
+  if (outside->op.in_place) forward.aliases = {{.kind = Alias::Kind::kMayShare, .output = 0, .input = 0}};
+  std::vector<OpDef> defs = {std::move(forward)};
+  if (outside->op.gradient) {
+    defs.push_back({.name = outside->gradient_name,
+                    .doc = "the gradients of the inputs, from inputs, outputs and output gradients",
+                    .inputs = {{.name = "value", .type = PortType::kAny, .optional = true, .variadic = true}},
+                    .outputs = {{.name = "dx", .type = PortType::kAny, .variadic = true}},
+                    .infer = InferGradient,
+                    .cpu = GradientKernel,
+                    .samples = no_samples});
+  }
+  outside_.try_emplace(outside->op.name, outside);  // kept: the definitions point into it
+  return AddAll("the program", std::move(defs));
+}
+
+}  // namespace embed
+}  // namespace v0
+}  // namespace snug

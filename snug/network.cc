@@ -1,0 +1,225 @@
+#include "snug/internal/engine.h"
+
+#include "snug/network.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <utility>
+
+#include "engine/base/suggest.h"
+#include "snug/internal/convert.h"
+#include "snug/internal/custom.pb.h"
+#include "snug/internal/fill.h"
+#include "snug/internal/network_impl.h"
+
+namespace snug {
+inline namespace v0 {
+namespace {
+
+constexpr size_t kMaxErrors = 20;
+
+SourcePos PosOf(const Where& where, const std::string& file) {
+  if (where.file() != file) return {};
+  return {where.line(), 0, -1};
+}
+
+// Sorted into the map, so that what the compiler finds wrong is located too. Entries before it were written elsewhere.
+void Place(std::vector<SourceNode>* places, int i, SourcePos pos) {
+  places->resize(static_cast<size_t>(i));
+  places->push_back({nullptr, pos, {}});
+}
+
+class Builder {
+ public:
+  Builder(Network::Impl* impl, const Where& where) : impl_(*impl), where_(where) {}
+
+  void Error(absl::string_view message) {
+    const SourceLoc loc{std::make_shared<const std::string>(where_.file()), where_.line(), 0, nullptr};
+    if (impl_.errors.size() < kMaxErrors) {
+      impl_.errors.emplace_back(At(loc, absl::InvalidArgumentError(message)).message());
+    }
+  }
+
+  SourcePos pos() const { return PosOf(where_, impl_.file); }
+
+  void Input(std::string name, const std::vector<int64_t>& shape, std::optional<DType> dtype) {
+    if (name.empty()) return Error("an input without a name");
+    proto::Input& input = *impl_.network.add_input();
+    Place(&impl_.locations.inputs, impl_.network.input_size() - 1, pos());
+    input.set_name(std::move(name));
+    for (const int64_t dim : shape) input.mutable_shape()->add_dim(dim);
+    if (dtype.has_value()) input.set_dtype(static_cast<proto::DataType>(proto::FromDType(embed::ToEngine(*dtype))));
+  }
+
+  void Layer(std::string name, const std::string& op, std::vector<std::string> inputs,
+             const std::vector<Option>& options) {
+    if (name.empty()) return Error("a layer without a name");
+    proto::Layer& layer = *impl_.network.add_layer();
+    Place(&impl_.locations.layers, impl_.network.layer_size() - 1, pos());
+    layer.set_name(std::move(name));
+    for (std::string& input : inputs) layer.add_input(std::move(input));
+    const auto* field = proto::Layer::descriptor()->FindFieldByName(op);
+    const bool ours = field != nullptr && field->containing_oneof() != nullptr;
+    if (!ours) layer.MutableExtension(custom)->set_op(op);
+    for (const Option& option : options) {
+      if (!ours) {
+        embed::SetCustomOption(option, layer.MutableExtension(custom));
+        continue;
+      }
+      const absl::Status status = embed::SetOption(option, layer.GetReflection()->MutableMessage(&layer, field));
+      if (!status.ok()) Error(absl::StrCat("layer \"", layer.name(), "\" (", op, "): ", status.message()));
+    }
+    if (ours) layer.GetReflection()->MutableMessage(&layer, field);  // also without options
+  }
+
+  void Param(const std::string& layer_name, const std::string& parameter, const std::vector<Option>& options) {
+    Suggester suggester(layer_name);
+    for (proto::Layer& layer : *impl_.network.mutable_layer()) {
+      suggester.Consider(layer.name());
+      if (layer.name() != layer_name) continue;
+      proto::Param& param = *layer.add_param();
+      param.set_name(parameter);
+      for (const Option& option : options) {
+        const absl::Status status = embed::SetOption(option, &param);
+        if (!status.ok()) {
+          Error(absl::StrCat("layer \"", layer_name, "\": param \"", parameter, "\": ", status.message()));
+        }
+      }
+      return;
+    }
+    Error(absl::StrCat("param \"", parameter, "\": \"", layer_name, "\" names no layer before this",
+                       suggester.Question()));
+  }
+
+  void Optimizer(const std::vector<Option>& options) {
+    for (const Option& option : options) {
+      const absl::Status status = embed::SetOption(option, impl_.network.mutable_optimizer());
+      if (!status.ok()) Error(absl::StrCat("optimizer: ", status.message()));
+    }
+  }
+
+  void AddOp(Op op) {
+    const absl::Status status = impl_.ops->Add(std::move(op));
+    if (!status.ok() && impl_.errors.size() < kMaxErrors) impl_.errors.emplace_back(status.message());
+  }
+
+  void Add(std::vector<SourceNode>* places, google::protobuf::RepeatedPtrField<std::string>* names, std::string name) {
+    *names->Add() = std::move(name);
+    Place(places, names->size() - 1, pos());
+  }
+
+ private:
+  Network::Impl& impl_;
+  const Where& where_;
+};
+
+// Builds, if there is something to build on. Without memory there is not.
+template <class Function>
+void Build(std::unique_ptr<Network::Impl>& impl, const Where& where, Function&& function) noexcept {
+  if (impl == nullptr) return;
+  try {
+    Builder builder(impl.get(), where);
+    function(builder);
+  } catch (...) {
+    impl.reset();
+  }
+}
+
+Result<std::unique_ptr<Network::Impl>> Loaded(absl::StatusOr<LoadedNetwork> loaded) {
+  if (!loaded.ok()) return embed::FromEngine(loaded.status());
+  auto impl = std::make_unique<Network::Impl>();
+  impl->network = std::move(loaded->network);
+  impl->locations = std::move(loaded->source_map);
+  return impl;
+}
+
+}  // namespace
+
+absl::Status Network::Impl::Check() const {
+  return errors.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrJoin(errors, "\n"));
+}
+
+Network::Network(std::string name, Where where) noexcept {
+  try {
+    impl_ = std::make_unique<Impl>();
+    impl_->file = where.file();
+    impl_->locations = SourceMap(impl_->file);
+    impl_->network.set_name(std::move(name));
+  } catch (...) {
+    impl_.reset();
+  }
+}
+
+Network::Network(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Network::Network(Network&& other) noexcept = default;
+Network& Network::operator=(Network&& other) noexcept = default;
+Network::~Network() = default;
+
+Result<Network> Network::FromFile(const std::string& path) noexcept {
+  return embed::Guarded([&]() -> Result<Network> {
+    Result<std::unique_ptr<Impl>> impl = Loaded(LoadNetworkFile(path));
+    if (!impl.ok()) return impl.status();
+    return Network(*std::move(impl));
+  });
+}
+
+Result<Network> Network::FromText(std::string_view text, const std::string& name) noexcept {
+  return embed::Guarded([&]() -> Result<Network> {
+    Result<std::unique_ptr<Impl>> impl = Loaded(LoadNetworkText(embed::View(text), name));
+    if (!impl.ok()) return impl.status();
+    return Network(*std::move(impl));
+  });
+}
+
+Network& Network::Input(std::string name, std::vector<int64_t> shape, std::optional<DType> dtype,
+                        Where where) noexcept {
+  Build(impl_, where, [&](Builder& b) { b.Input(std::move(name), shape, dtype); });
+  return *this;
+}
+
+Network& Network::Layer(std::string name, std::string op, std::vector<std::string> inputs, std::vector<Option> options,
+                        Where where) noexcept {
+  Build(impl_, where, [&](Builder& b) { b.Layer(std::move(name), op, std::move(inputs), options); });
+  return *this;
+}
+
+Network& Network::Param(std::string layer, std::string parameter, std::vector<Option> options, Where where) noexcept {
+  Build(impl_, where, [&](Builder& b) { b.Param(layer, parameter, options); });
+  return *this;
+}
+
+Network& Network::Objective(std::string layer, Where where) noexcept {
+  Build(impl_, where,
+        [&](Builder& b) { b.Add(&impl_->locations.objectives, impl_->network.mutable_objective(), std::move(layer)); });
+  return *this;
+}
+
+Network& Network::Output(std::string value, Where where) noexcept {
+  Build(impl_, where,
+        [&](Builder& b) { b.Add(&impl_->locations.outputs, impl_->network.mutable_output(), std::move(value)); });
+  return *this;
+}
+
+Network& Network::Optimizer(std::vector<Option> options, Where where) noexcept {
+  Build(impl_, where, [&](Builder& b) { b.Optimizer(options); });
+  return *this;
+}
+
+Network& Network::AddOp(Op op) noexcept {
+  Build(impl_, Where::Current(), [&](Builder& b) { b.AddOp(std::move(op)); });
+  return *this;
+}
+
+Status Network::status() const noexcept {
+  if (impl_ == nullptr) return Status(StatusCode::kFailedPrecondition, "an empty network");
+  return embed::Guarded([&]() -> Status { return embed::FromEngine(impl_->Check()); });
+}
+
+Result<std::string> Network::ToText() const noexcept {
+  if (Status s = status(); !s.ok()) return s;
+  return embed::Guarded([&]() -> Result<std::string> { return WriteNetworkText(impl_->network); });
+}
+
+}  // namespace v0
+}  // namespace snug

@@ -1,0 +1,75 @@
+// What is computed: from a model file, or built by code.
+//
+//   snug::Network network("mlp");
+//   network.Input("image", {784}).Input("label", {}, snug::DType::kInt32);
+//   network.Layer("fc1", "dense", {"image"}, {{"units", 128}});
+//   network.Layer("act1", "relu", {"fc1"});
+//   network.Layer("out", "dense", {"act1"}, {{"units", 10}});
+//   network.Layer("loss", "softmax_cross_entropy", {"out", "label"}).Objective("loss");
+//
+// Layers, options and their meaning are those of the model file. Mistakes are kept until the network is used: then all
+// of them come at once, with the lines of the program they were made in.
+//
+// Thread-compatible.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "snug/export.h"
+#include "snug/op.h"
+#include "snug/option.h"
+#include "snug/status.h"
+#include "snug/tensor.h"
+#include "snug/where.h"
+
+namespace snug {
+inline namespace v0 {
+
+class SNUG_API Network {
+ public:
+  // Text (*.pbtxt) or binary (*.pb).
+  static Result<Network> FromFile(const std::string& path) noexcept;
+  // `name` stands for a file in the messages.
+  static Result<Network> FromText(std::string_view text, const std::string& name = "text") noexcept;
+
+  // To be built by code.
+  explicit Network(std::string name, Where where = Where::Current()) noexcept;
+  Network(Network&& other) noexcept;
+  Network& operator=(Network&& other) noexcept;
+  ~Network();
+
+  // `shape` is of one sample. Without a type: the precision of the run.
+  Network& Input(std::string name, std::vector<int64_t> shape, std::optional<DType> dtype = {},
+                 Where where = Where::Current()) noexcept;
+  Network& Layer(std::string name, std::string op, std::vector<std::string> inputs, std::vector<Option> options = {},
+                 Where where = Where::Current()) noexcept;
+  // How a layer's parameter differs from what its op asks for: {{"frozen", true}, {"init.kind", "HE_NORMAL"}}.
+  Network& Param(std::string layer, std::string parameter, std::vector<Option> options,
+                 Where where = Where::Current()) noexcept;
+  Network& Objective(std::string layer, Where where = Where::Current()) noexcept;
+  Network& Output(std::string value, Where where = Where::Current()) noexcept;
+  // {{"learning_rate", 0.1}, {"sgd.momentum", 0.9}}.
+  Network& Optimizer(std::vector<Option> options, Where where = Where::Current()) noexcept;
+  // Before the network is used, in any order with its layers.
+  Network& AddOp(Op op) noexcept;
+
+  // The first mistakes so far, except for those that show when shapes are known.
+  Status status() const noexcept;
+  // As a model file.
+  Result<std::string> ToText() const noexcept;
+
+  struct Impl;
+
+ private:
+  friend class Session;
+  explicit Network(std::unique_ptr<Impl> impl) noexcept;
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace v0
+}  // namespace snug

@@ -1,0 +1,311 @@
+#include "snug/internal/engine.h"
+
+#include "snug/session.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "memory/strategies.h"
+#include "snug/internal/convert.h"
+#include "snug/internal/network_impl.h"
+
+namespace snug {
+inline namespace v0 {
+namespace {
+
+using embed::FromEngine;
+using embed::Guarded;
+using embed::View;
+
+int Processors() { return static_cast<int>(std::thread::hardware_concurrency()); }
+
+absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options) {
+  const auto at_least = [](absl::string_view name, int64_t least, int64_t found) {
+    return found >= least ? absl::OkStatus()
+                          : absl::InvalidArgumentError(
+                                absl::StrCat("option \"", name, "\": expected at least ", least, ", found ", found));
+  };
+  SNUG_RETURN_IF_ERROR(at_least("batch", 0, options.batch));
+  SNUG_RETURN_IF_ERROR(at_least("evaluation_batch", 0, options.evaluation_batch));
+  SNUG_RETURN_IF_ERROR(at_least("threads", 0, options.threads));
+  SNUG_RETURN_IF_ERROR(at_least("streams", 1, options.streams));
+  SNUG_RETURN_IF_ERROR(at_least("memory_limit", 0, options.memory_limit));
+  const engine::DType precision = embed::ToEngine(options.precision);
+  if (!IsFloating(precision)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("option \"precision\": expected float32, bfloat16 or float64, found ", Name(precision)));
+  }
+  const bool dynamic = View(options.memory) == kDynamicMemory;
+  if (!dynamic) {
+    SNUG_RETURN_IF_ERROR(Annotate(memory::FindStrategy(options.memory).status(), "option \"memory\""));
+  }
+  CompileOptions compile{.batch = options.batch,
+                         .training = options.training,
+                         .precision = precision,
+                         .threads = options.threads > 0 ? options.threads : std::max(Processors() / options.streams, 1),
+                         .fetch = options.fetch,
+                         .keep_inputs = options.keep_inputs,
+                         .bound = options.bound};
+  compile.memory.strategy = options.memory;
+  compile.memory.streams = options.streams;
+  compile.memory.memory_limit = options.memory_limit;
+  return compile;
+}
+
+// What was asked for first, and then evaluation, if it was asked for.
+absl::StatusOr<std::vector<Compiled>> CompileAll(const Network::Impl& network, const SessionOptions& options) {
+  SNUG_RETURN_IF_ERROR(network.Check());
+  SNUG_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOf(options));
+  std::vector<Compiled> all;
+  for (const bool evaluation : {false, true}) {
+    if (evaluation && options.evaluation_batch == 0) continue;
+    if (evaluation) {
+      compile.training = false;
+      compile.batch = options.evaluation_batch;
+    }
+    SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(network.network, network.locations, *network.ops, compile));
+    all.push_back(std::move(compiled));
+  }
+  return all;
+}
+
+Result<std::vector<std::string>> NamesOf(const std::vector<Endpoint>& endpoints) {
+  std::vector<std::string> names;
+  for (const Endpoint& endpoint : endpoints) names.push_back(endpoint.name);
+  return names;
+}
+
+MemoryFigures FiguresOf(const MemoryPlan& plan) {
+  return {.strategy = plan.strategy,
+          .state_bytes = plan.state_plan.arena_bytes,
+          .step_bytes = plan.step_bytes(),
+          .lower_bound = plan.lower_bound(),
+          .proven = plan.proven()};
+}
+
+}  // namespace
+
+struct Program::Impl {
+  engine::Session* session = nullptr;
+  size_t index = 0;
+
+  auto& program() const { return session->program(index); }
+  const Compiled& compiled() const { return program().compiled(); }
+};
+
+struct Session::Impl {
+  std::shared_ptr<const embed::OutsideOps> ops;  // that the compiled nodes may point to
+  std::unique_ptr<engine::Session> session;
+  Program::Impl first, evaluation;
+  bool evaluates = false;
+  uint64_t seed = 0;
+};
+
+Status Program::Feed(std::string_view name, const Numbers& numbers) noexcept {
+  return Guarded([&]() -> Status {
+    const absl::StatusOr<ValueView> view = impl_->program().Input(View(name));
+    if (!view.ok()) return FromEngine(view.status());
+    return FromEngine(embed::Store(name, *view, numbers));
+  });
+}
+
+Status Program::Run(std::initializer_list<Fed> feeds) noexcept {
+  for (const Fed& fed : feeds) {
+    if (Status status = Feed(fed.name, fed.numbers); !status.ok()) return status;
+  }
+  return Guarded([&]() -> Status { return FromEngine(impl_->session->Run(impl_->index)); });
+}
+
+Result<int64_t> Program::SizeOfOutput(std::string_view name) noexcept {
+  return Guarded([&]() -> Result<int64_t> {
+    const absl::StatusOr<ValueView> view = impl_->program().Output(View(name));
+    if (!view.ok()) return FromEngine(view.status());
+    return view->type->num_elements();
+  });
+}
+
+Status Program::FetchInto(std::string_view name, DType dtype, void* out, int64_t size) noexcept {
+  return Guarded([&]() -> Status {
+    const Result<Tensor> output = Output(name);
+    if (!output.ok()) return output.status();
+    return FromEngine(
+        embed::ConvertElements(name, Numbers(output->data, size, output->dtype), embed::ToEngine(dtype), out));
+  });
+}
+
+Result<double> Program::FetchScalar(std::string_view name) noexcept {
+  return Guarded([&]() -> Result<double> {
+    const absl::StatusOr<double> value = impl_->program().FetchScalar(View(name));
+    if (!value.ok()) return FromEngine(value.status());
+    return *value;
+  });
+}
+
+Result<Tensor> Program::Input(std::string_view name) noexcept {
+  return Guarded([&] { return embed::ToTensor(name, impl_->program().Input(View(name))); });
+}
+
+Result<Tensor> Program::Output(std::string_view name) noexcept {
+  return Guarded([&] { return embed::ToTensor(name, impl_->program().Output(View(name))); });
+}
+
+Status Program::Bind(std::string_view name, const Buffer& buffer) noexcept {
+  static_assert(kBufferAlignment == CallerBuffers::kAlignment);
+  return Guarded([&]() -> Status {
+    return FromEngine(impl_->program().Bind(View(name), {.data = const_cast<void*>(buffer.data()),  // see writable
+                                                         .dtype = embed::ToEngine(buffer.dtype()),
+                                                         .elements = buffer.size(),
+                                                         .writable = buffer.writable()}));
+  });
+}
+
+Result<std::vector<std::string>> Program::inputs() const noexcept {
+  return Guarded([&] { return NamesOf(impl_->compiled().executable.inputs); });
+}
+
+Result<std::vector<std::string>> Program::outputs() const noexcept {
+  return Guarded([&] { return NamesOf(impl_->compiled().executable.outputs); });
+}
+
+int64_t Program::batch() const noexcept { return impl_->compiled().batch; }
+
+Result<MemoryFigures> Program::memory() const noexcept {
+  return Guarded([&]() -> Result<MemoryFigures> { return FiguresOf(impl_->compiled().executable.memory); });
+}
+
+Session::Session(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Session::Session(Session&& other) noexcept = default;
+Session& Session::operator=(Session&& other) noexcept = default;
+Session::~Session() = default;
+
+Result<Session> Session::Create(const Network& network, const SessionOptions& options) noexcept {
+  if (network.impl_ == nullptr) return network.status();
+  return Guarded([&]() -> Result<Session> {
+    absl::StatusOr<std::vector<Compiled>> compiled = CompileAll(*network.impl_, options);
+    if (!compiled.ok()) return FromEngine(compiled.status());
+    const absl::StatusOr<EngineKind> kind = ParseEngine(options.engine);
+    if (!kind.ok()) return FromEngine(kind.status());
+    absl::StatusOr<std::unique_ptr<engine::Session>> session =
+        engine::Session::Create(*std::move(compiled), {.seed = options.seed, .engine = *kind});
+    if (!session.ok()) return FromEngine(session.status());
+    auto impl = std::make_unique<Impl>();
+    impl->ops = network.impl_->ops;
+    impl->session = *std::move(session);
+    impl->first = {impl->session.get(), 0};
+    impl->evaluation = {impl->session.get(), 1};
+    impl->evaluates = options.evaluation_batch > 0;
+    impl->seed = options.seed;
+    return Session(std::move(impl));
+  });
+}
+
+Result<MemoryFigures> Session::Plan(const Network& network, const SessionOptions& options) noexcept {
+  if (network.impl_ == nullptr) return network.status();
+  return Guarded([&]() -> Result<MemoryFigures> {
+    absl::StatusOr<std::vector<Compiled>> compiled = CompileAll(*network.impl_, options);
+    if (!compiled.ok()) return FromEngine(compiled.status());
+    SNUG_EMBED_RETURN_IF_ERROR(ShareState(absl::MakeSpan(*compiled)));
+    // The step arena is as large as the largest step: its program's figures are the session's.
+    const auto largest = std::max_element(compiled->begin(), compiled->end(), [](const Compiled& a, const Compiled& b) {
+      return a.executable.memory.step_bytes() < b.executable.memory.step_bytes();
+    });
+    return FiguresOf(largest->executable.memory);
+  });
+}
+
+Program Session::program() noexcept { return Program(&impl_->first); }
+
+Result<Program> Session::evaluation() noexcept {
+  if (impl_->evaluates) return Program(&impl_->evaluation);
+  return Guarded([]() -> Result<Program> {
+    return Status(StatusCode::kFailedPrecondition,
+                  "the session has no program for evaluation: it was created without an evaluation_batch");
+  });
+}
+
+int64_t Session::steps() const noexcept {
+  const absl::StatusOr<ValueView> state = impl_->session->FindVariable(kRandomStateName);
+  return state.ok() ? reinterpret_cast<const int64_t*>(state->data)[1] : 0;
+}
+
+Status Session::SetLearningRate(double rate) noexcept {
+  return Guarded([&]() -> Status { return FromEngine(impl_->session->SetLearningRate(rate)); });
+}
+
+Result<double> Session::learning_rate() noexcept {
+  return Guarded([&]() -> Result<double> {
+    const absl::StatusOr<std::vector<double>> rate = impl_->session->GetVariable(kLearningRateName);
+    if (!rate.ok()) return FromEngine(rate.status());
+    return rate->at(0);
+  });
+}
+
+Result<std::vector<Variable>> Session::variables() const noexcept {
+  return Guarded([&]() -> Result<std::vector<Variable>> {
+    std::vector<Variable> all;
+    for (const auto& [name, variable] : checkpoint::StateVariables(*impl_->session)) {
+      all.push_back({.name = name,
+                     .type = embed::ToTensor(*variable.view.type, nullptr).type(),
+                     .parameter = variable.role == VariableRole::kParameter});
+    }
+    return all;
+  });
+}
+
+Result<Tensor> Session::FindVariable(std::string_view name) noexcept {
+  return Guarded([&] { return embed::ToTensor(name, impl_->session->FindVariable(View(name))); });
+}
+
+Status Session::SetVariable(std::string_view name, const Numbers& numbers) noexcept {
+  return Guarded([&]() -> Status {
+    const absl::StatusOr<ValueView> view = impl_->session->FindVariable(View(name));
+    if (!view.ok()) return FromEngine(view.status());
+    return FromEngine(embed::Store(name, *view, numbers));
+  });
+}
+
+Result<std::string> Session::Save(const std::string& directory, int keep) noexcept {
+  return Guarded([&]() -> Result<std::string> {
+    if (keep < 1) {
+      return Status(StatusCode::kInvalidArgument, absl::StrCat("keep: expected at least 1, found ", keep));
+    }
+    const Compiled& compiled = impl_->first.compiled();
+    // As `snug train` writes it, which can so go on from here.
+    const checkpoint::Metadata metadata = {{"network", compiled.graph.name},
+                                           {"batch", absl::StrCat(compiled.batch)},
+                                           {"seed", absl::StrCat(impl_->seed)},
+                                           {"precision", std::string(Name(compiled.precision))},
+                                           {"threads", absl::StrCat(compiled.threads)}};
+    checkpoint::PosixFileSystem files;
+    checkpoint::CheckpointStore store(&files, directory, {.keep_last = keep});
+    absl::StatusOr<checkpoint::CheckpointStore::Saved> saved =
+        store.Save(steps(), checkpoint::StateOf(*impl_->session), metadata);
+    if (!saved.ok()) return FromEngine(saved.status());
+    return std::move(saved->path);
+  });
+}
+
+Status Session::Restore(const std::string& path, Load what) noexcept {
+  return Guarded([&]() -> Status {
+    checkpoint::PosixFileSystem files;
+    std::string file = path;
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) {
+      const checkpoint::CheckpointStore store(&files, path);
+      absl::StatusOr<checkpoint::CheckpointStore::Found> found = store.Newest();
+      if (!found.ok()) return FromEngine(found.status());
+      file = std::move(found->path);
+    }
+    const auto mode = what == Load::kResume ? checkpoint::LoadMode::kResume : checkpoint::LoadMode::kWeights;
+    return FromEngine(checkpoint::LoadState(*impl_->session, files, file, mode).status());
+  });
+}
+
+int64_t Session::taken_bytes() const noexcept { return impl_->session->state_bytes() + impl_->session->step_bytes(); }
+
+}  // namespace v0
+}  // namespace snug

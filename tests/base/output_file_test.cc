@@ -1,0 +1,85 @@
+#include "engine/base/output_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace snug {
+namespace {
+
+class OutputFileTest : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  size_t Files() const {
+    const std::filesystem::directory_iterator all(folder_);
+    return static_cast<size_t>(std::distance(begin(all), end(all)));
+  }
+  static std::string Read(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / ("output_file_" + std::to_string(getpid()));
+};
+
+TEST_F(OutputFileTest, TheOldFileStaysUntilTheNewOneIsWhole) {
+  std::ofstream(Path("a")) << "old";
+  auto file = OutputFile::Create(Path("a"));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  (*file)->Write("new ");
+  (*file)->Write("text");
+  EXPECT_EQ(Read(Path("a")), "old");
+  EXPECT_TRUE((*file)->Finish().ok());
+  EXPECT_EQ(Read(Path("a")), "new text");
+  EXPECT_EQ(Files(), 1u);
+}
+
+TEST_F(OutputFileTest, NothingIsLeftOfWhatIsNotFinished) {
+  {
+    auto file = OutputFile::Create(Path("a"));
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    (*file)->Write("text");
+  }
+  EXPECT_EQ(Files(), 0u);
+}
+
+TEST_F(OutputFileTest, PlacesThatCannotBeWrittenAreNamedAtOnce) {
+  const auto missing = OutputFile::Create(Path("no/such/folder"));
+  EXPECT_THAT(std::string(missing.status().message()),
+              testing::HasSubstr("no/such/folder: cannot be written: No such"));
+  const auto is_folder = OutputFile::Create(folder_.string());
+  EXPECT_THAT(std::string(is_folder.status().message()), testing::HasSubstr("expected the name of a file"));
+  EXPECT_FALSE(OutputFile::Create("/dev/null").ok());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST_F(OutputFileTest, ALinkStaysAndWhatItLeadsToIsWritten) {
+  std::ofstream(Path("a")) << "old";
+  std::filesystem::create_symlink("a", Path("link"));
+  auto file = OutputFile::Create(Path("link"));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  (*file)->Write("new");
+  EXPECT_TRUE((*file)->Finish().ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
+  EXPECT_EQ(Read(Path("a")), "new");
+  EXPECT_EQ(Files(), 2u);
+}
+
+TEST_F(OutputFileTest, WhatLiesInTheWayAtTheEndIsAnError) {
+  auto file = OutputFile::Create(Path("a"));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  std::filesystem::create_directory(Path("a"));
+  EXPECT_THAT(std::string((*file)->Finish().message()), testing::HasSubstr("a: cannot be written"));
+  EXPECT_EQ(Files(), 1u);
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,210 @@
+#include "engine/train/checkpoint/session_state.h"
+
+#include <absl/strings/str_cat.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/store.h"
+#include "proto/network_writer.h"
+#include "tests/checkpoint/temporary_folder.h"
+#include "tests/run/train_util.h"
+
+namespace snug::checkpoint {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Everything that has state: batch norm, dropout, an optimizer.
+std::string Network(const std::string& optimizer, int units = 12, bool extra = false) {
+  return absl::StrCat(R"(
+    name: "stateful"
+    input { name: "x" shape { dim: 3 dim: 6 dim: 6 } }
+    input { name: "label" dtype: INT32 max_value: 5 }
+    layer { name: "conv" input: "x" conv { filters: 4 kernel: 3 } }
+    layer { name: "bn" input: "conv" batch_norm {} }
+    layer { name: "relu" input: "bn" relu {} }
+    layer { name: "drop" input: "relu" dropout { rate: 0.4 } }
+    layer { name: "flat" input: "drop" flatten {} }
+    layer { name: "fc" input: "flat" dense { units: )",
+                      units, R"( } }
+    layer { name: "out" input: "fc" dense { units: 5 } } )",
+                      extra ? R"(layer { name: "out2" input: "out" dense { units: 5 } })" : "", R"(
+    layer { name: "loss" input: ")",
+                      extra ? "out2" : "out", R"(" input: "label" softmax_cross_entropy {} }
+    objective: "loss" )",
+                      optimizer);
+}
+
+constexpr char kMomentum[] = "optimizer { learning_rate: 0.05 sgd { momentum: 0.9 } }";
+constexpr char kAdam[] = "optimizer { learning_rate: 0.01 adam {} }";
+
+std::unique_ptr<Session> Make(const std::string& text, uint64_t seed, bool training = true) {
+  auto session = MakeSession(text, {.batch = 4, .training = training}, seed);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  return *std::move(session);
+}
+
+std::vector<std::byte> Bytes(const Session& session) {
+  return {session.state_data(), session.state_data() + session.state_bytes()};
+}
+
+class SessionState : public testing::Test {
+ protected:
+  absl::StatusOr<CheckpointStore::Saved> Save(Session& session, int64_t step, const Metadata& metadata = {}) {
+    return store_.Save(step, StateOf(session), metadata);
+  }
+  absl::StatusOr<LoadedState> Load(Session& session, int64_t step, LoadMode mode = LoadMode::kResume) {
+    return LoadState(session, files_, store_.PathOf(step), mode);
+  }
+  std::string LoadError(Session& session, LoadMode mode = LoadMode::kResume) {
+    const std::vector<std::byte> before = Bytes(session);
+    const auto loaded = Load(session, 1, mode);
+    EXPECT_FALSE(loaded.ok());
+    EXPECT_EQ(Bytes(session), before) << "an error changes nothing";
+    return std::string(loaded.status().message());
+  }
+
+  TemporaryFolder folder_;
+  PosixFileSystem files_;
+  CheckpointStore store_{&files_, folder_.path("checkpoints")};
+};
+
+TEST_F(SessionState, ComesBackBitForBitWithTheCallersWords) {
+  const auto session = Make(Network(kAdam), 1);
+  Losses(*session, 3);
+  ASSERT_TRUE(Save(*session, 3, {{"epoch", "2"}, {"network", "stateful \"ü\"\n"}}).ok());
+  const auto other = Make(Network(kAdam), 2);
+  const auto loaded = Load(*other, 3);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_EQ(loaded->metadata.at("epoch"), "2");
+  EXPECT_EQ(loaded->metadata.at("network"), "stateful \"ü\"\n");
+  EXPECT_EQ(loaded->metadata.at("snug.step"), "3");
+  size_t parameters = 0;
+  for (const auto& [name, variable] : StateVariables(*session)) {
+    const ValueView theirs = *other->FindVariable(name);
+    EXPECT_EQ(std::memcmp(variable.view.data, theirs.data, static_cast<size_t>(theirs.type->size_bytes())), 0) << name;
+    parameters += variable.role == VariableRole::kParameter ? 1 : 0;
+  }
+  EXPECT_EQ(parameters, 8U);
+  EXPECT_GT(StateOf(*session).size(), 8U + 2 * 8);  // and both slots of each, statistics, scalars
+}
+
+class Resume : public SessionState, public testing::WithParamInterface<std::string> {};
+
+// The data comes from the seed; another one is given to the session that is loaded into, so that it has nothing right
+// by chance.
+void FeedSame(Session& session) { ASSERT_TRUE(FeedRandom(session, OpRegistry::Builtin(), 1).ok()); }
+
+TEST_P(Resume, TrainsAsIfItHadNeverStopped) {
+  const auto whole = Make(GetParam(), 1);
+  const std::vector<double> expected = Losses(*whole, 10);
+  for (const int stop : {1, 4, 9}) {
+    const auto first = Make(GetParam(), 1);
+    Losses(*first, stop);
+    ASSERT_TRUE(Save(*first, stop).ok());
+    const auto second = Make(GetParam(), 2);
+    const auto loaded = Load(*second, stop);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    FeedSame(*second);
+    EXPECT_EQ(Losses(*second, 10 - stop), std::vector<double>(expected.begin() + stop, expected.end()));
+    for (const auto& [name, variable] : StateVariables(*whole)) {
+      const ValueView theirs = *second->FindVariable(name);
+      EXPECT_EQ(std::memcmp(variable.view.data, theirs.data, static_cast<size_t>(theirs.type->size_bytes())), 0)
+          << name << " after a stop at " << stop;
+    }
+  }
+}
+
+std::string Mlp(const std::string& optimizer) {
+  return absl::StrCat(WriteNetworkText(LoadModel("mlp")->network), "\n", optimizer);
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, Resume,
+                         testing::Values(Network(kMomentum), Network(kAdam), Mlp(kMomentum), Mlp(kAdam)));
+
+TEST_F(SessionState, SaysWhatAnotherNetworkHas) {
+  ASSERT_TRUE(Save(*Make(Network(kMomentum, 12, true), 1), 1).ok());
+  const auto session = Make(Network(kMomentum, 9), 1);
+  const std::string error = LoadError(*session);
+  EXPECT_THAT(error, HasSubstr("step-000000001.safetensors: is not of this network, 10 tensors differ:\n"));
+  EXPECT_THAT(error, HasSubstr("\n  \"fc.bias\": expected F32[9], found F32[12]"));
+  EXPECT_THAT(error, HasSubstr("\n  \"out.weight/momentum\": expected F32[5, 9], found F32[5, 12]"));
+  EXPECT_THAT(error, HasSubstr("\n  \"out2.bias\": not expected, found F32[5]"));
+  EXPECT_THAT(error, Not(HasSubstr("conv")));
+  const auto larger = Make(Network(kMomentum, 12, true), 1);
+  ASSERT_TRUE(Save(*Make(Network(kMomentum), 1), 1).ok());
+  EXPECT_THAT(LoadError(*larger), HasSubstr("\"out2.bias\": expected F32[5], missing in the file"));
+}
+
+TEST_F(SessionState, ListsTwentyDifferences) {
+  ASSERT_TRUE(Save(*Make(Network(kMomentum), 1), 1).ok());
+  const auto session = Make(Network(kAdam), 1);
+  const std::string error = LoadError(*session);
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 21);
+  EXPECT_THAT(error, HasSubstr("\n  and "));
+}
+
+TEST_F(SessionState, RefusesADamagedFileAndStaysAsItIs) {
+  const auto session = Make(Network(kMomentum), 1);
+  ASSERT_TRUE(Save(*session, 1).ok());
+  std::fstream file(store_.PathOf(1), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end);
+  file.put('\x7f');
+  file.close();
+  EXPECT_THAT(LoadError(*session), HasSubstr("its content does not have the checksum of its metadata"));
+}
+
+TEST_F(SessionState, EvaluationTakesTheWeightsOfTraining) {
+  const auto training = Make(Network(kAdam), 1);
+  Losses(*training, 3);
+  ASSERT_TRUE(Save(*training, 1).ok());
+  const auto evaluation = Make(Network(""), 2, /*training=*/false);
+  EXPECT_THAT(LoadError(*evaluation), HasSubstr("not expected"));
+  const auto loaded = Load(*evaluation, 1, LoadMode::kWeights);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  for (const char* name : {"conv.weight", "bn.running_mean", "out.bias"}) {
+    EXPECT_EQ(*evaluation->GetVariable(name), *training->GetVariable(name)) << name;
+  }
+}
+
+TEST_F(SessionState, WeightsAreConverted) {
+  const auto session = Make(Network(kMomentum), 1);
+  std::vector<TensorBytes> tensors = StateOf(*session);
+  std::vector<double> wide = {0.1, -2, 3, 1e300, 5};  // out.bias
+  for (TensorBytes& tensor : tensors) {
+    if (tensor.name != "out.bias") continue;
+    tensor.type = ElementType::kF64;
+    tensor.bytes = {reinterpret_cast<const std::byte*>(wide.data()), wide.size() * sizeof(double)};
+  }
+  ASSERT_TRUE(store_.Save(1, tensors, {}).ok());
+  EXPECT_THAT(LoadError(*session), HasSubstr("1 tensor differs:\n  \"out.bias\": expected F32[5], found F64[5]"));
+  const auto loaded = Load(*session, 1, LoadMode::kWeights);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_THAT(*session->GetVariable("out.bias"),
+              testing::ElementsAre(0.1F, -2, 3, std::numeric_limits<double>::infinity(), 5));
+}
+
+TEST_F(SessionState, IgnoresWhatPyTorchCounts) {
+  const auto session = Make(Network(kMomentum), 1);
+  std::vector<TensorBytes> tensors = StateOf(*session);
+  const int64_t batches = 7;
+  tensors.push_back({.name = "bn.num_batches_tracked",
+                     .type = ElementType::kI64,
+                     .bytes = {reinterpret_cast<const std::byte*>(&batches), sizeof(batches)}});
+  ASSERT_TRUE(store_.Save(1, tensors, {}).ok());
+  for (const LoadMode mode : {LoadMode::kResume, LoadMode::kWeights}) {
+    const auto loaded = Load(*session, 1, mode);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    EXPECT_THAT(loaded->notes, testing::ElementsAre("tensor \"bn.num_batches_tracked\": ignored, nothing reads it"));
+  }
+}
+
+}  // namespace
+}  // namespace snug::checkpoint

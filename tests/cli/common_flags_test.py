@@ -1,0 +1,123 @@
+"""The flags that mean the same everywhere: which command takes which, and that --json gives one document."""
+
+import json
+import re
+
+from snug import SnugTest
+
+# The common flags, and what goes without: a command that is not named there takes the flag.
+NO_STEP = {"compile", "plan", "memcost", "fit"}  # compiles a network, but runs no step (memcost: only to measure)
+NO_NETWORK = {"place", "order", "ops", "doctor"}
+INQUIRIES = {"ops", "doctor"}  # say what there is
+WITHOUT = {
+    "json": set(),
+    "device": NO_NETWORK,
+    "batch": NO_NETWORK,
+    "precision": NO_NETWORK,
+    "tuning": NO_NETWORK,
+    "streams": NO_NETWORK,
+    "stream-policy": NO_NETWORK,
+    "threads": INQUIRIES,  # of ops, or of the search
+    "memory": INQUIRIES,
+    "work-limit": INQUIRIES,
+    "time-limit": INQUIRIES,
+    "memory-limit": NO_NETWORK | {"memcost"},  # which shows what every strategy needs; place has --capacity
+    "plan": NO_NETWORK | {"memcost", "fit"},  # which plan themselves
+    "allocator": NO_NETWORK,
+    "engine": NO_NETWORK | NO_STEP,
+    "seed": NO_NETWORK | NO_STEP,
+    "watchdog": NO_NETWORK | NO_STEP,
+    "watchdog-abort": NO_NETWORK | NO_STEP,
+    "check-access": NO_NETWORK | NO_STEP,
+}
+
+MLP = "models/mlp.pbtxt"
+SMALL = ("--batch=4", "--threads=1")
+
+
+class CommonFlagsTest(SnugTest):
+    def commands(self):
+        listed = self.run_snug("--help").stdout.split("commands:")[1].split("\n\n")[0]
+        return re.findall(r"^  (\S+)", listed, re.MULTILINE)
+
+    def flags(self, command):
+        """Name to help text."""
+        return dict(re.findall(r"^  --([a-z-]+)\S*\s+(.*)$", self.run_snug(command, "--help").stdout, re.MULTILINE))
+
+    def test_every_command_takes_the_flags_that_it_has_use_for(self):
+        for command in self.commands():
+            taken = self.flags(command)
+            for flag, without in WITHOUT.items():
+                self.assertEqual(flag in taken, command not in without, f"snug {command} --{flag}")
+
+    def test_a_flag_says_the_same_wherever_it_is_taken(self):
+        for flag in ("json", "device", "precision", "streams", "stream-policy", "engine", "watchdog", "check-access", "allocator"):
+            texts = {self.flags(command)[flag] for command in self.commands() if command not in WITHOUT[flag]}
+            if flag == "json":  # train and predict say when
+                texts = {text for text in texts if text.startswith("print one JSON document;")}
+            self.assertEqual(len(texts), 1, flag)
+
+    def test_json_is_one_document_and_nothing_else(self):
+        run = self.folder / "run"
+        self.run_snug("train", MLP, "--threads=1", "--steps=2", "--data-digits-samples=64", f"--output={run}")
+        trained = (MLP, *SMALL, f"--checkpoint={run}", "--batches=1")
+        buffers = self.write("a.csv", "id,lower,upper,size\na,0,3,5\n")
+        tasks = self.write("a.graph", "node 0 a\nnode 1 b\ntensor 0 0 8 1\n")
+        examples = {
+            "train": (MLP, "--threads=1", "--steps=2", "--data-digits-samples=64", f"--output={self.folder / 'again'}"),
+            "eval": trained,
+            "predict": (*trained, "--fetch=fc3"),
+            "step": (MLP, *SMALL, "--steps=1"),
+            "compile": (MLP, *SMALL),
+            "plan": (MLP, *SMALL),
+            "memcost": (MLP, *SMALL, "--memory=none,dynamic"),
+            "fit": (MLP, "--threads=1", "--memory-limit=10MB", "--memory=none"),
+            "tune": (MLP, *SMALL, "--seconds=0", f"--output={self.folder / 'a.tuning.pbtxt'}"),
+            "bench": (MLP, *SMALL, "--seconds=0", "--vary=streams=1,2"),
+            "ops": (),
+            "doctor": (),
+            "place": (buffers,),
+            "order": (tasks,),
+        }
+        self.assertEqual(sorted(examples), sorted(self.commands()))  # a new command needs an example here
+        for command, arguments in examples.items():
+            document = json.loads(self.run_snug(command, *arguments, "--json").stdout)
+            self.assertTrue(document, command)
+
+
+class DeviceTest(SnugTest):
+    def test_the_processor_is_a_device(self):
+        self.run_snug("step", MLP, *SMALL, "--steps=1", "--device=cpu")
+
+    def test_what_is_no_device_is_said(self):
+        for command in ("step", "compile", "fit"):
+            self.assertIn('--device: expected cpu, cuda or cuda:N, found "gpu"', self.error(command, MLP, "--memory-limit=1GB", "--device=gpu"))
+        self.assertIn("cuda:N", self.error("plan", MLP, "--device=cuda:-1"))
+
+    def test_a_device_that_is_not_there_is_an_error_that_says_what_was_found(self):
+        error = self.error("step", MLP, "--device=cuda:1")
+        self.assertIn("--device=cuda:1: expected cpu, as this build runs steps on the processor only", error)
+        self.assertIn("`snug doctor` tells more", error)
+
+
+class RunFlagsTest(SnugTest):
+    def test_training_and_inference_are_watched_and_checked(self):
+        run = self.folder / "run"
+        small = ("--data-digits-samples=64", "--steps=2")
+        self.run_snug("train", MLP, *small, f"--output={run}", "--check-access", "--watchdog=60", "--engine=serial")
+        trained = (MLP, f"--checkpoint={run}", "--batches=1", *SMALL)
+        plain = self.json("eval", *trained)["metrics"]
+        for flags in (["--check-access"], ["--engine=dynamic", "--streams=2"], ["--watchdog=60"]):
+            self.assertEqual(self.json("eval", *trained, *flags)["metrics"], plain)
+        for command in ("train", "eval", "step"):
+            self.assertIn("--watchdog: expected seconds", self.error(command, *trained[:1], "--watchdog=-1"))
+
+
+class MemoryLimitTest(SnugTest):
+    def test_every_strategy_and_a_saved_plan_keep_it(self):
+        plan = self.folder / "a.plan"
+        taken = self.json("plan", MLP, *SMALL, f"--write-plan={plan}")["total"]
+        for how in (["--memory=best"], ["--memory=none"], [f"--plan={plan}"], ["--memory=dynamic"]):
+            self.assertIn("limit is 100", self.error("step", MLP, *SMALL, *how, "--memory-limit=100", code=1))
+        self.run_snug("step", MLP, *SMALL, "--steps=1", f"--memory-limit={taken}")
+        self.assertIn(f"takes {taken} bytes", self.error("step", MLP, *SMALL, f"--memory-limit={taken - 1}", code=1))

@@ -1,0 +1,345 @@
+"""`snug train` as a user meets it: what it leaves, how it stops and goes on, and what it says of mistakes."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import xml.dom.minidom
+
+from snug import BINARY, ROOT
+
+SNUG = str(BINARY)
+MLP = str(ROOT / "models" / "mlp.pbtxt")
+
+
+def snug(*arguments, **more):
+    return subprocess.run([SNUG, *arguments], capture_output=True, text=True, timeout=300, **more)
+
+
+def train(output, *arguments):
+    return snug("train", MLP, f"--output={output}", "--data=digits", "--data-digits-samples=640", "--batch=32",
+                "--threads=1", "--evaluate-batches=5", *arguments)
+
+
+def newest(output):
+    names = sorted(os.listdir(os.path.join(output, "checkpoints")))
+    with open(os.path.join(output, "checkpoints", names[-1]), "rb") as file:
+        return names, file.read()
+
+
+class Train(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.directory.name, name)
+
+    def test_leaves_checkpoints_metrics_and_a_curve(self):
+        run = train(self.path("a"), "--steps=30", "--evaluate-every=10", "--checkpoint-every=10",
+                    "--checkpoint-keep=2", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        result = json.loads(run.stdout)
+        self.assertEqual((result["steps"], result["finished"]), (30, True))
+        self.assertIn("accuracy", result["evaluation"])
+        names, _ = newest(self.path("a"))
+        self.assertEqual(names, ["step-000000020.safetensors", "step-000000030.safetensors"])
+        with open(self.path("a/metrics.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["step"] for line in lines if line["kind"] == "step"], list(range(1, 31)))
+        self.assertEqual([line["step"] for line in lines if line["kind"] == "evaluation"], [10, 20, 30])
+        picture = xml.dom.minidom.parse(self.path("a/curve.svg"))
+        self.assertEqual(picture.documentElement.tagName, "svg")
+
+    def test_without_a_plan_training_is_the_same(self):
+        flags = ("--steps=20", "--evaluate-every=10", "--checkpoint-every=20")
+        for name, memory in (("planned", ()), ("dynamic", ("--memory=dynamic", "--memory-limit=20MB"))):
+            run = train(self.path(name), *flags, *memory)
+            self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(newest(self.path("planned")), newest(self.path("dynamic")))
+
+    def test_resumed_is_as_uninterrupted(self):
+        self.assertEqual(train(self.path("whole"), "--steps=40").returncode, 0)
+        steps = ["--steps=40", "--checkpoint-every=13"]
+        interrupted = subprocess.Popen(
+            [SNUG, "train", MLP, f"--output={self.path('part')}", "--data=digits", "--data-digits-samples=640",
+             "--batch=32", "--threads=1", "--evaluate-batches=5", *steps, "--log-every=1"], stdout=subprocess.PIPE, text=True)
+        for line in interrupted.stdout:
+            if "step 7/" in line:
+                interrupted.send_signal(signal.SIGINT)
+        stopped = interrupted.wait(timeout=120) == 4
+        interrupted.stdout.close()
+        names, _ = newest(self.path("part"))
+        if stopped:  # a fast machine may have been through before the signal came
+            self.assertNotEqual(names[-1], "step-000000040.safetensors")
+        resumed = train(self.path("part"), *steps, "--resume")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertEqual(newest(self.path("part"))[1], newest(self.path("whole"))[1])
+        with open(self.path("part/metrics.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["step"] for line in lines if line["kind"] == "step"], list(range(1, 41)))
+
+    def test_micro_batches_take_less_memory_and_train_alike(self):
+        whole = train(self.path("whole"), "--steps=12", "--precision=float64", "--json")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        parts = train(self.path("parts"), "--steps=12", "--precision=float64", "--accumulate=4", "--json")
+        self.assertEqual(parts.returncode, 0, parts.stderr)
+        self.assertIn("each step in 4 micro-batches of 8 samples", parts.stderr)
+        a, b = json.loads(whole.stdout), json.loads(parts.stdout)
+        self.assertEqual((b["batch"], b["micro_batches"], b["steps"]), (32, 4, 12))
+        self.assertLess(b["step_bytes"], a["step_bytes"])
+        self.assertAlmostEqual(a["training"]["loss"], b["training"]["loss"], places=10)
+        self.assertAlmostEqual(a["evaluation"]["loss"], b["evaluation"]["loss"], places=10)
+        odd = train(self.path("odd"), "--accumulate=5")
+        self.assertEqual(odd.returncode, 2)
+        self.assertIn("accumulate: expected a divisor of the batch, 32 samples, found 5", odd.stderr)
+
+    def test_micro_batches_are_resumed_bit_for_bit_and_with_another_number(self):
+        flags = ("--steps=20", "--accumulate=4", "--checkpoint-every=10")
+        self.assertEqual(train(self.path("whole"), *flags).returncode, 0)
+        self.assertEqual(train(self.path("part"), *flags).returncode, 0)
+        os.remove(self.path("part/checkpoints/step-000000020.safetensors"))
+        resumed = train(self.path("part"), *flags, "--resume")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertNotIn("warning", resumed.stderr)
+        self.assertEqual(newest(self.path("part")), newest(self.path("whole")))
+        os.remove(self.path("part/checkpoints/step-000000020.safetensors"))
+        other = train(self.path("part"), "--steps=20", "--accumulate=2", "--resume")
+        self.assertEqual(other.returncode, 0, other.stderr)
+        self.assertIn("made with --accumulate=4, this run has 2", other.stderr)
+
+    def test_a_loss_that_is_not_finite_loses_nothing(self):
+        with open(self.path("net.pbtxt"), "w", encoding="utf-8") as file:
+            file.write('name: "net" input { name: "point" shape { dim: 2 } } input { name: "label" dtype: INT32 }\n'
+                       'layer { name: "out" input: "point" dense { units: 2 } }\n'
+                       'layer { name: "boom" input: "out" exp {} }\n'
+                       'layer { name: "loss" input: "boom" input: "label" softmax_cross_entropy {} }\n'
+                       'objective: "loss" training { data { shuffle: false held_back: 0 } }\n')
+        def table(last):
+            with open(self.path("points.csv"), "w", encoding="utf-8") as file:
+                file.write("x,y,side\n" + "".join(f"{i % 7 - 3},{i % 5 - 2},{i % 2}\n" for i in range(30)) + last)
+        flags = (self.path("net.pbtxt"), "--data=csv", f"--data-csv-file={self.path('points.csv')}", "--batch=4",
+                 "--learning-rate=0.01", "--steps=10", "--threads=1")
+        for accumulate in ("--accumulate=1", "--accumulate=2"):
+            with self.subTest(accumulate=accumulate):
+                output = self.path(accumulate)
+                table("1e30,-1e30,0\n1,1,1\n")  # of 8 steps the last
+                run = snug("train", *flags, accumulate, f"--output={output}")
+                self.assertEqual(run.returncode, 1)
+                kept = os.path.join(output, "checkpoints", "step-000000007.safetensors")
+                self.assertIn("step 8: the loss is not finite", run.stderr)
+                self.assertIn('net.pbtxt:3:1: layer "boom" (exp): the first node', run.stderr)
+                self.assertIn(f"The state after step 7 is in {kept}\n--resume goes on from it", run.stderr)
+                self.assertTrue(os.path.exists(kept))
+                self.assertTrue(os.path.exists(os.path.join(output, "curve.svg")))
+                again = snug("train", *flags, accumulate, f"--output={output}", "--resume")
+                self.assertIn("step 8: the loss is not finite", again.stderr)
+                table("1,-1,0\n1,1,1\n")
+                self.assertEqual(snug("train", *flags, accumulate, f"--output={output}", "--resume").returncode, 0)
+                self.assertEqual(snug("train", *flags, accumulate, f"--output={output}-whole").returncode, 0)
+                self.assertEqual(newest(output)[1], newest(f"{output}-whole")[1])
+
+    def test_a_second_signal_ends_it_at_once(self):
+        run = subprocess.Popen([SNUG, "train", MLP, f"--output={self.path('b')}", "--data=digits", "--epochs=1000",
+                                "--log-every=1"], stdout=subprocess.PIPE, text=True)
+        run.stdout.readline()
+        run.stdout.readline()
+        run.stdout.readline()
+        begin = time.monotonic()
+        run.send_signal(signal.SIGTERM)
+        run.send_signal(signal.SIGTERM)
+        code = run.wait(timeout=60)
+        run.stdout.close()
+        self.assertIn(code, (4, 128 + signal.SIGTERM))  # 4: the step was over between the two
+        self.assertLess(time.monotonic() - begin, 30)
+
+    def test_a_directory_that_was_used_is_not_written_over(self):
+        self.assertEqual(train(self.path("c"), "--steps=3").returncode, 0)
+        again = train(self.path("c"), "--steps=3")
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("--resume", again.stderr)
+        other = train(self.path("c"), "--steps=6", "--resume", "--seed=5")
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("made with seed 0, this run has 5", other.stderr)
+
+    def test_mistakes(self):
+        for arguments, expected in [
+                (["--data=digit"], 'did you mean "digits"'),
+                (["--data=digits", "--epochs=two"], "--epochs: expected a whole number"),
+                (["--data=digits", "--schedule=cosin"], 'did you mean "cosine"'),
+                (["--data=csv", "--data-digits-samples=5"], "is for digits, but csv was chosen"),
+                (["--data=digits", "--steps=5", "--epochs=2"], "epochs and steps"),
+                (["--data=digits", "--no-decay=*.biass"], '--no-decay: "*.biass": no parameter has such a name'),
+                (["--data=digits", "--optimizer=adan"], 'did you mean "adam"'),
+                (["--data=digits", "--adam-beta1=0.9", "--optimizer=sgd"], "is for sgd, but adam was chosen"),
+                (["--data=digits", "--memory-limit=100kB"], "the limit is 100000; no plan takes less than"),
+                (["--data=digits", "--memory-limit=lots"], "--memory-limit"),
+                (["--data=digits", "--init-from=/nowhere.safetensors"], "/nowhere.safetensors"),
+                (["--data=digits", "--training=/nowhere.pbtxt"], "/nowhere.pbtxt"),
+                (["--data=digits", "--precision=float8"], "float8"),
+                (["--data=digits", "--resume"], "--resume"),
+                (["--data=digits", "--checkpoint-keep=0"], "--checkpoint-keep: expected a whole number of at least 1"),
+                (["--data=digits", "--data-held-back=1.5"], "--data-held-back: expected a number from 0 to"),
+                (["--data=digits", "--schedule=one-cycle", "--schedule-one-cycle-peak-at=2"], "--schedule-one-cycle-peak-at: expected"),
+                (["--data=digits", "--learning-rate=-1"], "--learning-rate: expected a number of at least 0, found -1"),
+                (["--data=digits", "--sgd-momentum=1"], "--sgd-momentum: expected at least 0 and less than 1, found 1"),
+                (["--data=digits", "--batch=100000"], "expected at most the 60000 samples"),
+        ]:
+            with self.subTest(arguments=arguments):
+                run = snug("train", MLP, f"--output={self.path('mistake')}", *arguments)
+                self.assertIn(run.returncode, (1, 2))
+                self.assertIn(expected, run.stderr)
+                self.assertFalse(os.path.exists(self.path("mistake/checkpoints")))
+
+    def test_mistakes_in_files_are_located(self):
+        with open(MLP, encoding="utf-8") as file:
+            network = file.read()
+        network = network[:network.index("training {")]
+        for marked, expected in [  # the message stands at the @
+                ("training { steps: @-1 }", "training.steps: expected a whole number of at least 1, found -1"),
+                ("training {\n  checkpoint {\n    keep: @0\n  }\n}", "training.checkpoint.keep: expected a whole number"),
+                ("training { epochs: 2\n  steps: @3 }", "training.steps: epochs and steps are both given"),
+                ("training { data { mean: [0, @1e10] } }", "training.data.mean: expected a number from"),
+                ("training { data { cifar { classes: @11 } } }", "training.data.cifar.classes: expected 10 or 100"),
+                ("training { schedule { staircase { at: 0.5\n at: @2 } } }", "training.schedule.staircase.at: expected"),
+                ("training { precision: @'float8' }", "training.precision: expected float32, bfloat16 or float64"),
+                ("training { memory: @'bets' }", 'training.memory: unknown memory strategy "bets"; did you mean "best"'),
+                ("training { memory_limit: @'lots' }", "training.memory_limit: expected a number of bytes"),
+                ("training { accumulate: @0 }", "training.accumulate: expected a whole number of at least 1"),
+                ("training {\n no_decay: '*.bias'\n no_decay: @'*.biass' data { digits {} } }",
+                 'training.no_decay: "*.biass": no parameter has such a name'),
+                ("optimizer {\n  sgd {\n    momentum: @2 } }", "optimizer.sgd.momentum: expected at least 0"),
+                ("optimizer { learning_rate: @inf }", "optimizer.learning_rate: expected a number of at least 0"),
+        ]:
+            options = marked.replace("@", "")
+            before = marked[:marked.index("@")]
+            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+            with self.subTest(options=options):
+                files = {"net.pbtxt": network + options, "training.pbtxt": options}
+                for name, text in files.items():
+                    with open(self.path(name), "w", encoding="utf-8") as file:
+                        file.write(text)
+                first = network.count("\n")
+                for arguments, place in [
+                        ([self.path("net.pbtxt")], f"net.pbtxt:{first + line}:{column}: "),
+                        ([MLP, f"--training={self.path('training.pbtxt')}"], f"training.pbtxt:{line}:{column}: "),
+                ]:
+                    run = snug("train", *arguments, f"--output={self.path('mistake')}")
+                    self.assertEqual(run.returncode, 2)
+                    self.assertIn(place + expected, run.stderr)
+
+    def test_patterns_say_which_parameters_to_begin_with(self):
+        first = json.loads(train(self.path("from"), "--steps=2", "--json").stdout)["checkpoint"]
+        for patterns, loaded in [("", 6), ("fc1.weight", 1), ("fc1.*,!fc1.bias", 1), ("!fc3.*", 4)]:
+            with self.subTest(patterns=patterns):
+                chosen = [f"--init-patterns={patterns}"] if patterns else []
+                run = train(self.path(f"to{loaded}{len(patterns)}"), "--steps=1", f"--init-from={first}", *chosen)
+                self.assertIn(f"loaded {loaded}, ", run.stdout)
+        run = snug("train", MLP, "--data=digits", "--steps=1", f"--output={self.path('none')}", f"--init-from={first}",
+                   "--init-patterns=nothing*")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn('pattern "nothing*" matches no tensor', run.stderr)
+
+    def test_a_training_that_is_past_its_end_is_done(self):
+        train(self.path("past"), "--steps=3")
+        again = snug("train", MLP, "--data=digits", f"--output={self.path('past')}", "--steps=3")
+        self.assertEqual(again.returncode, 2)
+        self.assertIn("a training has been here before: go on with --resume", again.stderr)
+        run = train(self.path("past"), "--steps=2", "--resume")
+        self.assertIn("nothing was left to do", run.stdout)
+        self.assertNotIn("--resume goes on", run.stdout)
+
+    def test_what_was_trained_is_evaluated_and_asked(self):
+        result = json.loads(train(self.path("e"), "--steps=20", "--json").stdout)
+        for checkpoint in (self.path("e"), result["checkpoint"]):
+            for batch in ("--batch=64", "--batch=7"):  # neither divides the samples
+                run = snug("eval", MLP, f"--checkpoint={checkpoint}", batch, "--json")
+                self.assertEqual(run.returncode, 0, run.stderr)
+                found = json.loads(run.stdout)
+                self.assertEqual(found["checkpoint"], result["checkpoint"])
+                self.assertEqual(found["samples"], 10000)
+                self.assertGreater(found["metrics"]["accuracy"], 0.1)
+        table = snug("predict", MLP, f"--checkpoint={self.path('e')}", "--fetch=fc3", "--batches=2", "--batch=32")
+        rows = table.stdout.splitlines()
+        self.assertEqual(len(rows), 1 + 64, table.stderr)
+        self.assertEqual(len(rows[0].split(",")), 11)
+        self.assertEqual([row.split(",")[0] for row in rows[1:]], [str(i) for i in range(64)])
+        document = json.loads(snug("predict", MLP, f"--checkpoint={self.path('e')}", "--fetch=fc3", "--batches=2",
+                                   "--batch=32", "--json").stdout)
+        self.assertEqual((len(document["rows"]), len(document["rows"][0])), (64, 10))
+        self.assertAlmostEqual(document["rows"][1][2], float(rows[2].split(",")[3]), places=6)
+        for arguments, expected in [
+                (["eval", MLP], "--checkpoint: expected a safetensors file"),
+                (["eval", MLP, f"--checkpoint={MLP}"], "mlp.pbtxt"),
+                (["predict", MLP, f"--checkpoint={self.path('e')}"], "--fetch: expected the name"),
+                (["predict", MLP, f"--checkpoint={self.path('e')}", "--fetch=fc9"], 'no value of that name'),
+                (["predict", MLP, f"--checkpoint={self.path('e')}", "--fetch=loss"], "no row for each sample"),
+                (["eval", MLP, f"--checkpoint={self.path('e')}", "--part=other"], "held-back or training"),
+        ]:
+            with self.subTest(arguments=arguments):
+                run = snug(*arguments)
+                self.assertEqual((run.returncode in (1, 2), expected in run.stderr), (True, True), run.stderr)
+
+    def test_their_own_table_and_their_own_network(self):
+        with open(self.path("points.csv"), "w", encoding="utf-8") as file:
+            file.write("x,y,side\n" + "".join(f"{i % 7 - 3},{i % 5 - 2},{int(i % 7 - 3 > i % 5 - 2)}\n" for i in range(210)))
+        with open(self.path("own.pbtxt"), "w", encoding="utf-8") as file:
+            file.write('name: "own" input { name: "point" shape { dim: 2 } } input { name: "label" dtype: INT32 }\n'
+                       'layer { name: "h" input: "point" dense { units: 16 } } layer { name: "a" input: "h" tanh {} }\n'
+                       'layer { name: "out" input: "a" dense { units: 2 } }\n'
+                       'layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} }\n'
+                       'layer { name: "accuracy" input: "out" input: "label" accuracy {} }\n'
+                       'objective: "loss" output: "accuracy"\n')
+        run = snug("train", self.path("own.pbtxt"), "--data=csv", f"--data-csv-file={self.path('points.csv')}",
+                   "--epochs=40", "--batch=16", "--optimizer=adam", "--learning-rate=0.01",
+                   f"--output={self.path('f')}", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertGreater(json.loads(run.stdout)["evaluation"]["accuracy"], 0.9)
+
+    def test_a_saved_plan_is_run(self):
+        plan = self.path("mlp.plan")
+        self.assertEqual(snug("plan", MLP, "--batch=32", "--threads=1", "--memory=both", f"--write-plan={plan}").returncode, 0)
+        planned = train(self.path("g"), "--steps=10", f"--plan={plan}", "--json")
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        self.assertEqual(train(self.path("h"), "--steps=10").returncode, 0)
+        self.assertEqual(newest(self.path("g"))[1], newest(self.path("h"))[1])  # where bytes lie changes nothing
+        other = snug("train", MLP, f"--output={self.path('i')}", "--batch=16", f"--plan={plan}")
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("another batch", other.stderr)
+        forward = self.path("forward.plan")
+        snug("plan", MLP, "--forward", "--batch=64", f"--write-plan={forward}")
+        found = snug("eval", MLP, f"--checkpoint={self.path('g')}", "--batch=64", f"--plan={forward}")
+        self.assertEqual(found.returncode, 0, found.stderr)
+
+    def test_training_is_profiled_and_traced(self):
+        run = train(self.path("j"), "--steps=5", "--profile", f"--trace={self.path('trace.json')}", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        profile = json.loads(run.stdout)["profile"]
+        self.assertIn("dense", " ".join(op["op"] for op in profile["ops"]))
+        with open(self.path("trace.json"), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        runs = [event for event in events if event.get("name") == "run" and event["ph"] == "X"]
+        self.assertEqual(len(runs), 5)
+        unwritable = train(self.path("k"), "--steps=5", "--trace=/nowhere/trace.json")
+        self.assertIn("/nowhere/trace.json", unwritable.stderr)
+        self.assertFalse(os.path.exists(self.path("k")))  # said before anything began
+
+    def test_doctor_knows_the_machine(self):
+        found = json.loads(snug("doctor", "--json").stdout)
+        self.assertEqual(int(found["processors"]), len(os.sched_getaffinity(0)))
+        self.assertTrue({"CUDA", "CUDA driver"} & found.keys(), found)
+
+    def test_options_from_a_file_of_their_own(self):
+        with open(self.path("training.pbtxt"), "w", encoding="utf-8") as file:
+            file.write("training { steps: 4 batch: 16 data { digits { samples: 64 } } }\n"
+                       "optimizer { learning_rate: 0.5 sgd {} }\n")
+        run = snug("train", MLP, f"--output={self.path('d')}", f"--training={self.path('training.pbtxt')}", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual((json.loads(run.stdout)["steps"], json.loads(run.stdout)["batch"]), (4, 16))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+"""tune and bench: what is measured, and a tuning that other commands take."""
+
+import re
+
+from snug import SnugTest
+
+LENET = ("models/lenet.pbtxt", "--batch=4")
+
+
+class TuneTest(SnugTest):
+    def tune(self, *flags):
+        path = self.folder / "lenet.tuning.pbtxt"
+        return path, self.json("tune", *LENET, "--seconds=0", f"--output={path}", *flags)
+
+    def test_a_tuning_is_never_slower_and_every_command_takes_it(self):
+        path, report = self.tune("--threads=1")
+        self.assertEqual(report["threads"], 1)
+        self.assertEqual(report["faster"], report["after_ms"] < 0.98 * report["before_ms"])
+        for kernel in report["kernels"]:
+            self.assertEqual(kernel["candidates"][0]["choice"], "default")
+            self.assertIn(kernel["chosen"], [candidate["choice"] for candidate in kernel["candidates"]])
+        plain = self.json("step", *LENET, "--steps=2", "--threads=1")["losses"]
+        tuned = self.json("step", *LENET, "--steps=2", f"--tuning={path}")
+        self.assertEqual(tuned["threads"], 1)
+        for a, b in zip(plain, tuned["losses"]):
+            self.assertAlmostEqual(a, b, delta=2e-4 * abs(a))
+        again = self.json("step", *LENET, "--steps=2", f"--tuning={path}", "--memory=none")
+        self.assertEqual(again["losses"], tuned["losses"])  # where bytes lie changes nothing
+        for command in ("plan", "compile", "memcost"):
+            self.run_snug(command, *LENET, f"--tuning={path}", *(["--memory=none"] if command == "memcost" else []))
+        self.run_snug("step", "models/mlp.pbtxt", "--steps=1", f"--tuning={path}")  # entries that fit no node do no harm
+
+    def test_a_tuning_for_something_else_is_refused(self):
+        path, _ = self.tune("--threads=1")
+        self.assertIn("was measured with 1 per op, found 2", self.error("step", *LENET, f"--tuning={path}", "--threads=2"))
+        text = path.read_text().splitlines()
+        path.write_text("\n".join('library: "oneDNN 0.1"' if line.startswith("library") else line for line in text))
+        self.assertIn("measured with another library: oneDNN 0.1", self.error("step", *LENET, f"--tuning={path}"))
+
+    def test_an_output_that_cannot_be_written_is_said_before_measuring(self):
+        done = self.run_snug("tune", *LENET, "--output=/no/such/folder/x", code=1)
+        self.assertIn("/no/such/folder/x: cannot be written", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_threads_are_what_the_flag_allows(self):
+        path, _ = self.tune("--threads=1")
+        path.write_text(path.read_text().replace("threads: 1\n", "threads: 99999\n"))
+        self.assertIn("expected a tuning for 1 to 1024 threads per op, found 99999",
+                      self.error("step", *LENET, f"--tuning={path}"))
+
+    def test_a_chosen_kernel_is_used(self):
+        path, report = self.tune("--threads=1", "--forward")
+        offering = [kernel for kernel in report["kernels"] if len(kernel["candidates"]) > 1]
+        if not offering:
+            self.skipTest("built without oneDNN")
+        # All of them: which nodes there are depends on the passes, and those on what was measured.
+        asked = "".join('kernel { node: "%s" choice: "abacus" }\n' % kernel["for"].replace('"', '\\"') for kernel in offering)
+        path.write_text(re.sub(r"(?ms)^kernel \{.*?^\}\n", "", path.read_text()) + asked)
+        self.assertIn("abacus", self.run_snug("compile", *LENET, f"--tuning={path}", code=1).stderr)
+
+
+class BenchTest(SnugTest):
+    def test_variants_are_measured_side_by_side(self):
+        found = self.json("bench", *LENET, "--seconds=0", "--threads=1", "--vary=memory=none,best", "--vary=streams=1,2")
+        self.assertEqual(len(found["rows"]), 8)  # forward and training
+        for row in found["rows"]:
+            self.assertGreaterEqual(row["steps"], 3)
+            self.assertGreater(row["seconds"], 0)
+            self.assertEqual(row["planned_bytes"], row["measured_bytes"])
+        none, best = (row for row in found["rows"] if row["mode"] == "training" and row["variant"].endswith("streams=1"))
+        self.assertEqual(none["variant"], "memory=none streams=1")
+        self.assertGreater(none["planned_bytes"], best["planned_bytes"])
+
+    def test_kernels_of_an_op_are_measured_plain_and_fast(self):
+        found = self.json("bench", *LENET, "--seconds=0", "--threads=1", "--op=conv_grad_weight")
+        self.assertEqual(sum(row["nodes"] for row in found["rows"]), 2)
+        for row in found["rows"]:
+            self.assertGreater(min(row["seconds"], row["plain_seconds"], row["gflops_per_second"], row["gb_per_second"]), 0)
+        self.assertIn('no node of these steps is a "softmaks"', self.error("bench", *LENET, "--seconds=0", "--op=softmaks"))
+
+    def test_what_cannot_vary_is_said(self):
+        self.assertIn("--vary: expected a flag and its values", self.error("bench", *LENET, "--vary=streams"))
+        self.assertIn("unknown flag --streems", self.error("bench", *LENET, "--vary=streems=1,2"))

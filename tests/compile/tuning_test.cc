@@ -1,0 +1,118 @@
+#include "engine/compile/tuning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "engine/compile/pipeline.h"
+#include "proto/text_loader.h"
+
+namespace snug {
+namespace {
+
+using testing::HasSubstr;
+
+Tuning Example() {
+  Tuning tuning{
+      .platform = CpuPlatform(), .threads = 3, .disabled_passes = {"channels_last"}, .network = "n", .batch = 2};
+  tuning.kernels["conv(float32[1, 2]) -> float32[3]"] = {"jit:avx2", 0.5, 0.75};
+  return tuning;
+}
+
+class TuningTest : public testing::Test {
+ protected:
+  std::string Path(const std::string& name) const { return testing::TempDir() + "/tuning_test_" + name; }
+};
+
+TEST_F(TuningTest, IsReadAsItWasWritten) {
+  for (const char* name : {"a.pbtxt", "a.bin"}) {
+    ASSERT_TRUE(SaveTuning(Example(), Path(name)).ok());
+    const absl::StatusOr<Tuning> read = LoadTuning(Path(name), CpuPlatform());
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read->Digest(), Example().Digest());
+    EXPECT_EQ(read->threads, 3);
+    EXPECT_EQ(read->disabled_passes, Example().disabled_passes);
+    EXPECT_EQ(read->ChoiceFor("conv(float32[1, 2]) -> float32[3]"), "jit:avx2");
+    EXPECT_EQ(read->ChoiceFor("conv(float32[1, 3]) -> float32[3]"), "");
+  }
+}
+
+TEST_F(TuningTest, OfAnotherPlatformIsRefused) {
+  ASSERT_TRUE(SaveTuning(Example(), Path("b.pbtxt")).ok());
+  const auto message = [&](Platform here) { return std::string(LoadTuning(Path("b.pbtxt"), here).status().message()); };
+  Platform other = CpuPlatform();
+  other.instructions = "sse9";
+  EXPECT_THAT(message(other), HasSubstr("measured with another instruction set: "));
+  EXPECT_THAT(message(other), HasSubstr(", here it is sse9; `snug tune` makes one for this machine"));
+  other = CpuPlatform();
+  other.library = "oneDNN 0.1";
+  EXPECT_THAT(message(other), HasSubstr("another library"));
+  other = CpuPlatform();
+  other.device = "cuda";
+  EXPECT_THAT(message(other), HasSubstr("another device"));
+}
+
+TEST_F(TuningTest, DigestsTellWhatComputesOtherBits) {
+  Tuning other = Example();
+  other.kernels.begin()->second.ms = 7;
+  EXPECT_EQ(other.Digest(), Example().Digest());
+  other.kernels.begin()->second.choice = "jit:sse41";
+  EXPECT_NE(other.Digest(), Example().Digest());
+}
+
+// A network with two equal convolutions and one dense layer.
+absl::StatusOr<Compiled> CompileWith(std::shared_ptr<const Tuning> tuning) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(R"(
+    name: "n" input { name: "x" shape { dim: [16, 8, 8] } } input { name: "label" dtype: INT32 max_value: 3 }
+    layer { name: "a" input: "x" conv { filters: 16 kernel: 3 pad: 1 } }
+    layer { name: "b" input: "a" conv { filters: 16 kernel: 3 pad: 1 } }
+    layer { name: "flat" input: "b" flatten {} }
+    layer { name: "out" input: "flat" dense { units: 3 } }
+    layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} } objective: "loss")",
+                                                               "test");
+  EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+  return Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(),
+                 {.batch = 2, .tuning = std::move(tuning), .list_choices = true});
+}
+
+TEST_F(TuningTest, DecidesForTheNodesThatItNames) {
+#if !SNUG_HAS_ONEDNN
+  GTEST_SKIP() << "built without oneDNN: no op offers anything";
+#endif
+  const absl::StatusOr<Compiled> own = CompileWith(nullptr);
+  ASSERT_TRUE(own.ok()) << own.status().message();
+  Tuning tuning;
+  tuning.kernels["an op that is not there() -> float32[]"].choice = "nothing";
+  int offered = 0;
+  for (const KernelChoice& kernel : own->kernels) {
+    EXPECT_EQ(kernel.choice, "");
+    if (kernel.offered.empty()) continue;
+    ++offered;
+    tuning.kernels[kernel.key].choice = kernel.offered.back();
+  }
+  EXPECT_GE(offered, 3);  // the product, forward and backward
+  const absl::StatusOr<Compiled> tuned = CompileWith(std::make_shared<const Tuning>(tuning));
+  ASSERT_TRUE(tuned.ok()) << tuned.status().message();
+  int chosen = 0;
+  for (const KernelChoice& kernel : tuned->kernels) chosen += !kernel.choice.empty();
+  EXPECT_EQ(chosen, offered);
+}
+
+TEST_F(TuningTest, AChoiceThatIsNotOfferedIsAnErrorThatNamesTheNode) {
+#if !SNUG_HAS_ONEDNN
+  GTEST_SKIP() << "built without oneDNN: no op offers anything";
+#endif
+  const absl::StatusOr<Compiled> own = CompileWith(nullptr);
+  ASSERT_TRUE(own.ok()) << own.status().message();
+  Tuning tuning;
+  for (const KernelChoice& kernel : own->kernels) {
+    if (!kernel.offered.empty()) tuning.kernels[kernel.key].choice = "abacus";
+  }
+  const std::string message(CompileWith(std::make_shared<const Tuning>(tuning)).status().message());
+  EXPECT_THAT(message, HasSubstr("oneDNN has no \"abacus\" for this; the tuning asks for it"));
+  EXPECT_THAT(message, HasSubstr("\"out"));
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,455 @@
+#include "tests/cuda/fake_cuda.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/cuda/cuda_table.h"
+
+namespace snug::cuda {
+namespace {
+
+constexpr size_t kAlignment = 256;
+constexpr size_t kGranularity = 2 << 20;
+constexpr int kPoison = 0xee;
+constexpr size_t kPoisoned = 1 << 20;  // of a block: large ones stay untouched, which costs nothing
+
+void* NewBytes(size_t bytes) {
+  void* address = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  std::memset(address, kPoison, std::min(bytes, kPoisoned));
+  return address;
+}
+
+struct Event {
+  int64_t recorded = 0, passed = 0;
+};
+
+// What a stream has been given and has not done yet.
+struct Work {
+  std::function<bool()> ready;  // empty: always
+  std::function<void()> run;
+};
+
+struct Stream {
+  std::deque<Work> queue;
+};
+
+using Blocks = std::map<std::byte*, size_t>;
+
+bool Contains(const Blocks& blocks, const void* address) {
+  const auto* at = static_cast<const std::byte*>(address);
+  auto after = blocks.upper_bound(const_cast<std::byte*>(at));
+  if (after == blocks.begin()) return false;
+  --after;
+  return at < after->first + after->second;
+}
+
+}  // namespace
+
+struct FakeCuda::State {
+  explicit State(const FakeOptions& o) : options(o), random(o.seed) {}
+
+  FakeOptions options;
+  std::mt19937_64 random;
+  std::vector<std::string> calls;
+  int64_t until_failure = -1;
+  std::string fails_only;
+  bool has_failed = false;
+
+  int contexts = 0;
+  Blocks blocks, pinned, reserved;
+  std::map<CUmemGenericAllocationHandle, size_t> handles;
+  std::map<std::byte*, std::pair<size_t, CUmemGenericAllocationHandle>> mapped;
+  CUmemGenericAllocationHandle last_handle = 0;
+  std::map<CUstream, std::unique_ptr<Stream>> streams;
+  std::map<CUevent, std::shared_ptr<Event>> events;
+
+  int64_t used() const {
+    int64_t sum = 0;
+    for (const auto& [address, bytes] : blocks) sum += static_cast<int64_t>(bytes);
+    for (const auto& [handle, bytes] : handles) sum += static_cast<int64_t>(bytes);
+    return sum;
+  }
+
+  Stream& At(CUstream stream) {
+    const auto found = streams.find(stream);
+    SNUG_CHECK_MSG(found != streams.end(), "not a stream");
+    return *found->second;
+  }
+  Event& At(CUevent event) {
+    const auto found = events.find(event);
+    SNUG_CHECK_MSG(found != events.end(), "not an event");
+    return *found->second;
+  }
+
+  // One piece of work of any stream that may go on; which, is chosen by chance.
+  bool Advance() {
+    std::vector<Stream*> able;
+    for (const auto& [handle, stream] : streams) {
+      if (stream->queue.empty()) continue;
+      const Work& next = stream->queue.front();
+      if (!next.ready || next.ready()) able.push_back(stream.get());
+    }
+    if (able.empty()) return false;
+    Stream& chosen = *able[random() % able.size()];
+    const Work work = std::move(chosen.queue.front());
+    chosen.queue.pop_front();
+    work.run();
+    return true;
+  }
+  void RunUntil(const std::function<bool()>& done) {
+    while (!done()) SNUG_CHECK_MSG(Advance(), "streams wait for each other for ever");
+  }
+  void RunAll() {
+    while (Advance()) {
+    }
+  }
+};
+
+namespace {
+
+using State = FakeCuda::State;
+State* g_state = nullptr;  // the table's functions take no argument of ours
+
+// What stands for each function: overloads of Fake, by the entry.
+template <auto entry>
+struct Entry {};
+template <auto entry>
+constexpr const char* kName = nullptr;
+#define SNUG_CUDA_FUNCTION(library, function) \
+  template <>                                 \
+  constexpr const char* kName<&Table::function> = #function;
+#include "engine/cuda/cuda_functions.inc"
+#undef SNUG_CUDA_FUNCTION
+
+#define SNUG_FAKE(function, ...) \
+  auto Fake(Entry<&Table::function>, [[maybe_unused]] State& s __VA_OPT__(, ) __VA_ARGS__)
+
+SNUG_FAKE(cuInit, unsigned) { return s.options.devices == 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; }
+SNUG_FAKE(cuDriverGetVersion, int* version) {
+  *version = 13000;
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuGetErrorName, CUresult code, const char** text) {
+  *text = code == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_UNKNOWN";
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuGetErrorString, CUresult code, const char** text) {
+  *text = code == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : "unknown error";
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuDeviceGetCount, int* count) {
+  *count = s.options.devices;
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuDeviceGet, CUdevice* device, int index) {
+  *device = index;
+  return index >= 0 && index < s.options.devices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+SNUG_FAKE(cuDeviceGetName, char* name, int size, CUdevice) {
+  std::strncpy(name, "Pretended GPU", static_cast<size_t>(size));
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuDeviceGetAttribute, int* value, CUdevice_attribute attribute, CUdevice) {
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? s.options.major
+           : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? s.options.minor
+                                                                       : 4;
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuDeviceTotalMem, size_t* bytes, CUdevice) {
+  *bytes = static_cast<size_t>(s.options.device_bytes);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuDevicePrimaryCtxRetain, CUcontext* context, CUdevice) {
+  ++s.contexts;
+  *context = reinterpret_cast<CUcontext>(&s);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuDevicePrimaryCtxRelease, CUdevice) {
+  --s.contexts;
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuCtxSetCurrent, CUcontext context) {
+  return context == reinterpret_cast<CUcontext>(&s) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUdeviceptr Number(void* address) { return reinterpret_cast<CUdeviceptr>(address); }
+std::byte* Bytes(CUdeviceptr address) {
+  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): CUDA's addresses are numbers
+}
+
+SNUG_FAKE(cuMemGetInfo, size_t* free, size_t* total) {
+  *total = static_cast<size_t>(s.options.device_bytes);
+  *free = *total - static_cast<size_t>(s.used());
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemAlloc, CUdeviceptr* address, size_t bytes) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (s.used() + static_cast<int64_t>(bytes) > s.options.device_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  auto* block = static_cast<std::byte*>(NewBytes(bytes));
+  s.blocks[block] = bytes;
+  *address = Number(block);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemFree, CUdeviceptr address) {
+  s.RunAll();
+  SNUG_CHECK_MSG(s.blocks.erase(Bytes(address)) == 1, "cuMemFree: not a block");
+  std::free(Bytes(address));
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemHostAlloc, void** address, size_t bytes, unsigned) {
+  *address = NewBytes(bytes);
+  s.pinned[static_cast<std::byte*>(*address)] = bytes;
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemFreeHost, void* address) {
+  s.RunAll();
+  SNUG_CHECK_MSG(s.pinned.erase(static_cast<std::byte*>(address)) == 1, "cuMemFreeHost: not a block");
+  std::free(address);
+  return CUDA_SUCCESS;
+}
+
+bool IsDevice(const State& s, const void* address) {
+  return Contains(s.blocks, address) || Contains(s.reserved, address);
+}
+
+void CheckDevice(const State& s, CUdeviceptr address) {
+  SNUG_CHECK_MSG(IsDevice(s, Bytes(address)), "not an address of the device");
+}
+
+SNUG_FAKE(cuMemcpyHtoDAsync, CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  CheckDevice(s, to);
+  // Memory that is not pinned is read before the call returns.
+  auto copy = std::make_shared<std::vector<std::byte>>();
+  if (!Contains(s.pinned, from)) {
+    copy->assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
+  }
+  s.At(stream).queue.push_back({nullptr, [=] { std::memcpy(Bytes(to), copy->empty() ? from : copy->data(), bytes); }});
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemcpyDtoHAsync, void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  CheckDevice(s, from);
+  Stream& queue = s.At(stream);
+  queue.queue.push_back({nullptr, [=] { std::memcpy(to, Bytes(from), bytes); }});
+  if (!Contains(s.pinned, to)) s.RunUntil([&] { return queue.queue.empty(); });
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemsetD8Async, CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream) {
+  CheckDevice(s, address);
+  s.At(stream).queue.push_back({nullptr, [=] { std::memset(Bytes(address), value, bytes); }});
+  return CUDA_SUCCESS;
+}
+
+SNUG_FAKE(cuMemGetAllocationGranularity, size_t* bytes, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
+  *bytes = kGranularity;
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemAddressReserve, CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
+  if (bytes == 0 || bytes % kGranularity != 0) return CUDA_ERROR_INVALID_VALUE;
+  auto* block = static_cast<std::byte*>(NewBytes(bytes));
+  s.reserved[block] = bytes;
+  *address = Number(block);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemAddressFree, CUdeviceptr address, size_t bytes) {
+  const auto found = s.reserved.find(Bytes(address));
+  SNUG_CHECK_MSG(found != s.reserved.end() && found->second == bytes, "cuMemAddressFree: not what was reserved");
+  std::free(found->first);
+  s.reserved.erase(found);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemCreate, CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp*,
+          unsigned long long) {
+  if (bytes == 0 || bytes % kGranularity != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (s.used() + static_cast<int64_t>(bytes) > s.options.device_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  *handle = ++s.last_handle;
+  s.handles[*handle] = bytes;
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemRelease, CUmemGenericAllocationHandle handle) {
+  SNUG_CHECK_MSG(s.handles.erase(handle) == 1, "cuMemRelease: not a handle");
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemMap, CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+          unsigned long long) {
+  SNUG_CHECK_MSG(Contains(s.reserved, Bytes(address)) && offset == 0 && s.handles.at(handle) == bytes,
+                 "cuMemMap: not what was reserved and made");
+  s.mapped[Bytes(address)] = {bytes, handle};
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemUnmap, CUdeviceptr address, size_t bytes) {
+  s.RunAll();
+  const auto found = s.mapped.find(Bytes(address));
+  SNUG_CHECK_MSG(found != s.mapped.end() && found->second.first == bytes, "cuMemUnmap: not what was mapped");
+  s.mapped.erase(found);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuMemSetAccess, CUdeviceptr address, size_t, const CUmemAccessDesc*, size_t) {
+  return s.mapped.count(Bytes(address)) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+SNUG_FAKE(cuStreamCreate, CUstream* stream, unsigned) {
+  auto made = std::make_unique<Stream>();
+  *stream = reinterpret_cast<CUstream>(made.get());
+  s.streams[*stream] = std::move(made);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuStreamDestroy, CUstream stream) {
+  s.RunUntil([&] { return s.At(stream).queue.empty(); });
+  s.streams.erase(stream);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuStreamSynchronize, CUstream stream) {
+  s.RunUntil([&] { return s.At(stream).queue.empty(); });
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuEventCreate, CUevent* event, unsigned) {
+  auto made = std::make_shared<Event>();
+  *event = reinterpret_cast<CUevent>(made.get());
+  s.events[*event] = std::move(made);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuEventDestroy, CUevent event) {
+  SNUG_CHECK_MSG(s.events.erase(event) == 1, "cuEventDestroy: not an event");
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuEventRecord, CUevent event, CUstream stream) {
+  std::shared_ptr<Event> e = s.events.at(event);
+  const int64_t version = ++e->recorded;
+  s.At(stream).queue.push_back({nullptr, [e, version] { e->passed = std::max(e->passed, version); }});
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuStreamWaitEvent, CUstream stream, CUevent event, unsigned) {
+  std::shared_ptr<Event> e = s.events.at(event);
+  s.At(stream).queue.push_back({[e, version = e->recorded] { return e->passed >= version; }, [] {}});
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuEventQuery, CUevent event) {
+  const Event& e = s.At(event);
+  if (e.passed < e.recorded) s.Advance();  // time goes by
+  return e.passed >= e.recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+SNUG_FAKE(cuEventSynchronize, CUevent event) {
+  const Event& e = s.At(event);
+  s.RunUntil([&] { return e.passed >= e.recorded; });
+  return CUDA_SUCCESS;
+}
+
+SNUG_FAKE(cudaLaunchKernel, const void*, dim3, dim3, void**, size_t, cudaStream_t stream) {
+  s.At(stream);
+  return cudaSuccess;
+}
+SNUG_FAKE(cudaGetErrorName, cudaError_t)->const char* { return "cudaErrorUnknown"; }
+SNUG_FAKE(cudaGetErrorString, cudaError_t)->const char* { return "unknown error"; }
+
+SNUG_FAKE(cublasLtGetVersion)->size_t { return 130000; }
+SNUG_FAKE(cublasLtGetStatusName, cublasStatus_t)->const char* { return "CUBLAS_STATUS_INTERNAL_ERROR"; }
+SNUG_FAKE(cublasLtGetStatusString, cublasStatus_t)->const char* { return "the library failed"; }
+SNUG_FAKE(cudnnGetVersion)->size_t { return 91300; }
+SNUG_FAKE(cudnnGetErrorString, cudnnStatus_t)->const char* { return "the library failed"; }
+SNUG_FAKE(nvrtcVersion, int* major, int* minor) {
+  *major = 13;
+  *minor = 0;
+  return NVRTC_SUCCESS;
+}
+SNUG_FAKE(nvrtcGetErrorString, nvrtcResult)->const char* { return "the library failed"; }
+#undef SNUG_FAKE
+
+// Whether a function gives something back: it does so even when it reports a failure, which then is of earlier work.
+bool GivesBack(const std::string& name) {
+  static const auto* const names =
+      new std::set<std::string>{"cuMemFree",  "cuMemFreeHost",   "cuMemAddressFree", "cuMemRelease",
+                                "cuMemUnmap", "cuStreamDestroy", "cuEventDestroy",   "cuDevicePrimaryCtxRelease"};
+  return names->count(name) == 1;
+}
+
+CUresult FailureOf(CUresult) { return CUDA_ERROR_UNKNOWN; }
+cudaError_t FailureOf(cudaError_t) { return cudaErrorUnknown; }
+cublasStatus_t FailureOf(cublasStatus_t) { return CUBLAS_STATUS_INTERNAL_ERROR; }
+cudnnStatus_t FailureOf(cudnnStatus_t) { return CUDNN_STATUS_INTERNAL_ERROR; }
+nvrtcResult FailureOf(nvrtcResult) { return NVRTC_ERROR_INTERNAL_ERROR; }
+
+template <auto entry, class Function>
+struct Trampoline;
+template <auto entry, class R, class... A>
+struct Trampoline<entry, R (*)(A...)> {
+  static R Call(A... arguments) {
+    State& s = *g_state;
+    if constexpr (std::is_enum_v<R>) {
+      const std::string name = kName<entry>;
+      if (name.rfind("cuGetError", 0) != 0) {  // an error is described without that being a call
+        s.calls.push_back(name);
+        const bool counted = s.fails_only.empty() || s.fails_only == name;
+        if (counted && s.until_failure >= 0 && s.until_failure-- == 0) {
+          s.has_failed = true;
+          if (GivesBack(name)) Fake(Entry<entry>(), s, arguments...);
+          return FailureOf(R());
+        }
+      }
+    }
+    return Fake(Entry<entry>(), s, arguments...);
+  }
+};
+
+Table MakeTable() {
+  Table table;
+#define SNUG_CUDA_FUNCTION(library, function) \
+  table.function = &Trampoline<&Table::function, decltype(Table::function)>::Call;
+#include "engine/cuda/cuda_functions.inc"
+#undef SNUG_CUDA_FUNCTION
+  return table;
+}
+
+std::string Several(size_t n, const char* what) {
+  return n == 0 ? "" : std::to_string(n) + " " + what + (n == 1 ? " " : "s ");
+}
+
+}  // namespace
+
+FakeCuda::FakeCuda(const FakeOptions& options) : state_(std::make_unique<State>(options)) {
+  SNUG_CHECK(g_state == nullptr);
+  g_state = state_.get();
+}
+
+FakeCuda::~FakeCuda() { g_state = nullptr; }
+
+std::shared_ptr<const Api> FakeCuda::api() const {
+  std::vector<LibraryState> libraries;
+  for (const Library library :
+       {Library::kDriver, Library::kRuntime, Library::kCublasLt, Library::kCudnn, Library::kNvrtc}) {
+    libraries.push_back({library, "pretended", "13.0", ""});
+  }
+  return std::make_shared<const Api>(MakeTable(), std::move(libraries));
+}
+
+const std::vector<std::string>& FakeCuda::calls() const { return state_->calls; }
+int64_t FakeCuda::Count(const std::string& name) const {
+  return std::count(state_->calls.begin(), state_->calls.end(), name);
+}
+void FakeCuda::ClearCalls() { state_->calls.clear(); }
+
+void FakeCuda::FailCall(int64_t n, const std::string& only) {
+  state_->until_failure = n;
+  state_->fails_only = only;
+  state_->has_failed = false;
+}
+bool FakeCuda::has_failed() const { return state_->has_failed; }
+
+std::string FakeCuda::Leaks() const {
+  const State& s = *state_;
+  return Several(static_cast<size_t>(s.contexts), "context") + Several(s.blocks.size(), "block") +
+         Several(s.pinned.size(), "pinned block") + Several(s.reserved.size(), "reservation") +
+         Several(s.handles.size(), "handle") + Several(s.mapped.size(), "mapping") +
+         Several(s.streams.size(), "stream") + Several(s.events.size(), "event");
+}
+int64_t FakeCuda::used_bytes() const { return state_->used(); }
+bool FakeCuda::OnDevice(const void* address) const { return IsDevice(*state_, address); }
+
+}  // namespace snug::cuda

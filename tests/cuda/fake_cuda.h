@@ -1,0 +1,57 @@
+// A pretended CUDA: fills the table with functions of its own. Device memory is host memory. Each stream has a queue
+// that moves only when somebody waits, in an interleaving that a seed chooses among all that the events allow: what is
+// right under many seeds has enough events. Calls are noted in order, any of them can be made to fail, and what was not
+// given back is known.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/cuda/cuda_api.h"
+
+namespace snug::cuda {
+
+struct FakeOptions {
+  int devices = 1;
+  int64_t device_bytes = int64_t{1} << 28;
+  int major = 9, minor = 0;
+  uint64_t seed = 1;
+};
+
+// One at a time: the table's functions have no other way to it. Thread-compatible.
+class FakeCuda {
+ public:
+  explicit FakeCuda(const FakeOptions& options = {});
+  ~FakeCuda();
+  FakeCuda(const FakeCuda&) = delete;
+  FakeCuda& operator=(const FakeCuda&) = delete;
+
+  // Its table.
+  std::shared_ptr<const Api> api() const;
+
+  // Calls by name ("cuMemAlloc"; a launch by its kernel's name), since the last ClearCalls.
+  const std::vector<std::string>& calls() const;
+  int64_t Count(const std::string& name) const;
+  void ClearCalls();
+
+  // The n-th call from now (0: the next) fails; nothing is done, except that what gives something back does so. Below
+  // 0: none.
+  void FailCall(int64_t n, const std::string& only = "");
+  bool has_failed() const;  // since FailCall
+
+  // "2 events, 1 block": what was taken and not given back. Empty: nothing.
+  std::string Leaks() const;
+  int64_t used_bytes() const;  // of the device's memory
+  // Whether an address lies in the device's memory.
+  bool OnDevice(const void* address) const;
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace snug::cuda

@@ -1,0 +1,190 @@
+// Checkpoints between `snug train` and the library, both ways: what one has written the other goes on from, to the bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "snug/snug.h"
+
+namespace snug::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kBatch = 8, kPixels = 784, kSamples = 48, kClasses = 10;
+constexpr char kModel[] = SNUG_SOURCE_DIR "/models/mlp.pbtxt";
+
+struct Said {
+  int code = -1;
+  std::string text;  // both streams
+};
+
+Said Snug(const std::string& arguments) {
+  Said said;
+  std::FILE* const pipe = popen(("OMP_WAIT_POLICY=passive " SNUG_BINARY " " + arguments + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return said;
+  std::array<char, 4096> piece;
+  while (std::fgets(piece.data(), piece.size(), pipe) != nullptr) said.text += piece.data();
+  said.code = WEXITSTATUS(pclose(pipe));
+  return said;
+}
+
+// Blots at the place of each digit's class, in a table of their own.
+class Exchange : public ::testing::Test {
+ protected:
+  Exchange() : images_(kSamples * kPixels), labels_(kSamples) {
+    std::string name = (std::filesystem::temp_directory_path() / "snug-exchange-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    std::mt19937 random(5);
+    std::ofstream table(folder_ + "/blots.csv");
+    for (int s = 0; s < kSamples; ++s) {
+      labels_[s] = s % kClasses;
+      for (int i = 0; i < kPixels; ++i) {
+        // Eighths, which text and float32 hold exactly.
+        const bool inside = i / 78 == labels_[s];
+        images_[s * kPixels + i] = static_cast<float>(random() % 4 + (inside ? 4 : 0)) / 8;
+        table << images_[s * kPixels + i] << ',';
+      }
+      table << labels_[s] << '\n';
+    }
+  }
+  ~Exchange() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+  // The rows in their own sequence, six batches an epoch.
+  Said Train(const std::string& output, int steps, const std::string& more = "") const {
+    return Snug("train " + std::string(kModel) + " --data=csv --data-csv-file=" + path("blots.csv") +
+                " --data-shuffle=false --data-csv-test-file=" + path("blots.csv") +
+                " --schedule=constant --learning-rate=0.0625 --threads=1 --seed=3 --batch=8 --output=" + path(output) +
+                " --steps=" + std::to_string(steps) + " " + more);
+  }
+  std::string Checkpoint(const std::string& output, int step) const {
+    return path(output) + "/checkpoints/step-00000000" + std::to_string(step) + ".safetensors";
+  }
+
+  static Session Make(int batch = kBatch) {
+    Result<Network> network = Network::FromFile(kModel);
+    EXPECT_TRUE(network.ok()) << network.status().message();
+    network->Optimizer({{"learning_rate", 0.0625}, {"sgd.momentum", 0.9}});  // what `snug train` does unasked
+    Result<Session> session = Session::Create(*network, {.batch = batch, .seed = 3, .fetch = {"fc3"}});
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    return *std::move(session);
+  }
+  void Step(Session& session, int64_t step) const {
+    const int64_t first = step * kBatch % kSamples;
+    const Status status =
+        session.Step({{"image", std::span(images_).subspan(static_cast<size_t>(first * kPixels), kBatch * kPixels)},
+                      {"label", std::span(labels_).subspan(static_cast<size_t>(first), kBatch)}});
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  void TrainHere(Session& session, int until) const {
+    for (int64_t step = session.steps(); step < until; ++step) Step(session, step);
+  }
+  static void ExpectSameState(Session& a, Session& b) {
+    const std::vector<Variable> variables = *a.variables();
+    for (const Variable& variable : variables) {
+      const Tensor x = *a.FindVariable(variable.name), y = *b.FindVariable(variable.name);
+      ASSERT_EQ(x.size_bytes(), y.size_bytes());
+      EXPECT_EQ(std::memcmp(x.data, y.data, static_cast<size_t>(x.size_bytes())), 0) << variable.name;
+    }
+  }
+
+  std::string folder_;
+  std::vector<float> images_;
+  std::vector<int32_t> labels_;
+};
+
+TEST_F(Exchange, TheLibraryGoesOnFromTheProgram) {
+  const Said whole = Train("program", 8, "--checkpoint-every=4");
+  ASSERT_EQ(whole.code, 0) << whole.text;
+  Session expected = Make(), session = Make();
+  ASSERT_TRUE(expected.Restore(Checkpoint("program", 8)).ok());
+  const Status restored = session.Restore(Checkpoint("program", 4));
+  ASSERT_TRUE(restored.ok()) << restored.message();
+  EXPECT_EQ(session.steps(), 4);
+  TrainHere(session, 8);
+  ExpectSameState(session, expected);
+
+  Session by_directory = Make();
+  ASSERT_TRUE(by_directory.Restore(path("program") + "/checkpoints").ok());  // the newest
+  ExpectSameState(by_directory, expected);
+}
+
+TEST_F(Exchange, TheLibraryPredictsWhatTheProgramPredicts) {
+  ASSERT_EQ(Train("program", 4).code, 0);
+  Session session = Make();
+  ASSERT_TRUE(session.Restore(Checkpoint("program", 4), Load::kWeights).ok());
+  ASSERT_TRUE(session.SetLearningRate(0).ok());
+  const Said table = Snug("predict " + std::string(kModel) + " --checkpoint=" + Checkpoint("program", 4) +
+                          " --fetch=fc3 --threads=1 --batch=8 --data=csv --data-csv-file=" + path("blots.csv") +
+                          " --data-csv-test-file=" + path("blots.csv"));
+  ASSERT_EQ(table.code, 0) << table.text;
+  std::istringstream lines(table.text);
+  std::string line;
+  std::getline(lines, line);  // names
+  for (int s = 0; s < kSamples; ++s) {
+    if (s % kBatch == 0) Step(session, s / kBatch);
+    const std::vector<float> logits = *session.Fetch<float>("fc3");
+    ASSERT_TRUE(std::getline(lines, line)) << "row " << s;
+    std::istringstream row(line);
+    std::string cell;
+    std::getline(row, cell, ',');
+    for (int c = 0; c < kClasses; ++c) {
+      ASSERT_TRUE(std::getline(row, cell, ',')) << line;
+      EXPECT_NEAR(std::stof(cell), logits[static_cast<size_t>(s % kBatch * kClasses + c)], 1e-4) << "row " << s;
+    }
+  }
+}
+
+TEST_F(Exchange, TheProgramGoesOnFromTheLibrary) {
+  Session session = Make();
+  TrainHere(session, 4);
+  ASSERT_TRUE(session.Save(path("resumed") + "/checkpoints").ok());
+  TrainHere(session, 8);
+  const Said resumed = Train("resumed", 8, "--resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.text;
+  EXPECT_THAT(resumed.text, HasSubstr("goes on with batch 5 of epoch 1"));
+  Session found = Make();
+  ASSERT_TRUE(found.Restore(Checkpoint("resumed", 8)).ok());
+  ExpectSameState(found, session);
+}
+
+TEST_F(Exchange, TheProgramRefusesToGoOnUnderOtherConditions) {
+  Session session = Make(4);
+  ASSERT_TRUE(session.Save(path("other") + "/checkpoints").ok());
+  const Said refused = Train("other", 8, "--resume");
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.text,
+              HasSubstr("the checkpoint was made with batch 4, this run has 8; give it the same, or begin "
+                        "with its weights: --init-from"));
+}
+
+TEST_F(Exchange, TheProgramBeginsWithTheLibrarysWeights) {
+  Session session = Make();
+  TrainHere(session, 4);
+  const Result<std::string> saved = session.Save(path("library"));
+  ASSERT_TRUE(saved.ok());
+  const Said begun = Train("begun", 1, "--learning-rate=0 --init-from=" + *saved);
+  ASSERT_EQ(begun.code, 0) << begun.text;
+  Session found = Make();
+  ASSERT_TRUE(found.Restore(Checkpoint("begun", 1)).ok());
+  EXPECT_EQ(found.steps(), 1);
+  const std::vector<Variable> variables = *session.variables();
+  for (const Variable& variable : variables) {
+    if (!variable.parameter) continue;
+    const Tensor x = *session.FindVariable(variable.name), y = *found.FindVariable(variable.name);
+    EXPECT_EQ(std::memcmp(x.data, y.data, static_cast<size_t>(x.size_bytes())), 0) << variable.name;
+  }
+}
+
+}  // namespace
+}  // namespace snug::testing

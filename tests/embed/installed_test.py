@@ -1,0 +1,86 @@
+"""What is installed is enough: examples/embed is configured, built and run against a temporary prefix, by CMake and by
+pkg-config, and the library shows no more than it should."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["SNUG_SOURCE_DIR"])
+BUILD = os.environ["SNUG_BUILD_DIR"]
+
+
+def run(*command, **options):
+    """The command's standard output; its standard error is the message where it fails."""
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+class InstalledTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        root = pathlib.Path(cls.temporary.name)
+        run("cmake", "--install", BUILD, "--prefix", root / "first", "--component", "library")
+        cls.prefix = root / "prefix"
+        (root / "first").rename(cls.prefix)  # an installed tree may be moved
+        cls.libdir = next(cls.prefix.glob("**/libsnug.so")).parent
+        cls.example = root / "example"
+        shutil.copytree(SOURCE / "examples/embed", cls.example)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def check_spiral(self, program):
+        out = run(program, self.example / "checkpoints", cwd=self.example)
+        self.assertRegex(out, r"(?m)^600 steps: loss 0\.0\d+, accuracy on unseen points (0\.9[5-9]\d|1\.000)$")
+        planned, taken = re.search(r"planned (\d+) bytes, at least \d+, taken (\d+)", out).groups()
+        self.assertEqual(planned, taken)
+        self.assertIn("loaded from", out)
+
+    def test_cmake_project(self):
+        build = self.example / "build"
+        run("cmake", "-S", self.example, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DCMAKE_BUILD_TYPE=Release")
+        run("cmake", "--build", build)
+        self.check_spiral(build / "spiral")
+        self.assertIn("the same bits", run(build / "two_threads"))
+        self.check_spiral(build / "spiral_static")
+        self.assertNotIn("libsnug", run("readelf", "-d", build / "spiral_static"))
+
+    @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is not installed")
+    def test_pkg_config_project(self):
+        run("make", "-C", self.example, env={**os.environ, "PKG_CONFIG_PATH": str(self.libdir / "pkgconfig")})
+        self.check_spiral(self.example / "spiral")
+
+    def check_names(self, *listing):
+        names = [line.split(maxsplit=2)[2] for line in run("nm", "--defined-only", "-C", *listing).splitlines() if " " in line]
+        self.assertTrue(any(name.startswith("snug::v0::Session::Create(") for name in names))
+        public = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?snug::v0::(?!embed::)|^SNUG_0$")
+        self.assertEqual([name for name in names if not public.search(name)], [])
+
+    def test_only_the_public_api_is_visible(self):
+        self.check_names("-D", self.libdir / "libsnug.so")
+        self.check_names("--extern-only", self.libdir / "libsnug.a")
+
+    def test_the_name_carries_the_version(self):
+        dynamic = run("readelf", "-d", self.libdir / "libsnug.so")
+        self.assertRegex(dynamic, r"SONAME.*\[libsnug\.so\.\d+\.\d+\]")
+
+    def test_every_header_stands_alone(self):
+        headers = sorted((self.prefix / "include/snug").glob("*.h"))
+        self.assertIn("version.h", [h.name for h in headers])
+        for header in headers:
+            text = header.read_text()
+            self.assertNotRegex(text, r"absl|google|\.pb\.h|snug/internal", header.name)
+            run("c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{self.prefix / 'include'}",
+                "-x", "c++", "-", input=f"#include <snug/{header.name}>\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

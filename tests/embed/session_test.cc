@@ -1,0 +1,255 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "tests/embed/networks.h"
+
+namespace snug::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Session Make(const SessionOptions& options) {
+  Result<Session> session = Session::Create(SmallNetwork(), options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  return *std::move(session);
+}
+
+std::vector<float> Weights(Session& session) {
+  const Tensor weight = *session.FindVariable("fc.weight");
+  const auto values = weight.as<const float>();
+  return {values.begin(), values.end()};
+}
+
+std::vector<float> Train(Session& session, int steps) {
+  for (int i = 0; i < steps; ++i) EXPECT_TRUE(session.Step({{"x", kX}, {"y", kY}}).ok());
+  return Weights(session);
+}
+
+class Directory {
+ public:
+  Directory() {
+    std::string name = (std::filesystem::temp_directory_path() / "snug-embed-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(Session, Learns) {
+  Session session = Make({.batch = 2});
+  Train(session, 1);
+  const double before = *session.FetchScalar("loss");
+  Train(session, 50);
+  EXPECT_LT(*session.FetchScalar("loss"), before / 10);
+  EXPECT_EQ(session.steps(), 51);
+  const Result<std::vector<float>> out = session.Fetch<float>("out");
+  ASSERT_TRUE(out.ok());
+  ASSERT_EQ(out->size(), 6u);
+  EXPECT_EQ(std::max_element(out->begin(), out->begin() + 3) - out->begin(), kY[0]);
+}
+
+TEST(Session, OwnBuffersAreTheEnginesBytes) {
+  Session copied = Make({.batch = 2}), in_place = Make({.batch = 2});
+  Train(copied, 3);
+  for (int i = 0; i < 3; ++i) {
+    const std::span<float> x = in_place.program().Input("x")->as<float>();
+    const std::span<int32_t> y = in_place.program().Input("y")->as<int32_t>();
+    std::copy(kX.begin(), kX.end(), x.begin());
+    std::copy(kY.begin(), kY.end(), y.begin());
+    ASSERT_TRUE(in_place.Step().ok());
+  }
+  EXPECT_EQ(Weights(in_place), Weights(copied));
+  const Tensor out = *in_place.program().Output("out");
+  EXPECT_THAT(out.shape, ElementsAre(2, 3));
+  const auto values = out.as<const float>();
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), *in_place.Fetch<float>("out"));
+  EXPECT_TRUE(out.as<const double>().empty());  // it is none
+}
+
+TEST(Session, TheProgramsOwnMemoryIsUsedWhereItIs) {
+  for (const char* engine : {"serial", "replay", "dynamic"}) {
+    Session copied = Make({.batch = 2});
+    const SessionOptions options = {.batch = 2, .streams = 2, .engine = engine, .bound = {"x", "out"}};
+    Session bound = Make(options);
+    EXPECT_EQ(bound.taken_bytes(), Session::Plan(SmallNetwork(), options)->total_bytes());
+    BufferVector<float> xs[2] = {BufferVector<float>(8), BufferVector<float>(8)};
+    BufferVector<float> outs[2] = {BufferVector<float>(6), BufferVector<float>(6)};
+    for (int step = 0; step < 5; ++step) {
+      std::vector<float> x = kX;
+      for (float& value : x) value += static_cast<float>(step);
+      ASSERT_TRUE(copied.Step({{"x", x}, {"y", kY}}).ok());
+      BufferVector<float>&in = xs[step % 2], &out = outs[step / 2 % 2];
+      std::copy(x.begin(), x.end(), in.begin());
+      ASSERT_TRUE(bound.Bind("x", std::as_const(in)).ok());
+      ASSERT_TRUE(bound.Bind("out", out).ok());
+      const Status status = bound.Step({{"y", kY}});
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(std::vector<float>(out.begin(), out.end()), *copied.Fetch<float>("out"));
+      EXPECT_TRUE(std::equal(in.begin(), in.end(), x.begin()));
+      EXPECT_EQ(bound.program().Output("out")->data, out.data());
+    }
+    EXPECT_EQ(Weights(bound), Weights(copied));
+  }
+}
+
+TEST(Session, WhatIsBoundTakesNoBytes) {
+  const auto bytes = [](const std::vector<std::string>& bound) {
+    const SessionOptions options = {.batch = 64, .memory = "none", .bound = bound};
+    return Session::Plan(SmallNetwork(), options)->step_bytes;
+  };
+  EXPECT_EQ(bytes({}) - bytes({"x", "out"}), 64 * 4 * 4 + 64 * 3 * 4);
+}
+
+TEST(Session, BindingErrorsSayWhatWasExpected) {
+  Session session = Make({.batch = 2, .bound = {"x", "out"}});
+  BufferVector<float> x(8), out(6);
+  EXPECT_THAT(session.Step({{"y", kY}}).message(), HasSubstr("input \"x\" float32[2, 4]: it was compiled to be bound"));
+  EXPECT_THAT(session.Step({{"x", kX}, {"y", kY}}).message(), HasSubstr("input \"x\" is bound"));
+  EXPECT_THAT(session.Bind("y", x).message(), HasSubstr("\"y\" was not compiled to be bound; these were: x, out"));
+  EXPECT_THAT(session.Bind("x", out).message(), HasSubstr("expected a buffer of 8 float32, found 6 float32"));
+  EXPECT_THAT(session.Bind("out", std::as_const(out)).message(), HasSubstr("found one of const elements"));
+  EXPECT_THAT(session.Bind("x", Buffer(x.data() + 1, 8, DType::kFloat32)).message(), HasSubstr("a multiple of 64"));
+  ASSERT_TRUE(session.Bind("x", x).ok());
+  ASSERT_TRUE(session.Bind("out", std::span(x).first(6)).ok());
+  EXPECT_THAT(session.Step({{"y", kY}}).message(), HasSubstr("bytes that overlap"));
+  ASSERT_TRUE(session.Bind("out", out).ok());
+  EXPECT_TRUE(session.Step({{"y", kY}}).ok());
+  EXPECT_THAT(Session::Create(SmallNetwork(), {.bound = {"z"}}).status().message(),
+              HasSubstr("bound \"z\": expected an input or an output"));
+}
+
+TEST(Session, FeedsAreConvertedWhereNothingIsLost) {
+  Session a = Make({.batch = 2}), b = Make({.batch = 2});
+  ASSERT_TRUE(a.Step({{"x", std::vector<double>(kX.begin(), kX.end())}, {"y", std::vector<int64_t>{0, 2}}}).ok());
+  ASSERT_TRUE(b.Step({{"x", kX}, {"y", kY}}).ok());
+  EXPECT_EQ(Weights(a), Weights(b));
+  EXPECT_THAT(a.Feed("y", {0.F, 1.F}).message(), HasSubstr("\"y\": expected integers for int32, found float32"));
+  EXPECT_THAT(a.Feed("y", std::vector<int64_t>{0, int64_t{1} << 40}).message(), HasSubstr("which no int32 can be"));
+}
+
+TEST(Session, ErrorsSayWhatWasExpected) {
+  Session session = Make({.batch = 2});
+  EXPECT_THAT(session.Feed("x", {1.F}).message(), HasSubstr("\"x\" float32[2, 4]: expected 8 numbers, found 1"));
+  EXPECT_THAT(session.Feed("z", {1.F}).message(), HasSubstr("no input \"z\"; there are: x, y"));
+  EXPECT_EQ(session.Fetch<float>("lost").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(session.evaluation().status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(session.FindVariable("fc.wait").status().code(), StatusCode::kNotFound);
+  const auto refused = [](const SessionOptions& options) {
+    return Session::Create(SmallNetwork(), options).status().message();
+  };
+  EXPECT_THAT(refused({.memory = "bets"}), HasSubstr("did you mean \"best\"?"));
+  EXPECT_THAT(refused({.streams = 0}), HasSubstr("option \"streams\": expected at least 1, found 0"));
+  EXPECT_THAT(refused({.precision = DType::kInt32}), HasSubstr("option \"precision\""));
+  EXPECT_THAT(refused({.engine = "steam"}), HasSubstr("steam"));
+}
+
+TEST(Session, EvaluationSeesTheTrainedVariables) {
+  Session session = Make({.batch = 2, .evaluation_batch = 1});
+  Train(session, 5);
+  Result<Program> evaluation = session.evaluation();
+  ASSERT_TRUE(evaluation.ok());
+  EXPECT_EQ(evaluation->batch(), 1);
+  ASSERT_TRUE(evaluation->Run({{"x", std::vector<float>(kX.begin(), kX.begin() + 4)}, {"y", {0}}}).ok());
+  const std::vector<float> one = *evaluation->Fetch<float>("out");
+  ASSERT_EQ(one.size(), 3u);
+  ASSERT_TRUE(session.SetLearningRate(0).ok());
+  Train(session, 1);  // the forward part of a step sees the same Variables
+  const std::vector<float> both = *session.Fetch<float>("out");
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(one[i], both[i], 1e-5);
+}
+
+TEST(Session, LearningRateAndVariables) {
+  Session session = Make({.batch = 2});
+  EXPECT_NEAR(*session.learning_rate(), 0.1, 1e-7);
+  ASSERT_TRUE(session.SetLearningRate(0).ok());
+  const std::vector<float> before = Weights(session);
+  EXPECT_EQ(Train(session, 2), before);
+  std::vector<float> ramp(32);
+  std::iota(ramp.begin(), ramp.end(), 0.F);
+  ASSERT_TRUE(session.SetVariable("fc.weight", ramp).ok());
+  EXPECT_EQ(Weights(session), ramp);
+  const std::vector<Variable> variables = *session.variables();
+  const auto weight =
+      std::find_if(variables.begin(), variables.end(), [](const Variable& v) { return v.name == "fc.weight"; });
+  ASSERT_NE(weight, variables.end());
+  EXPECT_TRUE(weight->parameter);
+  EXPECT_THAT(weight->type.shape, ElementsAre(8, 4));
+}
+
+TEST(Session, RestoredTrainingGoesOnBitForBit) {
+  const Directory directory;
+  Session whole = Make({.batch = 2, .seed = 3});
+  Train(whole, 4);
+  const Result<std::string> path = whole.Save(directory.path());
+  ASSERT_TRUE(path.ok()) << path.status().message();
+  EXPECT_THAT(*path, HasSubstr("step-000000004.safetensors"));
+  Session resumed = Make({.batch = 2, .seed = 99});
+  ASSERT_TRUE(resumed.Restore(directory.path()).ok());  // the newest of it
+  EXPECT_EQ(resumed.steps(), 4);
+  EXPECT_EQ(Train(resumed, 3), Train(whole, 3));
+
+  Session weights = Make({.batch = 1, .training = false});
+  ASSERT_TRUE(weights.Restore(*path, Load::kWeights).ok());
+  EXPECT_EQ(weights.Restore("/nowhere/x.safetensors").code(), StatusCode::kNotFound);
+}
+
+TEST(Session, MemoryIsWhatWasPlanned) {
+  const SessionOptions options = {.batch = 2, .evaluation_batch = 8};
+  const Result<MemoryFigures> planned = Session::Plan(SmallNetwork(), options);
+  ASSERT_TRUE(planned.ok()) << planned.status().message();
+  Session session = Make(options);
+  EXPECT_EQ(session.taken_bytes(), planned->total_bytes());
+  EXPECT_LE(planned->lower_bound, planned->total_bytes());
+  const MemoryFigures figures = *session.program().memory();
+  EXPECT_EQ(figures.strategy, "best");
+  EXPECT_GT(figures.state_bytes, 0);
+  EXPECT_THAT(Session::Create(SmallNetwork(), {.memory_limit = 100}).status().message(),
+              HasSubstr("bytes, the limit is 100"));
+}
+
+TEST(Session, EveryStrategyAndEngineTrainsToTheSameBits) {
+  Session truth = Make({.batch = 2, .engine = "serial", .memory = "none"});
+  const std::vector<float> expected = Train(truth, 5);
+  for (const char* memory : {"best", "offset", "nnc"}) {
+    Session session = Make({.batch = 2, .streams = 2, .memory = memory});
+    EXPECT_EQ(Train(session, 5), expected) << memory;
+  }
+}
+
+TEST(Session, TwoThreadsTrainIndependently) {
+  Session first = Make({.batch = 2, .seed = 1}), second = Make({.batch = 2, .seed = 2});
+  const std::vector<float> expected[] = {Train(first, 100), Train(second, 100)};
+  std::vector<float> found[2];
+  {
+    std::jthread a([&] {
+      Session session = Make({.batch = 2, .seed = 1});
+      found[0] = Train(session, 100);
+    });
+    std::jthread b([&] {
+      Session session = Make({.batch = 2, .seed = 2});
+      found[1] = Train(session, 100);
+    });
+  }
+  EXPECT_EQ(found[0], expected[0]);
+  EXPECT_EQ(found[1], expected[1]);
+  EXPECT_NE(found[0], found[1]);
+}
+
+TEST(Version, IsThatOfTheHeaders) {
+  EXPECT_STREQ(LibraryVersion(), SNUG_VERSION_STRING);
+  EXPECT_GE(SNUG_VERSION, SNUG_MAKE_VERSION(0, 1, 0));
+}
+
+}  // namespace
+}  // namespace snug::testing

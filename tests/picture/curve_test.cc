@@ -1,0 +1,51 @@
+#include "tools/picture/curve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace snug {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Series Line(std::string name, const std::vector<double>& values) {
+  Series series{.name = std::move(name)};
+  for (size_t i = 0; i < values.size(); ++i) series.points.emplace_back(static_cast<double>(i), values[i]);
+  return series;
+}
+
+TEST(Curve, NamesTheEndOfEachCurve) {
+  const std::string svg = CurveSvg(
+      "a <net>", {{.title = "loss", .series = {Line("training", {3, 2, 1.25}), Line("evaluation", {3, 1.5})}}});
+  EXPECT_THAT(svg, HasSubstr("a &lt;net&gt;"));
+  EXPECT_THAT(svg, HasSubstr("training 1.25</text>"));
+  EXPECT_THAT(svg, HasSubstr("evaluation 1.5</text>"));
+}
+
+TEST(Curve, IsLogarithmicWhereALossFallsFar) {
+  const std::vector<double> far = {100, 10, 1}, near = {3, 2, 1};
+  EXPECT_THAT(CurveSvg("", {{.title = "loss", .series = {Line("a", far)}, .falls = true}}), HasSubstr("(logarithmic)"));
+  EXPECT_THAT(CurveSvg("", {{.title = "loss", .series = {Line("a", near)}, .falls = true}}),
+              Not(HasSubstr("(logarithmic)")));
+  EXPECT_THAT(CurveSvg("", {{.title = "accuracy", .series = {Line("a", far)}}}), Not(HasSubstr("(logarithmic)")));
+}
+
+TEST(Curve, DrawsWhatIsThere) {
+  EXPECT_THAT(CurveSvg("empty", {}), HasSubstr("</svg>"));
+  EXPECT_THAT(CurveSvg("no points", {{.title = "loss", .series = {{.name = "a"}}}}), HasSubstr("</svg>"));
+  const std::string svg = CurveSvg("", {{.title = "x", .series = {Line("a", {1, std::nan(""), 2, 2})}}});
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(CurveSvg("", {{.title = "x", .series = {Line("one", {5})}}}), Not(HasSubstr("nan")));
+}
+
+TEST(Curve, SmoothsOverAWindow) {
+  const Series smooth = Smoothed(Line("a", {4, 0, 2, 6}), 2, "mean");
+  EXPECT_EQ(smooth.name, "mean");
+  EXPECT_EQ(smooth.points, (std::vector<std::pair<double, double>>{{0, 4}, {1, 2}, {2, 1}, {3, 4}}));
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,181 @@
+// The waits between streams: none is missing, none is too many; and whoever runs the Steps keeps to them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "engine/run/executors.h"
+#include "tests/run/schedule_util.h"
+
+namespace snug {
+namespace {
+
+using test::RandomSteps;
+
+TEST(Schedule, EveryConflictIsOrderedAndNoWaitCanBeLeftOut) {
+  int64_t all_waits = 0;
+  for (uint64_t seed = 0; seed < 10'000; ++seed) {
+    SCOPED_TRACE(seed);
+    const RandomSteps steps = test::MakeRandomSteps(seed);
+    const Schedule schedule = ScheduleStreams(steps.accesses, steps.stream_of, steps.streams);
+    const auto pairs = test::ConflictingPairs(steps.accesses);
+    ASSERT_TRUE(test::AllOrdered(pairs, test::Reach(schedule, schedule.waits)));
+    all_waits += static_cast<int64_t>(schedule.waits.size());
+    for (size_t left_out = 0; left_out < schedule.waits.size(); ++left_out) {
+      auto waits = schedule.waits;
+      waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(left_out));
+      ASSERT_FALSE(test::AllOrdered(pairs, test::Reach(schedule, waits)))
+          << schedule.waits[left_out].first << " -> " << schedule.waits[left_out].second;
+    }
+  }
+  EXPECT_GT(all_waits, 10'000);
+}
+
+TEST(Schedule, TasksGoWhereTheyCanBeginFirst) {
+  // A long chain a0-a1-a2 and two short tasks that need nothing: those go to the other stream.
+  memory::Tasks tasks;
+  tasks.names = {"a0", "a1", "a2", "b0", "b1"};
+  tasks.cost = {3, 3, 3, 2, 2};
+  tasks.values.push_back({.name = "x", .size_bytes = 64, .producer = 0, .readers = {1}});
+  tasks.values.push_back({.name = "y", .size_bytes = 64, .producer = 1, .readers = {2}});
+  EXPECT_EQ(AssignStreams(tasks, {0, 1, 2, 3, 4}, 2), (std::vector<int32_t>{0, 0, 0, 1, 1}));
+  EXPECT_EQ(AssignStreams(tasks, {3, 0, 1, 4, 2}, 2), (std::vector<int32_t>{0, 1, 1, 0, 1}));
+  EXPECT_EQ(AssignStreams(tasks, {0, 1, 2, 3, 4}, 1), (std::vector<int32_t>{0, 0, 0, 0, 0}));
+}
+
+// Kernels that note when they ran.
+struct Note {
+  std::atomic<int64_t>* clock;
+  std::atomic<int64_t> begin{-1}, end{-1};
+};
+
+absl::Status NoteTimes(const KernelContext& context) {
+  Note& note = *context.prepared<std::shared_ptr<Note>>();
+  note.begin = (*note.clock)++;
+  note.end = (*note.clock)++;
+  return absl::OkStatus();
+}
+
+struct Noted {
+  Executable executable;
+  std::vector<std::shared_ptr<Note>> notes;
+  std::atomic<int64_t> clock{0};
+};
+
+std::unique_ptr<Noted> MakeNoted(const RandomSteps& steps) {
+  auto noted = std::make_unique<Noted>();
+  for (const std::vector<Access>& accesses : steps.accesses) {
+    auto note = std::make_shared<Note>();
+    note->clock = &noted->clock;
+    noted->notes.push_back(note);
+    Step step;
+    step.kernel = NoteTimes;
+    step.prepared = std::make_shared<std::shared_ptr<Note>>(note);
+    step.accesses = accesses;
+    noted->executable.steps.push_back(std::move(step));
+  }
+  noted->executable.schedule = ScheduleStreams(steps.accesses, steps.stream_of, steps.streams);
+  return noted;
+}
+
+class EveryEngine : public testing::TestWithParam<EngineKind> {};
+
+void CheckOrder(EngineKind engine, uint64_t seeds) {
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    SCOPED_TRACE(seed);
+    const RandomSteps steps = test::MakeRandomSteps(seed);
+    const std::unique_ptr<Noted> noted = MakeNoted(steps);
+    auto executor = MakeExecutor(engine, noted->executable, {}, nullptr);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    const auto pairs = test::ConflictingPairs(steps.accesses);
+    for (int round = 0; round < 2; ++round) {
+      const int64_t from = noted->clock;
+      Executor::Failure failure;
+      ASSERT_TRUE((*executor)->Run(&failure).ok());
+      for (const auto& note : noted->notes) ASSERT_GE(note->begin, from);
+      for (const auto& [a, b] : pairs) {
+        ASSERT_LT(noted->notes[static_cast<size_t>(a)]->end, noted->notes[static_cast<size_t>(b)]->begin)
+            << a << " before " << b;
+      }
+    }
+  }
+}
+
+TEST_P(EveryEngine, RunsConflictingStepsInOrder) { CheckOrder(GetParam(), 300); }
+
+TEST_P(EveryEngine, CampaignRunsConflictingStepsInOrder) {
+  if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "a long one: set SNUG_CAMPAIGN";
+  CheckOrder(GetParam(), 10'000);
+}
+
+absl::Status Fails(const KernelContext&) { return absl::InternalError("planted"); }
+
+TEST_P(EveryEngine, AFailingStepStopsWhatNeedsItAndTheNextRunIsWhole) {
+  // Six Steps in a row over the same bytes, on two streams in turn; the fourth changes a Variable.
+  RandomSteps steps{.streams = 2};
+  for (int i = 0; i < 6; ++i) {
+    steps.accesses.push_back({{{0, 0, 8}, true}});
+    steps.stream_of.push_back(i % 2);
+  }
+  for (const size_t failing : {size_t{2}, size_t{4}}) {
+    const std::unique_ptr<Noted> noted = MakeNoted(steps);
+    noted->executable.steps[3].mutates = true;
+    noted->executable.steps[failing].kernel = Fails;
+    auto executor = MakeExecutor(GetParam(), noted->executable, {}, nullptr);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    for (int round = 0; round < 3; ++round) {
+      const int64_t from = noted->clock;
+      Executor::Failure failure;
+      EXPECT_EQ((*executor)->Run(&failure).message(), "planted");
+      EXPECT_EQ(failure.step, failing);
+      EXPECT_EQ(failure.variables_changed, failing > 3);
+      for (size_t i = 0; i < 6; ++i) EXPECT_EQ(noted->notes[i]->begin >= from, i < failing) << i;
+      for (const Executor::At& at : (*executor)->Running()) EXPECT_EQ(at.step, -1);
+    }
+  }
+}
+
+absl::Status Sleeps(const KernelContext&) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  return absl::OkStatus();
+}
+
+TEST_P(EveryEngine, IndependentStepsRunAtTheSameTime) {
+  Executable executable;
+  for (int64_t i = 0; i < 2; ++i) {
+    executable.steps.push_back({.kernel = Sleeps, .accesses = {{{1, 64 * i, 64 * i + 64}, true}}});
+  }
+  executable.schedule = ScheduleStreams({executable.steps[0].accesses, executable.steps[1].accesses}, {0, 1}, 2);
+  auto executor = MakeExecutor(GetParam(), executable, {}, nullptr);
+  ASSERT_TRUE(executor.ok()) << executor.status().message();
+  std::vector<StepTime> times(2);
+  (*executor)->SetTimes(times.data());
+  const int rounds = GetParam() == EngineKind::kSerial ? 1 : 10;  // others may have the processors
+  double least = 1e9;
+  for (int round = 0; round < rounds && least > 70; ++round) {
+    Executor::Failure failure;
+    const int64_t begin = MonotonicNanoseconds();
+    ASSERT_TRUE((*executor)->Run(&failure).ok());
+    least = std::min(least, static_cast<double>(MonotonicNanoseconds() - begin) * 1e-6);
+  }
+  if (GetParam() == EngineKind::kSerial) {
+    EXPECT_GE(least, 100);
+    EXPECT_GE(times[1].begin_ns, times[0].end_ns);
+  } else {
+    EXPECT_LT(least, 70);
+    EXPECT_LT(times[1].begin_ns, times[0].end_ns);
+    EXPECT_LT(times[0].begin_ns, times[1].end_ns);
+    EXPECT_NE(times[0].stream, times[1].stream);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedule, EveryEngine,
+                         testing::Values(EngineKind::kReplay, EngineKind::kSerial, EngineKind::kDynamic),
+                         [](const auto& info) { return std::string(EngineName(info.param)); });
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,100 @@
+// `snug tune`: what it chooses computes the same to rounding, and nothing is taken that was not measured to be faster.
+#include "engine/run/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/run/train_util.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kBatch = 4;
+
+LoadedNetwork Lenet() {
+  absl::StatusOr<LoadedNetwork> loaded = LoadModel("lenet");
+  EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+  return *std::move(loaded);
+}
+
+std::vector<double> Train(const LoadedNetwork& network, const CompileOptions& options) {
+  auto session = MakeSession(network, options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  return session.ok() ? Losses(**session, 3) : std::vector<double>();
+}
+
+void ExpectNear(const std::vector<double>& a, const std::vector<double>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 2e-4 * std::abs(b[i])) << "step " << i;
+}
+
+TEST(Tuner, ChoosesNothingThatWasNotMeasuredToBeFaster) {
+  const LoadedNetwork network = Lenet();
+  std::vector<std::string> lines;
+  const absl::StatusOr<TuneReport> report = Tune(
+      network.network, network.source_map, OpRegistry::Builtin(),
+      {.compile = {.batch = kBatch, .threads = 2}, .threads = {1}, .seconds = 0, .progress = [&](const auto& line) {
+         lines.push_back(line);
+       }});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_FALSE(lines.empty());
+  for (const TuneReport::Trial& trial : report->trials) {
+    EXPECT_TRUE(!trial.taken || trial.ms < trial.best_ms) << trial.what;
+  }
+  for (const TuneReport::Kernel& kernel : report->kernels) {
+    EXPECT_EQ(kernel.candidates[0].choice, "") << kernel.key;
+    EXPECT_GT(kernel.candidates[0].ms, 0) << kernel.key;
+    EXPECT_LE(kernel.candidates[kernel.chosen].ms, kernel.candidates[0].ms) << kernel.key;
+  }
+  const Tuning& tuning = report->tuning;
+  if (!report->faster) {
+    EXPECT_TRUE(tuning.kernels.empty() && tuning.disabled_passes.empty());
+    EXPECT_EQ(tuning.threads, 2);
+  }
+  EXPECT_LE(tuning.tuned_step_ms, tuning.step_ms);
+  CompileOptions tuned{.batch = kBatch, .threads = tuning.threads, .tuning = std::make_shared<const Tuning>(tuning)};
+  tuned.disabled_passes = tuning.disabled_passes;
+  ExpectNear(Train(network, tuned), Train(network, {.batch = kBatch, .threads = 2}));
+}
+
+// Every candidate in turn, in whole trainings.
+TEST(Tuner, EveryCandidateTrainsToTheSameLossesToRounding) {
+  for (const char* model : {"lenet", "mlp"}) {
+    const absl::StatusOr<LoadedNetwork> network = LoadModel(model);
+    ASSERT_TRUE(network.ok()) << network.status().message();
+    CompileOptions options{.batch = kBatch, .threads = 2, .list_choices = true};
+    const std::vector<double> own = Train(*network, options);
+    const absl::StatusOr<Compiled> compiled =
+        CompileGraph(network->network, network->source_map, OpRegistry::Builtin(), options);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    size_t rounds = 0;
+    for (const KernelChoice& kernel : compiled->kernels) rounds = std::max(rounds, kernel.offered.size());
+    for (size_t round = 0; round < rounds; ++round) {
+      Tuning tuning;
+      for (const KernelChoice& kernel : compiled->kernels) {
+        if (round < kernel.offered.size()) tuning.kernels[kernel.key].choice = kernel.offered[round];
+      }
+      options.tuning = std::make_shared<const Tuning>(std::move(tuning));
+      SCOPED_TRACE(testing::Message() << model << ", round " << round);
+      ExpectNear(Train(*network, options), own);
+    }
+  }
+}
+
+TEST(Tuner, AMemoryLimitIsKept) {
+  const LoadedNetwork network = Lenet();
+  CompileOptions options{.batch = kBatch, .threads = 1};
+  const absl::StatusOr<Compiled> own = Compile(network.network, network.source_map, OpRegistry::Builtin(), options);
+  ASSERT_TRUE(own.ok()) << own.status().message();
+  options.memory.memory_limit = own->executable.memory.total_bytes();
+  const absl::StatusOr<TuneReport> report =
+      Tune(network.network, network.source_map, OpRegistry::Builtin(), {.compile = options, .seconds = 0});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  options.tuning = std::make_shared<const Tuning>(report->tuning);
+  options.disabled_passes = report->tuning.disabled_passes;
+  EXPECT_TRUE(Compile(network.network, network.source_map, OpRegistry::Builtin(), options).ok());
+}
+
+}  // namespace
+}  // namespace snug

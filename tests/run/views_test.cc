@@ -1,0 +1,445 @@
+// Parts and joins that need no copy: where they lie, that training gives the same bits with and without them, under
+// every strategy, on several streams, without a plan and with freed bytes poisoned, and that they take less memory.
+#include <absl/strings/str_cat.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "engine/base/status.h"
+#include "engine/compile/plan_file.h"
+#include "memory/ilp/solver.h"
+#include "memory/strategies.h"
+#include "tests/run/train_util.h"
+
+namespace snug {
+namespace {
+
+constexpr char kInputs[] = R"(
+name: "views"
+input { name: "x" shape { dim: [64] } }
+input { name: "label" dtype: INT32 max_value: 8 }
+)";
+
+constexpr char kHead[] = R"(
+layer { name: "fc" input: "last" dense { units: 8 } }
+layer { name: "loss" input: "fc" input: "label" softmax_cross_entropy {} }
+objective: "loss"
+)";
+
+// Of one sample, all of it is views.
+const std::string kFeatures = absl::StrCat(kInputs, R"(
+layer { name: "a" input: "x" dense { units: 32 } }
+layer { name: "ra" input: "a" relu {} }
+layer { name: "b" input: "x" dense { units: 64 } }
+layer { name: "rb" input: "b" tanh {} }
+layer { name: "ab" input: "ra" input: "rb" concat {} }
+layer { name: "c" input: "ab" dense { units: 32 } }
+layer { name: "abc" input: "ab" input: "c" concat {} }
+layer { name: "parts" input: "abc" split { parts: 2 } }
+layer { name: "product" input: "parts:0" input: "parts:1" mul {} }
+layer { name: "cut" input: "abc" slice { axis: 1 begin: 16 end: 112 } }
+layer { name: "r" input: "abc" relu {} }
+layer { name: "d" input: "cut" dense { units: 64 } }
+layer { name: "e" input: "r" dense { units: 64 } }
+layer { name: "sum" input: "product" input: "d" add {} }
+layer { name: "last" input: "sum" input: "e" add {} }
+)",
+                                           kHead);
+
+// Along the batch.
+const std::string kRows = absl::StrCat(kInputs, R"(
+layer { name: "a" input: "x" dense { units: 64 } }
+layer { name: "rows" input: "a" split { axis: 0 parts: 2 } }
+layer { name: "top" input: "rows:0" tanh {} }
+layer { name: "bottom" input: "rows:1" relu {} }
+layer { name: "last" input: "bottom" input: "top" concat { axis: 0 } }
+)",
+                                       kHead);
+
+// Every op's kernel runs.
+const OpRegistry& WithoutRanges() {
+  static const OpRegistry* const registry = [] {
+    auto* r = new OpRegistry;
+    for (const OpDef* op : OpRegistry::Builtin().all()) {
+      OpDef copy = *op;
+      copy.output_in_input = nullptr;
+      copy.input_in_output = nullptr;
+      SNUG_CHECK_OK(r->AddAll(OpRegistry::Builtin().file_of(op->name), {copy}));
+    }
+    return r;
+  }();
+  return *registry;
+}
+
+CompileOptions OptionsFor(int64_t batch, const MemoryOptions& memory) {
+  CompileOptions options{.batch = batch, .threads = 2, .memory = memory};
+  options.disabled_passes = {"fuse_activation"};  // so that every value is there by its name
+  const absl::StatusOr<const memory::Strategy*> found = memory::FindStrategy(memory.strategy);
+  options.memory.planner.work_limit = found.ok() && (*found)->slow ? 5 : 100'000;
+  return options;
+}
+
+absl::StatusOr<Compiled> TryCompile(const std::string& text, const OpRegistry& registry,
+                                    const CompileOptions& options) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
+  SNUG_CHECK_OK(loaded.status());
+  return Compile(loaded->network, loaded->source_map, registry, options);
+}
+
+Compiled CompileText(const std::string& text, int64_t batch, const OpRegistry& registry,
+                     const MemoryOptions& memory = {}) {
+  absl::StatusOr<Compiled> compiled = TryCompile(text, registry, OptionsFor(batch, memory));
+  SNUG_CHECK_OK(compiled.status());
+  return *std::move(compiled);
+}
+
+bool Runs(const Compiled& compiled, const std::string& node) {
+  const std::vector<std::string>& names = compiled.tasks.tasks.names;
+  return std::find(names.begin(), names.end(), node) != names.end();
+}
+
+size_t Find(const Compiled& compiled, const std::string& value) {
+  const ValueId id = compiled.graph.FindValue(value);
+  SNUG_CHECK_MSG(id.valid(), value);
+  return static_cast<size_t>(id.index);
+}
+
+int32_t BufferOf(const Compiled& compiled, const std::string& value) {
+  return compiled.tasks.buffer_of_value[Find(compiled, value)];
+}
+
+int64_t OffsetOf(const Compiled& compiled, const std::string& value) {
+  return compiled.tasks.offset_of_value[Find(compiled, value)];
+}
+
+TEST(Views, PartsAndJoinsOfOneSampleLieInOneBuffer) {
+  const Compiled compiled = CompileText(kFeatures, 1, OpRegistry::Builtin());
+  for (const char* node : {"ab", "abc", "parts", "cut"}) EXPECT_FALSE(Runs(compiled, node)) << node;
+  for (const char* value : {"ra", "rb", "ab", "c", "parts", "parts:1", "cut"}) {
+    EXPECT_EQ(BufferOf(compiled, value), BufferOf(compiled, "abc")) << value;
+  }
+  EXPECT_EQ(OffsetOf(compiled, "ra"), 0);
+  EXPECT_EQ(OffsetOf(compiled, "rb"), 32 * 4);
+  EXPECT_EQ(OffsetOf(compiled, "c"), 96 * 4);
+  EXPECT_EQ(OffsetOf(compiled, "parts:1"), 64 * 4);
+  EXPECT_EQ(OffsetOf(compiled, "cut"), 16 * 4);
+}
+
+TEST(Views, WhatIsNotOneRangeIsCopied) {
+  const Compiled compiled = CompileText(kFeatures, 2, OpRegistry::Builtin());
+  for (const char* node : {"ab", "abc", "parts", "cut"}) EXPECT_TRUE(Runs(compiled, node)) << node;
+  const Compiled rows = CompileText(kRows, 4, OpRegistry::Builtin());
+  for (const char* node : {"rows", "last"}) EXPECT_FALSE(Runs(rows, node)) << node;
+  EXPECT_EQ(OffsetOf(rows, "rows:1"), 2 * 64 * 4);
+  EXPECT_EQ(OffsetOf(rows, "top"), 2 * 64 * 4);
+}
+
+TEST(Views, WhatDoesNotBeginOnACacheLineIsCopied) {
+  const Compiled compiled = CompileText(absl::StrCat(kInputs, R"(
+layer { name: "a" input: "x" dense { units: 24 } }
+layer { name: "b" input: "x" dense { units: 40 } }
+layer { name: "ab" input: "a" input: "b" concat {} }
+layer { name: "last" input: "ab" slice { axis: 1 begin: 8 } }
+)",
+                                                     kHead),
+                                        1, OpRegistry::Builtin());
+  EXPECT_TRUE(Runs(compiled, "ab"));
+  EXPECT_TRUE(Runs(compiled, "last"));
+}
+
+// It would keep all of the rest.
+TEST(Views, ASmallPartIsCopied) {
+  const Compiled compiled = CompileText(absl::StrCat(kInputs, R"(
+layer { name: "a" input: "x" dense { units: 64 } }
+layer { name: "last" input: "a" slice { axis: 1 begin: 16 end: 32 } }
+)",
+                                                     kHead),
+                                        1, OpRegistry::Builtin());
+  EXPECT_TRUE(Runs(compiled, "last"));
+}
+
+// What is fed, and what lies elsewhere already, stays where it is.
+TEST(Views, InputsAndPartsAreNotMoved) {
+  const Compiled compiled = CompileText(absl::StrCat(kInputs, R"(
+layer { name: "a" input: "x" dense { units: 64 } }
+layer { name: "fed" input: "a" input: "x" concat {} }
+layer { name: "twice" input: "a" input: "a" concat {} }
+layer { name: "last" input: "fed" input: "twice" add {} }
+)",
+                                                     kHead),
+                                        1, OpRegistry::Builtin());
+  EXPECT_TRUE(Runs(compiled, "fed"));
+  EXPECT_TRUE(Runs(compiled, "twice"));
+}
+
+// All that three steps leave behind, bit for bit.
+std::vector<std::string> Train(Compiled compiled, EngineKind engine = EngineKind::kReplay, bool poison = false) {
+  absl::StatusOr<std::unique_ptr<Session>> session =
+      Session::Create(std::move(compiled), {.seed = 3, .engine = engine, .poison = poison});
+  SNUG_CHECK_OK(session.status());
+  std::vector<std::string> results;
+  const auto bytes_of = [](const Session::View& view) {
+    return std::string(reinterpret_cast<const char*>(view.data), static_cast<size_t>(view.type->size_bytes()));
+  };
+  for (uint64_t step = 0; step < 3; ++step) {
+    SNUG_CHECK_OK(FeedRandom(**session, OpRegistry::Builtin(), step));
+    SNUG_CHECK_OK((*session)->Run());
+    for (const Endpoint& output : (*session)->compiled().executable.outputs) {
+      results.push_back(bytes_of(*(*session)->Output(output.name)));
+    }
+  }
+  for (const Variable& variable : (*session)->compiled().graph.variables()) {
+    const absl::StatusOr<Session::View> view = (*session)->FindVariable(variable.name);
+    if (view.ok()) results.push_back(bytes_of(*view));
+  }
+  return results;
+}
+
+std::vector<std::string> Truth(const std::string& text, int64_t batch) {
+  return Train(CompileText(text, batch, WithoutRanges(), {.strategy = "none"}));
+}
+
+void ExpectSameBits(const std::string& text, int64_t batch, bool every_strategy) {
+  const std::vector<std::string> truth = Truth(text, batch);
+  for (const memory::Strategy& strategy : memory::Strategies()) {
+    const std::string name(strategy.name);
+    if (name == "olla" && memory::IlpSolvers().empty()) continue;
+    if (!every_strategy && name != "none" && name != "best") continue;
+    const Compiled compiled = CompileText(text, batch, OpRegistry::Builtin(), {.strategy = name});
+    EXPECT_TRUE(Train(compiled) == truth) << name << ", batch " << batch << text;
+    EXPECT_TRUE(Train(compiled, EngineKind::kSerial, /*poison=*/true) == truth)
+        << name << ", poisoned, batch " << batch << text;
+  }
+}
+
+// On several streams, by plans with waits for bytes and without, by either engine; and without a plan.
+void ExpectSameBitsSideBySide(const std::string& text, int64_t batch, bool every_policy) {
+  const std::vector<std::string> truth = Truth(text, batch);
+  const auto expect = [&](const MemoryOptions& memory, EngineKind engine) {
+    EXPECT_TRUE(Train(CompileText(text, batch, OpRegistry::Builtin(), memory), engine) == truth)
+        << memory.strategy << " " << memory.stream_policy << ", " << memory.streams << " streams, engine "
+        << EngineName(engine) << text;
+  };
+  for (const int streams : {2, 4}) {
+    for (const absl::string_view policy : StreamPolicies()) {
+      if (!every_policy && policy != "serial" && policy != "waitless") continue;
+      for (const char* strategy : {"both", "best"}) {
+        const MemoryOptions memory{.strategy = strategy, .streams = streams, .stream_policy = std::string(policy)};
+        expect(memory, EngineKind::kReplay);
+        expect(memory, EngineKind::kDynamic);
+      }
+    }
+  }
+  for (const bool inplace : {true, false}) {
+    expect({.strategy = "dynamic", .dynamic = {.inplace = inplace}}, EngineKind::kSerial);
+    for (const int streams : {1, 2, 4}) {
+      expect({.strategy = "dynamic", .streams = streams, .dynamic = {.inplace = inplace}}, EngineKind::kDynamic);
+    }
+  }
+}
+
+TEST(Views, TrainingGivesTheSameBits) {
+  for (const int64_t batch : {1, 2}) ExpectSameBits(kFeatures, batch, /*every_strategy=*/true);
+  ExpectSameBits(kRows, 4, /*every_strategy=*/true);
+}
+
+TEST(Views, OnStreamsAndWithoutAPlanTrainingGivesTheSameBits) {
+  ExpectSameBitsSideBySide(kFeatures, 1, /*every_policy=*/true);
+  ExpectSameBitsSideBySide(kRows, 4, /*every_policy=*/true);
+}
+
+// What is fetched may be a part, or be joined.
+TEST(Views, AreFetchedFromWhereTheyLie) {
+  CompileOptions options = OptionsFor(1, {});
+  options.fetch = {"rb", "ab", "parts:1", "cut"};
+  const absl::StatusOr<Compiled> with = TryCompile(kFeatures, OpRegistry::Builtin(), options);
+  const absl::StatusOr<Compiled> without = TryCompile(kFeatures, WithoutRanges(), options);
+  ASSERT_TRUE(with.ok() && without.ok()) << with.status().message();
+  EXPECT_LT(with->tasks.tasks.size(), without->tasks.tasks.size());
+  EXPECT_TRUE(Train(*with) == Train(*without));
+  EXPECT_TRUE(Train(*with, EngineKind::kSerial, /*poison=*/true) == Train(*without));
+  options.memory.strategy = "dynamic";
+  const absl::StatusOr<Compiled> dynamic = TryCompile(kFeatures, OpRegistry::Builtin(), options);
+  ASSERT_TRUE(dynamic.ok()) << dynamic.status().message();
+  EXPECT_TRUE(Train(*dynamic, EngineKind::kSerial) == Train(*without));
+}
+
+const Step& StepOf(const Compiled& compiled, const std::string& node) {
+  const std::vector<Step>& steps = compiled.executable.steps;
+  const auto step =
+      std::find_if(steps.begin(), steps.end(), [&](const Step& s) { return compiled.graph.node(s.node).name == node; });
+  SNUG_CHECK_MSG(step != steps.end(), node);
+  return *step;
+}
+
+bool Conflict(const Compiled& compiled, const std::string& a, const std::string& b) {
+  for (const Access& x : StepOf(compiled, a).accesses) {
+    for (const Access& y : StepOf(compiled, b).accesses) {
+      if (Conflicts(x, y)) return true;
+    }
+  }
+  return false;
+}
+
+// The first writer comes before all that use the buffer; the others wait for nobody, and only who reads what they write
+// waits for them.
+TEST(Views, PartsAreWrittenSideBySide) {
+  const Compiled compiled = CompileText(absl::StrCat(kInputs, R"(
+layer { name: "a" input: "x" dense { units: 32 } }
+layer { name: "b" input: "x" dense { units: 64 } }
+layer { name: "c" input: "x" dense { units: 32 } }
+layer { name: "abc" input: "a" input: "b" input: "c" concat {} }
+layer { name: "side" input: "b" tanh {} }
+layer { name: "whole" input: "abc" dense { units: 64 } }
+layer { name: "last" input: "side" input: "whole" add {} }
+)",
+                                                     kHead),
+                                        1, OpRegistry::Builtin(), {.strategy = "none"});
+  ASSERT_FALSE(Runs(compiled, "abc"));
+  for (const char* node : {"b", "c", "side", "whole"}) EXPECT_TRUE(Conflict(compiled, "a", node)) << node;
+  EXPECT_FALSE(Conflict(compiled, "b", "c"));
+  EXPECT_TRUE(Conflict(compiled, "b", "side"));
+  EXPECT_FALSE(Conflict(compiled, "c", "side"));
+  for (const char* node : {"b", "c"}) EXPECT_TRUE(Conflict(compiled, node, "whole")) << node;
+}
+
+TEST(Views, KernelsTouchOnlyWhatTheyDeclare) {
+  for (const auto& [text, batch] : {std::pair(kFeatures, 1), std::pair(kRows, 4)}) {
+    CompileOptions options = OptionsFor(batch, {});
+    options.threads = 1;
+    absl::StatusOr<Compiled> compiled = TryCompile(text, OpRegistry::Builtin(), options);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    auto session =
+        Session::Create(*std::move(compiled), {.seed = 3, .engine = EngineKind::kSerial, .check_access = true});
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    ASSERT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 3).ok());
+    const absl::Status status = (*session)->Run();
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+}
+
+TEST(Views, APlanOfOtherTasksIsRefused) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/views_test_plan.pbtxt");
+  ASSERT_TRUE(SavePlan(CompileText(kFeatures, 1, WithoutRanges()), path).ok());
+  CompileOptions options = OptionsFor(1, {.plan_file = path});
+  EXPECT_TRUE(TryCompile(kFeatures, WithoutRanges(), options).ok());
+  EXPECT_THAT(std::string(TryCompile(kFeatures, OpRegistry::Builtin(), options).status().message()),
+              testing::HasSubstr("the plan is for another choice of kernels"));
+  const Compiled with = CompileText(kFeatures, 1, OpRegistry::Builtin());
+  ASSERT_TRUE(SavePlan(with, path).ok());
+  EXPECT_FALSE(TryCompile(kFeatures, WithoutRanges(), options).ok());
+  const absl::StatusOr<Compiled> loaded = TryCompile(kFeatures, OpRegistry::Builtin(), options);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_TRUE(Train(*loaded) == Train(with));
+}
+
+TEST(Views, TakeLessMemory) {
+  for (const auto& [text, batch] : {std::pair(kFeatures, 1), std::pair(kRows, 4)}) {
+    for (const char* strategy : {"none", "best"}) {
+      const int64_t with =
+          CompileText(text, batch, OpRegistry::Builtin(), {.strategy = strategy}).executable.memory.total_bytes();
+      const int64_t without =
+          CompileText(text, batch, WithoutRanges(), {.strategy = strategy}).executable.memory.total_bytes();
+      EXPECT_LT(with, without) << strategy << text;
+    }
+  }
+}
+
+TEST(Views, TakeNoMoreMemoryInTheModels) {
+  for (const char* file : {"models/gpt_small.pbtxt", "tests/golden/parity/transformer.pbtxt"}) {
+    const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(absl::StrCat(SNUG_SOURCE_DIR "/", file));
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    for (const int64_t batch : {1, 2}) {
+      const auto bytes = [&](const OpRegistry& registry) {
+        const absl::StatusOr<Compiled> compiled =
+            Compile(loaded->network, loaded->source_map, registry, OptionsFor(batch, {}));
+        SNUG_CHECK_OK(compiled.status());
+        return compiled->executable.memory.total_bytes();
+      };
+      EXPECT_LE(bytes(OpRegistry::Builtin()), bytes(WithoutRanges())) << file << ", batch " << batch;
+    }
+  }
+}
+
+// Layers of any kind on any earlier values, which makes views of views, joins of joins, and writers over what they
+// show.
+std::string RandomNetwork(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
+  struct Made {
+    std::string name;
+    int width;
+  };
+  std::vector<Made> made = {{"x", 64}};
+  std::string text = kInputs;
+  const auto add = [&](const std::string& inputs, const std::string& op, int width) {
+    const std::string name = absl::StrCat("v", made.size());
+    absl::StrAppend(&text, "layer { name: \"", name, "\" ", inputs, " ", op, " }\n");
+    made.push_back({name, width});
+  };
+  const auto input = [](const Made& from) { return absl::StrCat(" input: \"", from.name, "\""); };
+  for (int i = 0; i < 14; ++i) {
+    const Made from = made[made.size() - 1 - below(std::min<size_t>(made.size(), 4))];
+    switch (below(6)) {
+      case 0:
+        add(input(from), absl::StrCat("dense { units: ", 16 * (1 + below(4)), " }"), 0);
+        break;
+      case 1:
+        add(input(from), below(2) == 0 ? "relu {}" : "tanh {}", from.width);
+        break;
+      case 2: {
+        const Made& other = made[below(made.size())];
+        add(input(from) + input(other), "concat {}", from.width + other.width);
+        break;
+      }
+      case 3: {
+        const int begin = static_cast<int>(8 * below(static_cast<size_t>(from.width) / 16));
+        add(input(from), absl::StrCat("slice { axis: 1 begin: ", begin, " }"), from.width - begin);
+        break;
+      }
+      case 4:
+        add(input(from) + input(from), "mul {}", from.width);
+        break;
+      default:
+        add(input(from), "scale { factor: 0.5 }", from.width);
+        break;
+    }
+    if (made.back().width == 0) {  // dense: as its text says
+      const size_t units = text.rfind("units: ");
+      made.back().width = std::stoi(text.substr(units + 7));
+    }
+  }
+  absl::StrAppend(&text, "layer { name: \"last\"", input(made.back()), " tanh {} }\n", kHead);
+  return text;
+}
+
+TEST(Views, TakeNoMoreMemoryInRandomNetworks) {
+  int views = 0;
+  for (uint32_t seed = 1; seed <= 100; ++seed) {
+    const std::string text = RandomNetwork(seed);
+    for (const bool training : {true, false}) {
+      CompileOptions options = OptionsFor(1, {});
+      options.training = training;
+      const absl::StatusOr<Compiled> with = TryCompile(text, OpRegistry::Builtin(), options);
+      const absl::StatusOr<Compiled> without = TryCompile(text, WithoutRanges(), options);
+      ASSERT_TRUE(with.ok() && without.ok()) << with.status().message();
+      const int64_t bytes = with->executable.memory.total_bytes();
+      views += with->tasks.tasks.size() < without->tasks.tasks.size();
+      EXPECT_LE(bytes, without->executable.memory.total_bytes()) << text;
+    }
+  }
+  EXPECT_GT(views, 80);  // or else little is shown
+}
+
+TEST(Views, RandomNetworksGiveTheSameBits) {
+  for (uint32_t seed = 1; seed <= 25; ++seed) {
+    const std::string text = RandomNetwork(seed);
+    ExpectSameBits(text, 1, /*every_strategy=*/false);
+    if (seed % 5 == 0) ExpectSameBitsSideBySide(text, 1, /*every_policy=*/true);
+  }
+}
+
+}  // namespace
+}  // namespace snug

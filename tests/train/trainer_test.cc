@@ -1,0 +1,194 @@
+#include "engine/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "engine/train/open_data.h"
+#include "proto/text_loader.h"
+
+namespace snug {
+namespace {
+
+using testing::HasSubstr;
+
+LoadedNetwork LoadOrDie(const std::string& text) {
+  absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test.pbtxt");
+  EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+  return *std::move(loaded);
+}
+
+const char kDigits[] = R"(
+  name: "small"
+  input { name: "image" shape { dim: 784 } }
+  input { name: "label" dtype: INT32 max_value: 10 }
+  layer { name: "fc1" input: "image" dense { units: 32 } }
+  layer { name: "act" input: "fc1" relu {} }
+  layer { name: "drop" input: "act" dropout { rate: 0.1 } }
+  layer { name: "fc2" input: "drop" dense { units: 10 } }
+  layer { name: "loss" input: "fc2" input: "label" softmax_cross_entropy {} }
+  layer { name: "accuracy" input: "fc2" input: "label" accuracy {} }
+  objective: "loss" output: "accuracy"
+  optimizer { learning_rate: 0.1 sgd { momentum: 0.9 } }
+  training { steps: 60 evaluate_every: 30 data { digits { samples: 500 } } schedule { warm_up: 5 cosine {} } }
+)";
+
+struct Made {
+  LoadedNetwork loaded;
+  std::unique_ptr<Trainer> trainer;
+};
+
+Made Make(const std::string& text, int64_t batch = 16, DType precision = DType::kFloat32) {
+  Made made{LoadOrDie(text), nullptr};
+  const proto::Training& training = made.loaded.network.training();
+  absl::StatusOr<TrainingData> data = OpenData(training.data(), made.loaded.network, 1);
+  EXPECT_TRUE(data.ok()) << data.status().message();
+  TrainerOptions options;
+  options.compile.batch = batch;
+  options.compile.precision = precision;
+  auto trainer = Trainer::Create(made.loaded.network, made.loaded.source_map, training, *std::move(data), options);
+  EXPECT_TRUE(trainer.ok()) << trainer.status().message();
+  if (trainer.ok()) made.trainer = *std::move(trainer);
+  return made;
+}
+
+std::vector<std::byte> State(const Trainer& trainer) {
+  const Session& session = trainer.session();
+  return {session.state_data(), session.state_data() + session.state_bytes()};
+}
+
+TEST(Trainer, Learns) {
+  const Made made = Make(kDigits);
+  ASSERT_NE(made.trainer, nullptr);
+  std::vector<Trainer::EvaluationReport> evaluations;
+  std::vector<double> rates;
+  const absl::Status status = made.trainer->Run({.step =
+                                                     [&](const Trainer::StepReport& report) {
+                                                       rates.push_back(report.rate);
+                                                       return absl::OkStatus();
+                                                     },
+                                                 .evaluation =
+                                                     [&](const Trainer::EvaluationReport& report) {
+                                                       evaluations.push_back(report);
+                                                       return absl::OkStatus();
+                                                     }});
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(evaluations.size(), 2u);
+  EXPECT_EQ(evaluations[1].step, 60);
+  EXPECT_LT(evaluations[1].evaluation.metrics[0].second, 2.0);   // loss; chance has 2.3
+  EXPECT_GT(evaluations[1].evaluation.metrics[1].second, 0.25);  // accuracy; chance has 0.1
+  ASSERT_EQ(rates.size(), 60u);
+  EXPECT_NEAR(rates[0], 0.02, 1e-12);
+  EXPECT_NEAR(rates[59], 0, 1e-12);
+}
+
+TEST(Trainer, EvaluationIsTheMeanOverAllSamplesWhateverTheBatch) {
+  // 7 does not divide the number of samples: the last batch is a short one.
+  const Made one = Make(kDigits, 16), other = Make(kDigits, 7);
+  const auto a = one.trainer->Evaluate(), b = other.trainer->Evaluate();
+  ASSERT_TRUE(a.ok()) << a.status().message();
+  ASSERT_TRUE(b.ok()) << b.status().message();
+  EXPECT_EQ(a->evaluation.samples, b->evaluation.samples);
+  EXPECT_NE(a->evaluation.samples % 7, 0);
+  EXPECT_NEAR(a->evaluation.metrics[0].second, b->evaluation.metrics[0].second, 1e-5);
+  EXPECT_NEAR(a->evaluation.metrics[1].second, b->evaluation.metrics[1].second, 1e-7);
+}
+
+TEST(Trainer, ResumedIsAsUninterrupted) {
+  const Made whole = Make(kDigits), first = Make(kDigits), second = Make(kDigits);
+  ASSERT_TRUE(whole.trainer->Run({}).ok());
+  int64_t stop_at = 41;
+  ASSERT_TRUE(first.trainer->Run({.stop = [&] { return first.trainer->step() == stop_at; }}).ok());
+  ASSERT_EQ(first.trainer->step(), stop_at);
+  std::memcpy(const_cast<std::byte*>(second.trainer->session().state_data()), first.trainer->session().state_data(),
+              static_cast<size_t>(first.trainer->session().state_bytes()));
+  ASSERT_TRUE(second.trainer->Resume(stop_at).ok());
+  ASSERT_TRUE(second.trainer->Run({}).ok());
+  EXPECT_TRUE(State(*second.trainer) == State(*whole.trainer));
+}
+
+TEST(Trainer, ALossThatIsNotFiniteNamesTheNodeAndChangesNothing) {
+  // 88.8 is the largest number whose exponential is a float.
+  const Made made = Make(R"(
+    name: "overflows"
+    input { name: "image" shape { dim: 784 } }
+    input { name: "label" dtype: INT32 max_value: 10 }
+    layer { name: "fc" input: "image" dense { units: 10 } }
+    layer { name: "boom" input: "fc" exp {} }
+    layer { name: "again" input: "boom" exp {} }
+    layer { name: "bang" input: "again" exp {} }
+    layer { name: "loss" input: "bang" input: "label" softmax_cross_entropy {} }
+    objective: "loss"
+    optimizer { learning_rate: 100 sgd {} }
+    training { steps: 50 data { digits { samples: 100 } } })");
+  ASSERT_NE(made.trainer, nullptr);
+  std::vector<std::byte> before;
+  std::vector<int64_t> checkpoints;
+  const absl::Status status = made.trainer->Run({.step =
+                                                     [&](const Trainer::StepReport&) {
+                                                       before = State(*made.trainer);
+                                                       return absl::OkStatus();
+                                                     },
+                                                 .checkpoint =
+                                                     [&](int64_t step) {
+                                                       checkpoints.push_back(step);
+                                                       return absl::UnavailableError("the disk is full");
+                                                     }});
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the loss is not finite"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("test.pbtxt:6:5: layer \"boom\" (exp): the first node"));
+  EXPECT_GE(made.trainer->step(), 1);
+  EXPECT_TRUE(State(*made.trainer) == before);
+  EXPECT_EQ(checkpoints, std::vector<int64_t>{made.trainer->step()});  // once, of the last good state
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Nor could a checkpoint be written: the disk is full"));
+}
+
+TEST(Trainer, LearnsInBfloat16WhatItLearnsInFloat32) {
+  const auto accuracy = [](DType precision) {
+    const Made made = Make(R"(
+      name: "mlp"
+      input { name: "image" shape { dim: 784 } }
+      input { name: "label" dtype: INT32 max_value: 10 }
+      layer { name: "fc1" input: "image" dense { units: 64 } }
+      layer { name: "act" input: "fc1" relu {} }
+      layer { name: "fc2" input: "act" dense { units: 10 } }
+      layer { name: "loss" input: "fc2" input: "label" softmax_cross_entropy {} }
+      layer { name: "accuracy" input: "fc2" input: "label" accuracy {} }
+      objective: "loss" output: "accuracy"
+      optimizer { learning_rate: 0.1 sgd { momentum: 0.9 } }
+      training { epochs: 5 data { digits { samples: 8000 } } schedule { one_cycle {} } })",
+                           32, precision);
+    EXPECT_NE(made.trainer, nullptr);
+    for (const Variable& variable : made.trainer->session().compiled().graph.variables()) {
+      const bool wide = variable.type.dtype != DType::kBFloat16;
+      EXPECT_TRUE(wide) << variable.name;  // parameters and slots
+    }
+    EXPECT_TRUE(made.trainer->Run({}).ok());
+    return made.trainer->Evaluate()->evaluation.metrics[1].second;
+  };
+  const double float32 = accuracy(DType::kFloat32), bfloat16 = accuracy(DType::kBFloat16);
+  EXPECT_GT(float32, 0.93);
+  EXPECT_NEAR(bfloat16, float32, 0.015);
+}
+
+TEST(Trainer, RefusesWhatCannotBe) {
+  const LoadedNetwork loaded = LoadOrDie(kDigits);
+  proto::Training both = loaded.network.training();
+  both.set_epochs(3);
+  EXPECT_THAT(std::string(Trainer::Create(loaded.network, loaded.source_map, both,
+                                          *OpenData(both.data(), loaded.network, 1), {})
+                              .status()
+                              .message()),
+              HasSubstr("epochs and steps"));
+  EXPECT_THAT(std::string(OpenData(proto::Data(), loaded.network, 1).status().message()), HasSubstr("--data=digits"));
+  proto::Training textures = loaded.network.training();
+  textures.mutable_data()->mutable_textures();
+  EXPECT_THAT(std::string(Trainer::Create(loaded.network, loaded.source_map, textures,
+                                          *OpenData(textures.data(), loaded.network, 1), {})
+                              .status()
+                              .message()),
+              HasSubstr("784"));
+}
+
+}  // namespace
+}  // namespace snug

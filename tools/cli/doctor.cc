@@ -1,0 +1,117 @@
+// `snug doctor`: what this machine and this build have, and what Snug uses of it.
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/strip.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "engine/base/has_cuda.h"
+#include "engine/base/json.h"
+#include "engine/base/status.h"
+#include "memory/available_bytes.h"
+#include "memory/ilp/solver.h"
+#include "ops/lib/isa.h"
+#if SNUG_HAS_CUDA
+#include "engine/cuda/cuda_device.h"
+#endif
+#if SNUG_HAS_ONEDNN
+#include "ops/lib/onednn.h"
+#endif
+#include "tools/cli/command.h"
+#include "tools/cli/flags.h"
+
+namespace snug::cli {
+namespace {
+
+struct Finding {
+  std::string what, found, note;  // `note`: what follows from it
+};
+
+std::string ProcessorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+#if SNUG_HAS_CUDA
+// The libraries, and the devices if the driver is there.
+void ExamineCuda(std::vector<Finding>* findings) {
+  for (const cuda::LibraryState& library : cuda::FindLibraries()) {
+    const absl::string_view name = absl::StripPrefix(cuda::Name(library.library), "the ");
+    findings->push_back({std::string(name), library.problem.empty() ? library.version : "none", library.problem});
+  }
+  const absl::StatusOr<std::shared_ptr<const cuda::Api>> api = cuda::Api::Load();
+  if (!api.ok()) return findings->push_back({"CUDA devices", "none", "this build computes on the processor here"});
+  const absl::StatusOr<std::vector<cuda::DeviceInfo>> devices = cuda::ListDevices(**api);
+  if (!devices.ok()) return findings->push_back({"CUDA devices", "none", std::string(devices.status().message())});
+  for (const cuda::DeviceInfo& device : *devices) {
+    const bool runs = cuda::RunsOn(cuda::CompiledArchitectures(), device.major, device.minor);
+    findings->push_back({absl::StrCat("cuda:", device.index), device.ToString(),
+                         runs ? "" : absl::StrCat("this build has code for ", cuda::CompiledArchitectures(), " only")});
+  }
+}
+#else
+void ExamineCuda(std::vector<Finding>* findings) {
+  findings->push_back({"CUDA", "not in this build", "it computes on the processor; CMake finds CUDA where nvcc is"});
+}
+#endif
+
+std::vector<Finding> Examine() {
+  std::vector<Finding> findings;
+  findings.push_back({"processor", ProcessorName(), ""});
+  findings.push_back({"processors", absl::StrCat(DefaultThreads()), "that this process may use: --threads by default"});
+  const char* policy = std::getenv("OMP_WAIT_POLICY");
+  const char* turns = std::getenv("GOMP_SPINCOUNT");
+  findings.push_back({"idle threads",
+                      policy != nullptr  ? absl::StrCat("OMP_WAIT_POLICY=", policy)
+                      : turns != nullptr ? absl::StrCat("spin for ", turns, " turns")
+                                         : "as OpenMP has them",
+                      "GOMP_SPINCOUNT and OMP_WAIT_POLICY say how long they stay awake"});
+  findings.push_back({"instructions", Name(CurrentIsa()), "what our own loops use"});
+  findings.push_back(
+      {"memory", absl::StrFormat("%.1f GB", static_cast<double>(memory::AvailableBytes()) * 1e-9), "free for arenas"});
+#if SNUG_HAS_ONEDNN
+  findings.push_back({"oneDNN", onednn::Version(), "for convolutions, matrix products and more"});
+#else
+  findings.push_back({"oneDNN", "not in this build", "convolutions take plain loops, which are slow"});
+#endif
+  findings.push_back({"ILP solvers", memory::IlpSolvers().empty() ? "none" : absl::StrJoin(memory::IlpSolvers(), ", "),
+                      memory::IlpSolvers().empty() ? "--memory=olla is not there" : "for --memory=olla"});
+  ExamineCuda(&findings);
+  return findings;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunDoctor(const Arguments& arguments) {
+  bool json = false;
+  Flags flags("snug doctor [flags]", "Says what this machine and this build have, and what Snug uses of it.");
+  flags.Add("json", &json, "print one JSON document");
+  SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> positional, flags.Parse(arguments));
+  if (!positional.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("expected no argument, found \"", positional[0], "\""));
+  }
+  const std::vector<Finding> findings = Examine();
+  if (json) {
+    Json out;
+    out.Object();
+    for (const Finding& finding : findings) out.Key(finding.what).String(finding.found);
+    out.End();
+    std::puts(out.text().c_str());
+    return 0;
+  }
+  for (const Finding& finding : findings) {
+    absl::PrintF("%-14s %s%s%s\n", finding.what, finding.found, finding.note.empty() ? "" : "; ", finding.note);
+  }
+  return 0;
+}
+
+}  // namespace snug::cli

@@ -1,0 +1,67 @@
+#include "tools/cli/inference.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/train/open_data.h"
+#include "proto/train.pb.h"
+#include "tools/cli/proto_flags.h"
+#include "tools/cli/weights.h"
+
+namespace snug::cli {
+namespace {
+
+constexpr int64_t kBatch = 64;  // where nobody says: what comes out does not depend on it
+
+}  // namespace
+
+InferenceFlags::InferenceFlags() : data(std::make_unique<proto::Data>()) {}
+InferenceFlags::~InferenceFlags() = default;
+
+void InferenceFlags::AddTo(Flags& flags) {
+  flags.Add("checkpoint", &checkpoint, "a safetensors file, or the directory that `snug train` left: its newest");
+  flags.Add("part", &part, "of the data: held-back (default) or training");
+  flags.Add("seed", &seed, "that of the training, which decides what was held back; default 0");
+  flags.Add("batches", &batches, "at most so many; default: all");
+  compile.AddTo(flags);
+  memory.AddTo(flags);
+  run.AddTo(flags);
+  AddProtoFlags("data-", "data", data.get(), flags);
+}
+
+absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& file, const InferenceFlags& flags,
+                                                            const std::vector<std::string>& fetch) {
+  auto inference = std::make_unique<Inference>();
+  SNUG_ASSIGN_OR_RETURN(inference->loaded, LoadNetworkFile(file));
+  const proto::Network& network = inference->loaded.network;
+  proto::Data data = network.training().data();
+  Override(*flags.data, &data);
+  SNUG_ASSIGN_OR_RETURN(const TrainingData opened, OpenData(data, network, static_cast<uint64_t>(flags.seed)));
+  if (flags.part != "held-back" && flags.part != "training") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--part: expected held-back or training, found \"", flags.part, "\""));
+  }
+  const std::shared_ptr<const Dataset> dataset = flags.part == "training" ? opened.training : opened.evaluation;
+  if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");
+  SNUG_ASSIGN_OR_RETURN(CompileOptions options, flags.compile.Options(flags.memory.streams.count));
+  SNUG_ASSIGN_OR_RETURN(options.memory, flags.memory.Options());
+  SNUG_ASSIGN_OR_RETURN(SessionOptions session, flags.run.Options(flags.compile.threads > 0, &options));
+  session.seed = static_cast<uint64_t>(flags.seed);
+  options.fetch = fetch;
+  const int64_t batch = flags.compile.batch > 0 ? flags.compile.batch : kBatch;
+  SNUG_ASSIGN_OR_RETURN(
+      std::vector<Compiled> programs,
+      Evaluator::CompilePrograms(network, inference->loaded.source_map, options, batch, dataset->size()));
+  SNUG_ASSIGN_OR_RETURN(inference->session, Session::Create(std::move(programs), session));
+  SNUG_ASSIGN_OR_RETURN(inference->checkpoint, LoadWeights(flags.checkpoint, *inference->session));
+  LoaderOptions loader;
+  loader.image.mean.assign(data.mean().begin(), data.mean().end());
+  loader.image.deviation.assign(data.deviation().begin(), data.deviation().end());
+  SNUG_ASSIGN_OR_RETURN(inference->evaluator,
+                        Evaluator::Create(network, *inference->session, /*first_program=*/0, dataset, loader));
+  return inference;
+}
+
+}  // namespace snug::cli

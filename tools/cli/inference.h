@@ -1,0 +1,49 @@
+// What `eval` and `predict` share: a network without its backward pass, the parameters of a checkpoint, and data.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/train/evaluator.h"
+#include "proto/text_loader.h"
+#include "tools/cli/flags.h"
+#include "tools/cli/memory_flags.h"
+#include "tools/cli/run_flags.h"
+
+namespace snug {
+namespace proto {
+class Data;
+}
+
+namespace cli {
+
+struct InferenceFlags {
+  InferenceFlags();
+  ~InferenceFlags();
+
+  std::string checkpoint, part = "held-back";
+  int64_t seed = 0, batches = 0;
+  CompileFlags compile;
+  MemoryFlags memory;
+  RunFlags run;
+  std::unique_ptr<proto::Data> data;
+
+  void AddTo(Flags& flags);
+};
+
+struct Inference {
+  LoadedNetwork loaded;
+  std::string checkpoint;  // the file
+  std::unique_ptr<Session> session;
+  std::unique_ptr<Evaluator> evaluator;  // uses the two above
+};
+
+// `fetch`: values to be had beside the network's own outputs.
+absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& file, const InferenceFlags& flags,
+                                                            const std::vector<std::string>& fetch);
+
+}  // namespace cli
+}  // namespace snug

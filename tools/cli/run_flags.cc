@@ -1,0 +1,59 @@
+#include "tools/cli/run_flags.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "engine/base/status.h"
+#include "tools/cli/command.h"
+
+namespace snug::cli {
+namespace {
+
+// A stuck kernel cannot be stopped from outside, and may hold whatever a proper exit would need: locks, buffers.
+absl::StatusOr<WatchdogOptions> WatchdogOf(const RunFlags& flags) {
+  if (flags.watchdog < 0 || (flags.watchdog == 0 && flags.watchdog_abort)) {
+    return absl::InvalidArgumentError(absl::StrCat("--watchdog: expected seconds",
+                                                   flags.watchdog_abort ? " for --watchdog-abort" : "", ", found ",
+                                                   flags.watchdog));
+  }
+  WatchdogOptions options{.seconds = flags.watchdog};
+  if (flags.watchdog_abort) {
+    options.report = [](const std::string& report) {
+      std::fputs(report.c_str(), stderr);
+      std::fputs("watchdog: the program ends here (--watchdog-abort)\n", stderr);
+      std::_Exit(kStuck);
+    };
+  }
+  return options;
+}
+
+}  // namespace
+
+void RunFlags::AddTo(Flags& flags) {
+  flags.Add(
+      "engine", &engine,
+      "replay (the waits worked out beforehand; default), serial (one op after the other) or dynamic (through the "
+      "dependency engine); --check-access and --memory=dynamic take serial");
+  flags.Add("watchdog", &watchdog,
+            "say on standard error what each stream runs or waits for when no op has finished for so many seconds, and "
+            "again after twice as many; default 0: off");
+  flags.Add("watchdog-abort", &watchdog_abort, "the watchdog's first report ends the program, with exit code 5");
+  flags.Add("check-access", &check_access,
+            "debugging, slow: an op that touches bytes outside of what it declares is named; serial, with one thread");
+}
+
+absl::StatusOr<SessionOptions> RunFlags::Options(bool threads_given, CompileOptions* compile) const {
+  SessionOptions options{.check_access = check_access};
+  if (!engine.empty()) {
+    SNUG_ASSIGN_OR_RETURN(options.engine, ParseEngine(engine));
+  } else if (check_access) {
+    options.engine = EngineKind::kSerial;
+  }
+  if (check_access && !threads_given) compile->threads = 1;
+  SNUG_ASSIGN_OR_RETURN(options.watchdog, WatchdogOf(*this));
+  return options;
+}
+
+}  // namespace snug::cli

@@ -1,0 +1,55 @@
+// What looks on while steps run: the profile and the trace that were asked for.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/json.h"
+#include "engine/run/profiler.h"
+#include "engine/run/session.h"
+#include "engine/run/trace.h"
+#include "tools/cli/flags.h"
+
+namespace snug::cli {
+
+struct ObserverFlags {
+  bool profile = false;
+  std::string trace;
+
+  void AddTo(Flags& flags);
+};
+
+class StepObserver {
+ public:
+  // When each part of a step began, of MonotonicNanoseconds.
+  struct Moments {
+    int64_t feed = 0, run = 0, fetch = 0, end = 0;
+  };
+
+  // Fails at once, before anything is compiled, where the trace cannot be written.
+  static absl::StatusOr<StepObserver> Create(const ObserverFlags& flags);
+
+  // The first program of `session` is observed, which must outlive this.
+  void Attach(Session& session, const OpRegistry& registry, int64_t steps);
+  // After a step is through.
+  void AddStep(const Moments& moments);
+  // Writes the rest of the trace.
+  absl::Status Finish();
+
+  const Profiler* profiler() const { return profiler_.get(); }  // null: not asked for
+
+ private:
+  explicit StepObserver(bool profile) : profile_(profile) {}
+
+  bool profile_;
+  bool skip_first_ = false;  // the profile leaves it out
+  std::unique_ptr<OutputFile> trace_file_;
+  std::vector<StepTime> times_;
+  std::unique_ptr<Profiler> profiler_;
+  std::unique_ptr<Trace> trace_;
+};
+
+}  // namespace snug::cli

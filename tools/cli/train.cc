@@ -1,0 +1,317 @@
+// `snug train NET`: from a model file to trained parameters, a curve and checkpoints.
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "engine/base/json.h"
+#include "engine/base/status.h"
+#include "engine/train/checkpoint/init_from.h"
+#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/session_state.h"
+#include "engine/train/checkpoint/store.h"
+#include "engine/train/open_data.h"
+#include "engine/train/trainer.h"
+#include "proto/text_loader.h"
+#include "tools/cli/command.h"
+#include "tools/cli/flags.h"
+#include "tools/cli/memory_flags.h"
+#include "tools/cli/proto_flags.h"
+#include "tools/cli/run_flags.h"
+#include "tools/cli/step_observer.h"
+#include "tools/cli/stop_signals.h"
+#include "tools/cli/train_log.h"
+#include "tools/cli/training_options.h"
+
+namespace snug::cli {
+namespace {
+
+constexpr int64_t kBatch = 32;    // where nobody says
+constexpr int kStoppedEarly = 4;  // the exit code
+
+struct TrainFlags {
+  std::string output, training_file, init_from;
+  std::vector<std::string> init_patterns;  // none: all
+  bool resume = false, json = false;
+  CompileFlags compile;
+  MemoryFlags memory;
+  RunFlags run;
+  ObserverFlags observer;
+  TrainingOptions options;  // only what the command line says
+};
+
+// What is written where, and how a run that ended early goes on.
+class Checkpoints {
+ public:
+  Checkpoints(Trainer& trainer, const std::string& directory, const proto::Training& training, std::FILE* out)
+      : trainer_(trainer),
+        training_(training),
+        store_(&files_, directory, {.keep_last = static_cast<int>(training.checkpoint().keep())}),
+        out_(out) {}
+
+  absl::Status Begin(bool resume) {
+    const absl::StatusOr<checkpoint::CheckpointStore::Found> found = store_.Newest();
+    if (absl::IsNotFound(found.status())) {
+      return resume ? absl::NotFoundError(absl::StrCat("--resume: there is nothing to go on with (",
+                                                       found.status().message(), "); without --resume it begins"))
+                    : absl::OkStatus();
+    }
+    if (!found.ok()) return found.status();
+    if (!resume) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          found->path, ": a training has been here before: go on with --resume, or give another --output"));
+    }
+    Warn(found->warnings);
+    SNUG_ASSIGN_OR_RETURN(
+        const checkpoint::LoadedState state,
+        checkpoint::LoadState(trainer_.session(), files_, found->path, checkpoint::LoadMode::kResume));
+    SNUG_RETURN_IF_ERROR(CheckSame(state.metadata));
+    SNUG_RETURN_IF_ERROR(trainer_.Resume(found->step));
+    // As many batches are behind it as steps, whoever made them: a checkpoint of libsnug says nothing of data.
+    const int64_t epoch = trainer_.steps_per_epoch();
+    absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found->path, found->step % epoch + 1,
+                  found->step / epoch + 1);
+    saved_ = found->step;
+    path_ = found->path;
+    return absl::OkStatus();
+  }
+
+  absl::Status Save(int64_t step) {
+    if (step == saved_) return absl::OkStatus();
+    SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Saved saved,
+                          store_.Save(step, checkpoint::StateOf(trainer_.session()), Conditions()));
+    Warn(saved.warnings);
+    saved_ = step;
+    path_ = saved.path;
+    return absl::OkStatus();
+  }
+
+  // A training that failed has left what it had reached.
+  absl::Status SayWhatIsKept(const absl::Status& status) const {
+    if (status.ok() || saved_ < 0 || saved_ != trainer_.step()) return status;
+    return absl::Status(
+        status.code(),
+        absl::StrCat(status.message(), "\nThe state after step ", saved_, " is in ", path_,
+                     "\n--resume goes on from it, and meets the same step again; to go back further, remove the newest "
+                     "checkpoints before"));
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  static void Warn(const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  }
+
+  // On what the bits of a training depend, beside the network.
+  checkpoint::Metadata Conditions() const {
+    const Compiled& compiled = trainer_.session().compiled();
+    return {{"network", compiled.graph.name},
+            {"batch", absl::StrCat(trainer_.batch())},
+            {"accumulate", absl::StrCat(trainer_.micro_batches())},
+            {"seed", absl::StrCat(training_.seed())},
+            {"precision", std::string(Name(compiled.precision))},
+            {"threads", absl::StrCat(compiled.threads)},
+            {"tuning", compiled.tuning == nullptr ? "none" : absl::StrCat(absl::Hex(compiled.tuning->Digest()))}};
+  }
+
+  absl::Status CheckSame(const checkpoint::Metadata& metadata) const {
+    for (const auto& [key, value] : Conditions()) {
+      const auto it = metadata.find(key);
+      if (it == metadata.end() || it->second == value) continue;
+      if (key == "threads" || key == "tuning") {
+        Warn({absl::StrCat("the checkpoint was made with ", key, " ", it->second, ", this run has ", value,
+                           ": results differ in rounding")});
+        continue;
+      }
+      if (key == "accumulate") {
+        Warn({absl::StrCat("the checkpoint was made with --accumulate=", it->second, ", this run has ", value,
+                           ": results differ in rounding, and by what batch norm and dropout do in each micro-batch")});
+        continue;
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat("--resume: the checkpoint was made with ", key, " ", it->second, ", this run has ", value,
+                       "; give it the same, or begin with its weights: --init-from, and another --output"));
+    }
+    return absl::OkStatus();
+  }
+
+  Trainer& trainer_;
+  const proto::Training& training_;
+  checkpoint::PosixFileSystem files_;
+  checkpoint::CheckpointStore store_;
+  std::FILE* out_;
+  int64_t saved_ = -1;
+  std::string path_;
+};
+
+struct Run {
+  double seconds = 0;
+  bool finished = false;
+};
+
+void PrintMemory(const Trainer& trainer, std::FILE* out) {
+  const Session& session = trainer.session();
+  const auto mb = [](int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
+  int64_t forward = 0, training = 0;
+  for (size_t i = 0; i < session.programs(); ++i) {
+    const Compiled& compiled = session.program(i).compiled();
+    int64_t& most = compiled.training ? training : forward;
+    most = std::max(most, compiled.executable.memory.step_bytes());
+  }
+  absl::FPrintF(out, "memory %.1f MB: variables %.1f, training %.1f",
+                mb(session.state_bytes() + std::max(forward, training)), mb(session.state_bytes()), mb(training));
+  if (forward > 0) absl::FPrintF(out, " (forward only %.1f, in the same bytes)", mb(forward));
+  absl::FPrintF(out, "; batches read ahead %.1f\n", mb(trainer.staging_bytes()));
+}
+
+void WriteMetrics(Json& json, absl::string_view key, const Metrics& metrics) {
+  json.Key(key).Object();
+  for (const auto& [name, value] : metrics) json.Key(name).Number(value);
+  json.End();
+}
+
+void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, const std::string& output,
+               const std::string& checkpoint, const StepObserver& observer) {
+  const Session& session = trainer.session();
+  Json json;
+  json.Object().Key("network").String(session.compiled().graph.name).Key("batch").Number(trainer.batch());
+  json.Key("micro_batches").Number(trainer.micro_batches());
+  json.Key("steps").Number(trainer.step()).Key("finished").Bool(run.finished).Key("seconds").Number(run.seconds);
+  json.Key("samples_per_second").Number(log.samples_per_second());
+  WriteMetrics(json, "training", log.last_step());
+  WriteMetrics(json, "evaluation", log.last_evaluation());
+  json.Key("state_bytes").Number(session.state_bytes()).Key("step_bytes").Number(session.step_bytes());
+  json.Key("staging_bytes").Number(trainer.staging_bytes()).Key("output").String(output);
+  json.Key("checkpoint").String(checkpoint);
+  if (observer.profiler() != nullptr) observer.profiler()->WriteJson(json.Key("profile"));
+  json.End();
+  std::puts(json.text().c_str());
+}
+
+absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& given, TrainFlags& f) {
+  const proto::Training& training = given.training;
+  std::FILE* const out = f.json ? stderr : stdout;
+  SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
+  TrainerOptions options;
+  SNUG_ASSIGN_OR_RETURN(options.compile, f.compile.Options(f.memory.streams.count));
+  SNUG_ASSIGN_OR_RETURN(options.compile.memory, f.memory.Options());
+  SNUG_ASSIGN_OR_RETURN(options.session, f.run.Options(f.compile.threads > 0, &options.compile));
+  options.compile.optimizer = &given.optimizer;
+  options.compile.no_decay.assign(training.no_decay().begin(), training.no_decay().end());
+  options.compile.no_decay_places = given.no_decay_places;
+  SNUG_ASSIGN_OR_RETURN(TrainingData data,
+                        OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
+                        Trainer::Create(loaded.network, loaded.source_map, training, std::move(data), options));
+  const Compiled& compiled = trainer->session().compiled();
+  const std::string output = f.output.empty() ? absl::StrCat("runs/", compiled.graph.name) : f.output;
+  checkpoint::PosixFileSystem files;
+  SNUG_RETURN_IF_ERROR(files.MakeDirectory(output));
+  const std::string directory =
+      training.checkpoint().has_directory() ? training.checkpoint().directory() : output + "/checkpoints";
+  Checkpoints checkpoints(*trainer, directory, training, out);
+  SNUG_RETURN_IF_ERROR(checkpoints.Begin(f.resume));
+  if (!f.init_from.empty() && !f.resume) {
+    SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report,
+                          checkpoint::InitFrom(trainer->session(), files, f.init_from, f.init_patterns));
+    absl::FPrintF(out, "%s\n", report.ToString());
+  }
+  absl::FPrintF(out, "%s: %d steps of %d samples, %d steps an epoch; %d threads an op, %s\n", compiled.graph.name,
+                trainer->steps(), trainer->batch(), trainer->steps_per_epoch(), compiled.threads,
+                Name(compiled.precision));
+  if (trainer->micro_batches() > 1) {
+    absl::FPrintF(out, "each step in %d micro-batches of %d samples\n", trainer->micro_batches(), compiled.batch);
+  }
+  PrintMemory(*trainer, out);
+  SNUG_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TrainLog> log,
+      TrainLog::Open({.directory = output,
+                      .title = compiled.graph.name,
+                      .out = out,
+                      .step = trainer->step(),
+                      .batch = trainer->batch(),
+                      .steps_per_epoch = trainer->steps_per_epoch(),
+                      .log_every = training.log_every(),
+                      .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes()}));
+  CatchStopSignals();
+  const int64_t began_at = trainer->step();
+  const auto begin = std::chrono::steady_clock::now();
+  observer.Attach(trainer->session(), OpRegistry::Builtin(), trainer->steps() - began_at);
+  const auto after_step = [&](const Trainer::StepReport& report) {
+    observer.AddStep({.feed = report.feed_ns, .run = report.run_ns, .fetch = report.fetch_ns, .end = report.end_ns});
+    return log->Step(report);
+  };
+  const absl::Status status =
+      trainer->Run({.step = after_step,
+                    .evaluation = [&](const Trainer::EvaluationReport& report) { return log->Evaluation(report); },
+                    .checkpoint = [&](int64_t step) { return checkpoints.Save(step); },
+                    .stop = StopRequested});
+  const absl::Status observed = observer.Finish();                  // of a training that failed, too: the steps before
+  if (const absl::Status drawn = log->WriteCurve(); !drawn.ok()) {  // the training itself is none the worse for it
+    std::fprintf(stderr, "warning: %s\n", std::string(drawn.message()).c_str());
+  }
+  SNUG_RETURN_IF_ERROR(checkpoints.SayWhatIsKept(status));
+  SNUG_RETURN_IF_ERROR(observed);
+  const Run run{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+                .finished = trainer->step() >= trainer->steps()};
+  if (f.json) {
+    PrintJson(*trainer, *log, run, output, checkpoints.path(), observer);
+  } else {
+    if (trainer->step() == began_at) absl::PrintF("nothing was left to do; --steps or --epochs may ask for more\n");
+    absl::PrintF("%s after %d steps, %.1f s, %.0f samples/s\n", run.finished ? "done" : "stopped", trainer->step(),
+                 run.seconds, log->samples_per_second());
+    absl::PrintF("checkpoint %s\ncurve      %s/curve.svg\nmetrics    %s/metrics.jsonl\n", checkpoints.path(), output,
+                 output);
+    if (observer.profiler() != nullptr) absl::PrintF("\n%s", observer.profiler()->Table());
+    if (!run.finished) absl::PrintF("the same command with --resume goes on\n");
+  }
+  return run.finished ? 0 : kStoppedEarly;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunTrain(const Arguments& arguments) {
+  TrainFlags f;
+  Flags flags(
+      "snug train NET [flags]",
+      "Trains a network from its model file: checkpoints, metrics and a curve go to --output. Everything has a\n"
+      "place in the model file too (`training { }`); what is given here comes first. Ctrl-C ends the training\n"
+      "after the step, with a checkpoint (exit code 4); the same command with --resume goes on, bit for bit.");
+  flags.Add("output", &f.output, "directory for what the training leaves; default runs/<network>");
+  flags.Add("training", &f.training_file, "a file with the `training { }` and `optimizer { }` to use");
+  flags.Add("resume", &f.resume, "go on from the newest checkpoint");
+  flags.Add("init-from", &f.init_from, "begin with the parameters of a safetensors file, as far as they fit");
+  flags.Add("init-patterns", &f.init_patterns, "which of them: patterns of names, !x excludes; default: all");
+  AddJsonFlag(flags, &f.json);
+  // What users look for first stands first, though what stands last has the names that both would take.
+  for (const char* heading : {"training", "data", "optimizer", "how it computes", "memory"}) flags.Section(heading);
+  flags.Section("how it computes");
+  f.compile.AddTo(flags);
+  f.run.AddTo(flags);
+  f.observer.AddTo(flags);
+  flags.Section("memory");
+  f.memory.AddTo(flags);
+  flags.Section("data");
+  AddProtoFlags("data-", "data", f.options.training.mutable_data(), flags);
+  flags.Section("training");
+  AddProtoFlags("", "training", &f.options.training, flags);
+  flags.Section("optimizer");
+  AddProtoFlags("", "optimizer", &f.options.optimizer, flags);
+  SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+
+  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
+  SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, CombineTrainingOptions(loaded, f.training_file, f.options));
+  const proto::Training& training = options.training;
+  if (f.compile.batch == 0) f.compile.batch = training.batch();
+  if (f.compile.batch == 0 && !loaded.network.has_batch()) f.compile.batch = kBatch;
+  if (f.compile.precision.empty()) f.compile.precision = training.precision();
+  if (f.memory.limit.text.empty()) f.memory.limit.text = training.memory_limit();
+  if (f.memory.strategy.empty() && f.memory.plan_file.empty()) f.memory.strategy = training.memory();
+  return Train(loaded, options, f);
+}
+
+}  // namespace snug::cli

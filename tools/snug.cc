@@ -6,10 +6,12 @@
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "engine/base/json.h"
 #include "engine/base/suggest.h"
 #include "tools/cli/command.h"
 #include "tools/cli/spin_briefly.h"
@@ -52,12 +54,7 @@ std::string Help() {
       "ended (--watchdog-abort).\n");
 }
 
-int Report(const absl::Status& status) {
-  if (status.code() == absl::StatusCode::kCancelled) {  // help was asked for
-    std::fputs(std::string(status.message()).c_str(), stdout);
-    return 0;
-  }
-  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+int CodeOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
@@ -66,6 +63,22 @@ int Report(const absl::Status& status) {
     default:
       return 1;
   }
+}
+
+int Report(const absl::Status& status, const Arguments& arguments) {
+  const std::string message(status.message());
+  if (status.code() == absl::StatusCode::kCancelled) {  // help was asked for
+    std::fputs(message.c_str(), stdout);
+    return 0;
+  }
+  std::fprintf(stderr, "%s\n", message.c_str());
+  const int code = CodeOf(status);
+  if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {  // one document, of failures too
+    Json json;
+    json.Object().Key("error").String(message).Key("exit_code").Number(static_cast<int64_t>(code)).End();
+    std::puts(json.text().c_str());
+  }
+  return code;
 }
 
 // A result that did not reach standard output, as on a full disk, is none.
@@ -85,11 +98,12 @@ int Main(const Arguments& arguments) {
     suggester.Consider(command.name);
     if (arguments[0] != command.name) continue;
     const absl::StatusOr<int> code = command.run(Arguments(arguments.begin() + 1, arguments.end()));
-    return Delivered(code.ok() ? *code : Report(code.status()));
+    return Delivered(code.ok() ? *code : Report(code.status(), arguments));
   }
   return Report(absl::InvalidArgumentError(absl::StrCat("unknown command \"", arguments[0], "\"",
                                                         suggester.found() ? suggester.Question() : ";",
-                                                        " `snug --help` lists the commands")));
+                                                        " `snug --help` lists the commands")),
+                arguments);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ class Chooser {
     PrepareContext context(types, options_.threads, tuned);
     if (const absl::Status prepared = op.prepare(context); !prepared.ok()) {
       if (tuned.empty()) return prepared;
-      return absl::Status(prepared.code(), absl::StrCat(prepared.message(), "; the tuning asks for it"));
+      return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
     }
     if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, context);
 

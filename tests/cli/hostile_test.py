@@ -1,5 +1,6 @@
 """What users get wrong and what breaks under them: folders for files, full disks, numbers that are none."""
 
+import json
 import pathlib
 import subprocess
 
@@ -43,6 +44,17 @@ class FileTest(SnugTest):
             with open("/dev/full", "w") as full:
                 done = subprocess.run([BINARY, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
             self.assertEqual((done.returncode, done.stderr), (1, "standard output: cannot be written\n"))
+
+
+class AnswerTest(SnugTest):
+    def test_json_is_one_document_of_failures_too(self):
+        for arguments in (("plan", "/no/such.pbtxt"), ("tran", "models/mlp.pbtxt"), ("step",)):
+            done = self.run_snug(*arguments, "--json", code=2)
+            self.assertEqual(json.loads(done.stdout), {"error": done.stderr[:-1], "exit_code": 2})
+
+    def test_a_flag_that_names_nothing_is_a_mistake(self):
+        for flag in ("plan", "tuning", "device"):
+            self.assertIn(f"--{flag}: expected a value, found none", self.error("step", "models/mlp.pbtxt", f"--{flag}="))
 
 
 class NumberTest(SnugTest):

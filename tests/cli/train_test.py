@@ -159,7 +159,7 @@ class Train(unittest.TestCase):
     def test_a_directory_that_was_used_is_not_written_over(self):
         self.assertEqual(train(self.path("c"), "--steps=3").returncode, 0)
         again = train(self.path("c"), "--steps=3")
-        self.assertEqual(again.returncode, 1)
+        self.assertEqual(again.returncode, 2)
         self.assertIn("--resume", again.stderr)
         other = train(self.path("c"), "--steps=6", "--resume", "--seed=5")
         self.assertEqual(other.returncode, 2)
@@ -339,6 +339,13 @@ class Train(unittest.TestCase):
         run = snug("train", MLP, f"--output={self.path('d')}", f"--training={self.path('training.pbtxt')}", "--json")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual((json.loads(run.stdout)["steps"], json.loads(run.stdout)["batch"]), (4, 16))
+
+    def test_a_learning_rate_that_never_gets_there_is_said(self):
+        for warm_up, warning in ((4, "rises for 4 steps, and the training has 4"), (3, "")):
+            run = train(self.path(f"w{warm_up}"), "--steps=4", f"--schedule-warm-up={warm_up}")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn(warning, run.stderr)
+            self.assertEqual("warm_up" in run.stderr, bool(warning))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import re
 
-from snug import SnugTest
+from snug import ROOT, SnugTest
 
 LENET = ("models/lenet.pbtxt", "--batch=4")
 
@@ -56,7 +56,17 @@ class TuneTest(SnugTest):
         # All of them: which nodes there are depends on the passes, and those on what was measured.
         asked = "".join('kernel { node: "%s" choice: "abacus" }\n' % kernel["for"].replace('"', '\\"') for kernel in offering)
         path.write_text(re.sub(r"(?ms)^kernel \{.*?^\}\n", "", path.read_text()) + asked)
-        self.assertIn("abacus", self.run_snug("compile", *LENET, f"--tuning={path}", code=1).stderr)
+        self.assertIn("abacus", self.error("compile", *LENET, f"--tuning={path}"))
+
+    def test_the_batch_is_the_one_to_be_trained_with(self):
+        mlp = (ROOT / "models/mlp.pbtxt").read_text()
+        network = self.write("mlp.pbtxt", mlp[:mlp.index("training {")] + "training { batch: 3 }\n")
+        report = self.json("tune", network, "--seconds=0", "--threads=1", f"--output={self.folder}/t.pbtxt")
+        self.assertEqual(report["batch"], 3)
+
+    def test_plain_kernels_leave_nothing_to_choose(self):
+        path, _ = self.tune("--threads=1", "--forward")
+        self.assertIn("--plain-kernels: a tuning", self.error("step", *LENET, f"--tuning={path}", "--plain-kernels"))
 
 
 class BenchTest(SnugTest):

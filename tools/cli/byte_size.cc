@@ -4,6 +4,7 @@
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 
 namespace snug::cli {
 namespace {
@@ -46,6 +47,17 @@ absl::StatusOr<int64_t> ParseByteSize(absl::string_view what, const std::string&
   return absl::InvalidArgumentError(absl::StrCat(
       what, what.empty() ? "" : ": ",
       "expected a number of bytes, or one with a unit (kB, MB, GB, TB, KiB, MiB, GiB, TiB), found \"", text, "\""));
+}
+
+std::string ByteSize(int64_t bytes) {
+  constexpr double kLeast = 999.95;  // shows as 1000.0, which is one of the next unit
+  double number = static_cast<double>(bytes);
+  if (number < 1000) return absl::StrCat(bytes, " B");
+  for (const absl::string_view unit : {"kB", "MB"}) {
+    number /= 1000;
+    if (number < kLeast) return absl::StrFormat("%.1f %s", number, unit);
+  }
+  return absl::StrFormat("%.1f GB", number / 1000);
 }
 
 }  // namespace snug::cli

@@ -13,4 +13,7 @@ namespace snug::cli {
 // error.
 absl::StatusOr<int64_t> ParseByteSize(absl::string_view what, const std::string& text);
 
+// "104.1 MB", "9.6 kB", "12 B": of powers of 1000, one decimal.
+std::string ByteSize(int64_t bytes);
+
 }  // namespace snug::cli

@@ -64,7 +64,10 @@ void Flags::Add(const std::string& name, double* target, std::string help) {
 
 void Flags::Add(const std::string& name, std::string* target, std::string help) {
   flags_.push_back({name, "TEXT", std::move(help), true,
-                    [target](const std::string& value) {
+                    [name, target](const std::string& value) -> absl::Status {
+                      if (value.empty()) {
+                        return absl::InvalidArgumentError(absl::StrCat("--", name, ": expected a value, found none"));
+                      }
                       *target = value;
                       return absl::OkStatus();
                     },

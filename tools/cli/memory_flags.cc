@@ -60,6 +60,9 @@ absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
       .plain_kernels = plain_kernels,
       .keep_inputs = keep_inputs};
   options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
+  if (!tuning.empty() && plain_kernels) {
+    return absl::InvalidArgumentError("--plain-kernels: a tuning chooses among fast ones; leave one of the two out");
+  }
   if (!tuning.empty()) {
     SNUG_ASSIGN_OR_RETURN(Tuning loaded, LoadTuning(tuning, CpuPlatform()));
     if (threads != 0 && threads != loaded.threads) {

@@ -16,6 +16,7 @@
 #include "engine/train/open_data.h"
 #include "engine/train/trainer.h"
 #include "proto/text_loader.h"
+#include "tools/cli/byte_size.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/memory_flags.h"
@@ -119,23 +120,26 @@ class Checkpoints {
   }
 
   absl::Status CheckSame(const checkpoint::Metadata& metadata) const {
+    std::vector<std::string> warnings;  // said only if nothing is refused
     for (const auto& [key, value] : Conditions()) {
       const auto it = metadata.find(key);
       if (it == metadata.end() || it->second == value) continue;
       if (key == "threads" || key == "tuning") {
-        Warn({absl::StrCat("the checkpoint was made with ", key, " ", it->second, ", this run has ", value,
-                           ": results differ in rounding")});
+        warnings.push_back(absl::StrCat("the checkpoint was made with ", key, " ", it->second, ", this run has ", value,
+                                        ": results differ in rounding"));
         continue;
       }
       if (key == "accumulate") {
-        Warn({absl::StrCat("the checkpoint was made with --accumulate=", it->second, ", this run has ", value,
-                           ": results differ in rounding, and by what batch norm and dropout do in each micro-batch")});
+        warnings.push_back(
+            absl::StrCat("the checkpoint was made with --accumulate=", it->second, ", this run has ", value,
+                         ": results differ in rounding, and by what batch norm and dropout do in each micro-batch"));
         continue;
       }
       return absl::InvalidArgumentError(
           absl::StrCat("--resume: the checkpoint was made with ", key, " ", it->second, ", this run has ", value,
                        "; give it the same, or begin with its weights: --init-from, and another --output"));
     }
+    Warn(warnings);
     return absl::OkStatus();
   }
 
@@ -155,17 +159,17 @@ struct Run {
 
 void PrintMemory(const Trainer& trainer, std::FILE* out) {
   const Session& session = trainer.session();
-  const auto mb = [](int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
   int64_t forward = 0, training = 0;
   for (size_t i = 0; i < session.programs(); ++i) {
     const Compiled& compiled = session.program(i).compiled();
     int64_t& most = compiled.training ? training : forward;
     most = std::max(most, compiled.executable.memory.step_bytes());
   }
-  absl::FPrintF(out, "memory %.1f MB: variables %.1f, training %.1f",
-                mb(session.state_bytes() + std::max(forward, training)), mb(session.state_bytes()), mb(training));
-  if (forward > 0) absl::FPrintF(out, " (forward only %.1f, in the same bytes)", mb(forward));
-  absl::FPrintF(out, "; batches read ahead %.1f\n", mb(trainer.staging_bytes()));
+  absl::FPrintF(out, "memory %s: variables %s, training %s",
+                ByteSize(session.state_bytes() + std::max(forward, training)), ByteSize(session.state_bytes()),
+                ByteSize(training));
+  if (forward > 0) absl::FPrintF(out, " (forward only %s, in the same bytes)", ByteSize(forward));
+  absl::FPrintF(out, "; batches read ahead %s\n", ByteSize(trainer.staging_bytes()));
 }
 
 void WriteMetrics(Json& json, absl::string_view key, const Metrics& metrics) {
@@ -225,6 +229,11 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                 Name(compiled.precision));
   if (trainer->micro_batches() > 1) {
     absl::FPrintF(out, "each step in %d micro-batches of %d samples\n", trainer->micro_batches(), compiled.batch);
+  }
+  if (training.schedule().warm_up() >= trainer->steps()) {
+    absl::FPrintF(stderr,
+                  "warning: training.schedule.warm_up: the learning rate rises for %d steps, and the training has %d\n",
+                  training.schedule().warm_up(), trainer->steps());
   }
   PrintMemory(*trainer, out);
   SNUG_ASSIGN_OR_RETURN(

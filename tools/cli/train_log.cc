@@ -20,6 +20,7 @@
 #include "engine/base/json.h"
 #include "engine/base/output_file.h"
 #include "engine/base/status.h"
+#include "tools/cli/byte_size.h"
 
 namespace snug::cli {
 namespace {
@@ -157,9 +158,9 @@ absl::Status TrainLog::Step(const Trainer::StepReport& report) {
     if (!last && report.step % every != 0) return absl::OkStatus();
   }
   const double left = seconds_ / static_cast<double>(steps_) * static_cast<double>(report.steps - report.step);
-  const std::string line = absl::StrFormat("epoch %d  step %d/%d%s  %.0f samples/s  %s left  %.1f MB", report.epoch + 1,
+  const std::string line = absl::StrFormat("epoch %d  step %d/%d%s  %.0f samples/s  %s left  %s", report.epoch + 1,
                                            report.step, report.steps, MetricsText(report.metrics), samples_per_second(),
-                                           Duration(left), static_cast<double>(options_.memory_bytes) * 1e-6);
+                                           Duration(left), ByteSize(options_.memory_bytes));
   std::fprintf(options_.out, terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
   std::fflush(options_.out);
   line_open_ = terminal_;

@@ -119,6 +119,8 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   if (compile_flags.threads == 0) options.threads = ThreadsToTry(options.compile.threads);
   options.progress = [json](const std::string& line) { std::fprintf(json ? stderr : stdout, "%s\n", line.c_str()); };
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
+  if (options.compile.batch == 0)
+    options.compile.batch = loaded.network.training().batch();  // the one to be trained with
   if (output.empty()) output = absl::StrCat(loaded.network.name(), ".tuning.pbtxt");
   SNUG_RETURN_IF_ERROR(OutputFile::Create(output).status());  // before all is measured for nothing
   SNUG_ASSIGN_OR_RETURN(const TuneReport report,

@@ -94,8 +94,8 @@ auto Select(const std::string& implementation, const Make& make) -> absl::Status
                                                : absl::StrCat("oneDNN has no \"", implementation, "\" for this"));
 }
 
-// The names of the others. Left out are those on top of "gemm", which take memory of their own at every call, and of the
-// general batch-reduced kernel what computes nonsense in 2.6: 1 x 1 windows, for which the library has another, and
+// The names of the others. Left out are those on top of "gemm", which take memory of their own at every call, and of
+// the general batch-reduced kernel what computes nonsense in 2.6: 1 x 1 windows, for which the library has another, and
 // bfloat16 (where AMX has the library's first kernel, this one writes over its own description).
 bool IsChoice(const ConvSpec& spec, absl::string_view name) {
   const auto kernel = absl::MakeConstSpan(spec.geometry.kernel).subspan(0, static_cast<size_t>(spec.geometry.spatial));

@@ -83,6 +83,8 @@ class CompileTest(SnugTest):
             "resnet18": (11689512, 1814073344),
             "resnet50": (25557032, 4089184256),
             "mobilenet_v2": (3504872, 300774272),
+            "vit_b16": (86567656, 16848500736),
+            "gpt2": (124439808, 126496800768),
         }
         for model, (parameters, multiply_adds) in published.items():
             found = self.json("compile", f"models/{model}.pbtxt")

@@ -8,6 +8,7 @@ runs this: with Debian's, python3-torch is seen too. What cannot be had is skipp
 the exit code is 77.
 """
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -27,6 +28,9 @@ def run_inside(folder):
     """Runs this script again in the environment, which it makes if it is not there."""
     python = folder / "bin/python"
     if not (folder / "ready").exists():
+        if importlib.util.find_spec("ensurepip") is None:  # Debian leaves it out of python3
+            print("SKIPPED: this Python makes no virtual environments (Debian: python3-venv)", file=sys.stderr)
+            return SKIPPED
         venv.create(folder, system_site_packages=True, with_pip=True, clear=True)
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=20"]
         done = subprocess.run([*pip, SAFETENSORS], capture_output=True, text=True)

@@ -15,24 +15,29 @@ endif()
 
 add_library(snug_options INTERFACE)
 target_include_directories(snug_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
-target_compile_options(snug_options INTERFACE
+function(snug_cxx_options)
+  target_compile_options(snug_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${ARGN}>")
+endfunction()
+snug_cxx_options(
   -Wall -Wextra -Wpedantic -Wno-unknown-pragmas -Wno-missing-field-initializers
-  $<$<BOOL:${SNUG_WERROR}>:-Werror>
   # Kernels set no errno and read no floating-point exception flags; selects and roots then vectorise. Results stay IEEE.
   -fno-math-errno -fno-trapping-math)
+if(SNUG_WERROR)
+  snug_cxx_options(-Werror)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports overflows inside std::vector and std::string that are not there (GCC bugs 105329, 105651).
-  target_compile_options(snug_options INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-psabi)
+  snug_cxx_options(-Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-psabi)
 else()
   # A loop that is marked as independent and cannot be vectorised, as at -O1, is no mistake.
-  target_compile_options(snug_options INTERFACE -Wno-pass-failed)
+  snug_cxx_options(-Wno-pass-failed)
 endif()
 
 if(SNUG_SANITIZE STREQUAL "address")
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined;-fno-sanitize-recover=undefined;-fno-omit-frame-pointer>")
   add_link_options(-fsanitize=address,undefined)
 elseif(SNUG_SANITIZE STREQUAL "thread")
-  add_compile_options(-fsanitize=thread)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=thread>)
   add_link_options(-fsanitize=thread)
   add_compile_definitions(SNUG_STD_THREADS)  # OpenMP's runtime is not instrumented
 elseif(SNUG_SANITIZE)
@@ -43,7 +48,7 @@ if(SNUG_BUILD_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "SNUG_BUILD_FUZZERS needs clang: use the preset fuzz")
   endif()
-  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
 endif()
 
 # Every library of ours: its name, and then SOURCES and the libraries it stands on.

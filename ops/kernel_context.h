@@ -11,17 +11,23 @@
 
 namespace snug {
 
+namespace cuda {
+class LaunchContext;
+}
+
 class KernelContext {
  public:
   KernelContext(const NodeTypes* types, absl::Span<void* const> inputs, absl::Span<void* const> outputs,
-                void* workspace, const void* prepared, int threads, uint64_t random_id)
+                void* workspace, const void* prepared, int threads, uint64_t random_id,
+                const cuda::LaunchContext* cuda = nullptr)
       : types_(types),
         inputs_(inputs),
         outputs_(outputs),
         workspace_(workspace),
         prepared_(prepared),
         threads_(threads),
-        random_id_(random_id) {}
+        random_id_(random_id),
+        cuda_(cuda) {}
 
   const NodeTypes& types() const { return *types_; }
   const ValueType& input_type(int i) const { return types_->input(i); }
@@ -58,6 +64,8 @@ class KernelContext {
   }
   int threads() const { return threads_; }
   uint64_t random_id() const { return random_id_; }
+  // Where CUDA kernels are launched; null on the CPU. Pointers are then the device's.
+  const cuda::LaunchContext* cuda() const { return cuda_; }
 
  private:
   const NodeTypes* types_;
@@ -67,6 +75,7 @@ class KernelContext {
   const void* prepared_;
   int threads_;
   uint64_t random_id_;
+  const cuda::LaunchContext* cuda_;
 };
 
 }  // namespace snug

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "engine/base/has_cuda.h"
 
 namespace snug {
 
@@ -117,11 +118,21 @@ struct OpDef {
   KernelFn cpu =
       nullptr;  // required (except views, layer_only): plain reference, every floating dtype, the oracle of every test
   KernelFn cpu_fast = nullptr;  // float32 and bfloat16; null: the reference serves
-  KernelFn cuda = nullptr;      // null: no CUDA kernel
+  // Asks for the work on k.cuda()'s stream (engine/cuda/cuda_launch.h), without waiting or allocating: every floating
+  // dtype, and the layouts that the cpu kernel takes. Null: no CUDA kernel.
+  KernelFn cuda = nullptr;
+  PrepareFn prepare_cuda = nullptr;  // as prepare, of the kernel `cuda`; null: stateless, no workspace
   SamplesFn samples = nullptr;  // required (except layer_only): good and bad cases; drives every generic test
 };
 
 }  // namespace snug
+
+// For an op's table: `.cuda = SNUG_IF_CUDA(SoftmaxCuda)`; null in builds without CUDA, where there is no such function.
+#if SNUG_HAS_CUDA
+#define SNUG_IF_CUDA(function) function
+#else
+#define SNUG_IF_CUDA(function) nullptr
+#endif
 
 // Defines the ops of one file: `SNUG_OPS(softmax) { return {{.name = "softmax", ...}}; }`. The stem is the file's name;
 // a mismatch is a link error that names it.

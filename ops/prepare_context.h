@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "engine/base/device.h"
 #include "ops/node_types.h"
 
 namespace snug {
@@ -15,12 +16,13 @@ namespace snug {
 class PrepareContext {
  public:
   // `choice`: one of what OpDef::choices names; empty: the op's own.
-  PrepareContext(const NodeTypes& types, int threads, absl::string_view choice = {})
-      : types_(types), threads_(threads), choice_(choice) {}
+  PrepareContext(const NodeTypes& types, int threads, absl::string_view choice = {}, Device device = {})
+      : types_(types), threads_(threads), choice_(choice), device_(device) {}
 
   const NodeTypes& types() const { return types_; }
   int threads() const { return threads_; }
   absl::string_view choice() const { return choice_; }
+  Device device() const { return device_; }  // that the kernel is prepared for
   template <class Message>
   const Message& options() const {
     return types_.options.Get<Message>();
@@ -45,6 +47,7 @@ class PrepareContext {
   const NodeTypes& types_;
   int threads_;
   absl::string_view choice_;
+  Device device_;
   std::shared_ptr<const void> kernel_;
   int64_t workspace_bytes_ = 0;
   std::map<int, Layout> wanted_inputs_, wanted_outputs_;

@@ -6,13 +6,15 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/base/host_device.h"
+
 namespace snug {
 
 struct Philox {
   uint64_t key = 0;
 
   // Four independent 32-bit words for (stream, counter).
-  std::array<uint32_t, 4> operator()(uint64_t stream, uint64_t counter) const {
+  SNUG_HOST_DEVICE std::array<uint32_t, 4> operator()(uint64_t stream, uint64_t counter) const {
     std::array<uint32_t, 4> c = {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
                                  static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)};
     uint32_t k0 = static_cast<uint32_t>(key);
@@ -30,7 +32,7 @@ struct Philox {
 };
 
 // Mixes two words into one key (splitmix64's finaliser).
-inline uint64_t MixKeys(uint64_t a, uint64_t b) {
+SNUG_HOST_DEVICE inline uint64_t MixKeys(uint64_t a, uint64_t b) {
   uint64_t z = a + 0x9E3779B97F4A7C15U * (b + 1);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
@@ -38,7 +40,7 @@ inline uint64_t MixKeys(uint64_t a, uint64_t b) {
 }
 
 // [0, 1) with 24 bits: exact in float, so every device gives the same number.
-inline float ToUniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24F; }
+SNUG_HOST_DEVICE inline float ToUniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24F; }
 
 // Two standard normal numbers from two words (Box-Muller in double, the same on every device that has IEEE doubles).
 inline std::array<double, 2> ToNormals(uint32_t a, uint32_t b) {

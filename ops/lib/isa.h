@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "engine/base/host_device.h"
+
 namespace snug {
 
 enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
@@ -13,7 +15,7 @@ enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
 Isa CurrentIsa();
 const char* Name(Isa isa);
 
-#define SNUG_INLINE __attribute__((always_inline)) inline
+#define SNUG_INLINE SNUG_HOST_DEVICE __attribute__((always_inline)) inline
 // For lambdas handed to WithIsa: `[&]() SNUG_LAMBDA { ... }`.
 #define SNUG_LAMBDA __attribute__((always_inline))
 

@@ -241,6 +241,10 @@ SNUG_FAKE(cuMemcpyDtoHAsync, void* to, CUdeviceptr from, size_t bytes, CUstream 
   if (!Contains(s.pinned, to)) s.RunUntil([&] { return queue.queue.empty(); });
   return CUDA_SUCCESS;
 }
+SNUG_FAKE(cuMemcpyDtoDAsync, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  s.At(stream).queue.push_back({nullptr, [=] { std::memcpy(Bytes(to), Bytes(from), bytes); }});
+  return CUDA_SUCCESS;
+}
 SNUG_FAKE(cuMemsetD8Async, CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream) {
   CheckDevice(s, address);
   s.At(stream).queue.push_back({nullptr, [=] { std::memset(Bytes(address), value, bytes); }});

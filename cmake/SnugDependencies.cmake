@@ -78,14 +78,18 @@ if(NOT SNUG_CUDA STREQUAL "OFF")
   if(NOT cuda_missing)
     set(SNUG_CUDA_ARCHITECTURES 90-real CACHE STRING "Devices to compile for: 80-real;90-real;90-virtual for all that work")
     set(CMAKE_CUDA_ARCHITECTURES ${SNUG_CUDA_ARCHITECTURES})
-    set(CMAKE_CUDA_STANDARD 20)
-    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-    if(SNUG_CCACHE)
+    if(SNUG_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
       set(CMAKE_CUDA_COMPILER_LAUNCHER ${SNUG_CCACHE})
     endif()
     enable_language(CUDA)
-    # What is constexpr runs on the device too.
-    target_compile_options(snug_options INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>")
+    # CMake 3.25 does not know how nvcc 13 is told the standard.
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    endif()
+    # What is constexpr runs on the device too. Warning 2810 is about Abseil's nodiscard in assignments.
+    target_compile_options(snug_options INTERFACE
+      "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=2810;-Xcompiler=-fno-math-errno>")
     set(SNUG_HAS_CUDA TRUE)
     set(cuda_found ${CUDAToolkit_VERSION})
   elseif(SNUG_CUDA STREQUAL "ON")

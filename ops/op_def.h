@@ -122,16 +122,17 @@ struct OpDef {
   // dtype, and the layouts that the cpu kernel takes. Null: no CUDA kernel.
   KernelFn cuda = nullptr;
   PrepareFn prepare_cuda = nullptr;  // as prepare, of the kernel `cuda`; null: stateless, no workspace
-  SamplesFn samples = nullptr;  // required (except layer_only): good and bad cases; drives every generic test
+  SamplesFn samples = nullptr;       // required (except layer_only): good and bad cases; drives every generic test
 };
 
 }  // namespace snug
 
-// For an op's table: `.cuda = SNUG_IF_CUDA(SoftmaxCuda)`; null in builds without CUDA, where there is no such function.
+// For an op's table: `.cuda = SNUG_IF_CUDA(SoftmaxCuda)`, or a lambda that adds the node's options. Null in builds
+// without CUDA, where there is no such function.
 #if SNUG_HAS_CUDA
-#define SNUG_IF_CUDA(function) function
+#define SNUG_IF_CUDA(...) __VA_ARGS__
 #else
-#define SNUG_IF_CUDA(function) nullptr
+#define SNUG_IF_CUDA(...) nullptr
 #endif
 
 // Defines the ops of one file: `SNUG_OPS(softmax) { return {{.name = "softmax", ...}}; }`. The stem is the file's name;

@@ -7,7 +7,7 @@
 // from the plan (OpDef::prepare_cuda). What a kernel finds wrong in its data it cannot report: it writes NaN.
 //
 // Knows no CUDA header: who launches kernels is compiled by nvcc, and again by g++ for the tests
-// (tests/cuda/emulation.h).
+// (tests/cuda/emulation/emulation.h).
 #pragma once
 
 #include <absl/status/status.h>

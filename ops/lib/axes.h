@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "engine/base/host_device.h"
 #include "engine/graph/value_type.h"
 
 namespace snug {
@@ -32,6 +33,17 @@ struct Axes {
     int64_t n = 1;
     for (int i = 0; i < rank; ++i) n *= dims[static_cast<size_t>(i)];
     return n;
+  }
+  // Of element i, in the walked array.
+  SNUG_HOST_DEVICE int64_t Offset(int64_t i) const {
+    int64_t offset = 0;
+    for (int axis = rank - 1; axis > 0; --axis) {
+      const auto a = static_cast<size_t>(axis);
+      const int64_t rest = i / dims[a];
+      offset += (i - rest * dims[a]) * strides[a];
+      i = rest;
+    }
+    return rank == 0 ? 0 : offset + i * strides[0];
   }
   int64_t inner_dim() const { return rank == 0 ? 1 : dims[static_cast<size_t>(rank) - 1]; }
   int64_t inner_stride() const { return rank == 0 ? 0 : strides[static_cast<size_t>(rank) - 1]; }

@@ -23,6 +23,9 @@ class BroadcastView {
   // Element i of the output reads element i of the operand.
   bool contiguous() const { return axes_.rank == 0 || (axes_.rank == 1 && axes_.strides[0] == 1); }
 
+  // The output in memory order, with the operand's strides.
+  const Axes& axes() const { return axes_; }
+
   // The operand's elements for the output's elements [begin, begin + count): a place in x, or `buffer`, filled.
   template <class T>
   SNUG_INLINE const T* Read(const T* x, int64_t begin, int64_t count, T* __restrict buffer) const {
@@ -48,7 +51,7 @@ class BroadcastView {
   }
 
  private:
-  Axes axes_;  // of the output in memory order, with the operand's strides
+  Axes axes_;
 };
 
 }  // namespace snug

@@ -7,9 +7,10 @@
 namespace snug {
 namespace internal {
 
-OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel) {
+OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel, KernelFn cuda) {
   if (op.infer == nullptr) op.infer = infer;
   if (op.cpu == nullptr) op.cpu = kernel;
+  if (op.cuda == nullptr) op.cuda = cuda;
   op.traits.layout = LayoutRule::kAgnostic;
   for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
     op.aliases.push_back({Alias::Kind::kMayShare, /*output=*/0, /*input=*/i});

@@ -4,7 +4,7 @@
 //
 //   struct Relu {
 //     template <class A> A operator()(A x) const { return x > A(0) ? x : A(0); }
-//   };
+//   };  // those of the library: ops/math/functions.h
 //   SNUG_OPS(relu) {
 //     return {Elementwise<Relu>({.name = "relu", .doc = "y = max(x, 0)", .inputs = {{"x"}}, .outputs = {{"y"}},
 //                                .gradient = Gradient, .samples = Samples}), ...};
@@ -108,7 +108,7 @@ absl::Status InferBroadcast(InferContext& c) {
   return absl::OkStatus();
 }
 
-OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel);
+OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel, KernelFn cuda);
 
 }  // namespace internal
 
@@ -139,17 +139,35 @@ absl::Status BroadcastKernel(const KernelContext& k) {
   });
 }
 
+// On a CUDA device, for every floating dtype, with broadcasting. Defined in ops/math/elementwise.cu for the functions
+// that it lists.
+template <class F>
+absl::Status ElementwiseOnCuda(const KernelContext& k, const F& f);
+
+template <class F>
+absl::Status ElementwiseCuda(const KernelContext& k) {
+  return ElementwiseOnCuda<typename F::OnCuda>(k, internal::MakeFunction<F>(k));
+}
+
+namespace internal {
+template <class F>
+KernelFn CudaKernelOf() {
+  if constexpr (requires { typename F::OnCuda; }) return SNUG_IF_CUDA(ElementwiseCuda<F>);
+  return nullptr;
+}
+}  // namespace internal
+
 // Fills in what all such ops have in common: inference and kernel (unless given), layouts, and that the output may
 // share any input's bytes.
 template <class F>
 OpDef Elementwise(OpDef op) {  // NOLINT(performance-unnecessary-value-param): moved on below
   return internal::CompleteElementwise(std::move(op), internal::InferSameShape<internal::kArity<F>>,
-                                       ElementwiseKernel<F>);
+                                       ElementwiseKernel<F>, internal::CudaKernelOf<F>());
 }
 template <class F>
 OpDef Broadcasting(OpDef op) {  // NOLINT(performance-unnecessary-value-param): moved on below
-  return internal::CompleteElementwise(std::move(op), internal::InferBroadcast<internal::kArity<F>>,
-                                       BroadcastKernel<F>);
+  return internal::CompleteElementwise(std::move(op), internal::InferBroadcast<internal::kArity<F>>, BroadcastKernel<F>,
+                                       internal::CudaKernelOf<F>());
 }
 
 // The gradient of a one-input op as one node of `op`, with the node's options, that reads what is named and dy.

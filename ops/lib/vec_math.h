@@ -184,14 +184,14 @@ SNUG_INLINE float Pow(float a, float b) {
   return Select(a == 1.0F, 1.0F, power);
 }
 
-inline double Exp(double x) { return std::exp(x); }
-inline double Log(double x) { return std::log(x); }
-inline double Sigmoid(double x) {
+SNUG_HOST_DEVICE inline double Exp(double x) { return std::exp(x); }
+SNUG_HOST_DEVICE inline double Log(double x) { return std::log(x); }
+SNUG_HOST_DEVICE inline double Sigmoid(double x) {
   const double e = std::exp(-std::fabs(x));
   return (x < 0 ? e : 1.0) / (1.0 + e);
 }
-inline double Tanh(double x) { return std::tanh(x); }
-inline double Erf(double x) { return std::erf(x); }
-inline double Pow(double a, double b) { return std::pow(a, b); }
+SNUG_HOST_DEVICE inline double Tanh(double x) { return std::tanh(x); }
+SNUG_HOST_DEVICE inline double Erf(double x) { return std::erf(x); }
+SNUG_HOST_DEVICE inline double Pow(double a, double b) { return std::pow(a, b); }
 
 }  // namespace snug

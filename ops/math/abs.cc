@@ -1,25 +1,10 @@
 // abs: y = |x|; its gradient at 0 is 0.
-#include <cmath>
-
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Abs {
-  template <class A>
-  A operator()(A x) const {
-    return std::fabs(x);
-  }
-};
-
-struct AbsGrad {
-  template <class A>
-  A operator()(A x, A dy) const {
-    return x > A(0) ? dy : x < A(0) ? -dy : A(0);
-  }
-};
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "abs_grad"); }
 
@@ -37,17 +22,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(abs) {
-  return {Elementwise<Abs>({.name = "abs",
-                            .doc = "y = |x|",
-                            .inputs = {{"x"}},
-                            .outputs = {{"y"}},
-                            .gradient = Gradient,
-                            .samples = Samples}),
-          Elementwise<AbsGrad>({.name = "abs_grad",
-                                .doc = "dx = dy sign(x)",
-                                .inputs = {{"x"}, {"dy"}},
-                                .outputs = {{"dx"}},
-                                .samples = GradSamples})};
+  return {Elementwise<functions::Abs>({.name = "abs",
+                                       .doc = "y = |x|",
+                                       .inputs = {{"x"}},
+                                       .outputs = {{"y"}},
+                                       .gradient = Gradient,
+                                       .samples = Samples}),
+          Elementwise<functions::AbsGrad>({.name = "abs_grad",
+                                           .doc = "dx = dy sign(x)",
+                                           .inputs = {{"x"}, {"dy"}},
+                                           .outputs = {{"dx"}},
+                                           .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

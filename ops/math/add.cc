@@ -1,16 +1,10 @@
 // add: y = a + b with NumPy broadcasting.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Add {
-  template <class A>
-  A operator()(A a, A b) const {
-    return a + b;
-  }
-};
 
 absl::Status Gradient(GradContext& g) {
   for (const int i : {0, 1}) {
@@ -39,12 +33,12 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(add) {
-  return {Broadcasting<Add>({.name = "add",
-                             .doc = "y = a + b",
-                             .inputs = {{"a"}, {"b"}},
-                             .outputs = {{"y"}},
-                             .gradient = Gradient,
-                             .samples = Samples})};
+  return {Broadcasting<functions::Add>({.name = "add",
+                                        .doc = "y = a + b",
+                                        .inputs = {{"a"}, {"b"}},
+                                        .outputs = {{"y"}},
+                                        .gradient = Gradient,
+                                        .samples = Samples})};
 }
 
 }  // namespace snug::ops

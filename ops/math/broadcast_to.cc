@@ -2,6 +2,7 @@
 #include "engine/base/status.h"
 #include "ops/lib/elementwise.h"
 #include "ops/lib/shape_option.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
@@ -29,13 +30,6 @@ absl::Status Gradient(GradContext& g) {
 
 Cost CostOfCopy(const NodeTypes&) { return {}; }
 
-struct Same {
-  template <class A>
-  A operator()(A x) const {
-    return x;
-  }
-};
-
 void Samples(SampleBuilder& s) {
   s.Case("scalar").Input({}).With(ParseOptions<proto::ShapeOf>("dim: [5, 7]"));
   s.Case("same").Input({2, 3}).With(ParseOptions<proto::ShapeOf>("dim: [2, 3]"));
@@ -61,7 +55,8 @@ SNUG_OPS(broadcast_to) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfCopy,
-           .cpu = BroadcastKernel<Same>,
+           .cpu = BroadcastKernel<functions::Same>,
+           .cuda = SNUG_IF_CUDA(ElementwiseCuda<functions::Same>),
            .samples = Samples}};
 }
 

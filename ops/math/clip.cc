@@ -5,6 +5,7 @@
 
 #include "engine/base/status.h"
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -14,35 +15,20 @@ namespace {
 
 using proto::ParseOptions;
 
-class Range {
- public:
-  explicit Range(const KernelContext& k) {
-    const proto::Clip& options = k.options<proto::Clip>();
-    if (options.has_min()) min_ = options.min();
-    if (options.has_max()) max_ = options.max();
-  }
+functions::Range RangeOf(const KernelContext& k) {
+  const proto::Clip& options = k.options<proto::Clip>();
+  functions::Range range;
+  if (options.has_min()) range.min = options.min();
+  if (options.has_max()) range.max = options.max();
+  return range;
+}
 
- protected:
-  double min_ = -std::numeric_limits<double>::infinity();
-  double max_ = std::numeric_limits<double>::infinity();
+struct Clip : functions::Clip {
+  explicit Clip(const KernelContext& k) : functions::Clip{RangeOf(k)} {}
 };
 
-struct Clip : Range {
-  using Range::Range;
-  template <class A>
-  A operator()(A x) const {
-    const A low = static_cast<A>(min_);
-    const A high = static_cast<A>(max_);
-    return x < low ? low : x > high ? high : x;
-  }
-};
-
-struct ClipGrad : Range {
-  using Range::Range;
-  template <class A>
-  A operator()(A x, A dy) const {
-    return x < static_cast<A>(min_) || x > static_cast<A>(max_) ? A(0) : dy;
-  }
+struct ClipGrad : functions::ClipGrad {
+  explicit ClipGrad(const KernelContext& k) : functions::ClipGrad{RangeOf(k)} {}
 };
 
 template <int kInputs>

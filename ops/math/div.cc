@@ -1,23 +1,10 @@
 // div: y = a / b with NumPy broadcasting. The gradient of b reads y, so that a is free.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Div {
-  template <class A>
-  A operator()(A a, A b) const {
-    return a / b;
-  }
-};
-
-struct DivGrad {
-  template <class A>
-  A operator()(A y, A b, A dy) const {
-    return -dy * y / b;
-  }
-};
 
 absl::Status Gradient(GradContext& g) {
   if (g.wants(0)) {
@@ -50,17 +37,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(div) {
-  return {Broadcasting<Div>({.name = "div",
-                             .doc = "y = a / b",
-                             .inputs = {{"a"}, {"b"}},
-                             .outputs = {{"y"}},
-                             .gradient = Gradient,
-                             .samples = Samples}),
-          Broadcasting<DivGrad>({.name = "div_grad",
-                                 .doc = "db = -dy y / b, before it is summed to b's shape",
-                                 .inputs = {{"y"}, {"b"}, {"dy"}},
-                                 .outputs = {{"db"}},
-                                 .samples = GradSamples})};
+  return {Broadcasting<functions::Div>({.name = "div",
+                                        .doc = "y = a / b",
+                                        .inputs = {{"a"}, {"b"}},
+                                        .outputs = {{"y"}},
+                                        .gradient = Gradient,
+                                        .samples = Samples}),
+          Broadcasting<functions::DivGrad>({.name = "div_grad",
+                                            .doc = "db = -dy y / b, before it is summed to b's shape",
+                                            .inputs = {{"y"}, {"b"}, {"dy"}},
+                                            .outputs = {{"db"}},
+                                            .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,17 +1,10 @@
 // exp: y = exp(x); its gradient reads y.
 #include "ops/lib/elementwise.h"
-#include "ops/lib/vec_math.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Exponential {
-  template <class A>
-  A operator()(A x) const {
-    return Exp(x);
-  }
-};
 
 absl::Status Gradient(GradContext& g) {  // dx = dy y
   g.SetInputGrad(0, g.Op("mul", {g.output_grad(0), g.output(0)}));
@@ -28,12 +21,12 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(exp) {
-  return {Elementwise<Exponential>({.name = "exp",
-                                    .doc = "y = exp(x)",
-                                    .inputs = {{"x"}},
-                                    .outputs = {{"y"}},
-                                    .gradient = Gradient,
-                                    .samples = Samples})};
+  return {Elementwise<functions::Exponential>({.name = "exp",
+                                               .doc = "y = exp(x)",
+                                               .inputs = {{"x"}},
+                                               .outputs = {{"y"}},
+                                               .gradient = Gradient,
+                                               .samples = Samples})};
 }
 
 }  // namespace snug::ops

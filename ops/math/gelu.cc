@@ -1,7 +1,7 @@
 // gelu: y = x Phi(x), Phi the normal distribution's (Hendrycks and Gimpel 2016), exactly or by the usual approximation
 // with tanh. Its gradient reads x.
 #include "ops/lib/elementwise.h"
-#include "ops/lib/vec_math.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -11,51 +11,27 @@ namespace {
 
 using proto::ParseOptions;
 
-constexpr double kRootHalf = 0.70710678118654752440;        // 1 / sqrt(2)
-constexpr double kRootTwoOverPi = 0.79788456080286535588;   // sqrt(2 / pi)
-constexpr double kRootHalfOverPi = 0.39894228040143267794;  // 1 / sqrt(2 pi)
-constexpr double kCubic = 0.044715;
-
-struct Exact {
-  template <class A>
-  A operator()(A x) const {
-    return A(0.5) * x * (A(1) + Erf(x * A(kRootHalf)));
-  }
-};
-
-struct ExactGrad {
-  template <class A>
-  A operator()(A x, A dy) const {
-    const A distribution = A(0.5) * (A(1) + Erf(x * A(kRootHalf)));
-    const A density = Exp(A(-0.5) * x * x) * A(kRootHalfOverPi);
-    return dy * (distribution + x * density);
-  }
-};
-
-struct Approximate {
-  template <class A>
-  A operator()(A x) const {
-    const A t = Tanh(A(kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
-    return A(0.5) * x * (A(1) + t);
-  }
-};
-
-struct ApproximateGrad {
-  template <class A>
-  A operator()(A x, A dy) const {
-    const A t = Tanh(A(kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
-    const A slope = A(kRootTwoOverPi) * (A(1) + A(3 * kCubic) * x * x);
-    return dy * A(0.5) * ((A(1) + t) + x * (A(1) - t * t) * slope);
-  }
-};
-
 absl::Status Kernel(const KernelContext& k) {
-  return k.options<proto::Gelu>().tanh() ? ElementwiseKernel<Approximate>(k) : ElementwiseKernel<Exact>(k);
+  return k.options<proto::Gelu>().tanh() ? ElementwiseKernel<functions::GeluByTanh>(k)
+                                         : ElementwiseKernel<functions::Gelu>(k);
 }
 
 absl::Status GradKernel(const KernelContext& k) {
-  return k.options<proto::Gelu>().tanh() ? ElementwiseKernel<ApproximateGrad>(k) : ElementwiseKernel<ExactGrad>(k);
+  return k.options<proto::Gelu>().tanh() ? ElementwiseKernel<functions::GeluByTanhGrad>(k)
+                                         : ElementwiseKernel<functions::GeluGrad>(k);
 }
+
+#if SNUG_HAS_CUDA
+absl::Status KernelCuda(const KernelContext& k) {
+  return k.options<proto::Gelu>().tanh() ? ElementwiseCuda<functions::GeluByTanh>(k)
+                                         : ElementwiseCuda<functions::Gelu>(k);
+}
+
+absl::Status GradKernelCuda(const KernelContext& k) {
+  return k.options<proto::Gelu>().tanh() ? ElementwiseCuda<functions::GeluByTanhGrad>(k)
+                                         : ElementwiseCuda<functions::GeluGrad>(k);
+}
+#endif
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "gelu_grad"); }
 
@@ -80,19 +56,22 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(gelu) {
-  return {Elementwise<Exact>({.name = "gelu",
-                              .doc = "y = x Phi(x) = x (1 + erf(x / sqrt(2))) / 2, or its approximation with tanh",
-                              .inputs = {{"x"}},
-                              .outputs = {{"y"}},
-                              .gradient = Gradient,
-                              .cpu = Kernel,
-                              .samples = Samples}),
-          Elementwise<ExactGrad>({.name = "gelu_grad",
-                                  .doc = "dx = dy (Phi(x) + x Phi'(x))",
-                                  .inputs = {{"x"}, {"dy"}},
-                                  .outputs = {{"dx"}},
-                                  .cpu = GradKernel,
-                                  .samples = GradSamples})};
+  return {Elementwise<functions::Gelu>(
+              {.name = "gelu",
+               .doc = "y = x Phi(x) = x (1 + erf(x / sqrt(2))) / 2, or its approximation with tanh",
+               .inputs = {{"x"}},
+               .outputs = {{"y"}},
+               .gradient = Gradient,
+               .cpu = Kernel,
+               .cuda = SNUG_IF_CUDA(KernelCuda),
+               .samples = Samples}),
+          Elementwise<functions::GeluGrad>({.name = "gelu_grad",
+                                            .doc = "dx = dy (Phi(x) + x Phi'(x))",
+                                            .inputs = {{"x"}, {"dy"}},
+                                            .outputs = {{"dx"}},
+                                            .cpu = GradKernel,
+                                            .cuda = SNUG_IF_CUDA(GradKernelCuda),
+                                            .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,24 +1,10 @@
 // hard_sigmoid: y = min(max(x + 3, 0), 6) / 6; its gradient reads y.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct HardSigmoid {
-  template <class A>
-  A operator()(A x) const {
-    const A shifted = x + A(3);
-    return (shifted < A(0) ? A(0) : shifted > A(6) ? A(6) : shifted) / A(6);
-  }
-};
-
-struct HardSigmoidGrad {
-  template <class A>
-  A operator()(A y, A dy) const {
-    return y > A(0) && y < A(1) ? dy / A(6) : A(0);
-  }
-};
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "hard_sigmoid_grad"); }
 
@@ -36,17 +22,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(hard_sigmoid) {
-  return {Elementwise<HardSigmoid>({.name = "hard_sigmoid",
-                                    .doc = "y = min(max(x + 3, 0), 6) / 6",
-                                    .inputs = {{"x"}},
-                                    .outputs = {{"y"}},
-                                    .gradient = Gradient,
-                                    .samples = Samples}),
-          Elementwise<HardSigmoidGrad>({.name = "hard_sigmoid_grad",
-                                        .doc = "dx = dy / 6 where 0 < y < 1, else 0",
-                                        .inputs = {{"y"}, {"dy"}},
-                                        .outputs = {{"dx"}},
-                                        .samples = GradSamples})};
+  return {Elementwise<functions::HardSigmoid>({.name = "hard_sigmoid",
+                                               .doc = "y = min(max(x + 3, 0), 6) / 6",
+                                               .inputs = {{"x"}},
+                                               .outputs = {{"y"}},
+                                               .gradient = Gradient,
+                                               .samples = Samples}),
+          Elementwise<functions::HardSigmoidGrad>({.name = "hard_sigmoid_grad",
+                                                   .doc = "dx = dy / 6 where 0 < y < 1, else 0",
+                                                   .inputs = {{"y"}, {"dy"}},
+                                                   .outputs = {{"dx"}},
+                                                   .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,25 +1,10 @@
 // hard_swish: y = x min(max(x + 3, 0), 6) / 6; its gradient reads x.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct HardSwish {
-  template <class A>
-  A operator()(A x) const {
-    const A shifted = x + A(3);
-    return x * (shifted < A(0) ? A(0) : shifted > A(6) ? A(6) : shifted) / A(6);
-  }
-};
-
-struct HardSwishGrad {
-  template <class A>
-  A operator()(A x, A dy) const {
-    const A middle = dy * (x / A(3) + A(0.5));
-    return x < A(-3) ? A(0) : x > A(3) ? dy : middle;
-  }
-};
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "hard_swish_grad"); }
 
@@ -37,17 +22,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(hard_swish) {
-  return {Elementwise<HardSwish>({.name = "hard_swish",
-                                  .doc = "y = x min(max(x + 3, 0), 6) / 6",
-                                  .inputs = {{"x"}},
-                                  .outputs = {{"y"}},
-                                  .gradient = Gradient,
-                                  .samples = Samples}),
-          Elementwise<HardSwishGrad>({.name = "hard_swish_grad",
-                                      .doc = "dx = 0 where x < -3, dy where x > 3, else dy (x / 3 + 1/2)",
-                                      .inputs = {{"x"}, {"dy"}},
-                                      .outputs = {{"dx"}},
-                                      .samples = GradSamples})};
+  return {Elementwise<functions::HardSwish>({.name = "hard_swish",
+                                             .doc = "y = x min(max(x + 3, 0), 6) / 6",
+                                             .inputs = {{"x"}},
+                                             .outputs = {{"y"}},
+                                             .gradient = Gradient,
+                                             .samples = Samples}),
+          Elementwise<functions::HardSwishGrad>({.name = "hard_swish_grad",
+                                                 .doc = "dx = 0 where x < -3, dy where x > 3, else dy (x / 3 + 1/2)",
+                                                 .inputs = {{"x"}, {"dy"}},
+                                                 .outputs = {{"dx"}},
+                                                 .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,6 +1,7 @@
 // leaky_relu: y = x where x > 0, else slope x. The sign of y tells that of x, so the gradient reads y; only a negative
 // slope makes it read x.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -10,28 +11,12 @@ namespace {
 
 using proto::ParseOptions;
 
-class LeakyRelu {
- public:
-  explicit LeakyRelu(const KernelContext& k) : slope_(k.options<proto::LeakyRelu>().slope()) {}
-  template <class A>
-  A operator()(A x) const {
-    return x > A(0) ? x : x * static_cast<A>(slope_);
-  }
-
- private:
-  double slope_;
+struct LeakyRelu : functions::LeakyRelu {
+  explicit LeakyRelu(const KernelContext& k) : functions::LeakyRelu{k.options<proto::LeakyRelu>().slope()} {}
 };
 
-class LeakyReluGrad {
- public:
-  explicit LeakyReluGrad(const KernelContext& k) : slope_(k.options<proto::LeakyRelu>().slope()) {}
-  template <class A>
-  A operator()(A y, A dy) const {
-    return y > A(0) ? dy : dy * static_cast<A>(slope_);
-  }
-
- private:
-  double slope_;
+struct LeakyReluGrad : functions::LeakyReluGrad {
+  explicit LeakyReluGrad(const KernelContext& k) : functions::LeakyReluGrad{k.options<proto::LeakyRelu>().slope()} {}
 };
 
 absl::Status Gradient(GradContext& g) {

@@ -1,17 +1,10 @@
 // log: y = log(x), the natural logarithm.
 #include "ops/lib/elementwise.h"
-#include "ops/lib/vec_math.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Logarithm {
-  template <class A>
-  A operator()(A x) const {
-    return Log(x);
-  }
-};
 
 absl::Status Gradient(GradContext& g) {  // dx = dy / x
   g.SetInputGrad(0, g.Op("div", {g.output_grad(0), g.input(0)}));
@@ -27,12 +20,12 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(log) {
-  return {Elementwise<Logarithm>({.name = "log",
-                                  .doc = "y = log(x)",
-                                  .inputs = {{"x"}},
-                                  .outputs = {{"y"}},
-                                  .gradient = Gradient,
-                                  .samples = Samples})};
+  return {Elementwise<functions::Logarithm>({.name = "log",
+                                             .doc = "y = log(x)",
+                                             .inputs = {{"x"}},
+                                             .outputs = {{"y"}},
+                                             .gradient = Gradient,
+                                             .samples = Samples})};
 }
 
 }  // namespace snug::ops

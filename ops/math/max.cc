@@ -1,24 +1,11 @@
 // max: y = the larger of a and b, with NumPy broadcasting; NaN wins. Where both are equal each gets half of the
 // gradient, as in torch.maximum.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Max {
-  template <class A>
-  A operator()(A a, A b) const {
-    return a > b || a != a ? a : b;
-  }
-};
-
-struct MaxGrad {  // of the first of two
-  template <class A>
-  A operator()(A a, A b, A dy) const {
-    return a < b ? A(0) : a == b ? dy * A(0.5) : dy;
-  }
-};
 
 absl::Status Gradient(GradContext& g) {
   for (const int i : {0, 1}) {
@@ -47,17 +34,18 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(max) {
-  return {Broadcasting<Max>({.name = "max",
-                             .doc = "y = the larger of a and b",
-                             .inputs = {{"a"}, {"b"}},
-                             .outputs = {{"y"}},
-                             .gradient = Gradient,
-                             .samples = Samples}),
-          Broadcasting<MaxGrad>({.name = "max_grad",
-                                 .doc = "da = dy where a > b, dy / 2 where a = b, else 0; before it is summed",
-                                 .inputs = {{"a"}, {"b"}, {"dy"}},
-                                 .outputs = {{"da"}},
-                                 .samples = GradSamples})};
+  return {
+      Broadcasting<functions::Max>({.name = "max",
+                                    .doc = "y = the larger of a and b",
+                                    .inputs = {{"a"}, {"b"}},
+                                    .outputs = {{"y"}},
+                                    .gradient = Gradient,
+                                    .samples = Samples}),
+      Broadcasting<functions::MaxGrad>({.name = "max_grad",
+                                        .doc = "da = dy where a > b, dy / 2 where a = b, else 0; before it is summed",
+                                        .inputs = {{"a"}, {"b"}, {"dy"}},
+                                        .outputs = {{"da"}},
+                                        .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,17 +1,11 @@
 // min: y = the smaller of a and b, with NumPy broadcasting; NaN wins. Where both are equal each gets half of the
 // gradient, as in torch.minimum.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Min {
-  template <class A>
-  A operator()(A a, A b) const {
-    return a < b || a != a ? a : b;
-  }
-};
 
 absl::Status Gradient(GradContext& g) {  // an input gets it where the other one is larger
   for (const int i : {0, 1}) {
@@ -34,12 +28,12 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(min) {
-  return {Broadcasting<Min>({.name = "min",
-                             .doc = "y = the smaller of a and b",
-                             .inputs = {{"a"}, {"b"}},
-                             .outputs = {{"y"}},
-                             .gradient = Gradient,
-                             .samples = Samples})};
+  return {Broadcasting<functions::Min>({.name = "min",
+                                        .doc = "y = the smaller of a and b",
+                                        .inputs = {{"a"}, {"b"}},
+                                        .outputs = {{"y"}},
+                                        .gradient = Gradient,
+                                        .samples = Samples})};
 }
 
 }  // namespace snug::ops

@@ -1,16 +1,10 @@
 // mul: y = a b, element by element, with NumPy broadcasting.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Mul {
-  template <class A>
-  A operator()(A a, A b) const {
-    return a * b;
-  }
-};
 
 absl::Status Gradient(GradContext& g) {  // da = dy b, db = dy a
   for (const int i : {0, 1}) {
@@ -35,12 +29,12 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(mul) {
-  return {Broadcasting<Mul>({.name = "mul",
-                             .doc = "y = a b",
-                             .inputs = {{"a"}, {"b"}},
-                             .outputs = {{"y"}},
-                             .gradient = Gradient,
-                             .samples = Samples})};
+  return {Broadcasting<functions::Mul>({.name = "mul",
+                                        .doc = "y = a b",
+                                        .inputs = {{"a"}, {"b"}},
+                                        .outputs = {{"y"}},
+                                        .gradient = Gradient,
+                                        .samples = Samples})};
 }
 
 }  // namespace snug::ops

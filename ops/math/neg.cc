@@ -1,16 +1,10 @@
 // neg: y = -x.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Neg {
-  template <class A>
-  A operator()(A x) const {
-    return -x;
-  }
-};
 
 absl::Status Gradient(GradContext& g) {
   g.SetInputGrad(0, g.Op("neg", {g.output_grad(0)}));
@@ -26,12 +20,12 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(neg) {
-  return {Elementwise<Neg>({.name = "neg",
-                            .doc = "y = -x",
-                            .inputs = {{"x"}},
-                            .outputs = {{"y"}},
-                            .gradient = Gradient,
-                            .samples = Samples})};
+  return {Elementwise<functions::Neg>({.name = "neg",
+                                       .doc = "y = -x",
+                                       .inputs = {{"x"}},
+                                       .outputs = {{"y"}},
+                                       .gradient = Gradient,
+                                       .samples = Samples})};
 }
 
 }  // namespace snug::ops

@@ -1,34 +1,11 @@
 // pow: y = a to the power b, with NumPy broadcasting; special values as C's pow. The gradient of b reads y instead of
 // b.
 #include "ops/lib/elementwise.h"
-#include "ops/lib/vec_math.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Power {
-  template <class A>
-  A operator()(A a, A b) const {
-    return Pow(a, b);
-  }
-};
-
-struct BaseGrad {
-  template <class A>
-  A operator()(A a, A b, A dy) const {
-    return b == A(0) ? A(0) : dy * (b * Pow(a, b - A(1)));
-  }
-};
-
-// 0 at a = 0, where b >= 0 (that is, where y is finite): the limit from there, as in PyTorch.
-struct ExponentGrad {
-  template <class A>
-  A operator()(A a, A y, A dy) const {
-    const A grad = dy * (y * Log(a));
-    return a == A(0) && y <= A(1) ? A(0) : grad;
-  }
-};
 
 absl::Status Gradient(GradContext& g) {
   if (g.wants(0)) {
@@ -74,22 +51,22 @@ void ExponentGradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(pow) {
-  return {Broadcasting<Power>({.name = "pow",
-                               .doc = "y = a^b",
-                               .inputs = {{"a"}, {"b"}},
-                               .outputs = {{"y"}},
-                               .gradient = Gradient,
-                               .samples = Samples}),
-          Broadcasting<BaseGrad>({.name = "pow_base_grad",
-                                  .doc = "da = dy b a^(b - 1), before it is summed to a's shape",
-                                  .inputs = {{"a"}, {"b"}, {"dy"}},
-                                  .outputs = {{"da"}},
-                                  .samples = BaseGradSamples}),
-          Broadcasting<ExponentGrad>({.name = "pow_exponent_grad",
-                                      .doc = "db = dy y log(a), before it is summed to b's shape",
-                                      .inputs = {{"a"}, {"y"}, {"dy"}},
-                                      .outputs = {{"db"}},
-                                      .samples = ExponentGradSamples})};
+  return {Broadcasting<functions::Power>({.name = "pow",
+                                          .doc = "y = a^b",
+                                          .inputs = {{"a"}, {"b"}},
+                                          .outputs = {{"y"}},
+                                          .gradient = Gradient,
+                                          .samples = Samples}),
+          Broadcasting<functions::PowerBaseGrad>({.name = "pow_base_grad",
+                                                  .doc = "da = dy b a^(b - 1), before it is summed to a's shape",
+                                                  .inputs = {{"a"}, {"b"}, {"dy"}},
+                                                  .outputs = {{"da"}},
+                                                  .samples = BaseGradSamples}),
+          Broadcasting<functions::PowerExponentGrad>({.name = "pow_exponent_grad",
+                                                      .doc = "db = dy y log(a), before it is summed to b's shape",
+                                                      .inputs = {{"a"}, {"y"}, {"dy"}},
+                                                      .outputs = {{"db"}},
+                                                      .samples = ExponentGradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,23 +1,10 @@
 // relu: y = max(x, 0), and its gradient, which reads y (x may be overwritten in place).
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Relu {
-  template <class A>
-  A operator()(A x) const {
-    return x < A(0) ? A(0) : x;  // NaN stays NaN, so that a broken step is seen
-  }
-};
-
-struct ReluGrad {
-  template <class A>
-  A operator()(A y, A dy) const {
-    return y > A(0) ? dy : A(0);
-  }
-};
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "relu_grad"); }
 
@@ -36,17 +23,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(relu) {
-  return {Elementwise<Relu>({.name = "relu",
-                             .doc = "y = max(x, 0)",
-                             .inputs = {{"x"}},
-                             .outputs = {{"y"}},
-                             .gradient = Gradient,
-                             .samples = Samples}),
-          Elementwise<ReluGrad>({.name = "relu_grad",
-                                 .doc = "dx = dy where y > 0, else 0",
-                                 .inputs = {{"y"}, {"dy"}},
-                                 .outputs = {{"dx"}},
-                                 .samples = GradSamples})};
+  return {Elementwise<functions::Relu>({.name = "relu",
+                                        .doc = "y = max(x, 0)",
+                                        .inputs = {{"x"}},
+                                        .outputs = {{"y"}},
+                                        .gradient = Gradient,
+                                        .samples = Samples}),
+          Elementwise<functions::ReluGrad>({.name = "relu_grad",
+                                            .doc = "dx = dy where y > 0, else 0",
+                                            .inputs = {{"y"}, {"dy"}},
+                                            .outputs = {{"dx"}},
+                                            .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,23 +1,10 @@
 // relu6: y = min(max(x, 0), 6); its gradient reads y.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Relu6 {
-  template <class A>
-  A operator()(A x) const {
-    return x < A(0) ? A(0) : x > A(6) ? A(6) : x;
-  }
-};
-
-struct Relu6Grad {
-  template <class A>
-  A operator()(A y, A dy) const {
-    return y > A(0) && y < A(6) ? dy : A(0);
-  }
-};
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "relu6_grad"); }
 
@@ -35,17 +22,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(relu6) {
-  return {Elementwise<Relu6>({.name = "relu6",
-                              .doc = "y = min(max(x, 0), 6)",
-                              .inputs = {{"x"}},
-                              .outputs = {{"y"}},
-                              .gradient = Gradient,
-                              .samples = Samples}),
-          Elementwise<Relu6Grad>({.name = "relu6_grad",
-                                  .doc = "dx = dy where 0 < y < 6, else 0",
-                                  .inputs = {{"y"}, {"dy"}},
-                                  .outputs = {{"dx"}},
-                                  .samples = GradSamples})};
+  return {Elementwise<functions::Relu6>({.name = "relu6",
+                                         .doc = "y = min(max(x, 0), 6)",
+                                         .inputs = {{"x"}},
+                                         .outputs = {{"y"}},
+                                         .gradient = Gradient,
+                                         .samples = Samples}),
+          Elementwise<functions::Relu6Grad>({.name = "relu6_grad",
+                                             .doc = "dx = dy where 0 < y < 6, else 0",
+                                             .inputs = {{"y"}, {"dy"}},
+                                             .outputs = {{"dx"}},
+                                             .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,5 +1,6 @@
 // scale: y = factor x + offset.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -9,17 +10,9 @@ namespace {
 
 using proto::ParseOptions;
 
-class Scale {
- public:
+struct Scale : functions::Scale {
   explicit Scale(const KernelContext& k)
-      : factor_(k.options<proto::Scale>().factor()), offset_(k.options<proto::Scale>().offset()) {}
-  template <class A>
-  A operator()(A x) const {
-    return x * static_cast<A>(factor_) + static_cast<A>(offset_);
-  }
-
- private:
-  double factor_, offset_;
+      : functions::Scale{.factor = k.options<proto::Scale>().factor(), .offset = k.options<proto::Scale>().offset()} {}
 };
 
 absl::Status Gradient(GradContext& g) {  // dx = factor dy

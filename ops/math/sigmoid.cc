@@ -1,24 +1,10 @@
 // sigmoid: y = 1 / (1 + exp(-x)); its gradient reads y.
 #include "ops/lib/elementwise.h"
-#include "ops/lib/vec_math.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Sigmoid {
-  template <class A>
-  A operator()(A x) const {
-    return snug::Sigmoid(x);
-  }
-};
-
-struct SigmoidGrad {
-  template <class A>
-  A operator()(A y, A dy) const {
-    return dy * y * (A(1) - y);
-  }
-};
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "sigmoid_grad"); }
 
@@ -36,17 +22,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(sigmoid) {
-  return {Elementwise<Sigmoid>({.name = "sigmoid",
-                                .doc = "y = 1 / (1 + exp(-x))",
-                                .inputs = {{"x"}},
-                                .outputs = {{"y"}},
-                                .gradient = Gradient,
-                                .samples = Samples}),
-          Elementwise<SigmoidGrad>({.name = "sigmoid_grad",
-                                    .doc = "dx = dy y (1 - y)",
-                                    .inputs = {{"y"}, {"dy"}},
-                                    .outputs = {{"dx"}},
-                                    .samples = GradSamples})};
+  return {Elementwise<functions::Sigmoid>({.name = "sigmoid",
+                                           .doc = "y = 1 / (1 + exp(-x))",
+                                           .inputs = {{"x"}},
+                                           .outputs = {{"y"}},
+                                           .gradient = Gradient,
+                                           .samples = Samples}),
+          Elementwise<functions::SigmoidGrad>({.name = "sigmoid_grad",
+                                               .doc = "dx = dy y (1 - y)",
+                                               .inputs = {{"y"}, {"dy"}},
+                                               .outputs = {{"dx"}},
+                                               .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,25 +1,10 @@
 // silu (swish): y = x sigmoid(x); its gradient reads x.
 #include "ops/lib/elementwise.h"
-#include "ops/lib/vec_math.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Silu {
-  template <class A>
-  A operator()(A x) const {
-    return x * Sigmoid(x);
-  }
-};
-
-struct SiluGrad {
-  template <class A>
-  A operator()(A x, A dy) const {
-    const A s = Sigmoid(x);
-    return dy * s * (A(1) + x * (A(1) - s));
-  }
-};
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "silu_grad"); }
 
@@ -37,17 +22,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(silu) {
-  return {Elementwise<Silu>({.name = "silu",
-                             .doc = "y = x / (1 + exp(-x))",
-                             .inputs = {{"x"}},
-                             .outputs = {{"y"}},
-                             .gradient = Gradient,
-                             .samples = Samples}),
-          Elementwise<SiluGrad>({.name = "silu_grad",
-                                 .doc = "dx = dy s (1 + x (1 - s)), s = sigmoid(x)",
-                                 .inputs = {{"x"}, {"dy"}},
-                                 .outputs = {{"dx"}},
-                                 .samples = GradSamples})};
+  return {Elementwise<functions::Silu>({.name = "silu",
+                                        .doc = "y = x / (1 + exp(-x))",
+                                        .inputs = {{"x"}},
+                                        .outputs = {{"y"}},
+                                        .gradient = Gradient,
+                                        .samples = Samples}),
+          Elementwise<functions::SiluGrad>({.name = "silu_grad",
+                                            .doc = "dx = dy s (1 + x (1 - s)), s = sigmoid(x)",
+                                            .inputs = {{"x"}, {"dy"}},
+                                            .outputs = {{"dx"}},
+                                            .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,25 +1,10 @@
 // sqrt: y = the square root of x; its gradient reads y.
-#include <cmath>
-
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Sqrt {
-  template <class A>
-  A operator()(A x) const {
-    return std::sqrt(x);
-  }
-};
-
-struct SqrtGrad {
-  template <class A>
-  A operator()(A y, A dy) const {
-    return dy / (A(2) * y);
-  }
-};
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "sqrt_grad"); }
 
@@ -37,17 +22,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(sqrt) {
-  return {Elementwise<Sqrt>({.name = "sqrt",
-                             .doc = "y = sqrt(x)",
-                             .inputs = {{"x"}},
-                             .outputs = {{"y"}},
-                             .gradient = Gradient,
-                             .samples = Samples}),
-          Elementwise<SqrtGrad>({.name = "sqrt_grad",
-                                 .doc = "dx = dy / (2 y)",
-                                 .inputs = {{"y"}, {"dy"}},
-                                 .outputs = {{"dx"}},
-                                 .samples = GradSamples})};
+  return {Elementwise<functions::Sqrt>({.name = "sqrt",
+                                        .doc = "y = sqrt(x)",
+                                        .inputs = {{"x"}},
+                                        .outputs = {{"y"}},
+                                        .gradient = Gradient,
+                                        .samples = Samples}),
+          Elementwise<functions::SqrtGrad>({.name = "sqrt_grad",
+                                            .doc = "dx = dy / (2 y)",
+                                            .inputs = {{"y"}, {"dy"}},
+                                            .outputs = {{"dx"}},
+                                            .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -1,23 +1,10 @@
 // square: y = x^2.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Square {
-  template <class A>
-  A operator()(A x) const {
-    return x * x;
-  }
-};
-
-struct SquareGrad {
-  template <class A>
-  A operator()(A x, A dy) const {
-    return A(2) * x * dy;
-  }
-};
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "square_grad"); }
 
@@ -35,17 +22,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(square) {
-  return {Elementwise<Square>({.name = "square",
-                               .doc = "y = x^2",
-                               .inputs = {{"x"}},
-                               .outputs = {{"y"}},
-                               .gradient = Gradient,
-                               .samples = Samples}),
-          Elementwise<SquareGrad>({.name = "square_grad",
-                                   .doc = "dx = 2 x dy",
-                                   .inputs = {{"x"}, {"dy"}},
-                                   .outputs = {{"dx"}},
-                                   .samples = GradSamples})};
+  return {Elementwise<functions::Square>({.name = "square",
+                                          .doc = "y = x^2",
+                                          .inputs = {{"x"}},
+                                          .outputs = {{"y"}},
+                                          .gradient = Gradient,
+                                          .samples = Samples}),
+          Elementwise<functions::SquareGrad>({.name = "square_grad",
+                                              .doc = "dx = 2 x dy",
+                                              .inputs = {{"x"}, {"dy"}},
+                                              .outputs = {{"dx"}},
+                                              .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

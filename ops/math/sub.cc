@@ -1,16 +1,10 @@
 // sub: y = a - b with NumPy broadcasting.
 #include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Sub {
-  template <class A>
-  A operator()(A a, A b) const {
-    return a - b;
-  }
-};
 
 absl::Status Gradient(GradContext& g) {  // da = dy, db = -dy: negated after it is summed, where it is smaller
   if (g.wants(0)) g.SetInputGrad(0, SumToShape(g, g.output_grad(0), g.input_type(0).shape));
@@ -32,12 +26,12 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(sub) {
-  return {Broadcasting<Sub>({.name = "sub",
-                             .doc = "y = a - b",
-                             .inputs = {{"a"}, {"b"}},
-                             .outputs = {{"y"}},
-                             .gradient = Gradient,
-                             .samples = Samples})};
+  return {Broadcasting<functions::Sub>({.name = "sub",
+                                        .doc = "y = a - b",
+                                        .inputs = {{"a"}, {"b"}},
+                                        .outputs = {{"y"}},
+                                        .gradient = Gradient,
+                                        .samples = Samples})};
 }
 
 }  // namespace snug::ops

@@ -1,24 +1,10 @@
 // tanh: y = tanh(x); its gradient reads y.
 #include "ops/lib/elementwise.h"
-#include "ops/lib/vec_math.h"
+#include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
 namespace {
-
-struct Tanh {
-  template <class A>
-  A operator()(A x) const {
-    return snug::Tanh(x);
-  }
-};
-
-struct TanhGrad {
-  template <class A>
-  A operator()(A y, A dy) const {
-    return dy * (A(1) - y * y);
-  }
-};
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "tanh_grad"); }
 
@@ -36,17 +22,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(tanh) {
-  return {Elementwise<Tanh>({.name = "tanh",
-                             .doc = "y = tanh(x)",
-                             .inputs = {{"x"}},
-                             .outputs = {{"y"}},
-                             .gradient = Gradient,
-                             .samples = Samples}),
-          Elementwise<TanhGrad>({.name = "tanh_grad",
-                                 .doc = "dx = dy (1 - y^2)",
-                                 .inputs = {{"y"}, {"dy"}},
-                                 .outputs = {{"dx"}},
-                                 .samples = GradSamples})};
+  return {Elementwise<functions::Tanh>({.name = "tanh",
+                                        .doc = "y = tanh(x)",
+                                        .inputs = {{"x"}},
+                                        .outputs = {{"y"}},
+                                        .gradient = Gradient,
+                                        .samples = Samples}),
+          Elementwise<functions::TanhGrad>({.name = "tanh_grad",
+                                            .doc = "dx = dy (1 - y^2)",
+                                            .inputs = {{"y"}, {"dy"}},
+                                            .outputs = {{"dx"}},
+                                            .samples = GradSamples})};
 }
 
 }  // namespace snug::ops

@@ -14,11 +14,18 @@
 
 namespace snug::cuda {
 
+// Makes of a launch, its arguments copied, what runs the kernel: cuda::emulation::BindLaunch, where kernels are
+// emulated.
+using KernelBinder = std::function<void()> (*)(const void* kernel, const unsigned (&grid)[3], unsigned threads,
+                                               void** arguments);
+
 struct FakeOptions {
   int devices = 1;
   int64_t device_bytes = int64_t{1} << 28;
   int major = 9, minor = 0;
   uint64_t seed = 1;
+  bool any_address = false;        // the host's memory passes for the device's
+  KernelBinder kernels = nullptr;  // null: a launch does nothing
 };
 
 // One at a time: the table's functions have no other way to it. Thread-compatible.

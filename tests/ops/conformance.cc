@@ -22,7 +22,9 @@ constexpr double kExactTolerance = 1e-12;
 // A gradient is a chain of kernels, each with its own rounding.
 constexpr double kGradientSlack = 4;
 
-absl::string_view ChoiceName(KernelChoice choice) { return choice == KernelChoice::kPlain ? "plain" : "fast"; }
+absl::string_view ChoiceName(KernelChoice choice) {
+  return choice == KernelChoice::kPlain ? "plain" : choice == KernelChoice::kFast ? "fast" : "CUDA";
+}
 
 // One node of a case, ready to be run in different ways.
 struct Setup {
@@ -129,8 +131,9 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
   SNUG_ASSIGN_OR_RETURN(const NodeRun again, RunOnce(registry, c, setup, choice, 1, {.garbage = kOtherGarbage}));
   CompareBits("run again over other garbage in outputs and workspace", first, again, failures);
 
-  const bool any_threads = choice == KernelChoice::kPlain || !c.op->traits.library_kernel;
+  const bool any_threads = choice != KernelChoice::kFast || !c.op->traits.library_kernel;
   for (const int threads : {2, 3}) {
+    if (choice == KernelChoice::kCuda) break;
     SNUG_ASSIGN_OR_RETURN(const NodeRun run, RunOnce(registry, c, setup, choice, threads, {.garbage = kOtherGarbage}));
     if (any_threads) CompareBits(absl::StrCat("1 and ", threads, " threads"), first, run, failures);
   }
@@ -139,7 +142,7 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
   const std::vector<Alias> in_place = PossibleInPlace(c, setup);
   for (const Alias& alias : in_place) {
     for (const int threads : {1, 3}) {
-      if (threads > 1 && !any_threads) continue;
+      if (threads > 1 && (!any_threads || choice == KernelChoice::kCuda)) continue;
       SNUG_ASSIGN_OR_RETURN(const NodeRun run, RunOnce(registry, c, setup, choice, threads, {.in_place = {alias}}));
       CompareBits(absl::StrCat(InPlaceText(alias), ", ", threads, " threads"), first, run, failures);
     }
@@ -218,7 +221,8 @@ absl::Status CompareResults(const OpRegistry& registry, const ConformanceCase& c
 
 // The chain forward + gradient with fast kernels in the case's dtype and layout, against plain kernels in double: here
 // what forward keeps for backward is read by the kernels that it is meant for.
-absl::Status CompareGradientChain(const OpRegistry& registry, const ConformanceCase& c, Failures* failures) {
+absl::Status CompareGradientChain(const OpRegistry& registry, const ConformanceCase& c,
+                                  const std::vector<KernelChoice>& choices, Failures* failures) {
   SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
   SNUG_ASSIGN_OR_RETURN(const Setup double_setup, MakeDoubleSetup(c, setup));
   const std::vector<bool> wanted = DifferentiableInputs(*c.op, *c.sample, setup.types);
@@ -242,17 +246,33 @@ absl::Status CompareGradientChain(const OpRegistry& registry, const ConformanceC
 
   SNUG_ASSIGN_OR_RETURN(const std::vector<Tensor> truth,
                         EvaluateGradient(registry, double_graph, double_feeds, KernelChoice::kPlain));
-  for (const KernelChoice choice : {KernelChoice::kPlain, KernelChoice::kFast}) {
+  const double tolerance = c.dtype == DType::kFloat64 ? kExactTolerance : c.sample->tolerance(c.dtype);
+  for (const KernelChoice choice : choices) {
     SNUG_ASSIGN_OR_RETURN(const std::vector<Tensor> found, EvaluateGradient(registry, graph, feeds, choice));
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (!wanted[i]) continue;
-      const auto difference = FindDifference(found[i].type.shape, found[i].ToDoubles(), truth[i].ToDoubles(),
-                                             kGradientSlack * c.sample->tolerance(c.dtype));
+      const auto difference =
+          FindDifference(found[i].type.shape, found[i].ToDoubles(), truth[i].ToDoubles(), kGradientSlack * tolerance);
       if (difference.has_value()) {
         failures->push_back(absl::StrCat("gradient by ", ChoiceName(choice),
                                          " kernels against the one in double: input ", i, " ", *difference));
       }
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompareCuda(const OpRegistry& registry, const ConformanceCase& c, Failures* failures) {
+  SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
+  SNUG_ASSIGN_OR_RETURN(const NodeRun plain, RunOnce(registry, c, setup, KernelChoice::kPlain, 1));
+  SNUG_ASSIGN_OR_RETURN(const NodeRun found, RunOnce(registry, c, setup, KernelChoice::kCuda, 1));
+  const double tolerance = c.dtype == DType::kFloat64 ? kExactTolerance : c.sample->tolerance(c.dtype);
+  CompareNumbers("CUDA kernel against the plain one", found, plain, tolerance, failures);
+  for (size_t o = 0; o < found.outputs.size(); ++o) {
+    if (found.outputs[o].type.dtype != DType::kUint8) continue;
+    const auto difference = FindBitDifference(found.outputs[o], plain.outputs[o]);
+    if (difference.has_value())
+      failures->push_back(absl::StrCat("CUDA kernel: bytes of output ", o, ": ", *difference));
   }
   return absl::OkStatus();
 }
@@ -393,8 +413,28 @@ Failures CheckGradients(const OpRegistry& registry, const ConformanceCase& c) {
   if (c.op->gradient == nullptr) return {};
   if (c.dtype == DType::kFloat64) return CheckGradient(registry, *c.op, *c.sample, c.layout);
   Failures failures;
-  const absl::Status status = CompareGradientChain(registry, c, &failures);
+  const absl::Status status = CompareGradientChain(registry, c, {KernelChoice::kPlain, KernelChoice::kFast}, &failures);
   return FailuresOf(status, std::move(failures));
+}
+
+absl::Status RunCuda(const OpRegistry& registry, const ConformanceCase& c) {
+  SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
+  return RunOnce(registry, c, setup, KernelChoice::kCuda, 1).status();
+}
+
+Failures CheckCuda(const OpRegistry& registry, const ConformanceCase& c) {
+  Failures failures;
+  const auto note = [&](const absl::Status& status) {
+    if (!status.ok()) failures.push_back(std::string(status.message()));
+  };
+  if (c.op->cuda != nullptr) {
+    note(CheckKernel(registry, c, KernelChoice::kCuda, &failures));
+    note(CompareCuda(registry, c, &failures));
+  }
+  if (c.op->gradient != nullptr) {
+    note(CompareGradientChain(registry, c, {KernelChoice::kCuda}, &failures));
+  }
+  return failures;
 }
 
 }  // namespace snug::test

@@ -49,4 +49,10 @@ Failures CheckResults(const OpRegistry& registry, const ConformanceCase& c);
 // float64: the gradient against central differences. Otherwise: the gradient by fast kernels against that in double.
 Failures CheckGradients(const OpRegistry& registry, const ConformanceCase& c);
 
+// What applies of all that to CUDA kernels: results against the plain kernel, bit for bit where they are bytes; bits
+// that depend on nothing; and the gradient, by CUDA kernels where there are any.
+Failures CheckCuda(const OpRegistry& registry, const ConformanceCase& c);
+// The CUDA kernel once, as it is.
+absl::Status RunCuda(const OpRegistry& registry, const ConformanceCase& c);
+
 }  // namespace snug::test

@@ -13,6 +13,11 @@
 namespace snug::test {
 namespace {
 
+CudaRun& TheCudaRun() {
+  static auto* const run = new CudaRun;
+  return *run;
+}
+
 absl::string_view PortName(const std::vector<Port>& ports, size_t i) {
   return ports.empty() ? "?" : ports[std::min(i, ports.size() - 1)].name;
 }
@@ -25,6 +30,8 @@ absl::Status CheckGuards(absl::string_view what, const GuardedBytes& bytes) {
 }
 
 }  // namespace
+
+void SetCudaRun(CudaRun run) { TheCudaRun() = std::move(run); }
 
 NodeRunner::NodeRunner(const OpRegistry& registry, const OpDef& op, NodeTypes types, int threads, uint64_t random_id)
     : registry_(&registry),
@@ -41,14 +48,22 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
   NodeRunner runner(registry, op, std::move(types), threads, random_id);
   const bool fast = choice == KernelChoice::kFast && op.cpu_fast != nullptr;
   if (fast) runner.kernel_ = op.cpu_fast;
-  const bool prepares = op.prepare != nullptr && (fast || op.cpu_fast == nullptr);  // else it is not this kernel's
-  if (!prepares || op.traits.view) return runner;
+  PrepareFn prepare = fast || op.cpu_fast == nullptr ? op.prepare : nullptr;  // else it is not this kernel's
+  Device device;
+  if (choice == KernelChoice::kCuda && op.cuda != nullptr) {
+    runner.kernel_ = op.cuda;
+    runner.on_cuda_ = true;
+    prepare = op.prepare_cuda;
+    device.kind = Device::Kind::kCuda;
+  }
+  if (prepare == nullptr || op.traits.view) return runner;
 
   SetThreadsPerOp(threads);
   for (int round = 0;; ++round) {
-    PrepareContext context(runner.bound_, threads, named);
-    SNUG_RETURN_IF_ERROR(Annotate(op.prepare(context), "prepare"));
+    PrepareContext context(runner.bound_, threads, named, device);
+    SNUG_RETURN_IF_ERROR(Annotate(prepare(context), "prepare"));
     if (context.declined()) {
+      runner.on_cuda_ = false;
       runner.kernel_ = op.cpu;
       runner.bound_ = runner.types_;
       return runner;
@@ -127,8 +142,10 @@ absl::StatusOr<NodeRun> NodeRunner::Run(const std::vector<Tensor>& inputs, const
 
   SetThreadsPerOp(threads_);
   const KernelContext context(&bound_, input_pointers, output_pointers,
-                              workspace_bytes_ > 0 ? workspace.data() : nullptr, prepared_.get(), threads_, random_id_);
-  const absl::Status status = kernel_(context);
+                              workspace_bytes_ > 0 ? workspace.data() : nullptr, prepared_.get(), threads_, random_id_,
+                              on_cuda_ ? TheCudaRun().context : nullptr);
+  absl::Status status = kernel_(context);
+  if (on_cuda_) status.Update(TheCudaRun().synchronize());  // after an error too: what was launched uses the buffers
 
   for (size_t i = 0; i < bound_inputs.size(); ++i) {
     const std::string what = absl::StrCat("input ", i, " \"", PortName(op_->inputs, i), "\"");

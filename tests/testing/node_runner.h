@@ -4,6 +4,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,9 +14,20 @@
 #include "ops/registry.h"
 #include "tests/testing/tensor.h"
 
+namespace snug::cuda {
+class LaunchContext;
+}
+
 namespace snug::test {
 
-enum class KernelChoice : uint8_t { kPlain, kFast };
+enum class KernelChoice : uint8_t { kPlain, kFast, kCuda };
+
+// What kCuda runs on: a pretended device, whose memory is the host's (tests/cuda). Set before the first such run.
+struct CudaRun {
+  const cuda::LaunchContext* context = nullptr;
+  std::function<absl::Status()> synchronize;
+};
+void SetCudaRun(CudaRun run);
 
 struct RunOptions {
   uint8_t garbage = 0xFF;       // what outputs and workspace hold beforehand
@@ -31,7 +43,7 @@ class NodeRunner {
  public:
   // `types` as inferred. Prepares like the compiler: where Prepare asks for other layouts, a second round gets them,
   // and Run converts through the op `reorder`. kFast falls back to the plain kernel where there is no other, or where
-  // Prepare declines. `named`: one of what OpDef::choices offers.
+  // Prepare declines; kCuda where there is no CUDA kernel. `named`: one of what OpDef::choices offers.
   static absl::StatusOr<NodeRunner> Make(const OpRegistry& registry, const OpDef& op, NodeTypes types,
                                          KernelChoice choice, int threads, uint64_t random_id = 0,
                                          absl::string_view named = {});
@@ -55,6 +67,7 @@ class NodeRunner {
   int threads_;
   uint64_t random_id_;
   KernelFn kernel_ = nullptr;
+  bool on_cuda_ = false;
   std::shared_ptr<const void> prepared_;
   int64_t workspace_bytes_ = 0;
 };

@@ -1,0 +1,137 @@
+// Elementwise kernels: the functions of ops/math/functions.h over whole arrays.
+//
+// Where all operands lie like the output, 16 bytes of each are read and written at a time. Otherwise each element of
+// the output works out where its operands lie.
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "ops/lib/broadcast.h"
+#include "ops/lib/cuda_kernel.h"
+#include "ops/lib/dispatch.h"
+#include "ops/lib/elementwise.h"
+#include "ops/math/functions.h"
+
+namespace snug {
+namespace {
+
+// T, once for each of a pack of types.
+template <class, class T>
+using As = T;
+template <size_t J>
+using At = std::integral_constant<size_t, J>;
+
+// y = f(x[0], x[1], ...), with an Accumulator's precision.
+template <class F, class T>
+__device__ T Apply(const F& f, T a) {
+  return static_cast<T>(f(static_cast<Accumulator<T>>(a)));
+}
+template <class F, class T>
+__device__ T Apply(const F& f, T a, T b) {
+  return static_cast<T>(f(static_cast<Accumulator<T>>(a), static_cast<Accumulator<T>>(b)));
+}
+template <class F, class T>
+__device__ T Apply(const F& f, T a, T b, T c) {
+  return static_cast<T>(
+      f(static_cast<Accumulator<T>>(a), static_cast<Accumulator<T>>(b), static_cast<Accumulator<T>>(c)));
+}
+
+// kPack elements per thread; n is a multiple of it. y may be any of the x.
+template <int kPack, class F, class T, class... X>
+__global__ void MapKernel(int64_t n, F f, T* y, X... x) {
+  using Pack = CudaPack<T, kPack>;
+  SNUG_CUDA_FOR(i, n / kPack) {
+    const std::tuple<As<X, Pack>...> packs(reinterpret_cast<const Pack*>(x)[i]...);
+    Pack result;
+    for (int j = 0; j < kPack; ++j) {
+      result.values[j] = std::apply([&](const auto&... pack) { return Apply<F, T>(f, pack.values[j]...); }, packs);
+    }
+    reinterpret_cast<Pack*>(y)[i] = result;
+  }
+}
+
+template <class F, class T, class... X>
+__global__ void BroadcastMapKernel(int64_t n, F f, T* y, X... x) {
+  SNUG_CUDA_FOR(i, n) { y[i] = Apply<F, T>(f, x.values[x.axes.Offset(i)]...); }
+}
+
+template <class T>
+struct Operand {
+  const T* values;
+  Axes axes;
+};
+
+template <class F, class T, size_t... J>
+absl::Status Launch(const KernelContext& k, const F& f, std::index_sequence<J...>) {
+  const int64_t n = k.output_type(0).num_elements();
+  T* y = k.output<T>(0);
+  const std::array<BroadcastView, sizeof...(J)> views = {BroadcastView(k.input_type(J), k.output_type(0))...};
+  if (!(views[J].contiguous() && ...)) {
+    return k.cuda()->Launch(BroadcastMapKernel<F, T, As<At<J>, Operand<T>>...>, ShapeFor(n), n, f, y,
+                            Operand<T>{k.input<T>(J), views[J].axes()}...);
+  }
+  constexpr int kPack = 16 / sizeof(T);
+  if (n % kPack == 0 && IsAligned(y) && (IsAligned(k.input<T>(J)) && ...)) {
+    return k.cuda()->Launch(MapKernel<kPack, F, T, As<At<J>, const T*>...>, ShapeFor(n / kPack), n, f, y,
+                            k.input<T>(J)...);
+  }
+  return k.cuda()->Launch(MapKernel<1, F, T, As<At<J>, const T*>...>, ShapeFor(n), n, f, y, k.input<T>(J)...);
+}
+
+}  // namespace
+
+template <class F>
+absl::Status ElementwiseOnCuda(const KernelContext& k, const F& f) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    return Launch<F, decltype(zero)>(k, f, std::make_index_sequence<internal::kArity<F>>());
+  });
+}
+
+#define SNUG_FUNCTION(F) template absl::Status ElementwiseOnCuda(const KernelContext&, const functions::F&);
+SNUG_FUNCTION(Add)
+SNUG_FUNCTION(Sub)
+SNUG_FUNCTION(Mul)
+SNUG_FUNCTION(Div)
+SNUG_FUNCTION(DivGrad)
+SNUG_FUNCTION(Max)
+SNUG_FUNCTION(MaxGrad)
+SNUG_FUNCTION(Min)
+SNUG_FUNCTION(Power)
+SNUG_FUNCTION(PowerBaseGrad)
+SNUG_FUNCTION(PowerExponentGrad)
+SNUG_FUNCTION(Neg)
+SNUG_FUNCTION(Abs)
+SNUG_FUNCTION(AbsGrad)
+SNUG_FUNCTION(Square)
+SNUG_FUNCTION(SquareGrad)
+SNUG_FUNCTION(Sqrt)
+SNUG_FUNCTION(SqrtGrad)
+SNUG_FUNCTION(Exponential)
+SNUG_FUNCTION(Logarithm)
+SNUG_FUNCTION(Scale)
+SNUG_FUNCTION(Clip)
+SNUG_FUNCTION(ClipGrad)
+SNUG_FUNCTION(Relu)
+SNUG_FUNCTION(ReluGrad)
+SNUG_FUNCTION(Relu6)
+SNUG_FUNCTION(Relu6Grad)
+SNUG_FUNCTION(LeakyRelu)
+SNUG_FUNCTION(LeakyReluGrad)
+SNUG_FUNCTION(Sigmoid)
+SNUG_FUNCTION(SigmoidGrad)
+SNUG_FUNCTION(Tanh)
+SNUG_FUNCTION(TanhGrad)
+SNUG_FUNCTION(Silu)
+SNUG_FUNCTION(SiluGrad)
+SNUG_FUNCTION(HardSigmoid)
+SNUG_FUNCTION(HardSigmoidGrad)
+SNUG_FUNCTION(HardSwish)
+SNUG_FUNCTION(HardSwishGrad)
+SNUG_FUNCTION(Gelu)
+SNUG_FUNCTION(GeluGrad)
+SNUG_FUNCTION(GeluByTanh)
+SNUG_FUNCTION(GeluByTanhGrad)
+SNUG_FUNCTION(Same)
+#undef SNUG_FUNCTION
+
+}  // namespace snug

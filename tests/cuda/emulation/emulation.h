@@ -1,0 +1,57 @@
+// CUDA kernels on the processor, to test them without a GPU: g++ compiles the .cu files with this header before
+// everything else. A kernel is then a plain function, and a launch calls it once for each thread of each block, one
+// block after the other.
+//
+// Threads of a block are fibers where the kernel has a barrier; they run in turn, forwards up to one barrier and
+// backwards up to the next, so that a barrier that is missing shows. Others are a loop. Not emulated: warps, atomics,
+// dynamic shared memory.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#define SNUG_CUDA_EMULATION 1
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static  // one block at a time
+#define __launch_bounds__(...)
+
+namespace snug::cuda::emulation {
+
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+// One thread of a launch, what was passed copied; called with the indices set. Or the whole launch.
+using Call = std::function<void()>;
+using Binder = Call (*)(const void* kernel, void** arguments);
+
+void Know(const void* kernel, Binder binder);
+// What runs the whole grid. The arguments are copied now.
+Call BindLaunch(const void* kernel, const unsigned (&grid)[3], unsigned threads, void** arguments);
+
+// Where a thread waits for all of its block.
+void Barrier();
+
+// From now on BindLaunch knows the kernel's parameters.
+template <class... P>
+void Know(void (*kernel)(P...)) {
+  Know(reinterpret_cast<const void*>(kernel), [](const void* bound, void** arguments) -> Call {
+    const auto copy = [&]<size_t... I>(std::index_sequence<I...>) {
+      return std::make_shared<const std::tuple<P...>>(*static_cast<const P*>(arguments[I])...);
+    }
+    (std::index_sequence_for<P...>());
+    const auto function = reinterpret_cast<void (*)(P...)>(const_cast<void*>(bound));
+    return [function, copy] { std::apply(function, *copy); };
+  });
+}
+
+}  // namespace snug::cuda::emulation
+
+inline snug::cuda::emulation::Index threadIdx, blockIdx, blockDim, gridDim;  // NOLINT: CUDA's names
+inline void __syncthreads() { snug::cuda::emulation::Barrier(); }            // NOLINT

@@ -1,0 +1,55 @@
+// Going from one stack to another. ucontext does it with two system calls each time; on x86-64 a few instructions do,
+// which is what makes blocks of hundreds of threads with many barriers bearable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__x86_64__)
+// Saves what a function must keep on the stack, and the stack in *from; goes on where `to` was saved.
+extern "C" void SnugSwitchStack(void** from, void* to);
+#else
+#include <ucontext.h>
+#endif
+
+namespace snug::cuda::emulation {
+
+#if defined(__x86_64__)
+
+class Execution {
+ public:
+  Execution() = default;  // of the stack that runs
+  // Of a stack of its own, on which main starts; it never returns.
+  Execution(char* stack, size_t bytes, void (*main)()) {
+    auto* top = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes) & ~uintptr_t{15});
+    *--top = nullptr;  // where main would return to
+    *--top = reinterpret_cast<void*>(main);
+    for (int i = 0; i < 6; ++i) *--top = nullptr;  // registers
+    saved_ = top;
+  }
+  void SwitchTo(Execution& other) { SnugSwitchStack(&saved_, other.saved_); }
+
+ private:
+  void* saved_ = nullptr;
+};
+
+#else
+
+class Execution {
+ public:
+  Execution() = default;
+  Execution(char* stack, size_t bytes, void (*main)()) {
+    getcontext(&context_);
+    context_.uc_stack.ss_sp = stack;
+    context_.uc_stack.ss_size = bytes;
+    makecontext(&context_, main, 0);
+  }
+  void SwitchTo(Execution& other) { swapcontext(&context_, &other.context_); }
+
+ private:
+  ucontext_t context_;
+};
+
+#endif
+
+}  // namespace snug::cuda::emulation

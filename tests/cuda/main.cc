@@ -1,0 +1,96 @@
+// GoogleTest's main, and the op conformance suite on a pretended device that runs CUDA kernels on the processor: one
+// test for each case, `Cuda.relu/vector/float32`.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/base/status.h"
+#include "engine/cuda/cuda_launch.h"
+#include "tests/cuda/emulation/emulation.h"
+#include "tests/cuda/fake_cuda.h"
+#include "tests/ops/conformance.h"
+#include "tests/testing/node_runner.h"
+#include "tests/testing/sample_values.h"
+
+namespace snug::test {
+namespace {
+
+// The device, for as long as a test runs: there is one at a time.
+class Emulated {
+ public:
+  Emulated() : fake_({.any_address = true, .kernels = cuda::emulation::BindLaunch}) {}
+  absl::Status Open() {
+    SNUG_ASSIGN_OR_RETURN(auto device, cuda::CudaDevice::Open(fake_.api(), 0));
+    SNUG_ASSIGN_OR_RETURN(stream_, cuda::CudaStream::Create(std::move(device)));
+    context_ = std::make_unique<cuda::LaunchContext>(*stream_);
+    SetCudaRun({.context = context_.get(), .synchronize = [this] { return stream_->Synchronize(); }});
+    return absl::OkStatus();
+  }
+  cuda::FakeCuda& fake() { return fake_; }
+
+ private:
+  cuda::FakeCuda fake_;
+  std::unique_ptr<cuda::CudaStream> stream_;
+  std::unique_ptr<cuda::LaunchContext> context_;
+};
+
+class CudaConformanceTest : public ::testing::Test {
+ public:
+  explicit CudaConformanceTest(ConformanceCase c) : case_(std::move(c)) {}
+  void TestBody() override {
+    Emulated device;
+    ASSERT_TRUE(device.Open().ok());
+    if (!case_.sample->run_error().empty()) {  // nobody can be told, but nothing else may happen
+      EXPECT_TRUE(RunCuda(OpRegistry::Builtin(), case_).ok());
+      return;
+    }
+    for (const std::string& failure : CheckCuda(OpRegistry::Builtin(), case_)) {
+      ADD_FAILURE() << case_.Name() << " (seed " << SampleSeed(*case_.op, *case_.sample) << "): " << failure;
+    }
+    if (case_.dtype == DType::kFloat32 && case_.layout.plain()) CheckFailures(device.fake());
+  }
+
+ private:
+  // Whichever launch, clearing or copy fails, the kernel says so.
+  void CheckFailures(cuda::FakeCuda& fake) {
+    for (const char* call : {"cudaLaunchKernel", "cuMemsetD8Async", "cuMemcpyDtoDAsync"}) {
+      for (int64_t n = 0;; ++n) {
+        fake.FailCall(n, call);
+        const absl::Status status = RunCuda(OpRegistry::Builtin(), case_);
+        const bool has_failed = fake.has_failed();
+        fake.FailCall(-1);
+        if (!has_failed) break;
+        EXPECT_FALSE(status.ok()) << case_.Name() << ": " << call << " " << n
+                                  << " failed, and the kernel did not say so";
+      }
+    }
+  }
+
+  ConformanceCase case_;
+};
+
+void RegisterConformanceTests() {
+  static const auto* const samples = new std::deque<OpSamples>(CollectSamples(OpRegistry::Builtin()));
+  for (const ConformanceCase& c : CasesOf(*samples)) {
+    if (c.op->cuda == nullptr || !c.sample->infer_error().empty()) continue;
+    ::testing::RegisterTest("Cuda", c.Name().c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [c]() -> ::testing::Test* { return new CudaConformanceTest(c); });
+  }
+}
+
+TEST(CudaKernels, EveryOpHasOne) {
+  std::string missing;
+  for (const OpDef* op : OpRegistry::Builtin().all()) {
+    if (op->cpu != nullptr && op->cuda == nullptr) missing += " " + std::string(op->name);
+  }
+  RecordProperty("missing", missing);
+}
+
+}  // namespace
+}  // namespace snug::test
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  snug::test::RegisterConformanceTests();
+  return RUN_ALL_TESTS();
+}

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
+#include "ops/lib/reduce_cuda.h"
 #include "ops/lib/reshape_to.h"
 #include "ops/lib/shape_option.h"
 #include "ops/node_types.h"
@@ -64,6 +65,15 @@ ReducePlan PlanReduce(const ValueType& x, const ValueType& y, const proto::Reduc
     if (!reduced[a] || options.keep_dims()) ++from;
   }
   return ReducePlan(x, reduced, strides);
+}
+
+ReducePlan PlanReduceNode(const NodeTypes& types) {
+  return PlanReduce(types.input(0), types.output(0), types.options.Get<proto::Reduce>());
+}
+
+absl::Status PrepareReduceNodeCuda(PrepareContext& c) {
+  PrepareReduceCuda(c, PlanReduceNode(c.types()));
+  return absl::OkStatus();
 }
 
 ValueId RepeatToInput(GradContext& g, ValueId grad) {

@@ -27,6 +27,10 @@ absl::Status InferReduce(InferContext& c);
 
 ReducePlan PlanReduce(const ValueType& x, const ValueType& y, const proto::Reduce& options);
 
+// Of a node that reduces input 0 to output 0.
+ReducePlan PlanReduceNode(const NodeTypes& types);
+absl::Status PrepareReduceNodeCuda(PrepareContext& c);
+
 // `grad`, of the reduced value, repeated along the reduced axes of input 0.
 ValueId RepeatToInput(GradContext& g, ValueId grad);
 

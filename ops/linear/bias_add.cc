@@ -14,6 +14,8 @@
 #include "ops/layer_context.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/isa.h"
+#include "ops/lib/reduce_cuda.h"
+#include "ops/linear/bias_add_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -252,6 +254,23 @@ absl::Status BiasGradCpu(const KernelContext& k) {
   });
 }
 
+// The same sum, for CUDA.
+ReducePlan PlanGrad(const NodeTypes& types) {
+  const ValueType& dy = types.input(0);
+  const int axis = *NormalizeAxis(types.options.Get<proto::BiasAdd>().axis(), dy.shape.rank());
+  std::array<bool, kMaxRank> reduced;
+  reduced.fill(true);
+  reduced[static_cast<size_t>(axis)] = false;
+  Strides strides = {};
+  strides[static_cast<size_t>(axis)] = 1;
+  return ReducePlan(dy, reduced, strides);
+}
+
+absl::Status PrepareGradCuda(PrepareContext& c) {
+  PrepareReduceCuda(c, PlanGrad(c.types()));
+  return absl::OkStatus();
+}
+
 void Samples(SampleBuilder& s) {
   s.Case("matrix").Input({5, 7}).Input({7});
   s.Case("narrow").Input({100, 3}).Input({3});
@@ -296,6 +315,10 @@ SNUG_OPS(bias_add) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
            .cpu = BiasAddCpu,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+             const Folded f = Fold(k.input_type(0), k.options<proto::BiasAdd>().axis());
+             return BiasAddCuda(k, f.channels, f.inner);
+           }),
            .samples = Samples},
           {.name = "bias_grad",
            .doc = "db = sum of dy over all axes but `axis`",
@@ -305,6 +328,8 @@ SNUG_OPS(bias_add) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .prepare = PrepareGrad,
            .cpu = BiasGradCpu,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return ReduceCuda<SumOp>(k, PlanGrad(k.types())); }),
+           .prepare_cuda = PrepareGradCuda,
            .samples = GradSamples}};
 }
 

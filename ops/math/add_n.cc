@@ -10,6 +10,7 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/isa.h"
+#include "ops/math/values_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 
@@ -88,6 +89,7 @@ SNUG_OPS(add_n) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfSum,
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA(AddNCuda),
            .samples = Samples}};
 }
 

@@ -1,11 +1,10 @@
-// cast: the same numbers in another element type. Floating numbers become integers by truncation; those that do not fit
-// become the nearest that does, and NaN becomes 0.
-#include <limits>
-
+// cast: the same numbers in another element type.
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/layer_context.h"
+#include "ops/lib/convert.h"
 #include "ops/lib/elementwise.h"
+#include "ops/math/values_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/data_type.h"
 #include "proto/network.pb.h"
@@ -46,18 +45,6 @@ absl::Status Gradient(GradContext& g) {  // integers have no gradient
 }
 
 Cost CostOfCast(const NodeTypes&) { return {}; }
-
-template <class To, class From>
-SNUG_INLINE To Convert(From x) {
-  if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
-    using Limits = std::numeric_limits<To>;
-    constexpr From kLow = static_cast<From>(Limits::min());
-    constexpr From kHigh = static_cast<From>(Limits::max());  // may round up to one that does not fit
-    return x != x ? To(0) : x <= kLow ? Limits::min() : x >= kHigh ? Limits::max() : static_cast<To>(x);
-  } else {
-    return static_cast<To>(x);
-  }
-}
 
 template <class To, class From>
 void CastAll(const KernelContext& k) {
@@ -111,6 +98,7 @@ SNUG_OPS(cast) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfCast,
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA(CastCuda),
            .samples = Samples}};
 }
 

@@ -7,6 +7,7 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/shape_option.h"
+#include "ops/math/values_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/data_type.h"
@@ -60,6 +61,7 @@ SNUG_OPS(fill) {
            .infer = Infer,
            .cost = CostOfFill,
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return FillCuda(k, k.options<proto::Fill>().value()); }),
            .samples = Samples}};
 }
 

@@ -6,6 +6,7 @@
 #include "ops/lib/dispatch.h"
 #include "ops/lib/isa.h"
 #include "ops/lib/reduce_axes.h"
+#include "ops/lib/reduce_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -31,7 +32,7 @@ absl::Status InferGrad(InferContext& c) {
 absl::Status Kernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    const ReducePlan plan = PlanReduce(k.input_type(0), k.output_type(0), k.options<proto::Reduce>());
+    const ReducePlan plan = PlanReduceNode(k.types());
     Reduce<MaxOp>(k.threads(), plan, k.input<T>(0), k.output<T>(0));
     return absl::OkStatus();
   });
@@ -171,6 +172,8 @@ SNUG_OPS(reduce_max) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return ReduceCuda<MaxOp>(k, PlanReduceNode(k.types())); }),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareReduceNodeCuda),
            .samples = Samples},
           {.name = "reduce_max_grad",
            .doc = "dx = dy / n at the n elements where x = y, else 0",
@@ -181,6 +184,9 @@ SNUG_OPS(reduce_max) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
            .cpu = GradKernel,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+             return ReduceMaxGradCuda(k, PlanReduce(k.input_type(0), k.input_type(1), k.options<proto::Reduce>()));
+           }),
            .samples = GradSamples}};
 }
 

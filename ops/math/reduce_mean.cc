@@ -2,6 +2,7 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/reduce_axes.h"
+#include "ops/lib/reduce_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -25,7 +26,7 @@ absl::Status Gradient(GradContext& g) {  // scaled before it is repeated, where 
 absl::Status Kernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    const ReducePlan plan = PlanReduce(k.input_type(0), k.output_type(0), k.options<proto::Reduce>());
+    const ReducePlan plan = PlanReduceNode(k.types());
     Reduce<SumOp>(k.threads(), plan, k.input<T>(0), k.output<T>(0), Share(k.input_type(0), k.output_type(0)));
     return absl::OkStatus();
   });
@@ -48,6 +49,10 @@ SNUG_OPS(reduce_mean) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+             return ReduceCuda<SumOp>(k, PlanReduceNode(k.types()), Share(k.input_type(0), k.output_type(0)));
+           }),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareReduceNodeCuda),
            .samples = Samples}};
 }
 

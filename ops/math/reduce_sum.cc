@@ -2,6 +2,7 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/reduce_axes.h"
+#include "ops/lib/reduce_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -19,7 +20,7 @@ absl::Status Gradient(GradContext& g) {
 absl::Status Kernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    const ReducePlan plan = PlanReduce(k.input_type(0), k.output_type(0), k.options<proto::Reduce>());
+    const ReducePlan plan = PlanReduceNode(k.types());
     Reduce<SumOp>(k.threads(), plan, k.input<T>(0), k.output<T>(0));
     return absl::OkStatus();
   });
@@ -42,6 +43,8 @@ SNUG_OPS(reduce_sum) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return ReduceCuda<SumOp>(k, PlanReduceNode(k.types())); }),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareReduceNodeCuda),
            .samples = Samples}};
 }
 

@@ -5,6 +5,7 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/reduce.h"
+#include "ops/lib/reduce_cuda.h"
 #include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -35,6 +36,11 @@ absl::Status Gradient(GradContext& g) {
 }
 
 Cost CostOfSum(const NodeTypes& types) { return {.flops = static_cast<double>(types.input(0).num_elements())}; }
+
+absl::Status PrepareCuda(PrepareContext& c) {
+  PrepareReduceCuda(c, PlanSumToShape(c.types().input(0), c.types().output(0)));
+  return absl::OkStatus();
+}
 
 absl::Status Kernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
@@ -75,6 +81,10 @@ SNUG_OPS(reduce_to_shape) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfSum,
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+             return ReduceCuda<SumOp>(k, PlanSumToShape(k.input_type(0), k.output_type(0)));
+           }),
+           .prepare_cuda = PrepareCuda,
            .samples = Samples}};
 }
 

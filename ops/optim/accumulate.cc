@@ -7,6 +7,7 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/update.h"
 #include "ops/op_def.h"
+#include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
@@ -115,6 +116,7 @@ SNUG_OPS(accumulate) {
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
            .cost = CostOfNode,
            .cpu = AccumulateCpu,
+           .cuda = SNUG_IF_CUDA(AccumulateCuda),
            .samples = Samples},
           {.name = "accumulate_mean",
            .doc = "y = (sum + x) / count; sum = 0",
@@ -124,6 +126,8 @@ SNUG_OPS(accumulate) {
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMayShare, 0, 1}},
            .cost = CostOfNode,
            .cpu = MeanCpu,
+           .cuda = SNUG_IF_CUDA(
+               [](const KernelContext& k) { return AccumulateMeanCuda(k, k.options<proto::Accumulate>().count()); }),
            .samples = MeanSamples}};
 }
 

@@ -8,6 +8,8 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/update.h"
 #include "ops/op_def.h"
+#include "ops/optim/update_numbers.h"
+#include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
@@ -138,6 +140,8 @@ SNUG_OPS(adam_update) {
        .infer = Infer,
        .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}, {Alias::Kind::kMutates, 0, 2}},
        .cpu = UpdateCpu,
+       .cuda =
+           SNUG_IF_CUDA([](const KernelContext& k) { return AdamUpdateCuda(k, Numbers(k.options<proto::Update>())); }),
        .samples = Samples}};
 }
 

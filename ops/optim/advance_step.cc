@@ -4,6 +4,7 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/random_state.h"
 #include "ops/op_def.h"
+#include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
@@ -36,6 +37,7 @@ SNUG_OPS(advance_step) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA(AdvanceStepCuda),
            .samples = Samples}};
 }
 

@@ -11,6 +11,7 @@
 #include "ops/lib/dispatch.h"
 #include "ops/lib/isa.h"
 #include "ops/op_def.h"
+#include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 
 namespace snug::ops {
@@ -84,6 +85,7 @@ SNUG_OPS(all_finite) {
            .infer = Infer,
            .cost = CostOfTest,
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA(AllFiniteCuda),
            .samples = Samples}};
 }
 

@@ -11,6 +11,7 @@
 #include "ops/lib/float32_port.h"
 #include "ops/lib/update.h"
 #include "ops/op_def.h"
+#include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
@@ -63,6 +64,8 @@ SNUG_OPS(clip_by_norm) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
            .cpu = ClipCpu,
+           .cuda = SNUG_IF_CUDA(
+               [](const KernelContext& k) { return ClipByNormCuda(k, k.options<proto::ClipNorm>().max_norm()); }),
            .samples = Samples}};
 }
 

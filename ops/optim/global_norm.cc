@@ -11,6 +11,7 @@
 #include "ops/lib/isa.h"
 #include "ops/lib/lanes.h"
 #include "ops/op_def.h"
+#include "ops/optim/updates_cuda.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 
@@ -82,6 +83,8 @@ SNUG_OPS(global_norm) {
            .prepare = Prepare,
            .cost = CostOfNode,
            .cpu = NormCpu,
+           .cuda = SNUG_IF_CUDA(GlobalNormCuda),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareGlobalNormCuda),
            .samples = Samples}};
 }
 

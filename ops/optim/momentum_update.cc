@@ -4,6 +4,8 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/update.h"
 #include "ops/op_def.h"
+#include "ops/optim/update_numbers.h"
+#include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
@@ -103,6 +105,8 @@ SNUG_OPS(momentum_update) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},
            .cpu = UpdateCpu,
+           .cuda = SNUG_IF_CUDA(
+               [](const KernelContext& k) { return MomentumUpdateCuda(k, Numbers(k.options<proto::Update>())); }),
            .samples = Samples}};
 }
 

@@ -3,6 +3,8 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/update.h"
 #include "ops/op_def.h"
+#include "ops/optim/update_numbers.h"
+#include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
@@ -67,6 +69,8 @@ SNUG_OPS(sgd_update) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
            .cpu = UpdateCpu,
+           .cuda = SNUG_IF_CUDA(
+               [](const KernelContext& k) { return SgdUpdateCuda(k, Numbers(k.options<proto::Update>())); }),
            .samples = Samples}};
 }
 

@@ -1,0 +1,15 @@
+// Values made, added up and converted by CUDA kernels (values.cu).
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "ops/kernel_context.h"
+
+namespace snug {
+
+absl::Status AddNCuda(const KernelContext& k);
+absl::Status CastCuda(const KernelContext& k);
+// Output 0, whatever its dtype.
+absl::Status FillCuda(const KernelContext& k, double value);
+
+}  // namespace snug

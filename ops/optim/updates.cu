@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/lib/cuda_kernel.h"
+#include "ops/lib/cuda_reduce.h"
+#include "ops/lib/dispatch.h"
+#include "ops/lib/float32_port.h"
+#include "ops/lib/update.h"
+#include "ops/optim/updates_cuda.h"
+
+namespace snug {
+namespace {
+
+const uint8_t* Gate(const KernelContext& k) { return k.input<uint8_t>(k.num_inputs() - 1); }
+
+template <class T, class G>
+__global__ void SgdKernel(int64_t n, const uint8_t* gate, const T* rate, UpdateNumbers numbers, const G* g, T* p) {
+  if (*gate == 0) return;
+  const T lr = static_cast<T>(static_cast<double>(*rate) * numbers.lr_mult);
+  const T decay = static_cast<T>(numbers.weight_decay);
+  SNUG_CUDA_FOR(i, n) { p[i] -= lr * (static_cast<T>(g[i]) + decay * p[i]); }
+}
+
+template <class T, class G>
+__global__ void MomentumKernel(int64_t n, const uint8_t* gate, const T* rate, UpdateNumbers numbers, const G* g, T* p,
+                               T* v) {
+  if (*gate == 0) return;
+  const T lr = static_cast<T>(static_cast<double>(*rate) * numbers.lr_mult);
+  const T momentum = static_cast<T>(numbers.momentum);
+  const T decay = static_cast<T>(numbers.weight_decay);
+  SNUG_CUDA_FOR(i, n) {
+    const T grad = static_cast<T>(g[i]) + decay * p[i];
+    const T velocity = momentum * v[i] + grad;
+    v[i] = velocity;
+    p[i] -= lr * (numbers.nesterov ? grad + momentum * velocity : velocity);
+  }
+}
+
+template <class T, class G>
+__global__ void AdamKernel(int64_t n, const uint8_t* gate, const T* rate, const int64_t* state, UpdateNumbers numbers,
+                           const G* g, T* p, T* m, T* v) {
+  __shared__ T step_size, correction, keep;
+  if (threadIdx.x == 0) {  // powers take longer than the rest
+    const double lr = static_cast<double>(*rate) * numbers.lr_mult;
+    const double step = static_cast<double>(state[1] + 1);
+    step_size = static_cast<T>(lr / (1 - pow(numbers.beta1, step)));
+    correction = static_cast<T>(sqrt(1 - pow(numbers.beta2, step)));
+    keep = static_cast<T>(numbers.decoupled_decay ? 1 - lr * numbers.weight_decay : 1);
+  }
+  __syncthreads();
+  if (*gate == 0) return;
+  const T beta1 = static_cast<T>(numbers.beta1);
+  const T beta2 = static_cast<T>(numbers.beta2);
+  const T rest1 = static_cast<T>(1 - numbers.beta1);
+  const T rest2 = static_cast<T>(1 - numbers.beta2);
+  const T epsilon = static_cast<T>(numbers.epsilon);
+  const T decay = static_cast<T>(numbers.decoupled_decay ? 0 : numbers.weight_decay);
+  SNUG_CUDA_FOR(i, n) {
+    const T grad = static_cast<T>(g[i]) + decay * p[i];
+    const T first = beta1 * m[i] + rest1 * grad;
+    const T second = beta2 * v[i] + rest2 * grad * grad;
+    m[i] = first;
+    v[i] = second;
+    p[i] = keep * p[i] - step_size * (first / (std::sqrt(second) / correction + epsilon));
+  }
+}
+
+template <class T, class G>
+__global__ void AccumulateKernel(int64_t n, const uint8_t* gate, const G* part, T* sum) {
+  if (*gate == 0) return;
+  SNUG_CUDA_FOR(i, n) { sum[i] += static_cast<T>(part[i]); }
+}
+
+// mean may be part.
+template <class T, class G>
+__global__ void AccumulateMeanKernel(int64_t n, const uint8_t* gate, T count, const G* part, T* sum, T* mean) {
+  const bool empties = *gate != 0;
+  SNUG_CUDA_FOR(i, n) {
+    mean[i] = (sum[i] + static_cast<T>(part[i])) / count;
+    if (empties) sum[i] = T(0);
+  }
+}
+
+__global__ void AdvanceStepKernel(const uint8_t* gate, int64_t* state) { state[1] += *gate; }
+
+__global__ void SetKernel(uint8_t value, uint8_t* y) { *y = value; }
+
+// Whoever finds a number that is not finite writes 0: all write the same.
+template <class T>
+__global__ void AllFiniteKernel(int64_t n, const T* x, uint8_t* y) {
+  using A = Accumulator<T>;
+  SNUG_CUDA_FOR(i, n) {
+    const A value = static_cast<A>(x[i]);
+    const A magnitude = value < A(0) ? -value : value;
+    if (!(magnitude <= std::numeric_limits<A>::max())) *y = 0;
+  }
+}
+
+template <class T>
+__global__ void ClipKernel(int64_t n, double max_norm, const Float32Port<T>* norm, const T* g, T* y) {
+  using A = Accumulator<T>;
+  const double factor = max_norm / (static_cast<double>(*norm) + 1e-6);
+  const A scale = static_cast<A>(factor < 1 ? factor : 1);
+  SNUG_CUDA_FOR(i, n) { y[i] = static_cast<T>(static_cast<A>(g[i]) * scale); }
+}
+
+// The sums of squares of all gradients follow each other in the workspace: a few of each, one from each block.
+int64_t NormBlocks(int64_t n) { return std::clamp<int64_t>(cuda::CountBlocks(n, 1 << 13), 1, 1 << 10); }
+
+template <class T>
+__global__ void SquaresKernel(int64_t n, const T* g, double* sums) {
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  const double own = ReduceInSteps<SumOp, double>(first, n, step, [&](int64_t i) {
+    const double value = static_cast<double>(static_cast<Accumulator<T>>(g[i]));
+    return value * value;
+  });
+  const double sum = BlockReduce<SumOp>(own);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+template <class S>
+__global__ void RootKernel(int64_t n, const double* sums, S* norm) {
+  const double own = ReduceInSteps<SumOp, double>(threadIdx.x, n, blockDim.x, [&](int64_t i) { return sums[i]; });
+  const double total = BlockReduce<SumOp>(own);
+  if (threadIdx.x == 0) *norm = static_cast<S>(sqrt(total));
+}
+
+}  // namespace
+
+absl::Status SgdUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto grad_zero) {
+    using T = decltype(zero);
+    using G = decltype(grad_zero);
+    const int64_t n = k.input_type(0).num_elements();
+    return k.cuda()->Launch(SgdKernel<T, G>, ShapeFor(n), n, Gate(k), k.input<T>(2), numbers, k.input<G>(1),
+                            k.variable<T>(0));
+  });
+}
+
+absl::Status MomentumUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(2).dtype, [&](auto zero, auto grad_zero) {
+    using T = decltype(zero);
+    using G = decltype(grad_zero);
+    const int64_t n = k.input_type(0).num_elements();
+    return k.cuda()->Launch(MomentumKernel<T, G>, ShapeFor(n), n, Gate(k), k.input<T>(3), numbers, k.input<G>(2),
+                            k.variable<T>(0), k.variable<T>(1));
+  });
+}
+
+absl::Status AdamUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
+    using T = decltype(zero);
+    using G = decltype(grad_zero);
+    const int64_t n = k.input_type(0).num_elements();
+    return k.cuda()->Launch(AdamKernel<T, G>, ShapeFor(n), n, Gate(k), k.input<T>(4), k.input<int64_t>(5), numbers,
+                            k.input<G>(3), k.variable<T>(0), k.variable<T>(1), k.variable<T>(2));
+  });
+}
+
+absl::Status AccumulateCuda(const KernelContext& k) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto part_zero) {
+    using T = decltype(zero);
+    using G = decltype(part_zero);
+    const int64_t n = k.input_type(0).num_elements();
+    return k.cuda()->Launch(AccumulateKernel<T, G>, ShapeFor(n), n, Gate(k), k.input<G>(1), k.variable<T>(0));
+  });
+}
+
+absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto part_zero) {
+    using T = decltype(zero);
+    using G = decltype(part_zero);
+    const int64_t n = k.input_type(0).num_elements();
+    return k.cuda()->Launch(AccumulateMeanKernel<T, G>, ShapeFor(n), n, Gate(k), static_cast<T>(count), k.input<G>(1),
+                            k.variable<T>(0), k.output<T>(0));
+  });
+}
+
+absl::Status AdvanceStepCuda(const KernelContext& k) {
+  return k.cuda()->Launch(AdvanceStepKernel, {.threads = 1}, Gate(k), k.variable<int64_t>(0));
+}
+
+absl::Status AllFiniteCuda(const KernelContext& k) {
+  auto* y = k.output<uint8_t>(0);
+  SNUG_RETURN_IF_ERROR(k.cuda()->Launch(SetKernel, {.threads = 1}, uint8_t{1}, y));
+  for (int i = 0; i < k.num_inputs(); ++i) {
+    SNUG_RETURN_IF_ERROR(DispatchFloating(k.input_type(i).dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const int64_t n = k.input_type(i).num_elements();
+      return k.cuda()->Launch(AllFiniteKernel<T>, ShapeFor(n), n, k.input<T>(i), y);
+    }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClipByNormCuda(const KernelContext& k, double max_norm) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t n = k.input_type(0).num_elements();
+    return k.cuda()->Launch(ClipKernel<T>, ShapeFor(n), n, max_norm, k.input<Float32Port<T>>(1), k.input<T>(0),
+                            k.output<T>(0));
+  });
+}
+
+absl::Status PrepareGlobalNormCuda(PrepareContext& c) {
+  int64_t blocks = 0;
+  for (const ValueType& type : c.types().inputs) blocks += NormBlocks(type.num_elements());
+  c.SetWorkspaceBytes(blocks * static_cast<int64_t>(sizeof(double)));
+  return absl::OkStatus();
+}
+
+absl::Status GlobalNormCuda(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    auto* sums = k.workspace<double>();
+    int64_t done = 0;
+    for (int i = 0; i < k.num_inputs(); ++i) {
+      const int64_t n = k.input_type(i).num_elements();
+      const int64_t blocks = NormBlocks(n);
+      SNUG_RETURN_IF_ERROR(k.cuda()->Launch(SquaresKernel<T>, {.blocks = blocks, .threads = kCudaThreads}, n,
+                                            k.input<T>(i), sums + done));
+      done += blocks;
+    }
+    return k.cuda()->Launch(RootKernel<Float32Port<T>>, {.threads = kCudaThreads}, done, sums,
+                            k.output<Float32Port<T>>(0));
+  });
+}
+
+}  // namespace snug

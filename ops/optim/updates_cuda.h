@@ -1,0 +1,29 @@
+// What happens after the backward pass, by CUDA kernels (updates.cu). Gate, learning rate and step are read on the
+// device.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "ops/kernel_context.h"
+#include "ops/prepare_context.h"
+
+namespace snug {
+
+// The options of proto::Update, as numbers.
+struct UpdateNumbers {
+  double lr_mult, momentum, weight_decay, beta1, beta2, epsilon;
+  bool nesterov, decoupled_decay;
+};
+
+absl::Status SgdUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers);
+absl::Status MomentumUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers);
+absl::Status AdamUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers);
+absl::Status AccumulateCuda(const KernelContext& k);
+absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count);
+absl::Status AdvanceStepCuda(const KernelContext& k);
+absl::Status AllFiniteCuda(const KernelContext& k);
+absl::Status ClipByNormCuda(const KernelContext& k, double max_norm);
+absl::Status GlobalNormCuda(const KernelContext& k);
+absl::Status PrepareGlobalNormCuda(PrepareContext& c);
+
+}  // namespace snug

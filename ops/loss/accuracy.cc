@@ -11,6 +11,7 @@
 #include "ops/lib/dispatch.h"
 #include "ops/lib/float32_port.h"
 #include "ops/lib/labels.h"
+#include "ops/loss/losses_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -129,6 +130,9 @@ SNUG_OPS(accuracy) {
            .index_bound = LabelBound,
            .cost = CostOfNode,
            .cpu = AccuracyCpu,
+           .cuda = SNUG_IF_CUDA(
+               [](const KernelContext& k) { return TopKCuda(k, 1, k.options<proto::Accuracy>().ignore_index()); }),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareRowsCuda),
            .samples = Samples},
           {.name = "top_k_accuracy",
            .doc = "the fraction of rows whose label has one of the k highest scores",
@@ -138,6 +142,11 @@ SNUG_OPS(accuracy) {
            .index_bound = LabelBound,
            .cost = CostOfNode,
            .cpu = TopKCpu,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+             const auto& options = k.options<proto::TopK>();
+             return TopKCuda(k, options.k(), options.ignore_index());
+           }),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareRowsCuda),
            .samples = TopKSamples}};
 }
 

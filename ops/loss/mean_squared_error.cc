@@ -8,6 +8,7 @@
 #include "ops/lib/float32_port.h"
 #include "ops/lib/isa.h"
 #include "ops/lib/lanes.h"
+#include "ops/loss/losses_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -118,6 +119,8 @@ SNUG_OPS(mean_squared_error) {
            .prepare = Prepare,
            .cost = CostOfNode,
            .cpu = LossCpu,
+           .cuda = SNUG_IF_CUDA(SquaredErrorCuda),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareSquaredErrorCuda),
            .samples = Samples},
           {.name = "mean_squared_error_grad",
            .doc = "dx = 2 (x - target) dloss / n",
@@ -128,6 +131,7 @@ SNUG_OPS(mean_squared_error) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfNode,
            .cpu = GradCpu,
+           .cuda = SNUG_IF_CUDA(SquaredErrorGradCuda),
            .samples = GradSamples}};
 }
 

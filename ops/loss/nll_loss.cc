@@ -10,6 +10,7 @@
 #include "ops/lib/dispatch.h"
 #include "ops/lib/float32_port.h"
 #include "ops/lib/labels.h"
+#include "ops/loss/losses_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -128,23 +129,31 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(nll_loss) {
-  return {{.name = "nll_loss",
-           .doc = "loss = mean over rows of -x[label]",
-           .inputs = {{"x"}, {"labels", PortType::kInteger}},
-           .outputs = {{"loss", PortType::kFloat32}},
-           .infer = Infer,
-           .gradient = Gradient,
-           .index_bound = LabelBound,
-           .cost = CostOfLoss,
-           .cpu = LossCpu,
-           .samples = Samples},
-          {.name = "nll_loss_grad",
-           .doc = "dx = -dloss / rows at the label, 0 elsewhere",
-           .inputs = {{"labels", PortType::kInteger}, {"dloss", PortType::kFloat32}},
-           .outputs = {{"dx"}},
-           .infer = InferGrad,
-           .cpu = GradCpu,
-           .samples = GradSamples}};
+  return {
+      {.name = "nll_loss",
+       .doc = "loss = mean over rows of -x[label]",
+       .inputs = {{"x"}, {"labels", PortType::kInteger}},
+       .outputs = {{"loss", PortType::kFloat32}},
+       .infer = Infer,
+       .gradient = Gradient,
+       .index_bound = LabelBound,
+       .cost = CostOfLoss,
+       .cpu = LossCpu,
+       .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return NllLossCuda(k, k.options<Loss>().ignore_index()); }),
+       .prepare_cuda = SNUG_IF_CUDA(PrepareRowsCuda),
+       .samples = Samples},
+      {.name = "nll_loss_grad",
+       .doc = "dx = -dloss / rows at the label, 0 elsewhere",
+       .inputs = {{"labels", PortType::kInteger}, {"dloss", PortType::kFloat32}},
+       .outputs = {{"dx"}},
+       .infer = InferGrad,
+       .cpu = GradCpu,
+       .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+         const Grad& options = k.options<Grad>();
+         return NllLossGradCuda(k, options.classes(), options.ignore_index());
+       }),
+       .prepare_cuda = SNUG_IF_CUDA(PrepareCountCuda),
+       .samples = GradSamples}};
 }
 
 }  // namespace snug::ops

@@ -19,6 +19,7 @@
 #include "ops/lib/labels.h"
 #include "ops/lib/lanes.h"
 #include "ops/lib/vec_math.h"
+#include "ops/loss/losses_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -328,6 +329,11 @@ SNUG_OPS(softmax_cross_entropy) {
        .index_bound = LabelBound,
        .cost = CostOfNode,
        .cpu = ForwardCpu,
+       .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+         const Cross& options = k.options<Cross>();
+         return CrossEntropyCuda(k, options.label_smoothing(), options.ignore_index());
+       }),
+       .prepare_cuda = SNUG_IF_CUDA(PrepareRowsCuda),
        .samples = Samples},
       {.name = "softmax_cross_entropy_grad",
        .doc = "dlogits = (exp(logits - lse) * sum(target) - target) * dloss / rows",
@@ -337,6 +343,11 @@ SNUG_OPS(softmax_cross_entropy) {
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
        .cost = CostOfNode,
        .cpu = BackwardCpu,
+       .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+         const Cross& options = k.options<Cross>();
+         return CrossEntropyGradCuda(k, options.label_smoothing(), options.ignore_index());
+       }),
+       .prepare_cuda = SNUG_IF_CUDA(PrepareCountCuda),
        .samples = GradSamples},
       {.name = "softmax_cross_entropy_target_grad",
        .doc = "dtarget = (1 - label_smoothing) * (lse - logits) * dloss / rows",
@@ -345,6 +356,8 @@ SNUG_OPS(softmax_cross_entropy) {
        .infer = InferTargetGrad,
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
        .cpu = TargetBackwardCpu,
+       .cuda = SNUG_IF_CUDA(
+           [](const KernelContext& k) { return CrossEntropyTargetGradCuda(k, k.options<Cross>().label_smoothing()); }),
        .samples = TargetGradSamples}};
 }
 

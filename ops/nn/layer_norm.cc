@@ -17,6 +17,7 @@
 #include "ops/lib/float32_port.h"
 #include "ops/lib/isa.h"
 #include "ops/lib/lanes.h"
+#include "ops/nn/rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -322,6 +323,11 @@ SNUG_OPS(layer_norm) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .cost = CostOfNode,
            .cpu = ForwardCpu,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+             const auto& options = k.options<proto::LayerNorm>();
+             const View view(k.input_type(0), options);
+             return LayerNormCuda(k, view.rows, view.width, options.epsilon());
+           }),
            .samples = Samples},
           {.name = "layer_norm_grad",
            .doc = "dx, dweight, dbias of layer_norm",
@@ -336,6 +342,15 @@ SNUG_OPS(layer_norm) {
            .prepare = PrepareGrad,
            .cost = CostOfGrad,
            .cpu = BackwardCpu,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+             const View view(k.input_type(0), k.options<proto::LayerNorm>());
+             return LayerNormGradCuda(k, view.rows, view.width);
+           }),
+           .prepare_cuda = SNUG_IF_CUDA([](PrepareContext& c) {
+             const View view(c.types().input(0), c.options<proto::LayerNorm>());
+             c.SetWorkspaceBytes(LayerNormGradCudaWorkspace(view.rows, view.width));
+             return absl::OkStatus();
+           }),
            .samples = GradSamples}};
 }
 

@@ -13,6 +13,7 @@
 #include "ops/lib/isa.h"
 #include "ops/lib/lanes.h"
 #include "ops/lib/vec_math.h"
+#include "ops/nn/rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -196,6 +197,20 @@ absl::Status BackwardCpu(const KernelContext& k) {
   });
 }
 
+#if SNUG_HAS_CUDA
+template <bool kLog>
+absl::Status ForwardCuda(const KernelContext& k) {
+  const View view = ViewOf(k);
+  return SoftmaxCuda(k, kLog, view.outer, view.axis, view.inner);
+}
+
+template <bool kLog>
+absl::Status BackwardCuda(const KernelContext& k) {
+  const View view = ViewOf(k);
+  return SoftmaxGradCuda(k, kLog, view.outer, view.axis, view.inner);
+}
+#endif
+
 void Samples(SampleBuilder& s) {
   s.Case("last_axis").Input({4, 7});
   s.Case("wide").Input({3, 133}).Range(-4, 4);
@@ -232,7 +247,7 @@ void GradSamples(SampleBuilder& s) {
 
 SNUG_OPS(softmax) {
   const auto forward = [](absl::string_view name, absl::string_view doc, GradientFn gradient, KernelFn cpu,
-                          SamplesFn samples) {
+                          KernelFn cuda, SamplesFn samples) {
     return OpDef{.name = name,
                  .doc = doc,
                  .inputs = {{"x"}},
@@ -242,9 +257,10 @@ SNUG_OPS(softmax) {
                  .aliases = {{Alias::Kind::kMayShare, 0, 0}},
                  .cost = CostOfNode,
                  .cpu = cpu,
+                 .cuda = cuda,
                  .samples = samples};
   };
-  const auto backward = [](absl::string_view name, absl::string_view doc, KernelFn cpu) {
+  const auto backward = [](absl::string_view name, absl::string_view doc, KernelFn cpu, KernelFn cuda) {
     return OpDef{.name = name,
                  .doc = doc,
                  .inputs = {{"y"}, {"dy"}},
@@ -253,14 +269,16 @@ SNUG_OPS(softmax) {
                  .aliases = {{Alias::Kind::kMayShare, 0, 1}, {Alias::Kind::kMayShare, 0, 0}},
                  .cost = CostOfNode,
                  .cpu = cpu,
+                 .cuda = cuda,
                  .samples = GradSamples};
   };
   return {
-      forward("softmax", "y = exp(x) / sum(exp(x)) along `axis`", SoftmaxGradient, ForwardCpu<false>, SoftmaxSamples),
-      backward("softmax_grad", "dx = y (dy - sum(y dy))", BackwardCpu<false>),
+      forward("softmax", "y = exp(x) / sum(exp(x)) along `axis`", SoftmaxGradient, ForwardCpu<false>,
+              SNUG_IF_CUDA(ForwardCuda<false>), SoftmaxSamples),
+      backward("softmax_grad", "dx = y (dy - sum(y dy))", BackwardCpu<false>, SNUG_IF_CUDA(BackwardCuda<false>)),
       forward("log_softmax", "y = x - log(sum(exp(x))) along `axis`", LogSoftmaxGradient, ForwardCpu<true>,
-              LogSoftmaxSamples),
-      backward("log_softmax_grad", "dx = dy - exp(y) sum(dy)", BackwardCpu<true>)};
+              SNUG_IF_CUDA(ForwardCuda<true>), LogSoftmaxSamples),
+      backward("log_softmax_grad", "dx = dy - exp(y) sum(dy)", BackwardCpu<true>, SNUG_IF_CUDA(BackwardCuda<true>))};
 }
 
 }  // namespace snug::ops

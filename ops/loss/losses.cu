@@ -1,0 +1,341 @@
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "ops/lib/cuda_kernel.h"
+#include "ops/lib/cuda_rows.h"
+#include "ops/lib/dispatch.h"
+#include "ops/lib/float32_port.h"
+#include "ops/lib/vec_math.h"
+#include "ops/loss/losses_cuda.h"
+
+namespace snug {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// One block: how many labels are not the ignored one.
+template <class Label>
+__device__ double CountLabels(const Label* labels, int64_t rows, int64_t ignored) {
+  return BlockReduce<SumOp>(ReduceInSteps<SumOp, double>(threadIdx.x, rows, blockDim.x, [&](int64_t r) {
+    return static_cast<int64_t>(labels[r]) == ignored ? 0.0 : 1.0;
+  }));
+}
+
+template <class Label>
+__global__ void CountKernel(int64_t rows, int64_t ignored, const Label* labels, double* count) {
+  const double total = CountLabels(labels, rows, ignored);
+  if (threadIdx.x == 0) *count = total;
+}
+
+// One block: the mean of the rows' numbers, over the rows that count (labels null: all).
+template <class S, class Label>
+__global__ void MeanKernel(int64_t rows, int64_t ignored, const double* values, const Label* labels, S* mean) {
+  const double total = BlockReduce<SumOp>(
+      ReduceInSteps<SumOp, double>(threadIdx.x, rows, blockDim.x, [&](int64_t r) { return values[r]; }));
+  const double count = labels == nullptr ? static_cast<double>(rows) : CountLabels(labels, rows, ignored);
+  if (threadIdx.x == 0) *mean = static_cast<S>(total / count);
+}
+
+// Labels are integers, or probabilities T.
+template <class T, class Label, class Team>
+__global__ void CrossEntropyKernel(CudaRows rows, double smoothing, int64_t ignored, const T* logits,
+                                   const Label* labels, Float32Port<T>* lse, double* losses) {
+  using A = Accumulator<T>;
+  constexpr bool kSoft = std::is_same_v<T, Label>;
+  const int64_t classes = rows.width;
+  for (int64_t r = Team::FirstRow(); r < rows.count(); r += Team::RowStep()) {
+    const auto z = [&](int64_t i) { return static_cast<A>(logits[r * classes + i]); };
+    const A most = static_cast<A>(TeamReduce<Team, MaxOp, A>(classes, z));
+    const double sum = TeamReduce<Team, SumOp, A>(classes, [&](int64_t i) { return Exp(z(i) - most); });
+    const double row_lse = static_cast<double>(most) + log(sum);
+    double loss = 0;
+    bool counts = true;
+    if constexpr (kSoft) {
+      const T* t = labels + r * classes;
+      loss = (1 - smoothing) * TeamReduce<Team, SumOp, A>(classes, [&](int64_t i) {
+               return static_cast<A>(t[i]) * (static_cast<A>(row_lse) - z(i));
+             });
+    } else {
+      const int64_t label = labels[r];
+      counts = label != ignored;
+      if (counts) {
+        loss = label < 0 || label >= classes ? kNan : (1 - smoothing) * (row_lse - static_cast<double>(z(label)));
+      }
+    }
+    if (smoothing > 0 && counts) {
+      loss += smoothing / static_cast<double>(classes) *
+              TeamReduce<Team, SumOp, A>(classes, [&](int64_t i) { return static_cast<A>(row_lse) - z(i); });
+    }
+    if (Team::First() == 0) {
+      lse[r] = static_cast<Float32Port<T>>(row_lse);
+      losses[r] = loss;
+    }
+  }
+}
+
+// dlogits may be logits. `counted`: rows that count; null: all.
+template <class T, class Label, class Team>
+__global__ void CrossEntropyGradKernel(CudaRows rows, double smoothing, int64_t ignored, const double* counted,
+                                       const T* logits, const Label* labels, const Float32Port<T>* lse,
+                                       const Float32Port<T>* dloss, T* dlogits) {
+  using A = Accumulator<T>;
+  constexpr bool kSoft = std::is_same_v<T, Label>;
+  const int64_t classes = rows.width;
+  const double count = counted == nullptr ? static_cast<double>(rows.count()) : *counted;
+  const A scale = static_cast<A>(static_cast<double>(*dloss) / count);
+  const A even = static_cast<A>(smoothing / static_cast<double>(classes));
+  const A sharp = static_cast<A>(1 - smoothing);
+  for (int64_t r = Team::FirstRow(); r < rows.count(); r += Team::RowStep()) {
+    const T* z = logits + r * classes;
+    const A row_lse = static_cast<A>(lse[r]);
+    T* dz = dlogits + r * classes;
+    if constexpr (kSoft) {
+      const T* t = labels + r * classes;
+      const double given = TeamReduce<Team, SumOp, A>(classes, [&](int64_t i) { return static_cast<A>(t[i]); });
+      const A total = static_cast<A>((1 - smoothing) * given + smoothing);
+      for (int64_t i = Team::First(); i < classes; i += Team::Step()) {
+        const A softmax = Exp(static_cast<A>(z[i]) - row_lse);
+        dz[i] = static_cast<T>((softmax * total - sharp * static_cast<A>(t[i]) - even) * scale);
+      }
+    } else {
+      const int64_t label = labels[r];
+      const bool wrong = label != ignored && (label < 0 || label >= classes);
+      const A factor = label == ignored ? A(0) : wrong ? static_cast<A>(kNan) : scale;
+      for (int64_t i = Team::First(); i < classes; i += Team::Step()) {
+        const A own = Exp(static_cast<A>(z[i]) - row_lse) - even - (i == label ? sharp : A(0));
+        dz[i] = static_cast<T>(label == ignored ? A(0) : own * factor);
+      }
+    }
+  }
+}
+
+// dtarget may be logits.
+template <class T>
+__global__ void TargetGradKernel(int64_t n, int64_t rows, int64_t classes, double smoothing, const T* logits,
+                                 const Float32Port<T>* lse, const Float32Port<T>* dloss, T* dtarget) {
+  using A = Accumulator<T>;
+  const A scale = static_cast<A>(static_cast<double>(*dloss) * (1 - smoothing) / static_cast<double>(rows));
+  SNUG_CUDA_FOR(i, n) {
+    dtarget[i] = static_cast<T>((static_cast<A>(lse[i / classes]) - static_cast<A>(logits[i])) * scale);
+  }
+}
+
+template <class T, class Label>
+__global__ void NllKernel(int64_t rows, int64_t classes, int64_t ignored, const T* x, const Label* labels,
+                          double* losses) {
+  SNUG_CUDA_FOR(r, rows) {
+    const int64_t label = labels[r];
+    losses[r] = label == ignored ? 0
+                : label < 0 || label >= classes
+                    ? kNan
+                    : -static_cast<double>(static_cast<Accumulator<T>>(x[r * classes + label]));
+  }
+}
+
+template <class T, class Label>
+__global__ void NllGradKernel(int64_t n, int64_t classes, int64_t ignored, const double* counted, const Label* labels,
+                              const Float32Port<T>* dloss, T* dx) {
+  const T value = static_cast<T>(static_cast<Float32Port<T>>(-static_cast<double>(*dloss) / *counted));
+  SNUG_CUDA_FOR(i, n) {
+    const int64_t label = labels[i / classes];
+    const bool wrong = label != ignored && (label < 0 || label >= classes);
+    const bool own = label != ignored && label == i % classes;
+    dx[i] = wrong ? static_cast<T>(static_cast<Accumulator<T>>(kNan)) : own ? value : static_cast<T>(Accumulator<T>(0));
+  }
+}
+
+template <class T, class Label, class Team>
+__global__ void TopKKernel(CudaRows rows, int64_t most, int64_t ignored, const T* scores, const Label* labels,
+                           double* right) {
+  using A = Accumulator<T>;
+  const int64_t classes = rows.width;
+  for (int64_t r = Team::FirstRow(); r < rows.count(); r += Team::RowStep()) {
+    const T* row = scores + r * classes;
+    const int64_t label = labels[r];
+    const bool wrong = label != ignored && (label < 0 || label >= classes);
+    const A own = label == ignored || wrong ? A(0) : static_cast<A>(row[label]);
+    const double above =
+        TeamReduce<Team, SumOp, double>(classes, [&](int64_t i) {  // classes that rank before the label
+          const A score = static_cast<A>(row[i]);
+          return !(score <= own) || (i < label && score == own) ? 1.0 : 0.0;
+        });
+    if (Team::First() != 0) continue;
+    right[r] = label == ignored ? 0 : wrong ? kNan : own == own && above < static_cast<double>(most) ? 1 : 0;
+  }
+}
+
+int64_t ErrorBlocks(int64_t n) { return std::clamp<int64_t>(cuda::CountBlocks(n, 1 << 13), 1, 1 << 10); }
+
+template <class T>
+__global__ void SquaredErrorKernel(int64_t n, const T* x, const T* target, double* sums) {
+  using A = Accumulator<T>;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const double sum = BlockReduce<SumOp>(
+      ReduceInSteps<SumOp, A>(first, n, static_cast<int64_t>(gridDim.x) * blockDim.x, [&](int64_t i) {
+        const A d = static_cast<A>(x[i]) - static_cast<A>(target[i]);
+        return d * d;
+      }));
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+// dx may be x or target.
+template <class T>
+__global__ void SquaredErrorGradKernel(int64_t n, const T* x, const T* target, const Float32Port<T>* dloss, T* dx) {
+  using A = Accumulator<T>;
+  const A scale = static_cast<A>(2 * static_cast<double>(*dloss) / static_cast<double>(n));
+  SNUG_CUDA_FOR(i, n) { dx[i] = static_cast<T>((static_cast<A>(x[i]) - static_cast<A>(target[i])) * scale); }
+}
+
+template <class S>
+__global__ void MeanOfSumsKernel(int64_t blocks, int64_t n, const double* sums, S* mean) {
+  const double total = BlockReduce<SumOp>(
+      ReduceInSteps<SumOp, double>(threadIdx.x, blocks, blockDim.x, [&](int64_t i) { return sums[i]; }));
+  if (threadIdx.x == 0) *mean = static_cast<S>(total / static_cast<double>(n));
+}
+
+CudaRows RowsOf(const ValueType& x) {
+  const int rank = x.shape.rank();
+  return {.outer = x.shape.Count(0, rank - 1), .width = x.shape[rank - 1]};
+}
+
+// fn(labels) with integer labels or probabilities T.
+template <class T, class Fn>
+absl::Status DispatchTarget(const KernelContext& k, Fn&& fn) {
+  const DType dtype = k.input_type(1).dtype;
+  if (dtype == DTypeOf<T>::value) return fn(k.input<T>(1));
+  return DispatchInteger(dtype, [&](auto zero) { return fn(k.input<decltype(zero)>(1)); });
+}
+
+// Launches a kernel of one block.
+constexpr cuda::LaunchShape kOneBlock = {.threads = kCudaThreads};
+
+}  // namespace
+
+absl::Status PrepareRowsCuda(PrepareContext& c) {
+  c.SetWorkspaceBytes(RowsOf(c.types().input(0)).count() * static_cast<int64_t>(sizeof(double)));
+  return absl::OkStatus();
+}
+
+absl::Status PrepareCountCuda(PrepareContext& c) {
+  c.SetWorkspaceBytes(sizeof(double));
+  return absl::OkStatus();
+}
+
+absl::Status PrepareSquaredErrorCuda(PrepareContext& c) {
+  c.SetWorkspaceBytes(ErrorBlocks(c.types().input(0).num_elements()) * static_cast<int64_t>(sizeof(double)));
+  return absl::OkStatus();
+}
+
+absl::Status CrossEntropyCuda(const KernelContext& k, double smoothing, int64_t ignored) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using S = Float32Port<T>;
+    return DispatchTarget<T>(k, [&]<class Label>(const Label* labels) -> absl::Status {
+      const CudaRows rows = RowsOf(k.input_type(0));
+      auto* losses = k.workspace<double>();
+      SNUG_RETURN_IF_ERROR(LaunchRows(k, rows, CrossEntropyKernel<T, Label, ThreadTeam>,
+                                      CrossEntropyKernel<T, Label, BlockTeam>, rows, smoothing, ignored, k.input<T>(0),
+                                      labels, k.output<S>(1), losses));
+      return k.cuda()->Launch(MeanKernel<S, Label>, kOneBlock, rows.count(), ignored, losses,
+                              std::is_same_v<T, Label> ? nullptr : labels, k.output<S>(0));
+    });
+  });
+}
+
+absl::Status CrossEntropyGradCuda(const KernelContext& k, double smoothing, int64_t ignored) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using S = Float32Port<T>;
+    return DispatchTarget<T>(k, [&]<class Label>(const Label* labels) -> absl::Status {
+      const CudaRows rows = RowsOf(k.input_type(0));
+      double* counted = nullptr;
+      if constexpr (!std::is_same_v<T, Label>) {
+        counted = k.workspace<double>();
+        SNUG_RETURN_IF_ERROR(k.cuda()->Launch(CountKernel<Label>, kOneBlock, rows.count(), ignored, labels, counted));
+      }
+      return LaunchRows(k, rows, CrossEntropyGradKernel<T, Label, ThreadTeam>,
+                        CrossEntropyGradKernel<T, Label, BlockTeam>, rows, smoothing, ignored, counted, k.input<T>(0),
+                        labels, k.input<S>(2), k.input<S>(3), k.output<T>(0));
+    });
+  });
+}
+
+absl::Status CrossEntropyTargetGradCuda(const KernelContext& k, double smoothing) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using S = Float32Port<T>;
+    const CudaRows rows = RowsOf(k.input_type(0));
+    const int64_t n = rows.count() * rows.width;
+    return k.cuda()->Launch(TargetGradKernel<T>, ShapeFor(n), n, rows.count(), rows.width, smoothing, k.input<T>(0),
+                            k.input<S>(1), k.input<S>(2), k.output<T>(0));
+  });
+}
+
+absl::Status NllLossCuda(const KernelContext& k, int64_t ignored) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    return DispatchInteger(k.input_type(1).dtype, [&](auto integer) -> absl::Status {
+      using T = decltype(zero);
+      using Label = decltype(integer);
+      const CudaRows rows = RowsOf(k.input_type(0));
+      auto* losses = k.workspace<double>();
+      SNUG_RETURN_IF_ERROR(k.cuda()->Launch(NllKernel<T, Label>, ShapeFor(rows.count()), rows.count(), rows.width,
+                                            ignored, k.input<T>(0), k.input<Label>(1), losses));
+      return k.cuda()->Launch(MeanKernel<Float32Port<T>, Label>, kOneBlock, rows.count(), ignored, losses,
+                              k.input<Label>(1), k.output<Float32Port<T>>(0));
+    });
+  });
+}
+
+absl::Status NllLossGradCuda(const KernelContext& k, int64_t classes, int64_t ignored) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    return DispatchInteger(k.input_type(0).dtype, [&](auto integer) -> absl::Status {
+      using T = decltype(zero);
+      using Label = decltype(integer);
+      const int64_t n = k.output_type(0).num_elements();
+      auto* counted = k.workspace<double>();
+      SNUG_RETURN_IF_ERROR(k.cuda()->Launch(CountKernel<Label>, kOneBlock, k.input_type(0).num_elements(), ignored,
+                                            k.input<Label>(0), counted));
+      return k.cuda()->Launch(NllGradKernel<T, Label>, ShapeFor(n), n, classes, ignored, counted, k.input<Label>(0),
+                              k.input<Float32Port<T>>(1), k.output<T>(0));
+    });
+  });
+}
+
+absl::Status TopKCuda(const KernelContext& k, int64_t most, int64_t ignored) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    return DispatchInteger(k.input_type(1).dtype, [&](auto integer) -> absl::Status {
+      using T = decltype(zero);
+      using Label = decltype(integer);
+      const CudaRows rows = RowsOf(k.input_type(0));
+      auto* right = k.workspace<double>();
+      SNUG_RETURN_IF_ERROR(LaunchRows(k, rows, TopKKernel<T, Label, ThreadTeam>, TopKKernel<T, Label, BlockTeam>, rows,
+                                      most, ignored, k.input<T>(0), k.input<Label>(1), right));
+      return k.cuda()->Launch(MeanKernel<Float32Port<T>, Label>, kOneBlock, rows.count(), ignored, right,
+                              k.input<Label>(1), k.output<Float32Port<T>>(0));
+    });
+  });
+}
+
+absl::Status SquaredErrorCuda(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) -> absl::Status {
+    using T = decltype(zero);
+    using S = Float32Port<T>;
+    const int64_t n = k.input_type(0).num_elements();
+    auto* sums = k.workspace<double>();
+    SNUG_RETURN_IF_ERROR(k.cuda()->Launch(SquaredErrorKernel<T>, {.blocks = ErrorBlocks(n), .threads = kCudaThreads}, n,
+                                          k.input<T>(0), k.input<T>(1), sums));
+    return k.cuda()->Launch(MeanOfSumsKernel<S>, kOneBlock, ErrorBlocks(n), n, sums, k.output<S>(0));
+  });
+}
+
+absl::Status SquaredErrorGradCuda(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t n = k.input_type(0).num_elements();
+    return k.cuda()->Launch(SquaredErrorGradKernel<T>, ShapeFor(n), n, k.input<T>(0), k.input<T>(1),
+                            k.input<Float32Port<T>>(2), k.output<T>(0));
+  });
+}
+
+}  // namespace snug

@@ -20,11 +20,11 @@ struct RandomStream {
   uint64_t key;
   uint64_t stream;
 
-  RandomStream(const KernelContext& k, int input)
-      : key(MixKeys(static_cast<uint64_t>(k.input<int64_t>(input)[0]), k.random_id())),
-        stream(static_cast<uint64_t>(k.input<int64_t>(input)[1])) {}
+  RandomStream(const KernelContext& k, int input) : RandomStream(k.input<int64_t>(input), k.random_id()) {}
+  SNUG_HOST_DEVICE RandomStream(const int64_t* state, uint64_t random_id)
+      : key(MixKeys(static_cast<uint64_t>(state[0]), random_id)), stream(static_cast<uint64_t>(state[1])) {}
 
-  uint32_t Word(uint64_t element) const { return Philox{key}(stream, element / 4)[element % 4]; }
+  SNUG_HOST_DEVICE uint32_t Word(uint64_t element) const { return Philox{key}(stream, element / 4)[element % 4]; }
 };
 
 // The words of elements [4 counter, 4 (counter + n)): the same numbers as Philox, computed side by side in vectors.
@@ -34,6 +34,6 @@ void DrawWords(RandomStream random, uint64_t counter, int64_t n, uint32_t* words
 
 // A word as a number in [0, 2^24), evenly spread: below rate * 2^24 in the fraction `rate` of cases.
 inline constexpr double kUniformRange = 0x1p24;
-inline int32_t ToUniformInt(uint32_t word) { return static_cast<int32_t>(word >> 8); }
+SNUG_HOST_DEVICE inline int32_t ToUniformInt(uint32_t word) { return static_cast<int32_t>(word >> 8); }
 
 }  // namespace snug

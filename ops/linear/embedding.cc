@@ -7,6 +7,7 @@
 #include "ops/kernel_context.h"
 #include "ops/layer_context.h"
 #include "ops/lib/gather_rows.h"
+#include "ops/lib/gather_rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -77,6 +78,11 @@ absl::Status EmbeddingCpu(const KernelContext& k) { return GatherRows(k, 1, 0, 0
 
 absl::Status PrepareGrad(PrepareContext& c) {
   c.SetWorkspaceBytes(ScatterAddWorkspaceBytes(c.types(), 0, 0));
+  return absl::OkStatus();
+}
+
+absl::Status PrepareGradCuda(PrepareContext& c) {
+  c.SetWorkspaceBytes(ScatterAddCudaWorkspaceBytes(c.types(), 0));
   return absl::OkStatus();
 }
 
@@ -154,6 +160,7 @@ SNUG_OPS(embedding) {
            .index_bound = [](const NodeTypes& types, int input) { return input == 0 ? types.input(1).shape[0] : 0; },
            .cost = CostOf,
            .cpu = EmbeddingCpu,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return GatherRowsCuda(k, 1, 0, 0); }),
            .samples = Samples},
           {.name = "embedding_grad",
            .doc = "dw[e] = sum of dy over the positions where ids = e",
@@ -163,6 +170,8 @@ SNUG_OPS(embedding) {
            .prepare = PrepareGrad,
            .cost = GradCostOf,
            .cpu = EmbeddingGradCpu,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return ScatterAddRowsCuda(k, 0, 1, 0); }),
+           .prepare_cuda = PrepareGradCuda,
            .samples = GradSamples}};
 }
 

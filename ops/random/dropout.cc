@@ -14,6 +14,7 @@
 #include "ops/lib/isa.h"
 #include "ops/lib/random_state.h"
 #include "ops/op_def.h"
+#include "ops/random/drop_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -71,6 +72,10 @@ absl::Status Kernel(const KernelContext& k) {
   });
 }
 
+#if SNUG_HAS_CUDA
+absl::Status KernelCuda(const KernelContext& k) { return DropElementsCuda(k, k.options<proto::Dropout>().rate()); }
+#endif
+
 void Samples(SampleBuilder& s) {
   s.Case("default").Input({5, 7}).Int({2}, 0, 1000, DType::kInt64);
   s.Case("long").Input({3, 1031}).NoGradient().Int({2}, 0, 1000, DType::kInt64);
@@ -109,6 +114,7 @@ SNUG_OPS(dropout) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true},
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA(KernelCuda),
            .samples = Samples},
           {.name = "dropout_grad",
            .doc = "dx = dy / (1 - rate) where x was kept, else 0",
@@ -118,6 +124,7 @@ SNUG_OPS(dropout) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true},
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA(KernelCuda),
            .samples = GradSamples}};
 }
 

@@ -12,6 +12,7 @@
 #include "ops/lib/elementwise.h"
 #include "ops/lib/random_state.h"
 #include "ops/op_def.h"
+#include "ops/random/drop_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -69,6 +70,12 @@ absl::Status Kernel(const KernelContext& k) {
   });
 }
 
+#if SNUG_HAS_CUDA
+absl::Status KernelCuda(const KernelContext& k) {
+  return DropSamplesCuda(k, k.options<proto::StochasticDepth>().rate());
+}
+#endif
+
 void Samples(SampleBuilder& s) {
   s.Case("matrix").Input({9, 7}).Int({2}, 0, 1000, DType::kInt64);
   s.Case("image").Input({6, 3, 4, 5}).Int({2}, 0, 1000, DType::kInt64);
@@ -108,6 +115,7 @@ SNUG_OPS(stochastic_depth) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true, .layout = LayoutRule::kAgnostic},
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA(KernelCuda),
            .samples = Samples},
           {.name = "stochastic_depth_grad",
            .doc = "dx = dy / (1 - rate) for samples that were kept, else 0",
@@ -117,6 +125,7 @@ SNUG_OPS(stochastic_depth) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true, .layout = LayoutRule::kAgnostic},
            .cpu = Kernel,
+           .cuda = SNUG_IF_CUDA(KernelCuda),
            .samples = GradSamples}};
 }
 

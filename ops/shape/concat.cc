@@ -7,8 +7,8 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/axis_option.h"
 #include "ops/lib/byte_range.h"
+#include "ops/lib/copy_box.h"
 #include "ops/lib/slice_box.h"
-#include "ops/lib/strided_copy.h"
 #include "ops/node_types.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -59,7 +59,7 @@ std::optional<int64_t> InputInOutput(const NodeTypes& types, int input) {
   return RangeAlong(types.output(0), axis, begin, types.input(input));
 }
 
-absl::Status ConcatCpu(const KernelContext& k) {
+absl::Status ConcatKernel(const KernelContext& k) {
   const ValueType& whole = k.output_type(0);
   const int axis = AxisOf(k.options<proto::Concat>(), whole.shape.rank());
   const Strides strides = whole.strides();
@@ -67,7 +67,7 @@ absl::Status ConcatCpu(const KernelContext& k) {
   char* y = k.output<char>(0);
   for (int i = 0; i < k.num_inputs(); ++i) {
     const ValueType& part = k.input_type(i);
-    CopyStrided(k.threads(), bytes, part.shape, k.input<void>(i), part.strides(), y, strides);
+    SNUG_RETURN_IF_ERROR(CopyBox(k, bytes, part.shape, k.input<void>(i), part.strides(), y, strides));
     y += part.shape[axis] * strides[static_cast<size_t>(axis)] * bytes;
   }
   return absl::OkStatus();
@@ -102,7 +102,8 @@ SNUG_OPS(concat) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .input_in_output = InputInOutput,
-           .cpu = ConcatCpu,
+           .cpu = ConcatKernel,
+           .cuda = SNUG_IF_CUDA(ConcatKernel),
            .samples = Samples}};
 }
 

@@ -7,6 +7,7 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/axis_option.h"
 #include "ops/lib/gather_rows.h"
+#include "ops/lib/gather_rows_cuda.h"
 #include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -78,6 +79,23 @@ absl::Status Backward(const KernelContext& k) {
   SNUG_ASSIGN_OR_RETURN(const int axis, GradAxis(k.types()));
   return ScatterAddRows(k, 0, 1, axis, "indices");
 }
+
+absl::Status PrepareGradCuda(PrepareContext& c) {
+  c.SetWorkspaceBytes(ScatterAddCudaWorkspaceBytes(c.types(), 0));
+  return absl::OkStatus();
+}
+
+#if SNUG_HAS_CUDA
+absl::Status ForwardCuda(const KernelContext& k) {
+  SNUG_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(k.options<proto::Gather>().axis(), k.input_type(0).shape.rank()));
+  return GatherRowsCuda(k, 0, 1, axis);
+}
+
+absl::Status BackwardCuda(const KernelContext& k) {
+  SNUG_ASSIGN_OR_RETURN(const int axis, GradAxis(k.types()));
+  return ScatterAddRowsCuda(k, 0, 1, axis);
+}
+#endif
 
 // The entries along the axis.
 int64_t ForwardBound(const NodeTypes& types, int input) {
@@ -153,6 +171,7 @@ SNUG_OPS(gather) {
            .index_bound = ForwardBound,
            .cost = ForwardCost,
            .cpu = Forward,
+           .cuda = SNUG_IF_CUDA(ForwardCuda),
            .samples = Samples},
           {.name = "gather_grad",
            .doc = "dx = the sum of dy over the positions where the indices chose it",
@@ -163,6 +182,8 @@ SNUG_OPS(gather) {
            .index_bound = BackwardBound,
            .cost = BackwardCost,
            .cpu = Backward,
+           .cuda = SNUG_IF_CUDA(BackwardCuda),
+           .prepare_cuda = PrepareGradCuda,
            .samples = GradSamples}};
 }
 

@@ -8,8 +8,8 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/axis_option.h"
+#include "ops/lib/copy_box.h"
 #include "ops/lib/dispatch.h"
-#include "ops/lib/strided_copy.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -85,7 +85,7 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-absl::Status PadCpu(const KernelContext& k) {
+absl::Status PadKernel(const KernelContext& k) {
   const auto& options = k.options<proto::Pad>();
   const ValueType& x = k.input_type(0);
   const ValueType& y = k.output_type(0);
@@ -95,9 +95,9 @@ absl::Status PadCpu(const KernelContext& k) {
   return DispatchAny(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T value = static_cast<T>(static_cast<Accumulator<T>>(options.value()));
-    FillAround(k.threads(), bytes, y.shape, begin, x.shape, &value, k.output<void>(0), strides);
-    CopyStrided(k.threads(), bytes, x.shape, k.input<void>(0), x.strides(), k.output<T>(0) + OffsetOf(begin, strides),
-                strides);
+    SNUG_RETURN_IF_ERROR(FillAroundBox(k, bytes, y.shape, begin, x.shape, &value, k.output<void>(0), strides));
+    SNUG_RETURN_IF_ERROR(
+        CopyBox(k, bytes, x.shape, k.input<void>(0), x.strides(), k.output<T>(0) + OffsetOf(begin, strides), strides));
     return absl::OkStatus();
   });
 }
@@ -133,7 +133,8 @@ SNUG_OPS(pad) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cpu = PadCpu,
+           .cpu = PadKernel,
+           .cuda = SNUG_IF_CUDA(PadKernel),
            .samples = Samples}};
 }
 

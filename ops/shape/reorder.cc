@@ -16,6 +16,7 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/lib/copy_box.h"
 #include "ops/lib/isa.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -229,6 +230,10 @@ SNUG_OPS(reorder) {
            .cost = ReorderCost,
            .cpu = ReorderCpu,
            .cpu_fast = kFast,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+             return CopyBoxCuda(k, SizeOf(k.input_type(0).dtype), k.input_type(0).shape, k.input<void>(0),
+                                k.input_type(0).strides(), k.output<void>(0), k.output_type(0).strides());
+           }),
            .samples = Samples}};
 }
 

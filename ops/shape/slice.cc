@@ -4,9 +4,9 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/byte_range.h"
+#include "ops/lib/copy_box.h"
 #include "ops/lib/shape_option.h"
 #include "ops/lib/slice_box.h"
-#include "ops/lib/strided_copy.h"
 #include "ops/node_types.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -58,16 +58,16 @@ Strides Stepped(const Strides& whole, const Shape& step) {
   return strides;
 }
 
-absl::Status SliceCpu(const KernelContext& k) {
+absl::Status SliceKernel(const KernelContext& k) {
   SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(k.options<proto::Slice>(), k.input_type(0).shape));
   const Strides strides = k.input_type(0).strides();
   const int64_t bytes = SizeOf(k.input_type(0).dtype);
-  CopyStrided(k.threads(), bytes, box.shape, k.input<char>(0) + OffsetOf(box.begin, strides) * bytes,
-              Stepped(strides, box.step), k.output<void>(0), k.output_type(0).strides());
+  SNUG_RETURN_IF_ERROR(CopyBox(k, bytes, box.shape, k.input<char>(0) + OffsetOf(box.begin, strides) * bytes,
+                               Stepped(strides, box.step), k.output<void>(0), k.output_type(0).strides()));
   return absl::OkStatus();
 }
 
-absl::Status SliceGradCpu(const KernelContext& k) {
+absl::Status SliceGradKernel(const KernelContext& k) {
   const Shape& whole = k.output_type(0).shape;
   SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(k.options<proto::SliceGrad>().slice(), whole));
   const Strides strides = k.output_type(0).strides();
@@ -79,11 +79,11 @@ absl::Status SliceGradCpu(const KernelContext& k) {
     covered[i] = (box.shape[i] - 1) * box.step[i] + 1;
     gaps = gaps || covered[i] != box.shape[i];
   }
-  FillAround(k.threads(), bytes, whole, box.begin, covered, &zero, k.output<void>(0), strides);
+  SNUG_RETURN_IF_ERROR(FillAroundBox(k, bytes, whole, box.begin, covered, &zero, k.output<void>(0), strides));
   char* part = k.output<char>(0) + OffsetOf(box.begin, strides) * bytes;
-  if (gaps) FillStrided(k.threads(), bytes, covered, &zero, part, strides);
-  CopyStrided(k.threads(), bytes, box.shape, k.input<void>(0), k.input_type(0).strides(), part,
-              Stepped(strides, box.step));
+  if (gaps) SNUG_RETURN_IF_ERROR(FillBox(k, bytes, covered, &zero, part, strides));
+  SNUG_RETURN_IF_ERROR(
+      CopyBox(k, bytes, box.shape, k.input<void>(0), k.input_type(0).strides(), part, Stepped(strides, box.step)));
   return absl::OkStatus();
 }
 
@@ -137,7 +137,8 @@ SNUG_OPS(slice) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .output_in_input = OutputInInput,
-           .cpu = SliceCpu,
+           .cpu = SliceKernel,
+           .cuda = SNUG_IF_CUDA(SliceKernel),
            .samples = Samples},
           {.name = "slice_grad",
            .doc = "dx = dy where the slice was taken, 0 elsewhere",
@@ -146,7 +147,8 @@ SNUG_OPS(slice) {
            .infer = InferGrad,
            .gradient = GradientOfGrad,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cpu = SliceGradCpu,
+           .cpu = SliceGradKernel,
+           .cuda = SNUG_IF_CUDA(SliceGradKernel),
            .samples = GradSamples}};
 }
 

@@ -9,8 +9,8 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/axis_option.h"
 #include "ops/lib/byte_range.h"
+#include "ops/lib/copy_box.h"
 #include "ops/lib/shape_option.h"
-#include "ops/lib/strided_copy.h"
 #include "ops/node_types.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -84,7 +84,7 @@ std::optional<int64_t> OutputInInput(const NodeTypes& types, int output) {
   return RangeAlong(types.input(0), axis, begin, types.output(output));
 }
 
-absl::Status SplitCpu(const KernelContext& k) {
+absl::Status SplitKernel(const KernelContext& k) {
   const ValueType& whole = k.input_type(0);
   const int axis = AxisOf(k.options<proto::Split>(), whole.shape.rank());
   const Strides strides = whole.strides();
@@ -92,7 +92,7 @@ absl::Status SplitCpu(const KernelContext& k) {
   const char* x = k.input<char>(0);
   for (int i = 0; i < k.num_outputs(); ++i) {
     const ValueType& part = k.output_type(i);
-    CopyStrided(k.threads(), bytes, part.shape, x, strides, k.output<void>(i), part.strides());
+    SNUG_RETURN_IF_ERROR(CopyBox(k, bytes, part.shape, x, strides, k.output<void>(i), part.strides()));
     x += part.shape[axis] * strides[static_cast<size_t>(axis)] * bytes;
   }
   return absl::OkStatus();
@@ -131,7 +131,8 @@ SNUG_OPS(split) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .output_in_input = OutputInInput,
-           .cpu = SplitCpu,
+           .cpu = SplitKernel,
+           .cuda = SNUG_IF_CUDA(SplitKernel),
            .samples = Samples}};
 }
 

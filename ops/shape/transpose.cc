@@ -5,7 +5,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/strided_copy.h"
+#include "ops/lib/copy_box.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -57,15 +57,15 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-absl::Status TransposeCpu(const KernelContext& k) {
+absl::Status TransposeKernel(const KernelContext& k) {
   const std::array<int, kMaxRank> axes = Axes(k.options<proto::Transpose>());
   const Strides from = k.input_type(0).strides();
   Strides permuted = {};
   for (size_t i = 0; i < static_cast<size_t>(k.output_type(0).shape.rank()); ++i) {
     permuted[i] = from[static_cast<size_t>(axes[i])];
   }
-  CopyStrided(k.threads(), SizeOf(k.output_type(0).dtype), k.output_type(0).shape, k.input<void>(0), permuted,
-              k.output<void>(0), k.output_type(0).strides());
+  SNUG_RETURN_IF_ERROR(CopyBox(k, SizeOf(k.output_type(0).dtype), k.output_type(0).shape, k.input<void>(0), permuted,
+                               k.output<void>(0), k.output_type(0).strides()));
   return absl::OkStatus();
 }
 
@@ -91,7 +91,8 @@ SNUG_OPS(transpose) {
            .outputs = {{"y", PortType::kAny}},
            .infer = Infer,
            .gradient = Gradient,
-           .cpu = TransposeCpu,
+           .cpu = TransposeKernel,
+           .cuda = SNUG_IF_CUDA(TransposeKernel),
            .samples = Samples}};
 }
 

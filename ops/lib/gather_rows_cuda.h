@@ -1,0 +1,17 @@
+// lib/gather_rows.h by CUDA kernels (gather_rows.cu). A choice that is no row cannot be reported: what it would have
+// given is NaN (-1 among integers), and nothing is added to any row.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "ops/kernel_context.h"
+
+namespace snug {
+
+absl::Status GatherRowsCuda(const KernelContext& k, int x, int choices, int axis);
+absl::Status ScatterAddRowsCuda(const KernelContext& k, int choices, int dy, int axis);
+inline int64_t ScatterAddCudaWorkspaceBytes(const NodeTypes& types, int choices) {
+  return 2 * types.input(choices).num_elements() * static_cast<int64_t>(sizeof(int32_t));
+}
+
+}  // namespace snug

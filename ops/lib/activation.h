@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/base/host_device.h"
+
 namespace snug {
 namespace proto {
 enum Activation : int;
@@ -16,7 +18,7 @@ Activation FromProto(proto::Activation activation);
 
 // NaN stays NaN.
 template <class A>
-A Activate(Activation activation, A x) {
+SNUG_HOST_DEVICE A Activate(Activation activation, A x) {
   switch (activation) {
     case Activation::kIdentity:
       return x;

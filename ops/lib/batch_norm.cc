@@ -13,13 +13,6 @@ namespace {
 
 constexpr int64_t kGroup = 16;  // channels that are done together: a cache line of them, where they lie side by side
 
-// By the activation's output, or its input.
-template <class A>
-bool LetsThrough(Activation activation, A v) {
-  if (activation == Activation::kIdentity) return true;
-  return v > 0 && (activation == Activation::kRelu || v < 6);
-}
-
 // fn(i, c): every element i of channels [begin, end), c counting from `begin`, in the order of memory.
 template <class Fn>
 void ForEachInGroup(const ChannelView& view, int64_t begin, int64_t end, Fn&& fn) {

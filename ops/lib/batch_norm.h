@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "engine/base/host_device.h"
 #include "engine/graph/value_type.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
@@ -27,7 +28,7 @@ namespace snug {
 struct ChannelView {
   explicit ChannelView(const ValueType& x);
   int64_t outer, channels, inner;
-  int64_t count() const { return outer * inner; }  // elements of one channel
+  SNUG_HOST_DEVICE int64_t count() const { return outer * inner; }  // elements of one channel
 };
 
 // y = activation((x - mean) / sqrt(var + epsilon) * weight + bias + add). The activation is none, relu or relu6.
@@ -73,6 +74,13 @@ struct BatchNormBackward {
   bool training;
   Activation activation = Activation::kIdentity;
 };
+
+// Whether a gradient passes the activation, by its output or its input.
+template <class A>
+SNUG_HOST_DEVICE bool LetsThrough(Activation activation, A v) {
+  if (activation == Activation::kIdentity) return true;
+  return v > 0 && (activation == Activation::kRelu || v < 6);
+}
 
 template <class T>
 void BatchNormPlain(int threads, const ChannelView& view, const BatchNormForward<T>& call);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 
+#include "engine/base/host_device.h"
 #include "engine/graph/value_type.h"
 
 namespace snug::proto {
@@ -18,7 +19,7 @@ namespace snug {
 
 struct IndexRange {
   int64_t begin, end;
-  int64_t size() const { return end - begin; }
+  SNUG_HOST_DEVICE int64_t size() const { return end - begin; }
 };
 
 // One spatial dimension. Window o has the taps k = 0, 1, ..., at the elements start(o) + k * dilation.
@@ -28,19 +29,19 @@ struct PoolAxis {
   int64_t stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
   bool adaptive = false;  // PyTorch's rule: window o is [floor(o in / out), ceil((o + 1) in / out))
 
-  int64_t start(int64_t o) const { return adaptive ? o * in / out : o * stride - pad_begin; }
+  SNUG_HOST_DEVICE int64_t start(int64_t o) const { return adaptive ? o * in / out : o * stride - pad_begin; }
   // The taps of window o that lie inside of the input.
-  IndexRange taps(int64_t o) const {
+  SNUG_HOST_DEVICE IndexRange taps(int64_t o) const {
     const int64_t first = start(o);
     if (adaptive) return {0, DivideUp((o + 1) * in, out) - first};
     return {first < 0 ? DivideUp(-first, dilation) : 0, std::min(window, DivideUp(in - first, dilation))};
   }
   // Those that lie inside of the input or its padding.
-  int64_t padded_taps(int64_t o) const {
+  SNUG_HOST_DEVICE int64_t padded_taps(int64_t o) const {
     return adaptive ? taps(o).size() : std::min(window, DivideUp(in + pad_end - start(o), dilation));
   }
   // The windows that reach over element i; with dilation, i may fall between their taps.
-  IndexRange windows(int64_t i) const {
+  SNUG_HOST_DEVICE IndexRange windows(int64_t i) const {
     if (adaptive) return {i * out / in, DivideUp((i + 1) * out, in)};
     const int64_t behind = i + pad_begin - (window - 1) * dilation;
     return {behind <= 0 ? 0 : DivideUp(behind, stride), std::min(out, Divide(i + pad_begin, stride) + 1)};
@@ -53,7 +54,7 @@ struct PoolAxis {
   // Windows are runs of elements that do not overlap.
   bool tiles() const { return most_windows() == 1 && (dilation == 1 || window == 1); }
   // Which tap of window o element i is; -1: none.
-  int64_t tap(int64_t o, int64_t i) const {
+  SNUG_HOST_DEVICE int64_t tap(int64_t o, int64_t i) const {
     const int64_t distance = i - start(o);
     if (dilation == 1) return distance;
     return distance % dilation == 0 ? distance / dilation : -1;
@@ -61,8 +62,8 @@ struct PoolAxis {
 
  private:
   // Divisors are 1 or 2 as a rule, and a division is the slowest instruction there is.
-  static int64_t Divide(int64_t a, int64_t b) { return b == 1 ? a : b == 2 ? a >> 1 : a / b; }
-  static int64_t DivideUp(int64_t a, int64_t b) { return Divide(a + b - 1, b); }
+  SNUG_HOST_DEVICE static int64_t Divide(int64_t a, int64_t b) { return b == 1 ? a : b == 2 ? a >> 1 : a / b; }
+  SNUG_HOST_DEVICE static int64_t DivideUp(int64_t a, int64_t b) { return Divide(a + b - 1, b); }
 };
 
 // The input is seen as [outer, depth, height, width, lanes]: plain storage has samples and channels outside and one

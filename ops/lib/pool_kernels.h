@@ -1,4 +1,5 @@
-// The kernels of pooling, for any geometry and both layouts: what the pooling ops bind, whatever their options.
+// The kernels of pooling, for any geometry and both layouts: what the pooling ops bind, whatever their options. On
+// a CUDA device where the node runs there.
 #pragma once
 
 #include "ops/kernel_context.h"

@@ -83,6 +83,7 @@ SNUG_OPS(adaptive_avg_pool) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
            .cpu = Forward,
+           .cuda = SNUG_IF_CUDA(Forward),
            .samples = Samples},
           {.name = "adaptive_avg_pool_grad",
            .doc = "dx = the sum over the windows that cover it of dy / the window's size",
@@ -91,6 +92,7 @@ SNUG_OPS(adaptive_avg_pool) {
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kPrefers},
            .cpu = Backward,
+           .cuda = SNUG_IF_CUDA(Backward),
            .samples = GradSamples}};
 }
 

@@ -100,6 +100,7 @@ SNUG_OPS(adaptive_max_pool) {
            .layer = Layer,
            .traits = {.layout = LayoutRule::kPrefers},
            .cpu = Forward,
+           .cuda = SNUG_IF_CUDA(Forward),
            .samples = Samples},
           {.name = "adaptive_max_pool_indices",
            .doc = "y = the maximum of each window, index = its number within the window (the first, if several)",
@@ -109,6 +110,7 @@ SNUG_OPS(adaptive_max_pool) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
            .cpu = Forward,
+           .cuda = SNUG_IF_CUDA(Forward),
            .samples = GoodSamples},
           {.name = "adaptive_max_pool_grad",
            .doc = "dx = the sum of dy over the windows whose maximum it was",
@@ -117,6 +119,7 @@ SNUG_OPS(adaptive_max_pool) {
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kPrefers},
            .cpu = Backward,
+           .cuda = SNUG_IF_CUDA(Backward),
            .samples = GradSamples}};
 }
 

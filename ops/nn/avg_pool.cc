@@ -189,6 +189,7 @@ SNUG_OPS(avg_pool) {
            .cost = ForwardCost,
            .cpu = Forward,
            .cpu_fast = kFast,
+           .cuda = SNUG_IF_CUDA(Forward),
            .samples = Samples},
           {.name = "avg_pool_grad",
            .doc = "dx = the sum over the windows that cover it of dy / the window's size",
@@ -200,6 +201,7 @@ SNUG_OPS(avg_pool) {
            .choices = kGradChoices,
            .cpu = Backward,
            .cpu_fast = kFast,
+           .cuda = SNUG_IF_CUDA(Backward),
            .samples = GradSamples}};
 }
 

@@ -11,6 +11,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/layer_context.h"
+#include "ops/lib/batch_norm_cuda.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/float32_port.h"
 #include "ops/lib/update.h"
@@ -234,6 +235,8 @@ SNUG_OPS(batch_norm) {
            .cost = BatchNormCost<7>,
            .cpu = BatchNormCpu<Forward>,
            .cpu_fast = BatchNormCpuFast<Forward>,
+           .cuda = SNUG_IF_CUDA(BatchNormCuda<Forward>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
            .samples = Samples},
           {.name = "batch_norm_grad",
            .doc = "dx, dweight, dbias of batch_norm",
@@ -250,6 +253,8 @@ SNUG_OPS(batch_norm) {
            .cost = BatchNormCost<9>,
            .cpu = BatchNormCpu<Backward>,
            .cpu_fast = BatchNormCpuFast<Backward>,
+           .cuda = SNUG_IF_CUDA(BatchNormCuda<Backward>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
            .samples = GradSamples},
           {.name = "batch_norm_update",
            .doc = "running = (1 - momentum) running + momentum batch, the variance unbiased",
@@ -262,6 +267,10 @@ SNUG_OPS(batch_norm) {
            .infer = InferUpdate,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},
            .cpu = UpdateCpu,
+           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
+             const auto& options = k.options<proto::StatisticUpdate>();
+             return BatchNormUpdateCuda(k, options.momentum(), static_cast<double>(options.count()));
+           }),
            .samples = UpdateSamples}};
 }
 

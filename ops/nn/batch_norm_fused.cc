@@ -7,6 +7,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/batch_norm.h"
+#include "ops/lib/batch_norm_cuda.h"
 #include "ops/lib/float32_port.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -294,6 +295,8 @@ SNUG_OPS(batch_norm_fused) {
            .cost = BatchNormCost<9>,
            .cpu = BatchNormCpu<Training>,
            .cpu_fast = BatchNormCpuFast<Training>,
+           .cuda = SNUG_IF_CUDA(BatchNormCuda<Training>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
            .samples = TrainingSamples},
           {.name = "batch_norm_inference_fused",
            .doc = "y = activation(batch_norm_inference(x) + add)",
@@ -311,6 +314,8 @@ SNUG_OPS(batch_norm_fused) {
            .cost = BatchNormCost<5>,
            .cpu = BatchNormCpu<Inference>,
            .cpu_fast = BatchNormCpuFast<Inference>,
+           .cuda = SNUG_IF_CUDA(BatchNormCuda<Inference>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
            .samples = InferenceSamples},
           {.name = "batch_norm_fused_grad",
            .doc = "dx, dweight, dbias of batch_norm_fused without an addition",
@@ -328,6 +333,8 @@ SNUG_OPS(batch_norm_fused) {
            .cost = BatchNormCost<10>,
            .cpu = BatchNormCpu<Grad>,
            .cpu_fast = BatchNormCpuFast<Grad>,
+           .cuda = SNUG_IF_CUDA(BatchNormCuda<Grad>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
            .samples = GradSamples},
           {.name = "batch_norm_fused_add_grad",
            .doc = "dx, dweight, dbias, dadd of batch_norm_fused, given dy + dy2",
@@ -353,6 +360,8 @@ SNUG_OPS(batch_norm_fused) {
            .cost = BatchNormCost<10>,
            .cpu = BatchNormCpu<AddGrad>,
            .cpu_fast = BatchNormCpuFast<AddGrad>,
+           .cuda = SNUG_IF_CUDA(BatchNormCuda<AddGrad>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
            .samples = AddGradSamples}};
 }
 

@@ -6,6 +6,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/batch_norm.h"
+#include "ops/lib/batch_norm_cuda.h"
 #include "ops/lib/float32_port.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -116,6 +117,8 @@ SNUG_OPS(batch_norm_inference) {
            .cost = BatchNormCost<3>,
            .cpu = BatchNormCpu<Forward>,
            .cpu_fast = BatchNormCpuFast<Forward>,
+           .cuda = SNUG_IF_CUDA(BatchNormCuda<Forward>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
            .samples = Samples},
           {.name = "batch_norm_inference_grad",
            .doc = "dx, dweight, dbias of batch_norm_inference",
@@ -132,6 +135,8 @@ SNUG_OPS(batch_norm_inference) {
            .cost = BatchNormCost<5>,
            .cpu = BatchNormCpu<Backward>,
            .cpu_fast = BatchNormCpuFast<Backward>,
+           .cuda = SNUG_IF_CUDA(BatchNormCuda<Backward>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
            .samples = GradSamples}};
 }
 

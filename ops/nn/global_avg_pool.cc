@@ -70,6 +70,7 @@ SNUG_OPS(global_avg_pool) {
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ForwardCost,
            .cpu = Forward,
+           .cuda = SNUG_IF_CUDA(Forward),
            .samples = Samples},
           {.name = "global_avg_pool_grad",
            .doc = "dx = dy / the number of pixels",
@@ -78,6 +79,7 @@ SNUG_OPS(global_avg_pool) {
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kPrefers},
            .cpu = Backward,
+           .cuda = SNUG_IF_CUDA(Backward),
            .samples = GradSamples}};
 }
 

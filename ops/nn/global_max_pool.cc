@@ -100,6 +100,7 @@ SNUG_OPS(global_max_pool) {
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = ForwardCost,
        .cpu = Forward,
+       .cuda = SNUG_IF_CUDA(Forward),
        .samples = Samples},
       {.name = "global_max_pool_indices",
        .doc = "y = the maximum over the spatial dimensions, index = the number of its pixel (the first, if several)",
@@ -110,6 +111,7 @@ SNUG_OPS(global_max_pool) {
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = ForwardCost,
        .cpu = Forward,
+       .cuda = SNUG_IF_CUDA(Forward),
        .samples = GoodSamples},
       {.name = "global_max_pool_grad",
        .doc = "dx = dy where the maximum was, else 0",
@@ -118,6 +120,7 @@ SNUG_OPS(global_max_pool) {
        .infer = InferGrad,
        .traits = {.layout = LayoutRule::kPrefers},
        .cpu = Backward,
+       .cuda = SNUG_IF_CUDA(Backward),
        .samples = GradSamples}};
 }
 

@@ -171,6 +171,7 @@ SNUG_OPS(max_pool) {
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ForwardCost,
            .cpu = Forward,
+           .cuda = SNUG_IF_CUDA(Forward),
            .samples = Samples},
           {.name = "max_pool_indices",
            .doc = "y = the maximum of each window, index = its number within the window (the first, if several)",
@@ -181,6 +182,7 @@ SNUG_OPS(max_pool) {
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ForwardCost,
            .cpu = Forward,
+           .cuda = SNUG_IF_CUDA(Forward),
            .samples = IndicesSamples},
           {.name = "max_pool_grad",
            .doc = "dx = the sum of dy over the windows whose maximum it was",
@@ -189,6 +191,7 @@ SNUG_OPS(max_pool) {
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kPrefers},
            .cpu = Backward,
+           .cuda = SNUG_IF_CUDA(Backward),
            .samples = GradSamples}};
 }
 

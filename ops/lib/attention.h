@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "engine/base/dtype.h"
+#include "engine/base/host_device.h"
 #include "engine/base/shape.h"
 
 namespace snug {
@@ -17,7 +18,7 @@ namespace snug {
 struct AttentionOperand {
   int64_t batch = 0, head = 0, row = 0;  // strides
 
-  int64_t Offset(int64_t b, int64_t h, int64_t i) const { return b * batch + h * head + i * row; }
+  SNUG_HOST_DEVICE int64_t Offset(int64_t b, int64_t h, int64_t i) const { return b * batch + h * head + i * row; }
 };
 
 struct AttentionSizes {
@@ -28,7 +29,7 @@ struct AttentionSizes {
   bool causal = false;  // query i sees keys 0 to i
 
   // Keys that a query sees.
-  int64_t KeysOf(int64_t query) const { return causal && query + 1 < keys ? query + 1 : keys; }
+  SNUG_HOST_DEVICE int64_t KeysOf(int64_t query) const { return causal && query + 1 < keys ? query + 1 : keys; }
 };
 
 template <class T>

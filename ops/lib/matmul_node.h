@@ -45,6 +45,19 @@ Cost MatMulCost(const NodeTypes& types) {
   return cost;
 }
 
+// By CUDA kernels (matmul_node.cu).
+absl::Status PrepareCudaMatMul(PrepareContext& c, const MatMulNode& node);
+absl::Status RunCudaMatMul(const KernelContext& k, const MatMulNode& node);
+
+template <DescribeMatMul describe>
+absl::Status PrepareCuda(PrepareContext& c) {
+  return PrepareCudaMatMul(c, describe(c.types()));
+}
+template <DescribeMatMul describe>
+absl::Status RunCuda(const KernelContext& k) {
+  return RunCudaMatMul(k, describe(k.types()));
+}
+
 #if SNUG_HAS_ONEDNN
 absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node);
 // The library's other implementations, and "loops": our own, which have no setup at all.

@@ -11,6 +11,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/lib/attention_cuda.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/float32_port.h"
 #include "ops/op_def.h"
@@ -176,6 +177,20 @@ absl::Status AttentionGradCpu(const KernelContext& k) {
     return absl::OkStatus();
   });
 }
+
+#if SNUG_HAS_CUDA
+absl::Status ForwardCuda(const KernelContext& k) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    return AttentionCuda(k, SizesOf(k.types(), kForwardMask), ForwardCall<decltype(zero)>(k));
+  });
+}
+
+absl::Status BackwardCuda(const KernelContext& k) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    return AttentionGradCuda(k, SizesOf(k.types(), kGradMask), BackwardCall<decltype(zero)>(k));
+  });
+}
+#endif
 
 absl::Status Prepare(PrepareContext& c) {
   c.SetWorkspaceBytes(BlockedAttentionWorkspaceBytes(c.threads(), SizesOf(c.types(), kForwardMask)));
@@ -351,6 +366,7 @@ SNUG_OPS(attention) {
        .cost = CostOf,
        .cpu = AttentionCpu,
        .cpu_fast = AttentionFast,
+       .cuda = SNUG_IF_CUDA(ForwardCuda),
        .samples = Samples},
       {.name = "attention_grad",
        .doc = "dq, dk, dv of attention; the probabilities are computed again from q, k and lse",
@@ -362,6 +378,7 @@ SNUG_OPS(attention) {
        .cost = GradCostOf,
        .cpu = AttentionGradCpu,
        .cpu_fast = AttentionGradFast,
+       .cuda = SNUG_IF_CUDA(BackwardCuda),
        .samples = GradSamples}};
 }
 

@@ -15,6 +15,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/layer_context.h"
+#include "ops/lib/conv_cuda.h"
 #include "ops/lib/conv_geometry.h"
 #include "ops/lib/conv_plain.h"
 #include "ops/lib/dispatch.h"
@@ -179,6 +180,39 @@ absl::Status GradWeightCpu(const KernelContext& k) {
     return absl::OkStatus();
   });
 }
+
+// ---- CUDA kernels ----
+
+#if SNUG_HAS_CUDA
+
+absl::Status ForwardCuda(const KernelContext& k) {
+  return ConvCuda(k, GeometryOf(k.types(), k.input_type(0).shape), Activation::kIdentity);
+}
+absl::Status FusedCuda(const KernelContext& k) {
+  return ConvCuda(k, GeometryOf(k.types(), k.input_type(0).shape),
+                  FromProto(k.options<proto::FusedConv>().activation()));
+}
+absl::Status GradInputCuda(const KernelContext& k) {
+  return ConvGradInputCuda(k, GeometryOf(k.types(), k.output_type(0).shape));
+}
+absl::Status GradWeightCuda(const KernelContext& k) {
+  return ConvGradWeightCuda(k, GeometryOf(k.types(), k.input_type(0).shape));
+}
+
+absl::Status PrepareForwardCuda(PrepareContext& c) {
+  PrepareConvCuda(c, GeometryOf(c.types(), c.types().input(0).shape));
+  return absl::OkStatus();
+}
+absl::Status PrepareGradInputCuda(PrepareContext& c) {
+  PrepareConvGradInputCuda(c, GeometryOf(c.types(), c.types().output(0).shape));
+  return absl::OkStatus();
+}
+absl::Status PrepareGradWeightCuda(PrepareContext& c) {
+  PrepareConvGradWeightCuda(c, GeometryOf(c.types(), c.types().input(0).shape));
+  return absl::OkStatus();
+}
+
+#endif
 
 // ---- fast kernels ----
 
@@ -460,6 +494,8 @@ SNUG_OPS(conv) {
            .cost = ConvCost,
            .cpu = ConvCpu,
            .cpu_fast = kConvFast,
+           .cuda = SNUG_IF_CUDA(ForwardCuda),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareForwardCuda),
            .samples = Samples},
           {.name = "conv_fused",
            .doc = "y = activation(conv(x, w) + bias)",
@@ -472,6 +508,8 @@ SNUG_OPS(conv) {
            .cost = ConvCost,
            .cpu = FusedCpu,
            .cpu_fast = kConvFast,
+           .cuda = SNUG_IF_CUDA(FusedCuda),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareForwardCuda),
            .samples = FusedSamples},
           {.name = "conv_grad_input",
            .doc = "the gradient of a convolution's data",
@@ -484,6 +522,8 @@ SNUG_OPS(conv) {
            .cost = GradInputCost,
            .cpu = GradInputCpu,
            .cpu_fast = kGradFast,
+           .cuda = SNUG_IF_CUDA(GradInputCuda),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareGradInputCuda),
            .samples = GradInputSamples},
           {.name = "conv_grad_weight",
            .doc = "the gradient of a convolution's weights",
@@ -496,6 +536,8 @@ SNUG_OPS(conv) {
            .cost = GradWeightCost,
            .cpu = GradWeightCpu,
            .cpu_fast = kGradFast,
+           .cuda = SNUG_IF_CUDA(GradWeightCuda),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareGradWeightCuda),
            .samples = GradWeightSamples}};
 }
 

@@ -170,6 +170,8 @@ void GradInputSamples(SampleBuilder& s) {
 void GradWeightSamples(SampleBuilder& s) {
   s.Case("plain").Input({5, 7}).Input({5, 3});
   s.Case("sequence").Input({2, 3, 33}).Input({2, 3, 18});
+  s.Case("many_rows").Input({600, 33}).Input({600, 18});
+  s.Case("many_narrow_rows").Input({300, 7}).Input({300, 3});
   s.Case("other_rows").Input({5, 7}).Input({4, 3}).Fails("expected shape [5, 3]");
 }
 
@@ -189,6 +191,8 @@ SNUG_OPS(dense) {
            .cost = MatMulCost<Forward, true>,
            .cpu = PlainMatMul<Forward>,
            .cpu_fast = kFastMatMul<Forward>,
+           .cuda = SNUG_IF_CUDA(RunCuda<Forward>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareCuda<Forward>),
            .samples = Samples},
           {.name = "dense_fused",
            .doc = "y = activation(x w^T + b)",
@@ -201,6 +205,8 @@ SNUG_OPS(dense) {
            .cost = MatMulCost<ForwardFused, true>,
            .cpu = PlainMatMul<ForwardFused>,
            .cpu_fast = kFastMatMul<ForwardFused>,
+           .cuda = SNUG_IF_CUDA(RunCuda<ForwardFused>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareCuda<ForwardFused>),
            .samples = FusedSamples},
           {.name = "dense_grad_input",
            .doc = "dx = dy w",
@@ -213,6 +219,8 @@ SNUG_OPS(dense) {
            .cost = MatMulCost<GradInput, false>,
            .cpu = PlainMatMul<GradInput>,
            .cpu_fast = kFastMatMul<GradInput>,
+           .cuda = SNUG_IF_CUDA(RunCuda<GradInput>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareCuda<GradInput>),
            .samples = GradInputSamples},
           {.name = "dense_grad_weight",
            .doc = "dw = dy^T x, summed over rows",
@@ -225,6 +233,8 @@ SNUG_OPS(dense) {
            .cost = MatMulCost<GradWeight, false>,
            .cpu = PlainMatMul<GradWeight>,
            .cpu_fast = kFastMatMul<GradWeight>,
+           .cuda = SNUG_IF_CUDA(RunCuda<GradWeight>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareCuda<GradWeight>),
            .samples = GradWeightSamples}};
 }
 

@@ -119,6 +119,9 @@ void Samples(SampleBuilder& s) {
   s.Case("transpose_a").Input({7, 5}).Input({7, 18}).With(ta());
   s.Case("transpose_b").Input({5, 7}).Input({18, 7}).With(tb());
   s.Case("transpose_both").Input({7, 5}).Input({18, 7}).With(both());
+  s.Case("larger_transpose_a").Input({17, 20}).Input({17, 33}).With(ta());
+  s.Case("larger_transpose_both").Input({17, 20}).Input({33, 17}).With(both());
+  s.Case("larger_batch").Input({2, 20, 17}).Input({2, 17, 33});
   s.Case("batch").Input({3, 2, 5, 7}).Input({3, 2, 7, 4});
   s.Case("batch_transpose_a").Input({2, 3, 7, 5}).Input({2, 3, 7, 4}).With(ta());
   s.Case("batch_transpose_b").Input({2, 3, 5, 7}).Input({2, 3, 4, 7}).With(tb());
@@ -156,6 +159,8 @@ SNUG_OPS(matmul) {
            .cost = MatMulCost<Describe, true>,
            .cpu = PlainMatMul<Describe>,
            .cpu_fast = kFastMatMul<Describe>,
+           .cuda = SNUG_IF_CUDA(RunCuda<Describe>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareCuda<Describe>),
            .samples = Samples}};
 }
 

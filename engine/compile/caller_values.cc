@@ -10,9 +10,9 @@
 namespace snug {
 namespace {
 
-std::vector<char> AllCopied(const Graph& graph, const OpRegistry& registry) {
+std::vector<char> AllCopied(const Graph& graph, const OpRegistry& registry, int64_t alignment) {
   std::vector<char> copied(graph.node_capacity(), 0);
-  for (const NodeId id : Views::Optional(graph, registry)) copied[static_cast<size_t>(id.index)] = 1;
+  for (const NodeId id : Views::Optional(graph, registry, alignment)) copied[static_cast<size_t>(id.index)] = 1;
   return copied;
 }
 
@@ -53,9 +53,9 @@ absl::Status CheckOwnsBytes(const Graph& graph, const CallerValue& bound, ValueI
 }  // namespace
 
 absl::StatusOr<std::vector<CallerValue>> FindCallerValues(const Graph& graph, const OpRegistry& registry,
-                                                          absl::Span<const std::string> names) {
+                                                          int64_t alignment, absl::Span<const std::string> names) {
   std::vector<CallerValue> all;
-  const Views views(graph, registry, AllCopied(graph, registry));
+  const Views views(graph, registry, alignment, AllCopied(graph, registry, alignment));
   for (const std::string& name : names) {
     SNUG_ASSIGN_OR_RETURN(CallerValue bound, Find(graph, name));
     const ValueId root = views.RootOf(bound.value);
@@ -72,15 +72,16 @@ absl::StatusOr<std::vector<CallerValue>> FindCallerValues(const Graph& graph, co
   return all;
 }
 
-std::vector<char> CopiedForCaller(const Graph& graph, const OpRegistry& registry, absl::Span<const CallerValue> bound) {
+std::vector<char> CopiedForCaller(const Graph& graph, const OpRegistry& registry, int64_t alignment,
+                                  absl::Span<const CallerValue> bound) {
   std::vector<char> copied(graph.node_capacity(), 0);
-  const Views views(graph, registry, AllCopied(graph, registry));
+  const Views views(graph, registry, alignment, AllCopied(graph, registry, alignment));
   std::set<ValueId> roots;
   for (const CallerValue& one : bound) {
     if (!one.input) roots.insert(views.RootOf(one.value));
   }
   const auto is_bound = [&](ValueId value) { return value.valid() && roots.contains(views.RootOf(value)); };
-  for (const NodeId id : Views::Optional(graph, registry)) {
+  for (const NodeId id : Views::Optional(graph, registry, alignment)) {
     const Node& node = graph.node(id);
     const OpDef& op = registry.Get(node.op);
     const std::vector<ValueId>& parts = op.output_in_input != nullptr ? node.outputs : node.inputs;

@@ -19,13 +19,14 @@ struct CallerValue {
   bool input = false;  // never written; otherwise an output, written by its producer
 };
 
-// In the sequence of `names`. InvalidArgument or NotFound where a name is not that of an input or output with bytes of
-// its own.
+// In the sequence of `names`. `alignment`: as for Views. InvalidArgument or NotFound where a name is not that of an
+// input or output with bytes of its own.
 absl::StatusOr<std::vector<CallerValue>> FindCallerValues(const Graph& graph, const OpRegistry& registry,
-                                                          absl::Span<const std::string> names);
+                                                          int64_t alignment, absl::Span<const std::string> names);
 
 // By node id: which of the views that could be copies have to be, so that no output of the caller's lies within a
 // larger value.
-std::vector<char> CopiedForCaller(const Graph& graph, const OpRegistry& registry, absl::Span<const CallerValue> bound);
+std::vector<char> CopiedForCaller(const Graph& graph, const OpRegistry& registry, int64_t alignment,
+                                  absl::Span<const CallerValue> bound);
 
 }  // namespace snug

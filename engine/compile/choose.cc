@@ -37,7 +37,7 @@ class Chooser {
       const absl::Status status = Choose(id);
       if (!status.ok()) {
         const Node& node = graph_.node(id);
-        return NodeError(node.loc, node.name, node.op, Annotate(status, "prepare"));
+        return NodeError(node.loc, node.name, node.op, status);
       }
     }
     choices_.resize(graph_.node_capacity());
@@ -53,23 +53,35 @@ class Chooser {
   absl::Status Choose(NodeId id) {
     const OpDef& op = registry_.Get(graph_.node(id).op);
     if (op.traits.view) return absl::OkStatus();
+    if (options_.device.kind == Device::Kind::kCuda) return ChooseCuda(id, op);
     const bool fast = op.cpu_fast != nullptr && !options_.plain_kernels && !HasDouble(TypesOf(graph_, graph_.node(id)));
     choice(id) = {.kernel = fast ? op.cpu_fast : op.cpu, .fast = fast};
     const bool prepares = op.prepare != nullptr && (fast || op.cpu_fast == nullptr);
-    return prepares ? Prepare(id, op) : absl::OkStatus();
+    return prepares ? Annotate(Prepare(id, op, op.prepare), "prepare") : absl::OkStatus();
   }
 
-  absl::Status Prepare(NodeId id, const OpDef& op) {
+  absl::Status ChooseCuda(NodeId id, const OpDef& op) {
+    if (op.cuda == nullptr) {
+      return absl::UnimplementedError(absl::StrCat("no CUDA kernel for ", op.name,
+                                                   ": `snug ops --json` says which ops have one; --device=cpu runs "
+                                                   "them all"));
+    }
+    choice(id) = {.kernel = op.cuda, .fast = true};
+    return op.prepare_cuda != nullptr ? Annotate(Prepare(id, op, op.prepare_cuda), "prepare") : absl::OkStatus();
+  }
+
+  absl::Status Prepare(NodeId id, const OpDef& op, PrepareFn prepare) {
     NodeTypes types = TypesOf(graph_, graph_.node(id));
     std::string tuned;
-    if (op.choices != nullptr && (options_.tuning != nullptr || options_.list_choices)) {
+    if (op.choices != nullptr && options_.device.kind == Device::Kind::kCpu &&
+        (options_.tuning != nullptr || options_.list_choices)) {
       KernelChoice& chosen = choice(id);
       chosen.key = TuningKey(op.name, types);
       if (options_.list_choices) chosen.offered = op.choices(types, options_.threads);
       if (options_.tuning != nullptr) chosen.choice = tuned = options_.tuning->ChoiceFor(chosen.key);
     }
-    PrepareContext context(types, options_.threads, tuned);
-    if (const absl::Status prepared = op.prepare(context); !prepared.ok()) {
+    PrepareContext context(types, options_.threads, tuned, options_.device);
+    if (const absl::Status prepared = prepare(context); !prepared.ok()) {
       if (tuned.empty()) return prepared;
       return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
     }
@@ -83,8 +95,8 @@ class Chooser {
       SNUG_RETURN_IF_ERROR(ReorderOutput(id, i, layout));
     }
     types = TypesOf(graph_, graph_.node(id));
-    PrepareContext again(types, options_.threads, tuned);
-    SNUG_RETURN_IF_ERROR(op.prepare(again));
+    PrepareContext again(types, options_.threads, tuned, options_.device);
+    SNUG_RETURN_IF_ERROR(prepare(again));
     SNUG_CHECK_MSG(again.wanted_inputs().empty() && again.wanted_outputs().empty(), op.name);
     return Take(id, op, again);
   }
@@ -92,6 +104,7 @@ class Chooser {
   absl::Status Take(NodeId id, const OpDef& op, const PrepareContext& context) {
     KernelChoice& chosen = choice(id);
     if (context.declined()) {
+      SNUG_CHECK_MSG(options_.device.kind == Device::Kind::kCpu, op.name);
       chosen.kernel = op.cpu;
       chosen.fast = false;
       return absl::OkStatus();

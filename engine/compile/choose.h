@@ -1,4 +1,4 @@
-// The kernel-choice stage: for every node the plain or the fast kernel, prepared for its types; where a fast kernel
+// The kernel-choice stage: for every node the plain or the fast kernel, or CUDA's, prepared for its types; where one
 // wants other layouts (oneDNN's packed weights) reorder nodes are inserted, one for each (value, layout).
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/device.h"
 #include "engine/compile/tuning.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
@@ -15,6 +16,7 @@
 namespace snug {
 
 struct ChooseOptions {
+  Device device;  // on CUDA there is one kernel of each op, which is neither plain nor fast
   int threads = 1;
   const Tuning* tuning = nullptr;  // which of the kernels that an op offers; null: each op's own choice
   bool list_choices = false;
@@ -22,8 +24,8 @@ struct ChooseOptions {
 };
 
 struct KernelChoice {
-  KernelFn kernel = nullptr;  // null: a view, nothing runs
-  bool fast = false;
+  KernelFn kernel = nullptr;         // null: a view, nothing runs
+  bool fast = false;                 // CUDA's are
   std::string key, choice;           // where the op offers kernels: TuningKey; which one, empty: the op's own
   std::vector<std::string> offered;  // with list_choices
   NodeId reorder_for{};              // of a reorder that was inserted: the node that wanted it

@@ -26,13 +26,18 @@ struct Cost {
 
 class Chooser {
  public:
-  Chooser(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels, bool keep_inputs,
-          absl::Span<const CallerValue> bound)
-      : graph_(graph), registry_(registry), kernels_(kernels), keep_inputs_(keep_inputs), bound_(bound) {}
+  Chooser(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels, int64_t alignment,
+          bool keep_inputs, absl::Span<const CallerValue> bound)
+      : graph_(graph),
+        registry_(registry),
+        kernels_(kernels),
+        alignment_(alignment),
+        keep_inputs_(keep_inputs),
+        bound_(bound) {}
 
   std::vector<char> Copied() {
-    const std::vector<char> none = CopiedForCaller(graph_, registry_, bound_);
-    std::vector<NodeId> optional = Views::Optional(graph_, registry_);
+    const std::vector<char> none = CopiedForCaller(graph_, registry_, alignment_, bound_);
+    std::vector<NodeId> optional = Views::Optional(graph_, registry_, alignment_);
     std::erase_if(optional, [&](NodeId id) { return none[static_cast<size_t>(id.index)] != 0; });
     if (optional.empty()) return none;
     std::vector<char> copied = none;
@@ -61,7 +66,8 @@ class Chooser {
 
  private:
   StepTasks TasksWith(const std::vector<char>& copied) const {
-    return FindTasks(graph_, registry_, kernels_, Views(graph_, registry_, copied), keep_inputs_, bound_);
+    return FindTasks(graph_, registry_, kernels_, Views(graph_, registry_, alignment_, copied), alignment_,
+                     keep_inputs_, bound_);
   }
 
   Cost CostOf(const StepTasks& tasks, const memory::TaskOrder& order) const {
@@ -100,6 +106,7 @@ class Chooser {
   const Graph& graph_;
   const OpRegistry& registry_;
   const std::vector<KernelChoice>& kernels_;
+  const int64_t alignment_;
   const bool keep_inputs_;
   const absl::Span<const CallerValue> bound_;
 };
@@ -107,8 +114,8 @@ class Chooser {
 }  // namespace
 
 Views ChooseViews(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-                  bool keep_inputs, absl::Span<const CallerValue> bound) {
-  return Views(graph, registry, Chooser(graph, registry, kernels, keep_inputs, bound).Copied());
+                  int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound) {
+  return Views(graph, registry, alignment, Chooser(graph, registry, kernels, alignment, keep_inputs, bound).Copied());
 }
 
 }  // namespace snug

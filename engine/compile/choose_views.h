@@ -15,6 +15,6 @@ namespace snug {
 // bytes for a shorter time. By the graph alone: the same under every strategy. What the caller's outputs (`bound`)
 // would lie in is copied.
 Views ChooseViews(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-                  bool keep_inputs, absl::Span<const CallerValue> bound = {});
+                  int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound = {});
 
 }  // namespace snug

@@ -170,14 +170,16 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   Graph& graph = compiled.graph;
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
   SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernels(graph, registry,
-                                                        {.threads = options.threads,
+                                                        {.device = options.device,
+                                                         .threads = options.threads,
                                                          .tuning = options.tuning.get(),
                                                          .list_choices = options.list_choices,
                                                          .plain_kernels = options.plain_kernels}));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
-  SNUG_ASSIGN_OR_RETURN(compiled.bound, FindCallerValues(graph, registry, options.bound));
-  const Views views = ChooseViews(graph, registry, compiled.kernels, options.keep_inputs, compiled.bound);
-  compiled.tasks = FindTasks(graph, registry, compiled.kernels, views, options.keep_inputs, compiled.bound);
+  const int64_t alignment = options.device.alignment();
+  SNUG_ASSIGN_OR_RETURN(compiled.bound, FindCallerValues(graph, registry, alignment, options.bound));
+  const Views views = ChooseViews(graph, registry, compiled.kernels, alignment, options.keep_inputs, compiled.bound);
+  compiled.tasks = FindTasks(graph, registry, compiled.kernels, views, alignment, options.keep_inputs, compiled.bound);
   return compiled;
 }
 

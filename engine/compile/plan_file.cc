@@ -19,9 +19,6 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kAlignment = memory::Buffer{}.alignment;
-constexpr char kDevice[] = "cpu";
-
 uint64_t HashOfKernels(const Compiled& compiled) {
   std::string text;
   for (const NodeId id : compiled.tasks.node_of_task) {
@@ -45,8 +42,8 @@ proto::Plan Describe(const Compiled& compiled) {
   plan.set_training(compiled.training);
   plan.set_precision(std::string(Name(compiled.precision)));
   plan.set_threads(compiled.threads);
-  plan.set_device(kDevice);
-  plan.set_alignment(kAlignment);
+  plan.set_device(compiled.device.kind == Device::Kind::kCpu ? "cpu" : "cuda");  // any of them
+  plan.set_alignment(compiled.device.alignment());
   plan.set_keep_inputs(compiled.keep_inputs);
   for (const CallerValue& one : compiled.bound) plan.add_bound(one.name);
   plan.set_graph_hash(HashName(ToText(compiled.graph)));

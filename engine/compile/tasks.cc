@@ -27,8 +27,13 @@ bool Mutates(const OpDef& op, size_t input) {
 class TaskFinder {
  public:
   TaskFinder(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-             const Views& views)
-      : graph_(graph), registry_(registry), kernels_(kernels), views_(views), uses_(graph.variables().size()) {
+             const Views& views, int64_t alignment)
+      : graph_(graph),
+        registry_(registry),
+        kernels_(kernels),
+        views_(views),
+        alignment_(alignment),
+        uses_(graph.variables().size()) {
     result_.buffer_of_value.assign(graph.value_capacity(), -1);
     result_.offset_of_value.assign(graph.value_capacity(), 0);
     result_.variable_of_value.assign(graph.value_capacity(), VariableId());
@@ -78,7 +83,8 @@ class TaskFinder {
   VariableUse& Use(VariableId variable) { return uses_[Index(variable)]; }
 
   int32_t AddValue(memory::TaskValue value, MemoryKind kind) {
-    value.size_bytes = memory::AlignUp(value.size_bytes, value.alignment);
+    value.alignment = alignment_;
+    value.size_bytes = memory::AlignUp(value.size_bytes, alignment_);
     result_.tasks.values.push_back(std::move(value));
     result_.kind_of_buffer.push_back(kind);
     result_.in_parts.push_back(0);
@@ -93,7 +99,7 @@ class TaskFinder {
       SNUG_CHECK_MSG(graph_.type(root).size_bytes() == graph_.type(bound[i].value).size_bytes(), bound[i].name);
       result_.caller_of_value[Index(root)] = static_cast<int32_t>(i);
       result_.caller_begin.push_back(begin);
-      begin += memory::AlignUp(graph_.type(root).size_bytes(), memory::Buffer().alignment);
+      begin += memory::AlignUp(graph_.type(root).size_bytes(), alignment_);
     }
     caller_writers_.resize(bound.size());
   }
@@ -273,8 +279,11 @@ class TaskFinder {
     for (const Variable& variable : graph_.variables()) {
       const bool owns_bytes =
           variable.role != VariableRole::kConstant || Use(graph_.value(variable.value).variable).used;
-      result_.state.buffers.push_back(
-          {.name = variable.name, .size_bytes = owns_bytes ? variable.type.size_bytes() : 0, .first = 0, .last = last});
+      result_.state.buffers.push_back({.name = variable.name,
+                                       .size_bytes = owns_bytes ? variable.type.size_bytes() : 0,
+                                       .alignment = alignment_,
+                                       .first = 0,
+                                       .last = last});
       result_.kind_of_variable.push_back(KindOf(variable.role));
     }
   }
@@ -283,6 +292,7 @@ class TaskFinder {
   const OpRegistry& registry_;
   const std::vector<KernelChoice>& kernels_;
   const Views& views_;
+  const int64_t alignment_;
   std::vector<VariableUse> uses_;                        // by Variable
   std::map<int32_t, std::vector<Writer>> more_writers_;  // by buffer: beside its producer
   std::vector<std::vector<Writer>> caller_writers_;      // by the caller's buffer
@@ -297,8 +307,8 @@ const char* MemoryKindName(MemoryKind kind) {
 }
 
 StepTasks FindTasks(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-                    const Views& views, bool keep_inputs, absl::Span<const CallerValue> bound) {
-  return TaskFinder(graph, registry, kernels, views).Run(keep_inputs, bound);
+                    const Views& views, int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound) {
+  return TaskFinder(graph, registry, kernels, views, alignment).Run(keep_inputs, bound);
 }
 
 }  // namespace snug

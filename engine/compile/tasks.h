@@ -53,9 +53,9 @@ struct StepTasks {
   std::vector<int64_t> caller_begin;
 };
 
-// `keep_inputs`: what is fed stays until it is fed anew; otherwise its bytes are free after the last reader. `bound`:
-// the caller's buffers, by number; each has bytes of its own (caller_values.h).
+// `alignment`: of every buffer. `keep_inputs`: what is fed stays until it is fed anew; otherwise its bytes are free
+// after the last reader. `bound`: the caller's buffers, by number; each has bytes of its own (caller_values.h).
 StepTasks FindTasks(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-                    const Views& views, bool keep_inputs, absl::Span<const CallerValue> bound = {});
+                    const Views& views, int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound = {});
 
 }  // namespace snug

@@ -3,52 +3,51 @@
 #include <algorithm>
 #include <optional>
 
-#include "memory/problem.h"
 #include "ops/graph_builder.h"
 
 namespace snug {
 namespace {
 
-// Where views may begin: kernels find every value on a cache line of its own.
-const int64_t kAlignment = memory::Buffer().alignment;
-
-// Of each output in input 0, or of each input in output 0; empty where one of them is no range on whole cache lines.
-std::vector<int64_t> Offsets(RangeFn range, const NodeTypes& types, int ports) {
+// Of each output in input 0, or of each input in output 0; empty where one of them is no range that begins where values
+// may.
+std::vector<int64_t> Offsets(RangeFn range, const NodeTypes& types, int ports, int64_t alignment) {
   std::vector<int64_t> offsets;
   for (int i = 0; i < ports; ++i) {
     const std::optional<int64_t> offset = range(types, i);
-    if (!offset.has_value() || *offset % kAlignment != 0) return {};
+    if (!offset.has_value() || *offset % alignment != 0) return {};
     offsets.push_back(*offset);
   }
   return offsets;
 }
 
-std::vector<int64_t> OffsetsInInput(const Graph& graph, const Node& node, const OpDef& op) {
+std::vector<int64_t> OffsetsInInput(const Graph& graph, const Node& node, const OpDef& op, int64_t alignment) {
   if (op.output_in_input == nullptr) return {};
   const NodeTypes types = TypesOf(graph, node);
-  return Offsets(op.output_in_input, types, types.num_outputs());
+  return Offsets(op.output_in_input, types, types.num_outputs(), alignment);
 }
 
-std::vector<int64_t> OffsetsInOutput(const Graph& graph, const Node& node, const OpDef& op) {
+std::vector<int64_t> OffsetsInOutput(const Graph& graph, const Node& node, const OpDef& op, int64_t alignment) {
   if (op.input_in_output == nullptr) return {};
   const NodeTypes types = TypesOf(graph, node);
-  return Offsets(op.input_in_output, types, types.num_inputs());
+  return Offsets(op.input_in_output, types, types.num_inputs(), alignment);
 }
 
 }  // namespace
 
-std::vector<NodeId> Views::Optional(const Graph& graph, const OpRegistry& registry) {
+std::vector<NodeId> Views::Optional(const Graph& graph, const OpRegistry& registry, int64_t alignment) {
   std::vector<NodeId> optional;
   for (const NodeId id : graph.ProgramOrder()) {
     const Node& node = graph.node(id);
     const OpDef& op = registry.Get(node.op);
-    if (!OffsetsInInput(graph, node, op).empty() || !OffsetsInOutput(graph, node, op).empty()) optional.push_back(id);
+    const bool can_be =
+        !OffsetsInInput(graph, node, op, alignment).empty() || !OffsetsInOutput(graph, node, op, alignment).empty();
+    if (can_be) optional.push_back(id);
   }
   return optional;
 }
 
-Views::Views(const Graph& graph, const OpRegistry& registry, const std::vector<char>& copied)
-    : graph_(graph), is_view_(graph.node_capacity(), 0), places_(graph.value_capacity()) {
+Views::Views(const Graph& graph, const OpRegistry& registry, int64_t alignment, const std::vector<char>& copied)
+    : graph_(graph), alignment_(alignment), is_view_(graph.node_capacity(), 0), places_(graph.value_capacity()) {
   const std::vector<NodeId> order = graph.ProgramOrder();
   const auto index = [](NodeId id) { return static_cast<size_t>(id.index); };
   for (const NodeId id : order) {
@@ -81,7 +80,7 @@ int64_t Views::OffsetOf(ValueId value) const {
 
 // Parts of Variables are copied: these may change before the part is read.
 bool Views::LieInInput(const Node& node, const OpDef& op) {
-  const std::vector<int64_t> offsets = OffsetsInInput(graph_, node, op);
+  const std::vector<int64_t> offsets = OffsetsInInput(graph_, node, op, alignment_);
   if (offsets.empty() || graph_.value(RootOf(node.inputs[0])).variable.valid()) return false;
   for (size_t i = 0; i < offsets.size(); ++i) place(node.outputs[i]) = {node.inputs[0], offsets[i]};
   return true;
@@ -89,7 +88,7 @@ bool Views::LieInInput(const Node& node, const OpDef& op) {
 
 // All inputs, if kernels write them, each is there once, and none lies somewhere else already.
 bool Views::LieInOutput(const Node& node, const OpDef& op) {
-  const std::vector<int64_t> offsets = OffsetsInOutput(graph_, node, op);
+  const std::vector<int64_t> offsets = OffsetsInOutput(graph_, node, op, alignment_);
   for (size_t i = 0; i < offsets.size(); ++i) {
     const ValueId input = node.inputs[i];
     if (place(input).in.valid() || !graph_.value(input).producer.valid()) return false;

@@ -14,11 +14,12 @@ namespace snug {
 
 class Views {
  public:
-  // `copied`, by node id: which of the optional ones are none.
-  Views(const Graph& graph, const OpRegistry& registry, const std::vector<char>& copied);
+  // `alignment`: where values may begin, so that kernels find all of them alike (Device::alignment). `copied`, by node
+  // id: which of the optional ones are none.
+  Views(const Graph& graph, const OpRegistry& registry, int64_t alignment, const std::vector<char>& copied);
 
   // Nodes that may be views or copies: by their types, wherever else their values lie. In program order.
-  static std::vector<NodeId> Optional(const Graph& graph, const OpRegistry& registry);
+  static std::vector<NodeId> Optional(const Graph& graph, const OpRegistry& registry, int64_t alignment);
 
   // It runs nothing.
   bool IsView(NodeId node) const { return is_view_[static_cast<size_t>(node.index)] != 0; }
@@ -38,6 +39,7 @@ class Views {
   bool LieInOutput(const Node& node, const OpDef& op);
 
   const Graph& graph_;
+  const int64_t alignment_;
   std::vector<char> is_view_;  // by node id
   std::vector<Place> places_;  // by value id
 };

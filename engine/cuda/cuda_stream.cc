@@ -14,10 +14,11 @@ CUdeviceptr Address(const std::byte* address) { return reinterpret_cast<CUdevice
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(std::shared_ptr<const CudaDevice> device) {
+absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(std::shared_ptr<const CudaDevice> device, bool timed) {
   SNUG_RETURN_IF_ERROR(device->MakeCurrent());
   CUevent handle = nullptr;
-  SNUG_CUDA_CALL(device->api(), cuEventCreate, (&handle, CU_EVENT_DISABLE_TIMING), "making an event");
+  SNUG_CUDA_CALL(device->api(), cuEventCreate, (&handle, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING),
+                 "making an event");
   return std::unique_ptr<CudaEvent>(new CudaEvent(std::move(device), handle));
 }
 
@@ -35,6 +36,13 @@ absl::StatusOr<bool> CudaEvent::Passed() const {
 absl::Status CudaEvent::Wait() const {
   SNUG_CUDA_CALL(device_->api(), cuEventSynchronize, (handle_), "waiting for a stream");
   return absl::OkStatus();
+}
+
+absl::StatusOr<double> CudaEvent::MillisecondsSince(const CudaEvent& earlier) const {
+  float milliseconds = 0;
+  SNUG_CUDA_CALL(device_->api(), cuEventElapsedTime, (&milliseconds, earlier.handle_, handle_),
+                 "asking how long a kernel took");
+  return milliseconds;
 }
 
 absl::StatusOr<std::unique_ptr<CudaEvent>> EventPool::Take() {

@@ -23,7 +23,9 @@ class CudaStream;
 // A point in a stream. Recording it again moves it on.
 class CudaEvent {
  public:
-  static absl::StatusOr<std::unique_ptr<CudaEvent>> Create(std::shared_ptr<const CudaDevice> device);
+  // `timed`: also notes when it was passed, which costs the device some time.
+  static absl::StatusOr<std::unique_ptr<CudaEvent>> Create(std::shared_ptr<const CudaDevice> device,
+                                                           bool timed = false);
   ~CudaEvent();
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
@@ -32,6 +34,8 @@ class CudaEvent {
   absl::StatusOr<bool> Passed() const;
   // The host waits.
   absl::Status Wait() const;
+  // Both are timed and have passed.
+  absl::StatusOr<double> MillisecondsSince(const CudaEvent& earlier) const;
 
  private:
   friend class CudaStream;

@@ -12,6 +12,7 @@
 
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_table.h"
+#include "tests/cuda/fake_graph.h"
 
 namespace snug::cuda {
 namespace {
@@ -27,8 +28,20 @@ void* NewBytes(size_t bytes) {
   return address;
 }
 
+// A capture while it goes on.
+struct Capture {
+  FakeGraph graph;
+  CUstream origin = nullptr;
+  std::set<CUstream> streams;  // that take part
+  bool broken = false;         // by a call that no capture allows
+};
+
 struct Event {
   int64_t recorded = 0, passed = 0;
+  // Recorded in a capture: what comes before it there.
+  std::shared_ptr<Capture> capture;
+  FakeGraph::Nodes after;
+  int64_t passed_at = 0;
 };
 
 // What a stream has been given and has not done yet.
@@ -39,6 +52,8 @@ struct Work {
 
 struct Stream {
   std::deque<Work> queue;
+  std::shared_ptr<Capture> capture;  // instead of the queue
+  FakeGraph::Nodes last;             // of the capture: what the stream was given last
 };
 
 using Blocks = std::map<std::byte*, size_t>;
@@ -68,8 +83,12 @@ struct FakeCuda::State {
   std::map<CUmemGenericAllocationHandle, size_t> handles;
   std::map<std::byte*, std::pair<size_t, CUmemGenericAllocationHandle>> mapped;
   CUmemGenericAllocationHandle last_handle = 0;
+  int64_t time = 0;  // rises with each event that passes
   std::map<CUstream, std::unique_ptr<Stream>> streams;
   std::map<CUevent, std::shared_ptr<Event>> events;
+  std::shared_ptr<Capture> capture;  // one at a time
+  std::map<CUgraph, std::shared_ptr<FakeGraph>> graphs;
+  std::map<CUgraphExec, std::shared_ptr<FakeGraph>> executables;
 
   int64_t used() const {
     int64_t sum = 0;
@@ -87,6 +106,36 @@ struct FakeCuda::State {
     const auto found = events.find(event);
     SNUG_CHECK_MSG(found != events.end(), "not an event");
     return *found->second;
+  }
+
+  // The stream is given something to do.
+  void Push(CUstream stream, std::function<void()> run) {
+    Stream& to = At(stream);
+    if (to.capture == nullptr) return to.queue.push_back({nullptr, std::move(run)});
+    to.last = {to.capture->graph.Add(to.last, std::move(run))};
+  }
+
+  // Whether a capture forbids such a call; it is broken then.
+  bool Forbidden() {
+    if (capture != nullptr) capture->broken = true;
+    return capture != nullptr;
+  }
+
+  void EndCapture() {
+    for (const CUstream stream : capture->streams) {
+      At(stream).capture = nullptr;
+      At(stream).last.clear();
+    }
+    capture = nullptr;
+  }
+
+  // Whether this call is the one that was to fail.
+  bool Fails(const std::string& name) {
+    calls.push_back(name);
+    const bool counted = fails_only.empty() || fails_only == name;
+    if (!counted || until_failure < 0 || until_failure-- != 0) return false;
+    has_failed = true;
+    return true;
   }
 
   // One piece of work of any stream that may go on; which, is chosen by chance.
@@ -191,6 +240,7 @@ SNUG_FAKE(cuMemGetInfo, size_t* free, size_t* total) {
   return CUDA_SUCCESS;
 }
 SNUG_FAKE(cuMemAlloc, CUdeviceptr* address, size_t bytes) {
+  if (s.Forbidden()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (s.used() + static_cast<int64_t>(bytes) > s.options.device_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   auto* block = static_cast<std::byte*>(NewBytes(bytes));
@@ -205,6 +255,7 @@ SNUG_FAKE(cuMemFree, CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 SNUG_FAKE(cuMemHostAlloc, void** address, size_t bytes, unsigned) {
+  if (s.Forbidden()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   *address = NewBytes(bytes);
   s.pinned[static_cast<std::byte*>(*address)] = bytes;
   return CUDA_SUCCESS;
@@ -231,23 +282,23 @@ SNUG_FAKE(cuMemcpyHtoDAsync, CUdeviceptr to, const void* from, size_t bytes, CUs
   if (!Contains(s.pinned, from)) {
     copy->assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
   }
-  s.At(stream).queue.push_back({nullptr, [=] { std::memcpy(Bytes(to), copy->empty() ? from : copy->data(), bytes); }});
+  s.Push(stream, [=] { std::memcpy(Bytes(to), copy->empty() ? from : copy->data(), bytes); });
   return CUDA_SUCCESS;
 }
 SNUG_FAKE(cuMemcpyDtoHAsync, void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   CheckDevice(s, from);
   Stream& queue = s.At(stream);
-  queue.queue.push_back({nullptr, [=] { std::memcpy(to, Bytes(from), bytes); }});
+  s.Push(stream, [=] { std::memcpy(to, Bytes(from), bytes); });
   if (!Contains(s.pinned, to)) s.RunUntil([&] { return queue.queue.empty(); });
   return CUDA_SUCCESS;
 }
 SNUG_FAKE(cuMemcpyDtoDAsync, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  s.At(stream).queue.push_back({nullptr, [=] { std::memcpy(Bytes(to), Bytes(from), bytes); }});
+  s.Push(stream, [=] { std::memcpy(Bytes(to), Bytes(from), bytes); });
   return CUDA_SUCCESS;
 }
 SNUG_FAKE(cuMemsetD8Async, CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream) {
   CheckDevice(s, address);
-  s.At(stream).queue.push_back({nullptr, [=] { std::memset(Bytes(address), value, bytes); }});
+  s.Push(stream, [=] { std::memset(Bytes(address), value, bytes); });
   return CUDA_SUCCESS;
 }
 
@@ -306,11 +357,13 @@ SNUG_FAKE(cuStreamCreate, CUstream* stream, unsigned) {
   return CUDA_SUCCESS;
 }
 SNUG_FAKE(cuStreamDestroy, CUstream stream) {
+  SNUG_CHECK_MSG(s.At(stream).capture == nullptr, "cuStreamDestroy: of a stream that is being captured");
   s.RunUntil([&] { return s.At(stream).queue.empty(); });
   s.streams.erase(stream);
   return CUDA_SUCCESS;
 }
 SNUG_FAKE(cuStreamSynchronize, CUstream stream) {
+  if (s.At(stream).capture != nullptr && s.Forbidden()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   s.RunUntil([&] { return s.At(stream).queue.empty(); });
   return CUDA_SUCCESS;
 }
@@ -326,13 +379,31 @@ SNUG_FAKE(cuEventDestroy, CUevent event) {
 }
 SNUG_FAKE(cuEventRecord, CUevent event, CUstream stream) {
   std::shared_ptr<Event> e = s.events.at(event);
+  Stream& of = s.At(stream);
+  e->capture = of.capture;
+  if (of.capture != nullptr) {
+    e->after = of.last;
+    return CUDA_SUCCESS;
+  }
   const int64_t version = ++e->recorded;
-  s.At(stream).queue.push_back({nullptr, [e, version] { e->passed = std::max(e->passed, version); }});
+  of.queue.push_back({nullptr, [e, version, &s] {
+                        e->passed = std::max(e->passed, version);
+                        e->passed_at = ++s.time;
+                      }});
   return CUDA_SUCCESS;
 }
 SNUG_FAKE(cuStreamWaitEvent, CUstream stream, CUevent event, unsigned) {
   std::shared_ptr<Event> e = s.events.at(event);
-  s.At(stream).queue.push_back({[e, version = e->recorded] { return e->passed >= version; }, [] {}});
+  Stream& waiting = s.At(stream);
+  if (e->capture != nullptr) {
+    SNUG_CHECK_MSG(e->capture == s.capture, "cuStreamWaitEvent: for an event of another capture");
+    if (waiting.capture == nullptr) waiting.capture = e->capture;
+    e->capture->streams.insert(stream);
+    waiting.last.insert(e->after.begin(), e->after.end());
+    return CUDA_SUCCESS;
+  }
+  if (waiting.capture != nullptr && s.Forbidden()) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  waiting.queue.push_back({[e, version = e->recorded] { return e->passed >= version; }, [] {}});
   return CUDA_SUCCESS;
 }
 SNUG_FAKE(cuEventQuery, CUevent event) {
@@ -346,10 +417,66 @@ SNUG_FAKE(cuEventSynchronize, CUevent event) {
   return CUDA_SUCCESS;
 }
 
+SNUG_FAKE(cuEventElapsedTime, float* milliseconds, CUevent from, CUevent to) {
+  const Event& begin = s.At(from);
+  const Event& end = s.At(to);
+  if (begin.passed < begin.recorded || end.passed < end.recorded) return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>(end.passed_at - begin.passed_at);
+  return CUDA_SUCCESS;
+}
+
+SNUG_FAKE(cuStreamBeginCapture, CUstream stream, CUstreamCaptureMode) {
+  Stream& origin = s.At(stream);
+  if (s.capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  s.capture = origin.capture = std::make_shared<Capture>();
+  s.capture->origin = stream;
+  s.capture->streams = {stream};
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuStreamEndCapture, CUstream stream, CUgraph* graph) {
+  *graph = nullptr;
+  const std::shared_ptr<Capture> capture = s.At(stream).capture;
+  if (capture == nullptr || capture->origin != stream) return CUDA_ERROR_ILLEGAL_STATE;
+  const FakeGraph::Nodes last = s.At(stream).last;
+  bool joined = true;
+  for (const CUstream one : capture->streams) joined &= capture->graph.AllBefore(s.At(one).last, last);
+  s.EndCapture();
+  if (capture->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (!joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  auto made = std::make_shared<FakeGraph>(std::move(capture->graph));
+  *graph = reinterpret_cast<CUgraph>(made.get());
+  s.graphs[*graph] = std::move(made);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuGraphInstantiate, CUgraphExec* executable, CUgraph graph, unsigned long long) {
+  auto made = std::make_shared<FakeGraph>(*s.graphs.at(graph));
+  *executable = reinterpret_cast<CUgraphExec>(made.get());
+  s.executables[*executable] = std::move(made);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuGraphExecUpdate, CUgraphExec executable, CUgraph graph, CUgraphExecUpdateResultInfo*) {
+  FakeGraph& old = *s.executables.at(executable);
+  if (!old.LooksLike(*s.graphs.at(graph))) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  old = *s.graphs.at(graph);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuGraphLaunch, CUgraphExec executable, CUstream stream) {
+  s.Push(stream, [graph = s.executables.at(executable), &s] { graph->Run(s.random); });
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuGraphExecDestroy, CUgraphExec executable) {
+  SNUG_CHECK_MSG(s.executables.erase(executable) == 1, "cuGraphExecDestroy: not an executable graph");
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuGraphDestroy, CUgraph graph) {
+  SNUG_CHECK_MSG(s.graphs.erase(graph) == 1, "cuGraphDestroy: not a graph");
+  return CUDA_SUCCESS;
+}
+
 SNUG_FAKE(cudaLaunchKernel, const void* kernel, dim3 grid, dim3 block, void** arguments, size_t, cudaStream_t stream) {
-  Stream& queue = s.At(stream);
+  s.At(stream);
   if (s.options.kernels == nullptr) return cudaSuccess;
-  queue.queue.push_back({nullptr, s.options.kernels(kernel, {grid.x, grid.y, grid.z}, block.x, arguments)});
+  s.Push(stream, s.options.kernels(kernel, {grid.x, grid.y, grid.z}, block.x, arguments));
   return cudaSuccess;
 }
 SNUG_FAKE(cudaGetErrorName, cudaError_t)->const char* { return "cudaErrorUnknown"; }
@@ -370,9 +497,10 @@ SNUG_FAKE(nvrtcGetErrorString, nvrtcResult)->const char* { return "the library f
 
 // Whether a function gives something back: it does so even when it reports a failure, which then is of earlier work.
 bool GivesBack(const std::string& name) {
-  static const auto* const names =
-      new std::set<std::string>{"cuMemFree",  "cuMemFreeHost",   "cuMemAddressFree", "cuMemRelease",
-                                "cuMemUnmap", "cuStreamDestroy", "cuEventDestroy",   "cuDevicePrimaryCtxRelease"};
+  static const auto* const names = new std::set<std::string>{
+      "cuMemFree",          "cuMemFreeHost",      "cuMemAddressFree", "cuMemRelease",
+      "cuMemUnmap",         "cuStreamDestroy",    "cuEventDestroy",   "cuDevicePrimaryCtxRelease",
+      "cuStreamEndCapture", "cuGraphExecDestroy", "cuGraphDestroy"};
   return names->count(name) == 1;
 }
 
@@ -391,10 +519,7 @@ struct Trampoline<entry, R (*)(A...)> {
     if constexpr (std::is_enum_v<R>) {
       const std::string name = kName<entry>;
       if (name.rfind("cuGetError", 0) != 0) {  // an error is described without that being a call
-        s.calls.push_back(name);
-        const bool counted = s.fails_only.empty() || s.fails_only == name;
-        if (counted && s.until_failure >= 0 && s.until_failure-- == 0) {
-          s.has_failed = true;
+        if (s.Fails(name)) {
           if (GivesBack(name)) Fake(Entry<entry>(), s, arguments...);
           return FailureOf(R());
         }
@@ -435,6 +560,12 @@ std::shared_ptr<const Api> FakeCuda::api() const {
   return std::make_shared<const Api>(MakeTable(), std::move(libraries));
 }
 
+absl::Status FakeCuda::Run(CUstream_st* stream, const std::string& name, std::function<void()> work) {
+  if (state_->Fails(name)) return absl::InternalError(name + " failed: CUDA_ERROR_UNKNOWN (unknown error)");
+  state_->Push(stream, std::move(work));
+  return absl::OkStatus();
+}
+
 const std::vector<std::string>& FakeCuda::calls() const { return state_->calls; }
 int64_t FakeCuda::Count(const std::string& name) const {
   return std::count(state_->calls.begin(), state_->calls.end(), name);
@@ -453,7 +584,8 @@ std::string FakeCuda::Leaks() const {
   return Several(static_cast<size_t>(s.contexts), "context") + Several(s.blocks.size(), "block") +
          Several(s.pinned.size(), "pinned block") + Several(s.reserved.size(), "reservation") +
          Several(s.handles.size(), "handle") + Several(s.mapped.size(), "mapping") +
-         Several(s.streams.size(), "stream") + Several(s.events.size(), "event");
+         Several(s.streams.size(), "stream") + Several(s.events.size(), "event") + Several(s.graphs.size(), "graph") +
+         Several(s.executables.size(), "executable graph") + (s.capture != nullptr ? "capture" : "");
 }
 int64_t FakeCuda::used_bytes() const { return state_->used(); }
 bool FakeCuda::OnDevice(const void* address) const { return IsDevice(*state_, address); }

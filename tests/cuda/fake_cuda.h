@@ -12,6 +12,8 @@
 
 #include "engine/cuda/cuda_api.h"
 
+struct CUstream_st;
+
 namespace snug::cuda {
 
 // Makes of a launch, its arguments copied, what runs the kernel: cuda::emulation::BindLaunch, where kernels are
@@ -38,6 +40,9 @@ class FakeCuda {
 
   // Its table.
   std::shared_ptr<const Api> api() const;
+
+  // Work of a test's own for a stream, as if it were a kernel of that name.
+  absl::Status Run(CUstream_st* stream, const std::string& name, std::function<void()> work);
 
   // Calls by name ("cuMemAlloc"; a launch by its kernel's name), since the last ClearCalls.
   const std::vector<std::string>& calls() const;

@@ -228,7 +228,7 @@ Result<Program> Session::evaluation() noexcept {
 }
 
 int64_t Session::steps() const noexcept {
-  const absl::StatusOr<ValueView> state = impl_->session->FindVariable(kRandomStateName);
+  const absl::StatusOr<ValueView> state = impl_->session->FindVariable(kRandomStateName, HostAccess::kRead);
   return state.ok() ? reinterpret_cast<const int64_t*>(state->data)[1] : 0;
 }
 
@@ -247,7 +247,7 @@ Result<double> Session::learning_rate() noexcept {
 Result<std::vector<Variable>> Session::variables() const noexcept {
   return Guarded([&]() -> Result<std::vector<Variable>> {
     std::vector<Variable> all;
-    for (const auto& [name, variable] : checkpoint::StateVariables(*impl_->session)) {
+    for (const auto& [name, variable] : checkpoint::StateVariables(*impl_->session, HostAccess::kRead)) {
       all.push_back({.name = name,
                      .type = embed::ToTensor(*variable.view.type, nullptr).type(),
                      .parameter = variable.role == VariableRole::kParameter});

@@ -1,11 +1,16 @@
 #include "engine/run/bound_steps.h"
 
+#include <utility>
+
 #include "engine/base/status.h"
 
 namespace snug {
 
-BoundSteps::BoundSteps(const Executable& executable, const ArenaBytes& arenas)
-    : executable_(executable), arenas_(arenas), to_caller_(executable.caller_buffers.size()) {
+BoundSteps::BoundSteps(const Executable& executable, const ArenaBytes& arenas, Launches launches)
+    : executable_(executable),
+      arenas_(arenas),
+      launches_(std::move(launches)),
+      to_caller_(executable.caller_buffers.size()) {
   size_t total = 0;
   for (const Step& step : executable.steps) total += step.inputs.size() + step.outputs.size();
   pointers_.reserve(total);  // never grows after this: spans of it stay valid
@@ -16,15 +21,16 @@ BoundSteps::BoundSteps(const Executable& executable, const ArenaBytes& arenas)
     for (const Slot& slot : step.inputs) AddPointer(slot);
     for (const Slot& slot : step.outputs) AddPointer(slot);
     void* const* const pointers = pointers_.data() + first;
-    calls_.push_back(
-        {step.kernel, Context(step, pointers, arenas.Address(step.workspace)), pointers, first_moving, moving_.size()});
+    calls_.push_back({step.kernel, Context(calls_.size(), pointers), pointers, first_moving, moving_.size()});
   }
 }
 
-KernelContext BoundSteps::Context(const Step& step, void* const* pointers, void* workspace) const {
+KernelContext BoundSteps::Context(size_t i, void* const* pointers) const {
+  const Step& step = executable_.steps[i];
   return KernelContext(&step.types, {pointers, step.inputs.size()},
-                       {pointers + step.inputs.size(), step.outputs.size()}, workspace, step.prepared.get(),
-                       executable_.threads, step.random_id);
+                       {pointers + step.inputs.size(), step.outputs.size()}, arenas_.Address(step.workspace),
+                       step.prepared.get(), executable_.threads, step.random_id,
+                       launches_.empty() ? nullptr : launches_[i]);
 }
 
 void BoundSteps::AddPointer(const Slot& slot) {
@@ -44,8 +50,7 @@ absl::Status BoundSteps::RunOnBlocks(size_t i) {
   for (size_t m = call.first_moving; m < call.last_moving; ++m) {
     pointers_[moving_[m].pointer] = arenas_.Address(moving_[m].slot);
   }
-  const Step& step = executable_.steps[i];
-  SNUG_RETURN_IF_ERROR(call.kernel(Context(step, call.pointers, arenas_.Address(step.workspace))));
+  SNUG_RETURN_IF_ERROR(call.kernel(Context(i, call.pointers)));
   return arenas_.blocks->StepDone(i);
 }
 

@@ -12,7 +12,7 @@
 
 namespace snug {
 
-// Arenas are 64-byte aligned and as large as the plans say.
+// Arenas are aligned as their device wants it (Device::alignment) and as large as the plans say.
 struct ArenaBytes {
   std::byte* state = nullptr;
   std::byte* step = nullptr;
@@ -32,8 +32,11 @@ struct ArenaBytes {
 
 class BoundSteps {
  public:
-  // Both must outlive it.
-  BoundSteps(const Executable& executable, const ArenaBytes& arenas);
+  // By Step: where a CUDA kernel is launched.
+  using Launches = std::vector<const cuda::LaunchContext*>;
+
+  // Both must outlive it. No launches: on the CPU.
+  BoundSteps(const Executable& executable, const ArenaBytes& arenas, Launches launches = {});
   BoundSteps(const BoundSteps&) = delete;
   BoundSteps& operator=(const BoundSteps&) = delete;
 
@@ -64,12 +67,13 @@ class BoundSteps {
     Slot slot;
   };
 
-  KernelContext Context(const Step& step, void* const* pointers, void* workspace) const;
+  KernelContext Context(size_t step, void* const* pointers) const;
   void AddPointer(const Slot& slot);
   absl::Status RunOnBlocks(size_t step);
 
   const Executable& executable_;
   const ArenaBytes arenas_;
+  const Launches launches_;
   std::vector<void*> pointers_;  // of all calls, one after the other; the contexts' spans point into it
   std::vector<Moving> moving_;
   std::vector<std::vector<Moving>> to_caller_;  // by the caller's buffer

@@ -22,8 +22,12 @@ std::string Quoted(const CallerBuffer& buffer) {
 
 }  // namespace
 
-CallerBuffers::CallerBuffers(const Executable& executable, std::vector<absl::Span<const std::byte>> own)
-    : buffers_(executable.caller_buffers), own_(std::move(own)), addresses_(buffers_.size(), nullptr) {}
+CallerBuffers::CallerBuffers(const Executable& executable, size_t alignment,
+                             std::vector<absl::Span<const std::byte>> own)
+    : buffers_(executable.caller_buffers),
+      alignment_(alignment),
+      own_(std::move(own)),
+      addresses_(buffers_.size(), nullptr) {}
 
 absl::Span<const std::byte> CallerBuffers::BytesOf(size_t i) const {
   return {addresses_[i], static_cast<size_t>(buffers_[i].type.size_bytes())};
@@ -54,9 +58,9 @@ absl::Status CallerBuffers::CheckFits(const CallerBuffer& buffer, const Given& g
   if (!buffer.input && !given.writable) return refuse("expected a buffer to write to, found one of const elements");
   if (given.data == nullptr) return refuse("expected a buffer, found a null pointer");
   const auto address = reinterpret_cast<uintptr_t>(given.data);
-  if (address % kAlignment != 0) {
-    return refuse("expected a buffer that begins at a multiple of ", kAlignment, " bytes, found one ",
-                  address % kAlignment, " bytes behind; aligned new or std::aligned_alloc give such");
+  if (address % alignment_ != 0) {
+    return refuse("expected a buffer that begins at a multiple of ", alignment_, " bytes, found one ",
+                  address % alignment_, " bytes behind; aligned new or std::aligned_alloc give such");
   }
   const absl::Span<const std::byte> bytes(static_cast<const std::byte*>(given.data),
                                           static_cast<size_t>(buffer.type.size_bytes()));

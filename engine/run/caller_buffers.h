@@ -24,11 +24,13 @@ struct Given {
 
 class CallerBuffers {
  public:
-  // Kernels find every value on a cache line of its own, and choose what they do by that: other addresses, other bits.
+  // On the CPU.
   static constexpr size_t kAlignment = 64;
 
-  // `own`: the session's arenas, which no buffer may lie in. The Executable must outlive it.
-  CallerBuffers(const Executable& executable, std::vector<absl::Span<const std::byte>> own);
+  // `alignment`: kernels find every value where values begin on their device (Device::alignment), and choose what they
+  // do by that: other addresses, other bits. `own`: the session's arenas, which no buffer may lie in. The Executable
+  // must outlive it.
+  CallerBuffers(const Executable& executable, size_t alignment, std::vector<absl::Span<const std::byte>> own);
 
   // By number, as Slots of Arena::kCaller have it; null: not bound yet. The array stays where it is.
   std::byte* const* addresses() const { return addresses_.data(); }
@@ -44,6 +46,7 @@ class CallerBuffers {
   absl::Span<const std::byte> BytesOf(size_t i) const;
 
   const std::vector<CallerBuffer>& buffers_;
+  const size_t alignment_;
   const std::vector<absl::Span<const std::byte>> own_;
   std::vector<std::byte*> addresses_;
   bool checked_ = false;  // since the last one was bound

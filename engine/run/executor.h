@@ -20,8 +20,9 @@ struct StepTime {
 
 class Executor {
  public:
+  static constexpr size_t kNoStep = static_cast<size_t>(-1);
   struct Failure {
-    size_t step = 0;                 // the first of those that failed, by the Order
+    size_t step = kNoStep;           // the first of those that failed, by the Order; kNoStep: which is not known
     bool variables_changed = false;  // a Step that mutates Variables has begun
   };
 
@@ -30,9 +31,12 @@ class Executor {
   // Runs every Step. On an error the rest is left out as far as it has not begun.
   virtual absl::Status Run(Failure* failure) = 0;
 
-  // Where what is fed and fetched lies, by number.
+  // Where the host finds what is fed and fetched, by number.
   virtual std::byte* InputBytes(size_t input) const = 0;
   virtual std::byte* OutputBytes(size_t output) const = 0;
+  // These bytes are about to be written; or read. For who has them elsewhere in truth.
+  virtual void Feed(size_t /*input*/) {}
+  virtual absl::Status Fetch(size_t /*output*/) { return absl::OkStatus(); }
 
   // The caller has bound another buffer, by its number in the Executable. Between runs.
   virtual void Rebind(size_t caller_buffer) = 0;
@@ -43,7 +47,7 @@ class Executor {
   // What each stream is at. For whoever watches from another thread.
   struct At {
     int32_t step = -1;     // none
-    bool waiting = false;  // before it, for Steps of other streams
+    bool waiting = false;  // before it, for Steps of other streams; before none: for a device that has the whole step
     friend bool operator==(const At&, const At&) = default;
   };
   virtual std::vector<At> Running() const = 0;

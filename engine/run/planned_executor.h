@@ -1,6 +1,8 @@
 // What executors of whole steps have in common: where everything lies.
 #pragma once
 
+#include <utility>
+
 #include "engine/run/bound_steps.h"
 #include "engine/run/executor.h"
 
@@ -14,8 +16,8 @@ class PlannedExecutor : public Executor {
 
  protected:
   // The Executable must outlive it.
-  PlannedExecutor(const Executable& executable, const ArenaBytes& arenas)
-      : executable_(executable), arenas_(arenas), steps_(executable, arenas) {}
+  PlannedExecutor(const Executable& executable, const ArenaBytes& arenas, BoundSteps::Launches launches = {})
+      : executable_(executable), arenas_(arenas), steps_(executable, arenas, std::move(launches)) {}
 
   const Executable& executable_;
   const ArenaBytes arenas_;

@@ -36,6 +36,7 @@ absl::StatusOr<ValueView> Program::Input(absl::string_view name) {
         "input \"", name, "\" is bound: a step reads the caller's buffer; fill that one, or Bind another"));
   }
   consumed_[i] = 0;
+  executor_->Feed(i);
   return ValueView{&inputs[i].type, executor_->InputBytes(i)};
 }
 
@@ -50,6 +51,7 @@ absl::StatusOr<ValueView> Program::Output(absl::string_view name) {
     return absl::FailedPreconditionError(absl::StrCat(
         "output \"", name, "\": another program of the session has run since; fetch before, or run this one again"));
   }
+  SNUG_RETURN_IF_ERROR(executor_->Fetch(i));
   return ValueView{&outputs[i].type, executor_->OutputBytes(i)};
 }
 
@@ -94,7 +96,7 @@ absl::Status Program::Run(Executor::Failure* failure) {
   SNUG_RETURN_IF_ERROR(ConsumeInputs());
   absl::Status status = executor_->Run(failure);
   outputs_lost_ = false;
-  if (status.ok()) return status;
+  if (status.ok() || failure->step == Executor::kNoStep) return status;
   const Node& node = compiled_->graph.node(compiled_->executable.steps[failure->step].node);
   return NodeError(node.loc, node.name, node.op, status);
 }

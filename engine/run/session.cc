@@ -15,7 +15,6 @@
 #include "engine/run/check/check_executor.h"
 #include "engine/run/check/padded_plan.h"
 #include "engine/run/initialize.h"
-#include "memory/available_bytes.h"
 #include "memory/share/none.h"
 
 namespace snug {
@@ -40,6 +39,24 @@ absl::Status CheckAccessIsPossible(const std::vector<Compiled>& compiled, const 
   return absl::OkStatus();
 }
 
+// One for all.
+absl::StatusOr<Device> DeviceOf(const std::vector<Compiled>& compiled) {
+  for (const Compiled& program : compiled) {
+    if (program.device == compiled[0].device) continue;
+    return absl::InvalidArgumentError(absl::StrCat("programs of one session run on one device: expected ",
+                                                   compiled[0].device.ToString(), ", found ",
+                                                   program.device.ToString()));
+  }
+  return compiled[0].device;
+}
+
+absl::Status CheckNoCpuDebugging(Device device, const SessionOptions& options) {
+  if (!options.poison && !options.check_access) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(options.poison ? "poison" : "checking accesses",
+                                                 " is for the CPU, not for ", device.ToString(),
+                                                 ": compute-sanitizer looks for strays on a GPU"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(Compiled compiled, const SessionOptions& options) {
@@ -51,6 +68,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(Compiled compiled, cons
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> compiled,
                                                          const SessionOptions& options) {
   if (compiled.empty()) return absl::InvalidArgumentError("a session needs at least one compiled network");
+  SNUG_ASSIGN_OR_RETURN(const Device device, DeviceOf(compiled));
+  if (device.kind != Device::Kind::kCpu) SNUG_RETURN_IF_ERROR(CheckNoCpuDebugging(device, options));
   if (options.check_access) {
     SNUG_RETURN_IF_ERROR(CheckAccessIsPossible(compiled, options));
     for (Compiled& program : compiled) SNUG_RETURN_IF_ERROR(PadPlan(program));
@@ -61,12 +80,15 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> c
     const MemoryPlan& plan = c.executable.memory;
     if (!plan.dynamic.has_value()) step_bytes = std::max(step_bytes, plan.step_bytes());
   }
-  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<memory::HostArena> state,
-                        memory::HostArena::Create(compiled[0].executable.memory.state_plan.arena_bytes));
-  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<memory::HostArena> step, memory::HostArena::Create(step_bytes));
-  std::unique_ptr<Session> session(new Session(std::move(state), std::move(step)));
+  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                        MakeBackend({.device = device,
+                                     .state_bytes = compiled[0].executable.memory.state_plan.arena_bytes,
+                                     .step_bytes = step_bytes,
+                                     .cuda_graph = options.cuda_graph,
+                                     .cuda_device = options.cuda_device}));
+  std::unique_ptr<Session> session(new Session(std::move(backend)));
   for (Compiled& c : compiled) SNUG_RETURN_IF_ERROR(session->AddProgram(std::move(c), options));
-  session->InitializeVariables(options.seed);
+  SNUG_RETURN_IF_ERROR(session->InitializeVariables(options.seed));
   if (options.watchdog.seconds > 0) session->watchdog_ = std::make_unique<Watchdog>(options.watchdog);
   return session;
 }
@@ -75,11 +97,11 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
   auto owned = std::make_unique<Compiled>(std::move(compiled));
   const std::optional<DynamicMemory>& dynamic = owned->executable.memory.dynamic;
   const EngineKind engine = options.engine.value_or(dynamic.has_value() ? EngineKind::kSerial : EngineKind::kReplay);
-  ArenaBytes arenas{state_->data(), step_->data()};
+  ArenaBytes arenas = backend_->arenas();
   auto caller_buffers = std::make_unique<CallerBuffers>(
-      owned->executable,
-      std::vector<absl::Span<const std::byte>>{{state_->data(), static_cast<size_t>(state_->size_bytes())},
-                                               {step_->data(), static_cast<size_t>(step_->size_bytes())}});
+      owned->executable, static_cast<size_t>(owned->device.alignment()),
+      std::vector<absl::Span<const std::byte>>{{arenas.state, static_cast<size_t>(backend_->state_bytes())},
+                                               {arenas.step, static_cast<size_t>(backend_->step_bytes())}});
   arenas.caller = caller_buffers->addresses();
   std::unique_ptr<DynamicBlocks> blocks;
   if (dynamic.has_value() && engine != EngineKind::kReplay) {
@@ -95,13 +117,13 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
       return absl::InvalidArgumentError("poison is for the serial engine and a session of one program");
     }
     const memory::TaskPlan& step = owned->executable.memory.step;
-    poison_ = std::make_unique<Poison>(step.problem, step.placement.plan, step.order.size(), step_->data());
+    poison_ = std::make_unique<Poison>(step.problem, step.placement.plan, step.order.size(), arenas.step);
   }
   std::unique_ptr<Executor> executor;
   if (options.check_access) {
     executor = std::make_unique<CheckExecutor>(owned->executable, arenas);
   } else {
-    SNUG_ASSIGN_OR_RETURN(executor, MakeExecutor(engine, owned->executable, arenas, poison_.get()));
+    SNUG_ASSIGN_OR_RETURN(executor, backend_->MakeExecutor(engine, owned->executable, arenas, poison_.get()));
   }
   programs_.push_back(
       std::make_unique<Program>(std::move(owned), std::move(blocks), std::move(caller_buffers), std::move(executor)));
@@ -116,7 +138,7 @@ absl::StatusOr<memory::Allocator*> Session::AllocatorFor(const Executable& execu
   }
   if (options.places == nullptr) {
     // What is known beforehand is said beforehand.
-    const int64_t available = memory::AvailableBytes();
+    const int64_t available = backend_->FreeBytes();
     if (available >= 0 && memory.predicted.peak_reserved_bytes > available) {
       SNUG_RETURN_IF_ERROR(Predict(memory, state_bytes(), available).status());
     }
@@ -127,7 +149,8 @@ absl::StatusOr<memory::Allocator*> Session::AllocatorFor(const Executable& execu
     places_ = std::make_unique<memory::Places>(beside);
   }
   memory::Places* const places = options.places != nullptr ? options.places : places_.get();
-  SNUG_ASSIGN_OR_RETURN(allocator_, places->allocator(memory::Place::Cpu()));
+  SNUG_ASSIGN_OR_RETURN(const memory::Place place, backend_->DynamicPlace(places));
+  SNUG_ASSIGN_OR_RETURN(allocator_, places->allocator(place));
   if (options.places == nullptr && executable.schedule.count() > 1) {
     allocator_->set_advice([bytes = memory.predicted.peak_reserved_bytes](const memory::OutOfMemory&) {
       return absl::StrCat("on one worker a step reserves at most ", bytes, " bytes, by simulation");
@@ -140,8 +163,7 @@ memory::AllocatorStatistics Session::dynamic_statistics() const {
   return allocator_ == nullptr ? memory::AllocatorStatistics() : allocator_->statistics();
 }
 
-void Session::InitializeVariables(uint64_t seed) {
-  const ArenaBytes arenas{state_->data(), step_->data()};
+absl::Status Session::InitializeVariables(uint64_t seed) {
   std::set<int64_t> done;  // offsets: what programs share is written once
   for (const auto& program : programs_) {
     const Compiled& compiled = program->compiled();
@@ -149,7 +171,8 @@ void Session::InitializeVariables(uint64_t seed) {
       const Variable& variable = compiled.graph.variables()[i];
       const Slot slot = compiled.executable.variables[i];
       if (slot.offset < 0 || !done.insert(slot.offset).second) continue;
-      std::byte* data = arenas.Address(slot);
+      SNUG_ASSIGN_OR_RETURN(std::byte* const data,
+                            backend_->OnHost(slot.offset, variable.type.size_bytes(), HostAccess::kWrite));
       Initialize(variable, seed, data);
       if (variable.name == kRandomStateName) {
         reinterpret_cast<int64_t*>(data)[0] = static_cast<int64_t>(seed);
@@ -157,9 +180,10 @@ void Session::InitializeVariables(uint64_t seed) {
       }
     }
   }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Session::View> Session::FindVariable(absl::string_view name) {
+absl::StatusOr<Session::Found> Session::Find(absl::string_view name) const {
   for (const auto& program : programs_) {
     const Graph& graph = program->compiled().graph;
     const VariableId id = graph.FindVariable(name);
@@ -169,18 +193,26 @@ absl::StatusOr<Session::View> Session::FindVariable(absl::string_view name) {
       return absl::NotFoundError(
           absl::StrCat("variable \"", name, "\" is a constant that nothing reads: it has no bytes"));
     }
-    return View{&graph.variable(id).type, ArenaBytes{state_->data(), step_->data()}.Address(slot)};
+    return Found{&graph.variable(id).type, slot.offset};
   }
   return absl::NotFoundError(absl::StrCat("no variable \"", name, "\""));
 }
 
+absl::StatusOr<Session::View> Session::FindVariable(absl::string_view name, HostAccess access) {
+  SNUG_ASSIGN_OR_RETURN(const Found found, Find(name));
+  SNUG_ASSIGN_OR_RETURN(std::byte* const data, backend_->OnHost(found.offset, found.type->size_bytes(), access));
+  return View{found.type, data};
+}
+
 absl::Status Session::SetVariable(absl::string_view name, absl::Span<const double> values) {
-  SNUG_ASSIGN_OR_RETURN(const View view, FindVariable(name));
+  SNUG_ASSIGN_OR_RETURN(const Found found, Find(name));
+  const bool fits = static_cast<int64_t>(values.size()) == found.type->num_elements();  // or nothing is written
+  SNUG_ASSIGN_OR_RETURN(const View view, FindVariable(name, fits ? HostAccess::kWrite : HostAccess::kRead));
   return StoreNumbers(name, view, values);
 }
 
 absl::StatusOr<std::vector<double>> Session::GetVariable(absl::string_view name) {
-  SNUG_ASSIGN_OR_RETURN(const View view, FindVariable(name));
+  SNUG_ASSIGN_OR_RETURN(const View view, FindVariable(name, HostAccess::kRead));
   return LoadNumbers(view);
 }
 
@@ -189,8 +221,10 @@ absl::Status Session::SetLearningRate(double rate) { return SetVariable(kLearnin
 absl::Status Session::Run(size_t program) {
   SNUG_RETURN_IF_ERROR(failed_);
   Executor::Failure failure;
+  SNUG_RETURN_IF_ERROR(backend_->BeforeRun());
   if (watchdog_ != nullptr) watchdog_->BeginRun(*programs_[program]);
   const absl::Status status = programs_[program]->Run(&failure);
+  backend_->AfterRun();
   if (watchdog_ != nullptr) watchdog_->EndRun();
   const auto in_arena = [this](size_t i) { return !programs_[i]->compiled().executable.memory.dynamic.has_value(); };
   for (size_t i = 0; i < programs_.size(); ++i) {

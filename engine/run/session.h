@@ -21,12 +21,12 @@
 #include <vector>
 
 #include "engine/compile/pipeline.h"
+#include "engine/run/backend.h"
 #include "engine/run/executors.h"
 #include "engine/run/poison.h"
 #include "engine/run/program.h"
 #include "engine/run/watchdog.h"
 #include "memory/allocator/places.h"
-#include "memory/host_arena.h"
 
 namespace snug {
 
@@ -41,6 +41,10 @@ struct SessionOptions {
   // the options that the program was compiled with.
   memory::Places* places = nullptr;
   WatchdogOptions watchdog;  // says where a run is stuck; off
+  // Of networks that were compiled for CUDA: whether a step is recorded once and launched as one graph.
+  bool cuda_graph = true;
+  std::shared_ptr<const cuda::CudaDevice>
+      cuda_device;  // where they run; null: the one they were compiled for is opened
 };
 
 class Session {
@@ -54,7 +58,9 @@ class Session {
   Program& program(size_t i) { return *programs_[i]; }
   const Program& program(size_t i) const { return *programs_[i]; }
 
-  absl::StatusOr<View> FindVariable(absl::string_view name);
+  // Its bytes, which the next step uses if `access` says that they are written to. On the CPU they are the Variable's
+  // own; else a copy, good until the next step.
+  absl::StatusOr<View> FindVariable(absl::string_view name, HostAccess access = HostAccess::kReadWrite);
   absl::Status SetVariable(absl::string_view name, absl::Span<const double> values);
   absl::StatusOr<std::vector<double>> GetVariable(absl::string_view name);
   absl::Status SetLearningRate(double rate);
@@ -77,20 +83,24 @@ class Session {
   const Compiled& compiled() const { return program(0).compiled(); }
   Executor& executor() { return program(0).executor(); }
 
-  const std::byte* state_data() const { return state_->data(); }  // the arena of all Variables
-  // What was taken from the system.
-  int64_t state_bytes() const { return state_->size_bytes(); }
-  int64_t step_bytes() const { return step_->size_bytes() + dynamic_statistics().peak_reserved_bytes; }
+  const std::byte* state_data() const { return backend_->arenas().state; }  // the arena of all Variables, on its device
+  // What was taken from the system, or of the device's memory.
+  int64_t state_bytes() const { return backend_->state_bytes(); }
+  int64_t step_bytes() const { return backend_->step_bytes() + dynamic_statistics().peak_reserved_bytes; }
   memory::AllocatorStatistics dynamic_statistics() const;  // of the allocator; all 0 where memory is planned
 
  private:
-  Session(std::unique_ptr<memory::HostArena> state, std::unique_ptr<memory::HostArena> step)
-      : state_(std::move(state)), step_(std::move(step)) {}
+  explicit Session(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
   absl::Status AddProgram(Compiled compiled, const SessionOptions& options);
   absl::StatusOr<memory::Allocator*> AllocatorFor(const Executable& executable, const SessionOptions& options);
-  void InitializeVariables(uint64_t seed);
+  absl::Status InitializeVariables(uint64_t seed);
+  struct Found {
+    const ValueType* type;
+    int64_t offset;  // in the state arena
+  };
+  absl::StatusOr<Found> Find(absl::string_view name) const;
 
-  std::unique_ptr<memory::HostArena> state_, step_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<Poison> poison_;  // null: off
   // Of dynamic memory. What programs of one session take comes from one allocator.
   std::unique_ptr<memory::Places> places_;

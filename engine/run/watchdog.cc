@@ -102,7 +102,7 @@ std::string Watchdog::Report(const Program& program, const Sight& seen) const {
     const auto [step, waiting] = seen.at[s];
     absl::StrAppendFormat(&text, "  stream %d: for %.3g s ", s, SecondsBetween(seen.since[s], now));
     if (step < 0) {
-      absl::StrAppend(&text, "nothing to run");
+      absl::StrAppend(&text, waiting ? "waiting for the device, which has the whole step" : "nothing to run");
     } else if (waiting) {
       absl::StrAppend(&text, "waiting before ", NameOf(compiled, step), WaitsOf(compiled, step, seen.at));
     } else {

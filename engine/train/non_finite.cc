@@ -45,7 +45,7 @@ void CopyVariables(Session& from, const Compiled& compiled, const ArenaBytes& ar
   const std::vector<Variable>& variables = compiled.graph.variables();
   for (size_t i = 0; i < variables.size(); ++i) {
     const Slot slot = compiled.executable.variables[i];
-    const absl::StatusOr<Session::View> source = from.FindVariable(variables[i].name);
+    const absl::StatusOr<Session::View> source = from.FindVariable(variables[i].name, HostAccess::kRead);
     if (slot.offset < 0 || !source.ok()) continue;  // constants that nothing reads
     std::memcpy(arenas.Address(slot), source->data, static_cast<size_t>(variables[i].type.size_bytes()));
   }
@@ -75,6 +75,7 @@ absl::StatusOr<std::string> DescribeNonFinite(const proto::Network& network, con
                                               const CompileOptions& options, Session& session,
                                               const std::function<absl::Status(Program& program)>& feed) {
   CompileOptions unshared = options;
+  unshared.device = {};  // where each node can be looked at
   unshared.keep_inputs = true;
   unshared.memory = {.strategy = "none"};
   unshared.bound.clear();
@@ -87,7 +88,8 @@ absl::StatusOr<std::string> DescribeNonFinite(const proto::Network& network, con
   const ArenaBytes arenas{state->data(), step->data()};
   CopyVariables(session, compiled, arenas);
   Program program(std::move(owned), /*blocks=*/nullptr,
-                  std::make_unique<CallerBuffers>(compiled.executable, std::vector<absl::Span<const std::byte>>{}),
+                  std::make_unique<CallerBuffers>(compiled.executable, CallerBuffers::kAlignment,
+                                                  std::vector<absl::Span<const std::byte>>{}),
                   std::make_unique<SerialExecutor>(compiled.executable, arenas, nullptr));
   SNUG_RETURN_IF_ERROR(feed(program));
   BoundSteps steps(compiled.executable, arenas);

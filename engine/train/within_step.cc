@@ -8,9 +8,9 @@
 namespace snug {
 
 absl::Status SetDraw(Session& session, int64_t part, int64_t parts) {
-  const absl::StatusOr<Session::View> draw = session.FindVariable(kDrawStateName);
+  const absl::StatusOr<Session::View> draw = session.FindVariable(kDrawStateName, HostAccess::kWrite);
   if (!draw.ok()) return absl::OkStatus();
-  SNUG_ASSIGN_OR_RETURN(const Session::View random, session.FindVariable(kRandomStateName));
+  SNUG_ASSIGN_OR_RETURN(const Session::View random, session.FindVariable(kRandomStateName, HostAccess::kRead));
   const auto* const state = reinterpret_cast<const int64_t*>(random.data);  // {seed, step}
   auto* const numbers = reinterpret_cast<int64_t*>(draw->data);
   numbers[0] = state[0];

@@ -140,10 +140,25 @@ absl::StatusOr<NodeRun> NodeRunner::Run(const std::vector<Tensor>& inputs, const
     output_pointers[o] = input_pointers[i];
   }
 
+  void* workspace_pointer = workspace_bytes_ > 0 ? workspace.data() : nullptr;
+  if (on_cuda_ && TheCudaRun().place != nullptr) {
+    const auto place = [](void*& pointer, int64_t bytes) -> absl::Status {
+      if (pointer == nullptr) return absl::OkStatus();
+      SNUG_ASSIGN_OR_RETURN(pointer, TheCudaRun().place(pointer, bytes));
+      return absl::OkStatus();
+    };
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      SNUG_RETURN_IF_ERROR(place(input_pointers[i], bound_inputs[i].bytes.size()));
+    }
+    for (size_t o = 0; o < bound_outputs.size(); ++o) {
+      SNUG_RETURN_IF_ERROR(place(output_pointers[o], bound_outputs[o].bytes.size()));
+    }
+    SNUG_RETURN_IF_ERROR(place(workspace_pointer, workspace_bytes_));
+  }
+
   SetThreadsPerOp(threads_);
-  const KernelContext context(&bound_, input_pointers, output_pointers,
-                              workspace_bytes_ > 0 ? workspace.data() : nullptr, prepared_.get(), threads_, random_id_,
-                              on_cuda_ ? TheCudaRun().context : nullptr);
+  const KernelContext context(&bound_, input_pointers, output_pointers, workspace_pointer, prepared_.get(), threads_,
+                              random_id_, on_cuda_ ? TheCudaRun().context : nullptr);
   absl::Status status = kernel_(context);
   if (on_cuda_) status.Update(TheCudaRun().synchronize());  // after an error too: what was launched uses the buffers
 

@@ -22,10 +22,13 @@ namespace snug::test {
 
 enum class KernelChoice : uint8_t { kPlain, kFast, kCuda };
 
-// What kCuda runs on: a pretended device, whose memory is the host's (tests/cuda). Set before the first such run.
+// What kCuda runs on. Set before the first such run.
 struct CudaRun {
   const cuda::LaunchContext* context = nullptr;
   std::function<absl::Status()> synchronize;
+  // Where the device finds bytes of the host's; `synchronize` brings them back. Null: where they are, as a pretended
+  // device does (tests/cuda).
+  std::function<absl::StatusOr<void*>(void* host, int64_t bytes)> place;
 };
 void SetCudaRun(CudaRun run);
 

@@ -84,13 +84,13 @@ class Match {
 
 }  // namespace
 
-std::map<std::string, StateVariable> StateVariables(Session& session) {
+std::map<std::string, StateVariable> StateVariables(Session& session, HostAccess access) {
   std::map<std::string, StateVariable> found;
   for (size_t i = 0; i < session.programs(); ++i) {
     for (const Variable& variable : session.program(i).compiled().graph.variables()) {
       const bool lasts = variable.role != VariableRole::kConstant && variable.role != VariableRole::kWithinStep;
       if (!lasts || found.count(variable.name) > 0) continue;
-      const absl::StatusOr<ValueView> view = session.FindVariable(variable.name);
+      const absl::StatusOr<ValueView> view = session.FindVariable(variable.name, access);
       SNUG_CHECK_OK(view.status());
       SNUG_CHECK_MSG(view->type->layout.plain(), variable.name);
       found.emplace(variable.name, StateVariable{variable.role, *view});
@@ -101,7 +101,7 @@ std::map<std::string, StateVariable> StateVariables(Session& session) {
 
 std::vector<TensorBytes> StateOf(Session& session) {
   std::vector<TensorBytes> state;
-  for (const auto& [name, variable] : StateVariables(session)) {
+  for (const auto& [name, variable] : StateVariables(session, HostAccess::kRead)) {
     const ValueType& type = *variable.view.type;
     state.push_back({.name = name,
                      .type = ElementTypeOf(type.dtype),

@@ -48,7 +48,8 @@ struct StateVariable {
   ValueView view;
   bool is_weight() const { return role == VariableRole::kParameter || role == VariableRole::kStatistic; }
 };
-std::map<std::string, StateVariable> StateVariables(Session& session);
+// `access`: what is done to their bytes.
+std::map<std::string, StateVariable> StateVariables(Session& session, HostAccess access = HostAccess::kReadWrite);
 
 struct Assignment {
   const TensorEntry* from;

@@ -1,0 +1,87 @@
+#include "engine/run/cuda/cuda_backend.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/run/cuda/cuda_executor.h"
+#include "engine/run/cuda/cuda_variables.h"
+#include "memory/allocator/cuda_places.h"
+
+namespace snug {
+namespace {
+
+absl::StatusOr<std::shared_ptr<const cuda::CudaDevice>> Open(Device device) {
+  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const cuda::Api> api, cuda::Api::Load());
+  return cuda::CudaDevice::Open(std::move(api), device.index);
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::shared_ptr<const cuda::CudaDevice> device, bool graph)
+      : streams_(std::move(device)), graph_(graph) {}
+
+  absl::Status Start(const BackendOptions& options) {
+    SNUG_RETURN_IF_ERROR(streams_.GrowTo(1));
+    SNUG_ASSIGN_OR_RETURN(variables_, CudaVariables::Create(streams_, options.state_bytes));
+    SNUG_ASSIGN_OR_RETURN(step_, cuda::CudaArena::Create(streams_.device(), options.step_bytes));
+    return absl::OkStatus();
+  }
+
+  ArenaBytes arenas() const override { return {variables_->on_device(), step_->data()}; }
+  int64_t state_bytes() const override { return variables_->size_bytes(); }
+  int64_t step_bytes() const override { return step_->size_bytes(); }
+
+  absl::StatusOr<std::byte*> OnHost(int64_t offset, int64_t bytes, HostAccess access) override {
+    return variables_->OnHost(offset, bytes, access);
+  }
+  absl::Status BeforeRun() override { return variables_->Upload(); }
+  void AfterRun() override { variables_->Ran(); }
+
+  absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(EngineKind kind, const Executable& executable,
+                                                         const ArenaBytes& arenas, Poison*) override {
+    if (kind == EngineKind::kDynamic) {
+      return absl::UnimplementedError(absl::StrCat("engine \"dynamic\": expected cpu, found ",
+                                                   streams_.device()->device().ToString(),
+                                                   ": its tasks run on threads; replay and serial run on CUDA"));
+    }
+    if (executable.memory.dynamic.has_value() && kind == EngineKind::kReplay) {
+      return snug::MakeExecutor(kind, executable, arenas, nullptr);  // says that it needs a plan
+    }
+    const CudaMode mode = executable.memory.dynamic.has_value() ? CudaMode::kDynamic
+                          : kind == EngineKind::kSerial         ? CudaMode::kSerial
+                          : graph_                              ? CudaMode::kGraph
+                                                                : CudaMode::kStreams;
+    return CudaExecutor::Create(executable, arenas, streams_, mode);
+  }
+
+  int64_t FreeBytes() const override { return streams_.device()->FreeBytes().value_or(-1); }
+  // Steps are asked for one after the other on one stream, where they run in that sequence: what one gives back, the
+  // next may take, long before either runs.
+  absl::StatusOr<memory::Place> DynamicPlace(memory::Places* places) override {
+    const int index = streams_.device()->info().index;
+    memory::SupportCuda({streams_.device()}, {{index, {&streams_[0]}}}, places);
+    return memory::Place::Cuda(index);
+  }
+
+ private:
+  CudaStreams streams_;
+  const bool graph_;
+  std::unique_ptr<CudaVariables> variables_;
+  std::unique_ptr<cuda::CudaArena> step_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const BackendOptions& options) {
+  std::shared_ptr<const cuda::CudaDevice> device = options.cuda_device;
+  if (device == nullptr) {
+    SNUG_ASSIGN_OR_RETURN(device, Open(options.device));
+  }
+  auto backend = std::make_unique<CudaBackend>(std::move(device), options.cuda_graph);
+  SNUG_RETURN_IF_ERROR(backend->Start(options));
+  return backend;
+}
+
+}  // namespace snug

@@ -1,0 +1,14 @@
+// Sessions on a CUDA device.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+
+#include "engine/run/backend.h"
+
+namespace snug {
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const BackendOptions& options);
+
+}  // namespace snug

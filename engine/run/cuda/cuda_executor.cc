@@ -1,0 +1,158 @@
+#include "engine/run/cuda/cuda_executor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/status.h"
+
+namespace snug {
+namespace {
+
+BoundSteps::Launches LaunchesOf(const Executable& executable, const CudaStreams& streams, bool one_stream) {
+  BoundSteps::Launches launches;
+  for (const int32_t stream : executable.schedule.stream_of) {
+    launches.push_back(streams.launch(one_stream ? 0 : static_cast<size_t>(stream)));
+  }
+  return launches;
+}
+
+bool OneStream(CudaMode mode) { return mode == CudaMode::kSerial || mode == CudaMode::kDynamic; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> CudaExecutor::Create(const Executable& executable, const ArenaBytes& arenas,
+                                                               CudaStreams& streams, CudaMode mode) {
+  SNUG_RETURN_IF_ERROR(streams.GrowTo(OneStream(mode) ? 1 : static_cast<size_t>(executable.schedule.count())));
+  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<CudaStaging> staging, CudaStaging::Create(executable, arenas, streams));
+  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(executable, arenas, streams, mode, std::move(staging)));
+  SNUG_RETURN_IF_ERROR(executor->MakeEvents());
+  return executor;
+}
+
+CudaExecutor::CudaExecutor(const Executable& executable, const ArenaBytes& arenas, const CudaStreams& streams,
+                           CudaMode mode, std::unique_ptr<CudaStaging> staging)
+    : PlannedExecutor(executable, arenas, LaunchesOf(executable, streams, OneStream(mode))),
+      streams_(streams),
+      mode_(mode),
+      stream_count_(OneStream(mode) ? 1 : static_cast<size_t>(executable.schedule.count())),
+      staging_(std::move(staging)),
+      waits_(executable.steps.size()),
+      done_(executable.steps.size()),
+      graph_(streams.device()) {}
+
+absl::Status CudaExecutor::MakeEvents() {
+  if (stream_count_ == 1) return absl::OkStatus();
+  const auto make = [this](std::unique_ptr<cuda::CudaEvent>* event) -> absl::Status {
+    if (*event != nullptr) return absl::OkStatus();
+    SNUG_ASSIGN_OR_RETURN(*event, cuda::CudaEvent::Create(streams_.device()));
+    return absl::OkStatus();
+  };
+  for (const auto& [a, b] : executable_.schedule.waits) {
+    waits_[static_cast<size_t>(b)].push_back(a);
+    SNUG_RETURN_IF_ERROR(make(&done_[static_cast<size_t>(a)]));
+  }
+  SNUG_RETURN_IF_ERROR(make(&forked_));
+  joined_.resize(stream_count_ - 1);
+  for (auto& event : joined_) SNUG_RETURN_IF_ERROR(make(&event));
+  return absl::OkStatus();
+}
+
+size_t CudaExecutor::StreamOf(size_t step) const {
+  return stream_count_ == 1 ? 0 : static_cast<size_t>(executable_.schedule.stream_of[step]);
+}
+
+void CudaExecutor::Rebind(size_t caller_buffer) {
+  PlannedExecutor::Rebind(caller_buffer);
+  stale_ = true;
+}
+
+absl::Status CudaExecutor::Run(Failure* failure) {
+  SNUG_RETURN_IF_ERROR(streams_.device()->MakeCurrent());
+  if (times_ != nullptr && step_times_ == nullptr) {
+    SNUG_ASSIGN_OR_RETURN(step_times_, CudaStepTimes::Create(streams_.device(), steps_.size()));
+  }
+  running_.store(true, std::memory_order_relaxed);
+  absl::Status status = Ask(failure);
+  // Whatever has happened: what was asked for before is no longer under way when this returns.
+  status.Update(Wait(/*joined=*/status.ok()));
+  status.Update(steps_.EndRun(/*complete=*/status.ok()));
+  running_.store(false, std::memory_order_relaxed);
+  loaded_ |= status.ok();
+  if (status.ok() && times_ != nullptr) status = step_times_->Write(executable_.schedule, times_);
+  return status;
+}
+
+absl::Status CudaExecutor::Ask(Failure* failure) {
+  SNUG_RETURN_IF_ERROR(staging_->UploadFed());
+  const bool graph = mode_ == CudaMode::kGraph && loaded_ && times_ == nullptr;
+  SNUG_RETURN_IF_ERROR(graph ? LaunchGraph(failure) : AskForSteps(failure));
+  return staging_->DownloadSmall();
+}
+
+absl::Status CudaExecutor::LaunchGraph(Failure* failure) {
+  if (stale_ || !graph_.captured()) {
+    Failure recording;  // nothing runs yet
+    const absl::Status captured = graph_.Capture(streams_[0], [&] { return AskForSteps(&recording); });
+    failure->step = recording.step;
+    SNUG_RETURN_IF_ERROR(captured);
+    stale_ = false;
+  }
+  SNUG_RETURN_IF_ERROR(graph_.Launch(streams_[0]));
+  failure->variables_changed =
+      std::any_of(executable_.steps.begin(), executable_.steps.end(), [](const Step& step) { return step.mutates; });
+  return absl::OkStatus();
+}
+
+absl::Status CudaExecutor::AskForSteps(Failure* failure) {
+  if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->Start(streams_[0]));
+  SNUG_RETURN_IF_ERROR(Fork());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const absl::Status status = AskForStep(i, failure);
+    if (status.ok()) continue;
+    failure->step = i;
+    return status;
+  }
+  return Join();
+}
+
+absl::Status CudaExecutor::AskForStep(size_t i, Failure* failure) {
+  cuda::CudaStream& stream = streams_[StreamOf(i)];
+  for (const int32_t other : waits_[i]) SNUG_RETURN_IF_ERROR(stream.WaitFor(*done_[static_cast<size_t>(other)]));
+  if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->Begin(i, stream));
+  failure->variables_changed |= executable_.steps[i].mutates;
+  SNUG_RETURN_IF_ERROR(steps_.Run(i));
+  if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->End(i, stream));
+  if (done_[i] != nullptr) SNUG_RETURN_IF_ERROR(stream.Record(*done_[i]));
+  return mode_ == CudaMode::kSerial ? stream.Synchronize() : absl::OkStatus();
+}
+
+// The other streams begin when the first one has come here.
+absl::Status CudaExecutor::Fork() {
+  if (forked_ == nullptr) return absl::OkStatus();
+  SNUG_RETURN_IF_ERROR(streams_[0].Record(*forked_));
+  for (size_t s = 1; s < stream_count_; ++s) SNUG_RETURN_IF_ERROR(streams_[s].WaitFor(*forked_));
+  return absl::OkStatus();
+}
+
+// The first stream goes on when the others are done.
+absl::Status CudaExecutor::Join() {
+  for (size_t s = 1; s < stream_count_; ++s) {
+    SNUG_RETURN_IF_ERROR(streams_[s].Record(*joined_[s - 1]));
+    SNUG_RETURN_IF_ERROR(streams_[0].WaitFor(*joined_[s - 1]));
+  }
+  return absl::OkStatus();
+}
+
+// For the first stream, which all others have joined; or for each of them.
+absl::Status CudaExecutor::Wait(bool joined) {
+  absl::Status status;
+  for (size_t s = 0; s < (joined ? 1 : stream_count_); ++s) status.Update(streams_[s].Synchronize());
+  return status;
+}
+
+std::vector<Executor::At> CudaExecutor::Running() const {
+  const bool running = running_.load(std::memory_order_relaxed);
+  return std::vector<At>(stream_count_, At{.step = -1, .waiting = running});
+}
+
+}  // namespace snug

@@ -1,0 +1,69 @@
+// Runs the Steps on CUDA streams, by the schedule that the compiler worked out: the whole step is asked for at once,
+// streams wait for each other by events, and the host waits once, at the end. The second run records this as a CUDA
+// graph, and from then on it is a single launch. The first one cannot: kernels and libraries are loaded as they are
+// launched first, and what that does need not be allowed while something is recorded.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "engine/cuda/cuda_graph.h"
+#include "engine/run/cuda/cuda_staging.h"
+#include "engine/run/cuda/cuda_step_times.h"
+#include "engine/run/planned_executor.h"
+
+namespace snug {
+
+enum class CudaMode : uint8_t {
+  kGraph,    // a step is recorded once and launched as a whole
+  kStreams,  // asked for anew each time
+  kSerial,   // one stream, and the host waits after each Step: errors name it
+  kDynamic,  // one stream, and memory is taken as Steps are asked for
+};
+
+class CudaExecutor final : public PlannedExecutor {
+ public:
+  // All must outlive it.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(const Executable& executable, const ArenaBytes& arenas,
+                                                          CudaStreams& streams, CudaMode mode);
+
+  absl::Status Run(Failure* failure) override;
+  std::byte* InputBytes(size_t input) const override { return staging_->InputBytes(input); }
+  std::byte* OutputBytes(size_t output) const override { return staging_->OutputBytes(output); }
+  void Feed(size_t input) override { staging_->Feed(input); }
+  absl::Status Fetch(size_t output) override { return staging_->Fetch(output); }
+  void Rebind(size_t caller_buffer) override;
+  std::vector<At> Running() const override;
+
+ private:
+  CudaExecutor(const Executable& executable, const ArenaBytes& arenas, const CudaStreams& streams, CudaMode mode,
+               std::unique_ptr<CudaStaging> staging);
+  absl::Status MakeEvents();
+  bool serial() const { return mode_ == CudaMode::kSerial || mode_ == CudaMode::kDynamic; }
+  size_t StreamOf(size_t step) const;
+
+  absl::Status Ask(Failure* failure);
+  absl::Status LaunchGraph(Failure* failure);
+  absl::Status AskForSteps(Failure* failure);
+  absl::Status AskForStep(size_t step, Failure* failure);
+  absl::Status Fork();
+  absl::Status Join();
+  absl::Status Wait(bool joined);
+
+  const CudaStreams& streams_;
+  const CudaMode mode_;
+  const size_t stream_count_;
+  const std::unique_ptr<CudaStaging> staging_;
+  std::vector<std::vector<int32_t>> waits_;               // by Step: for which of other streams
+  std::vector<std::unique_ptr<cuda::CudaEvent>> done_;    // by Step; null: no other stream waits for it
+  std::unique_ptr<cuda::CudaEvent> forked_;               // null: one stream
+  std::vector<std::unique_ptr<cuda::CudaEvent>> joined_;  // of the streams but the first
+  cuda::CudaGraph graph_;
+  bool loaded_ = false;  // every kernel has been launched before
+  bool stale_ = true;    // what the graph has recorded, if anything
+  std::unique_ptr<CudaStepTimes> step_times_;
+  std::atomic<bool> running_{false};
+};
+
+}  // namespace snug

@@ -1,0 +1,99 @@
+#include "tests/cuda/networks.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/run/random_feed.h"
+#include "engine/run/saved_inputs.h"
+#include "engine/train/checkpoint/session_state.h"
+
+namespace snug {
+namespace {
+
+constexpr uint64_t kSeed = 3;
+
+}  // namespace
+
+CompileOptions OptionsOf(const How& how) {
+  CompileOptions options{.batch = how.batch,
+                         .training = how.training,
+                         .threads = 1,
+                         .plain_kernels = true,
+                         .keep_inputs = how.keep_inputs,
+                         .bound = how.bound};
+  options.memory = {.strategy = how.strategy, .streams = how.streams};
+  return options;
+}
+
+std::string How::ToString() const {
+  return absl::StrCat(strategy, ", ", streams, " streams, engine ", EngineName(engine), graph ? ", graph" : "",
+                      keep_inputs ? ", inputs kept" : "");
+}
+
+absl::StatusOr<LoadedNetwork> LoadModel(const std::string& path) {
+  const char* const elsewhere = std::getenv("SNUG_SOURCE_DIR");  // where the tests were copied to
+  return LoadNetworkFile(absl::StrCat(elsewhere == nullptr ? SNUG_SOURCE_DIR : elsewhere, "/", path));
+}
+
+absl::StatusOr<Compiled> CompileForCpu(const LoadedNetwork& loaded, const How& how) {
+  return Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), OptionsOf(how));
+}
+
+absl::StatusOr<Compiled> CompileForCuda(const LoadedNetwork& loaded, const How& how) {
+  CompileOptions options = OptionsOf(how);
+  options.device = {Device::Kind::kCuda};
+  return Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
+}
+
+absl::StatusOr<std::unique_ptr<Session>> NewSession(std::vector<Compiled> compiled, const How& how,
+                                                    std::shared_ptr<const cuda::CudaDevice> device) {
+  return Session::Create(
+      std::move(compiled),
+      {.seed = kSeed, .engine = how.engine, .cuda_graph = how.graph, .cuda_device = std::move(device)});
+}
+
+absl::StatusOr<double> LossOf(Session& session, const LoadedNetwork& loaded) {
+  double loss = 0;
+  for (const std::string& objective : loaded.network.objective()) {
+    SNUG_ASSIGN_OR_RETURN(const double value, session.FetchScalar(objective));
+    loss += value;
+  }
+  return loss;
+}
+
+std::map<std::string, std::string> StateBytes(Session& session) {
+  std::map<std::string, std::string> state;
+  for (const auto& [name, variable] : checkpoint::StateVariables(session, HostAccess::kRead)) {
+    state[name].assign(reinterpret_cast<const char*>(variable.view.data),
+                       static_cast<size_t>(variable.view.type->size_bytes()));
+  }
+  return state;
+}
+
+absl::StatusOr<Result> Train(Session& session, const LoadedNetwork& loaded, int steps) {
+  Result result;
+  SNUG_RETURN_IF_ERROR(FeedRandom(session, OpRegistry::Builtin(), kSeed));
+  SavedInputs inputs(session);
+  for (int i = 0; i < steps; ++i) {
+    inputs.Feed();
+    SNUG_RETURN_IF_ERROR(session.Run());
+    SNUG_ASSIGN_OR_RETURN(const double loss, LossOf(session, loaded));
+    result.losses.push_back(loss);
+  }
+  result.state = StateBytes(session);
+  return result;
+}
+
+absl::StatusOr<Result> TrainOnCpu(const LoadedNetwork& loaded, int steps, int64_t batch) {
+  const How how{.strategy = "none", .engine = EngineKind::kSerial, .batch = batch};
+  SNUG_ASSIGN_OR_RETURN(Compiled compiled, CompileForCpu(loaded, how));
+  std::vector<Compiled> all;
+  all.push_back(std::move(compiled));
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, NewSession(std::move(all), how, nullptr));
+  return Train(*session, loaded, steps);
+}
+
+}  // namespace snug

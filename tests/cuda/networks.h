@@ -1,0 +1,56 @@
+// Training on a device and on the CPU, to be compared.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/cuda/cuda_device.h"
+#include "engine/run/session.h"
+#include "proto/text_loader.h"
+
+namespace snug {
+
+struct How {
+  std::string strategy = "best";
+  int streams = 1;
+  bool graph = true;
+  EngineKind engine = EngineKind::kReplay;
+  bool keep_inputs = false;
+  bool training = true;
+  std::vector<std::string> bound = {};
+  int64_t batch = 4;
+
+  std::string ToString() const;
+};
+
+CompileOptions OptionsOf(const How& how);  // for the CPU
+
+struct Result {
+  std::vector<double> losses;                // of each step
+  std::map<std::string, std::string> state;  // bytes of each Variable that lasts
+  bool operator==(const Result&) const = default;
+};
+
+absl::StatusOr<LoadedNetwork> LoadModel(const std::string& path);  // from the root of the repository
+
+// For the CPU's plain kernels; for CUDA's.
+absl::StatusOr<Compiled> CompileForCpu(const LoadedNetwork& loaded, const How& how);
+absl::StatusOr<Compiled> CompileForCuda(const LoadedNetwork& loaded, const How& how);
+
+// Null: on the CPU.
+absl::StatusOr<std::unique_ptr<Session>> NewSession(std::vector<Compiled> compiled, const How& how,
+                                                    std::shared_ptr<const cuda::CudaDevice> device);
+
+absl::StatusOr<double> LossOf(Session& session, const LoadedNetwork& loaded);
+// Steps on seeded random data, fed anew each time.
+absl::StatusOr<Result> Train(Session& session, const LoadedNetwork& loaded, int steps);
+std::map<std::string, std::string> StateBytes(Session& session);
+
+// Both at once.
+absl::StatusOr<Result> TrainOnCpu(const LoadedNetwork& loaded, int steps, int64_t batch = How().batch);
+
+}  // namespace snug

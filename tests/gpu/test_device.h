@@ -1,0 +1,34 @@
+// The device that this folder's suites run on: a real one in snug_gpu_test, which skips them where there is none; the
+// pretended one with emulated kernels in snug_cuda_test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "engine/cuda/cuda_device.h"
+
+namespace snug {
+
+struct TestDevice {
+  std::shared_ptr<void> world;                     // what the device is of; ends last
+  std::shared_ptr<const cuda::CudaDevice> device;  // null: there is none
+  std::string missing;                             // why
+};
+TestDevice OpenTestDevice();
+
+// A suite's base: `device()` is there when a test runs.
+class OnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    opened_ = OpenTestDevice();
+    if (opened_.device == nullptr) GTEST_SKIP() << "SKIPPED: no CUDA device: " << opened_.missing;
+  }
+  const std::shared_ptr<const cuda::CudaDevice>& device() const { return opened_.device; }
+
+ private:
+  TestDevice opened_;
+};
+
+}  // namespace snug

@@ -1,0 +1,119 @@
+// Whole trainings on a device: evaluation, checkpoints, a loss that is not finite.
+#include "engine/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/status.h"
+#include "engine/train/open_data.h"
+#include "tests/cuda/networks.h"
+#include "tests/gpu/test_device.h"
+
+namespace snug {
+namespace {
+
+using testing::HasSubstr;
+
+const char kDigits[] = R"(
+  name: "small"
+  input { name: "image" shape { dim: 784 } }
+  input { name: "label" dtype: INT32 max_value: 10 }
+  layer { name: "fc1" input: "image" dense { units: 32 } }
+  layer { name: "act" input: "fc1" relu {} }
+  layer { name: "drop" input: "act" dropout { rate: 0.1 } }
+  layer { name: "fc2" input: "drop" dense { units: 10 } }
+  layer { name: "loss" input: "fc2" input: "label" softmax_cross_entropy {} }
+  layer { name: "accuracy" input: "fc2" input: "label" accuracy {} }
+  objective: "loss" output: "accuracy"
+  optimizer { learning_rate: 0.1 sgd { momentum: 0.9 } }
+  training { steps: 20 evaluate_every: 20 data { digits { samples: 200 } } schedule { warm_up: 5 cosine {} } }
+)";
+
+class CudaTrainer : public OnDevice {
+ protected:
+  struct Made {
+    LoadedNetwork loaded;
+    std::unique_ptr<Trainer> trainer;
+  };
+  // `device` false: on the CPU.
+  Made Make(const std::string& text, bool on_device = true) {
+    Made made{LoadNetworkText(text, "test.pbtxt").value(), nullptr};
+    const proto::Training& training = made.loaded.network.training();
+    TrainerOptions options;
+    options.compile.batch = 16;
+    options.compile.plain_kernels = true;
+    options.compile.threads = 1;
+    if (on_device) {
+      options.compile.device = {Device::Kind::kCuda};
+      options.session.cuda_device = device();
+    }
+    absl::StatusOr<std::unique_ptr<Trainer>> trainer =
+        Trainer::Create(made.loaded.network, made.loaded.source_map, training,
+                        OpenData(training.data(), made.loaded.network, 1).value(), options);
+    EXPECT_TRUE(trainer.ok()) << trainer.status();
+    if (trainer.ok()) made.trainer = *std::move(trainer);
+    return made;
+  }
+};
+
+TEST_F(CudaTrainer, ReachesWhatTheCpuReaches) {
+  std::vector<double> losses;
+  for (const bool on_device : {true, false}) {
+    const Made made = Make(kDigits, on_device);
+    ASSERT_NE(made.trainer, nullptr);
+    const absl::Status status = made.trainer->Run({.evaluation = [&](const Trainer::EvaluationReport& report) {
+      losses.push_back(report.evaluation.metrics[0].second);
+      return absl::OkStatus();
+    }});
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  ASSERT_EQ(losses.size(), 2U);
+  EXPECT_NEAR(losses[0], losses[1], 1e-3);
+  EXPECT_LT(losses[0], 2.3) << "chance";
+}
+
+TEST_F(CudaTrainer, ResumedIsAsUninterrupted) {
+  const Made whole = Make(kDigits), first = Make(kDigits), second = Make(kDigits);
+  ASSERT_TRUE(whole.trainer != nullptr && first.trainer != nullptr && second.trainer != nullptr);
+  ASSERT_TRUE(whole.trainer->Run({}).ok());
+  const int64_t stop_at = 13;
+  ASSERT_TRUE(first.trainer->Run({.stop = [&] { return first.trainer->step() == stop_at; }}).ok());
+  for (const auto& [name, bytes] : StateBytes(first.trainer->session())) {
+    const ValueView view = *second.trainer->session().FindVariable(name, HostAccess::kWrite);
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(view.data));
+  }
+  ASSERT_TRUE(second.trainer->Resume(stop_at).ok());
+  ASSERT_TRUE(second.trainer->Run({}).ok());
+  EXPECT_TRUE(StateBytes(second.trainer->session()) == StateBytes(whole.trainer->session()));
+}
+
+TEST_F(CudaTrainer, ALossThatIsNotFiniteNamesTheNodeAndChangesNothing) {
+  const Made made = Make(R"(
+    name: "overflows"
+    input { name: "image" shape { dim: 784 } }
+    input { name: "label" dtype: INT32 max_value: 10 }
+    layer { name: "fc" input: "image" dense { units: 10 } }
+    layer { name: "boom" input: "fc" exp {} }
+    layer { name: "again" input: "boom" exp {} }
+    layer { name: "bang" input: "again" exp {} }
+    layer { name: "loss" input: "bang" input: "label" softmax_cross_entropy {} }
+    objective: "loss"
+    optimizer { learning_rate: 100 sgd {} }
+    training { steps: 50 data { digits { samples: 100 } } })");
+  ASSERT_NE(made.trainer, nullptr);
+  std::map<std::string, std::string> before = StateBytes(made.trainer->session());
+  const absl::Status status = made.trainer->Run({.step = [&](const Trainer::StepReport&) {
+    before = StateBytes(made.trainer->session());
+    return absl::OkStatus();
+  }});
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the first node whose output is not finite"));
+  std::map<std::string, std::string> after = StateBytes(made.trainer->session());
+  for (const char* changing : {"optimizer.learning_rate"}) {  // set before each step
+    before.erase(changing);
+    after.erase(changing);
+  }
+  EXPECT_TRUE(before == after);
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,103 @@
+// Networks trained by the CUDA kernels: as on the CPU to rounding, and to the same bits however a step is run.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/base/status.h"
+#include "tests/cuda/networks.h"
+#include "tests/gpu/test_device.h"
+
+namespace snug {
+namespace {
+
+constexpr int kSteps = 4;
+
+struct Model {
+  const char* path;
+  int64_t batch;
+};
+
+absl::StatusOr<std::unique_ptr<Session>> NewOnDevice(const LoadedNetwork& loaded, const How& how,
+                                                     std::shared_ptr<const cuda::CudaDevice> device) {
+  SNUG_ASSIGN_OR_RETURN(Compiled compiled, CompileForCuda(loaded, how));
+  std::vector<Compiled> all;
+  all.push_back(std::move(compiled));
+  return NewSession(std::move(all), how, std::move(device));
+}
+
+absl::StatusOr<Result> TrainOnDevice(const LoadedNetwork& loaded, const How& how,
+                                     std::shared_ptr<const cuda::CudaDevice> device) {
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, NewOnDevice(loaded, how, std::move(device)));
+  return Train(*session, loaded, kSteps);
+}
+
+class CudaTraining : public OnDevice, public testing::WithParamInterface<Model> {
+ protected:
+  void SetUp() override {
+    OnDevice::SetUp();
+    if (IsSkipped()) return;
+    loaded_ = LoadModel(GetParam().path).value();
+    const absl::StatusOr<Compiled> compiled = CompileForCuda(loaded_, {});
+    if (absl::IsUnimplemented(compiled.status())) GTEST_SKIP() << "SKIPPED: " << compiled.status().message();
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+  }
+  absl::StatusOr<Result> Train(How how) {
+    how.batch = GetParam().batch;
+    return TrainOnDevice(loaded_, how, device());
+  }
+
+  LoadedNetwork loaded_;
+};
+
+TEST_P(CudaTraining, LosesAsTheCpuDoes) {
+  const absl::StatusOr<Result> cpu = TrainOnCpu(loaded_, kSteps, GetParam().batch);
+  ASSERT_TRUE(cpu.ok()) << cpu.status();
+  const absl::StatusOr<Result> cuda = Train({});
+  ASSERT_TRUE(cuda.ok()) << cuda.status();
+  for (size_t i = 0; i < cpu->losses.size(); ++i) {
+    EXPECT_NEAR(cuda->losses[i], cpu->losses[i], 1e-3 * (1 + std::abs(cpu->losses[i]))) << "step " << i;
+  }
+}
+
+TEST_P(CudaTraining, HasTheSameBitsHoweverAStepIsRun) {
+  const absl::StatusOr<Result> truth = Train({.strategy = "none", .engine = EngineKind::kSerial});
+  ASSERT_TRUE(truth.ok()) << truth.status();
+  std::vector<How> ways = {{.strategy = "dynamic", .engine = EngineKind::kSerial}, {.keep_inputs = true}};
+  for (const char* strategy : {"none", "best"}) {
+    for (const int streams : {1, 2, 3}) {
+      for (const bool graph : {true, false}) ways.push_back({.strategy = strategy, .streams = streams, .graph = graph});
+    }
+  }
+  for (const How& how : ways) {
+    const absl::StatusOr<Result> found = Train(how);
+    ASSERT_TRUE(found.ok()) << how.ToString() << ": " << found.status();
+    EXPECT_EQ(found->losses, truth->losses) << how.ToString();
+    EXPECT_TRUE(found->state == truth->state) << how.ToString();
+  }
+}
+
+TEST_P(CudaTraining, TakesWhatIsPlannedAndNothingAfterTheFirstStep) {
+  How how;
+  how.batch = GetParam().batch;
+  const absl::StatusOr<std::unique_ptr<Session>> session = NewOnDevice(loaded_, how, device());
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ((*session)->state_bytes() + (*session)->step_bytes(),
+            (*session)->compiled().executable.memory.total_bytes());
+  ASSERT_TRUE(snug::Train(**session, loaded_, 2).ok());
+  const int64_t free = *device()->FreeBytes();
+  ASSERT_TRUE(snug::Train(**session, loaded_, 20).ok());
+  EXPECT_EQ(*device()->FreeBytes(), free) << "what other programs do on the device shows here too";
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CudaTraining,
+                         testing::Values(Model{"models/mlp.pbtxt", 8}, Model{"models/lenet.pbtxt", 4},
+                                         Model{"models/resnet20.pbtxt", 2},
+                                         Model{"tests/golden/parity/transformer.pbtxt", 2}),
+                         [](const auto& info) {
+                           const std::string path = info.param.path;
+                           const size_t begin = path.rfind('/') + 1;
+                           return path.substr(begin, path.find('.') - begin);
+                         });
+
+}  // namespace
+}  // namespace snug

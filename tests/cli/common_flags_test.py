@@ -26,6 +26,7 @@ WITHOUT = {
     "allocator": NO_NETWORK,
     "engine": NO_NETWORK | NO_STEP,
     "seed": NO_NETWORK | NO_STEP,
+    "cuda-graph": NO_NETWORK | NO_STEP,
     "watchdog": NO_NETWORK | NO_STEP,
     "watchdog-abort": NO_NETWORK | NO_STEP,
     "check-access": NO_NETWORK | NO_STEP,
@@ -95,9 +96,24 @@ class DeviceTest(SnugTest):
         self.assertIn("cuda:N", self.error("plan", MLP, "--device=cuda:-1"))
 
     def test_a_device_that_is_not_there_is_an_error_that_says_what_was_found(self):
-        error = self.error("step", MLP, "--device=cuda:1")
-        self.assertIn("--device=cuda:1: expected cpu, as this build runs steps on the processor only", error)
-        self.assertIn("`snug doctor` tells more", error)
+        if "cuda:0" in self.json("doctor"):
+            self.assertIn("no device cuda:999", self.error("step", MLP, *SMALL, "--device=cuda:999"))
+            return
+        error = self.error("step", MLP, *SMALL, "--device=cuda", code=1)
+        expected = ("the CUDA driver was not found", "the driver shows none", "this build has no CUDA")
+        self.assertTrue(any(text in error for text in expected), error)
+
+    def test_planning_for_a_device_needs_none(self):
+        if self.json("doctor").get("CUDA") == "not in this build":
+            return
+        here, there = (self.json("plan", MLP, *SMALL, f"--device={device}") for device in ("cpu", "cuda"))
+        self.assertGreaterEqual(there["total"], here["total"])  # values begin at multiples of 256 there
+
+    def test_what_is_for_the_processor_is_refused_elsewhere(self):
+        for flag in ("--plain-kernels", "--tuning=file"):
+            if self.json("doctor").get("CUDA") != "not in this build":
+                self.assertIn("is for --device=cpu", self.error("plan", MLP, "--device=cuda", flag))
+        self.assertIn('--cuda-graph: expected on or off, found "of"', self.error("step", MLP, "--cuda-graph=of"))
 
 
 class RunFlagsTest(SnugTest):

@@ -19,6 +19,7 @@
 #include "ops/graph_builder.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
+#include "tools/cli/device_flag.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/memory_flags.h"
 #include "tools/cli/run_flags.h"
@@ -261,6 +262,12 @@ absl::StatusOr<int> RunBench(const Arguments& arguments) {
   if (f.seconds < 0) return absl::InvalidArgumentError(absl::StrCat("--seconds: expected seconds, found ", f.seconds));
   if (!f.op.empty() && !f.vary.empty()) {
     return absl::InvalidArgumentError("--op compares fast kernels with plain ones: expected no --vary beside it");
+  }
+  SNUG_ASSIGN_OR_RETURN(const Device device, ParseDeviceFlag(f.compile.device));
+  if (!f.op.empty() && device.kind != Device::Kind::kCpu) {
+    return absl::InvalidArgumentError(
+        "--op compares fast kernels with plain ones: expected --device=cpu, as an op has one CUDA kernel; `snug step "
+        "--profile` times it");
   }
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   const Bench bench(loaded, f);

@@ -11,7 +11,8 @@
 namespace snug::cli {
 
 void AddDeviceFlag(Flags& flags, std::string* text);
-// InvalidArgument where this build or this machine has no such device.
-absl::StatusOr<Device> OpenDevice(const std::string& text);
+// FailedPrecondition where this build has no such devices. Whether this machine has one is asked when something is to run
+// there: planning needs none.
+absl::StatusOr<Device> ParseDeviceFlag(const std::string& text);
 
 }  // namespace snug::cli

@@ -51,9 +51,9 @@ void CompileFlags::AddTo(Flags& flags) {
 
 absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
   SNUG_ASSIGN_OR_RETURN(const DType dtype, ParsePrecision(precision.empty() ? "float32" : precision));
-  SNUG_ASSIGN_OR_RETURN(const Device opened, OpenDevice(device));
+  SNUG_ASSIGN_OR_RETURN(const Device parsed, ParseDeviceFlag(device));
   CompileOptions options{
-      .device = opened,
+      .device = parsed,
       .batch = batch,
       .precision = dtype,
       .threads = static_cast<int>(threads == 0 ? std::max<int64_t>(DefaultThreads() / streams, 1) : threads),
@@ -62,6 +62,11 @@ absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
   options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
   if (!tuning.empty() && plain_kernels) {
     return absl::InvalidArgumentError("--plain-kernels: a tuning chooses among fast ones; leave one of the two out");
+  }
+  if (parsed.kind == Device::Kind::kCuda && (plain_kernels || !tuning.empty())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(plain_kernels ? "--plain-kernels" : "--tuning",
+                     " is for --device=cpu: an op has one CUDA kernel, found --device=", device));
   }
   if (!tuning.empty()) {
     SNUG_ASSIGN_OR_RETURN(Tuning loaded, LoadTuning(tuning, CpuPlatform()));

@@ -36,6 +36,14 @@ void RunFlags::AddTo(Flags& flags) {
       "engine", &engine,
       "replay (the waits worked out beforehand; default), serial (one op after the other) or dynamic (through the "
       "dependency engine); --check-access and --memory=dynamic take serial");
+  flags.Add(
+      "cuda-graph", "on|off",
+      "on a GPU: a step is recorded once and launched as one CUDA graph (default), or asked for op by op",
+      [this](const std::string& value) -> absl::Status {
+        cuda_graph = value;
+        if (value == "on" || value == "off") return absl::OkStatus();
+        return absl::InvalidArgumentError(absl::StrCat("--cuda-graph: expected on or off, found \"", value, "\""));
+      });
   flags.Add("watchdog", &watchdog,
             "say on standard error what each stream runs or waits for when no op has finished for so many seconds, and "
             "again after twice as many; default 0: off");
@@ -45,7 +53,7 @@ void RunFlags::AddTo(Flags& flags) {
 }
 
 absl::StatusOr<SessionOptions> RunFlags::Options(bool threads_given, CompileOptions* compile) const {
-  SessionOptions options{.check_access = check_access};
+  SessionOptions options{.check_access = check_access, .cuda_graph = cuda_graph == "on"};
   if (!engine.empty()) {
     SNUG_ASSIGN_OR_RETURN(options.engine, ParseEngine(engine));
   } else if (check_access) {

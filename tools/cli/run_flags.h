@@ -11,7 +11,7 @@
 namespace snug::cli {
 
 struct RunFlags {
-  std::string engine;
+  std::string engine, cuda_graph = "on";
   double watchdog = 0;
   bool watchdog_abort = false, check_access = false;
 

@@ -11,6 +11,7 @@
 #include "engine/run/tuner.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
+#include "tools/cli/device_flag.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/memory_flags.h"
 #include "tools/cli/run_flags.h"
@@ -108,6 +109,11 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   }
   if (compile_flags.plain_kernels) {
     return absl::InvalidArgumentError("--plain-kernels: expected fast ones, as those are chosen among");
+  }
+  SNUG_ASSIGN_OR_RETURN(const Device device, ParseDeviceFlag(compile_flags.device));
+  if (device.kind != Device::Kind::kCpu) {
+    return absl::InvalidArgumentError(absl::StrCat("--device: expected cpu, as an op has one CUDA kernel and there is ",
+                                                   "nothing to choose among, found ", compile_flags.device));
   }
   if (seconds < 0) return absl::InvalidArgumentError(absl::StrCat("--seconds: expected seconds, found ", seconds));
   TuneOptions options{.seconds = seconds};

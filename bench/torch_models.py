@@ -83,6 +83,11 @@ def benchmark(name, batch):
         length, words = 128, 5000
         tokens = torch.randint(words, (2, batch, length))
         return Gpt(layers=4, width=256, heads=4, length=length, words=words), tokens[0], tokens[1]
-    if name in ("resnet18", "resnet50", "mobilenet_v2"):
-        return getattr(torchvision.models, name)(), torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,))
+    if name == "gpt2":
+        length, words = 1024, 50257
+        tokens = torch.randint(words, (2, batch, length))
+        return Gpt(layers=12, width=768, heads=12, length=length, words=words), tokens[0], tokens[1]
+    if name in ("resnet18", "resnet50", "mobilenet_v2", "vit_b16"):
+        module = getattr(torchvision.models, {"vit_b16": "vit_b_16"}.get(name, name))
+        return module(), torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,))
     raise ValueError(f"no such model: {name}")

@@ -115,4 +115,8 @@ if(SNUG_BUILD_BENCHMARKS)
   find_package(benchmark QUIET)
 endif()
 
+if(SNUG_STATIC)
+  snug_prefer_archives()
+endif()
+
 message(STATUS "snug: oneDNN ${SNUG_HAS_ONEDNN}, CBC ${SNUG_HAS_CBC}, HiGHS ${SNUG_HAS_HIGHS}, CUDA ${cuda_found}, OpenMP ${OpenMP_CXX_FOUND}, ccache ${SNUG_CCACHE}")

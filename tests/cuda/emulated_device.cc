@@ -7,7 +7,7 @@ namespace snug {
 
 TestDevice OpenTestDevice() {
   const auto fake = std::make_shared<cuda::FakeCuda>(cuda::FakeOptions{.kernels = cuda::emulation::BindLaunch});
-  return {.world = fake, .device = cuda::CudaDevice::Open(fake->api(), 0).value()};
+  return {.world = fake, .device = cuda::CudaDevice::Open(fake->api(), 0).value(), .slow = true};
 }
 
 }  // namespace snug

@@ -15,6 +15,7 @@ struct TestDevice {
   std::shared_ptr<void> world;                     // what the device is of; ends last
   std::shared_ptr<const cuda::CudaDevice> device;  // null: there is none
   std::string missing;                             // why
+  bool slow = false;                               // suites do less
 };
 TestDevice OpenTestDevice();
 
@@ -26,6 +27,7 @@ class OnDevice : public testing::Test {
     if (opened_.device == nullptr) GTEST_SKIP() << "SKIPPED: no CUDA device: " << opened_.missing;
   }
   const std::shared_ptr<const cuda::CudaDevice>& device() const { return opened_.device; }
+  bool slow() const { return opened_.slow; }
 
  private:
   TestDevice opened_;

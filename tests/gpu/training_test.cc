@@ -10,7 +10,7 @@
 namespace snug {
 namespace {
 
-constexpr int kSteps = 4;
+constexpr int kSteps = 3;  // the graph is recorded in the second
 
 struct Model {
   const char* path;
@@ -62,8 +62,10 @@ TEST_P(CudaTraining, LosesAsTheCpuDoes) {
 TEST_P(CudaTraining, HasTheSameBitsHoweverAStepIsRun) {
   const absl::StatusOr<Result> truth = Train({.strategy = "none", .engine = EngineKind::kSerial});
   ASSERT_TRUE(truth.ok()) << truth.status();
-  std::vector<How> ways = {{.strategy = "dynamic", .engine = EngineKind::kSerial}, {.keep_inputs = true}};
+  std::vector<How> ways = {{.strategy = "dynamic", .engine = EngineKind::kSerial}, {.streams = 2}};
+  if (!slow()) ways.push_back({.keep_inputs = true});
   for (const char* strategy : {"none", "best"}) {
+    if (slow()) break;
     for (const int streams : {1, 2, 3}) {
       for (const bool graph : {true, false}) ways.push_back({.strategy = strategy, .streams = streams, .graph = graph});
     }
@@ -85,7 +87,7 @@ TEST_P(CudaTraining, TakesWhatIsPlannedAndNothingAfterTheFirstStep) {
             (*session)->compiled().executable.memory.total_bytes());
   ASSERT_TRUE(snug::Train(**session, loaded_, 2).ok());
   const int64_t free = *device()->FreeBytes();
-  ASSERT_TRUE(snug::Train(**session, loaded_, 20).ok());
+  ASSERT_TRUE(snug::Train(**session, loaded_, slow() ? 1 : 20).ok());
   EXPECT_EQ(*device()->FreeBytes(), free) << "what other programs do on the device shows here too";
 }
 

@@ -11,8 +11,8 @@
 namespace snug::cli {
 
 void AddDeviceFlag(Flags& flags, std::string* text);
-// FailedPrecondition where this build has no such devices. Whether this machine has one is asked when something is to run
-// there: planning needs none.
+// FailedPrecondition where this build has no such devices. Whether this machine has one is asked when something is to
+// run there: planning needs none.
 absl::StatusOr<Device> ParseDeviceFlag(const std::string& text);
 
 }  // namespace snug::cli

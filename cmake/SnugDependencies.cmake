@@ -87,9 +87,10 @@ if(NOT SNUG_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
     endif()
-    # What is constexpr runs on the device too. Warning 2810 is about Abseil's nodiscard in assignments.
+    # What is constexpr runs on the device too. Warning 2810 is about Abseil's nodiscard in assignments. Device code is
+    # compressed to a third.
     target_compile_options(snug_options INTERFACE
-      "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=2810;-Xcompiler=-fno-math-errno>")
+      "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=2810;-Xfatbin=-compress-all;-Xcompiler=-fno-math-errno>")
     set(SNUG_HAS_CUDA TRUE)
     set(cuda_found ${CUDAToolkit_VERSION})
   elseif(SNUG_CUDA STREQUAL "ON")

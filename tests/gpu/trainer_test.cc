@@ -8,26 +8,14 @@
 #include "engine/train/open_data.h"
 #include "tests/cuda/networks.h"
 #include "tests/gpu/test_device.h"
+#include "tests/testing/digits_network.h"
 
 namespace snug {
 namespace {
 
 using testing::HasSubstr;
 
-const char kDigits[] = R"(
-  name: "small"
-  input { name: "image" shape { dim: 784 } }
-  input { name: "label" dtype: INT32 max_value: 10 }
-  layer { name: "fc1" input: "image" dense { units: 32 } }
-  layer { name: "act" input: "fc1" relu {} }
-  layer { name: "drop" input: "act" dropout { rate: 0.1 } }
-  layer { name: "fc2" input: "drop" dense { units: 10 } }
-  layer { name: "loss" input: "fc2" input: "label" softmax_cross_entropy {} }
-  layer { name: "accuracy" input: "fc2" input: "label" accuracy {} }
-  objective: "loss" output: "accuracy"
-  optimizer { learning_rate: 0.1 sgd { momentum: 0.9 } }
-  training { steps: 20 evaluate_every: 20 data { digits { samples: 200 } } schedule { warm_up: 5 cosine {} } }
-)";
+const std::string kDigits = DigitsNetwork("steps: 20 evaluate_every: 20", 200);
 
 class CudaTrainer : public OnDevice {
  protected:

@@ -38,9 +38,6 @@ class CudaTraining : public OnDevice, public testing::WithParamInterface<Model> 
     OnDevice::SetUp();
     if (IsSkipped()) return;
     loaded_ = LoadModel(GetParam().path).value();
-    const absl::StatusOr<Compiled> compiled = CompileForCuda(loaded_, {});
-    if (absl::IsUnimplemented(compiled.status())) GTEST_SKIP() << "SKIPPED: " << compiled.status().message();
-    ASSERT_TRUE(compiled.ok()) << compiled.status();
   }
   absl::StatusOr<Result> Train(How how) {
     how.batch = GetParam().batch;

@@ -7,6 +7,7 @@
 
 #include "engine/train/open_data.h"
 #include "proto/text_loader.h"
+#include "tests/testing/digits_network.h"
 
 namespace snug {
 namespace {
@@ -19,20 +20,7 @@ LoadedNetwork LoadOrDie(const std::string& text) {
   return *std::move(loaded);
 }
 
-const char kDigits[] = R"(
-  name: "small"
-  input { name: "image" shape { dim: 784 } }
-  input { name: "label" dtype: INT32 max_value: 10 }
-  layer { name: "fc1" input: "image" dense { units: 32 } }
-  layer { name: "act" input: "fc1" relu {} }
-  layer { name: "drop" input: "act" dropout { rate: 0.1 } }
-  layer { name: "fc2" input: "drop" dense { units: 10 } }
-  layer { name: "loss" input: "fc2" input: "label" softmax_cross_entropy {} }
-  layer { name: "accuracy" input: "fc2" input: "label" accuracy {} }
-  objective: "loss" output: "accuracy"
-  optimizer { learning_rate: 0.1 sgd { momentum: 0.9 } }
-  training { steps: 60 evaluate_every: 30 data { digits { samples: 500 } } schedule { warm_up: 5 cosine {} } }
-)";
+const std::string kDigits = DigitsNetwork("steps: 60 evaluate_every: 30", 500);
 
 struct Made {
   LoadedNetwork loaded;

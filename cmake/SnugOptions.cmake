@@ -10,7 +10,8 @@ endif()
 
 find_program(SNUG_CCACHE ccache)
 if(SNUG_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${SNUG_CCACHE})
+  # Without these two ccache stores nothing that was compiled with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${SNUG_CCACHE})
 endif()
 
 add_library(snug_options INTERFACE)
@@ -51,9 +52,17 @@ if(SNUG_BUILD_FUZZERS)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
 endif()
 
+# What nearly every file includes takes longer to read (about 3 s of a file's 6 with g++ 12) than most files themselves: it
+# is read once for each target. A file still includes what it uses: clang-tidy reads it without this.
+function(snug_precompile target)  # further arguments: headers, beside the usual ones
+  target_precompile_headers(${target} PRIVATE
+    <algorithm> <functional> <map> <memory> <string> <vector> <absl/status/statusor.h> <absl/strings/str_cat.h> ${ARGN})
+endfunction()
+
 # Every library of ours: its name, and then SOURCES and the libraries it stands on.
 function(snug_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC snug_options ${ARG_DEPS})
+  snug_precompile(${name})
 endfunction()

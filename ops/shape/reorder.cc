@@ -60,19 +60,16 @@ inline constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
 template <int64_t kStep, class T, class Vector>
 SNUG_INLINE void SwapQuarters(Vector* rows) {
   constexpr int64_t kSize = kLanes<T>;
-  const auto low = []<size_t... i>(std::index_sequence<i...>, Vector a, Vector b) SNUG_LAMBDA {
-    return __builtin_shufflevector(a, b, ((i & kStep) != 0 ? kSize + i - kStep : i)...);
-  };
-  const auto high = []<size_t... i>(std::index_sequence<i...>, Vector a, Vector b) SNUG_LAMBDA {
-    return __builtin_shufflevector(a, b, ((i & kStep) != 0 ? kSize + i : i + kStep)...);
+  // (By reference: passed by value, such vectors have another ABI where the compiler's least processor has none.)
+  const auto swap = []<size_t... i>(std::index_sequence<i...>, Vector& upper, Vector& lower) SNUG_LAMBDA {
+    const Vector a = upper;
+    const Vector b = lower;
+    upper = __builtin_shufflevector(a, b, ((i & kStep) != 0 ? kSize + i - kStep : i)...);
+    lower = __builtin_shufflevector(a, b, ((i & kStep) != 0 ? kSize + i : i + kStep)...);
   };
   constexpr std::make_index_sequence<kSize> kIndices;
   for (int64_t i = 0; i < kSize; ++i) {
-    if ((i & kStep) != 0) continue;
-    const Vector a = rows[i];
-    const Vector b = rows[i + kStep];
-    rows[i] = low(kIndices, a, b);
-    rows[i + kStep] = high(kIndices, a, b);
+    if ((i & kStep) == 0) swap(kIndices, rows[i], rows[i + kStep]);
   }
 }
 

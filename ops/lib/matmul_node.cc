@@ -51,13 +51,18 @@ absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
     c.Decline();
     return absl::OkStatus();
   }
-  const absl::StatusOr<onednn::KernelPtr> kernel = onednn::MakeMatMul(node, dtype, c.threads(), c.choice());
-  if (!kernel.ok()) {
+  const Layout& b_layout = c.types().input(node.b).layout;
+  const absl::StatusOr<onednn::MatMulKernel> made = onednn::MakeMatMul(node, dtype, b_layout, c.threads(), c.choice());
+  if (!made.ok()) {
     c.Decline();
-    return c.choice().empty() ? absl::OkStatus() : kernel.status();
+    return c.choice().empty() ? absl::OkStatus() : made.status();
   }
-  c.SetWorkspaceBytes((*kernel)->workspace_bytes());
-  c.SetKernel(*kernel);
+  if (made->kernel == nullptr) {
+    c.WantInputLayout(node.b, made->b);
+    return absl::OkStatus();
+  }
+  c.SetWorkspaceBytes(made->kernel->workspace_bytes());
+  c.SetKernel(made->kernel);
   return absl::OkStatus();
 }
 

@@ -32,6 +32,15 @@ memory::desc Operand(const MatMulNode& node, const Strides& batch_strides, int64
   return memory::desc(dims, DataType(dtype), strides);
 }
 
+// Whether b is packed by a reorder of its own. The library packs what it gets row by row at every call: more than a
+// quarter of the product's time with large weights, a twentieth to a tenth with small ones (docs/benchmarks.md).
+bool WorthPacking(const MatMulNode& node, DType dtype) {
+  constexpr int64_t kManyRows = 256;
+  constexpr int64_t kManyElements = 1 << 20;
+  return dtype == DType::kFloat32 && node.batch.rank() == 0 && !node.transpose_a && !node.transpose_b &&
+         node.m >= kManyRows && node.k * node.n >= kManyElements;
+}
+
 // The product, and the list of the library's implementations of it.
 struct MatMul {
   memory::desc a, b, c, bias;
@@ -39,7 +48,8 @@ struct MatMul {
 
   MatMul(const MatMulNode& node, DType dtype)
       : a(Operand(node, node.a_batch, node.m, node.k, node.transpose_a, dtype)),
-        b(Operand(node, node.b_batch, node.k, node.n, node.transpose_b, dtype)) {
+        b(WorthPacking(node, dtype) ? DescribeAny({node.k, node.n}, dtype)
+                                    : Operand(node, node.b_batch, node.k, node.n, node.transpose_b, dtype)) {
     memory::dims dims = Dims(node.batch);
     if (node.batch.rank() == 0) dims.clear();
     dims.insert(dims.end(), {node.m, node.n});
@@ -81,16 +91,21 @@ absl::StatusOr<MatMul> Select(const MatMulNode& node, DType dtype, absl::string_
 
 }  // namespace
 
-absl::StatusOr<KernelPtr> MakeMatMul(const MatMulNode& node, DType dtype, int threads,
-                                     absl::string_view implementation) {
-  return Guard([&]() -> absl::StatusOr<KernelPtr> {
+absl::StatusOr<MatMulKernel> MakeMatMul(const MatMulNode& node, DType dtype, const Layout& b_layout, int threads,
+                                        absl::string_view implementation) {
+  return Guard([&]() -> absl::StatusOr<MatMulKernel> {
     if (!Fits(node)) return absl::UnimplementedError("oneDNN has no such large dimensions");
     const ThreadScope scope(threads);
     SNUG_ASSIGN_OR_RETURN(const MatMul matmul, Select(node, dtype, implementation));
-    std::vector<Argument> arguments = {{DNNL_ARG_SRC, matmul.a}, {DNNL_ARG_WEIGHTS, matmul.b}};
+    const memory::desc b = matmul.pd.weights_desc();
+    if (WorthPacking(node, dtype)) {
+      const Layout wanted = LayoutOf(b);
+      if (!(wanted == b_layout)) return MatMulKernel{.kernel = nullptr, .b = wanted};
+    }
+    std::vector<Argument> arguments = {{DNNL_ARG_SRC, matmul.a}, {DNNL_ARG_WEIGHTS, b}};
     if (node.bias >= 0) arguments.push_back({DNNL_ARG_BIAS, matmul.bias});
     arguments.push_back({DNNL_ARG_DST, matmul.c});
-    return MakeKernel(matmul.pd, dnnl::matmul(matmul.pd), arguments, threads);
+    return MatMulKernel{.kernel = MakeKernel(matmul.pd, dnnl::matmul(matmul.pd), arguments, threads), .b = b_layout};
   });
 }
 

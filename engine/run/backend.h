@@ -30,6 +30,7 @@ class Backend {
   // What was taken of the device's memory.
   virtual int64_t state_bytes() const = 0;
   virtual int64_t step_bytes() const = 0;
+  virtual int64_t upload_bytes() const { return 0; }  // for inputs that wait for their step
 
   // Bytes of the state arena where the host finds them, up to the next run.
   virtual absl::StatusOr<std::byte*> OnHost(int64_t offset, int64_t bytes, HostAccess access) = 0;
@@ -50,6 +51,7 @@ class Backend {
 struct BackendOptions {
   Device device;
   int64_t state_bytes = 0, step_bytes = 0;
+  int64_t upload_bytes = 0;                             // done without where they do not fit
   bool cuda_graph = true;                               // a step is launched as one graph
   std::shared_ptr<const cuda::CudaDevice> cuda_device;  // null: opened by `device`
 };

@@ -30,13 +30,24 @@ class Executor {
 
   // Runs every Step. On an error the rest is left out as far as it has not begun.
   virtual absl::Status Run(Failure* failure) = 0;
+  // The same in two halves, where a device goes on by itself: Begin returns when everything is asked for, Finish when
+  // it is done. Another run may begin before, in sequence.
+  virtual absl::Status Begin(Failure* failure) { return Run(failure); }
+  virtual absl::Status Finish(Failure* /*failure*/) { return absl::OkStatus(); }
 
   // Where the host finds what is fed and fetched, by number.
   virtual std::byte* InputBytes(size_t input) const = 0;
   virtual std::byte* OutputBytes(size_t output) const = 0;
-  // These bytes are about to be written; or read. For who has them elsewhere in truth.
-  virtual void Feed(size_t /*input*/) {}
+  // These bytes are about to be written; or read. For who has them elsewhere in truth. Before InputBytes, which may be
+  // others after it.
+  virtual absl::Status Feed(size_t /*input*/) { return absl::OkStatus(); }
   virtual absl::Status Fetch(size_t /*output*/) { return absl::OkStatus(); }
+
+  // What has been fed goes to the device now, for the next run, though one is under way. Does nothing where that
+  // cannot be.
+  virtual absl::Status UploadAhead() { return absl::OkStatus(); }
+  // Whether the next run finds the input outside of the arenas, whatever runs before it.
+  virtual bool UploadedAhead(size_t /*input*/) const { return false; }
 
   // The caller has bound another buffer, by its number in the Executable. Between runs.
   virtual void Rebind(size_t caller_buffer) = 0;

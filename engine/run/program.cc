@@ -35,8 +35,8 @@ absl::StatusOr<ValueView> Program::Input(absl::string_view name) {
     return absl::FailedPreconditionError(absl::StrCat(
         "input \"", name, "\" is bound: a step reads the caller's buffer; fill that one, or Bind another"));
   }
+  SNUG_RETURN_IF_ERROR(executor_->Feed(i));
   consumed_[i] = 0;
-  executor_->Feed(i);
   return ValueView{&inputs[i].type, executor_->InputBytes(i)};
 }
 
@@ -91,19 +91,27 @@ absl::Status Program::ConsumeInputs() {
   return absl::OkStatus();
 }
 
-absl::Status Program::Run(Executor::Failure* failure) {
+absl::Status Program::Begin(Executor::Failure* failure) {
   SNUG_RETURN_IF_ERROR(caller_buffers_->CheckReady());
   SNUG_RETURN_IF_ERROR(ConsumeInputs());
-  absl::Status status = executor_->Run(failure);
+  const absl::Status status = executor_->Begin(failure);
   outputs_lost_ = false;
-  if (status.ok() || failure->step == Executor::kNoStep) return status;
-  const Node& node = compiled_->graph.node(compiled_->executable.steps[failure->step].node);
+  return WithPlace(status, *failure);
+}
+
+absl::Status Program::Finish(Executor::Failure* failure) { return WithPlace(executor_->Finish(failure), *failure); }
+
+absl::Status Program::WithPlace(const absl::Status& status, const Executor::Failure& failure) const {
+  if (status.ok() || failure.step == Executor::kNoStep) return status;
+  const Node& node = compiled_->graph.node(compiled_->executable.steps[failure.step].node);
   return NodeError(node.loc, node.name, node.op, status);
 }
 
 void Program::Overwritten() {
   const std::vector<Endpoint>& inputs = compiled_->executable.inputs;
-  for (size_t i = 0; i < inputs.size(); ++i) consumed_[i] = inputs[i].slot.arena != Arena::kCaller;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    consumed_[i] = inputs[i].slot.arena != Arena::kCaller && !executor_->UploadedAhead(i);
+  }
   outputs_lost_ = true;
 }
 

@@ -39,13 +39,16 @@ class Program {
   Executor& executor() { return *executor_; }
 
   // One step; by the Session.
-  absl::Status Run(Executor::Failure* failure);
-  // Another program has run, over the same arena: what was fed and is to be fetched is gone.
+  absl::Status Begin(Executor::Failure* failure);
+  absl::Status Finish(Executor::Failure* failure);
+  absl::Status UploadAhead() { return executor_->UploadAhead(); }
+  // Another program runs, over the same arena: what was fed and is to be fetched is gone.
   void Overwritten();
 
  private:
   absl::StatusOr<size_t> Find(const std::vector<Endpoint>& endpoints, absl::string_view name, absl::string_view kind);
   absl::Status ConsumeInputs();
+  absl::Status WithPlace(const absl::Status& status, const Executor::Failure& failure) const;
 
   // Each points into those before it.
   std::unique_ptr<Compiled> compiled_;

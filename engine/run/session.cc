@@ -15,6 +15,7 @@
 #include "engine/run/check/check_executor.h"
 #include "engine/run/check/padded_plan.h"
 #include "engine/run/initialize.h"
+#include "engine/run/upload_layout.h"
 #include "memory/share/none.h"
 
 namespace snug {
@@ -48,6 +49,20 @@ absl::StatusOr<Device> DeviceOf(const std::vector<Compiled>& compiled) {
                                                    program.device.ToString()));
   }
   return compiled[0].device;
+}
+
+// For inputs that are uploaded ahead; 0: none are.
+int64_t UploadBytes(const std::vector<Compiled>& compiled, int64_t step_bytes, const SessionOptions& options) {
+  const Device device = compiled[0].device;
+  const bool replays = options.engine.value_or(EngineKind::kReplay) == EngineKind::kReplay;
+  if (!options.upload_ahead || device.kind != Device::Kind::kCuda || !replays) return 0;
+  int64_t bytes = 0;
+  for (const Compiled& program : compiled) {
+    if (options.memory_limit > 0 && program.executable.memory.dynamic.has_value()) return 0;  // may take all of it
+    bytes = std::max(bytes, LayOutUploads(program.executable, device.alignment()).bytes);
+  }
+  const int64_t together = compiled[0].executable.memory.state_plan.arena_bytes + step_bytes + bytes;
+  return options.memory_limit > 0 && together > options.memory_limit ? 0 : bytes;
 }
 
 absl::Status CheckNoCpuDebugging(Device device, const SessionOptions& options) {
@@ -84,6 +99,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> c
                         MakeBackend({.device = device,
                                      .state_bytes = compiled[0].executable.memory.state_plan.arena_bytes,
                                      .step_bytes = step_bytes,
+                                     .upload_bytes = UploadBytes(compiled, step_bytes, options),
                                      .cuda_graph = options.cuda_graph,
                                      .cuda_device = options.cuda_device}));
   std::unique_ptr<Session> session(new Session(std::move(backend)));
@@ -219,18 +235,35 @@ absl::StatusOr<std::vector<double>> Session::GetVariable(absl::string_view name)
 absl::Status Session::SetLearningRate(double rate) { return SetVariable(kLearningRateName, {rate}); }
 
 absl::Status Session::Run(size_t program) {
+  SNUG_RETURN_IF_ERROR(Begin(program));
+  return Finish();
+}
+
+absl::Status Session::Begin(size_t program) {
+  SNUG_RETURN_IF_ERROR(Finish());
   SNUG_RETURN_IF_ERROR(failed_);
-  Executor::Failure failure;
   SNUG_RETURN_IF_ERROR(backend_->BeforeRun());
   if (watchdog_ != nullptr) watchdog_->BeginRun(*programs_[program]);
-  const absl::Status status = programs_[program]->Run(&failure);
+  failure_ = {};
+  const absl::Status status = programs_[program]->Begin(&failure_);
   backend_->AfterRun();
-  if (watchdog_ != nullptr) watchdog_->EndRun();
   const auto in_arena = [this](size_t i) { return !programs_[i]->compiled().executable.memory.dynamic.has_value(); };
   for (size_t i = 0; i < programs_.size(); ++i) {
     if (i != program && in_arena(i) && in_arena(program)) programs_[i]->Overwritten();
   }
-  if (!status.ok() && failure.variables_changed) {
+  if (!status.ok()) return Ended(status);
+  under_way_ = program;
+  return status;
+}
+
+absl::Status Session::Finish() {
+  if (under_way_ == kNone) return absl::OkStatus();
+  return Ended(programs_[std::exchange(under_way_, kNone)]->Finish(&failure_));
+}
+
+absl::Status Session::Ended(absl::Status status) {
+  if (watchdog_ != nullptr) watchdog_->EndRun();
+  if (!status.ok() && failure_.variables_changed) {
     failed_ = absl::FailedPreconditionError(
         absl::StrCat("the session has failed: a step stopped after it had changed some Variables (", status.message(),
                      "); set them all anew, from a checkpoint, or make another session"));

@@ -43,6 +43,11 @@ struct SessionOptions {
   WatchdogOptions watchdog;  // says where a run is stuck; off
   // Of networks that were compiled for CUDA: whether a step is recorded once and launched as one graph.
   bool cuda_graph = true;
+  // On CUDA, for the replay: takes device memory for the inputs of one step more, beside what is planned, so that they
+  // can be uploaded while another step runs (Session::UploadAhead). Done without where that does not fit, or takes more
+  // than `memory_limit` (0: there is none) together with the arenas: upload_bytes() says.
+  bool upload_ahead = false;
+  int64_t memory_limit = 0;
   std::shared_ptr<const cuda::CudaDevice>
       cuda_device;  // where they run; null: the one they were compiled for is opened
 };
@@ -69,6 +74,11 @@ class Session {
   // fails before any Variable was changed leaves them as the step before did; otherwise the session has failed, and
   // says so from then on.
   absl::Status Run(size_t program = 0);
+  // The same in two halves. A device goes on by itself: while it does, the next step can be fed (and is uploaded, with
+  // UploadAhead, where upload_bytes() is not 0), Variables and outputs are waited for. Elsewhere Begin does all of it.
+  absl::Status Begin(size_t program = 0);
+  absl::Status Finish();  // nothing is under way: OK
+  absl::Status UploadAhead(size_t program = 0) { return programs_[program]->UploadAhead(); }
   // Whether Variables were left half changed.
   bool failed() const { return !failed_.ok(); }
   // Every Variable has been set anew, as from a checkpoint.
@@ -87,10 +97,12 @@ class Session {
   // What was taken from the system, or of the device's memory.
   int64_t state_bytes() const { return backend_->state_bytes(); }
   int64_t step_bytes() const { return backend_->step_bytes() + dynamic_statistics().peak_reserved_bytes; }
-  memory::AllocatorStatistics dynamic_statistics() const;  // of the allocator; all 0 where memory is planned
+  int64_t upload_bytes() const { return backend_->upload_bytes(); }  // beside these; 0: nothing is uploaded ahead
+  memory::AllocatorStatistics dynamic_statistics() const;            // of the allocator; all 0 where memory is planned
 
  private:
   explicit Session(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  absl::Status Ended(absl::Status status);
   absl::Status AddProgram(Compiled compiled, const SessionOptions& options);
   absl::StatusOr<memory::Allocator*> AllocatorFor(const Executable& executable, const SessionOptions& options);
   absl::Status InitializeVariables(uint64_t seed);
@@ -108,6 +120,9 @@ class Session {
   memory::AllocatorOptions allocator_options_;
   std::vector<std::unique_ptr<Program>> programs_;
   std::unique_ptr<Watchdog> watchdog_;  // null: off
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+  size_t under_way_ = kNone;   // a program that has begun
+  Executor::Failure failure_;  // of it
   absl::Status failed_;
 };
 

@@ -52,6 +52,7 @@ absl::Status Trainer::Start() {
   SNUG_ASSIGN_OR_RETURN(loader_, Loader::Create(data_.training, loading));
   SNUG_ASSIGN_OR_RETURN(Feeder feeder, Feeder::Create(session_->program(0), data_.training->fields()));
   feeder_ = std::make_unique<Feeder>(std::move(feeder));
+  step_feed_ = std::make_unique<StepFeed>(*session_, *loader_, *feeder_, micro_batches());
   const int64_t epoch = steps_per_epoch();
   constexpr int64_t kEpochs = 10;
   steps_ =
@@ -97,9 +98,11 @@ absl::Status Trainer::StartSession() {
   }
   SessionOptions session = options_.session;
   session.seed = static_cast<uint64_t>(training_->seed());
+  session.upload_ahead = options_.upload_ahead;
+  const int64_t limit = options_.compile.memory.memory_limit;
+  session.memory_limit = limit;
   SNUG_ASSIGN_OR_RETURN(session_, Session::Create(std::move(compiled), session));
   // Each program keeps the limit; of two, one may have the most Variables and the other the longest step.
-  const int64_t limit = options_.compile.memory.memory_limit;
   const int64_t bytes = session_->state_bytes() + session_->step_bytes();
   if (limit == 0 || bytes <= limit) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -111,19 +114,16 @@ int64_t Trainer::staging_bytes() const {
 }
 
 absl::Status Trainer::Resume(int64_t step) {
-  const int64_t epoch = steps_per_epoch();
-  SNUG_RETURN_IF_ERROR(loader_->Seek({.epoch = step / epoch, .batch = step % epoch}));
+  SNUG_RETURN_IF_ERROR(step_feed_->Seek(step));
   step_ = step;
   return absl::OkStatus();
 }
 
-absl::StatusOr<Trainer::StepReport> Trainer::Step() {
-  StepReport report{.steps = steps_, .begin_ns = MonotonicNanoseconds()};
-  SNUG_ASSIGN_OR_RETURN(const Batch* const batch, loader_->Next());
-  report.epoch = batch->position.epoch;
+absl::StatusOr<Trainer::StepReport> Trainer::Step(const std::function<void()>& meanwhile) {
+  StepReport report{.steps = steps_, .epoch = step_ / steps_per_epoch(), .begin_ns = MonotonicNanoseconds()};
   report.rate = base_rate_ * LearningRateFactor(training_->schedule(), step_, steps_);
   SNUG_RETURN_IF_ERROR(session_->SetLearningRate(report.rate));
-  const absl::Status status = RunMicroBatches(*batch, &report);
+  const absl::Status status = RunMicroBatches(meanwhile, &report);
   if (!status.ok()) {
     ClearSums(*session_);
     return status;
@@ -133,22 +133,26 @@ absl::StatusOr<Trainer::StepReport> Trainer::Step() {
   return report;
 }
 
-absl::Status Trainer::RunMicroBatches(const Batch& batch, StepReport* report) {
-  for (int64_t part = 0; part < micro_batches(); ++part) SNUG_RETURN_IF_ERROR(RunMicroBatch(batch, part, report));
+absl::Status Trainer::RunMicroBatches(const std::function<void()>& meanwhile, StepReport* report) {
+  for (int64_t part = 0; part < micro_batches(); ++part) SNUG_RETURN_IF_ERROR(RunMicroBatch(part, meanwhile, report));
   return absl::OkStatus();
 }
 
-absl::Status Trainer::RunMicroBatch(const Batch& batch, int64_t part, StepReport* report) {
+absl::Status Trainer::RunMicroBatch(int64_t part, const std::function<void()>& meanwhile, StepReport* report) {
   const int64_t parts = micro_batches();
-  const size_t program = part + 1 < parts ? 1 : 0;
+  const size_t program = step_feed_->ProgramOf(part);
   report->feed_ns = MonotonicNanoseconds();
   SNUG_RETURN_IF_ERROR(SetDraw(*session_, part, parts));
-  SNUG_RETURN_IF_ERROR(FeedMicroBatch(batch, part, session_->program(program)));
+  SNUG_RETURN_IF_ERROR(step_feed_->Feed(step_, part));
   report->run_ns = MonotonicNanoseconds();
-  SNUG_RETURN_IF_ERROR(session_->Run(program));
+  SNUG_RETURN_IF_ERROR(session_->Begin(program));
+  if (part == 0) meanwhile();
+  if (step_ + 1 < steps_ || part + 1 < parts) step_feed_->FeedAhead(step_, part);
+  // Not before this one's loss is known may another run begin: after one that is not finite nothing may change.
+  SNUG_RETURN_IF_ERROR(session_->Finish());
   report->fetch_ns = MonotonicNanoseconds();
   SNUG_ASSIGN_OR_RETURN(const Metrics metrics, MetricsOf(network_, session_->program(program)));
-  if (!std::isfinite(metrics[0].second)) return NotFinite(batch, part);
+  if (!std::isfinite(metrics[0].second)) return NotFinite(part);
   if (part == 0) report->metrics.resize(metrics.size());
   for (size_t i = 0; i < metrics.size(); ++i) {
     report->metrics[i].first = metrics[i].first;
@@ -157,14 +161,10 @@ absl::Status Trainer::RunMicroBatch(const Batch& batch, int64_t part, StepReport
   return absl::OkStatus();
 }
 
-absl::Status Trainer::FeedMicroBatch(const Batch& batch, int64_t part, Program& program) const {
-  return feeder_->Feed(batch.data, program, part * program.compiled().batch);
-}
-
-absl::Status Trainer::NotFinite(const Batch& batch, int64_t part) {
+absl::Status Trainer::NotFinite(int64_t part) {
+  const auto feed = [&](Program& program) { return step_feed_->FeedAgain(step_, part, program); };
   SNUG_ASSIGN_OR_RETURN(const std::string what,
-                        DescribeNonFinite(network_, locations_, options_.compile, *session_,
-                                          [&](Program& program) { return FeedMicroBatch(batch, part, program); }));
+                        DescribeNonFinite(network_, locations_, options_.compile, *session_, feed));
   return absl::InternalError(absl::StrCat(
       "step ", step_ + 1, ": the loss is not finite. ", what,
       "\nThe parameters are those of the step before. A smaller learning rate, clip_norm or a warm-up may help."));
@@ -195,17 +195,33 @@ absl::Status WithCheckpoint(const absl::Status& failure, const absl::Status& sav
 
 absl::Status Trainer::Run(const Callbacks& callbacks) {
   const auto checkpoint = [&] { return callbacks.checkpoint ? callbacks.checkpoint(step_) : absl::OkStatus(); };
+  std::optional<StepReport> untold;  // of the step before
+  absl::Status told;
+  const auto tell = [&] {
+    if (untold.has_value() && callbacks.step) told.Update(callbacks.step(*untold));
+    untold.reset();
+  };
+  const bool tells_later = session_->upload_bytes() > 0;
   while (step_ < steps_) {
-    if (callbacks.stop && callbacks.stop()) return checkpoint();
-    const absl::StatusOr<StepReport> report = Step();
+    if (callbacks.stop && callbacks.stop()) {
+      tell();
+      return told.ok() ? checkpoint() : told;
+    }
+    absl::StatusOr<StepReport> report = Step(tell);
+    tell();  // a step that failed may not have begun
+    SNUG_RETURN_IF_ERROR(told);
     if (!report.ok()) {
       const bool has_state = step_ > 0 && !session_->failed();
       return has_state ? WithCheckpoint(report.status(), checkpoint()) : report.status();
     }
-    if (callbacks.step) SNUG_RETURN_IF_ERROR(callbacks.step(*report));
+    untold = *std::move(report);
     const bool last = step_ == steps_;
-    if (last || (evaluate_every_ > 0 && step_ % evaluate_every_ == 0)) SNUG_RETURN_IF_ERROR(EvaluateInto(callbacks));
-    if (last || (checkpoint_every_ > 0 && step_ % checkpoint_every_ == 0)) SNUG_RETURN_IF_ERROR(checkpoint());
+    const bool evaluates = last || (evaluate_every_ > 0 && step_ % evaluate_every_ == 0);
+    const bool saves = last || (checkpoint_every_ > 0 && step_ % checkpoint_every_ == 0);
+    if (!tells_later || evaluates || saves) tell();
+    SNUG_RETURN_IF_ERROR(told);
+    if (evaluates) SNUG_RETURN_IF_ERROR(EvaluateInto(callbacks));
+    if (saves) SNUG_RETURN_IF_ERROR(checkpoint());
   }
   return absl::OkStatus();
 }

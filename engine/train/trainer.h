@@ -16,6 +16,7 @@
 #include "engine/train/data/loader.h"
 #include "engine/train/evaluator.h"
 #include "engine/train/feeder.h"
+#include "engine/train/step_feed.h"
 
 namespace snug {
 
@@ -32,6 +33,9 @@ struct TrainingData {
 struct TrainerOptions {
   CompileOptions compile;  // batch, precision, threads, memory; `training` is set by the trainer
   SessionOptions session;  // engine, watchdog, checks; the seed is the training's
+  // On CUDA: the next batch goes to the device while a step runs, and steps are told of while the next one does. Takes
+  // memory (SessionOptions::upload_ahead) where there is some left.
+  bool upload_ahead = true;
 };
 
 class Trainer {
@@ -41,9 +45,10 @@ class Trainer {
     int64_t step = 0, steps = 0;  // done, and in all
     int64_t epoch = 0;            // from 0
     double rate = 0;
-    int64_t begin_ns = 0, end_ns = 0;               // of MonotonicNanoseconds
-    int64_t feed_ns = 0, run_ns = 0, fetch_ns = 0;  // when each part of the last micro-batch began
-    Metrics metrics;                                // means over the micro-batches
+    int64_t begin_ns = 0, end_ns = 0;  // of MonotonicNanoseconds
+    // When each part of the last micro-batch began. What was uploaded ahead was fed while the one before ran.
+    int64_t feed_ns = 0, run_ns = 0, fetch_ns = 0;
+    Metrics metrics;  // means over the micro-batches
 
     double seconds() const { return static_cast<double>(end_ns - begin_ns) * 1e-9; }
   };
@@ -54,6 +59,8 @@ class Trainer {
 
   // All of them may be left out.
   struct Callbacks {
+    // Where batches are uploaded ahead (session().upload_bytes() > 0) the next step may run already: who looks at
+    // Variables here waits for it, and sees what it has made of them.
     std::function<absl::Status(const StepReport& report)> step;
     std::function<absl::Status(const EvaluationReport& report)> evaluation;
     std::function<absl::Status(int64_t step)> checkpoint;  // it is time for one
@@ -91,11 +98,11 @@ class Trainer {
   absl::Status Start();
   absl::Status StartSession();
   LoaderOptions Loading() const;
-  absl::StatusOr<StepReport> Step();
-  absl::Status RunMicroBatches(const Batch& batch, StepReport* report);
-  absl::Status RunMicroBatch(const Batch& batch, int64_t part, StepReport* report);
-  absl::Status FeedMicroBatch(const Batch& batch, int64_t part, Program& program) const;
-  absl::Status NotFinite(const Batch& batch, int64_t part);
+  // Calls `meanwhile` while the device runs the first micro-batch.
+  absl::StatusOr<StepReport> Step(const std::function<void()>& meanwhile);
+  absl::Status RunMicroBatches(const std::function<void()>& meanwhile, StepReport* report);
+  absl::Status RunMicroBatch(int64_t part, const std::function<void()>& meanwhile, StepReport* report);
+  absl::Status NotFinite(int64_t part);
   absl::Status EvaluateInto(const Callbacks& callbacks);
 
   const proto::Network& network_;
@@ -111,6 +118,7 @@ class Trainer {
   // Program 0 trains; where a step has several micro-batches, program 1 runs all but the last. The others evaluate.
   std::unique_ptr<Session> session_;
   std::unique_ptr<Feeder> feeder_;
+  std::unique_ptr<StepFeed> step_feed_;
   std::unique_ptr<Evaluator> evaluator_;  // null: there is nothing to evaluate with
 };
 

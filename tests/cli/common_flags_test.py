@@ -114,6 +114,7 @@ class DeviceTest(SnugTest):
             if self.json("doctor").get("CUDA") != "not in this build":
                 self.assertIn("is for --device=cpu", self.error("plan", MLP, "--device=cuda", flag))
         self.assertIn('--cuda-graph: expected on or off, found "of"', self.error("step", MLP, "--cuda-graph=of"))
+        self.assertIn('--upload-ahead: expected on or off, found "of"', self.error("train", MLP, "--upload-ahead=of"))
 
 
 class RunFlagsTest(SnugTest):

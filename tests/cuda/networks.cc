@@ -30,7 +30,7 @@ CompileOptions OptionsOf(const How& how) {
 
 std::string How::ToString() const {
   return absl::StrCat(strategy, ", ", streams, " streams, engine ", EngineName(engine), graph ? ", graph" : "",
-                      keep_inputs ? ", inputs kept" : "");
+                      keep_inputs ? ", inputs kept" : "", ahead ? ", ahead" : "");
 }
 
 absl::StatusOr<LoadedNetwork> LoadModel(const std::string& path) {
@@ -50,9 +50,11 @@ absl::StatusOr<Compiled> CompileForCuda(const LoadedNetwork& loaded, const How& 
 
 absl::StatusOr<std::unique_ptr<Session>> NewSession(std::vector<Compiled> compiled, const How& how,
                                                     std::shared_ptr<const cuda::CudaDevice> device) {
-  return Session::Create(
-      std::move(compiled),
-      {.seed = kSeed, .engine = how.engine, .cuda_graph = how.graph, .cuda_device = std::move(device)});
+  return Session::Create(std::move(compiled), {.seed = kSeed,
+                                               .engine = how.engine,
+                                               .cuda_graph = how.graph,
+                                               .upload_ahead = how.ahead,
+                                               .cuda_device = std::move(device)});
 }
 
 absl::StatusOr<double> LossOf(Session& session, const LoadedNetwork& loaded) {

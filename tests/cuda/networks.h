@@ -23,6 +23,7 @@ struct How {
   bool training = true;
   std::vector<std::string> bound = {};
   int64_t batch = 4;
+  bool ahead = false;  // inputs may be uploaded ahead
 
   std::string ToString() const;
 };

@@ -24,6 +24,7 @@ struct Life {
   }
   absl::Status Step(Session& session) const {
     SNUG_RETURN_IF_ERROR(FeedRandom(session, OpRegistry::Builtin(), 3));
+    SNUG_RETURN_IF_ERROR(session.UploadAhead());
     SNUG_RETURN_IF_ERROR(session.Run());
     return LossOf(session, loaded).status();
   }
@@ -108,7 +109,7 @@ TEST_P(CudaFailures, OfAStepAreErrorsAndTheSessionKnowsWhereItStands) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, CudaFailures,
-                         testing::Values(How{.streams = 2}, How{.streams = 2, .graph = false},
+                         testing::Values(How{.streams = 2}, How{.streams = 2, .graph = false}, How{.ahead = true},
                                          How{.engine = EngineKind::kSerial},
                                          How{.strategy = "dynamic", .engine = EngineKind::kSerial}),
                          [](const auto& info) { return "way" + std::to_string(info.index); });

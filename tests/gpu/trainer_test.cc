@@ -24,10 +24,11 @@ class CudaTrainer : public OnDevice {
     std::unique_ptr<Trainer> trainer;
   };
   // `device` false: on the CPU.
-  Made Make(const std::string& text, bool on_device = true) {
+  Made Make(const std::string& text, bool on_device = true, bool upload_ahead = true) {
     Made made{LoadNetworkText(text, "test.pbtxt").value(), nullptr};
     const proto::Training& training = made.loaded.network.training();
     TrainerOptions options;
+    options.upload_ahead = upload_ahead;
     options.compile.batch = 16;
     options.compile.plain_kernels = true;
     options.compile.threads = 1;
@@ -58,6 +59,37 @@ TEST_F(CudaTrainer, ReachesWhatTheCpuReaches) {
   ASSERT_EQ(losses.size(), 2U);
   EXPECT_NEAR(losses[0], losses[1], 1e-3);
   EXPECT_LT(losses[0], 2.3) << "chance";
+}
+
+TEST_F(CudaTrainer, UploadingAheadChangesNoBit) {
+  for (const char* steps : {"steps: 5 evaluate_every: 2", "steps: 2 accumulate: 4"}) {
+    std::vector<Metrics> metrics[2];
+    std::map<std::string, std::string> state[2];
+    for (const bool ahead : {false, true}) {
+      const Made made = Make(DigitsNetwork(steps, 60), /*on_device=*/true, ahead);
+      ASSERT_NE(made.trainer, nullptr);
+      EXPECT_EQ(made.trainer->session().upload_bytes() > 0, ahead);
+      int64_t last = 0;
+      const absl::Status status =
+          made.trainer->Run({.step =
+                                 [&](const Trainer::StepReport& report) {
+                                   EXPECT_EQ(report.step, ++last) << "every step is told of, once and in sequence";
+                                   metrics[ahead].push_back(report.metrics);
+                                   return absl::OkStatus();
+                                 },
+                             .evaluation =
+                                 [&](const Trainer::EvaluationReport& report) {
+                                   EXPECT_EQ(report.step, last) << "the steps before are told of first";
+                                   metrics[ahead].push_back(report.evaluation.metrics);
+                                   return absl::OkStatus();
+                                 }});
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_EQ(last, made.trainer->steps());
+      state[ahead] = StateBytes(made.trainer->session());
+    }
+    EXPECT_EQ(metrics[true], metrics[false]) << steps;
+    EXPECT_TRUE(state[true] == state[false]) << steps;
+  }
 }
 
 TEST_F(CudaTrainer, ResumedIsAsUninterrupted) {

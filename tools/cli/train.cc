@@ -36,7 +36,7 @@ constexpr int kStoppedEarly = 4;  // the exit code
 struct TrainFlags {
   std::string output, training_file, init_from;
   std::vector<std::string> init_patterns;  // none: all
-  bool resume = false, json = false;
+  bool resume = false, json = false, upload_ahead = true;
   CompileFlags compile;
   MemoryFlags memory;
   RunFlags run;
@@ -169,7 +169,11 @@ void PrintMemory(const Trainer& trainer, std::FILE* out) {
                 ByteSize(session.state_bytes() + std::max(forward, training)), ByteSize(session.state_bytes()),
                 ByteSize(training));
   if (forward > 0) absl::FPrintF(out, " (forward only %s, in the same bytes)", ByteSize(forward));
-  absl::FPrintF(out, "; batches read ahead %s\n", ByteSize(trainer.staging_bytes()));
+  absl::FPrintF(out, "; batches read ahead %s", ByteSize(trainer.staging_bytes()));
+  if (session.upload_bytes() > 0) {
+    absl::FPrintF(out, "; beside it on the device %s for the next batch", ByteSize(session.upload_bytes()));
+  }
+  absl::FPrintF(out, "\n");
 }
 
 void WriteMetrics(Json& json, absl::string_view key, const Metrics& metrics) {
@@ -189,7 +193,8 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
   WriteMetrics(json, "training", log.last_step());
   WriteMetrics(json, "evaluation", log.last_evaluation());
   json.Key("state_bytes").Number(session.state_bytes()).Key("step_bytes").Number(session.step_bytes());
-  json.Key("staging_bytes").Number(trainer.staging_bytes()).Key("output").String(output);
+  json.Key("staging_bytes").Number(trainer.staging_bytes()).Key("upload_bytes").Number(session.upload_bytes());
+  json.Key("output").String(output);
   json.Key("checkpoint").String(checkpoint);
   if (observer.profiler() != nullptr) observer.profiler()->WriteJson(json.Key("profile"));
   json.End();
@@ -204,6 +209,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_ASSIGN_OR_RETURN(options.compile, f.compile.Options(f.memory.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.compile.memory, f.memory.Options());
   SNUG_ASSIGN_OR_RETURN(options.session, f.run.Options(f.compile.threads > 0, &options.compile));
+  options.upload_ahead = f.upload_ahead;
   options.compile.optimizer = &given.optimizer;
   options.compile.no_decay.assign(training.no_decay().begin(), training.no_decay().end());
   options.compile.no_decay_places = given.no_decay_places;
@@ -302,6 +308,15 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   f.compile.AddTo(flags);
   f.run.AddTo(flags);
   f.observer.AddTo(flags);
+  flags.Add(
+      "upload-ahead", "on|off",
+      "on a GPU: the next batch is uploaded while a step runs (default), into memory beside the plan, where "
+      "--memory-limit and the device leave some; or as its step begins",
+      [&f](const std::string& value) -> absl::Status {
+        f.upload_ahead = value == "on";
+        if (value == "on" || value == "off") return absl::OkStatus();
+        return absl::InvalidArgumentError(absl::StrCat("--upload-ahead: expected on or off, found \"", value, "\""));
+      });
   flags.Section("memory");
   f.memory.AddTo(flags);
   flags.Section("data");

@@ -6,6 +6,7 @@
 
 #include "engine/base/status.h"
 #include "engine/run/cuda/cuda_executor.h"
+#include "engine/run/cuda/cuda_uploads.h"
 #include "engine/run/cuda/cuda_variables.h"
 #include "memory/allocator/cuda_places.h"
 
@@ -26,12 +27,16 @@ class CudaBackend final : public Backend {
     SNUG_RETURN_IF_ERROR(streams_.GrowTo(1));
     SNUG_ASSIGN_OR_RETURN(variables_, CudaVariables::Create(streams_, options.state_bytes));
     SNUG_ASSIGN_OR_RETURN(step_, cuda::CudaArena::Create(streams_.device(), options.step_bytes));
-    return absl::OkStatus();
+    if (options.upload_bytes == 0) return absl::OkStatus();
+    absl::StatusOr<std::unique_ptr<CudaUploads>> uploads = CudaUploads::Create(streams_.device(), options.upload_bytes);
+    if (uploads.ok()) uploads_ = *std::move(uploads);
+    return absl::IsResourceExhausted(uploads.status()) ? absl::OkStatus() : uploads.status();
   }
 
   ArenaBytes arenas() const override { return {variables_->on_device(), step_->data()}; }
   int64_t state_bytes() const override { return variables_->size_bytes(); }
   int64_t step_bytes() const override { return step_->size_bytes(); }
+  int64_t upload_bytes() const override { return uploads_ == nullptr ? 0 : uploads_->size_bytes(); }
 
   absl::StatusOr<std::byte*> OnHost(int64_t offset, int64_t bytes, HostAccess access) override {
     return variables_->OnHost(offset, bytes, access);
@@ -53,7 +58,7 @@ class CudaBackend final : public Backend {
                           : kind == EngineKind::kSerial         ? CudaMode::kSerial
                           : graph_                              ? CudaMode::kGraph
                                                                 : CudaMode::kStreams;
-    return CudaExecutor::Create(executable, arenas, streams_, mode);
+    return CudaExecutor::Create(executable, arenas, streams_, mode, uploads_.get());
   }
 
   int64_t FreeBytes() const override { return streams_.device()->FreeBytes().value_or(-1); }
@@ -70,6 +75,7 @@ class CudaBackend final : public Backend {
   const bool graph_;
   std::unique_ptr<CudaVariables> variables_;
   std::unique_ptr<cuda::CudaArena> step_;
+  std::unique_ptr<CudaUploads> uploads_;  // null: nothing is uploaded ahead
 };
 
 }  // namespace

@@ -21,21 +21,25 @@ bool OneStream(CudaMode mode) { return mode == CudaMode::kSerial || mode == Cuda
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> CudaExecutor::Create(const Executable& executable, const ArenaBytes& arenas,
-                                                               CudaStreams& streams, CudaMode mode) {
+                                                               CudaStreams& streams, CudaMode mode,
+                                                               CudaUploads* uploads) {
   SNUG_RETURN_IF_ERROR(streams.GrowTo(OneStream(mode) ? 1 : static_cast<size_t>(executable.schedule.count())));
-  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<CudaStaging> staging, CudaStaging::Create(executable, arenas, streams));
-  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(executable, arenas, streams, mode, std::move(staging)));
+  SNUG_ASSIGN_OR_RETURN(std::unique_ptr<CudaStaging> staging,
+                        CudaStaging::Create(executable, arenas, streams, uploads));
+  std::unique_ptr<CudaExecutor> executor(
+      new CudaExecutor(executable, arenas, streams, mode, std::move(staging), uploads != nullptr));
   SNUG_RETURN_IF_ERROR(executor->MakeEvents());
   return executor;
 }
 
 CudaExecutor::CudaExecutor(const Executable& executable, const ArenaBytes& arenas, const CudaStreams& streams,
-                           CudaMode mode, std::unique_ptr<CudaStaging> staging)
+                           CudaMode mode, std::unique_ptr<CudaStaging> staging, bool ahead)
     : PlannedExecutor(executable, arenas, LaunchesOf(executable, streams, OneStream(mode))),
       streams_(streams),
       mode_(mode),
       stream_count_(OneStream(mode) ? 1 : static_cast<size_t>(executable.schedule.count())),
       staging_(std::move(staging)),
+      ahead_(ahead),
       waits_(executable.steps.size()),
       done_(executable.steps.size()),
       graph_(streams.device()) {}
@@ -66,24 +70,62 @@ void CudaExecutor::Rebind(size_t caller_buffer) {
   stale_ = true;
 }
 
+CudaExecutor::~CudaExecutor() { WaitForRun().IgnoreError(); }
+
 absl::Status CudaExecutor::Run(Failure* failure) {
+  SNUG_RETURN_IF_ERROR(Begin(failure));
+  return Finish(failure);
+}
+
+absl::Status CudaExecutor::Begin(Failure* failure) {
+  SNUG_RETURN_IF_ERROR(WaitForRun());
   SNUG_RETURN_IF_ERROR(streams_.device()->MakeCurrent());
   if (times_ != nullptr && step_times_ == nullptr) {
     SNUG_ASSIGN_OR_RETURN(step_times_, CudaStepTimes::Create(streams_.device(), steps_.size()));
   }
   running_.store(true, std::memory_order_relaxed);
-  absl::Status status = Ask(failure);
-  // Whatever has happened: what was asked for before is no longer under way when this returns.
+  ended_ = absl::OkStatus();
+  const absl::Status status = Ask(failure);
+  under_way_ = status.ok();
+  return status.ok() ? status : End(status);
+}
+
+absl::Status CudaExecutor::Finish(Failure* /*failure*/) {
+  SNUG_RETURN_IF_ERROR(WaitForRun());
+  return ended_;
+}
+
+absl::Status CudaExecutor::WaitForRun() {
+  if (!std::exchange(under_way_, false)) return absl::OkStatus();
+  absl::Status status = streams_.device()->MakeCurrent();
+  ended_ = End(std::move(status));
+  return ended_;
+}
+
+// Whatever has happened: what was asked for before is no longer under way when this returns.
+absl::Status CudaExecutor::End(absl::Status status) {
   status.Update(Wait(/*joined=*/status.ok()));
   status.Update(steps_.EndRun(/*complete=*/status.ok()));
   running_.store(false, std::memory_order_relaxed);
   loaded_ |= status.ok();
-  if (status.ok() && times_ != nullptr) status = step_times_->Write(executable_.schedule, times_);
+  if (status.ok() && times_ != nullptr && step_times_ != nullptr) {
+    status = step_times_->Write(executable_.schedule, times_);
+  }
   return status;
 }
 
+absl::Status CudaExecutor::Feed(size_t input) {
+  if (!ahead_) SNUG_RETURN_IF_ERROR(WaitForRun());
+  return staging_->Feed(input);
+}
+
+absl::Status CudaExecutor::Fetch(size_t output) {
+  SNUG_RETURN_IF_ERROR(WaitForRun());
+  return staging_->Fetch(output);
+}
+
 absl::Status CudaExecutor::Ask(Failure* failure) {
-  SNUG_RETURN_IF_ERROR(staging_->UploadFed());
+  SNUG_RETURN_IF_ERROR(staging_->BringInputs());
   const bool graph = mode_ == CudaMode::kGraph && loaded_ && times_ == nullptr;
   SNUG_RETURN_IF_ERROR(graph ? LaunchGraph(failure) : AskForSteps(failure));
   return staging_->DownloadSmall();

@@ -1,5 +1,5 @@
 // Runs the Steps on CUDA streams, by the schedule that the compiler worked out: the whole step is asked for at once,
-// streams wait for each other by events, and the host waits once, at the end. The second run records this as a CUDA
+// streams wait for each other by events, and the host waits once, in Finish. The second run records this as a CUDA
 // graph, and from then on it is a single launch. The first one cannot: kernels and libraries are loaded as they are
 // launched first, and what that does need not be allowed while something is recorded.
 #pragma once
@@ -24,23 +24,27 @@ enum class CudaMode : uint8_t {
 
 class CudaExecutor final : public PlannedExecutor {
  public:
-  // All must outlive it.
+  // All must outlive it. `uploads` null: nothing is uploaded ahead.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Executable& executable, const ArenaBytes& arenas,
-                                                          CudaStreams& streams, CudaMode mode);
+                                                          CudaStreams& streams, CudaMode mode, CudaUploads* uploads);
+  ~CudaExecutor() override;
 
   absl::Status Run(Failure* failure) override;
+  absl::Status Begin(Failure* failure) override;
+  absl::Status Finish(Failure* failure) override;
   std::byte* InputBytes(size_t input) const override { return staging_->InputBytes(input); }
   std::byte* OutputBytes(size_t output) const override { return staging_->OutputBytes(output); }
-  void Feed(size_t input) override { staging_->Feed(input); }
-  absl::Status Fetch(size_t output) override { return staging_->Fetch(output); }
+  absl::Status Feed(size_t input) override;
+  absl::Status Fetch(size_t output) override;
+  absl::Status UploadAhead() override { return staging_->UploadAhead(); }
+  bool UploadedAhead(size_t input) const override { return staging_->IsAhead(input); }
   void Rebind(size_t caller_buffer) override;
   std::vector<At> Running() const override;
 
  private:
   CudaExecutor(const Executable& executable, const ArenaBytes& arenas, const CudaStreams& streams, CudaMode mode,
-               std::unique_ptr<CudaStaging> staging);
+               std::unique_ptr<CudaStaging> staging, bool ahead);
   absl::Status MakeEvents();
-  bool serial() const { return mode_ == CudaMode::kSerial || mode_ == CudaMode::kDynamic; }
   size_t StreamOf(size_t step) const;
 
   absl::Status Ask(Failure* failure);
@@ -50,11 +54,14 @@ class CudaExecutor final : public PlannedExecutor {
   absl::Status Fork();
   absl::Status Join();
   absl::Status Wait(bool joined);
+  absl::Status End(absl::Status status);
+  absl::Status WaitForRun();
 
   const CudaStreams& streams_;
   const CudaMode mode_;
   const size_t stream_count_;
   const std::unique_ptr<CudaStaging> staging_;
+  const bool ahead_;                                      // inputs may be fed while a run is under way
   std::vector<std::vector<int32_t>> waits_;               // by Step: for which of other streams
   std::vector<std::unique_ptr<cuda::CudaEvent>> done_;    // by Step; null: no other stream waits for it
   std::unique_ptr<cuda::CudaEvent> forked_;               // null: one stream
@@ -63,6 +70,8 @@ class CudaExecutor final : public PlannedExecutor {
   bool loaded_ = false;  // every kernel has been launched before
   bool stale_ = true;    // what the graph has recorded, if anything
   std::unique_ptr<CudaStepTimes> step_times_;
+  bool under_way_ = false;  // a run has begun, and nobody has waited for its end
+  absl::Status ended_;      // what became of the last run that was waited for
   std::atomic<bool> running_{false};
 };
 

@@ -43,7 +43,10 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options) {
   if (!dynamic) {
     SNUG_RETURN_IF_ERROR(Annotate(memory::FindStrategy(options.memory).status(), "option \"memory\""));
   }
-  CompileOptions compile{.batch = options.batch,
+  absl::StatusOr<Device> device = ParseDevice(options.device);
+  if (!device.ok()) return Annotate(device.status(), "option \"device\"");
+  CompileOptions compile{.device = *device,
+                         .batch = options.batch,
                          .training = options.training,
                          .precision = precision,
                          .threads = options.threads > 0 ? options.threads : std::max(Processors() / options.streams, 1),
@@ -225,6 +228,15 @@ Result<Program> Session::evaluation() noexcept {
     return Status(StatusCode::kFailedPrecondition,
                   "the session has no program for evaluation: it was created without an evaluation_batch");
   });
+}
+
+Status Session::FollowStream(void* stream) noexcept {
+  return Guarded(
+      [&]() -> Status { return FromEngine(impl_->session->Follow(reinterpret_cast<CUstream_st*>(stream))); });
+}
+
+Status Session::Wait() noexcept {
+  return Guarded([&]() -> Status { return FromEngine(impl_->session->Finish()); });
 }
 
 int64_t Session::steps() const noexcept {

@@ -27,6 +27,7 @@ namespace snug {
 inline namespace v0 {
 
 struct SessionOptions {
+  std::string device = "cpu";         // where steps run; or cuda, or cuda:N, the N-th GPU
   int64_t batch = 0;                  // samples in a step; 0: the model file's, or 1
   bool training = true;               // false: forward only
   int64_t evaluation_batch = 0;       // > 0: beside training a forward-only program, on the same Variables and memory
@@ -76,8 +77,9 @@ class SNUG_API Program {
 
   // The caller's own memory for what SessionOptions::bound names: from the next step on, until other is bound, steps
   // read inputs and write outputs there, without a copy. It holds all elements, of the value's own type, and begins at
-  // a multiple of kBufferAlignment. A step never writes to a bound input. What is written may not overlap anything else
-  // that is bound. Cheap; nothing is allocated.
+  // a multiple of kBufferAlignment; on a GPU it is the device's memory, as cudaMalloc gives it, and begins at a
+  // multiple of kCudaBufferAlignment. A step never writes to a bound input. What is written may not overlap anything
+  // else that is bound. Cheap; nothing is allocated.
   Status Bind(std::string_view name, const Buffer& buffer) noexcept;
 
   Result<std::vector<std::string>> inputs() const noexcept;
@@ -130,12 +132,21 @@ class SNUG_API Session {
   // Forward only, where `evaluation_batch` was given.
   Result<Program> evaluation() noexcept;
 
+  // On a GPU: from now on a step comes, on the device, after all that this stream (a cudaStream_t of the same device;
+  // null: CUDA's default one) was given before Step, and before what it is given after. Step then returns as soon as
+  // everything is asked for, and the host waits only where it feeds, fetches, looks at Variables or runs the other
+  // program; bound buffers need no waiting. The stream outlives the session, and is not being captured.
+  Status FollowStream(void* stream) noexcept;
+  // Until all steps are done, and what became of them. After steps that follow no stream there is nothing to wait for.
+  Status Wait() noexcept;
+
   int64_t steps() const noexcept;  // of training, counted in the state
   Status SetLearningRate(double rate) noexcept;
   Result<double> learning_rate() noexcept;
 
   Result<std::vector<Variable>> variables() const noexcept;
-  Result<Tensor> FindVariable(std::string_view name) noexcept;  // the bytes themselves
+  // The bytes themselves; on a GPU a copy, which the next step uses, and which is good until then.
+  Result<Tensor> FindVariable(std::string_view name) noexcept;
   Status SetVariable(std::string_view name, const Numbers& numbers) noexcept;
 
   // Writes a checkpoint `step-N.safetensors` into the directory: complete and on the disk, or the older ones are as

@@ -127,6 +127,8 @@ class Buffer {
 
 // Where a Buffer has to begin: at a multiple of this many bytes.
 inline constexpr size_t kBufferAlignment = 64;
+// One in a GPU's memory; cudaMalloc's do.
+inline constexpr size_t kCudaBufferAlignment = 256;
 
 template <class T>
 struct BufferAllocator {

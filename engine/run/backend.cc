@@ -39,6 +39,10 @@ class HostBackend final : public Backend {
 
 }  // namespace
 
+absl::Status Backend::Follow(CUstream_st* /*stream*/) {
+  return absl::FailedPreconditionError("following a CUDA stream: expected a session on cuda, found one on cpu");
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const BackendOptions& options) {
   if (options.device.kind == Device::Kind::kCuda) {
 #if SNUG_HAS_CUDA

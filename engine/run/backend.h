@@ -12,6 +12,8 @@
 #include "engine/run/executors.h"
 #include "memory/allocator/places.h"
 
+struct CUstream_st;
+
 namespace snug {
 
 namespace cuda {
@@ -42,6 +44,10 @@ class Backend {
   virtual int64_t FreeBytes() const = 0;
   // Where dynamic memory is taken from; `places` learns of it.
   virtual absl::StatusOr<memory::Place> DynamicPlace(memory::Places* places) = 0;
+
+  // A run comes, on the device, after what this stream of the caller's was given before, and before what it is given
+  // after. FailedPrecondition where there are no such streams.
+  virtual absl::Status Follow(CUstream_st* stream);
 
   // Around each run.
   virtual absl::Status BeforeRun() { return absl::OkStatus(); }

@@ -236,11 +236,18 @@ absl::Status Session::SetLearningRate(double rate) { return SetVariable(kLearnin
 
 absl::Status Session::Run(size_t program) {
   SNUG_RETURN_IF_ERROR(Begin(program));
-  return Finish();
+  return follows_ ? absl::OkStatus() : Finish();
+}
+
+absl::Status Session::Follow(CUstream_st* stream) {
+  SNUG_RETURN_IF_ERROR(Finish());
+  SNUG_RETURN_IF_ERROR(backend_->Follow(stream));
+  follows_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status Session::Begin(size_t program) {
-  SNUG_RETURN_IF_ERROR(Finish());
+  if (!follows_ || under_way_ != program) SNUG_RETURN_IF_ERROR(Finish());
   SNUG_RETURN_IF_ERROR(failed_);
   SNUG_RETURN_IF_ERROR(backend_->BeforeRun());
   if (watchdog_ != nullptr) watchdog_->BeginRun(*programs_[program]);
@@ -253,6 +260,7 @@ absl::Status Session::Begin(size_t program) {
   }
   if (!status.ok()) return Ended(status);
   under_way_ = program;
+  if (follows_ && watchdog_ != nullptr) watchdog_->EndRun();  // when it ends, nobody here knows
   return status;
 }
 

@@ -78,6 +78,11 @@ class Session {
   // UploadAhead, where upload_bytes() is not 0), Variables and outputs are waited for. Elsewhere Begin does all of it.
   absl::Status Begin(size_t program = 0);
   absl::Status Finish();  // nothing is under way: OK
+  // From now on a step comes, on the device, after what this stream of the caller's (a cudaStream_t; null: the default
+  // one) was given before Run, and before what it is given after. Run returns when everything is asked for: only who
+  // feeds, fetches or looks at Variables waits, or who calls Finish to know what became of the steps.
+  // FailedPrecondition on the CPU.
+  absl::Status Follow(CUstream_st* stream);
   absl::Status UploadAhead(size_t program = 0) { return programs_[program]->UploadAhead(); }
   // Whether Variables were left half changed.
   bool failed() const { return !failed_.ok(); }
@@ -121,6 +126,7 @@ class Session {
   std::vector<std::unique_ptr<Program>> programs_;
   std::unique_ptr<Watchdog> watchdog_;  // null: off
   static constexpr size_t kNone = static_cast<size_t>(-1);
+  bool follows_ = false;       // a stream of the caller's
   size_t under_way_ = kNone;   // a program that has begun
   Executor::Failure failure_;  // of it
   absl::Status failed_;

@@ -50,6 +50,9 @@ class InstalledTest(unittest.TestCase):
         run("cmake", "--build", build)
         self.check_spiral(build / "spiral")
         self.assertIn("the same bits", run(build / "two_threads"))
+        if (build / "own_cuda_stream").exists():  # is built where CUDA's toolkit is; where a GPU is too, it trains
+            done = subprocess.run([build / "own_cuda_stream"], capture_output=True, text=True)
+            self.assertRegex(done.stdout + done.stderr, r"^loss |CUDA|driver|no device")
         self.check_spiral(build / "spiral_static")
         self.assertNotIn("libsnug", run("readelf", "-d", build / "spiral_static"))
 

@@ -154,6 +154,16 @@ TEST(Session, ErrorsSayWhatWasExpected) {
   EXPECT_THAT(refused({.engine = "steam"}), HasSubstr("steam"));
 }
 
+TEST(Session, DevicesAndStreamsThatAreNotThereAreErrors) {
+  const auto refused = [](const char* device) { return Session::Create(SmallNetwork(), {.device = device}).status(); };
+  EXPECT_THAT(refused("gpu").message(), HasSubstr("option \"device\": expected cpu, cuda or cuda:N, found \"gpu\""));
+  EXPECT_NE(refused("cuda:99").code(), StatusCode::kOk);
+  Session session = Make({.device = "cpu", .batch = 2});
+  EXPECT_THAT(session.FollowStream(nullptr).message(), HasSubstr("expected a session on cuda, found one on cpu"));
+  Train(session, 1);
+  EXPECT_TRUE(session.Wait().ok()) << "nothing is under way";
+}
+
 TEST(Session, EvaluationSeesTheTrainedVariables) {
   Session session = Make({.batch = 2, .evaluation_batch = 1});
   Train(session, 5);

@@ -61,6 +61,8 @@ class CudaBackend final : public Backend {
     return CudaExecutor::Create(executable, arenas, streams_, mode, uploads_.get());
   }
 
+  absl::Status Follow(CUstream_st* stream) override { return streams_.Follow(stream); }
+
   int64_t FreeBytes() const override { return streams_.device()->FreeBytes().value_or(-1); }
   // Steps are asked for one after the other on one stream, where they run in that sequence: what one gives back, the
   // next may take, long before either runs.

@@ -78,7 +78,12 @@ absl::Status CudaExecutor::Run(Failure* failure) {
 }
 
 absl::Status CudaExecutor::Begin(Failure* failure) {
-  SNUG_RETURN_IF_ERROR(WaitForRun());
+  // Runs that follow a stream of the caller's come one after the other by our first one; only times are read between.
+  if (under_way_ && streams_.caller() != nullptr && times_ == nullptr) {
+    SNUG_RETURN_IF_ERROR(steps_.EndRun(/*complete=*/true));
+  } else {
+    SNUG_RETURN_IF_ERROR(WaitForRun());
+  }
   SNUG_RETURN_IF_ERROR(streams_.device()->MakeCurrent());
   if (times_ != nullptr && step_times_ == nullptr) {
     SNUG_ASSIGN_OR_RETURN(step_times_, CudaStepTimes::Create(streams_.device(), steps_.size()));
@@ -107,7 +112,6 @@ absl::Status CudaExecutor::End(absl::Status status) {
   status.Update(Wait(/*joined=*/status.ok()));
   status.Update(steps_.EndRun(/*complete=*/status.ok()));
   running_.store(false, std::memory_order_relaxed);
-  loaded_ |= status.ok();
   if (status.ok() && times_ != nullptr && step_times_ != nullptr) {
     status = step_times_->Write(executable_.schedule, times_);
   }
@@ -125,10 +129,14 @@ absl::Status CudaExecutor::Fetch(size_t output) {
 }
 
 absl::Status CudaExecutor::Ask(Failure* failure) {
+  const cuda::CallerStream* const caller = streams_.caller();
+  if (caller != nullptr) SNUG_RETURN_IF_ERROR(caller->ComesBefore(streams_[0]));
   SNUG_RETURN_IF_ERROR(staging_->BringInputs());
   const bool graph = mode_ == CudaMode::kGraph && loaded_ && times_ == nullptr;
   SNUG_RETURN_IF_ERROR(graph ? LaunchGraph(failure) : AskForSteps(failure));
-  return staging_->DownloadSmall();
+  loaded_ = true;
+  SNUG_RETURN_IF_ERROR(staging_->DownloadSmall());
+  return caller == nullptr ? absl::OkStatus() : caller->ComesAfter(streams_[0]);
 }
 
 absl::Status CudaExecutor::LaunchGraph(Failure* failure) {

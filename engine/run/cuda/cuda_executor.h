@@ -67,7 +67,7 @@ class CudaExecutor final : public PlannedExecutor {
   std::unique_ptr<cuda::CudaEvent> forked_;               // null: one stream
   std::vector<std::unique_ptr<cuda::CudaEvent>> joined_;  // of the streams but the first
   cuda::CudaGraph graph_;
-  bool loaded_ = false;  // every kernel has been launched before
+  bool loaded_ = false;  // every kernel has been asked for before
   bool stale_ = true;    // what the graph has recorded, if anything
   std::unique_ptr<CudaStepTimes> step_times_;
   bool under_way_ = false;  // a run has begun, and nobody has waited for its end

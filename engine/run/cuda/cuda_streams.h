@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/cuda/cuda_caller_stream.h"
 #include "engine/cuda/cuda_launch.h"
 #include "engine/cuda/cuda_stream.h"
 
@@ -35,10 +36,19 @@ class CudaStreams {
   }
   const std::shared_ptr<const cuda::CudaDevice>& device() const { return device_; }
 
+  // The stream of an embedding program between whose work a step comes, from the next one on.
+  absl::Status Follow(CUstream_st* stream) {
+    absl::StatusOr<std::unique_ptr<cuda::CallerStream>> made = cuda::CallerStream::Create(device_, stream);
+    if (made.ok()) caller_ = *std::move(made);
+    return made.status();
+  }
+  const cuda::CallerStream* caller() const { return caller_.get(); }  // null: there is none
+
  private:
   const std::shared_ptr<const cuda::CudaDevice> device_;
   std::vector<std::unique_ptr<cuda::CudaStream>> streams_;
   std::vector<std::unique_ptr<cuda::LaunchContext>> launches_;
+  std::unique_ptr<cuda::CallerStream> caller_;
 };
 
 }  // namespace snug

@@ -44,8 +44,7 @@ void BoundSteps::Rebind(size_t caller_buffer) {
   for (const Moving& to : to_caller_[caller_buffer]) pointers_[to.pointer] = arenas_.Address(to.slot);
 }
 
-absl::Status BoundSteps::RunOnBlocks(size_t i) {
-  SNUG_RETURN_IF_ERROR(arenas_.blocks->TakeFor(i));
+absl::Status BoundSteps::RunOnTaken(size_t i) {
   const Call& call = calls_[i];
   for (size_t m = call.first_moving; m < call.last_moving; ++m) {
     pointers_[moving_[m].pointer] = arenas_.Address(moving_[m].slot);

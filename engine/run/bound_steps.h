@@ -46,6 +46,9 @@ class BoundSteps {
     if (arenas_.blocks != nullptr) return RunOnBlocks(step);
     return calls_[step].kernel(calls_[step].context);
   }
+  // The same in two parts, where memory is dynamic: between them the Step's blocks have addresses.
+  absl::Status TakeBlocks(size_t step) { return arenas_.blocks->TakeFor(step); }
+  absl::Status RunOnTaken(size_t step);
   // The caller has bound another buffer. Between runs.
   void Rebind(size_t caller_buffer);
   // After the last Step; or, `complete` false, when none runs any more after one has failed.
@@ -69,7 +72,10 @@ class BoundSteps {
 
   KernelContext Context(size_t step, void* const* pointers) const;
   void AddPointer(const Slot& slot);
-  absl::Status RunOnBlocks(size_t step);
+  absl::Status RunOnBlocks(size_t step) {
+    const absl::Status taken = TakeBlocks(step);
+    return taken.ok() ? RunOnTaken(step) : taken;
+  }
 
   const Executable& executable_;
   const ArenaBytes arenas_;

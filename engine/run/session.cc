@@ -121,7 +121,7 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
   arenas.caller = caller_buffers->addresses();
   std::unique_ptr<DynamicBlocks> blocks;
   if (dynamic.has_value() && engine != EngineKind::kReplay) {
-    SNUG_ASSIGN_OR_RETURN(memory::Allocator* const allocator, AllocatorFor(owned->executable, options));
+    SNUG_ASSIGN_OR_RETURN(memory::Allocator* const allocator, AllocatorFor(*owned, options));
     SNUG_ASSIGN_OR_RETURN(blocks, DynamicBlocks::Create(*dynamic, allocator));
     arenas.blocks = blocks.get();
   }
@@ -146,8 +146,10 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
   return absl::OkStatus();
 }
 
-absl::StatusOr<memory::Allocator*> Session::AllocatorFor(const Executable& executable, const SessionOptions& options) {
-  const DynamicMemory& memory = *executable.memory.dynamic;
+absl::StatusOr<memory::Allocator*> Session::AllocatorFor(const Compiled& compiled, const SessionOptions& options) {
+  const DynamicMemory& memory = *compiled.executable.memory.dynamic;
+  const bool on_threads = compiled.device.kind == Device::Kind::kCpu && options.engine == EngineKind::kDynamic &&
+                          compiled.executable.schedule.count() > 1;
   if (allocator_ != nullptr) {
     if (options.places != nullptr || allocator_options_ == memory.options.allocator) return allocator_;
     return absl::InvalidArgumentError("programs of one session have one allocator: expected one set of its options");
@@ -161,13 +163,13 @@ absl::StatusOr<memory::Allocator*> Session::AllocatorFor(const Executable& execu
     allocator_options_ = memory.options.allocator;
     SNUG_ASSIGN_OR_RETURN(memory::AllocatorOptions beside, OptionsBeside(allocator_options_, state_bytes()));
     // Where one Op runs after the other, no other thread is going to free anything.
-    if (options.engine != EngineKind::kDynamic || executable.schedule.count() == 1) beside.retry_ms = 0;
+    if (!on_threads) beside.retry_ms = 0;
     places_ = std::make_unique<memory::Places>(beside);
   }
   memory::Places* const places = options.places != nullptr ? options.places : places_.get();
   SNUG_ASSIGN_OR_RETURN(const memory::Place place, backend_->DynamicPlace(places));
   SNUG_ASSIGN_OR_RETURN(allocator_, places->allocator(place));
-  if (options.places == nullptr && executable.schedule.count() > 1) {
+  if (options.places == nullptr && compiled.executable.schedule.count() > 1) {
     allocator_->set_advice([bytes = memory.predicted.peak_reserved_bytes](const memory::OutOfMemory&) {
       return absl::StrCat("on one worker a step reserves at most ", bytes, " bytes, by simulation");
     });

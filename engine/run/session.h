@@ -109,7 +109,7 @@ class Session {
   explicit Session(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
   absl::Status Ended(absl::Status status);
   absl::Status AddProgram(Compiled compiled, const SessionOptions& options);
-  absl::StatusOr<memory::Allocator*> AllocatorFor(const Executable& executable, const SessionOptions& options);
+  absl::StatusOr<memory::Allocator*> AllocatorFor(const Compiled& compiled, const SessionOptions& options);
   absl::Status InitializeVariables(uint64_t seed);
   struct Found {
     const ValueType* type;

@@ -99,7 +99,9 @@ const std::vector<How>& Ways() {
       {.graph = false},
       {.streams = 2},
       {.streams = 2, .graph = false},
+      {.streams = 2, .engine = EngineKind::kDynamic},
       {.strategy = "dynamic", .engine = EngineKind::kSerial},
+      {.strategy = "dynamic", .streams = 2, .engine = EngineKind::kDynamic},
   };
   return *ways;
 }

@@ -111,7 +111,9 @@ TEST_P(CudaFailures, OfAStepAreErrorsAndTheSessionKnowsWhereItStands) {
 INSTANTIATE_TEST_SUITE_P(Ways, CudaFailures,
                          testing::Values(How{.streams = 2}, How{.streams = 2, .graph = false}, How{.ahead = true},
                                          How{.engine = EngineKind::kSerial},
-                                         How{.strategy = "dynamic", .engine = EngineKind::kSerial}),
+                                         How{.streams = 2, .engine = EngineKind::kDynamic},
+                                         How{.strategy = "dynamic", .engine = EngineKind::kSerial},
+                                         How{.strategy = "dynamic", .streams = 2, .engine = EngineKind::kDynamic}),
                          [](const auto& info) { return "way" + std::to_string(info.index); });
 
 }  // namespace

@@ -61,7 +61,10 @@ TEST_P(CudaTraining, HasTheSameBitsHoweverAStepIsRun) {
   if (slow() && GetParam().large) GTEST_SKIP() << "takes minutes where kernels are emulated";
   const absl::StatusOr<Result> truth = Train({.strategy = "none", .engine = EngineKind::kSerial});
   ASSERT_TRUE(truth.ok()) << truth.status();
-  std::vector<How> ways = {{.strategy = "dynamic", .engine = EngineKind::kSerial}, {.streams = 2}};
+  std::vector<How> ways = {{.strategy = "dynamic", .engine = EngineKind::kSerial},
+                           {.streams = 2},
+                           {.streams = 2, .engine = EngineKind::kDynamic},
+                           {.strategy = "dynamic", .streams = 2, .engine = EngineKind::kDynamic}};
   if (!slow()) ways.push_back({.keep_inputs = true});
   for (const char* strategy : {"none", "best"}) {
     if (slow()) break;

@@ -1,7 +1,5 @@
 #include "engine/run/cuda/cuda_backend.h"
 
-#include <absl/strings/str_cat.h>
-
 #include <utility>
 
 #include "engine/base/status.h"
@@ -46,26 +44,22 @@ class CudaBackend final : public Backend {
 
   absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(EngineKind kind, const Executable& executable,
                                                          const ArenaBytes& arenas, Poison*) override {
-    if (kind == EngineKind::kDynamic) {
-      return absl::UnimplementedError(absl::StrCat("engine \"dynamic\": expected cpu, found ",
-                                                   streams_.device()->device().ToString(),
-                                                   ": its tasks run on threads; replay and serial run on CUDA"));
-    }
     if (executable.memory.dynamic.has_value() && kind == EngineKind::kReplay) {
       return snug::MakeExecutor(kind, executable, arenas, nullptr);  // says that it needs a plan
     }
-    const CudaMode mode = executable.memory.dynamic.has_value() ? CudaMode::kDynamic
-                          : kind == EngineKind::kSerial         ? CudaMode::kSerial
-                          : graph_                              ? CudaMode::kGraph
-                                                                : CudaMode::kStreams;
+    const CudaMode mode = kind == EngineKind::kDynamic            ? CudaMode::kPushed
+                          : executable.memory.dynamic.has_value() ? CudaMode::kDynamic
+                          : kind == EngineKind::kSerial           ? CudaMode::kSerial
+                          : graph_                                ? CudaMode::kGraph
+                                                                  : CudaMode::kStreams;
     return CudaExecutor::Create(executable, arenas, streams_, mode, uploads_.get());
   }
 
   absl::Status Follow(CUstream_st* stream) override { return streams_.Follow(stream); }
 
   int64_t FreeBytes() const override { return streams_.device()->FreeBytes().value_or(-1); }
-  // Steps are asked for one after the other on one stream, where they run in that sequence: what one gives back, the
-  // next may take, long before either runs.
+  // One thread asks for the Steps, one after the other, on one stream or by the dependency rule on several: what one
+  // gives back, the next may take, long before either runs.
   absl::StatusOr<memory::Place> DynamicPlace(memory::Places* places) override {
     const int index = streams_.device()->info().index;
     memory::SupportCuda({streams_.device()}, {{index, {&streams_[0]}}}, places);

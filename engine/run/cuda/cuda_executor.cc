@@ -42,7 +42,11 @@ CudaExecutor::CudaExecutor(const Executable& executable, const ArenaBytes& arena
       ahead_(ahead),
       waits_(executable.steps.size()),
       done_(executable.steps.size()),
-      graph_(streams.device()) {}
+      graph_(streams.device()) {
+  if (mode != CudaMode::kPushed) return;
+  tasks_ = std::make_unique<CudaTasks>(streams, stream_count_);
+  if (arenas.blocks != nullptr) block_accesses_ = std::make_unique<BlockAccesses>(executable, *arenas.blocks);
+}
 
 absl::Status CudaExecutor::MakeEvents() {
   if (stream_count_ == 1) return absl::OkStatus();
@@ -52,6 +56,7 @@ absl::Status CudaExecutor::MakeEvents() {
     return absl::OkStatus();
   };
   for (const auto& [a, b] : executable_.schedule.waits) {
+    if (tasks_ != nullptr) break;
     waits_[static_cast<size_t>(b)].push_back(a);
     SNUG_RETURN_IF_ERROR(make(&done_[static_cast<size_t>(a)]));
   }
@@ -156,8 +161,9 @@ absl::Status CudaExecutor::LaunchGraph(Failure* failure) {
 absl::Status CudaExecutor::AskForSteps(Failure* failure) {
   if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->Start(streams_[0]));
   SNUG_RETURN_IF_ERROR(Fork());
+  if (tasks_ != nullptr) tasks_->Forget();
   for (size_t i = 0; i < steps_.size(); ++i) {
-    const absl::Status status = AskForStep(i, failure);
+    const absl::Status status = tasks_ != nullptr ? PushStep(i, failure) : AskForStep(i, failure);
     if (status.ok()) continue;
     failure->step = i;
     return status;
@@ -174,6 +180,19 @@ absl::Status CudaExecutor::AskForStep(size_t i, Failure* failure) {
   if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->End(i, stream));
   if (done_[i] != nullptr) SNUG_RETURN_IF_ERROR(stream.Record(*done_[i]));
   return mode_ == CudaMode::kSerial ? stream.Synchronize() : absl::OkStatus();
+}
+
+absl::Status CudaExecutor::PushStep(size_t i, Failure* failure) {
+  if (arenas_.blocks != nullptr) SNUG_RETURN_IF_ERROR(steps_.TakeBlocks(i));
+  const std::vector<Access>& accesses =
+      block_accesses_ == nullptr ? executable_.steps[i].accesses : block_accesses_->Of(i);
+  cuda::CudaStream& stream = streams_[StreamOf(i)];
+  return tasks_->Push(StreamOf(i), accesses, [&]() -> absl::Status {
+    if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->Begin(i, stream));
+    failure->variables_changed |= executable_.steps[i].mutates;
+    SNUG_RETURN_IF_ERROR(arenas_.blocks == nullptr ? steps_.Run(i) : steps_.RunOnTaken(i));
+    return times_ == nullptr ? absl::OkStatus() : step_times_->End(i, stream);
+  });
 }
 
 // The other streams begin when the first one has come here.

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "engine/cuda/cuda_graph.h"
+#include "engine/run/block_accesses.h"
 #include "engine/run/cuda/cuda_staging.h"
 #include "engine/run/cuda/cuda_step_times.h"
+#include "engine/run/cuda/cuda_tasks.h"
 #include "engine/run/planned_executor.h"
 
 namespace snug {
@@ -20,6 +22,7 @@ enum class CudaMode : uint8_t {
   kStreams,  // asked for anew each time
   kSerial,   // one stream, and the host waits after each Step: errors name it
   kDynamic,  // one stream, and memory is taken as Steps are asked for
+  kPushed,   // the dependency rule as Steps are asked for, whether memory is planned or dynamic
 };
 
 class CudaExecutor final : public PlannedExecutor {
@@ -51,6 +54,7 @@ class CudaExecutor final : public PlannedExecutor {
   absl::Status LaunchGraph(Failure* failure);
   absl::Status AskForSteps(Failure* failure);
   absl::Status AskForStep(size_t step, Failure* failure);
+  absl::Status PushStep(size_t step, Failure* failure);
   absl::Status Fork();
   absl::Status Join();
   absl::Status Wait(bool joined);
@@ -67,8 +71,10 @@ class CudaExecutor final : public PlannedExecutor {
   std::unique_ptr<cuda::CudaEvent> forked_;               // null: one stream
   std::vector<std::unique_ptr<cuda::CudaEvent>> joined_;  // of the streams but the first
   cuda::CudaGraph graph_;
-  bool loaded_ = false;  // every kernel has been asked for before
-  bool stale_ = true;    // what the graph has recorded, if anything
+  std::unique_ptr<CudaTasks> tasks_;               // null: the schedule says who waits for whom
+  std::unique_ptr<BlockAccesses> block_accesses_;  // null: memory is planned, or one stream needs no rule
+  bool loaded_ = false;                            // every kernel has been asked for before
+  bool stale_ = true;                              // what the graph has recorded, if anything
   std::unique_ptr<CudaStepTimes> step_times_;
   bool under_way_ = false;  // a run has begun, and nobody has waited for its end
   absl::Status ended_;      // what became of the last run that was waited for

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/cuda/cuda_stream.h"
 #include "tests/cuda/host_kernels.h"
 
 namespace snug {

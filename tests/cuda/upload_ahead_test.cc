@@ -167,13 +167,17 @@ std::vector<double> LossesBeside(const LoadedNetwork& loaded, bool ahead) {
   const std::unique_ptr<Session> session = NewSession(std::move(both), {.ahead = ahead}, OpenFake(fake)).value();
   std::vector<double> losses;
   for (int step = 0; step < 3; ++step) {
-    if (ahead) EXPECT_TRUE(FeedStep(*session, step).ok() && session->UploadAhead().ok());
+    if (ahead) {
+      EXPECT_TRUE(FeedStep(*session, step).ok() && session->UploadAhead().ok());
+    }
     EXPECT_TRUE(session->program(1).Feed("x", std::vector<double>(8 * 6, 0.5)).ok());
     EXPECT_TRUE(session->program(1).Feed("y", std::vector<double>(8, 1)).ok());
     EXPECT_TRUE(session->UploadAhead(1).ok()) << "there is room for one step: this goes as it begins";
     EXPECT_TRUE(session->Run(1).ok());
     losses.push_back(*session->program(1).FetchScalar("loss"));
-    if (!ahead) EXPECT_TRUE(FeedStep(*session, step).ok());
+    if (!ahead) {
+      EXPECT_TRUE(FeedStep(*session, step).ok());
+    }
     const absl::Status status = session->Run();
     EXPECT_TRUE(status.ok()) << status;
     losses.push_back(*session->FetchScalar("loss"));

@@ -1,8 +1,12 @@
 // Whole trainings on a device: evaluation, checkpoints, a loss that is not finite.
 #include "engine/train/trainer.h"
 
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
 
 #include "engine/base/status.h"
 #include "engine/train/open_data.h"
@@ -62,11 +66,28 @@ TEST_F(CudaTrainer, ReachesWhatTheCpuReaches) {
 }
 
 TEST_F(CudaTrainer, UploadingAheadChangesNoBit) {
-  for (const char* steps : {"steps: 5 evaluate_every: 2", "steps: 2 accumulate: 4"}) {
+  const std::string path = testing::TempDir() + "/upload_ahead.csv";
+  {
+    std::ofstream file(path);
+    file << "a,b,side\n";
+    for (int i = 0; i < 80; ++i) file << i % 7 - 3 << "," << i % 5 - 2 << "," << i % 2 << "\n";
+  }
+  for (const char* steps : {"steps: 9 evaluate_every: 4", "steps: 5 accumulate: 4"}) {
+    const std::string network = absl::StrCat(R"(
+      name: "line"
+      input { name: "point" shape { dim: 2 } }
+      input { name: "label" dtype: INT32 max_value: 2 }
+      layer { name: "drop" input: "point" dropout { rate: 0.25 } }
+      layer { name: "fc" input: "drop" dense { units: 2 } }
+      layer { name: "loss" input: "fc" input: "label" softmax_cross_entropy {} }
+      objective: "loss"
+      optimizer { learning_rate: 0.1 sgd { momentum: 0.9 } }
+      training { )",
+                                             steps, " data { csv { file: \"", path, "\" } } }");
     std::vector<Metrics> metrics[2];
     std::map<std::string, std::string> state[2];
     for (const bool ahead : {false, true}) {
-      const Made made = Make(DigitsNetwork(steps, 60), /*on_device=*/true, ahead);
+      const Made made = Make(network, /*on_device=*/true, ahead);
       ASSERT_NE(made.trainer, nullptr);
       EXPECT_EQ(made.trainer->session().upload_bytes() > 0, ahead);
       int64_t last = 0;
@@ -90,6 +111,7 @@ TEST_F(CudaTrainer, UploadingAheadChangesNoBit) {
     EXPECT_EQ(metrics[true], metrics[false]) << steps;
     EXPECT_TRUE(state[true] == state[false]) << steps;
   }
+  std::remove(path.c_str());
 }
 
 TEST_F(CudaTrainer, ResumedIsAsUninterrupted) {

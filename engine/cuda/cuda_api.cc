@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "engine/cuda/cuda_libraries.h"
 #include "engine/cuda/cuda_table.h"
 
 namespace snug::cuda {
@@ -21,6 +22,7 @@ constexpr absl::string_view kStrayAdvice =
     "a kernel strayed or trapped: --engine=serial names the op, compute-sanitizer the address. The device is lost to "
     "this "
     "process";
+constexpr absl::string_view kWithoutAdvice = "--plain-kernels does without CUDA's libraries";
 
 Meaning MeaningOf(CUresult code) {
   switch (code) {
@@ -69,6 +71,7 @@ Meaning MeaningOf(cudaError_t code) {
   }
 }
 
+#if SNUG_HAS_CUBLASLT
 Meaning MeaningOf(cublasStatus_t code) {
   switch (code) {
     case CUBLAS_STATUS_ALLOC_FAILED:
@@ -79,21 +82,23 @@ Meaning MeaningOf(cublasStatus_t code) {
     case CUBLAS_STATUS_NOT_SUPPORTED:
       return {absl::StatusCode::kUnimplemented, "cuBLASLt has no kernel for these shapes and types"};
     default:
-      return {};
+      return {absl::StatusCode::kInternal, kWithoutAdvice};
   }
 }
+#endif
 
+#if SNUG_HAS_CUDNN
 Meaning MeaningOf(cudnnStatus_t code) {
-  switch (code) {
-    case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
-    case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
-      return {absl::StatusCode::kResourceExhausted, kMemoryAdvice};
-    case CUDNN_STATUS_NOT_SUPPORTED:
-      return {absl::StatusCode::kUnimplemented, "cuDNN has no kernel for these shapes and types"};
-    default:
-      return {};
+  if (code == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+      code == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
+    return {absl::StatusCode::kResourceExhausted, kMemoryAdvice};
   }
+  if (CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED) {  // there are a dozen reasons, each with a code
+    return {absl::StatusCode::kUnimplemented, "cuDNN has no kernel for these shapes and types"};
+  }
+  return {absl::StatusCode::kInternal, kWithoutAdvice};
 }
+#endif
 
 struct Described {
   std::string name, text;
@@ -116,18 +121,24 @@ Described Describe(const Table& table, Library library, int code) {
       const auto result = static_cast<cudaError_t>(code);
       return {table.cudaGetErrorName(result), table.cudaGetErrorString(result), MeaningOf(result)};
     }
-    case Library::kCublasLt: {
-      const auto result = static_cast<cublasStatus_t>(code);
-      return {table.cublasLtGetStatusName(result), table.cublasLtGetStatusString(result), MeaningOf(result)};
-    }
-    case Library::kCudnn: {
-      const auto result = static_cast<cudnnStatus_t>(code);
-      return {absl::StrCat("status ", code), table.cudnnGetErrorString(result), MeaningOf(result)};
-    }
     case Library::kNvrtc: {
       const auto result = static_cast<nvrtcResult>(code);
       return {absl::StrCat("status ", code), table.nvrtcGetErrorString(result), {}};
     }
+#if SNUG_HAS_CUBLASLT
+    case Library::kCublasLt: {
+      const auto result = static_cast<cublasStatus_t>(code);
+      return {table.cublasLtGetStatusName(result), table.cublasLtGetStatusString(result), MeaningOf(result)};
+    }
+#endif
+#if SNUG_HAS_CUDNN
+    case Library::kCudnn: {
+      const auto result = static_cast<cudnnStatus_t>(code);
+      return {absl::StrCat("status ", code), table.cudnnGetErrorString(result), MeaningOf(result)};
+    }
+#endif
+    default:
+      break;
   }
   return {};
 }
@@ -150,8 +161,11 @@ absl::string_view Name(Library library) {
   return "";
 }
 
-Api::Api(const Table& table, std::vector<LibraryState> libraries)
-    : table_(std::make_unique<const Table>(table)), libraries_(std::move(libraries)) {}
+Api::Api(const Table& table, std::vector<LibraryState> libraries) : libraries_(std::move(libraries)) {
+  auto own = std::make_unique<Table>(table);
+  own->libraries = std::make_shared<LibrariesOfStreams>();
+  table_ = std::move(own);
+}
 
 Api::~Api() = default;
 

@@ -23,10 +23,26 @@ constexpr struct {
   const char* advice;
 } kLibraries[] = {
     {Library::kDriver, "libcuda.so.", 1, "it comes with NVIDIA's driver: install that"},
-    {Library::kCublasLt, "libcublasLt.so.", CUBLAS_VER_MAJOR, "matrix products need it"},
-    {Library::kCudnn, "libcudnn.so.", CUDNN_MAJOR, "convolutions need it"},
+#if SNUG_HAS_CUBLASLT
+    {Library::kCublasLt, "libcublasLt.so.", CUBLAS_VER_MAJOR, "our own kernels compute matrix products, more slowly"},
+#endif
+#if SNUG_HAS_CUDNN
+    {Library::kCudnn, "libcudnn.so.", CUDNN_MAJOR, "our own kernels compute convolutions, more slowly"},
+#endif
     {Library::kNvrtc, "libnvrtc.so.", CUDART_VERSION / 1000, "fused kernels need it"},
 };
+// What this build cannot call.
+std::vector<LibraryState> LeftOut() {
+  std::vector<LibraryState> states;
+  if (!SNUG_HAS_CUBLASLT) {
+    states.push_back({Library::kCublasLt, "", "", "this build has no cuBLASLt, as there was no cublasLt.h"});
+  }
+  if (!SNUG_HAS_CUDNN) {
+    states.push_back({Library::kCudnn, "", "", "this build has no cuDNN, as there was no cudnn.h"});
+  }
+  return states;
+}
+
 constexpr char kFoldersVariable[] = "SNUG_CUDA_LIBRARIES";
 
 void* OpenLibrary(const std::string& file, std::string* problem) {
@@ -61,19 +77,25 @@ std::string VersionOf(Library library, const Table& table) {
       return DriverVersion(table);
     case Library::kRuntime:
       return VersionText(CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-    case Library::kCublasLt: {
-      const auto version = static_cast<int>(table.cublasLtGetVersion());
-      return VersionText(version / 10000, version % 10000 / 100, version % 100);
-    }
-    case Library::kCudnn: {
-      const auto version = static_cast<int>(table.cudnnGetVersion());
-      return VersionText(version / 10000, version % 10000 / 100, version % 100);
-    }
     case Library::kNvrtc: {
       int major = 0;
       int minor = 0;
       return table.nvrtcVersion(&major, &minor) == NVRTC_SUCCESS ? VersionText(major, minor) : "";
     }
+#if SNUG_HAS_CUBLASLT
+    case Library::kCublasLt: {
+      const auto version = static_cast<int>(table.cublasLtGetVersion());
+      return VersionText(version / 10000, version % 10000 / 100, version % 100);
+    }
+#endif
+#if SNUG_HAS_CUDNN
+    case Library::kCudnn: {
+      const auto version = static_cast<int>(table.cudnnGetVersion());
+      return VersionText(version / 10000, version % 10000 / 100, version % 100);
+    }
+#endif
+    default:
+      break;
   }
   return "";
 }
@@ -126,6 +148,7 @@ std::vector<LibraryState> LoadTable(Table* table) {
       state.version = VersionOf(state.library, *table);
     }
   }
+  for (LibraryState& state : LeftOut()) states.push_back(std::move(state));
   return states;
 }
 

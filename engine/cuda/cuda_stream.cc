@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/cuda/cuda_libraries.h"
 #include "engine/cuda/cuda_table.h"
 
 namespace snug::cuda {
@@ -71,6 +72,7 @@ absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(std::shared_ptr<c
 
 CudaStream::~CudaStream() {
   device_->MakeCurrent().IgnoreError();
+  device_->api().table().libraries->Drop(*this);
   device_->api().table().cuStreamDestroy(handle_);
 }
 

@@ -4,17 +4,25 @@
 //   SNUG_CUDA_CALL(api, cuMemAlloc, (&address, bytes), absl::StrCat("taking ", bytes, " bytes"));
 #pragma once
 
-#include <cublasLt.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
-#include <cudnn.h>
 #include <nvrtc.h>
 
 #include "engine/cuda/cuda_api.h"
+#include "engine/cuda/has_libraries.h"
+#if SNUG_HAS_CUBLASLT
+#include <cublasLt.h>
+#endif
+#if SNUG_HAS_CUDNN
+#include <cudnn.h>
+#endif
 
 namespace snug::cuda {
 
+class LibrariesOfStreams;  // cuda_libraries.h
+
 struct Table {
+  std::shared_ptr<LibrariesOfStreams> libraries;  // of the Api that the table belongs to
 #define SNUG_CUDA_FUNCTION(library, function) decltype(&::function) function = nullptr;
 #include "engine/cuda/cuda_functions.inc"
 #undef SNUG_CUDA_FUNCTION
@@ -22,9 +30,13 @@ struct Table {
 
 inline Library LibraryOf(CUresult) { return Library::kDriver; }
 inline Library LibraryOf(cudaError_t) { return Library::kRuntime; }
-inline Library LibraryOf(cublasStatus_t) { return Library::kCublasLt; }
-inline Library LibraryOf(cudnnStatus_t) { return Library::kCudnn; }
 inline Library LibraryOf(nvrtcResult) { return Library::kNvrtc; }
+#if SNUG_HAS_CUBLASLT
+inline Library LibraryOf(cublasStatus_t) { return Library::kCublasLt; }
+#endif
+#if SNUG_HAS_CUDNN
+inline Library LibraryOf(cudnnStatus_t) { return Library::kCudnn; }
+#endif
 
 }  // namespace snug::cuda
 

@@ -21,6 +21,9 @@ namespace snug::cuda {
 using KernelBinder = std::function<void()> (*)(const void* kernel, const unsigned (&grid)[3], unsigned threads,
                                                void** arguments);
 
+// cuBLASLt and cuDNN. Unfused: cuDNN adds no bias; refuse: there, but they serve nothing.
+enum class FakeLibraries : uint8_t { kServe, kServeUnfused, kRefuse, kMissing };
+
 struct FakeOptions {
   int devices = 1;
   int64_t device_bytes = int64_t{1} << 28;
@@ -28,6 +31,7 @@ struct FakeOptions {
   uint64_t seed = 1;
   bool any_address = false;        // the host's memory passes for the device's
   KernelBinder kernels = nullptr;  // null: a launch does nothing
+  FakeLibraries libraries = FakeLibraries::kServe;
 };
 
 // One at a time: the table's functions have no other way to it. Thread-compatible.

@@ -1,0 +1,45 @@
+#include "engine/cuda/cuda_libraries.h"
+
+#include "engine/base/status.h"
+#include "engine/cuda/cublas_matmul.h"
+#include "engine/cuda/cuda_table.h"
+#include "engine/cuda/cudnn_conv.h"
+
+namespace snug::cuda {
+
+StreamLibraries::StreamLibraries(CudaStream& stream)
+    : stream_(stream),
+      has_cublaslt_(stream.device().api().Require(Library::kCublasLt).ok()),
+      has_cudnn_(stream.device().api().Require(Library::kCudnn).ok()) {}
+
+StreamLibraries::~StreamLibraries() = default;
+
+absl::StatusOr<CublasMatMuls*> StreamLibraries::matmuls() {
+  if (matmuls_ == nullptr && has_cublaslt_) {
+    SNUG_ASSIGN_OR_RETURN(matmuls_, CublasMatMuls::Create(stream_));
+  }
+  return matmuls_.get();
+}
+
+absl::StatusOr<CudnnConvs*> StreamLibraries::convs() {
+  if (convs_ == nullptr && has_cudnn_) {
+    SNUG_ASSIGN_OR_RETURN(convs_, CudnnConvs::Create(stream_));
+  }
+  return convs_.get();
+}
+
+StreamLibraries& LibrariesOf(CudaStream& stream) { return stream.device().api().table().libraries->Of(stream); }
+
+StreamLibraries& LibrariesOfStreams::Of(CudaStream& stream) {
+  const std::lock_guard lock(mu_);
+  std::unique_ptr<StreamLibraries>& libraries = by_handle_[stream.handle()];
+  if (libraries == nullptr) libraries = std::make_unique<StreamLibraries>(stream);
+  return *libraries;
+}
+
+void LibrariesOfStreams::Drop(const CudaStream& stream) {
+  const std::lock_guard lock(mu_);
+  by_handle_.erase(stream.handle());
+}
+
+}  // namespace snug::cuda

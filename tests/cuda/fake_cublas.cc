@@ -1,0 +1,208 @@
+#include "tests/cuda/fake_cublas.h"
+
+#include <bit>
+#include <cstring>
+
+#include "engine/base/bfloat16.h"
+
+namespace snug::cuda::fake_cublas {
+namespace {
+
+// Of values that were not set; the library's own defaults.
+template <class Inside, class Opaque>
+void Store(Opaque* to, const Inside& value) {
+  static_assert(sizeof(Inside) <= sizeof(Opaque));
+  std::memset(to, 0xcd, sizeof(*to));
+  std::memcpy(to, &value, sizeof(value));
+}
+
+template <class T>
+cublasStatus_t Assign(T* to, const void* value, size_t bytes) {
+  if (bytes != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(to, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+double At(const void* data, cudaDataType_t type, int64_t i) {
+  if (type == CUDA_R_64F) return static_cast<const double*>(data)[i];
+  if (type == CUDA_R_32F) return static_cast<const float*>(data)[i];
+  return static_cast<float>(static_cast<const BFloat16*>(data)[i]);
+}
+
+void Put(void* data, cudaDataType_t type, int64_t i, double value) {
+  if (type == CUDA_R_64F) {
+    static_cast<double*>(data)[i] = value;
+  } else if (type == CUDA_R_32F) {
+    static_cast<float*>(data)[i] = static_cast<float>(value);
+  } else {
+    static_cast<BFloat16*>(data)[i] = BFloat16(static_cast<float>(value));
+  }
+}
+
+// To the 10 bits of mantissa that TF32 has.
+double Rounded(double value) {
+  auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  bits = (bits + 0x1000U) & ~0x1fffU;
+  return std::bit_cast<float>(bits);
+}
+
+bool HasBias(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
+bool HasRelu(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_RELU) != 0; }
+
+struct Algorithm {
+  uint64_t sign, workspace_bytes;
+};
+constexpr uint64_t kSign = 0x5eed;
+
+// The matrices fit each other and lie in memory as they should.
+bool Fits(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& d) {
+  const bool turned_a = o.transpose_a != CUBLAS_OP_N;
+  const bool turned_b = o.transpose_b != CUBLAS_OP_N;
+  const uint64_t m = turned_a ? a.columns : a.rows;
+  const uint64_t inner = turned_a ? a.rows : a.columns;
+  const uint64_t inner_b = turned_b ? b.columns : b.rows;
+  const uint64_t n = turned_b ? b.rows : b.columns;
+  bool fits = inner == inner_b && m == d.rows && n == d.columns && a.count == d.count && b.count == d.count;
+  for (const Matrix* one : {&a, &b, &d}) {
+    fits &= one->leading >= static_cast<int64_t>(one->rows) && one->rows > 0 && one->columns > 0 && one->count > 0;
+    fits &= one->type == d.type;
+  }
+  return fits;
+}
+
+bool Documented(const Operation& o, const Matrix& d) {
+  if (d.type == CUDA_R_64F) {
+    return o.compute == CUBLAS_COMPUTE_64F && o.scale == CUDA_R_64F && o.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  }
+  const bool fast = o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && d.type == CUDA_R_32F;
+  return o.scale == CUDA_R_32F && (o.compute == CUBLAS_COMPUTE_32F || fast);
+}
+
+void Compute(const Call& call, double alpha) {
+  const Operation& o = call.operation;
+  const bool rounds = o.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  const auto factor = [&](const Matrix& matrix, const void* data, int64_t of, uint64_t row, uint64_t column) {
+    const int64_t i = of * matrix.step + static_cast<int64_t>(column) * matrix.leading + static_cast<int64_t>(row);
+    const double value = At(data, matrix.type, i);
+    return rounds ? Rounded(value) : value;
+  };
+  const uint64_t inner = o.transpose_a != CUBLAS_OP_N ? call.a.rows : call.a.columns;
+  for (int64_t of = 0; of < call.d.count; ++of) {
+    for (uint64_t row = 0; row < call.d.rows; ++row) {
+      for (uint64_t column = 0; column < call.d.columns; ++column) {
+        double sum = 0;
+        for (uint64_t i = 0; i < inner; ++i) {
+          const double a = o.transpose_a != CUBLAS_OP_N ? factor(call.a, call.a_data, of, i, row)
+                                                        : factor(call.a, call.a_data, of, row, i);
+          const double b = o.transpose_b != CUBLAS_OP_N ? factor(call.b, call.b_data, of, column, i)
+                                                        : factor(call.b, call.b_data, of, i, column);
+          sum += a * b;
+        }
+        sum *= alpha;
+        if (HasBias(o.epilogue)) sum += At(o.bias, call.d.type, static_cast<int64_t>(row));
+        if (HasRelu(o.epilogue) && sum < 0) sum = 0;
+        const int64_t to = of * call.d.step + static_cast<int64_t>(column) * call.d.leading + static_cast<int64_t>(row);
+        Put(call.d_data, call.d.type, to, sum);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+cublasStatus_t Describe(cublasLtMatmulDesc_t to, size_t bytes, cublasComputeType_t compute, cudaDataType_t scale) {
+  if (bytes != sizeof(*to)) return CUBLAS_STATUS_ALLOC_FAILED;
+  Store(to, Operation{compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t Set(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t attribute, const void* value, size_t bytes) {
+  auto& operation = const_cast<Operation&>(Look<Operation>(to));
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return Assign(&operation.transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return Assign(&operation.transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return Assign(&operation.epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return Assign(&operation.bias, value, bytes);
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
+}
+
+cublasStatus_t Describe(cublasLtMatrixLayout_t to, size_t bytes, cudaDataType_t type, uint64_t rows, uint64_t columns,
+                        int64_t leading) {
+  if (bytes != sizeof(*to)) return CUBLAS_STATUS_ALLOC_FAILED;
+  Store(to, Matrix{type, rows, columns, leading, 1, 0});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t Set(cublasLtMatrixLayout_t to, cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                   size_t bytes) {
+  auto& matrix = const_cast<Matrix&>(Look<Matrix>(to));
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return Assign(&matrix.count, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return Assign(&matrix.step, value, bytes);
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
+}
+
+cublasStatus_t Describe(cublasLtMatmulPreference_t to, size_t bytes) {
+  if (bytes != sizeof(*to)) return CUBLAS_STATUS_ALLOC_FAILED;
+  Store(to, Preference{0, CUBLASLT_REDUCTION_SCHEME_MASK});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t Set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                   size_t bytes) {
+  auto& preference = const_cast<Preference&>(Look<Preference>(to));
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return Assign(&preference.workspace_bytes, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return Assign(&preference.reductions, value, bytes);
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
+}
+
+cublasStatus_t Choose(const Operation& operation, const Matrix& a, const Matrix& b, const Matrix& d,
+                      const Preference& preference, cublasLtMatmulHeuristicResult_t* found) {
+  if (!Fits(operation, a, b, d)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!Documented(operation, d)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  // What adds up in place, or in bfloat16, was not to be asked for.
+  if (preference.reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_NOT_SUPPORTED;
+  std::memset(found, 0, sizeof(*found));
+  const Algorithm algorithm{kSign, preference.workspace_bytes};
+  std::memcpy(&found->algo, &algorithm, sizeof(algorithm));
+  found->workspaceSize = preference.workspace_bytes;
+  found->state = CUBLAS_STATUS_SUCCESS;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t Bind(const Call& call, std::function<void()>* work) {
+  const Operation& o = call.operation;
+  if (!Fits(o, call.a, call.b, call.d)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!Documented(o, call.d)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  Algorithm algorithm;
+  std::memcpy(&algorithm, call.algorithm, sizeof(algorithm));
+  const bool enough = call.workspace_bytes >= algorithm.workspace_bytes &&
+                      (call.workspace != nullptr || algorithm.workspace_bytes == 0);
+  if (algorithm.sign != kSign || !enough) return CUBLAS_STATUS_INVALID_VALUE;
+  if (HasBias(o.epilogue) && o.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  const double alpha = At(call.alpha, o.scale, 0);
+  if (At(call.beta, o.scale, 0) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *work = [call, alpha] {
+    // Its workspace is its own for as long as it runs.
+    if (call.workspace_bytes > 0) std::memset(call.workspace, 0xab, call.workspace_bytes);
+    Compute(call, alpha);
+  };
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace snug::cuda::fake_cublas

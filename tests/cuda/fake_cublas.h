@@ -1,0 +1,64 @@
+// A pretended cuBLASLt: computes on the host what it was told of, by its documentation alone: matrices by columns, each
+// with its leading dimension, transposed and repeated as described; bias along the rows of the result. Wrong
+// descriptions give wrong numbers.
+#pragma once
+
+#include <functional>
+
+#include "engine/cuda/cuda_table.h"
+
+namespace snug::cuda::fake_cublas {
+
+// What the opaque structures hold here.
+struct Operation {
+  cublasComputeType_t compute;
+  cudaDataType_t scale;
+  int32_t transpose_a, transpose_b;
+  uint32_t epilogue;
+  const void* bias;
+};
+struct Matrix {
+  cudaDataType_t type;
+  uint64_t rows, columns;
+  int64_t leading;
+  int32_t count;
+  int64_t step;
+};
+struct Preference {
+  uint64_t workspace_bytes;
+  uint32_t reductions;
+};
+
+cublasStatus_t Describe(cublasLtMatmulDesc_t to, size_t bytes, cublasComputeType_t compute, cudaDataType_t scale);
+cublasStatus_t Set(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t attribute, const void* value, size_t bytes);
+cublasStatus_t Describe(cublasLtMatrixLayout_t to, size_t bytes, cudaDataType_t type, uint64_t rows, uint64_t columns,
+                        int64_t leading);
+cublasStatus_t Set(cublasLtMatrixLayout_t to, cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                   size_t bytes);
+cublasStatus_t Describe(cublasLtMatmulPreference_t to, size_t bytes);
+cublasStatus_t Set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                   size_t bytes);
+
+// An algorithm that takes all the workspace there may be; NOT_SUPPORTED for what the library does not document.
+cublasStatus_t Choose(const Operation& operation, const Matrix& a, const Matrix& b, const Matrix& d,
+                      const Preference& preference, cublasLtMatmulHeuristicResult_t* found);
+
+struct Call {
+  Operation operation;
+  Matrix a, b, d;
+  const void *alpha, *beta, *a_data, *b_data;
+  void* d_data;
+  const cublasLtMatmulAlgo_t* algorithm;
+  void* workspace;
+  size_t workspace_bytes;
+};
+// What has to be done on the stream, or why not.
+cublasStatus_t Bind(const Call& call, std::function<void()>* work);
+
+template <class Inside, class Opaque>
+const Inside& Look(const Opaque* opaque) {
+  static_assert(sizeof(Inside) <= sizeof(Opaque));
+  return *reinterpret_cast<const Inside*>(opaque);
+}
+
+}  // namespace snug::cuda::fake_cublas

@@ -10,6 +10,7 @@
 #include "engine/base/status.h"
 #include "engine/compile/reorder.h"
 #include "ops/graph_builder.h"
+#include "ops/lib/cuda_choice.h"
 #include "ops/prepare_context.h"
 
 namespace snug {
@@ -45,6 +46,8 @@ class Chooser {
   }
 
  private:
+  bool on_cuda() const { return options_.device.kind == Device::Kind::kCuda; }
+
   KernelChoice& choice(NodeId id) {
     if (choices_.size() <= static_cast<size_t>(id.index)) choices_.resize(graph_.node_capacity());
     return choices_[static_cast<size_t>(id.index)];
@@ -53,7 +56,7 @@ class Chooser {
   absl::Status Choose(NodeId id) {
     const OpDef& op = registry_.Get(graph_.node(id).op);
     if (op.traits.view) return absl::OkStatus();
-    if (options_.device.kind == Device::Kind::kCuda) return ChooseCuda(id, op);
+    if (on_cuda()) return ChooseCuda(id, op);
     const bool fast = op.cpu_fast != nullptr && !options_.plain_kernels && !HasDouble(TypesOf(graph_, graph_.node(id)));
     choice(id) = {.kernel = fast ? op.cpu_fast : op.cpu, .fast = fast};
     const bool prepares = op.prepare != nullptr && (fast || op.cpu_fast == nullptr);
@@ -72,17 +75,20 @@ class Chooser {
 
   absl::Status Prepare(NodeId id, const OpDef& op, PrepareFn prepare) {
     NodeTypes types = TypesOf(graph_, graph_.node(id));
-    std::string tuned;
-    if (op.choices != nullptr && options_.device.kind == Device::Kind::kCpu &&
-        (options_.tuning != nullptr || options_.list_choices)) {
+    std::string named;  // the kernel, where somebody chooses
+    if (op.choices != nullptr && !on_cuda() && (options_.tuning != nullptr || options_.list_choices)) {
       KernelChoice& chosen = choice(id);
       chosen.key = TuningKey(op.name, types);
       if (options_.list_choices) chosen.offered = op.choices(types, options_.threads);
-      if (options_.tuning != nullptr) chosen.choice = tuned = options_.tuning->ChoiceFor(chosen.key);
+      if (options_.tuning != nullptr) chosen.choice = named = options_.tuning->ChoiceFor(chosen.key);
     }
-    PrepareContext context(types, options_.threads, tuned, options_.device);
+    if (on_cuda() && HasCudaChoices(op)) {
+      SNUG_ASSIGN_OR_RETURN(choice(id).choice, CudaKernelFor(types, prepare));
+      named = choice(id).choice;
+    }
+    PrepareContext context(types, options_.threads, named, options_.device);
     if (const absl::Status prepared = prepare(context); !prepared.ok()) {
-      if (tuned.empty()) return prepared;
+      if (named.empty() || on_cuda()) return prepared;
       return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
     }
     if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, context);
@@ -95,16 +101,29 @@ class Chooser {
       SNUG_RETURN_IF_ERROR(ReorderOutput(id, i, layout));
     }
     types = TypesOf(graph_, graph_.node(id));
-    PrepareContext again(types, options_.threads, tuned, options_.device);
+    PrepareContext again(types, options_.threads, named, options_.device);
     SNUG_RETURN_IF_ERROR(prepare(again));
     SNUG_CHECK_MSG(again.wanted_inputs().empty() && again.wanted_outputs().empty(), op.name);
     return Take(id, op, again);
   }
 
+  // The first of those that are wanted which there is for the node.
+  absl::StatusOr<std::string> CudaKernelFor(const NodeTypes& types, PrepareFn prepare) const {
+    std::vector<absl::string_view> wanted = {kLibraryKernel, kOwnKernel};
+    if (options_.plain_kernels) wanted = {kOwnKernel};
+    for (const absl::string_view name : wanted) {
+      PrepareContext context(types, options_.threads, name, options_.device);
+      const absl::Status status = prepare(context);
+      if (status.ok()) return std::string(name);
+      if (!absl::IsUnimplemented(status)) return status;
+    }
+    return absl::InternalError("our own CUDA kernel is not for this");
+  }
+
   absl::Status Take(NodeId id, const OpDef& op, const PrepareContext& context) {
     KernelChoice& chosen = choice(id);
     if (context.declined()) {
-      SNUG_CHECK_MSG(options_.device.kind == Device::Kind::kCpu, op.name);
+      SNUG_CHECK_MSG(!on_cuda(), op.name);
       chosen.kernel = op.cpu;
       chosen.fast = false;
       return absl::OkStatus();

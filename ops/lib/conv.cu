@@ -1,7 +1,7 @@
 #include <array>
 
 #include "engine/base/status.h"
-#include "ops/lib/conv_cuda.h"
+#include "ops/lib/conv_cuda_own.h"
 #include "ops/lib/cuda_gemm.h"
 #include "ops/lib/dispatch.h"
 
@@ -26,6 +26,21 @@ struct Grid {
   }
   SNUG_HOST_DEVICE bool Has(const Spatial& at) const {
     return at[0] >= 0 && at[0] < size[0] && at[1] >= 0 && at[1] < size[1] && at[2] >= 0 && at[2] < size[2];
+  }
+};
+
+// Weights of [filters, channels of a group, taps] as they lie in memory.
+struct WeightGrid {
+  int64_t taps, channel_stride, tap_stride;
+
+  WeightGrid(const ValueType& type, const ConvGeometry& g) : taps(g.taps()) {
+    const bool last = type.layout.channels_last();
+    channel_stride = last ? 1 : taps;
+    tap_stride = last ? g.in_channels / g.groups : 1;
+  }
+  // Of number i in [channels, taps] of a filter.
+  SNUG_HOST_DEVICE int64_t Offset(int64_t i) const {
+    return tap_stride == 1 && channel_stride == taps ? i : i / taps * channel_stride + i % taps * tap_stride;
   }
 };
 
@@ -63,6 +78,7 @@ struct ForwardProduct {
 
   ConvGeometry g;
   Grid x, y;
+  WeightGrid w;
   int64_t filters, channels;  // of a group
   const T *data, *weights, *bias;
   T* result;
@@ -80,7 +96,7 @@ struct ForwardProduct {
     const Spatial in = InputOf(g, row.out, tap.at);
     return x.Has(in) ? static_cast<A>(row.channels[tap.outer * x.channel_stride + x.Offset(in)]) : A(0);
   }
-  __device__ A b(const Column& column, int64_t k) const { return static_cast<A>(column.weights[k]); }
+  __device__ A b(const Column& column, int64_t k) const { return static_cast<A>(column.weights[w.Offset(k)]); }
   __device__ void Store(int64_t group, int64_t m, int64_t n, A sum) const {
     const Place pixel = PlaceOf(g.out, m);
     const int64_t filter = group * filters + n;
@@ -106,6 +122,7 @@ struct GradInputProduct {
 
   ConvGeometry g;
   Grid x, y;
+  WeightGrid w;
   int64_t filters, channels;
   const T *grad, *weights;
   T* result;
@@ -115,7 +132,7 @@ struct GradInputProduct {
     return {grad + pixel.outer * y.batch_stride + group * filters * y.channel_stride, pixel.at};
   }
   __device__ Column column(int64_t group, int64_t n) const {
-    return {weights + (group * filters * channels + n) * g.kernel[0] * g.kernel[1] * g.kernel[2]};
+    return {weights + group * filters * channels * w.taps + n * w.channel_stride};
   }
   __device__ A a(const Row& row, int64_t k) const {
     const Place tap = PlaceOf(g.kernel, k);
@@ -128,8 +145,7 @@ struct GradInputProduct {
     return y.Has(out) ? static_cast<A>(row.filters[tap.outer * y.channel_stride + y.Offset(out)]) : A(0);
   }
   __device__ A b(const Column& column, int64_t k) const {
-    const int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
-    return static_cast<A>(column.weights[k / taps * channels * taps + k % taps]);
+    return static_cast<A>(column.weights[k / w.taps * channels * w.taps + k % w.taps * w.tap_stride]);
   }
   __device__ void Store(int64_t group, int64_t m, int64_t n, A sum) const {
     const Place pixel = PlaceOf(g.in, m);
@@ -154,6 +170,7 @@ struct GradWeightProduct {
 
   ConvGeometry g;
   Grid x, y;
+  WeightGrid w;
   int64_t filters, channels;
   const T *data, *grad;
   T* result;
@@ -173,8 +190,7 @@ struct GradWeightProduct {
     return x.Has(in) ? static_cast<A>(column.channel[pixel.outer * x.batch_stride + x.Offset(in)]) : A(0);
   }
   __device__ void Store(int64_t group, int64_t m, int64_t n, A sum) const {
-    const int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
-    result[(group * filters + m) * channels * taps + n] = static_cast<T>(sum);
+    result[(group * filters + m) * channels * w.taps + w.Offset(n)] = static_cast<T>(sum);
   }
 };
 
@@ -192,22 +208,19 @@ CudaGemmSize GradWeightSize(const ConvGeometry& g) {
 
 }  // namespace
 
-void PrepareConvCuda(PrepareContext& c, const ConvGeometry& g) {
-  c.SetWorkspaceBytes(ForwardSize(g).WorkspaceBytes(c.types().output(0).dtype));
-}
-void PrepareConvGradInputCuda(PrepareContext& c, const ConvGeometry& g) {
-  c.SetWorkspaceBytes(GradInputSize(g).WorkspaceBytes(c.types().output(0).dtype));
-}
-void PrepareConvGradWeightCuda(PrepareContext& c, const ConvGeometry& g) {
-  c.SetWorkspaceBytes(GradWeightSize(g).WorkspaceBytes(c.types().output(0).dtype));
+int64_t OwnConvWorkspace(const ConvGeometry& g, DType dtype) { return ForwardSize(g).WorkspaceBytes(dtype); }
+int64_t OwnConvGradInputWorkspace(const ConvGeometry& g, DType dtype) { return GradInputSize(g).WorkspaceBytes(dtype); }
+int64_t OwnConvGradWeightWorkspace(const ConvGeometry& g, DType dtype) {
+  return GradWeightSize(g).WorkspaceBytes(dtype);
 }
 
-absl::Status ConvCuda(const KernelContext& k, const ConvGeometry& g, Activation activation) {
+absl::Status OwnConvCuda(const KernelContext& k, const ConvGeometry& g, Activation activation) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const ForwardProduct<T> product = {.g = g,
                                        .x = Grid(k.input_type(0), g.spatial, g.in),
                                        .y = Grid(k.output_type(0), g.spatial, g.out),
+                                       .w = WeightGrid(k.input_type(1), g),
                                        .filters = g.out_channels / g.groups,
                                        .channels = g.in_channels / g.groups,
                                        .data = k.input<T>(0),
@@ -219,12 +232,13 @@ absl::Status ConvCuda(const KernelContext& k, const ConvGeometry& g, Activation 
   });
 }
 
-absl::Status ConvGradInputCuda(const KernelContext& k, const ConvGeometry& g) {
+absl::Status OwnConvGradInputCuda(const KernelContext& k, const ConvGeometry& g) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const GradInputProduct<T> product = {.g = g,
                                          .x = Grid(k.output_type(0), g.spatial, g.in),
                                          .y = Grid(k.input_type(0), g.spatial, g.out),
+                                         .w = WeightGrid(k.input_type(1), g),
                                          .filters = g.out_channels / g.groups,
                                          .channels = g.in_channels / g.groups,
                                          .grad = k.input<T>(0),
@@ -234,12 +248,13 @@ absl::Status ConvGradInputCuda(const KernelContext& k, const ConvGeometry& g) {
   });
 }
 
-absl::Status ConvGradWeightCuda(const KernelContext& k, const ConvGeometry& g) {
+absl::Status OwnConvGradWeightCuda(const KernelContext& k, const ConvGeometry& g) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const GradWeightProduct<T> product = {.g = g,
                                           .x = Grid(k.input_type(0), g.spatial, g.in),
                                           .y = Grid(k.input_type(1), g.spatial, g.out),
+                                          .w = WeightGrid(k.output_type(0), g),
                                           .filters = g.out_channels / g.groups,
                                           .channels = g.in_channels / g.groups,
                                           .data = k.input<T>(0),

@@ -1,4 +1,4 @@
-// Convolution by CUDA kernels of our own (conv.cu): implicit matrix products, for plain and channels-last data alike.
+// Convolution on CUDA: cuDNN's, or our own (conv_cuda_own.h).
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,8 +15,8 @@ absl::Status ConvCuda(const KernelContext& k, const ConvGeometry& g, Activation 
 absl::Status ConvGradInputCuda(const KernelContext& k, const ConvGeometry& g);   // inputs dy, w
 absl::Status ConvGradWeightCuda(const KernelContext& k, const ConvGeometry& g);  // inputs x, dy
 
-void PrepareConvCuda(PrepareContext& c, const ConvGeometry& g);
-void PrepareConvGradInputCuda(PrepareContext& c, const ConvGeometry& g);
-void PrepareConvGradWeightCuda(PrepareContext& c, const ConvGeometry& g);
+absl::Status PrepareConvCuda(PrepareContext& c, const ConvGeometry& g, Activation activation);
+absl::Status PrepareConvGradInputCuda(PrepareContext& c, const ConvGeometry& g);
+absl::Status PrepareConvGradWeightCuda(PrepareContext& c, const ConvGeometry& g);
 
 }  // namespace snug::ops

@@ -3,7 +3,7 @@
 #include "ops/lib/axes.h"
 #include "ops/lib/cuda_gemm.h"
 #include "ops/lib/dispatch.h"
-#include "ops/lib/matmul_node.h"
+#include "ops/lib/matmul_node_cuda.h"
 
 namespace snug {
 namespace {
@@ -62,12 +62,9 @@ absl::Status Run(const KernelContext& k, const MatMulNode& node) {
 
 }  // namespace
 
-absl::Status PrepareCudaMatMul(PrepareContext& c, const MatMulNode& node) {
-  c.SetWorkspaceBytes(SizeOf(node).WorkspaceBytes(c.types().output(0).dtype));
-  return absl::OkStatus();
-}
+int64_t OwnCudaMatMulWorkspace(const MatMulNode& node, DType dtype) { return SizeOf(node).WorkspaceBytes(dtype); }
 
-absl::Status RunCudaMatMul(const KernelContext& k, const MatMulNode& node) {
+absl::Status RunOwnCudaMatMul(const KernelContext& k, const MatMulNode& node) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     if (node.transpose_a) return node.transpose_b ? Run<T, true, true>(k, node) : Run<T, true, false>(k, node);

@@ -45,7 +45,7 @@ Cost MatMulCost(const NodeTypes& types) {
   return cost;
 }
 
-// By CUDA kernels (matmul_node.cu).
+// On CUDA (matmul_node_cuda.cc).
 absl::Status PrepareCudaMatMul(PrepareContext& c, const MatMulNode& node);
 absl::Status RunCudaMatMul(const KernelContext& k, const MatMulNode& node);
 

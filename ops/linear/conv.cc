@@ -200,16 +200,17 @@ absl::Status GradWeightCuda(const KernelContext& k) {
 }
 
 absl::Status PrepareForwardCuda(PrepareContext& c) {
-  PrepareConvCuda(c, GeometryOf(c.types(), c.types().input(0).shape));
-  return absl::OkStatus();
+  return PrepareConvCuda(c, GeometryOf(c.types(), c.types().input(0).shape), Activation::kIdentity);
+}
+absl::Status PrepareFusedCuda(PrepareContext& c) {
+  return PrepareConvCuda(c, GeometryOf(c.types(), c.types().input(0).shape),
+                         FromProto(c.options<proto::FusedConv>().activation()));
 }
 absl::Status PrepareGradInputCuda(PrepareContext& c) {
-  PrepareConvGradInputCuda(c, GeometryOf(c.types(), c.types().output(0).shape));
-  return absl::OkStatus();
+  return PrepareConvGradInputCuda(c, GeometryOf(c.types(), c.types().output(0).shape));
 }
 absl::Status PrepareGradWeightCuda(PrepareContext& c) {
-  PrepareConvGradWeightCuda(c, GeometryOf(c.types(), c.types().input(0).shape));
-  return absl::OkStatus();
+  return PrepareConvGradWeightCuda(c, GeometryOf(c.types(), c.types().input(0).shape));
 }
 
 #endif
@@ -509,7 +510,7 @@ SNUG_OPS(conv) {
            .cpu = FusedCpu,
            .cpu_fast = kConvFast,
            .cuda = SNUG_IF_CUDA(FusedCuda),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareForwardCuda),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareFusedCuda),
            .samples = FusedSamples},
           {.name = "conv_grad_input",
            .doc = "the gradient of a convolution's data",

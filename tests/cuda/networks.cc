@@ -30,7 +30,7 @@ CompileOptions OptionsOf(const How& how) {
 
 std::string How::ToString() const {
   return absl::StrCat(strategy, ", ", streams, " streams, engine ", EngineName(engine), graph ? ", graph" : "",
-                      keep_inputs ? ", inputs kept" : "", ahead ? ", ahead" : "");
+                      keep_inputs ? ", inputs kept" : "", libraries ? ", libraries" : "", ahead ? ", ahead" : "");
 }
 
 absl::StatusOr<LoadedNetwork> LoadModel(const std::string& path) {
@@ -45,6 +45,7 @@ absl::StatusOr<Compiled> CompileForCpu(const LoadedNetwork& loaded, const How& h
 absl::StatusOr<Compiled> CompileForCuda(const LoadedNetwork& loaded, const How& how) {
   CompileOptions options = OptionsOf(how);
   options.device = {Device::Kind::kCuda};
+  options.plain_kernels = !how.libraries;
   return Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
 }
 

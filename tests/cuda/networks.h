@@ -21,6 +21,7 @@ struct How {
   EngineKind engine = EngineKind::kReplay;
   bool keep_inputs = false;
   bool training = true;
+  bool libraries = false;  // CUDA's kernels are those of its libraries where these have some
   std::vector<std::string> bound = {};
   int64_t batch = 4;
   bool ahead = false;  // inputs may be uploaded ahead

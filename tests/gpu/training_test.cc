@@ -43,6 +43,7 @@ class CudaTraining : public OnDevice, public testing::WithParamInterface<Model> 
     how.batch = GetParam().batch;
     return TrainOnDevice(loaded_, how, device());
   }
+  void CheckBits(bool libraries);
 
   LoadedNetwork loaded_;
 };
@@ -50,16 +51,20 @@ class CudaTraining : public OnDevice, public testing::WithParamInterface<Model> 
 TEST_P(CudaTraining, LosesAsTheCpuDoes) {
   const absl::StatusOr<Result> cpu = TrainOnCpu(loaded_, kSteps, GetParam().batch);
   ASSERT_TRUE(cpu.ok()) << cpu.status();
-  const absl::StatusOr<Result> cuda = Train({});
-  ASSERT_TRUE(cuda.ok()) << cuda.status();
-  for (size_t i = 0; i < cpu->losses.size(); ++i) {
-    EXPECT_NEAR(cuda->losses[i], cpu->losses[i], 1e-3 * (1 + std::abs(cpu->losses[i]))) << "step " << i;
+  for (const bool libraries : {false, true}) {
+    const How how{.libraries = libraries};
+    const absl::StatusOr<Result> cuda = Train(how);
+    ASSERT_TRUE(cuda.ok()) << how.ToString() << ": " << cuda.status();
+    for (size_t i = 0; i < cpu->losses.size(); ++i) {
+      EXPECT_NEAR(cuda->losses[i], cpu->losses[i], 1e-3 * (1 + std::abs(cpu->losses[i])))
+          << how.ToString() << ", step " << i;
+    }
   }
 }
 
-TEST_P(CudaTraining, HasTheSameBitsHoweverAStepIsRun) {
-  if (slow() && GetParam().large) GTEST_SKIP() << "takes minutes where kernels are emulated";
-  const absl::StatusOr<Result> truth = Train({.strategy = "none", .engine = EngineKind::kSerial});
+void CudaTraining::CheckBits(bool libraries) {
+  const absl::StatusOr<Result> truth =
+      Train({.strategy = "none", .engine = EngineKind::kSerial, .libraries = libraries});
   ASSERT_TRUE(truth.ok()) << truth.status();
   std::vector<How> ways = {{.strategy = "dynamic", .engine = EngineKind::kSerial},
                            {.streams = 2},
@@ -72,7 +77,8 @@ TEST_P(CudaTraining, HasTheSameBitsHoweverAStepIsRun) {
       for (const bool graph : {true, false}) ways.push_back({.strategy = strategy, .streams = streams, .graph = graph});
     }
   }
-  for (const How& how : ways) {
+  for (How& how : ways) {
+    how.libraries = libraries;
     const absl::StatusOr<Result> found = Train(how);
     ASSERT_TRUE(found.ok()) << how.ToString() << ": " << found.status();
     EXPECT_EQ(found->losses, truth->losses) << how.ToString();
@@ -80,10 +86,19 @@ TEST_P(CudaTraining, HasTheSameBitsHoweverAStepIsRun) {
   }
 }
 
+TEST_P(CudaTraining, HasTheSameBitsHoweverAStepIsRun) {
+  if (slow() && GetParam().large) GTEST_SKIP() << "takes minutes where kernels are emulated";
+  CheckBits(/*libraries=*/false);
+}
+
+TEST_P(CudaTraining, HasTheSameBitsWithLibrariesHoweverAStepIsRun) {
+  if (slow() && GetParam().large) GTEST_SKIP() << "takes minutes where kernels are emulated";
+  CheckBits(/*libraries=*/true);
+}
+
 TEST_P(CudaTraining, TakesWhatIsPlannedAndNothingAfterTheFirstStep) {
   if (slow() && GetParam().large) GTEST_SKIP() << "takes minutes where kernels are emulated";
-  How how;
-  how.batch = GetParam().batch;
+  const How how{.libraries = true, .batch = GetParam().batch};
   const absl::StatusOr<std::unique_ptr<Session>> session = NewOnDevice(loaded_, how, device());
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_EQ((*session)->state_bytes() + (*session)->step_bytes(),

@@ -9,6 +9,7 @@
 
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
+#include "ops/lib/cuda_choice.h"
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/node_runner.h"
 #include "tests/testing/sample_values.h"
@@ -277,6 +278,27 @@ absl::Status CompareCuda(const OpRegistry& registry, const ConformanceCase& c, F
   return absl::OkStatus();
 }
 
+// Where there are several CUDA kernels for a node, each by its name.
+absl::Status CompareCudaChoices(const OpRegistry& registry, const ConformanceCase& c, Failures* failures) {
+  if (!HasCudaChoices(*c.op)) return absl::OkStatus();
+  SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
+  SNUG_ASSIGN_OR_RETURN(const NodeRun plain, RunOnce(registry, c, setup, KernelChoice::kPlain, 1));
+  for (const absl::string_view name : {kLibraryKernel, kTf32Kernel, kOwnKernel}) {
+    const absl::StatusOr<NodeRunner> runner =
+        NodeRunner::Make(registry, *c.op, setup.types, KernelChoice::kCuda, 1, c.sample->random_id(), name);
+    if (absl::IsUnimplemented(runner.status()) && name != kOwnKernel) continue;
+    SNUG_RETURN_IF_ERROR(runner.status());
+    SNUG_ASSIGN_OR_RETURN(const NodeRun first, runner->Run(setup.inputs, {.garbage = kGarbage}));
+    SNUG_ASSIGN_OR_RETURN(const NodeRun again, runner->Run(setup.inputs, {.garbage = kOtherGarbage}));
+    CompareBits(absl::StrCat("\"", name, "\", run again over other garbage"), first, again, failures);
+    // The mantissa of TF32 is longer than bfloat16's.
+    const DType precision = name == kTf32Kernel ? DType::kBFloat16 : c.dtype;
+    const double tolerance = c.dtype == DType::kFloat64 ? kExactTolerance : c.sample->tolerance(precision);
+    CompareNumbers(absl::StrCat("\"", name, "\" against the plain kernel"), first, plain, tolerance, failures);
+  }
+  return absl::OkStatus();
+}
+
 bool IsBad(const Sample& sample) { return !sample.infer_error().empty() || !sample.run_error().empty(); }
 
 }  // namespace
@@ -430,6 +452,7 @@ Failures CheckCuda(const OpRegistry& registry, const ConformanceCase& c) {
   if (c.op->cuda != nullptr) {
     note(CheckKernel(registry, c, KernelChoice::kCuda, &failures));
     note(CompareCuda(registry, c, &failures));
+    note(CompareCudaChoices(registry, c, &failures));
   }
   if (c.op->gradient != nullptr) {
     note(CompareGradientChain(registry, c, {KernelChoice::kCuda}, &failures));

@@ -1,0 +1,221 @@
+// CUDA's libraries behind kernels: which calls are made, that one of them failing is an error and leaves nothing
+// behind, and that training by them has the same bits however a step is run. What they compute is compared with other
+// kernels in the op conformance suite (main.cc).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/cuda/cublas_matmul.h"
+#include "engine/cuda/cuda_libraries.h"
+#include "engine/run/random_feed.h"
+#include "tests/cuda/emulation/emulation.h"
+#include "tests/cuda/fake_cuda.h"
+#include "tests/cuda/networks.h"
+
+namespace snug {
+namespace {
+
+using cuda::FakeCuda;
+using cuda::FakeLibraries;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+// A stream of the pretended device, and numbers to multiply.
+struct Products {
+  explicit Products(FakeCuda& f) : fake(f) {
+    stream = cuda::CudaStream::Create(cuda::CudaDevice::Open(fake.api(), 0).value()).value();
+  }
+  absl::Status Run(const cuda::CublasMatMul& product) {
+    SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, cuda::LibrariesOf(*stream).matmuls());
+    SNUG_RETURN_IF_ERROR(
+        products->Run(product, {.a = a.data(), .b = b.data(), .bias = bias.data(), .c = c.data(), .workspace = &room}));
+    return stream->Synchronize();
+  }
+
+  FakeCuda& fake;
+  std::unique_ptr<cuda::CudaStream> stream;
+  std::vector<float> a{1, 2, 3, 4}, b{10, 1, 100, 1000}, bias{0.5, -5000}, c{0, 0, 0, 0};
+  char room[64] = {};
+};
+
+constexpr cuda::CublasMatMul kProduct = {.m = 2, .n = 2, .k = 2, .bias = true, .relu = true, .workspace_bytes = 64};
+
+TEST(CublasMatMul, MultipliesMatricesThatLieByRows) {
+  FakeCuda fake({.any_address = true});
+  Products products(fake);
+  ASSERT_TRUE(products.Run(kProduct).ok());
+  EXPECT_THAT(products.c, ElementsAre(210.5, 0, 430.5, 0));
+}
+
+TEST(CublasMatMul, ChoosesOnceAndMakesOneHandle) {
+  FakeCuda fake({.any_address = true});
+  Products products(fake);
+  fake.ClearCalls();
+  ASSERT_TRUE(products.Run(kProduct).ok());
+  EXPECT_THAT(fake.calls(), AllOf(Contains("cublasLtCreate"), Contains("cublasLtMatmulAlgoGetHeuristic")));
+  for (int i = 0; i < 2; ++i) {
+    fake.ClearCalls();
+    ASSERT_TRUE(products.Run(kProduct).ok());
+    EXPECT_THAT(fake.calls(), AllOf(Contains("cublasLtMatmul"), Not(Contains("cublasLtCreate")),
+                                    Not(Contains("cublasLtMatmulPreferenceInit_internal")),
+                                    Not(Contains("cublasLtMatmulAlgoGetHeuristic"))));
+  }
+  cuda::CublasMatMul other = kProduct;
+  other.relu = false;
+  ASSERT_TRUE(products.Run(other).ok());
+  EXPECT_EQ(fake.Count("cublasLtMatmulAlgoGetHeuristic"), 1);
+  EXPECT_EQ(fake.Count("cublasLtCreate"), 0);
+}
+
+TEST(CublasMatMul, AsksNoMoreForWhatIsRefused) {
+  FakeCuda fake({.any_address = true, .libraries = FakeLibraries::kRefuse});
+  Products products(fake);
+  EXPECT_EQ(products.Run(kProduct).code(), absl::StatusCode::kUnimplemented);
+  fake.ClearCalls();
+  EXPECT_EQ(products.Run(kProduct).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(fake.Count("cublasLtMatmulAlgoGetHeuristic"), 0);
+}
+
+TEST(CublasMatMul, IsNullWhereTheLibraryIsMissing) {
+  FakeCuda fake({.libraries = FakeLibraries::kMissing});
+  Products products(fake);
+  EXPECT_EQ(cuda::LibrariesOf(*products.stream).matmuls().value(), nullptr);
+}
+
+// Which call fails, is an error that names it; the next try succeeds.
+TEST(CublasMatMul, EveryCallThatFailsIsAnErrorAndLeavesNothingBehind) {
+  for (int64_t n = 0;; ++n) {
+    FakeCuda fake({.any_address = true});
+    {
+      Products products(fake);
+      fake.ClearCalls();
+      fake.FailCall(n);
+      const absl::Status status = products.Run(kProduct);
+      if (!fake.has_failed()) {
+        EXPECT_GT(n, 15);
+        return;
+      }
+      EXPECT_THAT(std::string(status.message()), HasSubstr(fake.calls().back()));
+      EXPECT_TRUE(products.Run(kProduct).ok()) << fake.calls()[static_cast<size_t>(n)];
+      EXPECT_THAT(products.c, ElementsAre(210.5, 0, 430.5, 0));
+    }
+    EXPECT_EQ(fake.Leaks(), "") << n;
+  }
+}
+
+TEST(CublasMatMul, AnErrorSaysWhatWasMultipliedAndWhatToDo) {
+  FakeCuda fake({.any_address = true});
+  Products products(fake);
+  fake.FailCall(0, "cublasLtMatmul");
+  EXPECT_THAT(std::string(products.Run(kProduct).message()),
+              AllOf(HasSubstr("asking for a product of [2, 2] and [2, 2] in float32: cublasLtMatmul failed"),
+                    HasSubstr("--plain-kernels")));
+}
+
+// Whole networks: every kernel emulated, products and convolutions by the pretended libraries.
+struct Network {
+  LoadedNetwork loaded;
+  How how;
+
+  absl::StatusOr<std::unique_ptr<Session>> Begin(FakeCuda& fake) const {
+    SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const cuda::CudaDevice> device, cuda::CudaDevice::Open(fake.api(), 0));
+    SNUG_ASSIGN_OR_RETURN(Compiled compiled, CompileForCuda(loaded, how));
+    std::vector<Compiled> all;
+    all.push_back(std::move(compiled));
+    return NewSession(std::move(all), how, std::move(device));
+  }
+  absl::Status Step(Session& session) const {
+    SNUG_RETURN_IF_ERROR(FeedRandom(session, OpRegistry::Builtin(), 3));
+    return session.Run();
+  }
+};
+
+class CudaLibraries : public testing::TestWithParam<const char*> {
+ protected:
+  static std::unique_ptr<FakeCuda> NewFake(FakeLibraries libraries = FakeLibraries::kServe) {
+    return std::make_unique<FakeCuda>(
+        cuda::FakeOptions{.kernels = cuda::emulation::BindLaunch, .libraries = libraries});
+  }
+  Network Of(How how) const {
+    how.libraries = true;
+    how.batch = 2;
+    return {LoadModel(GetParam()).value(), how};
+  }
+};
+
+TEST_P(CudaLibraries, AreStartedAndAskedWhatToDoInTheFirstStepOnly) {
+  const std::unique_ptr<FakeCuda> fake = NewFake();
+  {
+    const Network network = Of({.streams = 2});
+    const std::unique_ptr<Session> session = network.Begin(*fake).value();
+    const auto choices = [&] {
+      int64_t count = 0;
+      for (const std::string& call : fake->calls()) {
+        count += call == "cublasLtCreate" || call == "cudnnCreate" || call.find("Algo") != std::string::npos ? 1 : 0;
+      }
+      return count;
+    };
+    ASSERT_TRUE(network.Step(*session).ok());
+    EXPECT_GT(choices(), 1);
+    EXPECT_LE(fake->Count("cublasLtCreate"), 2) << "one for each stream";
+    fake->ClearCalls();
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(network.Step(*session).ok());  // the graph is recorded, and launched
+    EXPECT_EQ(fake->Count("cuGraphLaunch"), 2);
+    EXPECT_EQ(choices(), 0);
+    EXPECT_GT(fake->Count("cublasLtMatmul"), 0);
+  }
+  EXPECT_EQ(fake->Leaks(), "");
+}
+
+TEST_P(CudaLibraries, ThatAreMissingChangeNeitherPlanNorOutcomeOfOwnKernels) {
+  std::vector<Result> results;
+  std::vector<int64_t> bytes;
+  for (const FakeLibraries libraries : {FakeLibraries::kRefuse, FakeLibraries::kMissing}) {
+    const std::unique_ptr<FakeCuda> fake = NewFake(libraries);
+    const Network network = Of({});
+    const std::unique_ptr<Session> session = network.Begin(*fake).value();
+    const absl::StatusOr<Result> result = Train(*session, network.loaded, 2);
+    ASSERT_TRUE(result.ok()) << result.status();
+    results.push_back(*result);
+    EXPECT_EQ(fake->used_bytes(), session->compiled().executable.memory.total_bytes());
+  }
+  EXPECT_TRUE(results[0] == results[1]);
+}
+
+TEST_P(CudaLibraries, EveryCallOfAStepThatFailsIsAnErrorAndLeavesNothingBehind) {
+  const Network network = Of({});
+  for (const int before : {0, 1}) {
+    for (int64_t n = 0;; ++n) {
+      const std::unique_ptr<FakeCuda> fake = NewFake();
+      bool ended = false;
+      {
+        const std::unique_ptr<Session> session = network.Begin(*fake).value();
+        for (int i = 0; i < before; ++i) ASSERT_TRUE(network.Step(*session).ok());
+        fake->ClearCalls();
+        fake->FailCall(n);
+        const absl::Status status = network.Step(*session);
+        ended = !fake->has_failed();
+        const std::string failed = ended ? "" : fake->calls()[static_cast<size_t>(n)];
+        const bool gives_back = failed == "cuGraphDestroy" || failed == "cuGraphExecDestroy";
+        EXPECT_EQ(status.ok(), ended || gives_back) << failed;
+        if (!status.ok()) {
+          EXPECT_THAT(std::string(status.message()), HasSubstr(failed));
+        }
+      }
+      EXPECT_EQ(fake->Leaks(), "") << n;
+      if (ended) break;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, CudaLibraries,
+                         testing::Values("tests/data/tiny.pbtxt", "tests/data/tiny_conv.pbtxt"),
+                         [](const auto& info) { return "network" + std::to_string(info.index); });
+
+}  // namespace
+}  // namespace snug

@@ -109,10 +109,19 @@ class DeviceTest(SnugTest):
         there = self.json("plan", MLP, *SMALL, "--device=cuda")
         self.assertGreater(there["total"], 0)
 
+    def test_products_are_a_librarys_or_our_own(self):
+        if self.json("doctor").get("CUDA") == "not in this build":
+            return
+        kernels = {}
+        for flag in ("", "--plain-kernels"):
+            self.run_snug("compile", MLP, *SMALL, "--device=cuda", *flag.split(), f"--dump={self.folder}/{flag}")
+            text = "".join(path.read_text() for path in sorted((self.folder / flag).iterdir()) if "order" in path.name)
+            kernels[flag] = set(re.findall(r" dense\S* fast (\S+)", text))
+        self.assertEqual(kernels, {"": {"library"}, "--plain-kernels": {"own"}})
+
     def test_what_is_for_the_processor_is_refused_elsewhere(self):
-        for flag in ("--plain-kernels", "--tuning=file"):
-            if self.json("doctor").get("CUDA") != "not in this build":
-                self.assertIn("is for --device=cpu", self.error("plan", MLP, "--device=cuda", flag))
+        if self.json("doctor").get("CUDA") != "not in this build":
+            self.assertIn("is for --device=cpu", self.error("plan", MLP, "--device=cuda", "--tuning=file"))
         self.assertIn('--cuda-graph: expected on or off, found "of"', self.error("step", MLP, "--cuda-graph=of"))
         self.assertIn('--upload-ahead: expected on or off, found "of"', self.error("train", MLP, "--upload-ahead=of"))
 

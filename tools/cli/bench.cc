@@ -266,8 +266,8 @@ absl::StatusOr<int> RunBench(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const Device device, ParseDeviceFlag(f.compile.device));
   if (!f.op.empty() && device.kind != Device::Kind::kCpu) {
     return absl::InvalidArgumentError(
-        "--op compares fast kernels with plain ones: expected --device=cpu, as an op has one CUDA kernel; `snug step "
-        "--profile` times it");
+        "--op compares fast kernels with plain ones on the processor: expected --device=cpu; on a GPU `snug step "
+        "--profile` times ops, with --plain-kernels and without");
   }
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   const Bench bench(loaded, f);

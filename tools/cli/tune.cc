@@ -112,8 +112,8 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   }
   SNUG_ASSIGN_OR_RETURN(const Device device, ParseDeviceFlag(compile_flags.device));
   if (device.kind != Device::Kind::kCpu) {
-    return absl::InvalidArgumentError(absl::StrCat("--device: expected cpu, as an op has one CUDA kernel and there is ",
-                                                   "nothing to choose among, found ", compile_flags.device));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--device: expected cpu, as nothing is measured on a GPU yet, found ", compile_flags.device));
   }
   if (seconds < 0) return absl::InvalidArgumentError(absl::StrCat("--seconds: expected seconds, found ", seconds));
   TuneOptions options{.seconds = seconds};

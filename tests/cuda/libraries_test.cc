@@ -174,7 +174,6 @@ TEST_P(CudaLibraries, AreStartedAndAskedWhatToDoInTheFirstStepOnly) {
 
 TEST_P(CudaLibraries, ThatAreMissingChangeNeitherPlanNorOutcomeOfOwnKernels) {
   std::vector<Result> results;
-  std::vector<int64_t> bytes;
   for (const FakeLibraries libraries : {FakeLibraries::kRefuse, FakeLibraries::kMissing}) {
     const std::unique_ptr<FakeCuda> fake = NewFake(libraries);
     const Network network = Of({});

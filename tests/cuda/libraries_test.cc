@@ -38,9 +38,9 @@ struct Products {
   }
 
   FakeCuda& fake;
-  std::unique_ptr<cuda::CudaStream> stream;
   std::vector<float> a{1, 2, 3, 4}, b{10, 1, 100, 1000}, bias{0.5, -5000}, c{0, 0, 0, 0};
   char room[64] = {};
+  std::unique_ptr<cuda::CudaStream> stream;  // ends first: what it was given last may not have run yet
 };
 
 constexpr cuda::CublasMatMul kProduct = {.m = 2, .n = 2, .k = 2, .bias = true, .relu = true, .workspace_bytes = 64};

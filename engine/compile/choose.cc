@@ -110,6 +110,7 @@ class Chooser {
   // The first of those that are wanted which there is for the node.
   absl::StatusOr<std::string> CudaKernelFor(const NodeTypes& types, PrepareFn prepare) const {
     std::vector<absl::string_view> wanted = {kLibraryKernel, kOwnKernel};
+    if (options_.tf32) wanted.insert(wanted.begin(), kTf32Kernel);
     if (options_.plain_kernels) wanted = {kOwnKernel};
     for (const absl::string_view name : wanted) {
       PrepareContext context(types, options_.threads, name, options_.device);

@@ -16,17 +16,19 @@
 namespace snug {
 
 struct ChooseOptions {
-  Device device;  // on CUDA there is one kernel of each op, which is neither plain nor fast
+  Device device;
   int threads = 1;
   const Tuning* tuning = nullptr;  // which of the kernels that an op offers; null: each op's own choice
   bool list_choices = false;
-  bool plain_kernels = false;  // the reference kernels everywhere
+  bool plain_kernels = false;  // the reference kernels everywhere; on CUDA: our own, and no library's
+  bool tf32 = false;           // on CUDA: a library's float32 products may round their factors to 10 bits of mantissa
 };
 
 struct KernelChoice {
   KernelFn kernel = nullptr;         // null: a view, nothing runs
   bool fast = false;                 // CUDA's are
-  std::string key, choice;           // where the op offers kernels: TuningKey; which one, empty: the op's own
+  std::string key, choice;           // where the op offers kernels: TuningKey; which one, empty: the op's own. On CUDA
+                                     // the latter says whose kernel it is, where a library may have one
   std::vector<std::string> offered;  // with list_choices
   NodeId reorder_for{};              // of a reorder that was inserted: the node that wanted it
   std::shared_ptr<const void> prepared;

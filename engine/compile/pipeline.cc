@@ -174,7 +174,8 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                                                          .threads = options.threads,
                                                          .tuning = options.tuning.get(),
                                                          .list_choices = options.list_choices,
-                                                         .plain_kernels = options.plain_kernels}));
+                                                         .plain_kernels = options.plain_kernels,
+                                                         .tf32 = options.tf32}));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
   const int64_t alignment = options.device.alignment();
   SNUG_ASSIGN_OR_RETURN(compiled.bound, FindCallerValues(graph, registry, alignment, options.bound));

@@ -33,8 +33,9 @@ struct CompileOptions {
   bool training = true;
   MicroBatches micro_batches;  // of training
   DType precision = DType::kFloat32;
-  int threads = 1;  // per op
-  bool plain_kernels = false;
+  int threads = 1;                       // per op
+  bool plain_kernels = false;            // as ChooseOptions has it
+  bool tf32 = false;                     // CUDA only
   std::shared_ptr<const Tuning> tuning;  // which kernels; null: each op's own choice
   bool list_choices = false;             // KernelChoice::offered, for tuning
   std::set<std::string> disabled_passes;

@@ -15,6 +15,7 @@ WITHOUT = {
     "batch": NO_NETWORK,
     "precision": NO_NETWORK,
     "tuning": NO_NETWORK,
+    "tf32": NO_NETWORK,
     "streams": NO_NETWORK,
     "stream-policy": NO_NETWORK,
     "threads": INQUIRIES,  # of ops, or of the search
@@ -43,7 +44,7 @@ class CommonFlagsTest(SnugTest):
 
     def flags(self, command):
         """Name to help text."""
-        return dict(re.findall(r"^  --([a-z-]+)\S*\s+(.*)$", self.run_snug(command, "--help").stdout, re.MULTILINE))
+        return dict(re.findall(r"^  --([a-z0-9-]+)\S*\s+(.*)$", self.run_snug(command, "--help").stdout, re.MULTILINE))
 
     def test_every_command_takes_the_flags_that_it_has_use_for(self):
         for command in self.commands():
@@ -113,11 +114,16 @@ class DeviceTest(SnugTest):
         if self.json("doctor").get("CUDA") == "not in this build":
             return
         kernels = {}
-        for flag in ("", "--plain-kernels"):
+        for flag in ("", "--tf32", "--plain-kernels"):
             self.run_snug("compile", MLP, *SMALL, "--device=cuda", *flag.split(), f"--dump={self.folder}/{flag}")
             text = "".join(path.read_text() for path in sorted((self.folder / flag).iterdir()) if "order" in path.name)
             kernels[flag] = set(re.findall(r" dense\S* fast (\S+)", text))
-        self.assertEqual(kernels, {"": {"library"}, "--plain-kernels": {"own"}})
+        self.assertEqual(kernels, {"": {"library"}, "--tf32": {"library_tf32"}, "--plain-kernels": {"own"}})
+
+    def test_rounding_to_tf32_is_for_the_library_on_a_gpu(self):
+        self.assertIn("--tf32: expected --device=cuda", self.error("plan", MLP, "--tf32"))
+        if self.json("doctor").get("CUDA") != "not in this build":
+            self.assertIn("--tf32: expected no --plain-kernels", self.error("plan", MLP, "--device=cuda", "--tf32", "--plain-kernels"))
 
     def test_what_is_for_the_processor_is_refused_elsewhere(self):
         if self.json("doctor").get("CUDA") != "not in this build":

@@ -29,6 +29,18 @@ std::string StreamPolicyNames() { return absl::StrJoin(StreamPolicies(), ", "); 
 
 std::string SolverNames() { return absl::StrJoin(memory::IlpSolvers(), " or "); }
 
+// What rounds is a library on a GPU.
+absl::Status CheckTf32(bool tf32, bool plain_kernels, Device device, absl::string_view text) {
+  if (tf32 && device.kind != Device::Kind::kCuda) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tf32: expected --device=cuda, whose tensor cores compute so, found --device=", text));
+  }
+  if (tf32 && plain_kernels) {
+    return absl::InvalidArgumentError("--tf32: expected no --plain-kernels beside it, as those round nothing");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckStrategyName(const std::string& name) {
@@ -43,6 +55,9 @@ void CompileFlags::AddTo(Flags& flags) {
   flags.Add("threads", &threads, "threads of each op; default: every processor", 1, kMaxThreads);
   flags.Add("precision", &precision, "float32 (default), bfloat16 (with float32 parameters) or float64");
   flags.Add("disable-passes", &disabled_passes, "compiler passes to leave out, by name");
+  flags.Add("tf32", &tf32,
+            "on a GPU: products and convolutions of float32 values round their factors to TF32's 10 bits of mantissa, "
+            "which tensor cores take; default false");
   flags.Add("plain-kernels", &plain_kernels,
             "the reference kernels, which are slow; on a GPU: Snug's own, none of cuBLASLt or cuDNN");
   flags.Add("tuning", &tuning,
@@ -59,6 +74,7 @@ absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
       .precision = dtype,
       .threads = static_cast<int>(threads == 0 ? std::max<int64_t>(DefaultThreads() / streams, 1) : threads),
       .plain_kernels = plain_kernels,
+      .tf32 = tf32,
       .keep_inputs = keep_inputs};
   options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
   if (!tuning.empty() && plain_kernels) {
@@ -67,6 +83,7 @@ absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
   if (parsed.kind == Device::Kind::kCuda && !tuning.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--tuning is for --device=cpu, found --device=", device));
   }
+  SNUG_RETURN_IF_ERROR(CheckTf32(tf32, plain_kernels, parsed, device));
   if (!tuning.empty()) {
     SNUG_ASSIGN_OR_RETURN(Tuning loaded, LoadTuning(tuning, CpuPlatform()));
     if (threads != 0 && threads != loaded.threads) {

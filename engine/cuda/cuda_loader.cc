@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/cuda/cuda_compile.h"
 #include "engine/cuda/cuda_table.h"
 
 namespace snug::cuda {
@@ -116,6 +117,11 @@ void FillRuntime(Table* table) {
   table->cudaGetErrorString = &::cudaGetErrorString;
 }
 
+std::string NotFound(Library library, absl::string_view problem, absl::string_view advice) {
+  return absl::StrCat(Name(library), " was not found (", problem, "); ", advice, ". ", kFoldersVariable,
+                      " may name the folder that it is in");
+}
+
 std::vector<LibraryState> LoadTable(Table* table) {
   std::vector<LibraryState> states = {{Library::kRuntime, "", VersionOf(Library::kRuntime, *table), ""}};
   std::map<Library, void*> handles;
@@ -126,8 +132,7 @@ std::vector<LibraryState> LoadTable(Table* table) {
     if (void* handle = OpenLibrary(file, &problem); handle != nullptr) {
       handles[library] = handle;
     } else {
-      state.problem = absl::StrCat(Name(library), " was not found (", problem, "); ", advice, ". ", kFoldersVariable,
-                                   " may name the folder that it is in");
+      state.problem = NotFound(library, problem, advice);
     }
   }
   std::map<Library, std::string> missing;
@@ -166,6 +171,17 @@ absl::StatusOr<std::shared_ptr<const Api>> Api::Load() {
 std::vector<LibraryState> FindLibraries() {
   Table table;
   return LoadTable(&table);
+}
+
+// Opens no other library: the large ones take their time.
+absl::Status FindCompiler() {
+  for (const auto& [library, stem, number, advice] : kLibraries) {
+    if (library != Library::kNvrtc) continue;
+    std::string problem;
+    if (OpenLibrary(absl::StrCat(stem, number), &problem) != nullptr) return absl::OkStatus();
+    return absl::FailedPreconditionError(NotFound(library, problem, advice));
+  }
+  return absl::InternalError("NVRTC is not among the libraries");
 }
 
 }  // namespace snug::cuda

@@ -58,6 +58,21 @@ struct Stream {
   FakeGraph::Nodes last;             // of the capture: what the stream was given last
 };
 
+// What NVRTC is given, and the code that comes of it: the same text.
+struct Source {
+  std::string text;
+};
+// Loaded code, and the kernels that were asked for by name.
+struct LoadedCode {
+  struct Kernel {
+    const LoadedCode* code;
+    std::string name;
+  };
+  std::string text;
+  std::map<std::string, std::unique_ptr<Kernel>> kernels;
+};
+constexpr char kCodeBegins[] = "pretended code\n";
+
 using Blocks = std::map<std::byte*, size_t>;
 
 bool Contains(const Blocks& blocks, const void* address) {
@@ -92,6 +107,8 @@ struct FakeCuda::State {
   int cublas_handles = 0, cudnn_handles = 0, cudnn_descriptors = 0;
   std::map<CUgraph, std::shared_ptr<FakeGraph>> graphs;
   std::map<CUgraphExec, std::shared_ptr<FakeGraph>> executables;
+  std::map<nvrtcProgram, std::unique_ptr<Source>> programs;
+  std::map<CUlibrary, std::unique_ptr<LoadedCode>> libraries;
 
   int64_t used() const {
     int64_t sum = 0;
@@ -768,6 +785,70 @@ SNUG_FAKE(nvrtcVersion, int* major, int* minor) {
   return NVRTC_SUCCESS;
 }
 SNUG_FAKE(nvrtcGetErrorString, nvrtcResult)->const char* { return "the library failed"; }
+
+SNUG_FAKE(nvrtcCreateProgram, nvrtcProgram* program, const char* text, const char*, int, const char* const*,
+          const char* const*) {
+  auto made = std::make_unique<Source>(Source{kCodeBegins + std::string(text)});
+  *program = reinterpret_cast<nvrtcProgram>(made.get());
+  s.programs[*program] = std::move(made);
+  return NVRTC_SUCCESS;
+}
+SNUG_FAKE(nvrtcCompileProgram, nvrtcProgram program, int, const char* const*) {
+  const bool bad = s.programs.at(program)->text.find("#error") != std::string::npos;
+  return bad ? NVRTC_ERROR_COMPILATION : NVRTC_SUCCESS;
+}
+SNUG_FAKE(nvrtcGetProgramLogSize, nvrtcProgram, size_t* bytes) {
+  *bytes = sizeof("line 1: no good");
+  return NVRTC_SUCCESS;
+}
+SNUG_FAKE(nvrtcGetProgramLog, nvrtcProgram, char* log) {
+  std::strcpy(log, "line 1: no good");
+  return NVRTC_SUCCESS;
+}
+SNUG_FAKE(nvrtcGetCUBINSize, nvrtcProgram program, size_t* bytes) {
+  *bytes = s.programs.at(program)->text.size() + 1;
+  return NVRTC_SUCCESS;
+}
+SNUG_FAKE(nvrtcGetCUBIN, nvrtcProgram program, char* code) {
+  std::strcpy(code, s.programs.at(program)->text.c_str());
+  return NVRTC_SUCCESS;
+}
+SNUG_FAKE(nvrtcDestroyProgram, nvrtcProgram* program) {
+  SNUG_CHECK_MSG(s.programs.erase(*program) == 1, "nvrtcDestroyProgram: not a program");
+  return NVRTC_SUCCESS;
+}
+
+SNUG_FAKE(cuLibraryLoadData, CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
+          void**, unsigned) {
+  if (s.Forbidden()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  const std::string text = static_cast<const char*>(code);
+  if (text.rfind(kCodeBegins, 0) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  auto made = std::make_unique<LoadedCode>(LoadedCode{text.substr(sizeof(kCodeBegins) - 1), {}});
+  *library = reinterpret_cast<CUlibrary>(made.get());
+  s.libraries[*library] = std::move(made);
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuLibraryUnload, CUlibrary library) {
+  s.RunAll();
+  SNUG_CHECK_MSG(s.libraries.erase(library) == 1, "cuLibraryUnload: not a library");
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuLibraryGetKernel, CUkernel* kernel, CUlibrary library, const char* name) {
+  LoadedCode& code = *s.libraries.at(library);
+  if (code.text.find(std::string(" ") + name + "(") == std::string::npos) return CUDA_ERROR_NOT_FOUND;
+  auto& made = code.kernels[name];
+  if (made == nullptr) made = std::make_unique<LoadedCode::Kernel>(LoadedCode::Kernel{&code, name});
+  *kernel = reinterpret_cast<CUkernel>(made.get());
+  return CUDA_SUCCESS;
+}
+SNUG_FAKE(cuLaunchKernel, CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned,
+          unsigned, CUstream stream, void** arguments, void**) {
+  s.At(stream);
+  if (s.options.sources == nullptr) return CUDA_SUCCESS;
+  const auto& kernel = *reinterpret_cast<const LoadedCode::Kernel*>(function);
+  s.Push(stream, s.options.sources(kernel.code->text, kernel.name, {x, y, z}, threads, arguments));
+  return CUDA_SUCCESS;
+}
 #undef SNUG_FAKE
 
 // Whether a function gives something back: it does so even when it reports a failure, which then is of earlier work.
@@ -783,6 +864,8 @@ bool GivesBack(const std::string& name) {
                                                              "cuStreamEndCapture",
                                                              "cuGraphExecDestroy",
                                                              "cuGraphDestroy",
+                                                             "cuLibraryUnload",
+                                                             "nvrtcDestroyProgram",
                                                              "cublasLtDestroy",
                                                              "cudnnDestroy",
                                                              "cudnnDestroyTensorDescriptor",
@@ -879,6 +962,7 @@ std::string FakeCuda::Leaks() const {
          Several(static_cast<size_t>(s.cublas_handles), "cuBLASLt handle") +
          Several(static_cast<size_t>(s.cudnn_handles), "cuDNN handle") +
          Several(static_cast<size_t>(s.cudnn_descriptors), "cuDNN descriptor") +
+         Several(s.programs.size(), "program") + Several(s.libraries.size(), "library") +
          (s.capture != nullptr ? "capture" : "");
 }
 int64_t FakeCuda::used_bytes() const { return state_->used(); }

@@ -24,6 +24,10 @@ using KernelBinder = std::function<void()> (*)(const void* kernel, const unsigne
 // cuBLASLt and cuDNN. Unfused: cuDNN adds no bias; refuse: there, but they serve nothing.
 enum class FakeLibraries : uint8_t { kServe, kServeUnfused, kRefuse, kMissing };
 
+// The same of a kernel that was compiled from source at run time: cuda::emulation::BindSource.
+using SourceBinder = std::function<void()> (*)(const std::string& source, const std::string& entry,
+                                               const unsigned (&grid)[3], unsigned threads, void** arguments);
+
 struct FakeOptions {
   int devices = 1;
   int64_t device_bytes = int64_t{1} << 28;
@@ -32,6 +36,7 @@ struct FakeOptions {
   bool any_address = false;        // the host's memory passes for the device's
   KernelBinder kernels = nullptr;  // null: a launch does nothing
   FakeLibraries libraries = FakeLibraries::kServe;
+  SourceBinder sources = nullptr;  // null: nor does one of code that was made from source
 };
 
 // One at a time: the table's functions have no other way to it. Thread-compatible.

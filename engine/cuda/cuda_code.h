@@ -1,0 +1,40 @@
+// Code that the driver has loaded (what NVRTC made), and launches of its kernels.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/types/span.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/cuda/cuda_launch.h"
+
+struct CUlib_st;
+
+namespace snug::cuda {
+
+// Immutable. What it was loaded for must outlive it.
+class CudaCode {
+ public:
+  // `name` is for messages.
+  static absl::StatusOr<std::shared_ptr<const CudaCode>> Load(const Api& api, std::string name,
+                                                              const std::string& code);
+  ~CudaCode();
+  CudaCode(const CudaCode&) = delete;
+  CudaCode& operator=(const CudaCode&) = delete;
+
+  // The kernel `entry`, whose one argument is a struct of these words. No blocks: nothing is done.
+  absl::Status Launch(const CudaStream& stream, const char* entry, const LaunchShape& shape,
+                      absl::Span<const uint64_t> argument) const;
+
+ private:
+  CudaCode(const Api& api, std::string name, CUlib_st* handle) : api_(api), name_(std::move(name)), handle_(handle) {}
+
+  const Api& api_;
+  const std::string name_;
+  CUlib_st* const handle_;
+};
+
+}  // namespace snug::cuda

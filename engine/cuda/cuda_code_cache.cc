@@ -1,0 +1,41 @@
+#include "engine/cuda/cuda_code_cache.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/cuda/code_file.h"
+
+namespace snug::cuda {
+
+std::string DefaultCodeFolder() {
+  const auto variable = [](const char* name) {
+    const char* const text = std::getenv(name);
+    return std::string(text == nullptr ? "" : text);
+  };
+  if (const std::string given = variable("SNUG_KERNEL_CACHE"); !given.empty()) return given == "off" ? "" : given;
+  if (const std::string caches = variable("XDG_CACHE_HOME"); !caches.empty()) return caches + "/snug/kernels";
+  const std::string home = variable("HOME");
+  return home.empty() ? "" : home + "/.cache/snug/kernels";
+}
+
+absl::StatusOr<std::shared_ptr<const CudaCode>> CodeCache::Get(const CudaDevice& device, const KernelSource& source) {
+  const Api& api = device.api();
+  const DeviceInfo& info = device.info();
+  SNUG_ASSIGN_OR_RETURN(std::string key, CompilerText(api, source.headers, info.major, info.minor));
+  absl::StrAppend(&key, "\n", source.text);
+  const std::lock_guard<std::mutex> lock(mu_);
+  if (const auto found = loaded_.find(key); found != loaded_.end()) return found->second;
+  std::optional<std::string> code = ReadCode(folder_, key);
+  if (!code.has_value()) {
+    SNUG_ASSIGN_OR_RETURN(code, CompileForDevice(api, source, info.major, info.minor));
+    WriteCode(folder_, key, *code);
+  }
+  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const CudaCode> loaded, CudaCode::Load(api, source.name, *code));
+  loaded_.emplace(std::move(key), loaded);
+  return loaded;
+}
+
+}  // namespace snug::cuda

@@ -1,0 +1,38 @@
+// Compiled code, kept: in memory as long as the cache lives, and in a folder for later processes. Keyed by the source
+// and by all that the code depends on (CompilerText).
+//
+// The folder is a favour. What cannot be read there is compiled anew, what cannot be written is not kept; entries that
+// are not whole, or are something else's, are ignored and written over.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "engine/cuda/cuda_code.h"
+#include "engine/cuda/cuda_compile.h"
+
+namespace snug::cuda {
+
+// SNUG_KERNEL_CACHE, where it is set; "off" stands for none, which is "". Otherwise snug/kernels in the user's folder
+// of caches ($XDG_CACHE_HOME or ~/.cache).
+std::string DefaultCodeFolder();
+
+// Thread-safe: mu_ guards the map, and is held while something is compiled. A device must outlive the cache.
+class CodeCache {
+ public:
+  // No folder: "". It is made when the first entry is written.
+  explicit CodeCache(std::string folder) : folder_(std::move(folder)) {}
+
+  absl::StatusOr<std::shared_ptr<const CudaCode>> Get(const CudaDevice& device, const KernelSource& source);
+
+ private:
+  const std::string folder_;
+  std::mutex mu_;
+  std::map<std::string, std::shared_ptr<const CudaCode>> loaded_;  // by key
+};
+
+}  // namespace snug::cuda

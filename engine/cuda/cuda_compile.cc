@@ -1,0 +1,108 @@
+#include "engine/cuda/cuda_compile.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <vector>
+
+#include "engine/base/hash.h"
+#include "engine/base/status.h"
+#include "engine/cuda/cuda_table.h"
+
+namespace snug::cuda {
+namespace {
+
+// As nvcc compiles the other kernels: both contract a product and a sum into one instruction.
+std::vector<std::string> OptionsFor(int major, int minor) {
+  return {absl::StrCat("--gpu-architecture=sm_", major, minor), "--std=c++20", "--fmad=true"};
+}
+
+constexpr absl::string_view kAdvice = "--disable-passes=fuse_elementwise does without";
+
+absl::Status RequireNvrtc(const Api& api) {
+  const absl::Status there = api.Require(Library::kNvrtc);
+  if (there.ok()) return there;
+  return absl::Status(there.code(), absl::StrCat(there.message(), "; ", kAdvice));
+}
+
+// A program of NVRTC's.
+class Program {
+ public:
+  explicit Program(const Api& api) : api_(api) {}
+  ~Program() {
+    if (handle_ != nullptr) api_.table().nvrtcDestroyProgram(&handle_);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  absl::Status Create(const KernelSource& source) {
+    std::vector<const char*> names, texts;
+    for (const SourceHeader& header : source.headers) {
+      names.push_back(header.name);
+      texts.push_back(header.text);
+    }
+    SNUG_CUDA_CALL(
+        api_, nvrtcCreateProgram,
+        (&handle_, source.text.c_str(), "fused.cu", static_cast<int>(names.size()), texts.data(), names.data()),
+        Doing(source));
+    return absl::OkStatus();
+  }
+
+  absl::Status Compile(const KernelSource& source, int major, int minor) {
+    const std::vector<std::string> options = OptionsFor(major, minor);
+    std::vector<const char*> words;
+    for (const std::string& option : options) words.push_back(option.c_str());
+    const nvrtcResult result = api_.table().nvrtcCompileProgram(handle_, static_cast<int>(words.size()), words.data());
+    if (result == NVRTC_SUCCESS) return absl::OkStatus();
+    return Annotate(api_.Error(Library::kNvrtc, "nvrtcCompileProgram", static_cast<int>(result), Doing(source)), Log());
+  }
+
+  absl::StatusOr<std::string> Code(const KernelSource& source) {
+    size_t bytes = 0;
+    SNUG_CUDA_CALL(api_, nvrtcGetCUBINSize, (handle_, &bytes), Doing(source));
+    std::string code(bytes, '\0');
+    SNUG_CUDA_CALL(api_, nvrtcGetCUBIN, (handle_, code.data()), Doing(source));
+    return code;
+  }
+
+ private:
+  static std::string Doing(const KernelSource& source) {
+    return absl::StrCat("compiling the kernel of ", source.name, " (", kAdvice, ")");
+  }
+
+  // What the compiler said; there may be nothing.
+  std::string Log() const {
+    size_t bytes = 0;
+    if (api_.table().nvrtcGetProgramLogSize(handle_, &bytes) != NVRTC_SUCCESS || bytes <= 1) return "NVRTC";
+    std::string log(bytes, '\0');
+    if (api_.table().nvrtcGetProgramLog(handle_, log.data()) != NVRTC_SUCCESS) return "NVRTC";
+    log.resize(bytes - 1);
+    return log;
+  }
+
+  const Api& api_;
+  nvrtcProgram handle_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> CompilerText(const Api& api, absl::Span<const SourceHeader> headers, int major, int minor) {
+  SNUG_RETURN_IF_ERROR(RequireNvrtc(api));
+  int version = 0;
+  int subversion = 0;
+  SNUG_CUDA_CALL(api, nvrtcVersion, (&version, &subversion), "asking NVRTC for its version");
+  uint64_t hash = 0;
+  for (const SourceHeader& header : headers) hash = HashName(absl::StrCat(hash, header.name, "\n", header.text));
+  return absl::StrCat("NVRTC ", version, ".", subversion, " ", absl::StrJoin(OptionsFor(major, minor), " "),
+                      " headers ", absl::Hex(hash));
+}
+
+absl::StatusOr<std::string> CompileForDevice(const Api& api, const KernelSource& source, int major, int minor) {
+  SNUG_RETURN_IF_ERROR(RequireNvrtc(api));
+  Program program(api);
+  SNUG_RETURN_IF_ERROR(program.Create(source));
+  SNUG_RETURN_IF_ERROR(program.Compile(source, major, minor));
+  return program.Code(source);
+}
+
+}  // namespace snug::cuda

@@ -1,13 +1,17 @@
 // Of snug_cuda_test: the pretended device, with the CUDA kernels run by the processor.
 #include "tests/cuda/emulation/emulation.h"
+#include "tests/cuda/emulation/generated.h"
 #include "tests/cuda/fake_cuda.h"
 #include "tests/gpu/test_device.h"
 
 namespace snug {
 
 TestDevice OpenTestDevice() {
-  const auto fake = std::make_shared<cuda::FakeCuda>(cuda::FakeOptions{.kernels = cuda::emulation::BindLaunch});
+  const auto fake = std::make_shared<cuda::FakeCuda>(
+      cuda::FakeOptions{.kernels = cuda::emulation::BindLaunch, .sources = cuda::emulation::BindSource});
   return {.world = fake, .device = cuda::CudaDevice::Open(fake->api(), 0).value(), .slow = true};
 }
+
+absl::Status CanCompileKernels() { return absl::OkStatus(); }  // g++ does
 
 }  // namespace snug

@@ -35,8 +35,8 @@ struct FakeOptions {
   uint64_t seed = 1;
   bool any_address = false;        // the host's memory passes for the device's
   KernelBinder kernels = nullptr;  // null: a launch does nothing
-  FakeLibraries libraries = FakeLibraries::kServe;
   SourceBinder sources = nullptr;  // null: nor does one of code that was made from source
+  FakeLibraries libraries = FakeLibraries::kServe;
 };
 
 // One at a time: the table's functions have no other way to it. Thread-compatible.

@@ -2,12 +2,14 @@
 // test for each case, `Cuda.relu/vector/float32`.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_launch.h"
 #include "tests/cuda/emulation/emulation.h"
+#include "tests/cuda/emulation/generated.h"
 #include "tests/cuda/fake_cuda.h"
 #include "tests/ops/conformance.h"
 #include "tests/testing/node_runner.h"
@@ -20,7 +22,10 @@ namespace {
 class Emulated {
  public:
   explicit Emulated(cuda::FakeLibraries libraries = cuda::FakeLibraries::kServe)
-      : fake_({.any_address = true, .kernels = cuda::emulation::BindLaunch, .libraries = libraries}) {}
+      : fake_({.any_address = true,
+               .kernels = cuda::emulation::BindLaunch,
+               .sources = cuda::emulation::BindSource,
+               .libraries = libraries}) {}
   absl::Status Open() {
     SNUG_ASSIGN_OR_RETURN(auto device, cuda::CudaDevice::Open(fake_.api(), 0));
     SNUG_ASSIGN_OR_RETURN(stream_, cuda::CudaStream::Create(std::move(device)));
@@ -71,7 +76,7 @@ class CudaConformanceTest : public ::testing::Test {
   // Whichever launch, clearing or copy fails, the kernel says so.
   void CheckFailures(cuda::FakeCuda& fake) {
     for (const char* call :
-         {"cudaLaunchKernel", "cuMemsetD8Async", "cuMemcpyDtoDAsync", "cublasLtMatmul", "cudnnConvolutionForward",
+         {"cudaLaunchKernel", "cuLaunchKernel", "cuMemsetD8Async", "cuMemcpyDtoDAsync", "cublasLtMatmul", "cudnnConvolutionForward",
           "cudnnConvolutionBiasActivationForward", "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"}) {
       for (int64_t n = 0;; ++n) {
         fake.FailCall(n, call);
@@ -110,6 +115,7 @@ TEST(CudaKernels, EveryOpHasOne) {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  setenv("SNUG_KERNEL_CACHE", "off", 1);  // pretended code is nothing to keep
   snug::test::RegisterConformanceTests();
   return RUN_ALL_TESTS();
 }

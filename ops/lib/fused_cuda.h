@@ -1,0 +1,43 @@
+// The CUDA kernel of a fused chain: its source, written when it is prepared, and its code, compiled and loaded before
+// the first step.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <memory>
+#include <mutex>
+
+#include "engine/cuda/cuda_code_cache.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/fused_source.h"
+#include "ops/prepare_context.h"
+
+namespace snug {
+
+// What prepare hands to the kernel. Thread-safe: mu_ guards the code.
+class FusedKernel {
+ public:
+  explicit FusedKernel(FusedSource source) : source_(std::move(source)) {}
+
+  const FusedSource& source() const { return source_; }
+  cuda::KernelSource ForCompiler() const;
+
+  // Compiles it, or takes it from the cache, unless that has been done. The device must outlive the kernel.
+  absl::Status Load(cuda::CodeCache& cache, const cuda::CudaDevice& device) const;
+  // Null before Load.
+  std::shared_ptr<const cuda::CudaCode> code() const;
+
+ private:
+  const FusedSource source_;
+  mutable std::mutex mu_;
+  mutable std::shared_ptr<const cuda::CudaCode> code_;
+};
+
+absl::Status PrepareFusedCuda(PrepareContext& c);
+// Loads its code itself where nobody has; then it cannot be recorded in a graph.
+absl::Status FusedCuda(const KernelContext& k);
+
+// What PrepareFusedCuda made, of a Step with this kernel; null for other kernels.
+const FusedKernel* FusedKernelOf(KernelFn kernel, const void* prepared);
+
+}  // namespace snug

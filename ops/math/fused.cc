@@ -1,0 +1,162 @@
+// fused: a chain of elementwise ops as one node, made by the pass fuse_elementwise for CUDA, where it is one kernel
+// that NVRTC compiles (lib/fused_cuda.h). The plain kernel runs the members one by one, each by its own plain kernel,
+// with what lies between them in the workspace: the truth that the one kernel has to equal.
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/fused_chain.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
+#include "ops/sample_builder.h"
+#include "proto/fused.pb.h"
+#include "proto/options.h"
+#if SNUG_HAS_CUDA
+#include "ops/lib/fused_cuda.h"
+#endif
+
+namespace snug::ops {
+namespace {
+
+using proto::ParseOptions;
+
+constexpr int64_t kAlignment = 64;  // of what lies in the workspace
+
+absl::StatusOr<FusedChain> ChainOf(const InferContext& c) {
+  NodeTypes types;
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    types.inputs.push_back(c.input(i));
+    types.present.push_back(true);
+  }
+  types.options = proto::MakeOptions(c.options<proto::Fused>());
+  return ReadFusedChain(types);
+}
+
+absl::Status Infer(InferContext& c) {
+  SNUG_ASSIGN_OR_RETURN(const FusedChain chain, ChainOf(c));
+  c.SetOutput(0, chain.output());
+  return absl::OkStatus();
+}
+
+struct Plain {
+  FusedChain chain;
+  std::vector<int64_t> offsets;  // in the workspace, by member; the last one's is the node's output
+};
+
+absl::Status Prepare(PrepareContext& c) {
+  auto plain = std::make_shared<Plain>();
+  SNUG_ASSIGN_OR_RETURN(plain->chain, ReadFusedChain(c.types()));
+  int64_t bytes = 0;
+  for (const FusedMember& member : plain->chain.members) {
+    plain->offsets.push_back(bytes);
+    if (&member == &plain->chain.members.back()) break;
+    bytes += (member.types.output(0).size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  c.SetWorkspaceBytes(bytes);
+  c.SetKernel(std::move(plain));
+  return absl::OkStatus();
+}
+
+absl::Status Kernel(const KernelContext& k) {
+  const auto& [chain, offsets] = k.prepared<Plain>();
+  std::array<void*, kMostFusedInputs + kMostFusedMembers> values = {};
+  size_t count = 0;
+  for (int i = 0; i < k.num_inputs(); ++i) values[count++] = k.variable<void>(i);
+  for (size_t m = 0; m < chain.members.size(); ++m) {
+    const FusedMember& member = chain.members[m];
+    std::array<void*, kMostFusedInputs + kMostFusedMembers> operands = {};
+    for (size_t o = 0; o < member.operands.size(); ++o) operands[o] = values[static_cast<size_t>(member.operands[o])];
+    void* output = m + 1 == chain.members.size() ? k.output<void>(0) : k.workspace<std::byte>() + offsets[m];
+    SNUG_RETURN_IF_ERROR(member.op->cpu(KernelContext(&member.types, {operands.data(), member.operands.size()},
+                                                      {&output, 1}, nullptr, nullptr, k.threads(), 0)));
+    values[count++] = output;
+  }
+  return absl::OkStatus();
+}
+
+Cost CostOfChain(const NodeTypes& types) {
+  const auto members = static_cast<double>(types.options.Get<proto::Fused>().member_size());
+  return {.flops = members * static_cast<double>(types.output(0).num_elements())};
+}
+
+void Samples(SampleBuilder& s) {
+  s.Case("chain").Input({5, 8}).Input({5, 8}).With(ParseOptions<proto::Fused>(
+      "member { op: \"mul\" input: [0, 1] } member { op: \"add\" input: [2, 1] } member { op: \"tanh\" input: 3 }"));
+  s.Case("odd_count")
+      .Input({5, 7})
+      .Input({5, 7})
+      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"add_n\" input: [2, 1, 0] }"));
+  s.Case("broadcast")
+      .Input({2, 3, 4, 4})
+      .Input({3, 1, 1})
+      .Input({})
+      .With(ParseOptions<proto::Fused>("member { op: \"mul\" input: [0, 1] } member { op: \"add\" input: [2, 3] } "
+                                       "member { op: \"silu\" input: 4 }"));
+  s.Case("bias").Input({2, 4, 3}).Input({4}).With(
+      ParseOptions<proto::Fused>("member { op: \"bias_add\" input: [0, 1] } member { op: \"gelu\" input: 2 }"));
+  s.Case("options").Input({33}).With(ParseOptions<proto::Fused>(
+      "member { op: \"scale\" input: 0 options_type: \"snug.proto.Scale\" options: \"factor: 2.5 offset: -1\" } "
+      "member { op: \"clip\" input: 1 options_type: \"snug.proto.Clip\" options: \"max: 0.25\" }"));
+  s.Case("casts")
+      .Input({40})
+      .As(DType::kBFloat16)
+      .With(ParseOptions<proto::Fused>(
+          "member { op: \"cast\" input: 0 options_type: \"snug.proto.Cast\" options: \"dtype: FLOAT32\" } "
+          "member { op: \"sigmoid\" input: 1 } "
+          "member { op: \"cast\" input: 2 options_type: \"snug.proto.Cast\" options: \"dtype: BFLOAT16\" } "
+          "member { op: \"add\" input: [3, 0] }"));
+  s.Case("one").Input({4}).With(ParseOptions<proto::Fused>("member { op: \"neg\" input: 0 }"));
+  s.Case("known")
+      .Input({3})
+      .Values({1, -2, 3})
+      .With(ParseOptions<proto::Fused>("member { op: \"square\" input: 0 } member { op: \"neg\" input: 1 }"))
+      .Expect(0, {-1, -4, -9});
+  s.Case("none").Input({3}).Fails("1 to 32 members, found 1 and 0");
+  s.Case("not_elementwise")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"softmax\" input: 0 }"))
+      .Fails("member 0 (softmax): expected an op that computes element by element");
+  s.Case("later_value")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 1 }"))
+      .Fails("member 0 (relu): expected inputs from 0 to 0, found 1");
+  s.Case("no_message")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"scale\" input: 0 options_type: \"Scales\" }"))
+      .Fails("no message is named \"Scales\"");
+  s.Case("bad_options")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>(
+          "member { op: \"scale\" input: 0 options_type: \"snug.proto.Scale\" options: \"times: 2\" }"))
+      .Fails("expected a snug.proto.Scale, found \"times: 2\"");
+  s.Case("two_shapes")
+      .Input({3, 1})
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"add\" input: [2, 1] }"))
+      .Fails("expected members of one shape and layout");
+}
+
+}  // namespace
+
+SNUG_OPS(fused) {
+  OpDef fused = {.name = "fused",
+                 .doc = "y = a chain of elementwise ops, as one kernel",
+                 .inputs = {{.name = "x", .type = PortType::kAny, .variadic = true}},
+                 .outputs = {{"y", PortType::kAny}},
+                 .infer = Infer,
+                 .traits = {.layout = LayoutRule::kAgnostic},
+                 .prepare = Prepare,
+                 .cost = CostOfChain,
+                 .cpu = Kernel,
+                 .cuda = SNUG_IF_CUDA(FusedCuda),
+                 .prepare_cuda = SNUG_IF_CUDA(PrepareFusedCuda),
+                 .samples = Samples};
+  for (int i = 0; i < kMostFusedInputs; ++i) fused.aliases.push_back({Alias::Kind::kMayShare, /*output=*/0, i});
+  return {fused};
+}
+
+}  // namespace snug::ops

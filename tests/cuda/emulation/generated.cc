@@ -1,0 +1,91 @@
+#include "tests/cuda/emulation/generated.h"
+
+#include <absl/strings/str_cat.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace snug::cuda::emulation {
+namespace {
+
+constexpr char kBefore[] = R"(
+#define __global__
+#define __device__
+namespace {
+struct Index { unsigned x, y, z; };
+Index threadIdx, blockIdx, blockDim, gridDim;
+}
+)";
+
+// One function for each entry: it runs the grid, and one that says how large the argument is.
+std::string Runner(const std::string& entry) {
+  return absl::StrCat("\nextern \"C\" void Run_", entry,
+                      "(unsigned blocks, unsigned threads, const void* argument) {\n",
+                      "  gridDim = {blocks, 1, 1};\n  blockDim = {threads, 1, 1};\n",
+                      "  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)\n",
+                      "    for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)\n", "      ", entry,
+                      "(*static_cast<const snug::Arguments*>(argument));\n}\n", "extern \"C\" unsigned long SizeFor_",
+                      entry, "() { return sizeof(snug::Arguments); }\n");
+}
+
+// The names of the kernels in a source.
+std::vector<std::string> Entries(const std::string& source) {
+  static constexpr char kKernel[] = "__global__ void ";
+  std::vector<std::string> entries;
+  for (size_t at = source.find(kKernel); at != std::string::npos; at = source.find(kKernel, at + 1)) {
+    const size_t begin = at + sizeof(kKernel) - 1;
+    entries.push_back(source.substr(begin, source.find('(', begin) - begin));
+  }
+  return entries;
+}
+
+// With the options of the emulated kernels that count: ISO C++ contracts no products and sums.
+void* Build(const std::string& source) {
+  std::string folder = (std::filesystem::temp_directory_path() / "snug_generated_XXXXXX").string();
+  SNUG_CHECK_MSG(mkdtemp(folder.data()) != nullptr, folder);
+  {
+    std::ofstream file(folder + "/kernel.cc");
+    file << kBefore << source;
+    for (const std::string& entry : Entries(source)) file << Runner(entry);
+  }
+  const char* const elsewhere = std::getenv("SNUG_SOURCE_DIR");
+  const std::string command = absl::StrCat("g++ -std=c++20 -O1 -fno-math-errno -fno-trapping-math -fPIC -shared -w -I",
+                                           elsewhere == nullptr ? SNUG_SOURCE_DIR : elsewhere, " -o ", folder,
+                                           "/kernel.so ", folder, "/kernel.cc");
+  SNUG_CHECK_MSG(std::system(command.c_str()) == 0, source);
+  void* const library = dlopen((folder + "/kernel.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  SNUG_CHECK_MSG(library != nullptr, dlerror());
+  std::filesystem::remove_all(folder);
+  return library;
+}
+
+void* LibraryOf(const std::string& source) {
+  static auto* const libraries = new std::map<std::string, void*>;
+  void*& library = (*libraries)[source];
+  if (library == nullptr) library = Build(source);
+  return library;
+}
+
+}  // namespace
+
+std::function<void()> BindSource(const std::string& source, const std::string& entry, const unsigned (&grid)[3],
+                                 unsigned threads, void** arguments) {
+  void* const library = LibraryOf(source);
+  using Run = void (*)(unsigned, unsigned, const void*);
+  using Size = unsigned long (*)();
+  const auto run = reinterpret_cast<Run>(dlsym(library, absl::StrCat("Run_", entry).c_str()));
+  const auto size = reinterpret_cast<Size>(dlsym(library, absl::StrCat("SizeFor_", entry).c_str()));
+  SNUG_CHECK_MSG(run != nullptr && size != nullptr && grid[1] == 1 && grid[2] == 1, entry);
+  std::vector<std::byte> argument(size());
+  std::memcpy(argument.data(), arguments[0], argument.size());
+  return [run, argument, blocks = grid[0], threads] { run(blocks, threads, argument.data()); };
+}
+
+}  // namespace snug::cuda::emulation

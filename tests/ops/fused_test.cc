@@ -1,0 +1,102 @@
+// What a `fused` node may have as members.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "ops/lib/fused_chain.h"
+#include "ops/lib/fused_functions.h"
+#include "ops/lib/fused_source.h"
+#include "ops/registry.h"
+#include "proto/fused.pb.h"
+#include "proto/options.h"
+
+namespace snug {
+namespace {
+
+// Whether an op was made by Elementwise or Broadcasting (ops/lib/elementwise.h): its output may lie on any input.
+bool IsElementwise(const OpDef& op) {
+  if (op.outputs.size() != 1 || op.inputs.empty() || op.prepare != nullptr || op.inputs.back().variadic) return false;
+  if (op.aliases.size() != op.inputs.size() || op.traits.layout != LayoutRule::kAgnostic) return false;
+  return std::all_of(op.aliases.begin(), op.aliases.end(),
+                     [](const Alias& alias) { return alias.kind == Alias::Kind::kMayShare && alias.output == 0; });
+}
+
+TEST(Fused, EveryElementwiseOpMayBeAMember) {
+  std::string missing;
+  int count = 0;
+  for (const OpDef* op : OpRegistry::Builtin().all()) {
+    if (!IsElementwise(*op)) continue;
+    ++count;
+    if (!CanFuse(op->name)) missing += " " + std::string(op->name);
+  }
+  EXPECT_EQ(missing, "");
+  EXPECT_GT(count, 35);
+}
+
+TEST(Fused, OptionsNameTheirMembers) {
+  const FusedMemberSpec members[] = {{"mul", {}, {0, 1}}, {"relu", {}, {2}}};
+  EXPECT_EQ(FusedOptions(members).text(), "member { op: \"mul\" input: [0, 1] } member { op: \"relu\" input: [2] }");
+}
+
+// The whole of a source, to be read once.
+TEST(Fused, SourceIsOneLoop) {
+  NodeTypes types;
+  types.inputs = {{DType::kFloat32, {2, 3, 4}, {}}, {DType::kFloat32, {3, 1}, {}}, {DType::kFloat32, {2, 3, 4}, {}}};
+  types.present = {true, true, true};
+  const FusedMemberSpec members[] = {{"mul", {}, {0, 1}}, {"add", {}, {3, 2}}};
+  types.options = FusedOptions(members);
+  const FusedSource source = WriteFusedSource(ReadFusedChain(types).value());
+  EXPECT_EQ(source.name, "mul, add");
+  EXPECT_EQ(source.pack, 4);
+  EXPECT_EQ(source.packed, std::vector<bool>({true, false, true}));
+  EXPECT_EQ(source.text, R"(// mul, add
+#include "ops/lib/fused_prelude.h"
+
+namespace snug {
+
+struct Arguments {
+  const void* x[3];
+  void* y;
+  int64_t n;
+  uint64_t zero;
+};
+
+template <int kPack>
+__device__ inline void Run(const Arguments& a) {
+  SNUG_FUSED_FOR(i, a.n / kPack) {
+    const auto p0 = Load<float, kPack>(a.x[0], i);
+    const auto p2 = Load<float, kPack>(a.x[2], i);
+    Pack<float, kPack> y;
+    for (int j = 0; j < kPack; ++j) {
+      const auto e = static_cast<uint32_t>(i * kPack + j);
+      const float g0 = static_cast<const float*>(a.x[1])[e / 4 % 3];
+      const float v0 = Keep(Apply<float>(functions::Mul{}, p0.values[j], g0), a.zero);
+      const float v1 = Apply<float>(functions::Add{}, v0, p2.values[j]);
+      y.values[j] = v1;
+    }
+    static_cast<Pack<float, kPack>*>(a.y)[i] = y;
+  }
+}
+
+}  // namespace snug
+
+extern "C" __global__ void snug_fused_packed(const snug::Arguments a) { snug::Run<4>(a); }
+extern "C" __global__ void snug_fused_single(const snug::Arguments a) { snug::Run<1>(a); }
+)");
+}
+
+TEST(Fused, SourceWithoutBroadcastingKnowsNoSizes) {
+  const auto source_of = [](const Shape& shape) {
+    NodeTypes types;
+    types.inputs = {{DType::kBFloat16, shape, {}}, {DType::kBFloat16, shape, {}}};
+    types.present = {true, true};
+    const FusedMemberSpec members[] = {{"relu_grad", {}, {0, 1}}, {"add_n", {}, {2, 1, 0}}};
+    types.options = FusedOptions(members);
+    return WriteFusedSource(ReadFusedChain(types).value()).text;
+  };
+  EXPECT_EQ(source_of({4, 5}), source_of({2, 7, 3}));
+}
+
+}  // namespace
+}  // namespace snug

@@ -134,6 +134,7 @@ std::vector<std::string> PassNames() {
   std::vector<std::string> names;
   for (const Pass& pass : ForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : WholePasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : CudaPasses()) names.emplace_back(pass.name);
   return names;
 }
 
@@ -169,6 +170,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                     .graph = std::move(imported.graph)};
   Graph& graph = compiled.graph;
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
+  if (options.device.kind == Device::Kind::kCuda) {
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, CudaPasses(), 60, options));
+  }
   SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernels(graph, registry,
                                                         {.device = options.device,
                                                          .threads = options.threads,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/passes/pass.h"
 #include "engine/graph/print.h"
 #include "engine/run/step_timer.h"
 
@@ -61,10 +62,12 @@ class Tuner {
       other.threads = threads;
       SNUG_RETURN_IF_ERROR(Challenge(absl::StrCat(threads, " threads an op"), other));
     }
-    for (const std::string& pass : PassNames()) {
-      CompileOptions other = best_;
-      if (!other.disabled_passes.insert(pass).second) continue;
-      SNUG_RETURN_IF_ERROR(Challenge(absl::StrCat("without ", pass), other));
+    for (const absl::Span<const Pass> passes : {ForwardPasses(), WholePasses()}) {  // the others are not the CPU's
+      for (const Pass& pass : passes) {
+        CompileOptions other = best_;
+        if (!other.disabled_passes.insert(std::string(pass.name)).second) continue;
+        SNUG_RETURN_IF_ERROR(Challenge(absl::StrCat("without ", pass.name), other));
+      }
     }
     SNUG_RETURN_IF_ERROR(MeasureKernels());
     CompileOptions tuned = best_;

@@ -9,6 +9,7 @@
 #include "engine/run/random_feed.h"
 #include "engine/run/saved_inputs.h"
 #include "engine/train/checkpoint/session_state.h"
+#include "tests/gpu/test_device.h"
 
 namespace snug {
 namespace {
@@ -46,6 +47,7 @@ absl::StatusOr<Compiled> CompileForCuda(const LoadedNetwork& loaded, const How& 
   CompileOptions options = OptionsOf(how);
   options.device = {Device::Kind::kCuda};
   options.plain_kernels = !how.libraries;
+  if (!CanCompileKernels().ok()) options.disabled_passes = {"fuse_elementwise"};
   return Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
 }
 

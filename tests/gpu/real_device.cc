@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "engine/cuda/cuda_compile.h"
 #include "tests/gpu/test_device.h"
 
 namespace snug {
@@ -20,5 +21,7 @@ TestDevice OpenTestDevice() {
   (void)said;
   return {.device = *device};
 }
+
+absl::Status CanCompileKernels() { return cuda::FindCompiler(); }
 
 }  // namespace snug

@@ -2,6 +2,7 @@
 // pretended one with emulated kernels in snug_cuda_test.
 #pragma once
 
+#include <absl/status/status.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -18,6 +19,9 @@ struct TestDevice {
   bool slow = false;                               // suites do less
 };
 TestDevice OpenTestDevice();
+
+// Whether kernels can be compiled at run time; otherwise why not, and networks are tested without fusion.
+absl::Status CanCompileKernels();
 
 // A suite's base: `device()` is there when a test runs.
 class OnDevice : public testing::Test {

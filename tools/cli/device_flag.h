@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/base/device.h"
+#include "engine/compile/pipeline.h"
 #include "tools/cli/flags.h"
 
 namespace snug::cli {
@@ -14,5 +15,8 @@ void AddDeviceFlag(Flags& flags, std::string* text);
 // FailedPrecondition where this build has no such devices. Whether this machine has one is asked when something is to
 // run there: planning needs none.
 absl::StatusOr<Device> ParseDeviceFlag(const std::string& text);
+
+// Without NVRTC, CUDA's ops run one by one: the pass that fuses them is switched off, which standard error is told.
+void LeaveOutFusionWithoutCompiler(CompileOptions* options);
 
 }  // namespace snug::cli

@@ -17,6 +17,8 @@
 #include "memory/ilp/solver.h"
 #include "ops/lib/isa.h"
 #if SNUG_HAS_CUDA
+#include "engine/cuda/cuda_code_cache.h"
+#include "engine/cuda/cuda_compile.h"
 #include "engine/cuda/cuda_device.h"
 #endif
 #if SNUG_HAS_ONEDNN
@@ -42,12 +44,23 @@ std::string ProcessorName() {
 }
 
 #if SNUG_HAS_CUDA
+Finding ExamineFusion() {
+  const std::string folder = cuda::DefaultCodeFolder();
+  if (!cuda::FindCompiler().ok()) {
+    return {"fused kernels", "none", "without NVRTC, --device=cuda leaves out the pass fuse_elementwise"};
+  }
+  return {"fused kernels", folder.empty() ? "not kept" : folder,
+          folder.empty() ? "each process compiles its own"
+                         : "where what NVRTC compiled is kept; SNUG_KERNEL_CACHE names another folder, or is off"};
+}
+
 // The libraries, and the devices if the driver is there.
 void ExamineCuda(std::vector<Finding>* findings) {
   for (const cuda::LibraryState& library : cuda::FindLibraries()) {
     const absl::string_view name = absl::StripPrefix(cuda::Name(library.library), "the ");
     findings->push_back({std::string(name), library.problem.empty() ? library.version : "none", library.problem});
   }
+  findings->push_back(ExamineFusion());
   const absl::StatusOr<std::shared_ptr<const cuda::Api>> api = cuda::Api::Load();
   if (!api.ok()) return findings->push_back({"CUDA devices", "none", "this build computes on the processor here"});
   const absl::StatusOr<std::vector<cuda::DeviceInfo>> devices = cuda::ListDevices(**api);

@@ -77,6 +77,7 @@ absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
       .tf32 = tf32,
       .keep_inputs = keep_inputs};
   options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
+  LeaveOutFusionWithoutCompiler(&options);
   if (!tuning.empty() && plain_kernels) {
     return absl::InvalidArgumentError("--plain-kernels: a tuning chooses among fast ones; leave one of the two out");
   }

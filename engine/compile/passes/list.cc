@@ -22,4 +22,11 @@ absl::Span<const Pass> WholePasses() {
   return kPasses;
 }
 
+absl::Span<const Pass> CudaPasses() {
+  static constexpr Pass kPasses[] = {
+      {"fuse_elementwise", "chains of elementwise nodes become one kernel, compiled by NVRTC", FuseElementwise},
+  };
+  return kPasses;
+}
+
 }  // namespace snug

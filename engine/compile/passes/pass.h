@@ -16,9 +16,11 @@ struct Pass {
   absl::Status (*run)(Graph& graph, const OpRegistry& registry);
 };
 
-// In the order in which they run: on the forward graph before it is differentiated, and on the whole graph after.
+// In the order in which they run: on the forward graph before it is differentiated, on the whole graph after, and on
+// what that has become where it is compiled for CUDA.
 absl::Span<const Pass> ForwardPasses();
 absl::Span<const Pass> WholePasses();
+absl::Span<const Pass> CudaPasses();
 
 // The passes themselves, a file each.
 absl::Status RemoveDeadCode(Graph& graph, const OpRegistry& registry);
@@ -28,5 +30,6 @@ absl::Status FuseCrossEntropy(Graph& graph, const OpRegistry& registry);
 absl::Status FuseBatchNorm(Graph& graph, const OpRegistry& registry);
 absl::Status FuseActivation(Graph& graph, const OpRegistry& registry);
 absl::Status AssignLayouts(Graph& graph, const OpRegistry& registry);
+absl::Status FuseElementwise(Graph& graph, const OpRegistry& registry);
 
 }  // namespace snug

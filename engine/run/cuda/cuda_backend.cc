@@ -7,6 +7,7 @@
 #include "engine/run/cuda/cuda_uploads.h"
 #include "engine/run/cuda/cuda_variables.h"
 #include "memory/allocator/cuda_places.h"
+#include "ops/lib/fused_cuda.h"
 
 namespace snug {
 namespace {
@@ -47,6 +48,7 @@ class CudaBackend final : public Backend {
     if (executable.memory.dynamic.has_value() && kind == EngineKind::kReplay) {
       return snug::MakeExecutor(kind, executable, arenas, nullptr);  // says that it needs a plan
     }
+    SNUG_RETURN_IF_ERROR(LoadFusedKernels(executable));
     const CudaMode mode = kind == EngineKind::kDynamic            ? CudaMode::kPushed
                           : executable.memory.dynamic.has_value() ? CudaMode::kDynamic
                           : kind == EngineKind::kSerial           ? CudaMode::kSerial
@@ -67,8 +69,18 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  // Nothing is compiled while a step runs.
+  absl::Status LoadFusedKernels(const Executable& executable) {
+    for (const Step& step : executable.steps) {
+      const FusedKernel* const fused = FusedKernelOf(step.kernel, step.prepared.get());
+      if (fused != nullptr) SNUG_RETURN_IF_ERROR(fused->Load(code_, *streams_.device()));
+    }
+    return absl::OkStatus();
+  }
+
   CudaStreams streams_;
   const bool graph_;
+  cuda::CodeCache code_{cuda::DefaultCodeFolder()};
   std::unique_ptr<CudaVariables> variables_;
   std::unique_ptr<cuda::CudaArena> step_;
   std::unique_ptr<CudaUploads> uploads_;  // null: nothing is uploaded ahead

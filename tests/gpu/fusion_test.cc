@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "engine/base/status.h"
+#include "engine/cuda/cuda_launch.h"
 #include "ops/registry.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/random_chains.h"

@@ -135,10 +135,13 @@ class Chooser {
   }
 
   // `value` in another layout: an existing reorder of it, or a new one right before `reader`. A Variable's reorder
-  // stands before its mutations, because every reader does.
+  // stands before its mutations, because every reader does. On CUDA the backward pass makes its own: kept from the
+  // forward pass they would be a copy of all weights at the peak, and there a reorder costs next to nothing.
   absl::StatusOr<ValueId> Reordered(ValueId value, const Layout& layout, NodeId reader) {
+    const Phase phase = graph_.node(reader).phase;
     for (const auto& [known, reordered] : reorders_[value]) {
-      if (known == layout) return reordered;
+      const bool near = !on_cuda() || graph_.node(graph_.value(reordered).producer).phase == phase;
+      if (known == layout && near) return reordered;
     }
     SNUG_ASSIGN_OR_RETURN(const ValueId result, AddReorder(value, layout, reader, reader));
     reorders_[value].emplace_back(layout, result);

@@ -43,14 +43,18 @@ std::optional<Batch> OneBatch(const MatMulNode& node) {
 
 bool Fits(int64_t dim) { return dim > 0 && dim <= std::numeric_limits<int32_t>::max(); }
 
-// The library gets room for the partial sums of a few cuts of the inner dimension, in the compute type, and never more
-// than it asks for on large products.
+// The library gets room for the partial sums of a few cuts of a long inner dimension, in the compute type. Large results
+// keep a device busy without cuts.
 int64_t WorkspaceLimit(const CudaMatMul& kernel) {
-  constexpr int64_t kMost = int64_t{32} << 20;
-  constexpr int64_t kCuts = 16;
+  constexpr int64_t kMost = int64_t{8} << 20;
+  constexpr int64_t kMostCuts = 16;
+  constexpr int64_t kLeastLength = 512;  // of a cut
   const cuda::CublasMatMul& product = *kernel.product;
+  const int64_t cuts = std::min(kMostCuts, product.k / kLeastLength);
+  if (cuts < 2) return 0;
   const double wanted = static_cast<double>(product.count) * static_cast<double>(product.m) *
-                        static_cast<double>(product.n) * kCuts * (product.dtype == DType::kFloat64 ? 8 : 4);
+                        static_cast<double>(product.n) * static_cast<double>(cuts) *
+                        (product.dtype == DType::kFloat64 ? 8 : 4);
   return static_cast<int64_t>(std::min(wanted, static_cast<double>(kMost)));
 }
 

@@ -43,8 +43,8 @@ std::optional<Batch> OneBatch(const MatMulNode& node) {
 
 bool Fits(int64_t dim) { return dim > 0 && dim <= std::numeric_limits<int32_t>::max(); }
 
-// The library gets room for the partial sums of a few cuts of a long inner dimension, in the compute type. Large results
-// keep a device busy without cuts.
+// The library gets room for the partial sums of a few cuts of a long inner dimension, in the compute type. Large
+// results keep a device busy without cuts.
 int64_t WorkspaceLimit(const CudaMatMul& kernel) {
   constexpr int64_t kMost = int64_t{8} << 20;
   constexpr int64_t kMostCuts = 16;

@@ -232,7 +232,8 @@ void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
   for (size_t i = 0; i < inputs->size(); ++i) {
     ValueId& input = (*inputs)[i];
     const Port& port = op.inputs[std::min(i, op.inputs.size() - 1)];
-    if (!input.valid() || port.type != PortType::kFloating || type(input).dtype != DType::kFloat32) continue;
+    const bool computed_on = port.type == PortType::kFloating || port.type == PortType::kAny;  // or moved, for others
+    if (!input.valid() || !computed_on || type(input).dtype != DType::kFloat32) continue;
     const Graph& graph = state_.result->graph;
     if (!graph.value(input).variable.valid()) continue;
     ValueId& cast = state_.casts[input];

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <system_error>
 
 #include "engine/base/hash.h"
@@ -28,8 +28,12 @@ std::string CodePath(const std::string& folder, absl::string_view key) {
 
 std::optional<std::string> ReadCode(const std::string& folder, absl::string_view key) {
   if (folder.empty()) return std::nullopt;
-  std::ifstream file(CodePath(folder, key), std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string path = CodePath(folder, key);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  std::ostringstream read;  // keeps to itself what reading throws
+  read << std::ifstream(path, std::ios::binary).rdbuf();
+  const std::string bytes = read.str();
   absl::string_view rest = bytes;
   if (!absl::ConsumePrefix(&rest, absl::StrCat("snug kernel 1\n", key, "\n"))) return std::nullopt;
   const size_t end = rest.find('\n');
@@ -42,7 +46,10 @@ std::optional<std::string> ReadCode(const std::string& folder, absl::string_view
 void WriteCode(const std::string& folder, absl::string_view key, absl::string_view code) {
   if (folder.empty()) return;
   std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
+  // Code runs on the device unasked: nobody else is to put some here.
+  if (std::filesystem::create_directories(folder, ignored)) {
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
+  }
   const auto file = OutputFile::Create(CodePath(folder, key));
   if (!file.ok()) return;
   (*file)->Write(HeadOf(key, code));

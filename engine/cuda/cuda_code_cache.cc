@@ -16,7 +16,8 @@ std::string DefaultCodeFolder() {
     return std::string(text == nullptr ? "" : text);
   };
   if (const std::string given = variable("SNUG_KERNEL_CACHE"); !given.empty()) return given == "off" ? "" : given;
-  if (const std::string caches = variable("XDG_CACHE_HOME"); !caches.empty()) return caches + "/snug/kernels";
+  if (const std::string caches = variable("XDG_CACHE_HOME"); !caches.empty() && caches[0] == '/')
+    return caches + "/snug/kernels";
   const std::string home = variable("HOME");
   return home.empty() ? "" : home + "/.cache/snug/kernels";
 }
@@ -28,12 +29,16 @@ absl::StatusOr<std::shared_ptr<const CudaCode>> CodeCache::Get(const CudaDevice&
   absl::StrAppend(&key, "\n", source.text);
   const std::lock_guard<std::mutex> lock(mu_);
   if (const auto found = loaded_.find(key); found != loaded_.end()) return found->second;
-  std::optional<std::string> code = ReadCode(folder_, key);
-  if (!code.has_value()) {
-    SNUG_ASSIGN_OR_RETURN(code, CompileForDevice(api, source, info.major, info.minor));
-    WriteCode(folder_, key, *code);
+  std::shared_ptr<const CudaCode> loaded;
+  if (const std::optional<std::string> kept = ReadCode(folder_, key); kept.has_value()) {
+    // What the driver does not take any more is written anew.
+    if (auto code = CudaCode::Load(api, source.name, *kept); code.ok()) loaded = *std::move(code);
   }
-  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const CudaCode> loaded, CudaCode::Load(api, source.name, *code));
+  if (loaded == nullptr) {
+    SNUG_ASSIGN_OR_RETURN(const std::string code, CompileForDevice(api, source, info.major, info.minor));
+    SNUG_ASSIGN_OR_RETURN(loaded, CudaCode::Load(api, source.name, code));
+    WriteCode(folder_, key, code);
+  }
   loaded_.emplace(std::move(key), loaded);
   return loaded;
 }

@@ -61,7 +61,7 @@ template <int64_t kStep, class T, class Vector>
 SNUG_INLINE void SwapQuarters(Vector* rows) {
   constexpr int64_t kSize = kLanes<T>;
   // (By reference: passed by value, such vectors have another ABI where the compiler's least processor has none.)
-  const auto swap = []<size_t... i>(std::index_sequence<i...>, Vector& upper, Vector& lower) SNUG_LAMBDA {
+  const auto swap = []<size_t... i>(std::index_sequence<i...>, Vector & upper, Vector & lower) SNUG_LAMBDA {
     const Vector a = upper;
     const Vector b = lower;
     upper = __builtin_shufflevector(a, b, ((i & kStep) != 0 ? kSize + i - kStep : i)...);

@@ -961,9 +961,8 @@ std::string FakeCuda::Leaks() const {
          Several(s.executables.size(), "executable graph") +
          Several(static_cast<size_t>(s.cublas_handles), "cuBLASLt handle") +
          Several(static_cast<size_t>(s.cudnn_handles), "cuDNN handle") +
-         Several(static_cast<size_t>(s.cudnn_descriptors), "cuDNN descriptor") +
-         Several(s.programs.size(), "program") + Several(s.libraries.size(), "library") +
-         (s.capture != nullptr ? "capture" : "");
+         Several(static_cast<size_t>(s.cudnn_descriptors), "cuDNN descriptor") + Several(s.programs.size(), "program") +
+         Several(s.libraries.size(), "library") + (s.capture != nullptr ? "capture" : "");
 }
 int64_t FakeCuda::used_bytes() const { return state_->used(); }
 bool FakeCuda::OnDevice(const void* address) const { return IsDevice(*state_, address); }

@@ -75,9 +75,9 @@ class CudaConformanceTest : public ::testing::Test {
 
   // Whichever launch, clearing or copy fails, the kernel says so.
   void CheckFailures(cuda::FakeCuda& fake) {
-    for (const char* call :
-         {"cudaLaunchKernel", "cuLaunchKernel", "cuMemsetD8Async", "cuMemcpyDtoDAsync", "cublasLtMatmul", "cudnnConvolutionForward",
-          "cudnnConvolutionBiasActivationForward", "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"}) {
+    for (const char* call : {"cudaLaunchKernel", "cuLaunchKernel", "cuMemsetD8Async", "cuMemcpyDtoDAsync",
+                             "cublasLtMatmul", "cudnnConvolutionForward", "cudnnConvolutionBiasActivationForward",
+                             "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"}) {
       for (int64_t n = 0;; ++n) {
         fake.FailCall(n, call);
         const absl::Status status = RunCuda(OpRegistry::Builtin(), case_);

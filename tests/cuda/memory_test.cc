@@ -90,7 +90,7 @@ absl::Status UseAllocator(const FakeCuda& fake, const AllocatorOptions& options)
 
 TEST(CudaAllocators, EachServesADevice) {
   for (const char* name : {"auto_growth", "prealloc", "buddy", "system"}) {
-    FakeCuda fake;
+    FakeCuda fake({.device_bytes = 24 * kMiB});  // prealloc takes most of it each time
     const absl::Status status = UseAllocator(fake, {.allocator = name, .buddy_initial_mb = 4, .retry_ms = 0});
     EXPECT_TRUE(status.ok()) << name << ": " << status;
     EXPECT_EQ(fake.Leaks(), "") << name;
@@ -100,7 +100,7 @@ TEST(CudaAllocators, EachServesADevice) {
 TEST(CudaAllocators, AFailureAtAnyCallLeavesNothingBehind) {
   for (const char* name : {"auto_growth", "prealloc", "buddy", "system"}) {
     const AllocatorOptions options{.allocator = name, .buddy_initial_mb = 4, .retry_ms = 0};
-    FakeCuda fake;
+    FakeCuda fake({.device_bytes = 24 * kMiB});  // prealloc takes most of it each time
     ASSERT_TRUE(UseAllocator(fake, options).ok());
     const auto calls = static_cast<int64_t>(fake.calls().size());
     int64_t reported = 0;

@@ -136,7 +136,7 @@ class Chooser {
 
   // `value` in another layout: an existing reorder of it, or a new one right before `reader`. A Variable's reorder
   // stands before its mutations, because every reader does. On CUDA the backward pass makes its own: kept from the
-  // forward pass they would be a copy of all weights at the peak, and there a reorder costs next to nothing.
+  // forward pass they would be a copy of all weights at the peak, to save one sweep over them.
   absl::StatusOr<ValueId> Reordered(ValueId value, const Layout& layout, NodeId reader) {
     const Phase phase = graph_.node(reader).phase;
     for (const auto& [known, reordered] : reorders_[value]) {

@@ -82,9 +82,10 @@ absl::Status Program::ConsumeInputs() {
   const std::vector<Endpoint>& inputs = compiled_->executable.inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (consumed_[i]) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("input \"", inputs[i].name,
-                       "\" was consumed by the step before: feed it again, or compile with `keep_inputs`"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "input \"", inputs[i].name, "\" ",
+          inputs[i].kept ? "is gone, as a step failed when it began or another program has run: feed it again"
+                         : "was consumed by the step before: feed it again, or compile with `keep_inputs`"));
     }
     consumed_[i] = !inputs[i].kept;
   }
@@ -96,6 +97,7 @@ absl::Status Program::Begin(Executor::Failure* failure) {
   SNUG_RETURN_IF_ERROR(ConsumeInputs());
   const absl::Status status = executor_->Begin(failure);
   outputs_lost_ = false;
+  if (!status.ok() && failure->step == Executor::kNoStep) LoseInputs();  // whether they arrived, nobody knows
   return WithPlace(status, *failure);
 }
 
@@ -107,11 +109,15 @@ absl::Status Program::WithPlace(const absl::Status& status, const Executor::Fail
   return NodeError(node.loc, node.name, node.op, status);
 }
 
-void Program::Overwritten() {
+void Program::LoseInputs() {
   const std::vector<Endpoint>& inputs = compiled_->executable.inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     consumed_[i] = inputs[i].slot.arena != Arena::kCaller && !executor_->UploadedAhead(i);
   }
+}
+
+void Program::Overwritten() {
+  LoseInputs();
   outputs_lost_ = true;
 }
 

@@ -48,6 +48,7 @@ class Program {
  private:
   absl::StatusOr<size_t> Find(const std::vector<Endpoint>& endpoints, absl::string_view name, absl::string_view kind);
   absl::Status ConsumeInputs();
+  void LoseInputs();  // the next run finds none but those that are the caller's, or wait ahead
   absl::Status WithPlace(const absl::Status& status, const Executor::Failure& failure) const;
 
   // Each points into those before it.

@@ -75,6 +75,25 @@ TEST(UploadAhead, TrainsToTheSameBits) {
   }
 }
 
+TEST(UploadAhead, AKeptInputThatDidNotArriveIsFedAgain) {
+  FakeCuda fake;
+  const LoadedNetwork loaded = LoadModel("tests/data/tiny.pbtxt").value();
+  const std::unique_ptr<Session> session = NewOnFake(loaded, {.keep_inputs = true, .ahead = true}, fake);
+  ASSERT_TRUE(FeedStep(*session, 0).ok());
+  ASSERT_TRUE(session->Run().ok());
+  ASSERT_TRUE(session->Run().ok()) << "kept";
+  ASSERT_TRUE(FeedStep(*session, 1).ok());
+  ASSERT_TRUE(session->UploadAhead().ok());
+  fake.FailCall(0, "cuMemcpyDtoDAsync");
+  ASSERT_FALSE(session->Run().ok());
+  // Otherwise this would be a step on what was fed first.
+  const absl::Status status = session->Run();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("feed it again"));
+  ASSERT_TRUE(FeedStep(*session, 1).ok());
+  EXPECT_TRUE(session->Run().ok());
+}
+
 class OneUploadAhead : public testing::Test {
  protected:
   void SetUp() override { session_ = NewOnFake(loaded_, {.ahead = true}, fake_); }

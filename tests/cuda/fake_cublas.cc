@@ -1,9 +1,8 @@
 #include "tests/cuda/fake_cublas.h"
 
-#include <bit>
 #include <cstring>
 
-#include "engine/base/bfloat16.h"
+#include "tests/cuda/fake_numbers.h"
 
 namespace snug::cuda::fake_cublas {
 namespace {
@@ -23,27 +22,8 @@ cublasStatus_t Assign(T* to, const void* value, size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-double At(const void* data, cudaDataType_t type, int64_t i) {
-  if (type == CUDA_R_64F) return static_cast<const double*>(data)[i];
-  if (type == CUDA_R_32F) return static_cast<const float*>(data)[i];
-  return static_cast<float>(static_cast<const BFloat16*>(data)[i]);
-}
-
-void Put(void* data, cudaDataType_t type, int64_t i, double value) {
-  if (type == CUDA_R_64F) {
-    static_cast<double*>(data)[i] = value;
-  } else if (type == CUDA_R_32F) {
-    static_cast<float*>(data)[i] = static_cast<float>(value);
-  } else {
-    static_cast<BFloat16*>(data)[i] = BFloat16(static_cast<float>(value));
-  }
-}
-
-// To the 10 bits of mantissa that TF32 has.
-double Rounded(double value) {
-  auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
-  bits = (bits + 0x1000U) & ~0x1fffU;
-  return std::bit_cast<float>(bits);
+DType TypeOf(cudaDataType_t type) {
+  return type == CUDA_R_64F ? DType::kFloat64 : type == CUDA_R_32F ? DType::kFloat32 : DType::kBFloat16;
 }
 
 bool HasBias(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
@@ -83,8 +63,8 @@ void Compute(const Call& call, double alpha) {
   const bool rounds = o.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   const auto factor = [&](const Matrix& matrix, const void* data, int64_t of, uint64_t row, uint64_t column) {
     const int64_t i = of * matrix.step + static_cast<int64_t>(column) * matrix.leading + static_cast<int64_t>(row);
-    const double value = At(data, matrix.type, i);
-    return rounds ? Rounded(value) : value;
+    const double value = NumberAt(data, TypeOf(matrix.type), i);
+    return rounds ? RoundedToTf32(value) : value;
   };
   const uint64_t inner = o.transpose_a != CUBLAS_OP_N ? call.a.rows : call.a.columns;
   for (int64_t of = 0; of < call.d.count; ++of) {
@@ -99,10 +79,10 @@ void Compute(const Call& call, double alpha) {
           sum += a * b;
         }
         sum *= alpha;
-        if (HasBias(o.epilogue)) sum += At(o.bias, call.d.type, static_cast<int64_t>(row));
+        if (HasBias(o.epilogue)) sum += NumberAt(o.bias, TypeOf(call.d.type), static_cast<int64_t>(row));
         if (HasRelu(o.epilogue) && sum < 0) sum = 0;
         const int64_t to = of * call.d.step + static_cast<int64_t>(column) * call.d.leading + static_cast<int64_t>(row);
-        Put(call.d_data, call.d.type, to, sum);
+        PutNumber(call.d_data, TypeOf(call.d.type), to, sum);
       }
     }
   }
@@ -195,8 +175,8 @@ cublasStatus_t Bind(const Call& call, std::function<void()>* work) {
                       (call.workspace != nullptr || algorithm.workspace_bytes == 0);
   if (algorithm.sign != kSign || !enough) return CUBLAS_STATUS_INVALID_VALUE;
   if (HasBias(o.epilogue) && o.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  const double alpha = At(call.alpha, o.scale, 0);
-  if (At(call.beta, o.scale, 0) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const double alpha = NumberAt(call.alpha, TypeOf(o.scale), 0);
+  if (NumberAt(call.beta, TypeOf(o.scale), 0) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   *work = [call, alpha] {
     // Its workspace is its own for as long as it runs.
     if (call.workspace_bytes > 0) std::memset(call.workspace, 0xab, call.workspace_bytes);

@@ -1,11 +1,10 @@
 #include "tests/cuda/fake_cudnn.h"
 
-#include <bit>
 #include <cstring>
 #include <memory>
 #include <vector>
 
-#include "engine/base/bfloat16.h"
+#include "tests/cuda/fake_numbers.h"
 
 namespace snug::cuda::fake_cudnn {
 namespace {
@@ -22,24 +21,7 @@ int64_t Offset(const Tensor& t, int n, int c, int h, int w) {
 }
 int64_t Count(const Tensor& t) { return int64_t{t.dims[0]} * t.dims[1] * t.dims[2] * t.dims[3]; }
 
-double At(const void* data, cudnnDataType_t type, int64_t i) {
-  if (type == CUDNN_DATA_FLOAT) return static_cast<const float*>(data)[i];
-  return static_cast<float>(static_cast<const BFloat16*>(data)[i]);
-}
-void Put(void* data, cudnnDataType_t type, int64_t i, double value) {
-  if (type == CUDNN_DATA_FLOAT) {
-    static_cast<float*>(data)[i] = static_cast<float>(value);
-  } else {
-    static_cast<BFloat16*>(data)[i] = BFloat16(static_cast<float>(value));
-  }
-}
-
-// To the 10 bits of mantissa that TF32 has.
-double Rounded(double value) {
-  auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
-  bits = (bits + 0x1000U) & ~0x1fffU;
-  return std::bit_cast<float>(bits);
-}
+DType TypeOf(cudnnDataType_t type) { return type == CUDNN_DATA_FLOAT ? DType::kFloat32 : DType::kBFloat16; }
 
 // Calls visit(x element, w element, y element) for each product of the convolution.
 template <class Visit>
@@ -72,7 +54,7 @@ void Compute(const Call& call, double alpha) {
   const cudnnDataType_t type = call.x.type;
   const bool rounds = type == CUDNN_DATA_FLOAT && call.conv.math != CUDNN_FMA_MATH;
   const auto value = [&](const void* data, int64_t i) {
-    return rounds ? Rounded(At(data, type, i)) : At(data, type, i);
+    return rounds ? RoundedToTf32(NumberAt(data, TypeOf(type), i)) : NumberAt(data, TypeOf(type), i);
   };
   const Tensor& result = call.kind == Kind::kForward ? call.y : call.kind == Kind::kGradInput ? call.x : call.w;
   std::vector<double> sums(static_cast<size_t>(Count(result)));
@@ -96,10 +78,10 @@ void Compute(const Call& call, double alpha) {
       const auto index = static_cast<int64_t>(i);
       const int64_t channel =
           result.format == CUDNN_TENSOR_NHWC ? index % result.dims[1] : index / pixels % result.dims[1];
-      sum += At(call.bias, type, channel);
+      sum += NumberAt(call.bias, TypeOf(type), channel);
       if (call.activation->mode == CUDNN_ACTIVATION_RELU && sum < 0) sum = 0;
     }
-    Put(call.result, type, static_cast<int64_t>(i), sum);
+    PutNumber(call.result, TypeOf(type), static_cast<int64_t>(i), sum);
   }
 }
 

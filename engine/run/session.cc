@@ -217,6 +217,7 @@ absl::StatusOr<Session::Found> Session::Find(absl::string_view name) const {
 }
 
 absl::StatusOr<Session::View> Session::FindVariable(absl::string_view name, HostAccess access) {
+  if (follows_) SNUG_RETURN_IF_ERROR(Finish());
   SNUG_ASSIGN_OR_RETURN(const Found found, Find(name));
   SNUG_ASSIGN_OR_RETURN(std::byte* const data, backend_->OnHost(found.offset, found.type->size_bytes(), access));
   return View{found.type, data};

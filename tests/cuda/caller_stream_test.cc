@@ -138,6 +138,29 @@ TEST(CallersStream, IsWaitedForByWhoeverLooks) {
   EXPECT_NE(*program.session().GetVariable("a.weight"), before);
 }
 
+// Whoever waits first sees that a step failed; what it left behind is the session's to know.
+TEST(CallersStream, AStepWhoseFailureAnotherSawHasFailedTheSession) {
+  const LoadedNetwork loaded = LoadModel("tests/data/tiny.pbtxt").value();
+  for (const bool looks : {false, true}) {
+    Embedding program(loaded, {}, 3);
+    Session& session = program.session();
+    ASSERT_TRUE(session.Follow(program.stream().handle()).ok());
+    ASSERT_TRUE(program.Step(0).ok());
+    program.fake().FailCall(0, "cuStreamSynchronize");
+    EXPECT_FALSE(session.FetchScalar("loss").ok());
+    // Half changed Variables are neither trained on nor kept.
+    EXPECT_FALSE(looks ? session.GetVariable("a.weight").ok() : program.Step(1).ok());
+    EXPECT_TRUE(session.failed());
+    EXPECT_EQ(program.Step(1).code(), absl::StatusCode::kFailedPrecondition);
+    for (const Variable& variable : session.compiled().graph.variables()) {
+      ASSERT_TRUE(session.FindVariable(variable.name, HostAccess::kWrite).ok()) << variable.name;
+    }
+    session.VariablesRestored();
+    EXPECT_TRUE(program.Step(1).ok());
+    EXPECT_TRUE(session.Finish().ok());
+  }
+}
+
 TEST(CallersStream, EveryCallFailsOnce) {
   const LoadedNetwork loaded = LoadModel("tests/data/tiny.pbtxt").value();
   int64_t n = 0;

@@ -16,6 +16,10 @@ BoundSteps::Launches LaunchesOf(const Executable& executable, const CudaStreams&
   return launches;
 }
 
+bool Mutates(const Executable& executable) {
+  return std::any_of(executable.steps.begin(), executable.steps.end(), [](const Step& step) { return step.mutates; });
+}
+
 bool OneStream(CudaMode mode) { return mode == CudaMode::kSerial || mode == CudaMode::kDynamic; }
 
 }  // namespace
@@ -40,6 +44,7 @@ CudaExecutor::CudaExecutor(const Executable& executable, const ArenaBytes& arena
       stream_count_(OneStream(mode) ? 1 : static_cast<size_t>(executable.schedule.count())),
       staging_(std::move(staging)),
       ahead_(ahead),
+      mutates_(Mutates(executable)),
       waits_(executable.steps.size()),
       done_(executable.steps.size()),
       graph_(streams.device()) {
@@ -84,25 +89,28 @@ absl::Status CudaExecutor::Run(Failure* failure) {
 
 absl::Status CudaExecutor::Begin(Failure* failure) {
   // Runs that follow a stream of the caller's come one after the other by our first one; only times are read between.
-  if (under_way_ && streams_.caller() != nullptr && times_ == nullptr) {
-    SNUG_RETURN_IF_ERROR(steps_.EndRun(/*complete=*/true));
-  } else {
-    SNUG_RETURN_IF_ERROR(WaitForRun());
+  const bool follows = under_way_ && streams_.caller() != nullptr && times_ == nullptr;
+  absl::Status before = follows ? steps_.EndRun(/*complete=*/true) : WaitForRun();
+  before.Update(std::exchange(ended_, absl::OkStatus()));
+  if (!before.ok()) {
+    failure->variables_changed = mutates_;
+    return before;
   }
   SNUG_RETURN_IF_ERROR(streams_.device()->MakeCurrent());
   if (times_ != nullptr && step_times_ == nullptr) {
     SNUG_ASSIGN_OR_RETURN(step_times_, CudaStepTimes::Create(streams_.device(), steps_.size()));
   }
   running_.store(true, std::memory_order_relaxed);
-  ended_ = absl::OkStatus();
   const absl::Status status = Ask(failure);
   under_way_ = status.ok();
-  return status.ok() ? status : End(status);
+  if (status.ok()) return status;
+  if (follows && !Wait(/*joined=*/false).ok()) failure->variables_changed |= mutates_;  // by the runs before
+  return End(status);
 }
 
 absl::Status CudaExecutor::Finish(Failure* /*failure*/) {
-  SNUG_RETURN_IF_ERROR(WaitForRun());
-  return ended_;
+  WaitForRun().IgnoreError();  // it is in ended_
+  return std::exchange(ended_, absl::OkStatus());
 }
 
 absl::Status CudaExecutor::WaitForRun() {
@@ -153,8 +161,7 @@ absl::Status CudaExecutor::LaunchGraph(Failure* failure) {
     stale_ = false;
   }
   SNUG_RETURN_IF_ERROR(graph_.Launch(streams_[0]));
-  failure->variables_changed =
-      std::any_of(executable_.steps.begin(), executable_.steps.end(), [](const Step& step) { return step.mutates; });
+  failure->variables_changed = mutates_;
   return absl::OkStatus();
 }
 

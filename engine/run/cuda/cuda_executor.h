@@ -66,6 +66,7 @@ class CudaExecutor final : public PlannedExecutor {
   const size_t stream_count_;
   const std::unique_ptr<CudaStaging> staging_;
   const bool ahead_;                                      // inputs may be fed while a run is under way
+  const bool mutates_;                                    // Variables
   std::vector<std::vector<int32_t>> waits_;               // by Step: for which of other streams
   std::vector<std::unique_ptr<cuda::CudaEvent>> done_;    // by Step; null: no other stream waits for it
   std::unique_ptr<cuda::CudaEvent> forked_;               // null: one stream
@@ -77,7 +78,7 @@ class CudaExecutor final : public PlannedExecutor {
   bool stale_ = true;                              // what the graph has recorded, if anything
   std::unique_ptr<CudaStepTimes> step_times_;
   bool under_way_ = false;  // a run has begun, and nobody has waited for its end
-  absl::Status ended_;      // what became of the last run that was waited for
+  absl::Status ended_;      // what became of a run that was waited for; Begin or Finish says it
   std::atomic<bool> running_{false};
 };
 

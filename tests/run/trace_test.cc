@@ -27,30 +27,47 @@ struct Event {
   double ts = 0, dur = 0, bytes = 0;
 };
 
+// Null: the object has no such key. By reflection, which runs in the library: under ThreadSanitizer the headers have
+// another layout for maps than a library that was built without it.
+const google::protobuf::Value* Find(const google::protobuf::Struct& object, absl::string_view key) {
+  const google::protobuf::Reflection* const reflection = object.GetReflection();
+  const google::protobuf::FieldDescriptor* const fields = object.GetDescriptor()->field(0);
+  const google::protobuf::Descriptor* const entry = fields->message_type();
+  for (int i = 0; i < reflection->FieldSize(object, fields); ++i) {
+    const google::protobuf::Message& one = reflection->GetRepeatedMessage(object, fields, i);
+    const google::protobuf::Reflection* const of_entry = one.GetReflection();
+    if (of_entry->GetString(one, entry->map_key()) != key) continue;
+    return dynamic_cast<const google::protobuf::Value*>(&of_entry->GetMessage(one, entry->map_value()));
+  }
+  return nullptr;
+}
+
 std::vector<Event> ReadTrace(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   google::protobuf::Struct document;
   EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(text.str(), &document).ok());
   std::vector<Event> events;
-  for (const auto& value : document.fields().at("traceEvents").list_value().values()) {
-    const auto& fields = value.struct_value().fields();
-    const auto number = [](const auto& from, const char* key) {
-      const auto it = from.find(key);
-      return it == from.end() ? -1.0 : it->second.number_value();
+  const google::protobuf::Value* const listed = Find(document, "traceEvents");
+  if (listed == nullptr) return events;
+  for (const google::protobuf::Value& value : listed->list_value().values()) {
+    const google::protobuf::Struct& fields = value.struct_value();
+    const auto number = [](const google::protobuf::Struct& from, const char* key) {
+      const google::protobuf::Value* const found = Find(from, key);
+      return found == nullptr ? -1.0 : found->number_value();
     };
     const auto string = [&](const char* key) {
-      return fields.contains(key) ? fields.at(key).string_value() : std::string();
+      const google::protobuf::Value* const found = Find(fields, key);
+      return found == nullptr ? std::string() : found->string_value();
     };
     Event event{.ph = string("ph"), .name = string("name"), .cat = string("cat")};
     event.tid = static_cast<int>(number(fields, "tid"));
     event.ts = number(fields, "ts");
     event.dur = number(fields, "dur");
     event.id = std::to_string(number(fields, "id"));
-    if (fields.contains("args")) {
-      const auto& args = fields.at("args").struct_value().fields();
-      event.step = static_cast<int>(number(args, "step"));
-      event.bytes = number(args, "bytes");
+    if (const google::protobuf::Value* const args = Find(fields, "args"); args != nullptr) {
+      event.step = static_cast<int>(number(args->struct_value(), "step"));
+      event.bytes = number(args->struct_value(), "bytes");
     }
     events.push_back(std::move(event));
   }

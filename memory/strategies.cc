@@ -53,7 +53,7 @@ constexpr Strategy kStrategies[] = {
     {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, Folding<PlaceOffset>},
     {"exact", "branch and bound on offsets: proves the optimum or reports the gap", nullptr, Folding<PlaceExact>},
     {"olla", "order and offsets as integer linear programs (OLLA)", OrderOlla, PlaceOlla, PlanByOlla,
-     /*slow=*/true},
+     /*slow=*/true, /*by_solver=*/true},
     {"best", "the order of least peak, and the best of all placements for it, within a work limit", OrderBest,
      Folding<PlaceExact>, PlanBest},
 };

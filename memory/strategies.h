@@ -22,6 +22,7 @@ struct Strategy {
   PlaceFn place = nullptr;    // uses the problem's in-place options, or leaves them alone
   PlanFn plan = nullptr;      // null: `order`, then `place`
   bool slow = false;          // minutes on large networks, unless it is limited
+  bool by_solver = false;     // of integer linear programs (ilp/solver.h), which a build may have none of
 };
 
 constexpr absl::string_view kDefaultStrategy = "best";

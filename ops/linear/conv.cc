@@ -445,6 +445,15 @@ void FusedSamples(SampleBuilder& s) {
         .Input({20, 5, 3, 3})
         .Input({20});
   }
+  s.Case("known")
+      .With(ParseOptions<proto::FusedConv>("conv { filters: 1 kernel: 2 } activation: RELU"))
+      .Input({1, 1, 2, 3})
+      .Values({1, 2, -3, 3, 4, -1})
+      .Input({1, 1, 2, 2})
+      .Values({1, 10, 100, 1000})
+      .Input({1})
+      .Values({0.5})
+      .Expect(0, {4321.5, 0});
   s.Case("bad_kernel")
       .With(ParseOptions<proto::FusedConv>("conv { filters: 4 }"))
       .Input({1, 2, 5, 5})

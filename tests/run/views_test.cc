@@ -342,6 +342,10 @@ TEST(Views, TakeLessMemory) {
           CompileText(text, batch, OpRegistry::Builtin(), {.strategy = strategy}).executable.memory.total_bytes();
       const int64_t without =
           CompileText(text, batch, WithoutRanges(), {.strategy = strategy}).executable.memory.total_bytes();
+      EXPECT_LE(with, without) << strategy << text;
+#if !SNUG_HAS_ONEDNN  // whose workspaces are not in the plan: where the peak of the best plan is, no view is
+      if (std::string(strategy) == "best") continue;
+#endif
       EXPECT_LT(with, without) << strategy << text;
     }
   }

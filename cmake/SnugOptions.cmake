@@ -10,8 +10,12 @@ endif()
 
 find_program(SNUG_CCACHE ccache)
 if(SNUG_CCACHE)
-  # Without these two ccache stores nothing that was compiled with precompiled headers.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${SNUG_CCACHE})
+  # Without these two ccache stores nothing that was compiled with precompiled headers. What the user has set stays.
+  set(sloppiness pch_defines,time_macros)
+  if(NOT "$ENV{CCACHE_SLOPPINESS}" STREQUAL "")
+    string(PREPEND sloppiness $ENV{CCACHE_SLOPPINESS},)
+  endif()
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=${sloppiness} ${SNUG_CCACHE})
 endif()
 
 add_library(snug_options INTERFACE)

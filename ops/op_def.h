@@ -6,6 +6,7 @@
 
 #include <absl/status/status.h>
 #include <absl/strings/string_view.h>
+#include <absl/types/span.h>
 
 #include <optional>
 #include <string>
@@ -74,6 +75,8 @@ struct Traits {
   LayoutRule layout = LayoutRule::kPlain;
 };
 
+inline constexpr int kMostTogether = 32;
+
 struct Cost {
   double flops = 0;
   double bytes = 0;          // read and written at least once each
@@ -89,6 +92,7 @@ using CostFn = Cost (*)(const NodeTypes&);
 using IndexBoundFn = int64_t (*)(const NodeTypes&, int input);
 using RangeFn = std::optional<int64_t> (*)(const NodeTypes&, int port);
 using KernelFn = absl::Status (*)(const KernelContext&);
+using TogetherFn = absl::Status (*)(absl::Span<const KernelContext>);
 using SamplesFn = void (*)(SampleBuilder&);
 
 struct OpDef {
@@ -122,7 +126,10 @@ struct OpDef {
   // dtype, and the layouts that the cpu kernel takes. Null: no CUDA kernel.
   KernelFn cuda = nullptr;
   PrepareFn prepare_cuda = nullptr;  // as prepare, of the kernel `cuda`; null: stateless, no workspace
-  SamplesFn samples = nullptr;       // required (except layer_only): good and bad cases; drives every generic test
+  // The same for several nodes of this op at once, whose ports have the same dtypes: 1 to kMostTogether. Null: one by
+  // one. (ops/lib/cuda_together.h)
+  TogetherFn cuda_together = nullptr;
+  SamplesFn samples = nullptr;  // required (except layer_only): good and bad cases; drives every generic test
 };
 
 }  // namespace snug

@@ -32,7 +32,8 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
         absl::StrCat(path, ": expected the name of a file, found a folder or a device of that name"));
   }
   std::string temporary = absl::StrCat(path, ".tmp", getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  std::remove(temporary.c_str());                          // of a process that crashed, and had this one's number
+  std::FILE* file = std::fopen(temporary.c_str(), "wbx");  // never through a link that somebody laid here
   if (file == nullptr) return CannotWrite(path, errno);
   return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary), file));
 }

@@ -69,7 +69,7 @@ class Chooser {
                                                    ": `snug ops --json` says which ops have one; --device=cpu runs "
                                                    "them all"));
     }
-    choice(id) = {.kernel = op.cuda, .fast = true};
+    choice(id) = {.kernel = op.cuda, .together = op.cuda_together, .fast = true};
     return op.prepare_cuda != nullptr ? Annotate(Prepare(id, op, op.prepare_cuda), "prepare") : absl::OkStatus();
   }
 
@@ -109,8 +109,11 @@ class Chooser {
 
   // The first of those that are wanted which there is for the node.
   absl::StatusOr<std::string> CudaKernelFor(const NodeTypes& types, PrepareFn prepare) const {
-    std::vector<absl::string_view> wanted = {kLibraryKernel, kOwnKernel};
-    if (options_.tf32) wanted.insert(wanted.begin(), kTf32Kernel);
+    std::vector<absl::string_view> wanted;
+    if (options_.tf32 && options_.fast) wanted.push_back(kTf32FastKernel);
+    if (options_.fast) wanted.push_back(kFastKernel);
+    if (options_.tf32) wanted.push_back(kTf32Kernel);
+    wanted.insert(wanted.end(), {kLibraryKernel, kOwnKernel});
     if (options_.plain_kernels) wanted = {kOwnKernel};
     for (const absl::string_view name : wanted) {
       PrepareContext context(types, options_.threads, name, options_.device);
@@ -179,6 +182,14 @@ class Chooser {
 absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry,
                                                         const ChooseOptions& options) {
   return Chooser(graph, registry, options).Run();
+}
+
+std::vector<std::string> NodesThatVary(const Graph& graph, const std::vector<KernelChoice>& choices) {
+  std::vector<std::string> names;
+  for (const NodeId id : graph.ProgramOrder()) {
+    if (MayVary(choices[static_cast<size_t>(id.index)].choice)) names.push_back(graph.node(id).name);
+  }
+  return names;
 }
 
 }  // namespace snug

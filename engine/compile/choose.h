@@ -21,11 +21,13 @@ struct ChooseOptions {
   const Tuning* tuning = nullptr;  // which of the kernels that an op offers; null: each op's own choice
   bool list_choices = false;
   bool plain_kernels = false;  // the reference kernels everywhere; on CUDA: our own, and no library's
+  bool fast = false;           // on CUDA: a library may add in another sequence, with other bits, each time
   bool tf32 = false;           // on CUDA: a library's float32 products may round their factors to 10 bits of mantissa
 };
 
 struct KernelChoice {
   KernelFn kernel = nullptr;         // null: a view, nothing runs
+  TogetherFn together = nullptr;     // OpDef::cuda_together
   bool fast = false;                 // CUDA's are
   std::string key, choice;           // where the op offers kernels: TuningKey; which one, empty: the op's own. On CUDA
                                      // the latter says whose kernel it is, where a library may have one
@@ -38,5 +40,8 @@ struct KernelChoice {
 // Indexed by node id. Changes the graph by inserting reorders.
 absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry,
                                                         const ChooseOptions& options);
+
+// Nodes whose kernels may give other bits each time (ChooseOptions::fast), by name, in program order.
+std::vector<std::string> NodesThatVary(const Graph& graph, const std::vector<KernelChoice>& choices);
 
 }  // namespace snug

@@ -24,6 +24,7 @@ struct Slot {
 
 struct Step {
   KernelFn kernel = nullptr;
+  TogetherFn together = nullptr;  // where several such Steps may run as one; null: they may not
   NodeTypes types;
   std::vector<Slot> inputs, outputs;
   Slot workspace;

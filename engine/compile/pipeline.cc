@@ -179,6 +179,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                                                          .tuning = options.tuning.get(),
                                                          .list_choices = options.list_choices,
                                                          .plain_kernels = options.plain_kernels,
+                                                         .fast = options.fast,
                                                          .tf32 = options.tf32}));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
   const int64_t alignment = options.device.alignment();

@@ -35,7 +35,7 @@ struct CompileOptions {
   DType precision = DType::kFloat32;
   int threads = 1;                       // per op
   bool plain_kernels = false;            // as ChooseOptions has it
-  bool tf32 = false;                     // CUDA only
+  bool fast = false, tf32 = false;       // CUDA only
   std::shared_ptr<const Tuning> tuning;  // which kernels; null: each op's own choice
   bool list_choices = false;             // KernelChoice::offered, for tuning
   std::set<std::string> disabled_passes;

@@ -2,6 +2,8 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/strip.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -26,8 +28,15 @@ std::string CodePath(const std::string& folder, absl::string_view key) {
   return absl::StrCat(folder, "/", absl::Hex(HashName(key), absl::kZeroPad16), ".kernel");
 }
 
+bool IsPrivate(const std::string& folder) {
+  struct stat found;
+  if (stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) return false;
+  const bool of_others = found.st_uid != geteuid() && found.st_uid != 0;
+  return !of_others && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 std::optional<std::string> ReadCode(const std::string& folder, absl::string_view key) {
-  if (folder.empty()) return std::nullopt;
+  if (folder.empty() || !IsPrivate(folder)) return std::nullopt;
   const std::string path = CodePath(folder, key);
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
@@ -46,10 +55,10 @@ std::optional<std::string> ReadCode(const std::string& folder, absl::string_view
 void WriteCode(const std::string& folder, absl::string_view key, absl::string_view code) {
   if (folder.empty()) return;
   std::error_code ignored;
-  // Code runs on the device unasked: nobody else is to put some here.
   if (std::filesystem::create_directories(folder, ignored)) {
     std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
   }
+  if (!IsPrivate(folder)) return;
   const auto file = OutputFile::Create(CodePath(folder, key));
   if (!file.ok()) return;
   (*file)->Write(HeadOf(key, code));

@@ -9,10 +9,15 @@
 
 namespace snug::cuda {
 
-// Nothing: it is not there, or not whole. An empty folder has nothing.
+// Code runs on the device unasked. Whether nobody but the user (and root) can put some here: the folder is there, is
+// theirs, and nobody else may write to it.
+bool IsPrivate(const std::string& folder);
+
+// Nothing: it is not there, or not whole. A folder that is not private, or has no name, has nothing.
 std::optional<std::string> ReadCode(const std::string& folder, absl::string_view key);
 
-// Makes the folder; the file appears whole or not at all. What cannot be written is not.
+// Makes the folder; the file appears whole or not at all. What cannot be written is not, and nothing where the folder
+// is not private.
 void WriteCode(const std::string& folder, absl::string_view key, absl::string_view code);
 
 // Where that is.

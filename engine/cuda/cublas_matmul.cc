@@ -48,6 +48,10 @@ std::string Describe(const CublasMatMul& product) {
                       product.tf32 ? " with TF32" : "");
 }
 
+absl::Status NoAlgorithm(const CublasMatMul& product) {
+  return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm for ", Describe(product)));
+}
+
 // What the library is told of a product. All of it lives here.
 struct Description {
   cublasLtMatmulDescOpaque_t operation;
@@ -124,7 +128,7 @@ absl::StatusOr<cublasLtMatmulHeuristicResult_t> ChooseAlgorithm(const Api& api, 
                   &description->result, &preference, 1, &found, &count),
                  absl::StrCat("choosing an algorithm for ", Describe(product)));
   if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS) {
-    return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm for ", Describe(product)));
+    return NoAlgorithm(product);
   }
   return found;
 }
@@ -148,12 +152,15 @@ CublasMatMuls::~CublasMatMuls() {
 absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArguments& arguments) {
   const Api& api = stream_.device().api();
   const auto known = algorithms_.find(product);
-  if (known != algorithms_.end() && known->second == nullptr) {
-    return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm for ", Describe(product)));
-  }
+  if (known != algorithms_.end() && known->second == nullptr) return NoAlgorithm(product);
   SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
   Description description;
-  SNUG_RETURN_IF_ERROR(DescribeAll(api, product, arguments.bias, &description));
+  const absl::Status described = DescribeAll(api, product, arguments.bias, &description);
+  if (absl::IsResourceExhausted(described)) {  // a newer library, whose descriptions are larger than this build's
+    algorithms_[product] = nullptr;
+    return NoAlgorithm(product);
+  }
+  SNUG_RETURN_IF_ERROR(described);
   std::shared_ptr<const Algorithm> algorithm;
   if (known != algorithms_.end()) {
     algorithm = known->second;

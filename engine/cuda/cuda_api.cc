@@ -78,7 +78,8 @@ Meaning MeaningOf(cublasStatus_t code) {
       return {absl::StatusCode::kResourceExhausted, kMemoryAdvice};
     case CUBLAS_STATUS_ARCH_MISMATCH:
     case CUBLAS_STATUS_NOT_INITIALIZED:
-      return {absl::StatusCode::kFailedPrecondition, "cuBLAS does not serve this device or driver: `snug doctor`"};
+      return {absl::StatusCode::kFailedPrecondition,
+              "cuBLAS does not serve this device or driver; --plain-kernels does without CUDA's libraries"};
     case CUBLAS_STATUS_NOT_SUPPORTED:
       return {absl::StatusCode::kUnimplemented, "cuBLASLt has no kernel for these shapes and types"};
     default:
@@ -96,7 +97,9 @@ Meaning MeaningOf(cudnnStatus_t code) {
   if (CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED) {  // there are a dozen reasons, each with a code
     return {absl::StatusCode::kUnimplemented, "cuDNN has no kernel for these shapes and types"};
   }
-  return {absl::StatusCode::kInternal, kWithoutAdvice};
+  // So it also answers where it is not told wrong things, but serves none such.
+  const bool refuses = CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_BAD_PARAM;
+  return {refuses ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kInternal, kWithoutAdvice};
 }
 #endif
 

@@ -15,11 +15,11 @@ struct CUlib_st;
 
 namespace snug::cuda {
 
-// Immutable. What it was loaded for must outlive it.
+// Immutable. For every device of the generation that it was compiled for.
 class CudaCode {
  public:
   // `name` is for messages.
-  static absl::StatusOr<std::shared_ptr<const CudaCode>> Load(const Api& api, std::string name,
+  static absl::StatusOr<std::shared_ptr<const CudaCode>> Load(std::shared_ptr<const Api> api, std::string name,
                                                               const std::string& code);
   ~CudaCode();
   CudaCode(const CudaCode&) = delete;
@@ -30,9 +30,10 @@ class CudaCode {
                       absl::Span<const uint64_t> argument) const;
 
  private:
-  CudaCode(const Api& api, std::string name, CUlib_st* handle) : api_(api), name_(std::move(name)), handle_(handle) {}
+  CudaCode(std::shared_ptr<const Api> api, std::string name, CUlib_st* handle)
+      : api_(std::move(api)), name_(std::move(name)), handle_(handle) {}
 
-  const Api& api_;
+  const std::shared_ptr<const Api> api_;
   const std::string name_;
   CUlib_st* const handle_;
 };

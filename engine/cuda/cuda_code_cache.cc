@@ -32,11 +32,11 @@ absl::StatusOr<std::shared_ptr<const CudaCode>> CodeCache::Get(const CudaDevice&
   std::shared_ptr<const CudaCode> loaded;
   if (const std::optional<std::string> kept = ReadCode(folder_, key); kept.has_value()) {
     // What the driver does not take any more is written anew.
-    if (auto code = CudaCode::Load(api, source.name, *kept); code.ok()) loaded = *std::move(code);
+    if (auto code = CudaCode::Load(device.shared_api(), source.name, *kept); code.ok()) loaded = *std::move(code);
   }
   if (loaded == nullptr) {
     SNUG_ASSIGN_OR_RETURN(const std::string code, CompileForDevice(api, source, info.major, info.minor));
-    SNUG_ASSIGN_OR_RETURN(loaded, CudaCode::Load(api, source.name, code));
+    SNUG_ASSIGN_OR_RETURN(loaded, CudaCode::Load(device.shared_api(), source.name, code));
     WriteCode(folder_, key, code);
   }
   loaded_.emplace(std::move(key), loaded);

@@ -21,7 +21,7 @@ namespace snug::cuda {
 // of caches ($XDG_CACHE_HOME or ~/.cache).
 std::string DefaultCodeFolder();
 
-// Thread-safe: mu_ guards the map, and is held while something is compiled. A device must outlive the cache.
+// Thread-safe: mu_ guards the map, and is held while something is compiled. For devices of one Api.
 class CodeCache {
  public:
   // No folder: "". It is made when the first entry is written.

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "engine/base/hash.h"
@@ -12,17 +13,42 @@
 namespace snug::cuda {
 namespace {
 
+// What NVRTC compiles for: 10 times the major number of a compute capability, and the minor one.
+struct Target {
+  int number = 0;
+  bool ptx = false;  // not for this device, but for an earlier one in general: the driver translates it
+};
+
 // As nvcc compiles the other kernels: both contract a product and a sum into one instruction.
-std::vector<std::string> OptionsFor(int major, int minor) {
-  return {absl::StrCat("--gpu-architecture=sm_", major, minor), "--std=c++20", "--fmad=true"};
+std::vector<std::string> OptionsFor(const Target& target) {
+  return {absl::StrCat("--gpu-architecture=", target.ptx ? "compute_" : "sm_", target.number), "--std=c++20",
+          "--fmad=true"};
 }
 
+constexpr absl::string_view kAskingForTargets = "asking NVRTC which devices it compiles for";
 constexpr absl::string_view kAdvice = "--disable-passes=fuse_elementwise does without";
 
 absl::Status RequireNvrtc(const Api& api) {
   const absl::Status there = api.Require(Library::kNvrtc);
   if (there.ok()) return there;
   return absl::Status(there.code(), absl::StrCat(there.message(), "; ", kAdvice));
+}
+
+// An NVRTC that is older than the device compiles for the last one before it that it knows. Where it knows none such,
+// compiling will say so.
+absl::StatusOr<Target> TargetFor(const Api& api, int major, int minor) {
+  int count = 0;
+  SNUG_CUDA_CALL(api, nvrtcGetNumSupportedArchs, (&count), kAskingForTargets);
+  std::vector<int> numbers(static_cast<size_t>(std::max(count, 0)));
+  if (!numbers.empty()) SNUG_CUDA_CALL(api, nvrtcGetSupportedArchs, (numbers.data()), kAskingForTargets);
+  const int wanted = 10 * major + minor;
+  Target best;
+  for (const int number : numbers) {
+    if (number <= wanted) best.number = std::max(best.number, number);
+  }
+  best.ptx = best.number != 0 && best.number != wanted;
+  if (best.number == 0) best.number = wanted;
+  return best;
 }
 
 // A program of NVRTC's.
@@ -48,8 +74,8 @@ class Program {
     return absl::OkStatus();
   }
 
-  absl::Status Compile(const KernelSource& source, int major, int minor) {
-    const std::vector<std::string> options = OptionsFor(major, minor);
+  absl::Status Compile(const KernelSource& source, const Target& target) {
+    const std::vector<std::string> options = OptionsFor(target);
     std::vector<const char*> words;
     for (const std::string& option : options) words.push_back(option.c_str());
     const nvrtcResult result = api_.table().nvrtcCompileProgram(handle_, static_cast<int>(words.size()), words.data());
@@ -57,8 +83,14 @@ class Program {
     return Annotate(api_.Error(Library::kNvrtc, "nvrtcCompileProgram", static_cast<int>(result), Doing(source)), Log());
   }
 
-  absl::StatusOr<std::string> Code(const KernelSource& source) {
+  absl::StatusOr<std::string> Code(const KernelSource& source, const Target& target) {
     size_t bytes = 0;
+    if (target.ptx) {  // ends with a zero, as the driver wants it
+      SNUG_CUDA_CALL(api_, nvrtcGetPTXSize, (handle_, &bytes), Doing(source));
+      std::string text(bytes, '\0');
+      SNUG_CUDA_CALL(api_, nvrtcGetPTX, (handle_, text.data()), Doing(source));
+      return text;
+    }
     SNUG_CUDA_CALL(api_, nvrtcGetCUBINSize, (handle_, &bytes), Doing(source));
     std::string code(bytes, '\0');
     SNUG_CUDA_CALL(api_, nvrtcGetCUBIN, (handle_, code.data()), Doing(source));
@@ -91,18 +123,20 @@ absl::StatusOr<std::string> CompilerText(const Api& api, absl::Span<const Source
   int version = 0;
   int subversion = 0;
   SNUG_CUDA_CALL(api, nvrtcVersion, (&version, &subversion), "asking NVRTC for its version");
+  SNUG_ASSIGN_OR_RETURN(const Target target, TargetFor(api, major, minor));
   uint64_t hash = 0;
   for (const SourceHeader& header : headers) hash = HashName(absl::StrCat(hash, header.name, "\n", header.text));
-  return absl::StrCat("NVRTC ", version, ".", subversion, " ", absl::StrJoin(OptionsFor(major, minor), " "),
-                      " headers ", absl::Hex(hash));
+  return absl::StrCat("NVRTC ", version, ".", subversion, " ", absl::StrJoin(OptionsFor(target), " "), " headers ",
+                      absl::Hex(hash));
 }
 
 absl::StatusOr<std::string> CompileForDevice(const Api& api, const KernelSource& source, int major, int minor) {
   SNUG_RETURN_IF_ERROR(RequireNvrtc(api));
+  SNUG_ASSIGN_OR_RETURN(const Target target, TargetFor(api, major, minor));
   Program program(api);
   SNUG_RETURN_IF_ERROR(program.Create(source));
-  SNUG_RETURN_IF_ERROR(program.Compile(source, major, minor));
-  return program.Code(source);
+  SNUG_RETURN_IF_ERROR(program.Compile(source, target));
+  return program.Code(source, target);
 }
 
 }  // namespace snug::cuda

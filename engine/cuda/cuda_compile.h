@@ -26,7 +26,8 @@ struct KernelSource {
 // All that the code depends on beside the source: compiler, version, options, headers.
 absl::StatusOr<std::string> CompilerText(const Api& api, absl::Span<const SourceHeader> headers, int major, int minor);
 
-// For devices of that compute capability. FailedPrecondition without NVRTC; Internal, with what the compiler said.
+// For devices of that compute capability; PTX, which the driver translates, where NVRTC is older than they are.
+// FailedPrecondition without NVRTC; Internal, with what the compiler said.
 absl::StatusOr<std::string> CompileForDevice(const Api& api, const KernelSource& source, int major, int minor);
 
 // Whether this machine has NVRTC; FailedPrecondition says why not.

@@ -50,6 +50,7 @@ class CudaDevice {
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   const Api& api() const { return *api_; }
+  const std::shared_ptr<const Api>& shared_api() const { return api_; }
   const DeviceInfo& info() const { return info_; }
   Device device() const { return {Device::Kind::kCuda, static_cast<int16_t>(info_.index)}; }
 

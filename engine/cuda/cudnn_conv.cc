@@ -126,17 +126,17 @@ absl::Status DescribeAll(const Api& api, const CudnnConv& conv, CudnnPlan* plan)
   return DescribeActivation(api, conv, &plan->activation);
 }
 
-// The heuristics' list, fastest first: those that give the same bits each time.
+// Of the heuristics' list, fastest first.
 template <class Performance>
-std::vector<int> Deterministic(const std::array<Performance, kAlgorithmsAsked>& listed, int count) {
+std::vector<int> WhatIsWanted(const CudnnConv& conv, const std::array<Performance, kAlgorithmsAsked>& listed,
+                              int count) {
   std::vector<int> algorithms;
   for (int i = 0; i < std::min(count, kAlgorithmsAsked); ++i) {
     const Performance& one = listed[static_cast<size_t>(i)];
     const int algorithm = static_cast<int>(one.algo);
     const bool known = std::find(algorithms.begin(), algorithms.end(), algorithm) != algorithms.end();
-    if (one.status == CUDNN_STATUS_SUCCESS && one.determinism == CUDNN_DETERMINISTIC && !known) {
-      algorithms.push_back(algorithm);
-    }
+    const bool wanted = conv.fast || one.determinism == CUDNN_DETERMINISTIC;
+    if (one.status == CUDNN_STATUS_SUCCESS && wanted && !known) algorithms.push_back(algorithm);
   }
   return algorithms;
 }
@@ -151,7 +151,7 @@ absl::StatusOr<std::vector<int>> ListAlgorithms(const Api& api, cudnnHandle_t ha
           api, cudnnGetConvolutionForwardAlgorithm_v7,
           (handle, p.x.handle, p.w.handle, p.conv.handle, p.y.handle, kAlgorithmsAsked, &count, listed.data()),
           absl::StrCat("choosing an algorithm for ", Describe(conv)));
-      return Deterministic(listed, count);
+      return WhatIsWanted(conv, listed, count);
     }
     case CudnnConvKind::kGradInput: {
       std::array<cudnnConvolutionBwdDataAlgoPerf_t, kAlgorithmsAsked> listed = {};
@@ -159,7 +159,7 @@ absl::StatusOr<std::vector<int>> ListAlgorithms(const Api& api, cudnnHandle_t ha
           api, cudnnGetConvolutionBackwardDataAlgorithm_v7,
           (handle, p.w.handle, p.y.handle, p.conv.handle, p.x.handle, kAlgorithmsAsked, &count, listed.data()),
           absl::StrCat("choosing an algorithm for ", Describe(conv)));
-      return Deterministic(listed, count);
+      return WhatIsWanted(conv, listed, count);
     }
     case CudnnConvKind::kGradWeight: {
       std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kAlgorithmsAsked> listed = {};
@@ -167,13 +167,15 @@ absl::StatusOr<std::vector<int>> ListAlgorithms(const Api& api, cudnnHandle_t ha
           api, cudnnGetConvolutionBackwardFilterAlgorithm_v7,
           (handle, p.x.handle, p.y.handle, p.conv.handle, p.w.handle, kAlgorithmsAsked, &count, listed.data()),
           absl::StrCat("choosing an algorithm for ", Describe(conv)));
-      return Deterministic(listed, count);
+      return WhatIsWanted(conv, listed, count);
     }
   }
   return std::vector<int>();
 }
 
-// Unimplemented: the algorithm is not for this convolution in this precision, whatever the heuristics say.
+// Whether one algorithm, or an activation with it, is not for a convolution, whatever the heuristics say.
+bool Refuses(const absl::Status& status) { return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status); }
+
 absl::StatusOr<size_t> WorkspaceBytes(const Api& api, cudnnHandle_t handle, const CudnnConv& conv, const CudnnPlan& p,
                                       int algorithm) {
   size_t bytes = 0;
@@ -205,7 +207,7 @@ absl::Status FindCandidates(const Api& api, cudnnHandle_t handle, const CudnnCon
   std::vector<Candidate> alone;
   for (const int algorithm : algorithms) {
     const absl::StatusOr<size_t> bytes = WorkspaceBytes(api, handle, conv, *plan, algorithm);
-    if (absl::IsUnimplemented(bytes.status())) continue;
+    if (Refuses(bytes.status())) continue;
     SNUG_RETURN_IF_ERROR(bytes.status());
     if (*bytes > static_cast<size_t>(conv.workspace_bytes)) continue;
     alone.push_back({algorithm, *bytes, /*fused=*/false});
@@ -295,7 +297,7 @@ absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments
   for (; plan.taken < plan.candidates.size(); ++plan.taken) {
     const Candidate& candidate = plan.candidates[plan.taken];
     const absl::Status status = Ask(api, handle_, conv, plan, candidate, arguments);
-    if (absl::IsUnimplemented(status)) continue;
+    if (Refuses(status)) continue;
     SNUG_RETURN_IF_ERROR(status);
     return candidate.fused;
   }

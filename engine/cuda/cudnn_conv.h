@@ -1,7 +1,8 @@
 // Convolutions by cuDNN, through its functions for single convolutions (not its graphs).
 //
 // The library's heuristics list algorithms when a stream is first asked for a convolution. Of those that give the same
-// bits each time and keep to the workspace there is, the first that the library accepts is taken, and kept. What
+// bits each time (or of all, where that is said) and keep to the workspace there is, the first that the library accepts
+// is taken, and kept. What
 // describes the convolution to the library is kept with it.
 //
 // Knows no CUDA header.
@@ -30,6 +31,7 @@ struct CudnnConv {
   CudnnConvKind kind = CudnnConvKind::kForward;
   DType dtype = DType::kFloat32;
   bool tf32 = false;           // float32: factors are rounded to 10 bits of mantissa, for tensor cores
+  bool fast = false;           // also algorithms that add in another sequence each time
   bool channels_last = false;  // data as [n, h, w, c] and weights as [filters, h, w, channels]; else in logical order
   std::array<int32_t, 4> x = {}, w = {}, y = {};  // logical: [n, c, h, w], [filters, channels of a group, h, w]
   std::array<int32_t, 2> pad = {}, stride = {}, dilation = {};

@@ -46,6 +46,8 @@ class BoundSteps {
     if (arenas_.blocks != nullptr) return RunOnBlocks(step);
     return calls_[step].kernel(calls_[step].context);
   }
+  // What its kernel is given; good as long as this is. Where memory is planned.
+  const KernelContext& context(size_t step) const { return calls_[step].context; }
   // The same in two parts, where memory is dynamic: between them the Step's blocks have addresses.
   absl::Status TakeBlocks(size_t step) { return arenas_.blocks->TakeFor(step); }
   absl::Status RunOnTaken(size_t step);

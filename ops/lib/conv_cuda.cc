@@ -92,7 +92,8 @@ bool WantsWeightsTurned(const cuda::CudnnConv& conv, const ConvGeometry& g, cons
 template <class Wish>
 absl::Status Prepare(PrepareContext& c, const ConvGeometry& g, const ConvTypes& types,
                      std::optional<cuda::CudnnConv> conv, int64_t own_workspace_bytes, const Wish& wish) {
-  SNUG_ASSIGN_OR_RETURN(const CudaChoice choice, ChooseCuda(c, conv.has_value()));
+  const bool gradient = conv.has_value() && conv->kind != CudnnConvKind::kForward;
+  SNUG_ASSIGN_OR_RETURN(const CudaChoice choice, ChooseCuda(c, {.serves = conv.has_value(), .varies = gradient}));
   if (!choice.library) conv.reset();
   if (conv.has_value()) {
     if (WantsWeightsTurned(*conv, g, types.w)) {
@@ -100,6 +101,7 @@ absl::Status Prepare(PrepareContext& c, const ConvGeometry& g, const ConvTypes& 
       return absl::OkStatus();
     }
     conv->tf32 = choice.tf32;
+    conv->fast = choice.fast;
   }
   c.SetWorkspaceBytes(std::max(own_workspace_bytes, conv.has_value() ? conv->workspace_bytes : 0));
   c.SetKernel(std::make_shared<CudaConv>(CudaConv{std::move(conv)}));

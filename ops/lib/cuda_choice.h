@@ -14,6 +14,8 @@ namespace snug {
 // What PrepareContext::choice may be, where HasCudaChoices. Empty: the library's, or else our own.
 inline constexpr absl::string_view kLibraryKernel = "library";
 inline constexpr absl::string_view kTf32Kernel = "library_tf32";  // float32 factors are rounded, for tensor cores
+inline constexpr absl::string_view kFastKernel = "library_fast";  // sums may come in another sequence each time
+inline constexpr absl::string_view kTf32FastKernel = "library_tf32_fast";
 inline constexpr absl::string_view kOwnKernel = "own";
 
 // Whether a library computes nodes of this op on CUDA, too.
@@ -21,11 +23,19 @@ inline bool HasCudaChoices(const OpDef& op) { return op.traits.library_kernel &&
 
 struct CudaChoice {
   bool library = false;
-  bool tf32 = false;
+  bool tf32 = false, fast = false;
 };
 
-// For an op's prepare_cuda; `serves`: whether the library may have a kernel for the node. Unimplemented: there is no
-// kernel of that name for it.
-absl::StatusOr<CudaChoice> ChooseCuda(const PrepareContext& c, bool serves);
+// What the library may have for a node.
+struct LibraryOffer {
+  bool serves = false;  // a kernel
+  bool varies = false;  // also such that do not give the same bits each time
+};
+
+// For an op's prepare_cuda. Unimplemented: there is no kernel of that name for the node.
+absl::StatusOr<CudaChoice> ChooseCuda(const PrepareContext& c, const LibraryOffer& offer);
+
+// Whether the kernel of that name may give other bits each time.
+inline bool MayVary(absl::string_view name) { return name == kFastKernel || name == kTf32FastKernel; }
 
 }  // namespace snug

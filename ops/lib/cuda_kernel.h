@@ -6,10 +6,9 @@
 #include <cstdint>
 
 #include "engine/cuda/cuda_launch.h"
+#include "ops/lib/cuda_threads.h"
 
 namespace snug {
-
-inline constexpr int kCudaThreads = 256;  // of a block, unless a kernel says otherwise
 
 // For loops `for (int64_t i = FirstIndex(); i < n; i += IndexStep())`, by all threads of the grid together.
 #define SNUG_CUDA_FOR(i, n)                                                              \

@@ -8,6 +8,7 @@
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
 #include "ops/lib/fused_functions.h"
+#include "ops/lib/fused_reduction.h"
 #include "ops/registry.h"
 #include "proto/fused.pb.h"
 #include "proto/network.pb.h"
@@ -17,16 +18,21 @@
 namespace snug {
 namespace {
 
-absl::StatusOr<FusedMember> ReadMember(const proto::Fused::Member& read, const FusedChain& chain) {
+absl::StatusOr<FusedMember> ReadMember(const proto::Fused::Member& read, const FusedChain& chain, bool last) {
   FusedMember member{.op = OpRegistry::Builtin().Find(read.op())};
-  if (member.op == nullptr || !CanFuse(read.op())) {
-    return absl::InvalidArgumentError("expected an op that computes element by element");
+  const bool reduces = last && !chain.members.empty() && CanReduce(read.op());
+  if (member.op == nullptr || (!CanFuse(read.op()) && !reduces)) {
+    return absl::InvalidArgumentError("expected an op that computes element by element, or a reduction after these");
   }
   SNUG_ASSIGN_OR_RETURN(member.types.options, proto::OptionsFromText(read.options_type(), read.options()));
   const int values = chain.num_inputs() + static_cast<int>(chain.members.size());
   for (const int value : read.input()) {
     if (value < 0 || value >= values) {
       return absl::InvalidArgumentError(absl::StrCat("expected inputs from 0 to ", values - 1, ", found ", value));
+    }
+    if (reduces && value != values - 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected value ", values - 1, ", which is the last, found ", value));
     }
     member.operands.push_back(value);
     member.types.inputs.push_back(chain.type(value));
@@ -47,22 +53,26 @@ absl::StatusOr<FusedChain> ReadFusedChain(const NodeTypes& types) {
                                                    options.member_size()));
   }
   for (const proto::Fused::Member& read : options.member()) {
-    absl::StatusOr<FusedMember> member = ReadMember(read, chain);
+    const bool last = static_cast<int>(chain.members.size()) + 1 == options.member_size();
+    absl::StatusOr<FusedMember> member = ReadMember(read, chain, last);
     if (!member.ok()) {
       return Annotate(member.status(), absl::StrCat("member ", chain.members.size(), " (", read.op(), ")"));
     }
     chain.members.push_back(*std::move(member));
   }
-  for (const FusedMember& member : chain.members) {
+  for (size_t m = 0; m < chain.elementwise(); ++m) {
+    const FusedMember& member = chain.members[m];
     const ValueType& made = member.types.output(0);
-    if (made.shape != chain.output().shape || !(made.layout == chain.output().layout)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("expected members of one shape and layout, found ", made.ToString(), " from ", member.op->name,
-                       " and ", chain.output().ToString(), " from ", chain.members.back().op->name));
+    if (made.shape != chain.elements().shape || !(made.layout == chain.elements().layout)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "expected members of one shape and layout, found ", made.ToString(), " from ", member.op->name, " and ",
+          chain.elements().ToString(), " from ", chain.members[chain.elementwise() - 1].op->name));
     }
   }
   return chain;
 }
+
+bool FusedChain::reduces() const { return CanReduce(members.back().op->name); }
 
 BroadcastView ViewOfOperand(const FusedMember& member, int operand) {
   const ValueType& output = member.types.output(0);

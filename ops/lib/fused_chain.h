@@ -1,6 +1,7 @@
 // What a `fused` node stands for: elementwise ops (members), each of which computes one element of its output from one
-// element of each operand, in a sequence in which operands come first. All members have the output's shape and layout;
-// what comes from outside may be broadcast. Values are numbered: the node's inputs, then the members' outputs.
+// element of each operand, in a sequence in which operands come first. All have one shape and layout;
+// what comes from outside may be broadcast. Only the last member may be a reduction, of what the one before it made.
+// Values are numbered: the node's inputs, then the members' outputs.
 //
 // The node gives the bits that its members would have given one by one: what a member makes is rounded to its dtype.
 #pragma once
@@ -31,6 +32,11 @@ struct FusedChain {
   std::vector<FusedMember> members;
 
   const ValueType& output() const { return members.back().types.output(0); }
+  bool reduces() const;
+  size_t elementwise() const { return members.size() - (reduces() ? 1 : 0); }  // members that are
+  const ValueType& elements() const {
+    return members[elementwise() - 1].types.output(0);
+  }  // what the last of them made
   int num_inputs() const { return static_cast<int>(inputs.size()); }
   const ValueType& type(int value) const {
     return value < num_inputs() ? inputs[static_cast<size_t>(value)]

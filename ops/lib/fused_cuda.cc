@@ -21,52 +21,85 @@ constexpr cuda::SourceHeader kHeaders[] = {
 
 uint64_t Word(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
+// `third`: what stands after the output.
+class Argument {
+ public:
+  Argument(const KernelContext& k, uint64_t third) {
+    for (int i = 0; i < k.num_inputs(); ++i) words_[count_++] = Word(k.input<void>(i));
+    words_[count_++] = Word(k.output<void>(0));
+    words_[count_++] = third;
+    words_[count_++] = 0;
+  }
+  absl::Span<const uint64_t> words() const { return {words_.data(), count_}; }
+
+ private:
+  std::array<uint64_t, kMostFusedInputs + kFusedArgumentsBesideInputs> words_ = {};
+  size_t count_ = 0;
+};
+
+absl::Status LaunchElements(const KernelContext& k, const FusedSource& source, const cuda::CudaCode& code) {
+  const int64_t n = k.output_type(0).num_elements();
+  bool packs = n % source.pack == 0 && IsAligned(k.output<void>(0));
+  for (int i = 0; i < k.num_inputs(); ++i) {
+    packs = packs && (!source.packed[static_cast<size_t>(i)] || IsAligned(k.input<void>(i)));
+  }
+  return code.Launch(k.cuda()->stream(), packs ? kFusedPacked : kFusedSingle, ShapeFor(packs ? n / source.pack : n),
+                     Argument(k, static_cast<uint64_t>(n)).words());
+}
+
+absl::Status LaunchReduction(const KernelContext& k, const FusedSource& source, const cuda::CudaCode& code) {
+  const FusedReduce& reduce = *source.reduce;
+  const Argument argument(k, Word(k.workspace()));
+  const int64_t units = reduce.outputs * reduce.parts;
+  const cuda::LaunchShape by_block = {.blocks = units, .threads = kCudaThreads};
+  SNUG_RETURN_IF_ERROR(
+      code.Launch(k.cuda()->stream(), kFusedReduce, reduce.by_block ? by_block : ShapeFor(units), argument.words()));
+  if (reduce.parts == 1) return absl::OkStatus();
+  return code.Launch(k.cuda()->stream(), kFusedCombine, ShapeFor(reduce.outputs), argument.words());
+}
+
 }  // namespace
 
 cuda::KernelSource FusedKernel::ForCompiler() const {
   return {.name = source_.name, .text = source_.text, .headers = kHeaders};
 }
 
+FusedKernel::Kind FusedKernel::KindOf(const cuda::CudaDevice& device) {
+  return {device.shared_api(), device.info().major, device.info().minor};
+}
+
 absl::Status FusedKernel::Load(cuda::CodeCache& cache, const cuda::CudaDevice& device) const {
   const std::lock_guard<std::mutex> lock(mu_);
-  if (code_ != nullptr) return absl::OkStatus();
-  SNUG_ASSIGN_OR_RETURN(code_, cache.Get(device, ForCompiler()));
+  const Kind kind = KindOf(device);
+  if (code_.count(kind) == 1) return absl::OkStatus();
+  SNUG_ASSIGN_OR_RETURN(code_[kind], cache.Get(device, ForCompiler()));
   return absl::OkStatus();
 }
 
-std::shared_ptr<const cuda::CudaCode> FusedKernel::code() const {
+std::shared_ptr<const cuda::CudaCode> FusedKernel::CodeFor(const cuda::CudaDevice& device) const {
   const std::lock_guard<std::mutex> lock(mu_);
-  return code_;
+  const auto found = code_.find(KindOf(device));
+  return found == code_.end() ? nullptr : found->second;
 }
 
 absl::Status PrepareFusedCuda(PrepareContext& c) {
   SNUG_ASSIGN_OR_RETURN(const FusedChain chain, ReadFusedChain(c.types()));
-  c.SetKernel(std::make_shared<const FusedKernel>(WriteFusedSource(chain)));
+  FusedSource source = WriteFusedSource(chain);
+  if (source.reduce.has_value()) c.SetWorkspaceBytes(source.reduce->workspace_bytes);
+  c.SetKernel(std::make_shared<const FusedKernel>(std::move(source)));
   return absl::OkStatus();
 }
 
 absl::Status FusedCuda(const KernelContext& k) {
   const auto& kernel = k.prepared<FusedKernel>();
-  std::shared_ptr<const cuda::CudaCode> code = kernel.code();
+  std::shared_ptr<const cuda::CudaCode> code = kernel.CodeFor(k.cuda()->device());
   if (code == nullptr) {
     cuda::CodeCache cache(cuda::DefaultCodeFolder());
     SNUG_RETURN_IF_ERROR(kernel.Load(cache, k.cuda()->device()));
-    code = kernel.code();
+    code = kernel.CodeFor(k.cuda()->device());
   }
-  const int64_t n = k.output_type(0).num_elements();
-  bool packs = n % kernel.source().pack == 0 && IsAligned(k.output<void>(0));
-  std::array<uint64_t, kMostFusedInputs + kFusedArgumentsBesideInputs> argument = {};
-  size_t words = 0;
-  for (int i = 0; i < k.num_inputs(); ++i) {
-    const void* const x = k.input<void>(i);
-    packs = packs && (!kernel.source().packed[static_cast<size_t>(i)] || IsAligned(x));
-    argument[words++] = Word(x);
-  }
-  argument[words++] = Word(k.output<void>(0));
-  argument[words++] = static_cast<uint64_t>(n);
-  argument[words++] = 0;
-  return code->Launch(k.cuda()->stream(), packs ? kFusedPacked : kFusedSingle,
-                      ShapeFor(packs ? n / kernel.source().pack : n), {argument.data(), words});
+  return kernel.source().reduce.has_value() ? LaunchReduction(k, kernel.source(), *code)
+                                            : LaunchElements(k, kernel.source(), *code);
 }
 
 const FusedKernel* FusedKernelOf(KernelFn kernel, const void* prepared) {

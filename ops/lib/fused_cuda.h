@@ -4,8 +4,10 @@
 
 #include <absl/status/status.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 
 #include "engine/cuda/cuda_code_cache.h"
 #include "ops/kernel_context.h"
@@ -14,7 +16,7 @@
 
 namespace snug {
 
-// What prepare hands to the kernel. Thread-safe: mu_ guards the code.
+// What prepare hands to the kernel. Thread-safe: mu_ guards the code, of which there is one for each kind of device.
 class FusedKernel {
  public:
   explicit FusedKernel(FusedSource source) : source_(std::move(source)) {}
@@ -22,15 +24,17 @@ class FusedKernel {
   const FusedSource& source() const { return source_; }
   cuda::KernelSource ForCompiler() const;
 
-  // Compiles it, or takes it from the cache, unless that has been done. The device must outlive the kernel.
+  // Compiles it for the device, or takes it from the cache, unless that has been done.
   absl::Status Load(cuda::CodeCache& cache, const cuda::CudaDevice& device) const;
   // Null before Load.
-  std::shared_ptr<const cuda::CudaCode> code() const;
+  std::shared_ptr<const cuda::CudaCode> CodeFor(const cuda::CudaDevice& device) const;
 
  private:
   const FusedSource source_;
   mutable std::mutex mu_;
-  mutable std::shared_ptr<const cuda::CudaCode> code_;
+  using Kind = std::tuple<std::shared_ptr<const cuda::Api>, int, int>;  // of a device: with its compute capability
+  static Kind KindOf(const cuda::CudaDevice& device);
+  mutable std::map<Kind, std::shared_ptr<const cuda::CudaCode>> code_;
 };
 
 absl::Status PrepareFusedCuda(PrepareContext& c);

@@ -1,6 +1,7 @@
 #include "ops/lib/fused_source.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/substitute.h>
 
@@ -8,7 +9,9 @@
 #include <map>
 #include <utility>
 
+#include "ops/lib/cuda_reduce_parts.h"
 #include "ops/lib/fused_functions.h"
+#include "ops/lib/fused_reduction.h"
 
 namespace snug {
 namespace {
@@ -47,6 +50,61 @@ extern "C" __global__ void $7(const snug::Arguments a) { snug::Run<$6>(a); }
 extern "C" __global__ void $8(const snug::Arguments a) { snug::Run<1>(a); }
 )";
 
+// As above, of a chain with a reduction: $0 the members, $1 how many inputs, $2 statements, $3 the type of elements and
+// output, $4 the last value before the reduction, $5 what Shape says, $6 SumOp or MaxOp.
+constexpr char kReduceText[] = R"(// $0
+#include "ops/lib/fused_reduce.h"
+
+namespace snug {
+
+struct Arguments {
+  const void* x[$1];
+  void* y;
+  double* partials;
+  uint64_t zero;
+};
+
+using T = $3;
+using A = Accumulator<T>;
+using Op = $6;
+
+struct Element {
+  const Arguments& a;
+  __device__ A operator()(int64_t i) const {
+    constexpr int kPack = 1;
+    constexpr int j = 0;
+$2      return static_cast<A>(v$4);
+  }
+};
+
+struct Shape {
+$5};
+
+}  // namespace snug
+)";
+
+// One of the two: by a block for each unit, or a thread.
+constexpr char kReduceByBlockText[] = R"(
+extern "C" __global__ void $0(const snug::Arguments a) {
+  using namespace snug;
+  const double total = BlockReduce<Op>(ReduceUnit<Shape, Op, A>(Element{a}, blockIdx.x, threadIdx.x, blockDim.x));
+  if (threadIdx.x == 0) StoreUnit<Shape, T>(a.y, a.partials, blockIdx.x, total);
+}
+)";
+constexpr char kReduceByThreadText[] = R"(
+extern "C" __global__ void $0(const snug::Arguments a) {
+  using namespace snug;
+  SNUG_FUSED_FOR(unit, Shape::kOutputs * Shape::kParts) {
+    StoreUnit<Shape, T>(a.y, a.partials, unit, ReduceUnit<Shape, Op, A>(Element{a}, unit, 0, 1));
+  }
+}
+)";
+constexpr char kCombineText[] = R"(
+extern "C" __global__ void $0(const snug::Arguments a) {
+  snug::CombineParts<snug::Shape, snug::Op, snug::T>(a.y, a.partials);
+}
+)";
+
 // Where the operand's element for the output's element e lies.
 std::string OffsetText(const Axes& axes) {
   std::vector<std::string> terms;
@@ -71,17 +129,18 @@ class Writer {
   }
 
   FusedSource Write() {
-    int64_t widest = SizeOf(chain_.output().dtype);
     std::vector<absl::string_view> names;
-    for (size_t m = 0; m < chain_.members.size(); ++m) {
-      const FusedMember& member = chain_.members[m];
-      names.push_back(member.op->name);
-      WriteMember(static_cast<int>(m));
+    for (const FusedMember& member : chain_.members) names.push_back(member.op->name);
+    source_.name = absl::StrJoin(names, ", ");
+    for (size_t m = 0; m < chain_.elementwise(); ++m) WriteMember(static_cast<int>(m));
+    if (chain_.reduces()) {
+      source_.text = ReduceText();
+      return std::move(source_);
     }
+    int64_t widest = SizeOf(chain_.output().dtype);
     for (int i = 0; i < chain_.num_inputs(); ++i) {
       if (source_.packed[static_cast<size_t>(i)]) widest = std::max(widest, SizeOf(chain_.type(i).dtype));
     }
-    source_.name = absl::StrJoin(names, ", ");
     source_.pack = static_cast<int>(kPackBytes / widest);
     source_.text = Text();
     return std::move(source_);
@@ -93,8 +152,8 @@ class Writer {
     std::vector<std::string> operands;
     for (size_t o = 0; o < member.operands.size(); ++o) operands.push_back(Operand(member, static_cast<int>(o)));
     std::string value = FusedExpression(member.op->name, member.types, absl::StrJoin(operands, ", "));
-    const bool last = m + 1 == static_cast<int>(chain_.members.size());
-    if (!last) value = absl::StrCat("Keep(", value, ", a.zero)");
+    const bool stored = m + 1 == static_cast<int>(chain_.members.size());
+    if (!stored) value = absl::StrCat("Keep(", value, ", a.zero)");
     absl::StrAppend(&elements_, "      const ", CppName(member.types.output(0).dtype), " v", m, " = ", value, ";\n");
   }
 
@@ -125,12 +184,45 @@ class Writer {
     return found->second;
   }
 
-  std::string Text() const {
-    const char* const index = chain_.output().num_elements() < kMost32Bits ? "uint32_t" : "uint64_t";
+  // Of an element's number, or an output's.
+  const char* Index() const { return chain_.elements().num_elements() < kMost32Bits ? "uint32_t" : "uint64_t"; }
+
+  std::string Elements() const {
     const std::string number =
-        gathered_.empty() ? "" : absl::StrCat("      const auto e = static_cast<", index, ">(i * kPack + j);\n");
+        gathered_.empty() ? "" : absl::StrCat("      const auto e = static_cast<", Index(), ">(i * kPack + j);\n");
+    return number + elements_;
+  }
+
+  std::string Text() const {
     return absl::Substitute(kText, source_.name, chain_.num_inputs(), packs_, CppName(chain_.output().dtype),
-                            number + elements_, chain_.members.size() - 1, source_.pack, kFusedPacked, kFusedSingle);
+                            Elements(), chain_.members.size() - 1, source_.pack, kFusedPacked, kFusedSingle);
+  }
+
+  std::string ReduceText() {
+    const FusedMember& last = chain_.members.back();
+    const FusedReduction reduction = ReductionOf(last.op->name, last.types);
+    const CudaReduceParts split(reduction.plan);
+    source_.reduce = {.outputs = reduction.plan.kept_x.count(),
+                      .parts = split.parts,
+                      .by_block = split.by_block,
+                      .workspace_bytes = split.WorkspaceBytes(reduction.plan)};
+    return absl::StrCat(absl::Substitute(kReduceText, source_.name, chain_.num_inputs(), packs_ + Elements(),
+                                         CppName(chain_.output().dtype), chain_.elementwise() - 1, ShapeText(reduction),
+                                         reduction.largest ? "MaxOp" : "SumOp"),
+                        absl::Substitute(split.by_block ? kReduceByBlockText : kReduceByThreadText, kFusedReduce),
+                        split.parts > 1 ? absl::Substitute(kCombineText, kFusedCombine) : "");
+  }
+
+  std::string ShapeText(const FusedReduction& reduction) const {
+    const auto offset = [this](const char* name, const Axes& axes) {
+      return absl::StrCat("  static __device__ inline int64_t ", name, "(int64_t i) {\n    const auto e = static_cast<",
+                          Index(), ">(i);\n    return ", OffsetText(axes), ";\n  }\n");
+    };
+    return absl::StrCat("  static constexpr int64_t kOutputs = ", source_.reduce->outputs,
+                        ", kReduced = ", reduction.plan.reduced_x.count(), ", kParts = ", source_.reduce->parts,
+                        ";\n  static constexpr double kFactor = ", absl::StrFormat("%a", reduction.factor), ";\n",
+                        offset("KeptX", reduction.plan.kept_x), offset("ReducedX", reduction.plan.reduced_x),
+                        offset("KeptY", reduction.plan.kept_y));
   }
 
   const FusedChain& chain_;

@@ -98,7 +98,7 @@ absl::Status RunByLibrary(const KernelContext& k, const MatMulNode& node, const 
 absl::Status PrepareCudaMatMul(PrepareContext& c, const MatMulNode& node) {
   const DType dtype = c.types().output(0).dtype;
   auto kernel = std::make_shared<CudaMatMul>(ByLibrary(node, dtype));
-  SNUG_ASSIGN_OR_RETURN(const CudaChoice choice, ChooseCuda(c, kernel->product.has_value()));
+  SNUG_ASSIGN_OR_RETURN(const CudaChoice choice, ChooseCuda(c, {.serves = kernel->product.has_value()}));
   if (!choice.library) *kernel = {};
   int64_t workspace_bytes = OwnCudaMatMulWorkspace(node, dtype);
   if (kernel->product.has_value()) {

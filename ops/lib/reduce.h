@@ -10,11 +10,11 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 
 #include "engine/base/parallel.h"
 #include "ops/lib/axes.h"
 #include "ops/lib/isa.h"
+#include "ops/lib/reduce_ops.h"
 
 namespace snug {
 
@@ -29,25 +29,6 @@ struct ReducePlan {
 
 // Which of x's axes are summed to give `shape` (the inverse of NumPy broadcasting), and y's strides for x's axes.
 ReducePlan PlanSumToShape(const ValueType& x, const ValueType& y);
-
-struct SumOp {
-  template <class A>
-  static constexpr A kIdentity = A(0);
-  template <class A>
-  static SNUG_INLINE A Combine(A a, A b) {
-    return a + b;
-  }
-};
-
-struct MaxOp {  // NaN wins, as in PyTorch; two selects, as the compiler turns `||` into a branch
-  template <class A>
-  static constexpr A kIdentity = -std::numeric_limits<A>::infinity();
-  template <class A>
-  static SNUG_INLINE A Combine(A a, A b) {
-    const A larger = b > a ? b : a;
-    return b != b ? b : larger;
-  }
-};
 
 namespace internal {
 

@@ -71,6 +71,10 @@ ReducePlan PlanReduceNode(const NodeTypes& types) {
   return PlanReduce(types.input(0), types.output(0), types.options.Get<proto::Reduce>());
 }
 
+double ShareInMean(const ValueType& x, const ValueType& y) {
+  return static_cast<double>(y.num_elements()) / static_cast<double>(x.num_elements());
+}
+
 absl::Status PrepareReduceNodeCuda(PrepareContext& c) {
   PrepareReduceCuda(c, PlanReduceNode(c.types()));
   return absl::OkStatus();

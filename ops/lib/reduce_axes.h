@@ -31,6 +31,9 @@ ReducePlan PlanReduce(const ValueType& x, const ValueType& y, const proto::Reduc
 ReducePlan PlanReduceNode(const NodeTypes& types);
 absl::Status PrepareReduceNodeCuda(PrepareContext& c);
 
+// How much one element of x makes of the mean y.
+double ShareInMean(const ValueType& x, const ValueType& y);
+
 // `grad`, of the reduced value, repeated along the reduced axes of input 0.
 ValueId RepeatToInput(GradContext& g, ValueId grad);
 

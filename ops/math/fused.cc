@@ -1,8 +1,11 @@
 // fused: a chain of elementwise ops as one node, made by the pass fuse_elementwise for CUDA, where it is one kernel
 // that NVRTC compiles (lib/fused_cuda.h). The plain kernel runs the members one by one, each by its own plain kernel,
 // with what lies between them in the workspace: the truth that the one kernel has to equal.
+#include <absl/strings/str_cat.h>
+
 #include <array>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -79,8 +82,9 @@ absl::Status Kernel(const KernelContext& k) {
 }
 
 Cost CostOfChain(const NodeTypes& types) {
-  const auto members = static_cast<double>(types.options.Get<proto::Fused>().member_size());
-  return {.flops = members * static_cast<double>(types.output(0).num_elements())};
+  const absl::StatusOr<FusedChain> chain = ReadFusedChain(types);
+  SNUG_CHECK_OK(chain.status());
+  return {.flops = static_cast<double>(chain->members.size()) * static_cast<double>(chain->elements().num_elements())};
 }
 
 void Samples(SampleBuilder& s) {
@@ -109,6 +113,26 @@ void Samples(SampleBuilder& s) {
           "member { op: \"sigmoid\" input: 1 } "
           "member { op: \"cast\" input: 2 options_type: \"snug.proto.Cast\" options: \"dtype: BFLOAT16\" } "
           "member { op: \"add\" input: [3, 0] }"));
+  const auto reduced = [&s](const char* name, std::vector<Shape> shapes, const char* reduction) {
+    auto& sample = s.Case(name);
+    for (const Shape& shape : shapes) sample.Input(shape);
+    const std::string members = absl::StrCat(
+        "member { op: \"mul\" input: [0, 1] } member { op: \"relu\" input: 2 } member { input: 3 ", reduction, " }");
+    sample.With(ParseOptions<proto::Fused>(members.c_str()));
+  };
+  reduced("sum_of_all", {{5, 7}, {5, 7}}, "op: \"reduce_sum\"");
+  reduced("mean_of_rows", {{5, 70}, {70}},
+          "op: \"reduce_mean\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
+  reduced("sum_of_columns", {{70, 19}, {70, 1}},
+          "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 0 keep_dims: true\"");
+  reduced("largest_of_channels", {{2, 3, 4, 5}, {3, 1, 1}},
+          "op: \"reduce_max\" options_type: \"snug.proto.Reduce\" options: \"axis: [0, 2, 3]\"");
+  reduced("to_shape", {{2, 3, 4, 5}, {}},
+          "op: \"reduce_to_shape\" options_type: \"snug.proto.ShapeOf\" options: \"dim: [3, 1, 1]\"");
+  reduced("in_parts", {{300, 250}, {250}},
+          "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 0\"");
+  reduced("in_parts_by_blocks", {{2, 20000}, {2, 1}},
+          "op: \"reduce_mean\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
   s.Case("one").Input({4}).With(ParseOptions<proto::Fused>("member { op: \"neg\" input: 0 }"));
   s.Case("known")
       .Input({3})
@@ -120,6 +144,19 @@ void Samples(SampleBuilder& s) {
       .Input({3})
       .With(ParseOptions<proto::Fused>("member { op: \"softmax\" input: 0 }"))
       .Fails("member 0 (softmax): expected an op that computes element by element");
+  s.Case("reduction_alone")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"reduce_sum\" input: 0 }"))
+      .Fails("member 0 (reduce_sum): expected an op that computes element by element, or a reduction after these");
+  s.Case("reduction_in_between")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"reduce_sum\" input: 1 } "
+                                       "member { op: \"relu\" input: 2 }"))
+      .Fails("member 1 (reduce_sum): expected an op that computes element by element");
+  s.Case("reduction_of_another")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"reduce_sum\" input: 0 }"))
+      .Fails("member 1 (reduce_sum): expected value 1, which is the last, found 0");
   s.Case("later_value")
       .Input({3})
       .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 1 }"))

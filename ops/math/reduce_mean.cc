@@ -12,13 +12,9 @@ namespace {
 
 using proto::ParseOptions;
 
-double Share(const ValueType& x, const ValueType& y) {  // of one element in its mean
-  return static_cast<double>(y.num_elements()) / static_cast<double>(x.num_elements());
-}
-
 absl::Status Gradient(GradContext& g) {  // scaled before it is repeated, where it is smaller
   proto::Scale scale;
-  scale.set_factor(Share(g.input_type(0), g.output_type(0)));
+  scale.set_factor(ShareInMean(g.input_type(0), g.output_type(0)));
   g.SetInputGrad(0, RepeatToInput(g, g.Op("scale", {g.output_grad(0)}, proto::MakeOptions(scale))));
   return g.status();
 }
@@ -27,7 +23,7 @@ absl::Status Kernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const ReducePlan plan = PlanReduceNode(k.types());
-    Reduce<SumOp>(k.threads(), plan, k.input<T>(0), k.output<T>(0), Share(k.input_type(0), k.output_type(0)));
+    Reduce<SumOp>(k.threads(), plan, k.input<T>(0), k.output<T>(0), ShareInMean(k.input_type(0), k.output_type(0)));
     return absl::OkStatus();
   });
 }
@@ -50,7 +46,7 @@ SNUG_OPS(reduce_mean) {
            .cost = CostOfReduce,
            .cpu = Kernel,
            .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-             return ReduceCuda<SumOp>(k, PlanReduceNode(k.types()), Share(k.input_type(0), k.output_type(0)));
+             return ReduceCuda<SumOp>(k, PlanReduceNode(k.types()), ShareInMean(k.input_type(0), k.output_type(0)));
            }),
            .prepare_cuda = SNUG_IF_CUDA(PrepareReduceNodeCuda),
            .samples = Samples}};

@@ -6,6 +6,7 @@
 
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/lib/cuda_together.h"
 #include "ops/lib/update.h"
 #include "ops/op_def.h"
 #include "ops/optim/update_numbers.h"
@@ -140,8 +141,9 @@ SNUG_OPS(adam_update) {
        .infer = Infer,
        .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}, {Alias::Kind::kMutates, 0, 2}},
        .cpu = UpdateCpu,
-       .cuda =
-           SNUG_IF_CUDA([](const KernelContext& k) { return AdamUpdateCuda(k, Numbers(k.options<proto::Update>())); }),
+       .cuda = SNUG_IF_CUDA(Alone<AdamUpdateCuda>),
+       .prepare_cuda = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
+       .cuda_together = SNUG_IF_CUDA(AdamUpdateCuda),
        .samples = Samples}};
 }
 

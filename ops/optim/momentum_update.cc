@@ -2,6 +2,7 @@
 // velocity starts at zero, which gives PyTorch's first step too.
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/lib/cuda_together.h"
 #include "ops/lib/update.h"
 #include "ops/op_def.h"
 #include "ops/optim/update_numbers.h"
@@ -105,8 +106,9 @@ SNUG_OPS(momentum_update) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},
            .cpu = UpdateCpu,
-           .cuda = SNUG_IF_CUDA(
-               [](const KernelContext& k) { return MomentumUpdateCuda(k, Numbers(k.options<proto::Update>())); }),
+           .cuda = SNUG_IF_CUDA(Alone<MomentumUpdateCuda>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
+           .cuda_together = SNUG_IF_CUDA(MomentumUpdateCuda),
            .samples = Samples}};
 }
 

@@ -1,6 +1,7 @@
 // sgd_update: one step of plain stochastic gradient descent, in the order of operations of torch.optim.SGD.
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/lib/cuda_together.h"
 #include "ops/lib/update.h"
 #include "ops/op_def.h"
 #include "ops/optim/update_numbers.h"
@@ -69,8 +70,9 @@ SNUG_OPS(sgd_update) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
            .cpu = UpdateCpu,
-           .cuda = SNUG_IF_CUDA(
-               [](const KernelContext& k) { return SgdUpdateCuda(k, Numbers(k.options<proto::Update>())); }),
+           .cuda = SNUG_IF_CUDA(Alone<SgdUpdateCuda>),
+           .prepare_cuda = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
+           .cuda_together = SNUG_IF_CUDA(SgdUpdateCuda),
            .samples = Samples}};
 }
 

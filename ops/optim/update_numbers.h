@@ -1,20 +1,26 @@
 // The options of an update, for what does not know protobuf.
 #pragma once
 
+#include <memory>
+
 #include "ops/optim/updates_cuda.h"
+#include "ops/prepare_context.h"
 
 namespace snug {
 
-template <class Update>  // proto::Update
-UpdateNumbers Numbers(const Update& options) {
-  return {.lr_mult = options.lr_mult(),
-          .momentum = options.momentum(),
-          .weight_decay = options.weight_decay(),
-          .beta1 = options.beta1(),
-          .beta2 = options.beta2(),
-          .epsilon = options.epsilon(),
-          .nesterov = options.nesterov(),
-          .decoupled_decay = options.decoupled_decay()};
+// OpDef::prepare_cuda of an update. `Update`: proto::Update.
+template <class Update>
+absl::Status PrepareUpdateCuda(PrepareContext& c) {
+  const auto& options = c.options<Update>();
+  c.SetKernel(std::make_shared<UpdateNumbers>(UpdateNumbers{.lr_mult = options.lr_mult(),
+                                                            .momentum = options.momentum(),
+                                                            .weight_decay = options.weight_decay(),
+                                                            .beta1 = options.beta1(),
+                                                            .beta2 = options.beta2(),
+                                                            .epsilon = options.epsilon(),
+                                                            .nesterov = options.nesterov(),
+                                                            .decoupled_decay = options.decoupled_decay()}));
+  return absl::OkStatus();
 }
 
 }  // namespace snug

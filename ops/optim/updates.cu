@@ -4,6 +4,7 @@
 
 #include "ops/lib/cuda_kernel.h"
 #include "ops/lib/cuda_reduce.h"
+#include "ops/lib/cuda_together.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/float32_port.h"
 #include "ops/lib/update.h"
@@ -14,49 +15,78 @@ namespace {
 
 const uint8_t* Gate(const KernelContext& k) { return k.input<uint8_t>(k.num_inputs() - 1); }
 
-template <class T, class G>
-__global__ void SgdKernel(int64_t n, const uint8_t* gate, const T* rate, UpdateNumbers numbers, const G* g, T* p) {
-  if (*gate == 0) return;
-  const T lr = static_cast<T>(static_cast<double>(*rate) * numbers.lr_mult);
+// One parameter's part of an update.
+struct Update {
+  int64_t n;
+  const void* grad;
+  void* param;
+  void* slots[2];
+  const void* rate;
+  const int64_t* state;  // Adam's
+  const uint8_t* gate;
+  UpdateNumbers numbers;
+};
+
+template <class T, class G, class All>
+__global__ void SgdKernel(const __grid_constant__ All all) {
+  const int at = all.At(blockIdx.x);
+  const Update& update = all.members[at];
+  if (*update.gate == 0) return;
+  const UpdateNumbers& numbers = update.numbers;
+  const auto* g = static_cast<const G*>(update.grad);
+  auto* p = static_cast<T*>(update.param);
+  const T lr = static_cast<T>(static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult);
   const T decay = static_cast<T>(numbers.weight_decay);
-  SNUG_CUDA_FOR(i, n) { p[i] -= lr * (static_cast<T>(g[i]) + decay * p[i]); }
+  SNUG_TOGETHER_FOR(i, all, at, update.n) { p[i] -= lr * (static_cast<T>(g[i]) + decay * p[i]); }
 }
 
-template <class T, class G>
-__global__ void MomentumKernel(int64_t n, const uint8_t* gate, const T* rate, UpdateNumbers numbers, const G* g, T* p,
-                               T* v) {
-  if (*gate == 0) return;
-  const T lr = static_cast<T>(static_cast<double>(*rate) * numbers.lr_mult);
+template <class T, class G, class All>
+__global__ void MomentumKernel(const __grid_constant__ All all) {
+  const int at = all.At(blockIdx.x);
+  const Update& update = all.members[at];
+  if (*update.gate == 0) return;
+  const UpdateNumbers& numbers = update.numbers;
+  const auto* g = static_cast<const G*>(update.grad);
+  auto* p = static_cast<T*>(update.param);
+  auto* v = static_cast<T*>(update.slots[0]);
+  const T lr = static_cast<T>(static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult);
   const T momentum = static_cast<T>(numbers.momentum);
   const T decay = static_cast<T>(numbers.weight_decay);
-  SNUG_CUDA_FOR(i, n) {
+  const bool nesterov = numbers.nesterov;
+  SNUG_TOGETHER_FOR(i, all, at, update.n) {
     const T grad = static_cast<T>(g[i]) + decay * p[i];
     const T velocity = momentum * v[i] + grad;
     v[i] = velocity;
-    p[i] -= lr * (numbers.nesterov ? grad + momentum * velocity : velocity);
+    p[i] -= lr * (nesterov ? grad + momentum * velocity : velocity);
   }
 }
 
-template <class T, class G>
-__global__ void AdamKernel(int64_t n, const uint8_t* gate, const T* rate, const int64_t* state, UpdateNumbers numbers,
-                           const G* g, T* p, T* m, T* v) {
+template <class T, class G, class All>
+__global__ void AdamKernel(const __grid_constant__ All all) {
   __shared__ T step_size, correction, keep;
+  const int at = all.At(blockIdx.x);
+  const Update& update = all.members[at];
+  const UpdateNumbers& numbers = update.numbers;
   if (threadIdx.x == 0) {  // powers take longer than the rest
-    const double lr = static_cast<double>(*rate) * numbers.lr_mult;
-    const double step = static_cast<double>(state[1] + 1);
+    const double lr = static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult;
+    const double step = static_cast<double>(update.state[1] + 1);
     step_size = static_cast<T>(lr / (1 - pow(numbers.beta1, step)));
     correction = static_cast<T>(sqrt(1 - pow(numbers.beta2, step)));
     keep = static_cast<T>(numbers.decoupled_decay ? 1 - lr * numbers.weight_decay : 1);
   }
   __syncthreads();
-  if (*gate == 0) return;
+  if (*update.gate == 0) return;
+  const auto* g = static_cast<const G*>(update.grad);
+  auto* p = static_cast<T*>(update.param);
+  auto* m = static_cast<T*>(update.slots[0]);
+  auto* v = static_cast<T*>(update.slots[1]);
   const T beta1 = static_cast<T>(numbers.beta1);
   const T beta2 = static_cast<T>(numbers.beta2);
   const T rest1 = static_cast<T>(1 - numbers.beta1);
   const T rest2 = static_cast<T>(1 - numbers.beta2);
   const T epsilon = static_cast<T>(numbers.epsilon);
   const T decay = static_cast<T>(numbers.decoupled_decay ? 0 : numbers.weight_decay);
-  SNUG_CUDA_FOR(i, n) {
+  SNUG_TOGETHER_FOR(i, all, at, update.n) {
     const T grad = static_cast<T>(g[i]) + decay * p[i];
     const T first = beta1 * m[i] + rest1 * grad;
     const T second = beta2 * v[i] + rest2 * grad * grad;
@@ -127,35 +157,50 @@ __global__ void RootKernel(int64_t n, const double* sums, S* norm) {
   if (threadIdx.x == 0) *norm = static_cast<S>(sqrt(total));
 }
 
+// Inputs: the parameter, its slots, the gradient, the learning rate, and the gate at last.
+Update UpdateOf(const KernelContext& k, int slots) {
+  Update update{.n = k.input_type(0).num_elements(),
+                .grad = k.input<void>(slots + 1),
+                .param = k.variable<void>(0),
+                .slots = {},
+                .rate = k.input<void>(slots + 2),
+                .state = slots == 2 ? k.input<int64_t>(slots + 3) : nullptr,
+                .gate = Gate(k),
+                .numbers = k.prepared<UpdateNumbers>()};
+  for (int i = 0; i < slots; ++i) update.slots[i] = k.variable<void>(1 + i);
+  return update;
+}
+
+// kernel_for(parameter's zero, gradient's zero, what the kernel is given): the kernel for these.
+template <class KernelFor>
+absl::Status LaunchUpdates(absl::Span<const KernelContext> nodes, int slots, const KernelFor& kernel_for) {
+  const KernelContext& k = nodes[0];
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(slots + 1).dtype, [&](auto zero, auto grad_zero) {
+    return LaunchTogether(
+        nodes, [slots](const KernelContext& node) { return UpdateOf(node, slots); },
+        [&](const auto& all, const cuda::LaunchShape& shape) {
+          return k.cuda()->Launch(kernel_for(zero, grad_zero, all), shape, all);
+        });
+  });
+}
+
 }  // namespace
 
-absl::Status SgdUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers) {
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto grad_zero) {
-    using T = decltype(zero);
-    using G = decltype(grad_zero);
-    const int64_t n = k.input_type(0).num_elements();
-    return k.cuda()->Launch(SgdKernel<T, G>, ShapeFor(n), n, Gate(k), k.input<T>(2), numbers, k.input<G>(1),
-                            k.variable<T>(0));
+absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes) {
+  return LaunchUpdates(nodes, /*slots=*/0, [](auto zero, auto grad_zero, const auto& all) {
+    return SgdKernel<decltype(zero), decltype(grad_zero), std::decay_t<decltype(all)>>;
   });
 }
 
-absl::Status MomentumUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers) {
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(2).dtype, [&](auto zero, auto grad_zero) {
-    using T = decltype(zero);
-    using G = decltype(grad_zero);
-    const int64_t n = k.input_type(0).num_elements();
-    return k.cuda()->Launch(MomentumKernel<T, G>, ShapeFor(n), n, Gate(k), k.input<T>(3), numbers, k.input<G>(2),
-                            k.variable<T>(0), k.variable<T>(1));
+absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes) {
+  return LaunchUpdates(nodes, /*slots=*/1, [](auto zero, auto grad_zero, const auto& all) {
+    return MomentumKernel<decltype(zero), decltype(grad_zero), std::decay_t<decltype(all)>>;
   });
 }
 
-absl::Status AdamUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers) {
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
-    using T = decltype(zero);
-    using G = decltype(grad_zero);
-    const int64_t n = k.input_type(0).num_elements();
-    return k.cuda()->Launch(AdamKernel<T, G>, ShapeFor(n), n, Gate(k), k.input<T>(4), k.input<int64_t>(5), numbers,
-                            k.input<G>(3), k.variable<T>(0), k.variable<T>(1), k.variable<T>(2));
+absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes) {
+  return LaunchUpdates(nodes, /*slots=*/2, [](auto zero, auto grad_zero, const auto& all) {
+    return AdamKernel<decltype(zero), decltype(grad_zero), std::decay_t<decltype(all)>>;
   });
 }
 

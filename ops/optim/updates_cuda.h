@@ -3,6 +3,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/types/span.h>
 
 #include "ops/kernel_context.h"
 #include "ops/prepare_context.h"
@@ -15,9 +16,10 @@ struct UpdateNumbers {
   bool nesterov, decoupled_decay;
 };
 
-absl::Status SgdUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers);
-absl::Status MomentumUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers);
-absl::Status AdamUpdateCuda(const KernelContext& k, const UpdateNumbers& numbers);
+// Of several parameters at once (OpDef::cuda_together); prepared as UpdateNumbers.
+absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes);
+absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes);
+absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status AccumulateCuda(const KernelContext& k);
 absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count);
 absl::Status AdvanceStepCuda(const KernelContext& k);

@@ -16,6 +16,7 @@ WITHOUT = {
     "precision": NO_NETWORK,
     "tuning": NO_NETWORK,
     "tf32": NO_NETWORK,
+    "fast": NO_NETWORK,
     "streams": NO_NETWORK,
     "stream-policy": NO_NETWORK,
     "threads": INQUIRIES,  # of ops, or of the search
@@ -119,6 +120,20 @@ class DeviceTest(SnugTest):
             text = "".join(path.read_text() for path in sorted((self.folder / flag).iterdir()) if "order" in path.name)
             kernels[flag] = set(re.findall(r" dense\S* fast (\S+)", text))
         self.assertEqual(kernels, {"": {"library"}, "--tf32": {"library_tf32"}, "--plain-kernels": {"own"}})
+
+    def test_what_may_vary_is_asked_for_and_named(self):
+        if self.json("doctor").get("CUDA") == "not in this build":
+            return
+        lenet = ("compile", "models/lenet.pbtxt", *SMALL, "--train", "--device=cuda")
+        self.assertNotIn("other bits", self.run_snug(*lenet).stderr)
+        for flags, kernel in ((("--fast",), "library_fast"), (("--fast", "--tf32"), "library_tf32_fast")):
+            said = self.run_snug(*lenet, *flags, f"--dump={self.folder}/{kernel}").stderr
+            varying = re.search(r"may have other bits each time: (.*)", said)[1].split(", ")
+            text = "".join(path.read_text() for path in sorted((self.folder / kernel).iterdir()) if "order" in path.name)
+            self.assertEqual(sorted(re.findall(rf"^\d+ (\S+) conv_grad_\S+ fast {kernel}\b", text, re.MULTILINE)), sorted(varying))
+            self.assertGreater(len(varying), 1)
+        self.assertIn("--fast: expected --device=cuda", self.error("plan", MLP, "--fast"))
+        self.assertIn("--fast: expected no --plain-kernels", self.error("plan", MLP, "--device=cuda", "--fast", "--plain-kernels"))
 
     def test_rounding_to_tf32_is_for_the_library_on_a_gpu(self):
         self.assertIn("--tf32: expected --device=cuda", self.error("plan", MLP, "--tf32"))

@@ -101,6 +101,18 @@ TEST_F(Code, ThatIsNotWholeIsCompiledAndWrittenAnew) {
   }
 }
 
+TEST_F(Code, IsNeitherReadNorKeptWhereOthersMayWrite) {
+  ASSERT_TRUE(GetAnew().ok());
+  const std::filesystem::perms shared = std::filesystem::perms::owner_all | std::filesystem::perms::group_all;
+  std::filesystem::permissions(folder_, shared);
+  ASSERT_TRUE(GetAnew().ok());
+  EXPECT_EQ(compiled(), 2);
+  std::filesystem::remove(OnlyFile());
+  ASSERT_TRUE(GetAnew().ok());
+  EXPECT_EQ(OnlyFile(), "");
+  EXPECT_FALSE(IsPrivate(folder_));
+}
+
 TEST_F(Code, IsNotKeptWhereNothingCanBeWritten) {
   std::ofstream(folder_) << "a file";
   ASSERT_TRUE(GetAnew().ok());
@@ -136,6 +148,18 @@ TEST_F(Code, EveryCallMayFailAndLeavesNothing) {
   }
   fake_.FailCall(-1);
   EXPECT_EQ(fake_.Leaks(), before);
+}
+
+TEST_F(Code, OfACompilerThatIsOlderThanTheDeviceIsForTheDriverToTranslate) {
+  const auto text = [&](int major, int minor) { return CompilerText(*fake_.api(), {}, major, minor).value(); };
+  EXPECT_THAT(text(12, 0), HasSubstr("=sm_120 "));
+  EXPECT_THAT(text(12, 1), HasSubstr("=compute_120 "));
+  EXPECT_THAT(text(10, 3), HasSubstr("=compute_100 "));
+  EXPECT_THAT(text(3, 5), HasSubstr("=sm_35 ")) << "which it will refuse";
+  fake_.ClearCalls();
+  EXPECT_TRUE(CompileForDevice(*fake_.api(), kSource, 10, 3).ok());
+  EXPECT_EQ(fake_.Count("nvrtcGetPTX"), 1);
+  EXPECT_EQ(fake_.Count("nvrtcGetCUBIN"), 0);
 }
 
 TEST_F(Code, IsLaunchedByTheNameOfAKernelInIt) {

@@ -21,8 +21,9 @@ namespace snug::cuda {
 using KernelBinder = std::function<void()> (*)(const void* kernel, const unsigned (&grid)[3], unsigned threads,
                                                void** arguments);
 
-// cuBLASLt and cuDNN. Unfused: cuDNN adds no bias; refuse: there, but they serve nothing.
-enum class FakeLibraries : uint8_t { kServe, kServeUnfused, kRefuse, kMissing };
+// cuBLASLt and cuDNN. Unfused: cuDNN adds no bias; newer: cuBLASLt's descriptions have no room in those of this build;
+// refuse: there, but they serve nothing.
+enum class FakeLibraries : uint8_t { kServe, kServeUnfused, kNewer, kRefuse, kMissing };
 
 // The same of a kernel that was compiled from source at run time: cuda::emulation::BindSource.
 using SourceBinder = std::function<void()> (*)(const std::string& source, const std::string& entry,
@@ -37,6 +38,7 @@ struct FakeOptions {
   KernelBinder kernels = nullptr;  // null: a launch does nothing
   SourceBinder sources = nullptr;  // null: nor does one of code that was made from source
   FakeLibraries libraries = FakeLibraries::kServe;
+  std::vector<int> compiles_for = {75, 80, 86, 89, 90, 100, 120};  // NVRTC
 };
 
 // One at a time: the table's functions have no other way to it. Thread-compatible.

@@ -40,6 +40,7 @@ const OpRegistry& OpsWithHostKernels() {
     for (const OpDef* op : builtin.all()) {
       OpDef on_host = *op;
       on_host.cuda = RunOnHost;
+      on_host.cuda_together = nullptr;
       on_host.prepare_cuda = op->cpu_fast == nullptr ? op->prepare : nullptr;  // of the plain kernel
       SNUG_CHECK_OK(made->AddAll(builtin.file_of(op->name), {on_host}));
     }

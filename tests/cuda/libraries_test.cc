@@ -81,6 +81,15 @@ TEST(CublasMatMul, AsksNoMoreForWhatIsRefused) {
   EXPECT_EQ(fake.Count("cublasLtMatmulAlgoGetHeuristic"), 0);
 }
 
+TEST(CublasMatMul, OfALibraryThatIsTooNewIsNotThere) {
+  FakeCuda fake({.any_address = true, .libraries = FakeLibraries::kNewer});
+  Products products(fake);
+  EXPECT_EQ(products.Run(kProduct).code(), absl::StatusCode::kUnimplemented);
+  fake.ClearCalls();
+  EXPECT_EQ(products.Run(kProduct).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(fake.Count("cublasLtMatmulDescInit_internal"), 0);
+}
+
 TEST(CublasMatMul, IsNullWhereTheLibraryIsMissing) {
   FakeCuda fake({.libraries = FakeLibraries::kMissing});
   Products products(fake);

@@ -92,9 +92,17 @@ TEST_F(Nvrtc, SaysWhatIsWrongWithASource) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--disable-passes=fuse_elementwise does without"));
 }
 
-TEST_F(Nvrtc, OfAnUnknownDeviceIsAnError) {
+TEST_F(Nvrtc, CompilesForTheDriverToTranslateWhereTheDeviceIsNewer) {
   const FusedKernel kernel(WriteFusedSource(test::MakeRandomChain(1).chain));
-  EXPECT_THAT(std::string(cuda::CompileForDevice(*api_, kernel.ForCompiler(), 99, 0).status().message()),
+  const absl::StatusOr<std::string> code = cuda::CompileForDevice(*api_, kernel.ForCompiler(), 99, 0);
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_THAT(*code, testing::HasSubstr(".target sm_"));
+  EXPECT_EQ(code->back(), '\0');
+}
+
+TEST_F(Nvrtc, OfADeviceThatItKnowsNoMoreIsAnError) {
+  const FusedKernel kernel(WriteFusedSource(test::MakeRandomChain(1).chain));
+  EXPECT_THAT(std::string(cuda::CompileForDevice(*api_, kernel.ForCompiler(), 3, 5).status().message()),
               testing::HasSubstr("nvrtcCompileProgram failed"));
 }
 

@@ -26,8 +26,8 @@ class Maker {
   }
 
   RandomChain Make() {
-    const Shape shapes[] = {{64}, {4, 8}, {3, 5, 7}, {2, 3, 4, 4}, {1, 6}, {130}};
-    shape_ = shapes[Below(6)];
+    const Shape shapes[] = {{64}, {4, 8}, {3, 5, 7}, {2, 3, 4, 4}, {1, 6}, {130}, {3, 70}, {90, 5}};
+    shape_ = shapes[Below(8)];
     dtype_ = std::vector<DType>{DType::kFloat32, DType::kBFloat16, DType::kFloat64}[Below(3)];
     layout_ = shape_.rank() == 4 && Below(2) == 0 ? Layout::ChannelsLast() : Layout::Plain();
     RandomChain made;
@@ -41,6 +41,7 @@ class Maker {
     made.types.present.assign(inputs, true);
     const size_t members = 2 + Below(10);
     while (specs_.size() < members) TryMember();
+    if (Below(3) == 0 && IsFloating(values_.back().dtype)) specs_.push_back(Reduction());
     made.types.options = FusedOptions(specs_);
     SNUG_CHECK_OK(InferTypes(OpRegistry::Builtin().Get("fused"), &made.types));
     made.chain = ReadFusedChain(made.types).value();
@@ -101,6 +102,19 @@ class Maker {
       return proto::MakeOptions(options);
     }
     return {};
+  }
+
+  // Of the last value: along some of its axes, or all.
+  FusedMemberSpec Reduction() {
+    constexpr absl::string_view kOps[] = {"reduce_sum", "reduce_mean", "reduce_max"};
+    FusedMemberSpec spec{kOps[Below(3)], {}, {static_cast<int>(values_.size()) - 1}};
+    proto::Reduce options;
+    for (int axis = 0; axis < shape_.rank(); ++axis) {
+      if (Below(2) == 0) options.add_axis(axis);
+    }
+    options.set_keep_dims(Below(2) == 0);
+    spec.options = proto::MakeOptions(options);
+    return spec;
   }
 
   // Adds an op, unless what was drawn does not fit together.

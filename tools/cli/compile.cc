@@ -18,6 +18,7 @@
 #include "proto/network_writer.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
+#include "tools/cli/device_flag.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/memory_flags.h"
 
@@ -85,6 +86,7 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
     if (!dump.empty()) stages.push_back({std::string(stage), ToText(graph), ToDot(graph)});
   };
   SNUG_ASSIGN_OR_RETURN(const Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
+  SayWhatVaries(compiled);
   const double multiply_adds = summary.multiply_adds / static_cast<double>(compiled.batch);
 
   if (!dump.empty()) {

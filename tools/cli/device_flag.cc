@@ -1,7 +1,9 @@
 #include "tools/cli/device_flag.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "engine/base/has_cuda.h"
@@ -36,6 +38,16 @@ void LeaveOutFusionWithoutCompiler([[maybe_unused]] CompileOptions* options) {
   if (found.ok() || !options->disabled_passes.insert("fuse_elementwise").second) return;
   std::fprintf(stderr, "without the pass fuse_elementwise: %s\n", std::string(found.message()).c_str());
 #endif
+}
+
+void SayWhatVaries(const Compiled& compiled) {
+  constexpr size_t kMostNamed = 8;
+  std::vector<std::string> names = NodesThatVary(compiled.graph, compiled.kernels);
+  if (names.empty()) return;
+  const size_t more = names.size() - std::min(names.size(), kMostNamed);
+  names.resize(names.size() - more);
+  std::fprintf(stderr, "may have other bits each time: %s%s\n", absl::StrJoin(names, ", ").c_str(),
+               more > 0 ? absl::StrCat(" and ", more, " more").c_str() : "");
 }
 
 }  // namespace snug::cli

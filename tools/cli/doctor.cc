@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "memory/ilp/solver.h"
 #include "ops/lib/isa.h"
 #if SNUG_HAS_CUDA
+#include "engine/cuda/code_file.h"
 #include "engine/cuda/cuda_code_cache.h"
 #include "engine/cuda/cuda_compile.h"
 #include "engine/cuda/cuda_device.h"
@@ -48,6 +50,10 @@ Finding ExamineFusion() {
   const std::string folder = cuda::DefaultCodeFolder();
   if (!cuda::FindCompiler().ok()) {
     return {"fused kernels", "none", "without NVRTC, --device=cuda leaves out the pass fuse_elementwise"};
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(folder, ignored) && !cuda::IsPrivate(folder)) {
+    return {"fused kernels", "not kept", folder + ": expected a folder of yours that nobody else may write to"};
   }
   return {"fused kernels", folder.empty() ? "not kept" : folder,
           folder.empty() ? "each process compiles its own"

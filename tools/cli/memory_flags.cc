@@ -29,14 +29,18 @@ std::string StreamPolicyNames() { return absl::StrJoin(StreamPolicies(), ", "); 
 
 std::string SolverNames() { return absl::StrJoin(memory::IlpSolvers(), " or "); }
 
-// What rounds is a library on a GPU.
-absl::Status CheckTf32(bool tf32, bool plain_kernels, Device device, absl::string_view text) {
-  if (tf32 && device.kind != Device::Kind::kCuda) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--tf32: expected --device=cuda, whose tensor cores compute so, found --device=", text));
+// What rounds, and what adds in any sequence, is a library on a GPU.
+absl::Status CheckLibraryFlags(const CompileFlags& f, Device device) {
+  if ((f.tf32 || f.fast) && device.kind != Device::Kind::kCuda) {
+    return absl::InvalidArgumentError(absl::StrCat(f.tf32
+                                                       ? "--tf32: expected --device=cuda, whose tensor cores compute so"
+                                                       : "--fast: expected --device=cuda, whose libraries add so",
+                                                   ", found --device=", f.device));
   }
-  if (tf32 && plain_kernels) {
-    return absl::InvalidArgumentError("--tf32: expected no --plain-kernels beside it, as those round nothing");
+  if ((f.tf32 || f.fast) && f.plain_kernels) {
+    return absl::InvalidArgumentError(
+        f.tf32 ? "--tf32: expected no --plain-kernels beside it, as those round nothing"
+               : "--fast: expected no --plain-kernels beside it, as those have the same bits each time");
   }
   return absl::OkStatus();
 }
@@ -58,6 +62,10 @@ void CompileFlags::AddTo(Flags& flags) {
   flags.Add("tf32", &tf32,
             "on a GPU: products and convolutions of float32 values round their factors to TF32's 10 bits of mantissa, "
             "which tensor cores take; default false");
+  flags.Add(
+      "fast", &fast,
+      "on a GPU: gradients of convolutions may add in another sequence, with other bits, each time (standard error "
+      "says which); default false");
   flags.Add("plain-kernels", &plain_kernels,
             "the reference kernels, which are slow; on a GPU: Snug's own, none of cuBLASLt or cuDNN");
   flags.Add("tuning", &tuning,
@@ -74,6 +82,7 @@ absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
       .precision = dtype,
       .threads = static_cast<int>(threads == 0 ? std::max<int64_t>(DefaultThreads() / streams, 1) : threads),
       .plain_kernels = plain_kernels,
+      .fast = fast,
       .tf32 = tf32,
       .keep_inputs = keep_inputs};
   options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
@@ -84,7 +93,7 @@ absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
   if (parsed.kind == Device::Kind::kCuda && !tuning.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--tuning is for --device=cpu, found --device=", device));
   }
-  SNUG_RETURN_IF_ERROR(CheckTf32(tf32, plain_kernels, parsed, device));
+  SNUG_RETURN_IF_ERROR(CheckLibraryFlags(*this, parsed));
   if (!tuning.empty()) {
     SNUG_ASSIGN_OR_RETURN(Tuning loaded, LoadTuning(tuning, CpuPlatform()));
     if (threads != 0 && threads != loaded.threads) {
@@ -236,7 +245,8 @@ absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options() const {
   std::vector<std::string> names = strategies;
   if (names.empty()) {
     for (const memory::Strategy& strategy : memory::Strategies()) {
-      if (!strategy.slow || slow_seconds > 0) names.emplace_back(strategy.name);
+      const bool there = !strategy.by_solver || !memory::IlpSolvers().empty();
+      if (there && (!strategy.slow || slow_seconds > 0)) names.emplace_back(strategy.name);
     }
     names.emplace_back(kDynamicMemory);
   }

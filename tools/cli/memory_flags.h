@@ -14,7 +14,7 @@ namespace snug::cli {
 struct CompileFlags {
   std::string device = "cpu";
   int64_t batch = 0, threads = 0;
-  bool plain_kernels = false, tf32 = false, keep_inputs = false;
+  bool plain_kernels = false, fast = false, tf32 = false, keep_inputs = false;
   std::string precision, tuning;
   std::vector<std::string> disabled_passes;
 

@@ -14,6 +14,7 @@
 #include "engine/run/session.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
+#include "tools/cli/device_flag.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/memory_flags.h"
 #include "tools/cli/run_flags.h"
@@ -147,6 +148,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
     if (stage < "70") summary = Summarize(graph, registry);  // the last stage before layouts of libraries come in
   };
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
+  SayWhatVaries(compiled);
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(std::move(compiled), session_options));
   SNUG_RETURN_IF_ERROR(FeedRandom(*session, registry, static_cast<uint64_t>(f.seed)));
   observer.Attach(*session, registry, f.steps);

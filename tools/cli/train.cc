@@ -18,6 +18,7 @@
 #include "proto/text_loader.h"
 #include "tools/cli/byte_size.h"
 #include "tools/cli/command.h"
+#include "tools/cli/device_flag.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/memory_flags.h"
 #include "tools/cli/proto_flags.h"
@@ -218,6 +219,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
                         Trainer::Create(loaded.network, loaded.source_map, training, std::move(data), options));
   const Compiled& compiled = trainer->session().compiled();
+  SayWhatVaries(compiled);
   const std::string output = f.output.empty() ? absl::StrCat("runs/", compiled.graph.name) : f.output;
   checkpoint::PosixFileSystem files;
   SNUG_RETURN_IF_ERROR(files.MakeDirectory(output));

@@ -1,5 +1,5 @@
 // For CUDA: elementwise nodes that hand values of one shape to each other become one `fused` node, which is one kernel
-// (ops/lib/fused_chain.h). What lies between them is never stored.
+// (ops/lib/fused_chain.h). What lies between them is never stored. A reduction may be the last of them.
 //
 // Grown from each node upwards: whoever makes what the group reads joins it, if
 //   * nobody outside the group reads that, and it is not fetched,
@@ -25,6 +25,7 @@
 #include "ops/graph_builder.h"
 #include "ops/lib/fused_chain.h"
 #include "ops/lib/fused_functions.h"
+#include "ops/lib/fused_reduction.h"
 
 namespace snug {
 namespace {
@@ -91,7 +92,7 @@ class ElementwiseFuser {
   absl::Status Run() {
     std::vector<Group> groups;
     for (auto root = order_.rbegin(); root != order_.rend(); ++root) {
-      if (taken_[Index(*root)] || !MayJoin(*root)) continue;
+      if (taken_[Index(*root)] || !(MayJoin(*root) || Reduces(*root))) continue;
       Group group = Grow(*root);
       if (group.members.size() < 2) continue;
       for (const NodeId member : group.members) taken_[Index(member)] = true;
@@ -115,9 +116,15 @@ class ElementwiseFuser {
            std::all_of(node.inputs.begin(), node.inputs.end(), [](ValueId input) { return input.valid(); });
   }
 
+  // Only the last of a group may.
+  bool Reduces(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return CanReduce(node.op) && node.inputs.size() == 1;
+  }
+
   Group Grow(NodeId root) const {
     const Node& last = graph_.node(root);
-    const ValueType& made = graph_.type(last.outputs[0]);
+    const ValueType& made = graph_.type(Reduces(root) ? last.inputs[0] : last.outputs[0]);  // by its members
     Group group{.members = {root}, .inputs = {last.inputs.begin(), last.inputs.end()}};
     std::set<NodeId> members = {root};
     std::set<size_t> candidates;  // places: the latest is looked at first, when all its readers have been

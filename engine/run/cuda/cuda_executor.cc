@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/run/cuda/launch_groups.h"
 
 namespace snug {
 namespace {
@@ -48,9 +49,20 @@ CudaExecutor::CudaExecutor(const Executable& executable, const ArenaBytes& arena
       waits_(executable.steps.size()),
       done_(executable.steps.size()),
       graph_(streams.device()) {
+  MakeLaunches();
   if (mode != CudaMode::kPushed) return;
   tasks_ = std::make_unique<CudaTasks>(streams, stream_count_);
   if (arenas.blocks != nullptr) block_accesses_ = std::make_unique<BlockAccesses>(executable, *arenas.blocks);
+}
+
+void CudaExecutor::MakeLaunches() {
+  const bool whole_steps = mode_ == CudaMode::kGraph || mode_ == CudaMode::kStreams;
+  if (!whole_steps || stream_count_ != 1) return;
+  for (std::vector<size_t>& steps : GroupLaunches(executable_.steps)) {
+    Launch& launch = launches_.emplace_back();
+    for (const size_t step : steps) launch.contexts.push_back(steps_.context(step));
+    launch.steps = std::move(steps);
+  }
 }
 
 absl::Status CudaExecutor::MakeEvents() {
@@ -169,6 +181,10 @@ absl::Status CudaExecutor::AskForSteps(Failure* failure) {
   if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->Start(streams_[0]));
   SNUG_RETURN_IF_ERROR(Fork());
   if (tasks_ != nullptr) tasks_->Forget();
+  if (times_ == nullptr && !launches_.empty()) {
+    for (const Launch& launch : launches_) SNUG_RETURN_IF_ERROR(AskForLaunch(launch, failure));
+    return absl::OkStatus();
+  }
   for (size_t i = 0; i < steps_.size(); ++i) {
     const absl::Status status = tasks_ != nullptr ? PushStep(i, failure) : AskForStep(i, failure);
     if (status.ok()) continue;
@@ -176,6 +192,16 @@ absl::Status CudaExecutor::AskForSteps(Failure* failure) {
     return status;
   }
   return Join();
+}
+
+absl::Status CudaExecutor::AskForLaunch(const Launch& launch, Failure* failure) {
+  const size_t first = launch.steps[0];
+  failure->variables_changed |=
+      std::any_of(launch.steps.begin(), launch.steps.end(), [this](size_t i) { return executable_.steps[i].mutates; });
+  absl::Status status =
+      launch.steps.size() == 1 ? steps_.Run(first) : executable_.steps[first].together(launch.contexts);
+  if (!status.ok()) failure->step = first;
+  return status;
 }
 
 absl::Status CudaExecutor::AskForStep(size_t i, Failure* failure) {

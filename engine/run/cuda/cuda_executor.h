@@ -45,8 +45,14 @@ class CudaExecutor final : public PlannedExecutor {
   std::vector<At> Running() const override;
 
  private:
+  struct Launch {  // one launch for them all
+    std::vector<size_t> steps;
+    std::vector<KernelContext> contexts;
+  };
+
   CudaExecutor(const Executable& executable, const ArenaBytes& arenas, const CudaStreams& streams, CudaMode mode,
                std::unique_ptr<CudaStaging> staging, bool ahead);
+  void MakeLaunches();
   absl::Status MakeEvents();
   size_t StreamOf(size_t step) const;
 
@@ -54,6 +60,7 @@ class CudaExecutor final : public PlannedExecutor {
   absl::Status LaunchGraph(Failure* failure);
   absl::Status AskForSteps(Failure* failure);
   absl::Status AskForStep(size_t step, Failure* failure);
+  absl::Status AskForLaunch(const Launch& launch, Failure* failure);
   absl::Status PushStep(size_t step, Failure* failure);
   absl::Status Fork();
   absl::Status Join();
@@ -71,6 +78,7 @@ class CudaExecutor final : public PlannedExecutor {
   std::vector<std::unique_ptr<cuda::CudaEvent>> done_;    // by Step; null: no other stream waits for it
   std::unique_ptr<cuda::CudaEvent> forked_;               // null: one stream
   std::vector<std::unique_ptr<cuda::CudaEvent>> joined_;  // of the streams but the first
+  std::vector<Launch> launches_;                          // of one stream, in sequence; none: Step by Step
   cuda::CudaGraph graph_;
   std::unique_ptr<CudaTasks> tasks_;               // null: the schedule says who waits for whom
   std::unique_ptr<BlockAccesses> block_accesses_;  // null: memory is planned, or one stream needs no rule

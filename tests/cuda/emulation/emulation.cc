@@ -150,10 +150,8 @@ class BlockRunner {
 
 void Know(const void* kernel, Binder binder) { Binders()[kernel] = binder; }
 
-Call BindLaunch(const void* kernel, const unsigned (&grid)[3], unsigned threads, void** arguments) {
-  const auto found = Binders().find(kernel);
-  SNUG_CHECK_MSG(found != Binders().end(), "a kernel that is not emulated");
-  return [call = found->second(kernel, arguments), grid = Index{grid[0], grid[1], grid[2]}, threads] {
+Call RunGrid(Call thread, const unsigned (&grid)[3], unsigned threads) {
+  return [call = std::move(thread), grid = Index{grid[0], grid[1], grid[2]}, threads] {
     gridDim = grid;
     blockDim = {threads, 1, 1};
     for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z) {
@@ -162,6 +160,12 @@ Call BindLaunch(const void* kernel, const unsigned (&grid)[3], unsigned threads,
       }
     }
   };
+}
+
+Call BindLaunch(const void* kernel, const unsigned (&grid)[3], unsigned threads, void** arguments) {
+  const auto found = Binders().find(kernel);
+  SNUG_CHECK_MSG(found != Binders().end(), "a kernel that is not emulated");
+  return RunGrid(found->second(kernel, arguments), grid, threads);
 }
 
 void Barrier() { BlockRunner::Get().Wait(); }

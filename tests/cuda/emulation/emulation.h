@@ -20,6 +20,7 @@
 #define __host__
 #define __shared__ static  // one block at a time
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 namespace snug::cuda::emulation {
 
@@ -32,6 +33,8 @@ using Call = std::function<void()>;
 using Binder = Call (*)(const void* kernel, void** arguments);
 
 void Know(const void* kernel, Binder binder);
+// What calls `thread` for each thread of the grid.
+Call RunGrid(Call thread, const unsigned (&grid)[3], unsigned threads);
 // What runs the whole grid. The arguments are copied now.
 Call BindLaunch(const void* kernel, const unsigned (&grid)[3], unsigned threads, void** arguments);
 

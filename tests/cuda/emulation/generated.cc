@@ -11,27 +11,36 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "tests/cuda/emulation/emulation.h"
 
 namespace snug::cuda::emulation {
 namespace {
 
+// A source's indices and its barrier are those of the program that loads it.
 constexpr char kBefore[] = R"(
 #define __global__
 #define __device__
+#define __shared__ static
 namespace {
 struct Index { unsigned x, y, z; };
-Index threadIdx, blockIdx, blockDim, gridDim;
+const Index* snug_indices[4];
+void (*snug_barrier)();
 }
+extern "C" void SetUp(const void* const (&indices)[4], void (*barrier)()) {
+  for (int i = 0; i < 4; ++i) snug_indices[i] = static_cast<const Index*>(indices[i]);
+  snug_barrier = barrier;
+}
+#define threadIdx (*snug_indices[0])
+#define blockIdx (*snug_indices[1])
+#define blockDim (*snug_indices[2])
+#define gridDim (*snug_indices[3])
+#define __syncthreads() snug_barrier()
 )";
 
-// One function for each entry: it runs the grid, and one that says how large the argument is.
+// Functions for each entry: a thread of it, and how large its argument is.
 std::string Runner(const std::string& entry) {
-  return absl::StrCat("\nextern \"C\" void Run_", entry,
-                      "(unsigned blocks, unsigned threads, const void* argument) {\n",
-                      "  gridDim = {blocks, 1, 1};\n  blockDim = {threads, 1, 1};\n",
-                      "  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)\n",
-                      "    for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)\n", "      ", entry,
-                      "(*static_cast<const snug::Arguments*>(argument));\n}\n", "extern \"C\" unsigned long SizeFor_",
+  return absl::StrCat("\nextern \"C\" void Run_", entry, "(const void* argument) { ", entry,
+                      "(*static_cast<const snug::Arguments*>(argument)); }\n", "extern \"C\" unsigned long SizeFor_",
                       entry, "() { return sizeof(snug::Arguments); }\n");
 }
 
@@ -62,6 +71,8 @@ void* Build(const std::string& source) {
   SNUG_CHECK_MSG(std::system(command.c_str()) == 0, source);
   void* const library = dlopen((folder + "/kernel.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   SNUG_CHECK_MSG(library != nullptr, dlerror());
+  using SetUp = void (*)(const void* const(&)[4], void (*)());
+  reinterpret_cast<SetUp>(dlsym(library, "SetUp"))({&threadIdx, &blockIdx, &blockDim, &gridDim}, Barrier);
   std::filesystem::remove_all(folder);
   return library;
 }
@@ -78,14 +89,14 @@ void* LibraryOf(const std::string& source) {
 std::function<void()> BindSource(const std::string& source, const std::string& entry, const unsigned (&grid)[3],
                                  unsigned threads, void** arguments) {
   void* const library = LibraryOf(source);
-  using Run = void (*)(unsigned, unsigned, const void*);
+  using Run = void (*)(const void*);
   using Size = unsigned long (*)();
   const auto run = reinterpret_cast<Run>(dlsym(library, absl::StrCat("Run_", entry).c_str()));
   const auto size = reinterpret_cast<Size>(dlsym(library, absl::StrCat("SizeFor_", entry).c_str()));
-  SNUG_CHECK_MSG(run != nullptr && size != nullptr && grid[1] == 1 && grid[2] == 1, entry);
+  SNUG_CHECK_MSG(run != nullptr && size != nullptr, entry);
   std::vector<std::byte> argument(size());
   std::memcpy(argument.data(), arguments[0], argument.size());
-  return [run, argument, blocks = grid[0], threads] { run(blocks, threads, argument.data()); };
+  return RunGrid([run, argument] { run(argument.data()); }, grid, threads);
 }
 
 }  // namespace snug::cuda::emulation

@@ -1,5 +1,5 @@
 // Kernels that are generated as source, on the processor: g++ makes a shared library of each source while the tests
-// run, once, and a launch calls the kernel for each thread of each block. Barriers are not emulated.
+// run, once, and a launch calls the kernel for each thread of each block, as those of emulation.h.
 #pragma once
 
 #include <functional>

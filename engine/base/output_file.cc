@@ -2,11 +2,11 @@
 
 #include <absl/strings/str_cat.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -31,8 +31,9 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected the name of a file, found a folder or a device of that name"));
   }
-  std::string temporary = absl::StrCat(path, ".tmp", getpid());
-  std::remove(temporary.c_str());                          // of a process that crashed, and had this one's number
+  // Nobody else who writes a file of that name has the same temporary one.
+  std::random_device random;
+  std::string temporary = absl::StrCat(path, ".tmp", absl::Hex(random(), absl::kZeroPad8));
   std::FILE* file = std::fopen(temporary.c_str(), "wbx");  // never through a link that somebody laid here
   if (file == nullptr) return CannotWrite(path, errno);
   return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary), file));

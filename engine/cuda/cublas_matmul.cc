@@ -133,6 +133,9 @@ absl::StatusOr<cublasLtMatmulHeuristicResult_t> ChooseAlgorithm(const Api& api, 
   return found;
 }
 
+// Whether the library has nothing for a product; or is a newer one, whose descriptions are larger than this build's.
+bool HasNone(const absl::Status& status) { return absl::IsUnimplemented(status) || absl::IsResourceExhausted(status); }
+
 }  // namespace
 
 CublasMatMuls::CublasMatMuls(CudaStream& stream, cublasLtContext* handle) : stream_(stream), handle_(handle) {}
@@ -156,7 +159,7 @@ absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArgumen
   SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
   Description description;
   const absl::Status described = DescribeAll(api, product, arguments.bias, &description);
-  if (absl::IsResourceExhausted(described)) {  // a newer library, whose descriptions are larger than this build's
+  if (HasNone(described)) {
     algorithms_[product] = nullptr;
     return NoAlgorithm(product);
   }
@@ -166,7 +169,10 @@ absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArgumen
     algorithm = known->second;
   } else {
     const absl::StatusOr<cublasLtMatmulHeuristicResult_t> found = ChooseAlgorithm(api, handle_, product, &description);
-    if (absl::IsUnimplemented(found.status())) algorithms_[product] = nullptr;
+    if (HasNone(found.status())) {
+      algorithms_[product] = nullptr;
+      return NoAlgorithm(product);
+    }
     SNUG_RETURN_IF_ERROR(found.status());
     algorithm = std::make_shared<const Algorithm>(Algorithm{found->algo, found->workspaceSize});
     algorithms_[product] = algorithm;

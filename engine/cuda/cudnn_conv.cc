@@ -173,7 +173,7 @@ absl::StatusOr<std::vector<int>> ListAlgorithms(const Api& api, cudnnHandle_t ha
   return std::vector<int>();
 }
 
-// Whether one algorithm, or an activation with it, is not for a convolution, whatever the heuristics say.
+// Whether a convolution, or one algorithm for it, or an activation with that, is not for the library.
 bool Refuses(const absl::Status& status) { return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status); }
 
 absl::StatusOr<size_t> WorkspaceBytes(const Api& api, cudnnHandle_t handle, const CudnnConv& conv, const CudnnPlan& p,
@@ -289,8 +289,11 @@ absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments
     auto plan = std::make_unique<CudnnPlan>(api);
     absl::Status made = DescribeAll(api, conv, plan.get());
     if (made.ok()) made = FindCandidates(api, handle_, conv, plan.get());
-    if (absl::IsUnimplemented(made)) plan->candidates.clear();
-    if (!made.ok() && !absl::IsUnimplemented(made)) return made;
+    if (Refuses(made)) {
+      plan->candidates.clear();
+    } else {
+      SNUG_RETURN_IF_ERROR(made);
+    }
     found = plans_.emplace(conv, std::move(plan)).first;
   }
   CudnnPlan& plan = *found->second;

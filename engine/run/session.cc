@@ -217,7 +217,7 @@ absl::StatusOr<Session::Found> Session::Find(absl::string_view name) const {
 }
 
 absl::StatusOr<Session::View> Session::FindVariable(absl::string_view name, HostAccess access) {
-  if (follows_) SNUG_RETURN_IF_ERROR(Finish());
+  if (follows_ && access != HostAccess::kWrite) SNUG_RETURN_IF_ERROR(Finish());
   SNUG_ASSIGN_OR_RETURN(const Found found, Find(name));
   SNUG_ASSIGN_OR_RETURN(std::byte* const data, backend_->OnHost(found.offset, found.type->size_bytes(), access));
   return View{found.type, data};
@@ -270,6 +270,11 @@ absl::Status Session::Begin(size_t program) {
 absl::Status Session::Finish() {
   if (under_way_ == kNone) return absl::OkStatus();
   return Ended(programs_[std::exchange(under_way_, kNone)]->Finish(&failure_));
+}
+
+void Session::VariablesRestored() {
+  Finish().IgnoreError();  // of what they were before
+  failed_ = absl::OkStatus();
 }
 
 absl::Status Session::Ended(absl::Status status) {

@@ -87,7 +87,7 @@ class Session {
   // Whether Variables were left half changed.
   bool failed() const { return !failed_.ok(); }
   // Every Variable has been set anew, as from a checkpoint.
-  void VariablesRestored() { failed_ = absl::OkStatus(); }
+  void VariablesRestored();
 
   // Of the first program.
   absl::StatusOr<View> Input(absl::string_view name) { return program(0).Input(name); }

@@ -1,5 +1,5 @@
 // What the source of every fused kernel (fused_source.h) begins with. It is compiled by NVRTC, which has no standard
-// library: see fused_headers.h. Nothing of the engine includes it.
+// library: see fused_std.h. Nothing of the engine includes it.
 #pragma once
 
 #include <bit>

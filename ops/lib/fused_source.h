@@ -4,7 +4,8 @@
 // A thread takes kPack neighbours of the output at a time: operands that lie like the output are read 16 bytes at once,
 // others element by element, from where the strides say, which are constants in the source. Two entries: for packs, and
 // for what cannot be read so (counts that are no multiple, addresses of views). Sources of chains without broadcasting
-// know no sizes, so layers of different sizes share one.
+// know no sizes, so layers of different sizes share one. With a reduction sizes are constants, and elements are taken
+// one by one.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,9 @@
-// fused: a chain of elementwise ops as one node, made by the pass fuse_elementwise for CUDA, where it is one kernel
-// that NVRTC compiles (lib/fused_cuda.h). The plain kernel runs the members one by one, each by its own plain kernel,
-// with what lies between them in the workspace: the truth that the one kernel has to equal.
+// fused: a chain of elementwise ops as one node, and fused_reduce, one that a reduction ends. The pass fuse_elementwise
+// makes them for CUDA, where they are kernels that NVRTC compiles (lib/fused_cuda.h). The plain kernel runs the members
+// one by one, each by its own plain kernel, with what lies between them in the workspace: the truth to be equalled.
+//
+// The result of a chain may lie on an operand of its type, which is read element by element as the result is written. A
+// reduction's may not: one result is written while another still reads all of the operand.
 #include <absl/strings/str_cat.h>
 
 #include <array>
@@ -41,6 +44,14 @@ absl::StatusOr<FusedChain> ChainOf(const InferContext& c) {
 
 absl::Status Infer(InferContext& c) {
   SNUG_ASSIGN_OR_RETURN(const FusedChain chain, ChainOf(c));
+  if (chain.reduces()) return absl::InvalidArgumentError("expected no reduction, which fused_reduce is for");
+  c.SetOutput(0, chain.output());
+  return absl::OkStatus();
+}
+
+absl::Status InferReduce(InferContext& c) {
+  SNUG_ASSIGN_OR_RETURN(const FusedChain chain, ChainOf(c));
+  if (!chain.reduces()) return absl::InvalidArgumentError("expected a reduction as the last member");
   c.SetOutput(0, chain.output());
   return absl::OkStatus();
 }
@@ -113,26 +124,6 @@ void Samples(SampleBuilder& s) {
           "member { op: \"sigmoid\" input: 1 } "
           "member { op: \"cast\" input: 2 options_type: \"snug.proto.Cast\" options: \"dtype: BFLOAT16\" } "
           "member { op: \"add\" input: [3, 0] }"));
-  const auto reduced = [&s](const char* name, std::vector<Shape> shapes, const char* reduction) {
-    auto& sample = s.Case(name);
-    for (const Shape& shape : shapes) sample.Input(shape);
-    const std::string members = absl::StrCat(
-        "member { op: \"mul\" input: [0, 1] } member { op: \"relu\" input: 2 } member { input: 3 ", reduction, " }");
-    sample.With(ParseOptions<proto::Fused>(members.c_str()));
-  };
-  reduced("sum_of_all", {{5, 7}, {5, 7}}, "op: \"reduce_sum\"");
-  reduced("mean_of_rows", {{5, 70}, {70}},
-          "op: \"reduce_mean\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
-  reduced("sum_of_columns", {{70, 19}, {70, 1}},
-          "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 0 keep_dims: true\"");
-  reduced("largest_of_channels", {{2, 3, 4, 5}, {3, 1, 1}},
-          "op: \"reduce_max\" options_type: \"snug.proto.Reduce\" options: \"axis: [0, 2, 3]\"");
-  reduced("to_shape", {{2, 3, 4, 5}, {}},
-          "op: \"reduce_to_shape\" options_type: \"snug.proto.ShapeOf\" options: \"dim: [3, 1, 1]\"");
-  reduced("in_parts", {{300, 250}, {250}},
-          "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 0\"");
-  reduced("in_parts_by_blocks", {{2, 20000}, {2, 1}},
-          "op: \"reduce_mean\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
   s.Case("one").Input({4}).With(ParseOptions<proto::Fused>("member { op: \"neg\" input: 0 }"));
   s.Case("known")
       .Input({3})
@@ -144,19 +135,10 @@ void Samples(SampleBuilder& s) {
       .Input({3})
       .With(ParseOptions<proto::Fused>("member { op: \"softmax\" input: 0 }"))
       .Fails("member 0 (softmax): expected an op that computes element by element");
-  s.Case("reduction_alone")
+  s.Case("reduction")
       .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"reduce_sum\" input: 0 }"))
-      .Fails("member 0 (reduce_sum): expected an op that computes element by element, or a reduction after these");
-  s.Case("reduction_in_between")
-      .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"reduce_sum\" input: 1 } "
-                                       "member { op: \"relu\" input: 2 }"))
-      .Fails("member 1 (reduce_sum): expected an op that computes element by element");
-  s.Case("reduction_of_another")
-      .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"reduce_sum\" input: 0 }"))
-      .Fails("member 1 (reduce_sum): expected value 1, which is the last, found 0");
+      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"reduce_sum\" input: 1 }"))
+      .Fails("expected no reduction, which fused_reduce is for");
   s.Case("later_value")
       .Input({3})
       .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 1 }"))
@@ -177,6 +159,49 @@ void Samples(SampleBuilder& s) {
       .Fails("expected members of one shape and layout");
 }
 
+void ReduceSamples(SampleBuilder& s) {
+  const auto reduced = [&s](const char* name, std::vector<Shape> shapes, const char* reduction) {
+    auto& sample = s.Case(name);
+    for (const Shape& shape : shapes) sample.Input(shape);
+    const std::string members = absl::StrCat(
+        "member { op: \"mul\" input: [0, 1] } member { op: \"relu\" input: 2 } member { input: 3 ", reduction, " }");
+    sample.With(ParseOptions<proto::Fused>(members.c_str()));
+  };
+  reduced("sum_of_all", {{5, 7}, {5, 7}}, "op: \"reduce_sum\"");
+  reduced("mean_of_rows", {{5, 70}, {70}},
+          "op: \"reduce_mean\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
+  reduced("sum_of_columns", {{70, 19}, {70, 1}},
+          "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 0 keep_dims: true\"");
+  reduced("largest_of_channels", {{2, 3, 4, 5}, {3, 1, 1}},
+          "op: \"reduce_max\" options_type: \"snug.proto.Reduce\" options: \"axis: [0, 2, 3]\"");
+  reduced("to_shape", {{2, 3, 4, 5}, {}},
+          "op: \"reduce_to_shape\" options_type: \"snug.proto.ShapeOf\" options: \"dim: [3, 1, 1]\"");
+  reduced("in_parts", {{300, 250}, {250}},
+          "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 0\"");
+  reduced("in_parts_by_blocks", {{2, 20000}, {2, 1}},
+          "op: \"reduce_mean\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
+  // An operand has the result's type, and every result needs all of it.
+  reduced("rows_as_long_as_columns", {{64, 64}, {64}},
+          "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
+  s.Case("reduction_alone")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"reduce_sum\" input: 0 }"))
+      .Fails("member 0 (reduce_sum): expected an op that computes element by element, or a reduction after these");
+  s.Case("reduction_in_between")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"reduce_sum\" input: 1 } "
+                                       "member { op: \"relu\" input: 2 }"))
+      .Fails("member 1 (reduce_sum): expected an op that computes element by element");
+  s.Case("reduction_of_another")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"reduce_sum\" input: 0 }"))
+      .Fails("member 1 (reduce_sum): expected value 1, which is the last, found 0");
+  s.Case("no_reduction")
+      .Input({3})
+      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 }"))
+      .Fails("expected a reduction as the last member");
+}
+
 }  // namespace
 
 SNUG_OPS(fused) {
@@ -192,8 +217,13 @@ SNUG_OPS(fused) {
                  .cuda = SNUG_IF_CUDA(FusedCuda),
                  .prepare_cuda = SNUG_IF_CUDA(PrepareFusedCuda),
                  .samples = Samples};
+  OpDef fused_reduce = fused;
+  fused_reduce.name = "fused_reduce";
+  fused_reduce.doc = "y = the sum, mean or maximum of what a chain of elementwise ops makes, which is not stored";
+  fused_reduce.infer = InferReduce;
+  fused_reduce.samples = ReduceSamples;
   for (int i = 0; i < kMostFusedInputs; ++i) fused.aliases.push_back({Alias::Kind::kMayShare, /*output=*/0, i});
-  return {fused};
+  return {fused, fused_reduce};
 }
 
 }  // namespace snug::ops

@@ -138,6 +138,17 @@ TEST(CallersStream, IsWaitedForByWhoeverLooks) {
   EXPECT_NE(*program.session().GetVariable("a.weight"), before);
 }
 
+TEST(CallersStream, IsNotWaitedForToSetWhatTheNextStepUses) {
+  const LoadedNetwork loaded = LoadModel("tests/data/tiny.pbtxt").value();
+  Embedding program(loaded, {}, 3);
+  ASSERT_TRUE(program.session().Follow(program.stream().handle()).ok());
+  ASSERT_TRUE(program.Step(0).ok());
+  program.fake().ClearCalls();
+  ASSERT_TRUE(program.session().SetLearningRate(0.5).ok());
+  ASSERT_TRUE(program.Step(1).ok());
+  EXPECT_EQ(program.fake().Count("cuStreamSynchronize") + program.fake().Count("cuEventSynchronize"), 0);
+}
+
 // Whoever waits first sees that a step failed; what it left behind is the session's to know.
 TEST(CallersStream, AStepWhoseFailureAnotherSawHasFailedTheSession) {
   const LoadedNetwork loaded = LoadModel("tests/data/tiny.pbtxt").value();

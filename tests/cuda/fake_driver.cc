@@ -311,6 +311,12 @@ SNUG_FAKE(cuGraphDestroy, CUgraph graph) {
 
 SNUG_FAKE(cudaLaunchKernel, const void* kernel, dim3 grid, dim3 block, void** arguments, size_t, cudaStream_t stream) {
   s.At(stream);
+  // Kernels are loaded as they are launched first, which nothing that is recorded may do.
+  const bool loaded = !s.launched.insert(kernel).second;
+  if (s.capture != nullptr && !loaded) {
+    s.capture->broken = true;
+    return cudaErrorStreamCaptureUnsupported;
+  }
   if (s.options.kernels == nullptr) return cudaSuccess;
   s.Push(stream, s.options.kernels(kernel, {grid.x, grid.y, grid.z}, block.x, arguments));
   return cudaSuccess;

@@ -218,7 +218,9 @@ SNUG_FAKE(cudnnConvolutionBiasActivationForward, cudnnHandle_t handle, const voi
           cudnnTensorDescriptor_t z, const void* z_data, cudnnTensorDescriptor_t bias, const void* bias_data,
           cudnnActivationDescriptor_t activation, cudnnTensorDescriptor_t y, void* y_data) {
   if (z != y || z_data != y_data) return CUDNN_STATUS_BAD_PARAM;
-  if (s.options.libraries == FakeLibraries::kServeUnfused) return CUDNN_STATUS_BAD_PARAM;
+  if (s.options.libraries == FakeLibraries::kServeUnfused) {
+    return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_NOT_SUPPORTED;
+  }
   return Convolve(s, handle,
                   {.kind = fake_cudnn::Kind::kForward,
                    .data = x_data,

@@ -96,6 +96,7 @@ struct FakeCuda::State {
   std::map<CUgraph, std::shared_ptr<FakeGraph>> graphs;
   std::map<CUgraphExec, std::shared_ptr<FakeGraph>> executables;
   std::map<nvrtcProgram, std::unique_ptr<fake::Source>> programs;
+  std::set<const void*> launched;  // kernels
   std::map<CUlibrary, std::unique_ptr<fake::LoadedCode>> libraries;
 
   bool OnDevice(const void* address) const {

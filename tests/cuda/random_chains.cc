@@ -41,9 +41,12 @@ class Maker {
     made.types.present.assign(inputs, true);
     const size_t members = 2 + Below(10);
     while (specs_.size() < members) TryMember();
-    if (Below(3) == 0 && IsFloating(values_.back().dtype)) specs_.push_back(Reduction());
+    if (Below(3) == 0 && IsFloating(values_.back().dtype)) {
+      specs_.push_back(Reduction());
+      made.op = "fused_reduce";
+    }
     made.types.options = FusedOptions(specs_);
-    SNUG_CHECK_OK(InferTypes(OpRegistry::Builtin().Get("fused"), &made.types));
+    SNUG_CHECK_OK(InferTypes(OpRegistry::Builtin().Get(made.op), &made.types));
     made.chain = ReadFusedChain(made.types).value();
     return made;
   }

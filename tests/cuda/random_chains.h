@@ -10,7 +10,8 @@ namespace snug::test {
 
 struct RandomChain {
   FusedChain chain;
-  NodeTypes types;  // of the `fused` node
+  const char* op = "fused";  // or "fused_reduce"
+  NodeTypes types;           // of the node
   std::string ToString() const;
 };
 

@@ -107,6 +107,7 @@ class Bench {
     session.seed = static_cast<uint64_t>(f.seed);
     SNUG_ASSIGN_OR_RETURN(Compiled compiled,
                           Compile(network_.network, network_.source_map, OpRegistry::Builtin(), options));
+    SayWhatVaries(compiled);
     return StepTimer::Create(std::move(compiled), OpRegistry::Builtin(), session);
   }
 

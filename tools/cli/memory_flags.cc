@@ -64,8 +64,8 @@ void CompileFlags::AddTo(Flags& flags) {
             "which tensor cores take; default false");
   flags.Add(
       "fast", &fast,
-      "on a GPU: gradients of convolutions may add in another sequence, with other bits, each time (standard error "
-      "says which); default false");
+      "on a GPU: gradients of convolutions may add in another sequence, with other bits, each time; what runs them "
+      "says which, as does `snug compile`; default false");
   flags.Add("plain-kernels", &plain_kernels,
             "the reference kernels, which are slow; on a GPU: Snug's own, none of cuBLASLt or cuDNN");
   flags.Add("tuning", &tuning,

@@ -1,5 +1,5 @@
 // For CUDA: elementwise nodes that hand values of one shape to each other become one `fused` node, which is one kernel
-// (ops/lib/fused_chain.h). What lies between them is never stored. A reduction may be the last of them.
+// (ops/lib/fused_chain.h). What lies between them is never stored. A reduction may be the last of them: `fused_reduce`.
 //
 // Grown from each node upwards: whoever makes what the group reads joins it, if
 //   * nobody outside the group reads that, and it is not fetched,
@@ -184,7 +184,7 @@ class ElementwiseFuser {
     }
     graph_.SetInsertionPoint(group.members.back());
     const absl::StatusOr<NodeId> fused = builder_.Add({.name = NameOf(group),
-                                                       .op = "fused",
+                                                       .op = Reduces(group.members.back()) ? "fused_reduce" : "fused",
                                                        .options = FusedOptions(members),
                                                        .inputs = std::move(inputs),
                                                        .loc = last.loc,

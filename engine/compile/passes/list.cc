@@ -24,7 +24,9 @@ absl::Span<const Pass> WholePasses() {
 
 absl::Span<const Pass> CudaPasses() {
   static constexpr Pass kPasses[] = {
-      {"fuse_elementwise", "chains of elementwise nodes become one kernel, compiled by NVRTC", FuseElementwise},
+      {"fuse_elementwise",
+       "chains of elementwise nodes, with a reduction at the end or without, become a kernel that NVRTC compiles",
+       FuseElementwise},
   };
   return kPasses;
 }

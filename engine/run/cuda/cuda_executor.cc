@@ -60,7 +60,9 @@ void CudaExecutor::MakeLaunches() {
   if (!whole_steps || stream_count_ != 1) return;
   for (std::vector<size_t>& steps : GroupLaunches(executable_.steps)) {
     Launch& launch = launches_.emplace_back();
-    for (const size_t step : steps) launch.contexts.push_back(steps_.context(step));
+    if (steps.size() > 1) {
+      for (const size_t step : steps) launch.contexts.push_back(steps_.context(step));
+    }
     launch.steps = std::move(steps);
   }
 }
@@ -159,7 +161,7 @@ absl::Status CudaExecutor::Ask(Failure* failure) {
   SNUG_RETURN_IF_ERROR(staging_->BringInputs());
   const bool graph = mode_ == CudaMode::kGraph && loaded_ && times_ == nullptr;
   SNUG_RETURN_IF_ERROR(graph ? LaunchGraph(failure) : AskForSteps(failure));
-  loaded_ = true;
+  loaded_ |= times_ == nullptr || launches_.empty();  // with times, none of those for several Steps
   SNUG_RETURN_IF_ERROR(staging_->DownloadSmall());
   return caller == nullptr ? absl::OkStatus() : caller->ComesAfter(streams_[0]);
 }

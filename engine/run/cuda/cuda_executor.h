@@ -47,7 +47,7 @@ class CudaExecutor final : public PlannedExecutor {
  private:
   struct Launch {  // one launch for them all
     std::vector<size_t> steps;
-    std::vector<KernelContext> contexts;
+    std::vector<KernelContext> contexts;  // of several
   };
 
   CudaExecutor(const Executable& executable, const ArenaBytes& arenas, const CudaStreams& streams, CudaMode mode,

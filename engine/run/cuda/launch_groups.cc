@@ -30,6 +30,7 @@ bool CanJoin(const Step& step) {
 
 std::vector<std::vector<size_t>> GroupLaunches(const std::vector<Step>& steps) {
   std::vector<std::vector<size_t>> launches;
+  constexpr size_t kMostWaiting = 16;        // groups: every Step is compared with all that wait
   std::vector<std::vector<size_t>> waiting;  // no two Steps in it conflict
   const auto launch_if = [&](const auto& due) {
     const auto end = std::stable_partition(waiting.begin(), waiting.end(),
@@ -49,6 +50,10 @@ std::vector<std::vector<size_t>> GroupLaunches(const std::vector<Step>& steps) {
       return one.size() < static_cast<size_t>(kMostTogether) && Alike(steps[one[0]], steps[i]);
     });
     if (group == waiting.end()) {
+      if (waiting.size() == kMostWaiting) {
+        launches.push_back(std::move(waiting[0]));
+        waiting.erase(waiting.begin());
+      }
       waiting.push_back({i});
     } else {
       group->push_back(i);

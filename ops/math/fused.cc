@@ -183,6 +183,12 @@ void ReduceSamples(SampleBuilder& s) {
   // An operand has the result's type, and every result needs all of it.
   reduced("rows_as_long_as_columns", {{64, 64}, {64}},
           "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
+  s.Case("known")
+      .Input({2, 2})
+      .Values({1, -2, 3, 4})
+      .With(ParseOptions<proto::Fused>("member { op: \"square\" input: 0 } member { op: \"reduce_sum\" input: 1 "
+                                       "options_type: \"snug.proto.Reduce\" options: \"axis: 1\" }"))
+      .Expect(0, {5, 25});
   s.Case("reduction_alone")
       .Input({3})
       .With(ParseOptions<proto::Fused>("member { op: \"reduce_sum\" input: 0 }"))

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "tests/cuda/fake_table.h"
+#include "tests/cuda/fake_cuda_table.h"
 
 namespace snug::cuda {
 namespace {

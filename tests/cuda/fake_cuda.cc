@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "tests/cuda/fake_table.h"
+#include "tests/cuda/fake_cuda_table.h"
 
 namespace snug::cuda {
 namespace {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "tests/cuda/fake_cublas.h"
+#include "tests/cuda/fake_cuda_table.h"
 #include "tests/cuda/fake_cudnn.h"
-#include "tests/cuda/fake_table.h"
 
 namespace snug::cuda {
 namespace {

@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "engine/cuda/cuda_table.h"
-#include "tests/cuda/fake_state.h"
+#include "tests/cuda/fake_cuda_state.h"
 
 namespace snug::cuda {
 

@@ -87,7 +87,7 @@ class Chooser {
       named = choice(id).choice;
     }
     PrepareContext context(types, options_.threads, named, options_.device);
-    if (const absl::Status prepared = prepare(context); !prepared.ok()) {
+    if (absl::Status prepared = prepare(context); !prepared.ok()) {
       if (named.empty() || on_cuda()) return prepared;
       return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
     }

@@ -29,7 +29,7 @@ constexpr absl::string_view kAskingForTargets = "asking NVRTC which devices it c
 constexpr absl::string_view kAdvice = "--disable-passes=fuse_elementwise does without";
 
 absl::Status RequireNvrtc(const Api& api) {
-  const absl::Status there = api.Require(Library::kNvrtc);
+  absl::Status there = api.Require(Library::kNvrtc);
   if (there.ok()) return there;
   return absl::Status(there.code(), absl::StrCat(there.message(), "; ", kAdvice));
 }

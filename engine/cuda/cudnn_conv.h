@@ -39,6 +39,7 @@ struct CudnnConv {
   bool bias = false, relu = false;  // forward; relu only with a bias
   int64_t workspace_bytes = 0;      // at most
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in it
   auto operator<=>(const CudnnConv&) const = default;
 };
 

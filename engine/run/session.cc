@@ -255,13 +255,13 @@ absl::Status Session::Begin(size_t program) {
   SNUG_RETURN_IF_ERROR(backend_->BeforeRun());
   if (watchdog_ != nullptr) watchdog_->BeginRun(*programs_[program]);
   failure_ = {};
-  const absl::Status status = programs_[program]->Begin(&failure_);
+  absl::Status status = programs_[program]->Begin(&failure_);
   backend_->AfterRun();
   const auto in_arena = [this](size_t i) { return !programs_[i]->compiled().executable.memory.dynamic.has_value(); };
   for (size_t i = 0; i < programs_.size(); ++i) {
     if (i != program && in_arena(i) && in_arena(program)) programs_[i]->Overwritten();
   }
-  if (!status.ok()) return Ended(status);
+  if (!status.ok()) return Ended(std::move(status));
   under_way_ = program;
   if (follows_ && watchdog_ != nullptr) watchdog_->EndRun();  // when it ends, nobody here knows
   return status;

@@ -123,7 +123,7 @@ absl::Status RunGradient(const KernelContext& k, const ConvGeometry& g,
                          absl::Status (*own)(const KernelContext&, const ConvGeometry&)) {
   const std::optional<cuda::CudnnConv>& conv = k.prepared<CudaConv>().conv;
   if (conv.has_value()) {
-    const absl::Status status = RunByLibrary(k, *conv).status();
+    absl::Status status = RunByLibrary(k, *conv).status();
     if (!absl::IsUnimplemented(status)) return status;
   }
   return own(k, g);

@@ -113,7 +113,7 @@ absl::Status PrepareCudaMatMul(PrepareContext& c, const MatMulNode& node) {
 absl::Status RunCudaMatMul(const KernelContext& k, const MatMulNode& node) {
   const auto& kernel = k.prepared<CudaMatMul>();
   if (kernel.product.has_value()) {
-    const absl::Status status = RunByLibrary(k, node, kernel);
+    absl::Status status = RunByLibrary(k, node, kernel);
     if (!absl::IsUnimplemented(status)) return status;
   }
   return RunOwnCudaMatMul(k, node);

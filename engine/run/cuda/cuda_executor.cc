@@ -115,11 +115,11 @@ absl::Status CudaExecutor::Begin(Failure* failure) {
     SNUG_ASSIGN_OR_RETURN(step_times_, CudaStepTimes::Create(streams_.device(), steps_.size()));
   }
   running_.store(true, std::memory_order_relaxed);
-  const absl::Status status = Ask(failure);
+  absl::Status status = Ask(failure);
   under_way_ = status.ok();
   if (status.ok()) return status;
   if (follows && !Wait(/*joined=*/false).ok()) failure->variables_changed |= mutates_;  // by the runs before
-  return End(status);
+  return End(std::move(status));
 }
 
 absl::Status CudaExecutor::Finish(Failure* /*failure*/) {
@@ -188,7 +188,7 @@ absl::Status CudaExecutor::AskForSteps(Failure* failure) {
     return absl::OkStatus();
   }
   for (size_t i = 0; i < steps_.size(); ++i) {
-    const absl::Status status = tasks_ != nullptr ? PushStep(i, failure) : AskForStep(i, failure);
+    absl::Status status = tasks_ != nullptr ? PushStep(i, failure) : AskForStep(i, failure);
     if (status.ok()) continue;
     failure->step = i;
     return status;

@@ -39,8 +39,9 @@ class CudaStreams {
   // The stream of an embedding program between whose work a step comes, from the next one on.
   absl::Status Follow(CUstream_st* stream) {
     absl::StatusOr<std::unique_ptr<cuda::CallerStream>> made = cuda::CallerStream::Create(device_, stream);
-    if (made.ok()) caller_ = *std::move(made);
-    return made.status();
+    if (!made.ok()) return made.status();
+    caller_ = *std::move(made);
+    return absl::OkStatus();
   }
   const cuda::CallerStream* caller() const { return caller_.get(); }  // null: there is none
 

@@ -135,7 +135,7 @@ CASES = {
     "tuning is none": ("step", MLP, "--tuning=own.pbtxt"),
     # memory, and what cannot be written
     "too little memory": ("step", MLP, "--batch=64", "--threads=1", "--memory=none", "--memory-limit=1MB"),
-    "too little memory without a plan": ("step", MLP, "--batch=64", "--threads=1", "--memory=dynamic", "--memory-limit=2.5MB"),
+    "too little memory without a plan": ("step", MLP, "--batch=64", "--threads=1", "--memory=dynamic", "--memory-limit=2.9MB"),
     "output is a file": (*CSV[:3], "--data-csv-file=good.csv", "--output=own.pbtxt"),
     "trace cannot be written": ("step", MLP, "--trace=nowhere/trace.json"),
     "plan cannot be written": ("plan", "own.pbtxt", "--write-plan=nowhere/own.plan"),

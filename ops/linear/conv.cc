@@ -290,10 +290,10 @@ std::vector<std::string> ConvChoices(const NodeTypes& types, int threads) {
   return list(spec_of(types, threads));
 }
 
-constexpr PrepareFn Prepare = PrepareConv<Spec, onednn::MakeConv, true>;
-constexpr PrepareFn PrepareFused = PrepareConv<FusedSpec, onednn::MakeConv, true>;
-constexpr PrepareFn PrepareGradInput = PrepareConv<GradInputSpec, onednn::MakeConvGradInput, true>;
-constexpr PrepareFn PrepareGradWeight = PrepareConv<GradWeightSpec, onednn::MakeConvGradWeight, false>;
+constexpr PrepareFn kPrepare = PrepareConv<Spec, onednn::MakeConv, true>;
+constexpr PrepareFn kPrepareFused = PrepareConv<FusedSpec, onednn::MakeConv, true>;
+constexpr PrepareFn kPrepareGradInput = PrepareConv<GradInputSpec, onednn::MakeConvGradInput, true>;
+constexpr PrepareFn kPrepareGradWeight = PrepareConv<GradWeightSpec, onednn::MakeConvGradWeight, false>;
 constexpr ChoicesFn kChoices = ConvChoices<Spec, onednn::ConvImplementations>;
 constexpr ChoicesFn kFusedChoices = ConvChoices<FusedSpec, onednn::ConvImplementations>;
 constexpr ChoicesFn kGradInputChoices = ConvChoices<GradInputSpec, onednn::ConvGradInputImplementations>;
@@ -319,10 +319,10 @@ constexpr KernelFn kGradFast = GradOneDnn;
 
 constexpr KernelFn kConvFast = nullptr;
 constexpr KernelFn kGradFast = nullptr;
-constexpr PrepareFn Prepare = nullptr;
-constexpr PrepareFn PrepareFused = nullptr;
-constexpr PrepareFn PrepareGradInput = nullptr;
-constexpr PrepareFn PrepareGradWeight = nullptr;
+constexpr PrepareFn kPrepare = nullptr;
+constexpr PrepareFn kPrepareFused = nullptr;
+constexpr PrepareFn kPrepareGradInput = nullptr;
+constexpr PrepareFn kPrepareGradWeight = nullptr;
 constexpr ChoicesFn kChoices = nullptr;
 constexpr ChoicesFn kFusedChoices = nullptr;
 constexpr ChoicesFn kGradInputChoices = nullptr;
@@ -499,7 +499,7 @@ SNUG_OPS(conv) {
            .layer = Layer,
            .gradient = Gradient,
            .traits = kTraits,
-           .prepare = Prepare,
+           .prepare = kPrepare,
            .choices = kChoices,
            .cost = ConvCost,
            .cpu = ConvCpu,
@@ -513,7 +513,7 @@ SNUG_OPS(conv) {
            .outputs = {{"y"}},
            .infer = InferFused,
            .traits = kTraits,
-           .prepare = PrepareFused,
+           .prepare = kPrepareFused,
            .choices = kFusedChoices,
            .cost = ConvCost,
            .cpu = FusedCpu,
@@ -527,7 +527,7 @@ SNUG_OPS(conv) {
            .outputs = {{"dx"}},
            .infer = InferGradInput,
            .traits = kTraits,
-           .prepare = PrepareGradInput,
+           .prepare = kPrepareGradInput,
            .choices = kGradInputChoices,
            .cost = GradInputCost,
            .cpu = GradInputCpu,
@@ -541,7 +541,7 @@ SNUG_OPS(conv) {
            .outputs = {{.name = "dw", .plain_layout = true}},
            .infer = InferGradWeight,
            .traits = kTraits,
-           .prepare = PrepareGradWeight,
+           .prepare = kPrepareGradWeight,
            .choices = kGradWeightChoices,
            .cost = GradWeightCost,
            .cpu = GradWeightCpu,

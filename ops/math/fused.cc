@@ -160,7 +160,7 @@ void Samples(SampleBuilder& s) {
 }
 
 void ReduceSamples(SampleBuilder& s) {
-  const auto reduced = [&s](const char* name, std::vector<Shape> shapes, const char* reduction) {
+  const auto reduced = [&s](const char* name, const std::vector<Shape>& shapes, const char* reduction) {
     auto& sample = s.Case(name);
     for (const Shape& shape : shapes) sample.Input(shape);
     const std::string members = absl::StrCat(

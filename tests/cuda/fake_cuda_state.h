@@ -134,7 +134,7 @@ struct FakeCuda::State {
   }
 
   void EndCapture() {
-    for (const CUstream stream : capture->streams) {
+    for (CUstream stream : capture->streams) {
       At(stream).capture = nullptr;
       At(stream).last.clear();
     }

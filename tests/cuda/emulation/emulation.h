@@ -15,12 +15,14 @@
 #include <utility>
 
 #define SNUG_CUDA_EMULATION 1
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): CUDA's names
 #define __global__
 #define __device__
 #define __host__
 #define __shared__ static  // one block at a time
 #define __launch_bounds__(...)
 #define __grid_constant__
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 
 namespace snug::cuda::emulation {
 

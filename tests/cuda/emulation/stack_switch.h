@@ -21,6 +21,7 @@ class Execution {
   Execution() = default;  // of the stack that runs
   // Of a stack of its own, on which main starts; it never returns.
   Execution(char* stack, size_t bytes, void (*main)()) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): rounded down
     auto* top = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes) & ~uintptr_t{15});
     *--top = nullptr;  // where main would return to
     *--top = reinterpret_cast<void*>(main);

@@ -60,7 +60,7 @@ class AveragePooling {
     for (int64_t t = taps.begin; t < taps.end; ++t) sum[t * dilation] += share;
   }
 
-  // The same for N channels of one window.
+  // The same for N channels of one window, K taps at a time: their elements begin at x[k].
   template <int N>
   struct LaneState {
     alignas(kCacheLine) A sum[N];
@@ -70,12 +70,15 @@ class AveragePooling {
     SNUG_EACH_OF_N
     for (int64_t j = 0; j < N; ++j) s.sum[j] = A(0);
   }
-  template <int N>
-  SNUG_INLINE void TakeLanes(LaneState<N>& s, const T* x, Reach at, int32_t /*tap*/) const {
-    ReadReach<N>(x, at, [&](const T* values) SNUG_LAMBDA {
-      SNUG_EACH_OF_N
-      for (int64_t j = 0; j < N; ++j) s.sum[j] += static_cast<A>(values[j]);
-    });
+  template <int N, int K>
+  SNUG_INLINE void TakeLanes(LaneState<N>& s, const std::array<const T*, K>& x,
+                             const std::array<int32_t, K>& /*taps*/) const {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < N; ++j) {
+      A sum = s.sum[j];
+      for (size_t k = 0; k < K; ++k) sum += static_cast<A>(x[k][j]);
+      s.sum[j] = sum;
+    }
   }
   template <int N>
   SNUG_INLINE void FinishLanes(const LaneState<N>& s, A factor, T* y, Reach at) const {
@@ -90,6 +93,16 @@ class AveragePooling {
     ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
       SNUG_EACH_OF_N
       for (int64_t j = 0; j < N; ++j) sum[j] += static_cast<A>(values[j]) * factor;
+    });
+  }
+  // Writes it to the element's place in dx, where there is no other: to 0 it adds, as above, so that -0 becomes 0.
+  template <int N>
+  SNUG_INLINE void GiveLanes(const T* dy, Reach at, int32_t /*tap*/, A factor, T* dx, Reach to) const {
+    ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
+      WriteReach<N>(dx, to, [&](T* shares) SNUG_LAMBDA {
+        SNUG_EACH_OF_N
+        for (int64_t j = 0; j < N; ++j) shares[j] = T(A(0) + static_cast<A>(values[j]) * factor);
+      });
     });
   }
 
@@ -156,17 +169,16 @@ class MaximumPooling {
       s.tap[j] = first_tap;
     }
   }
-  template <int N>
-  SNUG_INLINE void TakeLanes(LaneState<N>& s, const T* x, Reach at, int32_t tap) const {
-    ReadReach<N>(x, at, [&](const T* values) SNUG_LAMBDA {
-      SNUG_EACH_OF_N
-      for (int64_t j = 0; j < N; ++j) {
-        const A v = static_cast<A>(values[j]);
-        const bool better = (v > s.best[j]) | (v != v);
-        s.best[j] = better ? v : s.best[j];
-        s.tap[j] = better ? tap : s.tap[j];
-      }
-    });
+  template <int N, int K>
+  SNUG_INLINE void TakeLanes(LaneState<N>& s, const std::array<const T*, K>& x,
+                             const std::array<int32_t, K>& taps) const {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < N; ++j) {
+      State state{s.best[j], s.tap[j]};
+      for (size_t k = 0; k < K; ++k) Take(state, x[k][j], taps[k]);
+      s.best[j] = state.best;
+      s.tap[j] = state.tap;
+    }
   }
   template <int N>
   SNUG_INLINE void FinishLanes(const LaneState<N>& s, A /*factor*/, T* y, Reach at) const {
@@ -191,6 +203,21 @@ class MaximumPooling {
           const int32_t found = indices[j];
           sum[j] += found == tap ? value : A(0);
         }
+      });
+    });
+  }
+  template <int N>
+  SNUG_INLINE void GiveLanes(const T* dy, Reach at, int32_t tap, A /*factor*/, T* dx, Reach to) const {
+    ReadReach<N>(index_, at, [&](const Index* indices) SNUG_LAMBDA {
+      ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
+        WriteReach<N>(dx, to, [&](T* shares) SNUG_LAMBDA {
+          SNUG_EACH_OF_N
+          for (int64_t j = 0; j < N; ++j) {
+            const A value = static_cast<A>(values[j]);
+            const int32_t found = indices[j];
+            shares[j] = T(A(0) + (found == tap ? value : A(0)));
+          }
+        });
       });
     });
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "ops/lib/isa.h"
 
@@ -25,6 +26,7 @@ inline constexpr size_t kCacheLine = 64;  // a vector that lies in two of them i
 struct Reach {
   int64_t at, count, end;
 };
+inline constexpr int64_t kNoEnd = std::numeric_limits<int64_t>::max();  // there is room: nothing is compared
 
 // fn(pointer to N elements): of the array, or where it is too short, of a copy.
 template <int N, class T, class Fn>

@@ -1,6 +1,6 @@
 // What Prepare sees and says, at compile time: it builds the library objects of one node's fast kernel for given types
-// and threads, states the workspace, and may ask for other layouts (packed weights): the compiler then inserts reorder
-// nodes and prepares again with the types it asked for.
+// and threads, states the workspace, and may ask for other layouts (packed weights) or for float32: the compiler then
+// inserts reorders or casts and prepares again with the types it asked for.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -34,6 +34,8 @@ class PrepareContext {
   // "This port should have that layout instead": nothing is built in that round.
   void WantInputLayout(int i, Layout layout) { wanted_inputs_[i] = std::move(layout); }
   void WantOutputLayout(int i, Layout layout) { wanted_outputs_[i] = std::move(layout); }
+  // "Every bfloat16 port should be float32 instead": likewise.
+  void WantFloat32() { wants_float32_ = true; }
   // The fast kernel does not serve these types: the plain one runs.
   void Decline() { declined_ = true; }
 
@@ -41,6 +43,7 @@ class PrepareContext {
   int64_t workspace_bytes() const { return workspace_bytes_; }
   const std::map<int, Layout>& wanted_inputs() const { return wanted_inputs_; }
   const std::map<int, Layout>& wanted_outputs() const { return wanted_outputs_; }
+  bool wants_float32() const { return wants_float32_; }
   bool declined() const { return declined_; }
 
  private:
@@ -51,6 +54,7 @@ class PrepareContext {
   std::shared_ptr<const void> kernel_;
   int64_t workspace_bytes_ = 0;
   std::map<int, Layout> wanted_inputs_, wanted_outputs_;
+  bool wants_float32_ = false;
   bool declined_ = false;
 };
 

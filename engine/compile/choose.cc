@@ -8,7 +8,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
-#include "engine/compile/reorder.h"
+#include "engine/compile/conversions.h"
 #include "ops/graph_builder.h"
 #include "ops/lib/cuda_choice.h"
 #include "ops/prepare_context.h"
@@ -74,7 +74,7 @@ class Chooser {
   }
 
   absl::Status Prepare(NodeId id, const OpDef& op, PrepareFn prepare) {
-    NodeTypes types = TypesOf(graph_, graph_.node(id));
+    const NodeTypes types = TypesOf(graph_, graph_.node(id));
     std::string named;  // the kernel, where somebody chooses
     if (op.choices != nullptr && !on_cuda() && (options_.tuning != nullptr || options_.list_choices)) {
       KernelChoice& chosen = choice(id);
@@ -86,10 +86,20 @@ class Chooser {
       SNUG_ASSIGN_OR_RETURN(choice(id).choice, CudaKernelFor(types, prepare));
       named = choice(id).choice;
     }
+    return PrepareNamed(id, op, prepare, named);
+  }
+
+  // `named`: empty, or the kernel that is wanted.
+  absl::Status PrepareNamed(NodeId id, const OpDef& op, PrepareFn prepare, const std::string& named) {
+    NodeTypes types = TypesOf(graph_, graph_.node(id));
     PrepareContext context(types, options_.threads, named, options_.device);
     if (absl::Status prepared = prepare(context); !prepared.ok()) {
       if (named.empty() || on_cuda()) return prepared;
       return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
+    }
+    if (context.wants_float32()) {
+      SNUG_RETURN_IF_ERROR(Widen(id));
+      return PrepareNamed(id, op, prepare, "");
     }
     if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, context);
 
@@ -146,7 +156,8 @@ class Chooser {
       const bool near = !on_cuda() || graph_.node(graph_.value(reordered).producer).phase == phase;
       if (known == layout && near) return reordered;
     }
-    SNUG_ASSIGN_OR_RETURN(const ValueId result, AddReorder(value, layout, reader, reader));
+    const ValueId result = InsertReorder(graph_, value, layout, reader, reader);
+    SNUG_RETURN_IF_ERROR(ChooseFor(result, reader));
     reorders_[value].emplace_back(layout, result);
     return result;
   }
@@ -155,19 +166,45 @@ class Chooser {
     const ValueId value = graph_.node(id).outputs[static_cast<size_t>(output)];
     const Layout wanted = graph_.type(value).layout;
     graph_.value(value).type.layout = layout;
-    SNUG_ASSIGN_OR_RETURN(const ValueId result, AddReorder(value, wanted, graph_.node(id).next, id));
-    // Readers come later in program order, all but the reorder itself.
-    graph_.ReplaceUses(value, result);
-    graph_.node(graph_.value(result).producer).inputs[0] = value;
+    return ReadInstead(value, InsertReorder(graph_, value, wanted, graph_.node(id).next, id), id);
+  }
+
+  // The node computes on float32, between casts of what is bfloat16. Each node has its own, and they are gone when it
+  // is done: a copy that two shared would live from one to the other, at twice the bytes of the value itself.
+  absl::Status Widen(NodeId id) {
+    const auto narrow = [this](ValueId value) { return value.valid() && graph_.type(value).dtype == DType::kBFloat16; };
+    for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
+      const ValueId input = graph_.node(id).inputs[i];
+      if (!narrow(input)) continue;
+      const ValueId wide = InsertCast(graph_, input, DType::kFloat32, id, id);
+      SNUG_RETURN_IF_ERROR(ChooseFor(wide, id));
+      graph_.node(id).inputs[i] = wide;
+    }
+    const std::vector<ValueId> outputs = graph_.node(id).outputs;
+    for (const ValueId output : outputs) {
+      if (!narrow(output)) continue;
+      graph_.value(output).type.dtype = DType::kFloat32;
+      SNUG_RETURN_IF_ERROR(
+          ReadInstead(output, InsertCast(graph_, output, DType::kBFloat16, graph_.node(id).next, id), id));
+    }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<ValueId> AddReorder(ValueId value, const Layout& layout, NodeId before, NodeId beside) {
-    const ValueId result = InsertReorder(graph_, value, layout, before, beside);
-    const NodeId reorder = graph_.value(result).producer;
-    SNUG_RETURN_IF_ERROR(Choose(reorder));
-    choice(reorder).reorder_for = beside;
-    return result;
+  // `other`, just made of `value` for the node that gives it, is what every reader gets: they come later in program
+  // order, all but the one that makes it.
+  absl::Status ReadInstead(ValueId value, ValueId other, NodeId beside) {
+    SNUG_RETURN_IF_ERROR(ChooseFor(other, beside));
+    graph_.ReplaceUses(value, other);
+    graph_.node(graph_.value(other).producer).inputs[0] = value;
+    return absl::OkStatus();
+  }
+
+  // The kernel of the node just inserted for `beside`, which gives `value`.
+  absl::Status ChooseFor(ValueId value, NodeId beside) {
+    const NodeId inserted = graph_.value(value).producer;
+    SNUG_RETURN_IF_ERROR(Choose(inserted));
+    choice(inserted).inserted_for = beside;
+    return absl::OkStatus();
   }
 
   Graph& graph_;

@@ -1,5 +1,6 @@
 // The kernel-choice stage: for every node the plain or the fast kernel, or CUDA's, prepared for its types; where one
-// wants other layouts (oneDNN's packed weights) reorder nodes are inserted, one for each (value, layout).
+// wants other layouts (oneDNN's packed weights) reorder nodes are inserted, one for each (value, layout), and where one
+// computes bfloat16 in float32, casts around it.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -32,12 +33,12 @@ struct KernelChoice {
   std::string key, choice;           // where the op offers kernels: TuningKey; which one, empty: the op's own. On CUDA
                                      // the latter says whose kernel it is, where a library may have one
   std::vector<std::string> offered;  // with list_choices
-  NodeId reorder_for{};              // of a reorder that was inserted: the node that wanted it
+  NodeId inserted_for{};             // of a reorder or cast that was inserted: the node that wanted it
   std::shared_ptr<const void> prepared;
   int64_t workspace_bytes = 0;
 };
 
-// Indexed by node id. Changes the graph by inserting reorders.
+// Indexed by node id. Changes the graph by inserting reorders and casts.
 absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry,
                                                         const ChooseOptions& options);
 

@@ -1,18 +1,17 @@
-#include "engine/compile/reorder.h"
+#include "engine/compile/conversions.h"
 
 #include <absl/strings/str_cat.h>
 
 #include <utility>
 
-namespace snug {
+#include "proto/data_type.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
 
-ValueId InsertReorder(Graph& graph, ValueId value, const Layout& layout, NodeId before, NodeId beside) {
-  ValueType type = graph.type(value);
-  type.layout = layout;
-  NodeSpec spec{.name = absl::StrCat(graph.value(value).name, "/", layout.plain() ? "plain" : layout.ToString()),
-                .op = "reorder",
-                .inputs = {value},
-                .output_types = {std::move(type)}};
+namespace snug {
+namespace {
+
+ValueId Insert(Graph& graph, NodeSpec spec, NodeId before, NodeId beside) {
   if (beside.valid()) {
     spec.loc = graph.node(beside).loc;
     spec.phase = graph.node(beside).phase;
@@ -22,6 +21,33 @@ ValueId InsertReorder(Graph& graph, ValueId value, const Layout& layout, NodeId 
   const NodeId node = graph.AddNode(std::move(spec));
   graph.SetInsertionPoint(previous);
   return graph.node(node).outputs[0];
+}
+
+}  // namespace
+
+ValueId InsertReorder(Graph& graph, ValueId value, const Layout& layout, NodeId before, NodeId beside) {
+  ValueType type = graph.type(value);
+  type.layout = layout;
+  return Insert(graph,
+                {.name = absl::StrCat(graph.value(value).name, "/", layout.plain() ? "plain" : layout.ToString()),
+                 .op = "reorder",
+                 .inputs = {value},
+                 .output_types = {std::move(type)}},
+                before, beside);
+}
+
+ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, NodeId beside) {
+  ValueType type = graph.type(value);
+  type.dtype = dtype;
+  proto::Cast options;
+  options.set_dtype(proto::FromDType(dtype));
+  return Insert(graph,
+                {.name = absl::StrCat(graph.value(value).name, "/", Name(dtype)),
+                 .op = "cast",
+                 .options = proto::MakeOptions(options),
+                 .inputs = {value},
+                 .output_types = {std::move(type)}},
+                before, beside);
 }
 
 }  // namespace snug

@@ -137,11 +137,11 @@ class Tuner {
     std::map<std::string, int> nodes;
     for (size_t i = 0; i < seconds.size(); ++i) {
       const KernelChoice* kernel = &c.kernels[static_cast<size_t>(c.executable.steps[i].node.index)];
-      const bool reorder = kernel->reorder_for.valid();
-      if (reorder) kernel = &c.kernels[static_cast<size_t>(kernel->reorder_for.index)];
+      const bool inserted = kernel->inserted_for.valid();
+      if (inserted) kernel = &c.kernels[static_cast<size_t>(kernel->inserted_for.index)];
       if (kernel->key.empty()) continue;
       sums[kernel->key] += seconds[i] * 1e3;
-      nodes[kernel->key] += reorder ? 0 : 1;
+      nodes[kernel->key] += inserted ? 0 : 1;
     }
     for (auto& [key, ms] : sums) ms /= std::max(nodes[key], 1);
     return sums;

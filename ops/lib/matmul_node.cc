@@ -6,6 +6,7 @@
 #include "ops/lib/dispatch.h"
 #include "ops/lib/gemm.h"
 #if SNUG_HAS_ONEDNN
+#include "ops/lib/onednn_bfloat16.h"
 #include "ops/lib/onednn_matmul.h"
 #endif
 
@@ -46,13 +47,15 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
 constexpr absl::string_view kLoops = "loops";
 
 absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
+  if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
   const DType dtype = c.types().output(0).dtype;
   if (!onednn::Supports(dtype) || c.choice() == kLoops) {
     c.Decline();
     return absl::OkStatus();
   }
   const Layout& b_layout = c.types().input(node.b).layout;
-  const absl::StatusOr<onednn::MatMulKernel> made = onednn::MakeMatMul(node, dtype, b_layout, c.threads(), c.choice());
+  const absl::StatusOr<onednn::MatMulKernel> made =
+      onednn::MakeMatMul(node, dtype, b_layout, c.threads(), onednn::ChosenImplementation(c));
   if (!made.ok()) {
     c.Decline();
     return c.choice().empty() ? absl::OkStatus() : made.status();
@@ -70,6 +73,7 @@ std::vector<std::string> MatMulChoices(const MatMulNode& node, DType dtype, int 
   if (!onednn::Supports(dtype)) return {};
   std::vector<std::string> names = onednn::MatMulImplementations(node, dtype, threads);
   names.emplace_back(kLoops);
+  onednn::OfferOtherWay(dtype, names);
   return names;
 }
 

@@ -149,6 +149,12 @@ class PrimitiveKernel final : public Kernel {
   mutable std::mutex mutex_;  // guards the pointers in memories_
 };
 
+// Instruction sets are sets of bits.
+bool Has(dnnl::cpu_isa wanted) {
+  const auto bits = static_cast<unsigned>(wanted);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
 }  // namespace
 
 std::string Version() {
@@ -159,12 +165,13 @@ std::string Version() {
 bool Supports(DType dtype) {
   if (dtype == DType::kFloat32) return true;
   if (dtype != DType::kBFloat16) return false;
-  static const bool has_avx512 = [] {
-    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-    return (static_cast<unsigned>(isa) & static_cast<unsigned>(dnnl::cpu_isa::avx512_core)) ==
-           static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-  }();
+  static const bool has_avx512 = Has(dnnl::cpu_isa::avx512_core);
   return has_avx512;
+}
+
+bool MultipliesBFloat16() {
+  static const bool has_amx = Has(dnnl::cpu_isa::avx512_core_amx);
+  return has_amx;
 }
 
 const dnnl::engine& CpuEngine() {

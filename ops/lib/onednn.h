@@ -18,6 +18,9 @@ std::string Version();  // of the library that runs: "2.6.0"
 
 // Whether oneDNN has fast kernels of this element type on this machine (bfloat16 wants AVX-512).
 bool Supports(DType dtype);
+// Whether this machine has a unit for products of bfloat16 (AMX). AVX-512's own instructions for them were measured at
+// half the speed of float32's (docs/benchmarks.md), and what oneDNN does without is slower still.
+bool MultipliesBFloat16();
 
 // One oneDNN primitive with its memory descriptions. It allocates nothing of ours when it runs; its scratchpad is the
 // caller's workspace. Steps that share a kernel take turns.

@@ -27,6 +27,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 #if SNUG_HAS_ONEDNN
+#include "ops/lib/onednn_bfloat16.h"
 #include "ops/lib/onednn_conv.h"
 #endif
 
@@ -273,12 +274,13 @@ using ListFn = std::vector<std::string> (*)(const ConvSpec&);
 // Weights are input 1, or output 0.
 template <SpecFn spec_of, MakeFn make, bool weights_are_input>
 absl::Status PrepareConv(PrepareContext& c) {
+  if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
   if (!onednn::Supports(c.types().output(0).dtype)) {
     c.Decline();
     return absl::OkStatus();
   }
   ConvSpec spec = spec_of(c.types(), c.threads());
-  spec.implementation = std::string(c.choice());
+  spec.implementation = std::string(onednn::ChosenImplementation(c));
   return Settle(c, make(spec), [&](const Layout& layout) {
     return weights_are_input ? c.WantInputLayout(1, layout) : c.WantOutputLayout(0, layout);
   });
@@ -286,8 +288,11 @@ absl::Status PrepareConv(PrepareContext& c) {
 
 template <SpecFn spec_of, ListFn list>
 std::vector<std::string> ConvChoices(const NodeTypes& types, int threads) {
-  if (!onednn::Supports(types.output(0).dtype)) return {};
-  return list(spec_of(types, threads));
+  const DType dtype = types.output(0).dtype;
+  if (!onednn::Supports(dtype)) return {};
+  std::vector<std::string> choices = list(spec_of(types, threads));
+  onednn::OfferOtherWay(dtype, choices);
+  return choices;
 }
 
 constexpr PrepareFn kPrepare = PrepareConv<Spec, onednn::MakeConv, true>;

@@ -22,6 +22,8 @@ absl::string_view PortName(const std::vector<Port>& ports, size_t i) {
   return ports.empty() ? "?" : ports[std::min(i, ports.size() - 1)].name;
 }
 
+DType Wide(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
+
 absl::Status CheckGuards(absl::string_view what, const GuardedBytes& bytes) {
   const std::optional<int64_t> damage = bytes.FindDamage();
   if (!damage.has_value()) return absl::OkStatus();
@@ -59,7 +61,7 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
   if (prepare == nullptr || op.traits.view) return runner;
 
   SetThreadsPerOp(threads);
-  for (int round = 0;; ++round) {
+  for (bool widened = false, reordered = false;;) {
     PrepareContext context(runner.bound_, threads, named, device);
     SNUG_RETURN_IF_ERROR(Annotate(prepare(context), "prepare"));
     if (context.declined()) {
@@ -68,12 +70,21 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
       runner.bound_ = runner.types_;
       return runner;
     }
+    if (context.wants_float32()) {
+      if (widened) return absl::InternalError("prepare asks for float32 although it got it");
+      widened = true;
+      named = {};
+      for (ValueType& type : runner.bound_.inputs) type.dtype = Wide(type.dtype);
+      for (ValueType& type : runner.bound_.outputs) type.dtype = Wide(type.dtype);
+      continue;
+    }
     if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) {
       runner.prepared_ = context.kernel();
       runner.workspace_bytes_ = context.workspace_bytes();
       return runner;
     }
-    if (round > 0) return absl::InternalError("prepare asks for other layouts although it got those it wanted");
+    if (reordered) return absl::InternalError("prepare asks for other layouts although it got those it wanted");
+    reordered = true;
     for (const auto& [i, layout] : context.wanted_inputs())
       runner.bound_.inputs[static_cast<size_t>(i)].layout = layout;
     for (const auto& [i, layout] : context.wanted_outputs()) {
@@ -120,7 +131,8 @@ absl::StatusOr<NodeRun> NodeRunner::Run(const std::vector<Tensor>& inputs, const
     }
     SNUG_CHECK_MSG(inputs[i].type == types_.inputs[i],
                    absl::StrCat(inputs[i].type.ToString(), " for ", types_.inputs[i].ToString()));
-    SNUG_ASSIGN_OR_RETURN(Tensor converted, ConvertLayout(*registry_, inputs[i], bound_.inputs[i].layout));
+    const Tensor input = WithDType(inputs[i], bound_.inputs[i].dtype);
+    SNUG_ASSIGN_OR_RETURN(Tensor converted, ConvertLayout(*registry_, input, bound_.inputs[i].layout));
     before.push_back(std::move(converted));
   }
   std::vector<Tensor> bound_inputs = before;
@@ -190,7 +202,7 @@ absl::StatusOr<NodeRun> NodeRunner::Run(const std::vector<Tensor>& inputs, const
   }
   for (size_t o = 0; o < bound_outputs.size(); ++o) {
     SNUG_ASSIGN_OR_RETURN(Tensor converted, ConvertLayout(*registry_, bound_outputs[o], types_.outputs[o].layout));
-    run.outputs.push_back(std::move(converted));
+    run.outputs.push_back(WithDType(converted, types_.outputs[o].dtype));
   }
   return run;
 }

@@ -44,9 +44,10 @@ struct NodeRun {
 
 class NodeRunner {
  public:
-  // `types` as inferred. Prepares like the compiler: where Prepare asks for other layouts, a second round gets them,
-  // and Run converts through the op `reorder`. kFast falls back to the plain kernel where there is no other, or where
-  // Prepare declines; kCuda where there is no CUDA kernel. `named`: one of what OpDef::choices offers.
+  // `types` as inferred. Prepares like the compiler: where Prepare asks for float32 or for other layouts, the next
+  // round gets them, and Run converts, the layouts through the op `reorder`. kFast falls back to the plain kernel where
+  // there is no other, or where Prepare declines; kCuda where there is no CUDA kernel. `named`: one of what
+  // OpDef::choices offers.
   static absl::StatusOr<NodeRunner> Make(const OpRegistry& registry, const OpDef& op, NodeTypes types,
                                          KernelChoice choice, int threads, uint64_t random_id = 0,
                                          absl::string_view named = {});

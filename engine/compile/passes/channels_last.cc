@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/compile/conversions.h"
 #include "engine/compile/passes/pass.h"
-#include "engine/compile/reorder.h"
 #include "ops/graph_builder.h"
 
 namespace snug {

@@ -36,7 +36,7 @@ class Chooser {
         bound_(bound) {}
 
   std::vector<char> Copied() {
-    const std::vector<char> none = CopiedForCaller(graph_, registry_, alignment_, bound_);
+    std::vector<char> none = CopiedForCaller(graph_, registry_, alignment_, bound_);
     std::vector<NodeId> optional = Views::Optional(graph_, registry_, alignment_);
     std::erase_if(optional, [&](NodeId id) { return none[static_cast<size_t>(id.index)] != 0; });
     if (optional.empty()) return none;

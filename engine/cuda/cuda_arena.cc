@@ -74,7 +74,7 @@ absl::Status GrowingCudaArena::GrowTo(int64_t size_bytes) {
                  absl::StrCat("growing an arena on ", device_->device().ToString(), " from ", size_bytes_, " by ",
                               bytes, " bytes"));
   piece.handle = handle;
-  const absl::Status put = Put(piece);
+  absl::Status put = Put(piece);
   if (!put.ok()) {
     device_->api().table().cuMemRelease(handle);
     return put;

@@ -184,10 +184,10 @@ class Tuner {
     for (TuneReport::Kernel& kernel : report_.kernels) {
       if (round < kernel.candidates.size()) kernels.push_back(&kernel);
     }
-    const absl::Status together = MeasureCandidates(kernels, round, options);
+    absl::Status together = MeasureCandidates(kernels, round, options);
     if (together.ok() || !IsTheirs(together)) return together;
     for (TuneReport::Kernel* const kernel : kernels) {
-      const absl::Status alone = MeasureCandidates({kernel}, round, options);
+      absl::Status alone = MeasureCandidates({kernel}, round, options);
       if (alone.ok()) continue;
       if (!IsTheirs(alone) || round == 0) return alone;
       kernel->candidates[round].problem = std::string(alone.message());

@@ -73,7 +73,7 @@ std::vector<std::string> MatMulChoices(const MatMulNode& node, DType dtype, int 
   if (!onednn::Supports(dtype)) return {};
   std::vector<std::string> names = onednn::MatMulImplementations(node, dtype, threads);
   names.emplace_back(kLoops);
-  onednn::OfferOtherWay(dtype, names);
+  onednn::OfferOtherWay(dtype, onednn::MakeMatMul(node, dtype, Layout::Plain(), threads).ok(), names);
   return names;
 }
 

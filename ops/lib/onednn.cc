@@ -1,6 +1,7 @@
 #include "ops/lib/onednn.h"
 
 #include <absl/strings/ascii.h>
+#include <absl/strings/numbers.h>
 
 #include <algorithm>
 #include <cstring>
@@ -39,13 +40,36 @@ std::string TagOf(const memory::dims& strides, const memory::dims& block_sizes, 
 
 #if DNNL_VERSION_MAJOR >= 3
 
-std::string Serialize(const memory::desc& desc) {
-  memory::desc copy = desc;
-  const std::vector<uint8_t> blob = copy.get_blob();
-  return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+// The description is opaque, and before 3.3 there are no bytes of it: what a Layout carries is its number in a table of
+// the process, which no Layout leaves.
+class Descriptions {
+ public:
+  std::string NumberOf(const memory::desc& desc) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto it = std::find(known_.begin(), known_.end(), desc);
+    if (it == known_.end()) it = known_.insert(known_.end(), desc);
+    return absl::StrCat(it - known_.begin());
+  }
+  memory::desc At(const std::string& number) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    size_t i = 0;
+    SNUG_CHECK(absl::SimpleAtoi(number, &i) && i < known_.size());
+    return known_[i];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<memory::desc> known_;
+};
+
+Descriptions& AllDescriptions() {
+  static auto* const all = new Descriptions;
+  return *all;
 }
 
-memory::desc Parse(const std::string& bytes) { return memory::desc(std::vector<uint8_t>(bytes.begin(), bytes.end())); }
+std::string Serialize(const memory::desc& desc) { return AllDescriptions().NumberOf(desc); }
+
+memory::desc Parse(const std::string& number) { return AllDescriptions().At(number); }
 
 std::string TagOf(const memory::desc& desc) {
   if (desc.get_format_kind() != memory::format_kind::blocked) return "opaque";

@@ -21,8 +21,8 @@ absl::string_view ChosenImplementation(const PrepareContext& c) {
   return c.choice() == kAsTheyAre ? absl::string_view() : c.choice();
 }
 
-void OfferOtherWay(DType dtype, std::vector<std::string>& choices) {
-  if (dtype == DType::kBFloat16) choices.emplace_back(MultipliesBFloat16() ? kInFloat32 : kAsTheyAre);
+void OfferOtherWay(DType dtype, bool possible, std::vector<std::string>& choices) {
+  if (dtype == DType::kBFloat16 && possible) choices.emplace_back(MultipliesBFloat16() ? kInFloat32 : kAsTheyAre);
 }
 
 }  // namespace snug::onednn

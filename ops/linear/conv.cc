@@ -286,12 +286,13 @@ absl::Status PrepareConv(PrepareContext& c) {
   });
 }
 
-template <SpecFn spec_of, ListFn list>
+template <SpecFn spec_of, MakeFn make, ListFn list>
 std::vector<std::string> ConvChoices(const NodeTypes& types, int threads) {
   const DType dtype = types.output(0).dtype;
   if (!onednn::Supports(dtype)) return {};
-  std::vector<std::string> choices = list(spec_of(types, threads));
-  onednn::OfferOtherWay(dtype, choices);
+  const ConvSpec spec = spec_of(types, threads);
+  std::vector<std::string> choices = list(spec);
+  onednn::OfferOtherWay(dtype, make(spec).ok(), choices);
   return choices;
 }
 
@@ -299,10 +300,12 @@ constexpr PrepareFn kPrepare = PrepareConv<Spec, onednn::MakeConv, true>;
 constexpr PrepareFn kPrepareFused = PrepareConv<FusedSpec, onednn::MakeConv, true>;
 constexpr PrepareFn kPrepareGradInput = PrepareConv<GradInputSpec, onednn::MakeConvGradInput, true>;
 constexpr PrepareFn kPrepareGradWeight = PrepareConv<GradWeightSpec, onednn::MakeConvGradWeight, false>;
-constexpr ChoicesFn kChoices = ConvChoices<Spec, onednn::ConvImplementations>;
-constexpr ChoicesFn kFusedChoices = ConvChoices<FusedSpec, onednn::ConvImplementations>;
-constexpr ChoicesFn kGradInputChoices = ConvChoices<GradInputSpec, onednn::ConvGradInputImplementations>;
-constexpr ChoicesFn kGradWeightChoices = ConvChoices<GradWeightSpec, onednn::ConvGradWeightImplementations>;
+constexpr ChoicesFn kChoices = ConvChoices<Spec, onednn::MakeConv, onednn::ConvImplementations>;
+constexpr ChoicesFn kFusedChoices = ConvChoices<FusedSpec, onednn::MakeConv, onednn::ConvImplementations>;
+constexpr ChoicesFn kGradInputChoices =
+    ConvChoices<GradInputSpec, onednn::MakeConvGradInput, onednn::ConvGradInputImplementations>;
+constexpr ChoicesFn kGradWeightChoices =
+    ConvChoices<GradWeightSpec, onednn::MakeConvGradWeight, onednn::ConvGradWeightImplementations>;
 
 absl::Status ConvOneDnn(const KernelContext& k) {
   const auto& kernel = k.prepared<onednn::Kernel>();

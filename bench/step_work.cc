@@ -92,7 +92,7 @@ StepWork FindStepWork(const Compiled& compiled, const OpRegistry& registry) {
   std::map<std::string, size_t> known;
   for (const Step& step : compiled.executable.steps) {
     const std::string& name = compiled.graph.node(step.node).op;
-    if (name == "reorder") continue;
+    if (name == "reorder" || compiled.kernels[static_cast<size_t>(step.node.index)].inserted_for.valid()) continue;
     const std::vector<LibraryCall> calls = CallsOf(name, step.types);
     if (calls.empty()) work.other_bytes += CostOf(*registry.Find(name), step.types).bytes;
     for (const LibraryCall& call : calls) {

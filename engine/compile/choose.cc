@@ -40,7 +40,9 @@ class Chooser {
         const Node& node = graph_.node(id);
         return NodeError(node.loc, node.name, node.op, status);
       }
+      NoteMutations(id);
     }
+    RemoveUnreadCasts();
     choices_.resize(graph_.node_capacity());
     return std::move(choices_);
   }
@@ -170,24 +172,78 @@ class Chooser {
   }
 
   // The node computes on float32, between casts of what is bfloat16. Each node has its own, and they are gone when it
-  // is done: a copy that two shared would live from one to the other, at twice the bytes of the value itself.
+  // is done: a copy that two shared would live from one to the other, at twice the bytes of the value itself. What was
+  // rounded for the node alone is not: it reads a parameter as it is, and its gradient is read as it comes.
   absl::Status Widen(NodeId id) {
     const auto narrow = [this](ValueId value) { return value.valid() && graph_.type(value).dtype == DType::kBFloat16; };
     for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       const ValueId input = graph_.node(id).inputs[i];
       if (!narrow(input)) continue;
-      const ValueId wide = InsertCast(graph_, input, DType::kFloat32, id, id);
-      SNUG_RETURN_IF_ERROR(ChooseFor(wide, id));
+      ValueId wide = ParameterOf(input);
+      if (!wide.valid()) {
+        wide = InsertCast(graph_, input, DType::kFloat32, id, id);
+        SNUG_RETURN_IF_ERROR(ChooseFor(wide, id));
+      }
       graph_.node(id).inputs[i] = wide;
     }
     const std::vector<ValueId> outputs = graph_.node(id).outputs;
     for (const ValueId output : outputs) {
       if (!narrow(output)) continue;
       graph_.value(output).type.dtype = DType::kFloat32;
-      SNUG_RETURN_IF_ERROR(
-          ReadInstead(output, InsertCast(graph_, output, DType::kBFloat16, graph_.node(id).next, id), id));
+      const ValueId rounded = InsertCast(graph_, output, DType::kBFloat16, graph_.node(id).next, id);
+      SNUG_RETURN_IF_ERROR(ReadInstead(output, rounded, id));
+      if (graph_.node(id).phase == Phase::kBackward) ReadUnrounded(output, rounded);
     }
     return absl::OkStatus();
+  }
+
+  // The float32 Variable that `value` is a rounded copy of, if it is still what it was then.
+  ValueId ParameterOf(ValueId value) {
+    const NodeId cast = graph_.value(value).producer;
+    if (!cast.valid() || graph_.node(cast).op != "cast") return {};
+    const ValueId source = graph_.node(cast).inputs[0];
+    const VariableId variable = graph_.value(source).variable;
+    if (!variable.valid() || graph_.type(source).dtype != DType::kFloat32 || mutated_.contains(source)) return {};
+    maybe_unread_.push_back(cast);
+    return source;
+  }
+
+  // Who casts `rounded` back to float32 reads `value`, which it was made of.
+  void ReadUnrounded(ValueId value, ValueId rounded) {
+    maybe_unread_.push_back(graph_.value(rounded).producer);
+    for (NodeId id = graph_.node(graph_.value(rounded).producer).next; id.valid(); id = graph_.node(id).next) {
+      const Node& node = graph_.node(id);
+      if (node.op != "cast" || node.inputs[0] != rounded || !(graph_.type(node.outputs[0]) == graph_.type(value))) {
+        continue;
+      }
+      maybe_unread_.push_back(id);
+      graph_.ReplaceUses(node.outputs[0], value);
+    }
+  }
+
+  void NoteMutations(NodeId id) {
+    const Node& node = graph_.node(id);
+    for (const Alias& alias : registry_.Get(node.op).aliases) {
+      if (alias.kind == Alias::Kind::kMutates) mutated_.insert(node.inputs[static_cast<size_t>(alias.input)]);
+    }
+  }
+
+  // Later ones first: they may be what reads the others.
+  void RemoveUnreadCasts() {
+    if (maybe_unread_.empty()) return;
+    std::map<ValueId, int> readers;
+    for (const NodeId id : graph_.ProgramOrder()) {
+      for (const ValueId input : graph_.node(id).inputs) ++readers[input];
+    }
+    for (const Output& output : graph_.outputs) ++readers[output.value];
+    for (const ValueId objective : graph_.objectives) ++readers[objective];
+    const std::set<NodeId> casts(maybe_unread_.begin(), maybe_unread_.end());
+    const std::vector<NodeId> order = graph_.ProgramOrder();
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      if (!casts.contains(*it) || readers[graph_.node(*it).outputs[0]] > 0) continue;
+      --readers[graph_.node(*it).inputs[0]];
+      graph_.RemoveNode(*it);
+    }
   }
 
   // `other`, just made of `value` for the node that gives it, is what every reader gets: they come later in program
@@ -212,6 +268,8 @@ class Chooser {
   const ChooseOptions& options_;
   std::vector<KernelChoice> choices_;
   std::map<ValueId, std::vector<std::pair<Layout, ValueId>>> reorders_;
+  std::set<ValueId> mutated_;         // Variables that a node before this one has changed
+  std::vector<NodeId> maybe_unread_;  // casts that lost a reader
 };
 
 }  // namespace

@@ -76,10 +76,11 @@ absl::Status CheckMadeFor(const proto::Plan& plan, const proto::Plan& here) {
   const auto bound = [](const proto::Plan& p) { return p.bound().empty() ? "none" : absl::StrJoin(p.bound(), ", "); };
   if (bound(plan) != bound(here)) return Differs("set of bound buffers", bound(plan), bound(here));
   if (plan.graph_hash() != here.graph_hash()) {
-    return Differs("graph", absl::StrCat(absl::Hex(plan.graph_hash())),
-                   absl::StrCat(absl::Hex(here.graph_hash()),
-                                " (hashes of the graph after passes: the model file, the "
-                                "passes or what is fetched changed)"));
+    return Differs(
+        "graph", absl::StrCat(absl::Hex(plan.graph_hash())),
+        absl::StrCat(absl::Hex(here.graph_hash()),
+                     " (hashes of the graph after passes: the model file, the passes, what is fetched, or in "
+                     "bfloat16 the kernels, which are this processor's and the tuning's, changed)"));
   }
   if (plan.kernels_hash() != here.kernels_hash()) {
     return Differs("choice of kernels", absl::StrCat(absl::Hex(plan.kernels_hash())),

@@ -2,9 +2,9 @@
 // left out, and for each node the kernel of those that its op offers.
 //
 // Kernels are timed where they work, in real steps: in the n-th round every node runs the n-th of its candidates, and
-// is charged for the reorders that the candidate wants. Threads, passes and the final choice are judged by whole steps,
-// two programs in turn. Nothing is taken that was not measured to be faster than what it replaces, and nothing that
-// does not compute the same to rounding: candidates are what a library would not run by itself.
+// is charged for the reorders and casts that the candidate wants. Threads, passes and the final choice are judged by
+// whole steps, two programs in turn. Nothing is taken that was not measured to be faster than what it replaces, and
+// nothing that does not compute the same to rounding: candidates are what a library would not run by itself.
 #pragma once
 
 #include <absl/status/statusor.h>

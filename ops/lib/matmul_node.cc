@@ -70,9 +70,11 @@ absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
 }
 
 std::vector<std::string> MatMulChoices(const MatMulNode& node, DType dtype, int threads) {
-  if (!onednn::Supports(dtype)) return {};
-  std::vector<std::string> names = onednn::MatMulImplementations(node, dtype, threads);
-  names.emplace_back(kLoops);
+  std::vector<std::string> names;
+  if (onednn::Supports(dtype)) {
+    names = onednn::MatMulImplementations(node, dtype, threads);
+    names.emplace_back(kLoops);
+  }
   onednn::OfferOtherWay(dtype, onednn::MakeMatMul(node, dtype, Layout::Plain(), threads).ok(), names);
   return names;
 }

@@ -67,7 +67,12 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
     if (context.declined()) {
       runner.on_cuda_ = false;
       runner.kernel_ = op.cpu;
-      runner.bound_ = runner.types_;
+      for (size_t i = 0; i < runner.types_.inputs.size(); ++i) {
+        runner.bound_.inputs[i].layout = runner.types_.inputs[i].layout;
+      }
+      for (size_t o = 0; o < runner.types_.outputs.size(); ++o) {
+        runner.bound_.outputs[o].layout = runner.types_.outputs[o].layout;
+      }
       return runner;
     }
     if (context.wants_float32()) {

@@ -204,7 +204,8 @@ absl::StatusOr<std::vector<KernelRow>> TimeKernels(const Bench& bench, const Arg
     const std::vector<double> seconds = timers[plain ? 1 : 0]->MedianKernelSeconds();
     for (size_t i = 0; i < seconds.size(); ++i) {
       const Step& step = compiled.executable.steps[i];
-      const Node& node = compiled.graph.node(step.node);
+      const NodeId wanted = compiled.kernels[static_cast<size_t>(step.node.index)].inserted_for;
+      const Node& node = compiled.graph.node(wanted.valid() ? wanted : step.node);  // what was inserted is its node's
       if (node.op != op) continue;
       if (!plain) {
         if (const auto it = row_of_node.find(node.name); it != row_of_node.end()) rows[it->second].fast += seconds[i];

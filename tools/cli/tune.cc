@@ -56,7 +56,8 @@ void PrintJson(const TuneReport& report, const std::string& output) {
 }
 
 void PrintTable(const TuneReport& report, const std::string& output) {
-  absl::PrintF("\n%-24s %5s  %s\n", "node", "nodes", "candidates, ms of one node with its reorders; * chosen");
+  absl::PrintF("\n%-24s %5s  %s\n", "node", "nodes",
+               "candidates, ms of one node with its reorders and casts; * chosen");
   for (const TuneReport::Kernel& kernel : report.kernels) {
     std::string candidates;
     for (size_t i = 0; i < kernel.candidates.size(); ++i) {

@@ -28,8 +28,9 @@ class CudaBackend final : public Backend {
     SNUG_ASSIGN_OR_RETURN(step_, cuda::CudaArena::Create(streams_.device(), options.step_bytes));
     if (options.upload_bytes == 0) return absl::OkStatus();
     absl::StatusOr<std::unique_ptr<CudaUploads>> uploads = CudaUploads::Create(streams_.device(), options.upload_bytes);
-    if (uploads.ok()) uploads_ = *std::move(uploads);
-    return absl::IsResourceExhausted(uploads.status()) ? absl::OkStatus() : uploads.status();
+    if (!uploads.ok()) return absl::IsResourceExhausted(uploads.status()) ? absl::OkStatus() : uploads.status();
+    uploads_ = *std::move(uploads);
+    return absl::OkStatus();
   }
 
   ArenaBytes arenas() const override { return {variables_->on_device(), step_->data()}; }

@@ -104,7 +104,7 @@ absl::Status CudaStaging::UploadAhead() {
   // Where another program's inputs wait already, these go as their step begins.
   if (!any || uploads_ == nullptr || !uploads_->Claim(this)) return absl::OkStatus();
   SNUG_RETURN_IF_ERROR(streams_.device()->MakeCurrent());
-  const absl::Status status = SendAhead();
+  absl::Status status = SendAhead();
   if (!status.ok()) {
     uploads_->stream().Synchronize().IgnoreError();  // what was asked for before is no longer under way
     if (!AnyAhead()) uploads_->GiveBack(this);

@@ -3,12 +3,12 @@
 #include <absl/strings/str_cat.h>
 
 #include <map>
-#include <set>
 #include <utility>
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/compile/conversions.h"
+#include "engine/compile/widen.h"
 #include "ops/graph_builder.h"
 #include "ops/lib/cuda_choice.h"
 #include "ops/prepare_context.h"
@@ -30,7 +30,7 @@ bool HasDouble(const NodeTypes& types) {
 class Chooser {
  public:
   Chooser(Graph& graph, const OpRegistry& registry, const ChooseOptions& options)
-      : graph_(graph), registry_(registry), options_(options) {}
+      : graph_(graph), registry_(registry), options_(options), widener_(graph, registry) {}
 
   absl::StatusOr<std::vector<KernelChoice>> Run() {
     SetThreadsPerOp(options_.threads);  // libraries size their kernels by it
@@ -40,9 +40,9 @@ class Chooser {
         const Node& node = graph_.node(id);
         return NodeError(node.loc, node.name, node.op, status);
       }
-      NoteMutations(id);
+      widener_.Pass(id);
     }
-    RemoveUnreadCasts();
+    widener_.RemoveUnreadCasts();
     choices_.resize(graph_.node_capacity());
     return std::move(choices_);
   }
@@ -159,7 +159,7 @@ class Chooser {
       if (known == layout && near) return reordered;
     }
     const ValueId result = InsertReorder(graph_, value, layout, reader, reader);
-    SNUG_RETURN_IF_ERROR(ChooseFor(result, reader));
+    SNUG_RETURN_IF_ERROR(ChooseFor(graph_.value(result).producer, reader));
     reorders_[value].emplace_back(layout, result);
     return result;
   }
@@ -168,96 +168,19 @@ class Chooser {
     const ValueId value = graph_.node(id).outputs[static_cast<size_t>(output)];
     const Layout wanted = graph_.type(value).layout;
     graph_.value(value).type.layout = layout;
-    return ReadInstead(value, InsertReorder(graph_, value, wanted, graph_.node(id).next, id), id);
+    const ValueId result = InsertReorder(graph_, value, wanted, graph_.node(id).next, id);
+    ReadInstead(graph_, value, result);
+    return ChooseFor(graph_.value(result).producer, id);
   }
 
-  // The node computes on float32, between casts of what is bfloat16. Each node has its own, and they are gone when it
-  // is done: a copy that two shared would live from one to the other, at twice the bytes of the value itself. What was
-  // rounded for the node alone is not: it reads a parameter as it is, and its gradient is read as it comes.
+  // The node computes on float32 from now on.
   absl::Status Widen(NodeId id) {
-    const auto narrow = [this](ValueId value) { return value.valid() && graph_.type(value).dtype == DType::kBFloat16; };
-    for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
-      const ValueId input = graph_.node(id).inputs[i];
-      if (!narrow(input)) continue;
-      ValueId wide = ParameterOf(input);
-      if (!wide.valid()) {
-        wide = InsertCast(graph_, input, DType::kFloat32, id, id);
-        SNUG_RETURN_IF_ERROR(ChooseFor(wide, id));
-      }
-      graph_.node(id).inputs[i] = wide;
-    }
-    const std::vector<ValueId> outputs = graph_.node(id).outputs;
-    for (const ValueId output : outputs) {
-      if (!narrow(output)) continue;
-      graph_.value(output).type.dtype = DType::kFloat32;
-      const ValueId rounded = InsertCast(graph_, output, DType::kBFloat16, graph_.node(id).next, id);
-      SNUG_RETURN_IF_ERROR(ReadInstead(output, rounded, id));
-      if (graph_.node(id).phase == Phase::kBackward) ReadUnrounded(output, rounded);
-    }
+    for (const NodeId cast : widener_.Widen(id)) SNUG_RETURN_IF_ERROR(ChooseFor(cast, id));
     return absl::OkStatus();
   }
 
-  // The float32 Variable that `value` is a rounded copy of, if it is still what it was then.
-  ValueId ParameterOf(ValueId value) {
-    const NodeId cast = graph_.value(value).producer;
-    if (!cast.valid() || graph_.node(cast).op != "cast") return {};
-    const ValueId source = graph_.node(cast).inputs[0];
-    const VariableId variable = graph_.value(source).variable;
-    if (!variable.valid() || graph_.type(source).dtype != DType::kFloat32 || mutated_.contains(source)) return {};
-    maybe_unread_.push_back(cast);
-    return source;
-  }
-
-  // Who casts `rounded` back to float32 reads `value`, which it was made of.
-  void ReadUnrounded(ValueId value, ValueId rounded) {
-    maybe_unread_.push_back(graph_.value(rounded).producer);
-    for (NodeId id = graph_.node(graph_.value(rounded).producer).next; id.valid(); id = graph_.node(id).next) {
-      const Node& node = graph_.node(id);
-      if (node.op != "cast" || node.inputs[0] != rounded || !(graph_.type(node.outputs[0]) == graph_.type(value))) {
-        continue;
-      }
-      maybe_unread_.push_back(id);
-      graph_.ReplaceUses(node.outputs[0], value);
-    }
-  }
-
-  void NoteMutations(NodeId id) {
-    const Node& node = graph_.node(id);
-    for (const Alias& alias : registry_.Get(node.op).aliases) {
-      if (alias.kind == Alias::Kind::kMutates) mutated_.insert(node.inputs[static_cast<size_t>(alias.input)]);
-    }
-  }
-
-  // Later ones first: they may be what reads the others.
-  void RemoveUnreadCasts() {
-    if (maybe_unread_.empty()) return;
-    std::map<ValueId, int> readers;
-    for (const NodeId id : graph_.ProgramOrder()) {
-      for (const ValueId input : graph_.node(id).inputs) ++readers[input];
-    }
-    for (const Output& output : graph_.outputs) ++readers[output.value];
-    for (const ValueId objective : graph_.objectives) ++readers[objective];
-    const std::set<NodeId> casts(maybe_unread_.begin(), maybe_unread_.end());
-    const std::vector<NodeId> order = graph_.ProgramOrder();
-    for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      if (!casts.contains(*it) || readers[graph_.node(*it).outputs[0]] > 0) continue;
-      --readers[graph_.node(*it).inputs[0]];
-      graph_.RemoveNode(*it);
-    }
-  }
-
-  // `other`, just made of `value` for the node that gives it, is what every reader gets: they come later in program
-  // order, all but the one that makes it.
-  absl::Status ReadInstead(ValueId value, ValueId other, NodeId beside) {
-    SNUG_RETURN_IF_ERROR(ChooseFor(other, beside));
-    graph_.ReplaceUses(value, other);
-    graph_.node(graph_.value(other).producer).inputs[0] = value;
-    return absl::OkStatus();
-  }
-
-  // The kernel of the node just inserted for `beside`, which gives `value`.
-  absl::Status ChooseFor(ValueId value, NodeId beside) {
-    const NodeId inserted = graph_.value(value).producer;
+  // The kernel of a node that was just inserted for `beside`.
+  absl::Status ChooseFor(NodeId inserted, NodeId beside) {
     SNUG_RETURN_IF_ERROR(Choose(inserted));
     choice(inserted).inserted_for = beside;
     return absl::OkStatus();
@@ -268,8 +191,7 @@ class Chooser {
   const ChooseOptions& options_;
   std::vector<KernelChoice> choices_;
   std::map<ValueId, std::vector<std::pair<Layout, ValueId>>> reorders_;
-  std::set<ValueId> mutated_;         // Variables that a node before this one has changed
-  std::vector<NodeId> maybe_unread_;  // casts that lost a reader
+  Widener widener_;
 };
 
 }  // namespace

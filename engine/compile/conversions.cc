@@ -50,4 +50,9 @@ ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, Node
                 before, beside);
 }
 
+void ReadInstead(Graph& graph, ValueId value, ValueId other) {
+  graph.ReplaceUses(value, other);
+  graph.node(graph.value(other).producer).inputs[0] = value;
+}
+
 }  // namespace snug

@@ -11,4 +11,8 @@ ValueId InsertReorder(Graph& graph, ValueId value, const Layout& layout, NodeId 
 // As another floating type, in the same layout.
 ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, NodeId beside);
 
+// Every reader of `value` gets `other`, which a node just inserted behind it makes of it: they all come later in
+// program order, but for that node.
+void ReadInstead(Graph& graph, ValueId value, ValueId other);
+
 }  // namespace snug

@@ -69,7 +69,7 @@ bool Allowed(From value, const DataField& field) {
   } else if constexpr (std::is_floating_point_v<From>) {
     return false;  // OpenColumn() refuses it
   } else {
-    const auto wide = static_cast<int64_t>(value);
+    const auto wide = static_cast<int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): int8 is a number
     if (field.padding == kIgnoredLabel && wide == kIgnoredLabel) return true;
     if (field.max_value > 0 && wide >= field.max_value) return false;
     return wide >= (field.max_value > 0 ? 0 : static_cast<int64_t>(std::numeric_limits<To>::min())) &&
@@ -101,7 +101,7 @@ absl::Status ReadNumbers(const Column& column, int64_t sample, std::byte* out) {
                                 absl::StrCat("sample ", sample, ", element ", i, " of field \"", column.field.name,
                                              "\": expected ", Expected(column.field), ", found ", value));
     }
-    numbers[i] = static_cast<To>(value);
+    numbers[i] = static_cast<To>(value);  // NOLINT(bugprone-signed-char-misuse): int8 is a number
   }
   return absl::OkStatus();
 }

@@ -41,7 +41,7 @@ absl::StatusOr<PartedDataset> HoldBack(std::shared_ptr<const Dataset> dataset, d
       std::clamp<int64_t>(static_cast<int64_t>(fraction * static_cast<double>(size)), 1, size - 1);
   const Permutation order(size, MixKeys(seed, HashName("held back")));
   return PartedDataset{std::make_shared<const Subset>(dataset, order, held_back, size - held_back),
-                       std::make_shared<const Subset>(dataset, order, 0, held_back)};
+                       std::make_shared<const Subset>(std::move(dataset), order, 0, held_back)};
 }
 
 }  // namespace snug

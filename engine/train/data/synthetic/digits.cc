@@ -90,10 +90,10 @@ class Canvas {
 
  private:
   void Curve(Point from, Point control, Point to, float radius) {
-    constexpr int pieces = 6;
+    constexpr int kPieces = 6;
     Point before = from;
-    for (int i = 1; i <= pieces; ++i) {
-      const float t = static_cast<float>(i) / pieces;
+    for (int i = 1; i <= kPieces; ++i) {
+      const float t = static_cast<float>(i) / kPieces;
       const float s = 1 - t;
       const Point next = s * s * from + 2 * s * t * control + t * t * to;
       Line(before, next, radius);

@@ -1,6 +1,7 @@
 // The makers of the synthetic tasks, for the table in synthetic.cc; and what they share.
 #pragma once
 
+#include <cmath>
 #include <memory>
 
 #include "engine/base/hash.h"
@@ -30,9 +31,7 @@ class DrawnDataset : public Dataset {
 
 // Images are kept to 256 grey levels, as if they had been in a file.
 inline float ToPixel(float value) {
-  const float level = value <= 0   ? 0.0F
-                      : value >= 1 ? 255.0F
-                                   : static_cast<float>(static_cast<int>(value * 255 + 0.5F));
+  const float level = value <= 0 ? 0.0F : value >= 1 ? 255.0F : std::floor(value * 255 + 0.5F);
   return level / 255;
 }
 

@@ -139,8 +139,9 @@ class Textures final : public DrawnDataset {
     const float noise = draws.Uniform(0.02F, 0.12F);
     auto* image = reinterpret_cast<float*>(fields[0]);
     for (int i = 0; i < kPixels; ++i) {
+      const int row = i / kSide;
       const float x = static_cast<float>(i % kSide) - 15.5F;
-      const float y = static_cast<float>(i / kSide) - 15.5F;
+      const float y = static_cast<float>(row) - 15.5F;
       const float dx = warped * (warp_x.Smooth(x / 9, y / 9) - 0.5F);
       const float dy = warped * (warp_y.Smooth(x / 9, y / 9) - 0.5F);
       const float second = pattern(x + dx, y + dy);

@@ -37,10 +37,12 @@ std::atomic<bool> recording{false};
 
 #if !SNUG_SANITIZED
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier): the names that glibc gives them
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
 void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
+// NOLINTEND(bugprone-reserved-identifier)
 
 void* malloc(size_t bytes) {
   Record(__builtin_return_address(0), bytes);

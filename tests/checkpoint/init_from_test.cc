@@ -15,7 +15,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 std::unique_ptr<Session> Make(int classes, const std::string& first, uint64_t seed) {
   auto session = MakeSession(absl::StrCat(R"(

@@ -195,9 +195,11 @@ class Tuner {
     return absl::OkStatus();
   }
 
-  // Too much memory, another result, a kernel that the library cannot build after all.
+  // Too much memory, another result, a kernel that the library cannot build after all: then the tuning that asks for it
+  // is what is wrong.
   static bool IsTheirs(const absl::Status& status) {
-    return absl::IsResourceExhausted(status) || absl::IsDataLoss(status) || absl::IsUnimplemented(status);
+    return absl::IsResourceExhausted(status) || absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
+           absl::IsInvalidArgument(status);
   }
 
   absl::Status MeasureCandidates(const std::vector<TuneReport::Kernel*>& kernels, size_t round,

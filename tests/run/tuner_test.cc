@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "ops/prepare_context.h"
 #include "tests/run/train_util.h"
 
 namespace snug {
@@ -80,6 +81,42 @@ TEST(Tuner, EveryCandidateTrainsToTheSameLossesToRounding) {
       ExpectNear(Train(*network, options), own);
     }
   }
+}
+
+// A registry whose relu offers a kernel that cannot be built after all.
+OpRegistry WithABrokenOffer() {
+  OpRegistry registry;
+  for (const OpDef* op : OpRegistry::Builtin().all()) {
+    OpDef added = *op;
+    if (op->name == "relu") {
+      added.choices = [](const NodeTypes&, int) { return std::vector<std::string>{"abacus"}; };
+      added.prepare = [](PrepareContext& c) {
+        return c.choice() == "abacus" ? absl::UnimplementedError("no beads") : absl::OkStatus();
+      };
+    }
+    EXPECT_TRUE(registry.AddAll(OpRegistry::Builtin().file_of(op->name), {std::move(added)}).ok());
+  }
+  return registry;
+}
+
+TEST(Tuner, ACandidateThatCannotBeBuiltIsSaidAndNotTaken) {
+  const absl::StatusOr<LoadedNetwork> network = LoadNetworkText(R"(
+      input { name: "x" shape { dim: 8 } }
+      layer { name: "y" input: "x" relu {} }
+      layer { name: "loss" input: "y" reduce_sum {} }
+      objective: "loss")",
+                                                                "test");
+  ASSERT_TRUE(network.ok()) << network.status().message();
+  const OpRegistry registry = WithABrokenOffer();
+  const absl::StatusOr<TuneReport> report =
+      Tune(network->network, network->source_map, registry, {.compile = {.batch = kBatch, .threads = 1}, .seconds = 0});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  ASSERT_EQ(report->kernels.size(), 1);
+  const TuneReport::Kernel& kernel = report->kernels[0];
+  ASSERT_EQ(kernel.candidates.size(), 2);
+  EXPECT_EQ(kernel.candidates[1].choice, "abacus");
+  EXPECT_NE(kernel.candidates[1].problem.find("no beads"), std::string::npos) << kernel.candidates[1].problem;
+  EXPECT_EQ(kernel.chosen, 0);
 }
 
 TEST(Tuner, AMemoryLimitIsKept) {

@@ -2,6 +2,7 @@
 
 #include "engine/base/status.h"
 #include "proto/network.pb.h"
+#include "proto/options.h"
 
 namespace snug::proto {
 
@@ -41,6 +42,12 @@ DataType FromDType(DType dtype) {
       return UINT8;
   }
   return FLOAT;
+}
+
+Options CastTo(DType dtype) {
+  Cast options;
+  options.set_dtype(FromDType(dtype));
+  return MakeOptions(options);
 }
 
 }  // namespace snug::proto

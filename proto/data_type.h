@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/base/dtype.h"
+#include "engine/base/options.h"
 
 namespace snug::proto {
 
@@ -10,5 +11,6 @@ enum DataType : int;
 // FLOAT is the precision of the run, `floating`.
 DType ToDType(DataType type, DType floating);
 DataType FromDType(DType dtype);
+Options CastTo(DType dtype);  // those of a cast
 
 }  // namespace snug::proto

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "proto/data_type.h"
-#include "proto/network.pb.h"
-#include "proto/options.h"
 
 namespace snug {
 namespace {
@@ -39,12 +37,10 @@ ValueId InsertReorder(Graph& graph, ValueId value, const Layout& layout, NodeId 
 ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, NodeId beside) {
   ValueType type = graph.type(value);
   type.dtype = dtype;
-  proto::Cast options;
-  options.set_dtype(proto::FromDType(dtype));
   return Insert(graph,
                 {.name = absl::StrCat(graph.value(value).name, "/", Name(dtype)),
                  .op = "cast",
-                 .options = proto::MakeOptions(options),
+                 .options = proto::CastTo(dtype),
                  .inputs = {value},
                  .output_types = {std::move(type)}},
                 before, beside);

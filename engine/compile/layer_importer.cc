@@ -13,7 +13,6 @@
 #include "proto/data_type.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
-#include "proto/options.h"
 
 namespace snug {
 namespace {
@@ -238,11 +237,9 @@ void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
     if (!graph.value(input).variable.valid()) continue;
     ValueId& cast = state_.casts[input];
     if (!cast.valid()) {
-      proto::Cast options;
-      options.set_dtype(proto::FromDType(state_.precision));
       const std::string name = graph.value(input).name;
-      cast =
-          Op("cast", {input}, proto::MakeOptions(options), absl::StrCat(name.substr(name.rfind('.') + 1), ".bfloat16"));
+      cast = Op("cast", {input}, proto::CastTo(state_.precision),
+                absl::StrCat(name.substr(name.rfind('.') + 1), ".bfloat16"));
     }
     input = cast;
   }

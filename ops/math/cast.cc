@@ -15,12 +15,6 @@ namespace {
 
 using proto::ParseOptions;
 
-Options CastTo(DType dtype) {
-  proto::Cast options;
-  options.set_dtype(proto::FromDType(dtype));
-  return proto::MakeOptions(options);
-}
-
 absl::Status Infer(InferContext& c) {
   const proto::DataType dtype = c.options<proto::Cast>().dtype();
   if (dtype == proto::FLOAT) {
@@ -34,13 +28,13 @@ absl::Status Layer(LayerContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckInputs(1));
   const DType dtype = proto::ToDType(c.options<proto::Cast>().dtype(), c.floating());
   const ValueId x = c.input(0);
-  c.SetOutput(0, c.type(x).dtype == dtype ? x : c.Op("cast", {x}, CastTo(dtype)));
+  c.SetOutput(0, c.type(x).dtype == dtype ? x : c.Op("cast", {x}, proto::CastTo(dtype)));
   return c.status();
 }
 
 absl::Status Gradient(GradContext& g) {  // integers have no gradient
   if (!IsFloating(g.input_type(0).dtype) || !IsFloating(g.output_type(0).dtype)) return absl::OkStatus();
-  g.SetInputGrad(0, g.Op("cast", {g.output_grad(0)}, CastTo(g.input_type(0).dtype)));
+  g.SetInputGrad(0, g.Op("cast", {g.output_grad(0)}, proto::CastTo(g.input_type(0).dtype)));
   return g.status();
 }
 

@@ -95,9 +95,7 @@ class Maker {
     }
     if (op == "cast") {
       const DType dtypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32};
-      proto::Cast options;
-      options.set_dtype(proto::FromDType(dtypes[Below(4)]));
-      return proto::MakeOptions(options);
+      return proto::CastTo(dtypes[Below(4)]);
     }
     if (op == "bias_add") {
       proto::BiasAdd options;

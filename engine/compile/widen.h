@@ -15,7 +15,7 @@ class Widener {
  public:
   Widener(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {}
 
-  // The casts that were inserted around the node, in program order.
+  // The casts that were inserted around the node.
   std::vector<NodeId> Widen(NodeId id);
   // To be called of every node in program order, behind it: what it mutates is another value from then on.
   void Pass(NodeId id);

@@ -1,12 +1,16 @@
-// Products of bfloat16 values that compute on float32 (ops/lib/onednn_bfloat16.h): both ways train to the same, and
-// what is float32 is read by one node only.
+// Products of bfloat16 values that compute on float32 (ops/lib/onednn_bfloat16.h): all of a network's or none,
+// parameters read as they are, and losses those of float32 but for the rounding of what lies between the products.
 #include <absl/algorithm/container.h>
+#include <absl/strings/match.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
 #include "tests/run/train_util.h"
+#if SNUG_HAS_ONEDNN
+#include "ops/lib/onednn.h"
+#endif
 
 namespace snug {
 namespace {
@@ -18,31 +22,49 @@ const std::set<std::string>& Products() {
   return *names;
 }
 
-constexpr char kOneWay[] = "no library here has kernels for all products of bfloat16 values as they are";
-
-CompileOptions Narrow() { return {.batch = 8, .precision = DType::kBFloat16, .threads = 2, .list_choices = true}; }
-
-absl::StatusOr<Compiled> CompileModel(const LoadedNetwork& model, const CompileOptions& options) {
-  return CompileGraph(model.network, model.source_map, OpRegistry::Builtin(), options);
+// Whether products compute on float32 unless a tuning says otherwise: our own kernels never do.
+bool WideByThemselves() {
+#if SNUG_HAS_ONEDNN
+  return !onednn::MultipliesBFloat16();
+#else
+  return false;
+#endif
 }
 
-// The options with the way that is not taken by itself; without a tuning: some product has only one.
-CompileOptions TheOtherWay(const Compiled& compiled) {
-  CompileOptions options = Narrow();
+// Whether both ways are to be had for sure; other versions of the library may have kernels for some products only.
+bool HasBothWays() {
+#if SNUG_HAS_ONEDNN
+  return onednn::Supports(DType::kBFloat16) && absl::StartsWith(onednn::Version(), "2.");
+#else
+  return false;
+#endif
+}
+
+CompileOptions In(DType precision) { return {.batch = 8, .precision = precision, .threads = 2, .list_choices = true}; }
+
+Compiled CompileModel(const char* name, const CompileOptions& options) {
+  const absl::StatusOr<LoadedNetwork> model = LoadModel(name);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  absl::StatusOr<Compiled> compiled = Compile(model->network, model->source_map, OpRegistry::Builtin(), options);
+  EXPECT_TRUE(compiled.ok()) << compiled.status().message();
+  return *std::move(compiled);
+}
+
+// The tuning that takes the way that is not taken by itself; null: some product has only one.
+std::shared_ptr<const Tuning> TheOtherWay(const Compiled& compiled) {
   Tuning tuning;
   for (const NodeId id : compiled.graph.ProgramOrder()) {
     const KernelChoice& kernel = compiled.kernels[static_cast<size_t>(id.index)];
     if (!Products().contains(compiled.graph.node(id).op)) continue;
     const auto way = absl::c_find_if(kernel.offered,
                                      [](const std::string& name) { return name == "float32" || name == "bfloat16"; });
-    if (way == kernel.offered.end()) return options;
+    if (way == kernel.offered.end()) return nullptr;
     tuning.kernels[kernel.key].choice = *way;
   }
-  options.tuning = std::make_shared<const Tuning>(std::move(tuning));
-  return options;
+  return std::make_shared<const Tuning>(std::move(tuning));
 }
 
-// How many products compute on float32; each has casts of its own.
+// How many products compute on float32; each has casts of its own, but for parameters, which nobody casts.
 int CountWide(const Compiled& compiled) {
   const Graph& graph = compiled.graph;
   std::map<ValueId, int> readers;
@@ -61,8 +83,10 @@ int CountWide(const Compiled& compiled) {
       while (!graph.value(input).variable.valid() && graph.node(graph.value(input).producer).op == "reorder") {
         input = graph.node(graph.value(input).producer).inputs[0];
       }
-      if (graph.value(input).variable.valid()) continue;  // a parameter, as it is
-      EXPECT_EQ(graph.node(graph.value(input).producer).op, "cast") << node.name;
+      if (graph.value(input).variable.valid()) continue;
+      const Node& cast = graph.node(graph.value(input).producer);
+      EXPECT_EQ(cast.op, "cast") << node.name;
+      EXPECT_FALSE(graph.value(cast.inputs[0]).variable.valid()) << node.name;
       EXPECT_EQ(readers[input], 1) << node.name;
     }
   }
@@ -74,40 +98,59 @@ int CountProducts(const Compiled& compiled) {
                                            [&](NodeId id) { return Products().contains(compiled.graph.node(id).op); }));
 }
 
-TEST(WideProducts, EitherEveryProductComputesOnFloat32OrNone) {
-  for (const char* name : {"lenet", "mlp"}) {
-    const absl::StatusOr<LoadedNetwork> model = LoadModel(name);
-    ASSERT_TRUE(model.ok()) << model.status().message();
-    const absl::StatusOr<Compiled> own = CompileModel(*model, Narrow());
-    ASSERT_TRUE(own.ok()) << own.status().message();
-    const CompileOptions other_way = TheOtherWay(*own);
-    if (other_way.tuning == nullptr) GTEST_SKIP() << kOneWay;
-    const absl::StatusOr<Compiled> other = CompileModel(*model, other_way);
-    ASSERT_TRUE(other.ok()) << other.status().message();
-    const int count = CountProducts(*own);
-    EXPECT_EQ(CountProducts(*other), count);
-    const std::set<int> wide = {CountWide(*own), CountWide(*other)};
-    EXPECT_EQ(wide, (std::set<int>{0, count})) << name;
+int CountCastsOfVariables(const Graph& graph) {
+  return static_cast<int>(absl::c_count_if(graph.ProgramOrder(), [&](NodeId id) {
+    return graph.node(id).op == "cast" && graph.value(graph.node(id).inputs[0]).variable.valid();
+  }));
+}
+
+void ExpectWide(const Compiled& compiled, bool wide) {
+  EXPECT_EQ(CountWide(compiled), wide ? CountProducts(compiled) : 0);
+  EXPECT_EQ(CountCastsOfVariables(compiled.graph) == 0, wide);
+}
+
+class WideProducts : public testing::TestWithParam<const char*> {};
+
+TEST_P(WideProducts, EitherEveryProductComputesOnFloat32OrNone) {
+  const Compiled own = CompileModel(GetParam(), In(DType::kBFloat16));
+  EXPECT_GE(CountProducts(own), 6);
+  ExpectWide(own, WideByThemselves());
+  CompileOptions other = In(DType::kBFloat16);
+  other.tuning = TheOtherWay(own);
+  EXPECT_TRUE(other.tuning != nullptr || !HasBothWays());
+  if (other.tuning != nullptr) ExpectWide(CompileModel(GetParam(), other), !WideByThemselves());
+}
+
+TEST_P(WideProducts, TakeNoMoreMemoryThanFloat32) {
+  const auto bytes = [](DType precision) {
+    return CompileModel(GetParam(), In(precision)).executable.memory.total_bytes();
+  };
+  EXPECT_LE(bytes(DType::kBFloat16), bytes(DType::kFloat32));
+}
+
+TEST_P(WideProducts, EveryWayTrainsAsFloat32ToRounding) {
+  const absl::StatusOr<LoadedNetwork> model = LoadModel(GetParam());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const auto losses = [&](const CompileOptions& options) {
+    const auto session = MakeSession(*model, options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    return session.ok() ? Losses(**session, 5) : std::vector<double>();
+  };
+  const std::vector<double> expected = losses(In(DType::kFloat32));
+  ASSERT_EQ(expected.size(), 5);
+  CompileOptions other = In(DType::kBFloat16);
+  other.tuning = TheOtherWay(CompileModel(GetParam(), In(DType::kBFloat16)));
+  for (const CompileOptions& options : {In(DType::kBFloat16), other}) {
+    const std::vector<double> found = losses(options);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i], expected[i], 0.02 * std::abs(expected[i])) << "step " << i;
+    }
   }
 }
 
-TEST(WideProducts, BothWaysTrainToTheSameLosses) {
-  const absl::StatusOr<LoadedNetwork> model = LoadModel("lenet");
-  ASSERT_TRUE(model.ok()) << model.status().message();
-  const absl::StatusOr<Compiled> own = CompileModel(*model, Narrow());
-  ASSERT_TRUE(own.ok()) << own.status().message();
-  const CompileOptions other_way = TheOtherWay(*own);
-  if (other_way.tuning == nullptr) GTEST_SKIP() << kOneWay;
-  std::vector<std::vector<double>> losses;
-  for (const CompileOptions& options : {Narrow(), other_way}) {
-    auto session = MakeSession(*model, options);
-    ASSERT_TRUE(session.ok()) << session.status().message();
-    losses.push_back(Losses(**session, 5));
-  }
-  for (size_t i = 0; i < losses[0].size(); ++i) {
-    EXPECT_NEAR(losses[0][i], losses[1][i], 0.01 * std::abs(losses[0][i])) << "step " << i;
-  }
-}
+INSTANTIATE_TEST_SUITE_P(Models, WideProducts, testing::Values("lenet", "mlp"),
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace snug

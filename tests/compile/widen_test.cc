@@ -1,0 +1,80 @@
+// What a product that computes on float32 reads: a parameter as it is, a copy of its own of everything else.
+#include "engine/compile/widen.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/graph_builder.h"
+#include "proto/data_type.h"
+
+namespace snug {
+namespace {
+
+// A parameter, rounded; an update of the parameter; a product that reads the rounded one.
+class WidenTest : public testing::Test {
+ protected:
+  WidenTest() {
+    x_ = graph_.AddInput("x", {DType::kBFloat16, {4, 4}});
+    weight_ = Variable("weight", {DType::kFloat32, {4, 4}});
+    gradient_ = Variable("gradient", {DType::kFloat32, {4, 4}});
+    rate_ = Variable("rate", {DType::kFloat32, {}});
+    gate_ = Variable("gate", {DType::kUint8, {}});
+    rounded_ = OutputOf(
+        Add({.name = "rounded", .op = "cast", .options = proto::CastTo(DType::kBFloat16), .inputs = {weight_}}));
+  }
+
+  ValueId Variable(std::string name, ValueType type) {
+    return graph_.variable(graph_.AddVariable({.name = std::move(name), .type = std::move(type)})).value;
+  }
+  NodeId Add(NodeSpec spec) {
+    const absl::StatusOr<NodeId> node = GraphBuilder(registry_, &graph_).Add(std::move(spec));
+    EXPECT_TRUE(node.ok()) << node.status().message();
+    return *node;
+  }
+  NodeId AddUpdate() {
+    return Add({.name = "update", .op = "sgd_update", .inputs = {weight_, gradient_, rate_, gate_}});
+  }
+  NodeId AddProduct() {
+    const NodeId product = Add({.name = "product", .op = "matmul", .inputs = {x_, rounded_}});
+    graph_.outputs.push_back({"product", OutputOf(product)});
+    return product;
+  }
+  ValueId OutputOf(NodeId id) const { return graph_.node(id).outputs[0]; }
+
+  // As the stage of the compiler that chooses kernels does it, the product being all that wants float32.
+  std::vector<NodeId> WidenAll() {
+    std::vector<NodeId> casts;
+    Widener widener(graph_, registry_);
+    for (const NodeId id : graph_.ProgramOrder()) {
+      if (graph_.node(id).op == "matmul") casts = widener.Widen(id);
+      widener.Pass(id);
+    }
+    widener.RemoveUnreadCasts();
+    return casts;
+  }
+
+  const OpRegistry& registry_ = OpRegistry::Builtin();
+  Graph graph_;
+  ValueId x_, weight_, gradient_, rate_, gate_, rounded_;
+};
+
+TEST_F(WidenTest, AParameterIsReadAsItIs) {
+  const NodeId product = AddProduct();
+  AddUpdate();
+  EXPECT_EQ(WidenAll().size(), 2);  // of x and of the result
+  EXPECT_EQ(graph_.node(product).inputs[1], weight_);
+  EXPECT_TRUE(graph_.node(graph_.value(rounded_).producer).removed) << "nobody reads it";
+  EXPECT_EQ(graph_.type(graph_.outputs[0].value).dtype, DType::kBFloat16);
+}
+
+TEST_F(WidenTest, AParameterThatWasUpdatedSinceIsReadAsItWas) {
+  AddUpdate();
+  const NodeId product = AddProduct();
+  EXPECT_EQ(WidenAll().size(), 3);
+  const ValueId read = graph_.node(product).inputs[1];
+  ASSERT_TRUE(graph_.value(read).producer.valid()) << "the parameter has changed since it was rounded";
+  EXPECT_EQ(graph_.node(graph_.value(read).producer).op, "cast");
+  EXPECT_EQ(graph_.node(graph_.value(read).producer).inputs[0], rounded_);
+}
+
+}  // namespace
+}  // namespace snug

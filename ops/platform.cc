@@ -1,6 +1,16 @@
 #include "ops/platform.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <vector>
+
+#include "engine/base/has_cuda.h"
+#include "engine/base/status.h"
 #include "ops/lib/isa.h"
+#if SNUG_HAS_CUDA
+#include "engine/cuda/cuda_device.h"
+#endif
 #if SNUG_HAS_ONEDNN
 #include "ops/lib/onednn.h"
 #endif
@@ -15,5 +25,36 @@ Platform CpuPlatform() {
 #endif
   return {.device = "cpu", .instructions = std::string(Name(CurrentIsa())), .library = library};
 }
+
+#if SNUG_HAS_CUDA
+
+Platform CudaPlatform(const cuda::DeviceInfo& device) {
+  std::vector<std::string> libraries;
+  for (const cuda::LibraryState& state : cuda::FindLibraries()) {
+    const bool has_kernels = state.library == cuda::Library::kCublasLt || state.library == cuda::Library::kCudnn;
+    if (has_kernels && state.problem.empty()) {
+      libraries.push_back(absl::StrCat(cuda::Name(state.library), " ", state.version));
+    }
+  }
+  return {.device = device.name,
+          .instructions = absl::StrCat("sm_", device.major, device.minor),
+          .library = libraries.empty() ? "none" : absl::StrJoin(libraries, ", ")};
+}
+
+absl::StatusOr<Platform> PlatformOf(const Device& device) {
+  if (device.kind == Device::Kind::kCpu) return CpuPlatform();
+  SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const cuda::Api> api, cuda::Api::Load());
+  SNUG_ASSIGN_OR_RETURN(const cuda::DeviceInfo info, cuda::FindDevice(*api, device.index));
+  return CudaPlatform(info);
+}
+
+#else
+
+absl::StatusOr<Platform> PlatformOf(const Device& device) {
+  if (device.kind == Device::Kind::kCpu) return CpuPlatform();
+  return absl::FailedPreconditionError("this build has no CUDA");
+}
+
+#endif
 
 }  // namespace snug

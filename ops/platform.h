@@ -1,18 +1,29 @@
 // What kernels run on: on this depends which there are, and which of them is fastest.
 #pragma once
 
+#include <absl/status/statusor.h>
+
 #include <string>
+
+#include "engine/base/device.h"
 
 namespace snug {
 
+namespace cuda {
+struct DeviceInfo;
+}
+
 struct Platform {
-  std::string device;        // "cpu"
-  std::string instructions;  // "avx512": what our own loops use
-  std::string library;       // "oneDNN 2.6.0"; "none"
+  std::string device;        // "cpu", "NVIDIA H200"
+  std::string instructions;  // "avx512": what our own loops use; "sm_90"
+  std::string library;       // "oneDNN 2.6.0", "cuBLASLt 13.0.2, cuDNN 9.13.0"; "none"
 
   friend bool operator==(const Platform&, const Platform&) = default;
 };
 
 Platform CpuPlatform();
+Platform CudaPlatform(const cuda::DeviceInfo& device);  // in builds with CUDA
+// An error where there is no such device.
+absl::StatusOr<Platform> PlatformOf(const Device& device);
 
 }  // namespace snug

@@ -1,5 +1,6 @@
 #include "engine/compile/choose.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
 #include <map>
@@ -76,29 +77,38 @@ class Chooser {
   }
 
   absl::Status Prepare(NodeId id, const OpDef& op, PrepareFn prepare) {
+    if (on_cuda() ? !HasCudaChoices(op) : op.choices == nullptr) return PrepareNamed(id, op, prepare, "");
     const NodeTypes types = TypesOf(graph_, graph_.node(id));
-    std::string named;  // the kernel, where somebody chooses
-    if (op.choices != nullptr && !on_cuda() && (options_.tuning != nullptr || options_.list_choices)) {
-      KernelChoice& chosen = choice(id);
-      chosen.key = TuningKey(op.name, types);
-      if (options_.list_choices) chosen.offered = op.choices(types, options_.threads);
-      if (options_.tuning != nullptr) chosen.choice = named = options_.tuning->ChoiceFor(chosen.key);
+    std::string own;  // the kernel that is taken unless somebody chooses
+    if (on_cuda()) {
+      SNUG_ASSIGN_OR_RETURN(own, CudaKernelFor(types, prepare));
     }
-    if (on_cuda() && HasCudaChoices(op)) {
-      SNUG_ASSIGN_OR_RETURN(choice(id).choice, CudaKernelFor(types, prepare));
-      named = choice(id).choice;
-    }
-    return PrepareNamed(id, op, prepare, named);
+    KernelChoice& chosen = choice(id);  // until nodes are inserted
+    chosen.choice = own;
+    if (options_.tuning == nullptr && !options_.list_choices) return PrepareNamed(id, op, prepare, own);
+
+    chosen.key = TuningKey(op.name, types);
+    if (options_.list_choices) chosen.offered = on_cuda() ? OtherCudaKernels(own) : op.choices(types, options_.threads);
+    const std::string tuned = options_.tuning != nullptr ? options_.tuning->ChoiceFor(chosen.key) : "";
+    if (tuned.empty() || tuned == own) return PrepareNamed(id, op, prepare, own);
+    chosen.choice = tuned;
+    const absl::Status prepared = on_cuda() && !absl::c_linear_search(OtherCudaKernels(own), tuned)
+                                      ? NotBeside(own, tuned)
+                                      : PrepareNamed(id, op, prepare, tuned);
+    if (prepared.ok()) return prepared;
+    return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
+  }
+
+  static absl::Status NotBeside(const std::string& own, const std::string& tuned) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", tuned, "\" cannot be taken instead of \"", own,
+                                                   "\", as with other flags (--tf32, --fast) it might"));
   }
 
   // `named`: empty, or the kernel that is wanted.
   absl::Status PrepareNamed(NodeId id, const OpDef& op, PrepareFn prepare, const std::string& named) {
     NodeTypes types = TypesOf(graph_, graph_.node(id));
     PrepareContext context(types, options_.threads, named, options_.device);
-    if (absl::Status prepared = prepare(context); !prepared.ok()) {
-      if (named.empty() || on_cuda()) return prepared;
-      return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
-    }
+    SNUG_RETURN_IF_ERROR(prepare(context));
     if (context.wants_float32()) {
       SNUG_RETURN_IF_ERROR(Widen(id));
       return PrepareNamed(id, op, prepare, "");

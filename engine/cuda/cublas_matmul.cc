@@ -4,6 +4,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -106,7 +107,9 @@ absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const void
   return DescribeMatrix(api, product, m, n, m * n, &to->result);
 }
 
-// The heuristics' first choice.
+constexpr int kAlgorithmsAsked = 16;
+
+// The heuristics' choice of that rank.
 absl::StatusOr<cublasLtMatmulHeuristicResult_t> ChooseAlgorithm(const Api& api, cublasLtHandle_t handle,
                                                                 const CublasMatMul& product, Description* description) {
   cublasLtMatmulPreferenceOpaque_t preference;
@@ -121,16 +124,18 @@ absl::StatusOr<cublasLtMatmulHeuristicResult_t> ChooseAlgorithm(const Api& api, 
   const auto reductions = static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace));
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
-  cublasLtMatmulHeuristicResult_t found = {};
+  std::array<cublasLtMatmulHeuristicResult_t, kAlgorithmsAsked> found = {};
+  const int asked = std::min(product.rank, kAlgorithmsAsked);
   int count = 0;
   SNUG_CUDA_CALL(api, cublasLtMatmulAlgoGetHeuristic,
                  (handle, &description->operation, &description->first, &description->second, &description->result,
-                  &description->result, &preference, 1, &found, &count),
+                  &description->result, &preference, asked, found.data(), &count),
                  absl::StrCat("choosing an algorithm for ", Describe(product)));
-  if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS) {
-    return NoAlgorithm(product);
+  for (int i = std::min(count, asked); i-- > 0;) {
+    const cublasLtMatmulHeuristicResult_t& one = found[static_cast<size_t>(i)];
+    if (one.state == CUBLAS_STATUS_SUCCESS) return one;
   }
-  return found;
+  return NoAlgorithm(product);
 }
 
 // Whether the library has nothing for a product; or is a newer one, whose descriptions are larger than this build's.

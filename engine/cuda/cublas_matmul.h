@@ -1,9 +1,10 @@
 // Matrix products by cuBLASLt.
 //
-// The library's heuristics choose an algorithm when a stream is first asked for a product, by its sizes, types and the
-// most workspace that it may use; from then on the same one runs. Only algorithms are asked for that give the same bits
-// each time: sums that are cut into parts are kept in the compute type and added in a pass of their own. What describes
-// a product to the library lives on the stack, so there is nothing to give back but the handle.
+// The library's heuristics list algorithms when a stream is first asked for a product, by its sizes, types and the most
+// workspace that it may use; one of them is taken, the first unless said otherwise, and from then on runs. Only
+// algorithms are asked for that give the same bits each time: sums that are cut into parts are kept in the compute type
+// and added in a pass of their own. What describes a product to the library lives on the stack, so there is nothing to
+// give back but the handle.
 //
 // Knows no CUDA header.
 #pragma once
@@ -32,6 +33,7 @@ struct CublasMatMul {
   int64_t count = 1, a_step = 0, b_step = 0;      // elements from one product's matrix to the next; 0: the same one
   bool bias = false, relu = false;                // not of float64
   int64_t workspace_bytes = 0;                    // at most
+  int rank = 1;  // which of the heuristics' list, from 1 on; the last where it is shorter
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in it
   auto operator<=>(const CublasMatMul&) const = default;

@@ -85,8 +85,8 @@ absl::StatusOr<std::vector<DeviceInfo>> ListDevices(const Api& api) {
   return devices;
 }
 
-absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(std::shared_ptr<const Api> api, int index) {
-  SNUG_ASSIGN_OR_RETURN(const int count, CountDevices(*api));
+absl::StatusOr<DeviceInfo> FindDevice(const Api& api, int index) {
+  SNUG_ASSIGN_OR_RETURN(const int count, CountDevices(api));
   if (index < 0 || index >= count) {
     return absl::NotFoundError(absl::StrCat(
         "no device cuda:", index, ": ",
@@ -94,7 +94,11 @@ absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(std::shared_ptr<con
         : count == 1 ? "there is cuda:0 only"
                      : absl::StrCat("there are cuda:0 to cuda:", count - 1)));
   }
-  SNUG_ASSIGN_OR_RETURN(DeviceInfo info, Examine(*api, index));
+  return Examine(api, index);
+}
+
+absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(std::shared_ptr<const Api> api, int index) {
+  SNUG_ASSIGN_OR_RETURN(DeviceInfo info, FindDevice(*api, index));
   if (!RunsOn(CompiledArchitectures(), info.major, info.minor)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "cuda:", index, " is a ", info.ToString(), ", and this build has code for ", CompiledArchitectures(),

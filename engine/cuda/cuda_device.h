@@ -34,6 +34,9 @@ struct DeviceInfo {
 // Those that the driver shows.
 absl::StatusOr<std::vector<DeviceInfo>> ListDevices(const Api& api);
 
+// NotFound: no device of that number.
+absl::StatusOr<DeviceInfo> FindDevice(const Api& api, int index);
+
 // What this build has code for, as it was configured: "90-real;80-real;90-virtual".
 absl::string_view CompiledArchitectures();
 // Whether code for `architectures` runs on a device of that capability: a real one on its own generation from its minor

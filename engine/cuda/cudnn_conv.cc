@@ -216,6 +216,10 @@ absl::Status FindCandidates(const Api& api, cudnnHandle_t handle, const CudnnCon
     if (conv.bias && adds) plan->candidates.push_back({algorithm, *bytes, /*fused=*/true});
   }
   plan->candidates.insert(plan->candidates.end(), alone.begin(), alone.end());
+  if (plan->candidates.empty()) return absl::OkStatus();
+  const auto last = static_cast<std::ptrdiff_t>(plan->candidates.size()) - 1;
+  const auto first = plan->candidates.begin() + std::min<std::ptrdiff_t>(conv.rank - 1, last);
+  std::rotate(plan->candidates.begin(), first, plan->candidates.end());
   return absl::OkStatus();
 }
 

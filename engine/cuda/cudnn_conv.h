@@ -2,8 +2,7 @@
 //
 // The library's heuristics list algorithms when a stream is first asked for a convolution. Of those that give the same
 // bits each time (or of all, where that is said) and keep to the workspace there is, the first that the library accepts
-// is taken, and kept. What
-// describes the convolution to the library is kept with it.
+// is taken, and kept. What describes the convolution to the library is kept with it.
 //
 // Knows no CUDA header.
 #pragma once
@@ -38,6 +37,7 @@ struct CudnnConv {
   int32_t groups = 1;
   bool bias = false, relu = false;  // forward; relu only with a bias
   int64_t workspace_bytes = 0;      // at most
+  int rank = 1;                     // which of them is tried first, from 1 on; the last where there are fewer
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in it
   auto operator<=>(const CudnnConv&) const = default;

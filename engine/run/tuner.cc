@@ -8,8 +8,12 @@
 #include <map>
 #include <utility>
 
+#include "engine/base/has_cuda.h"
 #include "engine/base/status.h"
 #include "engine/compile/passes/pass.h"
+#if SNUG_HAS_CUDA
+#include "engine/cuda/cuda_device.h"
+#endif
 #include "engine/graph/print.h"
 #include "engine/run/step_timer.h"
 
@@ -62,7 +66,8 @@ class Tuner {
       other.threads = threads;
       SNUG_RETURN_IF_ERROR(Challenge(absl::StrCat(threads, " threads an op"), other));
     }
-    for (const absl::Span<const Pass> passes : {ForwardPasses(), WholePasses()}) {  // the others are not the CPU's
+    const bool on_cpu = options_.compile.device.kind == Device::Kind::kCpu;
+    for (const auto& passes : {ForwardPasses(), WholePasses(), on_cpu ? absl::Span<const Pass>() : CudaPasses()}) {
       for (const Pass& pass : passes) {
         CompileOptions other = best_;
         if (!other.disabled_passes.insert(std::string(pass.name)).second) continue;
@@ -93,6 +98,13 @@ class Tuner {
 
   void Say(const std::string& line) const {
     if (options_.progress) options_.progress(line);
+  }
+
+  absl::StatusOr<Platform> PlatformHere() const {
+#if SNUG_HAS_CUDA
+    if (options_.session.cuda_device != nullptr) return CudaPlatform(options_.session.cuda_device->info());
+#endif
+    return PlatformOf(options_.compile.device);
   }
 
   // Steps by `other` become the best ones where they are faster, in turn.
@@ -247,7 +259,7 @@ class Tuner {
     } else {
       for (TuneReport::Kernel& kernel : report_.kernels) kernel.chosen = 0;  // together they were not faster
     }
-    tuning.platform = CpuPlatform();
+    SNUG_ASSIGN_OR_RETURN(tuning.platform, PlatformHere());
     tuning.threads = taken.threads;
     tuning.disabled_passes = taken.disabled_passes;
     tuning.network = untuned->session().compiled().graph.name;

@@ -102,6 +102,7 @@ absl::Status Prepare(PrepareContext& c, const ConvGeometry& g, const ConvTypes& 
     }
     conv->tf32 = choice.tf32;
     conv->fast = choice.fast;
+    conv->rank = choice.rank;
   }
   c.SetWorkspaceBytes(std::max(own_workspace_bytes, conv.has_value() ? conv->workspace_bytes : 0));
   c.SetKernel(std::make_shared<CudaConv>(CudaConv{std::move(conv)}));

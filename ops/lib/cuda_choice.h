@@ -6,12 +6,16 @@
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
 
+#include <string>
+#include <vector>
+
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 
 namespace snug {
 
-// What PrepareContext::choice may be, where HasCudaChoices. Empty: the library's, or else our own.
+// What PrepareContext::choice may be, where HasCudaChoices. Empty: the library's, or else our own. The library's may be
+// followed by a number: "library:3" is the third that its heuristics list.
 inline constexpr absl::string_view kLibraryKernel = "library";
 inline constexpr absl::string_view kTf32Kernel = "library_tf32";  // float32 factors are rounded, for tensor cores
 inline constexpr absl::string_view kFastKernel = "library_fast";  // sums may come in another sequence each time
@@ -24,6 +28,7 @@ inline bool HasCudaChoices(const OpDef& op) { return op.traits.library_kernel &&
 struct CudaChoice {
   bool library = false;
   bool tf32 = false, fast = false;
+  int rank = 1;  // among what the library's heuristics list, from 1 on; the last where they list fewer
 };
 
 // What the library may have for a node.
@@ -36,6 +41,10 @@ struct LibraryOffer {
 absl::StatusOr<CudaChoice> ChooseCuda(const PrepareContext& c, const LibraryOffer& offer);
 
 // Whether the kernel of that name may give other bits each time.
-inline bool MayVary(absl::string_view name) { return name == kFastKernel || name == kTf32FastKernel; }
+bool MayVary(absl::string_view name);
+
+// What may be tried in place of the kernel of that name by measuring: neither less exact nor with other bits each time,
+// unless that one is.
+std::vector<std::string> OtherCudaKernels(absl::string_view name);
 
 }  // namespace snug

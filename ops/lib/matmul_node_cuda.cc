@@ -103,6 +103,7 @@ absl::Status PrepareCudaMatMul(PrepareContext& c, const MatMulNode& node) {
   int64_t workspace_bytes = OwnCudaMatMulWorkspace(node, dtype);
   if (kernel->product.has_value()) {
     kernel->product->tf32 = choice.tf32;
+    kernel->product->rank = choice.rank;
     workspace_bytes = std::max(workspace_bytes, kernel->product->workspace_bytes);
   }
   c.SetWorkspaceBytes(workspace_bytes);

@@ -140,9 +140,14 @@ class DeviceTest(SnugTest):
         if self.json("doctor").get("CUDA") != "not in this build":
             self.assertIn("--tf32: expected no --plain-kernels", self.error("plan", MLP, "--device=cuda", "--tf32", "--plain-kernels"))
 
-    def test_what_is_for_the_processor_is_refused_elsewhere(self):
-        if self.json("doctor").get("CUDA") != "not in this build":
-            self.assertIn("is for --device=cpu", self.error("plan", MLP, "--device=cuda", "--tuning=file"))
+    def test_a_tuning_is_for_a_machine_with_the_device(self):
+        doctor = self.json("doctor")
+        if doctor.get("CUDA") != "not in this build" and not any(name.startswith("cuda:") for name in doctor):
+            for command in (("plan", MLP, "--tuning=file"), ("tune", MLP)):
+                done = self.run_snug(*command, "--device=cuda", code=1)
+                self.assertIn("the CUDA driver was not found", done.stderr)
+
+    def test_on_or_off_is_nothing_else(self):
         self.assertIn('--cuda-graph: expected on or off, found "of"', self.error("step", MLP, "--cuda-graph=of"))
         self.assertIn('--upload-ahead: expected on or off, found "of"', self.error("train", MLP, "--upload-ahead=of"))
 

@@ -30,7 +30,7 @@ bool HasBias(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 
 bool HasRelu(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_RELU) != 0; }
 
 struct Algorithm {
-  uint64_t sign, workspace_bytes;
+  uint64_t sign, workspace_bytes, number;
 };
 constexpr uint64_t kSign = 0x5eed;
 
@@ -152,18 +152,23 @@ cublasStatus_t Set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttrib
 }
 
 cublasStatus_t Choose(const Operation& operation, const Matrix& a, const Matrix& b, const Matrix& d,
-                      const Preference& preference, cublasLtMatmulHeuristicResult_t* found) {
+                      const Preference& preference, int asked, cublasLtMatmulHeuristicResult_t* found, int* count) {
   if (!Fits(operation, a, b, d)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!Documented(operation, d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   // What adds up in place, or in bfloat16, was not to be asked for.
   if (preference.reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_NOT_SUPPORTED;
-  std::memset(found, 0, sizeof(*found));
-  const Algorithm algorithm{kSign, preference.workspace_bytes};
-  std::memcpy(&found->algo, &algorithm, sizeof(algorithm));
-  found->workspaceSize = preference.workspace_bytes;
-  found->state = CUBLAS_STATUS_SUCCESS;
+  for (*count = 0; *count < asked && *count < 3; ++*count) {
+    cublasLtMatmulHeuristicResult_t& one = found[*count];
+    std::memset(&one, 0, sizeof(one));
+    const Algorithm algorithm{kSign, preference.workspace_bytes, static_cast<uint64_t>(*count)};
+    std::memcpy(&one.algo, &algorithm, sizeof(algorithm));
+    one.workspaceSize = preference.workspace_bytes;
+    one.state = CUBLAS_STATUS_SUCCESS;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
+
+int NumberOf(const cublasLtMatmulAlgo_t& algorithm) { return static_cast<int>(Look<Algorithm>(&algorithm).number); }
 
 cublasStatus_t Bind(const Call& call, std::function<void()>* work) {
   const Operation& o = call.operation;

@@ -39,9 +39,11 @@ cublasStatus_t Describe(cublasLtMatmulPreference_t to, size_t bytes);
 cublasStatus_t Set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
                    size_t bytes);
 
-// An algorithm that takes all the workspace there may be; NOT_SUPPORTED for what the library does not document.
+// Up to three algorithms, numbers 0 to 2, that take all the workspace there may be; NOT_SUPPORTED for what the library
+// does not document.
 cublasStatus_t Choose(const Operation& operation, const Matrix& a, const Matrix& b, const Matrix& d,
-                      const Preference& preference, cublasLtMatmulHeuristicResult_t* found);
+                      const Preference& preference, int asked, cublasLtMatmulHeuristicResult_t* found, int* count);
+int NumberOf(const cublasLtMatmulAlgo_t& algorithm);
 
 struct Call {
   Operation operation;

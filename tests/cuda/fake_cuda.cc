@@ -78,7 +78,11 @@ const std::vector<std::string>& FakeCuda::calls() const { return state_->calls; 
 int64_t FakeCuda::Count(const std::string& name) const {
   return std::count(state_->calls.begin(), state_->calls.end(), name);
 }
-void FakeCuda::ClearCalls() { state_->calls.clear(); }
+const std::vector<int>& FakeCuda::algorithms() const { return state_->algorithms; }
+void FakeCuda::ClearCalls() {
+  state_->calls.clear();
+  state_->algorithms.clear();
+}
 
 void FakeCuda::FailCall(int64_t n, const std::string& only) {
   state_->until_failure = n;

@@ -58,6 +58,8 @@ class FakeCuda {
   // Calls by name ("cuMemAlloc"; a launch by its kernel's name), since the last ClearCalls.
   const std::vector<std::string>& calls() const;
   int64_t Count(const std::string& name) const;
+  // Of the libraries' products and convolutions among them, by number.
+  const std::vector<int>& algorithms() const;
   void ClearCalls();
 
   // The n-th call from now (0: the next) fails; nothing is done, except that what gives something back does so. Below

@@ -79,6 +79,7 @@ struct FakeCuda::State {
   FakeOptions options;
   std::mt19937_64 random;
   std::vector<std::string> calls;
+  std::vector<int> algorithms;
   int64_t until_failure = -1;
   std::string fails_only;
   bool has_failed = false;

@@ -48,7 +48,9 @@ cudnnStatus_t Convolve(State& s, cudnnHandle_t handle, fake_cudnn::Call call, cu
   call.conv = Within<fake_cudnn::Convolution>(conv);
   std::function<void()> work;
   const cudnnStatus_t status = Bind(call, &work);
-  if (status == CUDNN_STATUS_SUCCESS) s.Push(*reinterpret_cast<CUstream*>(handle), std::move(work));
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  s.algorithms.push_back(call.algorithm);
+  s.Push(*reinterpret_cast<CUstream*>(handle), std::move(work));
   return status;
 }
 
@@ -99,10 +101,8 @@ SNUG_FAKE(cublasLtMatmulAlgoGetHeuristic, cublasLtHandle_t, cublasLtMatmulDesc_t
   if (s.Forbidden()) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (s.options.libraries == FakeLibraries::kRefuse) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (c != d || asked < 1) return CUBLAS_STATUS_INVALID_VALUE;
-  const cublasStatus_t status = Choose(Look<Operation>(operation), Look<Matrix>(a), Look<Matrix>(b), Look<Matrix>(d),
-                                       Look<Preference>(preference), found);
-  *count = status == CUBLAS_STATUS_SUCCESS ? 1 : 0;
-  return status;
+  return Choose(Look<Operation>(operation), Look<Matrix>(a), Look<Matrix>(b), Look<Matrix>(d),
+                Look<Preference>(preference), asked, found, count);
 }
 SNUG_FAKE(cublasLtMatmul, cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
           cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
@@ -115,7 +115,9 @@ SNUG_FAKE(cublasLtMatmul, cublasLtHandle_t handle, cublasLtMatmulDesc_t operatio
       Bind({Look<Operation>(operation), Look<Matrix>(a_layout), Look<Matrix>(b_layout), Look<Matrix>(d_layout), alpha,
             beta, a, b, d, algorithm, workspace, workspace_bytes},
            &work);
-  if (status == CUBLAS_STATUS_SUCCESS) s.Push(stream, std::move(work));
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  s.algorithms.push_back(NumberOf(*algorithm));
+  s.Push(stream, std::move(work));
   return status;
 }
 SNUG_FAKE(cudnnGetVersion)->size_t { return 91300; }

@@ -72,6 +72,19 @@ TEST(CublasMatMul, ChoosesOnceAndMakesOneHandle) {
   EXPECT_EQ(fake.Count("cublasLtCreate"), 0);
 }
 
+TEST(CublasMatMul, TakesTheAlgorithmOfTheRankThatIsWantedOrTheLast) {
+  FakeCuda fake({.any_address = true});
+  Products products(fake);
+  fake.ClearCalls();
+  for (const int rank : {1, 3, 9, 1}) {
+    cuda::CublasMatMul product = kProduct;
+    product.rank = rank;
+    ASSERT_TRUE(products.Run(product).ok());
+    EXPECT_THAT(products.c, ElementsAre(210.5, 0, 430.5, 0));
+  }
+  EXPECT_THAT(fake.algorithms(), ElementsAre(0, 2, 2, 0));
+}
+
 TEST(CublasMatMul, AsksNoMoreForWhatIsRefused) {
   FakeCuda fake({.any_address = true, .libraries = FakeLibraries::kRefuse});
   Products products(fake);

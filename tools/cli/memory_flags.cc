@@ -90,12 +90,11 @@ absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
   if (!tuning.empty() && plain_kernels) {
     return absl::InvalidArgumentError("--plain-kernels: a tuning chooses among fast ones; leave one of the two out");
   }
-  if (parsed.kind == Device::Kind::kCuda && !tuning.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("--tuning is for --device=cpu, found --device=", device));
-  }
   SNUG_RETURN_IF_ERROR(CheckLibraryFlags(*this, parsed));
   if (!tuning.empty()) {
-    SNUG_ASSIGN_OR_RETURN(Tuning loaded, LoadTuning(tuning, CpuPlatform()));
+    absl::StatusOr<Platform> here = PlatformOf(parsed);
+    SNUG_RETURN_IF_ERROR(Annotate(here.status(), "--tuning: is for the machine that it was measured on"));
+    SNUG_ASSIGN_OR_RETURN(Tuning loaded, LoadTuning(tuning, *here));
     if (threads != 0 && threads != loaded.threads) {
       return absl::InvalidArgumentError(absl::StrCat("--threads: ", tuning, " was measured with ", loaded.threads,
                                                      " per op, found ", threads, "; leave one of the two flags out"));

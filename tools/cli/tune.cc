@@ -11,7 +11,6 @@
 #include "engine/run/tuner.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/device_flag.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/memory_flags.h"
 #include "tools/cli/run_flags.h"
@@ -93,9 +92,12 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   std::string output;
   Flags flags(
       "snug tune NET [flags]",
-      "Measures on this machine how steps of a network are fastest: threads per op (unless --threads is given),\n"
-      "passes that are better left out, and for each node the kernels that its op offers. What is faster goes\n"
-      "into a file for --tuning, which every command takes; whole steps are measured before and after, in turn.");
+      "Measures on this machine how steps of a network are fastest: threads per op (on the processor, unless "
+      "--threads\n"
+      "is given), passes that are better left out, and for each node the kernels that its op offers: on a GPU the\n"
+      "algorithms of cuBLASLt and cuDNN, and our own. What is faster goes into a file for --tuning, which every "
+      "command\n"
+      "takes; whole steps are measured before and after, in turn.");
   flags.Add("output", &output, "file to write; *.pbtxt is text; default: <network>.tuning.pbtxt");
   flags.Add("forward", &forward, "the forward pass only; default: training steps");
   flags.Add("seconds", &seconds, "that each measurement goes on for, at least; default 1");
@@ -111,11 +113,6 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   if (compile_flags.plain_kernels) {
     return absl::InvalidArgumentError("--plain-kernels: expected fast ones, as those are chosen among");
   }
-  SNUG_ASSIGN_OR_RETURN(const Device device, ParseDeviceFlag(compile_flags.device));
-  if (device.kind != Device::Kind::kCpu) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--device: expected cpu, as nothing is measured on a GPU yet, found ", compile_flags.device));
-  }
   if (seconds < 0) return absl::InvalidArgumentError(absl::StrCat("--seconds: expected seconds, found ", seconds));
   TuneOptions options{.seconds = seconds};
   SNUG_ASSIGN_OR_RETURN(options.compile, compile_flags.Options(memory_flags.streams.count));
@@ -123,7 +120,8 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(options.session, run_flags.Options(compile_flags.threads > 0, &options.compile));
   options.compile.training = !forward;
   options.session.seed = static_cast<uint64_t>(seed);
-  if (compile_flags.threads == 0) options.threads = ThreadsToTry(options.compile.threads);
+  const bool on_cpu = options.compile.device.kind == Device::Kind::kCpu;
+  if (compile_flags.threads == 0 && on_cpu) options.threads = ThreadsToTry(options.compile.threads);
   options.progress = [json](const std::string& line) { std::fprintf(json ? stderr : stdout, "%s\n", line.c_str()); };
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   if (options.compile.batch == 0)

@@ -1,0 +1,73 @@
+"""What bundle-run's parts share: what has been measured so far, commands and their JSON, tables."""
+
+import json
+import pathlib
+import subprocess
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent.parent  # the bundle
+RESULTS = HERE / "results.json"
+NOT_INSTALLED = 127  # as a shell says it
+
+
+class OutOfTime(Exception):
+    pass
+
+
+class Notes:
+    """What has been measured, by key; written after each."""
+
+    def __init__(self, minutes):
+        self.all = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        self.end = time.monotonic() + 60 * minutes
+
+    def left(self):
+        return self.end - time.monotonic()
+
+    def get(self, key, longest, measure):
+        """What is noted under `key`, or what `measure(seconds left)` says, if `longest` seconds are left for it."""
+        if key not in self.all:
+            if self.left() < longest:
+                raise OutOfTime
+            self.all[key] = measure(self.left())
+            self.write()
+        return self.all[key]
+
+    def write(self):
+        new = RESULTS.with_suffix(".new")
+        new.write_text(json.dumps(self.all, indent=1))
+        new.replace(RESULTS)
+
+    def forget(self, part):
+        self.all = {key: value for key, value in self.all.items() if not key.startswith(part + "/")}
+        self.write()
+
+
+def run(command, seconds):
+    """(exit code, output); what takes longer than that is an error of the command, not of this script."""
+    try:
+        done = subprocess.run([str(word) for word in command], cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, timeout=seconds)
+        return done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired:
+        return -1, "", f"stopped after {seconds:.0f} s"
+    except FileNotFoundError:
+        return NOT_INSTALLED, "", f"{command[0]} is not installed"
+
+
+def document(command, seconds):
+    """The JSON that a command prints, or {"error": ...}."""
+    code, out, err = run(command, seconds)
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    if code == 0 and lines:
+        return json.loads(lines[-1])
+    return {"error": (err.strip().splitlines() or out.strip().splitlines() or [f"exit code {code}"])[-1][:300]}
+
+
+def table(head, rows):
+    rows = [[str(cell) for cell in row] for row in [head, *rows]]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    for i, row in enumerate(rows):
+        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |")
+        if i == 0:
+            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")

@@ -189,7 +189,7 @@ def part_batches(notes):
             key = f"batches/{precision}/{gigabytes}/"
             limit = f"--memory-limit={gigabytes}GB"
             fit = notes.get(key + "fit", 150, lambda left: document(
-                snug("fit", "resnet50", precision, limit, "--memory=best", "--json"), min(left, 300)))
+                snug("fit", "resnet50", precision, limit, "--keep-inputs", "--memory=best", "--json"), min(left, 300)))
             batch = max((row["batch"] for row in fit.get("rows", []) if row["mode"] == "training"), default=0)
             step = torch_step = {"error": fit.get("error", "not even one sample fits")}
             if batch > 0:

@@ -6,7 +6,6 @@ import subprocess
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent.parent  # the bundle
-RESULTS = HERE / "results.json"
 NOT_INSTALLED = 127  # as a shell says it
 
 
@@ -17,8 +16,9 @@ class OutOfTime(Exception):
 class Notes:
     """What has been measured, by key; written after each."""
 
-    def __init__(self, minutes):
-        self.all = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    def __init__(self, device, minutes):
+        self.file = HERE / ("results.json" if device == "cuda" else f"results.{device.replace(':', '')}.json")
+        self.all = json.loads(self.file.read_text()) if self.file.exists() else {}
         self.end = time.monotonic() + 60 * minutes
 
     def left(self):
@@ -34,9 +34,9 @@ class Notes:
         return self.all[key]
 
     def write(self):
-        new = RESULTS.with_suffix(".new")
+        new = self.file.with_suffix(".new")
         new.write_text(json.dumps(self.all, indent=1))
-        new.replace(RESULTS)
+        new.replace(self.file)
 
     def forget(self, part):
         self.all = {key: value for key, value in self.all.items() if not key.startswith(part + "/")}

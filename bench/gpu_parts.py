@@ -226,22 +226,27 @@ def stopped(words, output, left):
     while training.poll() is None and time.monotonic() < end and not (metrics.exists() and metrics.stat().st_size):
         time.sleep(0.01)
     training.terminate()
-    return training.wait()
+    try:
+        return training.wait(max(end - time.monotonic(), 10))
+    except subprocess.TimeoutExpired:
+        training.kill()
+        return training.wait()
 
 
 def resumed_equals_straight(model, precision, left):
     """Whether a training ends in the same bits when it is stopped and goes on."""
     flags, _, steps = TRAININGS[model]
+    end = time.monotonic() + left
     ends = []
     for name in ("straight", "resumed"):
         output = fresh(f"{model}.{precision}.{name}")
         words = snug("train", model, precision, f"--output={output}", f"--steps={steps}", "--evaluate-batches=1", *flags)
         if name == "resumed":
-            code = stopped(words, output, left)
+            code = stopped(words, output, end - time.monotonic())
             if code != 4:
                 return f"exit code {code} where it was to be stopped"
             words = [*words, "--resume"]
-        code, _, err = run(words, left)
+        code, _, err = run(words, max(end - time.monotonic(), 1))
         if code != 0:
             return err.strip()[-200:]
         ends.append(newest_checkpoint(output))

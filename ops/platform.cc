@@ -31,7 +31,8 @@ Platform CpuPlatform() {
 Platform CudaPlatform(const cuda::DeviceInfo& device) {
   std::vector<std::string> libraries;
   for (const cuda::LibraryState& state : cuda::FindLibraries()) {
-    const bool has_kernels = state.library == cuda::Library::kCublasLt || state.library == cuda::Library::kCudnn;
+    const bool has_kernels = state.library == cuda::Library::kCublasLt || state.library == cuda::Library::kCudnn ||
+                             state.library == cuda::Library::kNvrtc;
     if (has_kernels && state.problem.empty()) {
       libraries.push_back(absl::StrCat(cuda::Name(state.library), " ", state.version));
     }

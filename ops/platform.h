@@ -16,7 +16,7 @@ struct DeviceInfo;
 struct Platform {
   std::string device;        // "cpu", "NVIDIA H200"
   std::string instructions;  // "avx512": what our own loops use; "sm_90"
-  std::string library;       // "oneDNN 2.6.0", "cuBLASLt 13.0.2, cuDNN 9.13.0"; "none"
+  std::string library;       // "oneDNN 2.6.0", "cuBLASLt 13.0.2, cuDNN 9.13, NVRTC 13.0"; "none"
 
   friend bool operator==(const Platform&, const Platform&) = default;
 };

@@ -209,17 +209,21 @@ absl::Status FindCandidates(const Api& api, cudnnHandle_t handle, const CudnnCon
     const absl::StatusOr<size_t> bytes = WorkspaceBytes(api, handle, conv, *plan, algorithm);
     if (Refuses(bytes.status())) continue;
     SNUG_RETURN_IF_ERROR(bytes.status());
-    if (*bytes > static_cast<size_t>(conv.workspace_bytes)) continue;
-    alone.push_back({algorithm, *bytes, /*fused=*/false});
-    // Without a relu, the library adds a bias in one algorithm only.
-    const bool adds = conv.relu || algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
-    if (conv.bias && adds) plan->candidates.push_back({algorithm, *bytes, /*fused=*/true});
+    if (*bytes <= static_cast<size_t>(conv.workspace_bytes)) alone.push_back({algorithm, *bytes, /*fused=*/false});
   }
-  plan->candidates.insert(plan->candidates.end(), alone.begin(), alone.end());
-  if (plan->candidates.empty()) return absl::OkStatus();
-  const auto last = static_cast<std::ptrdiff_t>(plan->candidates.size()) - 1;
-  const auto first = plan->candidates.begin() + std::min<std::ptrdiff_t>(conv.rank - 1, last);
-  std::rotate(plan->candidates.begin(), first, plan->candidates.end());
+  if (alone.empty()) return absl::OkStatus();
+  const auto last = static_cast<std::ptrdiff_t>(alone.size()) - 1;
+  std::rotate(alone.begin(), alone.begin() + std::min<std::ptrdiff_t>(conv.rank - 1, last), alone.end());
+  // One that adds the bias is worth more than a faster one that does not; but where an algorithm was asked for, that
+  // one.
+  const bool asked_for = conv.rank > 1;
+  for (const Candidate& candidate : alone) {
+    // Without a relu, the library adds a bias in one algorithm only.
+    const bool adds = conv.relu || candidate.algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
+    if (conv.bias && adds) plan->candidates.push_back({candidate.algorithm, candidate.workspace_bytes, /*fused=*/true});
+    if (asked_for) plan->candidates.push_back(candidate);
+  }
+  if (!asked_for) plan->candidates.insert(plan->candidates.end(), alone.begin(), alone.end());
   return absl::OkStatus();
 }
 

@@ -37,7 +37,7 @@ struct CudnnConv {
   int32_t groups = 1;
   bool bias = false, relu = false;  // forward; relu only with a bias
   int64_t workspace_bytes = 0;      // at most
-  int rank = 1;                     // which of them is tried first, from 1 on; the last where there are fewer
+  int rank = 1;  // which algorithm is tried first, from 1 on, the last where there are fewer; 1: one that adds the bias
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in it
   auto operator<=>(const CudnnConv&) const = default;

@@ -74,12 +74,14 @@ class Tuner {
         SNUG_RETURN_IF_ERROR(Challenge(absl::StrCat("without ", pass.name), other));
       }
     }
+    best_timer_ = nullptr;  // a device may have no room for two
     SNUG_RETURN_IF_ERROR(MeasureKernels());
     CompileOptions tuned = best_;
     tuned.tuning = std::make_shared<const Tuning>(ChooseKernels());
     if (!tuned.tuning->kernels.empty()) {
       const absl::Status agree = Milliseconds(tuned).status();  // together, too
       if (!agree.ok() && !IsTheirs(agree)) return agree;
+      SNUG_ASSIGN_OR_RETURN(best_timer_, Timer(best_));
       if (agree.ok()) SNUG_RETURN_IF_ERROR(Challenge("chosen kernels", tuned));
     }
     SNUG_RETURN_IF_ERROR(Confirm());
@@ -117,8 +119,14 @@ class Tuner {
         ToText(compiled->graph) == ToText(best.graph)) {
       return absl::OkStatus();  // it changes nothing
     }
-    SNUG_ASSIGN_OR_RETURN(std::unique_ptr<StepTimer> timer,
-                          StepTimer::Create(*std::move(compiled), registry_, options_.session));
+    absl::StatusOr<std::unique_ptr<StepTimer>> made =
+        StepTimer::Create(*std::move(compiled), registry_, options_.session);
+    if (absl::IsResourceExhausted(made.status())) {
+      Say(absl::StrCat(what, ": no room for it beside the other"));
+      return absl::OkStatus();
+    }
+    SNUG_RETURN_IF_ERROR(made.status());
+    std::unique_ptr<StepTimer> timer = *std::move(made);
     best_timer_->Clear();
     SNUG_RETURN_IF_ERROR(StepInTurn({best_timer_.get(), timer.get()}, options_.seconds, kLeastSteps));
     TuneReport::Trial trial{
@@ -129,6 +137,7 @@ class Tuner {
     if (trial.taken) {
       best_ = other;
       best_timer_ = std::move(timer);
+      any_taken_ = true;
     }
     report_.trials.push_back(std::move(trial));
     return absl::OkStatus();
@@ -244,13 +253,18 @@ class Tuner {
     return tuning;
   }
 
-  // The best against a step without tuning, once more.
+  // The best against a step without tuning, once more; where nothing was taken, they are the same.
   absl::Status Confirm() {
+    best_timer_ = nullptr;
     SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<StepTimer> untuned, Timer(options_.compile));
-    best_timer_->Clear();
-    SNUG_RETURN_IF_ERROR(StepInTurn({untuned.get(), best_timer_.get()}, 2 * options_.seconds, 2 * kLeastSteps));
+    std::vector<StepTimer*> timers = {untuned.get()};
+    if (any_taken_) {
+      SNUG_ASSIGN_OR_RETURN(best_timer_, Timer(best_));
+      timers.push_back(best_timer_.get());
+    }
+    SNUG_RETURN_IF_ERROR(StepInTurn(timers, 2 * options_.seconds, 2 * kLeastSteps));
     report_.before_ms = untuned->MedianSeconds() * 1e3;
-    report_.after_ms = best_timer_->MedianSeconds() * 1e3;
+    report_.after_ms = timers.back()->MedianSeconds() * 1e3;
     report_.faster = report_.after_ms < report_.before_ms * (1 - kStepGain);
     const CompileOptions& taken = report_.faster ? best_ : options_.compile;
     Tuning& tuning = report_.tuning;
@@ -275,6 +289,7 @@ class Tuner {
   const TuneOptions& options_;
   CompileOptions best_;
   std::unique_ptr<StepTimer> best_timer_;
+  bool any_taken_ = false;
   std::vector<double> outputs_;
   TuneReport report_;
 };

@@ -95,11 +95,12 @@ absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
     absl::StatusOr<Platform> here = PlatformOf(parsed);
     SNUG_RETURN_IF_ERROR(Annotate(here.status(), "--tuning: is for the machine that it was measured on"));
     SNUG_ASSIGN_OR_RETURN(Tuning loaded, LoadTuning(tuning, *here));
-    if (threads != 0 && threads != loaded.threads) {
+    const bool on_cpu = parsed.kind == Device::Kind::kCpu;  // elsewhere nothing that was measured depends on threads
+    if (on_cpu && threads != 0 && threads != loaded.threads) {
       return absl::InvalidArgumentError(absl::StrCat("--threads: ", tuning, " was measured with ", loaded.threads,
                                                      " per op, found ", threads, "; leave one of the two flags out"));
     }
-    options.threads = loaded.threads;
+    if (on_cpu) options.threads = loaded.threads;
     options.disabled_passes.insert(loaded.disabled_passes.begin(), loaded.disabled_passes.end());
     options.tuning = std::make_shared<const Tuning>(std::move(loaded));
   }

@@ -9,13 +9,10 @@
 #include <thread>
 #include <utility>
 
-#include "engine/base/has_cuda.h"
+#include "engine/compile/fusion_compiler.h"
 #include "memory/strategies.h"
 #include "snug/internal/convert.h"
 #include "snug/internal/network_impl.h"
-#if SNUG_HAS_CUDA
-#include "engine/cuda/cuda_compile.h"
-#endif
 
 namespace snug {
 inline namespace v0 {
@@ -60,12 +57,7 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options) {
   compile.memory.strategy = options.memory;
   compile.memory.streams = options.streams;
   compile.memory.memory_limit = options.memory_limit;
-#if SNUG_HAS_CUDA
-  // Kernels are fused where there is somebody to compile them.
-  if (device->kind == Device::Kind::kCuda && !cuda::FindCompiler().ok()) {
-    compile.disabled_passes.insert("fuse_elementwise");
-  }
-#endif
+  LeaveOutFusionWithoutCompiler(&compile);
   return compile;
 }
 

@@ -8,9 +8,6 @@
 
 #include "engine/base/has_cuda.h"
 #include "engine/base/status.h"
-#if SNUG_HAS_CUDA
-#include "engine/cuda/cuda_compile.h"
-#endif
 
 namespace snug::cli {
 
@@ -29,15 +26,6 @@ absl::StatusOr<Device> ParseDeviceFlag(const std::string& text) {
   }
 #endif
   return device;
-}
-
-void LeaveOutFusionWithoutCompiler([[maybe_unused]] CompileOptions* options) {
-#if SNUG_HAS_CUDA
-  if (options->device.kind != Device::Kind::kCuda) return;
-  const absl::Status found = cuda::FindCompiler();
-  if (found.ok() || !options->disabled_passes.insert("fuse_elementwise").second) return;
-  std::fprintf(stderr, "without the pass fuse_elementwise: %s\n", std::string(found.message()).c_str());
-#endif
 }
 
 void SayWhatVaries(const Compiled& compiled) {

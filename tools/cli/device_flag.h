@@ -16,9 +16,6 @@ void AddDeviceFlag(Flags& flags, std::string* text);
 // run there: planning needs none.
 absl::StatusOr<Device> ParseDeviceFlag(const std::string& text);
 
-// Without NVRTC, CUDA's ops run one by one: the pass that fuses them is switched off, which standard error is told.
-void LeaveOutFusionWithoutCompiler(CompileOptions* options);
-
 // Tells standard error which nodes may give other bits each time, if any.
 void SayWhatVaries(const Compiled& compiled);
 

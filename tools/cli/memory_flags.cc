@@ -5,11 +5,13 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <utility>
 
 #include "engine/base/max_threads.h"
 #include "engine/base/status.h"
+#include "engine/compile/fusion_compiler.h"
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"
 #include "tools/cli/byte_size.h"
@@ -86,7 +88,8 @@ absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
       .tf32 = tf32,
       .keep_inputs = keep_inputs};
   options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
-  LeaveOutFusionWithoutCompiler(&options);
+  const std::string left_out = LeaveOutFusionWithoutCompiler(&options);
+  if (!left_out.empty()) std::fprintf(stderr, "without the pass fuse_elementwise: %s\n", left_out.c_str());
   if (!tuning.empty() && plain_kernels) {
     return absl::InvalidArgumentError("--plain-kernels: a tuning chooses among fast ones; leave one of the two out");
   }

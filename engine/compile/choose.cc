@@ -92,9 +92,9 @@ class Chooser {
     const std::string tuned = options_.tuning != nullptr ? options_.tuning->ChoiceFor(chosen.key) : "";
     if (tuned.empty() || tuned == own) return PrepareNamed(id, op, prepare, own);
     chosen.choice = tuned;
-    const absl::Status prepared = on_cuda() && !absl::c_linear_search(OtherCudaKernels(own), tuned)
-                                      ? NotBeside(own, tuned)
-                                      : PrepareNamed(id, op, prepare, tuned);
+    absl::Status prepared = on_cuda() && !absl::c_linear_search(OtherCudaKernels(own), tuned)
+                                ? NotBeside(own, tuned)
+                                : PrepareNamed(id, op, prepare, tuned);
     if (prepared.ok()) return prepared;
     return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
   }

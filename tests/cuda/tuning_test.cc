@@ -49,7 +49,7 @@ class CudaTuning : public testing::Test {
     }
     return std::make_shared<const Tuning>(std::move(tuning));
   }
-  absl::StatusOr<Result> Steps(CompileOptions options) {
+  absl::StatusOr<Result> Steps(const CompileOptions& options) {
     SNUG_ASSIGN_OR_RETURN(Compiled compiled, CompileWith(options));
     std::vector<Compiled> all;
     all.push_back(std::move(compiled));

@@ -17,7 +17,7 @@ void AddDeviceFlag(Flags& flags, std::string* text) {
 }
 
 absl::StatusOr<Device> ParseDeviceFlag(const std::string& text) {
-  const absl::StatusOr<Device> device = ParseDevice(text);
+  absl::StatusOr<Device> device = ParseDevice(text);
   if (!device.ok()) return Annotate(device.status(), "--device");
 #if !SNUG_HAS_CUDA
   if (device->kind == Device::Kind::kCuda) {

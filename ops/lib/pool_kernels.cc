@@ -27,9 +27,10 @@ void Pool(int threads, const PoolGeometry& geometry, const Pooling& pooling, con
   const int64_t reads = std::max(geometry.outputs(), geometry.inputs()) * geometry.outer * geometry.lanes;
   ParallelFor(threads, rows, std::max<int64_t>(1, kChunk * rows / reads), [&](int64_t begin, int64_t end) {
     WithIsa([begin, end, x, y, g = geometry, p = pooling]() SNUG_LAMBDA {
-      for (int64_t row = begin; row < end; ++row) {
+      const IndexRange whole = WholeWindows(g.axes[2]);
+      for (PoolRow row(begin, g.axes[0].out, g.axes[1].out); row.index < end; row.Next()) {
         if (g.lanes > 1) {
-          PoolRowLanes(g, p, row, end, x, y);
+          PoolRowLanes(g, p, row, whole, end, x, y);
         } else {
           PoolRowPlain(g, p, row, x, y);
         }
@@ -46,9 +47,10 @@ void Unpool(int threads, const PoolGeometry& geometry, const Pooling& pooling, c
                                                        [](const PoolAxis& axis) { return axis.tiles(); });
   ParallelFor(threads, rows, std::max<int64_t>(1, kChunk / row_size), [&](int64_t begin, int64_t end) {
     WithIsa([begin, end, tiles, dy, dx, g = geometry, p = pooling]() SNUG_LAMBDA {
-      for (int64_t row = begin; row < end; ++row) {
+      const SideBySide side_by_side(g);
+      for (PoolRow row(begin, g.axes[0].in, g.axes[1].in); row.index < end; row.Next()) {
         if (tiles) {
-          UnpoolTileRowLanes(g, p, row, end, dy, dx);
+          UnpoolTileRowLanes(g, p, row, side_by_side, end, dy, dx);
         } else if (g.lanes > 1) {
           UnpoolRowLanes(g, p, row, end, dy, dx);
         } else {

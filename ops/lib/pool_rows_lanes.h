@@ -8,91 +8,20 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "ops/lib/pool_rows_few_lanes.h"
+#include "ops/lib/pool_taps.h"
 #include "ops/lib/pooling.h"
 
 namespace snug {
 
-inline constexpr int kFewLanes = 16;
-
-// fn(constant N, first lane, how many of N there are): 64 lanes at a time, so that what is done to one vector of them
-// need not wait for what is done to another, and then 16.
-template <class Fn>
-SNUG_INLINE void ForEachLaneBlock(int64_t lanes, Fn fn) {
-  constexpr std::integral_constant<int, 64> kMany;
-  constexpr std::integral_constant<int, kFewLanes> kFew;
-  int64_t lane = 0;
-  for (; lane + kMany <= lanes; lane += kMany) fn(kMany, lane, int64_t{kMany});
-  for (; lane < lanes; lane += kFew) fn(kFew, lane, std::min<int64_t>(kFew, lanes - lane));
-}
-
-// An element of a window: where it lies behind the window's start on the width axis, and which tap it is.
-struct WindowTap {
-  int64_t at;
-  int32_t tap;
-};
-
-// fn(tap) for the taps kd x kh x kw of the windows in a row, in row-major order.
-template <class Fn>
-SNUG_INLINE void ForEachTap(const PoolGeometry& g, const PoolRow& at, IndexRange kd, IndexRange kh, IndexRange kw,
-                            Fn fn) {
-  const PoolAxis& depth = g.axes[0];
-  const PoolAxis& height = g.axes[1];
-  const PoolAxis& width = g.axes[2];
-  for (int64_t d = kd.begin; d < kd.end; ++d) {
-    const int64_t plane = at.outer * depth.in + depth.start(at.d) + d * depth.dilation;
-    for (int64_t h = kh.begin; h < kh.end; ++h) {
-      const int64_t line = plane * height.in + height.start(at.h) + h * height.dilation;
-      const int64_t tap = (d * height.window + h) * width.window;
-      for (int64_t w = kw.begin; w < kw.end; ++w) {
-        fn(WindowTap{(line * width.in + w * width.dilation) * g.lanes, static_cast<int32_t>(tap + w)});
-      }
-    }
-  }
-}
-
-// The taps of a window, if they are few: found once for all windows of a row that have the same.
-class TapList {
- public:
-  static constexpr int64_t kMost = 64;
-
-  SNUG_INLINE void Find(const PoolGeometry& g, const PoolRow& at, IndexRange kd, IndexRange kh, IndexRange kw) {
-    if (kw.begin == kw_.begin && kw.end == kw_.end) return;
-    kw_ = kw;
-    count_ = 0;
-    ForEachTap(g, at, kd, kh, kw, [&](WindowTap tap) SNUG_LAMBDA { taps_[count_++] = tap; });
-  }
-  SNUG_INLINE int64_t count() const { return count_; }
-  SNUG_INLINE const WindowTap& operator[](int64_t i) const { return taps_[i]; }
-
- private:
-  IndexRange kw_ = {-1, -1};
-  int64_t count_ = 0;
-  WindowTap taps_[kMost];
-};
-
-// Takes K taps from i on, for the window and the lanes that begin at element `start` of x.
-template <int N, int K, class Pooling, class T>
-SNUG_INLINE void TakeTaps(const Pooling& pooling, const TapList& list, int64_t i, const T* x, int64_t start,
-                          typename Pooling::template LaneState<N>& state) {
-  std::array<const T*, K> from;
-  std::array<int32_t, K> taps;
-  for (int64_t k = 0; k < K; ++k) {
-    from[static_cast<size_t>(k)] = x + (start + list[i + k].at);
-    taps[static_cast<size_t>(k)] = list[i + k].tap;
-  }
-  pooling.template TakeLanes<N, K>(state, from, taps);
-}
-
-// y[window][channels] for the windows of one row. Rows are done in ascending order; the caller owns those before
-// `end_row`.
+// y[window][channels] for the windows of one row, of which `whole` are WholeWindows. Rows are done in ascending order;
+// the caller owns those before `end_row`.
 template <class Pooling, class T>
-SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, int64_t end_row, const T* x,
-                              T* y) {
-  constexpr int kTogether = 4;
+SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, IndexRange whole,
+                              int64_t end_row, const T* x, T* y) {
   const PoolAxis& depth = g.axes[0];
   const PoolAxis& height = g.axes[1];
   const PoolAxis& width = g.axes[2];
-  const PoolRow at(row, depth.out, height.out);
   const IndexRange kd = depth.taps(at.d);
   const IndexRange kh = height.taps(at.h);
   const auto row_factor = pooling.Factor(0, at.d) * pooling.Factor(1, at.h);
@@ -105,16 +34,24 @@ SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int
     const auto factor = row_factor * pooling.Factor(2, ow);
     const auto first_tap = static_cast<int32_t>((kd.begin * height.window + kh.begin) * width.window + kw.begin);
     if (few) list.Find(g, at, kd, kh, kw);
+    if (ow == whole.begin && few && g.lanes <= kFewLanes) {
+      const RowOfWindows windows = {.count = whole.size(),
+                                    .lanes = g.lanes,
+                                    .x_begin = width.start(ow) * g.lanes,
+                                    .x_step = width.stride * g.lanes,
+                                    .y_begin = (at.index * width.out + ow) * g.lanes};
+      const int64_t done = PoolWholeWindows(pooling, list, windows, first_tap, factor, x, x_end, y, y_end);
+      if (done > 0) {
+        ow += done - 1;
+        continue;
+      }
+    }
     ForEachLaneBlock(g.lanes, [&]<int N>(std::integral_constant<int, N>, int64_t lane, int64_t lanes) SNUG_LAMBDA {
       typename Pooling::template LaneState<N> state;
       pooling.template BeginLanes<N>(state, first_tap);
       const int64_t start = width.start(ow) * g.lanes + lane;
       if (few && (list.count() == 0 || start + list[list.count() - 1].at + N <= x_end)) {
-        int64_t i = 0;
-        for (; i + kTogether <= list.count(); i += kTogether) {
-          TakeTaps<N, kTogether>(pooling, list, i, x, start, state);
-        }
-        for (; i < list.count(); ++i) TakeTaps<N, 1>(pooling, list, i, x, start, state);
+        TakeAllTaps<N>(pooling, list, x, start, state);
       } else {
         ForEachTap(g, at, kd, kh, kw, [&](WindowTap tap) SNUG_LAMBDA {
           ReadReach<N>(x, {start + tap.at, lanes, x_end}, [&](const T* values) SNUG_LAMBDA {
@@ -122,7 +59,7 @@ SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int
           });
         });
       }
-      pooling.template FinishLanes<N>(state, factor, y, {(row * width.out + ow) * g.lanes + lane, lanes, y_end});
+      pooling.template FinishLanes<N>(state, factor, y, {(at.index * width.out + ow) * g.lanes + lane, lanes, y_end});
     });
   }
 }
@@ -176,13 +113,12 @@ SNUG_INLINE void StoreSum(T* dx, Reach at, const A* sum) {
 
 // dx[element][channels] for the elements of one row; the caller owns the rows before `end_row`.
 template <class Pooling, class T>
-SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, int64_t end_row,
+SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, int64_t end_row,
                                 const T* dy, T* dx) {
   using A = Accumulator<T>;
   const PoolAxis& depth = g.axes[0];
   const PoolAxis& height = g.axes[1];
   const PoolAxis& width = g.axes[2];
-  const PoolRow at(row, depth.in, height.in);
   const int64_t dy_end = g.outer * g.outputs() * g.lanes;
   const int64_t dx_end = end_row * width.in * g.lanes;
   const bool few = depth.windows(at.d).size() * height.windows(at.h).size() * width.most_windows() <= kFewCovers;
@@ -200,33 +136,19 @@ SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, i
       } else {
         ForEachCover(g, pooling, at, iw, add);
       }
-      StoreSum<N>(dx, {(row * width.in + iw) * g.lanes + lane, lanes, dx_end}, sum);
+      StoreSum<N>(dx, {(at.index * width.in + iw) * g.lanes + lane, lanes, dx_end}, sum);
     });
   }
 }
 
-// Of a row whose windows do not overlap: those that need no care, because they lie wholly inside of it, without gaps,
-// their lanes are one vector, and it has room behind each of them, in the elements of dy and dx from the row's first
-// on.
-SNUG_INLINE IndexRange WindowsSideBySide(const PoolGeometry& g, int64_t dy_room, int64_t dx_room) {
-  constexpr IndexRange kNone = {-1, -1};
-  const PoolAxis& width = g.axes[2];
-  if (width.adaptive || width.stride != width.window || width.dilation != 1 || g.lanes > kFewLanes) return kNone;
-  if ((width.out - 1) * g.lanes + kFewLanes > dy_room || (width.in - 1) * g.lanes + kFewLanes > dx_room) return kNone;
-  const int64_t begin = (width.pad_begin + width.stride - 1) / width.stride;
-  const int64_t end = std::min(width.out, (width.in + width.pad_begin) / width.stride);
-  return begin < end ? IndexRange{begin, end} : kNone;
-}
-
 // The same where no element has two windows (kernel <= stride, no dilation): window by window.
 template <class Pooling, class T>
-SNUG_INLINE void UnpoolTileRowLanes(const PoolGeometry& g, const Pooling& pooling, int64_t row, int64_t end_row,
-                                    const T* dy, T* dx) {
+SNUG_INLINE void UnpoolTileRowLanes(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at,
+                                    const SideBySide& side_by_side, int64_t end_row, const T* dy, T* dx) {
   const PoolAxis& depth = g.axes[0];
   const PoolAxis& height = g.axes[1];
   const PoolAxis& width = g.axes[2];
-  const PoolRow at(row, depth.in, height.in);
-  T* to = dx + row * width.in * g.lanes;
+  T* to = dx + at.index * width.in * g.lanes;
   const IndexRange od = depth.windows(at.d);
   const IndexRange oh = height.windows(at.h);
   if (od.size() == 0 || oh.size() == 0) {
@@ -239,29 +161,24 @@ SNUG_INLINE void UnpoolTileRowLanes(const PoolGeometry& g, const Pooling& poolin
   const int64_t dy_end = g.outer * g.outputs() * g.lanes;
   const int64_t dx_end = end_row * width.in * g.lanes;
   const auto begin_of = [&](int64_t ow) SNUG_LAMBDA { return (line * width.out + ow) * g.lanes; };
-  const IndexRange side_by_side = WindowsSideBySide(g, dy_end - begin_of(0), dx_end - row * width.in * g.lanes);
+  const bool room = side_by_side.HasRoom(g, dy_end - begin_of(0), dx_end - at.index * width.in * g.lanes);
   int64_t done = 0;  // elements of the row
   for (int64_t ow = 0; ow < width.out; ++ow) {
     const IndexRange kw = width.taps(ow);
     const int64_t start = width.start(ow);
     std::fill(to + done * g.lanes, to + (start + kw.begin) * g.lanes, T(0));
-    if (ow == side_by_side.begin) {
-      int64_t share = (row * width.in + start) * g.lanes;
-      for (; ow < side_by_side.end; ++ow) {
-        const auto factor = row_factor * pooling.Factor(2, ow);
-        for (int64_t w = 0; w < width.window; ++w, share += g.lanes) {
-          pooling.template GiveLanes<kFewLanes>(dy, {begin_of(ow), g.lanes, kNoEnd}, static_cast<int32_t>(tap + w),
-                                                factor, dx, {share, g.lanes, kNoEnd});
-        }
-      }
-      done = width.start(--ow) + width.window;
+    if (ow == side_by_side.windows.begin && room) {
+      UnpoolSideBySide(g, pooling, side_by_side, dy, begin_of(ow), static_cast<int32_t>(tap),
+                       row_factor * pooling.Factor(2, ow), dx, (at.index * width.in + start) * g.lanes);
+      ow = side_by_side.windows.end - 1;
+      done = width.start(ow) + width.window;
       continue;
     }
     done = start + kw.end;
     const auto factor = row_factor * pooling.Factor(2, ow);
     for (int64_t w = kw.begin; w < kw.end; ++w) {
       ForEachLaneBlock(g.lanes, [&]<int N>(std::integral_constant<int, N>, int64_t lane, int64_t lanes) SNUG_LAMBDA {
-        const Reach share = {(row * width.in + start + w) * g.lanes + lane, lanes, dx_end};
+        const Reach share = {(at.index * width.in + start + w) * g.lanes + lane, lanes, dx_end};
         pooling.template GiveLanes<N>(dy, {begin_of(ow) + lane, lanes, dy_end}, static_cast<int32_t>(tap + w), factor,
                                       dx, share);
       });

@@ -22,9 +22,8 @@ SNUG_INLINE void TakeTap(const Pooling& pooling, typename Pooling::Block& block,
 
 // y[window] for the windows of one row in plain storage.
 template <class Pooling, class T>
-SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, int64_t row, const T* x, T* y) {
+SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, const T* x, T* y) {
   const auto& [depth, height, width] = g.axes;
-  const PoolRow at(row, depth.out, height.out);
   const IndexRange kd = depth.taps(at.d);
   const IndexRange kh = height.taps(at.h);
   const auto row_factor = pooling.Factor(0, at.d) * pooling.Factor(1, at.h);
@@ -68,7 +67,8 @@ SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, int
       }
     }
     for (int64_t j = 0; j < windows; ++j) {
-      pooling.Finish(pooling.Get(block, j), row_factor * pooling.Factor(2, first + j), y, row * width.out + first + j);
+      pooling.Finish(pooling.Get(block, j), row_factor * pooling.Factor(2, first + j), y,
+                     at.index * width.out + first + j);
     }
   }
 }
@@ -76,11 +76,10 @@ SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, int
 // dx[element] for the elements of one row in plain storage: each window that reaches into a piece of the row deals out
 // its gradient there.
 template <class Pooling, class T>
-SNUG_INLINE void UnpoolRowPlain(const PoolGeometry& g, const Pooling& pooling, int64_t row, const T* dy, T* dx) {
+SNUG_INLINE void UnpoolRowPlain(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, const T* dy, T* dx) {
   using A = Accumulator<T>;
   constexpr int64_t kPiece = 256;
   const auto& [depth, height, width] = g.axes;
-  const PoolRow at(row, depth.in, height.in);
   const IndexRange od = depth.windows(at.d);
   const IndexRange oh = height.windows(at.h);
   for (int64_t first = 0; first < width.in; first += kPiece) {
@@ -107,7 +106,7 @@ SNUG_INLINE void UnpoolRowPlain(const PoolGeometry& g, const Pooling& pooling, i
         }
       }
     }
-    T* to = dx + row * width.in + first;
+    T* to = dx + at.index * width.in + first;
     for (int64_t j = 0; j < elements; ++j) to[j] = T(sum[j]);
   }
 }

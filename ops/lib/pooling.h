@@ -227,10 +227,29 @@ class MaximumPooling {
 };
 
 // A row of the output (forward) or input (backward): (sample or channel, depth, height).
-struct PoolRow {
-  int64_t outer, d, h;
+class PoolRow {
+ public:
   PoolRow(int64_t row, int64_t depth, int64_t height)
-      : outer(row / height / depth), d(row / height % depth), h(row % height) {}
+      : index(row),
+        outer(row / height / depth),
+        d(row / height % depth),
+        h(row % height),
+        depth_(depth),
+        height_(height) {}
+
+  SNUG_INLINE void Next() {
+    ++index;
+    if (++h < height_) return;
+    h = 0;
+    if (++d < depth_) return;
+    d = 0;
+    ++outer;
+  }
+
+  int64_t index, outer, d, h;
+
+ private:
+  int64_t depth_, height_;
 };
 
 }  // namespace snug

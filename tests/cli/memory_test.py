@@ -62,6 +62,7 @@ class StepTest(SnugTest):
                 self.assertEqual(run["losses"], truth["losses"])
                 self.assertEqual(run["memory"], strategy)
                 self.assertEqual(run["planned_bytes"], run["measured_bytes"])
+                self.assertGreaterEqual(run["library_bytes"], 0)
                 self.assertLess(run["planned_bytes"], truth["planned_bytes"])
 
 

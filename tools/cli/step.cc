@@ -1,10 +1,12 @@
 // `snug step NET`: training steps on seeded random data.
 #include <absl/strings/str_format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <utility>
 
+#include "engine/base/heap_bytes.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/compile/pipeline.h"
@@ -34,6 +36,7 @@ struct StepFlags {
 
 struct Measured {
   std::vector<double> losses, norms, seconds;
+  int64_t library_bytes = 0;  // by which the heap grew, at most, while steps ran: our own code takes nothing then
 };
 
 // The sum of the objectives: what training minimises.
@@ -50,12 +53,16 @@ absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network
                                  StepObserver& observer) {
   Measured measured;
   SavedInputs inputs(session);
+  int64_t grown = 0;
   for (int64_t i = 0; i < flags.steps; ++i) {
     StepObserver::Moments at{.feed = MonotonicNanoseconds()};
     inputs.Feed();
+    const int64_t heap = HeapBytes();
     at.run = MonotonicNanoseconds();
     SNUG_RETURN_IF_ERROR(session.Run());
     at.fetch = MonotonicNanoseconds();
+    grown += HeapBytes() - heap;
+    measured.library_bytes = std::max(measured.library_bytes, grown);
     measured.seconds.push_back(static_cast<double>(at.fetch - at.run) * 1e-9);
     SNUG_ASSIGN_OR_RETURN(const double loss, Loss(session, network));
     measured.losses.push_back(loss);
@@ -100,6 +107,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
   json.Key("memory").String(plan.strategy).Key("planned_bytes").Number(plan.total_bytes());
   json.Key("measured_bytes").Number(session.state_bytes() + session.step_bytes());
   json.Key("state_bytes").Number(session.state_bytes()).Key("step_bytes").Number(session.step_bytes());
+  if (!plan.dynamic.has_value()) json.Key("library_bytes").Number(measured.library_bytes);
   if (plan.dynamic.has_value()) {
     const memory::AllocatorStatistics allocator = session.dynamic_statistics();
     json.Key("allocator").String(plan.dynamic->options.allocator.allocator);
@@ -165,7 +173,9 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
                  dynamic_memory ? "predicted" : "planned", plan.total_bytes(),
                  session->state_bytes() + session->step_bytes(), session->state_bytes(),
                  dynamic_memory ? "reserved for the step" : "step arena", session->step_bytes());
-    if (plan.dynamic.has_value()) {
+    if (!plan.dynamic.has_value()) {
+      absl::PrintF("libraries took %d bytes of heap for themselves while the steps ran\n", measured->library_bytes);
+    } else {
       const memory::AllocatorStatistics allocator = session->dynamic_statistics();
       absl::PrintF(
           "allocator %s: predicted %d bytes in use, measured %d; fragmentation %.1f %%; asked the system %d times\n",

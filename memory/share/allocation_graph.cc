@@ -16,13 +16,15 @@ std::vector<int32_t> AllocationGraph::EdgesOf(int64_t bytes) const {
   return edges;
 }
 
-int32_t AllocationGraph::FindEdge(const std::vector<int32_t>& string, const std::vector<int32_t>& edges) const {
+int32_t AllocationGraph::FindEdge(const std::vector<int32_t>& string, const std::vector<int32_t>& edges,
+                                  int64_t refused) const {
   const auto first = static_cast<size_t>(string.front());
   const auto last = static_cast<size_t>(string.back());
   int32_t found = -1;
   int64_t found_hops = std::numeric_limits<int64_t>::max();
   for (const int32_t e : edges) {
     const FlowEdge& edge = edges_[static_cast<size_t>(e)];
+    if (edge.number < refused) break;  // so are all that follow
     // No edge runs from the source to the sink, so one of the ends tells the kind of the region.
     const auto from = static_cast<size_t>(edge.from);
     const auto to = static_cast<size_t>(edge.to);
@@ -57,7 +59,7 @@ void AllocationGraph::Insert(const std::vector<int32_t>& string, int64_t bytes, 
   for (size_t i = 0; i < string.size(); ++i) {
     offsets_[static_cast<size_t>(string[i])] = taken.offset;
     if (size(i) <= come) continue;
-    edges_.push_back({taken.from, string[i], size(i) - come, taken.offset + come});
+    Add({taken.from, string[i], size(i) - come, taken.offset + come});
     come = size(i);
   }
   for (size_t i = 0; i < string.size(); ++i) {
@@ -65,10 +67,10 @@ void AllocationGraph::Insert(const std::vector<int32_t>& string, int64_t bytes, 
     for (size_t later = i + 1; later < string.size() && gone < size(i); ++later) {
       const int64_t taken_over = std::min(size(i), size(later));
       if (taken_over <= gone) continue;
-      edges_.push_back({string[i], string[later], taken_over - gone, taken.offset + gone});
+      Add({string[i], string[later], taken_over - gone, taken.offset + gone});
       gone = taken_over;
     }
-    if (size(i) > gone) edges_.push_back({string[i], taken.to, size(i) - gone, taken.offset + gone});
+    if (size(i) > gone) Add({string[i], taken.to, size(i) - gone, taken.offset + gone});
   }
   if (2 * spent_ < edges_.size()) return;
   edges_.erase(std::remove_if(edges_.begin(), edges_.end(), [](const FlowEdge& e) { return e.bytes == 0; }),

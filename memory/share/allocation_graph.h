@@ -18,8 +18,11 @@ class AllocationGraph {
 
   // The edges of at least so many bytes, the newest first.
   std::vector<int32_t> EdgesOf(int64_t bytes) const;
-  // Which of them can take the string: the one between the nearest ends; of equal ones the first. -1: none.
-  int32_t FindEdge(const std::vector<int32_t>& string, const std::vector<int32_t>& edges) const;
+  // Which of them can take the string: the one between the nearest ends; of equal ones the first. -1: none. Only those
+  // made after the first `refused` ones are looked at: an edge that cannot take a string never will.
+  int32_t FindEdge(const std::vector<int32_t>& string, const std::vector<int32_t>& edges, int64_t refused = 0) const;
+  // How many edges were ever made.
+  int64_t made() const { return made_; }
 
   // Puts the string, the largest of which has `bytes`, into the edge, or, with -1, into a region of its own. Edges that
   // were found before are no longer valid.
@@ -35,12 +38,18 @@ class AllocationGraph {
   struct FlowEdge {
     int32_t from, to;
     int64_t bytes;
-    int64_t offset;  // in the arena: regions never grow
+    int64_t offset;      // in the arena: regions never grow
+    int64_t number = 0;  // in the sequence in which edges were made
   };
+  void Add(FlowEdge edge) {
+    edge.number = made_++;
+    edges_.push_back(edge);
+  }
 
   const UseOrder& uses_;
   const std::vector<int64_t>& sizes_;
   std::vector<FlowEdge> edges_;
+  int64_t made_ = 0;
   size_t spent_ = 0;  // edges of no bytes
   std::vector<int64_t> offsets_;
   int64_t total_ = 0;

@@ -71,7 +71,11 @@ AllocationGraph AllocateLargestFirst(const Tensors& tensors) {
 class SeedRule {
  public:
   SeedRule(const Tensors& tensors, Interference counted, Ties ties)
-      : tensors_(tensors), counted_(counted), ties_(ties), interferences_(tensors.uses.Interferences()) {
+      : tensors_(tensors),
+        counted_(counted),
+        ties_(ties),
+        interferences_(tensors.uses.Interferences()),
+        refused_(tensors.sizes.size(), 0) {
     for (size_t i = 0; i < tensors.sizes.size(); ++i) {
       if (tensors.sizes[i] > 0) left_.push_back(static_cast<int32_t>(i));
     }
@@ -114,7 +118,7 @@ class SeedRule {
 
   // Candidates are looked at by their size, the largest first, and made only as they are needed: there may be very
   // many.
-  Choice Choose(const AllocationGraph& graph) const {
+  Choice Choose(const AllocationGraph& graph) {
     const std::vector<Candidate> singles = Singles();
     Choice choice;
     for (size_t at = 0; at < left_.size();) {
@@ -125,8 +129,11 @@ class SeedRule {
       if (choice.candidate.tensor < 0 || !edges.empty()) {
         for (const Candidate& candidate : CandidatesOf(bytes, singles, at, end)) {
           if (choice.candidate.tensor < 0) choice.candidate = candidate;
-          const int32_t edge = graph.FindEdge(StringOf(tensors_, candidate.tensor, candidate.paired), edges);
+          int64_t unpaired = 0;
+          int64_t& refused = candidate.paired < 0 ? refused_[static_cast<size_t>(candidate.tensor)] : unpaired;
+          const int32_t edge = graph.FindEdge(StringOf(tensors_, candidate.tensor, candidate.paired), edges, refused);
           if (edge >= 0) return {candidate, edge};
+          refused = graph.made();
         }
       }
       at = end;
@@ -188,7 +195,8 @@ class SeedRule {
   Interference counted_;
   Ties ties_;
   std::vector<int32_t> interferences_;
-  std::vector<int32_t> left_;  // ascending
+  std::vector<int32_t> left_;     // ascending
+  std::vector<int64_t> refused_;  // for each buffer on its own: so many of the edges made first cannot take it
 };
 
 Plan Allocate(const Tensors& tensors, NncRule rule) {

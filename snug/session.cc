@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "engine/compile/fusion_compiler.h"
-#include "memory/strategies.h"
+#include "engine/compile/memory_settings.h"
 #include "snug/internal/convert.h"
+#include "snug/internal/fill.h"
 #include "snug/internal/network_impl.h"
 
 namespace snug {
@@ -24,7 +25,17 @@ using embed::View;
 
 int Processors() { return static_cast<int>(std::thread::hardware_concurrency()); }
 
-absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options) {
+// The program's come first, then the model file's.
+absl::StatusOr<MemoryOptions> MemoryOptionsOf(const Network::Impl& network, const SessionOptions& options) {
+  proto::Memory given;
+  for (const Option& option : options.memory_options) SNUG_RETURN_IF_ERROR(embed::SetOption(option, &given));
+  if (!options.memory.empty()) given.set_strategy(options.memory);
+  if (options.memory_limit > 0) given.set_memory_limit(absl::StrCat(options.memory_limit));
+  return SettleMemory({{&given, OptionPlaces::InProgram()},
+                       {&network.network.training().memory(), OptionPlaces::InFile(network.locations)}});
+}
+
+absl::StatusOr<CompileOptions> CompileOptionsOf(const Network::Impl& network, const SessionOptions& options) {
   const auto at_least = [](absl::string_view name, int64_t least, int64_t found) {
     return found >= least ? absl::OkStatus()
                           : absl::InvalidArgumentError(
@@ -40,10 +51,6 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("option \"precision\": expected float32, bfloat16 or float64, found ", Name(precision)));
   }
-  const bool dynamic = View(options.memory) == kDynamicMemory;
-  if (!dynamic) {
-    SNUG_RETURN_IF_ERROR(Annotate(memory::FindStrategy(options.memory).status(), "option \"memory\""));
-  }
   absl::StatusOr<Device> device = ParseDevice(options.device);
   if (!device.ok()) return Annotate(device.status(), "option \"device\"");
   CompileOptions compile{.device = *device,
@@ -54,9 +61,8 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options) {
                          .fetch = options.fetch,
                          .keep_inputs = options.keep_inputs,
                          .bound = options.bound};
-  compile.memory.strategy = options.memory;
+  SNUG_ASSIGN_OR_RETURN(compile.memory, MemoryOptionsOf(network, options));
   compile.memory.streams = options.streams;
-  compile.memory.memory_limit = options.memory_limit;
   LeaveOutFusionWithoutCompiler(&compile);
   return compile;
 }
@@ -64,7 +70,7 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options) {
 // What was asked for first, and then evaluation, if it was asked for.
 absl::StatusOr<std::vector<Compiled>> CompileAll(const Network::Impl& network, const SessionOptions& options) {
   SNUG_RETURN_IF_ERROR(network.Check());
-  SNUG_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOf(options));
+  SNUG_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOf(network, options));
   std::vector<Compiled> all;
   for (const bool evaluation : {false, true}) {
     if (evaluation && options.evaluation_batch == 0) continue;
@@ -82,6 +88,24 @@ Result<std::vector<std::string>> NamesOf(const std::vector<Endpoint>& endpoints)
   std::vector<std::string> names;
   for (const Endpoint& endpoint : endpoints) names.push_back(endpoint.name);
   return names;
+}
+
+absl::StatusOr<engine::SessionOptions> EngineOptionsOf(const SessionOptions& options) {
+  engine::SessionOptions result{.seed = options.seed};
+  if (!options.engine.empty()) {
+    absl::StatusOr<EngineKind> kind = ParseEngine(options.engine);
+    if (!kind.ok()) return Annotate(kind.status(), "option \"engine\"");
+    result.engine = *kind;
+  }
+  if (!(options.watchdog >= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("option \"watchdog\": expected seconds, found ", options.watchdog));
+  }
+  if (options.watchdog_report && options.watchdog == 0) {
+    return absl::InvalidArgumentError(
+        "option \"watchdog_report\": expected seconds in \"watchdog\" beside it, found none");
+  }
+  result.watchdog = {.seconds = options.watchdog, .report = options.watchdog_report};
+  return result;
 }
 
 MemoryFigures FiguresOf(const MemoryPlan& plan) {
@@ -192,10 +216,10 @@ Result<Session> Session::Create(const Network& network, const SessionOptions& op
   return Guarded([&]() -> Result<Session> {
     absl::StatusOr<std::vector<Compiled>> compiled = CompileAll(*network.impl_, options);
     if (!compiled.ok()) return FromEngine(compiled.status());
-    const absl::StatusOr<EngineKind> kind = ParseEngine(options.engine);
-    if (!kind.ok()) return FromEngine(kind.status());
+    const absl::StatusOr<engine::SessionOptions> engine_options = EngineOptionsOf(options);
+    if (!engine_options.ok()) return FromEngine(engine_options.status());
     absl::StatusOr<std::unique_ptr<engine::Session>> session =
-        engine::Session::Create(*std::move(compiled), {.seed = options.seed, .engine = *kind});
+        engine::Session::Create(*std::move(compiled), *engine_options);
     if (!session.ok()) return FromEngine(session.status());
     auto impl = std::make_unique<Impl>();
     impl->ops = network.impl_->ops;

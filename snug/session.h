@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@
 
 #include "snug/export.h"
 #include "snug/network.h"
+#include "snug/option.h"
 #include "snug/status.h"
 #include "snug/tensor.h"
 
@@ -34,10 +36,19 @@ struct SessionOptions {
   DType precision = DType::kFloat32;  // or kBFloat16 (with float32 parameters), kFloat64
   int threads = 1;                    // of each op; 0: every processor
   int streams = 1;                    // ops that run side by side
-  std::string engine = "replay";      // or serial, dynamic
-  std::string memory = "best";        // how memory is planned: `snug plan --help` names the strategies
-  int64_t memory_limit = 0;           // bytes; a plan that needs more is an error. 0: none
+  std::string engine = {};            // replay, serial or dynamic; "": replay, or serial where memory is dynamic
+  // What is not said of memory is what `training { memory { } }` of the model file says, else the default.
+  std::string memory = {};   // how it is planned: `snug plan --help` names the strategies; "": the file's, or best
+  int64_t memory_limit = 0;  // bytes; a plan that needs more is an error. 0: the file's, or none
+  // Of memory = "dynamic", where values come from an allocator: {{"allocator", "buddy"}, {"gc_fraction", 0.5}}. The
+  // fields of `training { memory { } }` and the flags of `snug plan`; docs/memory.md tells what they do.
+  std::vector<Option> memory_options = {};
   uint64_t seed = 0;
+  // When no op has finished for so many seconds, a report says what each stream runs or waits for, and again after
+  // twice as many; 0: off. It goes to standard error, or to watchdog_report, on a thread of its own; that may not
+  // throw.
+  double watchdog = 0;
+  std::function<void(const std::string& report)> watchdog_report = {};
   bool keep_inputs = false;             // what is fed stays for the next step; otherwise a step uses its bytes again
   std::vector<std::string> fetch = {};  // values to make outputs, beside the network's own
   // Inputs and outputs that lie in the caller's own memory (Program::Bind). The session takes no bytes for them.

@@ -29,6 +29,8 @@ struct DynamicMemoryOptions {
   memory::AllocatorOptions allocator;  // its limit is on all bytes, Variables included
   memory::GarbageOptions garbage;
   bool inplace = true;  // outputs take the bytes of inputs that nobody else needs any more
+
+  bool operator==(const DynamicMemoryOptions&) const = default;
 };
 
 struct DynamicMemory {

@@ -1,7 +1,5 @@
 #include "memory/allocator/garbage.h"
 
-#include <absl/strings/str_cat.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -26,18 +24,6 @@ std::vector<bool> LargestOf(const std::vector<int64_t>& bytes, double fraction) 
 }
 
 }  // namespace
-
-absl::Status Validate(const GarbageOptions& options) {
-  if (!std::isfinite(options.gc_threshold_gb) || options.gc_threshold_gb > 1e6) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("option \"gc_threshold_gb\": expected at most 1000000, found ", options.gc_threshold_gb));
-  }
-  if (!(options.gc_fraction >= 0 && options.gc_fraction <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("option \"gc_fraction\": expected a share from 0 to 1, found ", options.gc_fraction));
-  }
-  return absl::OkStatus();
-}
 
 GarbageCollector::GarbageCollector(const GarbageOptions& options, std::vector<int64_t> value_bytes)
     : value_bytes_(std::move(value_bytes)),

@@ -2,27 +2,14 @@
 // else: it says which values to free now, so that a program and its simulation ask the same object.
 #pragma once
 
-#include <absl/status/status.h>
 #include <absl/types/span.h>
 
 #include <cstdint>
 #include <vector>
 
+#include "memory/allocator/options.h"
+
 namespace snug::memory {
-
-struct GarbageOptions {
-  // Below 0: nothing is freed before the end of the step. 0: each value as it dies. Above: dead values are kept until
-  // they are as many GB (10^9 bytes), then all are freed.
-  double gc_threshold_gb = 0;
-  // The largest values that make up this share of all bytes are freed as they die, the others at the end of the step.
-  double gc_fraction = 1;
-  // Freed on the host at once, which the order of the stream makes safe; or after the stream has passed
-  // (Allocator::FreeWhenStreamPassed).
-  bool gc_fast = true;
-};
-
-// InvalidArgument: what was expected, what was found.
-absl::Status Validate(const GarbageOptions& options);
 
 // Of one device. Thread-compatible. After the first step with the same deaths it allocates nothing.
 class GarbageCollector {

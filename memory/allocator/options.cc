@@ -1,54 +1,76 @@
 #include "memory/allocator/options.h"
 
 #include <absl/strings/str_cat.h>
-#include <absl/strings/string_view.h>
 
-#include <cstdint>
+#include <array>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 namespace snug::memory {
 namespace {
 
-absl::Status Wrong(absl::string_view option, absl::string_view expected, absl::string_view found) {
-  return absl::InvalidArgumentError(absl::StrCat("option \"", option, "\": expected ", expected, ", found ", found));
+using Wrong = std::optional<WrongOption>;
+
+Wrong CheckShare(absl::string_view option, double value) {
+  if (value >= 0 && value <= 1) return std::nullopt;
+  return WrongOption{option, absl::StrCat("expected a share from 0 to 1, found ", value)};
 }
 
-absl::Status CheckShare(absl::string_view option, double value) {
-  if (value >= 0 && value <= 1) return absl::OkStatus();
-  return Wrong(option, "a share from 0 to 1", absl::StrCat(value));
+Wrong CheckAtLeast0(absl::string_view option, int64_t value) {
+  if (value >= 0) return std::nullopt;
+  return WrongOption{option, absl::StrCat("expected at least 0, found ", value)};
 }
 
-absl::Status CheckSize(absl::string_view option, int64_t value) {
+Wrong CheckSize(absl::string_view option, int64_t value) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 1'000'000 / 4;
-  if (value >= 0 && value <= kMost) return absl::OkStatus();
-  return Wrong(option, absl::StrCat("0 to ", kMost), absl::StrCat(value));
+  if (value >= 0 && value <= kMost) return std::nullopt;
+  return WrongOption{option, absl::StrCat("expected 0 to ", kMost, ", found ", value)};
+}
+
+absl::Status ToStatus(const Wrong& wrong) {
+  if (!wrong.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("option \"", wrong->option, "\": ", wrong->message));
 }
 
 }  // namespace
 
-absl::Status Validate(const AllocatorOptions& options) {
+std::optional<WrongOption> FindWrong(const AllocatorOptions& options) {
   const auto& name = options.allocator;
   if (name != "auto_growth" && name != "prealloc" && name != "buddy" && name != "system") {
-    return Wrong("allocator", "auto_growth, prealloc, buddy or system", absl::StrCat("\"", name, "\""));
+    return WrongOption{"allocator",
+                       absl::StrCat("expected auto_growth, prealloc, buddy or system, found \"", name, "\"")};
   }
-  for (const absl::Status& status : {
-           CheckShare("fraction_of_device_memory", options.fraction_of_device_memory),
-           CheckShare("device_reserve", options.device_reserve),
-           CheckSize("initial_mb", options.initial_mb),
-           CheckSize("reallocate_mb", options.reallocate_mb),
-           CheckSize("buddy_initial_mb", options.buddy_initial_mb),
-           CheckSize("buddy_max_pool_mb", options.buddy_max_pool_mb),
-           CheckSize("auto_growth_chunk_mb", options.auto_growth_chunk_mb),
-       }) {
-    if (!status.ok()) return status;
+  std::array checks = {
+      CheckShare("fraction_of_device_memory", options.fraction_of_device_memory),
+      CheckShare("device_reserve", options.device_reserve),
+      CheckSize("initial_mb", options.initial_mb),
+      CheckSize("reallocate_mb", options.reallocate_mb),
+      CheckSize("buddy_initial_mb", options.buddy_initial_mb),
+      CheckSize("buddy_max_pool_mb", options.buddy_max_pool_mb),
+      CheckSize("auto_growth_chunk_mb", options.auto_growth_chunk_mb),
+      CheckAtLeast0("memory_limit", options.memory_limit),
+      CheckAtLeast0("retry_ms", options.retry_ms),
+  };
+  for (Wrong& wrong : checks) {
+    if (wrong.has_value()) return std::move(wrong);
   }
-  if (options.memory_limit < 0) return Wrong("memory_limit", "at least 0", absl::StrCat(options.memory_limit));
-  if (options.retry_ms < 0) return Wrong("retry_ms", "at least 0", absl::StrCat(options.retry_ms));
   const int64_t alignment = options.alignment;
   if (alignment < 0 || alignment > 4096 || (alignment & (alignment - 1)) != 0) {
-    return Wrong("alignment", "0 or a power of two up to 4096", absl::StrCat(alignment));
+    return WrongOption{"alignment", absl::StrCat("expected 0 or a power of two up to 4096, found ", alignment)};
   }
-  return absl::OkStatus();
+  return std::nullopt;
 }
+
+std::optional<WrongOption> FindWrong(const GarbageOptions& options) {
+  constexpr double kMostGb = 1e6;
+  if (!std::isfinite(options.gc_threshold_gb) || options.gc_threshold_gb > kMostGb) {
+    return WrongOption{"gc_threshold_gb", absl::StrCat("expected at most 1000000, found ", options.gc_threshold_gb)};
+  }
+  return CheckShare("gc_fraction", options.gc_fraction);
+}
+
+absl::Status Validate(const AllocatorOptions& options) { return ToStatus(FindWrong(options)); }
+absl::Status Validate(const GarbageOptions& options) { return ToStatus(FindWrong(options)); }
 
 }  // namespace snug::memory

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/strings/string_view.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace snug::memory {
@@ -33,7 +35,31 @@ struct AllocatorOptions {
   bool operator==(const AllocatorOptions&) const = default;
 };
 
-// InvalidArgument: what was expected, what was found.
+// When dead values are freed (garbage.h).
+struct GarbageOptions {
+  // Below 0: nothing is freed before the end of the step. 0: each value as it dies. Above: dead values are kept until
+  // they are as many GB (10^9 bytes), then all are freed.
+  double gc_threshold_gb = 0;
+  // The largest values that make up this share of all bytes are freed as they die, the others at the end of the step.
+  double gc_fraction = 1;
+  // Freed on the host at once, which the order of the stream makes safe; or after the stream has passed
+  // (Allocator::FreeWhenStreamPassed).
+  bool gc_fast = true;
+
+  bool operator==(const GarbageOptions&) const = default;
+};
+
+// A value that makes no sense.
+struct WrongOption {
+  absl::string_view option;  // a literal: its name
+  std::string message;       // "expected ..., found ..."
+};
+// The first of them.
+std::optional<WrongOption> FindWrong(const AllocatorOptions& options);
+std::optional<WrongOption> FindWrong(const GarbageOptions& options);
+
+// InvalidArgument that names the first of them.
 absl::Status Validate(const AllocatorOptions& options);
+absl::Status Validate(const GarbageOptions& options);
 
 }  // namespace snug::memory

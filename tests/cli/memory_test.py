@@ -97,7 +97,7 @@ class DynamicTest(SnugTest):
     def test_what_does_not_go_together_is_refused(self):
         self.assertIn('engine "replay": expected planned memory', self.error(*self.FLAGS, "--engine=replay"))
         self.assertIn("--inplace: expected --memory=dynamic", self.error("step", "models/mlp.pbtxt", "--inplace"))
-        self.assertIn('option "allocator": expected', self.error(*self.FLAGS, "--allocator=best_fit"))
+        self.assertIn('--allocator: expected auto_growth', self.error(*self.FLAGS, "--allocator=best_fit"))
         self.assertIn("poison goes by a plan", self.error(*self.FLAGS, "--poison"))
         plan = ("plan", "models/mlp.pbtxt", "--memory=dynamic")
         self.assertIn("no plan to save", self.error(*plan, f"--write-plan={self.folder / 'a.plan'}"))

@@ -2,8 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
+#include <fstream>
+#include <mutex>
 #include <numeric>
+#include <regex>
 #include <thread>
 #include <utility>
 
@@ -235,6 +240,134 @@ TEST(Session, EveryStrategyAndEngineTrainsToTheSameBits) {
     Session session = Make({.batch = 2, .streams = 2, .memory = memory});
     EXPECT_EQ(Train(session, 5), expected) << memory;
   }
+}
+
+// Name and type of the fields of `training { memory { } }` but strategy and limit, which SessionOptions has by itself.
+std::vector<std::pair<std::string, std::string>> MemoryFields() {
+  std::ifstream file(SNUG_SOURCE_DIR "/proto/train.proto");
+  const std::regex field(R"(  optional (\w+) (\w+) = .*)");
+  std::vector<std::pair<std::string, std::string>> fields;
+  bool within = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line == "message Memory {") within = true;
+    if (line == "}") within = false;
+    std::smatch match;
+    if (!within || !std::regex_match(line, match, field)) continue;
+    if (match[2] != "strategy" && match[2] != "memory_limit") fields.emplace_back(match[2], match[1]);
+  }
+  return fields;
+}
+
+TEST(Session, EveryMemoryOptionOfTheModelFileIsOneOfTheProgram) {
+  const std::vector<std::pair<std::string, std::string>> fields = MemoryFields();
+  EXPECT_GT(fields.size(), 10u);
+  for (const auto& [name, type] : fields) {
+    const OptionValue value = type == "string"   ? OptionValue("buddy")
+                              : type == "bool"   ? OptionValue(false)
+                              : type == "double" ? OptionValue(0.5)
+                                                 : OptionValue(1);
+    const auto plan = [&, &name = name](const OptionValue& given, const std::string& memory) {
+      return Session::Plan(SmallNetwork(), {.memory = memory, .memory_options = {{name, given}}}).status();
+    };
+    EXPECT_TRUE(plan(value, "dynamic").ok()) << name;
+    EXPECT_EQ(plan(value, "best").message(), "option \"" + name +
+                                                 "\": expected memory = \"dynamic\" beside it: planned "
+                                                 "memory has no allocator");
+    const OptionValue wrong = type == "string" ? OptionValue(1) : OptionValue("buddy");
+    EXPECT_THAT(plan(wrong, "dynamic").message(), HasSubstr("option \"" + name + "\": expected "));
+  }
+}
+
+TEST(Session, MemoryWithoutAPlanTrainsToTheSameBits) {
+  Session truth = Make({.batch = 2, .engine = "serial", .memory = "none"});
+  const std::vector<float> expected = Train(truth, 5);
+  for (const std::vector<Option>& memory_options :
+       {std::vector<Option>{},
+        {{"allocator", "buddy"}, {"buddy_initial_mb", 3}},
+        {{"gc_threshold_gb", -1}},
+        {{"allocator", "prealloc"}, {"initial_mb", 5}, {"inplace", false}}}) {
+    for (const char* engine : {"", "dynamic"}) {
+      const SessionOptions options = {
+          .batch = 2, .streams = 2, .engine = engine, .memory = "dynamic", .memory_options = memory_options};
+      Session session = Make(options);
+      EXPECT_EQ(Train(session, 5), expected);
+      EXPECT_EQ(session.program().memory()->strategy, "dynamic");
+    }
+  }
+  const auto step_bytes = [](const std::vector<Option>& memory_options) {
+    return Session::Plan(SmallNetwork(), {.memory = "dynamic", .memory_options = memory_options})->step_bytes;
+  };
+  EXPECT_EQ(step_bytes({{"allocator", "buddy"}, {"buddy_initial_mb", 3}}), 3'000'000);
+  EXPECT_EQ(step_bytes({{"allocator", "prealloc"}, {"initial_mb", 5}}), 5'000'000);
+  EXPECT_THAT(Session::Create(SmallNetwork(), {.engine = "replay", .memory = "dynamic"}).status().message(),
+              HasSubstr("engine \"replay\": expected planned memory"));
+}
+
+TEST(Session, MistakesInMemoryOptionsSayWhatWasMeant) {
+  const auto mistake = [](const Option& option) {
+    return Session::Plan(SmallNetwork(), {.memory = "dynamic", .memory_options = {option}}).status().message();
+  };
+  EXPECT_EQ(mistake({"gc_fracton", 0.5}),
+            "option \"gc_fracton\": unknown field \"gc_fracton\" of Memory; did you mean \"gc_fraction\"?");
+  EXPECT_EQ(mistake({"gc_fraction", 1.5}), "option \"gc_fraction\": expected a share from 0 to 1, found 1.5");
+  EXPECT_THAT(mistake({"allocator", "slab"}), HasSubstr("option \"allocator\": expected auto_growth"));
+}
+
+TEST(Session, MemoryIsThatOfTheModelFileWhereTheProgramDoesNotSay) {
+  const auto plan = [](const std::string& memory, const SessionOptions& options) {
+    const Result<Network> network =
+        Network::FromText(std::string(kSmallText) + "training { memory { " + memory + " } }", "net.pbtxt");
+    return Session::Plan(*network, options);
+  };
+  const std::string buddy = "strategy: 'dynamic' allocator: 'buddy' buddy_initial_mb: 3";
+  EXPECT_EQ(plan(buddy, {})->step_bytes, 3'000'000);
+  EXPECT_EQ(plan(buddy, {.memory_options = {{"buddy_initial_mb", 4}}})->step_bytes, 4'000'000);
+  EXPECT_EQ(plan(buddy, {.memory = "none"})->strategy, "none");
+  EXPECT_THAT(plan("memory_limit: '100'", {}).status().message(), HasSubstr("the limit is 100"));
+  EXPECT_TRUE(plan("memory_limit: '100'", {.memory_limit = 1'000'000}).ok());
+  EXPECT_EQ(plan("\ngc_fraction: 2", {}).status().message(),
+            "net.pbtxt:13:14: training.memory.gc_fraction: expected a share from 0 to 1, found 2");
+}
+
+// An op that goes on until it is told that a report has come.
+Op Stuck(std::mutex* mu, std::condition_variable* came, const std::vector<std::string>* reports) {
+  Op op{.name = "stuck", .doc = "y = x, late"};
+  op.infer = [](const OpCall& call, std::vector<TensorType>* outputs) {
+    outputs->push_back(call.input(0).type());
+    return Status();
+  };
+  op.kernel = [=](const OpCall&) {
+    std::unique_lock<std::mutex> lock(*mu);
+    const bool told = came->wait_for(lock, std::chrono::seconds(60), [&] { return !reports->empty(); });
+    return told ? Status() : Status(StatusCode::kInternal, "no report came");
+  };
+  return op;
+}
+
+TEST(Session, AWatchdogTellsTheProgramWhatIsStuck) {
+  std::mutex mu;
+  std::condition_variable came;
+  std::vector<std::string> reports;
+  Network network("late");
+  network.AddOp(Stuck(&mu, &came, &reports)).Input("x", {4}).Layer("wait", "stuck", {"x"}).Output("wait");
+  SessionOptions options = {.training = false, .watchdog = 0.05};
+  options.watchdog_report = [&](const std::string& report) {
+    const std::lock_guard<std::mutex> lock(mu);
+    reports.push_back(report);
+    came.notify_all();
+  };
+  {
+    Result<Session> session = Session::Create(network, options);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    const Status status = session->Step({{"x", {1.F, 2.F, 3.F, 4.F}}});
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  EXPECT_THAT(reports.at(0), HasSubstr("\"wait\" (stuck)"));
+  const auto refused = [](const SessionOptions& wrong) {
+    return Session::Create(SmallNetwork(), wrong).status().message();
+  };
+  EXPECT_EQ(refused({.watchdog = -1}), "option \"watchdog\": expected seconds, found -1");
+  EXPECT_THAT(refused({.watchdog_report = [](const std::string&) {}}), HasSubstr("expected seconds in \"watchdog\""));
 }
 
 TEST(Session, TwoThreadsTrainIndependently) {

@@ -100,7 +100,7 @@ class Bench {
     BenchFlags f;
     SNUG_RETURN_IF_ERROR(FlagsOf(f).Parse(arguments).status());
     SNUG_ASSIGN_OR_RETURN(CompileOptions options, f.compile.Options(f.memory.streams.count));
-    SNUG_ASSIGN_OR_RETURN(options.memory, f.memory.Options());
+    SNUG_ASSIGN_OR_RETURN(options.memory, f.memory.Options({&network_}));
     options.training = training;
     options.plain_kernels |= plain;
     SNUG_ASSIGN_OR_RETURN(SessionOptions session, f.run.Options(f.compile.threads > 0, &options));

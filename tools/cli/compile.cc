@@ -71,14 +71,14 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
   if (!gradients.empty() && !train) {
     return absl::InvalidArgumentError("--gradients goes with --train: without it there is no backward pass");
   }
+  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(memory_flags.streams.count));
-  SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options());
+  SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options({&loaded}));
   options.training = train;
   options.fetch = fetch;
   options.gradients = gradients;
 
   const OpRegistry& registry = OpRegistry::Builtin();
-  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   std::vector<Stage> stages = {{"00_network", WriteNetworkText(loaded.network), ""}};
   GraphSummary summary;
   options.observer = [&](absl::string_view stage, const Graph& graph) {

@@ -119,14 +119,13 @@ void PrintTable(const std::string& network, int64_t limit, const std::vector<Row
 absl::StatusOr<int> RunFit(const Arguments& arguments) {
   CompileFlags compile_flags;
   StrategyListFlags strategy_flags;
-  MemoryLimitFlag limit_flag;
   int64_t max_batch = 65536;
   int64_t accumulate = 1;
   bool json = false;
   Flags flags("snug fit NET --memory-limit=SIZE [flags]",
               "The largest batch whose planned bytes, Variables included, fit in a limit: for every strategy, forward\n"
               "only and in training. 0: not even one sample fits.");
-  limit_flag.AddTo(flags, "what there is: bytes, or with a unit: 500MB, 8GiB");
+  strategy_flags.AddLimitTo(flags, "what there is: bytes, or with a unit: 500MB, 8GiB; default: the model file's");
   flags.Add("max-batch", &max_batch, "the search ends here; default 65536", 1, kMaxBatch);
   flags.Add("accumulate", &accumulate, "micro-batches of a training step, as snug train takes it; default 1", 1,
             kMaxBatch);
@@ -134,14 +133,12 @@ absl::StatusOr<int> RunFit(const Arguments& arguments) {
   strategy_flags.AddTo(flags);
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
-  SNUG_ASSIGN_OR_RETURN(const int64_t limit, limit_flag.Bytes());
-  if (limit == 0) return absl::InvalidArgumentError("--memory-limit is needed, as in --memory-limit=8GiB");
   if (compile_flags.batch != 0) return absl::InvalidArgumentError("--batch: it is what is looked for");
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(strategy_flags.streams.count));
-  SNUG_ASSIGN_OR_RETURN(std::vector<MemoryOptions> strategies, strategy_flags.Options());
-  for (MemoryOptions& strategy : strategies) strategy.memory_limit = limit;
-
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
+  SNUG_ASSIGN_OR_RETURN(const std::vector<MemoryOptions> strategies, strategy_flags.Options(loaded));
+  const int64_t limit = strategies[0].memory_limit;
+  if (limit == 0) return absl::InvalidArgumentError("--memory-limit is needed, as in --memory-limit=8GiB");
   std::vector<Row> rows;
   for (const bool training : {false, true}) {
     options.training = training;

@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
   const std::shared_ptr<const Dataset> dataset = flags.part == "training" ? opened.training : opened.evaluation;
   if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, flags.compile.Options(flags.memory.streams.count));
-  SNUG_ASSIGN_OR_RETURN(options.memory, flags.memory.Options());
+  SNUG_ASSIGN_OR_RETURN(options.memory, flags.memory.Options({&inference->loaded}));
   SNUG_ASSIGN_OR_RETURN(SessionOptions session, flags.run.Options(flags.compile.threads > 0, &options));
   session.seed = static_cast<uint64_t>(flags.seed);
   options.fetch = fetch;

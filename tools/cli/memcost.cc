@@ -135,9 +135,10 @@ absl::StatusOr<int> RunMemcost(const Arguments& arguments) {
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(strategy_flags.streams.count));
-  SNUG_ASSIGN_OR_RETURN(const std::vector<MemoryOptions> strategies, strategy_flags.Options());
-
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
+  SNUG_ASSIGN_OR_RETURN(std::vector<MemoryOptions> strategies, strategy_flags.Options(loaded));
+  for (MemoryOptions& strategy : strategies) strategy.memory_limit = 0;  // all is shown, whatever there is room for
+
   std::vector<Row> rows;
   int64_t batch = 0;
   for (const bool training : {false, true}) {

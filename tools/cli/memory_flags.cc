@@ -12,11 +12,12 @@
 #include "engine/base/max_threads.h"
 #include "engine/base/status.h"
 #include "engine/compile/fusion_compiler.h"
+#include "engine/compile/memory_settings.h"
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"
-#include "tools/cli/byte_size.h"
 #include "tools/cli/command.h"
 #include "tools/cli/device_flag.h"
+#include "tools/cli/proto_flags.h"
 
 namespace snug::cli {
 namespace {
@@ -48,12 +49,6 @@ absl::Status CheckLibraryFlags(const CompileFlags& f, Device device) {
 }
 
 }  // namespace
-
-absl::Status CheckStrategyName(const std::string& name) {
-  if (name == kDynamicMemory) return absl::OkStatus();
-  const absl::Status status = memory::FindStrategy(name).status();
-  return status.ok() ? status : absl::InvalidArgumentError(absl::StrCat(status.message(), ", ", kDynamicMemory));
-}
 
 void CompileFlags::AddTo(Flags& flags) {
   AddDeviceFlag(flags, &device);
@@ -202,35 +197,48 @@ absl::Status StreamFlags::SetIn(MemoryOptions* options) const {
   return absl::OkStatus();
 }
 
-void MemoryLimitFlag::AddTo(Flags& flags, const char* help) { flags.Add("memory-limit", &text, help); }
-
-absl::StatusOr<int64_t> MemoryLimitFlag::Bytes() const {
-  return text.empty() ? 0 : ParseByteSize("--memory-limit", text);
-}
-
 void MemoryFlags::AddTo(Flags& flags) {
-  flags.Add("memory", &strategy,
+  flags.Add("memory", "TEXT",
             absl::StrCat("how memory is planned: ", StrategyNames(),
-                         "; or dynamic: not at all, values are freed as "
-                         "they die"));
+                         "; or dynamic: not at all, values are freed as they die"),
+            [this](const std::string& value) {
+              given.set_strategy(value);
+              return absl::OkStatus();
+            });
   planner.AddTo(flags);
-  allocator.AddTo(flags);
-  limit.AddTo(flags);
+  AddProtoFlags("", "", &given, flags);
   streams.AddTo(flags);
   flags.Add("plan", &plan_file, "a plan that `snug plan --write-plan` saved: nothing is planned");
 }
 
-absl::StatusOr<MemoryOptions> MemoryFlags::Options() const {
-  MemoryOptions options{.plan_file = plan_file};
-  if ((!strategy.empty() || !streams.policy.empty()) && !plan_file.empty()) {
+namespace {
+
+MemorySource OnCommandLine(const proto::Memory& given) { return {&given, OptionPlaces::OnCommandLine()}; }
+
+MemorySource InFile(const LoadedNetwork& file) {
+  return {&file.network.training().memory(), OptionPlaces::InFile(file.source_map)};
+}
+
+}  // namespace
+
+absl::StatusOr<MemoryOptions> MemoryFlags::Options(absl::Span<const LoadedNetwork* const> files) const {
+  const bool planned = !plan_file.empty();
+  if (planned && (given.has_strategy() || !streams.policy.empty())) {
     return absl::InvalidArgumentError("--plan excludes --memory and --stream-policy: a saved plan is used as it is");
   }
+  std::vector<MemorySource> sources = {OnCommandLine(given)};
+  for (const LoadedNetwork* file : files) sources.push_back(InFile(*file));
+  // A saved plan comes in the place of what files say of planning, but the limit holds for it, too.
+  std::vector<proto::Memory> limits(sources.size());
+  for (size_t i = 1; planned && i < sources.size(); ++i) {
+    SNUG_RETURN_IF_ERROR(CheckMemory(sources[i]));
+    if (sources[i].memory->has_memory_limit()) limits[i].set_memory_limit(sources[i].memory->memory_limit());
+    sources[i].memory = &limits[i];
+  }
+  SNUG_ASSIGN_OR_RETURN(MemoryOptions options, SettleMemory(sources));
+  options.plan_file = plan_file;
   SNUG_RETURN_IF_ERROR(streams.SetIn(&options));
-  SNUG_ASSIGN_OR_RETURN(options.memory_limit, limit.Bytes());
-  if (!strategy.empty()) options.strategy = strategy;
-  SNUG_RETURN_IF_ERROR(CheckStrategyName(options.strategy));
   SNUG_ASSIGN_OR_RETURN(options.planner, planner.Options());
-  SNUG_ASSIGN_OR_RETURN(options.dynamic, allocator.Options(options.strategy == kDynamicMemory));
   return options;
 }
 
@@ -240,11 +248,18 @@ void StrategyListFlags::AddTo(Flags& flags) {
   flags.Add("memory", &strategies,
             absl::StrCat("the strategies; default: all, ", slow, ": ", StrategyNames(), ", ", kDynamicMemory));
   planner.AddTo(flags);
-  allocator.AddTo(flags);
+  AddProtoFlags("", "", &given, flags, {"memory-limit"});
   streams.AddTo(flags);
 }
 
-absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options() const {
+void StrategyListFlags::AddLimitTo(Flags& flags, const std::string& help) {
+  flags.Add("memory-limit", "TEXT", help, [this](const std::string& value) {
+    given.set_memory_limit(value);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options(const LoadedNetwork& file) const {
   std::vector<std::string> names = strategies;
   if (names.empty()) {
     for (const memory::Strategy& strategy : memory::Strategies()) {
@@ -255,13 +270,14 @@ absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options() const {
   }
   SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options());
   const bool limited = planner_options.work_limit > 0 || planner_options.time_limit > 0;
-  SNUG_ASSIGN_OR_RETURN(const DynamicMemoryOptions dynamic,
-                        allocator.Options(absl::c_linear_search(names, kDynamicMemory)));
+  SNUG_ASSIGN_OR_RETURN(const MemoryOptions merged, MergeMemory({OnCommandLine(given), InFile(file)}));
+  if (!absl::c_linear_search(names, kDynamicMemory)) SNUG_RETURN_IF_ERROR(ExpectNothingDynamic(OnCommandLine(given)));
   std::vector<MemoryOptions> list;
   for (const std::string& name : names) {
     SNUG_RETURN_IF_ERROR(CheckStrategyName(name));
-    MemoryOptions& options =
-        list.emplace_back(MemoryOptions{.strategy = name, .planner = planner_options, .dynamic = dynamic});
+    MemoryOptions& options = list.emplace_back(merged);
+    options.strategy = name;
+    options.planner = planner_options;
     SNUG_RETURN_IF_ERROR(streams.SetIn(&options));
     if (name == kDynamicMemory) {
       options.stream_policy.clear();  // it shares no bytes by a plan

@@ -2,11 +2,13 @@
 // the same wherever it is taken; tests/cli/common_flags_test.py says which command takes which.
 #pragma once
 
+#include <absl/types/span.h>
+
 #include <string>
 #include <vector>
 
 #include "engine/compile/pipeline.h"
-#include "tools/cli/allocator_flags.h"
+#include "proto/text_loader.h"  // with the messages
 #include "tools/cli/flags.h"
 
 namespace snug::cli {
@@ -22,9 +24,6 @@ struct CompileFlags {
   // Where several streams run ops side by side, the default is that they share the processors.
   absl::StatusOr<CompileOptions> Options(int64_t streams = 1) const;
 };
-
-// A planner's, or kDynamicMemory.
-absl::Status CheckStrategyName(const std::string& name);
 
 // How planners work, whichever is chosen.
 struct PlannerFlags {
@@ -47,24 +46,17 @@ struct StreamFlags {
   absl::Status SetIn(MemoryOptions* options) const;
 };
 
-struct MemoryLimitFlag {
-  std::string text;
-
-  void AddTo(Flags& flags,
-             const char* help = "the most bytes, Variables included, that a step may take, as 8GiB or 500MB");
-  absl::StatusOr<int64_t> Bytes() const;  // 0: there is none
-};
-
-// One strategy, or a plan that was saved, or no plan at all.
+// One strategy, or a plan that was saved, or no plan at all. What is not given is that of the model file's
+// `training { memory { } }`.
 struct MemoryFlags {
-  std::string strategy, plan_file;
+  std::string plan_file;
   StreamFlags streams;
   PlannerFlags planner;
-  AllocatorFlags allocator;
-  MemoryLimitFlag limit;
+  proto::Memory given;  // only what the command line says
 
   void AddTo(Flags& flags);
-  absl::StatusOr<MemoryOptions> Options() const;
+  // Of the files that come behind the flags the first stands first.
+  absl::StatusOr<MemoryOptions> Options(absl::Span<const LoadedNetwork* const> files) const;
 };
 
 // Several strategies, dynamic memory among them. None named: all that are quick; the slow ones too where they get a
@@ -74,10 +66,13 @@ struct StrategyListFlags {
   std::vector<std::string> strategies;
   StreamFlags streams;
   PlannerFlags planner;
-  AllocatorFlags allocator;
+  proto::Memory given;  // but the strategy
 
   void AddTo(Flags& flags);
-  absl::StatusOr<std::vector<MemoryOptions>> Options() const;
+  // --memory-limit, for commands that keep one.
+  void AddLimitTo(Flags& flags, const std::string& help);
+  // Of the model file counts what it says about dynamic memory, and its limit; not its strategy.
+  absl::StatusOr<std::vector<MemoryOptions>> Options(const LoadedNetwork& file) const;
 };
 
 }  // namespace snug::cli

@@ -215,11 +215,11 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   flags.Add("top", &top, "how many of the largest buffers at the peak are listed; default 10");
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(memory_flags.streams.count));
-  SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options());
+  SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options({&loaded}));
   options.training = train && !forward;
 
-  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
   if (!write_plan.empty()) SNUG_RETURN_IF_ERROR(SavePlan(compiled, write_plan));
   if (options.memory.strategy == kDynamicMemory && !(html.empty() && svg.empty())) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/json.h"
+#include "engine/compile/memory_settings.h"
 
 namespace snug::cli {
 namespace {
@@ -21,6 +22,11 @@ std::string NodeAt(const Compiled& compiled, int32_t position) {
   if (static_cast<size_t>(position) >= order.size()) return "after the last node";
   return compiled.tasks.tasks.names[static_cast<size_t>(order[static_cast<size_t>(position)])];
 }
+
+void Write(Json& json, const std::string& value) { json.String(value); }
+void Write(Json& json, double value) { json.Number(value); }
+void Write(Json& json, int64_t value) { json.Number(value); }
+void Write(Json& json, bool value) { json.Bool(value); }
 
 }  // namespace
 
@@ -62,7 +68,9 @@ std::string DynamicPlanJson(const Compiled& compiled, const MemoryReport& report
   Json json;
   json.Object().Key("network").String(compiled.graph.name).Key("batch").Number(compiled.batch);
   json.Key("mode").String(compiled.training ? "training" : "forward").Key("strategy").String(plan.strategy);
-  json.Key("allocator").String(plan.dynamic->options.allocator.allocator);
+  json.Key("options").Object();
+  ForEachOption(plan.dynamic->options, [&json](const char* name, const auto& value) { Write(json.Key(name), value); });
+  json.End();
   json.Key("state").Number(plan.state_plan.arena_bytes).Key("used").Number(predicted.peak_used_bytes);
   json.Key("reserved").Number(predicted.peak_reserved_bytes).Key("total").Number(plan.total_bytes());
   json.Key("lower_bound").Number(plan.lower_bound()).Key("fragmentation").Number(predicted.Fragmentation());

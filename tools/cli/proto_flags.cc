@@ -6,7 +6,6 @@
 #include <absl/strings/str_split.h>
 #include <google/protobuf/descriptor.h>
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -15,17 +14,13 @@
 #include "engine/base/status.h"
 #include "engine/base/suggest.h"
 #include "proto/field_options.pb.h"
+#include "proto/flag_names.h"
 
 namespace snug::cli {
 namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-std::string FlagName(std::string field) {
-  std::replace(field.begin(), field.end(), '_', '-');
-  return field;
-}
 
 // One number or text as written on the command line.
 struct Parsed {
@@ -106,27 +101,28 @@ using Path = std::vector<const FieldDescriptor*>;
 
 class Adder {
  public:
-  Adder(Message* root, Flags& flags) : root_(root), flags_(flags) {}
+  Adder(Message* root, Flags& flags, const std::set<std::string>& without)
+      : root_(root), flags_(flags), without_(without) {}
 
   void Add(const google::protobuf::Descriptor& type, const std::string& prefix, const std::string& oneof_flag,
            const Path& path) {
     for (int i = 0; i < type.field_count(); ++i) {
       const FieldDescriptor* field = type.field(i);
-      const std::string name = prefix + FlagName(field->name());
+      const std::string name = FlagName(*field, prefix);
       if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
         AddScalar(field, name, path);
         continue;
       }
       Path inner = path;
       inner.push_back(field);
-      Add(*field->message_type(), name + "-", name, inner);
+      Add(*field->message_type(), FlagPrefix(*field, prefix), name, inner);
     }
     for (int i = 0; i < type.oneof_decl_count(); ++i) AddChoice(*type.oneof_decl(i), oneof_flag, path);
   }
 
  private:
   void AddScalar(const FieldDescriptor* field, const std::string& name, const Path& path) {
-    if (flags_.Has(name)) return;
+    if (flags_.Has(name) || without_.contains(name)) return;
     const std::string help = absl::StrCat(field->options().GetExtension(proto::help), Default(*field));
     flags_.Add(name, ValueName(*field), help, [this_root = root_, field, name, path](const std::string& value) {
       return Set(this_root, path, *field, name, value);
@@ -153,8 +149,8 @@ class Adder {
       if (const google::protobuf::OneofDescriptor* oneof = field->containing_oneof()) {
         const FieldDescriptor* chosen = reflection.GetOneofFieldDescriptor(*message, oneof);
         if (chosen != nullptr && chosen != field) {
-          return absl::InvalidArgumentError(absl::StrCat("--", name, ": is for ", FlagName(field->name()), ", but ",
-                                                         FlagName(chosen->name()), " was chosen before"));
+          return absl::InvalidArgumentError(absl::StrCat("--", name, ": is for ", FlagName(*field, ""), ", but ",
+                                                         FlagName(*chosen, ""), " was chosen before"));
         }
       }
       message = reflection.MutableMessage(message, field);
@@ -165,7 +161,7 @@ class Adder {
   void AddChoice(const google::protobuf::OneofDescriptor& oneof, const std::string& name, const Path& path) {
     if (flags_.Has(name)) return;
     std::vector<std::string> names;
-    for (int i = 0; i < oneof.field_count(); ++i) names.push_back(FlagName(oneof.field(i)->name()));
+    for (int i = 0; i < oneof.field_count(); ++i) names.push_back(FlagName(*oneof.field(i), ""));
     flags_.Add(name, "NAME", absl::StrJoin(names, ", "),
                [this_root = root_, &oneof, name, path](const std::string& value) {
                  return Choose(this_root, path, oneof, name, value);
@@ -178,7 +174,7 @@ class Adder {
     std::vector<std::string> names;
     for (int i = 0; i < oneof.field_count(); ++i) {
       const FieldDescriptor* member = oneof.field(i);
-      names.push_back(FlagName(member->name()));
+      names.push_back(FlagName(*member, ""));
       suggester.Consider(names.back());
       if (names.back() != value) continue;
       Path inner = path;
@@ -191,12 +187,14 @@ class Adder {
 
   Message* root_;
   Flags& flags_;
+  const std::set<std::string>& without_;
 };
 
 }  // namespace
 
-void AddProtoFlags(const std::string& prefix, const std::string& oneof_flag, Message* message, Flags& flags) {
-  Adder(message, flags).Add(*message->GetDescriptor(), prefix, oneof_flag, {});
+void AddProtoFlags(const std::string& prefix, const std::string& oneof_flag, Message* message, Flags& flags,
+                   const std::set<std::string>& without) {
+  Adder(message, flags, without).Add(*message->GetDescriptor(), prefix, oneof_flag, {});
 }
 
 void Override(const Message& given, Message* base) {

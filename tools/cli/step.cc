@@ -137,8 +137,9 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   f.observer.AddTo(flags);
   AddJsonFlag(flags, &f.json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, f.compile.Options(f.memory.streams.count));
-  SNUG_ASSIGN_OR_RETURN(options.memory, f.memory.Options());
+  SNUG_ASSIGN_OR_RETURN(options.memory, f.memory.Options({&loaded}));
   options.gradient_norm = f.gradient_norm;
   const bool dynamic_memory = options.memory.strategy == kDynamicMemory;
   SNUG_ASSIGN_OR_RETURN(SessionOptions session_options, f.run.Options(f.compile.threads > 0, &options));
@@ -150,7 +151,6 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
 
   const OpRegistry& registry = OpRegistry::Builtin();
-  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   GraphSummary summary;
   options.observer = [&](absl::string_view stage, const Graph& graph) {
     if (stage < "70") summary = Summarize(graph, registry);  // the last stage before layouts of libraries come in

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/byte_size.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/train/checkpoint/init_from.h"
@@ -16,7 +17,6 @@
 #include "engine/train/open_data.h"
 #include "engine/train/trainer.h"
 #include "proto/text_loader.h"
-#include "tools/cli/byte_size.h"
 #include "tools/cli/command.h"
 #include "tools/cli/device_flag.h"
 #include "tools/cli/flags.h"
@@ -208,7 +208,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
   TrainerOptions options;
   SNUG_ASSIGN_OR_RETURN(options.compile, f.compile.Options(f.memory.streams.count));
-  SNUG_ASSIGN_OR_RETURN(options.compile.memory, f.memory.Options());
+  SNUG_ASSIGN_OR_RETURN(options.compile.memory, f.memory.Options(given.files));
   SNUG_ASSIGN_OR_RETURN(options.session, f.run.Options(f.compile.threads > 0, &options.compile));
   options.upload_ahead = f.upload_ahead;
   options.compile.optimizer = &given.optimizer;
@@ -335,8 +335,6 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   if (f.compile.batch == 0) f.compile.batch = training.batch();
   if (f.compile.batch == 0 && !loaded.network.has_batch()) f.compile.batch = kBatch;
   if (f.compile.precision.empty()) f.compile.precision = training.precision();
-  if (f.memory.limit.text.empty()) f.memory.limit.text = training.memory_limit();
-  if (f.memory.strategy.empty() && f.memory.plan_file.empty()) f.memory.strategy = training.memory();
   return Train(loaded, options, f);
 }
 

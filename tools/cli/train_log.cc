@@ -17,10 +17,10 @@
 #include <fstream>
 #include <utility>
 
+#include "engine/base/byte_size.h"
 #include "engine/base/json.h"
 #include "engine/base/output_file.h"
 #include "engine/base/status.h"
-#include "tools/cli/byte_size.h"
 
 namespace snug::cli {
 namespace {

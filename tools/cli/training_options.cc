@@ -8,10 +8,9 @@
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
 #include "engine/compile/check_optimizer.h"
+#include "engine/compile/memory_settings.h"
 #include "engine/train/check_training.h"
 #include "proto/train.pb.h"
-#include "tools/cli/byte_size.h"
-#include "tools/cli/memory_flags.h"
 #include "tools/cli/proto_flags.h"
 
 namespace snug::cli {
@@ -26,15 +25,7 @@ absl::Status CheckTexts(const proto::Training& training, const OptionPlaces& pla
                           absl::StrCat("expected float32, bfloat16 or float64, found \"", training.precision(), "\""));
     }
   }
-  if (training.has_memory()) {
-    const absl::Status status = CheckStrategyName(training.memory());
-    if (!status.ok()) return places.Error("training.memory", status.message());
-  }
-  if (training.has_memory_limit()) {
-    const absl::Status status = ParseByteSize("", training.memory_limit()).status();
-    if (!status.ok()) return places.Error("training.memory_limit", status.message());
-  }
-  return absl::OkStatus();
+  return CheckMemory({&training.memory(), places});
 }
 
 // Steps take the place of epochs, and epochs that of steps.
@@ -67,7 +58,9 @@ absl::StatusOr<TrainingOptions> CombineTrainingOptions(const LoadedNetwork& mode
     options.file = std::make_unique<const LoadedNetwork>(std::move(loaded));
     SNUG_RETURN_IF_ERROR(Add(options.file->network.training(), options.file->network.optimizer(),
                              OptionPlaces::InFile(options.file->source_map), &options));
+    options.files.push_back(options.file.get());
   }
+  options.files.push_back(&model);
   SNUG_RETURN_IF_ERROR(Add(flags.training, flags.optimizer, OptionPlaces::OnCommandLine(), &options));
   if (options.optimizer.kind_case() == proto::Optimizer::KIND_NOT_SET) {
     options.optimizer.mutable_sgd()->set_momentum(0.9);

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "proto/option_places.h"
 #include "proto/text_loader.h"  // with the messages
@@ -18,6 +19,7 @@ struct TrainingOptions {
   OptionPlaces no_decay_places;  // whether its patterns match anything is known once the network is there
 
   std::unique_ptr<const LoadedNetwork> file;  // of --training; null: none
+  std::vector<const LoadedNetwork*> files;    // behind the flags; what comes first stands first
 };
 
 // `model` must outlive the result. `flags`: only what the command line says.

@@ -114,16 +114,16 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
     return absl::InvalidArgumentError("--plain-kernels: expected fast ones, as those are chosen among");
   }
   if (seconds < 0) return absl::InvalidArgumentError(absl::StrCat("--seconds: expected seconds, found ", seconds));
+  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   TuneOptions options{.seconds = seconds};
   SNUG_ASSIGN_OR_RETURN(options.compile, compile_flags.Options(memory_flags.streams.count));
-  SNUG_ASSIGN_OR_RETURN(options.compile.memory, memory_flags.Options());
+  SNUG_ASSIGN_OR_RETURN(options.compile.memory, memory_flags.Options({&loaded}));
   SNUG_ASSIGN_OR_RETURN(options.session, run_flags.Options(compile_flags.threads > 0, &options.compile));
   options.compile.training = !forward;
   options.session.seed = static_cast<uint64_t>(seed);
   const bool on_cpu = options.compile.device.kind == Device::Kind::kCpu;
   if (compile_flags.threads == 0 && on_cpu) options.threads = ThreadsToTry(options.compile.threads);
   options.progress = [json](const std::string& line) { std::fprintf(json ? stderr : stdout, "%s\n", line.c_str()); };
-  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   if (options.compile.batch == 0)
     options.compile.batch = loaded.network.training().batch();  // the one to be trained with
   if (output.empty()) output = absl::StrCat(loaded.network.name(), ".tuning.pbtxt");

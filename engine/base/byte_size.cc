@@ -1,4 +1,4 @@
-#include "tools/cli/byte_size.h"
+#include "engine/base/byte_size.h"
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
@@ -6,7 +6,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
-namespace snug::cli {
+namespace snug {
 namespace {
 
 struct Unit {
@@ -60,4 +60,4 @@ std::string ByteSize(int64_t bytes) {
   return absl::StrFormat("%.1f GB", number / 1000);
 }
 
-}  // namespace snug::cli
+}  // namespace snug

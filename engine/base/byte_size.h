@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace snug::cli {
+namespace snug {
 
 // B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of 1024); in any letter case. `what`, if any, starts the
 // error.
@@ -16,4 +16,4 @@ absl::StatusOr<int64_t> ParseByteSize(absl::string_view what, const std::string&
 // "104.1 MB", "9.6 kB", "12 B": of powers of 1000, one decimal.
 std::string ByteSize(int64_t bytes);
 
-}  // namespace snug::cli
+}  // namespace snug

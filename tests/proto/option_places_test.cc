@@ -1,0 +1,40 @@
+// Errors about options name them as they were written: in a file, on the command line, in a program.
+#include "proto/option_places.h"
+
+#include <gtest/gtest.h>
+
+#include "proto/flag_names.h"
+#include "proto/text_loader.h"
+
+namespace snug {
+namespace {
+
+TEST(OptionPlaces, NameAnOptionAsItIsWrittenThere) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadTrainingFile(SNUG_SOURCE_DIR "/tests/data/memory_options.pbtxt");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const auto error = [](const OptionPlaces& places, absl::string_view option) {
+    return std::string(places.Error(option, "wrong").message());
+  };
+  const OptionPlaces file = OptionPlaces::InFile(loaded->source_map);
+  EXPECT_EQ(error(file, "training.memory.gc_fraction"),
+            SNUG_SOURCE_DIR "/tests/data/memory_options.pbtxt:5:18: training.memory.gc_fraction: wrong");
+  EXPECT_EQ(error(OptionPlaces::OnCommandLine(), "training.memory.gc_fraction"), "--gc-fraction: wrong");
+  EXPECT_EQ(error(OptionPlaces::InProgram(), "training.memory.gc_fraction"), "option \"gc_fraction\": wrong");
+  EXPECT_EQ(error(OptionPlaces(), "training.memory.gc_fraction"), "training.memory.gc_fraction: wrong");
+  EXPECT_EQ(error(OptionPlaces::OnCommandLine(), "training.checkpoint.keep"), "--checkpoint-keep: wrong");
+  EXPECT_EQ(error(OptionPlaces::OnCommandLine(), "optimizer.sgd.momentum"), "--sgd-momentum: wrong");
+
+  EXPECT_EQ(file.Written("training.memory.strategy", "dynamic"), "training.memory.strategy: \"dynamic\"");
+  EXPECT_EQ(OptionPlaces::OnCommandLine().Written("training.memory.strategy", "dynamic"), "--memory=dynamic");
+  EXPECT_EQ(OptionPlaces::InProgram().Written("training.memory.strategy", "dynamic"), "memory = \"dynamic\"");
+}
+
+TEST(FlagNames, FollowThePathUnlessTheFieldSaysOtherwise) {
+  EXPECT_EQ(FlagOfOption("training.steps"), "steps");
+  EXPECT_EQ(FlagOfOption("training.schedule.one_cycle.peak_at"), "schedule-one-cycle-peak-at");
+  EXPECT_EQ(FlagOfOption("training.memory.strategy"), "memory");
+  EXPECT_EQ(FlagOfOption("training.memory.memory_limit"), "memory-limit");
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,21 +1,26 @@
 #include "memory/order/bisection.h"
 
 #include <algorithm>
+#include <array>
 
 #include "memory/order/exact_search.h"
+#include "memory/race.h"
 
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 16;
+constexpr int64_t kPiece = int64_t{1} << 16; // a millisecond or two
+constexpr int64_t kAlone = kPiece / 4;
 constexpr int64_t kFirstSlice = 2 * kPiece;
+constexpr int kSearches = 2;
 
 class Bisection {
- public:
-  Bisection(int64_t work_limit, OrderSearch* search)
+public:
+  Bisection(int64_t work_limit, OrderSearch *search)
       : search_(search),
         stop_(search->work_left() - std::min(work_limit, search->work_left())),
-        exact_{{search->net(), ExactSearch::Late::kTakenAlong}, {search->net(), ExactSearch::Late::kLikeOthers}} {}
+        exact_{ExactSearch(search->net(), ExactSearch::Late::kTakenAlong),
+               ExactSearch(search->net(), ExactSearch::Late::kLikeOthers)} {}
 
   void Run() {
     for (slice_ = kFirstSlice; !Done(); slice_ *= 2) {
@@ -24,31 +29,56 @@ class Bisection {
     }
   }
 
- private:
+private:
   bool Done() { return search_->work_left() <= stop_ || search_->Done(); }
 
-  // Both searches by turns, in short pieces, so that a clock is heeded.
+  // The first search alone answers most questions at once. What is left is for
+  // both side by side, round by round; a round ends when both have spent a
+  // piece, whoever has answered by then, so that nothing depends on how many
+  // threads there are. Pieces are short beside the slice, so that little is
+  // wasted and a clock is heeded.
   Answer Ask(int64_t bound) {
-    for (int64_t left = slice_; left > 0; left -= kPiece) {
-      for (ExactSearch& exact : exact_) {
-        if (Done()) return Answer::kUnknown;
-        const int64_t before = exact.work();
-        const Answer answer = exact.Decide(bound, std::min(kPiece, search_->work_left() - stop_));
-        search_->Spend(exact.work() - before + 1);
-        if (answer == Answer::kFound) search_->Offer(exact.order());
-        if (answer == Answer::kNone) search_->RaiseBound(bound + 1);
-        if (answer != Answer::kUnknown) return answer;
-      }
+    Answer answer = Round(1, kAlone, bound);
+    const int64_t piece = std::max(kPiece, slice_ / 8);
+    for (int64_t left = slice_;
+         answer == Answer::kUnknown && left > 0 && !Done(); left -= piece) {
+      answer = Round(kSearches, piece, bound);
     }
-    return Answer::kUnknown;
+    return answer;
   }
+
+  Answer Round(int searches, int64_t most, int64_t bound) {
+    const int64_t piece =
+        std::min(most, (search_->work_left() - stop_) / searches + 1);
+    std::array<Answer, kSearches> answers{Answer::kUnknown, Answer::kUnknown};
+    const int64_t before = Work();
+    RunAll(search_->threads(), searches, [&](int i) {
+      answers[static_cast<size_t>(i)] =
+          exact_[static_cast<size_t>(i)].Decide(bound, piece);
+    });
+    search_->Spend(Work() - before + 1);
+    Answer answer = Answer::kUnknown;
+    for (size_t i = 0; i < kSearches; ++i) {
+      if (answers[i] == Answer::kUnknown)
+        continue;
+      answer = answers[i];
+      if (answer == Answer::kFound)
+        search_->Offer(exact_[i].order());
+      if (answer == Answer::kNone)
+        search_->RaiseBound(bound + 1);
+    }
+    return answer;
+  }
+
+  int64_t Work() const { return exact_[0].work() + exact_[1].work(); }
 
   // What is not found counts as not there.
   void LowerPeak() {
     int64_t least = search_->bound();
     while (least < search_->peak() && !Done()) {
       const int64_t middle = least + (search_->peak() - 1 - least) / 2;
-      if (Ask(middle) != Answer::kFound) least = middle + 1;
+      if (Ask(middle) != Answer::kFound)
+        least = middle + 1;
     }
   }
 
@@ -56,19 +86,23 @@ class Bisection {
   void RaiseBound() {
     int64_t most = search_->peak();
     while (search_->bound() < most && !Done()) {
-      const int64_t middle = search_->bound() + (most - 1 - search_->bound()) / 2;
-      if (Ask(middle) != Answer::kNone) most = std::min(middle, search_->peak());
+      const int64_t middle =
+          search_->bound() + (most - 1 - search_->bound()) / 2;
+      if (Ask(middle) != Answer::kNone)
+        most = std::min(middle, search_->peak());
     }
   }
 
-  OrderSearch* search_;
-  const int64_t stop_;  // the work that must be left
-  ExactSearch exact_[2];
+  OrderSearch *search_;
+  const int64_t stop_; // the work that must be left
+  std::array<ExactSearch, kSearches> exact_;
   int64_t slice_ = 0;
 };
 
-}  // namespace
+} // namespace
 
-void CloseGap(int64_t work_limit, OrderSearch* search) { Bisection(work_limit, search).Run(); }
+void CloseGap(int64_t work_limit, OrderSearch *search) {
+  Bisection(work_limit, search).Run();
+}
 
-}  // namespace snug::memory
+} // namespace snug::memory

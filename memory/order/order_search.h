@@ -29,6 +29,7 @@ class OrderSearch {
   // Of each task: the fewest bytes live while it runs in any of the orders that were offered.
   const std::vector<int64_t>& least_seen() const { return least_seen_; }
 
+  int threads() const { return options_.threads; }
   void Spend(int64_t work) { report_.work += work; }
   int64_t work_left() const { return work_limit_ - report_.work; }
   // Proven, as small as was asked for, or all spent.

@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <utility>
 #include <vector>
 
 #include "memory/order/exact_search.h"
 #include "memory/order/live_sweep.h"
+#include "memory/race.h"
 
 namespace snug::memory {
 namespace {
 
+constexpr size_t kLengths[] = {16, 32, 64, 128};  // of stretches
 constexpr int64_t kWorkForOne = int64_t{1} << 16;
+constexpr int64_t kPiece = kWorkForOne / 16;  // between two looks at whether it still counts
 
 // The tasks of order[begin, end) on their own. What is live throughout is left out: `base` bytes.
 struct Window {
@@ -71,18 +75,52 @@ size_t Worst(const TaskNet& net, const TaskOrder& order) {
   return worst;
 }
 
-// Whether the `length` tasks around `worst` could be put in a better order; `order` then has them so.
-bool Improve(size_t worst, size_t length, OrderSearch* search, TaskOrder* order) {
-  const size_t begin = worst - std::min(worst, length / 2);
-  const size_t end = std::min(order->size(), begin + length);
-  const Window window(search->net(), *order, begin, end);
-  ExactSearch exact(window.net, ExactSearch::Late::kLikeOthers);
-  const Answer answer = exact.Decide(search->peak() - 1 - window.base, kWorkForOne);
-  search->Spend(exact.work() + 8 * search->net().size);  // the latter for making the window, and finding the worst
-  if (answer != Answer::kFound) return false;
-  const TaskOrder old(order->begin() + static_cast<std::ptrdiff_t>(begin),
-                      order->begin() + static_cast<std::ptrdiff_t>(end));
-  for (size_t i = 0; i < old.size(); ++i) (*order)[begin + i] = old[static_cast<size_t>(exact.order()[i])];
+// The tasks of order[begin, end), and a better order of them where one was found.
+struct Attempt {
+  size_t begin = 0, end = 0;
+  int64_t work_limit = 0;
+  TaskOrder better;
+  int64_t work = 0;
+
+  // Whether they can be put in an order whose peak is below the best one's.
+  bool Run(const OrderSearch& search, const TaskOrder& order, const std::function<bool()>& stop) {
+    const Window window(search.net(), order, begin, end);
+    ExactSearch exact(window.net, ExactSearch::Late::kLikeOthers);
+    Answer answer = Answer::kUnknown;
+    while (answer == Answer::kUnknown && exact.work() < work_limit && !stop()) {
+      answer = exact.Decide(search.peak() - 1 - window.base, std::min(kPiece, work_limit - exact.work()));
+    }
+    work = exact.work() + OwnWork(search);
+    if (answer != Answer::kFound) return false;
+    for (const int32_t task : exact.order()) better.push_back(order[begin + static_cast<size_t>(task)]);
+    return true;
+  }
+
+  // For making the window, and finding the worst place.
+  static int64_t OwnWork(const OrderSearch& search) { return 8 * search.net().size; }
+};
+
+// Whether the tasks around `worst` could be put in a better order; `order` then has them so. Stretches of all lengths
+// are tried at once, as far as `work` goes; of those that succeed the shortest counts.
+bool Improve(size_t worst, int64_t work, OrderSearch* search, TaskOrder* order) {
+  std::vector<Attempt> attempts;
+  for (const size_t length : kLengths) {
+    const int64_t for_one = std::min(kWorkForOne, work - Attempt::OwnWork(*search));
+    if (for_one <= 0) break;
+    work -= for_one + Attempt::OwnWork(*search);
+    const size_t begin = worst - std::min(worst, length / 2);
+    attempts.push_back({.begin = begin, .end = std::min(order->size(), begin + length), .work_limit = for_one});
+  }
+  const int winner =
+      Race(search->threads(), static_cast<int>(attempts.size()), [&](int index, const std::function<bool()>& stop) {
+        return attempts[static_cast<size_t>(index)].Run(*search, *order, stop);
+      });
+  for (size_t i = 0; i < attempts.size(); ++i) {
+    if (static_cast<int>(i) <= winner) search->Spend(attempts[i].work);
+  }
+  if (winner == static_cast<int>(attempts.size())) return false;
+  const Attempt& best = attempts[static_cast<size_t>(winner)];
+  std::copy(best.better.begin(), best.better.end(), order->begin() + static_cast<std::ptrdiff_t>(best.begin));
   return true;
 }
 
@@ -92,12 +130,8 @@ void ImproveByWindows(int64_t work_limit, OrderSearch* search) {
   const int64_t stop = search->work_left() - work_limit;
   TaskOrder order = search->best();
   for (bool improved = true; improved;) {
-    improved = false;
-    const size_t worst = Worst(search->net(), order);
-    for (size_t length = 16; length <= 128 && !improved; length *= 2) {
-      if (search->Done() || search->work_left() < stop) return;
-      improved = Improve(worst, length, search, &order);
-    }
+    if (search->Done()) return;
+    improved = Improve(Worst(search->net(), order), search->work_left() - stop, search, &order);
     if (NetPeak(search->net(), order) >= search->peak()) continue;  // there are more places as bad
     search->Offer(order);
     order = search->best();

@@ -7,7 +7,7 @@
 
 #include "memory/place/moves.h"
 #include "memory/place/offset.h"
-#include "memory/place/race.h"
+#include "memory/race.h"
 #include "memory/place/search.h"
 
 namespace snug::memory {

@@ -8,7 +8,7 @@
 
 #include "memory/place/below_top.h"
 #include "memory/place/list_placer.h"
-#include "memory/place/race.h"
+#include "memory/race.h"
 
 namespace snug::memory {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "memory/place/list_placer.h"
-#include "memory/place/race.h"
+#include "memory/race.h"
 #include "memory/place/sequences.h"
 #include "memory/place/skyline.h"
 

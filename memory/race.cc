@@ -1,4 +1,4 @@
-#include "memory/place/race.h"
+#include "memory/race.h"
 
 #include <algorithm>
 #include <atomic>
@@ -25,6 +25,17 @@ int Race(int threads, int count, const std::function<bool(int index, const std::
   run();
   for (std::thread& other : others) other.join();
   return winner.load();
+}
+
+void RunAll(int threads, int count, const std::function<void(int index)>& task) {
+  const int crew = std::max(std::min(threads, count), 1);
+  const auto run = [&](int first) {
+    for (int index = first; index < count; index += crew) task(index);
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < crew; ++t) others.emplace_back(run, t);
+  run(0);
+  for (std::thread& other : others) other.join();
 }
 
 }  // namespace snug::memory

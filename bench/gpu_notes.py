@@ -1,6 +1,7 @@
 """What bundle-run's parts share: what has been measured so far, commands and their JSON, tables."""
 
 import json
+import os
 import pathlib
 import subprocess
 import time
@@ -13,12 +14,21 @@ class OutOfTime(Exception):
     pass
 
 
-class Notes:
-    """What has been measured, by key; written after each."""
+def output_folder():
+    """Where what was measured goes: $OUT, for machines that keep nothing else, or the bundle."""
+    return pathlib.Path(os.environ.get("OUT") or HERE)
 
-    def __init__(self, device, minutes):
-        self.file = HERE / ("results.json" if device == "cuda" else f"results.{device.replace(':', '')}.json")
-        self.all = json.loads(self.file.read_text()) if self.file.exists() else {}
+
+class Notes:
+    """What has been measured, by key; written after each. `earlier`: a file of an earlier visit, or None."""
+
+    def __init__(self, device, minutes, earlier=None):
+        self.file = output_folder() / ("results.json" if device == "cuda" else f"results.{device.replace(':', '')}.json")
+        self.all = {}
+        if earlier is not None:
+            self.all.update(json.loads(pathlib.Path(earlier).read_text()))
+        if self.file.exists():
+            self.all.update(json.loads(self.file.read_text()))
         self.end = time.monotonic() + 60 * minutes
 
     def left(self):
@@ -34,6 +44,7 @@ class Notes:
         return self.all[key]
 
     def write(self):
+        self.file.parent.mkdir(parents=True, exist_ok=True)
         new = self.file.with_suffix(".new")
         new.write_text(json.dumps(self.all, indent=1))
         new.replace(self.file)

@@ -2,17 +2,20 @@
 
 import datetime
 import json
+import pathlib
 import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
-from gpu_notes import HERE, NOT_INSTALLED, document, run, table
+from gpu_notes import HERE, NOT_INSTALLED, document, output_folder, run, table
 
 DEVICE = "cuda"  # bundle-run --device
 WARM_UP = 3  # steps of ours that are left out: the first records the graph
+FEW_STEPS = {"gpt2": 5}  # by model: how many are measured where 30 take too long
 
 
 def snug(command, model, precision, *flags):
@@ -25,12 +28,13 @@ def snug(command, model, precision, *flags):
 
 def ours(model, batch, precision, *extra):
     def measure(left):
-        found = document([*snug("step", model, precision, f"--batch={batch}", "--keep-inputs", f"--steps={30 + WARM_UP}",
+        steps = FEW_STEPS.get(model, 30) + WARM_UP
+        found = document([*snug("step", model, precision, f"--batch={batch}", "--keep-inputs", f"--steps={steps}",
                                 "--json"), *extra], min(left, 150))
         if "error" in found:
             return found
         return {"seconds": statistics.median(found["seconds"][WARM_UP:]), "peak_bytes": found["measured_bytes"],
-                "planned_bytes": found["planned_bytes"]}
+                "planned_bytes": found["planned_bytes"], "fallbacks": found["fallback_nodes"]}
     return measure
 
 
@@ -40,6 +44,12 @@ def torch(*words):
 
 def rate(batch, found):
     return f"{batch / found['seconds']:.0f}" if "seconds" in found else "-"
+
+
+def fallbacks(key, found):
+    """Lines about nodes that a library did not serve, where it was to."""
+    return [f"{key}: {one['library']} does not serve {one['node']} ({one['op']}), our own kernel does: {one['why']}"
+            for one in found.get("fallbacks", [])]
 
 
 def compare(notes, part, models):
@@ -52,6 +62,7 @@ def compare(notes, part, models):
             longest = 200 if mode == "compile" else 100
             found[mode] = notes.get(key + mode, longest, torch(model, batch, precision, mode))
         errors += [f"{key}{name}: {one['error']}" for name, one in found.items() if "error" in one]
+        errors += fallbacks(key, found["snug"])
         times = {name: one["seconds"] for name, one in found.items() if "seconds" in one}
         best = min((seconds for name, seconds in times.items() if name != "snug"), default=None)
         ratio = f"{best / times['snug']:.2f}" if best and "snug" in times else "-"
@@ -89,20 +100,26 @@ def part_tests(notes):
     counts = {"passed": 0, "skipped": 0, "failed": 0}
     for group in groups:
         def check(left):
-            environment = "--gtest_output=json:results.tests.json"
-            (HERE / "results.tests.json").unlink(missing_ok=True)
-            code, out, err = run([HERE / "snug_gpu_test", "--gtest_filter=" + ":".join(group), environment], left)
-            found = {"passed": [], "skipped": [], "failed": []}
-            if not (HERE / "results.tests.json").exists():
-                return {**found, "failed": group, "output": (out + err)[-2000:]}
-            for one in json.loads((HERE / "results.tests.json").read_text())["testsuites"]:
+            found = {"passed": [], "skipped": [], "failed": [], "refused": {}}
+            with tempfile.TemporaryDirectory() as folder:
+                file = pathlib.Path(folder) / "tests.json"
+                code, out, err = run([HERE / "snug_gpu_test", "--gtest_filter=" + ":".join(group),
+                                      f"--gtest_output=json:{file}"], left)
+                if not file.exists():
+                    return {**found, "failed": group, "output": (out + err)[-2000:]}
+                suites = json.loads(file.read_text())["testsuites"]
+            for one in suites:
                 for test in one["testsuite"]:
                     kind = "failed" if test.get("failures") else "skipped" if test["result"] == "SKIPPED" else "passed"
                     found[kind].append(one["name"] + "." + test["name"])
+                    if "refused" in test:
+                        found["refused"][one["name"] + "." + test["name"]] = test["refused"]
             return {**found, "output": out[-4000:] if found["failed"] else ""}
         found = notes.get(f"tests/{group[0]}", 90, check)
         for kind in counts:
             counts[kind] += len(found[kind])
+        for name, why in found.get("refused", {}).items():
+            print("REFUSED", name, why)
         for name in found["failed"]:
             print("FAILED", name)
         if found["failed"]:
@@ -140,14 +157,16 @@ def part_transformers(notes):
 
 def part_libraries(notes):
     """steps with the kernels of cuBLASLt and cuDNN, and with our own"""
-    rows = []
+    rows, lines = [], []
     for model, batch in (("mlp_big", 256), ("resnet18", 64), ("gpt_small", 16)):
         for precision in ("float32", "bfloat16"):
             key = f"libraries/{model}/{precision}/"
             libraries = notes.get(key + "libraries", 100, ours(model, batch, precision))
             own = notes.get(key + "own", 160, ours(model, batch, precision, "--plain-kernels"))
             rows.append([model, batch, precision, *(one.get("error") or rate(batch, one) for one in (libraries, own))])
+            lines += fallbacks(key, libraries)
     table(["model", "batch", "precision", "libraries /s", "own /s"], rows)
+    print("\n".join(lines))
 
 
 def part_tuning(notes):
@@ -157,7 +176,7 @@ def part_tuning(notes):
         for precision in ("bfloat16", "tf32"):
             found = notes.get(f"tuning/{model}/{precision}", 300, lambda left: document(
                 snug("tune", model, precision, f"--batch={batch}", "--seconds=0.2", "--json",
-                     f"--output=tuned.{model}.{precision}.pbtxt"), left))
+                     f"--output={output_folder() / f'tuned.{model}.{precision}.pbtxt'}"), left))
             if "error" in found:
                 rows.append([model, batch, precision, found["error"], "", ""])
                 continue

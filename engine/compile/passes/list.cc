@@ -14,6 +14,7 @@ absl::Span<const Pass> WholePasses() {
       {"dead_code", "nodes that reach no output and mutate nothing go", RemoveDeadCode},
       {"common_subexpressions", "nodes that compute the same from the same are merged", MergeCommonSubexpressions},
       {"constant_folding", "nodes that read constants only are computed now", FoldConstants},
+      {"join_slices", "the gradients of a value's slices are joined, not padded with zeros and added", JoinSlices},
       {"fuse_batch_norm", "batch norm (+ add) + relu or relu6, forward and backward, in one sweep", FuseBatchNorm},
       {"fuse_activation", "convolution or dense + activation in one sweep", FuseActivation},
       {"channels_last", "images lie channels-last where kernels prefer it", AssignLayouts},

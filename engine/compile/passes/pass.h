@@ -27,6 +27,7 @@ absl::Status RemoveDeadCode(Graph& graph, const OpRegistry& registry);
 absl::Status MergeCommonSubexpressions(Graph& graph, const OpRegistry& registry);
 absl::Status FoldConstants(Graph& graph, const OpRegistry& registry);
 absl::Status FuseCrossEntropy(Graph& graph, const OpRegistry& registry);
+absl::Status JoinSlices(Graph& graph, const OpRegistry& registry);
 absl::Status FuseBatchNorm(Graph& graph, const OpRegistry& registry);
 absl::Status FuseActivation(Graph& graph, const OpRegistry& registry);
 absl::Status AssignLayouts(Graph& graph, const OpRegistry& registry);

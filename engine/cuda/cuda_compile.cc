@@ -34,13 +34,19 @@ absl::Status RequireNvrtc(const Api& api) {
   return absl::Status(there.code(), absl::StrCat(there.message(), "; ", kAdvice));
 }
 
-// An NVRTC that is older than the device compiles for the last one before it that it knows. Where it knows none such,
-// compiling will say so.
-absl::StatusOr<Target> TargetFor(const Api& api, int major, int minor) {
+// Those that NVRTC compiles for.
+absl::StatusOr<std::vector<int>> TargetNumbers(const Api& api) {
   int count = 0;
   SNUG_CUDA_CALL(api, nvrtcGetNumSupportedArchs, (&count), kAskingForTargets);
   std::vector<int> numbers(static_cast<size_t>(std::max(count, 0)));
   if (!numbers.empty()) SNUG_CUDA_CALL(api, nvrtcGetSupportedArchs, (numbers.data()), kAskingForTargets);
+  return numbers;
+}
+
+// An NVRTC that is older than the device compiles for the last one before it that it knows. Where it knows none such,
+// compiling will say so.
+absl::StatusOr<Target> TargetFor(const Api& api, int major, int minor) {
+  SNUG_ASSIGN_OR_RETURN(const std::vector<int> numbers, TargetNumbers(api));
   const int wanted = 10 * major + minor;
   Target best;
   for (const int number : numbers) {
@@ -137,6 +143,19 @@ absl::StatusOr<std::string> CompileForDevice(const Api& api, const KernelSource&
   SNUG_RETURN_IF_ERROR(program.Create(source));
   SNUG_RETURN_IF_ERROR(program.Compile(source, target));
   return program.Code(source, target);
+}
+
+absl::Status TryCompiler(const Api& api) {
+  SNUG_RETURN_IF_ERROR(api.Require(Library::kNvrtc));
+  const auto compile = [&]() -> absl::Status {
+    SNUG_ASSIGN_OR_RETURN(const std::vector<int> numbers, TargetNumbers(api));
+    if (numbers.empty()) return absl::InternalError("it knows no device");
+    const KernelSource nothing{.name = "a trial", .text = "extern \"C\" __global__ void trial() {}\n", .headers = {}};
+    return CompileForDevice(api, nothing, numbers.back() / 10, numbers.back() % 10).status();
+  };
+  const absl::Status compiled = compile();
+  if (compiled.ok()) return compiled;
+  return absl::FailedPreconditionError(absl::StrCat("NVRTC is there and compiles nothing: ", compiled.message()));
 }
 
 }  // namespace snug::cuda

@@ -30,7 +30,9 @@ absl::StatusOr<std::string> CompilerText(const Api& api, absl::Span<const Source
 // FailedPrecondition without NVRTC; Internal, with what the compiler said.
 absl::StatusOr<std::string> CompileForDevice(const Api& api, const KernelSource& source, int major, int minor);
 
-// Whether this machine has NVRTC; FailedPrecondition says why not.
+// Whether NVRTC is there and compiles a kernel that does nothing; FailedPrecondition says why not.
+absl::Status TryCompiler(const Api& api);
+// The same of this machine's NVRTC, wherever it is found.
 absl::Status FindCompiler();
 
 }  // namespace snug::cuda

@@ -1,15 +1,13 @@
 // Fills the table with dlopen and dlsym.
 #include <absl/strings/str_cat.h>
-#include <absl/strings/str_split.h>
 #include <dlfcn.h>
 
-#include <cstdlib>
-#include <map>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_compile.h"
 #include "engine/cuda/cuda_table.h"
+#include "engine/cuda/open_library.h"
 
 namespace snug::cuda {
 namespace {
@@ -17,12 +15,14 @@ namespace {
 #define SNUG_TEXT(x) #x
 #define SNUG_TEXT_OF(x) SNUG_TEXT(x)  // of what a macro stands for: cuMemAlloc is cuMemAlloc_v2
 
-constexpr struct {
+struct Wanted {
   Library library;
   const char* stem;
   int number;  // of the interface that this build knows
   const char* advice;
-} kLibraries[] = {
+};
+constexpr Wanted kNvrtcWanted = {Library::kNvrtc, "libnvrtc.so.", CUDART_VERSION / 1000, "fused kernels need it"};
+constexpr Wanted kLibraries[] = {
     {Library::kDriver, "libcuda.so.", 1, "it comes with NVIDIA's driver: install that"},
 #if SNUG_HAS_CUBLASLT
     {Library::kCublasLt, "libcublasLt.so.", CUBLAS_VER_MAJOR, "our own kernels compute matrix products, more slowly"},
@@ -30,8 +30,9 @@ constexpr struct {
 #if SNUG_HAS_CUDNN
     {Library::kCudnn, "libcudnn.so.", CUDNN_MAJOR, "our own kernels compute convolutions, more slowly"},
 #endif
-    {Library::kNvrtc, "libnvrtc.so.", CUDART_VERSION / 1000, "fused kernels need it"},
+    kNvrtcWanted,
 };
+
 // What this build cannot call.
 std::vector<LibraryState> LeftOut() {
   std::vector<LibraryState> states;
@@ -42,23 +43,6 @@ std::vector<LibraryState> LeftOut() {
     states.push_back({Library::kCudnn, "", "", "this build has no cuDNN, as there was no cudnn.h"});
   }
   return states;
-}
-
-constexpr char kFoldersVariable[] = "SNUG_CUDA_LIBRARIES";
-
-void* OpenLibrary(const std::string& file, std::string* problem) {
-  std::vector<std::string> names;
-  if (const char* folders = std::getenv(kFoldersVariable); folders != nullptr) {
-    for (const absl::string_view folder : absl::StrSplit(folders, ':', absl::SkipEmpty())) {
-      names.push_back(absl::StrCat(folder, "/", file));
-    }
-  }
-  names.push_back(file);
-  for (const std::string& name : names) {
-    if (void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); handle != nullptr) return handle;
-  }
-  *problem = dlerror();
-  return nullptr;
 }
 
 std::string VersionText(int major, int minor, int patch = 0) {
@@ -101,14 +85,34 @@ std::string VersionOf(Library library, const Table& table) {
   return "";
 }
 
+// What the library opens by itself while it is used.
+std::vector<std::string> OpenedByItself(const Wanted& wanted, const Table& table) {
+  switch (wanted.library) {
+    case Library::kNvrtc:
+      return {absl::StrCat("libnvrtc-builtins.so.", VersionOf(wanted.library, table))};
+    case Library::kCudnn:  // those that single convolutions go through
+      return {absl::StrCat("libcudnn_graph.so.", wanted.number), absl::StrCat("libcudnn_ops.so.", wanted.number),
+              absl::StrCat("libcudnn_cnn.so.", wanted.number)};
+    default:
+      return {};
+  }
+}
+
 // Looks up one entry; the first that a library lacks is what is wrong with it.
 template <class Function>
-void LookUp(const std::map<Library, void*>& handles, Library library, const char* symbol, Function* entry,
-            std::map<Library, std::string>* missing) {
-  const auto found = handles.find(library);
-  if (found == handles.end()) return;
-  *entry = reinterpret_cast<Function>(dlsym(found->second, symbol));
-  if (*entry == nullptr) missing->emplace(library, symbol);
+void LookUp(void* library, const char* symbol, Function* entry, std::string* missing) {
+  *entry = reinterpret_cast<Function>(dlsym(library, symbol));
+  if (*entry == nullptr && missing->empty()) *missing = symbol;
+}
+
+// All of one library's.
+std::string LookUpAll(Library library, void* handle, Table* table) {
+  std::string missing;
+#define SNUG_CUDA_FUNCTION(of, function) \
+  if (Library::of == library) LookUp(handle, SNUG_TEXT_OF(function), &table->function, &missing);
+#include "engine/cuda/cuda_functions.inc"
+#undef SNUG_CUDA_FUNCTION
+  return missing;
 }
 
 void FillRuntime(Table* table) {
@@ -117,42 +121,36 @@ void FillRuntime(Table* table) {
   table->cudaGetErrorString = &::cudaGetErrorString;
 }
 
-std::string NotFound(Library library, absl::string_view problem, absl::string_view advice) {
-  return absl::StrCat(Name(library), " was not found (", problem, "); ", advice, ". ", kFoldersVariable,
-                      " may name the folder that it is in");
+// Opens a library with those that it opens itself, and fills in its part of the table. What is wrong with it is said.
+LibraryState LoadLibrary(const Wanted& wanted, Table* table) {
+  LibraryState state{wanted.library, absl::StrCat(wanted.stem, wanted.number), "", ""};
+  const absl::StatusOr<OpenedLibrary> opened = OpenLibrary(state.file);
+  if (!opened.ok()) {
+    state.problem = absl::StrCat(Name(wanted.library), " was not found (", opened.status().message(), "); ",
+                                 wanted.advice, ". ", kFoldersVariable, " may name the folder that it is in");
+    return state;
+  }
+  if (const std::string missing = LookUpAll(wanted.library, opened->handle, table); !missing.empty()) {
+    state.problem = absl::StrCat(state.file, " has no ", missing, ": it is too old; this build was made for CUDA ",
+                                 VersionOf(Library::kRuntime, *table));
+    return state;
+  }
+  for (const std::string& file : OpenedByItself(wanted, *table)) {
+    const absl::Status beside = OpenBeside(*opened, file);
+    if (beside.ok()) continue;
+    state.problem = absl::StrCat(Name(wanted.library), " was found in ", opened->folder, " without ", file,
+                                 ", which it needs (", beside.message(), "); ", wanted.advice, ". ", kFoldersVariable,
+                                 " may name a folder that has both");
+    return state;
+  }
+  state.version = VersionOf(wanted.library, *table);
+  return state;
 }
 
 std::vector<LibraryState> LoadTable(Table* table) {
-  std::vector<LibraryState> states = {{Library::kRuntime, "", VersionOf(Library::kRuntime, *table), ""}};
-  std::map<Library, void*> handles;
-  for (const auto& [library, stem, number, advice] : kLibraries) {
-    const std::string file = absl::StrCat(stem, number);
-    LibraryState& state = states.emplace_back(LibraryState{library, file, "", ""});
-    std::string problem;
-    if (void* handle = OpenLibrary(file, &problem); handle != nullptr) {
-      handles[library] = handle;
-    } else {
-      state.problem = NotFound(library, problem, advice);
-    }
-  }
-  std::map<Library, std::string> missing;
   FillRuntime(table);
-#define SNUG_CUDA_FUNCTION(library, function)                                              \
-  if constexpr (Library::library != Library::kRuntime) {                                   \
-    LookUp(handles, Library::library, SNUG_TEXT_OF(function), &table->function, &missing); \
-  }
-#include "engine/cuda/cuda_functions.inc"
-#undef SNUG_CUDA_FUNCTION
-  for (LibraryState& state : states) {
-    if (!state.problem.empty()) continue;
-    if (const auto lacks = missing.find(state.library); lacks != missing.end()) {
-      state.problem =
-          absl::StrCat(state.file, " has no ", lacks->second, ": it is too old; this build was made for CUDA ",
-                       VersionOf(Library::kRuntime, *table));
-    } else {
-      state.version = VersionOf(state.library, *table);
-    }
-  }
+  std::vector<LibraryState> states = {{Library::kRuntime, "", VersionOf(Library::kRuntime, *table), ""}};
+  for (const Wanted& wanted : kLibraries) states.push_back(LoadLibrary(wanted, table));
   for (LibraryState& state : LeftOut()) states.push_back(std::move(state));
   return states;
 }
@@ -175,13 +173,9 @@ std::vector<LibraryState> FindLibraries() {
 
 // Opens no other library: the large ones take their time.
 absl::Status FindCompiler() {
-  for (const auto& [library, stem, number, advice] : kLibraries) {
-    if (library != Library::kNvrtc) continue;
-    std::string problem;
-    if (OpenLibrary(absl::StrCat(stem, number), &problem) != nullptr) return absl::OkStatus();
-    return absl::FailedPreconditionError(NotFound(library, problem, advice));
-  }
-  return absl::InternalError("NVRTC is not among the libraries");
+  Table table;
+  const LibraryState nvrtc = LoadLibrary(kNvrtcWanted, &table);
+  return TryCompiler(Api(table, {nvrtc}));
 }
 
 }  // namespace snug::cuda

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/cuda/cuda_compile.h"
 #include "engine/run/random_feed.h"
 #include "ops/lib/fused_cuda.h"
 #include "tests/cuda/fake_cuda.h"
@@ -53,6 +54,26 @@ TEST_F(FusedSession, CompilesEachSourceOnceBeforeItsFirstStep) {
     for (const char* call : {"nvrtcCreateProgram", "cuLibraryLoadData"}) {
       EXPECT_EQ(fake.Count(call), 0) << call;
     }
+  }
+  EXPECT_EQ(fake.Leaks(), "");
+}
+
+TEST(Compiler, IsThereWhereItCompilesALine) {
+  FakeCuda fake;
+  EXPECT_TRUE(cuda::TryCompiler(*fake.api()).ok());
+  EXPECT_EQ(fake.Count("nvrtcCompileProgram"), 1);
+  EXPECT_EQ(fake.Leaks(), "");
+}
+
+// As where it does not find the files beside it.
+TEST(Compiler, ThatCompilesNothingIsNotThereAndSaysWhy) {
+  FakeCuda fake;
+  for (const char* call : {"nvrtcGetSupportedArchs", "nvrtcCreateProgram", "nvrtcCompileProgram", "nvrtcGetCUBIN"}) {
+    fake.FailCall(0, call);
+    const absl::Status status = cuda::TryCompiler(*fake.api());
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << call;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("NVRTC is there and compiles nothing: ")) << call;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(call) + " failed")) << call;
   }
   EXPECT_EQ(fake.Leaks(), "");
 }

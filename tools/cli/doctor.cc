@@ -48,8 +48,9 @@ std::string ProcessorName() {
 #if SNUG_HAS_CUDA
 Finding ExamineFusion() {
   const std::string folder = cuda::DefaultCodeFolder();
-  if (!cuda::FindCompiler().ok()) {
-    return {"fused kernels", "none", "without NVRTC, --device=cuda leaves out the pass fuse_elementwise"};
+  if (const absl::Status found = cuda::FindCompiler(); !found.ok()) {
+    return {"fused kernels", "none",
+            absl::StrCat("--device=cuda leaves out the pass fuse_elementwise: ", found.message())};
   }
   std::error_code ignored;
   if (std::filesystem::exists(folder, ignored) && !cuda::IsPrivate(folder)) {

@@ -2,26 +2,36 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "engine/base/status.h"
 #include "engine/cuda/cuda_compile.h"
+#include "tests/gpu/shared_device.h"
 #include "tests/gpu/test_device.h"
 
 namespace snug {
 
-TestDevice OpenTestDevice() {
-  const absl::StatusOr<std::shared_ptr<const cuda::Api>> api = cuda::Api::Load();
-  if (!api.ok()) return {.missing = std::string(api.status().message())};
+namespace {
+
+absl::StatusOr<SharedDevice::Device> Open() {
+  SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const cuda::Api> api, cuda::Api::Load());
   const char* const number = std::getenv("SNUG_TEST_DEVICE");
-  const absl::StatusOr<std::shared_ptr<cuda::CudaDevice>> device =
-      cuda::CudaDevice::Open(*api, number == nullptr ? 0 : std::atoi(number));
+  SNUG_ASSIGN_OR_RETURN(SharedDevice::Device device,
+                        cuda::CudaDevice::Open(api, number == nullptr ? 0 : std::atoi(number)));
+  std::cout << "on " << device->info().ToString() << "\n";
+  return device;
+}
+
+}  // namespace
+
+TestDevice OpenTestDevice() {
+  static auto* const shared = new SharedDevice(Open);
+  const absl::StatusOr<SharedDevice::Device> device = shared->Get();
   if (!device.ok()) return {.missing = std::string(device.status().message())};
-  static const bool said = [&] {
-    std::cout << "on " << (*device)->info().ToString() << "\n";
-    return true;
-  }();
-  (void)said;
   return {.device = *device};
 }
 
-absl::Status CanCompileKernels() { return cuda::FindCompiler(); }
+absl::Status CanCompileKernels() {
+  static const auto* const found = new absl::Status(cuda::FindCompiler());
+  return *found;
+}
 
 }  // namespace snug

@@ -13,7 +13,7 @@
 namespace snug {
 
 struct TestDevice {
-  std::shared_ptr<void> world;                     // what the device is of; ends last
+  std::shared_ptr<void> world;                     // what the device is of, unless tests share it; ends last
   std::shared_ptr<const cuda::CudaDevice> device;  // null: there is none
   std::string missing;                             // why
   bool slow = false;                               // suites do less

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_table.h"
@@ -15,9 +17,12 @@ namespace snug::cuda {
 
 #if SNUG_HAS_CUBLASLT
 
-struct CublasMatMuls::Algorithm {
-  cublasLtMatmulAlgo_t algorithm;
-  size_t workspace_bytes;
+struct CublasMatMuls::Algorithms {
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates;
+  size_t taken = 0;     // those before it were refused
+  std::string refusal;  // what the library said last, against one of them or the product
+
+  bool refused() const { return taken == candidates.size(); }
 };
 
 namespace {
@@ -47,10 +52,6 @@ std::string Describe(const CublasMatMul& product) {
   return absl::StrCat("a product of ", product.count > 1 ? absl::StrCat(product.count, " times ") : "", "[", product.m,
                       ", ", product.k, "] and [", product.k, ", ", product.n, "] in ", Name(product.dtype),
                       product.tf32 ? " with TF32" : "");
-}
-
-absl::Status NoAlgorithm(const CublasMatMul& product) {
-  return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm for ", Describe(product)));
 }
 
 // What the library is told of a product. All of it lives here.
@@ -107,11 +108,11 @@ absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const void
   return DescribeMatrix(api, product, m, n, m * n, &to->result);
 }
 
-constexpr int kAlgorithmsAsked = 16;
+constexpr int kFewestAsked = 4, kMostAsked = 16;  // of the heuristics
 
-// The heuristics' choice of that rank.
-absl::StatusOr<cublasLtMatmulHeuristicResult_t> ChooseAlgorithm(const Api& api, cublasLtHandle_t handle,
-                                                                const CublasMatMul& product, Description* description) {
+// What they list, from the algorithm of that rank on, and those before it at the end.
+absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const CublasMatMul& product,
+                            Description* description, std::vector<cublasLtMatmulHeuristicResult_t>* to) {
   cublasLtMatmulPreferenceOpaque_t preference;
   SNUG_CUDA_CALL(api, cublasLtMatmulPreferenceInit_internal, (&preference, sizeof(preference)),
                  absl::StrCat("choosing an algorithm for ", Describe(product)));
@@ -124,22 +125,45 @@ absl::StatusOr<cublasLtMatmulHeuristicResult_t> ChooseAlgorithm(const Api& api, 
   const auto reductions = static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace));
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
-  std::array<cublasLtMatmulHeuristicResult_t, kAlgorithmsAsked> found = {};
-  const int asked = std::min(product.rank, kAlgorithmsAsked);
+  std::vector<cublasLtMatmulHeuristicResult_t> listed(
+      static_cast<size_t>(std::clamp(product.rank, kFewestAsked, kMostAsked)));
   int count = 0;
   SNUG_CUDA_CALL(api, cublasLtMatmulAlgoGetHeuristic,
                  (handle, &description->operation, &description->first, &description->second, &description->result,
-                  &description->result, &preference, asked, found.data(), &count),
+                  &description->result, &preference, static_cast<int>(listed.size()), listed.data(), &count),
                  absl::StrCat("choosing an algorithm for ", Describe(product)));
-  for (int i = std::min(count, asked); i-- > 0;) {
-    const cublasLtMatmulHeuristicResult_t& one = found[static_cast<size_t>(i)];
-    if (one.state == CUBLAS_STATUS_SUCCESS) return one;
+  listed.resize(std::min(static_cast<size_t>(std::max(count, 0)), listed.size()));
+  listed.erase(
+      std::remove_if(listed.begin(), listed.end(), [](const auto& one) { return one.state != CUBLAS_STATUS_SUCCESS; }),
+      listed.end());
+  const auto last = static_cast<std::ptrdiff_t>(listed.size()) - 1;
+  if (last > 0) {
+    std::rotate(listed.begin(), listed.begin() + std::min<std::ptrdiff_t>(product.rank - 1, last), listed.end());
   }
-  return NoAlgorithm(product);
+  *to = std::move(listed);
+  return absl::OkStatus();
 }
 
-// Whether the library has nothing for a product; or is a newer one, whose descriptions are larger than this build's.
-bool HasNone(const absl::Status& status) { return absl::IsUnimplemented(status) || absl::IsResourceExhausted(status); }
+// Whether a product, or one algorithm for it, is not for the library.
+bool Refuses(const absl::Status& status) { return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status); }
+
+// The same of its description: a newer library has larger ones, and no room for them in this build's.
+bool HasNone(const absl::Status& status) { return Refuses(status) || absl::IsResourceExhausted(status); }
+
+absl::Status Ask(const CudaStream& stream, cublasLtHandle_t handle, const CublasMatMul& product,
+                 const CublasArguments& at, Description* description, const cublasLtMatmulHeuristicResult_t& by) {
+  const double one = 1, zero = 0;
+  const float one_float = 1, zero_float = 0;
+  const bool in_double = product.dtype == DType::kFloat64;
+  const void* const alpha = in_double ? static_cast<const void*>(&one) : &one_float;
+  const void* const beta = in_double ? static_cast<const void*>(&zero) : &zero_float;
+  SNUG_CUDA_CALL(
+      stream.device().api(), cublasLtMatmul,
+      (handle, &description->operation, alpha, at.b, &description->first, at.a, &description->second, beta, at.c,
+       &description->result, at.c, &description->result, &by.algo, at.workspace, by.workspaceSize, stream.handle()),
+      absl::StrCat("asking for ", Describe(product)));
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -159,46 +183,36 @@ CublasMatMuls::~CublasMatMuls() {
 
 absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArguments& arguments) {
   const Api& api = stream_.device().api();
-  const auto known = algorithms_.find(product);
-  if (known != algorithms_.end() && known->second == nullptr) return NoAlgorithm(product);
+  std::unique_ptr<Algorithms>& known = algorithms_[product];
+  if (known != nullptr && known->refused()) return absl::UnimplementedError(known->refusal);
   SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
   Description description;
-  const absl::Status described = DescribeAll(api, product, arguments.bias, &description);
-  if (HasNone(described)) {
-    algorithms_[product] = nullptr;
-    return NoAlgorithm(product);
+  absl::Status ready = DescribeAll(api, product, arguments.bias, &description);
+  if (ready.ok() && known == nullptr) {
+    auto listed = std::make_unique<Algorithms>();
+    listed->refusal = absl::StrCat("choosing an algorithm for ", Describe(product), ": its heuristics list none with ",
+                                   product.workspace_bytes, " bytes of workspace");
+    ready = ListAlgorithms(api, handle_, product, &description, &listed->candidates);
+    if (ready.ok()) known = std::move(listed);
   }
-  SNUG_RETURN_IF_ERROR(described);
-  std::shared_ptr<const Algorithm> algorithm;
-  if (known != algorithms_.end()) {
-    algorithm = known->second;
+  if (HasNone(ready)) {
+    known = std::make_unique<Algorithms>();
+    known->refusal = std::string(ready.message());
   } else {
-    const absl::StatusOr<cublasLtMatmulHeuristicResult_t> found = ChooseAlgorithm(api, handle_, product, &description);
-    if (HasNone(found.status())) {
-      algorithms_[product] = nullptr;
-      return NoAlgorithm(product);
-    }
-    SNUG_RETURN_IF_ERROR(found.status());
-    algorithm = std::make_shared<const Algorithm>(Algorithm{found->algo, found->workspaceSize});
-    algorithms_[product] = algorithm;
+    SNUG_RETURN_IF_ERROR(ready);
   }
-  const double one = 1, zero = 0;
-  const float one_float = 1, zero_float = 0;
-  const bool in_double = product.dtype == DType::kFloat64;
-  const void* const alpha = in_double ? static_cast<const void*>(&one) : &one_float;
-  const void* const beta = in_double ? static_cast<const void*>(&zero) : &zero_float;
-  SNUG_CUDA_CALL(api, cublasLtMatmul,
-                 (handle_, &description.operation, alpha, arguments.b, &description.first, arguments.a,
-                  &description.second, beta, arguments.c, &description.result, arguments.c, &description.result,
-                  &algorithm->algorithm, arguments.workspace, algorithm->workspace_bytes, stream_.handle()),
-                 absl::StrCat("asking for ", Describe(product)));
-  return absl::OkStatus();
+  for (; !known->refused(); ++known->taken) {
+    const absl::Status asked = Ask(stream_, handle_, product, arguments, &description, known->candidates[known->taken]);
+    if (!Refuses(asked)) return asked;
+    known->refusal = std::string(asked.message());
+  }
+  return absl::UnimplementedError(known->refusal);
 }
 
 #else
 
 // Never reached: a library that this build does not know is not there.
-struct CublasMatMuls::Algorithm {};
+struct CublasMatMuls::Algorithms {};
 CublasMatMuls::CublasMatMuls(CudaStream& stream, cublasLtContext* handle) : stream_(stream), handle_(handle) {}
 CublasMatMuls::~CublasMatMuls() = default;
 absl::StatusOr<std::unique_ptr<CublasMatMuls>> CublasMatMuls::Create(CudaStream&) {

@@ -1,10 +1,10 @@
 // Matrix products by cuBLASLt.
 //
 // The library's heuristics list algorithms when a stream is first asked for a product, by its sizes, types and the most
-// workspace that it may use; one of them is taken, the first unless said otherwise, and from then on runs. Only
-// algorithms are asked for that give the same bits each time: sums that are cut into parts are kept in the compute type
-// and added in a pass of their own. What describes a product to the library lives on the stack, so there is nothing to
-// give back but the handle.
+// workspace that it may use. The first that the library accepts is taken, from the one that was asked for on, and kept.
+// Only algorithms are asked for that give the same bits each time: sums that are cut into parts are kept in the compute
+// type and added in a pass of their own. What describes a product to the library lives on the stack, so there is
+// nothing to give back but the handle.
 //
 // Knows no CUDA header.
 #pragma once
@@ -33,7 +33,7 @@ struct CublasMatMul {
   int64_t count = 1, a_step = 0, b_step = 0;      // elements from one product's matrix to the next; 0: the same one
   bool bias = false, relu = false;                // not of float64
   int64_t workspace_bytes = 0;                    // at most
-  int rank = 1;  // which of the heuristics' list, from 1 on; the last where it is shorter
+  int rank = 1;  // which of the heuristics' list is tried first, from 1 on; the last where it is shorter
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in it
   auto operator<=>(const CublasMatMul&) const = default;
@@ -56,16 +56,16 @@ class CublasMatMuls {
   CublasMatMuls(const CublasMatMuls&) = delete;
   CublasMatMuls& operator=(const CublasMatMuls&) = delete;
 
-  // Asks for it. Unimplemented: the library has no such product; nothing was asked for.
+  // Asks for it. Unimplemented, with what the library said: it has no such product; nothing was asked for.
   absl::Status Run(const CublasMatMul& product, const CublasArguments& arguments);
 
  private:
-  struct Algorithm;
+  struct Algorithms;
   CublasMatMuls(CudaStream& stream, cublasLtContext* handle);
 
   CudaStream& stream_;
   cublasLtContext* const handle_;
-  std::map<CublasMatMul, std::shared_ptr<const Algorithm>> algorithms_;  // null: there is none
+  std::map<CublasMatMul, std::unique_ptr<Algorithms>> algorithms_;
 };
 
 }  // namespace snug::cuda

@@ -82,6 +82,8 @@ Meaning MeaningOf(cublasStatus_t code) {
               "cuBLAS does not serve this device or driver; --plain-kernels does without CUDA's libraries"};
     case CUBLAS_STATUS_NOT_SUPPORTED:
       return {absl::StatusCode::kUnimplemented, "cuBLASLt has no kernel for these shapes and types"};
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return {absl::StatusCode::kInvalidArgument, kWithoutAdvice};
     default:
       return {absl::StatusCode::kInternal, kWithoutAdvice};
   }

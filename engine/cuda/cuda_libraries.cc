@@ -7,22 +7,30 @@
 
 namespace snug::cuda {
 
-StreamLibraries::StreamLibraries(CudaStream& stream)
-    : stream_(stream),
-      has_cublaslt_(stream.device().api().Require(Library::kCublasLt).ok()),
-      has_cudnn_(stream.device().api().Require(Library::kCudnn).ok()) {}
+namespace {
+
+absl::Status RequireOptional(const Api& api, Library library) {
+  const absl::Status there = api.Require(library);
+  return there.ok() ? there : absl::UnimplementedError(there.message());
+}
+
+}  // namespace
+
+StreamLibraries::StreamLibraries(CudaStream& stream) : stream_(stream) {}
 
 StreamLibraries::~StreamLibraries() = default;
 
 absl::StatusOr<CublasMatMuls*> StreamLibraries::matmuls() {
-  if (matmuls_ == nullptr && has_cublaslt_) {
+  if (matmuls_ == nullptr) {
+    SNUG_RETURN_IF_ERROR(RequireOptional(stream_.device().api(), Library::kCublasLt));
     SNUG_ASSIGN_OR_RETURN(matmuls_, CublasMatMuls::Create(stream_));
   }
   return matmuls_.get();
 }
 
 absl::StatusOr<CudnnConvs*> StreamLibraries::convs() {
-  if (convs_ == nullptr && has_cudnn_) {
+  if (convs_ == nullptr) {
+    SNUG_RETURN_IF_ERROR(RequireOptional(stream_.device().api(), Library::kCudnn));
     SNUG_ASSIGN_OR_RETURN(convs_, CudnnConvs::Create(stream_));
   }
   return convs_.get();

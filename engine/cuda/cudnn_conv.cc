@@ -4,6 +4,8 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -70,7 +72,8 @@ struct CudnnPlan {
   ConvDescriptor conv;
   ActivationDescriptor activation;
   std::vector<Candidate> candidates;
-  size_t taken = 0;  // those before it were refused
+  size_t taken = 0;     // those before it were refused
+  std::string refusal;  // what the library said last, against one of them or the convolution
 };
 
 namespace {
@@ -205,11 +208,23 @@ absl::StatusOr<size_t> WorkspaceBytes(const Api& api, cudnnHandle_t handle, cons
 absl::Status FindCandidates(const Api& api, cudnnHandle_t handle, const CudnnConv& conv, CudnnPlan* plan) {
   SNUG_ASSIGN_OR_RETURN(const std::vector<int> algorithms, ListAlgorithms(api, handle, conv, *plan));
   std::vector<Candidate> alone;
+  plan->refusal = absl::StrCat("choosing an algorithm for ", Describe(conv), ": its heuristics list none",
+                               conv.fast ? "" : " that gives the same bits each time");
+  size_t least_bytes = std::numeric_limits<size_t>::max();  // of those that want too much
   for (const int algorithm : algorithms) {
     const absl::StatusOr<size_t> bytes = WorkspaceBytes(api, handle, conv, *plan, algorithm);
-    if (Refuses(bytes.status())) continue;
+    if (Refuses(bytes.status())) {
+      plan->refusal = std::string(bytes.status().message());
+      continue;
+    }
     SNUG_RETURN_IF_ERROR(bytes.status());
-    if (*bytes <= static_cast<size_t>(conv.workspace_bytes)) alone.push_back({algorithm, *bytes, /*fused=*/false});
+    if (*bytes <= static_cast<size_t>(conv.workspace_bytes)) {
+      alone.push_back({algorithm, *bytes, /*fused=*/false});
+    } else if (*bytes < least_bytes) {
+      least_bytes = *bytes;
+      plan->refusal = absl::StrCat("choosing an algorithm for ", Describe(conv), ": at least ", least_bytes,
+                                   " bytes of workspace are wanted, and ", conv.workspace_bytes, " are planned");
+    }
   }
   if (alone.empty()) return absl::OkStatus();
   const auto last = static_cast<std::ptrdiff_t>(alone.size()) - 1;
@@ -299,6 +314,7 @@ absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments
     if (made.ok()) made = FindCandidates(api, handle_, conv, plan.get());
     if (Refuses(made)) {
       plan->candidates.clear();
+      plan->refusal = std::string(made.message());
     } else {
       SNUG_RETURN_IF_ERROR(made);
     }
@@ -308,11 +324,13 @@ absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments
   for (; plan.taken < plan.candidates.size(); ++plan.taken) {
     const Candidate& candidate = plan.candidates[plan.taken];
     const absl::Status status = Ask(api, handle_, conv, plan, candidate, arguments);
-    if (Refuses(status)) continue;
-    SNUG_RETURN_IF_ERROR(status);
-    return candidate.fused;
+    if (!Refuses(status)) {
+      SNUG_RETURN_IF_ERROR(status);
+      return candidate.fused;
+    }
+    plan.refusal = std::string(status.message());
   }
-  return absl::UnimplementedError(absl::StrCat("cuDNN has no algorithm for ", Describe(conv)));
+  return absl::UnimplementedError(plan.refusal);
 }
 
 #else

@@ -63,7 +63,7 @@ class CudnnConvs {
   CudnnConvs& operator=(const CudnnConvs&) = delete;
 
   // Asks for it. Whether bias and relu are in the result: there may be an algorithm for the convolution alone only.
-  // Unimplemented: the library has no such convolution; nothing was asked for.
+  // Unimplemented, with what the library said: it has no such convolution; nothing was asked for.
   absl::StatusOr<bool> Run(const CudnnConv& conv, const CudnnArguments& arguments);
 
  private:

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace snug {
@@ -51,6 +52,14 @@ class Executor {
 
   // The caller has bound another buffer, by its number in the Executable. Between runs.
   virtual void Rebind(size_t caller_buffer) = 0;
+
+  // That a Step's kernel was to be one of a library, and our own served: what the library said.
+  struct Refused {
+    size_t step = kNoStep;
+    std::string library, why;
+  };
+  // Those of which this has not told yet, each Step once.
+  virtual std::vector<Refused> TakeRefused() { return {}; }
 
   // Writes the time of each Step, by its number, from the next run on. Null: no longer.
   void SetTimes(StepTime* times) { times_ = times; }

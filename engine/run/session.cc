@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> c
                                      .upload_bytes = UploadBytes(compiled, step_bytes, options),
                                      .cuda_graph = options.cuda_graph,
                                      .cuda_device = options.cuda_device}));
-  std::unique_ptr<Session> session(new Session(std::move(backend)));
+  std::unique_ptr<Session> session(new Session(std::move(backend), options.fallbacks));
   for (Compiled& c : compiled) SNUG_RETURN_IF_ERROR(session->AddProgram(std::move(c), options));
   SNUG_RETURN_IF_ERROR(session->InitializeVariables(options.seed));
   if (options.watchdog.seconds > 0) session->watchdog_ = std::make_unique<Watchdog>(options.watchdog);
@@ -256,6 +256,7 @@ absl::Status Session::Begin(size_t program) {
   if (watchdog_ != nullptr) watchdog_->BeginRun(*programs_[program]);
   failure_ = {};
   absl::Status status = programs_[program]->Begin(&failure_);
+  fallbacks_.Add(programs_[program]->compiled(), programs_[program]->executor().TakeRefused());
   backend_->AfterRun();
   const auto in_arena = [this](size_t i) { return !programs_[i]->compiled().executable.memory.dynamic.has_value(); };
   for (size_t i = 0; i < programs_.size(); ++i) {

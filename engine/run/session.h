@@ -23,6 +23,7 @@
 #include "engine/compile/pipeline.h"
 #include "engine/run/backend.h"
 #include "engine/run/executors.h"
+#include "engine/run/fallbacks.h"
 #include "engine/run/poison.h"
 #include "engine/run/program.h"
 #include "engine/run/watchdog.h"
@@ -40,7 +41,8 @@ struct SessionOptions {
   // Where dynamic memory comes from; it must outlive the session, and its options hold. Null: the session's own, with
   // the options that the program was compiled with.
   memory::Places* places = nullptr;
-  WatchdogOptions watchdog;  // says where a run is stuck; off
+  WatchdogOptions watchdog;     // says where a run is stuck; off
+  Fallbacks::Report fallbacks;  // gets what Session::fallbacks() has, as it comes. Null: it goes to standard error
   // Of networks that were compiled for CUDA: whether a step is recorded once and launched as one graph.
   bool cuda_graph = true;
   // On CUDA, for the replay: takes device memory for the inputs of one step more, beside what is planned, so that they
@@ -104,9 +106,12 @@ class Session {
   int64_t step_bytes() const { return backend_->step_bytes() + dynamic_statistics().peak_reserved_bytes; }
   int64_t upload_bytes() const { return backend_->upload_bytes(); }  // beside these; 0: nothing is uploaded ahead
   memory::AllocatorStatistics dynamic_statistics() const;            // of the allocator; all 0 where memory is planned
+  // Nodes of any program that was run for which one of CUDA's libraries was to serve, and did not.
+  const std::vector<Fallback>& fallbacks() const { return fallbacks_.all(); }
 
  private:
-  explicit Session(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  Session(std::unique_ptr<Backend> backend, Fallbacks::Report fallbacks)
+      : backend_(std::move(backend)), fallbacks_(std::move(fallbacks)) {}
   absl::Status Ended(absl::Status status);
   absl::Status AddProgram(Compiled compiled, const SessionOptions& options);
   absl::StatusOr<memory::Allocator*> AllocatorFor(const Compiled& compiled, const SessionOptions& options);
@@ -125,6 +130,7 @@ class Session {
   memory::AllocatorOptions allocator_options_;
   std::vector<std::unique_ptr<Program>> programs_;
   std::unique_ptr<Watchdog> watchdog_;  // null: off
+  Fallbacks fallbacks_;
   static constexpr size_t kNone = static_cast<size_t>(-1);
   bool follows_ = false;       // a stream of the caller's
   size_t under_way_ = kNone;   // a program that has begun

@@ -109,15 +109,21 @@ absl::Status Prepare(PrepareContext& c, const ConvGeometry& g, const ConvTypes& 
   return absl::OkStatus();
 }
 
-// Whether bias and relu are in the result. Unimplemented: the library is not there, or has nothing for this.
+// Whether bias and relu are in the result. Unimplemented: the library is not there, or has nothing for this; that is
+// left for whoever asked for the node.
 absl::StatusOr<bool> RunByLibrary(const KernelContext& k, const cuda::CudnnConv& conv) {
-  SNUG_ASSIGN_OR_RETURN(cuda::CudnnConvs* const convs, cuda::LibrariesOf(k.cuda()->stream()).convs());
-  if (convs == nullptr) return absl::UnimplementedError("cuDNN is not there");
-  return convs->Run(conv, {.data = k.input<void>(0),
-                           .factor = k.input<void>(1),
-                           .bias = conv.bias ? k.input<void>(2) : nullptr,
-                           .result = k.output<void>(0),
-                           .workspace = k.workspace()});
+  cuda::StreamLibraries& libraries = cuda::LibrariesOf(k.cuda()->stream());
+  const auto run = [&]() -> absl::StatusOr<bool> {
+    SNUG_ASSIGN_OR_RETURN(cuda::CudnnConvs* const convs, libraries.convs());
+    return convs->Run(conv, {.data = k.input<void>(0),
+                             .factor = k.input<void>(1),
+                             .bias = conv.bias ? k.input<void>(2) : nullptr,
+                             .result = k.output<void>(0),
+                             .workspace = k.workspace()});
+  };
+  absl::StatusOr<bool> finished = run();
+  if (absl::IsUnimplemented(finished.status())) libraries.Refused(cuda::Library::kCudnn, finished.status());
+  return finished;
 }
 
 absl::Status RunGradient(const KernelContext& k, const ConvGeometry& g,

@@ -81,15 +81,20 @@ CudaMatMul ByLibrary(const MatMulNode& node, DType dtype) {
   return kernel;
 }
 
-// Unimplemented: the library is not there, or has nothing for this.
+// Unimplemented: the library is not there, or has nothing for this; that is left for whoever asked for the node.
 absl::Status RunByLibrary(const KernelContext& k, const MatMulNode& node, const CudaMatMul& kernel) {
-  SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, cuda::LibrariesOf(k.cuda()->stream()).matmuls());
-  if (products == nullptr) return absl::UnimplementedError("cuBLASLt is not there");
-  SNUG_RETURN_IF_ERROR(products->Run(*kernel.product, {.a = k.input<void>(node.a),
-                                                       .b = k.input<void>(node.b),
-                                                       .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
-                                                       .c = k.output<void>(0),
-                                                       .workspace = k.workspace()}));
+  cuda::StreamLibraries& libraries = cuda::LibrariesOf(k.cuda()->stream());
+  const auto run = [&]() -> absl::Status {
+    SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, libraries.matmuls());
+    return products->Run(*kernel.product, {.a = k.input<void>(node.a),
+                                           .b = k.input<void>(node.b),
+                                           .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
+                                           .c = k.output<void>(0),
+                                           .workspace = k.workspace()});
+  };
+  const absl::Status status = run();
+  if (absl::IsUnimplemented(status)) libraries.Refused(cuda::Library::kCublasLt, status);
+  SNUG_RETURN_IF_ERROR(status);
   return FinishCuda(k, kernel.finish_bias, node.n, 1, kernel.finish_activation);
 }
 

@@ -21,9 +21,9 @@ namespace snug::cuda {
 using KernelBinder = std::function<void()> (*)(const void* kernel, const unsigned (&grid)[3], unsigned threads,
                                                void** arguments);
 
-// cuBLASLt and cuDNN. Unfused: cuDNN adds no bias; newer: cuBLASLt's descriptions have no room in those of this build;
-// refuse: there, but they serve nothing.
-enum class FakeLibraries : uint8_t { kServe, kServeUnfused, kNewer, kRefuse, kMissing };
+// cuBLASLt and cuDNN. Unfused: cuDNN adds no bias; others: cuBLASLt runs none of what its heuristics list first; newer:
+// cuBLASLt's descriptions have no room in those of this build; refuse: there, but they serve nothing.
+enum class FakeLibraries : uint8_t { kServe, kServeUnfused, kServeOthers, kNewer, kRefuse, kMissing };
 
 // The same of a kernel that was compiled from source at run time: cuda::emulation::BindSource.
 using SourceBinder = std::function<void()> (*)(const std::string& source, const std::string& entry,

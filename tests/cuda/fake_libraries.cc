@@ -110,6 +110,9 @@ SNUG_FAKE(cublasLtMatmul, cublasLtHandle_t handle, cublasLtMatmulDesc_t operatio
           const cublasLtMatmulAlgo_t* algorithm, void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   using namespace fake_cublas;
   if (handle == nullptr || c != d) return CUBLAS_STATUS_INVALID_VALUE;
+  if (s.options.libraries == FakeLibraries::kServeOthers && NumberOf(*algorithm) == 0) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   std::function<void()> work;
   const cublasStatus_t status =
       Bind({Look<Operation>(operation), Look<Matrix>(a_layout), Look<Matrix>(b_layout), Look<Matrix>(d_layout), alpha,

@@ -1,15 +1,20 @@
 // CUDA's libraries behind kernels: which calls are made, that one of them failing is an error and leaves nothing
 // behind, and that training by them has the same bits however a step is run. What they compute is compared with other
 // kernels in the op conformance suite (main.cc).
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "engine/cuda/cublas_matmul.h"
 #include "engine/cuda/cuda_libraries.h"
+#include "engine/cuda/cudnn_conv.h"
 #include "engine/run/random_feed.h"
+#include "ops/lib/cuda_choice.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"
@@ -33,13 +38,14 @@ struct Products {
   absl::Status Run(const cuda::CublasMatMul& product) {
     SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, cuda::LibrariesOf(*stream).matmuls());
     SNUG_RETURN_IF_ERROR(
-        products->Run(product, {.a = a.data(), .b = b.data(), .bias = bias.data(), .c = c.data(), .workspace = &room}));
+        products->Run(product, {.a = a.data(), .b = b.data(), .bias = bias.data(), .c = c.data(), .workspace = room}));
     return stream->Synchronize();
   }
 
   FakeCuda& fake;
   std::vector<float> a{1, 2, 3, 4}, b{10, 1, 100, 1000}, bias{0.5, -5000}, c{0, 0, 0, 0};
-  char room[64] = {};
+  char bytes[64] = {};
+  void* room = bytes;
   std::unique_ptr<cuda::CudaStream> stream;  // ends first: what it was given last may not have run yet
 };
 
@@ -85,6 +91,28 @@ TEST(CublasMatMul, TakesTheAlgorithmOfTheRankThatIsWantedOrTheLast) {
   EXPECT_THAT(fake.algorithms(), ElementsAre(0, 2, 2, 0));
 }
 
+TEST(CublasMatMul, TakesTheFirstAlgorithmThatServesAndKeepsIt) {
+  FakeCuda fake({.any_address = true, .libraries = FakeLibraries::kServeOthers});
+  Products products(fake);
+  fake.ClearCalls();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(products.Run(kProduct).ok());
+    EXPECT_THAT(products.c, ElementsAre(210.5, 0, 430.5, 0));
+  }
+  EXPECT_THAT(fake.algorithms(), ElementsAre(1, 1));
+  EXPECT_EQ(fake.Count("cublasLtMatmul"), 3) << "the first one is tried once";
+}
+
+TEST(CublasMatMul, WhatItTakesForAWrongDescriptionIsRefusedAndSaid) {
+  FakeCuda fake({.any_address = true});
+  Products products(fake);
+  products.room = nullptr;
+  const absl::Status status = products.Run(kProduct);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("a product of [2, 2] and [2, 2] in float32"),
+                                                   HasSubstr("cublasLtMatmul failed"), HasSubstr("--plain-kernels")));
+}
+
 TEST(CublasMatMul, AsksNoMoreForWhatIsRefused) {
   FakeCuda fake({.any_address = true, .libraries = FakeLibraries::kRefuse});
   Products products(fake);
@@ -103,10 +131,12 @@ TEST(CublasMatMul, OfALibraryThatIsTooNewIsNotThere) {
   EXPECT_EQ(fake.Count("cublasLtMatmulDescInit_internal"), 0);
 }
 
-TEST(CublasMatMul, IsNullWhereTheLibraryIsMissing) {
+TEST(CublasMatMul, OfALibraryThatIsMissingIsNotThereAndWhyIsSaid) {
   FakeCuda fake({.libraries = FakeLibraries::kMissing});
   Products products(fake);
-  EXPECT_EQ(cuda::LibrariesOf(*products.stream).matmuls().value(), nullptr);
+  const absl::Status status = products.Run(kProduct);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(status.message(), "not there");
 }
 
 // Which call fails, is an error that names it; the next try succeeds.
@@ -137,6 +167,29 @@ TEST(CublasMatMul, AnErrorSaysWhatWasMultipliedAndWhatToDo) {
   EXPECT_THAT(std::string(products.Run(kProduct).message()),
               AllOf(HasSubstr("asking for a product of [2, 2] and [2, 2] in float32: cublasLtMatmul failed"),
                     HasSubstr("--plain-kernels")));
+}
+
+TEST(CudnnConv, SaysHowMuchWorkspaceIsWantedWhereItIsMoreThanPlanned) {
+  FakeCuda fake({.any_address = true});
+  const auto stream = cuda::CudaStream::Create(cuda::CudaDevice::Open(fake.api(), 0).value()).value();
+  const std::vector<float> x(18), w(8);
+  std::vector<float> y(8);
+  const cuda::CudnnConv conv{.kind = cuda::CudnnConvKind::kGradWeight,
+                             .x = {1, 2, 3, 3},
+                             .w = {1, 2, 2, 2},
+                             .y = {1, 1, 2, 2},
+                             .stride = {1, 1},
+                             .dilation = {1, 1},
+                             .workspace_bytes = 63};
+  const absl::Status status = cuda::LibrariesOf(*stream)
+                                  .convs()
+                                  .value()
+                                  ->Run(conv, {.data = x.data(), .factor = w.data(), .result = y.data()})
+                                  .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("the gradient of w of the convolution of [1, 2, 3, 3] with [1, 2, 2, 2] in float32"),
+                    HasSubstr("at least 64 bytes of workspace are wanted, and 63 are planned")));
 }
 
 // Whole networks: every kernel emulated, products and convolutions by the pretended libraries.
@@ -230,6 +283,53 @@ TEST_P(CudaLibraries, EveryCallOfAStepThatFailsIsAnErrorAndLeavesNothingBehind) 
       }
       EXPECT_EQ(fake->Leaks(), "") << n;
       if (ended) break;
+    }
+  }
+}
+
+// Whoever asked for the node is told, once, however it is asked for.
+TEST_P(CudaLibraries, ThatDoNotServeANodeAreNamedAndCounted) {
+  for (const auto& [libraries, engine] :
+       {std::pair{FakeLibraries::kRefuse, EngineKind::kReplay}, std::pair{FakeLibraries::kRefuse, EngineKind::kSerial},
+        std::pair{FakeLibraries::kRefuse, EngineKind::kDynamic},
+        std::pair{FakeLibraries::kMissing, EngineKind::kReplay},
+        std::pair{FakeLibraries::kServe, EngineKind::kReplay}}) {
+    const std::unique_ptr<FakeCuda> fake = NewFake(libraries);
+    std::vector<std::string> lines;
+    const Network network =
+        Of({.streams = 2, .engine = engine, .fallbacks = [&](const std::string& line) { lines.push_back(line); }});
+    const std::unique_ptr<Session> session = network.Begin(*fake).value();
+    std::map<std::string, std::string> expected;  // nodes with a library's kernel
+    const Compiled& compiled = session->compiled();
+    for (const Step& step : compiled.executable.steps) {
+      const Node& node = compiled.graph.node(step.node);
+      if (compiled.kernels[static_cast<size_t>(step.node.index)].choice == kLibraryKernel)
+        expected[node.name] = node.op;
+    }
+    ASSERT_GT(expected.size(), 2);
+    if (libraries == FakeLibraries::kServe) expected.clear();
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(network.Step(*session).ok());
+
+    std::map<std::string, std::string> found;
+    for (const Fallback& one : session->fallbacks()) found[one.node] = one.op;
+    EXPECT_EQ(found, expected);
+    EXPECT_EQ(session->fallbacks().size(), expected.size()) << "each once";
+    Json json;
+    json.Object();
+    WriteFallbacks(session->fallbacks(), json);
+    json.End();
+    EXPECT_THAT(json.text(), HasSubstr(absl::StrCat("\"fallbacks\": ", expected.size(), ",")));
+    EXPECT_EQ(lines.empty(), expected.empty());
+    const std::string said = absl::StrJoin(lines, "\n");
+    for (const Fallback& one : session->fallbacks()) {
+      EXPECT_THAT(said, HasSubstr("our own kernel serves in place of " + one.library + "'s"));
+      EXPECT_THAT(one.why, HasSubstr(libraries == FakeLibraries::kMissing ? "not there" : " failed: "));
+      if (libraries == FakeLibraries::kRefuse) {
+        EXPECT_THAT(said, HasSubstr(absl::StrCat("\"", one.node, "\" (", one.op, ")")));
+      }
+    }
+    if (libraries == FakeLibraries::kMissing) {
+      EXPECT_LE(lines.size(), 2) << "one for each library";
     }
   }
 }

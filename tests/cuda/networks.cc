@@ -21,6 +21,7 @@ constexpr uint64_t kSeed = 3;
 CompileOptions OptionsOf(const How& how) {
   CompileOptions options{.batch = how.batch,
                          .training = how.training,
+                         .precision = how.precision,
                          .threads = 1,
                          .plain_kernels = true,
                          .keep_inputs = how.keep_inputs,
@@ -53,11 +54,13 @@ absl::StatusOr<Compiled> CompileForCuda(const LoadedNetwork& loaded, const How& 
 
 absl::StatusOr<std::unique_ptr<Session>> NewSession(std::vector<Compiled> compiled, const How& how,
                                                     std::shared_ptr<const cuda::CudaDevice> device) {
-  return Session::Create(std::move(compiled), {.seed = kSeed,
-                                               .engine = how.engine,
-                                               .cuda_graph = how.graph,
-                                               .upload_ahead = how.ahead,
-                                               .cuda_device = std::move(device)});
+  SessionOptions options{.seed = kSeed,
+                         .engine = how.engine,
+                         .cuda_graph = how.graph,
+                         .upload_ahead = how.ahead,
+                         .cuda_device = std::move(device)};
+  options.fallbacks = how.fallbacks;
+  return Session::Create(std::move(compiled), options);
 }
 
 absl::StatusOr<double> LossOf(Session& session, const LoadedNetwork& loaded) {

@@ -25,6 +25,8 @@ struct How {
   std::vector<std::string> bound = {};
   int64_t batch = 4;
   bool ahead = false;  // inputs may be uploaded ahead
+  DType precision = DType::kFloat32;
+  Fallbacks::Report fallbacks = nullptr;
 
   std::string ToString() const;
 };

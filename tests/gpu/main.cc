@@ -1,11 +1,14 @@
 // Of snug_gpu_test: GoogleTest's main, and the op conformance suite, a test for each case: `Cuda.relu/vector/float32`.
 #include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "engine/cuda/cuda_launch.h"
+#include "engine/cuda/cuda_libraries.h"
 #include "tests/gpu/device_memory.h"
 #include "tests/gpu/test_device.h"
 #include "tests/ops/conformance.h"
@@ -29,6 +32,10 @@ class CudaConformanceTest : public OnDevice {
       ADD_FAILURE() << case_.Name() << " (seed " << SampleSeed(*case_.op, *case_.sample) << "): " << failure;
     }
     SetCudaRun({});
+    // No failure, as our own kernel has served; but what the library was to do is not tested.
+    if (const std::optional<cuda::Refusal> refusal = cuda::LibrariesOf(*stream).TakeRefusal()) {
+      RecordProperty("refused", absl::StrCat(cuda::Name(refusal->library), ": ", refusal->why));
+    }
   }
 
  private:

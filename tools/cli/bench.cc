@@ -128,6 +128,7 @@ struct Row {
   bool training = false;
   int64_t batch = 0, steps = 0, planned = 0, measured = 0;
   double seconds = 0, cpu_seconds = 0;
+  std::vector<Fallback> fallbacks;
 };
 
 const char* Mode(bool training) { return training ? "training" : "forward"; }
@@ -151,7 +152,8 @@ absl::StatusOr<std::vector<Row>> TimeSteps(const Bench& bench, const std::vector
                     .planned = compiled.executable.memory.total_bytes(),
                     .measured = session.state_bytes() + session.step_bytes(),
                     .seconds = timers[i]->MedianSeconds(),
-                    .cpu_seconds = timers[i]->MedianCpuSeconds()});
+                    .cpu_seconds = timers[i]->MedianCpuSeconds(),
+                    .fallbacks = session.fallbacks()});
   }
   return rows;
 }
@@ -165,7 +167,9 @@ void PrintRows(const std::string& network, bool json, const std::vector<Row>& ro
       out.Key("batch").Number(row.batch).Key("steps").Number(row.steps).Key("seconds").Number(row.seconds);
       out.Key("cpu_seconds").Number(row.cpu_seconds);
       out.Key("samples_per_second").Number(static_cast<double>(row.batch) / row.seconds);
-      out.Key("planned_bytes").Number(row.planned).Key("measured_bytes").Number(row.measured).End();
+      out.Key("planned_bytes").Number(row.planned).Key("measured_bytes").Number(row.measured);
+      WriteFallbacks(row.fallbacks, out);
+      out.End();
     }
     out.End().End();
     std::puts(out.text().c_str());

@@ -28,7 +28,9 @@ absl::StatusOr<int> RunEval(const Arguments& arguments) {
     out.Object().Key("checkpoint").String(inference->checkpoint).Key("samples").Number(report.samples);
     out.Key("seconds").Number(report.seconds).Key("metrics").Object();
     for (const auto& [name, value] : report.metrics) out.Key(name).Number(value);
-    out.End().End();
+    out.End();
+    WriteFallbacks(inference->session->fallbacks(), out);
+    out.End();
     std::puts(out.text().c_str());
     return 0;
   }

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <set>
 
 #include "engine/base/status.h"
 #include "tools/cli/command.h"
@@ -27,6 +29,13 @@ absl::StatusOr<WatchdogOptions> WatchdogOf(const RunFlags& flags) {
     };
   }
   return options;
+}
+
+// A command may make several sessions, which meet the same.
+Fallbacks::Report SayOnce() {
+  return [said = std::make_shared<std::set<std::string>>()](const std::string& line) {
+    if (said->insert(line).second) std::fprintf(stderr, "%s\n", line.c_str());
+  };
 }
 
 }  // namespace
@@ -53,7 +62,10 @@ void RunFlags::AddTo(Flags& flags) {
 }
 
 absl::StatusOr<SessionOptions> RunFlags::Options(bool threads_given, CompileOptions* compile) const {
-  SessionOptions options{.check_access = check_access, .cuda_graph = cuda_graph == "on"};
+  SessionOptions options;
+  options.check_access = check_access;
+  options.fallbacks = SayOnce();
+  options.cuda_graph = cuda_graph == "on";
   if (!engine.empty()) {
     SNUG_ASSIGN_OR_RETURN(options.engine, ParseEngine(engine));
   } else if (check_access) {

@@ -115,6 +115,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
     json.Key("used_bytes").Number(allocator.peak_used_bytes).Key("fragmentation").Number(allocator.Fragmentation());
     json.Key("system_allocations").Number(allocator.system_allocations);
   }
+  WriteFallbacks(session.fallbacks(), json);
   if (observer.profiler() != nullptr) observer.profiler()->WriteJson(json.Key("profile"));
   json.End();
   std::puts(json.text().c_str());

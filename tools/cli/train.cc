@@ -197,6 +197,7 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
   json.Key("staging_bytes").Number(trainer.staging_bytes()).Key("upload_bytes").Number(session.upload_bytes());
   json.Key("output").String(output);
   json.Key("checkpoint").String(checkpoint);
+  WriteFallbacks(session.fallbacks(), json);
   if (observer.profiler() != nullptr) observer.profiler()->WriteJson(json.Key("profile"));
   json.End();
   std::puts(json.text().c_str());

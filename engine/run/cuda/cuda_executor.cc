@@ -48,7 +48,9 @@ CudaExecutor::CudaExecutor(const Executable& executable, const ArenaBytes& arena
       mutates_(Mutates(executable)),
       waits_(executable.steps.size()),
       done_(executable.steps.size()),
-      graph_(streams.device()) {
+      graph_(streams.device()),
+      was_refused_(executable.steps.size(), 0) {
+  for (size_t s = 0; s < stream_count_; ++s) libraries_.push_back(&cuda::LibrariesOf(streams[s]));
   MakeLaunches();
   if (mode != CudaMode::kPushed) return;
   tasks_ = std::make_unique<CudaTasks>(streams, stream_count_);
@@ -201,8 +203,17 @@ absl::Status CudaExecutor::AskForLaunch(const Launch& launch, Failure* failure) 
   failure->variables_changed |=
       std::any_of(launch.steps.begin(), launch.steps.end(), [this](size_t i) { return executable_.steps[i].mutates; });
   absl::Status status =
-      launch.steps.size() == 1 ? steps_.Run(first) : executable_.steps[first].together(launch.contexts);
+      launch.steps.size() == 1 ? Asked(first, steps_.Run(first)) : executable_.steps[first].together(launch.contexts);
   if (!status.ok()) failure->step = first;
+  return status;
+}
+
+// What a library has said meanwhile is of this Step.
+absl::Status CudaExecutor::Asked(size_t step, absl::Status status) {
+  std::optional<cuda::Refusal> refusal = libraries_[StreamOf(step)]->TakeRefusal();
+  if (refusal.has_value() && std::exchange(was_refused_[step], 1) == 0) {
+    refused_.push_back({step, std::string(cuda::Name(refusal->library)), std::move(refusal->why)});
+  }
   return status;
 }
 
@@ -211,7 +222,7 @@ absl::Status CudaExecutor::AskForStep(size_t i, Failure* failure) {
   for (const int32_t other : waits_[i]) SNUG_RETURN_IF_ERROR(stream.WaitFor(*done_[static_cast<size_t>(other)]));
   if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->Begin(i, stream));
   failure->variables_changed |= executable_.steps[i].mutates;
-  SNUG_RETURN_IF_ERROR(steps_.Run(i));
+  SNUG_RETURN_IF_ERROR(Asked(i, steps_.Run(i)));
   if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->End(i, stream));
   if (done_[i] != nullptr) SNUG_RETURN_IF_ERROR(stream.Record(*done_[i]));
   return mode_ == CudaMode::kSerial ? stream.Synchronize() : absl::OkStatus();
@@ -225,7 +236,7 @@ absl::Status CudaExecutor::PushStep(size_t i, Failure* failure) {
   return tasks_->Push(StreamOf(i), accesses, [&]() -> absl::Status {
     if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->Begin(i, stream));
     failure->variables_changed |= executable_.steps[i].mutates;
-    SNUG_RETURN_IF_ERROR(arenas_.blocks == nullptr ? steps_.Run(i) : steps_.RunOnTaken(i));
+    SNUG_RETURN_IF_ERROR(Asked(i, arenas_.blocks == nullptr ? steps_.Run(i) : steps_.RunOnTaken(i)));
     return times_ == nullptr ? absl::OkStatus() : step_times_->End(i, stream);
   });
 }

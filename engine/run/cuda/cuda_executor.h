@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/cuda/cuda_graph.h"
+#include "engine/cuda/cuda_libraries.h"
 #include "engine/run/block_accesses.h"
 #include "engine/run/cuda/cuda_staging.h"
 #include "engine/run/cuda/cuda_step_times.h"
@@ -42,6 +44,7 @@ class CudaExecutor final : public PlannedExecutor {
   absl::Status UploadAhead() override { return staging_->UploadAhead(); }
   bool UploadedAhead(size_t input) const override { return staging_->IsAhead(input); }
   void Rebind(size_t caller_buffer) override;
+  std::vector<Refused> TakeRefused() override { return std::exchange(refused_, {}); }
   std::vector<At> Running() const override;
 
  private:
@@ -62,6 +65,7 @@ class CudaExecutor final : public PlannedExecutor {
   absl::Status AskForStep(size_t step, Failure* failure);
   absl::Status AskForLaunch(const Launch& launch, Failure* failure);
   absl::Status PushStep(size_t step, Failure* failure);
+  absl::Status Asked(size_t step, absl::Status status);
   absl::Status Fork();
   absl::Status Join();
   absl::Status Wait(bool joined);
@@ -82,6 +86,9 @@ class CudaExecutor final : public PlannedExecutor {
   cuda::CudaGraph graph_;
   std::unique_ptr<CudaTasks> tasks_;               // null: the schedule says who waits for whom
   std::unique_ptr<BlockAccesses> block_accesses_;  // null: memory is planned, or one stream needs no rule
+  std::vector<cuda::StreamLibraries*> libraries_;  // by stream
+  std::vector<char> was_refused_;                  // by Step
+  std::vector<Refused> refused_;                   // that nobody was told of yet
   bool loaded_ = false;                            // every kernel has been asked for before
   bool stale_ = true;                              // what the graph has recorded, if anything
   std::unique_ptr<CudaStepTimes> step_times_;

@@ -48,11 +48,22 @@ bool PadsAlike(const ConvGeometry& g) {
   return true;
 }
 
+// With its channels filled up to a multiple of 16 bytes, which is what tensor cores take at once. 0: they are such already.
+int64_t FilledUpBytes(const ValueType& type) {
+  const int64_t item = SizeOf(type.dtype);
+  const int64_t channels = type.shape[1];
+  const int64_t wanted = (channels * item + 15) / 16 * 16;
+  return wanted == channels * item ? 0 : type.shape.num_elements() / channels * wanted;
+}
+
 // Room for the values once more in another layout, which some algorithms want, and for partial sums; never more than
-// any good algorithm asks for on large convolutions.
-int64_t WorkspaceLimit(const ConvTypes& types) {
+// any good algorithm asks for on large convolutions. Beside that, for copies of values of few channels (an image has 3)
+// with more, without which the library has nothing good for them, however large they are.
+int64_t WorkspaceLimit(const ConvGeometry& g, const ConvTypes& types) {
   constexpr int64_t kMost = int64_t{64} << 20;
-  return std::min(kMost, 2 * (types.x.size_bytes() + types.w.size_bytes() + types.y.size_bytes()));
+  const int64_t in_general = std::min(kMost, 2 * (types.x.size_bytes() + types.w.size_bytes() + types.y.size_bytes()));
+  if (g.groups > 1) return in_general;
+  return in_general + FilledUpBytes(types.x) + FilledUpBytes(types.w) + FilledUpBytes(types.y);
 }
 
 // [outer, inner, h, w]; the h of one dimension is 1.
@@ -81,7 +92,7 @@ std::optional<cuda::CudnnConv> ByLibrary(CudnnConvKind kind, const ConvGeometry&
                          .stride = TwoDims(g, g.stride, 1),
                          .dilation = TwoDims(g, g.dilation, 1),
                          .groups = static_cast<int32_t>(g.groups),
-                         .workspace_bytes = WorkspaceLimit(types)};
+                         .workspace_bytes = WorkspaceLimit(g, types)};
 }
 
 bool WantsWeightsTurned(const cuda::CudnnConv& conv, const ConvGeometry& g, const ValueType& w) {

@@ -192,6 +192,28 @@ TEST(CudnnConv, SaysHowMuchWorkspaceIsWantedWhereItIsMoreThanPlanned) {
                     HasSubstr("at least 64 bytes of workspace are wanted, and 63 are planned")));
 }
 
+// Of 3 channels cuDNN makes copies with 8 (bfloat16) in its workspace.
+TEST(CudnnConv, HasRoomForCopiesOfAnImageWithMoreChannels) {
+  const LoadedNetwork loaded = LoadModel("models/resnet50.pbtxt").value();
+  const absl::StatusOr<Compiled> compiled =
+      CompileForCuda(loaded, {.strategy = "none", .libraries = true, .batch = 256, .precision = DType::kBFloat16});
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  int stems = 0;
+  for (size_t i = 0; i < compiled->kernels.size(); ++i) {
+    const NodeId id{static_cast<int32_t>(i)};
+    if (compiled->kernels[i].choice != kLibraryKernel) continue;
+    const Node& node = compiled->graph.node(id);
+    const bool stem = (node.op == "conv" || node.op == "conv_grad_weight") &&
+                      compiled->graph.value(node.inputs[0]).type.shape[1] == 3;
+    const int64_t most = stem ? int64_t{300} << 20 : int64_t{65} << 20;
+    EXPECT_LE(compiled->kernels[i].workspace_bytes, most) << node.name;
+    if (!stem) continue;
+    EXPECT_GE(compiled->kernels[i].workspace_bytes, int64_t{256} * 224 * 224 * 8 * 2) << node.name;
+    ++stems;
+  }
+  EXPECT_EQ(stems, 2) << "forward and backward";
+}
+
 // Whole networks: every kernel emulated, products and convolutions by the pretended libraries.
 struct Network {
   LoadedNetwork loaded;

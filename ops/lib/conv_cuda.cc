@@ -48,7 +48,8 @@ bool PadsAlike(const ConvGeometry& g) {
   return true;
 }
 
-// With its channels filled up to a multiple of 16 bytes, which is what tensor cores take at once. 0: they are such already.
+// With its channels filled up to a multiple of 16 bytes, which is what tensor cores take at once. 0: they are such
+// already.
 int64_t FilledUpBytes(const ValueType& type) {
   const int64_t item = SizeOf(type.dtype);
   const int64_t channels = type.shape[1];

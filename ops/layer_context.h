@@ -24,7 +24,6 @@ struct ParameterSpec {
   double value = 0;    // kConstant, kNormal
   int64_t fan_in = 1;  // for Xavier, He and kTorchLinear
   int64_t fan_out = 1;
-  bool decay = true;         // whether weight decay applies by default
   Options initializer = {};  // a proto::Initializer of the layer's own options: stands before `init` and `value`
 };
 

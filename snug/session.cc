@@ -317,6 +317,7 @@ Result<std::string> Session::Save(const std::string& directory, int keep) noexce
                                            {"batch", absl::StrCat(compiled.batch)},
                                            {"seed", absl::StrCat(impl_->seed)},
                                            {"precision", std::string(Name(compiled.precision))},
+                                           {std::string(checkpoint::kDecayKey), std::string(Name(compiled.decay_rule))},
                                            {"threads", absl::StrCat(compiled.threads)}};
     checkpoint::PosixFileSystem files;
     checkpoint::CheckpointStore store(&files, directory, {.keep_last = keep});

@@ -141,11 +141,10 @@ ValueId LayerImporter::Parameter(ParameterSpec spec) {
                     .init = *std::move(init),
                     .random_id = HashName(VariableName(spec.name)),
                     .loc = loc_};
-  variable.decay_mult = spec.decay ? 1 : 0;
   if (param != nullptr) {
     variable.frozen = param->frozen();
     variable.lr_mult = param->lr_mult();
-    if (param->has_decay_mult()) variable.decay_mult = param->decay_mult();
+    variable.decay_mult = param->decay_mult();
     for (const double factor : {variable.lr_mult, variable.decay_mult}) {
       if (factor >= 0) continue;
       Fail(absl::InvalidArgumentError(

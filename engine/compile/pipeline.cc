@@ -7,7 +7,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "engine/base/glob.h"
 #include "engine/base/status.h"
 #include "engine/base/suggest.h"
 #include "engine/compile/backward.h"
@@ -71,22 +70,10 @@ absl::Status AddFetches(Graph& graph, const CompileOptions& options) {
   return absl::OkStatus();
 }
 
-// A pattern that no parameter matches is a mistake.
-absl::Status ApplyNoDecay(Graph& graph, const std::vector<std::string>& patterns, const OptionPlaces& places) {
-  for (size_t p = 0; p < patterns.size(); ++p) {
-    const std::string& pattern = patterns[p];
-    bool matched = false;
-    for (size_t i = 0; i < graph.variables().size(); ++i) {
-      Variable& variable = graph.variable(VariableId{static_cast<int32_t>(i)});
-      if (variable.role != VariableRole::kParameter || !GlobMatches(pattern, variable.name)) continue;
-      variable.decay_mult = 0;
-      matched = true;
-    }
-    if (matched) continue;
-    return places.Error("training.no_decay", absl::StrCat("\"", pattern, "\": no parameter has such a name"),
-                        static_cast<int>(p));
-  }
-  return absl::OkStatus();
+DecayOptions DecayOf(const proto::Network& network, const SourceMap& locations, const CompileOptions& options) {
+  if (options.no_decay.has_value()) return {options.decay_rule, *options.no_decay, options.no_decay_places};
+  const auto& own = network.training().no_decay();
+  return {options.decay_rule, {own.begin(), own.end()}, OptionPlaces::InFile(locations)};
 }
 
 absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
@@ -147,7 +134,10 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                                                    .training = options.training,
                                                    .precision = options.precision}));
   SNUG_RETURN_IF_ERROR(AddFetches(imported.graph, options));
-  SNUG_RETURN_IF_ERROR(ApplyNoDecay(imported.graph, options.no_decay, options.no_decay_places));
+  std::vector<std::string> decay_differs;
+  if (options.training) {
+    SNUG_ASSIGN_OR_RETURN(decay_differs, ApplyDecay(imported.graph, network, DecayOf(network, locations, options)));
+  }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
   if (options.training) {
@@ -158,6 +148,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     const bool written = &optimizer == &network.optimizer();
     SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, written ? OptionPlaces::InFile(locations) : OptionPlaces()));
     SNUG_RETURN_IF_ERROR(Differentiate(imported, registry, optimizer, options));
+    if (optimizer.weight_decay() == 0) decay_differs.clear();
   }
   Compiled compiled{.device = options.device,
                     .batch = imported.batch,
@@ -167,6 +158,8 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                     .threads = options.threads,
                     .keep_inputs = options.keep_inputs,
                     .tuning = options.tuning,
+                    .decay_rule = options.decay_rule,
+                    .decay_differs = std::move(decay_differs),
                     .graph = std::move(imported.graph)};
   Graph& graph = compiled.graph;
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "engine/base/device.h"
 #include "engine/compile/caller_values.h"
 #include "engine/compile/choose.h"
+#include "engine/compile/decay.h"
 #include "engine/compile/executable.h"
 #include "engine/compile/plan_memory.h"
 #include "engine/compile/tasks.h"
@@ -39,12 +41,13 @@ struct CompileOptions {
   std::shared_ptr<const Tuning> tuning;  // which kernels; null: each op's own choice
   bool list_choices = false;             // KernelChoice::offered, for tuning
   std::set<std::string> disabled_passes;
-  std::vector<std::string> fetch;               // values to make outputs, by name
-  std::vector<std::string> gradients;           // values whose gradients become outputs "d(<name>)"
-  bool gradient_norm = false;                   // output "gradient_norm"
-  std::vector<std::string> no_decay;            // parameters without weight decay, as patterns (engine/base/glob.h)
-  OptionPlaces no_decay_places;                 // for errors about them
-  const proto::Optimizer* optimizer = nullptr;  // null: the network's, or SGD with momentum 0.9
+  std::vector<std::string> fetch;      // values to make outputs, by name
+  std::vector<std::string> gradients;  // values whose gradients become outputs "d(<name>)"
+  bool gradient_norm = false;          // output "gradient_norm"
+  DecayRule decay_rule = DecayRule::kAll;
+  std::optional<std::vector<std::string>> no_decay;  // patterns (engine/base/glob.h); none given: the network's
+  OptionPlaces no_decay_places;                      // for errors about them
+  const proto::Optimizer* optimizer = nullptr;       // null: the network's, or SGD with momentum 0.9
   // Whether what is fed stays until it is fed anew. Otherwise a step consumes its inputs: their bytes are free after
   // the last reader, and each step must be fed.
   bool keep_inputs = false;
@@ -66,6 +69,8 @@ struct Compiled {
   bool keep_inputs = false;
   std::shared_ptr<const Tuning> tuning;
   std::vector<CallerValue> bound;
+  DecayRule decay_rule = DecayRule::kAll;
+  std::vector<std::string> decay_differs;  // parameters that decay by one rule and not by the other
   Graph graph;
   std::vector<KernelChoice> kernels;  // by node id
   StepTasks tasks;

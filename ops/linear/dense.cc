@@ -70,8 +70,8 @@ absl::Status Layer(LayerContext& c) {
   inputs.push_back(
       c.Parameter({.name = "weight", .shape = {options.units(), in}, .fan_in = in, .fan_out = options.units()}));
   if (options.bias()) {
-    inputs.push_back(c.Parameter(
-        {.name = "bias", .shape = {options.units()}, .fan_in = in, .fan_out = options.units(), .decay = false}));
+    inputs.push_back(
+        c.Parameter({.name = "bias", .shape = {options.units()}, .fan_in = in, .fan_out = options.units()}));
   }
   c.SetOutput(0, c.Op("dense", std::move(inputs), c.options_handle()));
   return c.status();

@@ -96,6 +96,33 @@ TEST_F(SessionState, ComesBackBitForBitWithTheCallersWords) {
   EXPECT_GT(StateOf(*session).size(), 8U + 2 * 8);  // and both slots of each, statistics, scalars
 }
 
+TEST_F(SessionState, GoesOnOnlyWithTheWeightDecayThatItHad) {
+  const std::string decays = "optimizer { learning_rate: 0.05 weight_decay: 0.1 sgd {} }";
+  const auto session = Make(Network(decays), 1);
+  ASSERT_TRUE(Save(*session, 1).ok());  // names no rule, as those from before there was a choice
+  EXPECT_EQ(
+      LoadError(*session),
+      folder_.path("checkpoints/step-000000001.safetensors") +
+          ": in its training weight decay did not act on fc.bias, out.bias, here it does; to go on with it, say so "
+          "in these layers of the model: param { name: \"bias\" decay_mult: 0 }");
+  EXPECT_TRUE(Load(*session, 1, LoadMode::kWeights).ok());
+  EXPECT_TRUE(Load(*Make(Network("optimizer { learning_rate: 0.05 sgd {} }"), 1), 1).ok()) << "nothing decays";
+  const std::string said = decays + "training { no_decay: ['fc.bias', 'out.bias'] }";
+  EXPECT_TRUE(Load(*Make(Network(said), 1), 1).ok());
+
+  ASSERT_TRUE(Save(*session, 1, {{"decay", "all"}}).ok());
+  EXPECT_TRUE(Load(*session, 1).ok());
+  auto former = MakeSession(Network(decays), {.batch = 4, .decay_rule = DecayRule::kNotDenseBiases});
+  ASSERT_TRUE(former.ok());
+  EXPECT_THAT(LoadError(**former), HasSubstr("acted on fc.bias, out.bias, here it does not"));
+  ASSERT_TRUE(Save(*session, 1, {{"decay", "not-dense-biases"}}).ok());
+  EXPECT_TRUE(Load(**former, 1).ok());
+  ASSERT_TRUE(Save(*session, 1, {{"decay", "some"}}).ok());
+  EXPECT_THAT(
+      LoadError(*session),
+      HasSubstr("metadata \"decay\": expected all or not-dense-biases, found \"some\"; it may be of a newer Snug"));
+}
+
 class Resume : public SessionState, public testing::WithParamInterface<std::string> {};
 
 // The data comes from the seed; another one is given to the session that is loaded into, so that it has nothing right

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -28,6 +30,21 @@ def newest(output):
     names = sorted(os.listdir(os.path.join(output, "checkpoints")))
     with open(os.path.join(output, "checkpoints", names[-1]), "rb") as file:
         return names, file.read()
+
+
+def tensors(path):
+    """Of a safetensors file, whose numbers are all double or int64; and its metadata."""
+    with open(path, "rb") as file:
+        content = file.read()
+    (length,) = struct.unpack_from("<Q", content)
+    header = json.loads(content[8:8 + length])
+    metadata = header.pop("__metadata__")
+    found = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        found[name] = struct.unpack_from(f"<{(end - begin) // 8}{'d' if entry['dtype'] == 'F64' else 'q'}", content,
+                                         8 + length + begin)
+    return found, metadata
 
 
 class Train(unittest.TestCase):
@@ -81,6 +98,42 @@ class Train(unittest.TestCase):
         with open(self.path("part/metrics.jsonl"), encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
         self.assertEqual([line["step"] for line in lines if line["kind"] == "step"], list(range(1, 41)))
+
+    def test_an_older_training_goes_on_with_the_weight_decay_that_it_began_with(self):
+        data = ROOT / "tests/data/before_decay"
+
+        def go_on(name, *arguments):
+            os.makedirs(self.path(f"{name}/checkpoints"), exist_ok=True)
+            if not os.listdir(self.path(f"{name}/checkpoints")):
+                shutil.copy(data / "step-000000003.safetensors", self.path(f"{name}/checkpoints"))
+            run = snug("train", str(data / "net.pbtxt"), f"--data-csv-file={data / 'points.csv'}", "--threads=1",
+                       f"--output={self.path(name)}", "--resume", *arguments)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return run.stderr, tensors(os.path.join(self.path(f"{name}/checkpoints"), newest(self.path(name))[0][-1]))
+
+        said = "warning: fc.bias, out.bias: this training began when biases of dense layers had no weight decay"
+        stderr, (found, metadata) = go_on("old", "--steps=6")
+        self.assertIn(said, stderr)
+        self.assertEqual(metadata["decay"], "not-dense-biases")
+        expected, _ = tensors(data / "step-000000006.safetensors")
+        self.assertEqual(sorted(found), sorted(expected))
+        for name, numbers in expected.items():
+            for a, b in zip(found[name], numbers):
+                self.assertAlmostEqual(a, b, delta=1e-13, msg=name)
+        stderr, (written, _) = go_on("written", "--steps=6", "--no-decay=fc.bias,out.bias")
+        self.assertNotIn("warning", stderr)
+        self.assertEqual(found, written)  # to the bit
+        stderr, (_, metadata) = go_on("old", "--steps=9")  # and so for ever after
+        self.assertIn(said, stderr)
+        self.assertEqual(metadata["decay"], "not-dense-biases")
+
+        new = snug("train", str(data / "net.pbtxt"), f"--data-csv-file={data / 'points.csv'}", "--threads=1",
+                   f"--output={self.path('new')}", "--steps=6")
+        self.assertEqual(new.returncode, 0, new.stderr)
+        self.assertNotIn("weight decay", new.stderr)
+        found, metadata = tensors(self.path("new/checkpoints/step-000000006.safetensors"))
+        self.assertEqual(metadata["decay"], "all")
+        self.assertNotAlmostEqual(found["out.bias"][0], expected["out.bias"][0], delta=1e-3)
 
     def test_micro_batches_take_less_memory_and_train_alike(self):
         whole = train(self.path("whole"), "--steps=12", "--precision=float64", "--json")

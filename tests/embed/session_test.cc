@@ -394,5 +394,22 @@ TEST(Version, IsThatOfTheHeaders) {
   EXPECT_GE(SNUG_VERSION, SNUG_MAKE_VERSION(0, 1, 0));
 }
 
+TEST(Session, GoesOnFromACheckpointOnlyWithTheWeightDecayThatItHad) {
+  const std::string before = SNUG_SOURCE_DIR "/tests/data/before_decay/";
+  const Result<Network> network = Network::FromFile(before + "net.pbtxt");
+  ASSERT_TRUE(network.ok()) << network.status().message();
+  Result<Session> session = Session::Create(*network, {.batch = 2, .precision = DType::kFloat64});
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const std::string checkpoint = before + "step-000000003.safetensors";
+  const Status refused = session->Restore(checkpoint);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("weight decay did not act on fc.bias, out.bias, here it does"));
+  EXPECT_EQ(session->steps(), 0);
+  EXPECT_TRUE(session->Restore(checkpoint, Load::kWeights).ok());
+  const Directory directory;
+  ASSERT_TRUE(session->Save(directory.path()).ok());
+  EXPECT_TRUE(session->Restore(directory.path()).ok());
+}
+
 }  // namespace
 }  // namespace snug::testing

@@ -1,11 +1,14 @@
 // `snug train NET`: from a model file to trained parameters, a curve and checkpoints.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "engine/base/byte_size.h"
 #include "engine/base/json.h"
@@ -48,14 +51,14 @@ struct TrainFlags {
 // What is written where, and how a run that ended early goes on.
 class Checkpoints {
  public:
-  Checkpoints(Trainer& trainer, const std::string& directory, const proto::Training& training, std::FILE* out)
-      : trainer_(trainer),
-        training_(training),
+  Checkpoints(const std::string& directory, const proto::Training& training, std::FILE* out)
+      : training_(training),
         store_(&files_, directory, {.keep_last = static_cast<int>(training.checkpoint().keep())}),
         out_(out) {}
 
-  absl::Status Begin(bool resume) {
-    const absl::StatusOr<checkpoint::CheckpointStore::Found> found = store_.Newest();
+  // What there is to go on with, which decides how the network is compiled.
+  absl::Status Find(bool resume) {
+    absl::StatusOr<checkpoint::CheckpointStore::Found> found = store_.Newest();
     if (absl::IsNotFound(found.status())) {
       return resume ? absl::NotFoundError(absl::StrCat("--resume: there is nothing to go on with (",
                                                        found.status().message(), "); without --resume it begins"))
@@ -67,24 +70,38 @@ class Checkpoints {
           found->path, ": a training has been here before: go on with --resume, or give another --output"));
     }
     Warn(found->warnings);
+    SNUG_ASSIGN_OR_RETURN(const checkpoint::SafetensorsFile file,
+                          checkpoint::SafetensorsFile::Open(files_, found->path));
+    SNUG_ASSIGN_OR_RETURN(decay_rule_, checkpoint::DecayRuleOf(file));
+    found_ = *std::move(found);
+    return absl::OkStatus();
+  }
+
+  DecayRule decay_rule() const { return decay_rule_; }
+
+  // `trainer` must outlive this.
+  absl::Status Begin(Trainer& trainer) {
+    trainer_ = &trainer;
+    if (!found_.has_value()) return absl::OkStatus();
     SNUG_ASSIGN_OR_RETURN(
         const checkpoint::LoadedState state,
-        checkpoint::LoadState(trainer_.session(), files_, found->path, checkpoint::LoadMode::kResume));
+        checkpoint::LoadState(trainer.session(), files_, found_->path, checkpoint::LoadMode::kResume));
     SNUG_RETURN_IF_ERROR(CheckSame(state.metadata));
-    SNUG_RETURN_IF_ERROR(trainer_.Resume(found->step));
+    SayWhatDoesNotDecay();
+    SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step));
     // As many batches are behind it as steps, whoever made them: a checkpoint of libsnug says nothing of data.
-    const int64_t epoch = trainer_.steps_per_epoch();
-    absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found->path, found->step % epoch + 1,
-                  found->step / epoch + 1);
-    saved_ = found->step;
-    path_ = found->path;
+    const int64_t epoch = trainer.steps_per_epoch();
+    absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found_->path, found_->step % epoch + 1,
+                  found_->step / epoch + 1);
+    saved_ = found_->step;
+    path_ = found_->path;
     return absl::OkStatus();
   }
 
   absl::Status Save(int64_t step) {
     if (step == saved_) return absl::OkStatus();
     SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Saved saved,
-                          store_.Save(step, checkpoint::StateOf(trainer_.session()), Conditions()));
+                          store_.Save(step, checkpoint::StateOf(trainer_->session()), Conditions()));
     Warn(saved.warnings);
     saved_ = step;
     path_ = saved.path;
@@ -93,7 +110,7 @@ class Checkpoints {
 
   // A training that failed has left what it had reached.
   absl::Status SayWhatIsKept(const absl::Status& status) const {
-    if (status.ok() || saved_ < 0 || saved_ != trainer_.step()) return status;
+    if (status.ok() || saved_ < 0 || saved_ != trainer_->step()) return status;
     return absl::Status(
         status.code(),
         absl::StrCat(status.message(), "\nThe state after step ", saved_, " is in ", path_,
@@ -108,14 +125,24 @@ class Checkpoints {
     for (const std::string& warning : warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   }
 
+  void SayWhatDoesNotDecay() const {
+    const std::vector<std::string>& differs = trainer_->session().compiled().decay_differs;
+    if (decay_rule_ == DecayRule::kAll || differs.empty()) return;
+    Warn({absl::StrCat(
+        absl::StrJoin(differs, ", "),
+        ": this training began when biases of dense layers had no weight decay, and goes on so; a new one "
+        "lets them decay, unless no_decay or decay_mult says otherwise")});
+  }
+
   // On what the bits of a training depend, beside the network.
   checkpoint::Metadata Conditions() const {
-    const Compiled& compiled = trainer_.session().compiled();
+    const Compiled& compiled = trainer_->session().compiled();
     return {{"network", compiled.graph.name},
-            {"batch", absl::StrCat(trainer_.batch())},
-            {"accumulate", absl::StrCat(trainer_.micro_batches())},
+            {"batch", absl::StrCat(trainer_->batch())},
+            {"accumulate", absl::StrCat(trainer_->micro_batches())},
             {"seed", absl::StrCat(training_.seed())},
             {"precision", std::string(Name(compiled.precision))},
+            {std::string(checkpoint::kDecayKey), std::string(Name(compiled.decay_rule))},
             {"threads", absl::StrCat(compiled.threads)},
             {"tuning", compiled.tuning == nullptr ? "none" : absl::StrCat(absl::Hex(compiled.tuning->Digest()))}};
   }
@@ -144,11 +171,13 @@ class Checkpoints {
     return absl::OkStatus();
   }
 
-  Trainer& trainer_;
+  Trainer* trainer_ = nullptr;
   const proto::Training& training_;
   checkpoint::PosixFileSystem files_;
   checkpoint::CheckpointStore store_;
   std::FILE* out_;
+  std::optional<checkpoint::CheckpointStore::Found> found_;  // to go on with
+  DecayRule decay_rule_ = DecayRule::kAll;
   int64_t saved_ = -1;
   std::string path_;
 };
@@ -207,27 +236,29 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   const proto::Training& training = given.training;
   std::FILE* const out = f.json ? stderr : stdout;
   SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
+  const std::string output = f.output.empty() ? absl::StrCat("runs/", loaded.network.name()) : f.output;
+  const std::string directory =
+      training.checkpoint().has_directory() ? training.checkpoint().directory() : output + "/checkpoints";
+  Checkpoints checkpoints(directory, training, out);
+  SNUG_RETURN_IF_ERROR(checkpoints.Find(f.resume));
   TrainerOptions options;
   SNUG_ASSIGN_OR_RETURN(options.compile, f.compile.Options(f.memory.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.compile.memory, f.memory.Options(given.files));
   SNUG_ASSIGN_OR_RETURN(options.session, f.run.Options(f.compile.threads > 0, &options.compile));
   options.upload_ahead = f.upload_ahead;
   options.compile.optimizer = &given.optimizer;
-  options.compile.no_decay.assign(training.no_decay().begin(), training.no_decay().end());
+  options.compile.no_decay.emplace(training.no_decay().begin(), training.no_decay().end());
   options.compile.no_decay_places = given.no_decay_places;
+  options.compile.decay_rule = checkpoints.decay_rule();
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
                         OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
                         Trainer::Create(loaded.network, loaded.source_map, training, std::move(data), options));
   const Compiled& compiled = trainer->session().compiled();
   SayWhatVaries(compiled);
-  const std::string output = f.output.empty() ? absl::StrCat("runs/", compiled.graph.name) : f.output;
   checkpoint::PosixFileSystem files;
   SNUG_RETURN_IF_ERROR(files.MakeDirectory(output));
-  const std::string directory =
-      training.checkpoint().has_directory() ? training.checkpoint().directory() : output + "/checkpoints";
-  Checkpoints checkpoints(*trainer, directory, training, out);
-  SNUG_RETURN_IF_ERROR(checkpoints.Begin(f.resume));
+  SNUG_RETURN_IF_ERROR(checkpoints.Begin(*trainer));
   if (!f.init_from.empty() && !f.resume) {
     SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report,
                           checkpoint::InitFrom(trainer->session(), files, f.init_from, f.init_patterns));

@@ -82,7 +82,29 @@ class Match {
   std::vector<std::string> differences_;
 };
 
+// A training that goes on lets the same parameters decay.
+absl::Status CheckDecay(const SafetensorsFile& file, const Compiled& compiled) {
+  SNUG_ASSIGN_OR_RETURN(const DecayRule rule, DecayRuleOf(file));
+  if (rule == compiled.decay_rule || compiled.decay_differs.empty()) return absl::OkStatus();
+  const bool decayed = rule == DecayRule::kAll;
+  return absl::InvalidArgumentError(absl::StrCat(
+      file.path(), ": in its training weight decay ", decayed ? "acted" : "did not act", " on ",
+      absl::StrJoin(compiled.decay_differs, ", "), ", here it ", decayed ? "does not" : "does",
+      "; to go on with it, say so in these layers of the model: param { name: \"bias\" decay_mult: ", decayed ? 1 : 0,
+      " }"));
+}
+
 }  // namespace
+
+absl::StatusOr<DecayRule> DecayRuleOf(const SafetensorsFile& file) {
+  const Metadata& metadata = file.header().metadata;
+  const auto found = metadata.find(std::string(kDecayKey));
+  if (found == metadata.end()) return DecayRule::kNotDenseBiases;
+  if (const std::optional<DecayRule> rule = DecayRuleFromName(found->second)) return *rule;
+  return absl::InvalidArgumentError(absl::StrCat(file.path(), ": metadata \"", kDecayKey, "\": expected ",
+                                                 Name(DecayRule::kAll), " or ", Name(DecayRule::kNotDenseBiases),
+                                                 ", found \"", found->second, "\"; it may be of a newer Snug"));
+}
 
 std::map<std::string, StateVariable> StateVariables(Session& session, HostAccess access) {
   std::map<std::string, StateVariable> found;
@@ -143,6 +165,7 @@ absl::Status Assign(const SafetensorsFile& file, const std::vector<Assignment>& 
 absl::StatusOr<LoadedState> LoadState(Session& session, FileSystem& files, const std::string& path, LoadMode mode) {
   SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
   LoadedState loaded{.metadata = file.header().metadata};
+  if (mode == LoadMode::kResume) SNUG_RETURN_IF_ERROR(CheckDecay(file, session.compiled()));
   Match match(file, mode);
   for (const auto& [name, variable] : StateVariables(session)) {
     if (mode == LoadMode::kResume || variable.is_weight()) match.Expect(name, *variable.view.type, variable.view.data);

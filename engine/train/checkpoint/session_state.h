@@ -22,6 +22,11 @@ namespace snug::checkpoint {
 // state); no constants, which the network holds. The bytes are the session's own, so save before the next step.
 std::vector<TensorBytes> StateOf(Session& session);
 
+// The rule of weight decay that a checkpoint's training began with, kept in its metadata: with another its bits would
+// not go on. A checkpoint that names none is from before there was a choice.
+inline constexpr absl::string_view kDecayKey = "decay";
+absl::StatusOr<DecayRule> DecayRuleOf(const SafetensorsFile& file);
+
 enum class LoadMode : uint8_t {
   kResume,   // everything, bit for bit: training goes on as if it had never stopped
   kWeights,  // parameters and statistics, floating-point types converted: for evaluation, and from other programs
@@ -33,7 +38,8 @@ struct LoadedState {
 };
 
 // All or nothing. Where the file is not of this network, the error lists the tensors that are missing, unexpected, or
-// of another type (20 of them), and the session stays as it is. With kResume, one that had failed goes on.
+// of another type (20 of them), and the session stays as it is. With kResume, one that had failed goes on, and weight
+// decay must act on the parameters that it acted on before.
 absl::StatusOr<LoadedState> LoadState(Session& session, FileSystem& files, const std::string& path, LoadMode mode);
 
 // For loading, here and in init_from.h.

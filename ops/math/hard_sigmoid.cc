@@ -12,10 +12,13 @@ void Samples(SampleBuilder& s) {
   s.Case("matrix").Input({5, 7}).Range(-6, 6).AwayFrom({-3, 3});
   s.Case("image").Input({2, 3, 4, 5});
   s.Case("known").Input({5}).Values({-4, -3, 0, 3, 4}).NoGradient().Expect(0, {0, 0, 0.5, 1, 1});
+  s.Case("sixths").Input({2}).Values({-1, 2}).NoGradient().Expect(0, {1.0 / 3, 5.0 / 6});
 }
 
 void GradSamples(SampleBuilder& s) {
   s.Case("known").Input({3}).Values({0, 0.5, 1}).Input({3}).Values({6, 6, 6}).Expect(0, {0, 1, 0});
+  // In double a sixth of double; PyTorch's own is one of float32.
+  s.Case("slope").Input({1}).Values({0.5}).Input({1}).Values({1}).Expect(0, {1.0 / 6});
   s.Case("shape_mismatch").Input({4}).Input({5}).Fails("expected shape [4]");
 }
 

@@ -15,7 +15,9 @@ if(SNUG_CCACHE)
   if(NOT "$ENV{CCACHE_SLOPPINESS}" STREQUAL "")
     string(PREPEND sloppiness $ENV{CCACHE_SLOPPINESS},)
   endif()
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=${sloppiness} ${SNUG_CCACHE})
+  # Paths count from the source folder on, so that another clone finds what this one compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=${sloppiness}
+    CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${SNUG_CCACHE})
 endif()
 
 add_library(snug_options INTERFACE)

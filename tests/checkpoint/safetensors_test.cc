@@ -12,6 +12,7 @@
 #include "engine/train/checkpoint/digest.h"
 #include "engine/train/checkpoint/posix_file_system.h"
 #include "tests/checkpoint/simulated_disk.h"
+#include "tests/testing/source_path.h"
 
 namespace snug::checkpoint {
 namespace {
@@ -100,7 +101,7 @@ TEST(SafetensorsHeader, AllowsNoHolesOverlapsOrTwins) {
 // Written by the Python library; tests/cli/safetensors_test.py exchanges files with the one that is installed.
 TEST(Safetensors, ReadsWhatTheReferenceImplementationWrote) {
   PosixFileSystem files;
-  const auto file = SafetensorsFile::Open(files, SNUG_SOURCE_DIR "/tests/data/reference.safetensors");
+  const auto file = SafetensorsFile::Open(files, test::SourcePath("tests/data/reference.safetensors"));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(file->header().metadata, (Metadata{{"format", "pt"}, {"note", "line\nüé\"\\"}}));
   std::vector<std::string> found;

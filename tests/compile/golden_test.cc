@@ -21,13 +21,14 @@
 #include "engine/compile/stage_text.h"
 #include "engine/graph/print.h"
 #include "proto/text_loader.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
 
 std::vector<std::string> Cases() {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(SNUG_SOURCE_DIR "/tests/golden/compile")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::SourcePath("tests/golden/compile"))) {
     if (entry.path().extension() == ".test") files.push_back(entry.path().stem().string());
   }
   std::sort(files.begin(), files.end());
@@ -79,7 +80,7 @@ std::string RunCase(const std::string& model, const std::map<std::string, std::s
 class GoldenTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenTest, StageEqualsGolden) {
-  const std::string path = absl::StrCat(SNUG_SOURCE_DIR "/tests/golden/compile/", GetParam(), ".test");
+  const std::string path = test::SourcePath(absl::StrCat("tests/golden/compile/", GetParam(), ".test"));
   std::ifstream file(path);
   std::stringstream content;
   content << file.rdbuf();

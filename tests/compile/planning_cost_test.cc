@@ -8,6 +8,7 @@
 #include "engine/compile/dynamic_memory.h"
 #include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
@@ -17,7 +18,8 @@ constexpr int64_t kSteps = 1'000'000;
 class PlanningCost : public testing::TestWithParam<std::string> {};
 
 TEST_P(PlanningCost, IsLessThanTheAllocatorsCallsOfAMillionSteps) {
-  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(SNUG_SOURCE_DIR "/models/" + GetParam() + ".pbtxt");
+  const absl::StatusOr<LoadedNetwork> loaded =
+      LoadNetworkFile(test::SourcePath(absl::StrCat("models/", GetParam(), ".pbtxt")));
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   absl::StatusOr<Compiled> compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), {.batch = 4});
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();

@@ -10,6 +10,7 @@
 #include "engine/run/saved_inputs.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "tests/gpu/test_device.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
@@ -35,10 +36,7 @@ std::string How::ToString() const {
                       keep_inputs ? ", inputs kept" : "", libraries ? ", libraries" : "", ahead ? ", ahead" : "");
 }
 
-absl::StatusOr<LoadedNetwork> LoadModel(const std::string& path) {
-  const char* const elsewhere = std::getenv("SNUG_SOURCE_DIR");  // where the tests were copied to
-  return LoadNetworkFile(absl::StrCat(elsewhere == nullptr ? SNUG_SOURCE_DIR : elsewhere, "/", path));
-}
+absl::StatusOr<LoadedNetwork> LoadModel(const std::string& path) { return LoadNetworkFile(test::SourcePath(path)); }
 
 absl::StatusOr<Compiled> CompileForCpu(const LoadedNetwork& loaded, const How& how) {
   return Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), OptionsOf(how));

@@ -12,13 +12,14 @@
 #include "memory/place/offset.h"
 #include "memory/verifier.h"
 #include "tests/testing/sanitizers.h"
+#include "tests/testing/source_path.h"
 
 namespace snug::memory {
 namespace {
 
 std::string Folder() {
   const char* shared = std::getenv("SNUG_SHARED");
-  return (shared != nullptr ? std::string(shared) : std::string(SNUG_SOURCE_DIR "/../shared")) + "/data/dsa/";
+  return (shared != nullptr ? std::string(shared) : test::SourcePath("../shared")) + "/data/dsa/";
 }
 
 struct Case {

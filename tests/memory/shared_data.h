@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/testing/source_path.h"
+
 namespace snug::memory {
 
 inline std::string SharedData(const std::string& path) {
   const char* const shared = std::getenv("SNUG_SHARED");
-  return (shared != nullptr ? std::string(shared) : SNUG_SOURCE_DIR "/../shared") + "/data/" + path;
+  return (shared != nullptr ? std::string(shared) : test::SourcePath("../shared")) + "/data/" + path;
 }
 
 // The files of a folder, sorted.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "proto/text_loader.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
@@ -22,7 +23,7 @@ std::string ReadAll(const std::filesystem::path& path) {
 
 std::vector<std::filesystem::path> BrokenFiles() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(SNUG_SOURCE_DIR "/tests/golden/errors")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::SourcePath("tests/golden/errors"))) {
     if (entry.path().extension() == ".pbtxt") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -48,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Files, GoldenErrors, ::testing::ValuesIn(BrokenFiles())
 
 // Of 25 mistakes the first twenty are shown: each at the line after the comment that announces it, and nothing else.
 TEST(GoldenErrors, TwentyOfTwentyFiveMistakesEachWhereItWasPlanted) {
-  const std::string path = SNUG_SOURCE_DIR "/tests/golden/errors/twenty_five_mistakes.pbtxt";
+  const std::string path = test::SourcePath("tests/golden/errors/twenty_five_mistakes.pbtxt");
   const std::string text = ReadAll(path);
   std::vector<int> planted;
   int line = 1;

@@ -5,19 +5,20 @@
 
 #include "proto/flag_names.h"
 #include "proto/text_loader.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
 
 TEST(OptionPlaces, NameAnOptionAsItIsWrittenThere) {
-  const absl::StatusOr<LoadedNetwork> loaded = LoadTrainingFile(SNUG_SOURCE_DIR "/tests/data/memory_options.pbtxt");
+  const absl::StatusOr<LoadedNetwork> loaded = LoadTrainingFile(test::SourcePath("tests/data/memory_options.pbtxt"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   const auto error = [](const OptionPlaces& places, absl::string_view option) {
     return std::string(places.Error(option, "wrong").message());
   };
   const OptionPlaces file = OptionPlaces::InFile(loaded->source_map);
   EXPECT_EQ(error(file, "training.memory.gc_fraction"),
-            SNUG_SOURCE_DIR "/tests/data/memory_options.pbtxt:5:18: training.memory.gc_fraction: wrong");
+            test::SourcePath("tests/data/memory_options.pbtxt:5:18: training.memory.gc_fraction: wrong"));
   EXPECT_EQ(error(OptionPlaces::OnCommandLine(), "training.memory.gc_fraction"), "--gc-fraction: wrong");
   EXPECT_EQ(error(OptionPlaces::InProgram(), "training.memory.gc_fraction"), "option \"gc_fraction\": wrong");
   EXPECT_EQ(error(OptionPlaces(), "training.memory.gc_fraction"), "training.memory.gc_fraction: wrong");

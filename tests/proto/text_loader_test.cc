@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "tests/testing/source_path.h"
+
 namespace snug {
 namespace {
 
@@ -15,7 +17,7 @@ LoadedNetwork Load(absl::string_view text) {
 
 TEST(TextLoader, EveryModelLoads) {
   for (const char* model : {"mlp", "mlp_big", "lenet", "resnet18", "resnet50", "mobilenet_v2", "gpt_small"}) {
-    const auto loaded = LoadNetworkFile(std::string(SNUG_SOURCE_DIR "/models/") + model + ".pbtxt");
+    const auto loaded = LoadNetworkFile(test::SourcePath("models/") + model + ".pbtxt");
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ(loaded->network.name(), model);
   }

@@ -15,6 +15,7 @@
 #include "memory/share/pool.h"
 #include "tests/memory/allocator_doubles.h"
 #include "tests/run/train_util.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
@@ -156,7 +157,7 @@ struct Net {
 };
 
 absl::StatusOr<LoadedNetwork> Load(const Net& net) {
-  absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(std::string(SNUG_SOURCE_DIR "/") + net.file);
+  absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(test::SourcePath(net.file));
   if (!loaded.ok() || net.image == 0) return loaded;
   proto::Shape* const shape = loaded->network.mutable_input(0)->mutable_shape();
   shape->set_dim(1, net.image);

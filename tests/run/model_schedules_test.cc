@@ -8,13 +8,14 @@
 
 #include "tests/run/schedule_util.h"
 #include "tests/run/train_util.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
 
 std::vector<std::string> Models() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(SNUG_SOURCE_DIR "/models")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::SourcePath("models"))) {
     if (entry.path().extension() == ".pbtxt") names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());

@@ -16,6 +16,7 @@
 #include "proto/network.pb.h"
 #include "proto/text_loader.h"
 #include "tests/testing/parity_golden.h"
+#include "tests/testing/source_path.h"
 
 namespace snug::test {
 namespace {
@@ -85,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Session>> MakeSession(const ParityGolden& golden,
 }
 
 absl::StatusOr<GoldenCurve> Train(const ParityGolden& golden, const Case& test, DType precision) {
-  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(absl::StrCat(SNUG_SOURCE_DIR "/", test.network)));
+  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(test::SourcePath(test.network)));
   SNUG_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                         MakeSession(golden, &loaded.network, loaded.source_map, precision));
   GoldenCurve curve;
@@ -109,7 +110,7 @@ class Parity : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (kSanitized && GetParam().large) GTEST_SKIP() << "too slow under a sanitizer";
-    auto golden = ReadParityGolden(absl::StrCat(SNUG_SOURCE_DIR "/tests/golden/parity/", GetParam().name, ".golden"));
+    auto golden = ReadParityGolden(test::SourcePath(absl::StrCat("tests/golden/parity/", GetParam().name, ".golden")));
     ASSERT_TRUE(golden.ok()) << golden.status();
     golden_ = *std::move(golden);
     ASSERT_EQ(golden_.in_double.losses.size(), 10U);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/run/train_util.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
@@ -49,7 +50,7 @@ struct Net {
 };
 
 absl::StatusOr<LoadedNetwork> Load(const Net& net) {
-  absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(std::string(SNUG_SOURCE_DIR "/") + net.file);
+  absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(test::SourcePath(net.file));
   if (!loaded.ok() || net.image == 0) return loaded;
   proto::Shape* const shape = loaded->network.mutable_input(0)->mutable_shape();
   shape->set_dim(1, net.image);

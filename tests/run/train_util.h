@@ -13,6 +13,7 @@
 #include "engine/run/random_feed.h"
 #include "engine/run/session.h"
 #include "proto/text_loader.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 
@@ -38,8 +39,8 @@ inline absl::StatusOr<std::unique_ptr<Session>> MakeSession(const std::string& t
 
 // Of models/, or else of tests/data/.
 inline absl::StatusOr<LoadedNetwork> LoadModel(const std::string& name) {
-  const std::string model = SNUG_SOURCE_DIR "/models/" + name + ".pbtxt";
-  return LoadNetworkFile(std::filesystem::exists(model) ? model : SNUG_SOURCE_DIR "/tests/data/" + name + ".pbtxt");
+  const std::string model = test::SourcePath("models/" + name + ".pbtxt");
+  return LoadNetworkFile(std::filesystem::exists(model) ? model : test::SourcePath("tests/data/" + name + ".pbtxt"));
 }
 
 inline std::vector<double> Losses(Session& session, int steps, const std::string& objective = "loss") {

@@ -12,6 +12,7 @@
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"
 #include "tests/run/train_util.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
@@ -373,7 +374,7 @@ output: "out"
 
 TEST(Views, TakeNoMoreMemoryInTheModels) {
   for (const char* file : {"models/gpt_small.pbtxt", "tests/golden/parity/transformer.pbtxt"}) {
-    const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(absl::StrCat(SNUG_SOURCE_DIR "/", file));
+    const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(test::SourcePath(file));
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
     for (const int64_t batch : {1, 2}) {
       const auto bytes = [&](const OpRegistry& registry) {

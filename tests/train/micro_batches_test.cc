@@ -17,6 +17,7 @@
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"
 #include "proto/text_loader.h"
+#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
@@ -305,7 +306,7 @@ TEST(MicroBatches, WhereBytesLieAndWhoRunsThemChangesNothing) {
 
 TEST(MicroBatches, TakeLessMemoryAndAllThatIsPlanned) {
   const auto bytes = [](int64_t parts) {
-    const Made made = Make(LoadNetworkFile(SNUG_SOURCE_DIR "/models/resnet20.pbtxt"),
+    const Made made = Make(LoadNetworkFile(test::SourcePath("models/resnet20.pbtxt")),
                            {.batch = 32, .accumulate = parts, .precision = DType::kFloat32});
     EXPECT_NE(made.trainer, nullptr) << made.status.message();
     if (made.trainer == nullptr) return int64_t{0};

@@ -12,6 +12,7 @@
 
 #include "engine/base/status.h"
 #include "tests/cuda/emulation/emulation.h"
+#include "tests/testing/source_path.h"
 
 namespace snug::cuda::emulation {
 namespace {
@@ -64,10 +65,8 @@ void* Build(const std::string& source) {
     file << kBefore << source;
     for (const std::string& entry : Entries(source)) file << Runner(entry);
   }
-  const char* const elsewhere = std::getenv("SNUG_SOURCE_DIR");
   const std::string command = absl::StrCat("g++ -std=c++20 -O1 -fno-math-errno -fno-trapping-math -fPIC -shared -w -I",
-                                           elsewhere == nullptr ? SNUG_SOURCE_DIR : elsewhere, " -o ", folder,
-                                           "/kernel.so ", folder, "/kernel.cc");
+                                           test::SourcePath(""), " -o ", folder, "/kernel.so ", folder, "/kernel.cc");
   SNUG_CHECK_MSG(std::system(command.c_str()) == 0, source);
   void* const library = dlopen((folder + "/kernel.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   SNUG_CHECK_MSG(library != nullptr, dlerror());

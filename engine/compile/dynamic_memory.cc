@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "memory/available_bytes.h"
 #include "memory/in_place.h"
 #include "memory/share/blocks.h"
 #include "memory/share/none.h"
@@ -30,6 +29,11 @@ memory::Tasks WithHeld(const memory::Tasks& tasks, bool inplace) {
   return result;
 }
 
+absl::string_view HeldAs(const memory::TaskValue& value) {
+  if (value.producer >= 0) return "fetched";
+  return value.fetched ? "fed and fetched" : "fed";
+}
+
 std::vector<DynamicMemory::Block> BlocksOf(const memory::Tasks& tasks, const memory::Problem& problem,
                                            const memory::Folded& folded) {
   std::vector<DynamicMemory::Block> blocks(folded.problem.buffers.size());
@@ -40,6 +44,7 @@ std::vector<DynamicMemory::Block> BlocksOf(const memory::Tasks& tasks, const mem
     if (first[b] == nullptr || buffer->first < first[b]->first) first[b] = buffer;
     if (last[b] == nullptr || buffer->first > last[b]->first) last[b] = buffer;
     blocks[b].held |= tasks.values[v].resident;
+    if (tasks.values[v].resident) blocks[b].held_as = HeldAs(tasks.values[v]);
   }
   for (size_t b = 0; b < blocks.size(); ++b) {
     blocks[b].name = first[b] == last[b] ? first[b]->name : absl::StrCat(first[b]->name, " .. ", last[b]->name);
@@ -61,6 +66,10 @@ absl::Status WithVariables(const absl::Status& status, int64_t state_bytes, int6
 }
 
 }  // namespace
+
+memory::Place PlaceOf(Device device) {
+  return device.kind == Device::Kind::kCuda ? memory::Place::Cuda(device.index) : memory::Place::Cpu();
+}
 
 DynamicMemory FindBlocks(const StepTasks& tasks, const memory::TaskOrder& given, const DynamicMemoryOptions& options,
                          memory::TaskPlan* step) {
@@ -122,7 +131,8 @@ std::vector<memory::AllocatorEvent> EventsOf(const DynamicMemory& memory, int st
   std::vector<memory::AllocatorEvent> events;
   const auto take = [&](int32_t block) {
     const DynamicMemory::Block& taken = memory.blocks[static_cast<size_t>(block)];
-    events.push_back({.kind = Kind::kAllocate, .block = block, .bytes = taken.bytes, .name = taken.name});
+    events.push_back(
+        {.kind = Kind::kAllocate, .block = block, .bytes = taken.bytes, .name = taken.name, .held_as = taken.held_as});
   };
   const auto free = [&](int32_t block) { events.push_back({.kind = Kind::kFree, .block = block}); };
   for (size_t b = 0; b < memory.blocks.size(); ++b) {
@@ -154,11 +164,8 @@ absl::StatusOr<memory::AllocatorStatistics> Predict(const DynamicMemory& memory,
                                                     int64_t free_bytes) {
   const memory::AllocatorOptions& options = memory.options.allocator;
   SNUG_ASSIGN_OR_RETURN(const memory::AllocatorOptions beside, OptionsBeside(options, state_bytes));
-  // Its chunk is a share of what this machine has.
-  const bool by_share = options.allocator == "prealloc" && options.initial_mb == 0 && options.reallocate_mb == 0;
-  if (free_bytes < 0 && by_share) free_bytes = memory::AvailableBytes();
   absl::StatusOr<memory::AllocatorStatistics> statistics =
-      memory::Simulate(EventsOf(memory, kPredictedSteps), beside, {memory::Place::Cpu(), free_bytes});
+      memory::Simulate(EventsOf(memory, kPredictedSteps), beside, {memory.place, free_bytes});
   if (!statistics.ok()) return WithVariables(statistics.status(), state_bytes, options.memory_limit);
   return statistics;
 }

@@ -14,9 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/device.h"
 #include "engine/compile/tasks.h"
 #include "memory/allocator/garbage.h"
 #include "memory/allocator/options.h"
+#include "memory/allocator/place.h"
 #include "memory/allocator/simulate.h"
 #include "memory/allocator/statistics.h"
 #include "memory/strategies.h"
@@ -33,12 +35,15 @@ struct DynamicMemoryOptions {
   bool operator==(const DynamicMemoryOptions&) const = default;
 };
 
+memory::Place PlaceOf(Device device);
+
 struct DynamicMemory {
   struct Block {
     std::string name;  // of its value, or of the first and the last
     int64_t bytes = 0;
     int32_t uses = 0;  // how many Steps use it; 0: it does not die by counting (held, or a workspace)
     bool held = false;
+    absl::string_view held_as = {};  // "fed", "fetched" or both: why the user holds it
   };
   struct StepBlocks {
     std::vector<int32_t> takes;  // before the kernel, the largest first
@@ -47,6 +52,7 @@ struct DynamicMemory {
   };
 
   DynamicMemoryOptions options;
+  memory::Place place;  // where blocks will lie
   std::vector<Block> blocks;
   std::vector<int32_t> block_of_buffer;  // by buffer of the step problem
   std::vector<StepBlocks> steps;         // in Order

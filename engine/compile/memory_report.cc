@@ -1,6 +1,8 @@
 #include "engine/compile/memory_report.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace snug {
 namespace {
@@ -51,6 +53,27 @@ MemoryReport ReportOf(const StepTasks& tasks, const MemoryPlan& plan) {
     report.bytes[static_cast<size_t>(tasks.kind_of_variable[i])] += plan.state_problem.buffers[i].size_bytes;
   }
   return report;
+}
+
+std::vector<HeldValue> HeldByUser(const Executable& executable) {
+  std::vector<HeldValue> held;
+  std::map<std::tuple<Arena, int32_t, int64_t>, size_t> known;  // by where it lies
+  const auto add = [&](const Endpoint& endpoint, const char* as) {
+    const Slot& slot = endpoint.slot;
+    if (slot.offset < 0 || slot.arena == Arena::kState) return;
+    const auto [at, is_new] = known.emplace(std::tuple(slot.arena, slot.block, slot.offset), held.size());
+    if (is_new) {
+      const bool bound = slot.arena == Arena::kCaller;
+      held.push_back({endpoint.name, bound ? "bound" : as, endpoint.type.size_bytes()});
+    } else if (held[at->second].as == "fed") {
+      held[at->second].as = "fed and fetched";
+    }
+  };
+  for (const Endpoint& input : executable.inputs) {
+    if (input.kept || input.slot.arena == Arena::kCaller) add(input, "fed");
+  }
+  for (const Endpoint& output : executable.outputs) add(output, "fetched");
+  return held;
 }
 
 std::vector<int32_t> LiveAt(const MemoryPlan& plan, int32_t position) {

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "engine/compile/executable.h"
 #include "engine/compile/plan_memory.h"
 #include "engine/compile/tasks.h"
 
@@ -27,6 +29,16 @@ struct MemoryReport {
 std::vector<char> WrittenOver(const memory::TaskPlan& step);
 
 MemoryReport ReportOf(const StepTasks& tasks, const MemoryPlan& plan);
+
+// A value whose bytes are the user's from the step in which it comes about to the next, whatever the plan or allocator.
+struct HeldValue {
+  std::string name;
+  std::string as;  // "fed", "fetched", "fed and fetched"; "bound" where it lies in the caller's own memory
+  int64_t bytes = 0;
+};
+
+// What stays when it was fed, then what is to be fetched, but no Variables.
+std::vector<HeldValue> HeldByUser(const Executable& executable);
 
 // The buffers of the step that are live at `position`, the largest first. An input on whose bytes the output of that
 // position lies is not listed: its bytes are the output's.

@@ -184,8 +184,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
 
 absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options) {
   absl::StatusOr<MemoryPlan> plan =
-      options.plan_file.empty() ? PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), options)
-                                : LoadPlan(compiled, options.plan_file);
+      options.plan_file.empty()
+          ? PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), compiled.device, options)
+          : LoadPlan(compiled, options.plan_file);
   if (!plan.ok()) return plan.status();
   SNUG_RETURN_IF_ERROR(CheckMemoryLimit(*plan, options.memory_limit));
   compiled.executable =

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/free_bytes.h"
 #include "engine/compile/streams.h"
 #include "memory/place/waitless.h"
 #include "memory/share/none.h"
@@ -45,8 +46,13 @@ absl::StatusOr<memory::Placement> PlaceForStreams(const memory::Tasks& tasks, co
   return memory::PlaceWaitless(tasks, streams, options.planner);
 }
 
-absl::Status PlanDynamic(const StepTasks& tasks, const memory::TaskOrder& given, const MemoryOptions& options,
-                         MemoryPlan* plan) {
+// prealloc's chunk, where no size is given.
+bool IsShareOfDevice(const memory::AllocatorOptions& options) {
+  return options.allocator == "prealloc" && options.initial_mb == 0 && options.reallocate_mb == 0;
+}
+
+absl::Status PlanDynamic(const StepTasks& tasks, const memory::TaskOrder& given, Device device,
+                         const MemoryOptions& options, MemoryPlan* plan) {
   if (!options.stream_policy.empty()) {
     return absl::InvalidArgumentError("a stream policy shares bytes by a plan: dynamic memory has none");
   }
@@ -56,7 +62,9 @@ absl::Status PlanDynamic(const StepTasks& tasks, const memory::TaskOrder& given,
   SNUG_RETURN_IF_ERROR(memory::Validate(dynamic_options.garbage));
   DynamicMemory& dynamic = plan->dynamic.emplace(FindBlocks(tasks, given, dynamic_options, &plan->step));
   SNUG_RETURN_IF_ERROR(memory::Verify(plan->step.problem, plan->step.placement.plan));
-  SNUG_ASSIGN_OR_RETURN(dynamic.predicted, Predict(dynamic, plan->state_plan.arena_bytes, /*free_bytes=*/-1));
+  dynamic.place = PlaceOf(device);
+  const int64_t free_bytes = IsShareOfDevice(dynamic_options.allocator) ? FreeBytesOf(device) : -1;
+  SNUG_ASSIGN_OR_RETURN(dynamic.predicted, Predict(dynamic, plan->state_plan.arena_bytes, free_bytes));
   memory::SearchReport& report = plan->step.placement.report;
   report.proven = plan->step_bytes() == report.lower_bound;
   return absl::OkStatus();
@@ -70,7 +78,7 @@ std::vector<absl::string_view> StreamPolicies() {
   return names;
 }
 
-absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::TaskOrder& given,
+absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::TaskOrder& given, Device device,
                                       const MemoryOptions& options) {
   SNUG_RETURN_IF_ERROR(CheckTotal(tasks));
   const auto begin = std::chrono::steady_clock::now();
@@ -78,7 +86,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::Task
       .strategy = options.strategy, .state_problem = tasks.state, .state_plan = memory::PlanNone(tasks.state)};
   SNUG_RETURN_IF_ERROR(memory::Verify(plan.state_problem, plan.state_plan));
   if (options.strategy == kDynamicMemory) {
-    SNUG_RETURN_IF_ERROR(PlanDynamic(tasks, given, options, &plan));
+    SNUG_RETURN_IF_ERROR(PlanDynamic(tasks, given, device, options, &plan));
     plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return plan;
   }

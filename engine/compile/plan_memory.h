@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/device.h"
 #include "engine/compile/dynamic_memory.h"
 #include "engine/compile/tasks.h"
 #include "memory/strategies.h"
@@ -49,8 +50,8 @@ struct MemoryPlan {
 // What `stream_policy` takes.
 std::vector<absl::string_view> StreamPolicies();
 
-// `given` is the order that strategies which do not order keep.
-absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::TaskOrder& given,
+// `given` is the order that strategies which do not order keep; `device` is where allocators of dynamic memory will be.
+absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::TaskOrder& given, Device device,
                                       const MemoryOptions& options);
 // ResourceExhausted where the plan takes more than `limit` bytes; 0: there is none. PlanMemory has asked that already.
 absl::Status CheckMemoryLimit(const MemoryPlan& plan, int64_t limit);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/compile/free_bytes.h"
 #include "engine/compile/order.h"
 #include "memory/share/none.h"
 
@@ -11,7 +12,7 @@ namespace snug {
 namespace {
 
 absl::StatusOr<MemoryPlan> PlanWith(const Compiled& compiled, const MemoryOptions& options) {
-  return PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), options);
+  return PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), compiled.device, options);
 }
 
 // The most bytes of a step with `batch` samples under the limit; 0: they do not fit.
@@ -31,6 +32,10 @@ std::string WhatFits(const proto::Network& network, const SourceMap& locations, 
                      const CompileOptions& options, const Compiled& compiled) {
   const int64_t limit = options.memory.memory_limit;
   std::string text;
+  if (const int64_t free_bytes = FreeBytesOf(options.device); free_bytes >= 0) {
+    absl::StrAppend(&text, "\n  foretold, nothing is taken yet; free on ", ToString(PlaceOf(options.device)), ": ",
+                    free_bytes, " bytes");
+  }
   if (limit == 0) return text;
 
   // Larger batches need more: the interval is halved between one that fits and one that does not.

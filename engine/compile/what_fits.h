@@ -7,8 +7,9 @@
 
 namespace snug {
 
-// For `compiled`, whose step does not keep options.memory.memory_limit. One line for each way: the most samples
-// in a step, another strategy for all of them, another limit.
+// For `compiled`, whose step will run out of memory, as a simulation has it. What is free on the device; and where it
+// is options.memory.memory_limit that is not kept, a line for each way: the most samples in a step, another strategy
+// for all of them, another limit.
 std::string WhatFits(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                      const CompileOptions& options, const Compiled& compiled);
 

@@ -59,6 +59,7 @@ struct BackendOptions {
   int64_t state_bytes = 0, step_bytes = 0;
   int64_t upload_bytes = 0;                             // done without where they do not fit
   bool cuda_graph = true;                               // a step is launched as one graph
+  int32_t freeing_streams = 1;                          // of a GPU, that dynamic memory may have to wait for
   std::shared_ptr<const cuda::CudaDevice> cuda_device;  // null: opened by `device`
 };
 

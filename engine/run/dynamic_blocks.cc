@@ -7,10 +7,11 @@
 namespace snug {
 
 absl::StatusOr<std::unique_ptr<DynamicBlocks>> DynamicBlocks::Create(const DynamicMemory& memory,
-                                                                     memory::Allocator* allocator) {
-  std::unique_ptr<DynamicBlocks> blocks(new DynamicBlocks(memory, allocator));
+                                                                     memory::Allocator* allocator,
+                                                                     std::vector<int32_t> stream_of) {
+  std::unique_ptr<DynamicBlocks> blocks(new DynamicBlocks(memory, allocator, std::move(stream_of)));
   for (size_t b = 0; b < memory.blocks.size(); ++b) {
-    if (memory.blocks[b].held) SNUG_RETURN_IF_ERROR(blocks->Take(static_cast<int32_t>(b)));
+    if (memory.blocks[b].held) SNUG_RETURN_IF_ERROR(blocks->Take(static_cast<int32_t>(b), /*stream=*/0));
   }
   return blocks;
 }
@@ -20,12 +21,19 @@ DynamicBlocks::~DynamicBlocks() {
 }
 
 absl::Status DynamicBlocks::TakeFor(size_t step) {
-  for (const int32_t block : memory_.steps[step].takes) SNUG_RETURN_IF_ERROR(Take(block));
+  for (const int32_t block : memory_.steps[step].takes) {
+    SNUG_RETURN_IF_ERROR(Take(block, StreamOf(step)));
+  }
   return absl::OkStatus();
 }
 
 absl::Status DynamicBlocks::StepDone(size_t step) {
   absl::Status status;
+  if (!stream_of_.empty()) {
+    for (const int32_t block : memory_.steps[step].uses) {
+      status.Update(allocator_->RecordStream(Address(block), StreamOf(step)));
+    }
+  }
   counts_.StepDone(step, [&](int32_t block) { status.Update(Free(block)); });
   return status;
 }
@@ -41,9 +49,9 @@ absl::Status DynamicBlocks::EndRun(bool complete) {
   return status;
 }
 
-absl::Status DynamicBlocks::Take(int32_t block) {
+absl::Status DynamicBlocks::Take(int32_t block, int32_t stream) {
   const DynamicMemory::Block& taken = memory_.blocks[static_cast<size_t>(block)];
-  SNUG_ASSIGN_OR_RETURN(void* const address, allocator_->Allocate(taken.bytes, {.name = taken.name}));
+  SNUG_ASSIGN_OR_RETURN(void* const address, allocator_->Allocate(taken.bytes, {stream, taken.name, taken.held_as}));
   addresses_[static_cast<size_t>(block)] = static_cast<std::byte*>(address);
   return absl::OkStatus();
 }

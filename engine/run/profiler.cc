@@ -74,7 +74,7 @@ void WriteRow(const Row& row, double total, Json& json) {
 }  // namespace
 
 Profiler::Profiler(const Compiled& compiled, const OpRegistry& registry)
-    : streams_(static_cast<size_t>(compiled.executable.schedule.count())) {
+    : held_(HeldByUser(compiled.executable)), streams_(static_cast<size_t>(compiled.executable.schedule.count())) {
   for (const Step& step : compiled.executable.steps) {
     const Node& node = compiled.graph.node(step.node);
     const Cost cost = CostOf(registry.Get(node.op), step.types);
@@ -161,8 +161,11 @@ std::string Profiler::Table(size_t most_nodes) const {
     stream_table.Add({absl::StrCat(s), Milliseconds(stream.busy), Milliseconds(stream.waiting),
                       Milliseconds(stream.idle), Percent(Per(stream.busy, Seconds()))});
   }
+  Columns held_table({"held by the user", "as", "bytes"});
+  for (const HeldValue& value : held_) held_table.Add({value.name, value.as, absl::StrCat(value.bytes)});
   return absl::StrCat("profile of ", steps_, steps_ == 1 ? " step, " : " steps, ", Milliseconds(Seconds()),
-                      " ms each\n\n", op_table.Text(1), "\n", node_table.Text(2), "\n", stream_table.Text(1));
+                      " ms each\n\n", op_table.Text(1), "\n", node_table.Text(2), "\n", stream_table.Text(1),
+                      held_.empty() ? "" : "\n", held_.empty() ? "" : held_table.Text(2));
 }
 
 void Profiler::WriteJson(Json& json) const {
@@ -186,6 +189,10 @@ void Profiler::WriteJson(Json& json) const {
   for (const Stream& stream : Streams()) {
     json.Object().Key("busy").Number(stream.busy).Key("waiting").Number(stream.waiting);
     json.Key("idle").Number(stream.idle).End();
+  }
+  json.End().Key("held").Array();
+  for (const HeldValue& value : held_) {
+    json.Object().Key("name").String(value.name).Key("as").String(value.as).Key("bytes").Number(value.bytes).End();
   }
   json.End().End();
 }

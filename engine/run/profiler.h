@@ -1,4 +1,5 @@
-// Where the time of steps goes: by kind of op, by node, by stream.
+// Where the time of steps goes: by kind of op, by node, by stream. And what the user holds of the memory: bytes that no
+// plan and no allocator can use for anything else.
 #pragma once
 
 #include <absl/types/span.h>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/json.h"
+#include "engine/compile/memory_report.h"
 #include "engine/compile/pipeline.h"
 #include "engine/run/executor.h"
 
@@ -21,10 +23,10 @@ class Profiler {
   void AddStep(absl::Span<const StepTime> times);
 
   // Ops and nodes, slowest first: calls, ms per step, share of all kernels' time, GFLOP/s, GB/s (of the bytes that must
-  // move). Then the streams: busy, waiting for other streams, idle.
+  // move). Then the streams: busy, waiting for other streams, idle. Then what the user holds.
   std::string Table(size_t most_nodes = 15) const;
-  // The same as the value of a key: {"steps", "seconds", "ops", "nodes", "streams"}, all per step. Nodes in the order
-  // in which they run, all of them.
+  // The same as the value of a key: {"steps", "seconds", "ops", "nodes", "streams", "held"}, times per step. Nodes in
+  // the order in which they run, all of them.
   void WriteJson(Json& json) const;
 
  private:
@@ -42,6 +44,7 @@ class Profiler {
   std::vector<Stream> Streams() const;
   double Seconds() const;  // of a step, from its first Step's turn to its last one's end
 
+  const std::vector<HeldValue> held_;
   std::vector<Row> sums_;        // by Step, of all steps
   std::vector<Stream> streams_;  // of all steps; idle is left open
   double seconds_ = 0;           // of all steps

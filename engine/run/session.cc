@@ -65,6 +65,15 @@ int64_t UploadBytes(const std::vector<Compiled>& compiled, int64_t step_bytes, c
   return options.memory_limit > 0 && together > options.memory_limit ? 0 : bytes;
 }
 
+// On how many streams of a GPU blocks of dynamic memory are used that go back only when these have passed. 1: they go
+// back at once, or there is one stream.
+int32_t FreeingStreams(const Compiled& compiled, const SessionOptions& options) {
+  const std::optional<DynamicMemory>& dynamic = compiled.executable.memory.dynamic;
+  const bool waits = dynamic.has_value() && !dynamic->options.garbage.gc_fast;
+  const bool pushed = compiled.device.kind == Device::Kind::kCuda && options.engine == EngineKind::kDynamic;
+  return waits && pushed ? compiled.executable.schedule.count() : 1;
+}
+
 absl::Status CheckNoCpuDebugging(Device device, const SessionOptions& options) {
   if (!options.poison && !options.check_access) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(options.poison ? "poison" : "checking accesses",
@@ -91,9 +100,11 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> c
   }
   SNUG_RETURN_IF_ERROR(ShareState(absl::MakeSpan(compiled), options.check_access ? PadState : memory::PlanNone));
   int64_t step_bytes = 0;
+  int32_t freeing_streams = 1;
   for (const Compiled& c : compiled) {
     const MemoryPlan& plan = c.executable.memory;
     if (!plan.dynamic.has_value()) step_bytes = std::max(step_bytes, plan.step_bytes());
+    freeing_streams = std::max(freeing_streams, FreeingStreams(c, options));
   }
   SNUG_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
                         MakeBackend({.device = device,
@@ -101,6 +112,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> c
                                      .step_bytes = step_bytes,
                                      .upload_bytes = UploadBytes(compiled, step_bytes, options),
                                      .cuda_graph = options.cuda_graph,
+                                     .freeing_streams = freeing_streams,
                                      .cuda_device = options.cuda_device}));
   std::unique_ptr<Session> session(new Session(std::move(backend), options.fallbacks));
   for (Compiled& c : compiled) SNUG_RETURN_IF_ERROR(session->AddProgram(std::move(c), options));
@@ -122,7 +134,10 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
   std::unique_ptr<DynamicBlocks> blocks;
   if (dynamic.has_value() && engine != EngineKind::kReplay) {
     SNUG_ASSIGN_OR_RETURN(memory::Allocator* const allocator, AllocatorFor(*owned, options));
-    SNUG_ASSIGN_OR_RETURN(blocks, DynamicBlocks::Create(*dynamic, allocator));
+    const bool several = FreeingStreams(*owned, options) > 1;
+    SNUG_ASSIGN_OR_RETURN(
+        blocks, DynamicBlocks::Create(*dynamic, allocator,
+                                      several ? owned->executable.schedule.stream_of : std::vector<int32_t>()));
     arenas.blocks = blocks.get();
   }
   if (options.poison && dynamic.has_value()) {

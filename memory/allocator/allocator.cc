@@ -79,6 +79,7 @@ absl::StatusOr<void*> Allocator::Allocate(int64_t bytes, const BlockOwner& owner
              .bytes = bytes,
              .block_bytes = grant->block_bytes,
              .name = owner.name,
+             .held_as = owner.held_as,
              .thread = std::this_thread::get_id(),
              .stream = owner.stream,
              .direct = grant->direct});
@@ -90,7 +91,10 @@ absl::StatusOr<void*> Allocator::Allocate(int64_t bytes, const BlockOwner& owner
   if (grant->direct) s.direct_bytes += bytes;
   if (source_.peak_reserved_bytes() > s.peak_reserved_bytes) {
     s.peak_reserved_bytes = source_.peak_reserved_bytes();
-    s.used_at_reserved_peak = s.used_bytes;
+    s.used_at_reserved_peak = 0;
+  }
+  if (source_.reserved_bytes() == s.peak_reserved_bytes) {
+    s.used_at_reserved_peak = std::max(s.used_at_reserved_peak, s.used_bytes);
   }
   return static_cast<void*>(grant->address);
 }
@@ -310,13 +314,16 @@ OutOfMemory Allocator::Facts(const BlockPool& pool, int64_t bytes, const BlockOw
     facts.limit_that_fits = facts.reserved_bytes + needed;
   }
   std::vector<LiveBlock> holders;
-  live_.ForEach([&holders](const LiveBlock& block) { holders.push_back(block); });
+  live_.ForEach([&](const LiveBlock& block) {
+    holders.push_back(block);
+    if (!block.held_as.empty()) facts.held_bytes += block.bytes;
+  });
   const auto shown = holders.begin() + static_cast<int64_t>(std::min<size_t>(5, holders.size()));
   std::partial_sort(holders.begin(), shown, holders.end(), [](const LiveBlock& a, const LiveBlock& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name;
   });
   for (auto holder = holders.begin(); holder != shown; ++holder) {
-    facts.largest.push_back({std::string(holder->name), holder->bytes});
+    facts.largest.push_back({std::string(holder->name), holder->bytes, std::string(holder->held_as)});
   }
   return facts;
 }

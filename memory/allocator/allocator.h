@@ -33,7 +33,9 @@ namespace snug::memory {
 // Whom a block is for.
 struct BlockOwner {
   int32_t stream = 0;
-  absl::string_view name;  // for reports; not copied, so it must live as long as the block
+  // For reports; neither is copied, so they must live as long as the block.
+  absl::string_view name;
+  absl::string_view held_as;  // "fed", "fetched": the user holds it; empty: nobody but the program
 };
 
 // Thread-safe: mu_ guards everything that changes.

@@ -18,7 +18,7 @@ struct LiveBlock {
   Block* block = nullptr;
   int64_t bytes = 0;        // as asked
   int64_t block_bytes = 0;  // as taken
-  absl::string_view name;
+  absl::string_view name, held_as;
   std::thread::id thread;
   int32_t stream = 0;
   bool direct = false;

@@ -24,6 +24,7 @@ absl::Status ToStatus(const OutOfMemory& facts, const OutOfMemoryAdvice& advice)
       absl::StrCat("out of memory on ", ToString(facts.place), ": asked for ", facts.asked_bytes, " bytes",
                    facts.asked_by.empty() ? "" : absl::StrCat(" for ", Quoted(facts.asked_by)), "\n  ", facts.cause);
   absl::StrAppend(&text, "\n  in use: ", facts.used_bytes, " bytes in ", facts.live_blocks, " blocks");
+  if (facts.held_bytes > 0) absl::StrAppend(&text, "; of these the user holds ", facts.held_bytes);
   if (facts.waiting_bytes > 0) absl::StrAppend(&text, "; freed, waiting for a stream: ", facts.waiting_bytes);
   absl::StrAppend(&text, "\n  reserved: ", facts.reserved_bytes, " bytes; of these free: ", facts.free_bytes,
                   ", the largest piece ", facts.largest_free_bytes);
@@ -34,6 +35,7 @@ absl::Status ToStatus(const OutOfMemory& facts, const OutOfMemoryAdvice& advice)
     absl::StrAppend(&text, "\n  largest in use: ",
                     absl::StrJoin(facts.largest, ", ", [](std::string* out, const OutOfMemory::Holder& holder) {
                       absl::StrAppend(out, Quoted(holder.name), " ", holder.bytes);
+                      if (!holder.held_as.empty()) absl::StrAppend(out, " (", holder.held_as, ": held by the user)");
                     }));
   }
   absl::StrAppend(&text, "\n  would fit: ", WhatWouldFit(facts));

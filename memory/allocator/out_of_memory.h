@@ -17,6 +17,7 @@ struct OutOfMemory {
   struct Holder {
     std::string name;
     int64_t bytes = 0;
+    std::string held_as = {};  // as BlockOwner has it
   };
 
   Place place;
@@ -25,6 +26,7 @@ struct OutOfMemory {
   std::string cause;  // the system's words
 
   int64_t used_bytes = 0;
+  int64_t held_bytes = 0;  // of these, by the user: what was fed and is to be fetched
   int64_t live_blocks = 0;
   int64_t waiting_bytes = 0;
   int64_t reserved_bytes = 0;

@@ -28,7 +28,7 @@ absl::Status Run(const AllocatorEvent& event, Allocator* allocator, SimulatedBlo
   }
   block->live = !frees;
   if (frees) return allocator->Free(block->address);
-  SNUG_ASSIGN_OR_RETURN(block->address, allocator->Allocate(event.bytes, {event.stream, event.name}));
+  SNUG_ASSIGN_OR_RETURN(block->address, allocator->Allocate(event.bytes, {event.stream, event.name, event.held_as}));
   return absl::OkStatus();
 }
 

@@ -21,7 +21,8 @@ struct AllocatorEvent {
   int32_t block = 0;  // the program's number for it, from 0; may be allocated again once it was freed
   int64_t bytes = 0;  // to allocate
   int32_t stream = 0;
-  absl::string_view name;  // for the report of an out-of-memory
+  absl::string_view name;  // for the report of an out-of-memory, as in BlockOwner
+  absl::string_view held_as;
 };
 
 struct SimulatedDevice {

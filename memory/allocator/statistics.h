@@ -18,7 +18,9 @@ struct AllocatorStatistics {
   // Bytes taken from the system, in use or not.
   int64_t reserved_bytes = 0;
   int64_t peak_reserved_bytes = 0;
-  int64_t used_at_reserved_peak = 0;  // as the peak was reached first
+  // The most in use while so much was reserved. Not what was in use as it was taken: a pool is taken for what is to
+  // come.
+  int64_t used_at_reserved_peak = 0;
 
   int64_t live_blocks = 0;
   int64_t allocations = 0;

@@ -56,6 +56,17 @@ class ProfileTest(SnugTest):
             slow = profile["ops"][0]
             self.assertAlmostEqual(slow["gflops_per_second"], slow["flops"] / slow["seconds"] * 1e-9)
 
+    def test_what_the_user_holds_is_named(self):
+        flags = ("step", "models/mlp.pbtxt", "--batch=8", "--steps=2", "--profile")
+        loss, accuracy = ({"name": name, "as": "fetched", "bytes": 4} for name in ("loss", "accuracy"))
+        image = {"name": "image", "as": "fed", "bytes": 8 * 784 * 4}
+        label = {"name": "label", "as": "fed", "bytes": 8 * 4}
+        held = lambda *more: sorted(self.json(*flags, *more)["profile"]["held"], key=lambda value: value["name"])
+        self.assertEqual(held(), [accuracy, loss])
+        self.assertEqual(held("--keep-inputs"), [accuracy, image, label, loss])
+        self.assertEqual(held("--memory=dynamic"), [accuracy, image, label, loss])
+        self.assertRegex(self.run_snug(*flags, "--memory=dynamic").stdout, r"(?m)^image +fed +25088$")
+
     def test_the_only_step_is_profiled(self):
         self.assertEqual(self.json("step", "models/mlp.pbtxt", "--steps=1", "--profile")["profile"]["steps"], 1)
         self.assertNotIn("profile", self.json("step", "models/mlp.pbtxt", "--steps=1"))

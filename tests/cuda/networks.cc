@@ -27,7 +27,7 @@ CompileOptions OptionsOf(const How& how) {
                          .plain_kernels = true,
                          .keep_inputs = how.keep_inputs,
                          .bound = how.bound};
-  options.memory = {.strategy = how.strategy, .streams = how.streams};
+  options.memory = {.strategy = how.strategy, .streams = how.streams, .dynamic = how.dynamic};
   return options;
 }
 

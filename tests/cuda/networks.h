@@ -27,6 +27,7 @@ struct How {
   bool ahead = false;  // inputs may be uploaded ahead
   DType precision = DType::kFloat32;
   Fallbacks::Report fallbacks = nullptr;
+  DynamicMemoryOptions dynamic = {};
 
   std::string ToString() const;
 };

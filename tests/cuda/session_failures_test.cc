@@ -74,6 +74,11 @@ TEST_P(CudaFailures, OfAStepAreErrorsAndTheSessionKnowsWhereItStands) {
           calls = static_cast<int64_t>(fake.calls().size());
           continue;
         }
+        // What waits for streams asks as often as it has to, which depends on how far they have come.
+        if (!GetParam().dynamic.garbage.gc_fast && !fake.has_failed()) {
+          EXPECT_TRUE(status.ok()) << status;
+          continue;
+        }
         ASSERT_TRUE(fake.has_failed());
         const std::string failed = fake.calls()[static_cast<size_t>(n)];
         const std::string where = failed + ", call " + std::to_string(n) + " after " + std::to_string(before);
@@ -113,7 +118,11 @@ INSTANTIATE_TEST_SUITE_P(Ways, CudaFailures,
                                          How{.engine = EngineKind::kSerial},
                                          How{.streams = 2, .engine = EngineKind::kDynamic},
                                          How{.strategy = "dynamic", .engine = EngineKind::kSerial},
-                                         How{.strategy = "dynamic", .streams = 2, .engine = EngineKind::kDynamic}),
+                                         How{.strategy = "dynamic", .streams = 2, .engine = EngineKind::kDynamic},
+                                         How{.strategy = "dynamic",
+                                             .streams = 2,
+                                             .engine = EngineKind::kDynamic,
+                                             .dynamic = {.garbage = {.gc_fast = false}}}),
                          [](const auto& info) { return "way" + std::to_string(info.index); });
 
 }  // namespace

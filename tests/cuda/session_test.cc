@@ -169,14 +169,45 @@ TEST_F(CudaRuns, TheDynamicEngineFindsTheWaitsAsItGoes) {
 TEST(CudaSessions, DynamicMemoryOnSeveralStreamsHasTheSameBitsInManyInterleavings) {
   const LoadedNetwork loaded = LoadModel("tests/data/tiny.pbtxt").value();
   const Result truth = TrainOnCpu(loaded, kSteps).value();
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
     FakeCuda fake({.seed = seed});
-    const How how{.strategy = "dynamic", .streams = 3, .engine = EngineKind::kDynamic};
+    How how{.strategy = "dynamic", .streams = 3, .engine = EngineKind::kDynamic};
+    how.dynamic.garbage.gc_fast = seed % 2 == 0;
     const absl::StatusOr<Result> found = TrainOnFake(loaded, how, fake);
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ(found->losses, truth.losses) << "seed " << seed;
     EXPECT_TRUE(found->state == truth.state) << "seed " << seed;
   }
+}
+
+TEST(CudaSessions, AnAllocatorOnADeviceTakesWhatWasForetold) {
+  const LoadedNetwork loaded = LoadModel("models/lenet.pbtxt").value();
+  for (const char* allocator : {"auto_growth", "buddy", "prealloc", "system"}) {
+    FakeCuda fake;
+    How how{.strategy = "dynamic", .engine = EngineKind::kSerial};
+    how.dynamic.allocator = {.allocator = allocator, .initial_mb = 20, .buddy_initial_mb = 1, .buddy_max_pool_mb = 1};
+    const auto session = NewSession(One(CompileForFake(loaded, how, fake).value()), how, OpenFake(fake)).value();
+    const int64_t before = fake.used_bytes();
+    ASSERT_TRUE(Train(*session, loaded, kSteps).ok());
+    const DynamicMemory& dynamic = *session->compiled().executable.memory.dynamic;
+    const auto foretold = memory::Simulate(EventsOf(dynamic, kSteps), how.dynamic.allocator, {memory::Place::Cuda(0)});
+    ASSERT_TRUE(foretold.ok()) << foretold.status();
+    const memory::AllocatorStatistics found = session->dynamic_statistics();
+    EXPECT_EQ(found.peak_reserved_bytes, foretold->peak_reserved_bytes) << allocator;
+    EXPECT_EQ(found.used_at_reserved_peak, foretold->used_at_reserved_peak) << allocator;
+    EXPECT_LE(found.peak_reserved_bytes, dynamic.predicted.peak_reserved_bytes) << allocator;
+    EXPECT_GT(before, 0);
+  }
+}
+
+TEST(CudaSessions, MemoryThatWillRunOutIsThatOfTheDevice) {
+  FakeCuda fake;
+  const LoadedNetwork loaded = LoadModel("models/lenet.pbtxt").value();
+  CompileOptions options = OptionsOf({.strategy = "dynamic", .batch = 64});
+  options.device = {Device::Kind::kCuda, 1};
+  options.memory.memory_limit = 4'000'000;
+  const absl::Status status = Compile(loaded.network, loaded.source_map, OpsWithHostKernels(), options).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("out of memory on cuda:1: asked for "));
 }
 
 TEST_F(CudaRuns, NothingIsTakenOnceTheGraphIsThere) {

@@ -69,7 +69,11 @@ void CudaTraining::CheckBits(bool libraries) {
   std::vector<How> ways = {{.strategy = "dynamic", .engine = EngineKind::kSerial},
                            {.streams = 2},
                            {.streams = 2, .engine = EngineKind::kDynamic},
-                           {.strategy = "dynamic", .streams = 2, .engine = EngineKind::kDynamic}};
+                           {.strategy = "dynamic", .streams = 2, .engine = EngineKind::kDynamic},
+                           {.strategy = "dynamic",
+                            .streams = 2,
+                            .engine = EngineKind::kDynamic,
+                            .dynamic = {.garbage = {.gc_fast = false}}}};
   if (!slow()) ways.push_back({.keep_inputs = true});
   for (const char* strategy : {"none", "best"}) {
     if (slow()) break;

@@ -39,6 +39,22 @@ TEST(AllocatorOutOfMemory, SaysEverything) {
                                                  "memory limit of at least 12288 bytes"));
 }
 
+TEST(AllocatorOutOfMemory, MarksWhatTheUserHolds) {
+  const auto device = PretendedDevice(4096);
+  const auto allocator = MakeAllocator({.retry_ms = 0}, device.get());
+  ASSERT_NE(Take(allocator.get(), 512, {.name = "image", .held_as = "fed"}), nullptr);
+  ASSERT_NE(Take(allocator.get(), 256, {.name = "loss", .held_as = "fetched"}), nullptr);
+  ASSERT_NE(Take(allocator.get(), 1024, {.name = "conv1"}), nullptr);
+  const absl::Status status = allocator->Allocate(4096).status();
+  EXPECT_NE(status.message().find("in use: 1792 bytes in 3 blocks; of these the user holds 768\n"),
+            absl::string_view::npos)
+      << status;
+  EXPECT_NE(status.message().find("largest in use: \"conv1\" 1024, \"image\" 512 (fed: held by the user), \"loss\" 256 "
+                                  "(fetched: held by the user)\n"),
+            absl::string_view::npos)
+      << status;
+}
+
 TEST(AllocatorOutOfMemory, SaysWhenOnlyFragmentationIsInTheWay) {
   const auto device = PretendedDevice(4 * 256);
   const auto allocator =

@@ -140,6 +140,19 @@ TEST(AllocatorStatistics, FragmentationIsTheUnusedShareAtTheReservedPeak) {
   EXPECT_DOUBLE_EQ(allocator->statistics().Fragmentation(), 0.25);
 }
 
+TEST(AllocatorStatistics, FragmentationIsThatOfThePeakOfWhatIsInUseInThePool) {
+  const auto device = PretendedDevice(-1);
+  const auto allocator =
+      MakeAllocator({.allocator = "buddy", .buddy_initial_mb = 4, .buddy_max_pool_mb = 4}, device.get());
+  void* first = Take(allocator.get(), 1'000'000);  // the pool is there, and nearly empty
+  EXPECT_DOUBLE_EQ(allocator->statistics().Fragmentation(), 0.75);
+  ASSERT_NE(Take(allocator.get(), 2'000'000), nullptr);
+  EXPECT_DOUBLE_EQ(allocator->statistics().Fragmentation(), 0.25);
+  ASSERT_TRUE(allocator->Free(first).ok());
+  ASSERT_NE(Take(allocator.get(), 500'000), nullptr);
+  EXPECT_DOUBLE_EQ(allocator->statistics().Fragmentation(), 0.25);
+}
+
 TEST(AllocatorOptions, WrongOnesAreNamed) {
   const auto device = PretendedDevice(-1);
   const auto error = [&device](const AllocatorOptions& options) {

@@ -71,8 +71,9 @@ absl::StatusOr<Picture> MakePicture(const Compiled& compiled, const MemoryOption
       MemoryOptions other = options;
       other.strategy = std::string(strategy.name);
       other.plan_file.clear();
-      SNUG_ASSIGN_OR_RETURN(const MemoryPlan plan,
-                            PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), other));
+      SNUG_ASSIGN_OR_RETURN(
+          const MemoryPlan plan,
+          PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), compiled.device, other));
       picture.strategies.push_back(DrawStrategy(compiled, plan));
     }
   }

@@ -23,7 +23,7 @@ class CudaBackend final : public Backend {
       : streams_(std::move(device)), graph_(graph) {}
 
   absl::Status Start(const BackendOptions& options) {
-    SNUG_RETURN_IF_ERROR(streams_.GrowTo(1));
+    SNUG_RETURN_IF_ERROR(streams_.GrowTo(static_cast<size_t>(options.freeing_streams)));
     SNUG_ASSIGN_OR_RETURN(variables_, CudaVariables::Create(streams_, options.state_bytes));
     SNUG_ASSIGN_OR_RETURN(step_, cuda::CudaArena::Create(streams_.device(), options.step_bytes));
     if (options.upload_bytes == 0) return absl::OkStatus();
@@ -61,11 +61,11 @@ class CudaBackend final : public Backend {
   absl::Status Follow(CUstream_st* stream) override { return streams_.Follow(stream); }
 
   int64_t FreeBytes() const override { return streams_.device()->FreeBytes().value_or(-1); }
-  // One thread asks for the Steps, one after the other, on one stream or by the dependency rule on several: what one
-  // gives back, the next may take, long before either runs.
+  // One thread asks for the Steps, one after the other: what one gives back at once, the next may take, long before
+  // either runs, on the same stream or by the dependency rule.
   absl::StatusOr<memory::Place> DynamicPlace(memory::Places* places) override {
     const int index = streams_.device()->info().index;
-    memory::SupportCuda({streams_.device()}, {{index, {&streams_[0]}}}, places);
+    memory::SupportCuda({streams_.device()}, {{index, streams_.all()}}, places);
     return memory::Place::Cuda(index);
   }
 

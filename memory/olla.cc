@@ -1,43 +1,272 @@
 #include "memory/olla.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/status.h"
+#include "memory/best.h"
+#include "memory/ilp/anytime.h"
+#include "memory/ilp/budget.h"
+#include "memory/ilp/solver.h"
+#include "memory/in_place.h"
+#include "memory/lower_bound.h"
 #include "memory/order/in_place_tasks.h"
-#include "memory/order/olla.h"
+#include "memory/order/olla_joint.h"
+#include "memory/order/olla_lifetimes.h"
+#include "memory/order/olla_orders.h"
+#include "memory/order/olla_updates.h"
+#include "memory/place/exact.h"
 #include "memory/place/olla.h"
+#include "memory/share/pool.h"
 
 namespace snug::memory {
 namespace {
 
-absl::StatusOr<TaskPlan> PlanInPlace(const Tasks& tasks, const PlannerOptions& options) {
-  SNUG_ASSIGN_OR_RETURN(const InPlaceTasks plain, WithoutInPlace(tasks));
-  PlannerOptions split = options;
-  split.olla.mode = OllaOptions::Mode::kSplit;
-  split.time_limit /= 2;
-  SNUG_ASSIGN_OR_RETURN(Ordering ordering, OrderOlla(plain.tasks, split));
-  TaskPlan plan{.order = plain.OriginalOrder(ordering.order), .ordered = true, .ordering = std::move(ordering.report)};
-  plan.problem = LifetimesOf(tasks, plan.order);
-  SNUG_ASSIGN_OR_RETURN(plan.placement, PlaceOlla(plan.problem, split));
-  SearchReport& report = plan.placement.report;
-  report.lower_bound = plan.ordering.lower_bound;
-  report.proven = plan.placement.plan.arena_bytes <= report.lower_bound;
-  return plan;
+using Mode = OllaOptions::Mode;
+
+// Beyond this the joint program is not tried of itself: it would only use up the limits.
+constexpr int32_t kMostJointTasks = 60;
+
+constexpr char kByGiven[] = "the given order";
+constexpr char kByBest[] = "the fast planner, best";
+
+constexpr int64_t kGivenWork = int64_t{1} << 22;  // of a search for offsets: a fraction of a second at most
+constexpr int64_t kFoundWork = int64_t{1} << 20;  // the same for each order that a solver comes upon
+
+// The same order of the tasks that WithoutInPlace made: a second half right behind its first one.
+TaskOrder PlainOrder(const InPlaceTasks& plain, const TaskOrder& order) {
+  std::vector<int32_t> half_of(order.size(), -1);
+  for (const auto& [before, after] : plain.tasks.edges) {
+    if (plain.origin[static_cast<size_t>(after)] < 0) half_of[static_cast<size_t>(before)] = after;
+  }
+  TaskOrder result;
+  for (const int32_t task : order) {
+    result.push_back(task);
+    if (const int32_t half = half_of[static_cast<size_t>(task)]; half >= 0) result.push_back(half);
+  }
+  return result;
 }
+
+// Everything after the first plan; what it finds is emitted as it is found.
+class Search {
+ public:
+  Search(const Tasks& tasks, const Finding& first, const PlannerOptions& options, const Anytime::Emit& emit)
+      : tasks_(tasks), options_(options), emit_(emit), budget_(options), total_(first.total) {}
+
+  absl::Status Run(const TaskOrder& given) {
+    SNUG_ASSIGN_OR_RETURN(plain_, WithoutInPlace(tasks_));
+    TightenPeak(LargestTask(plain_->tasks));
+    by_ = kByGiven;
+    OfferOrder(given, kGivenWork);
+    if (options_.olla.fast_start) SNUG_RETURN_IF_ERROR(StartFast(given));
+    if (Proven()) {
+      Note(1, "the programs: not begun, as the first plan is proven to be the least");
+    } else {
+      RunPrograms();
+    }
+    emit_({.work = budget_.spent()});
+    return status_;
+  }
+
+ private:
+  bool Proven() const { return total_ <= std::max(bound_, options_.capacity); }
+  bool Done() const { return Proven() || budget_.left() == 0 || !status_.ok(); }
+  void Keep(const absl::Status& status) {
+    if (status_.ok()) status_ = status;
+  }
+
+  absl::Status StartFast(const TaskOrder& given) {
+    by_ = kByBest;
+    SNUG_ASSIGN_OR_RETURN(const TaskPlan fast, PlanBest(tasks_, given, {.threads = options_.threads}));
+    Know(fast.order, LowerBound(fast.problem));
+    Offer(fast.order, fast.placement.plan);
+    TightenPeak(fast.ordering.lower_bound);
+    return absl::OkStatus();
+  }
+
+  // The order that needs least, if it could be placed without waste.
+  void Know(const TaskOrder& order, int64_t load) {
+    if (!least_order_.empty() && load >= least_load_) return;
+    least_order_ = order;
+    least_load_ = load;
+    offsets_solved_ = false;
+  }
+
+  void Offer(const TaskOrder& order, const Plan& plan) {
+    if (plan.arena_bytes >= total_) return;
+    total_ = plan.arena_bytes;
+    best_ = {.order = order, .plan = plan};
+    emit_({.total = total_, .order = order, .offsets = plan.offsets, .work = budget_.spent()});
+    Note(0, absl::StrCat("the plan is that of ", by_));
+  }
+
+  // Where it may be better than what there is: the best offsets that are found at once.
+  void OfferOrder(const TaskOrder& order, int64_t work) {
+    const Problem problem = LifetimesOf(tasks_, order);
+    const int64_t load = LowerBound(problem);
+    Know(order, load);
+    if (load >= total_) return;
+    const PlannerOptions quick{.work_limit = work, .threads = options_.threads};
+    const absl::StatusOr<Placement> placement = PlaceFolded(problem, quick, PlaceExact);
+    Keep(placement.status());
+    if (placement.ok()) Offer(order, placement->plan);
+  }
+
+  // A peak is bytes that the arena has, too.
+  void TightenPeak(int64_t bound) {
+    if (bound > peak_bound_) emit_({.peak_bound = peak_bound_ = bound, .work = budget_.spent()});
+    Tighten(bound);
+  }
+  void Tighten(int64_t bound) {
+    if (bound > bound_) emit_({.bound = bound_ = bound, .work = budget_.spent()});
+  }
+
+  void Note(int32_t line, const std::string& text) { emit_({.work = budget_.spent(), .line = line, .note = text}); }
+
+  void RunPrograms() {
+    const Mode mode = options_.olla.mode;
+    int32_t lines = 1;
+    TaskOrder start = PlainOrder(*plain_, least_order_);
+    peak_ = PeakOf(plain_->tasks, start);
+    if (mode != Mode::kJoint) {
+      orders_.emplace(plain_->tasks, start, options_.olla,
+                      [this](int32_t program, const std::string& how_far) { Note(1 + program, how_far); });
+      lines += orders_->count();
+      offsets_line_ = lines++;
+      NoteOffsets("not begun");
+    }
+    // It knows nothing of what is written in place.
+    if (mode == Mode::kJoint || (mode == Mode::kAuto && tasks_.in_place.empty())) {
+      joint_line_ = lines++;
+      joint_open_ = mode == Mode::kJoint || tasks_.size() <= kMostJointTasks;
+      NoteJoint(joint_open_ ? "not begun"
+                            : absl::StrCat("left out: ", tasks_.size(), " tasks, more than ", kMostJointTasks,
+                                           " (--olla=joint tries all the same)"));
+    }
+    bool open = true;
+    for (int round = 0; open && !Done(); ++round) {
+      open = false;
+      if (orders_.has_value() && (round == 0 || !orders_->Finished(peak_bound_))) open |= RunOrders(round);
+      if (offsets_line_ > 0 && !offsets_solved_ && least_load_ < total_ && !Done()) open |= RunOffsets(round);
+      if (joint_open_ && !Done()) open |= RunJoint(round);
+    }
+  }
+
+  bool RunOrders(int round) {
+    by_ = "the program of the order";
+    const OllaOrderProgram::Host host{.found =
+                                          [this](const TaskOrder& order) {
+                                            peak_ = std::min(peak_, PeakOf(plain_->tasks, order));
+                                            OfferOrder(plain_->OriginalOrder(order), kFoundWork);
+                                          },
+                                      .tighten = [this](int64_t bound) { TightenPeak(bound); },
+                                      .bound = [this] { return peak_bound_; },
+                                      .peak = [this] { return peak_; }};
+    Keep(orders_->Run(round, host, &budget_));
+    return true;
+  }
+
+  void NoteOffsets(const std::string& how_far) {
+    Note(offsets_line_, absl::StrCat("the program of the offsets: ", how_far));
+  }
+
+  bool RunOffsets(int round) {
+    by_ = "the program of the offsets";
+    NoteOffsets("stopped before its end");
+    const TaskOrder order = least_order_;
+    const absl::StatusOr<OffsetsResult> result = SolveOffsets(
+        LifetimesOf(tasks_, order),
+        {.enough = std::max(bound_, least_load_), .most = total_, .work = budget_.Slice(round)}, options_.olla,
+        [&](const Plan& plan) { Offer(order, plan); }, [](int64_t) {});
+    Keep(result.status());
+    if (!result.ok()) return false;
+    budget_.Spend(result->work);
+    offsets_solved_ = result->solved || !result->left_out.empty();
+    if (!result->left_out.empty()) NoteOffsets(absl::StrCat("left out: ", result->left_out));
+    if (result->solved) NoteOffsets("solved to its end");
+    return true;
+  }
+
+  void NoteJoint(const std::string& how_far) {
+    Note(joint_line_, absl::StrCat("the program of order and offsets in one: ", how_far));
+  }
+
+  bool RunJoint(int round) {
+    by_ = "the program of order and offsets in one";
+    NoteJoint("stopped before its end");
+    std::vector<std::pair<int32_t, int32_t>> further = IdleTasksFirst(tasks_);
+    if (options_.olla.early_updates) {
+      for (const auto& edge : EarlyUpdateEdges(tasks_)) further.push_back(edge);
+    }
+    const bool exact = !options_.olla.early_updates && tasks_.in_place.empty();
+    JointGoal goal{.most = total_, .enough = bound_, .start = {}, .work = budget_.Slice(round)};
+    Tasks constrained = tasks_;
+    constrained.edges.insert(constrained.edges.end(), further.begin(), further.end());
+    const bool within = !best_.order.empty() && tasks_.in_place.empty() && CheckOrder(constrained, best_.order).ok();
+    if (options_.olla.warm_start && within) goal.start = best_;
+    const absl::StatusOr<JointResult> result = SolveJoint(
+        OllaGraph(tasks_, further), goal, options_.olla, [&](const JointPlan& plan) { Offer(plan.order, plan.plan); },
+        [&](int64_t bound) {
+          if (exact) Tighten(bound);
+        });
+    Keep(result.status());
+    if (!result.ok()) return false;
+    budget_.Spend(result->work);
+    joint_open_ = !result->solved && result->left_out.empty();
+    if (!result->left_out.empty()) NoteJoint(absl::StrCat("left out: ", result->left_out));
+    if (result->solved) NoteJoint("solved to its end");
+    return true;
+  }
+
+  const Tasks& tasks_;
+  const PlannerOptions& options_;
+  const Anytime::Emit& emit_;
+  IlpBudget budget_;
+  absl::Status status_;
+  std::string by_;  // who finds what is found now
+  int64_t total_;
+  JointPlan best_;  // of that total, where it was found here
+  int64_t peak_bound_ = 0, bound_ = 0;
+  std::optional<InPlaceTasks> plain_;
+  int64_t peak_ = 0;  // the least of plain_ that is known
+  TaskOrder least_order_;
+  int64_t least_load_ = 0;
+  std::optional<OllaOrders> orders_;
+  int32_t offsets_line_ = 0, joint_line_ = 0;  // 0: not asked for
+  bool offsets_solved_ = false;                // of least_order_
+  bool joint_open_ = false;
+};
 
 }  // namespace
 
 absl::StatusOr<TaskPlan> PlanByOlla(const Tasks& tasks, const TaskOrder& given, const PlannerOptions& options) {
-  if (!tasks.in_place.empty() && options.olla.mode != OllaOptions::Mode::kJoint) return PlanInPlace(tasks, options);
-  PlannerOptions from_given = options;
-  if (from_given.olla.start.empty()) from_given.olla.start = given;
-  SNUG_ASSIGN_OR_RETURN(OllaPlan plan, PlanOlla(tasks, from_given));
-  return TaskPlan{.order = std::move(plan.ordering.order),
-                  .problem = std::move(plan.problem),
-                  .placement = std::move(plan.placement),
-                  .ordered = true,
-                  .ordering = std::move(plan.ordering.report)};
+  Anytime anytime(options);
+  SNUG_RETURN_IF_ERROR(CheckIlpSolver(options.olla.solver));
+  SNUG_RETURN_IF_ERROR(CheckTasks(tasks));
+  SNUG_RETURN_IF_ERROR(Annotate(CheckOrder(tasks, given), "the order to start from"));
+  // An answer for limits that are over before anything else is found.
+  const Problem problem = LifetimesOf(tasks, given);
+  SNUG_ASSIGN_OR_RETURN(const Placement quick, PlaceBoth(problem, {}));
+  const Finding first{.total = quick.plan.arena_bytes,
+                      .order = given,
+                      .offsets = quick.plan.offsets,
+                      .line = 0,
+                      .note = absl::StrCat("the plan is that of ", kByGiven)};
+  anytime.Take(first);
+  SNUG_RETURN_IF_ERROR(
+      anytime.Run([&](const Anytime::Emit& emit) { return Search(tasks, first, options, emit).Run(given); }));
+  TaskPlan plan{.order = anytime.best().order, .ordered = true};
+  plan.problem = LifetimesOf(tasks, plan.order);
+  plan.placement.plan = {.offsets = anytime.best().offsets, .arena_bytes = anytime.best().total};
+  plan.placement.report = anytime.Report();
+  plan.ordering.lower_bound = anytime.peak_bound();
+  plan.ordering.clock_stopped = plan.placement.report.clock_stopped;
+  return plan;
 }
 
 }  // namespace snug::memory

@@ -1,4 +1,4 @@
-// The strategy `olla`: its parts as one plan of tasks. See olla_options.h.
+// The strategy `olla`: the programs of the paper as one anytime search. See olla_options.h for their switches.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -7,8 +7,12 @@
 
 namespace snug::memory {
 
-// placement.report.lower_bound holds for all legal orders. Tasks with in-place options are planned by the split
-// program, whose offsets use them, unless the joint one is asked for, which leaves them alone.
+// Never above a plan of the given order, and with fast_start never above that of `best`. placement.report is that of
+// the whole search: its lower bound holds for all legal orders and every choice of what is written in place, and its
+// notes say of each program how far it came, or why it was left out. `ordering` has the bound of the peak.
+//
+// work_limit counts iterations of the simplex method. time_limit is kept by the clock, building programs and all
+// else included.
 absl::StatusOr<TaskPlan> PlanByOlla(const Tasks& tasks, const TaskOrder& given, const PlannerOptions& options);
 
 }  // namespace snug::memory

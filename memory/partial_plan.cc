@@ -1,6 +1,7 @@
 #include "memory/partial_plan.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "engine/base/status.h"
@@ -8,6 +9,10 @@
 
 namespace snug::memory {
 namespace {
+
+// A time limit is one for all that is done: the order gets a part of it, the offsets what is left.
+constexpr double kOrderPart = 0.8;
+constexpr double kLeastSeconds = 1e-3;  // 0 would be no limit
 
 // Tasks::values have one producer each. A buffer with several heads, any of which may come first, gets a task before
 // them all that opens it: in an order of least peak it stands right before the first head, where it costs nothing. Such
@@ -82,10 +87,13 @@ absl::StatusOr<UsesPlan> PlanUses(const PartialProblem& problem, const Strategy&
                                   const PlannerOptions& options) {
   SNUG_RETURN_IF_ERROR(CheckPartialProblem(problem));
   SNUG_ASSIGN_OR_RETURN(const PartialOrder partial, PartialOrder::Create(problem.tasks, problem.edges));
+  const auto begin = std::chrono::steady_clock::now();
   UsesPlan best{.ordered = strategy.order != nullptr};
   std::vector<TaskOrder> orders = {partial.sequence()};
   if (best.ordered) {
-    SNUG_ASSIGN_OR_RETURN(Ordering ordering, strategy.order(AsTasks(WithoutViews(problem)), options));
+    PlannerOptions part = options;
+    part.time_limit *= kOrderPart;
+    SNUG_ASSIGN_OR_RETURN(Ordering ordering, strategy.order(AsTasks(WithoutViews(problem)), part));
     best.ordering = std::move(ordering.report);
     TaskOrder& found = orders.emplace_back();
     std::copy_if(ordering.order.begin(), ordering.order.end(), std::back_inserter(found),
@@ -96,7 +104,12 @@ absl::StatusOr<UsesPlan> PlanUses(const PartialProblem& problem, const Strategy&
   for (TaskOrder& order : orders) {
     const bool first = best.order.empty();
     if (!first && best.placement.plan.arena_bytes <= PeakOf(problem, order)) break;
-    SNUG_ASSIGN_OR_RETURN(Placement placement, PlaceUses(InSequence(problem, order), strategy, options));
+    PlannerOptions rest = options;
+    if (rest.time_limit > 0) {
+      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+      rest.time_limit = std::max(kLeastSeconds, options.time_limit - passed.count());
+    }
+    SNUG_ASSIGN_OR_RETURN(Placement placement, PlaceUses(InSequence(problem, order), strategy, rest));
     if (!first && placement.plan.arena_bytes >= best.placement.plan.arena_bytes) break;
     best.placement = std::move(placement);
     best.order = std::move(order);

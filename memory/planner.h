@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "memory/olla_options.h"
@@ -36,8 +37,9 @@ struct SearchReport {
   bool proven = false;      // the answer is optimal
   bool clock_stopped = false;
   double seconds = 0;
-  int64_t work = 0;               // spent
-  std::vector<CurvePoint> curve;  // each improvement of the total or of the bound, oldest first
+  int64_t work = 0;                // spent
+  std::vector<CurvePoint> curve;   // each improvement of the total or of the bound, oldest first
+  std::vector<std::string> notes;  // what it tried and how far it came, and what it did not try; one a line
 };
 
 struct Placement {

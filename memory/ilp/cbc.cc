@@ -5,7 +5,6 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <coin/CbcEventHandler.hpp>
 #include <coin/CbcModel.hpp>
@@ -13,12 +12,12 @@
 #include <coin/ClpEventHandler.hpp>
 #include <coin/ClpSimplex.hpp>
 #include <coin/OsiClpSolverInterface.hpp>
+#include <limits>
 #include <string>
+#include <vector>
 
 namespace snug::memory {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kFeasible = 1e-4;  // CBC promises 1e-6 of its own form of the program
 
@@ -31,31 +30,37 @@ class Silence : public CoinMessageHandler {
 // What the watchers of one search, copied along with CBC's models, share.
 class Watch {
  public:
-  explicit Watch(const IlpOptions& options) : options_(options), start_(Clock::now()) {}
+  Watch(const IlpOptions& options, int32_t variables) : options_(options), variables_(variables) {}
 
   // Whether the search has to stop: then for good.
-  bool Over() {
-    if (out_of_time_ || out_of_work_) return true;
-    out_of_work_ = options_.work > 0 && work_ >= options_.work;
-    out_of_time_ = options_.seconds > 0 && Seconds() > options_.seconds;
-    return out_of_time_ || out_of_work_;
-  }
+  bool Over() const { return options_.work > 0 && work_ >= options_.work; }
 
-  // An iteration of the simplex method; dearer where there are many rows. Looks at the clock now and then.
+  // An iteration of the simplex method; dearer where there are many rows.
   bool OverAfterIteration(int rows) {
     work_ += 1 + rows / kRowsForOne;
-    const bool look = ++iterations_ % kIterationsPerLook == 0 || (options_.work > 0 && work_ >= options_.work);
-    return look ? Over() : out_of_time_ || out_of_work_;
+    return Over();
   }
 
-  void Progress(double objective, double bound) {
+  // CBC searches a smaller form of the program, whose variable i is `origin[i]` of ours; null: i itself.
+  void Progress(double objective, double bound, absl::Span<const double> solution, const int* origin) {
+    progress_.values = {};
     const bool better = objective < progress_.objective;
     const bool tighter = bound > progress_.bound;
     if (!better && !tighter) return;
     if (better) progress_.objective = objective;
     if (tighter) progress_.bound = bound;
-    progress_.seconds = Seconds();
+    const bool ours = origin != nullptr || solution.size() == static_cast<size_t>(variables_);
+    std::vector<double> values;
+    if (better && ours && !solution.empty()) {
+      values.assign(static_cast<size_t>(variables_), std::numeric_limits<double>::quiet_NaN());
+      for (size_t i = 0; i < solution.size(); ++i) {
+        const int at = origin == nullptr ? static_cast<int>(i) : origin[i];
+        if (at >= 0 && at < variables_) values[static_cast<size_t>(at)] = solution[i];
+      }
+      progress_.values = values;
+    }
     if (options_.on_progress) options_.on_progress(progress_);
+    progress_.values = {};
   }
 
   // The search is over: what is solved now brings the best solution back to the program as it was given.
@@ -64,22 +69,14 @@ class Watch {
   bool ended() const { return ended_; }
   double bound() const { return progress_.bound; }
   int64_t work() const { return work_; }
-  bool out_of_time() const { return out_of_time_; }
-  bool stopped() const { return out_of_time_ || out_of_work_; }
 
  private:
   static constexpr int kRowsForOne = 1000;
-  static constexpr int64_t kIterationsPerLook = 64;
-
-  double Seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   const IlpOptions& options_;
-  Clock::time_point start_;
+  const int32_t variables_;
   IlpProgress progress_;
   int64_t work_ = 0;
-  int64_t iterations_ = 0;
-  bool out_of_time_ = false;
-  bool out_of_work_ = false;
   bool ended_ = false;
 };
 
@@ -113,8 +110,11 @@ class TreeWatcher : public CbcEventHandler {
     if (model_ == nullptr || model_->parentModel() != nullptr) return noAction;
     const double objective = model_->getObjValue();
     const double bound = model_->getBestPossibleObjValue();
+    const double* const solution = model_->bestSolution();
+    const auto size = solution == nullptr ? size_t{0} : static_cast<size_t>(model_->getNumCols());
     watch_->Progress(objective < kNone ? objective : IlpModel::kInfinity,
-                     std::abs(bound) < kNone ? bound : -IlpModel::kInfinity);
+                     std::abs(bound) < kNone ? bound : -IlpModel::kInfinity, {solution, size},
+                     model_->originalColumns());
     return noAction;
   }
 
@@ -142,7 +142,7 @@ int OnStage(CbcModel*, int) { return 0; }
 }  // namespace
 
 absl::StatusOr<IlpResult> SolveByCbc(const IlpModel& model, const IlpOptions& options) {
-  Watch watch(options);
+  Watch watch(options, model.variables());
   Silence silence;
   OsiClpSolverInterface relaxation;
   relaxation.passInMessageHandler(&silence);
@@ -161,12 +161,11 @@ absl::StatusOr<IlpResult> SolveByCbc(const IlpModel& model, const IlpOptions& op
     cbc.setBestSolution(options.start.data(), model.variables(), model.Objective(options.start), true);
   }
 
-  std::vector<std::string> arguments = {"snug", "-log", "0", "-timeMode", "elapsed"};
+  std::vector<std::string> arguments = {"snug", "-log", "0"};
   const auto set = [&](absl::string_view name, double value) {
     arguments.push_back(absl::StrCat("-", name));
     arguments.push_back(absl::StrCat(value));
   };
-  if (options.seconds > 0) set("sec", options.seconds);
   if (options.step > 0) set("increment", options.step * 0.999);
   set("ratioGap", 0);
   set("allowableGap", 0);
@@ -177,8 +176,7 @@ absl::StatusOr<IlpResult> SolveByCbc(const IlpModel& model, const IlpOptions& op
 
   IlpResult result;
   result.work = watch.work();
-  result.clock_stopped = watch.out_of_time() || cbc.isSecondsLimitReached();
-  const bool finished = !watch.stopped() && !cbc.isSecondsLimitReached();
+  const bool finished = !watch.Over();
   result.bound = watch.bound();
   if (const double* best = cbc.bestSolution(); best != nullptr) {
     const absl::Span<const double> values(best, static_cast<size_t>(model.variables()));

@@ -33,8 +33,11 @@ void OnEvent(int type, const char*, const HighsCallbackDataOut* out, HighsCallba
   if (!better && !tighter) return;
   if (better) progress.objective = out->mip_primal_bound;
   if (tighter) progress.bound = out->mip_dual_bound;
-  progress.seconds = out->running_time;
+  if (type == kHighsCallbackMipImprovingSolution && out->mip_solution != nullptr) {
+    progress.values = absl::MakeConstSpan(out->mip_solution, static_cast<size_t>(out->mip_solution_size));
+  }
   if (watch.options->on_progress) watch.options->on_progress(progress);
+  progress.values = {};
 }
 
 bool Load(const IlpModel& model, void* highs) {
@@ -56,7 +59,6 @@ absl::StatusOr<IlpResult> SolveByHighs(const IlpModel& model, const IlpOptions& 
   Highs_setIntOptionValue(highs.get(), "threads", 1);
   Highs_setDoubleOptionValue(highs.get(), "mip_rel_gap", 0);
   Highs_setDoubleOptionValue(highs.get(), "mip_abs_gap", options.step * 0.999);
-  if (options.seconds > 0) Highs_setDoubleOptionValue(highs.get(), "time_limit", options.seconds);
   if (!Load(model, highs.get())) return absl::InternalError("HiGHS refuses the integer linear program");
   if (!options.start.empty()) Highs_setSolution(highs.get(), options.start.data(), nullptr, nullptr, nullptr);
   Watch watch{.options = &options};
@@ -69,7 +71,6 @@ absl::StatusOr<IlpResult> SolveByHighs(const IlpModel& model, const IlpOptions& 
 
   IlpResult result;
   const HighsInt status = Highs_getModelStatus(highs.get());
-  result.clock_stopped = status == kHighsModelStatusTimeLimit;
   result.work = watch.work;
   Highs_getDoubleInfoValue(highs.get(), "mip_dual_bound", &result.bound);
   std::vector<double> values(static_cast<size_t>(model.variables()));

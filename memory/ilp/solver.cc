@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
+#include "engine/base/status.h"
 #include "memory/ilp/cbc.h"
 #include "memory/ilp/highs.h"
 
@@ -27,6 +30,22 @@ std::vector<Solver> Solvers() {
   return solvers;
 }
 
+absl::StatusOr<Solver> Find(absl::string_view name) {
+  const std::vector<Solver> solvers = Solvers();
+  const auto found = std::find_if(solvers.begin(), solvers.end(),
+                                  [&](const Solver& solver) { return name.empty() || solver.name == name; });
+  if (found != solvers.end()) return *found;
+  if (solvers.empty()) {
+    return absl::FailedPreconditionError(
+        "this build has no solver of integer linear programs: build it where CBC is installed (Debian: "
+        "coinor-libcbc-dev)");
+  }
+  std::string names;
+  for (const Solver& solver : solvers) absl::StrAppend(&names, names.empty() ? "" : ", ", solver.name);
+  return absl::FailedPreconditionError(
+      absl::StrCat("this build has no solver \"", name, "\" of integer linear programs; it has ", names));
+}
+
 }  // namespace
 
 std::vector<absl::string_view> IlpSolvers() {
@@ -35,23 +54,11 @@ std::vector<absl::string_view> IlpSolvers() {
   return names;
 }
 
+absl::Status CheckIlpSolver(absl::string_view name) { return Find(name).status(); }
+
 absl::StatusOr<IlpResult> SolveIlp(const IlpModel& model, const IlpOptions& options) {
-  const std::vector<Solver> solvers = Solvers();
-  const auto found = std::find_if(solvers.begin(), solvers.end(), [&](const Solver& solver) {
-    return options.solver.empty() || solver.name == options.solver;
-  });
-  if (found == solvers.end()) {
-    if (solvers.empty()) {
-      return absl::FailedPreconditionError(
-          "this build has no solver of integer linear programs: build it where CBC is installed (Debian: "
-          "coinor-libcbc-dev)");
-    }
-    std::string names;
-    for (const Solver& solver : solvers) absl::StrAppend(&names, names.empty() ? "" : ", ", solver.name);
-    return absl::FailedPreconditionError(
-        absl::StrCat("this build has no solver \"", options.solver, "\" of integer linear programs; it has ", names));
-  }
-  absl::StatusOr<IlpResult> result = found->solve(model, options);
+  SNUG_ASSIGN_OR_RETURN(const Solver solver, Find(options.solver));
+  absl::StatusOr<IlpResult> result = solver.solve(model, options);
   if (!result.ok() || result->values.empty()) return result;
   for (size_t i = 0; i < result->values.size(); ++i) {
     if (model.integer()[i]) result->values[i] = std::round(result->values[i]);

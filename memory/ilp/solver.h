@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
+#include <absl/types/span.h>
 
 #include <cstdint>
 #include <functional>
@@ -13,14 +14,15 @@
 namespace snug::memory {
 
 struct IlpProgress {
-  double seconds = 0;
   double objective = IlpModel::kInfinity;  // of the best solution so far; infinity: none yet
   double bound = -IlpModel::kInfinity;     // no solution has less
+  // The solution, where the objective is new; else empty. NaN: the solver has done away with that variable.
+  absl::Span<const double> values;
 };
 
+// There is no limit by the clock: a solver asks for the time too seldom to keep one (child.h does).
 struct IlpOptions {
   absl::string_view solver;   // a name of IlpSolvers(); empty: the first of them
-  double seconds = 0;         // 0: no limit
   int64_t work = 0;           // iterations of the simplex method, dearer with many rows; 0: no limit
   double step = 0;            // > 0: objectives of solutions lie this far apart at least, so better means by a step
   std::vector<double> start;  // a feasible solution to start from; empty: none
@@ -29,13 +31,12 @@ struct IlpOptions {
 
 enum class IlpStatus {
   kOptimal,     // `values` is a best solution
-  kStopped,     // by a limit; `values` is the best so far, or empty
+  kStopped,     // by the limit; `values` is the best so far, or empty
   kInfeasible,  // there is no solution
 };
 
 struct IlpResult {
   IlpStatus status = IlpStatus::kStopped;
-  bool clock_stopped = false;
   std::vector<double> values;  // integers exactly so; empty: none found
   double objective = IlpModel::kInfinity;
   double bound = -IlpModel::kInfinity;
@@ -45,7 +46,9 @@ struct IlpResult {
 // The names of the solvers that this build has, best first; empty where none was found.
 std::vector<absl::string_view> IlpSolvers();
 
-// FailedPrecondition where this build has no such solver.
+// FailedPrecondition where this build has no solver of that name; empty: none at all.
+absl::Status CheckIlpSolver(absl::string_view name);
+
 absl::StatusOr<IlpResult> SolveIlp(const IlpModel& model, const IlpOptions& options);
 
 }  // namespace snug::memory

@@ -1,8 +1,11 @@
 #include "memory/order/olla_joint.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +21,19 @@ namespace snug::memory {
 namespace {
 
 constexpr int64_t kMostRows = 400'000;
+
+// Why the program of this graph is not built, in words; empty: it is.
+std::string LeftOut(const OllaGraph& graph, const OllaOptions& olla) {
+  const int64_t binaries = OllaBinaries(graph, olla.spans);
+  const int64_t cells = static_cast<int64_t>(graph.tasks().values.size()) * graph.size();
+  if (binaries > kMostOllaBinaries) {
+    return absl::StrCat(binaries, " binaries, more than the solver is given (", kMostOllaBinaries, ")");
+  }
+  if (cells > kMostRows) {
+    return absl::StrCat(cells, " pairs of a value and a position, more than the solver is given (", kMostRows, ")");
+  }
+  return "";
+}
 
 // The values that the program places: those with bytes that come and go. Resident ones lie at the bottom, where nothing
 // could use what is between them.
@@ -74,18 +90,21 @@ class JointProgram {
   int64_t ArenaBytes(double arena) const { return movable_.base + scale_.ToBytes(arena); }
   int64_t BoundBytes(double bound) const { return movable_.base + scale_.BoundToBytes(bound); }
 
+  // Empty where something of the plan lies below what is resident.
   std::vector<double> Encode(const JointPlan& plan) const {
     std::vector<double> values(static_cast<size_t>(model_.variables()), 0);
     schedule_->Encode(plan.order, &values);
     std::vector<double> offsets;
-    for (const size_t value : movable_.values)
+    for (const size_t value : movable_.values) {
+      if (plan.plan.offsets[value] < movable_.base) return {};
       offsets.push_back(scale_.FromBytes(plan.plan.offsets[value] - movable_.base));
+    }
     addresses_->Encode(offsets, &values);
     values[static_cast<size_t>(arena_)] = scale_.FromBytes(plan.plan.arena_bytes - movable_.base);
     return values;
   }
 
-  JointPlan Decode(const std::vector<double>& values) const {
+  JointPlan Decode(absl::Span<const double> values) const {
     JointPlan decoded{.order = schedule_->Decode(values)};
     std::vector<double> address(graph_.tasks().values.size(), -1);  // resident: below all others
     for (size_t i = 0; i < movable_.values.size(); ++i) {
@@ -159,34 +178,29 @@ class JointProgram {
 
 }  // namespace
 
-absl::StatusOr<JointPlan> SolveJoint(const OllaGraph& graph, JointPlan start, bool exact, const PlannerOptions& options,
-                                     IlpSearch* search) {
-  const int64_t positions = graph.size();
-  const auto values = static_cast<int64_t>(graph.tasks().values.size());
-  if (OllaBinaries(graph, options.olla.spans) > kMostOllaBinaries || values * positions > kMostRows) return start;
-  const JointProgram program(graph, options.olla, start.plan.arena_bytes, search->lower_bound());
-  if (!program.Fits()) return start;
-
-  IlpOptions limits = search->Limits(1);
-  limits.solver = options.olla.solver;
-  limits.step = program.scale().step();
-  if (options.olla.warm_start) limits.start = program.Encode(start);
-  const auto tighten = [&](double bound) {
-    if (exact) search->Tighten(program.BoundBytes(bound));
+absl::StatusOr<JointResult> SolveJoint(const OllaGraph& graph, const JointGoal& goal, const OllaOptions& olla,
+                                       const std::function<void(const JointPlan& plan)>& found,
+                                       const std::function<void(int64_t bound)>& tighten) {
+  if (std::string reason = LeftOut(graph, olla); !reason.empty()) return JointResult{.left_out = std::move(reason)};
+  const JointProgram program(graph, olla, goal.most, goal.enough);
+  if (!program.Fits()) {
+    return JointResult{.left_out = absl::StrCat("more constraints than the solver is given (", kMostRows, ")")};
+  }
+  IlpOptions options{.solver = olla.solver, .work = goal.work, .step = program.scale().step()};
+  if (olla.warm_start && !goal.start.order.empty() && goal.start.plan.arena_bytes <= goal.most) {
+    options.start = program.Encode(goal.start);
+  }
+  const auto found_in = [&](absl::Span<const double> values) {
+    if (!values.empty()) found(program.Decode(values));
   };
-  limits.on_progress = [&](const IlpProgress& progress) {
-    tighten(progress.bound);
-    if (progress.objective < IlpModel::kInfinity) search->Improve(program.ArenaBytes(progress.objective));
+  options.on_progress = [&](const IlpProgress& progress) {
+    found_in(progress.values);
+    tighten(program.BoundBytes(progress.bound));
   };
-  SNUG_ASSIGN_OR_RETURN(const IlpResult result, SolveIlp(program.model(), limits));
-  search->Spend(result);
-  tighten(result.bound);
-  if (result.values.empty()) return start;
-  JointPlan plan = program.Decode(result.values);
-  SNUG_RETURN_IF_ERROR(CheckOrder(graph.tasks(), plan.order));
-  const bool better = plan.plan.arena_bytes < start.plan.arena_bytes;
-  const bool same = plan.plan.arena_bytes == start.plan.arena_bytes && !options.olla.warm_start;
-  return better || same ? plan : start;
+  SNUG_ASSIGN_OR_RETURN(const IlpResult result, SolveIlp(program.model(), options));
+  found_in(result.values);
+  if (result.status != IlpStatus::kInfeasible) tighten(program.BoundBytes(result.bound));
+  return JointResult{.solved = result.status != IlpStatus::kStopped, .work = result.work};
 }
 
 }  // namespace snug::memory

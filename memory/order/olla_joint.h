@@ -4,10 +4,11 @@
 #include <absl/status/statusor.h>
 
 #include <functional>
+#include <string>
 
-#include "memory/ilp/search.h"
+#include "memory/olla_options.h"
 #include "memory/order/olla_graph.h"
-#include "memory/planner.h"
+#include "memory/problem.h"
 
 namespace snug::memory {
 
@@ -16,9 +17,22 @@ struct JointPlan {
   Plan plan;  // of LifetimesOf(tasks, order), in-place options not used
 };
 
-// Solves for a smaller arena than that of `start`, which is the answer if there is none, or if the program is beyond
-// the solver. `exact`: what edges the graph has beyond those of its tasks cost no bytes, so bounds hold without them.
-absl::StatusOr<JointPlan> SolveJoint(const OllaGraph& graph, JointPlan start, bool exact, const PlannerOptions& options,
-                                     IlpSearch* search);
+struct JointGoal {
+  int64_t most = 0;    // a larger arena is of no use
+  int64_t enough = 0;  // one of so many bytes is as good as less
+  JointPlan start;     // for OllaOptions::warm_start; of more bytes than `most`: none
+  int64_t work = 0;    // IlpOptions::work
+};
+
+struct JointResult {
+  bool solved = false;
+  int64_t work = 0;
+  std::string left_out;  // not empty: why the solver was not asked
+};
+
+// `found` hears of every plan that the solver comes upon, `tighten` of arenas that no plan is below, as they come.
+absl::StatusOr<JointResult> SolveJoint(const OllaGraph& graph, const JointGoal& goal, const OllaOptions& olla,
+                                       const std::function<void(const JointPlan& plan)>& found,
+                                       const std::function<void(int64_t bound)>& tighten);
 
 }  // namespace snug::memory

@@ -33,15 +33,11 @@ int64_t OllaBinaries(const OllaGraph& graph, bool spans) {
   return binaries;
 }
 
-absl::StatusOr<LifetimesResult> SolveLifetimes(const OllaGraph& graph, const TaskOrder& start, int64_t enough,
-                                               const PlannerOptions& options, IlpOptions limits,
-                                               const std::function<void(int64_t peak, int64_t bound)>& progress,
-                                               IlpSearch* search) {
+absl::StatusOr<LifetimesResult> SolveLifetimes(const OllaGraph& graph, const LifetimesGoal& goal,
+                                               const OllaOptions& olla,
+                                               const std::function<void(const TaskOrder& order)>& found,
+                                               const std::function<void(int64_t bound)>& tighten) {
   const Tasks& tasks = graph.tasks();
-  LifetimesResult best{
-      .order = start, .peak = PeakOf(tasks, start), .lower_bound = std::max(LargestTask(tasks), enough)};
-  if (OllaBinaries(graph, options.olla.spans) > kMostOllaBinaries) return best;
-
   int64_t resident = 0;
   std::vector<int64_t> sizes;
   for (const TaskValue& value : tasks.values) {
@@ -52,11 +48,13 @@ absl::StatusOr<LifetimesResult> SolveLifetimes(const OllaGraph& graph, const Tas
     }
   }
   const IlpScale scale(sizes);
+  const int64_t least = std::max(LargestTask(tasks), goal.enough);
+  const int64_t most = std::max(least, goal.most);
 
   IlpModel model;
-  const int32_t peak = model.AddVariable(scale.FromBytes(best.lower_bound - resident),
-                                         std::max(scale.FromBytes(best.peak - resident), 0.0), false, 1);
-  const OllaSchedule schedule(graph, options.olla.spans, &model);
+  const int32_t peak =
+      model.AddVariable(scale.FromBytes(least - resident), std::max(scale.FromBytes(most - resident), 0.0), false, 1);
+  const OllaSchedule schedule(graph, olla.spans, &model);
   for (int32_t position = 0; position < tasks.size(); ++position) {  // (13)
     Affine live;
     for (size_t value = 0; value < tasks.values.size(); ++value) {
@@ -68,31 +66,22 @@ absl::StatusOr<LifetimesResult> SolveLifetimes(const OllaGraph& graph, const Tas
     model.AddConstraint(live.terms, -IlpModel::kInfinity, -live.constant);
   }
 
-  limits.solver = options.olla.solver;
-  limits.step = scale.step();
-  if (options.olla.warm_start) {
-    limits.start.assign(static_cast<size_t>(model.variables()), 0);
-    schedule.Encode(start, &limits.start);
-    limits.start[static_cast<size_t>(peak)] = scale.FromBytes(best.peak - resident);
+  IlpOptions options{.solver = olla.solver, .work = goal.work, .step = scale.step()};
+  const int64_t start_peak = PeakOf(tasks, goal.start);
+  if (olla.warm_start && start_peak <= most) {
+    options.start.assign(static_cast<size_t>(model.variables()), 0);
+    schedule.Encode(goal.start, &options.start);
+    options.start[static_cast<size_t>(peak)] = scale.FromBytes(start_peak - resident);
   }
-  limits.on_progress = [&](const IlpProgress& now) {
-    const int64_t bound = std::max(best.lower_bound, resident + scale.BoundToBytes(now.bound));
-    const bool found = now.objective < IlpModel::kInfinity;
-    progress(found ? std::min(best.peak, resident + scale.ToBytes(now.objective)) : best.peak, bound);
+  const auto tighten_to = [&](double bound) { tighten(std::max(least, resident + scale.BoundToBytes(bound))); };
+  options.on_progress = [&](const IlpProgress& now) {
+    if (!now.values.empty()) found(schedule.Decode(now.values));
+    tighten_to(now.bound);
   };
-  SNUG_ASSIGN_OR_RETURN(const IlpResult result, SolveIlp(model, limits));
-  search->Spend(result);
-  best.lower_bound = std::max(best.lower_bound, resident + scale.BoundToBytes(result.bound));
-  if (result.values.empty()) return best;
-  TaskOrder order = schedule.Decode(result.values);
-  SNUG_RETURN_IF_ERROR(CheckOrder(tasks, order));
-  const int64_t found = PeakOf(tasks, order);
-  // Without a warm start the solver's order is taken at the same peak, too: it is what was asked for.
-  if (found < best.peak || (found == best.peak && !options.olla.warm_start)) {
-    best.order = std::move(order);
-    best.peak = found;
-  }
-  return best;
+  SNUG_ASSIGN_OR_RETURN(const IlpResult result, SolveIlp(model, options));
+  if (!result.values.empty()) found(schedule.Decode(result.values));
+  if (result.status != IlpStatus::kInfeasible) tighten_to(result.bound);
+  return LifetimesResult{.solved = result.status != IlpStatus::kStopped, .work = result.work};
 }
 
 }  // namespace snug::memory

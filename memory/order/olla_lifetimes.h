@@ -5,9 +5,8 @@
 
 #include <functional>
 
-#include "memory/ilp/search.h"
+#include "memory/olla_options.h"
 #include "memory/order/olla_graph.h"
-#include "memory/planner.h"
 
 namespace snug::memory {
 
@@ -18,16 +17,23 @@ int64_t LargestTask(const Tasks& tasks);
 constexpr int64_t kMostOllaBinaries = 60'000;
 int64_t OllaBinaries(const OllaGraph& graph, bool spans);
 
-struct LifetimesResult {
-  TaskOrder order;  // `start` if nothing better was found
-  int64_t peak = 0;
-  int64_t lower_bound = 0;
+struct LifetimesGoal {
+  TaskOrder start;
+  int64_t enough = 0;  // a peak of so many bytes is as good as less
+  int64_t most = 0;    // orders of a higher peak are of no use
+  int64_t work = 0;    // IlpOptions::work
 };
 
-// A peak of `enough` bytes is as good as less. `limits` has the limits; `progress` hears of peaks and bounds.
-absl::StatusOr<LifetimesResult> SolveLifetimes(const OllaGraph& graph, const TaskOrder& start, int64_t enough,
-                                               const PlannerOptions& options, IlpOptions limits,
-                                               const std::function<void(int64_t peak, int64_t bound)>& progress,
-                                               IlpSearch* search);
+struct LifetimesResult {
+  bool solved = false;  // no order within the goal is better than the last that was found
+  int64_t work = 0;
+};
+
+// `found` hears of every order that the solver comes upon, `tighten` of peaks that no order is below, both as they
+// come.
+absl::StatusOr<LifetimesResult> SolveLifetimes(const OllaGraph& graph, const LifetimesGoal& goal,
+                                               const OllaOptions& olla,
+                                               const std::function<void(const TaskOrder& order)>& found,
+                                               const std::function<void(int64_t bound)>& tighten);
 
 }  // namespace snug::memory

@@ -1,7 +1,9 @@
 #include "memory/order/olla_schedule.h"
 
 #include <algorithm>
-#include <numeric>
+#include <functional>
+#include <queue>
+#include <utility>
 
 namespace snug::memory {
 namespace {
@@ -108,19 +110,39 @@ Affine OllaSchedule::MakeLive(size_t value, int32_t position) {
   return {.terms = {{variable, 1}}};
 }
 
-TaskOrder OllaSchedule::Decode(absl::Span<const double> values) const {
-  // A task's position is the number of positions at which it has not run yet.
-  std::vector<double> position(static_cast<size_t>(size_));
-  for (size_t task = 0; task < position.size(); ++task) {
-    position[task] = last_[task];
-    for (int32_t i = 0; i < last_[task] - first_[task]; ++i)
-      position[task] -= values[static_cast<size_t>(done_[task] + i)];
+double OllaSchedule::PositionOf(size_t task, absl::Span<const double> values) const {
+  const absl::Span<const double> done =
+      values.subspan(static_cast<size_t>(done_[task]), static_cast<size_t>(last_[task] - first_[task]));
+  // It never falls: what is not known lies between the last 0 and the first 1 that are.
+  size_t zeros = 0;
+  size_t ones = done.size();
+  for (size_t i = 0; i < done.size(); ++i) {
+    if (done[i] < 0.5) zeros = i + 1;
+    if (done[i] >= 0.5) ones = std::min(ones, i);
   }
-  TaskOrder order(position.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return position[static_cast<size_t>(a)] < position[static_cast<size_t>(b)];
-  });
+  return static_cast<double>(first_[task]) + static_cast<double>(zeros + std::max(zeros, ones)) / 2;
+}
+
+TaskOrder OllaSchedule::Decode(absl::Span<const double> values) const {
+  // Of the tasks that can run, always the one of the lowest position.
+  using Place = std::pair<double, int32_t>;
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> ready;
+  std::vector<size_t> waiting_for(static_cast<size_t>(size_));
+  std::vector<std::vector<int32_t>> followers(static_cast<size_t>(size_));
+  const auto add = [&](int32_t task) { ready.emplace(PositionOf(static_cast<size_t>(task), values), task); };
+  for (int32_t task = 0; task < size_; ++task) {
+    waiting_for[static_cast<size_t>(task)] = graph_.before(task).size();
+    for (const int32_t before : graph_.before(task)) followers[static_cast<size_t>(before)].push_back(task);
+    if (graph_.before(task).empty()) add(task);
+  }
+  TaskOrder order;
+  while (!ready.empty()) {
+    order.push_back(ready.top().second);
+    ready.pop();
+    for (const int32_t follower : followers[static_cast<size_t>(order.back())]) {
+      if (--waiting_for[static_cast<size_t>(follower)] == 0) add(follower);
+    }
+  }
   return order;
 }
 

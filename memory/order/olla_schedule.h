@@ -36,6 +36,8 @@ class OllaSchedule {
     return live_[value * static_cast<size_t>(size_) + static_cast<size_t>(position)];
   }
 
+  // A legal order, whatever the values: where they are a solution, theirs; where some are not known (NaN), one that is
+  // near what is known.
   TaskOrder Decode(absl::Span<const double> values) const;
 
   // Writes the variables that stand for `order`.
@@ -43,6 +45,8 @@ class OllaSchedule {
 
  private:
   Affine Done(int32_t task, int32_t position) const;
+  // The number of positions at which it has not run yet.
+  double PositionOf(size_t task, absl::Span<const double> values) const;
   void AddPositions(bool spans);
   void AddPrecedence();
   Affine MakeLive(size_t value, int32_t position);

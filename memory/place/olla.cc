@@ -1,25 +1,32 @@
 #include "memory/place/olla.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
+#include "memory/ilp/anytime.h"
+#include "memory/ilp/budget.h"
 #include "memory/ilp/scale.h"
-#include "memory/ilp/search.h"
 #include "memory/ilp/solver.h"
 #include "memory/in_place.h"
 #include "memory/lower_bound.h"
+#include "memory/place/exact.h"
+#include "memory/place/offset.h"
 #include "memory/place/olla_addresses.h"
 #include "memory/place/olla_pack.h"
 #include "memory/place/olla_preplace.h"
+#include "memory/share/pool.h"
 #include "memory/verifier.h"
 
 namespace snug::memory {
 namespace {
 
 constexpr size_t kMostPairs = 100'000;
+constexpr size_t kMostBuffers = 20'000;  // pairs are counted one by one
 
 using Pairs = std::vector<std::pair<size_t, size_t>>;
 
@@ -71,17 +78,49 @@ std::vector<int32_t> ByAddress(const std::vector<double>& addresses) {
   return sequence;
 }
 
-// Solves for the offsets of a problem without in-place options, and with `start` as the plan to beat.
-absl::StatusOr<Plan> Solve(const Problem& problem, const Plan& start, const PlannerOptions& options, bool exact,
-                           IlpSearch* search) {
+// Without the solver: greedy lists, and a search within a fraction of a second.
+absl::Status OfferFirstPlans(const Problem& problem, const PlannerOptions& options,
+                             const std::function<void(const Plan& plan)>& offer) {
+  SNUG_ASSIGN_OR_RETURN(const Placement lists, PlaceFolded(problem, {}, PlaceOffset));
+  offer(lists.plan);
+  if (!options.olla.fast_start) return absl::OkStatus();
+  constexpr int64_t kWork = int64_t{1} << 24;
+  SNUG_ASSIGN_OR_RETURN(const Placement searched,
+                        PlaceFolded(problem, {.work_limit = kWork, .capacity = options.capacity}, PlaceExact));
+  offer(searched.plan);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<OffsetsResult> SolveOffsets(const Problem& original, const OffsetsGoal& goal, const OllaOptions& olla,
+                                           const std::function<void(const Plan& plan)>& found,
+                                           const std::function<void(int64_t bound)>& tighten) {
+  const Folded folded = Fold(original);
+  const Problem problem = olla.pyramid ? PreplacePyramid(folded.problem) : PreplaceConstant(folded.problem);
+  if (problem.buffers.size() > kMostBuffers) {
+    return OffsetsResult{.left_out = absl::StrCat(problem.buffers.size(), " buffers, more than ", kMostBuffers)};
+  }
   const Pairs pairs = ConflictingPairs(problem);
-  if (pairs.empty() || pairs.size() > kMostPairs) return start;
+  if (pairs.size() > kMostPairs) {
+    return OffsetsResult{.left_out = absl::StrCat("more pairs of buffers that are live together than the solver is "
+                                                  "given (",
+                                                  kMostPairs, ")")};
+  }
+  const Plan start = PackLargestFirst(problem);
+  const auto offer = [&](const Plan& plan) {
+    // Where alignments differ, aligning the solver's plan can push a buffer into a fixed one.
+    if (Verify(folded.problem, plan).ok()) found(Unfold(folded, plan));
+  };
+  offer(start);
+  if (pairs.empty()) return OffsetsResult{.solved = true};
+
   const std::vector<int64_t> spacings = Spacings(problem);
   const IlpScale scale = ScaleOf(problem, spacings);
-
   IlpModel model;
-  const double top = scale.FromBytes(start.arena_bytes);
-  const int32_t arena = model.AddVariable(scale.FromBytes(search->lower_bound()), top, false, 1);
+  const int64_t most = std::max(goal.enough, goal.most);
+  const double top = scale.FromBytes(most);
+  const int32_t arena = model.AddVariable(scale.FromBytes(goal.enough), top, false, 1);
   OllaAddresses addresses(top, arena, &model);
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const Buffer& buffer = problem.buffers[i];
@@ -90,49 +129,85 @@ absl::StatusOr<Plan> Solve(const Problem& problem, const Plan& start, const Plan
   }
   for (const auto& [a, b] : pairs) addresses.KeepApart(static_cast<int32_t>(a), static_cast<int32_t>(b));
 
-  IlpOptions ilp = search->Limits(1);
-  ilp.solver = options.olla.solver;
-  ilp.step = scale.step();
-  if (options.olla.warm_start) {
-    ilp.start.assign(static_cast<size_t>(model.variables()), 0);
+  IlpOptions options{.solver = olla.solver, .work = goal.work, .step = scale.step()};
+  if (olla.warm_start && start.arena_bytes <= most) {
+    options.start.assign(static_cast<size_t>(model.variables()), 0);
     std::vector<double> offsets;
     for (const int64_t offset : start.offsets) offsets.push_back(scale.FromBytes(offset));
-    addresses.Encode(offsets, &ilp.start);
-    ilp.start[static_cast<size_t>(arena)] = top;
+    addresses.Encode(offsets, &options.start);
+    options.start[static_cast<size_t>(arena)] = scale.FromBytes(start.arena_bytes);
   }
-  ilp.on_progress = [&](const IlpProgress& progress) {
-    if (exact) search->Tighten(scale.BoundToBytes(progress.bound));
-    if (progress.objective < IlpModel::kInfinity) search->Improve(scale.ToBytes(progress.objective));
+  const auto decode = [&](absl::Span<const double> values) {
+    if (values.empty()) return;
+    std::vector<double> solved;
+    for (size_t i = 0; i < problem.buffers.size(); ++i) {
+      solved.push_back(addresses.Address(static_cast<int32_t>(i), values));
+    }
+    offer(PackUpwards(problem, ByAddress(solved)));
   };
-  SNUG_ASSIGN_OR_RETURN(const IlpResult result, SolveIlp(model, ilp));
-  search->Spend(result);
-  if (exact) search->Tighten(scale.BoundToBytes(result.bound));
-  if (result.values.empty()) return start;
-  std::vector<double> solved;
-  for (size_t i = 0; i < problem.buffers.size(); ++i) {
-    solved.push_back(addresses.Address(static_cast<int32_t>(i), result.values));
-  }
-  Plan plan = PackUpwards(problem, ByAddress(solved));
-  return plan.arena_bytes < start.arena_bytes ? plan : start;
+  // What is in place, and the pyramid, was decided beforehand: other plans may have less.
+  const bool exact = !olla.pyramid && original.in_place.empty();
+  const auto tighten_to = [&](double bound) {
+    if (exact) tighten(scale.BoundToBytes(bound));
+  };
+  options.on_progress = [&](const IlpProgress& progress) {
+    decode(progress.values);
+    tighten_to(progress.bound);
+  };
+  SNUG_ASSIGN_OR_RETURN(const IlpResult result, SolveIlp(model, options));
+  decode(result.values);
+  if (result.status != IlpStatus::kInfeasible) tighten_to(result.bound);
+  return OffsetsResult{.solved = result.status != IlpStatus::kStopped, .work = result.work};
 }
 
-}  // namespace
-
-absl::StatusOr<Placement> PlaceOlla(const Problem& original, const PlannerOptions& options) {
-  IlpSearch search(options);
-  const Folded folded = Fold(original);
-  const Problem& problem = folded.problem;
-  Plan best = PackLargestFirst(problem);
-  search.Tighten(LowerBound(problem));
-  search.Improve(best.arena_bytes);
-  if (best.arena_bytes > search.lower_bound()) {
-    const Problem preplaced = options.olla.pyramid ? PreplacePyramid(problem) : PreplaceConstant(problem);
-    const Plan start = PackLargestFirst(preplaced);
-    SNUG_ASSIGN_OR_RETURN(Plan plan, Solve(preplaced, start, options, !options.olla.pyramid, &search));
-    // Where alignments differ, aligning the solver's plan can push a buffer into a fixed one.
-    if (plan.arena_bytes < best.arena_bytes && Verify(problem, plan).ok()) best = std::move(plan);
-  }
-  return Placement{.plan = Unfold(folded, best), .report = search.Report(best.arena_bytes)};
+absl::StatusOr<Placement> PlaceOlla(const Problem& problem, const PlannerOptions& options) {
+  Anytime anytime(options);
+  SNUG_RETURN_IF_ERROR(CheckIlpSolver(options.olla.solver));
+  const int64_t least = LowerBound(problem);
+  const bool any_fixed = std::any_of(problem.buffers.begin(), problem.buffers.end(),
+                                     [](const Buffer& buffer) { return buffer.fixed_offset >= 0; });
+  // Whole blocks go quickest by far, but not to given offsets.
+  SNUG_ASSIGN_OR_RETURN(const Placement quick,
+                        any_fixed ? PlaceFolded(problem, {}, PlaceOffset) : PlaceBoth(problem, {}));
+  anytime.Take({.total = quick.plan.arena_bytes, .offsets = quick.plan.offsets, .bound = least});
+  SNUG_RETURN_IF_ERROR(anytime.Run([&](const Anytime::Emit& emit) -> absl::Status {
+    IlpBudget budget(options);
+    int64_t total = quick.plan.arena_bytes;
+    int64_t bound = least;
+    const auto offer = [&](const Plan& plan) {
+      if (plan.arena_bytes >= total) return;
+      total = plan.arena_bytes;
+      emit({.total = total, .offsets = plan.offsets, .work = budget.spent()});
+    };
+    const auto tighten = [&](int64_t found) {
+      if (found <= bound) return;
+      bound = found;
+      emit({.bound = bound, .work = budget.spent()});
+    };
+    const auto note = [&](absl::string_view how_far) {
+      emit({.work = budget.spent(), .line = 0, .note = absl::StrCat("the program of the offsets: ", how_far)});
+    };
+    note("not begun, as the first plan is proven, or time was up before it");
+    SNUG_RETURN_IF_ERROR(OfferFirstPlans(problem, options, offer));
+    const auto done = [&] { return total <= std::max(bound, options.capacity) || budget.left() == 0; };
+    for (int round = 0; !done(); ++round) {
+      note("stopped before its end");
+      const OffsetsGoal goal{.enough = bound, .most = total, .work = budget.Slice(round)};
+      SNUG_ASSIGN_OR_RETURN(const OffsetsResult result, SolveOffsets(problem, goal, options.olla, offer, tighten));
+      budget.Spend(result.work);
+      if (!result.left_out.empty()) {
+        note(absl::StrCat("left out: ", result.left_out));
+        break;
+      }
+      if (!result.solved) continue;
+      note("solved to its end");
+      break;
+    }
+    emit({.work = budget.spent()});
+    return absl::OkStatus();
+  }));
+  const Finding& best = anytime.best();
+  return Placement{.plan = {.offsets = best.offsets, .arena_bytes = best.total}, .report = anytime.Report()};
 }
 
 }  // namespace snug::memory

@@ -4,6 +4,7 @@
 
 #include <absl/types/span.h>
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -25,8 +26,10 @@ class OllaAddresses {
   // The two do not overlap if the sum of the returned variables is 1, and may if it is 0.
   std::vector<LinearTerm> MayKeepApart(int32_t a, int32_t b);
 
+  // One that the solver does not tell (NaN) is above all others.
   double Address(int32_t buffer, absl::Span<const double> values) const {
-    return values[static_cast<size_t>(buffers_[static_cast<size_t>(buffer)].variable)];
+    const double address = values[static_cast<size_t>(buffers_[static_cast<size_t>(buffer)].variable)];
+    return std::isnan(address) ? top_ : address;
   }
 
   // Writes the variables that stand for these addresses of the buffers, in the sequence of Add.

@@ -1,23 +1,32 @@
-#include "memory/order/olla.h"
+#include "memory/olla.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memory/formats/graph.h"
 #include "memory/ilp/solver.h"
+#include "memory/order/olla.h"
 #include "memory/order/olla_graph.h"
+#include "memory/order/olla_merge.h"
+#include "memory/order/olla_schedule.h"
 #include "memory/order/olla_stages.h"
 #include "memory/order/olla_updates.h"
 #include "memory/place/exact.h"
 #include "memory/place/olla.h"
+#include "memory/place/olla_pack.h"
+#include "memory/strategies.h"
 #include "memory/verifier.h"
 #include "tests/memory/order_random_tasks.h"
 #include "tests/memory/shared_data.h"
@@ -38,19 +47,28 @@ class OllaTest : public testing::Test {
   }
 };
 
+// The programs alone, from the first legal order: what `best` finds would leave them nothing to do.
 PlannerOptions With(Mode mode) {
   PlannerOptions options;
   options.work_limit = 5'000'000;  // far more than these programs take; a clock would make the tests depend on the load
   options.olla.mode = mode;
+  options.olla.fast_start = false;
   return options;
 }
 
-void ExpectSound(const Tasks& tasks, const OllaPlan& plan, const std::string& what) {
-  ASSERT_TRUE(CheckOrder(tasks, plan.ordering.order).ok()) << what;
-  EXPECT_EQ(plan.ordering.peak, PeakOf(tasks, plan.ordering.order)) << what;
+absl::StatusOr<TaskPlan> PlanOlla(const Tasks& tasks, const PlannerOptions& options) {
+  return PlanByOlla(tasks, FirstOrder(tasks), options);
+}
+
+int64_t Peak(const Tasks& tasks, const TaskPlan& plan) { return PeakOf(tasks, plan.order); }
+
+void ExpectSound(const Tasks& tasks, const TaskPlan& plan, const std::string& what) {
+  ASSERT_TRUE(CheckOrder(tasks, plan.order).ok()) << what;
   const absl::Status verified = Verify(plan.problem, plan.placement.plan);
   EXPECT_TRUE(verified.ok()) << what << ": " << verified.message();
-  EXPECT_LE(plan.ordering.report.lower_bound, plan.ordering.peak) << what;
+  if (tasks.in_place.empty()) {
+    EXPECT_LE(plan.ordering.lower_bound, Peak(tasks, plan)) << what;
+  }
   EXPECT_LE(plan.placement.report.lower_bound, plan.placement.plan.arena_bytes) << what;
 }
 
@@ -88,12 +106,17 @@ TEST_F(OllaTest, SolvesTheConformanceGraphsWithoutWarmStart) {
   for (const Expected& expected : kConformance) {
     const Tasks tasks = ReadConformance(expected.name);
     EXPECT_EQ(LeastPeak(tasks), expected.peak) << expected.name;
-    const absl::StatusOr<OllaPlan> plan = PlanOlla(tasks, With(Mode::kSplit));
-    ASSERT_TRUE(plan.ok()) << plan.status().message();
-    ExpectSound(tasks, *plan, expected.name);
-    EXPECT_EQ(plan->ordering.peak, expected.peak) << expected.name;
-    EXPECT_TRUE(plan->ordering.report.proven) << expected.name;
-    EXPECT_EQ(plan->placement.plan.arena_bytes, expected.peak) << expected.name;
+    for (const bool merge : {false, true}) {
+      PlannerOptions options = With(Mode::kSplit);
+      options.olla.merge = merge;
+      const absl::StatusOr<TaskPlan> plan = PlanOlla(tasks, options);
+      ASSERT_TRUE(plan.ok()) << plan.status().message();
+      ExpectSound(tasks, *plan, expected.name);
+      EXPECT_EQ(Peak(tasks, *plan), expected.peak) << expected.name;
+      EXPECT_EQ(plan->ordering.lower_bound, expected.peak) << expected.name;
+      EXPECT_EQ(plan->placement.plan.arena_bytes, expected.peak) << expected.name;
+      EXPECT_TRUE(plan->placement.report.proven) << expected.name;
+    }
   }
 }
 
@@ -101,7 +124,7 @@ TEST_F(OllaTest, JointAndSplitAgreeOnTheConformanceGraphs) {
   if (!HasSharedData()) GTEST_SKIP() << "no data at " << SharedData("olla/conformance");
   for (const Expected& expected : kConformance) {
     const Tasks tasks = ReadConformance(expected.name);
-    const absl::StatusOr<OllaPlan> plan = PlanOlla(tasks, With(Mode::kJoint));
+    const absl::StatusOr<TaskPlan> plan = PlanOlla(tasks, With(Mode::kJoint));
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     ExpectSound(tasks, *plan, expected.name);
     EXPECT_EQ(plan->placement.plan.arena_bytes, expected.peak) << expected.name;
@@ -118,6 +141,7 @@ void CompareWithExhaustiveSearch(uint32_t first_seed, int count, int max_tasks) 
     PlannerOptions options = With(Mode::kSplit);
     options.olla.spans = seed % 2 == 0;
     options.olla.stages = seed % 3 != 0;
+    options.olla.merge = seed % 7 < 3;
     options.olla.warm_start = seed % 5 == 0;
     const absl::StatusOr<Ordering> ordering = OrderOlla(tasks, options);
     ASSERT_TRUE(ordering.ok()) << what << ": " << ordering.status().message();
@@ -141,6 +165,8 @@ TEST_F(OllaTest, EachReductionAloneIsSoundAndTheLosslessOnesKeepTheOptimum) {
       {"no spans", [](OllaOptions& o) { o.spans = false; }, true},
       {"no precedence", [](OllaOptions& o) { o.precedence = false; }, true},
       {"no stages", [](OllaOptions& o) { o.stages = false; }, true},
+      {"no merging", [](OllaOptions& o) { o.merge = false; }, true},
+      {"fast start", [](OllaOptions& o) { o.fast_start = true; }, true},
       {"warm start", [](OllaOptions& o) { o.warm_start = true; }, true},
       {"early updates", [](OllaOptions& o) { o.early_updates = true; }, false},
       {"pyramid", [](OllaOptions& o) { o.pyramid = true; }, false},
@@ -148,20 +174,21 @@ TEST_F(OllaTest, EachReductionAloneIsSoundAndTheLosslessOnesKeepTheOptimum) {
   };
   for (uint32_t seed = 1; seed <= 2; ++seed) {
     std::mt19937 random(seed);
-    const Tasks tasks = RandomOrderingTasks(random, 6);
+    Tasks tasks = RandomOrderingTasks(random, 6);
+    tasks.in_place.clear();
     for (const Mode mode : {Mode::kSplit, Mode::kJoint}) {
-      const absl::StatusOr<OllaPlan> reference = PlanOlla(tasks, With(mode));
+      const absl::StatusOr<TaskPlan> reference = PlanOlla(tasks, With(mode));
       ASSERT_TRUE(reference.ok()) << reference.status().message();
       for (const Switch& reduction : kSwitches) {
         const std::string what = absl::StrCat("seed ", seed, ", ", reduction.name);
         PlannerOptions options = With(mode);
         reduction.turn(options.olla);
-        const absl::StatusOr<OllaPlan> plan = PlanOlla(tasks, options);
+        const absl::StatusOr<TaskPlan> plan = PlanOlla(tasks, options);
         ASSERT_TRUE(plan.ok()) << what << ": " << plan.status().message();
         ExpectSound(tasks, *plan, what);
         if (!reduction.lossless) continue;
         if (mode == Mode::kSplit) {
-          EXPECT_EQ(plan->ordering.peak, reference->ordering.peak) << what;
+          EXPECT_EQ(plan->ordering.lower_bound, reference->ordering.lower_bound) << what;
         } else {
           EXPECT_EQ(plan->placement.plan.arena_bytes, reference->placement.plan.arena_bytes) << what;
         }
@@ -179,8 +206,8 @@ int CompareJointWithSplit(uint32_t first_seed, int count, int max_tasks) {
     Tasks tasks = RandomOrderingTasks(random, max_tasks);
     tasks.in_place.clear();
     const std::string what = absl::StrCat("seed ", seed);
-    const absl::StatusOr<OllaPlan> split = PlanOlla(tasks, With(Mode::kSplit));
-    const absl::StatusOr<OllaPlan> joint = PlanOlla(tasks, With(Mode::kJoint));
+    const absl::StatusOr<TaskPlan> split = PlanOlla(tasks, With(Mode::kSplit));
+    const absl::StatusOr<TaskPlan> joint = PlanOlla(tasks, With(Mode::kJoint));
     EXPECT_TRUE(split.ok() && joint.ok()) << what;
     if (!split.ok() || !joint.ok()) return differ;
     ExpectSound(tasks, *split, what);
@@ -218,7 +245,7 @@ TEST_F(OllaTest, PlacesRandomProblemsAsSmallAsBranchAndBound) {
       if (buffer.last - buffer.first == 4) buffer.gaps = {{buffer.first + 1, buffer.first + 2}};
       problem.buffers.push_back(buffer);
     }
-    const absl::StatusOr<Placement> olla = PlaceOlla(problem, {.work_limit = 5'000'000});
+    const absl::StatusOr<Placement> olla = PlaceOlla(problem, With(Mode::kSplit));
     const absl::StatusOr<Placement> exact = PlaceExact(problem, {});
     ASSERT_TRUE(olla.ok() && exact.ok()) << olla.status().message() << exact.status().message();
     EXPECT_TRUE(Verify(problem, olla->plan).ok()) << "seed " << seed;
@@ -229,8 +256,8 @@ TEST_F(OllaTest, PlacesRandomProblemsAsSmallAsBranchAndBound) {
   }
 }
 
-// Forty tasks in ten chains: far from solved when the limit strikes.
-TEST_F(OllaTest, HasAnAnswerWhenTheLimitStrikes) {
+// Forty tasks in ten chains: far from solved when a limit strikes.
+Tasks TenChains() {
   Tasks tasks;
   std::mt19937 random(7);
   for (int32_t t = 0; t < 40; ++t) {
@@ -240,17 +267,145 @@ TEST_F(OllaTest, HasAnAnswerWhenTheLimitStrikes) {
     if (t + 10 < 40) value.readers.push_back(t + 10);
     tasks.values.push_back(value);
   }
-  for (const Mode mode : {Mode::kSplit, Mode::kJoint}) {
-    for (const int64_t work : {int64_t{1}, int64_t{2000}}) {
-      PlannerOptions options;
-      options.work_limit = work;
-      options.olla.mode = mode;
-      const absl::StatusOr<OllaPlan> plan = PlanOlla(tasks, options);
-      ASSERT_TRUE(plan.ok()) << plan.status().message();
-      ExpectSound(tasks, *plan, absl::StrCat("work ", work));
-      EXPECT_LE(plan->ordering.peak, PeakOf(tasks, FirstOrder(tasks)));
-      EXPECT_FALSE(plan->placement.report.curve.empty());
+  return tasks;
+}
+
+TEST_F(OllaTest, MoreWorkIsNeverWorse) {
+  std::vector<Tasks> graphs = {TenChains()};
+  for (uint32_t seed = 30; seed < 34; ++seed) {
+    std::mt19937 random(seed);
+    graphs.push_back(RandomOrderingTasks(random, 12));
+  }
+  for (const Tasks& tasks : graphs) {
+    for (const Mode mode : {Mode::kSplit, Mode::kJoint, Mode::kAuto}) {
+      int64_t last = PackLargestFirst(LifetimesOf(tasks, FirstOrder(tasks))).arena_bytes;
+      int64_t last_bound = 0;
+      for (const int64_t work : {1, 30, 300, 2000}) {
+        PlannerOptions options = With(mode);
+        options.work_limit = work;
+        const absl::StatusOr<TaskPlan> plan = PlanOlla(tasks, options);
+        ASSERT_TRUE(plan.ok()) << plan.status().message();
+        ExpectSound(tasks, *plan, absl::StrCat("work ", work));
+        const SearchReport& report = plan->placement.report;
+        EXPECT_LE(plan->placement.plan.arena_bytes, last) << "work " << work;
+        EXPECT_GE(report.lower_bound, last_bound) << "work " << work;
+        EXPECT_FALSE(report.curve.empty());
+        EXPECT_FALSE(report.clock_stopped);
+        last = plan->placement.plan.arena_bytes;
+        last_bound = report.lower_bound;
+      }
     }
+  }
+}
+
+// A limit that does not strike changes nothing; one that strikes at once leaves the given order's plan.
+TEST_F(OllaTest, AClockOnlyCutsTheSearchOff) {
+  std::mt19937 random(8);
+  for (int i = 0; i < 5; ++i) {
+    const Tasks tasks = RandomOrderingTasks(random, 9);
+    for (const Mode mode : {Mode::kSplit, Mode::kAuto}) {
+      PlannerOptions options = With(mode);
+      const absl::StatusOr<TaskPlan> without = PlanOlla(tasks, options);
+      options.time_limit = 3600;
+      const absl::StatusOr<TaskPlan> with = PlanOlla(tasks, options);
+      ASSERT_TRUE(without.ok() && with.ok()) << without.status() << with.status();
+      EXPECT_EQ(with->order, without->order);
+      EXPECT_EQ(with->placement.plan.offsets, without->placement.plan.offsets);
+      EXPECT_EQ(with->placement.report.lower_bound, without->placement.report.lower_bound);
+      EXPECT_EQ(with->placement.report.notes, without->placement.report.notes);
+      EXPECT_FALSE(with->placement.report.clock_stopped);
+      options.time_limit = 1e-9;
+      const absl::StatusOr<TaskPlan> cut = PlanOlla(tasks, options);
+      ASSERT_TRUE(cut.ok()) << cut.status();
+      ExpectSound(tasks, *cut, "no time at all");
+      EXPECT_EQ(cut->order, FirstOrder(tasks));
+      EXPECT_TRUE(cut->placement.report.clock_stopped);
+    }
+    PlannerOptions options = With(Mode::kSplit);
+    const absl::StatusOr<Ordering> ordering = OrderOlla(tasks, options);
+    const Problem problem = LifetimesOf(tasks, FirstOrder(tasks));
+    const absl::StatusOr<Placement> placement = PlaceOlla(problem, options);
+    options.time_limit = 3600;
+    const absl::StatusOr<Ordering> ordering_with = OrderOlla(tasks, options);
+    const absl::StatusOr<Placement> placement_with = PlaceOlla(problem, options);
+    ASSERT_TRUE(ordering.ok() && placement.ok() && ordering_with.ok() && placement_with.ok());
+    EXPECT_EQ(ordering_with->order, ordering->order);
+    EXPECT_EQ(placement_with->plan.offsets, placement->plan.offsets);
+  }
+}
+
+// Every output over each input of its task that is as large.
+void AllowInPlace(Tasks* tasks) {
+  for (size_t output = 0; output < tasks->values.size(); ++output) {
+    const TaskValue& over = tasks->values[output];
+    for (size_t input = 0; input < tasks->values.size() && over.producer >= 0; ++input) {
+      const TaskValue& under = tasks->values[input];
+      const bool read = std::find(under.readers.begin(), under.readers.end(), over.producer) != under.readers.end();
+      if (input == output || !read || under.size_bytes < over.size_bytes) continue;
+      tasks->in_place.push_back({static_cast<int32_t>(output), static_cast<int32_t>(input)});
+    }
+  }
+}
+
+// The order that is given and the plan of `best` are never thrown away, whatever the limit, and in place is used.
+TEST_F(OllaTest, IsNeverAboveTheGivenOrderOrBest) {
+  std::mt19937 random(9);
+  int in_place = 0;
+  for (int i = 0; i < 12; ++i) {
+    Tasks tasks = RandomOrderingTasks(random, 30);
+    AllowInPlace(&tasks);
+    const TaskOrder given = FirstOrder(tasks);
+    const absl::StatusOr<TaskPlan> best = PlanTasks(tasks, given, "best", {});
+    const absl::StatusOr<TaskPlan> exact = PlanTasks(tasks, given, "exact", {.work_limit = 1 << 20});
+    ASSERT_TRUE(best.ok() && exact.ok());
+    for (const int64_t work : {1, 1000}) {
+      PlannerOptions options{.work_limit = work};
+      const absl::StatusOr<TaskPlan> plan = PlanTasks(tasks, given, "olla", options);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      EXPECT_LE(plan->placement.plan.arena_bytes, best->placement.plan.arena_bytes);
+      EXPECT_GE(plan->placement.report.lower_bound, best->placement.report.lower_bound);
+      options.olla.fast_start = false;
+      const absl::StatusOr<TaskPlan> alone = PlanTasks(tasks, given, "olla", options);
+      ASSERT_TRUE(alone.ok()) << alone.status();
+      EXPECT_LE(alone->placement.plan.arena_bytes, exact->placement.plan.arena_bytes);
+    }
+    in_place += static_cast<int>(tasks.in_place.size());
+  }
+  EXPECT_GT(in_place, 0);
+}
+
+TEST_F(OllaTest, SaysWhatItDidNotTry) {
+  Tasks tasks;  // that can run in any sequence, and none as one with another
+  for (int32_t t = 0; t < 300; ++t) {
+    tasks.names.push_back(absl::StrCat("t", t));
+    tasks.values.push_back({.name = absl::StrCat("in", t), .size_bytes = 10 + t % 7, .readers = {t}});
+    tasks.values.push_back({.name = absl::StrCat("out", t), .size_bytes = 10 + t % 5, .producer = t, .fetched = true});
+  }
+  PlannerOptions options = With(Mode::kAuto);
+  options.work_limit = 1;
+  const absl::StatusOr<TaskPlan> plan = PlanOlla(tasks, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const std::string notes = absl::StrJoin(plan->placement.report.notes, "\n");
+  EXPECT_THAT(notes, HasSubstr("the plan is that of"));
+  EXPECT_THAT(notes, HasSubstr("left out: a stage of"));
+  EXPECT_THAT(notes, HasSubstr("binaries, more than the solver is given (60000)"));
+  EXPECT_THAT(notes, HasSubstr("the program of the order, updates early"));
+  EXPECT_THAT(notes, HasSubstr("in one: left out: 300 tasks, more than 60"));
+}
+
+// resnet_b1 has the optimum after a fraction of the default work, alexnet_b1 and vgg_b1 the proof, too.
+TEST_F(OllaTest, ReachesTheOptimumOfTrainingGraphsByTheProgramsAlone) {
+  if (!HasSharedData()) GTEST_SKIP() << "no data at " << SharedData("olla/graphs");
+  for (const auto& [name, peak] : {std::pair("alexnet_b1", 395'451'552), std::pair("vgg_b1", 942'611'872),
+                                   std::pair("squeezenet_b1", 43'159'136)}) {
+    const absl::StatusOr<GraphFile> file = ReadGraphFile(SharedData(absl::StrCat("olla/graphs/", name, ".graph.gz")));
+    ASSERT_TRUE(file.ok()) << file.status();
+    PlannerOptions options = With(Mode::kSplit);
+    options.time_limit = 3600;  // cuts nothing off, and gives no program only a part of itself
+    const absl::StatusOr<TaskPlan> plan = PlanOlla(file->tasks, options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(Peak(file->tasks, *plan), peak) << name;
+    EXPECT_EQ(plan->ordering.lower_bound, peak) << name;
   }
 }
 
@@ -259,6 +414,8 @@ TEST_F(OllaTest, NamesTheSolversThereAre) {
   options.olla.solver = "abacus";
   std::mt19937 random(1);
   const absl::StatusOr<Ordering> ordering = OrderOlla(RandomOrderingTasks(random, 8), options);
+  EXPECT_EQ(PlanOlla({}, options).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(PlaceOlla({}, options).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ordering.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(ordering.status().message()), HasSubstr("no solver \"abacus\""));
 }
@@ -336,6 +493,45 @@ TEST(OllaStages, CutWhereEveryOrderHasTheSameBehindIt) {
   EXPECT_TRUE(stages[1].tasks.values[0].resident);
   EXPECT_EQ(PeakOf(stages[1].tasks, {0, 1}), 8);
   EXPECT_EQ(SplitIntoStages(OllaGraph(tasks, {}), {}, false).size(), 1);
+}
+
+// What runs as one task loses nothing: the least peak is the same, and an order of the groups has what it promises.
+TEST(OllaMerge, KeepsTheLeastPeak) {
+  int merged_tasks = 0;
+  for (uint32_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937 random(seed);
+    const Tasks tasks = RandomOrderingTasks(random, 10);
+    const MergedTasks merged = Merge(tasks);
+    ASSERT_TRUE(CheckTasks(merged.tasks).ok()) << seed;
+    EXPECT_EQ(LeastPeak(merged.tasks), LeastPeak(tasks)) << seed;
+    merged_tasks += tasks.size() - merged.tasks.size();
+    for (const TaskOrder& order : {FirstOrder(merged.tasks), merged.Collapse(FirstOrder(tasks))}) {
+      ASSERT_TRUE(CheckOrder(merged.tasks, order).ok()) << seed;
+      const TaskOrder expanded = merged.Expand(order);
+      ASSERT_TRUE(CheckOrder(tasks, expanded).ok()) << seed;
+      EXPECT_LE(PeakOf(tasks, expanded), PeakOf(merged.tasks, order)) << seed;
+    }
+  }
+  EXPECT_GT(merged_tasks, 200);
+}
+
+// A solver tells of variables that it has done away with nothing: an order comes of the rest, and it is legal.
+TEST(OllaSchedule, DecodesWhatIsKnown) {
+  for (uint32_t seed = 1; seed <= 50; ++seed) {
+    std::mt19937 random(seed);
+    const Tasks tasks = RandomOrderingTasks(random, 12);
+    const OllaGraph graph(tasks, {});
+    IlpModel model;
+    const OllaSchedule schedule(graph, true, &model);
+    std::vector<double> values(static_cast<size_t>(model.variables()), 0);
+    const TaskOrder order = FirstOrder(tasks);
+    schedule.Encode(order, &values);
+    EXPECT_EQ(schedule.Decode(values), order) << seed;
+    for (double& value : values) {
+      if (random() % 3 == 0) value = std::numeric_limits<double>::quiet_NaN();
+    }
+    EXPECT_TRUE(CheckOrder(tasks, schedule.Decode(values)).ok()) << seed;
+  }
 }
 
 }  // namespace

@@ -117,13 +117,17 @@ void PlannerFlags::AddTo(Flags& flags) {
             -1);
   flags.Add("colors", &colors, "sharing for parallel streams: longest paths that are coloured; default 2", 1);
   flags.Add("olla", &olla_mode,
-            "olla: split (order, then offsets), joint (both in one program), auto (split, and joint for small graphs "
-            "that it leaves open; default)");
+            "olla: split (order, then offsets), joint (both in one program), auto (split, and joint for small graphs; "
+            "default)");
   flags.Add("olla-spans", &olla.spans, "olla: tasks only within their earliest and latest position; default true");
   flags.Add("olla-precedence", &olla.precedence,
             "olla: nothing about the offsets of two values that never live together; default true");
   flags.Add("olla-stages", &olla.stages,
             "olla: a program for each part that every order runs as a whole; default true");
+  flags.Add("olla-merge", &olla.merge,
+            "olla: tasks that may as well run in one go are one for the program of the order; default true");
+  flags.Add("olla-fast-start", &olla.fast_start,
+            "olla: begins with the plan of best, and its bound; false: with the given order alone; default true");
   flags.Add("olla-early-updates", &olla.early_updates,
             "olla: weight updates run early, which is faster and can cost bytes; default false");
   flags.Add("olla-pyramid", &olla.pyramid,

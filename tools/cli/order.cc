@@ -51,6 +51,11 @@ struct Outcome {
   bool proven() const { return total == total_lower_bound; }
   bool reproducible() const { return !ordering.clock_stopped && !placing.clock_stopped; }
   int64_t work() const { return ordering.work + placing.work; }
+  std::vector<std::string> notes() const {
+    std::vector<std::string> notes = ordering.notes;
+    notes.insert(notes.end(), placing.notes.begin(), placing.notes.end());
+    return notes;
+  }
   // What the arena has beyond the most bytes that are live at once.
   double fragmentation() const {
     return total == 0 ? 0 : static_cast<double>(total - peak) / static_cast<double>(total);
@@ -190,7 +195,9 @@ void PrintJson(const Request& request, const Outcome& outcome) {
   out.Key("proven").Bool(outcome.proven()).Key("peak_proven").Bool(outcome.peak == outcome.lower_bound);
   out.Key("verified").Bool(outcome.verified.ok()).Key("fragmentation").Number(outcome.fragmentation());
   out.Key("seconds").Number(outcome.seconds).Key("work").Number(outcome.work());
-  out.Key("reproducible").Bool(outcome.reproducible()).Key("curve").Array();
+  out.Key("reproducible").Bool(outcome.reproducible()).Key("notes").Array();
+  for (const std::string& note : outcome.notes()) out.String(note);
+  out.End().Key("curve").Array();
   for (const memory::CurvePoint& point : Curve(outcome)) {
     out.Object().Key("seconds").Number(point.seconds).Key("total").Number(point.total);
     out.Key("lower_bound").Number(point.lower_bound).End();
@@ -213,6 +220,7 @@ void PrintText(const Request& request, const Outcome& outcome) {
   absl::PrintF("verified       %s\n", outcome.verified.ok() ? "yes" : std::string(outcome.verified.message()));
   absl::PrintF("seconds        %.3f (work %d%s)\n", outcome.seconds, outcome.work(),
                outcome.reproducible() ? "" : "; stopped by the clock: not reproducible");
+  for (const std::string& note : outcome.notes()) absl::PrintF("search         %s\n", note);
 }
 
 }  // namespace

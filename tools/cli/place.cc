@@ -93,7 +93,9 @@ void PrintJson(const Request& request, const Outcome& outcome) {
   out.Key("proven").Bool(report.proven).Key("verified").Bool(outcome.verified.ok());
   out.Key("fragmentation").Number(outcome.fragmentation());
   out.Key("seconds").Number(report.seconds).Key("work").Number(report.work);
-  out.Key("reproducible").Bool(!report.clock_stopped).Key("curve").Array();
+  out.Key("reproducible").Bool(!report.clock_stopped).Key("notes").Array();
+  for (const std::string& note : report.notes) out.String(note);
+  out.End().Key("curve").Array();
   for (const memory::CurvePoint& point : report.curve) {
     out.Object().Key("seconds").Number(point.seconds).Key("total").Number(point.total);
     out.Key("lower_bound").Number(point.lower_bound).End();
@@ -115,6 +117,7 @@ void PrintText(const Request& request, const Outcome& outcome) {
   absl::PrintF("verified     %s\n", outcome.verified.ok() ? "yes" : std::string(outcome.verified.message()));
   absl::PrintF("seconds      %.3f (work %d%s)\n", report.seconds, report.work,
                report.clock_stopped ? "; stopped by the clock: not reproducible" : "");
+  for (const std::string& note : report.notes) absl::PrintF("search       %s\n", note);
 }
 
 }  // namespace

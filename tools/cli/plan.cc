@@ -97,6 +97,7 @@ void PrintTotals(const Compiled& compiled, const MemoryReport& report) {
   absl::PrintF(
       "planning       %14.3f s%s\n", plan.seconds,
       search.clock_stopped || plan.step.ordering.clock_stopped ? ", stopped by the clock: not reproducible" : "");
+  for (const std::string& note : search.notes) absl::PrintF("search         %s\n", note);
   if (const Schedule& schedule = compiled.executable.schedule; schedule.count() > 1) {
     const StreamEstimate estimate = EstimateStreams(compiled.tasks, compiled.executable);
     absl::PrintF(
@@ -155,6 +156,9 @@ void PrintJson(const Compiled& compiled, const MemoryReport& report, int64_t top
   json.Key("estimated_speedup").Number(estimate.one_stream / estimate.scheduled);
   json.Key("without_memory_waits").Number(estimate.one_stream / estimate.unlimited).End();
   json.Key("reproducible").Bool(!plan.step.placement.report.clock_stopped && !plan.step.ordering.clock_stopped);
+  json.Key("notes").Array();
+  for (const std::string& note : plan.step.placement.report.notes) json.String(note);
+  json.End();
   for (int kind = 0; kind < kMemoryKinds; ++kind) {
     json.Key(MemoryKindName(static_cast<MemoryKind>(kind))).Number(report.bytes[static_cast<size_t>(kind)]);
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """OLLA under a clock, and what each of its reductions does: the tables of docs/memory.md.
 
-    bench/olla_bench.py limits [--limits=3,30,300] [--only=alexnet,resnet50@32] [--solver=cbc] [--results=FILE]
+    bench/olla_bench.py limits [--limits=3,30,300] [--only=alexnet,resnet50@32] [--results=FILE]
     bench/olla_bench.py reductions BUILD/snug GRAPH.graph[.gz] ... [--work-limit=N]
 
 `limits` plans the shared training graphs and four networks of models/ at batch 1 and 32 under each limit, twice: from
@@ -78,16 +78,16 @@ class Results:
         if self.path.exists():
             for line in self.path.read_text().splitlines():
                 run = json.loads(line)
-                self.runs[(run["name"], run["start"], run["solver"], run["limit"])] = run
+                self.runs[(run["name"], run["start"], run["limit"])] = run
 
-    def get(self, name, start, solver, limit, compute):
-        key = (name, start, solver, limit)
+    def get(self, name, start, limit, compute):
+        key = (name, start, limit)
         if key not in self.runs:
-            run = {"name": name, "start": start, "solver": solver, "limit": limit, **compute()}
+            run = {"name": name, "start": start, "limit": limit, **compute()}
             with self.path.open("a") as file:
                 file.write(json.dumps(run) + "\n")
             self.runs[key] = run
-            print(f"{name}, {start}, {solver}, {limit} s: {run['total'] / 1e6:.2f} MB in {run['seconds']} s", file=sys.stderr)
+            print(f"{name}, {start}, {limit:g} s: {run['total'] / 1e6:.2f} MB in {run['seconds']} s", file=sys.stderr)
         return self.runs[key]
 
 
@@ -114,20 +114,18 @@ def broken_promises(name, start, runs, best, given):
 def limits(arguments):
     results = Results(arguments.results)
     seconds = [float(limit) for limit in arguments.limits.split(",")]
-    flag = [f"--olla-solver={arguments.solver}"] if arguments.solver else []
-    solver = arguments.solver or "default"
     starts = {"best": [], "given": ["--olla-fast-start=false"]}
     rows, promises = [], []
     for name, command in instances(pathlib.Path(arguments.shared), arguments.only).items():
-        best = results.get(name, "-", "best", 0, lambda: plan(arguments.binary, command, ["--memory=best"]))
-        given = results.get(name, "-", "exact", 0,
+        best = results.get(name, "--memory=best", 0, lambda: plan(arguments.binary, command, ["--memory=best"]))
+        given = results.get(name, "--memory=exact", 0,
                             lambda: plan(arguments.binary, command, ["--memory=exact", f"--work-limit={1 << 24}"]))  # fmt: skip
         row = [name, cell(given), cell(best)]
         for start, start_flags in starts.items():
             runs = []
             for limit in seconds:
-                flags = ["--memory=olla", f"--time-limit={limit}", *start_flags, *flag]
-                runs.append((limit, results.get(name, start, solver, limit, lambda: plan(arguments.binary, command, flags))))
+                flags = ["--memory=olla", f"--time-limit={limit}", *start_flags]
+                runs.append((limit, results.get(name, start, limit, lambda: plan(arguments.binary, command, flags))))
             promises += broken_promises(name, start, runs, best, given)
             row += [cell(run) for _, run in runs]
         rows.append(row)
@@ -152,7 +150,6 @@ def run_variant(snug, graph, flags):
 
 def reductions(arguments):
     flags = [f"--work-limit={arguments.work_limit}"] if arguments.work_limit else []
-    flags += [f"--olla-solver={arguments.solver}"] if arguments.solver else []
     print("| graph | variant | CPU s | work | peak | total | proven |\n|---|---|---|---|---|---|---|")
     for graph in arguments.graphs:
         name = os.path.basename(graph).split(".")[0]
@@ -175,14 +172,12 @@ def main():
     table.add_argument("--shared", default=os.environ.get("SNUG_SHARED", str(ROOT.parent / "shared")))
     table.add_argument("--limits", default="3,30,300", help="seconds, ascending")
     table.add_argument("--only", default="", help="parts of names, as alexnet or resnet50@32 or models/")
-    table.add_argument("--solver", default="", help="cbc or highs; default: the build's first")
     table.add_argument("--results", default="olla_limits.jsonl", help="where results are kept, one a line")
     table.set_defaults(run=limits)
     variants = commands.add_parser("reductions")
     variants.add_argument("snug")
     variants.add_argument("graphs", nargs="+")
     variants.add_argument("--work-limit", type=int, default=0)
-    variants.add_argument("--solver", default="")
     variants.set_defaults(run=reductions)
     arguments = parser.parse_args()
     sys.exit(arguments.run(arguments))

@@ -246,7 +246,7 @@ class Search {
 
 absl::StatusOr<TaskPlan> PlanByOlla(const Tasks& tasks, const TaskOrder& given, const PlannerOptions& options) {
   Anytime anytime(options);
-  SNUG_RETURN_IF_ERROR(CheckIlpSolver(options.olla.solver));
+  SNUG_RETURN_IF_ERROR(CheckIlpSolver());
   SNUG_RETURN_IF_ERROR(CheckTasks(tasks));
   SNUG_RETURN_IF_ERROR(Annotate(CheckOrder(tasks, given), "the order to start from"));
   // An answer for limits that are over before anything else is found.
@@ -258,8 +258,9 @@ absl::StatusOr<TaskPlan> PlanByOlla(const Tasks& tasks, const TaskOrder& given, 
                       .line = 0,
                       .note = absl::StrCat("the plan is that of ", kByGiven)};
   anytime.Take(first);
+  const PlannerOptions within = Anytime::Within(options);
   SNUG_RETURN_IF_ERROR(
-      anytime.Run([&](const Anytime::Emit& emit) { return Search(tasks, first, options, emit).Run(given); }));
+      anytime.Run([&](const Anytime::Emit& emit) { return Search(tasks, first, within, emit).Run(given); }));
   TaskPlan plan{.order = anytime.best().order, .ordered = true};
   plan.problem = LifetimesOf(tasks, plan.order);
   plan.placement.plan = {.offsets = anytime.best().offsets, .arena_bytes = anytime.best().total};

@@ -3,8 +3,6 @@
 // Memory Usage of Neural Networks", 2022. Section numbers below are the paper's.
 #pragma once
 
-#include <absl/strings/string_view.h>
-
 #include "memory/tasks.h"
 
 namespace snug::memory {
@@ -30,8 +28,6 @@ struct OllaOptions {
   bool fast_start = true;   // the first plan is that of `best`, and its bound holds; else the given order's
   bool warm_start = false;  // the solver begins with the plan that it has to beat
   TaskOrder start;          // where only an order is asked for: the given one; empty: the first legal one
-
-  absl::string_view solver;  // one of IlpSolvers() (ilp/solver.h); empty: the first of them
 
   // As the authors ran it.
   static OllaOptions Paper() {

@@ -38,8 +38,15 @@ class Anytime {
   void Take(const Finding& finding);
 
   // Takes what `search` emits, until it returns or time is up. With a time limit it runs in a process of its own
-  // (child.h), so that nothing in it has to look at a clock; what it changes in memory is lost then.
+  // (child.h), so that nothing in it has to look at a clock; what it changes in memory is lost then. It should start no
+  // threads there: thread sanitizers do not follow those of a fork.
   absl::Status Run(const std::function<absl::Status(const Emit&)>& search);
+
+  // The options for what runs in `search`: with no more threads than it should have.
+  static PlannerOptions Within(PlannerOptions options) {
+    if (options.time_limit > 0) options.threads = 1;
+    return options;
+  }
 
   const Finding& best() const { return best_; }
   int64_t peak_bound() const { return peak_bound_; }

@@ -80,9 +80,10 @@ bool ReceiveUntil(Clock::time_point end, int pipe, const std::function<void(absl
 
 absl::StatusOr<ChildEnd> RunInChild(double seconds, const std::function<void(const SendFn& send)>& body,
                                     const std::function<void(absl::string_view message)>& receive) {
+  if (seconds <= 0) return ChildEnd::kStopped;
   constexpr double kForever = 1e9;
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double>(std::min(std::max(seconds, 0.0), kForever)));
+                                      std::chrono::duration<double>(std::min(seconds, kForever)));
   int pipes[2];
   if (pipe2(pipes, O_CLOEXEC) != 0) {
     return absl::ResourceExhaustedError(absl::StrCat("a process for the search: no pipe: ", std::strerror(errno)));

@@ -1,4 +1,4 @@
-// Solvers of integer linear programs: one function over whichever libraries were found when Snug was built.
+// The solver of integer linear programs: CBC, where it was found when Snug was built.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -22,7 +22,6 @@ struct IlpProgress {
 
 // There is no limit by the clock: a solver asks for the time too seldom to keep one (child.h does).
 struct IlpOptions {
-  absl::string_view solver;   // a name of IlpSolvers(); empty: the first of them
   int64_t work = 0;           // iterations of the simplex method, dearer with many rows; 0: no limit
   double step = 0;            // > 0: objectives of solutions lie this far apart at least, so better means by a step
   std::vector<double> start;  // a feasible solution to start from; empty: none
@@ -43,11 +42,11 @@ struct IlpResult {
   int64_t work = 0;
 };
 
-// The names of the solvers that this build has, best first; empty where none was found.
+// The names of the solvers that this build has: "cbc", or none.
 std::vector<absl::string_view> IlpSolvers();
 
-// FailedPrecondition where this build has no solver of that name; empty: none at all.
-absl::Status CheckIlpSolver(absl::string_view name);
+// FailedPrecondition where this build has none.
+absl::Status CheckIlpSolver();
 
 absl::StatusOr<IlpResult> SolveIlp(const IlpModel& model, const IlpOptions& options);
 

@@ -57,14 +57,15 @@ absl::Status Search(const Tasks& tasks, const Finding& first, const PlannerOptio
 
 absl::StatusOr<Ordering> OrderOlla(const Tasks& tasks, const PlannerOptions& options) {
   Anytime anytime(options);
-  SNUG_RETURN_IF_ERROR(CheckIlpSolver(options.olla.solver));
+  SNUG_RETURN_IF_ERROR(CheckIlpSolver());
   SNUG_RETURN_IF_ERROR(CheckTasks(tasks));
   Finding first{.order = options.olla.start.empty() ? FirstOrder(tasks) : options.olla.start};
   SNUG_RETURN_IF_ERROR(Annotate(CheckOrder(tasks, first.order), "the order to start from"));
   first.total = PeakOf(tasks, first.order);
   first.bound = first.peak_bound = LargestTask(tasks);
   anytime.Take(first);
-  SNUG_RETURN_IF_ERROR(anytime.Run([&](const Anytime::Emit& emit) { return Search(tasks, first, options, emit); }));
+  const PlannerOptions within = Anytime::Within(options);
+  SNUG_RETURN_IF_ERROR(anytime.Run([&](const Anytime::Emit& emit) { return Search(tasks, first, within, emit); }));
   return Ordering{.order = anytime.best().order, .peak = anytime.best().total, .report = anytime.Report()};
 }
 

@@ -186,7 +186,7 @@ absl::StatusOr<JointResult> SolveJoint(const OllaGraph& graph, const JointGoal& 
   if (!program.Fits()) {
     return JointResult{.left_out = absl::StrCat("more constraints than the solver is given (", kMostRows, ")")};
   }
-  IlpOptions options{.solver = olla.solver, .work = goal.work, .step = program.scale().step()};
+  IlpOptions options{.work = goal.work, .step = program.scale().step()};
   if (olla.warm_start && !goal.start.order.empty() && goal.start.plan.arena_bytes <= goal.most) {
     options.start = program.Encode(goal.start);
   }

@@ -66,7 +66,7 @@ absl::StatusOr<LifetimesResult> SolveLifetimes(const OllaGraph& graph, const Lif
     model.AddConstraint(live.terms, -IlpModel::kInfinity, -live.constant);
   }
 
-  IlpOptions options{.solver = olla.solver, .work = goal.work, .step = scale.step()};
+  IlpOptions options{.work = goal.work, .step = scale.step()};
   const int64_t start_peak = PeakOf(tasks, goal.start);
   if (olla.warm_start && start_peak <= most) {
     options.start.assign(static_cast<size_t>(model.variables()), 0);

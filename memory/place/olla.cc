@@ -129,7 +129,7 @@ absl::StatusOr<OffsetsResult> SolveOffsets(const Problem& original, const Offset
   }
   for (const auto& [a, b] : pairs) addresses.KeepApart(static_cast<int32_t>(a), static_cast<int32_t>(b));
 
-  IlpOptions options{.solver = olla.solver, .work = goal.work, .step = scale.step()};
+  IlpOptions options{.work = goal.work, .step = scale.step()};
   if (olla.warm_start && start.arena_bytes <= most) {
     options.start.assign(static_cast<size_t>(model.variables()), 0);
     std::vector<double> offsets;
@@ -162,7 +162,7 @@ absl::StatusOr<OffsetsResult> SolveOffsets(const Problem& original, const Offset
 
 absl::StatusOr<Placement> PlaceOlla(const Problem& problem, const PlannerOptions& options) {
   Anytime anytime(options);
-  SNUG_RETURN_IF_ERROR(CheckIlpSolver(options.olla.solver));
+  SNUG_RETURN_IF_ERROR(CheckIlpSolver());
   const int64_t least = LowerBound(problem);
   const bool any_fixed = std::any_of(problem.buffers.begin(), problem.buffers.end(),
                                      [](const Buffer& buffer) { return buffer.fixed_offset >= 0; });

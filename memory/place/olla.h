@@ -11,7 +11,7 @@
 
 namespace snug::memory {
 
-// Of options.olla: pyramid, fast_start, warm_start, solver. Stops at work_limit iterations of the simplex method or at
+// Of options.olla: pyramid, fast_start, warm_start. Stops at work_limit iterations of the simplex method or at
 // time_limit with the best plan so far (ilp/anytime.h), which is at first that of greedy lists, and with fast_start
 // that of `exact`. The lower bound is one over all plans of the problem; the report's notes say how far it came.
 absl::StatusOr<Placement> PlaceOlla(const Problem& problem, const PlannerOptions& options);

@@ -223,7 +223,7 @@ TEST_F(OllaTest, JointNeverNeedsMoreThanSplit) { CompareJointWithSplit(1, 10, 6)
 
 TEST_F(OllaTest, CampaignRandomGraphs) {
   if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "set SNUG_CAMPAIGN";
-  CompareWithExhaustiveSearch(1000, 1000, 10);
+  CompareWithExhaustiveSearch(1000, 1000, 12);
   const int differ = CompareJointWithSplit(1000, 200, 7);
   std::printf("joint below split: %d of 200\n", differ);
 }
@@ -409,17 +409,6 @@ TEST_F(OllaTest, ReachesTheOptimumOfTrainingGraphsByTheProgramsAlone) {
   }
 }
 
-TEST_F(OllaTest, NamesTheSolversThereAre) {
-  PlannerOptions options;
-  options.olla.solver = "abacus";
-  std::mt19937 random(1);
-  const absl::StatusOr<Ordering> ordering = OrderOlla(RandomOrderingTasks(random, 8), options);
-  EXPECT_EQ(PlanOlla({}, options).status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(PlaceOlla({}, options).status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ordering.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(ordering.status().message()), HasSubstr("no solver \"abacus\""));
-}
-
 TEST_F(OllaTest, SolvesIntegerPrograms) {
   // Most value in a knapsack of 10: sizes 6, 5, 5, values 10, 7, 7; half of the first would be worth more.
   IlpModel model;
@@ -427,21 +416,17 @@ TEST_F(OllaTest, SolvesIntegerPrograms) {
   const int32_t b = model.AddVariable(0, 1, true, -7);
   const int32_t c = model.AddVariable(0, 1, true, -7);
   model.AddConstraint({{{a, 6}, {b, 5}, {c, 5}}}, -IlpModel::kInfinity, 10);
-  for (const absl::string_view solver : IlpSolvers()) {
-    const absl::StatusOr<IlpResult> result = SolveIlp(model, {.solver = solver});
-    ASSERT_TRUE(result.ok()) << result.status().message();
-    EXPECT_EQ(result->status, IlpStatus::kOptimal);
-    EXPECT_THAT(result->values, ElementsAre(0, 1, 1));
-    EXPECT_DOUBLE_EQ(result->objective, -14);
-    EXPECT_DOUBLE_EQ(result->bound, -14);
-  }
+  const absl::StatusOr<IlpResult> best = SolveIlp(model, {});
+  ASSERT_TRUE(best.ok()) << best.status().message();
+  EXPECT_EQ(best->status, IlpStatus::kOptimal);
+  EXPECT_THAT(best->values, ElementsAre(0, 1, 1));
+  EXPECT_DOUBLE_EQ(best->objective, -14);
+  EXPECT_DOUBLE_EQ(best->bound, -14);
   model.AddConstraint({{{a, 1}}}, 1, 1);
   model.AddConstraint({{{b, 1}, {c, 1}}}, 1, 2);
-  for (const absl::string_view solver : IlpSolvers()) {
-    const absl::StatusOr<IlpResult> result = SolveIlp(model, {.solver = solver});
-    ASSERT_TRUE(result.ok()) << result.status().message();
-    EXPECT_EQ(result->status, IlpStatus::kInfeasible);
-  }
+  const absl::StatusOr<IlpResult> none = SolveIlp(model, {});
+  ASSERT_TRUE(none.ok()) << none.status().message();
+  EXPECT_EQ(none->status, IlpStatus::kInfeasible);
 }
 
 // forward -> backward2 -> backward1, with an update behind each backward task: the second one's gradient can go before

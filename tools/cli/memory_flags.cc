@@ -30,8 +30,6 @@ std::string StrategyNames() {
 
 std::string StreamPolicyNames() { return absl::StrJoin(StreamPolicies(), ", "); }
 
-std::string SolverNames() { return absl::StrJoin(memory::IlpSolvers(), " or "); }
-
 // What rounds, and what adds in any sequence, is a library on a GPU.
 absl::Status CheckLibraryFlags(const CompileFlags& f, Device device) {
   if ((f.tf32 || f.fast) && device.kind != Device::Kind::kCuda) {
@@ -133,7 +131,6 @@ void PlannerFlags::AddTo(Flags& flags) {
   flags.Add("olla-pyramid", &olla.pyramid,
             "olla: nested lifetimes are stacked first, which is faster and can cost bytes; default false");
   flags.Add("olla-warm-start", &olla.warm_start, "olla: the solver begins with the plan to beat; default false");
-  flags.Add("olla-solver", &olla_solver, absl::StrCat("olla: ", SolverNames()));
 }
 
 void PlannerFlags::AddThreadsTo(Flags& flags) {
@@ -151,17 +148,6 @@ absl::StatusOr<memory::OllaOptions::Mode> ParseOllaMode(const std::string& mode)
   return absl::InvalidArgumentError(absl::StrCat("--olla: expected auto, split or joint, found \"", mode, "\""));
 }
 
-// Its name in the table, which outlives the flags.
-absl::StatusOr<absl::string_view> FindSolver(const std::string& name) {
-  if (name.empty()) return absl::string_view();
-  for (const absl::string_view solver : memory::IlpSolvers()) {
-    if (solver == name) return solver;
-  }
-  return absl::InvalidArgumentError(absl::StrCat("--olla-solver: this build has ",
-                                                 memory::IlpSolvers().empty() ? "none" : SolverNames(), ", found \"",
-                                                 name, "\""));
-}
-
 }  // namespace
 
 absl::StatusOr<memory::PlannerOptions> PlannerFlags::Options() const {
@@ -173,7 +159,6 @@ absl::StatusOr<memory::PlannerOptions> PlannerFlags::Options() const {
   }
   memory::OllaOptions olla_options = olla;
   SNUG_ASSIGN_OR_RETURN(olla_options.mode, ParseOllaMode(olla_mode));
-  SNUG_ASSIGN_OR_RETURN(olla_options.solver, FindSolver(olla_solver));
   return memory::PlannerOptions{.work_limit = work_limit,
                                 .time_limit = time_limit,
                                 .threads = threads > 0 ? static_cast<int>(threads) : DefaultThreads(),

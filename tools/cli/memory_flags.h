@@ -29,7 +29,7 @@ struct CompileFlags {
 struct PlannerFlags {
   int64_t work_limit = 0, match_range, colors, threads = 0;
   double time_limit = 0;
-  std::string olla_mode = "auto", olla_solver;
+  std::string olla_mode = "auto";
   memory::OllaOptions olla;
 
   PlannerFlags();

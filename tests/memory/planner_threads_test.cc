@@ -2,10 +2,10 @@
 // ThreadSanitizer, too.
 #include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
-#include <time.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <random>
 #include <string>

@@ -7,7 +7,9 @@
 
 #include <cmath>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/run/train_util.h"
@@ -18,8 +20,11 @@ namespace {
 using testing::DoubleNear;
 using testing::Pointwise;
 
-std::unique_ptr<Session> MakeDouble(const std::string& text, std::vector<std::string> gradients, int64_t batch = 1) {
-  auto session = MakeSession(text, {.batch = batch, .precision = DType::kFloat64, .gradients = std::move(gradients)});
+using Passes = std::set<std::string>;
+
+std::unique_ptr<Session> MakeDouble(const std::string& text, std::vector<std::string> gradients, Passes disabled = {}) {
+  auto session = MakeSession(
+      text, {.precision = DType::kFloat64, .disabled_passes = std::move(disabled), .gradients = std::move(gradients)});
   EXPECT_TRUE(session.ok()) << session.status().message();
   return session.ok() ? *std::move(session) : nullptr;
 }
@@ -41,20 +46,22 @@ void ExpectGradientOfSlices(const std::vector<Part>& parts, int size) {
                               i, parts[i].end - parts[i].begin, parts[i].begin, parts[i].end);
     absl::SubstituteAndAppend(&objectives, "objective: \"y$0\"\n", i);
   }
-  const auto session = MakeDouble(text + objectives, {"x"});
-  ASSERT_NE(session, nullptr);
-  std::mt19937 random(1);
-  std::vector<double> expected(static_cast<size_t>(size), 0);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    std::vector<double> weights;
-    for (int at = parts[i].begin; at < parts[i].end; ++at) {
-      weights.push_back(static_cast<double>(random() % 1000) / 8);  // sums of these are exact
-      expected[static_cast<size_t>(at)] += weights.back();
+  for (const bool join : {true, false}) {
+    const auto session = MakeDouble(text + objectives, {"x"}, join ? Passes() : Passes{"join_slices"});
+    ASSERT_NE(session, nullptr);
+    std::mt19937 random(1);
+    std::vector<double> expected(static_cast<size_t>(size), 0);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      std::vector<double> weights;
+      for (int at = parts[i].begin; at < parts[i].end; ++at) {
+        weights.push_back(static_cast<double>(random() % 1000) / 8);  // sums of these are exact
+        expected[static_cast<size_t>(at)] += weights.back();
+      }
+      ASSERT_TRUE(session->Feed(absl::StrCat("w", i), weights).ok());
     }
-    ASSERT_TRUE(session->Feed(absl::StrCat("w", i), weights).ok());
+    ASSERT_TRUE(session->Run().ok());
+    EXPECT_EQ(*session->Fetch("d(x)"), expected) << (join ? "joined" : "padded");
   }
-  ASSERT_TRUE(session->Run().ok());
-  EXPECT_EQ(*session->Fetch("d(x)"), expected);
 }
 
 TEST(GradientCases, TwoSlicesThatCoverAnInput) { ExpectGradientOfSlices({{0, 3}, {3, 7}}, 7); }
@@ -74,6 +81,29 @@ TEST(GradientCases, AnyNumberOfSlicesInAnySequence) {
     }
     SCOPED_TRACE(i);
     ExpectGradientOfSlices(parts, size);
+  }
+}
+
+// Slices of images, two of which overlap and one is a single row, along each axis; with a convolution behind them,
+// before which kernels want another layout.
+TEST(GradientCases, SlicesOfImagesAlongEveryAxis) {
+  for (int axis = 0; axis < 4; ++axis) {
+    std::string text = "batch: 6 input { name: \"x\" shape { dim: [6, 6, 6] } }\n";
+    const Part parts[] = {{0, 4}, {2, 5}, {3, 4}};
+    for (int i = 0; i < 3; ++i) {
+      absl::SubstituteAndAppend(&text, R"(
+        layer { name: "part$0" input: "x" slice { axis: $1 begin: $2 end: $3 } }
+        layer { name: "y$0" input: "part$0" conv { filters: 2 kernel: 1 } }
+        layer { name: "z$0" input: "y$0" square {} }
+        layer { name: "s$0" input: "z$0" reduce_sum {} }
+        objective: "s$0")",
+                                i, axis, parts[i].begin, parts[i].end);
+    }
+    const auto joined = MakeDouble(text, {"x"});
+    const auto padded = MakeDouble(text, {"x"}, {"join_slices"});
+    ASSERT_TRUE(joined != nullptr && padded != nullptr);
+    ASSERT_TRUE(joined->Run().ok() && padded->Run().ok());
+    EXPECT_EQ(*joined->Fetch("d(x)"), *padded->Fetch("d(x)")) << "axis " << axis;
   }
 }
 

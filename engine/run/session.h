@@ -41,8 +41,8 @@ struct SessionOptions {
   // Where dynamic memory comes from; it must outlive the session, and its options hold. Null: the session's own, with
   // the options that the program was compiled with.
   memory::Places* places = nullptr;
-  WatchdogOptions watchdog;     // says where a run is stuck; off
   Fallbacks::Report fallbacks;  // gets what Session::fallbacks() has, as it comes. Null: it goes to standard error
+  WatchdogOptions watchdog;     // says where a run is stuck; off
   // Of networks that were compiled for CUDA: whether a step is recorded once and launched as one graph.
   bool cuda_graph = true;
   // On CUDA, for the replay: takes device memory for the inputs of one step more, beside what is planned, so that they

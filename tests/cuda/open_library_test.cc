@@ -53,6 +53,20 @@ TEST_F(OpenLibraryTest, FindsALibraryInTheFoldersThatAreNamedAndSaysInWhich) {
   EXPECT_EQ(opened->folder, (folder_ / "second").string());
 }
 
+TEST_F(OpenLibraryTest, FindsALibraryOfTheToolkitThatTheLoaderDoesNotKnow) {
+  constexpr char kOfToolkit[] = "libsnug_test_toolkit.so.1";
+  std::filesystem::create_directories(folder_ / "cuda/lib64");
+  Put(std::filesystem::path("cuda/lib64") / kOfToolkit);
+  EXPECT_FALSE(OpenLibrary(kOfToolkit).ok());
+  const char* const before = std::getenv("CUDA_HOME");
+  const std::string home = before == nullptr ? "" : before;
+  setenv("CUDA_HOME", (folder_ / "cuda").c_str(), 1);
+  const absl::StatusOr<OpenedLibrary> opened = OpenLibrary(kOfToolkit);
+  before == nullptr ? unsetenv("CUDA_HOME") : setenv("CUDA_HOME", home.c_str(), 1);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->folder, (folder_ / "cuda/lib64").string());
+}
+
 TEST_F(OpenLibraryTest, OpensWhatLiesBesideItFirst) {
   Put(std::filesystem::path("second") / kFile);
   const absl::StatusOr<OpenedLibrary> opened = OpenLibrary(kFile);

@@ -1,5 +1,6 @@
 #include "engine/base/output_file.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <sys/stat.h>
 
@@ -9,9 +10,13 @@
 #include <random>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace snug {
 namespace {
+
+constexpr absl::string_view kTemporary = ".tmp";
+constexpr size_t kDigits = 8;  // behind it
 
 absl::Status CannotWrite(const std::string& path, int error) {
   return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(error)));
@@ -33,10 +38,24 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   }
   // Nobody else who writes a file of that name has the same temporary one.
   std::random_device random;
-  std::string temporary = absl::StrCat(path, ".tmp", absl::Hex(random(), absl::kZeroPad8));
+  std::string temporary = absl::StrCat(path, kTemporary, absl::Hex(random(), absl::kZeroPad8));
   std::FILE* file = std::fopen(temporary.c_str(), "wbx");  // never through a link that somebody laid here
   if (file == nullptr) return CannotWrite(path, errno);
   return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary), file));
+}
+
+void OutputFile::RemoveLeftovers(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::string stem = absl::StrCat(file.filename().string(), kTemporary);
+  std::error_code failed;
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(file.has_parent_path() ? file.parent_path() : ".", failed)) {
+    const std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, stem) && name.size() == stem.size() + kDigits) leftovers.push_back(entry.path());
+  }
+  // One that cannot be removed takes some room, and nothing else.
+  for (const std::filesystem::path& leftover : leftovers) std::filesystem::remove(leftover, failed);
 }
 
 OutputFile::~OutputFile() {

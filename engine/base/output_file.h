@@ -16,6 +16,8 @@ class OutputFile {
   // Fails where the file cannot be written, or something else than a file has its name. A link stays: what it leads to
   // is written.
   static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& given);
+  // Removes what a killed program left that was writing a file of that name. For where nobody else writes it now.
+  static void RemoveLeftovers(const std::string& path);
   // Without Finish, nothing is left.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

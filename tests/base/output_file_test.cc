@@ -42,6 +42,21 @@ TEST_F(OutputFileTest, TheOldFileStaysUntilTheNewOneIsWhole) {
   EXPECT_EQ(Files(), 1u);
 }
 
+TEST_F(OutputFileTest, LeftoversOfKilledWritersAreRemoved) {
+  for (const char* name : {"a", "a.tmp0123abcd", "a.tmp99999999", "a.tmp", "a.tmp0123abcde", "b.tmp0123abcd"}) {
+    std::ofstream(Path(name)) << name;
+  }
+  auto other = OutputFile::Create(Path("b"));  // that somebody else writes
+  ASSERT_TRUE(other.ok()) << other.status().message();
+  OutputFile::RemoveLeftovers(Path("a"));
+  EXPECT_EQ(Read(Path("a")), "a");
+  EXPECT_FALSE(std::filesystem::exists(Path("a.tmp0123abcd")));
+  EXPECT_FALSE(std::filesystem::exists(Path("a.tmp99999999")));
+  EXPECT_EQ(Files(), 5u);
+  EXPECT_TRUE((*other)->Finish().ok());
+  OutputFile::RemoveLeftovers(Path("nowhere/a"));
+}
+
 TEST_F(OutputFileTest, NothingIsLeftOfWhatIsNotFinished) {
   {
     auto file = OutputFile::Create(Path("a"));

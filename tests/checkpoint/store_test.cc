@@ -122,6 +122,18 @@ TEST(CheckpointStore, LeavesOtherFilesAlone) {
                                         "run/step-000000005.safetensors", "run/step-1.safetensors"));
 }
 
+TEST(CheckpointStore, TidiesUpAfterAProgramThatWasKilled) {
+  SimulatedDisk disk;
+  CheckpointStore killed(&disk, "run", {.keep_last = 9});
+  for (int64_t step = 1; step <= 4; ++step) ASSERT_TRUE(SaveStep(killed, step).ok());
+  ASSERT_TRUE(disk.Create("run/step-000000005.safetensors.tmp").ok());
+  CheckpointStore store(&disk, "run", {.keep_last = 2});
+  EXPECT_THAT(store.Tidy(3), IsEmpty());
+  EXPECT_THAT(disk.Paths(), ElementsAre("run/step-000000002.safetensors", "run/step-000000003.safetensors",
+                                        "run/step-000000004.safetensors"))
+      << "a later one is not its to remove";
+}
+
 TEST(CheckpointStore, RefusesWhatItCannotKeep) {
   SimulatedDisk disk;
   CheckpointStore store(&disk, "run");

@@ -89,6 +89,7 @@ class Checkpoints {
     SNUG_RETURN_IF_ERROR(CheckSame(state.metadata));
     SayWhatDoesNotDecay();
     SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step));
+    Warn(store_.Tidy(found_->step));
     // As many batches are behind it as steps, whoever made them: a checkpoint of libsnug says nothing of data.
     const int64_t epoch = trainer.steps_per_epoch();
     absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found_->path, found_->step % epoch + 1,

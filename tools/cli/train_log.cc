@@ -77,6 +77,7 @@ absl::StatusOr<std::unique_ptr<TrainLog>> TrainLog::Open(const Options& options)
   std::unique_ptr<TrainLog> log(new TrainLog(options));
   const std::string kept = options.step > 0 ? log->ReadOld() : "";
   const std::string path = options.directory + "/metrics.jsonl";
+  for (const std::string& file : {path, log->CurvePath()}) OutputFile::RemoveLeftovers(file);
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> start, OutputFile::Create(path));
   start->Write(kept);
   SNUG_RETURN_IF_ERROR(start->Finish());
@@ -187,7 +188,7 @@ absl::Status TrainLog::WriteCurve() {
       panel.series[0].faint = false;
     }
   }
-  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(options_.directory + "/curve.svg"));
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(CurvePath()));
   file->Write(CurveSvg(options_.title, panels));
   return file->Finish();
 }

@@ -38,6 +38,7 @@ class TrainLog {
  private:
   explicit TrainLog(Options options);
   std::string ReadOld();
+  std::string CurvePath() const { return options_.directory + "/curve.svg"; }
   absl::Status WriteLine(const std::string& json);
   void Remember(const char* kind, int64_t step, const Metrics& metrics);
   CurvePanel& PanelOf(const std::string& metric);

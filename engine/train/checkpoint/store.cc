@@ -89,6 +89,13 @@ absl::StatusOr<CheckpointStore::Saved> CheckpointStore::Save(int64_t step, const
   return saved;
 }
 
+std::vector<std::string> CheckpointStore::Tidy(int64_t step) {
+  std::vector<std::string> warnings;
+  RemoveLeftovers(&warnings);
+  RemoveOld(step, &warnings);
+  return warnings;
+}
+
 void CheckpointStore::RemoveLeftovers(std::vector<std::string>* warnings) {
   const absl::StatusOr<std::vector<std::string>> names = files_->List(directory_);
   if (!names.ok()) return warnings->push_back(std::string(names.status().message()));

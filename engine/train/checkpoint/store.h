@@ -38,6 +38,10 @@ class CheckpointStore {
   // directory if needed. The keys "snug.*" of the metadata are the store's own.
   absl::StatusOr<Saved> Save(int64_t step, const std::vector<TensorBytes>& tensors, const Metadata& metadata);
 
+  // For a program that goes on from `step` where another was killed: removes what that one would have, old checkpoints
+  // and the beginnings of new ones. Returns warnings, as Save does.
+  std::vector<std::string> Tidy(int64_t step);
+
   struct Found {
     int64_t step = 0;
     std::string path;

@@ -35,15 +35,17 @@ absl::Status PlaceWindows(const proto::Pool& options, int axis_number, PoolAxis*
     a->pad_begin = padding / 2;
     a->pad_end = padding - padding / 2;
   } else {
-    const int64_t room = a->in + a->pad_begin + a->pad_end - extent;
+    int64_t room = a->in + a->pad_begin + a->pad_end - extent;
+    // A last window, be it the only one, reaches further then (PyTorch's rule).
+    if (options.ceil_mode()) room += a->stride - 1;
     if (room < 0) {
       return InferContext::OptionError("kernel", absl::StrCat("a window of ", a->window, " with dilation ", a->dilation,
                                                               " does not fit axis ", axis_number, " of the input: ",
                                                               a->in, " + ", a->pad_begin + a->pad_end, " of padding"));
     }
     a->out = room / a->stride + 1;
-    // One more, if it starts within the input or the padding before it (PyTorch's rule).
-    if (options.ceil_mode() && room % a->stride != 0 && a->out * a->stride < a->in + a->pad_begin) ++a->out;
+    // But it starts within the input or the padding before it.
+    if (options.ceil_mode() && (a->out - 1) * a->stride >= a->in + a->pad_begin) --a->out;
   }
   // Every window holds an element of the input: it reaches over the border by half at most (PyTorch's rule), and its
   // taps do not step over the whole input.

@@ -157,6 +157,16 @@ void Samples(SampleBuilder& s) {
       .Values({1, 2, 3, 4})
       .With(options("kernel: 3 stride: 3 ceil_mode: true"))
       .Expect(0, {2, 4});
+  // The only window reaches beyond the input.
+  s.Case("ceil_mode_one_window")
+      .Input({1, 1, 2})
+      .Values({3, 5})
+      .With(options("kernel: 3 ceil_mode: true"))
+      .Expect(0, {4});
+  s.Case("ceil_mode_no_window")
+      .Input({1, 1, 2})
+      .With(options("kernel: 4 stride: 2 ceil_mode: true"))
+      .Fails("a window of 4 with dilation 1 does not fit axis 2 of the input: 2 + 0 of padding");
   s.Case("dilation").Input({2, 3, 9}).With(options("kernel: 2 dilation: 2")).Fails("is for max_pool only");
   s.Case("rank").Input({2, 3}).With(options("kernel: 2")).Fails("expected 3 to 5 dimensions");
   s.Case("no_kernel").Input({2, 3, 4}).With(options("")).Fails("option \"kernel\": is missing");

@@ -80,6 +80,17 @@ void GoodSamples(SampleBuilder& s) {
   s.Case("dilation").Input({2, 3, 9, 10}).Distinct().With(options("kernel: 3 stride: [1, 2] dilation: 2 pad: 1"));
   s.Case("ceil_mode").Input({2, 3, 7, 8}).Distinct().With(options("kernel: 3 stride: 2 ceil_mode: true"));
   s.Case("ceil_mode_pad").Input({1, 2, 4, 5}).Distinct().With(options("kernel: 2 stride: 2 pad: 1 ceil_mode: true"));
+  s.Case("ceil_mode_one_window").Input({2, 3, 2, 7}).Distinct().With(options("kernel: 3 ceil_mode: true"));
+  s.Case("ceil_mode_dilation")
+      .Input({2, 3, 3, 9})
+      .Distinct()
+      .With(options("kernel: 3 stride: 3 dilation: 2 ceil_mode: true"));
+  s.Case("ceil_mode_known")
+      .Input({1, 1, 2})
+      .Values({3, 5})
+      .NoGradient()
+      .With(options("kernel: 3 ceil_mode: true"))
+      .Expect(0, {5});
   s.Case("same").Input({2, 3, 7, 8}).Distinct().With(options("kernel: 3 stride: 2 padding: SAME"));
   s.Case("line").Input({2, 3, 9}).Distinct().With(options("kernel: 3 stride: 2 pad: 1"));
   s.Case("volume")

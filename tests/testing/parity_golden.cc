@@ -39,32 +39,6 @@ absl::StatusOr<std::vector<double>> ParseNumbers(absl::Span<const absl::string_v
   return numbers;
 }
 
-// NAME KIND NUMBER DIM...
-absl::StatusOr<GoldenTensor> ParseTensor(absl::Span<const absl::string_view> fields) {
-  if (fields.size() < 3) return absl::InvalidArgumentError("expected a name, a kind, a number and dimensions");
-  GoldenTensor tensor;
-  tensor.name = std::string(fields[0]);
-  if (fields[1] == "uniform") {
-    tensor.kind = GoldenTensor::Kind::kUniform;
-  } else if (fields[1] == "constant") {
-    tensor.kind = GoldenTensor::Kind::kConstant;
-  } else if (fields[1] == "class") {
-    tensor.kind = GoldenTensor::Kind::kClass;
-  } else {
-    return absl::InvalidArgumentError(absl::StrCat("expected uniform, constant or class, found \"", fields[1], "\""));
-  }
-  SNUG_ASSIGN_OR_RETURN(tensor.number, ParseNumber(fields[2]));
-  std::vector<int64_t> dims;
-  for (const absl::string_view field : fields.subspan(3)) {
-    dims.push_back(0);
-    if (!absl::SimpleAtoi(field, &dims.back())) {
-      return absl::InvalidArgumentError(absl::StrCat("expected a dimension, found \"", field, "\""));
-    }
-  }
-  SNUG_ASSIGN_OR_RETURN(tensor.shape, MakeShape(dims));
-  return tensor;
-}
-
 absl::Status ParseLine(const Fields& fields, ParityGolden* golden) {
   const absl::string_view keyword = fields[0];
   const auto rest = absl::MakeConstSpan(fields).subspan(1);
@@ -77,7 +51,7 @@ absl::Status ParseLine(const Fields& fields, ParityGolden* golden) {
     return absl::OkStatus();
   }
   if (keyword == "input" || keyword == "parameter") {
-    SNUG_ASSIGN_OR_RETURN(GoldenTensor tensor, ParseTensor(rest));
+    SNUG_ASSIGN_OR_RETURN(GoldenTensor tensor, ParseGoldenTensor(rest));
     (keyword == "input" ? golden->inputs : golden->parameters).push_back(std::move(tensor));
     return absl::OkStatus();
   }
@@ -112,6 +86,31 @@ std::vector<double> GoldenTensor::Values() const {
     }
   }
   return values;
+}
+
+absl::StatusOr<GoldenTensor> ParseGoldenTensor(absl::Span<const absl::string_view> fields) {
+  if (fields.size() < 3) return absl::InvalidArgumentError("expected a name, a kind, a number and dimensions");
+  GoldenTensor tensor;
+  tensor.name = std::string(fields[0]);
+  if (fields[1] == "uniform") {
+    tensor.kind = GoldenTensor::Kind::kUniform;
+  } else if (fields[1] == "constant") {
+    tensor.kind = GoldenTensor::Kind::kConstant;
+  } else if (fields[1] == "class") {
+    tensor.kind = GoldenTensor::Kind::kClass;
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat("expected uniform, constant or class, found \"", fields[1], "\""));
+  }
+  SNUG_ASSIGN_OR_RETURN(tensor.number, ParseNumber(fields[2]));
+  std::vector<int64_t> dims;
+  for (const absl::string_view field : fields.subspan(3)) {
+    dims.push_back(0);
+    if (!absl::SimpleAtoi(field, &dims.back())) {
+      return absl::InvalidArgumentError(absl::StrCat("expected a dimension, found \"", field, "\""));
+    }
+  }
+  SNUG_ASSIGN_OR_RETURN(tensor.shape, MakeShape(dims));
+  return tensor;
 }
 
 absl::StatusOr<ParityGolden> ParseParityGolden(const std::string& text) {

@@ -1,9 +1,11 @@
 // Reads the goldens of tests/golden/parity and makes their tensors: PyTorch's losses and gradient norms over ten steps,
-// and how every parameter and input follows from its name (tests/golden/parity/make_parity.py says how, and the
-// format).
+// and how every parameter and input follows from its name (tests/golden/parity/recipes.py says
+// how, make_parity.py the format).
 #pragma once
 
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+#include <absl/types/span.h>
 
 #include <map>
 #include <string>
@@ -38,6 +40,8 @@ struct ParityGolden {
   std::map<std::string, GoldenCurve> in_float;  // by variant: kernels that round differently
 };
 
+// NAME KIND NUMBER DIM...
+absl::StatusOr<GoldenTensor> ParseGoldenTensor(absl::Span<const absl::string_view> fields);
 // A wrong line is an error that names it.
 absl::StatusOr<ParityGolden> ParseParityGolden(const std::string& text);
 absl::StatusOr<ParityGolden> ReadParityGolden(const std::string& path);

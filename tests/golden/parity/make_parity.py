@@ -4,13 +4,8 @@
     tools/setup --bench && tests/golden/parity/make_parity.py [MODEL...]
 
 Nothing but numbers that cannot be computed is stored. Parameters and data follow from their names, so the test makes
-the same ones: with `hash` = FNV-1a (64 bits) of the tensor's name and MixKeys of engine/base/random.h,
-
-    uniform:  element i = (int(MixKeys(hash, i) >> 40) - 2^23) * 2^-23 * scale, in [-scale, scale)
-    class:    element i = (MixKeys(hash, i) >> 33) % classes
-
-Scales are powers of two, so every number is the same in float32 and in double. A line of a golden file is a keyword and
-its fields, separated by blanks; `#` starts a comment:
+the same ones (recipes.py). Scales are powers of two, so every number is the same in float32 and in double. A line of a
+golden file is a keyword and its fields, separated by blanks; `#` starts a comment:
 
     batch N / learning_rate X / momentum X
     input NAME uniform SCALE DIM...      input NAME class CLASSES DIM...       (DIM... with the batch)
@@ -35,39 +30,11 @@ from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench"))
 import torch_models
+from recipes import make
 
 STEPS = 10
 MOMENTUM = 0.9
 RESIDUAL_GAMMA = float(numpy.float32(0.2))  # the same number in float32 and in double
-
-
-def mix_keys(key, index):
-    """MixKeys(key, index) of engine/base/random.h, for an array of indices."""
-    with numpy.errstate(over="ignore"):
-        z = numpy.uint64(key) + numpy.uint64(0x9E3779B97F4A7C15) * (index + numpy.uint64(1))
-        z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
-        return z ^ (z >> numpy.uint64(31))
-
-
-def fnv1a(name):
-    value = 0xCBF29CE484222325
-    for byte in name.encode():
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    return value
-
-
-def words(name, dims):
-    return mix_keys(fnv1a(name), numpy.arange(math.prod(dims), dtype=numpy.uint64)).reshape(dims)
-
-
-def uniform(name, scale, dims):
-    signed = (words(name, dims) >> numpy.uint64(40)).astype(numpy.int64) - 2**23
-    return torch.from_numpy(signed.astype(numpy.float64) * 2.0**-23 * scale)
-
-
-def classes(name, count, dims):
-    return torch.from_numpy(((words(name, dims) >> numpy.uint64(33)) % numpy.uint64(count)).astype(numpy.int64))
 
 
 def image(size, channels, batch):
@@ -126,14 +93,6 @@ def parameter_recipes(module):
             recipe = ("uniform", 2.0 ** round(-0.5 * math.log2(fan_in)))
         recipes[name] = (*recipe, dims)
     return recipes
-
-
-def make(name, kind, number, dims):
-    if kind == "uniform":
-        return uniform(name, number, dims)
-    if kind == "class":
-        return classes(name, number, dims)
-    return torch.full(dims, number, dtype=torch.float64)
 
 
 def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, channels_last=False, mkldnn=True):

@@ -3,8 +3,11 @@
 
     tools/setup --bench && tests/differential/make_goldens.py [COUNT]
 
-Of every tensor after the last step its sum is kept, and its product with numbers from its name: a wrong element shows in
-both, as one in 10^10 does.
+Behind each case (random_networks.py) stands what became of it:
+
+    curve NAME NUMBER NUMBER NUMBER    an objective or output in each step
+    after NAME SUM PRODUCT             a parameter or statistic after the last step: the sum of its elements, and of their
+                                       products with those that come from the name SEED:NAME:factors
 """
 
 import pathlib

@@ -14,13 +14,13 @@ The elements of a parameter come from the name SEED:NAME, those that a feed has 
 
 import fnmatch
 import math
+import pathlib
 import random
 import sys
-import pathlib
 
 import torch
 
-from torch_network import STEPS, Enum, Layer, Network
+from torch_network import Enum, Layer, Network
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "golden/parity"))
 import recipes
@@ -350,8 +350,7 @@ class Builder:
         return self.add(self.random.choice(["dropout", "stochastic_depth"]), [self.pick()], {"rate": 0.0})
 
     def parameter(self, dims):
-        name = self.add("parameter", [], {"dim": list(dims)})
-        return name
+        return self.add("parameter", [], {"dim": list(dims)})
 
     def constant(self, dims):
         count = math.prod(dims)

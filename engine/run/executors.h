@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
+#include <absl/types/span.h>
 
 #include <memory>
 
@@ -14,6 +15,15 @@
 namespace snug {
 
 enum class EngineKind : uint8_t { kReplay, kSerial, kDynamic };
+
+struct EngineInfo {
+  EngineKind kind;
+  absl::string_view name;  // as written after --engine=
+  bool needs_plan;         // it does not run where memory is dynamic
+  bool side_by_side;       // runs Steps of different streams at the same time
+};
+absl::Span<const EngineInfo> Engines();
+const EngineInfo& InfoOf(EngineKind kind);
 
 absl::string_view EngineName(EngineKind kind);
 absl::StatusOr<EngineKind> ParseEngine(absl::string_view name);

@@ -132,7 +132,7 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
                                                {arenas.step, static_cast<size_t>(backend_->step_bytes())}});
   arenas.caller = caller_buffers->addresses();
   std::unique_ptr<DynamicBlocks> blocks;
-  if (dynamic.has_value() && engine != EngineKind::kReplay) {
+  if (dynamic.has_value() && !InfoOf(engine).needs_plan) {
     SNUG_ASSIGN_OR_RETURN(memory::Allocator* const allocator, AllocatorFor(*owned, options));
     const bool several = FreeingStreams(*owned, options) > 1;
     SNUG_ASSIGN_OR_RETURN(
@@ -163,8 +163,8 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
 
 absl::StatusOr<memory::Allocator*> Session::AllocatorFor(const Compiled& compiled, const SessionOptions& options) {
   const DynamicMemory& memory = *compiled.executable.memory.dynamic;
-  const bool on_threads = compiled.device.kind == Device::Kind::kCpu && options.engine == EngineKind::kDynamic &&
-                          compiled.executable.schedule.count() > 1;
+  const bool on_threads = compiled.device.kind == Device::Kind::kCpu && options.engine.has_value() &&
+                          InfoOf(*options.engine).side_by_side && compiled.executable.schedule.count() > 1;
   if (allocator_ != nullptr) {
     if (options.places != nullptr || allocator_options_ == memory.options.allocator) return allocator_;
     return absl::InvalidArgumentError("programs of one session have one allocator: expected one set of its options");

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -48,69 +47,25 @@ TEST(Schedule, TasksGoWhereTheyCanBeginFirst) {
   EXPECT_EQ(AssignStreams(tasks, {0, 1, 2, 3, 4}, 1), (std::vector<int32_t>{0, 0, 0, 0, 0}));
 }
 
-// Kernels that note when they ran.
-struct Note {
-  std::atomic<int64_t>* clock;
-  std::atomic<int64_t> begin{-1}, end{-1};
-};
-
-absl::Status NoteTimes(const KernelContext& context) {
-  Note& note = *context.prepared<std::shared_ptr<Note>>();
-  note.begin = (*note.clock)++;
-  note.end = (*note.clock)++;
-  return absl::OkStatus();
-}
-
-struct Noted {
-  Executable executable;
-  std::vector<std::shared_ptr<Note>> notes;
-  std::atomic<int64_t> clock{0};
-};
-
-std::unique_ptr<Noted> MakeNoted(const RandomSteps& steps) {
-  auto noted = std::make_unique<Noted>();
-  for (const std::vector<Access>& accesses : steps.accesses) {
-    auto note = std::make_shared<Note>();
-    note->clock = &noted->clock;
-    noted->notes.push_back(note);
-    Step step;
-    step.kernel = NoteTimes;
-    step.prepared = std::make_shared<std::shared_ptr<Note>>(note);
-    step.accesses = accesses;
-    noted->executable.steps.push_back(std::move(step));
-  }
-  noted->executable.schedule = ScheduleStreams(steps.accesses, steps.stream_of, steps.streams);
-  return noted;
-}
-
-class EveryEngine : public testing::TestWithParam<EngineKind> {};
+class EveryEngine : public testing::TestWithParam<EngineInfo> {};
 
 void CheckOrder(EngineKind engine, uint64_t seeds) {
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(seed);
     const RandomSteps steps = test::MakeRandomSteps(seed);
-    const std::unique_ptr<Noted> noted = MakeNoted(steps);
+    const auto noted = test::MakeNoted(steps.accesses, ScheduleStreams(steps.accesses, steps.stream_of, steps.streams));
     auto executor = MakeExecutor(engine, noted->executable, {}, nullptr);
     ASSERT_TRUE(executor.ok()) << executor.status().message();
     const auto pairs = test::ConflictingPairs(steps.accesses);
-    for (int round = 0; round < 2; ++round) {
-      const int64_t from = noted->clock;
-      Executor::Failure failure;
-      ASSERT_TRUE((*executor)->Run(&failure).ok());
-      for (const auto& note : noted->notes) ASSERT_GE(note->begin, from);
-      for (const auto& [a, b] : pairs) {
-        ASSERT_LT(noted->notes[static_cast<size_t>(a)]->end, noted->notes[static_cast<size_t>(b)]->begin)
-            << a << " before " << b;
-      }
-    }
+    for (int round = 0; round < 2; ++round) ASSERT_NO_FATAL_FAILURE(test::RunAndCheckOrder(**executor, *noted, pairs));
   }
 }
 
-TEST_P(EveryEngine, RunsConflictingStepsInOrder) { CheckOrder(GetParam(), 300); }
+TEST_P(EveryEngine, RunsConflictingStepsInOrder) { CheckOrder(GetParam().kind, 300); }
 
 TEST_P(EveryEngine, CampaignRunsConflictingStepsInOrder) {
   if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "a long one: set SNUG_CAMPAIGN";
-  CheckOrder(GetParam(), 10'000);
+  CheckOrder(GetParam().kind, 10'000);
 }
 
 absl::Status Fails(const KernelContext&) { return absl::InternalError("planted"); }
@@ -123,10 +78,10 @@ TEST_P(EveryEngine, AFailingStepStopsWhatNeedsItAndTheNextRunIsWhole) {
     steps.stream_of.push_back(i % 2);
   }
   for (const size_t failing : {size_t{2}, size_t{4}}) {
-    const std::unique_ptr<Noted> noted = MakeNoted(steps);
+    const auto noted = test::MakeNoted(steps.accesses, ScheduleStreams(steps.accesses, steps.stream_of, steps.streams));
     noted->executable.steps[3].mutates = true;
     noted->executable.steps[failing].kernel = Fails;
-    auto executor = MakeExecutor(GetParam(), noted->executable, {}, nullptr);
+    auto executor = MakeExecutor(GetParam().kind, noted->executable, {}, nullptr);
     ASSERT_TRUE(executor.ok()) << executor.status().message();
     for (int round = 0; round < 3; ++round) {
       const int64_t from = noted->clock;
@@ -158,7 +113,7 @@ absl::Status Meets(const KernelContext& context) {
 }
 
 TEST_P(EveryEngine, IndependentStepsRunAtTheSameTime) {
-  const bool serial = GetParam() == EngineKind::kSerial;
+  const bool serial = !GetParam().side_by_side;
   Meeting meeting{.expected = serial ? 1 : 2};
   Executable executable;
   for (int64_t i = 0; i < 2; ++i) {
@@ -166,7 +121,7 @@ TEST_P(EveryEngine, IndependentStepsRunAtTheSameTime) {
     executable.steps.back().prepared = std::make_shared<Meeting*>(&meeting);
   }
   executable.schedule = ScheduleStreams({executable.steps[0].accesses, executable.steps[1].accesses}, {0, 1}, 2);
-  auto executor = MakeExecutor(GetParam(), executable, {}, nullptr);
+  auto executor = MakeExecutor(GetParam().kind, executable, {}, nullptr);
   ASSERT_TRUE(executor.ok()) << executor.status().message();
   std::vector<StepTime> times(2);
   (*executor)->SetTimes(times.data());
@@ -181,9 +136,8 @@ TEST_P(EveryEngine, IndependentStepsRunAtTheSameTime) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedule, EveryEngine,
-                         testing::Values(EngineKind::kReplay, EngineKind::kSerial, EngineKind::kDynamic),
-                         [](const auto& info) { return std::string(EngineName(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Schedule, EveryEngine, testing::ValuesIn(Engines()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace snug

@@ -1,13 +1,20 @@
-// Random Steps that touch bytes, and brute-force answers about what orders them.
+// Random Steps that touch bytes, brute-force answers about what orders them, and Steps that note when they ran.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "engine/base/conflict.h"
+#include "engine/compile/executable.h"
 #include "engine/compile/streams.h"
+#include "engine/run/executor.h"
+#include "ops/kernel_context.h"
 
 namespace snug::test {
 
@@ -79,6 +86,55 @@ inline bool AllOrdered(const std::vector<std::pair<int32_t, int32_t>>& pairs,
     if (!reach[static_cast<size_t>(b)][static_cast<size_t>(a)]) return false;
   }
   return true;
+}
+
+// Kernels that note when they ran.
+struct Note {
+  std::atomic<int64_t>* clock;
+  std::atomic<int64_t> begin{-1}, end{-1};
+};
+
+inline absl::Status NoteTimes(const KernelContext& context) {
+  Note& note = *context.prepared<std::shared_ptr<Note>>();
+  note.begin = (*note.clock)++;
+  note.end = (*note.clock)++;
+  return absl::OkStatus();
+}
+
+struct Noted {
+  Executable executable;
+  std::vector<std::shared_ptr<Note>> notes;
+  std::atomic<int64_t> clock{0};
+};
+
+// Steps that access these bytes, by this schedule, and do nothing but note when.
+inline std::unique_ptr<Noted> MakeNoted(const std::vector<std::vector<Access>>& accesses, Schedule schedule) {
+  auto noted = std::make_unique<Noted>();
+  for (const std::vector<Access>& of_step : accesses) {
+    auto note = std::make_shared<Note>();
+    note->clock = &noted->clock;
+    noted->notes.push_back(note);
+    Step step;
+    step.kernel = NoteTimes;
+    step.prepared = std::make_shared<std::shared_ptr<Note>>(note);
+    step.accesses = of_step;
+    noted->executable.steps.push_back(std::move(step));
+  }
+  noted->executable.schedule = std::move(schedule);
+  return noted;
+}
+
+// One run of `noted`, by its executor: every Step, and each of the `pairs` one after the other.
+inline void RunAndCheckOrder(Executor& executor, const Noted& noted,
+                             const std::vector<std::pair<int32_t, int32_t>>& pairs) {
+  const int64_t from = noted.clock;
+  Executor::Failure failure;
+  ASSERT_TRUE(executor.Run(&failure).ok());
+  for (const auto& note : noted.notes) ASSERT_GE(note->begin, from);
+  for (const auto& [a, b] : pairs) {
+    ASSERT_LT(noted.notes[static_cast<size_t>(a)]->end, noted.notes[static_cast<size_t>(b)]->begin)
+        << a << " before " << b;
+  }
 }
 
 }  // namespace snug::test

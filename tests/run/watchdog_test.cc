@@ -72,7 +72,7 @@ std::unique_ptr<Session> MakeSession(Compiled compiled, EngineKind engine, doubl
   return *std::move(session);
 }
 
-class AnyEngine : public testing::TestWithParam<EngineKind> {};
+class AnyEngine : public testing::TestWithParam<EngineInfo> {};
 
 TEST_P(AnyEngine, NamesTheStepThatIsStuckAndReportsAgainAfterTwiceAsLong) {
   constexpr double kSeconds = 0.2;
@@ -84,7 +84,7 @@ TEST_P(AnyEngine, NamesTheStepThatIsStuckAndReportsAgainAfterTwiceAsLong) {
   compiled.executable.steps[static_cast<size_t>(step)].prepared = std::make_shared<Reports*>(&reports);
   const Node& node = compiled.graph.node(compiled.executable.steps[static_cast<size_t>(step)].node);
   const std::string expected = "running \"" + node.name + "\" (" + node.op + "), " + node.loc.ToString() + "\n";
-  const std::unique_ptr<Session> session = MakeSession(std::move(compiled), GetParam(), kSeconds, reports);
+  const std::unique_ptr<Session> session = MakeSession(std::move(compiled), GetParam().kind, kSeconds, reports);
   const int64_t begin = MonotonicNanoseconds();
   const absl::Status status = session->Run();
   EXPECT_TRUE(status.ok()) << status.message();
@@ -97,9 +97,8 @@ TEST_P(AnyEngine, NamesTheStepThatIsStuckAndReportsAgainAfterTwiceAsLong) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Watchdog, AnyEngine,
-                         testing::Values(EngineKind::kReplay, EngineKind::kSerial, EngineKind::kDynamic),
-                         [](const auto& info) { return std::string(EngineName(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Watchdog, AnyEngine, testing::ValuesIn(Engines()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Watchdog, SaysWhatOtherStreamsWaitFor) {
   Reports reports;

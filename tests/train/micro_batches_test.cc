@@ -295,12 +295,12 @@ TEST(MicroBatches, WhereBytesLieAndWhoRunsThemChangesNothing) {
     how.strategy = strategy;
     check(how, strategy);
   }
-  for (const EngineKind engine : {EngineKind::kSerial, EngineKind::kDynamic, EngineKind::kReplay}) {
+  for (const EngineInfo& engine : Engines()) {
     How how = plain;
     how.strategy = "best";
-    how.engine = engine;
-    how.streams = engine == EngineKind::kSerial ? 1 : 3;
-    check(how, absl::StrCat("engine ", static_cast<int>(engine)));
+    how.engine = engine.kind;
+    how.streams = engine.side_by_side ? 3 : 1;
+    check(how, absl::StrCat("engine ", engine.name));
   }
 }
 

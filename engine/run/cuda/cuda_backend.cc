@@ -46,7 +46,7 @@ class CudaBackend final : public Backend {
 
   absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(EngineKind kind, const Executable& executable,
                                                          const ArenaBytes& arenas, Poison*) override {
-    if (executable.memory.dynamic.has_value() && kind == EngineKind::kReplay) {
+    if (executable.memory.dynamic.has_value() && InfoOf(kind).needs_plan) {
       return snug::MakeExecutor(kind, executable, arenas, nullptr);  // says that it needs a plan
     }
     SNUG_RETURN_IF_ERROR(LoadFusedKernels(executable));

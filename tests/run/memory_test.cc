@@ -1,5 +1,5 @@
-// What every strategy must keep: training is bit-identical to the unshared serial run, freed bytes are read by nobody,
-// and a step touches the planned bytes and no others.
+// What every strategy must keep: a step touches the planned bytes and no others, and freed bytes are read by nobody.
+// (That training is bit-identical under all of them: matrix_test.cc.)
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,7 @@
 #include <cstring>
 #include <optional>
 
-#include "engine/run/saved_inputs.h"
 #include "engine/run/serial_executor.h"
-#include "memory/ilp/solver.h"
-#include "memory/strategies.h"
 #include "tests/run/train_util.h"
 #include "tests/testing/guarded_bytes.h"
 
@@ -20,19 +17,10 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<std::string> AllStrategies() {
-  std::vector<std::string> names;
-  for (const memory::Strategy& strategy : memory::Strategies()) {
-    if (strategy.name != "olla" || !memory::IlpSolvers().empty()) names.emplace_back(strategy.name);
-  }
-  return names;
-}
-
 CompileOptions OptionsFor(int64_t batch, const std::string& strategy) {
   CompileOptions options{.batch = batch, .threads = 2};
   options.memory.strategy = strategy;
-  const absl::StatusOr<const memory::Strategy*> found = memory::FindStrategy(strategy);
-  options.memory.planner.work_limit = found.ok() && (*found)->slow ? 5 : 100'000;
+  options.memory.planner = PlannerFor(strategy);
   return options;
 }
 
@@ -53,66 +41,6 @@ std::unique_ptr<Session> Make(const LoadedNetwork& loaded, const CompileOptions&
 std::string BytesOf(const Session::View& view) {
   return {reinterpret_cast<const char*>(view.data), static_cast<size_t>(view.type->size_bytes())};
 }
-
-// Everything that a run leaves behind: what is fetched after each step, and all Variables after the last.
-std::vector<std::string> Train(Session& session, int steps) {
-  std::vector<std::string> results;
-  SavedInputs inputs(session);
-  for (int step = 0; step < steps; ++step) {
-    inputs.Feed();
-    const absl::Status status = session.Run();
-    EXPECT_TRUE(status.ok()) << status.message();
-    for (const Endpoint& output : session.compiled().executable.outputs) {
-      results.push_back(BytesOf(*session.Output(output.name)));
-    }
-  }
-  for (const Variable& variable : session.compiled().graph.variables()) {
-    const absl::StatusOr<Session::View> view = session.FindVariable(variable.name);
-    if (view.ok()) results.push_back(BytesOf(*view));
-  }
-  return results;
-}
-
-struct Net {
-  const char* name;
-  int64_t batch;
-  int64_t image;  // 0: the file's size
-};
-
-class EveryStrategy : public testing::TestWithParam<Net> {
- protected:
-  void SetUp() override {
-    absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam().name);
-    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-    loaded_ = *std::move(loaded);
-    if (GetParam().image == 0) return;
-    proto::Shape* const shape = loaded_.network.mutable_input(0)->mutable_shape();
-    shape->set_dim(1, GetParam().image);
-    shape->set_dim(2, GetParam().image);
-  }
-
-  LoadedNetwork loaded_;
-};
-
-TEST_P(EveryStrategy, TrainsBitIdenticallyWithFreedBytesPoisoned) {
-  constexpr int kSteps = 3;
-  const auto truth_session = Make(loaded_, OptionsFor(GetParam().batch, "none"), /*poison=*/false);
-  ASSERT_NE(truth_session, nullptr);
-  const std::vector<std::string> truth = Train(*truth_session, kSteps);
-  for (const std::string& strategy : AllStrategies()) {
-    for (const bool poison : {false, true}) {
-      if (strategy != memory::kDefaultStrategy && !poison) continue;
-      const auto session = Make(loaded_, OptionsFor(GetParam().batch, strategy), poison);
-      ASSERT_NE(session, nullptr);
-      EXPECT_TRUE(Train(*session, kSteps) == truth) << strategy << (poison ? ", poisoned" : "");
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Memory, EveryStrategy,
-                         testing::Values(Net{"mlp", 16, 0}, Net{"lenet", 4, 0}, Net{"resnet18", 2, 64},
-                                         Net{"gpt_small", 1, 0}),
-                         [](const auto& info) { return std::string(info.param.name); });
 
 // One step in an arena between guards, all of it `fill` before. The arena afterwards.
 test::GuardedBytes StepOver(Session& fed, uint8_t fill) {

@@ -1,26 +1,17 @@
-// The schedules of the networks in models/: every pair of Steps that conflict is ordered, and no wait can be left out.
+// The schedules of the networks in models/: every pair of Steps that conflict is ordered, no wait can be left out, and
+// every engine keeps to it, the dynamic one by the Steps' accesses alone.
+#include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "engine/run/executors.h"
 #include "tests/run/schedule_util.h"
 #include "tests/run/train_util.h"
-#include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
-
-std::vector<std::string> Models() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(test::SourcePath("models"))) {
-    if (entry.path().extension() == ".pbtxt") names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 class ModelSchedules : public testing::TestWithParam<std::string> {};
 
@@ -51,6 +42,32 @@ TEST_P(ModelSchedules, OrderEveryConflictWithTheFewestWaits) {
         const auto [a, b] = schedule.waits[left_out];
         ASSERT_FALSE(test::AllOrdered({{a, b}}, test::Reach(schedule, waits))) << a << " -> " << b;
         ASSERT_TRUE(test::Conflict(accesses[static_cast<size_t>(a)], accesses[static_cast<size_t>(b)]));
+      }
+    }
+  }
+}
+
+TEST_P(ModelSchedules, AreKeptByEveryEngine) {
+  absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  CompileOptions options{.threads = 1};
+  absl::StatusOr<Compiled> compiled = CompileGraph(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  for (const absl::string_view strategy : {memory::kDefaultStrategy, kDynamicMemory}) {
+    for (const int streams : {1, 2, 3}) {
+      const std::string name(strategy);
+      const absl::Status planned =
+          PlanAndLower(*compiled, {.strategy = name, .planner = PlannerFor(name), .streams = streams});
+      ASSERT_TRUE(planned.ok()) << planned.message();
+      std::vector<std::vector<Access>> accesses;
+      for (const Step& step : compiled->executable.steps) accesses.push_back(step.accesses);
+      const auto pairs = test::ConflictingPairs(accesses);
+      for (const EngineInfo& engine : Engines()) {
+        SCOPED_TRACE(absl::StrCat(strategy, ", ", streams, " streams, ", engine.name));
+        const auto noted = test::MakeNoted(accesses, compiled->executable.schedule);
+        auto executor = MakeExecutor(engine.kind, noted->executable, {}, nullptr);
+        ASSERT_TRUE(executor.ok()) << executor.status().message();
+        for (int run = 0; run < 3; ++run) ASSERT_NO_FATAL_FAILURE(test::RunAndCheckOrder(**executor, *noted, pairs));
       }
     }
   }

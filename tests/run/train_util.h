@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -12,6 +13,8 @@
 #include "engine/compile/pipeline.h"
 #include "engine/run/random_feed.h"
 #include "engine/run/session.h"
+#include "memory/ilp/solver.h"
+#include "memory/strategies.h"
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"
 
@@ -37,10 +40,50 @@ inline absl::StatusOr<std::unique_ptr<Session>> MakeSession(const std::string& t
   return MakeSession(*loaded, options, seed);
 }
 
-// Of models/, or else of tests/data/.
-inline absl::StatusOr<LoadedNetwork> LoadModel(const std::string& name) {
-  const std::string model = test::SourcePath("models/" + name + ".pbtxt");
-  return LoadNetworkFile(std::filesystem::exists(model) ? model : test::SourcePath("tests/data/" + name + ".pbtxt"));
+// Of models/, or else of tests/. `image`: the height and width of the first input; 0: the file's.
+inline absl::StatusOr<LoadedNetwork> LoadModel(const std::string& name, int64_t image = 0) {
+  std::string path;
+  for (const char* const folder : {"models/", "tests/data/", "tests/golden/parity/"}) {
+    path = test::SourcePath(folder + name + ".pbtxt");
+    if (std::filesystem::exists(path)) break;
+  }
+  absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(path);
+  if (!loaded.ok() || image == 0) return loaded;
+  proto::Shape* const shape = loaded->network.mutable_input(0)->mutable_shape();
+  shape->set_dim(1, image);
+  shape->set_dim(2, image);
+  return loaded;
+}
+
+// The names in models/.
+inline std::vector<std::string> Models() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(test::SourcePath("models"))) {
+    if (entry.path().extension() == ".pbtxt") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// All that this build can plan by.
+inline std::vector<std::string> AllStrategies() {
+  std::vector<std::string> names;
+  for (const memory::Strategy& strategy : memory::Strategies()) {
+    if (!strategy.by_solver || !memory::IlpSolvers().empty()) names.emplace_back(strategy.name);
+  }
+  return names;
+}
+
+inline std::vector<std::string> StrategiesAndDynamic() {
+  std::vector<std::string> names = AllStrategies();
+  names.emplace_back(kDynamicMemory);
+  return names;
+}
+
+// Plans of its kind, in little time.
+inline memory::PlannerOptions PlannerFor(const std::string& strategy) {
+  const absl::StatusOr<const memory::Strategy*> found = memory::FindStrategy(strategy);
+  return {.work_limit = found.ok() && (*found)->slow ? 5 : 100'000};
 }
 
 inline std::vector<double> Losses(Session& session, int steps, const std::string& objective = "loss") {

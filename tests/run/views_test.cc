@@ -9,8 +9,6 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/plan_file.h"
-#include "memory/ilp/solver.h"
-#include "memory/strategies.h"
 #include "tests/run/train_util.h"
 #include "tests/testing/source_path.h"
 
@@ -77,8 +75,7 @@ const OpRegistry& WithoutRanges() {
 CompileOptions OptionsFor(int64_t batch, const MemoryOptions& memory) {
   CompileOptions options{.batch = batch, .threads = 2, .memory = memory};
   options.disabled_passes = {"fuse_activation"};  // so that every value is there by its name
-  const absl::StatusOr<const memory::Strategy*> found = memory::FindStrategy(memory.strategy);
-  options.memory.planner.work_limit = found.ok() && (*found)->slow ? 5 : 100'000;
+  options.memory.planner = PlannerFor(memory.strategy);
   return options;
 }
 
@@ -204,9 +201,7 @@ std::vector<std::string> Truth(const std::string& text, int64_t batch) {
 
 void ExpectSameBits(const std::string& text, int64_t batch, bool every_strategy) {
   const std::vector<std::string> truth = Truth(text, batch);
-  for (const memory::Strategy& strategy : memory::Strategies()) {
-    const std::string name(strategy.name);
-    if (name == "olla" && memory::IlpSolvers().empty()) continue;
+  for (const std::string& name : AllStrategies()) {
     if (!every_strategy && name != "none" && name != "best") continue;
     const Compiled compiled = CompileText(text, batch, OpRegistry::Builtin(), {.strategy = name});
     EXPECT_TRUE(Train(compiled) == truth) << name << ", batch " << batch << text;

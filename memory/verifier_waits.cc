@@ -1,6 +1,5 @@
 #include "memory/verifier_waits.h"
 
-#include <absl/status/statusor.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -10,87 +9,14 @@
 #include <string>
 
 #include "engine/base/status.h"
+#include "memory/stream_clocks.h"
 
 namespace snug::memory {
 namespace {
 
-// How far each stream is at least when a task begins: a vector clock with an entry for each stream.
-class Clocks {
- public:
-  static absl::StatusOr<Clocks> Create(const Tasks& tasks, const StreamSchedule& schedule) {
-    const auto n = static_cast<size_t>(tasks.size());
-    Clocks clocks;
-    clocks.streams_ = schedule.streams.size();
-    clocks.stream_.assign(n, clocks.streams_);
-    clocks.index_.assign(n, 0);
-    std::vector<std::vector<size_t>> followers(n);
-    std::vector<int32_t> waits_for(n, 0);
-    const auto add = [&](size_t a, size_t b) {
-      followers[a].push_back(b);
-      ++waits_for[b];
-    };
-    for (size_t s = 0; s < clocks.streams_; ++s) {
-      for (size_t i = 0; i < schedule.streams[s].size(); ++i) {
-        const auto task = static_cast<size_t>(schedule.streams[s][i]);
-        if (task >= n) return absl::InvalidArgumentError(absl::StrCat("stream ", s, ": there is no task ", task));
-        if (clocks.stream_[task] != clocks.streams_) {
-          return absl::InvalidArgumentError(absl::StrCat("task \"", tasks.names[task], "\" runs twice"));
-        }
-        clocks.stream_[task] = s;
-        clocks.index_[task] = static_cast<int32_t>(i);
-        if (i > 0) add(static_cast<size_t>(schedule.streams[s][i - 1]), task);
-      }
-    }
-    for (size_t t = 0; t < n; ++t) {
-      if (clocks.stream_[t] != clocks.streams_) continue;
-      return absl::InvalidArgumentError(absl::StrCat("task \"", tasks.names[t], "\" runs in no stream"));
-    }
-    for (const auto& [a, b] : schedule.waits) {
-      if (static_cast<size_t>(a) >= n || static_cast<size_t>(b) >= n) {
-        return absl::InvalidArgumentError(absl::StrCat("wait ", a, " -> ", b, ": no such task"));
-      }
-      add(static_cast<size_t>(a), static_cast<size_t>(b));
-    }
-    return Run(std::move(clocks), followers, std::move(waits_for));
-  }
-
-  // In every run `a` is done before `b` begins.
-  bool Before(size_t a, size_t b) const { return a != b && done_[b * streams_ + stream_[a]] >= index_[a]; }
-
- private:
-  static absl::StatusOr<Clocks> Run(Clocks clocks, const std::vector<std::vector<size_t>>& followers,
-                                    std::vector<int32_t> waits_for) {
-    const size_t n = followers.size();
-    clocks.done_.assign(n * clocks.streams_, -1);
-    std::vector<size_t> ready;
-    for (size_t t = 0; t < n; ++t) {
-      if (waits_for[t] == 0) ready.push_back(t);
-    }
-    for (size_t next = 0; next < ready.size(); ++next) {
-      const size_t task = ready[next];
-      for (const size_t follower : followers[task]) {
-        for (size_t s = 0; s < clocks.streams_; ++s) {
-          int32_t& done = clocks.done_[follower * clocks.streams_ + s];
-          done = std::max(done, clocks.done_[task * clocks.streams_ + s]);
-        }
-        int32_t& own = clocks.done_[follower * clocks.streams_ + clocks.stream_[task]];
-        own = std::max(own, clocks.index_[task]);
-        if (--waits_for[follower] == 0) ready.push_back(follower);
-      }
-    }
-    if (ready.size() < n) return absl::InvalidArgumentError("the streams wait for each other in a circle");
-    return clocks;
-  }
-
-  size_t streams_ = 0;
-  std::vector<size_t> stream_;  // of each task
-  std::vector<int32_t> index_;  // of each task in its stream
-  std::vector<int32_t> done_;   // task x stream: the last task of the stream that is done, -1: none
-};
-
 class Verifier {
  public:
-  Verifier(const Tasks& tasks, const TaskOrder& order, const Plan& plan, const Clocks& clocks)
+  Verifier(const Tasks& tasks, const TaskOrder& order, const Plan& plan, const StreamClocks& clocks)
       : tasks_(tasks), order_(order), plan_(plan), clocks_(clocks), position_(order.size()) {
     for (size_t at = 0; at < order.size(); ++at) position_[static_cast<size_t>(order[at])] = at;
     for (const TaskInPlace& pair : tasks.in_place) {
@@ -134,8 +60,13 @@ class Verifier {
     return absl::OkStatus();
   }
 
+  // In the order, and in every run.
+  bool Before(size_t a, size_t b) const {
+    return clocks_.Before(static_cast<int32_t>(a), static_cast<int32_t>(b)) && position_[a] < position_[b];
+  }
+
   absl::Status CheckBefore(size_t a, size_t b, absl::string_view why) const {
-    if (clocks_.Before(a, b) && position_[a] < position_[b]) return absl::OkStatus();
+    if (Before(a, b)) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("task \"", tasks_.names[b], "\" may run before \"", tasks_.names[a], "\" is done: ", why));
   }
@@ -185,7 +116,7 @@ class Verifier {
                             value.size_bytes <= old.size_bytes;
     const auto check_done = [&](int32_t task) {
       const auto use = static_cast<size_t>(task);
-      if (clocks_.Before(use, writer) && position_[use] < position_[writer]) return absl::OkStatus();
+      if (Before(use, writer)) return absl::OkStatus();
       return wrong(absl::StrCat("\"", tasks_.names[writer], "\" may write the second before \"", tasks_.names[use],
                                 "\" is done with the first"));
     };
@@ -204,7 +135,7 @@ class Verifier {
   const Tasks& tasks_;
   const TaskOrder& order_;
   const Plan& plan_;
-  const Clocks& clocks_;
+  const StreamClocks& clocks_;
   std::vector<size_t> position_;
   std::set<std::pair<size_t, size_t>> in_place_;  // output, input
   std::map<int64_t, Piece> there_;                // what was written last, by where it begins
@@ -220,7 +151,9 @@ absl::Status VerifyUnderWaits(const Tasks& tasks, const TaskOrder& order, const 
     return absl::InvalidArgumentError(absl::StrCat("the plan has ", plan.offsets.size(), " offsets, expected ",
                                                    tasks.values.size(), ", one for each value"));
   }
-  SNUG_ASSIGN_OR_RETURN(const Clocks clocks, Clocks::Create(tasks, schedule));
+  const auto name = [&tasks](int32_t task) { return tasks.names[static_cast<size_t>(task)]; };
+  SNUG_ASSIGN_OR_RETURN(const StreamClocks clocks,
+                        StreamClocks::Create(tasks.size(), schedule.streams, schedule.waits, name));
   return Verifier(tasks, order, plan, clocks).Verify();
 }
 

@@ -19,6 +19,7 @@
 #include "engine/compile/plan_file.h"
 #include "engine/compile/schedule_steps.h"
 #include "engine/compile/updates.h"
+#include "engine/compile/verify_executable.h"
 #include "engine/compile/what_fits.h"
 #include "engine/graph/verify.h"
 #include "proto/network.pb.h"
@@ -150,7 +151,8 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_RETURN_IF_ERROR(Differentiate(imported, registry, optimizer, options));
     if (optimizer.weight_decay() == 0) decay_differs.clear();
   }
-  Compiled compiled{.device = options.device,
+  Compiled compiled{.registry = &registry,
+                    .device = options.device,
                     .batch = imported.batch,
                     .training = options.training,
                     .micro_batches = options.micro_batches,
@@ -191,7 +193,10 @@ absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options) {
   SNUG_RETURN_IF_ERROR(CheckMemoryLimit(*plan, options.memory_limit));
   compiled.executable =
       Lower(compiled.graph, compiled.kernels, compiled.tasks, *std::move(plan), compiled.bound, compiled.threads);
-  return ScheduleSteps(compiled.tasks, options.streams, compiled.executable);
+  SNUG_RETURN_IF_ERROR(ScheduleSteps(compiled.tasks, options.streams, compiled.executable));
+  return Annotate(VerifyExecutable(compiled), options.plan_file.empty()
+                                                  ? absl::StrCat("the plan by ", compiled.executable.memory.strategy)
+                                                  : options.plan_file);
 }
 
 absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,

@@ -60,6 +60,7 @@ struct CompileOptions {
 };
 
 struct Compiled {
+  const OpRegistry* registry = nullptr;  // of its nodes; it must outlive whoever plans and lowers again
   Device device;
   int64_t batch = 1;  // samples in a run
   bool training = true;

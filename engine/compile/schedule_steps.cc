@@ -12,9 +12,7 @@
 #include "memory/verifier_waits.h"
 
 namespace snug {
-namespace {
 
-// By what knows nothing of how the waits were found.
 absl::Status VerifySchedule(const StepTasks& tasks, const Executable& executable) {
   const memory::TaskPlan& step = executable.memory.step;
   const auto task = [&step](int32_t position) { return step.order[static_cast<size_t>(position)]; };
@@ -28,15 +26,13 @@ absl::Status VerifySchedule(const StepTasks& tasks, const Executable& executable
                   absl::StrCat("the schedule on ", executable.schedule.count(), " streams"));
 }
 
-}  // namespace
-
 absl::Status ScheduleSteps(const StepTasks& tasks, int streams, Executable& executable) {
   if (streams < 1) return absl::InvalidArgumentError(absl::StrCat("streams: expected at least 1, found ", streams));
   std::vector<std::vector<Access>> accesses;
   for (const Step& step : executable.steps) accesses.push_back(step.accesses);
   executable.schedule =
       ScheduleStreams(accesses, AssignStreams(tasks.tasks, executable.memory.step.order, streams), streams);
-  return streams == 1 ? absl::OkStatus() : VerifySchedule(tasks, executable);
+  return VerifySchedule(tasks, executable);
 }
 
 StreamEstimate EstimateStreams(const StepTasks& tasks, const Executable& executable) {

@@ -8,7 +8,9 @@
 
 namespace snug {
 
+// Verified: by the tasks, the plan and the schedule, with nothing that was worked out from them (verifier_waits.h).
 absl::Status ScheduleSteps(const StepTasks& tasks, int streams, Executable& executable);
+absl::Status VerifySchedule(const StepTasks& tasks, const Executable& executable);
 
 // What several streams bring, by the Steps' estimated costs.
 struct StreamEstimate {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/compile/verify_executable.h"
 #include "memory/verifier.h"
 
 namespace snug {
@@ -117,7 +118,10 @@ absl::Status ShareState(absl::Span<Compiled> programs, StatePlanner planner) {
   }
   const memory::Plan plan = planner(all.problem());
   SNUG_RETURN_IF_ERROR(memory::Verify(all.problem(), plan));
-  for (size_t i = 0; i < programs.size(); ++i) MoveState(programs[i].executable, buffers[i], all.problem(), plan);
+  for (size_t i = 0; i < programs.size(); ++i) {
+    MoveState(programs[i].executable, buffers[i], all.problem(), plan);
+    SNUG_RETURN_IF_ERROR(VerifyExecutable(programs[i]));
+  }
   return absl::OkStatus();
 }
 

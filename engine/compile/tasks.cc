@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/contents.h"
 #include "ops/graph_builder.h"
 
 namespace snug {
@@ -16,12 +17,6 @@ namespace {
 double EstimateSeconds(const Cost& cost) {
   constexpr double kFlopsPerSecond = 4e10, kBytesPerSecond = 1e10, kPerCall = 2e-7;
   return kPerCall + std::max(cost.flops / kFlopsPerSecond, cost.bytes / kBytesPerSecond);
-}
-
-bool Mutates(const OpDef& op, size_t input) {
-  return std::any_of(op.aliases.begin(), op.aliases.end(), [input](const Alias& alias) {
-    return alias.kind == Alias::Kind::kMutates && static_cast<size_t>(alias.input) == input;
-  });
 }
 
 class TaskFinder {

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/status.h"
 #include "engine/compile/lower.h"
 #include "engine/compile/schedule_steps.h"
+#include "engine/compile/verify_executable.h"
 
 namespace snug {
 namespace {
@@ -62,7 +64,8 @@ absl::Status PadPlan(Compiled& compiled) {
   plan.state_plan = PadState(plan.state_problem);
   compiled.executable =
       Lower(compiled.graph, compiled.kernels, compiled.tasks, std::move(plan), compiled.bound, compiled.threads);
-  return ScheduleSteps(compiled.tasks, 1, compiled.executable);
+  SNUG_RETURN_IF_ERROR(ScheduleSteps(compiled.tasks, 1, compiled.executable));
+  return VerifyExecutable(compiled);
 }
 
 memory::Plan PadState(const memory::Problem& problem) {

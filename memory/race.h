@@ -10,8 +10,8 @@ namespace snug::memory {
 // begun. `attempt` may be called from several threads at once.
 int Race(int threads, int count, const std::function<bool(int index, const std::function<bool()>& stop)>& attempt);
 
-// Runs each of task(0) to task(count - 1) to its end, dealt out in turn: this thread has the first. `task` may be called
-// from several threads at once.
+// Runs each of task(0) to task(count - 1) to its end, dealt out in turn: this thread has the first. `task` may be
+// called from several threads at once.
 void RunAll(int threads, int count, const std::function<void(int index)>& task);
 
 }  // namespace snug::memory

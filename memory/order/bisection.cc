@@ -9,14 +9,14 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 16; // a millisecond or two
+constexpr int64_t kPiece = int64_t{1} << 16;  // a millisecond or two
 constexpr int64_t kAlone = kPiece / 4;
 constexpr int64_t kFirstSlice = 2 * kPiece;
 constexpr int kSearches = 2;
 
 class Bisection {
-public:
-  Bisection(int64_t work_limit, OrderSearch *search)
+ public:
+  Bisection(int64_t work_limit, OrderSearch* search)
       : search_(search),
         stop_(search->work_left() - std::min(work_limit, search->work_left())),
         exact_{ExactSearch(search->net(), ExactSearch::Late::kTakenAlong),
@@ -29,7 +29,7 @@ public:
     }
   }
 
-private:
+ private:
   bool Done() { return search_->work_left() <= stop_ || search_->Done(); }
 
   // The first search alone answers most questions at once. What is left is for
@@ -40,32 +40,25 @@ private:
   Answer Ask(int64_t bound) {
     Answer answer = Round(1, kAlone, bound);
     const int64_t piece = std::max(kPiece, slice_ / 8);
-    for (int64_t left = slice_;
-         answer == Answer::kUnknown && left > 0 && !Done(); left -= piece) {
+    for (int64_t left = slice_; answer == Answer::kUnknown && left > 0 && !Done(); left -= piece) {
       answer = Round(kSearches, piece, bound);
     }
     return answer;
   }
 
   Answer Round(int searches, int64_t most, int64_t bound) {
-    const int64_t piece =
-        std::min(most, (search_->work_left() - stop_) / searches + 1);
+    const int64_t piece = std::min(most, (search_->work_left() - stop_) / searches + 1);
     std::array<Answer, kSearches> answers{Answer::kUnknown, Answer::kUnknown};
     const int64_t before = Work();
-    RunAll(search_->threads(), searches, [&](int i) {
-      answers[static_cast<size_t>(i)] =
-          exact_[static_cast<size_t>(i)].Decide(bound, piece);
-    });
+    RunAll(search_->threads(), searches,
+           [&](int i) { answers[static_cast<size_t>(i)] = exact_[static_cast<size_t>(i)].Decide(bound, piece); });
     search_->Spend(Work() - before + 1);
     Answer answer = Answer::kUnknown;
     for (size_t i = 0; i < kSearches; ++i) {
-      if (answers[i] == Answer::kUnknown)
-        continue;
+      if (answers[i] == Answer::kUnknown) continue;
       answer = answers[i];
-      if (answer == Answer::kFound)
-        search_->Offer(exact_[i].order());
-      if (answer == Answer::kNone)
-        search_->RaiseBound(bound + 1);
+      if (answer == Answer::kFound) search_->Offer(exact_[i].order());
+      if (answer == Answer::kNone) search_->RaiseBound(bound + 1);
     }
     return answer;
   }
@@ -77,8 +70,7 @@ private:
     int64_t least = search_->bound();
     while (least < search_->peak() && !Done()) {
       const int64_t middle = least + (search_->peak() - 1 - least) / 2;
-      if (Ask(middle) != Answer::kFound)
-        least = middle + 1;
+      if (Ask(middle) != Answer::kFound) least = middle + 1;
     }
   }
 
@@ -86,23 +78,19 @@ private:
   void RaiseBound() {
     int64_t most = search_->peak();
     while (search_->bound() < most && !Done()) {
-      const int64_t middle =
-          search_->bound() + (most - 1 - search_->bound()) / 2;
-      if (Ask(middle) != Answer::kNone)
-        most = std::min(middle, search_->peak());
+      const int64_t middle = search_->bound() + (most - 1 - search_->bound()) / 2;
+      if (Ask(middle) != Answer::kNone) most = std::min(middle, search_->peak());
     }
   }
 
-  OrderSearch *search_;
-  const int64_t stop_; // the work that must be left
+  OrderSearch* search_;
+  const int64_t stop_;  // the work that must be left
   std::array<ExactSearch, kSearches> exact_;
   int64_t slice_ = 0;
 };
 
-} // namespace
+}  // namespace
 
-void CloseGap(int64_t work_limit, OrderSearch *search) {
-  Bisection(work_limit, search).Run();
-}
+void CloseGap(int64_t work_limit, OrderSearch* search) { Bisection(work_limit, search).Run(); }
 
-} // namespace snug::memory
+}  // namespace snug::memory

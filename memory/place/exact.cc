@@ -7,8 +7,8 @@
 
 #include "memory/place/moves.h"
 #include "memory/place/offset.h"
-#include "memory/race.h"
 #include "memory/place/search.h"
+#include "memory/race.h"
 
 namespace snug::memory {
 namespace {

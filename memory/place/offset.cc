@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "memory/place/list_placer.h"
-#include "memory/race.h"
 #include "memory/place/sequences.h"
 #include "memory/place/skyline.h"
+#include "memory/race.h"
 
 namespace snug::memory {
 namespace {

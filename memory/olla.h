@@ -7,7 +7,8 @@
 
 namespace snug::memory {
 
-// Never above a plan of the given order, and with fast_start never above that of `best`. placement.report is that of
+// Never above what `both` makes of the given order; unless time is up before these are made, never above its plan by
+// `exact` within a fraction of a second's work, nor, with fast_start, above that of `best`. placement.report is that of
 // the whole search: its lower bound holds for all legal orders and every choice of what is written in place, and its
 // notes say of each program how far it came, or why it was left out. `ordering` has the bound of the peak.
 //

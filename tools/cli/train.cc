@@ -241,7 +241,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   const std::string directory =
       training.checkpoint().has_directory() ? training.checkpoint().directory() : output + "/checkpoints";
   Checkpoints checkpoints(directory, training, out);
-  SNUG_RETURN_IF_ERROR(checkpoints.Find(f.resume));
+  if (f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/true));
   TrainerOptions options;
   SNUG_ASSIGN_OR_RETURN(options.compile, f.compile.Options(f.memory.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.compile.memory, f.memory.Options(given.files));
@@ -259,6 +259,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SayWhatVaries(compiled);
   checkpoint::PosixFileSystem files;
   SNUG_RETURN_IF_ERROR(files.MakeDirectory(output));
+  if (!f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/false));
   SNUG_RETURN_IF_ERROR(checkpoints.Begin(*trainer));
   if (!f.init_from.empty() && !f.resume) {
     SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report,

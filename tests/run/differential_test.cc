@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "tests/run/differential_case.h"
+#include "tests/testing/source_path.h"
 
 namespace snug::test {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 constexpr double kTolerance = 1e-10;
 
 std::vector<DifferentialCase> Goldens() {
-  std::ifstream file(SNUG_SOURCE_DIR "/tests/golden/differential/networks.golden");
+  std::ifstream file(SourcePath("tests/golden/differential/networks.golden"));
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   absl::StatusOr<std::vector<DifferentialCase>> cases = ParseDifferentialCases(text);
   EXPECT_TRUE(cases.ok()) << cases.status();

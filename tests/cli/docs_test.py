@@ -7,12 +7,17 @@ import unittest
 
 from snug import BINARY, ROOT
 
-FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?!-)")
+FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9_]*(?:-[a-z0-9]+)*)(?!-)")
+# What may stand before a command: variables for it.
+VARIABLES = re.compile(r"^\s*(?:[A-Z]\w*=\S* +)+")
+# What the bundle holds at its top is one of tools/ here.
+IN_BUNDLE = re.compile(r"^\s*\./(?=bundle-run\b)")
 ARROW = re.compile(r"--[\w, ]+-->")  # of the pictures made of letters
 # Programs of others, and their flags that the docs show.
 OTHERS = {
     "cmake": {"preset", "build", "install", "prefix", "component"},
     "pkg-config": {"cflags", "libs"},
+    "GoogleTest's": {"gtest_filter", "gtest_output"},
 }
 # A model file, or a part of one: it begins with one of its messages.
 MODEL_TEXT = re.compile(r"\b(?:training|optimizer|layer|input|block|param|data|schedule|checkpoint|memory) \{")
@@ -56,6 +61,7 @@ def model_words():
 def wrong_flags(code):
     """Each part of a line is measured by the program that it runs; a flag without one, by all there are."""
     for part in re.split(r" && |; | \| |, (?=snug )", ARROW.sub("", code).split("  #")[0]):
+        part = IN_BUNDLE.sub("tools/", VARIABLES.sub("", part))
         words = part.split() or [""]
         command = re.match(r"\s*(?:\S*/)?snug (\w+)", part)
         if command and command[1] in commands():

@@ -65,7 +65,8 @@ class Search {
     OfferOrder(given, kGivenWork);
     if (options_.olla.fast_start) SNUG_RETURN_IF_ERROR(StartFast(given));
     if (Proven()) {
-      Note(1, "the programs: not begun, as the first plan is proven to be the least");
+      Note(1, bound_ < total_ ? "the programs: not begun, as the first plan fits"
+                              : "the programs: not begun, as the first plan is proven to be the least");
     } else {
       RunPrograms();
     }
@@ -258,6 +259,7 @@ absl::StatusOr<TaskPlan> PlanByOlla(const Tasks& tasks, const TaskOrder& given, 
                       .line = 0,
                       .note = absl::StrCat("the plan is that of ", kByGiven)};
   anytime.Take(first);
+  anytime.Take({.line = 1, .note = "the plan of best, and the programs: not begun"});
   const PlannerOptions within = Anytime::Within(options);
   SNUG_RETURN_IF_ERROR(
       anytime.Run([&](const Anytime::Emit& emit) { return Search(tasks, first, within, emit).Run(given); }));

@@ -41,7 +41,9 @@ absl::StatusOr<int64_t> ParseByteSize(absl::string_view what, const std::string&
   if (length > 0 && absl::SimpleAtod(text.substr(0, length), &number)) {
     for (const Unit& unit : kUnits) {
       const double bytes = number * unit.bytes;
-      if (absl::EqualsIgnoreCase(unit.name, unit_name) && bytes < 0x1p62) return static_cast<int64_t>(bytes);
+      if (absl::EqualsIgnoreCase(unit.name, unit_name) && bytes < 0x1p62 && (bytes >= 1 || number == 0)) {
+        return static_cast<int64_t>(bytes);
+      }
     }
   }
   return absl::InvalidArgumentError(absl::StrCat(

@@ -22,6 +22,12 @@ Wrong CheckAtLeast0(absl::string_view option, int64_t value) {
   return WrongOption{option, absl::StrCat("expected at least 0, found ", value)};
 }
 
+Wrong CheckWait(absl::string_view option, int64_t milliseconds) {
+  constexpr int64_t kMost = 86'400'000;  // a day; clocks overflow where it is centuries
+  if (milliseconds >= 0 && milliseconds <= kMost) return std::nullopt;
+  return WrongOption{option, absl::StrCat("expected 0 to ", kMost, ", found ", milliseconds)};
+}
+
 Wrong CheckSize(absl::string_view option, int64_t value) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 1'000'000 / 4;
   if (value >= 0 && value <= kMost) return std::nullopt;
@@ -50,7 +56,7 @@ std::optional<WrongOption> FindWrong(const AllocatorOptions& options) {
       CheckSize("buddy_max_pool_mb", options.buddy_max_pool_mb),
       CheckSize("auto_growth_chunk_mb", options.auto_growth_chunk_mb),
       CheckAtLeast0("memory_limit", options.memory_limit),
-      CheckAtLeast0("retry_ms", options.retry_ms),
+      CheckWait("retry_ms", options.retry_ms),
   };
   for (Wrong& wrong : checks) {
     if (wrong.has_value()) return std::move(wrong);
@@ -65,7 +71,8 @@ std::optional<WrongOption> FindWrong(const AllocatorOptions& options) {
 std::optional<WrongOption> FindWrong(const GarbageOptions& options) {
   constexpr double kMostGb = 1e6;
   if (!std::isfinite(options.gc_threshold_gb) || options.gc_threshold_gb > kMostGb) {
-    return WrongOption{"gc_threshold_gb", absl::StrCat("expected at most 1000000, found ", options.gc_threshold_gb)};
+    return WrongOption{"gc_threshold_gb",
+                       absl::StrCat("expected a finite number of at most 1000000, found ", options.gc_threshold_gb)};
   }
   return CheckShare("gc_fraction", options.gc_fraction);
 }

@@ -117,26 +117,34 @@ void Anytime::Take(const Finding& finding) {
 absl::Status Anytime::Run(const std::function<absl::Status(const Emit&)>& search) {
   if (seconds_ <= 0) return search([this](const Finding& finding) { Take(finding); });
   absl::Status result;
-  SNUG_ASSIGN_OR_RETURN(const ChildEnd end, RunInChild(
-                                                seconds_ - Seconds(),
-                                                [&](const SendFn& send) {
-                                                  const absl::Status status =
-                                                      search([&](const Finding& finding) { send(Write(finding)); });
-                                                  if (!status.ok()) send(Write(status));
-                                                },
-                                                [&](absl::string_view message) {
-                                                  Reader reader(message);
-                                                  if (reader.Number() == kFinding) {
-                                                    Take(ReadFinding(&reader));
-                                                  } else {
-                                                    result = ReadError(&reader);
-                                                  }
-                                                }));
-  report_.clock_stopped = end == ChildEnd::kStopped;
-  if (end == ChildEnd::kDied) {
-    return absl::InternalError("the process of the search for a plan has died: its memory was not enough, or a fault");
+  const absl::StatusOr<ChildEnd> end = RunInChild(
+      seconds_ - Seconds(),
+      [&](const SendFn& send) {
+        const absl::Status status = search([&](const Finding& finding) { send(Write(finding)); });
+        if (!status.ok()) send(Write(status));
+      },
+      [&](absl::string_view message) {
+        Reader reader(message);
+        if (reader.Number() == kFinding) {
+          Take(ReadFinding(&reader));
+        } else {
+          result = ReadError(&reader);
+        }
+      });
+  if (!end.ok()) return EndEarly(end.status());
+  report_.clock_stopped = *end == ChildEnd::kStopped;
+  if (*end == ChildEnd::kDied) {
+    return EndEarly(absl::InternalError(
+        "the process of the search for a plan has died: its memory was not enough, somebody ended it, or a fault"));
   }
   return result;
+}
+
+absl::Status Anytime::EndEarly(const absl::Status& why) {
+  if (best_.total < 0) return why;
+  report_.notes.push_back(
+      absl::StrCat(why.message(), "; the answer is the best until then, and another run may differ"));
+  return absl::OkStatus();
 }
 
 SearchReport Anytime::Report() const {

@@ -54,6 +54,8 @@ class Anytime {
   SearchReport Report() const;
 
  private:
+  // The search did not come to its end: an error only where there is no answer yet.
+  absl::Status EndEarly(const absl::Status& why);
   double Seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
 
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

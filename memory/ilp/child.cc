@@ -32,8 +32,8 @@ void WriteAll(int pipe, absl::string_view bytes) {
 [[noreturn]] void RunBody(int pipe, pid_t parent, const std::function<void(const SendFn& send)>& body) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it has ended before it could be asked for
-  // The caller's handlers are about its own work.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_DFL);
+  // What these mean is the caller's to say, which may ignore them; when it ends this process ends with it.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   body([pipe](absl::string_view message) {
     const uint64_t size = message.size();

@@ -169,7 +169,11 @@ absl::StatusOr<Placement> PlaceOlla(const Problem& problem, const PlannerOptions
   // Whole blocks go quickest by far, but not to given offsets.
   SNUG_ASSIGN_OR_RETURN(const Placement quick,
                         any_fixed ? PlaceFolded(problem, {}, PlaceOffset) : PlaceBoth(problem, {}));
-  anytime.Take({.total = quick.plan.arena_bytes, .offsets = quick.plan.offsets, .bound = least});
+  anytime.Take({.total = quick.plan.arena_bytes,
+                .offsets = quick.plan.offsets,
+                .bound = least,
+                .line = 0,
+                .note = "the program of the offsets: not begun"});
   SNUG_RETURN_IF_ERROR(anytime.Run([&](const Anytime::Emit& emit) -> absl::Status {
     IlpBudget budget(options);
     int64_t total = quick.plan.arena_bytes;
@@ -187,8 +191,9 @@ absl::StatusOr<Placement> PlaceOlla(const Problem& problem, const PlannerOptions
     const auto note = [&](absl::string_view how_far) {
       emit({.work = budget.spent(), .line = 0, .note = absl::StrCat("the program of the offsets: ", how_far)});
     };
-    note("not begun, as the first plan is proven, or time was up before it");
     SNUG_RETURN_IF_ERROR(OfferFirstPlans(problem, options, offer));
+    if (total <= bound) note("not begun, as the first plan is proven to be the least");
+    if (total > bound && total <= options.capacity) note("not begun, as the first plan fits");
     const auto done = [&] { return total <= std::max(bound, options.capacity) || budget.left() == 0; };
     for (int round = 0; !done(); ++round) {
       note("stopped before its end");

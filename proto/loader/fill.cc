@@ -71,6 +71,16 @@ bool StoreInteger(const Scalar& scalar, const FieldDescriptor* field, Message* m
   }
 }
 
+// Where a string stands in place of a message whose first field is one, it is nearly always what that field should be.
+std::string FirstFieldOf(const FieldDescriptor* descriptor, const Value& value) {
+  const FieldDescriptor* first = descriptor->message_type()->FindFieldByNumber(1);
+  if (value.kind != Value::Kind::kString || first == nullptr || first->is_repeated() ||
+      first->cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
+    return "";
+  }
+  return absl::StrCat(": ", descriptor->name(), " { ", first->name(), ": ", value.text, " }");
+}
+
 }  // namespace
 
 const FieldDescriptor* Filler::Find(const Field& field, const Message& message) {
@@ -171,8 +181,8 @@ void Filler::FillMessage(const Value& value, const FieldDescriptor* descriptor, 
   Message* child =
       descriptor->is_repeated() ? r->AddMessage(message, descriptor) : r->MutableMessage(message, descriptor);
   if (value.kind != Value::Kind::kMessage && value.kind != Value::Kind::kBroken) {
-    errors_->Add(scope.Place(value.pos),
-                 absl::StrCat("\"", descriptor->name(), "\": expected a message { }, found ", value.Describe()));
+    errors_->Add(scope.Place(value.pos), absl::StrCat("\"", descriptor->name(), "\": expected a message { }, found ",
+                                                      value.Describe(), FirstFieldOf(descriptor, value)));
   }
   FillAll(value, scope, child, node);
 }

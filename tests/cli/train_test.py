@@ -263,7 +263,7 @@ class Train(unittest.TestCase):
                 ("training { memory { strategy: @'bets' } }", 'training.memory.strategy: unknown memory strategy "bets"; did you mean "best"'),
                 ("training { memory { memory_limit: @'lots' } }", "training.memory.memory_limit: expected a number of bytes"),
                 ("training { memory {\n gc_fraction: @2 } }", "training.memory.gc_fraction: expected a share from 0 to 1"),
-                ("training { memory: @'best' }", '"memory": expected a message { }, found a string'),
+                ("training { memory: @'best' }", '''"memory": expected a message { }, found a string: memory { strategy: 'best' }'''),
                 ("training { accumulate: @0 }", "training.accumulate: expected a whole number of at least 1"),
                 ("training {\n no_decay: '*.bias'\n no_decay: @'*.biass' data { digits {} } }",
                  'training.no_decay: "*.biass": no parameter has such a name'),

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <string>
 #include <thread>
@@ -93,14 +94,37 @@ TEST(Anytime, HandsErrorsOn) {
   }
 }
 
-TEST(Anytime, SaysWhenTheSearchDied) {
+TEST(Anytime, KeepsWhatASearchFoundThatDied) {
   Anytime anytime({.time_limit = 3600});
   const absl::Status status = anytime.Run([](const Anytime::Emit& emit) -> absl::Status {
-    emit({.total = 5});
+    emit({.total = 5, .line = 0, .note = "begun"});
     _exit(7);
   });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(anytime.best().total, 5);
+  EXPECT_THAT(anytime.Report().notes, testing::ElementsAre("begun", HasSubstr("has died")));
+}
+
+TEST(Anytime, SaysWhenTheSearchDiedWithNothingFound) {
+  Anytime anytime({.time_limit = 3600});
+  const absl::Status status = anytime.Run([](const Anytime::Emit&) -> absl::Status { _exit(7); });
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), HasSubstr("has died"));
+}
+
+// As with nohup: what the program ignores must not end its search.
+TEST(Child, OutlivesSignalsThatAreTheCallersToAnswer) {
+  std::string received;
+  const absl::StatusOr<ChildEnd> end = RunInChild(
+      3600,
+      [](const SendFn& send) {
+        for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGQUIT}) raise(signal);
+        send("alive");
+      },
+      [&](absl::string_view message) { received = std::string(message); });
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(*end, ChildEnd::kReturned);
+  EXPECT_EQ(received, "alive");
 }
 
 TEST(Child, SendsMessagesOfAllSizesInSequence) {

@@ -36,6 +36,7 @@ constexpr char kByGiven[] = "the given order";
 constexpr char kByBest[] = "the fast planner, best";
 
 constexpr int64_t kGivenWork = int64_t{1} << 22;  // of a search for offsets: a fraction of a second at most
+constexpr int64_t kBriefWork = int64_t{1} << 18;  // of best's first, brief run: so that a short limit has its plan, too
 constexpr int64_t kFoundWork = int64_t{1} << 20;  // the same for each order that a solver comes upon
 
 // The same order of the tasks that WithoutInPlace made: a second half right behind its first one.
@@ -83,10 +84,14 @@ class Search {
 
   absl::Status StartFast(const TaskOrder& given) {
     by_ = kByBest;
-    SNUG_ASSIGN_OR_RETURN(const TaskPlan fast, PlanBest(tasks_, given, {.threads = options_.threads}));
-    Know(fast.order, LowerBound(fast.problem));
-    Offer(fast.order, fast.placement.plan);
-    TightenPeak(fast.ordering.lower_bound);
+    for (const int64_t work : {kBriefWork, int64_t{0}}) {
+      if (Proven()) break;
+      SNUG_ASSIGN_OR_RETURN(const TaskPlan fast,
+                            PlanBest(tasks_, given, {.work_limit = work, .threads = options_.threads}));
+      Know(fast.order, LowerBound(fast.problem));
+      Offer(fast.order, fast.placement.plan);
+      TightenPeak(fast.ordering.lower_bound);
+    }
     return absl::OkStatus();
   }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -101,8 +102,10 @@ absl::StatusOr<LoadedNetwork> LoadNetworkBinary(absl::string_view bytes, absl::s
 
 absl::StatusOr<LoadedNetwork> LoadNetworkFile(const std::string& path, const LoadOptions& options) {
   SNUG_ASSIGN_OR_RETURN(const std::string content, ReadFile(path, options));
-  return absl::EndsWith(path, ".pb") ? LoadNetworkBinary(content, path, options)
-                                     : LoadNetworkText(content, path, options);
+  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, absl::EndsWith(path, ".pb") ? LoadNetworkBinary(content, path, options)
+                                                                          : LoadNetworkText(content, path, options));
+  if (loaded.network.name().empty()) loaded.network.set_name(std::filesystem::path(path).stem().string());
+  return loaded;
 }
 
 absl::StatusOr<LoadedNetwork> LoadTrainingFile(const std::string& path) {

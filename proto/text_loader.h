@@ -38,7 +38,8 @@ struct LoadedNetwork {
   SourceMap source_map;
 };
 
-// By the file's name: *.pb is binary, everything else is text. NotFound, PermissionDenied, ...: it could not be read.
+// By the file's name: *.pb is binary, everything else is text. A network without a name is called as its file.
+// NotFound, PermissionDenied, ...: it could not be read.
 absl::StatusOr<LoadedNetwork> LoadNetworkFile(const std::string& path, const LoadOptions& options = {});
 // A file with nothing but `training { }` and `optimizer { }`.
 absl::StatusOr<LoadedNetwork> LoadTrainingFile(const std::string& path);

@@ -51,6 +51,18 @@ bool IsShareOfDevice(const memory::AllocatorOptions& options) {
   return options.allocator == "prealloc" && options.initial_mb == 0 && options.reallocate_mb == 0;
 }
 
+// A chunk that this device does not have is not taken from it: then smaller ones serve, if they do. What is too large
+// for it in any case is foretold for one that is large enough.
+absl::StatusOr<memory::AllocatorStatistics> PredictFor(Device device, const DynamicMemory& dynamic,
+                                                       int64_t state_bytes) {
+  if (IsShareOfDevice(dynamic.options.allocator)) return Predict(dynamic, state_bytes, FreeBytesOf(device));
+  SNUG_ASSIGN_OR_RETURN(memory::AllocatorStatistics predicted, Predict(dynamic, state_bytes, -1));
+  const int64_t free_bytes = FreeBytesOf(device);
+  if (free_bytes < 0 || predicted.peak_reserved_bytes <= free_bytes) return predicted;
+  const absl::StatusOr<memory::AllocatorStatistics> here = Predict(dynamic, state_bytes, free_bytes);
+  return here.ok() ? *here : predicted;
+}
+
 absl::Status PlanDynamic(const StepTasks& tasks, const memory::TaskOrder& given, Device device,
                          const MemoryOptions& options, MemoryPlan* plan) {
   if (!options.stream_policy.empty()) {
@@ -63,8 +75,7 @@ absl::Status PlanDynamic(const StepTasks& tasks, const memory::TaskOrder& given,
   DynamicMemory& dynamic = plan->dynamic.emplace(FindBlocks(tasks, given, dynamic_options, &plan->step));
   SNUG_RETURN_IF_ERROR(memory::Verify(plan->step.problem, plan->step.placement.plan));
   dynamic.place = PlaceOf(device);
-  const int64_t free_bytes = IsShareOfDevice(dynamic_options.allocator) ? FreeBytesOf(device) : -1;
-  SNUG_ASSIGN_OR_RETURN(dynamic.predicted, Predict(dynamic, plan->state_plan.arena_bytes, free_bytes));
+  SNUG_ASSIGN_OR_RETURN(dynamic.predicted, PredictFor(device, dynamic, plan->state_plan.arena_bytes));
   memory::SearchReport& report = plan->step.placement.report;
   report.proven = plan->step_bytes() == report.lower_bound;
   return absl::OkStatus();

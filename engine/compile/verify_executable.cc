@@ -164,6 +164,7 @@ class ExecutableVerifier {
   }
 
   absl::Status CheckWhatIsLeft() {
+    SNUG_RETURN_IF_ERROR(CheckGivenBack());
     const auto check = [&](ValueId value, const Slot& slot, absl::string_view why) -> absl::Status {
       if (!HasBytes(value)) return absl::OkStatus();
       SNUG_ASSIGN_OR_RETURN(const Operand operand, PlaceValue(value, slot));
@@ -228,7 +229,7 @@ class ExecutableVerifier {
     const Step& step = executable_.steps[static_cast<size_t>(index)];
     const Node& node = graph_.node(step.node);
     const OpDef& op = compiled_.registry->Get(node.op);
-    TakeBlocks(index);
+    SNUG_RETURN_IF_ERROR(TakeBlocks(index));
     SNUG_ASSIGN_OR_RETURN(const std::vector<Operand> operands, OperandsOf(step, node, op));
     SNUG_RETURN_IF_ERROR(CheckApart(operands, op));
     for (const Operand& operand : operands) {
@@ -366,10 +367,27 @@ class ExecutableVerifier {
     return dynamic.has_value() ? &dynamic->steps[static_cast<size_t>(step)] : nullptr;
   }
 
-  void TakeBlocks(int32_t step) {
+  absl::Status TakeBlocks(int32_t step) {
     const DynamicMemory::StepBlocks* const blocks = BlocksOf(step);
-    if (blocks == nullptr) return;
-    for (const int32_t block : blocks->takes) blocks_[static_cast<size_t>(block)].there = true;
+    if (blocks == nullptr) return absl::OkStatus();
+    for (const int32_t block : blocks->takes) {
+      Space& space = blocks_[static_cast<size_t>(block)];
+      if (space.there) return absl::InternalError(absl::StrCat("takes ", space.name, ", which is taken already"));
+      space.there = true;
+      space.stored.Assign(0, space.bytes, {});  // whatever lies there comes from elsewhere
+    }
+    return absl::OkStatus();
+  }
+
+  // Counting must come to zero within a step: a block that is never given back is taken anew in the next.
+  absl::Status CheckGivenBack() const {
+    const std::optional<DynamicMemory>& dynamic = executable_.memory.dynamic;
+    for (size_t b = 0; b < blocks_.size(); ++b) {
+      if (!blocks_[b].there || dynamic->blocks[b].held) continue;
+      return absl::InternalError(absl::StrCat("after the last Step, ", blocks_[b].name, " is not given back: of ",
+                                              dynamic->blocks[b].uses, " uses, ", uses_left_[b], " did not come"));
+    }
+    return absl::OkStatus();
   }
 
   // The block cannot be given back while the Step uses it.

@@ -19,6 +19,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// In place of a message's size: no more will come. The pipe's end alone would not do: a process that another thread
+// starts meanwhile may hold it open, too.
+constexpr uint64_t kNoMore = ~uint64_t{0};
+
 // Writes all, or ends the process: nobody is there to read what it would go on to find.
 void WriteAll(int pipe, absl::string_view bytes) {
   while (!bytes.empty()) {
@@ -42,23 +46,26 @@ void WriteAll(int pipe, absl::string_view bytes) {
     WriteAll(pipe, absl::string_view(head, sizeof(head)));
     WriteAll(pipe, message);
   });
+  WriteAll(pipe, absl::string_view(reinterpret_cast<const char*>(&kNoMore), sizeof(kNoMore)));
   _exit(0);  // no destructors of what belongs to the caller
 }
 
-// Hands on the messages that `bytes` begins with, and removes them from it.
-void TakeMessages(std::string* bytes, const std::function<void(absl::string_view message)>& receive) {
+// Hands on the messages that `bytes` begins with, and removes them from it. False: no more will come.
+bool TakeMessages(std::string* bytes, const std::function<void(absl::string_view message)>& receive) {
   size_t at = 0;
   uint64_t size = 0;
   while (bytes->size() - at >= sizeof(size)) {
     std::memcpy(&size, bytes->data() + at, sizeof(size));
+    if (size == kNoMore) return false;
     if (bytes->size() - at - sizeof(size) < size) break;
     receive(absl::string_view(*bytes).substr(at + sizeof(size), size));
     at += sizeof(size) + size;
   }
   bytes->erase(0, at);
+  return true;
 }
 
-// Reads until the other end is closed, or time is up: then false.
+// Reads until the child is done, or gone, or time is up: then false.
 bool ReceiveUntil(Clock::time_point end, int pipe, const std::function<void(absl::string_view message)>& receive) {
   std::string bytes;
   char part[1 << 16];
@@ -67,12 +74,14 @@ bool ReceiveUntil(Clock::time_point end, int pipe, const std::function<void(absl
     if (left <= 0) return false;
     pollfd waiting{.fd = pipe, .events = POLLIN, .revents = 0};
     constexpr double kMost = 1e6;  // milliseconds; poll takes an int
-    if (poll(&waiting, 1, static_cast<int>(std::ceil(std::min(left, kMost)))) <= 0) continue;
+    const int ready = poll(&waiting, 1, static_cast<int>(std::ceil(std::min(left, kMost))));
+    if (ready < 0 && errno != EINTR) usleep(1000);  // no memory for it at the moment
+    if (ready <= 0) continue;
     const ssize_t got = read(pipe, part, sizeof(part));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
     bytes.append(part, static_cast<size_t>(got));
-    TakeMessages(&bytes, receive);
+    if (!TakeMessages(&bytes, receive)) return true;
   }
 }
 

@@ -30,6 +30,17 @@ std::optional<double> AsDouble(const Scalar& scalar) {
   return std::nullopt;
 }
 
+// The field, of those of `message` that hold others, which holds one of that name.
+const FieldDescriptor* HolderOf(absl::string_view name, const Message& message) {
+  const google::protobuf::Descriptor* const type = message.GetDescriptor();
+  for (int i = 0; i < type->field_count(); ++i) {
+    const FieldDescriptor* const field = type->field(i);
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_repeated()) continue;
+    if (field->message_type()->FindFieldByName(std::string(name)) != nullptr) return field;
+  }
+  return nullptr;
+}
+
 std::optional<bool> AsBool(const Scalar& scalar) {
   if (scalar.kind == Scalar::Kind::kInteger && (scalar.integer == 0 || scalar.integer == 1)) return scalar.integer == 1;
   if (scalar.kind != Scalar::Kind::kIdentifier) return std::nullopt;
@@ -160,17 +171,19 @@ void Filler::Fill(const Field& field, const Scope& scope, Message* message, Sour
 
 void Filler::Unknown(const Field& field, const Scope& scope, Message* message, SourceNode* node) {
   const std::string type = std::string(message->GetDescriptor()->name());
-  const FieldDescriptor* near = field.extension ? nullptr : Nearest(field.name, *message);
-  errors_->Add(
-      scope.Place(field.pos),
-      absl::StrCat(field.extension ? "unknown extension \"" : "unknown field \"", field.name.substr(0, 80), "\" of ",
-                   type, near != nullptr ? absl::StrCat("; did you mean \"", near->name(), "\"?") : ""));
+  const FieldDescriptor* holder = field.extension ? nullptr : HolderOf(field.name, *message);
+  const FieldDescriptor* near = field.extension || holder != nullptr ? nullptr : Nearest(field.name, *message);
+  std::string meant;
+  if (holder != nullptr) meant = absl::StrCat("; it stands in ", holder->name(), " { }");
+  if (near != nullptr) meant = absl::StrCat("; did you mean \"", near->name(), "\"?");
+  errors_->Add(scope.Place(field.pos), absl::StrCat(field.extension ? "unknown extension \"" : "unknown field \"",
+                                                    field.name.substr(0, 80), "\" of ", type, meant));
   if (near == nullptr) return;
   // What depends on the field goes on as if it had been written right.
   ErrorList::Mute mute(errors_);
-  Field meant = field;
-  meant.name = std::string(near->name());
-  if (!IsDuplicate(meant, near, scope, *node)) Fill(meant, scope, message, node);
+  Field right = field;
+  right.name = std::string(near->name());
+  if (!IsDuplicate(right, near, scope, *node)) Fill(right, scope, message, node);
 }
 
 void Filler::FillMessage(const Value& value, const FieldDescriptor* descriptor, const Scope& scope, Message* message,

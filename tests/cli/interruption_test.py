@@ -99,9 +99,9 @@ class Interrupted(unittest.TestCase):
         for name, content in expected.items():
             self.assertEqual(found[name], content, f"{name}, {what}")
 
-    def wait_for(self, path, process):
-        while not path.exists() and process.poll() is None:
-            time.sleep(0.001)
+    def lines_logged(self, output):
+        metrics = output / "metrics.jsonl"
+        return metrics.read_bytes().count(b"\n") if metrics.exists() else 0
 
     def kill_at_random_moments(self, kills):
         steps = 60
@@ -114,15 +114,17 @@ class Interrupted(unittest.TestCase):
             if killed == kills:
                 self.assertEqual(process.wait(timeout=300), 0)
             else:
+                before = self.lines_logged(output)
                 if killed % 2 == 0:  # half of them at any moment, half in a training that has begun
-                    self.wait_for(output / "metrics.jsonl", process)
+                    while self.lines_logged(output) <= before and process.poll() is None:
+                        time.sleep(0.001)
                 try:
                     process.wait(timeout=moments.uniform(0, seconds))
                 except subprocess.TimeoutExpired:
                     process.kill()
                 if process.wait() == -signal.SIGKILL:
                     killed += 1
-                    training += (output / "metrics.jsonl").exists()
+                    training += self.lines_logged(output) > before
                     continue
                 self.assertEqual(process.returncode, 0)  # it was through before; its end counts all the same
             self.expect_equal(self.left(output), expected, f"after {killed} kills")

@@ -153,6 +153,10 @@ class Watch {
       if (!WIFSTOPPED(status)) continue;
       if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
         Look(thread);
+        if (blind_) {
+          kill(child_, SIGKILL);
+          return kCannotWatch;
+        }
       } else if (status >> 16 == 0 &&
                  WSTOPSIG(status) != SIGSTOP) {  // a signal of its own; a new thread begins with SIGSTOP
         signal = WSTOPSIG(status);
@@ -165,6 +169,10 @@ class Watch {
   void Look(pid_t thread) {
     __ptrace_syscall_info info = {};
     const long size = ptrace(PTRACE_GET_SYSCALL_INFO, thread, reinterpret_cast<void*>(sizeof(info)), &info);
+    if (size <= 0 && errno != ESRCH) {  // gone by now: no matter
+      std::perror("PTRACE_GET_SYSCALL_INFO");
+      blind_ = true;
+    }
     if (size <= 0 || info.op != PTRACE_SYSCALL_INFO_ENTRY) return;
     const auto found = Calls().find(info.entry.nr);
     if (found == Calls().end()) return;
@@ -180,6 +188,7 @@ class Watch {
   const int64_t kill_at_;
   const pid_t child_;
   int64_t calls_ = 0;
+  bool blind_ = false;  // this system does not tell what is called
 };
 
 }  // namespace

@@ -65,6 +65,13 @@ class StepTest(SnugTest):
                 self.assertGreaterEqual(run["library_bytes"], 0)
                 self.assertLess(run["planned_bytes"], truth["planned_bytes"])
 
+    def test_what_the_heap_takes_is_said_of_libraries_only_where_nobody_else_takes_any(self):
+        flags = ("step", "models/mlp.pbtxt", "--batch=4", "--steps=2")
+        for alone in ((), ("--engine=serial",), ("--engine=replay", "--streams=2")):
+            self.assertIn("library_bytes", self.json(*flags, *alone))
+        for others in (("--engine=dynamic",), ("--check-access",), ("--watchdog=60",), ("--memory=dynamic",)):
+            self.assertNotIn("library_bytes", self.json(*flags, *others))
+
 
 class DynamicTest(SnugTest):
     FLAGS = ("step", "models/lenet.pbtxt", "--batch=4", "--steps=3", "--threads=1", "--memory=dynamic")
@@ -72,7 +79,8 @@ class DynamicTest(SnugTest):
     def test_training_is_the_same_and_takes_what_was_predicted(self):
         truth = self.json(*self.FLAGS[:-1], "--memory=none")
         for flags in ((), ("--allocator=buddy", "--buddy-initial-mb=4"), ("--gc-threshold-gb=-1", "--inplace=false"),
-                      ("--allocator=prealloc", "--initial-mb=50")):
+                      ("--allocator=prealloc", "--initial-mb=50"),
+                      ("--auto-growth-chunk-mb=100000000",)):  # which no machine has
             run = self.json(*self.FLAGS, *flags)
             self.assertEqual((run["memory"], run["engine"]), ("dynamic", "serial"))
             self.assertEqual(run["losses"], truth["losses"])

@@ -63,6 +63,7 @@ FILES = {
     "empty.safetensors": "",
     "broken.pbtxt": "network: 3",
     "training.pbtxt": 'training { epoch: 3 }\n',
+    "memory.pbtxt": 'training { memory_limit: "8GiB" }\n',
     "directory/file": "",
 }
 
@@ -115,6 +116,7 @@ CASES = {
     "no data": ("train", "own.pbtxt", "--output=run"),
     # training options
     "unknown training option": ("train", MLP, "--training=training.pbtxt"),
+    "training option outside its message": ("train", MLP, "--training=memory.pbtxt"),
     "nonsense learning rate": (*CSV, "--data-csv-file=good.csv", "--learning-rate=-1"),
     "two optimizers": (*CSV, "--data-csv-file=good.csv", "--optimizer=adam", "--sgd-momentum=0.9"),
     "unknown optimizer": (*CSV, "--data-csv-file=good.csv", "--optimizer=adan"),

@@ -219,6 +219,25 @@ class Train(unittest.TestCase):
         self.assertEqual(other.returncode, 2)
         self.assertIn("made with seed 0, this run has 5", other.stderr)
 
+    def test_a_network_without_a_name_is_called_as_its_file(self):
+        with open(MLP, encoding="utf-8") as mlp, open(self.path("called_so.pbtxt"), "w", encoding="utf-8") as file:
+            file.write(mlp.read().replace('name: "mlp"', "", 1))
+        done = snug("train", "called_so.pbtxt", "--data=digits", "--steps=1", cwd=self.directory.name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(os.path.exists(self.path("runs/called_so/metrics.jsonl")))
+
+    def test_no_checkpoint_goes_before_a_resumed_training_has_come_further(self):
+        steps = [f"step-{step:09}.safetensors" for step in (1, 2, 3)]
+        train(self.path("k"), "--steps=3", "--checkpoint-every=1")
+        os.remove(self.path("k/metrics.jsonl"))
+        os.mkdir(self.path("k/metrics.jsonl"))  # so that the next one fails before its first step
+        failed = train(self.path("k"), "--steps=6", "--resume", "--checkpoint-keep=1")
+        self.assertIn("metrics.jsonl", failed.stderr)
+        self.assertEqual(sorted(os.listdir(self.path("k/checkpoints"))), steps)
+        os.rmdir(self.path("k/metrics.jsonl"))
+        train(self.path("k"), "--steps=6", "--resume", "--checkpoint-keep=1")
+        self.assertEqual(os.listdir(self.path("k/checkpoints")), ["step-000000006.safetensors"])
+
     def test_mistakes(self):
         for arguments, expected in [
                 (["--data=digit"], 'did you mean "digits"'),

@@ -103,7 +103,7 @@ class TokenRun {
       if (compiled_.keep_inputs) leave(input.slot, input.type);
     }
     for (const Endpoint& output : executable_.outputs) leave(output.slot, output.type);
-    if (!sound_) return std::nullopt;
+    if (!sound_ || !EveryBlockIsBack()) return std::nullopt;
     return left;
   }
 
@@ -151,6 +151,7 @@ class TokenRun {
     const std::optional<DynamicMemory>& dynamic = executable_.memory.dynamic;
     if (dynamic.has_value()) {
       for (const int32_t block : dynamic->steps[index].takes) {
+        sound_ = sound_ && !tokens_.contains({Arena::kBlocks, block});
         Open({Arena::kBlocks, block}, dynamic->blocks[static_cast<size_t>(block)].bytes);
       }
     }
@@ -191,6 +192,13 @@ class TokenRun {
     return under == 1 && written.output && written.lines == read.lines &&
            Has(op, Alias::Kind::kMayShare, written.port, read.port) &&
            step.types.outputs[static_cast<size_t>(written.port)] == step.types.inputs[static_cast<size_t>(read.port)];
+  }
+
+  bool EveryBlockIsBack() const {
+    return std::all_of(tokens_.begin(), tokens_.end(), [&](const auto& space) {
+      const auto& [arena, number] = space.first;
+      return arena != Arena::kBlocks || executable_.memory.dynamic->blocks[static_cast<size_t>(number)].held;
+    });
   }
 
   void GiveBack(const DynamicMemory::StepBlocks& blocks) {

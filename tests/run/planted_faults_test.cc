@@ -189,6 +189,29 @@ class Planter {
     return true;
   }
 
+  // Of dynamic memory: the block is never given back.
+  bool CountAUseOfABlockTooMany() {
+    std::optional<DynamicMemory>& dynamic = faulty.executable.memory.dynamic;
+    if (!dynamic.has_value()) return false;
+    DynamicMemory::Block& block = dynamic->blocks[static_cast<size_t>(Below(std::ssize(dynamic->blocks)))];
+    if (block.uses == 0) return false;
+    ++block.uses;
+    return true;
+  }
+
+  // Of dynamic memory: a block that another Step has taken is taken again, its bytes lost.
+  bool TakeABlockTwice() {
+    std::optional<DynamicMemory>& dynamic = faulty.executable.memory.dynamic;
+    if (!dynamic.has_value()) return false;
+    const auto at = static_cast<size_t>(Below(std::ssize(dynamic->steps)));
+    const std::vector<int32_t>& takes = dynamic->steps[at].takes;
+    if (takes.empty()) return false;
+    const int32_t block = takes[static_cast<size_t>(Below(std::ssize(takes)))];
+    const auto again = at + static_cast<size_t>(Below(std::ssize(dynamic->steps) - static_cast<int64_t>(at)));
+    dynamic->steps[again].takes.push_back(block);
+    return true;
+  }
+
   Compiled faulty;
   bool relowered = false;  // the plan is another, ...
   absl::Status scheduled;  // ... and what its check by the tasks says
@@ -283,6 +306,8 @@ constexpr Fault kFaults[] = {
     {"an access dropped", &Planter::DropAnAccess},
     {"a write taken for a read", &Planter::TakeAWriteForARead},
     {"a use of a block dropped", &Planter::DropAUseOfABlock, /*exact=*/false},
+    {"a use of a block too many", &Planter::CountAUseOfABlockTooMany},
+    {"a block taken twice", &Planter::TakeABlockTwice},
 };
 
 // What two steps by the serial engine leave behind.

@@ -36,8 +36,15 @@ struct StepFlags {
 
 struct Measured {
   std::vector<double> losses, norms, seconds;
-  int64_t library_bytes = 0;  // by which the heap grew, at most, while steps ran: our own code takes nothing then
+  int64_t heap_growth = 0;  // while steps ran, at most
 };
+
+// Whether libraries alone take heap while steps run: engines that go by a plan take nothing then, unless they keep
+// books of what runs.
+bool OnlyLibrariesTakeHeap(const Session& session, const SessionOptions& options) {
+  return !session.compiled().executable.memory.dynamic.has_value() && *options.engine != EngineKind::kDynamic &&
+         !options.check_access && options.watchdog.seconds == 0;
+}
 
 // The sum of the objectives: what training minimises.
 absl::StatusOr<double> Loss(Session& session, const proto::Network& network) {
@@ -62,7 +69,7 @@ absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network
     SNUG_RETURN_IF_ERROR(session.Run());
     at.fetch = MonotonicNanoseconds();
     grown += HeapBytes() - heap;
-    measured.library_bytes = std::max(measured.library_bytes, grown);
+    measured.heap_growth = std::max(measured.heap_growth, grown);
     measured.seconds.push_back(static_cast<double>(at.fetch - at.run) * 1e-9);
     SNUG_ASSIGN_OR_RETURN(const double loss, Loss(session, network));
     measured.losses.push_back(loss);
@@ -81,7 +88,8 @@ absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network
 }
 
 void PrintJson(const Session& session, const proto::Network& network, const StepFlags& flags,
-               const GraphSummary& summary, EngineKind engine, const Measured& measured, const StepObserver& observer) {
+               const GraphSummary& summary, const SessionOptions& options, const Measured& measured,
+               const StepObserver& observer) {
   Json json;
   json.Object().Key("network").String(network.name()).Key("batch").Number(session.compiled().batch);
   json.Key("threads")
@@ -89,7 +97,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
       .Key("streams")
       .Number(static_cast<int64_t>(session.compiled().executable.schedule.count()))
       .Key("engine")
-      .String(EngineName(engine))
+      .String(EngineName(*options.engine))
       .Key("precision")
       .String(flags.compile.precision)
       .Key("seed")
@@ -107,7 +115,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
   json.Key("memory").String(plan.strategy).Key("planned_bytes").Number(plan.total_bytes());
   json.Key("measured_bytes").Number(session.state_bytes() + session.step_bytes());
   json.Key("state_bytes").Number(session.state_bytes()).Key("step_bytes").Number(session.step_bytes());
-  if (!plan.dynamic.has_value()) json.Key("library_bytes").Number(measured.library_bytes);
+  if (OnlyLibrariesTakeHeap(session, options)) json.Key("library_bytes").Number(measured.heap_growth);
   if (plan.dynamic.has_value()) {
     const memory::AllocatorStatistics allocator = session.dynamic_statistics();
     json.Key("allocator").String(plan.dynamic->options.allocator.allocator);
@@ -166,7 +174,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   SNUG_RETURN_IF_ERROR(measured.status());
   SNUG_RETURN_IF_ERROR(finished);
   if (f.json) {
-    PrintJson(*session, loaded.network, f, summary, *session_options.engine, *measured, observer);
+    PrintJson(*session, loaded.network, f, summary, session_options, *measured, observer);
   } else {
     const MemoryPlan& plan = session->compiled().executable.memory;
     absl::PrintF("parameters %d, activations %d bytes\n", summary.parameters, summary.activation_bytes);
@@ -174,9 +182,10 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
                  dynamic_memory ? "predicted" : "planned", plan.total_bytes(),
                  session->state_bytes() + session->step_bytes(), session->state_bytes(),
                  dynamic_memory ? "reserved for the step" : "step arena", session->step_bytes());
-    if (!plan.dynamic.has_value()) {
-      absl::PrintF("libraries took %d bytes of heap for themselves while the steps ran\n", measured->library_bytes);
-    } else {
+    if (OnlyLibrariesTakeHeap(*session, session_options)) {
+      absl::PrintF("libraries took %d bytes of heap for themselves while the steps ran\n", measured->heap_growth);
+    }
+    if (plan.dynamic.has_value()) {
       const memory::AllocatorStatistics allocator = session->dynamic_statistics();
       absl::PrintF(
           "allocator %s: predicted %d bytes in use, measured %d; fragmentation %.1f %%; asked the system %d times\n",

@@ -89,7 +89,6 @@ class Checkpoints {
     SNUG_RETURN_IF_ERROR(CheckSame(state.metadata));
     SayWhatDoesNotDecay();
     SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step));
-    Warn(store_.Tidy(found_->step));
     // As many batches are behind it as steps, whoever made them: a checkpoint of libsnug says nothing of data.
     const int64_t epoch = trainer.steps_per_epoch();
     absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found_->path, found_->step % epoch + 1,
@@ -107,6 +106,12 @@ class Checkpoints {
     saved_ = step;
     path_ = saved.path;
     return absl::OkStatus();
+  }
+
+  // After a training that ended well: what the program that saved last could not remove any more, because it was
+  // killed.
+  void Tidy() {
+    if (saved_ >= 0) Warn(store_.Tidy(saved_));
   }
 
   // A training that failed has left what it had reached.
@@ -306,6 +311,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
     std::fprintf(stderr, "warning: %s\n", std::string(drawn.message()).c_str());
   }
   SNUG_RETURN_IF_ERROR(checkpoints.SayWhatIsKept(status));
+  checkpoints.Tidy();
   SNUG_RETURN_IF_ERROR(observed);
   const Run run{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                 .finished = trainer->step() >= trainer->steps()};

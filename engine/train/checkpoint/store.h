@@ -38,8 +38,8 @@ class CheckpointStore {
   // directory if needed. The keys "snug.*" of the metadata are the store's own.
   absl::StatusOr<Saved> Save(int64_t step, const std::vector<TensorBytes>& tensors, const Metadata& metadata);
 
-  // For a program that goes on from `step` where another was killed: removes what that one would have, old checkpoints
-  // and the beginnings of new ones. Returns warnings, as Save does.
+  // For a program that has nothing to add to `step`, which another saved that was killed then: removes what that one
+  // would have, old checkpoints and the beginnings of new ones. Returns warnings, as Save does.
   std::vector<std::string> Tidy(int64_t step);
 
   struct Found {

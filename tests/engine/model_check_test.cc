@@ -331,16 +331,32 @@ TEST(ModelCheck, OneWorkerSleepsAndWakes) {
 TEST(ModelCheck, PushingAheadIsBounded) { CheckEveryInterleaving<Everything>({kWriteX, kReadX}, {.limit = 1}); }
 TEST(ModelCheck, TwoPushers) { CheckEveryInterleaving<Everything>({kWriteX, kReadX}, {.pushers = 2}); }
 
-TEST(CampaignModelCheck, LargerOnes) {
-  if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "a campaign: set SNUG_CAMPAIGN to run it";
+// Minutes and more each: one test each.
+class CampaignModelCheck : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "a campaign: set SNUG_CAMPAIGN to run it";
+  }
+};
+
+TEST_F(CampaignModelCheck, EveryThreeTasksOnTwoWorkers) {
   const std::vector<SmallTask> kinds = {kWriteX, kReadX, kCopy, kBoth};
   for (const SmallTask& a : kinds) {
     for (const SmallTask& b : kinds) {
       for (const SmallTask& c : kinds) CheckEveryInterleaving<LinksOnly>({a, b, c}, {.workers = 2});
     }
   }
+}
+TEST_F(CampaignModelCheck, TwoPushersAndTwoWorkers) {
   CheckEveryInterleaving<LinksOnly>({kWriteX, kReadX, kBoth}, {.workers = 2, .pushers = 2});
+}
+TEST_F(CampaignModelCheck, TwoWorkersSleepAndWakeForOneTask) {
+  CheckEveryInterleaving<Everything>({kWriteX}, {.workers = 2});
+}
+TEST_F(CampaignModelCheck, TwoWorkersSleepAndWakeForTwoTasksApart) {
   CheckEveryInterleaving<Everything>({kWriteX, kWriteY}, {.workers = 2});
+}
+TEST_F(CampaignModelCheck, TwoWorkersSleepAndWakeForTwoTasksInTurn) {
   CheckEveryInterleaving<Everything>({kWriteX, kReadX}, {.workers = 2});
 }
 

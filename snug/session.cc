@@ -311,18 +311,10 @@ Result<std::string> Session::Save(const std::string& directory, int keep) noexce
     if (keep < 1) {
       return Status(StatusCode::kInvalidArgument, absl::StrCat("keep: expected at least 1, found ", keep));
     }
-    const Compiled& compiled = impl_->first.compiled();
-    // As `snug train` writes it, which can so go on from here.
-    const checkpoint::Metadata metadata = {{"network", compiled.graph.name},
-                                           {"batch", absl::StrCat(compiled.batch)},
-                                           {"seed", absl::StrCat(impl_->seed)},
-                                           {"precision", std::string(Name(compiled.precision))},
-                                           {std::string(checkpoint::kDecayKey), std::string(Name(compiled.decay_rule))},
-                                           {"threads", absl::StrCat(compiled.threads)}};
     checkpoint::PosixFileSystem files;
     checkpoint::CheckpointStore store(&files, directory, {.keep_last = keep});
-    absl::StatusOr<checkpoint::CheckpointStore::Saved> saved =
-        store.Save(steps(), checkpoint::StateOf(*impl_->session), metadata);
+    absl::StatusOr<checkpoint::CheckpointStore::Saved> saved = store.Save(
+        steps(), checkpoint::StateOf(*impl_->session), checkpoint::ConditionsOf(impl_->first.compiled(), impl_->seed));
     if (!saved.ok()) return FromEngine(saved.status());
     return std::move(saved->path);
   });
@@ -339,8 +331,17 @@ Status Session::Restore(const std::string& path, Load what) noexcept {
       if (!found.ok()) return FromEngine(found.status());
       file = std::move(found->path);
     }
-    const auto mode = what == Load::kResume ? checkpoint::LoadMode::kResume : checkpoint::LoadMode::kWeights;
-    return FromEngine(checkpoint::LoadState(*impl_->session, files, file, mode).status());
+    if (what == Load::kWeights) {
+      return FromEngine(checkpoint::LoadState(*impl_->session, files, file, checkpoint::LoadMode::kWeights).status());
+    }
+    const checkpoint::ResumeOptions resume = {
+        .seed = impl_->seed,
+        .other_rounding = what == Load::kContinue,
+        .advice = "create the session with the same, or take parameters and statistics alone: Load::kWeights",
+        .rounding_advice =
+            "create the session with the same, or go on with what only rounds in another way: "
+            "Load::kContinue"};
+    return FromEngine(checkpoint::Resume(*impl_->session, files, file, resume).status());
   });
 }
 

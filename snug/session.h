@@ -116,8 +116,17 @@ struct Variable {
 
 // What is taken from a checkpoint.
 enum class Load : uint8_t {
-  kResume,   // everything, bit for bit: training goes on as if it had never stopped
-  kWeights,  // parameters and statistics; floating-point types are converted, so files of other programs will do
+  // Everything, bit for bit: training goes on as if it had never stopped. A checkpoint of another batch, precision or
+  // seed, with other threads, micro-batches or tuning, or of a platform with other kernels, is refused, and the error
+  // names what differs.
+  kResume,
+  // Everything too, with the same samples in a step, precision and seed; but threads, micro-batches, tuning and
+  // platform
+  // may be others, which changes the rounding, and with micro-batches what batch norm and dropout do. `snug train
+  // --resume` does this, with a warning.
+  kContinue,
+  // Parameters and statistics; floating-point types are converted, so files of other programs will do.
+  kWeights,
 };
 
 class SNUG_API Session {

@@ -16,6 +16,7 @@
 #include "engine/run/session.h"
 #include "engine/run/value_view.h"
 #include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/store.h"
 #include "ops/grad_context.h"

@@ -61,21 +61,26 @@ class Exchange : public ::testing::Test {
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
   // The rows in their own sequence, six batches an epoch.
-  Said Train(const std::string& output, int steps, const std::string& more = "") const {
-    return Snug("train " + std::string(kModel) + " --data=csv --data-csv-file=" + path("blots.csv") +
+  Said TrainUnder(const std::string& conditions, const std::string& output, int steps,
+                  const std::string& more = "") const {
+    return Snug("train " + conditions + " " + kModel + " --data=csv --data-csv-file=" + path("blots.csv") +
                 " --data-shuffle=false --data-csv-test-file=" + path("blots.csv") +
-                " --schedule=constant --learning-rate=0.0625 --threads=1 --seed=3 --batch=8 --output=" + path(output) +
+                " --schedule=constant --learning-rate=0.0625 --output=" + path(output) +
                 " --steps=" + std::to_string(steps) + " " + more);
+  }
+  Said Train(const std::string& output, int steps, const std::string& more = "") const {
+    return TrainUnder("--threads=1 --seed=3 --batch=8", output, steps, more);
   }
   std::string Checkpoint(const std::string& output, int step) const {
     return path(output) + "/checkpoints/step-00000000" + std::to_string(step) + ".safetensors";
   }
 
-  static Session Make(int batch = kBatch) {
+  static Session Make(SessionOptions options = {.batch = kBatch, .seed = 3}) {
     Result<Network> network = Network::FromFile(kModel);
     EXPECT_TRUE(network.ok()) << network.status().message();
     network->Optimizer({{"learning_rate", 0.0625}, {"sgd.momentum", 0.9}});  // what `snug train` does unasked
-    Result<Session> session = Session::Create(*network, {.batch = batch, .seed = 3, .fetch = {"fc3"}});
+    options.fetch = {"fc3"};
+    Result<Session> session = Session::Create(*network, options);
     EXPECT_TRUE(session.ok()) << session.status().message();
     return *std::move(session);
   }
@@ -158,14 +163,127 @@ TEST_F(Exchange, TheProgramGoesOnFromTheLibrary) {
   ExpectSameState(found, session);
 }
 
-TEST_F(Exchange, TheProgramRefusesToGoOnUnderOtherConditions) {
-  Session session = Make(4);
-  ASSERT_TRUE(session.Save(path("other") + "/checkpoints").ok());
-  const Said refused = Train("other", 8, "--resume");
-  EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.text,
-              HasSubstr("the checkpoint was made with batch 4, this run has 8; give it the same, or begin "
-                        "with its weights: --init-from"));
+// What differs, by the name it has in messages, as the library and as the program are told of it.
+struct Condition {
+  std::string said;  // "batch 4"
+  SessionOptions options;
+  std::string flags;  // of the program
+
+  std::string folder() const { return said.substr(0, said.find(' ')) + said.substr(said.find(' ') + 1); }
+};
+
+const std::vector<Condition> kOtherSamples = {
+    {"batch 4", {.batch = 4, .seed = 3}, "--threads=1 --seed=3 --batch=4"},
+    {"seed 4", {.batch = kBatch, .seed = 4}, "--threads=1 --seed=4 --batch=8"},
+    {"precision bfloat16",
+     {.batch = kBatch, .precision = DType::kBFloat16, .seed = 3},
+     "--threads=1 --seed=3 --batch=8 --precision=bfloat16"},
+    {"precision float64",
+     {.batch = kBatch, .precision = DType::kFloat64, .seed = 3},
+     "--threads=1 --seed=3 --batch=8 --precision=float64"},
+};
+const Condition kOtherThreads = {
+    "threads 2", {.batch = kBatch, .threads = 2, .seed = 3}, "--threads=2 --seed=3 --batch=8"};
+
+TEST_F(Exchange, NeitherGoesOnWithOtherSamplesSeedOrPrecision) {
+  for (const Condition& other : kOtherSamples) {
+    Session session = Make(other.options), same = Make();
+    ASSERT_TRUE(session.Save(path(other.folder()) + "/checkpoints").ok());
+    for (const Load load : {Load::kResume, Load::kContinue}) {
+      const Status refused = same.Restore(path(other.folder()) + "/checkpoints", load);
+      EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+      EXPECT_THAT(refused.message(), HasSubstr("the checkpoint was made with " + other.said + ", this run has "));
+      EXPECT_THAT(refused.message(), HasSubstr("create the session with the same, or take parameters and statistics"));
+    }
+    EXPECT_TRUE(same.Restore(path(other.folder()) + "/checkpoints", Load::kWeights).ok());
+    const Said refused = Train(other.folder(), 8, "--resume");
+    EXPECT_NE(refused.code, 0);
+    EXPECT_THAT(refused.text, HasSubstr("the checkpoint was made with " + other.said + ", this run has "));
+    EXPECT_THAT(refused.text, HasSubstr("; give it the same, or begin with its weights: --init-from"));
+  }
+}
+
+TEST_F(Exchange, TheLibraryRefusesWhatTheProgramMadeUnderOtherConditions) {
+  for (const Condition& other : kOtherSamples) {
+    ASSERT_EQ(TrainUnder(other.flags, other.folder(), 1).code, 0);
+    Session session = Make();
+    EXPECT_THAT(session.Restore(Checkpoint(other.folder(), 1)).message(),
+                HasSubstr("the checkpoint was made with " + other.said + ", this run has "));
+    EXPECT_EQ(session.steps(), 0) << "nothing was restored";
+  }
+}
+
+TEST_F(Exchange, EverythingThatDiffersIsNamed) {
+  Session session = Make({.batch = 4, .threads = 2, .seed = 4});
+  ASSERT_TRUE(session.Save(path("other")).ok());
+  EXPECT_THAT(
+      Make().Restore(path("other")).message(),
+      HasSubstr("the checkpoint was made with batch 4, this run has 8; it was made with seed 4, this run has 3; "
+                "it was made with threads 2, this run has 1; create the session with the same"));
+}
+
+// What changes the rounding alone: the library refuses it too, unless it is told to go on as the program does, which
+// says so.
+TEST_F(Exchange, OtherThreadsAreRefusedOrContinuedAsTheProgramDoes) {
+  Session before = Make();
+  TrainHere(before, 4);
+  ASSERT_TRUE(before.Save(path("threads") + "/checkpoints").ok());
+  Session session = Make(kOtherThreads.options);
+  const Status refused = session.Restore(Checkpoint("threads", 4));
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("the checkpoint was made with threads 1, this run has 2; create the session "
+                                           "with the same, or go on with what only rounds in another way: "
+                                           "Load::kContinue"));
+  EXPECT_EQ(session.steps(), 0);
+  const Status continued = session.Restore(Checkpoint("threads", 4), Load::kContinue);
+  ASSERT_TRUE(continued.ok()) << continued.message();
+  TrainHere(session, 8);
+  const Said resumed = TrainUnder(kOtherThreads.flags, "threads", 8, "--resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.text;
+  EXPECT_THAT(resumed.text,
+              HasSubstr("warning: the checkpoint was made with threads 1, this run has 2: results differ in rounding"));
+  Session found = Make(kOtherThreads.options);
+  ASSERT_TRUE(found.Restore(Checkpoint("threads", 8)).ok());
+  ExpectSameState(found, session);
+}
+
+TEST_F(Exchange, OtherMicroBatchesAreRefusedOrContinuedAsTheProgramDoes) {
+  ASSERT_EQ(Train("parts", 4, "--accumulate=2").code, 0);
+  Session session = Make();
+  EXPECT_THAT(session.Restore(Checkpoint("parts", 4)).message(),
+              HasSubstr("the checkpoint was made with accumulate 2, this run has 1; create the session with the same, "
+                        "or go on"));
+  ASSERT_TRUE(session.Restore(Checkpoint("parts", 4), Load::kContinue).ok());
+  TrainHere(session, 8);
+  const Said resumed = Train("parts", 8, "--resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.text;
+  EXPECT_THAT(resumed.text, HasSubstr("warning: the checkpoint was made with accumulate 2, this run has 1"));
+  Session found = Make();
+  ASSERT_TRUE(found.Restore(Checkpoint("parts", 8)).ok());
+  ExpectSameState(found, session);
+  const Said other = Train("parts", 9, "--resume --accumulate=2");  // and back, from what the library could have saved
+  ASSERT_EQ(other.code, 0) << other.text;
+  EXPECT_THAT(other.text, HasSubstr("made with accumulate 1, this run has 2"));
+}
+
+TEST_F(Exchange, AnotherTuningIsRefusedOrContinuedAsTheProgramDoes) {
+  const Said tuned =
+      Snug("tune " + std::string(kModel) + " --batch=8 --threads=1 --seconds=0 --output=" + path("tuning.pbtxt"));
+  ASSERT_EQ(tuned.code, 0) << tuned.text;
+  ASSERT_EQ(Train("tuned", 4, "--tuning=" + path("tuning.pbtxt")).code, 0);
+  Session session = Make();
+  const Status refused = session.Restore(Checkpoint("tuned", 4));
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("the checkpoint was made with tuning "));
+  EXPECT_THAT(refused.message(), HasSubstr(", this run has none; create the session with the same, or go on"));
+  ASSERT_TRUE(session.Restore(Checkpoint("tuned", 4), Load::kContinue).ok());
+  TrainHere(session, 8);
+  const Said resumed = Train("tuned", 8, "--resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.text;
+  EXPECT_THAT(resumed.text, HasSubstr("warning: the checkpoint was made with tuning "));
+  Session found = Make();
+  ASSERT_TRUE(found.Restore(Checkpoint("tuned", 8)).ok());
+  ExpectSameState(found, session);
 }
 
 TEST_F(Exchange, TheProgramBeginsWithTheLibrarysWeights) {

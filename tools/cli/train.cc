@@ -15,6 +15,7 @@
 #include "engine/base/status.h"
 #include "engine/train/checkpoint/init_from.h"
 #include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/store.h"
 #include "engine/train/open_data.h"
@@ -84,9 +85,14 @@ class Checkpoints {
     trainer_ = &trainer;
     if (!found_.has_value()) return absl::OkStatus();
     SNUG_ASSIGN_OR_RETURN(
-        const checkpoint::LoadedState state,
-        checkpoint::LoadState(trainer.session(), files_, found_->path, checkpoint::LoadMode::kResume));
-    SNUG_RETURN_IF_ERROR(CheckSame(state.metadata));
+        const checkpoint::Resumed resumed,
+        checkpoint::Resume(
+            trainer.session(), files_, found_->path,
+            {.seed = seed(),
+             .other_rounding = true,
+             .what = "--resume: ",
+             .advice = "give it the same, or begin with its weights: --init-from, and another --output"}));
+    Warn(resumed.differences);
     SayWhatDoesNotDecay();
     SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step));
     // As many batches are behind it as steps, whoever made them: a checkpoint of libsnug says nothing of data.
@@ -101,7 +107,8 @@ class Checkpoints {
   absl::Status Save(int64_t step) {
     if (step == saved_) return absl::OkStatus();
     SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Saved saved,
-                          store_.Save(step, checkpoint::StateOf(trainer_->session()), Conditions()));
+                          store_.Save(step, checkpoint::StateOf(trainer_->session()),
+                                      checkpoint::ConditionsOf(trainer_->session().compiled(), seed())));
     Warn(saved.warnings);
     saved_ = step;
     path_ = saved.path;
@@ -127,6 +134,8 @@ class Checkpoints {
   const std::string& path() const { return path_; }
 
  private:
+  uint64_t seed() const { return static_cast<uint64_t>(training_.seed()); }
+
   static void Warn(const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   }
@@ -138,43 +147,6 @@ class Checkpoints {
         absl::StrJoin(differs, ", "),
         ": this training began when biases of dense layers had no weight decay, and goes on so; a new one "
         "lets them decay, unless no_decay or decay_mult says otherwise")});
-  }
-
-  // On what the bits of a training depend, beside the network.
-  checkpoint::Metadata Conditions() const {
-    const Compiled& compiled = trainer_->session().compiled();
-    return {{"network", compiled.graph.name},
-            {"batch", absl::StrCat(trainer_->batch())},
-            {"accumulate", absl::StrCat(trainer_->micro_batches())},
-            {"seed", absl::StrCat(training_.seed())},
-            {"precision", std::string(Name(compiled.precision))},
-            {std::string(checkpoint::kDecayKey), std::string(Name(compiled.decay_rule))},
-            {"threads", absl::StrCat(compiled.threads)},
-            {"tuning", compiled.tuning == nullptr ? "none" : absl::StrCat(absl::Hex(compiled.tuning->Digest()))}};
-  }
-
-  absl::Status CheckSame(const checkpoint::Metadata& metadata) const {
-    std::vector<std::string> warnings;  // said only if nothing is refused
-    for (const auto& [key, value] : Conditions()) {
-      const auto it = metadata.find(key);
-      if (it == metadata.end() || it->second == value) continue;
-      if (key == "threads" || key == "tuning") {
-        warnings.push_back(absl::StrCat("the checkpoint was made with ", key, " ", it->second, ", this run has ", value,
-                                        ": results differ in rounding"));
-        continue;
-      }
-      if (key == "accumulate") {
-        warnings.push_back(
-            absl::StrCat("the checkpoint was made with --accumulate=", it->second, ", this run has ", value,
-                         ": results differ in rounding, and by what batch norm and dropout do in each micro-batch"));
-        continue;
-      }
-      return absl::InvalidArgumentError(
-          absl::StrCat("--resume: the checkpoint was made with ", key, " ", it->second, ", this run has ", value,
-                       "; give it the same, or begin with its weights: --init-from, and another --output"));
-    }
-    Warn(warnings);
-    return absl::OkStatus();
   }
 
   Trainer* trainer_ = nullptr;

@@ -164,6 +164,10 @@ absl::Status Assign(const SafetensorsFile& file, const std::vector<Assignment>& 
 
 absl::StatusOr<LoadedState> LoadState(Session& session, FileSystem& files, const std::string& path, LoadMode mode) {
   SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
+  return LoadState(session, file, mode);
+}
+
+absl::StatusOr<LoadedState> LoadState(Session& session, const SafetensorsFile& file, LoadMode mode) {
   LoadedState loaded{.metadata = file.header().metadata};
   if (mode == LoadMode::kResume) SNUG_RETURN_IF_ERROR(CheckDecay(file, session.compiled()));
   Match match(file, mode);

@@ -39,8 +39,10 @@ struct LoadedState {
 
 // All or nothing. Where the file is not of this network, the error lists the tensors that are missing, unexpected, or
 // of another type (20 of them), and the session stays as it is. With kResume, one that had failed goes on, and weight
-// decay must act on the parameters that it acted on before.
+// decay must act on the parameters that it acted on before; that the rest of what the bits depend on is the same, too,
+// is for resume.h to see to.
 absl::StatusOr<LoadedState> LoadState(Session& session, FileSystem& files, const std::string& path, LoadMode mode);
+absl::StatusOr<LoadedState> LoadState(Session& session, const SafetensorsFile& file, LoadMode mode);
 
 // For loading, here and in init_from.h.
 

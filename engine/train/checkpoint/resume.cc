@@ -1,0 +1,93 @@
+#include "engine/train/checkpoint/resume.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include "engine/base/status.h"
+#include "ops/platform.h"
+
+namespace snug::checkpoint {
+namespace {
+
+constexpr absl::string_view kAccumulate = "accumulate", kThreads = "threads", kTuning = "tuning",
+                            kPlatform = "platform";
+
+std::string PlatformText(const Platform& platform) {
+  return absl::StrCat(platform.device, " ", platform.instructions, " ", platform.library);
+}
+
+bool ChangesRoundingAlone(absl::string_view condition) {
+  return condition == kAccumulate || condition == kThreads || condition == kTuning || condition == kPlatform;
+}
+
+// The rule of weight decay is not among them: whether another one makes a difference depends on the network, and
+// LoadState sees to it.
+struct Difference {
+  std::string condition, before, here;
+
+  std::string ToString() const { return absl::StrCat("made with ", condition, " ", before, ", this run has ", here); }
+};
+
+std::vector<Difference> Compare(const Metadata& before, const Metadata& here) {
+  std::vector<Difference> differences;
+  for (const auto& [condition, value] : here) {
+    const auto found = before.find(condition);
+    if (condition == kDecayKey || found == before.end() || found->second == value) continue;
+    differences.push_back({condition, found->second, value});
+  }
+  return differences;
+}
+
+absl::Status Refuse(const std::vector<Difference>& differences, const std::string& path, const ResumeOptions& options) {
+  bool rounding_alone = true;
+  for (const Difference& one : differences) rounding_alone = rounding_alone && ChangesRoundingAlone(one.condition);
+  const std::string all = absl::StrJoin(
+      differences, "; it was ", [](std::string* out, const Difference& one) { absl::StrAppend(out, one.ToString()); });
+  return absl::InvalidArgumentError(absl::StrCat(options.what, path, ": the checkpoint was ", all, "; ",
+                                                 rounding_alone ? options.rounding_advice : options.advice));
+}
+
+std::string RoundingText(const Difference& difference) {
+  return absl::StrCat(
+      "the checkpoint was ", difference.ToString(), ": results differ in rounding",
+      difference.condition == kAccumulate ? ", and by what batch norm and dropout do in each micro-batch" : "");
+}
+
+}  // namespace
+
+Metadata ConditionsOf(const Compiled& compiled, uint64_t seed) {
+  const int64_t parts = compiled.micro_batches.count;
+  Metadata conditions = {
+      {"network", compiled.graph.name},
+      {"batch", absl::StrCat(compiled.batch * parts)},
+      {std::string(kAccumulate), absl::StrCat(parts)},
+      {"seed", absl::StrCat(seed)},
+      {"precision", std::string(Name(compiled.precision))},
+      {std::string(kDecayKey), std::string(Name(compiled.decay_rule))},
+      {std::string(kThreads), absl::StrCat(compiled.threads)},
+      {std::string(kTuning), compiled.tuning == nullptr ? "none" : absl::StrCat(absl::Hex(compiled.tuning->Digest()))}};
+  // Without the device, whose libraries would be asked, there is nothing to say of it.
+  if (const absl::StatusOr<Platform> platform = PlatformOf(compiled.device); platform.ok()) {
+    conditions[std::string(kPlatform)] = PlatformText(*platform);
+  }
+  return conditions;
+}
+
+absl::StatusOr<Resumed> Resume(Session& session, FileSystem& files, const std::string& path,
+                               const ResumeOptions& options) {
+  SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
+  Resumed resumed;
+  std::vector<Difference> refused;
+  for (Difference& one : Compare(file.header().metadata, ConditionsOf(session.compiled(), options.seed))) {
+    if (options.other_rounding && ChangesRoundingAlone(one.condition)) {
+      resumed.differences.push_back(RoundingText(one));
+    } else {
+      refused.push_back(std::move(one));
+    }
+  }
+  if (!refused.empty()) return Refuse(refused, path, options);
+  SNUG_RETURN_IF_ERROR(LoadState(session, file, LoadMode::kResume).status());
+  return resumed;
+}
+
+}  // namespace snug::checkpoint

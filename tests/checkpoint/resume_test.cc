@@ -1,0 +1,104 @@
+#include "engine/train/checkpoint/resume.h"
+
+#include <absl/strings/str_cat.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/store.h"
+#include "tests/checkpoint/temporary_folder.h"
+#include "tests/run/train_util.h"
+
+namespace snug::checkpoint {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr char kNetwork[] = R"(
+  name: "small"
+  input { name: "x" shape { dim: 3 } }
+  input { name: "label" dtype: INT32 max_value: 2 }
+  layer { name: "fc" input: "x" dense { units: 2 } }
+  layer { name: "loss" input: "fc" input: "label" softmax_cross_entropy {} }
+  objective: "loss")";
+
+// That both ways between the command and the library keep the bits: tests/embed/exchange_test.cc.
+class ResumeTest : public testing::Test {
+ protected:
+  ResumeTest() : session_(*MakeSession(kNetwork, {.batch = 4}, /*seed=*/1)) {}
+
+  // A checkpoint made on conditions that differ from the session's by these.
+  void Save(const Metadata& differences) {
+    Metadata conditions = ConditionsOf(session_->compiled(), /*seed=*/1);
+    for (const auto& [name, value] : differences) conditions[name] = value;
+    ASSERT_TRUE(store_.Save(1, StateOf(*session_), conditions).ok());
+  }
+  absl::StatusOr<Resumed> ResumeWith(bool other_rounding) {
+    return Resume(*session_, files_, store_.PathOf(1),
+                  {.seed = 1,
+                   .other_rounding = other_rounding,
+                   .what = "--resume: ",
+                   .advice = "advice",
+                   .rounding_advice = "rounding advice"});
+  }
+
+  TemporaryFolder folder_;
+  PosixFileSystem files_;
+  CheckpointStore store_{&files_, folder_.path("checkpoints")};
+  std::unique_ptr<Session> session_;
+};
+
+TEST_F(ResumeTest, GoesOnUnderTheSameConditions) {
+  Save({});
+  for (const bool other_rounding : {false, true}) {
+    const auto resumed = ResumeWith(other_rounding);
+    ASSERT_TRUE(resumed.ok()) << resumed.status().message();
+    EXPECT_TRUE(resumed->differences.empty());
+  }
+}
+
+TEST_F(ResumeTest, EveryConditionIsKept) {
+  Save({});
+  const auto file = SafetensorsFile::Open(files_, store_.PathOf(1));
+  ASSERT_TRUE(file.ok());
+  for (const char* condition :
+       {"network", "batch", "accumulate", "seed", "precision", "decay", "threads", "tuning", "platform"}) {
+    EXPECT_TRUE(file->header().metadata.contains(condition)) << condition;
+  }
+}
+
+TEST_F(ResumeTest, WhatDecidesAboutTheNumbersIsNeverOther) {
+  for (const char* condition : {"network", "batch", "seed", "precision"}) {
+    Save({{condition, "other"}});
+    for (const bool other_rounding : {false, true}) {
+      const absl::Status refused = ResumeWith(other_rounding).status();
+      EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(refused.message()),
+                  HasSubstr(absl::StrCat("--resume: ", store_.PathOf(1), ": the checkpoint was made with ", condition,
+                                         " other, this run has ")));
+      EXPECT_THAT(std::string(refused.message()), HasSubstr("; advice"));
+    }
+  }
+}
+
+TEST_F(ResumeTest, WhatChangesTheRoundingIsOtherOnlyWhereThatIsAllowed) {
+  for (const char* condition : {"accumulate", "threads", "tuning", "platform"}) {
+    Save({{condition, "other"}});
+    const absl::Status refused = ResumeWith(false).status();
+    const std::string said = absl::StrCat("the checkpoint was made with ", condition, " other, this run has ");
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(said));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("; rounding advice"));
+    const auto resumed = ResumeWith(true);
+    ASSERT_TRUE(resumed.ok()) << resumed.status().message();
+    EXPECT_THAT(resumed->differences, ElementsAre(HasSubstr(said)));
+  }
+}
+
+TEST_F(ResumeTest, WhatAnOlderCheckpointDoesNotSayIsNotCompared) {
+  ASSERT_TRUE(store_.Save(1, StateOf(*session_), {{"decay", "all"}, {"batch", "4"}}).ok());
+  EXPECT_TRUE(ResumeWith(false).ok());
+}
+
+}  // namespace
+}  // namespace snug::checkpoint

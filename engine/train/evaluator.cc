@@ -9,7 +9,7 @@
 namespace snug {
 
 absl::StatusOr<std::vector<Compiled>> Evaluator::CompilePrograms(const proto::Network& network,
-                                                                 const SourceMap& locations,
+                                                                 const SourceMap& locations, const OpRegistry& registry,
                                                                  const CompileOptions& options, int64_t batch,
                                                                  int64_t samples) {
   std::vector<Compiled> programs;
@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<Compiled>> Evaluator::CompilePrograms(const proto::Ne
     evaluating.batch = size;
     for (const std::string& labels : ComputedLabels(network)) evaluating.fetch.push_back(labels);
     if (size != batch) evaluating.memory.plan_file.clear();  // a saved plan is for one program
-    SNUG_ASSIGN_OR_RETURN(Compiled one, Compile(network, locations, OpRegistry::Builtin(), evaluating));
+    SNUG_ASSIGN_OR_RETURN(Compiled one, Compile(network, locations, registry, evaluating));
     programs.push_back(std::move(one));
   }
   return programs;

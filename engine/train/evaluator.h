@@ -28,7 +28,7 @@ class Evaluator {
   // The programs that evaluation of so many samples takes: for whole batches (by the saved plan, if the options name
   // one), and for the samples that are left.
   static absl::StatusOr<std::vector<Compiled>> CompilePrograms(const proto::Network& network,
-                                                               const SourceMap& locations,
+                                                               const SourceMap& locations, const OpRegistry& registry,
                                                                const CompileOptions& options, int64_t batch,
                                                                int64_t samples);
 

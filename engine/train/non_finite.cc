@@ -72,14 +72,15 @@ std::string Describe(const Compiled& compiled, const Step& step, const ArenaByte
 }  // namespace
 
 absl::StatusOr<std::string> DescribeNonFinite(const proto::Network& network, const SourceMap& locations,
-                                              const CompileOptions& options, Session& session,
+                                              const OpRegistry& registry, const CompileOptions& options,
+                                              Session& session,
                                               const std::function<absl::Status(Program& program)>& feed) {
   CompileOptions unshared = options;
   unshared.device = {};  // where each node can be looked at
   unshared.keep_inputs = true;
   unshared.memory = {.strategy = "none"};
   unshared.bound.clear();
-  SNUG_ASSIGN_OR_RETURN(Compiled made, Compile(network, locations, OpRegistry::Builtin(), unshared));
+  SNUG_ASSIGN_OR_RETURN(Compiled made, Compile(network, locations, registry, unshared));
   auto owned = std::make_unique<Compiled>(std::move(made));
   const Compiled& compiled = *owned;
   const MemoryPlan& plan = compiled.executable.memory;

@@ -21,7 +21,8 @@ class SourceMap;
 // node with an output that is not finite: its name, op and place in the file, and whether its inputs were. `feed` gives
 // the copy what the step was fed.
 absl::StatusOr<std::string> DescribeNonFinite(const proto::Network& network, const SourceMap& locations,
-                                              const CompileOptions& options, Session& session,
+                                              const OpRegistry& registry, const CompileOptions& options,
+                                              Session& session,
                                               const std::function<absl::Status(Program& program)>& feed);
 
 }  // namespace snug

@@ -15,10 +15,11 @@
 #include "proto/train.pb.h"
 
 namespace snug {
-Trainer::Trainer(const proto::Network& network, const SourceMap& locations, const proto::Training& training,
-                 TrainingData data, TrainerOptions options)
+Trainer::Trainer(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+                 const proto::Training& training, TrainingData data, TrainerOptions options)
     : network_(network),
       locations_(locations),
+      registry_(registry),
       training_(std::make_unique<proto::Training>(training)),
       data_(std::move(data)),
       options_(std::move(options)) {}
@@ -26,9 +27,9 @@ Trainer::Trainer(const proto::Network& network, const SourceMap& locations, cons
 Trainer::~Trainer() = default;
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const proto::Network& network, const SourceMap& locations,
-                                                         const proto::Training& training, TrainingData data,
-                                                         const TrainerOptions& options) {
-  std::unique_ptr<Trainer> trainer(new Trainer(network, locations, training, std::move(data), options));
+                                                         const OpRegistry& registry, const proto::Training& training,
+                                                         TrainingData data, const TrainerOptions& options) {
+  std::unique_ptr<Trainer> trainer(new Trainer(network, locations, registry, training, std::move(data), options));
   SNUG_RETURN_IF_ERROR(trainer->Start());
   return trainer;
 }
@@ -79,7 +80,7 @@ absl::Status Trainer::StartSession() {
         "accumulate excludes a saved plan, which is for one program: training in micro-batches has two");
   }
   std::vector<Compiled> compiled;
-  SNUG_ASSIGN_OR_RETURN(Compiled trained, Compile(network_, locations_, OpRegistry::Builtin(), options_.compile));
+  SNUG_ASSIGN_OR_RETURN(Compiled trained, Compile(network_, locations_, registry_, options_.compile));
   const int64_t batch = trained.batch;
   base_rate_ = options_.compile.optimizer != nullptr ? options_.compile.optimizer->learning_rate()
                                                      : network_.optimizer().learning_rate();
@@ -87,13 +88,14 @@ absl::Status Trainer::StartSession() {
   if (micro_batches() > 1) {
     CompileOptions options = options_.compile;
     options.micro_batches.last = false;
-    SNUG_ASSIGN_OR_RETURN(compiled.emplace_back(), Compile(network_, locations_, OpRegistry::Builtin(), options));
+    SNUG_ASSIGN_OR_RETURN(compiled.emplace_back(), Compile(network_, locations_, registry_, options));
   }
   if (data_.evaluation != nullptr) {
     CompileOptions options = options_.compile;
     options.memory.plan_file.clear();  // is the training step's
-    SNUG_ASSIGN_OR_RETURN(std::vector<Compiled> evaluating,
-                          Evaluator::CompilePrograms(network_, locations_, options, batch, data_.evaluation->size()));
+    SNUG_ASSIGN_OR_RETURN(
+        std::vector<Compiled> evaluating,
+        Evaluator::CompilePrograms(network_, locations_, registry_, options, batch, data_.evaluation->size()));
     for (Compiled& one : evaluating) compiled.push_back(std::move(one));
   }
   SessionOptions session = options_.session;
@@ -164,7 +166,7 @@ absl::Status Trainer::RunMicroBatch(int64_t part, const std::function<void()>& m
 absl::Status Trainer::NotFinite(int64_t part) {
   const auto feed = [&](Program& program) { return step_feed_->FeedAgain(step_, part, program); };
   SNUG_ASSIGN_OR_RETURN(const std::string what,
-                        DescribeNonFinite(network_, locations_, options_.compile, *session_, feed));
+                        DescribeNonFinite(network_, locations_, registry_, options_.compile, *session_, feed));
   return absl::InternalError(absl::StrCat(
       "step ", step_ + 1, ": the loss is not finite. ", what,
       "\nThe parameters are those of the step before. A smaller learning rate, clip_norm or a warm-up may help."));

@@ -67,10 +67,10 @@ class Trainer {
     std::function<bool()> stop;                            // asked before each step: stop here, after a checkpoint
   };
 
-  // The network and its source map must outlive it.
+  // The network, its source map and the ops must outlive it.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const proto::Network& network, const SourceMap& locations,
-                                                         const proto::Training& training, TrainingData data,
-                                                         const TrainerOptions& options);
+                                                         const OpRegistry& registry, const proto::Training& training,
+                                                         TrainingData data, const TrainerOptions& options);
   ~Trainer();
 
   // Steps until all are done, or `stop` says so; evaluates at the end. A step that fails, as by a loss that is not
@@ -93,8 +93,8 @@ class Trainer {
   int64_t staging_bytes() const;  // of the batches that are read ahead
 
  private:
-  Trainer(const proto::Network& network, const SourceMap& locations, const proto::Training& training, TrainingData data,
-          TrainerOptions options);
+  Trainer(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+          const proto::Training& training, TrainingData data, TrainerOptions options);
   absl::Status Start();
   absl::Status StartSession();
   LoaderOptions Loading() const;
@@ -107,6 +107,7 @@ class Trainer {
 
   const proto::Network& network_;
   const SourceMap& locations_;
+  const OpRegistry& registry_;
   const std::unique_ptr<const proto::Training> training_;
   const TrainingData data_;
   TrainerOptions options_;

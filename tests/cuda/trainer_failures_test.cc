@@ -46,7 +46,8 @@ class CudaTrainerFailures : public testing::TestWithParam<const char*> {
     options.compile.batch = 4;
     options.session.cuda_device = std::move(device);
     SNUG_ASSIGN_OR_RETURN(TrainingData data, OpenData(training.data(), loaded_.network, 1));
-    return Trainer::Create(loaded_.network, loaded_.source_map, training, std::move(data), options);
+    return Trainer::Create(loaded_.network, loaded_.source_map, OpRegistry::Builtin(), training, std::move(data),
+                           options);
   }
   // The learning rate is set before a step, and is none of what a step changes.
   static State StateOf(Session& session) {

@@ -41,7 +41,7 @@ class CudaTrainer : public OnDevice {
       options.session.cuda_device = device();
     }
     absl::StatusOr<std::unique_ptr<Trainer>> trainer =
-        Trainer::Create(made.loaded.network, made.loaded.source_map, training,
+        Trainer::Create(made.loaded.network, made.loaded.source_map, OpRegistry::Builtin(), training,
                         OpenData(training.data(), made.loaded.network, 1).value(), options);
     EXPECT_TRUE(trainer.ok()) << trainer.status();
     if (trainer.ok()) made.trainer = *std::move(trainer);

@@ -64,8 +64,8 @@ Metrics Evaluate(const std::string& text, int32_t ignored, int64_t batch) {
   if (!loaded.ok()) return {};
   const auto data = std::make_shared<const Ragged>(ignored);
   const TrainerOptions options{.compile = {.batch = batch, .precision = DType::kFloat64}};
-  const auto trainer =
-      Trainer::Create(loaded->network, loaded->source_map, loaded->network.training(), {data, data}, options);
+  const auto trainer = Trainer::Create(loaded->network, loaded->source_map, OpRegistry::Builtin(),
+                                       loaded->network.training(), {data, data}, options);
   EXPECT_TRUE(trainer.ok()) << trainer.status().message();
   if (!trainer.ok()) return {};
   const absl::StatusOr<Trainer::EvaluationReport> report = (*trainer)->Evaluate();

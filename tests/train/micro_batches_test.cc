@@ -114,7 +114,8 @@ Made Make(absl::StatusOr<LoadedNetwork> loaded, const How& how) {
   options.compile.memory.strategy = how.strategy;
   options.compile.memory.streams = how.streams;
   options.compile.memory.planner.work_limit = how.strategy == "best" ? 0 : 20;
-  auto trainer = Trainer::Create(made.loaded->network, made.loaded->source_map, training, *std::move(data), options);
+  auto trainer = Trainer::Create(made.loaded->network, made.loaded->source_map, OpRegistry::Builtin(), training,
+                                 *std::move(data), options);
   made.status = trainer.status();
   if (trainer.ok()) made.trainer = *std::move(trainer);
   return made;

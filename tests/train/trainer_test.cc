@@ -35,7 +35,8 @@ Made Make(const std::string& text, int64_t batch = 16, DType precision = DType::
   TrainerOptions options;
   options.compile.batch = batch;
   options.compile.precision = precision;
-  auto trainer = Trainer::Create(made.loaded.network, made.loaded.source_map, training, *std::move(data), options);
+  auto trainer = Trainer::Create(made.loaded.network, made.loaded.source_map, OpRegistry::Builtin(), training,
+                                 *std::move(data), options);
   EXPECT_TRUE(trainer.ok()) << trainer.status().message();
   if (trainer.ok()) made.trainer = *std::move(trainer);
   return made;
@@ -163,7 +164,7 @@ TEST(Trainer, RefusesWhatCannotBe) {
   const LoadedNetwork loaded = LoadOrDie(kDigits);
   proto::Training both = loaded.network.training();
   both.set_epochs(3);
-  EXPECT_THAT(std::string(Trainer::Create(loaded.network, loaded.source_map, both,
+  EXPECT_THAT(std::string(Trainer::Create(loaded.network, loaded.source_map, OpRegistry::Builtin(), both,
                                           *OpenData(both.data(), loaded.network, 1), {})
                               .status()
                               .message()),
@@ -171,7 +172,7 @@ TEST(Trainer, RefusesWhatCannotBe) {
   EXPECT_THAT(std::string(OpenData(proto::Data(), loaded.network, 1).status().message()), HasSubstr("--data=digits"));
   proto::Training textures = loaded.network.training();
   textures.mutable_data()->mutable_textures();
-  EXPECT_THAT(std::string(Trainer::Create(loaded.network, loaded.source_map, textures,
+  EXPECT_THAT(std::string(Trainer::Create(loaded.network, loaded.source_map, OpRegistry::Builtin(), textures,
                                           *OpenData(textures.data(), loaded.network, 1), {})
                               .status()
                               .message()),

@@ -51,9 +51,9 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
   session.seed = static_cast<uint64_t>(flags.seed);
   options.fetch = fetch;
   const int64_t batch = flags.compile.batch > 0 ? flags.compile.batch : kBatch;
-  SNUG_ASSIGN_OR_RETURN(
-      std::vector<Compiled> programs,
-      Evaluator::CompilePrograms(network, inference->loaded.source_map, options, batch, dataset->size()));
+  SNUG_ASSIGN_OR_RETURN(std::vector<Compiled> programs,
+                        Evaluator::CompilePrograms(network, inference->loaded.source_map, OpRegistry::Builtin(),
+                                                   options, batch, dataset->size()));
   SNUG_ASSIGN_OR_RETURN(inference->session, Session::Create(std::move(programs), session));
   SNUG_ASSIGN_OR_RETURN(inference->checkpoint, LoadWeights(flags.checkpoint, *inference->session));
   LoaderOptions loader;

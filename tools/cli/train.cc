@@ -212,6 +212,7 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
 
 absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& given, TrainFlags& f) {
   const proto::Training& training = given.training;
+  const OpRegistry& registry = OpRegistry::Builtin();
   std::FILE* const out = f.json ? stderr : stdout;
   SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
   const std::string output = f.output.empty() ? absl::StrCat("runs/", loaded.network.name()) : f.output;
@@ -230,8 +231,9 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   options.compile.decay_rule = checkpoints.decay_rule();
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
                         OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
-  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
-                        Trainer::Create(loaded.network, loaded.source_map, training, std::move(data), options));
+  SNUG_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Trainer> trainer,
+      Trainer::Create(loaded.network, loaded.source_map, registry, training, std::move(data), options));
   const Compiled& compiled = trainer->session().compiled();
   SayWhatVaries(compiled);
   checkpoint::PosixFileSystem files;
@@ -268,7 +270,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   CatchStopSignals();
   const int64_t began_at = trainer->step();
   const auto begin = std::chrono::steady_clock::now();
-  observer.Attach(trainer->session(), OpRegistry::Builtin(), trainer->steps() - began_at);
+  observer.Attach(trainer->session(), registry, trainer->steps() - began_at);
   const auto after_step = [&](const Trainer::StepReport& report) {
     observer.AddStep({.feed = report.feed_ns, .run = report.run_ns, .fetch = report.fetch_ns, .end = report.end_ns});
     return log->Step(report);

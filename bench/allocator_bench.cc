@@ -20,7 +20,7 @@
 namespace snug::memory {
 namespace {
 
-using Kind = AllocatorEvent::Kind;
+using Action = AllocatorEvent::Action;
 
 // Up to `most` blocks at once, their sizes spread evenly over the powers of two below 2^`bits`.
 std::vector<AllocatorEvent> RandomTrace(int operations, size_t most, int bits) {
@@ -32,12 +32,12 @@ std::vector<AllocatorEvent> RandomTrace(int operations, size_t most, int bits) {
     if (live.empty() || random() % 100 < growing) {
       if (spare.empty()) spare.push_back(static_cast<int32_t>(live.size()));
       const auto bytes = static_cast<int64_t>(1 + random() % (1u << (random() % static_cast<uint32_t>(bits) + 1)));
-      events.push_back({Kind::kAllocate, spare.back(), bytes});
+      events.push_back({Action::kAllocate, spare.back(), bytes});
       live.push_back(spare.back());
       spare.pop_back();
     } else {
       std::swap(live[random() % live.size()], live.back());
-      events.push_back({Kind::kFree, live.back()});
+      events.push_back({Action::kFree, live.back()});
       spare.push_back(live.back());
       live.pop_back();
     }
@@ -56,16 +56,16 @@ std::vector<AllocatorEvent> TrainingTrace(int operations) {
   while (static_cast<int>(events.size()) < operations) {
     for (int32_t i = 0; i < kLayers; ++i) {
       const int64_t size = bytes[static_cast<size_t>(i)];
-      events.push_back({Kind::kAllocate, kWorkspace, size / 3});
-      events.push_back({Kind::kAllocate, i, size});
-      events.push_back({Kind::kFree, kWorkspace});
+      events.push_back({Action::kAllocate, kWorkspace, size / 3});
+      events.push_back({Action::kAllocate, i, size});
+      events.push_back({Action::kFree, kWorkspace});
     }
     for (int32_t i = kLayers; i-- > 0;) {
-      events.push_back({Kind::kAllocate, kLayers + i, bytes[static_cast<size_t>(i)]});
-      if (i + 1 < kLayers) events.push_back({Kind::kFree, kLayers + i + 1});
-      events.push_back({Kind::kFree, i});
+      events.push_back({Action::kAllocate, kLayers + i, bytes[static_cast<size_t>(i)]});
+      if (i + 1 < kLayers) events.push_back({Action::kFree, kLayers + i + 1});
+      events.push_back({Action::kFree, i});
     }
-    events.push_back({Kind::kFree, kLayers});
+    events.push_back({Action::kFree, kLayers});
   }
   return events;
 }
@@ -81,7 +81,7 @@ double Nanoseconds(const std::vector<AllocatorEvent>& events, const Allocate& al
   const std::clock_t start = std::clock();
   for (const AllocatorEvent& event : events) {
     void*& block = blocks[static_cast<size_t>(event.block)];
-    if (event.kind == Kind::kAllocate) {
+    if (event.action == Action::kAllocate) {
       block = allocate(event.bytes);
     } else {
       free(block);

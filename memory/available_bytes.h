@@ -1,5 +1,5 @@
-// What the machine could still give without swapping; -1: unknown. Linux promises more than it has and kills the
-// process that takes it at its word, so whoever takes much asks here before.
+// Returns what the machine could still give without swapping, or -1 when that is unknown. Linux promises more than it
+// has and kills the process that believes it, so whoever takes much asks here first.
 #pragma once
 
 #include <cstdint>

@@ -16,15 +16,15 @@
 namespace snug::memory {
 namespace {
 
-// Unless a limit is given: a fraction of a second each. The defaults of orderer and search are for those who ask for
-// nothing else.
+// The work limits when the user gives none, each a fraction of a second. The orderer's and the search's own defaults
+// are longer: they are for users who ask for nothing else.
 constexpr int64_t kOrderWork = int64_t{1} << 24;
 constexpr int64_t kSearchWork = int64_t{1} << 24;
 
 struct Candidate {
   TaskOrder order;
   Problem problem;
-  int64_t load = 0;  // the least that any plan of this order needs
+  int64_t load = 0;  // no plan of this order needs less
 };
 
 Candidate CandidateOf(const Tasks& tasks, TaskOrder order) {
@@ -34,11 +34,12 @@ Candidate CandidateOf(const Tasks& tasks, TaskOrder order) {
   return candidate;
 }
 
-// Lists, and the search with what work is allowed; where they miss the bound, the other quick placers.
+// Tries the lists, then the search within the allowed work. Only where these miss the bound does it try the other quick
+// placers.
 absl::StatusOr<Placement> PlaceBestOfAll(const Problem& problem, int64_t load, const PlannerOptions& options) {
   constexpr struct {
     PlaceFn place;
-    size_t most;  // buffers with which it is still quick
+    size_t most;  // it is quick with at most as many buffers
   } kQuick[] = {{PlaceBoth, 5000}, {PlaceNnc, 5000}, {PlaceNncSeed, 500}};
   PlannerOptions search_options = options;
   if (options.work_limit == 0) search_options.work_limit = kSearchWork;
@@ -68,7 +69,7 @@ absl::StatusOr<TaskPlan> PlanBest(const Tasks& tasks, const TaskOrder& given, co
   candidates.push_back(CandidateOf(tasks, given));
   candidates.push_back(CandidateOf(tasks, plain.OriginalOrder(ordering.order)));
   SNUG_RETURN_IF_ERROR(Annotate(CheckOrder(tasks, candidates[1].order), "the order of best"));
-  // Of equally good orders the given one: it is likely to be kinder to caches.
+  // When two orders are equally good the given one comes first: it is likely to be kinder to caches.
   if (candidates[1].load < candidates[0].load) std::swap(candidates[0], candidates[1]);
 
   TaskPlan best;

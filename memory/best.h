@@ -1,5 +1,5 @@
-// The default strategy: the order of least peak that can be found, then the smallest arena for it; never more than any
-// cheap strategy needs for the order it was given.
+// The default strategy: it finds an order of low peak, then a small arena for it. It never needs more than any cheap
+// strategy does for the given order.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -8,7 +8,7 @@
 
 namespace snug::memory {
 
-// placement.report.lower_bound holds for all legal orders and every choice of what is written in place.
+// The bound in placement.report holds for all legal orders and for every choice of what is written in place.
 absl::StatusOr<TaskPlan> PlanBest(const Tasks& tasks, const TaskOrder& given, const PlannerOptions& options);
 
 }  // namespace snug::memory

@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<HostArena>> HostArena::Create(int64_t size_bytes)
     return absl::ResourceExhaustedError(
         absl::StrCat("the system refused an arena of ", size_bytes, " bytes: ", std::strerror(errno)));
   }
-  madvise(data, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);  // advice only
+  madvise(data, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);  // only a hint, so a failure does not matter
   return std::unique_ptr<HostArena>(new HostArena(static_cast<std::byte*>(data), size_bytes));
 }
 

@@ -1,5 +1,5 @@
-// One block of host memory, taken from the system once: 64-byte aligned, zeroed, on large pages where the system has
-// them.
+// One block of host memory, taken from the system once: 64-byte aligned, zeroed, and on large pages where the system
+// has them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,7 +12,7 @@ namespace snug::memory {
 
 class HostArena {
  public:
-  // ResourceExhausted, with the size, when the system refuses.
+  // Fails with ResourceExhausted, which names the size, when the system refuses.
   static absl::StatusOr<std::unique_ptr<HostArena>> Create(int64_t size_bytes);
   ~HostArena();
   HostArena(const HostArena&) = delete;

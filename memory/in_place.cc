@@ -11,7 +11,7 @@
 namespace snug::memory {
 namespace {
 
-// Bytes live over time, under additions to ranges of it: a segment tree over the moments at which anything changes.
+// The bytes live over time. Ranges can be added to: it is a segment tree over the moments at which anything changes.
 class Load {
  public:
   explicit Load(const Problem& problem) {
@@ -38,8 +38,8 @@ class Load {
 
  private:
   struct TreeNode {
-    int64_t max = 0;    // of the range, without what was added to larger ranges
-    int64_t added = 0;  // to the whole range
+    int64_t max = 0;    // the range's maximum, without what was added to ranges around it
+    int64_t added = 0;  // what was added to the whole range
   };
 
   size_t Index(int32_t moment) const {
@@ -71,7 +71,7 @@ class Load {
   std::vector<TreeNode> nodes_;
 };
 
-// The pairs that may be taken at all, the most bytes first.
+// Returns the pairs that are possible at all, the most bytes first.
 std::vector<InPlace> Candidates(const Problem& problem) {
   std::vector<InPlace> pairs;
   for (const InPlace& pair : problem.in_place) {
@@ -91,7 +91,8 @@ std::vector<InPlace> Candidates(const Problem& problem) {
   return pairs;
 }
 
-// Chains of buffers, each over the one before; a chain is named by its first buffer and kept there as one buffer.
+// Chains of buffers in which each lies over the one before. A chain is named by its first buffer, and kept there as one
+// buffer.
 class Chains {
  public:
   Chains(const Problem& problem, SmallerOutputs smaller)
@@ -107,7 +108,7 @@ class Chains {
     Buffer& under = whole_[head];
     const Buffer& over = whole_[output];
     if (under.fixed_offset >= 0 && over.fixed_offset >= 0 && under.fixed_offset != over.fixed_offset) return;
-    // Bytes that the rest of the chain comes to hold beyond its own need.
+    // In place, the rest of the chain keeps these bytes beyond its own need.
     const int64_t longer = under.size_bytes - over.size_bytes;
     if (longer > 0 && smaller_ == SmallerOutputs::kWhereLoadFalls && !LoadFalls(over, longer)) return;
     load_.AddWhereLive(over, longer);
@@ -130,7 +131,7 @@ class Chains {
   bool LoadFalls(const Buffer& over, int64_t longer) const {
     int64_t later = 0;
     ForEachLiveSpan(over, [&](int32_t first, int32_t last) {
-      const int32_t from = std::max(first, over.first + 1);  // at over.first both are live today
+      const int32_t from = std::max(first, over.first + 1);  // at over.first, load_ still counts both buffers
       if (from <= last) later = std::max(later, load_.Max(from, last));
     });
     return later + longer < load_.Max(over.first, over.first);

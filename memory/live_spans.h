@@ -1,4 +1,4 @@
-// When a buffer's bytes are needed: its lifetime without the gaps.
+// The stretches in which a buffer's bytes are needed: its lifetime without the gaps.
 #pragma once
 
 #include <cstdint>

@@ -11,12 +11,12 @@ namespace {
 
 struct Change {
   int32_t time;
-  int64_t rounded;  // negative: the buffer's stretch is over
-  int64_t padding;  // what rounding added
+  int64_t rounded;  // negative where a buffer's stretch ends
+  int64_t padding;  // what rounding added to the size
 };
 
-// A buffer that may be written over another at `position` need not have bytes of its own there: it counts from the next
-// position on.
+// A buffer that may be written over another one at its first position might need no bytes of its own there, so it
+// counts only from the next position on.
 std::vector<char> FreeAtFirst(const Problem& problem) {
   std::vector<char> free(problem.buffers.size(), 0);
   for (const InPlace& pair : problem.in_place) {
@@ -30,7 +30,7 @@ std::vector<char> FreeAtFirst(const Problem& problem) {
 }  // namespace
 
 int64_t LowerBound(const Problem& problem) {
-  int64_t unit = 0;  // every offset is a multiple of it
+  int64_t unit = 0;  // every offset is a multiple of this
   for (const Buffer& b : problem.buffers) unit = std::gcd(unit, b.alignment);
   unit = std::max<int64_t>(unit, 1);
 
@@ -56,9 +56,9 @@ int64_t LowerBound(const Problem& problem) {
     add(live_from, b.last);
   }
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return std::tie(a.time, a.rounded) < std::tie(b.time, b.rounded);  // what ends before what begins
+    return std::tie(a.time, a.rounded) < std::tie(b.time, b.rounded);  // ends sort before begins
   });
-  std::multiset<int64_t> paddings;  // of what is live
+  std::multiset<int64_t> paddings;  // those of the live buffers
   int64_t load = 0;
   for (const Change& change : changes) {
     load += change.rounded;

@@ -1,4 +1,4 @@
-// How small an arena can be at best.
+// Bounds how small an arena can be at best.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace snug::memory {
 
-// No legal Plan of `problem` has a smaller arena: the largest sum of sizes that are live at one position, gaps left
-// out, each size rounded up as the alignments force it (all but the topmost's). O(n log n).
+// No legal Plan of `problem` has a smaller arena than this: the largest sum of sizes that are live at one position.
+// Gaps do not count, and each size but the topmost's is rounded up as the alignments force it. O(n log n).
 int64_t LowerBound(const Problem& problem);
 
 }  // namespace snug::memory

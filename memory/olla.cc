@@ -29,17 +29,18 @@ namespace {
 
 using Mode = OllaOptions::Mode;
 
-// Beyond this the joint program is not tried of itself: it would only use up the limits.
+// For larger graphs the joint program is tried only when asked for: it would use up the limits for nothing.
 constexpr int32_t kMostJointTasks = 60;
 
 constexpr char kByGiven[] = "the given order";
 constexpr char kByBest[] = "the fast planner, best";
 
-constexpr int64_t kGivenWork = int64_t{1} << 22;  // of a search for offsets: a fraction of a second at most
-constexpr int64_t kBriefWork = int64_t{1} << 18;  // of best's first, brief run: so that a short limit has its plan, too
-constexpr int64_t kFoundWork = int64_t{1} << 20;  // the same for each order that a solver comes upon
+constexpr int64_t kGivenWork = int64_t{1} << 22;  // for a search for offsets: at most a fraction of a second
+constexpr int64_t kBriefWork = int64_t{1} << 18;  // for best's first run, which is so brief that even a short limit
+                                                  // gets its plan
+constexpr int64_t kFoundWork = int64_t{1} << 20;  // for the search for offsets of each order that a solver finds
 
-// The same order of the tasks that WithoutInPlace made: a second half right behind its first one.
+// Returns `order` for the tasks that WithoutInPlace made: a second half stands right behind its first one.
 TaskOrder PlainOrder(const InPlaceTasks& plain, const TaskOrder& order) {
   std::vector<int32_t> half_of(order.size(), -1);
   for (const auto& [before, after] : plain.tasks.edges) {
@@ -53,10 +54,10 @@ TaskOrder PlainOrder(const InPlaceTasks& plain, const TaskOrder& order) {
   return result;
 }
 
-// Everything after the first plan; what it finds is emitted as it is found.
-class Search {
+// Does everything after the first plan, and emits what it finds at once.
+class OllaSearch {
  public:
-  Search(const Tasks& tasks, const Finding& first, const PlannerOptions& options, const Anytime::Emit& emit)
+  OllaSearch(const Tasks& tasks, const Finding& first, const PlannerOptions& options, const Anytime::Emit& emit)
       : tasks_(tasks), options_(options), emit_(emit), budget_(options), total_(first.total) {}
 
   absl::Status Run(const TaskOrder& given) {
@@ -95,7 +96,7 @@ class Search {
     return absl::OkStatus();
   }
 
-  // The order that needs least, if it could be placed without waste.
+  // Remembers the order whose load is least: it could give the smallest arena, if it can be placed without waste.
   void Know(const TaskOrder& order, int64_t load) {
     if (!least_order_.empty() && load >= least_load_) return;
     least_order_ = order;
@@ -111,7 +112,7 @@ class Search {
     Note(0, absl::StrCat("the plan is that of ", by_));
   }
 
-  // Where it may be better than what there is: the best offsets that are found at once.
+  // Looks briefly for offsets, if the order could give a smaller arena than the best one so far.
   void OfferOrder(const TaskOrder& order, int64_t work) {
     const Problem problem = LifetimesOf(tasks_, order);
     const int64_t load = LowerBound(problem);
@@ -123,7 +124,7 @@ class Search {
     if (placement.ok()) Offer(order, placement->plan);
   }
 
-  // A peak is bytes that the arena has, too.
+  // The arena is never smaller than the peak, so a bound of one bounds the other.
   void TightenPeak(int64_t bound) {
     if (bound > peak_bound_) emit_({.peak_bound = peak_bound_ = bound, .work = budget_.spent()});
     Tighten(bound);
@@ -146,7 +147,7 @@ class Search {
       offsets_line_ = lines++;
       NoteOffsets("not begun");
     }
-    // It knows nothing of what is written in place.
+    // The joint program knows nothing of what is written in place.
     if (mode == Mode::kJoint || (mode == Mode::kAuto && tasks_.in_place.empty())) {
       joint_line_ = lines++;
       joint_open_ = mode == Mode::kJoint || tasks_.size() <= kMostJointTasks;
@@ -234,17 +235,17 @@ class Search {
   const Anytime::Emit& emit_;
   IlpBudget budget_;
   absl::Status status_;
-  std::string by_;  // who finds what is found now
+  std::string by_;  // names what finds the next plans, for the report
   int64_t total_;
-  JointPlan best_;  // of that total, where it was found here
+  JointPlan best_;  // the plan of total_ bytes; empty while that is the first plan
   int64_t peak_bound_ = 0, bound_ = 0;
   std::optional<InPlaceTasks> plain_;
-  int64_t peak_ = 0;  // the least of plain_ that is known
+  int64_t peak_ = 0;  // the least peak of an order of plain_ that is known
   TaskOrder least_order_;
   int64_t least_load_ = 0;
   std::optional<OllaOrders> orders_;
   int32_t offsets_line_ = 0, joint_line_ = 0;  // 0: not asked for
-  bool offsets_solved_ = false;                // of least_order_
+  bool offsets_solved_ = false;                // true when the offsets of least_order_ are proven
   bool joint_open_ = false;
 };
 
@@ -255,7 +256,7 @@ absl::StatusOr<TaskPlan> PlanByOlla(const Tasks& tasks, const TaskOrder& given, 
   SNUG_RETURN_IF_ERROR(CheckIlpSolver());
   SNUG_RETURN_IF_ERROR(CheckTasks(tasks));
   SNUG_RETURN_IF_ERROR(Annotate(CheckOrder(tasks, given), "the order to start from"));
-  // An answer for limits that are over before anything else is found.
+  // This first plan is the answer if the limits are over before anything better is found.
   const Problem problem = LifetimesOf(tasks, given);
   SNUG_ASSIGN_OR_RETURN(const Placement quick, PlaceBoth(problem, {}));
   const Finding first{.total = quick.plan.arena_bytes,
@@ -267,7 +268,7 @@ absl::StatusOr<TaskPlan> PlanByOlla(const Tasks& tasks, const TaskOrder& given, 
   anytime.Take({.line = 1, .note = "the plan of best, and the programs: not begun"});
   const PlannerOptions within = Anytime::Within(options);
   SNUG_RETURN_IF_ERROR(
-      anytime.Run([&](const Anytime::Emit& emit) { return Search(tasks, first, within, emit).Run(given); }));
+      anytime.Run([&](const Anytime::Emit& emit) { return OllaSearch(tasks, first, within, emit).Run(given); }));
   TaskPlan plan{.order = anytime.best().order, .ordered = true};
   plan.problem = LifetimesOf(tasks, plan.order);
   plan.placement.plan = {.offsets = anytime.best().offsets, .arena_bytes = anytime.best().total};

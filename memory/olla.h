@@ -7,13 +7,14 @@
 
 namespace snug::memory {
 
-// Never above what `both` makes of the given order; unless time is up before these are made, never above its plan by
-// `exact` within a fraction of a second's work, nor, with fast_start, above that of `best`. placement.report is that of
-// the whole search: its lower bound holds for all legal orders and every choice of what is written in place, and its
-// notes say of each program how far it came, or why it was left out. `ordering` has the bound of the peak.
+// The result is never larger than what `both` makes of the given order. It is also never larger than the plan that
+// `exact` finds for that order within a fraction of a second's work, nor, with fast_start, than that of `best`; both
+// hold unless time is up before these are made. placement.report covers the whole search: its lower bound holds for all
+// legal orders and every choice of what is written in place, and its notes say for each program how far it came, or why
+// it was left out. `ordering` has the bound of the peak.
 //
-// work_limit counts iterations of the simplex method. time_limit is kept by the clock, building programs and all
-// else included.
+// work_limit counts iterations of the simplex method. time_limit is kept by the clock and includes everything, also
+// building the programs.
 absl::StatusOr<TaskPlan> PlanByOlla(const Tasks& tasks, const TaskOrder& given, const PlannerOptions& options);
 
 }  // namespace snug::memory

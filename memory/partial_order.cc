@@ -36,7 +36,7 @@ std::vector<int32_t> FindCycle(int32_t tasks, const std::vector<Edge>& edges) {
       if (--waiting_for[static_cast<size_t>(next)] == 0) ready.push_back(static_cast<size_t>(next));
     }
   }
-  // Each task that is left waits for one that is left: going back from any of them ends in a cycle.
+  // Each task that is left waits for another one that is left, so walking back from any of them ends in a cycle.
   std::vector<int32_t> waits_for(n, -1);
   int32_t at = -1;
   for (const auto& [a, b] : edges) {
@@ -74,17 +74,17 @@ absl::StatusOr<PartialOrder> PartialOrder::Create(int32_t tasks, const std::vect
   for (int32_t t = 0; t < tasks; ++t) {
     if (waiting_for[static_cast<size_t>(t)] == 0) ready.push(t);
   }
-  std::vector<bool> extended(n, false);  // another task follows it in its chain
-  std::vector<Place> merged;
+  std::vector<bool> extended(n, false);  // whether another task follows it in its chain
+  std::vector<ChainPosition> merged;
   while (!ready.empty()) {
     const auto task = static_cast<size_t>(ready.top());
     ready.pop();
     order.sequence_.push_back(static_cast<int32_t>(task));
-    std::vector<Place>& clock = order.clock_[task];
-    int32_t link = -1;  // the task that this one follows in its chain: of those that can be, the last to be reached
+    std::vector<ChainPosition>& clock = order.clock_[task];
+    int32_t link = -1;  // the task that this one follows in its chain; if several can be, the one of the largest number
     for (const int32_t previous : before[task]) {
       const auto p = static_cast<size_t>(previous);
-      const std::vector<Place>& other = order.clock_[p];
+      const std::vector<ChainPosition>& other = order.clock_[p];
       merged.clear();
       auto mine = clock.begin();
       auto theirs = other.begin();
@@ -104,16 +104,16 @@ absl::StatusOr<PartialOrder> PartialOrder::Create(int32_t tasks, const std::vect
       clock.swap(merged);
       if (!extended[p] && (link < 0 || previous > link)) link = previous;
     }
-    Place& place = order.place_[task];
+    ChainPosition& place = order.place_[task];
     if (link >= 0) {
-      const Place& at = order.place_[static_cast<size_t>(link)];
+      const ChainPosition& at = order.place_[static_cast<size_t>(link)];
       extended[static_cast<size_t>(link)] = true;
       place = {at.chain, at.position + 1};
-      std::find_if(clock.begin(), clock.end(), [&](const Place& p) { return p.chain == at.chain; })->position =
+      std::find_if(clock.begin(), clock.end(), [&](const ChainPosition& p) { return p.chain == at.chain; })->position =
           place.position;
     } else {
       place = {order.chains_++, 0};
-      clock.push_back(place);  // the newest chain has the largest number
+      clock.push_back(place);  // keeps the clock sorted, because a new chain has the largest number
     }
     for (const int32_t next : after[task]) {
       if (--waiting_for[static_cast<size_t>(next)] == 0) ready.push(next);
@@ -128,10 +128,10 @@ absl::StatusOr<PartialOrder> PartialOrder::Create(int32_t tasks, const std::vect
 
 bool PartialOrder::Before(int32_t a, int32_t b) const {
   if (a == b) return false;
-  const Place& place = place_[static_cast<size_t>(a)];
-  const std::vector<Place>& clock = clock_[static_cast<size_t>(b)];
+  const ChainPosition& place = place_[static_cast<size_t>(a)];
+  const std::vector<ChainPosition>& clock = clock_[static_cast<size_t>(b)];
   const auto at = std::lower_bound(clock.begin(), clock.end(), place.chain,
-                                   [](const Place& p, int32_t chain) { return p.chain < chain; });
+                                   [](const ChainPosition& p, int32_t chain) { return p.chain < chain; });
   return at != clock.end() && at->chain == place.chain && at->position >= place.position;
 }
 

@@ -10,13 +10,13 @@
 namespace snug::memory {
 namespace {
 
-// A time limit is one for all that is done: the order gets a part of it, the offsets what is left.
+// The time limit covers everything: the order gets this part of it, the offsets what is left.
 constexpr double kOrderPart = 0.8;
-constexpr double kLeastSeconds = 1e-3;  // 0 would be no limit
+constexpr double kLeastSeconds = 1e-3;  // a limit of 0 would be none
 
-// Tasks::values have one producer each. A buffer with several heads, any of which may come first, gets a task before
-// them all that opens it: in an order of least peak it stands right before the first head, where it costs nothing. Such
-// tasks have the numbers from problem.tasks on.
+// Tasks::values have one producer each. A buffer with several heads, any of which may come first, gets one more task
+// that opens it before all of them. In an order of least peak that task stands right before the first head, where it
+// costs nothing. Such tasks have the numbers from problem.tasks on.
 Tasks AsTasks(const PartialProblem& problem) {
   Tasks tasks{.names = std::vector<std::string>(static_cast<size_t>(problem.tasks)), .edges = problem.edges};
   for (const PartialBuffer& buffer : problem.buffers) {
@@ -36,7 +36,7 @@ Tasks AsTasks(const PartialProblem& problem) {
   return tasks;
 }
 
-// Positions of first and last use, of a problem without views.
+// Returns the lifetimes, as positions of first and last use, for a problem without views.
 Problem Lifetimes(const PartialProblem& problem, const TaskOrder& order) {
   std::vector<int32_t> position(order.size());
   for (size_t at = 0; at < order.size(); ++at) position[static_cast<size_t>(order[at])] = static_cast<int32_t>(at);
@@ -98,7 +98,7 @@ absl::StatusOr<UsesPlan> PlanUses(const PartialProblem& problem, const Strategy&
     TaskOrder& found = orders.emplace_back();
     std::copy_if(ordering.order.begin(), ordering.order.end(), std::back_inserter(found),
                  [&](int32_t task) { return task < problem.tasks; });
-    // Of equally good orders the given one.
+    // When two orders are equally good, the given one comes first.
     if (PeakOf(problem, found) < PeakOf(problem, orders[0])) std::swap(orders[0], orders[1]);
   }
   for (TaskOrder& order : orders) {

@@ -1,4 +1,5 @@
-// Plans for buffers under a partial order, by the strategies of `--memory=`: safe for all orders, or with one chosen.
+// Plans for buffers under a partial order, by the strategies of `--memory=`: plans that are safe for all orders, or for
+// one that is chosen.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -8,25 +9,27 @@
 
 namespace snug::memory {
 
-// The same where the tasks run in this order.
+// Returns the problem for tasks that run in this order.
 PartialProblem InSequence(const PartialProblem& problem, const TaskOrder& order);
 
-// The most bytes that are in use at once in this order.
+// Returns the most bytes that are in use at once in this order.
 int64_t PeakOf(const PartialProblem& problem, const TaskOrder& order);
 
-// Offsets that are safe for every order that the problem allows. Where that is only one, any strategy will do; else
-// those of PlacePartial.
+// Returns offsets that are safe for every order that the problem allows. Where there is only one such order, any
+// strategy will do; otherwise it must be one of those of PlacePartial.
 absl::StatusOr<Placement> PlaceUses(const PartialProblem& problem, const Strategy& strategy,
                                     const PlannerOptions& options);
 
 struct UsesPlan {
   TaskOrder order;
-  Placement placement;    // for this order: one offset for each buffer
-  bool ordered = false;   // the strategy chose the order: the bounds hold over all of them; else for this one
-  SearchReport ordering;  // of the orderer alone
+  Placement placement;    // has one offset for each buffer, and is right for this order
+  bool ordered = false;   // the strategy chose the order, so the bounds hold for all orders; otherwise only for this
+                          // one
+  SearchReport ordering;  // reports on the orderer alone
 };
 
-// An order and offsets for it. Strategies that do not order take the tasks by their numbers, as far as that is legal.
+// Returns an order, and offsets for it. Strategies without an orderer take the tasks by their numbers, as far as that
+// is legal.
 absl::StatusOr<UsesPlan> PlanUses(const PartialProblem& problem, const Strategy& strategy,
                                   const PlannerOptions& options);
 

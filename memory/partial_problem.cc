@@ -90,7 +90,7 @@ absl::StatusOr<SerialForm> ToSerial(const PartialProblem& problem) {
     if (b.kind != resolved.buffers[0].kind) {
       return absl::FailedPreconditionError("buffers of different kinds have no serial form");
     }
-    // The serial problem knows nothing of several first uses: the earliest counts.
+    // The serial problem has only one first use, so the earliest counts.
     Buffer buffer{.name = b.name, .size_bytes = b.size_bytes, .alignment = b.alignment};
     buffer.first =
         at(*std::min_element(b.heads.begin(), b.heads.end(), [&](int32_t x, int32_t y) { return at(x) < at(y); }));

@@ -1,4 +1,4 @@
-// What every planner takes and gives. A placer gives a Problem offsets; an orderer gives Tasks an Order; a strategy
+// What every planner takes and gives. A placer gives a Problem offsets, an orderer gives Tasks an Order, and a strategy
 // (strategies.h) is one of each.
 #pragma once
 
@@ -13,15 +13,16 @@
 namespace snug::memory {
 
 struct PlannerOptions {
-  // Planners that search count work in steps of their own kind and stop when it is spent: the same limit gives the same
-  // plan on every machine and with any number of threads. 0: each planner's default.
+  // Planners that search count work in units of their own and stop when it is spent: the same limit gives the same plan
+  // on every machine and with any number of threads. 0 means each planner's default.
   int64_t work_limit = 0;
-  double time_limit = 0;  // seconds; 0: none. A plan that a clock stopped is not reproducible, and the report says so.
+  double time_limit = 0;  // in seconds; 0: none. A plan that a clock stopped is not reproducible, and the report says
+                          // so.
   int threads = 1;
-  int64_t capacity = 0;  // > 0: stop as soon as the total is no larger
-  int match_range =
-      16;          // share: from the pool, blocks in [size / R, size * R]; 0 shares nothing; < 0 tries 1, 2, 4, ...
-  int colors = 2;  // parallel sharing: how many longest paths are coloured
+  int64_t capacity = 0;  // when > 0, stops as soon as the total is no larger
+  // Sharing takes blocks of [size / R, size * R] bytes from the pool. 0 shares nothing; below 0 it tries 1, 2, 4, ...
+  int match_range = 16;
+  int colors = 2;  // parallel sharing colours so many longest paths
   OllaOptions olla;
 };
 
@@ -31,15 +32,15 @@ struct CurvePoint {
   int64_t lower_bound = 0;
 };
 
-// How a search went.
+// Tells how a search went.
 struct SearchReport {
-  int64_t lower_bound = 0;  // no legal answer has less; of what, the planner's header says
-  bool proven = false;      // the answer is optimal
+  int64_t lower_bound = 0;  // no legal answer needs less; the planner's header says what the bound covers
+  bool proven = false;      // whether the answer is proven to be optimal
   bool clock_stopped = false;
   double seconds = 0;
-  int64_t work = 0;                // spent
+  int64_t work = 0;                // the work that was spent
   std::vector<CurvePoint> curve;   // each improvement of the total or of the bound, oldest first
-  std::vector<std::string> notes;  // what it tried and how far it came, and what it did not try; one a line
+  std::vector<std::string> notes;  // a line each: what it tried and how far it came, and what it did not try
 };
 
 struct Placement {

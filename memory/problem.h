@@ -1,4 +1,4 @@
-// The placement problem: buffers with lifetimes over the positions of an Order, to be given offsets in one arena. This
+// The placement problem: buffers with lifetimes over the positions of an Order, which need offsets in one arena. This
 // library knows sizes, times and conflicts, never graphs.
 #pragma once
 
@@ -8,26 +8,28 @@
 
 namespace snug::memory {
 
-// Positions in the Order, both inclusive.
+// A range of positions in the Order, both ends included.
 struct Span {
   int32_t first = 0;
   int32_t last = 0;
 };
 
 struct Buffer {
-  std::string name;  // for reports
+  std::string name;  // only for reports
   int64_t size_bytes = 0;
   int64_t alignment = 64;
-  // Written first at `first`, needed last at `last`.
+  // The position that writes it first, and the last one that needs it.
   int32_t first = 0;
   int32_t last = 0;
-  // Within [first, last], sorted and apart: nothing of the buffer is needed then, and others may lie on its bytes.
+  // Ranges within [first, last], sorted and separate, in which nothing of the buffer is needed and others may use its
+  // bytes.
   std::vector<Span> gaps;
-  int64_t fixed_offset = -1;  // >= 0: it must lie there
+  int64_t fixed_offset = -1;  // when >= 0, it must lie there
 };
 
-// At `output.first`, which is `input.last`, the task that writes `output` may do so over the bytes of `input`, which it
-// is the last to read: the two may lie at one offset if the output is no larger. Everywhere else they are in conflict.
+// Lets the task at `output.first`, which is `input.last` and reads `input` for the last time, write `output` over the
+// bytes of `input`. The two may then lie at one offset, if the output is no larger. Everywhere else they are in
+// conflict.
 struct InPlace {
   int32_t output = -1;
   int32_t input = -1;
@@ -35,7 +37,7 @@ struct InPlace {
 
 struct Problem {
   std::vector<Buffer> buffers;
-  std::vector<InPlace> in_place;  // what is allowed, not what must be
+  std::vector<InPlace> in_place;  // these are allowed, not required
 };
 
 struct Plan {

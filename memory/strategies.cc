@@ -41,7 +41,7 @@ absl::StatusOr<Placement> Folding(const Problem& problem, const PlannerOptions& 
   return PlaceFolded(problem, options, place);
 }
 
-// In the order in which tables show them.
+// Tables show them in this order.
 constexpr Strategy kStrategies[] = {
     {"none", "every value its own bytes: the baseline, and the truth", nullptr, PlaceNone},
     {"inplace", "outputs over their inputs where nobody else reads these", nullptr, PlaceInPlace},

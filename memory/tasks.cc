@@ -57,7 +57,7 @@ absl::Status CheckIds(const Tasks& tasks) {
 
 absl::Status CheckTasks(const Tasks& tasks) {
   if (const absl::Status ids = CheckIds(tasks); !ids.ok()) return ids;
-  // Kahn's algorithm; what is left over lies on a cycle or behind one.
+  // Kahn's algorithm: the tasks that are left over lie on a cycle or behind one.
   const size_t n = tasks.names.size();
   std::vector<std::vector<int32_t>> followers(n);
   std::vector<int32_t> waiting_for(n, 0);
@@ -108,7 +108,7 @@ absl::Status CheckOrder(const Tasks& tasks, const TaskOrder& order) {
 Problem LifetimesOf(const Tasks& tasks, const TaskOrder& order) {
   std::vector<int32_t> position(tasks.names.size());
   for (size_t at = 0; at < order.size(); ++at) position[static_cast<size_t>(order[at])] = static_cast<int32_t>(at);
-  const int32_t end = tasks.size();  // after the last task: what is fetched is read then
+  const int32_t end = tasks.size();  // fetched values are read here, after the last task
   Problem problem;
   problem.buffers.reserve(tasks.values.size());
   for (const TaskValue& value : tasks.values) {

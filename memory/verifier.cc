@@ -45,14 +45,15 @@ absl::Status CheckBuffer(const Problem& problem, const Plan& plan, size_t i) {
 
 struct Event {
   int32_t time;
-  bool ends;  // at the end of position `time`: after all begins of that position
+  bool ends;  // an end at `time` comes after all begins at that position
   size_t buffer;
 };
 
-// The end of the first stretch in which its bytes are needed.
+// Returns the end of the first stretch in which the buffer's bytes are needed.
 int32_t FirstEnd(const Buffer& buffer) { return buffer.gaps.empty() ? buffer.last : buffer.gaps[0].first - 1; }
 
-// Begins and ends of every stretch in which a buffer's bytes are needed, in the sequence in which they happen.
+// Returns where every stretch in which a buffer's bytes are needed begins and ends, in the sequence in which that
+// happens.
 std::vector<Event> EventsOf(const Problem& problem) {
   std::vector<Event> events;
   events.reserve(2 * problem.buffers.size());
@@ -89,17 +90,17 @@ absl::Status Verify(const Problem& problem, const Plan& plan) {
   for (const InPlace& pair : problem.in_place) {
     in_place.emplace(static_cast<size_t>(pair.output), static_cast<size_t>(pair.input));
   }
-  // Live ranges by offset; never overlapping, so neighbours are enough to look at. What is written over a buffer in
-  // place takes its range when that buffer ends: until then all of it is being read.
+  // The live ranges by offset. They never overlap, so looking at neighbours is enough. A buffer that is written in
+  // place takes over the other's range when that one ends, because until then all of it is being read.
   std::map<int64_t, size_t> live;
-  std::map<size_t, size_t> written_over;  // by what
+  std::map<size_t, size_t> written_over;  // by what each buffer is written over
   for (const Event& event : EventsOf(problem)) {
     const size_t i = event.buffer;
     const Buffer& buffer = problem.buffers[i];
     const int64_t begin = plan.offsets[i];
     if (event.ends) {
       const auto found = live.find(begin);
-      if (found == live.end() || found->second != i) continue;  // in place, and over as soon as it began
+      if (found == live.end() || found->second != i) continue;  // it was in place, and ended as soon as it began
       live.erase(found);
       const auto over = written_over.find(i);
       if (over == written_over.end()) continue;

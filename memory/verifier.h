@@ -1,4 +1,4 @@
-// The independent check of a Plan: it shares no code with any planner.
+// The independent check of a Plan. It shares no code with any planner.
 #pragma once
 
 #include <absl/status/status.h>
@@ -7,9 +7,9 @@
 
 namespace snug::memory {
 
-// Every offset is aligned, inside the arena and where it is fixed; no two buffers that are live at once overlap, but
-// for an output written over its input as the problem allows. Sweeps over time with an ordered set of live ranges: O(n
-// log n). The error names both buffers.
+// Checks that every offset is aligned, inside the arena, and where it is fixed. No two buffers that are live at once
+// may overlap, except an output written over its input as the problem allows. It sweeps over time with an ordered set
+// of live ranges: O(n log n). The error names both buffers.
 absl::Status Verify(const Problem& problem, const Plan& plan);
 
 }  // namespace snug::memory

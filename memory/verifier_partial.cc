@@ -8,7 +8,7 @@
 namespace snug::memory {
 namespace {
 
-// Which tasks can be reached from each: a depth-first search from every one of them.
+// Finds which tasks can be reached from each, by a depth-first search from every one of them.
 class Reachable {
  public:
   explicit Reachable(const PartialProblem& problem) : next_(static_cast<size_t>(problem.tasks)) {
@@ -35,7 +35,7 @@ class Reachable {
     return false;
   }
 
-  // Every use of one buffer is over before any use of the other begins.
+  // Tells whether every use of one buffer is over before any use of the other begins.
   bool Apart(const PartialBuffer& a, const PartialBuffer& b) const { return AllReach(a, b) || AllReach(b, a); }
 
  private:
@@ -96,7 +96,7 @@ absl::Status VerifyPartial(const PartialProblem& problem, const Plan& plan) {
       const bool overlap = a.size_bytes > 0 && b.size_bytes > 0 && plan.offsets[i] < plan.offsets[j] + b.size_bytes &&
                            plan.offsets[j] < plan.offsets[i] + a.size_bytes;
       if (!overlap) continue;
-      // A view shares its base's bytes, and two views of one base may look at the same.
+      // A view shares its base's bytes, and two views of one base may cover the same bytes.
       const int32_t base_a = a.view_of >= 0 ? a.view_of : static_cast<int32_t>(i);
       const int32_t base_b = b.view_of >= 0 ? b.view_of : static_cast<int32_t>(j);
       if (base_a == base_b || (a.kind == b.kind && reachable.Apart(a, b))) continue;

@@ -1,4 +1,4 @@
-// The independent check of a plan for a partial order: it shares no code with any planner.
+// The independent check of a plan for a partial order. It shares no code with any planner.
 #pragma once
 
 #include <absl/status/status.h>
@@ -7,9 +7,9 @@
 
 namespace snug::memory {
 
-// Every offset is aligned and inside the arena; buffers that a schedule may have in use at once, and those of different
-// kinds, do not overlap; companions and views lie where they must. Works out for itself what reaches what. O(n^2) pairs
-// and n^2 bits.
+// Checks that every offset is aligned and inside the arena, that buffers that a schedule may have in use at once and
+// those of different kinds do not overlap, and that companions and views lie where they must. It works out for itself
+// what reaches what. O(n^2) pairs and n^2 bits.
 absl::Status VerifyPartial(const PartialProblem& problem, const Plan& plan);
 
 }  // namespace snug::memory

@@ -60,7 +60,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // In the order, and in every run.
+  // Tells whether `a` comes before `b` in the order and is done before it in every run.
   bool Before(size_t a, size_t b) const {
     return clocks_.Before(static_cast<int32_t>(a), static_cast<int32_t>(b)) && position_[a] < position_[b];
   }
@@ -85,7 +85,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // Puts the value where it lies, over what is there from before.
+  // Puts the value where it lies, and checks it against all values that it overwrites.
   absl::Status LayDown(size_t v) {
     const int64_t begin = plan_.offsets[v];
     const int64_t end = begin + tasks_.values[v].size_bytes;
@@ -137,8 +137,8 @@ class Verifier {
   const Plan& plan_;
   const StreamClocks& clocks_;
   std::vector<size_t> position_;
-  std::set<std::pair<size_t, size_t>> in_place_;  // output, input
-  std::map<int64_t, Piece> there_;                // what was written last, by where it begins
+  std::set<std::pair<size_t, size_t>> in_place_;  // (output, input)
+  std::map<int64_t, Piece> there_;                // what was written last, keyed by where it begins
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "engine/base/error_part.h"
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 
@@ -70,7 +71,8 @@ absl::Status CheckInputTypes(const OpDef& op, const NodeTypes& types) {
   for (int i = 0; i < types.num_inputs(); ++i) {
     const Port& port = PortAt(op.inputs, i);
     const auto error = [&](const std::string& message) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", i, " \"", port.name, "\": ", message));
+      return About({.kind = ErrorPart::Kind::kInput, .index = i},
+                   absl::InvalidArgumentError(absl::StrCat("input ", i, " \"", port.name, "\": ", message)));
     };
     if (!types.has_input(i)) {
       if (!port.optional) return error("is missing");

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "engine/base/error_part.h"
+
 namespace snug {
 
 void InferContext::SetOutput(int i, ValueType type) {
@@ -14,11 +16,13 @@ void InferContext::SetOutput(int i, ValueType type) {
 
 absl::Status InferContext::InputError(int i, absl::string_view message) const {
   const std::string& name = names_[std::min(static_cast<size_t>(i), names_.size() - 1)];
-  return absl::InvalidArgumentError(absl::StrCat("input ", i, " \"", name, "\" ", shape(i).ToString(), ": ", message));
+  return About(
+      {.kind = ErrorPart::Kind::kInput, .index = i},
+      absl::InvalidArgumentError(absl::StrCat("input ", i, " \"", name, "\" ", shape(i).ToString(), ": ", message)));
 }
 
 absl::Status InferContext::OptionError(absl::string_view option, absl::string_view message) {
-  return absl::InvalidArgumentError(absl::StrCat("option \"", option, "\": ", message));
+  return snug::OptionError(option, message);
 }
 
 absl::Status InferContext::CheckRank(int i, int min_rank, int max_rank) const {

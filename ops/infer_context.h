@@ -23,6 +23,7 @@ class InferContext {
   const Message& options() const {
     return types_.options.Get<Message>();
   }
+  const Options& options_handle() const { return types_.options; }
 
   // Outputs in order; `type.layout` is kept (inference runs again after layouts are assigned: pass the input's layout
   // on where the op is layout-agnostic). The dtype is the caller's.

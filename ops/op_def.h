@@ -6,7 +6,6 @@
 
 #include <absl/status/status.h>
 #include <absl/strings/string_view.h>
-#include <absl/types/span.h>
 
 #include <optional>
 #include <string>
@@ -14,15 +13,18 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/has_cuda.h"
+#include "ops/kernel_row.h"
 
 namespace snug {
 
 class InferContext;
 class LayerContext;
 class GradContext;
-class PrepareContext;
-class KernelContext;
+class BroadcastView;
+class Options;
 class SampleBuilder;
+struct FusedReduction;
+enum class Activation : uint8_t;
 struct NodeTypes;
 
 // Which element types a port takes. Every "floating" port of one node has the same dtype unless it says otherwise.
@@ -67,15 +69,12 @@ enum class LayoutRule : uint8_t {
 };
 
 struct Traits {
-  bool random = false;          // draws random numbers: never merged with another node
-  bool side_effect = false;     // never removed
-  bool view = false;            // every output is a view (kMustShare)
-  bool layer_only = false;      // a layer that becomes Variables or nodes of other ops: there are no nodes of this op
-  bool library_kernel = false;  // cpu_fast is a library's (oneDNN): its bits may depend on the number of threads
+  bool random = false;       // draws random numbers: never merged with another node
+  bool side_effect = false;  // never removed
+  bool view = false;         // every output is a view (kMustShare)
+  bool layer_only = false;   // a layer that becomes Variables or nodes of other ops: there are no nodes of this op
   LayoutRule layout = LayoutRule::kPlain;
 };
-
-inline constexpr int kMostTogether = 32;
 
 struct Cost {
   double flops = 0;
@@ -83,16 +82,29 @@ struct Cost {
   double multiply_adds = 0;  // of convolution, dense and matmul (forward), padding counted, no bias
 };
 
+// An op that computes each element of its one output from one element of each input: it may be a member of fused
+// kernels, which are compiled at run time.
+struct ElementwiseForm {
+  // The element in C++ (ops/lib/expression.h), `operands` being those of its operands with commas between them. Null:
+  // the op is not elementwise.
+  std::string (*expression)(const NodeTypes&, absl::string_view operands) = nullptr;
+  // How an operand lies under the output; null: it is broadcast along the first axes.
+  BroadcastView (*operand_view)(const NodeTypes&, int operand) = nullptr;
+};
+
+// The op that computes this one and an activation of its result in one sweep, and its options.
+struct WithActivation {
+  absl::string_view op;  // empty: there is none
+  Options (*options)(const Options&, Activation) = nullptr;
+};
+
 using InferFn = absl::Status (*)(InferContext&);
 using LayerFn = absl::Status (*)(LayerContext&);
 using GradientFn = absl::Status (*)(GradContext&);
-using PrepareFn = absl::Status (*)(PrepareContext&);
-using ChoicesFn = std::vector<std::string> (*)(const NodeTypes&, int threads);
 using CostFn = Cost (*)(const NodeTypes&);
 using IndexBoundFn = int64_t (*)(const NodeTypes&, int input);
 using RangeFn = std::optional<int64_t> (*)(const NodeTypes&, int port);
-using KernelFn = absl::Status (*)(const KernelContext&);
-using TogetherFn = absl::Status (*)(absl::Span<const KernelContext>);
+using ReductionFn = FusedReduction (*)(const NodeTypes&);
 using SamplesFn = void (*)(SampleBuilder&);
 
 struct OpDef {
@@ -105,12 +117,6 @@ struct OpDef {
   GradientFn gradient = nullptr;  // adds nodes; null: not differentiable (a gradient that needs it is an error)
   std::vector<Alias> aliases = {};
   Traits traits = {};
-  PrepareFn prepare =
-      nullptr;  // fast kernel: library objects, workspace, wanted layouts; null: stateless, no workspace
-  // What Prepare can build for these types beside the kernel it takes by itself, by name (the implementations of a
-  // library, another algorithm); all are right to rounding, and which is fastest is for `snug tune` to measure. Null:
-  // nothing.
-  ChoicesFn choices = nullptr;
   // Integers on this input lie in [0, bound): random feeds and checks use it; null, or 0: no bound is known.
   IndexBoundFn index_bound = nullptr;
   // Of ops that only move elements, by the types around a node: the byte of input 0 from which on the output lies there
@@ -119,22 +125,25 @@ struct OpDef {
   RangeFn output_in_input = nullptr;
   RangeFn input_in_output = nullptr;
   CostFn cost = nullptr;  // null: one flop per output element, bytes of inputs and outputs
-  KernelFn cpu =
-      nullptr;  // required (except views, layer_only): plain reference, every floating dtype, the oracle of every test
-  KernelFn cpu_fast = nullptr;  // float32 and bfloat16; null: the reference serves
-  // Asks for the work on k.cuda()'s stream (engine/cuda/cuda_launch.h), without waiting or allocating: every floating
-  // dtype, and the layouts that the cpu kernel takes. Null: no CUDA kernel.
-  KernelFn cuda = nullptr;
-  PrepareFn prepare_cuda = nullptr;  // as prepare, of the kernel `cuda`; null: stateless, no workspace
-  // The same for several nodes of this op at once, whose ports have the same dtypes: 1 to kMostTogether. Null: one by
-  // one. (ops/lib/cuda_together.h)
-  TogetherFn cuda_together = nullptr;
-  SamplesFn samples = nullptr;  // required (except layer_only): good and bad cases; drives every generic test
+  ElementwiseForm elementwise = {};
+  ReductionFn reduction =
+      nullptr;                 // a reduction that may end a fused kernel (ops/lib/fused_reduction.h); null: it is none
+  Activation activation = {};  // that it is (ops/lib/activation.h): kIdentity, none
+  Activation activation_grad = {};  // whose gradient it is, from y and dy
+  WithActivation with_activation = {};
+  std::vector<KernelRow> kernels = {};  // required (except views, layer_only): "plain" is the last one on the CPU
+  SamplesFn samples = nullptr;          // required (except layer_only): good and bad cases; drives every generic test
+
+  // The rows of one device, in order of preference.
+  std::vector<const KernelRow*> KernelsOn(Device::Kind device) const;
+  const KernelRow* FindKernel(Device::Kind device, absl::string_view kernel) const;  // null: there is none
+  // The reference; null: there is nothing to run.
+  const KernelRow* plain() const { return FindKernel(Device::Kind::kCpu, "plain"); }
 };
 
 }  // namespace snug
 
-// For an op's table: `.cuda = SNUG_IF_CUDA(SoftmaxCuda)`, or a lambda that adds the node's options. Null in builds
+// For an op's table: `.run = SNUG_IF_CUDA(SoftmaxCuda)`, or a lambda that adds the node's options. Null in builds
 // without CUDA, where there is no such function.
 #if SNUG_HAS_CUDA
 #define SNUG_IF_CUDA(...) __VA_ARGS__
@@ -142,6 +151,7 @@ struct OpDef {
 #define SNUG_IF_CUDA(...) nullptr
 #endif
 
-// Defines the ops of one file: `SNUG_OPS(softmax) { return {{.name = "softmax", ...}}; }`. The stem is the file's name;
-// a mismatch is a link error that names it.
+// Defines the ops of one file: `SNUG_OPS(softmax) { return {{.name = "softmax", ...}}; }`. The stem is the file's name,
+// and that of its namespace, snug::ops::softmax, so that names in it are its own; a mismatch is a link error that names
+// it.
 #define SNUG_OPS(stem) std::vector<::snug::OpDef> OpsIn_##stem()

@@ -9,7 +9,10 @@
 namespace snug {
 
 namespace ops {
-#define SNUG_OP_FILE(stem) std::vector<OpDef> OpsIn_##stem();
+#define SNUG_OP_FILE(stem)           \
+  namespace stem {                   \
+  std::vector<OpDef> OpsIn_##stem(); \
+  }
 #include "ops/op_files.inc"
 #undef SNUG_OP_FILE
 }  // namespace ops
@@ -19,17 +22,32 @@ namespace {
 const char* MissingEntry(const OpDef& op) {
   if (op.traits.layer_only) return op.layer == nullptr ? "layer" : nullptr;
   if (op.infer == nullptr) return "infer";
-  if (op.cpu == nullptr && !op.traits.view) return "cpu kernel";
+  if (op.plain() == nullptr && !op.traits.view) return "plain kernel";
   if (op.samples == nullptr) return "samples";
   return nullptr;
 }
 
 }  // namespace
 
+std::vector<const KernelRow*> OpDef::KernelsOn(Device::Kind device) const {
+  std::vector<const KernelRow*> rows;
+  for (const KernelRow& row : kernels) {
+    if (row.device == device) rows.push_back(&row);
+  }
+  return rows;
+}
+
+const KernelRow* OpDef::FindKernel(Device::Kind device, absl::string_view kernel) const {
+  for (const KernelRow& row : kernels) {
+    if (row.device == device && row.name == kernel) return &row;
+  }
+  return nullptr;
+}
+
 const OpRegistry& OpRegistry::Builtin() {
   static const OpRegistry* const registry = [] {
     auto* r = new OpRegistry;
-#define SNUG_OP_FILE(stem) SNUG_CHECK_OK(r->AddAll(#stem, ops::OpsIn_##stem()));
+#define SNUG_OP_FILE(stem) SNUG_CHECK_OK(r->AddAll(#stem, ops::stem::OpsIn_##stem()));
 #include "ops/op_files.inc"
 #undef SNUG_OP_FILE
     return r;
@@ -39,6 +57,7 @@ const OpRegistry& OpRegistry::Builtin() {
 
 absl::Status OpRegistry::AddAll(absl::string_view file, std::vector<OpDef> ops) {
   for (OpDef& op : ops) {
+    std::erase_if(op.kernels, [](const KernelRow& row) { return row.run == nullptr; });  // not in this build
     if (const char* missing = MissingEntry(op); missing != nullptr) {
       return absl::FailedPreconditionError(absl::StrCat("op \"", op.name, "\" (", file, ") has no ", missing));
     }

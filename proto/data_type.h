@@ -1,4 +1,4 @@
-// The model file's DataType and the engine's DType.
+// Converts between the model file's DataType and the engine's DType.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -8,9 +8,9 @@ namespace snug::proto {
 
 enum DataType : int;
 
-// FLOAT is the precision of the run, `floating`.
+// FLOAT becomes `floating`, the precision of the run.
 DType ToDType(DataType type, DType floating);
 DataType FromDType(DType dtype);
-Options CastTo(DType dtype);  // those of a cast
+Options CastTo(DType dtype);  // the options of a cast
 
 }  // namespace snug::proto

@@ -1,4 +1,4 @@
-// What a field takes, as a message to the user says it.
+// Describes what a field takes, in words for the user.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -7,7 +7,7 @@
 
 namespace snug {
 
-// `an integer`, `a string`, `one of A, B`.
+// Returns `an integer`, `a string`, `one of A, B`.
 std::string Expected(const google::protobuf::FieldDescriptor* field);
 
 }  // namespace snug

@@ -27,7 +27,7 @@ std::string FlagPrefix(const FieldDescriptor& field, absl::string_view prefix) {
 
 std::string FlagOfOption(absl::string_view option) {
   const std::vector<std::string> path = absl::StrSplit(option, '.');
-  std::string prefix;  // the first part, `training` or `optimizer`, is in no flag
+  std::string prefix;  // flags leave out the first part, `training` or `optimizer`
   const google::protobuf::Descriptor* type = proto::Network::descriptor();
   for (size_t i = 0; i < path.size(); ++i) {
     const FieldDescriptor* const field = type->FindFieldByName(path[i]);

@@ -1,5 +1,5 @@
-// What the flags of options are called: by the option's path with hyphens, `checkpoint.keep` is --checkpoint-keep,
-// unless (flag) says otherwise (proto/field_options.proto).
+// Gives the options' flags their names. A flag is the option's path with hyphens, so `checkpoint.keep` is
+// --checkpoint-keep, unless (flag) says otherwise (proto/field_options.proto).
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -12,12 +12,13 @@ class FieldDescriptor;
 
 namespace snug {
 
-// Of a field of a message whose fields' flags begin with `prefix`, which is empty or ends with a hyphen.
+// Returns the flag of a field. `prefix` begins the names of all flags of its message; it is empty or ends with a
+// hyphen.
 std::string FlagName(const google::protobuf::FieldDescriptor& field, absl::string_view prefix);
-// What the flags of the fields of this field's message begin with.
+// Returns the prefix for the flags of the fields inside this field's message.
 std::string FlagPrefix(const google::protobuf::FieldDescriptor& field, absl::string_view prefix);
 
-// Of "training.checkpoint.keep", "optimizer.sgd.momentum": "checkpoint-keep", "sgd-momentum".
+// Returns "checkpoint-keep" for "training.checkpoint.keep", and "sgd-momentum" for "optimizer.sgd.momentum".
 std::string FlagOfOption(absl::string_view option);
 
 }  // namespace snug

@@ -28,11 +28,11 @@ using google::protobuf::Message;
 constexpr size_t kLineWidth = 120;
 
 std::string Quoted(const std::string& text) {
-  // A "$" would begin an argument's name.
+  // A plain "$" would begin an argument's name.
   return absl::StrCat("\"", absl::StrReplaceAll(absl::Utf8SafeCEscape(text), {{"$", "\\044"}}), "\"");
 }
 
-// The shortest digits that read back as the same number.
+// Returns the shortest digits that read back as the same number.
 template <class T>
 std::string Number(T value) {
   if (std::isnan(value)) return "nan";
@@ -42,7 +42,7 @@ std::string Number(T value) {
   return std::string(buffer.data(), end);
 }
 
-// The k-th entry of a field, or the field itself (k = -1).
+// Writes the k-th entry of a field, or the field itself (k = -1).
 std::string Scalar(const Message& m, const FieldDescriptor* f, int k) {
   const auto* r = m.GetReflection();
 #define SNUG_GET(Type) (k < 0 ? r->Get##Type(m, f) : r->GetRepeated##Type(m, f, k))
@@ -76,14 +76,14 @@ std::string Name(const FieldDescriptor* field) {
   return field->is_extension() ? absl::StrCat("[", field->full_name(), "]") : std::string(field->name());
 }
 
-// `head` is written once, and then either its value, or its message's fields.
+// An item is its `head`, and then either nothing or the fields of a message.
 struct Item {
   const FieldDescriptor* field;
   std::string head;                  // `dim: [3, 4]`, `shape`
-  const Message* message = nullptr;  // what stands in braces after it
+  const Message* message = nullptr;  // the message that follows in braces, if any
 };
 
-// A message's fields, in the order of their numbers.
+// Returns a message's fields, in the order of their numbers.
 std::vector<Item> Items(const Message& message) {
   const auto* r = message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
@@ -111,7 +111,7 @@ std::vector<Item> Items(const Message& message) {
   return items;
 }
 
-// On one line.
+// Writes an item on one line.
 std::string Inline(const Item& item) {
   if (item.message == nullptr) return item.head;
   std::string text = absl::StrCat(item.head, " {");
@@ -120,7 +120,7 @@ std::string Inline(const Item& item) {
   return text;
 }
 
-// On one line where it fits.
+// Writes an item on one line where it fits, and on several where it does not.
 void Write(const Item& item, size_t indent, std::string* out) {
   const std::string spaces(indent, ' ');
   const std::string line = Inline(item);
@@ -133,7 +133,7 @@ void Write(const Item& item, size_t indent, std::string* out) {
   absl::StrAppend(out, spaces, "}\n");
 }
 
-// Fields of the network with the same group stand together, between blank lines.
+// Fields of the network in the same group stand together; blank lines separate groups.
 int Group(const FieldDescriptor* field) {
   switch (field->number()) {
     case proto::Network::kNameFieldNumber:

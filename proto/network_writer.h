@@ -1,5 +1,5 @@
-// Writes a (flat) network: as text, short and as one would write it by hand, or binary. The same network always gives
-// the same bytes, and what is written loads as the same network (proto/text_loader.h).
+// Writes a flat network as text (short, as one would write it by hand) or binary. The same network always gives the
+// same bytes, and what is written loads as the same network (proto/text_loader.h).
 #pragma once
 
 #include <absl/status/status.h>
@@ -16,7 +16,7 @@ std::string WriteNetworkText(const proto::Network& network);
 
 std::string WriteNetworkBinary(const proto::Network& network);
 
-// By the file's name: *.pb is binary, everything else is text.
+// Chooses the form by the file's name: *.pb is binary, everything else is text.
 absl::Status SaveNetworkFile(const proto::Network& network, const std::string& path);
 
 }  // namespace snug

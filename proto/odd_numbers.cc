@@ -25,7 +25,7 @@ double Number(const Message& message, const FieldDescriptor* field, int i) {
   return field->is_repeated() ? r->GetRepeatedDouble(message, field, i) : r->GetDouble(message, field);
 }
 
-// What is wrong with entry i of the field; empty: nothing.
+// Says what is wrong with entry i of the field; empty when nothing is.
 std::string Odd(const Message& message, const FieldDescriptor* field, int i) {
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
     const Reflection* r = message.GetReflection();

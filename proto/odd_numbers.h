@@ -1,5 +1,5 @@
-// Numbers that are none: NaN anywhere, and infinity where it means nothing. network.proto says where it does mean
-// something: (may_be_infinite).
+// Finds NaN anywhere, and infinity where it means nothing. network.proto marks where it has a meaning:
+// (may_be_infinite).
 #pragma once
 
 #include <optional>
@@ -12,12 +12,13 @@ class Message;
 namespace snug::proto {
 
 struct OddNumber {
-  std::string field;    // of the message that was looked at: "init"
-  int index;            // of its entries, where it is repeated
-  std::string message;  // `value: expected a finite number, found nan`; what is in the field itself has no "value: "
+  std::string field;    // the field, in the message that was searched: "init"
+  int index;            // the entry, if the field is repeated
+  std::string message;  // `value: expected a finite number, found nan`; without "value: " if the number is in the field
+                        // itself
 };
 
-// The first one in the message or in those inside it, in the order of field numbers.
+// Returns the first one in the message or in messages inside it, in the order of field numbers.
 std::optional<OddNumber> FindOddNumber(const google::protobuf::Message& message);
 
 }  // namespace snug::proto

@@ -30,27 +30,28 @@ OptionPlaces OptionPlaces::InProgram() {
   return places;
 }
 
+std::string OptionPlaces::FlagName(absl::string_view flag) const {
+  return kind_ == Kind::kFlags ? absl::StrCat("--", flag) : absl::StrReplaceAll(flag, {{"-", "_"}});
+}
+
+absl::Status OptionPlaces::FlagError(absl::string_view flag, absl::string_view message) const {
+  const std::string name = kind_ == Kind::kProgram ? absl::StrCat("option \"", FlagName(flag), "\"") : FlagName(flag);
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", message));
+}
+
+std::string OptionPlaces::FlagWritten(absl::string_view flag, absl::string_view value) const {
+  return kind_ == Kind::kFlags ? absl::StrCat(FlagName(flag), "=", value)
+                               : absl::StrCat(FlagName(flag), " = \"", value, "\"");
+}
+
 absl::Status OptionPlaces::Error(absl::string_view option, absl::string_view message, int index) const {
-  switch (kind_) {
-    case Kind::kFlags:
-      return absl::InvalidArgumentError(absl::StrCat("--", FlagOfOption(option), ": ", message));
-    case Kind::kProgram: {
-      const std::string name = absl::StrReplaceAll(FlagOfOption(option), {{"-", "_"}});
-      return absl::InvalidArgumentError(absl::StrCat("option \"", name, "\": ", message));
-    }
-    case Kind::kNowhere:
-    case Kind::kFile:
-      break;
-  }
+  if (kind_ == Kind::kFlags || kind_ == Kind::kProgram) return FlagError(FlagOfOption(option), message);
   const absl::Status status = absl::InvalidArgumentError(absl::StrCat(option, ": ", message));
   return locations_ == nullptr ? status : At(locations_->OptionLoc(option, index), status);
 }
 
 std::string OptionPlaces::Written(absl::string_view option, absl::string_view value) const {
-  if (kind_ == Kind::kFlags) return absl::StrCat("--", FlagOfOption(option), "=", value);
-  if (kind_ == Kind::kProgram) {
-    return absl::StrCat(absl::StrReplaceAll(FlagOfOption(option), {{"-", "_"}}), " = \"", value, "\"");
-  }
+  if (kind_ == Kind::kFlags || kind_ == Kind::kProgram) return FlagWritten(FlagOfOption(option), value);
   return absl::StrCat(option, ": \"", value, "\"");
 }
 

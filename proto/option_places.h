@@ -1,5 +1,5 @@
-// Where the options of `training { }` and `optimizer { }` were written, for errors about their values: fields of a
-// file, flags of the same names, or a program that embeds the library.
+// Knows where the options of `training { }` and `optimizer { }` were written, for errors about their values: in fields
+// of a file, in flags of the same names, or in a program that embeds the library.
 #pragma once
 
 #include <absl/status/status.h>
@@ -14,18 +14,25 @@ class SourceMap;
 
 class OptionPlaces {
  public:
-  // Nowhere in particular: errors name the option as a file writes it.
+  // Stands for no place in particular: errors name the option as a file would.
   OptionPlaces() = default;
-  // The file of the map, which must outlive this.
+  // The options come from the map's file. The map must outlive this.
   static OptionPlaces InFile(const SourceMap& locations);
   static OptionPlaces OnCommandLine();
   static OptionPlaces InProgram();
 
-  // InvalidArgument. `option` as in "training.data.mean", whose entry `index` is meant:
+  // Returns InvalidArgument. `option` is written as "training.data.mean"; `index` picks one of its entries:
   //   net.pbtxt:9:24: training.data.mean: expected ...
   //   --data-mean: expected ...
   //   option "data_mean": expected ...
   absl::Status Error(absl::string_view option, absl::string_view message, int index = 0) const;
+
+  // The same of options that no file has, by the name of their flag, "plain-kernels":
+  //   --plain-kernels: expected ...
+  //   option "plain_kernels": expected ...
+  absl::Status FlagError(absl::string_view flag, absl::string_view message) const;
+  std::string FlagName(absl::string_view flag) const;                              // --plain-kernels, plain_kernels
+  std::string FlagWritten(absl::string_view flag, absl::string_view value) const;  // --device=cuda, device = "cuda"
 
   // How one writes here that a text option has a value: `training.data.csv.label: "x"`, --data-csv-label=x,
   // data_csv_label = "x".
@@ -35,7 +42,7 @@ class OptionPlaces {
   enum class Kind : uint8_t { kNowhere, kFile, kFlags, kProgram };
 
   Kind kind_ = Kind::kNowhere;
-  const SourceMap* locations_ = nullptr;  // of a file
+  const SourceMap* locations_ = nullptr;  // only for options in a file
 };
 
 }  // namespace snug

@@ -1,4 +1,4 @@
-// Makes the opaque Options handle of a protobuf message: canonical bytes (deterministic serialisation) and one line of
+// Makes the opaque Options handle from a protobuf message: canonical bytes (deterministic serialisation) and a line of
 // text.
 #pragma once
 
@@ -17,7 +17,7 @@ Options MakeOptions(const google::protobuf::Message& message);  // copies the me
 namespace internal {
 void ParseTextOrDie(const char* text, google::protobuf::Message* message);
 }
-// For samples and tests: options from text that is known to be right.
+// Makes options from text that is known to be right, for op samples and tests.
 template <class Message>
 Options ParseOptions(const char* text) {
   Message message;

@@ -1,4 +1,4 @@
-// Options of a message that is known by name only, from their own text (Options::type and Options::text).
+// Makes options from the name of their message and their text (Options::type and Options::text).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -8,7 +8,8 @@
 
 namespace snug::proto {
 
-// InvalidArgument: no such message, or no such text of it. An empty type: no options.
+// Fails with InvalidArgument when there is no such message or the text is no such message. An empty type gives no
+// options.
 absl::StatusOr<Options> OptionsFromText(absl::string_view type, absl::string_view text);
 
 }  // namespace snug::proto

@@ -13,7 +13,7 @@ const SourceNode* Entry(const std::vector<SourceNode>& nodes, int i) {
   return i >= 0 && static_cast<size_t>(i) < nodes.size() ? &nodes[static_cast<size_t>(i)] : nullptr;
 }
 
-// The op's message: the one child of a layer that is neither its name, an input nor a parameter.
+// Returns the op's message: the one child of a layer that is no name, input or parameter.
 const SourceNode* Op(const SourceNode* layer) {
   if (layer == nullptr) return nullptr;
   for (const SourceNode& child : layer->children) {
@@ -24,7 +24,7 @@ const SourceNode* Op(const SourceNode* layer) {
   return nullptr;
 }
 
-// The innermost of the places that is known.
+// Returns the innermost of the places that are known.
 SourcePos Innermost(std::initializer_list<const SourceNode*> nodes) {
   SourcePos pos;
   for (const SourceNode* node : nodes) {

@@ -1,6 +1,6 @@
-// Where everything in a network was written: the loader makes it, the importer locates its errors and nodes with it.
-// What is not known falls back to what encloses it, and at last to the file's name alone (binary files have no more).
-// Thread-safe once built.
+// Knows where everything in a network was written. The loader makes it; the importer locates errors and nodes with it.
+// A place that is unknown falls back to what encloses it, and at last to the file's name (binary files have nothing
+// else). Thread-safe once built.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -18,22 +18,22 @@ class FieldDescriptor;
 
 namespace snug {
 
-// A place in the file, and how what stands there came into the network.
+// A place in the file, and how what is written there came into the network.
 struct SourcePos {
-  int32_t line = 0;  // from 1; 0: unknown
+  int32_t line = 0;  // counts from 1; 0: unknown
   int32_t column = 0;
-  int32_t expansion = -1;  // the use of a block, or the repetition, that it came from; -1: written as it stands
+  int32_t expansion = -1;  // the use of a block, or the repetition, that it came from; -1 if none
 
   bool known() const { return line > 0; }
 };
 
-// The places of a message: its own, and those of its fields.
+// The place of a message, and the places of its fields.
 struct SourceNode {
   const google::protobuf::FieldDescriptor* field = nullptr;
   SourcePos pos;
   std::vector<SourceNode> children;  // in the order written; the entries of a repeated field one by one
 
-  // The k-th entry of a field; null: not written.
+  // Returns the k-th entry of a field, or null when it was not written.
   const SourceNode* Find(absl::string_view name, int k = 0) const;
 };
 
@@ -42,7 +42,7 @@ class SourceMap {
   SourceMap() = default;
   explicit SourceMap(std::string file) : file_(std::make_shared<const std::string>(std::move(file))) {}
 
-  // The i-th entry of network.input, .layer, .objective, .output.
+  // These return places in the i-th entry of network.input, .layer, .objective and .output.
   SourceLoc InputLoc(int i, absl::string_view field = "") const;  // field: "shape", ...
   SourceLoc LayerLoc(int i) const;
   SourceLoc ObjectiveLoc(int i) const;
@@ -50,20 +50,23 @@ class SourceMap {
 
   SourceLoc LayerInputLoc(int i, int k) const;                                 // its k-th `input:`
   SourceLoc LayerOpLoc(int i) const;                                           // the op's field
-  SourceLoc LayerOptionLoc(int i, absl::string_view option, int k = 0) const;  // "units"; k: of a repeated option
+  SourceLoc LayerOptionLoc(int i, absl::string_view option, int k = 0) const;  // "units"; k counts the entries of a
+                                                                               // repeated option
   SourceLoc ParamLoc(int i, int k, absl::string_view field = "") const;        // its k-th `param`, or a field of that
-  SourceLoc OptionLoc(absl::string_view path, int k = 0) const;  // "optimizer.sgd.momentum"; k: of a repeated one
-  SourceLoc NetworkLoc(absl::string_view field = "") const;      // "batch", ...; without: the file
+                                                                               // one
+  SourceLoc OptionLoc(absl::string_view path, int k = 0) const;  // "optimizer.sgd.momentum"; k counts the entries of a
+                                                                 // repeated option
+  SourceLoc NetworkLoc(absl::string_view field = "") const;      // "batch", ...; "" for the file
 
   const std::string& file() const { return *file_; }
   SourceLoc Loc(SourcePos pos) const;
 
-  // For the loader.
-  // `what`: "in block "bottleneck" used at " or the like; the place follows it. Returns the expansion's number.
+  // The loader calls this to add a use of a block or a repetition. Returns its number. `what` is "in block "bottleneck"
+  // used at " or the like, and the place follows it.
   int32_t AddExpansion(std::string what, SourcePos used_at);
   std::string Trace(int32_t expansion) const;  // innermost first
   std::vector<SourceNode> inputs, layers, objectives, outputs;
-  SourceNode network;  // the fields that stand once
+  SourceNode network;  // the fields at the top of the file
 
  private:
   struct Expansion {

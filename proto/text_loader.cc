@@ -28,7 +28,7 @@ absl::Status TooLarge(absl::string_view file, const LoadOptions& options) {
       absl::StrCat(file, ": the file is larger than ", options.max_file_bytes >> 20, " MiB"));
 }
 
-// Bounded while it reads: a file may be endless, or grow.
+// Checks the size while it reads, because a file may grow or be endless.
 absl::StatusOr<std::string> ReadFile(const std::string& path, const LoadOptions& options) {
   const auto failed = [&] { return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be read")); };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
@@ -47,7 +47,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, const LoadOptions&
   return content;
 }
 
-// False: reported, and the rest is not text either.
+// Returns false, and reports it, when the text is not UTF-8; nothing after that can be read.
 bool CheckUtf8(absl::string_view text, loader::ErrorList* errors) {
   SourcePos pos{1, 1, -1};
   while (!text.empty()) {

@@ -24,7 +24,8 @@ SourcePos PosOf(const Where& where, const std::string& file) {
   return {where.line(), 0, -1};
 }
 
-// Sorted into the map, so that what the compiler finds wrong is located too. Entries before it were written elsewhere.
+// Adds a place to the map, so that what the compiler finds wrong is located too. Entries before it were written
+// elsewhere.
 void Place(std::vector<SourceNode>* places, int i, SourcePos pos) {
   places->resize(static_cast<size_t>(i));
   places->push_back({nullptr, pos, {}});
@@ -70,7 +71,7 @@ class Builder {
       const absl::Status status = embed::SetOption(option, layer.GetReflection()->MutableMessage(&layer, field));
       if (!status.ok()) Error(absl::StrCat("layer \"", layer.name(), "\" (", op, "): ", status.message()));
     }
-    if (ours) layer.GetReflection()->MutableMessage(&layer, field);  // also without options
+    if (ours) layer.GetReflection()->MutableMessage(&layer, field);  // also when there are no options
   }
 
   void Param(const std::string& layer_name, const std::string& parameter, const std::vector<Option>& options) {
@@ -114,7 +115,7 @@ class Builder {
   const Where& where_;
 };
 
-// Builds, if there is something to build on. Without memory there is not.
+// Calls `function` to add something. A Network whose memory could not be had has no Impl and stays as it is.
 template <class Function>
 void Build(std::unique_ptr<Network::Impl>& impl, const Where& where, Function&& function) noexcept {
   if (impl == nullptr) return;

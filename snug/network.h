@@ -1,4 +1,4 @@
-// What is computed: from a model file, or built by code.
+// A Network says what is computed. It comes from a model file, or is built by code.
 //
 //   snug::Network network("mlp");
 //   network.Input("image", {784}).Input("label", {}, snug::DType::kInt32);
@@ -7,8 +7,8 @@
 //   network.Layer("out", "dense", {"act1"}, {{"units", 10}});
 //   network.Layer("loss", "softmax_cross_entropy", {"out", "label"}).Objective("loss");
 //
-// Layers, options and their meaning are those of the model file. Mistakes are kept until the network is used: then all
-// of them come at once, with the lines of the program they were made in.
+// Layers, options and their meaning are those of the model file. Mistakes are kept until the network is used; then all
+// of them come at once, with the lines of the program in which they were made.
 //
 // Thread-compatible.
 #pragma once
@@ -31,35 +31,35 @@ inline namespace v0 {
 
 class SNUG_API Network {
  public:
-  // Text (*.pbtxt) or binary (*.pb).
+  // Reads text (*.pbtxt) or binary (*.pb).
   static Result<Network> FromFile(const std::string& path) noexcept;
-  // `name` stands for a file in the messages.
+  // `name` stands for the file in messages.
   static Result<Network> FromText(std::string_view text, const std::string& name = "text") noexcept;
 
-  // To be built by code.
+  // Begins an empty network that code builds.
   explicit Network(std::string name, Where where = Where::Current()) noexcept;
   Network(Network&& other) noexcept;
   Network& operator=(Network&& other) noexcept;
   ~Network();
 
-  // `shape` is of one sample. Without a type: the precision of the run.
+  // `shape` is that of one sample. Without a dtype the input has the precision of the run.
   Network& Input(std::string name, std::vector<int64_t> shape, std::optional<DType> dtype = {},
                  Where where = Where::Current()) noexcept;
   Network& Layer(std::string name, std::string op, std::vector<std::string> inputs, std::vector<Option> options = {},
                  Where where = Where::Current()) noexcept;
-  // How a layer's parameter differs from what its op asks for: {{"frozen", true}, {"init.kind", "HE_NORMAL"}}.
+  // Says how a layer's parameter differs from what its op asks for: {{"frozen", true}, {"init.kind", "HE_NORMAL"}}.
   Network& Param(std::string layer, std::string parameter, std::vector<Option> options,
                  Where where = Where::Current()) noexcept;
   Network& Objective(std::string layer, Where where = Where::Current()) noexcept;
   Network& Output(std::string value, Where where = Where::Current()) noexcept;
-  // {{"learning_rate", 0.1}, {"sgd.momentum", 0.9}}.
+  // Sets options of the optimizer: {{"learning_rate", 0.1}, {"sgd.momentum", 0.9}}.
   Network& Optimizer(std::vector<Option> options, Where where = Where::Current()) noexcept;
-  // Before the network is used, in any order with its layers.
+  // May be called before or after adding layers of the op, but before the network is used.
   Network& AddOp(Op op) noexcept;
 
-  // The first mistakes so far, except for those that show when shapes are known.
+  // Returns the first mistakes so far, without those that only show when shapes are known.
   Status status() const noexcept;
-  // As a model file.
+  // Returns the network as the text of a model file.
   Result<std::string> ToText() const noexcept;
 
   struct Impl;

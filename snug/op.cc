@@ -7,8 +7,8 @@ namespace snug {
 inline namespace v0 {
 namespace {
 
-// The running node's own values; in a gradient node they are the forward node's inputs, outputs and output gradients,
-// and the gradients of the wanted inputs.
+// These return the running node's own values. In a gradient node, the inputs are the forward node's inputs, outputs and
+// output gradients, and the outputs are the gradients that are wanted.
 Tensor OwnInput(const OpCall::State& s, int i, const ValueType& type) {
   const bool present = s.kernel != nullptr && s.kernel->has_input(i);
   return embed::ToTensor(type, present ? const_cast<void*>(s.kernel->input<void>(i)) : nullptr);

@@ -1,6 +1,6 @@
-// An op that the program brings: its shapes, its kernel and its gradient. A Network is told of it (Network::AddOp), and
-// has layers of it from then on: network.Layer("s", "swirl", {"x"}, {{"angle", 0.5}}); in a model file,
-// `[snug.custom] { op: "swirl" option { name: "angle" number: 0.5 } }`.
+// An op that the program brings: its shapes, its kernel and its gradient. After Network::AddOp the Network can have
+// layers of it: network.Layer("s", "swirl", {"x"}, {{"angle", 0.5}}); in a model file, `[snug.custom] { op: "swirl"
+// option { name: "angle" number: 0.5 } }`.
 //
 //   snug::Op cube{.name = "cube", .doc = "y = x^3"};
 //   cube.infer = [](const snug::OpCall& call, std::vector<snug::TensorType>* outputs) {
@@ -14,8 +14,8 @@
 //     return snug::Status();
 //   };
 //
-// The functions must give the same results for the same arguments, whichever thread calls them; two threads may call
-// one at once. What they throw becomes an error of the step.
+// The functions must give the same results for the same arguments, whichever thread calls them, and two threads may
+// call one at the same time. An exception becomes an error of the step.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@
 namespace snug {
 inline namespace v0 {
 
-// What a function of an op sees. Nothing here allocates.
+// What a function of an op can see. Nothing here allocates.
 class SNUG_API OpCall {
  public:
   struct State;
@@ -40,27 +40,30 @@ class SNUG_API OpCall {
 
   int num_inputs() const noexcept;
   int num_outputs() const noexcept;
-  // Types are always there; bytes while a kernel or a gradient runs. Parameters come after the layer's inputs.
+  // Types are always known; the bytes are there while a kernel or a gradient runs. Parameters come after the layer's
+  // inputs.
   Tensor input(int i) const noexcept;
   Tensor output(int i) const noexcept;
-  // While a gradient runs: from the first, absent where nothing flows back, into the second, absent where nobody asks.
+  // A gradient reads output gradients and writes input gradients. An output gradient is absent where nothing flows
+  // back, an input gradient where nobody needs it.
   Tensor output_gradient(int i) const noexcept;
   Tensor input_gradient(int i) const noexcept;
 
-  // The layer's options.
+  // These return the layer's options.
   double number(std::string_view option, double otherwise = 0) const noexcept;
   std::span<const double> numbers(std::string_view option) const noexcept;
   std::string_view text(std::string_view option, std::string_view otherwise = "") const noexcept;
 
-  int threads() const noexcept;  // that a kernel may use
+  int threads() const noexcept;  // how many threads a kernel may use
 
  private:
   const State& state_;
 };
 
 struct OpParameter {
-  enum class Init : uint8_t { kConstant, kNormal, kUniform };  // of value; deviation value; 1 / sqrt(fan_in) both ways
-  std::string name = {};                                       // "weight": the Variable is "<layer>.weight"
+  // All elements are `value`; normal with deviation `value`; uniform between -1 / sqrt(fan_in) and 1 / sqrt(fan_in).
+  enum class Init : uint8_t { kConstant, kNormal, kUniform };
+  std::string name = {};  // "weight" makes the Variable "<layer>.weight"
   std::vector<int64_t> shape = {};
   Init init = Init::kUniform;
   double value = 0;
@@ -72,18 +75,20 @@ struct Op {
   std::string doc = {};
   int inputs = 1;
   int outputs = 1;
-  // Says what comes out, or what is wrong. Required.
+  // Returns the types of the outputs, or what is wrong. Required.
   std::function<Status(const OpCall& call, std::vector<TensorType>* outputs)> infer = {};
-  // Required.
+  // Computes the outputs. Required.
   std::function<Status(const OpCall& call)> kernel = {};
-  // Writes every input gradient that is present, all of it. None: training through this op is an error.
+  // Writes all of every input gradient that is present. Without it, training through this op is an error.
   std::function<Status(const OpCall& call)> gradient = {};
-  // What `gradient` reads beside the output gradients; the rest is absent there, and its bytes are free by then.
+  // Says what `gradient` reads in addition to the output gradients. The rest is absent there, because its bytes may be
+  // reused by then.
   bool gradient_reads_inputs = true;
   bool gradient_reads_outputs = true;
-  // The layer's own parameters. None: it has none.
+  // Returns the layer's own parameters. Without it the layer has none.
   std::function<Status(const OpCall& call, std::vector<OpParameter>* parameters)> parameters = {};
-  // Output 0 may be written over input 0, of the same size: the kernel reads each element before it writes it.
+  // Whether output 0 may be written over input 0 of the same size. The kernel must then read each element before it
+  // writes it.
   bool in_place = false;
 };
 

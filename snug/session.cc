@@ -5,11 +5,8 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <thread>
 #include <utility>
 
-#include "engine/compile/fusion_compiler.h"
 #include "engine/compile/memory_settings.h"
 #include "snug/internal/convert.h"
 #include "snug/internal/fill.h"
@@ -23,8 +20,6 @@ using embed::FromEngine;
 using embed::Guarded;
 using embed::View;
 
-int Processors() { return static_cast<int>(std::thread::hardware_concurrency()); }
-
 // The program's come first, then the model file's.
 absl::StatusOr<MemoryOptions> MemoryOptionsOf(const Network::Impl& network, const SessionOptions& options) {
   proto::Memory given;
@@ -36,38 +31,31 @@ absl::StatusOr<MemoryOptions> MemoryOptionsOf(const Network::Impl& network, cons
 }
 
 absl::StatusOr<CompileOptions> CompileOptionsOf(const Network::Impl& network, const SessionOptions& options) {
-  const auto at_least = [](absl::string_view name, int64_t least, int64_t found) {
+  const OptionPlaces places = OptionPlaces::InProgram();
+  const auto at_least = [&](absl::string_view name, int64_t least, int64_t found) {
     return found >= least ? absl::OkStatus()
-                          : absl::InvalidArgumentError(
-                                absl::StrCat("option \"", name, "\": expected at least ", least, ", found ", found));
+                          : places.FlagError(name, absl::StrCat("expected at least ", least, ", found ", found));
   };
   SNUG_RETURN_IF_ERROR(at_least("batch", 0, options.batch));
   SNUG_RETURN_IF_ERROR(at_least("evaluation_batch", 0, options.evaluation_batch));
   SNUG_RETURN_IF_ERROR(at_least("threads", 0, options.threads));
   SNUG_RETURN_IF_ERROR(at_least("streams", 1, options.streams));
   SNUG_RETURN_IF_ERROR(at_least("memory_limit", 0, options.memory_limit));
-  const engine::DType precision = embed::ToEngine(options.precision);
-  if (!IsFloating(precision)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("option \"precision\": expected float32, bfloat16 or float64, found ", Name(precision)));
-  }
-  absl::StatusOr<Device> device = ParseDevice(options.device);
-  if (!device.ok()) return Annotate(device.status(), "option \"device\"");
-  CompileOptions compile{.device = *device,
-                         .batch = options.batch,
-                         .training = options.training,
-                         .precision = precision,
-                         .threads = options.threads > 0 ? options.threads : std::max(Processors() / options.streams, 1),
-                         .fetch = options.fetch,
-                         .keep_inputs = options.keep_inputs,
-                         .bound = options.bound};
+  const CompileSettings settings{.device = options.device,
+                                 .batch = options.batch,
+                                 .threads = options.threads,
+                                 .precision = std::string(Name(embed::ToEngine(options.precision))),
+                                 .keep_inputs = options.keep_inputs};
+  SNUG_ASSIGN_OR_RETURN(CompileOptions compile, SettleCompile(settings, options.streams, places));
+  compile.training = options.training;
+  compile.fetch = options.fetch;
+  compile.bound = options.bound;
   SNUG_ASSIGN_OR_RETURN(compile.memory, MemoryOptionsOf(network, options));
   compile.memory.streams = options.streams;
-  LeaveOutFusionWithoutCompiler(&compile);
   return compile;
 }
 
-// What was asked for first, and then evaluation, if it was asked for.
+// Compiles the program that was asked for, and then one for evaluation, if that was asked for.
 absl::StatusOr<std::vector<Compiled>> CompileAll(const Network::Impl& network, const SessionOptions& options) {
   SNUG_RETURN_IF_ERROR(network.Check());
   SNUG_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOf(network, options));
@@ -127,11 +115,10 @@ struct Program::Impl {
 };
 
 struct Session::Impl {
-  std::shared_ptr<const embed::OutsideOps> ops;  // that the compiled nodes may point to
+  std::shared_ptr<const embed::OutsideOps> ops;  // the compiled nodes may point into them
   std::unique_ptr<engine::Session> session;
   Program::Impl first, evaluation;
   bool evaluates = false;
-  uint64_t seed = 0;
 };
 
 Status Program::Feed(std::string_view name, const Numbers& numbers) noexcept {
@@ -185,7 +172,8 @@ Result<Tensor> Program::Output(std::string_view name) noexcept {
 Status Program::Bind(std::string_view name, const Buffer& buffer) noexcept {
   static_assert(kBufferAlignment == CallerBuffers::kAlignment);
   return Guarded([&]() -> Status {
-    return FromEngine(impl_->program().Bind(View(name), {.data = const_cast<void*>(buffer.data()),  // see writable
+    // The const_cast is safe because const memory is bound with `writable` false.
+    return FromEngine(impl_->program().Bind(View(name), {.data = const_cast<void*>(buffer.data()),
                                                          .dtype = embed::ToEngine(buffer.dtype()),
                                                          .elements = buffer.size(),
                                                          .writable = buffer.writable()}));
@@ -227,7 +215,6 @@ Result<Session> Session::Create(const Network& network, const SessionOptions& op
     impl->first = {impl->session.get(), 0};
     impl->evaluation = {impl->session.get(), 1};
     impl->evaluates = options.evaluation_batch > 0;
-    impl->seed = options.seed;
     return Session(std::move(impl));
   });
 }
@@ -238,7 +225,8 @@ Result<MemoryFigures> Session::Plan(const Network& network, const SessionOptions
     absl::StatusOr<std::vector<Compiled>> compiled = CompileAll(*network.impl_, options);
     if (!compiled.ok()) return FromEngine(compiled.status());
     SNUG_EMBED_RETURN_IF_ERROR(ShareState(absl::MakeSpan(*compiled)));
-    // The step arena is as large as the largest step: its program's figures are the session's.
+    // All programs share a step arena, which is as large as the largest step needs. So that program's figures are the
+    // session's.
     const auto largest = std::max_element(compiled->begin(), compiled->end(), [](const Compiled& a, const Compiled& b) {
       return a.executable.memory.step_bytes() < b.executable.memory.step_bytes();
     });
@@ -313,8 +301,8 @@ Result<std::string> Session::Save(const std::string& directory, int keep) noexce
     }
     checkpoint::PosixFileSystem files;
     checkpoint::CheckpointStore store(&files, directory, {.keep_last = keep});
-    absl::StatusOr<checkpoint::CheckpointStore::Saved> saved = store.Save(
-        steps(), checkpoint::StateOf(*impl_->session), checkpoint::ConditionsOf(impl_->first.compiled(), impl_->seed));
+    absl::StatusOr<checkpoint::CheckpointStore::Saved> saved =
+        checkpoint::SaveTraining(store, steps(), *impl_->session);
     if (!saved.ok()) return FromEngine(saved.status());
     return std::move(saved->path);
   });
@@ -323,25 +311,19 @@ Result<std::string> Session::Save(const std::string& directory, int keep) noexce
 Status Session::Restore(const std::string& path, Load what) noexcept {
   return Guarded([&]() -> Status {
     checkpoint::PosixFileSystem files;
-    std::string file = path;
-    std::error_code error;
-    if (std::filesystem::is_directory(path, error)) {
-      const checkpoint::CheckpointStore store(&files, path);
-      absl::StatusOr<checkpoint::CheckpointStore::Found> found = store.Newest();
-      if (!found.ok()) return FromEngine(found.status());
-      file = std::move(found->path);
-    }
+    const absl::StatusOr<checkpoint::CheckpointStore::Found> found = checkpoint::FindCheckpoint(files, path);
+    if (!found.ok()) return FromEngine(found.status());
     if (what == Load::kWeights) {
-      return FromEngine(checkpoint::LoadState(*impl_->session, files, file, checkpoint::LoadMode::kWeights).status());
+      return FromEngine(
+          checkpoint::LoadState(*impl_->session, files, found->path, checkpoint::LoadMode::kWeights).status());
     }
     const checkpoint::ResumeOptions resume = {
-        .seed = impl_->seed,
         .other_rounding = what == Load::kContinue,
         .advice = "create the session with the same, or take parameters and statistics alone: Load::kWeights",
         .rounding_advice =
             "create the session with the same, or go on with what only rounds in another way: "
             "Load::kContinue"};
-    return FromEngine(checkpoint::Resume(*impl_->session, files, file, resume).status());
+    return FromEngine(checkpoint::Resume(*impl_->session, files, found->path, resume).status());
   });
 }
 

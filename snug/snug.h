@@ -1,4 +1,4 @@
-// Snug inside another program. docs/embedding.md begins with ten lines that train a network.
+// Includes all of Snug for use inside another program. docs/embedding.md begins with ten lines that train a network.
 #pragma once
 
 #include "snug/network.h"

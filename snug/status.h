@@ -1,4 +1,4 @@
-// How everything here says that it failed: no exception leaves the library.
+// Everything here reports failure by a Status: no exception leaves the library.
 //
 //   snug::Result<double> loss = session.FetchScalar("loss");
 //   if (!loss.ok()) return std::puts(loss.status().message().c_str());
@@ -15,7 +15,7 @@
 namespace snug {
 inline namespace v0 {
 
-// The numbers that gRPC and Abseil use too.
+// gRPC and Abseil use the same numbers.
 enum class StatusCode : uint8_t {
   kOk = 0,
   kCancelled = 1,
@@ -24,12 +24,12 @@ enum class StatusCode : uint8_t {
   kNotFound = 5,
   kAlreadyExists = 6,
   kPermissionDenied = 7,
-  kResourceExhausted = 8,  // memory, a disk
+  kResourceExhausted = 8,  // out of memory, or of disk
   kFailedPrecondition = 9,
   kAborted = 10,
   kOutOfRange = 11,
   kUnimplemented = 12,
-  kInternal = 13,  // a bug of the library
+  kInternal = 13,  // a bug in the library
   kUnavailable = 14,
   kDataLoss = 15,
 };
@@ -41,8 +41,8 @@ class [[nodiscard]] Status {
 
   bool ok() const { return code_ == StatusCode::kOk; }
   StatusCode code() const { return code_; }
-  // `mlp.pbtxt:4:30: layer "fc1" (dense): option "units": expected at least 1, found 0`; several lines for several
-  // mistakes.
+  // Says `mlp.pbtxt:4:30: layer "fc1" (dense): option "units": expected at least 1, found 0`, with a line for each
+  // mistake.
   const std::string& message() const { return message_; }
 
  private:
@@ -50,7 +50,8 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-// A T, or why there is none. To ask for the value of an error is a mistake of the program: it ends, and says so.
+// A T, or the reason why there is none. Asking an error for its value is a bug in the program, which then ends with a
+// message.
 template <class T>
 class [[nodiscard]] Result {
  public:

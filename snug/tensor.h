@@ -1,5 +1,5 @@
-// Numbers in memory: the library's, looked at in place (Tensor); the caller's to be copied (Numbers), or to be used
-// where they are (Buffer).
+// Numbers in memory. A Tensor looks at the library's numbers in place; Numbers are the caller's, to be copied; a Buffer
+// is the caller's, to be used in place.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ constexpr int64_t SizeOf(DType dtype) {
   return 0;
 }
 
-// Of a C++ type; bfloat16 has none of its own.
+// The DType of a C++ type. bfloat16 has no C++ type.
 template <class T>
 struct DTypeOf;
 template <>
@@ -55,9 +55,9 @@ struct TensorType {
   std::vector<int64_t> shape;
 };
 
-// Bytes of the library, row-major. Valid as long as what it was asked of.
+// Bytes of the library, row-major. They are valid as long as the object that gave them.
 struct Tensor {
-  void* data = nullptr;  // null: absent, or not known yet
+  void* data = nullptr;  // null: it is absent, or not known yet
   DType dtype = DType::kFloat32;
   std::span<const int64_t> shape;
 
@@ -68,7 +68,7 @@ struct Tensor {
     return n;
   }
   int64_t size_bytes() const { return num_elements() * SizeOf(dtype); }
-  // The elements; none where there are no bytes, or where they are not of type T.
+  // Returns the elements, or nothing where there are no bytes or T is not their type.
   template <Element T>
   std::span<T> as() const {
     if (data == nullptr || DTypeOf<std::remove_cv_t<T>>::value != dtype) return {};
@@ -77,7 +77,7 @@ struct Tensor {
   TensorType type() const { return {dtype, {shape.begin(), shape.end()}}; }
 };
 
-// The caller's numbers, in anything contiguous: a vector, an array, a span, a list in braces. Only looked at.
+// The caller's numbers, in anything contiguous: a vector, an array, a span, a list in braces. They are only read.
 class Numbers {
  public:
   template <std::ranges::contiguous_range Range>
@@ -96,12 +96,12 @@ class Numbers {
 
  private:
   const void* data_;
-  int64_t size_;  // elements
+  int64_t size_;  // counts elements
   DType dtype_;
 };
 
-// The caller's memory that steps are to use where it is (Program::Bind): anything contiguous that outlives them. Of
-// const elements it is only read.
+// The caller's memory that steps use in place (Program::Bind): anything contiguous that outlives them. A Buffer of
+// const elements is only read.
 class Buffer {
  public:
   template <std::ranges::contiguous_range Range>
@@ -120,14 +120,14 @@ class Buffer {
 
  private:
   const void* data_;
-  int64_t size_;  // elements
+  int64_t size_;  // counts elements
   DType dtype_;
   bool writable_;
 };
 
-// Where a Buffer has to begin: at a multiple of this many bytes.
+// A Buffer must begin at a multiple of this many bytes.
 inline constexpr size_t kBufferAlignment = 64;
-// One in a GPU's memory; cudaMalloc's do.
+// A Buffer in a GPU's memory must begin at a multiple of this; memory from cudaMalloc does.
 inline constexpr size_t kCudaBufferAlignment = 256;
 
 template <class T>
@@ -144,7 +144,7 @@ struct BufferAllocator {
   friend bool operator==(const BufferAllocator&, const BufferAllocator&) { return true; }
 };
 
-// A vector that can be bound.
+// A vector whose elements can be bound.
 template <class T>
 using BufferVector = std::vector<T, BufferAllocator<T>>;
 

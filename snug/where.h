@@ -1,7 +1,7 @@
-// Where in the program something was written: the default of an argument, so that it is the caller's line.
+// The place in the program where something was written. As the default of an argument it is the caller's line.
 //
-// Not std::source_location, which clang 14 lacks: the type is part of the library's binary interface, and has to be the
-// same for every compiler.
+// It is not std::source_location, which clang 14 lacks: the type is part of the library's binary interface, and must be
+// the same for every compiler.
 #pragma once
 
 namespace snug {

@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-# What each folder may include beside itself. Folders that are not named here (tests, bench) may include everything.
+# What each folder may include in addition to itself. Folders that are not named here may include everything.
 MAY_INCLUDE = {
     "engine/base": [],
     "engine/cuda": ["engine/base"],
@@ -29,7 +29,7 @@ MAY_INCLUDE["engine/train"] = [*MAY_INCLUDE["engine/run"], "engine/run"]
 MAY_INCLUDE["tools"] = [*MAY_INCLUDE["engine/train"], "engine/train"]
 MAY_INCLUDE["snug"] = MAY_INCLUDE["tools"]
 UNRESTRICTED = ["tests", "bench"]
-# What is installed stands alone: the standard library, and each other.
+# Installed headers may include only the standard library and each other.
 PUBLIC_HEADERS = ["snug/*.h"]
 BEHIND_PUBLIC_HEADERS = "snug/internal/"
 
@@ -37,7 +37,8 @@ CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nvrtc|cub/|thrust/|cooperative_gr
 CUDA_FILES = ["*.cu", "*.cuh", "*cuda*", "cublas*", "cudnn*"]
 ONEDNN_HEADER = re.compile(r"(^|/)dnnl")
 ONEDNN_FILES = ["ops/lib/onednn*", "bench/onednn*"]
-# Nothing heavier of Abseil in a header of the library, but for those that only .cc files beside them include.
+# Headers of the library include nothing heavier of Abseil than these, except headers that only .cc files next to them
+# include.
 PRIVATE_HEADERS = ["*_internal.h", "ops/lib/*"]
 ABSL_IN_HEADERS = {"absl/status/status.h", "absl/status/statusor.h", "absl/strings/string_view.h", "absl/types/span.h"}
 

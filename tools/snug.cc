@@ -1,8 +1,8 @@
-// The `snug` command: picks the subcommand, prints what went wrong.
+// The `snug` command: runs the subcommand and prints what went wrong.
 //
-// Exit codes: 0 done; 1 the run failed (kernels, memory, files); 2 the command, the model file or its data are wrong;
-// 3 done, but over the limit that was asked for; 4 a training was stopped by a signal, after a checkpoint; 5 the
-// watchdog ended a run that was stuck.
+// Exit codes: 0 it is done; 1 the run failed (kernels, memory, files); 2 the command, the model file or its data are
+// wrong; 3 it is done, but over the limit that was asked for; 4 a training was stopped by a signal, after a checkpoint;
+// 5 the watchdog ended a run that was stuck.
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
 
@@ -51,7 +51,10 @@ std::string Help() {
       "own:\n`snug train NET --data=csv --data-csv-file=TABLE`.\n"
       "\n`snug COMMAND --help` tells more. Exit codes: 0 done, 1 the run failed, 2 wrong command, "
       "model file or data,\n3 done, but over --capacity, 4 a training was stopped, 5 a stuck run was "
-      "ended (--watchdog-abort).\n");
+      "ended (--watchdog-abort).\n"
+      "\nEnvironment: SNUG_ISA (instructions of our own loops), SNUG_CUDA_LIBRARIES (where CUDA's libraries are),\n"
+      "SNUG_KERNEL_CACHE (where compiled kernels are kept). GOMP_SPINCOUNT is set and the command starts itself\n"
+      "anew, unless that or OMP_WAIT_POLICY is set. docs/environment.md tells more.\n");
 }
 
 int CodeOf(const absl::Status& status) {
@@ -73,7 +76,8 @@ int Report(const absl::Status& status, const Arguments& arguments) {
   }
   std::fprintf(stderr, "%s\n", message.c_str());
   const int code = CodeOf(status);
-  if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {  // one document, of failures too
+  // With --json, failures are a document too.
+  if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
     Json json;
     json.Object().Key("error").String(message).Key("exit_code").Number(static_cast<int64_t>(code)).End();
     std::puts(json.text().c_str());
@@ -81,7 +85,7 @@ int Report(const absl::Status& status, const Arguments& arguments) {
   return code;
 }
 
-// A result that did not reach standard output, as on a full disk, is none.
+// A result that did not reach standard output, for instance because a disk is full, is a failure.
 int Delivered(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   std::fprintf(stderr, "standard output: cannot be written\n");

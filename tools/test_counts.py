@@ -17,7 +17,7 @@ import sys
 Counts = collections.namedtuple("Counts", "passed failed skipped")
 
 
-# What a program says of a test that it leaves out: googletest's line after «Skipped», unittest's with -v, and our own.
+# How a program says that it skips a test: googletest's line after «Skipped», unittest's with -v, and our own.
 REASON = re.compile(r"""^\S+:\d+: Skipped\n(?:SKIPPED: )?(.*)$|skipped ["'](?:SKIPPED: )?(.*)["']$|^SKIPPED: (.*)$""", re.MULTILINE)
 ENTRY = re.compile(r"^-{58}\n\n?\d+/\d+ Testing: ", re.MULTILINE)
 
@@ -84,7 +84,7 @@ def count(log, phase):
     return total, failures, reasons
 
 
-# As ctest 3.25 writes it: an empty line before each entry but the first, a skip without «Test Skipped.».
+# This is the format of ctest 3.25: an empty line before each entry but the first, and a skip without «Test Skipped.».
 SELF_TEST_LOG = """Start testing: Nov 23 14:09 UTC
 ----------------------------------------------------------
 20/28 Testing: good

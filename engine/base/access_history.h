@@ -1,16 +1,17 @@
-// Given accesses in sequence, says for each which earlier ones it must wait for, by the rule of conflict.h. What a
-// third access orders already is left out where that is free: a write waits for the reads since the last write, and
-// for that write itself only if there were none.
+// An AccessHistory says for each access that is added which earlier ones it must wait for, by the rule of conflict.h.
+// It leaves out what a third access orders already where that costs nothing: a write waits for the reads since the last
+// write, and for that write itself only if there were none.
 //
-// Who: a small copyable handle of what accesses (a step's number, a task). A policy says which are of the past:
+// Who is a small copyable handle of what makes the accesses (a step's number, a task). A policy says which of them are
+// done:
 //
 //   struct Policy {
 //     bool Finished(Who who);  // need not be waited for any more; once true, true for ever
 //     void Wait(Who who);      // the access being added has to wait for `who`; may be called twice for one
 //   };
 //
-// Several accesses of one Who never wait for each other, so naming bytes twice, or as read and written, is harmless.
-// Memory: one piece per distinct range that an unfinished access left, amortised. Thread-compatible.
+// Several accesses of one Who never wait for each other, so naming bytes twice, or as both read and written, is
+// harmless. Memory is one piece per distinct range that an unfinished access left, amortised. Thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class AccessHistory {
   void Add(const Access& access, Who who, Policy&& policy) {
     const Region& r = access.region;
     if (r.begin >= r.end) return;
-    if (r.arena == kTagArena) {  // a degenerate case: one byte, found by its index
+    if (r.arena == kTagArena) {  // a tag is one byte, found by its index
       const auto index = static_cast<size_t>(TagOf(r).index);
       if (index >= tags_.size()) tags_.resize(index + 1);
       Past& past = tags_[index];
@@ -53,7 +54,7 @@ class AccessHistory {
     }
   }
 
-  // Distinct ranges that are remembered, tags not counted.
+  // Counts the distinct ranges that are remembered, without tags.
   size_t pieces() const {
     size_t sum = 0;
     for (const auto& [id, arena] : arenas_) sum += arena.pieces.size();
@@ -61,7 +62,7 @@ class AccessHistory {
   }
 
  private:
-  // What happened to one range: the last write and the reads since.
+  // The history of one range: the last write and the reads since.
   struct Past {
     bool written = false;
     Who writer{};
@@ -84,7 +85,8 @@ class AccessHistory {
     template <class Policy>
     void Read(const Who& who, Policy& policy) {
       if (written && !(writer == who)) policy.Wait(writer);
-      if (readers.size() == readers.capacity()) {  // before it grows: many reads without a write must not pile up
+      if (readers.size() == readers.capacity()) {  // forgets finished readers before it grows, so that many reads
+                                                   // without a write do not pile up
         std::erase_if(readers, [&](const Who& reader) { return policy.Finished(reader); });
         if (readers.size() * 2 > readers.capacity()) readers.reserve(readers.capacity() * 2);
       }

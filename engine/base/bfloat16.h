@@ -1,4 +1,4 @@
-// bfloat16 as a storage type: the upper half of a float, rounded to nearest even. Arithmetic happens in float.
+// bfloat16 as a storage type: the upper half of a float, rounded to nearest even. All arithmetic is done in float.
 #pragma once
 
 #include <bit>

@@ -17,7 +17,7 @@ struct Unit {
 constexpr Unit kUnits[] = {{"", 1},      {"B", 1},      {"kB", 1e3},        {"MB", 1e6},     {"GB", 1e9},
                            {"TB", 1e12}, {"KiB", 1024}, {"MiB", 1048576.0}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
 
-// The length of the number that the text begins with: "8", "1.5", "1e9".
+// Returns the length of the number that the text begins with: "8", "1.5", "1e9".
 size_t NumberLength(absl::string_view text) {
   const auto skip_digits = [text](size_t at) {
     while (at < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[at]))) ++at;
@@ -52,7 +52,7 @@ absl::StatusOr<int64_t> ParseByteSize(absl::string_view what, const std::string&
 }
 
 std::string ByteSize(int64_t bytes) {
-  constexpr double kLeast = 999.95;  // shows as 1000.0, which is one of the next unit
+  constexpr double kLeast = 999.95;  // would be shown as 1000.0, so it goes to the next unit
   double number = static_cast<double>(bytes);
   if (number < 1000) return absl::StrCat(bytes, " B");
   for (const absl::string_view unit : {"kB", "MB"}) {

@@ -1,4 +1,4 @@
-// Sizes as people write them: "1048576", "1e9", "500MB", "8GiB".
+// Sizes in the form that people write: "1048576", "1e9", "500MB", "8GiB".
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -9,11 +9,11 @@
 
 namespace snug {
 
-// B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (of 1024); in any letter case. `what`, if any, starts the
-// error.
+// Accepts B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024) in any letter case. If `what` is
+// given, the error begins with it.
 absl::StatusOr<int64_t> ParseByteSize(absl::string_view what, const std::string& text);
 
-// "104.1 MB", "9.6 kB", "12 B": of powers of 1000, one decimal.
+// Returns "104.1 MB", "9.6 kB", "12 B": powers of 1000, with one decimal.
 std::string ByteSize(int64_t bytes);
 
 }  // namespace snug

@@ -1,7 +1,7 @@
 // The one dependency rule: two accesses conflict when one writes bytes that the other reads or writes, and conflicting
-// accesses run in the sequence in which they were given. It covers data flow, Variables and the reuse of memory by a
-// Plan, partial overlaps too. A plain tag, which stands for anything its users agree on, is a Region of one byte in an
-// arena of its own. AccessHistory (access_history.h) applies the rule to a sequence of accesses.
+// accesses run in the sequence in which they were given. This covers data flow, Variables, and the reuse of memory by a
+// Plan, also with partial overlaps. A plain tag, which stands for anything that its users agree on, is a Region of one
+// byte in an arena of its own. AccessHistory (access_history.h) applies the rule to a sequence of accesses.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace snug {
 
 struct Region {
-  int32_t arena = 0;  // >= 0; kTagArena for tags
+  int32_t arena = 0;  // >= 0, or kTagArena for tags
   int64_t begin = 0;  // bytes [begin, end); an empty Region conflicts with nothing
   int64_t end = 0;
 
@@ -20,7 +20,7 @@ struct Region {
 
 inline constexpr int32_t kTagArena = -1;
 
-// `index` is small and used again after the tag's deletion, with another generation.
+// `index` is small, and is used again with another generation after the tag's deletion.
 struct Tag {
   int32_t index = -1;
   int32_t generation = 0;
@@ -33,7 +33,7 @@ struct Tag {
   friend bool operator==(Tag a, Tag b) { return a.index == b.index && a.generation == b.generation; }
 };
 
-// The tag that `region`, which lies in kTagArena, stands for.
+// Returns the tag that `region`, which must lie in kTagArena, stands for.
 inline Tag TagOf(const Region& region) {
   return {static_cast<int32_t>(region.begin & 0xffffffff), static_cast<int32_t>(region.begin >> 32)};
 }

@@ -1,4 +1,5 @@
-// Where tasks run and bytes lie: a plain value. Which devices there are is known to whoever opens them.
+// Says where tasks run and bytes lie. It is a plain value: whether such a device exists is known only to whoever opens
+// it.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -15,12 +16,13 @@ struct Device {
   int16_t index = 0;
 
   std::string ToString() const;  // "cpu:0"
-  // Of every value's first byte: a cache line of the processor; what CUDA's libraries take for granted.
+  // Every value begins at a multiple of this: a cache line for the processor, and what CUDA's libraries expect on a
+  // device.
   int64_t alignment() const { return kind == Kind::kCpu ? 64 : 256; }
   friend bool operator==(Device a, Device b) { return a.kind == b.kind && a.index == b.index; }
 };
 
-// "cpu", "cuda" or "cuda:N": whether there is such a device is another question.
+// Accepts "cpu", "cuda" or "cuda:N". It does not check that there is such a device.
 absl::StatusOr<Device> ParseDevice(absl::string_view text);
 
 }  // namespace snug

@@ -1,4 +1,4 @@
-// The element types: one table, everything else derives from it. A new dtype is a new line here; ops opt in.
+// The table of element types, from which everything else is derived. A new dtype is a new line here; ops opt in.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -41,7 +41,7 @@ struct DTypeOf;
 SNUG_DTYPES(SNUG_DTYPE_OF)
 #undef SNUG_DTYPE_OF
 
-// What sums of T are kept in: bfloat16 is a storage type only.
+// The type in which sums of T are kept. bfloat16 is a storage type only, so its sums are kept in float.
 template <class T>
 struct AccumulatorOf {
   using type = T;

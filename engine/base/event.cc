@@ -5,7 +5,8 @@
 namespace snug {
 
 void Event::Signal() {
-  // Asking the system to wake sleepers needs the address, never the bytes.
+  // The waiter may have destroyed the Event by now. That is safe: waking sleepers uses only its address, never its
+  // bytes.
   if (state_.exchange(kPassed, std::memory_order_acq_rel) == kSleeping) state_.notify_all();
 }
 

@@ -1,4 +1,4 @@
-// A point that one thread reaches and others wait for. Waiting spins for some microseconds, which is what a hand-over
+// A point that one thread reaches and others wait for. A waiter spins for some microseconds, which is what a hand-over
 // between two running threads takes, and then sleeps.
 #pragma once
 
@@ -13,8 +13,8 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  // Everything the caller did before is seen by whoever returns from Wait() or finds passed(). The Event is not touched
-  // after a waiter could have seen the signal, so that the waiter may destroy it.
+  // Whoever returns from Wait() or sees passed() also sees everything that the caller did before. The Event is not
+  // touched after a waiter could have seen the signal, so that the waiter may destroy it.
   void Signal();
   bool passed() const { return state_.load(std::memory_order_acquire) == kPassed; }
   void Wait();

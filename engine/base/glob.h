@@ -1,5 +1,5 @@
-// Names by pattern, as shells have it: `*` any run of characters, dots too; `?` any one; everything else itself. Time
-// is O(pattern * name).
+// Matches names with patterns like those of shells: `*` stands for any run of characters, dots too, `?` for any one,
+// and everything else for itself. Takes O(pattern * name).
 #pragma once
 
 #include <absl/strings/string_view.h>

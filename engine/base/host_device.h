@@ -1,5 +1,4 @@
-// Functions that both the processor and a CUDA device run: SNUG_HOST_DEVICE before them. Nothing where nvcc is not at
-// work.
+// SNUG_HOST_DEVICE marks functions that both the processor and a CUDA device run. It is empty unless nvcc compiles.
 #pragma once
 
 #if defined(__CUDACC__)

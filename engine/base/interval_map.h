@@ -1,5 +1,5 @@
-// Values over disjoint half-open ranges of int64_t; what is not covered has none. Thread-compatible.
-// Finding takes O(log n), changing that and one step for each piece in the range.
+// Maps disjoint half-open ranges of int64_t to values; bytes in no range have none. Finding takes O(log n); changing
+// takes that and one step for each piece in the range. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@ namespace snug {
 template <class V>
 class IntervalMap {
  public:
-  // visit(value) for each piece that overlaps [begin, end), from left to right.
+  // Calls visit(value) for each piece that overlaps [begin, end), from left to right.
   template <class Visit>
   void ForEach(int64_t begin, int64_t end, Visit&& visit) const {
     for (auto it = FirstOverlap(begin); it != pieces_.end() && it->first < end; ++it) visit(it->second.value);
   }
 
-  // update(value) for pieces that make up exactly [begin, end): existing ones are cut there, holes start as V().
+  // Calls update(value) for pieces that make up exactly [begin, end): existing pieces are cut at its ends, and holes
+  // start as V().
   template <class Update>
   void UpdateEach(int64_t begin, int64_t end, Update&& update) {
     if (begin >= end) return;
@@ -37,7 +38,7 @@ class IntervalMap {
     }
   }
 
-  // [begin, end) becomes one piece.
+  // Makes [begin, end) one piece with this value.
   void Assign(int64_t begin, int64_t end, V value) {
     if (begin >= end) return;
     auto it = pieces_.find(begin);
@@ -75,7 +76,7 @@ class IntervalMap {
     return it;
   }
 
-  // No piece reaches across `at` afterwards.
+  // Cuts the piece that reaches across `at`, if there is one.
   void Cut(int64_t at) {
     auto it = pieces_.lower_bound(at);
     if (it == pieces_.begin()) return;
@@ -85,7 +86,7 @@ class IntervalMap {
     left.end = at;
   }
 
-  std::map<int64_t, Piece> pieces_;  // by begin
+  std::map<int64_t, Piece> pieces_;  // keyed by begin
 };
 
 }  // namespace snug

@@ -21,7 +21,8 @@ class Json {
   Json& Key(absl::string_view key);
   Json& String(absl::string_view value);
   Json& Number(int64_t value);
-  Json& Number(double value);  // the fewest digits that give it back; NaN and infinities, which JSON lacks, as null
+  Json& Number(double value);  // the fewest digits that read back the same; null for NaN and infinities, which JSON
+                               // lacks
   Json& Bool(bool value);
   Json& Null();
 
@@ -34,7 +35,7 @@ class Json {
 
   std::string text_;
   std::vector<char> closers_;
-  bool first_ = true;  // in the innermost array or object
+  bool first_ = true;  // whether the innermost array or object is still empty
   bool after_key_ = false;
 };
 

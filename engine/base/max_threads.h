@@ -1,4 +1,4 @@
-// More threads than any machine that this was made for has: what asks for more is a mistake.
+// No machine that this was made for has as many threads, so asking for more is a mistake.
 #pragma once
 
 namespace snug {

@@ -16,7 +16,7 @@ namespace snug {
 namespace {
 
 constexpr absl::string_view kTemporary = ".tmp";
-constexpr size_t kDigits = 8;  // behind it
+constexpr size_t kDigits = 8;  // the number of random digits behind it
 
 absl::Status CannotWrite(const std::string& path, int error) {
   return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(error)));
@@ -36,10 +36,10 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected the name of a file, found a folder or a device of that name"));
   }
-  // Nobody else who writes a file of that name has the same temporary one.
+  // The random digits keep two programs that write the same file apart.
   std::random_device random;
   std::string temporary = absl::StrCat(path, kTemporary, absl::Hex(random(), absl::kZeroPad8));
-  std::FILE* file = std::fopen(temporary.c_str(), "wbx");  // never through a link that somebody laid here
+  std::FILE* file = std::fopen(temporary.c_str(), "wbx");  // "x" refuses a link that somebody may have put here
   if (file == nullptr) return CannotWrite(path, errno);
   return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary), file));
 }
@@ -54,7 +54,7 @@ void OutputFile::RemoveLeftovers(const std::string& path) {
     const std::string name = entry.path().filename().string();
     if (absl::StartsWith(name, stem) && name.size() == stem.size() + kDigits) leftovers.push_back(entry.path());
   }
-  // One that cannot be removed takes some room, and nothing else.
+  // A file that cannot be removed only takes room, so errors are ignored.
   for (const std::filesystem::path& leftover : leftovers) std::filesystem::remove(leftover, failed);
 }
 

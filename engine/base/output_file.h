@@ -1,5 +1,5 @@
-// A file that appears whole or not at all: what is written goes to a file beside it, which takes its place when all is
-// there.
+// Writes a file that appears whole or not at all: the text goes to a temporary file beside it, which takes its place
+// when all is there.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,19 +13,19 @@ namespace snug {
 
 class OutputFile {
  public:
-  // Fails where the file cannot be written, or something else than a file has its name. A link stays: what it leads to
-  // is written.
+  // Fails when the file cannot be written, or when its name belongs to something that is no file. A link stays a link:
+  // the file that it leads to is written.
   static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& given);
-  // Removes what a killed program left that was writing a file of that name. For where nobody else writes it now.
+  // Removes temporary files that killed programs left behind. Nobody else may be writing a file of that name.
   static void RemoveLeftovers(const std::string& path);
-  // Without Finish, nothing is left.
+  // Removes the temporary file unless Finish was called.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  // Failures show in Finish.
+  // Errors are kept for Finish.
   void Write(absl::string_view text);
-  // Nothing is written after it.
+  // Must be the last call.
   absl::Status Finish();
 
   const std::string& path() const { return path_; }
@@ -35,8 +35,8 @@ class OutputFile {
       : path_(std::move(path)), temporary_(std::move(temporary)), file_(file) {}
 
   const std::string path_, temporary_;
-  std::FILE* file_;  // null: finished
-  int error_ = 0;    // of the first write that failed
+  std::FILE* file_;  // null once it is finished
+  int error_ = 0;    // the first error of a write
 };
 
 }  // namespace snug

@@ -14,7 +14,7 @@ namespace internal {
 void RunChunks(int threads, int64_t n, int64_t chunk, ChunkFn fn, void* body) {
   const int64_t chunks = (n + chunk - 1) / chunk;
   const int workers = static_cast<int>(std::min<int64_t>(threads, chunks));
-  // Each worker takes one contiguous run of chunks: neighbours in memory stay on one core from step to step.
+  // Each worker takes one contiguous run of chunks, so that the same bytes stay with the same core from step to step.
   const auto run = [=](int worker) {
     const int64_t first = chunks * worker / workers;
     const int64_t last = chunks * (worker + 1) / workers;
@@ -30,7 +30,8 @@ void RunChunks(int threads, int64_t n, int64_t chunk, ChunkFn fn, void* body) {
 #pragma omp parallel num_threads(workers)
   {
 #ifdef _OPENMP
-    // The runtime may give fewer threads than asked (nested regions): the runs are dealt out, so none is lost.
+    // The runtime may give fewer threads than asked for (in nested regions), so each thread takes several runs if it
+    // must.
     for (int w = omp_get_thread_num(); w < workers; w += omp_get_num_threads()) run(w);
 #else
     for (int w = 0; w < workers; ++w) run(w);

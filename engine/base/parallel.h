@@ -1,8 +1,8 @@
-// The one intra-op runtime: every loop of ours that uses several threads goes through here, on OpenMP (as Debian's
-// oneDNN does, so both share one pool), or on std::thread where OpenMP is not instrumented (TSan builds).
+// The one intra-op runtime: every loop of ours that uses several threads goes through here. It uses OpenMP, as Debian's
+// oneDNN does, so that both share one pool of threads; TSan builds, where OpenMP is not instrumented, use std::thread.
 //
-// Work is cut into chunks by the shape alone, never by the thread count: a reduction that keeps one partial result per
-// chunk gives the same bits on any number of threads.
+// Work is cut into chunks by the shape alone, never by the number of threads: a reduction that keeps one partial result
+// per chunk then gives the same bits on any number of threads.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ using ChunkFn = void (*)(void* body, int64_t begin, int64_t end);
 void RunChunks(int threads, int64_t n, int64_t chunk, ChunkFn fn, void* body);
 }  // namespace internal
 
-// Calls body(begin, end) for [0, n) cut into pieces of `chunk` (the last may be shorter), on up to `threads` threads.
-// One piece or one thread: runs on the caller, with no runtime involved.
+// Calls body(begin, end) for [0, n) cut into pieces of `chunk` (the last may be shorter), on up to `threads` threads. A
+// single piece, or a single thread, runs on the caller without the runtime.
 template <class Body>
 void ParallelFor(int threads, int64_t n, int64_t chunk, Body&& body) {
   if (n <= 0) return;

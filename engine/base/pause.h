@@ -1,4 +1,4 @@
-// One turn of a spinning loop: tells the core that it waits for another.
+// Tells the core, in each turn of a spinning loop, that it waits for another core.
 #pragma once
 
 namespace snug {

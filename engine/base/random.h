@@ -13,7 +13,7 @@ namespace snug {
 struct Philox {
   uint64_t key = 0;
 
-  // Four independent 32-bit words for (stream, counter).
+  // Returns four independent 32-bit words for (stream, counter).
   SNUG_HOST_DEVICE std::array<uint32_t, 4> operator()(uint64_t stream, uint64_t counter) const {
     std::array<uint32_t, 4> c = {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
                                  static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)};
@@ -39,10 +39,11 @@ SNUG_HOST_DEVICE inline uint64_t MixKeys(uint64_t a, uint64_t b) {
   return z ^ (z >> 31);
 }
 
-// [0, 1) with 24 bits: exact in float, so every device gives the same number.
+// Returns a number in [0, 1) with 24 bits, which is exact in float, so that every device gives the same number.
 SNUG_HOST_DEVICE inline float ToUniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24F; }
 
-// Two standard normal numbers from two words (Box-Muller in double, the same on every device that has IEEE doubles).
+// Returns two standard normal numbers from two words (Box-Muller in double, the same on every device with IEEE
+// doubles).
 inline std::array<double, 2> ToNormals(uint32_t a, uint32_t b) {
   const double u = (static_cast<double>(a) + 1.0) * 0x1p-32;  // (0, 1]
   const double v = static_cast<double>(b) * 0x1p-32;

@@ -1,5 +1,5 @@
-// Shape: up to eight dimensions, held inline; and the arithmetic every op needs. Sizes never overflow silently:
-// shapes that come from outside go through MakeShape, which bounds the element count.
+// Shape holds up to eight dimensions inline, and does the arithmetic that every op needs. Sizes never overflow
+// silently: shapes that come from outside go through MakeShape, which bounds the number of elements.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -26,7 +26,7 @@ class Shape {
   int64_t& operator[](int axis) { return dims_[static_cast<size_t>(axis)]; }
   absl::Span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
   int64_t num_elements() const;
-  // Elements in axes [begin, end).
+  // Returns the number of elements in axes [begin, end).
   int64_t Count(int begin, int end) const;
 
   void Append(int64_t dim);
@@ -41,17 +41,17 @@ class Shape {
   int rank_ = 0;
 };
 
-// A shape from untrusted numbers: rank <= kMaxRank, dimensions >= 0 (>= 1 unless allow_empty), at most kMaxElements
-// elements.
+// Makes a shape from untrusted numbers: at most kMaxRank dimensions, each >= 0 (>= 1 unless allow_empty), and at most
+// kMaxElements elements.
 absl::StatusOr<Shape> MakeShape(absl::Span<const int64_t> dims, bool allow_empty = false);
 
-using Strides = std::array<int64_t, kMaxRank>;  // in elements; 0 beyond the rank
+using Strides = std::array<int64_t, kMaxRank>;  // counted in elements; 0 beyond the rank
 Strides PlainStrides(const Shape& shape);       // row-major
 
-// NumPy broadcasting; an error names both shapes.
+// Broadcasts as NumPy does; an error names both shapes.
 absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b);
 
-// -1 -> rank - 1 and so on; an error says the range.
+// Turns -1 into rank - 1, and so on; an error states the range.
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank);
 
 }  // namespace snug

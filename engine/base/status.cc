@@ -1,5 +1,6 @@
 #include "engine/base/status.h"
 
+#include <absl/strings/cord.h>
 #include <absl/strings/str_cat.h>
 
 #include <cstdio>
@@ -9,7 +10,9 @@ namespace snug {
 
 absl::Status Annotate(const absl::Status& status, absl::string_view prefix) {
   if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(prefix, ": ", status.message()));
+  absl::Status annotated(status.code(), absl::StrCat(prefix, ": ", status.message()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { annotated.SetPayload(url, payload); });
+  return annotated;
 }
 
 namespace internal {

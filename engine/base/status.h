@@ -1,6 +1,6 @@
-// Status macros and checks. Errors that a model, a file, a device or memory can cause are absl::Status;
-// SNUG_CHECK is for our own bugs only. Deep code says what it expected and what it found; the layer that
-// knows the node or the line adds the place once (Annotate).
+// Status macros and checks. Errors that a model, a file, a device or memory can cause are absl::Status; SNUG_CHECK is
+// for our own bugs only. Deep code says what it expected and what it found; the layer that knows the node or the line
+// adds the place, once (Annotate).
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,7 +11,7 @@
 
 namespace snug {
 
-// The same code, with `prefix: ` before the message. OK stays OK.
+// Returns the same error with `prefix: ` before its message. OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view prefix);
 
 namespace internal {

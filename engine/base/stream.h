@@ -1,4 +1,4 @@
-// A queue of one device: a CPU worker's, or a cudaStream_t's number. What is given to one stream runs in that sequence.
+// A queue of one device: a CPU worker's, or the number of a cudaStream_t. What is given to one stream runs in sequence.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 namespace snug {
 namespace {
 
-// A name longer than this is not compared: nobody types it, and the time is quadratic.
+// Longer names are not compared: nobody types them, and the time is quadratic.
 constexpr size_t kLongest = 128;
 
 std::string Plain(absl::string_view name) {
@@ -20,7 +20,7 @@ std::string Plain(absl::string_view name) {
   return plain;
 }
 
-// A third of the letters may be wrong, and one in any name of two letters or more.
+// A third of the letters may be wrong; in names of two or more letters at least one.
 int Tolerance(size_t length) { return length < 2 ? 0 : std::max(1, static_cast<int>(length / 3)); }
 
 }  // namespace
@@ -56,7 +56,7 @@ Suggester::Suggester(absl::string_view name)
 void Suggester::Consider(absl::string_view candidate) {
   if (name_.size() > kLongest || candidate.size() > kLongest || best_distance_ == 0) return;
   const std::string plain = Plain(candidate);
-  // A single letter, or a name that shares nothing with the candidate but its length, is no misspelling.
+  // A single letter, or a name that only shares its length with the candidate, is no misspelling of it.
   const int limit = std::min(best_distance_ - 1, static_cast<int>(std::max(plain.size(), plain_name_.size())) - 1);
   if (limit < 0) return;
   const int distance = EditDistance(plain_name_, plain, limit);

@@ -1,4 +1,4 @@
-// "Did you mean ...?": the candidate nearest to a misspelt name.
+// Makes "Did you mean ...?": finds the candidate nearest to a misspelt name.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -7,11 +7,12 @@
 
 namespace snug {
 
-// Changes (insert, delete, replace a letter, swap two neighbours) that lead from a to b; more than `limit`: limit + 1.
+// Counts the changes (insert, delete or replace a letter, swap two neighbours) that lead from a to b. Returns limit + 1
+// if there are more than `limit`.
 int EditDistance(absl::string_view a, absl::string_view b, int limit);
 
-// Give it all candidates, then ask. Letter case, '_' and '-' hardly count ("BatchNorm" is near "batch_norm"); of
-// equally near candidates the first wins.
+// Takes all candidates, and then tells the nearest. Letter case, '_' and '-' hardly count ("BatchNorm" is near
+// "batch_norm"); of equally near candidates the first wins.
 class Suggester {
  public:
   explicit Suggester(absl::string_view name);
@@ -20,7 +21,7 @@ class Suggester {
 
   bool found() const { return !best_.empty(); }
   const std::string& best() const { return best_; }
-  // `; did you mean "dense"?`, or nothing.
+  // Returns `; did you mean "dense"?`, or nothing.
   std::string Question() const;
 
  private:

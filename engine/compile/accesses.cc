@@ -36,7 +36,7 @@ Region ValueRegions::OfWorkspace(NodeId node) const {
 
 void ValueRegions::Add(int32_t task, ValueId value, bool write, std::vector<Access>* accesses) const {
   const int32_t buffer = tasks_.buffer_of_value[static_cast<size_t>(value.index)];
-  if (buffer < 0) {  // a Variable's or the caller's: nothing else ever lies there
+  if (buffer < 0) {  // it lies on a Variable's or the caller's bytes, which nothing else ever uses
     accesses->push_back({Of(value), write});
     return;
   }

@@ -1,4 +1,4 @@
-// What a Step does to bytes, for the one rule of engine/base/conflict.h.
+// Says which bytes a Step reads and writes, for the one rule of engine/base/conflict.h.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,25 @@ enum class Arena : uint8_t {
   kState,
   kStep,
   kCaller,  // no arena of ours: buffers that the caller binds, by number
-  kBlocks,  // of dynamic memory: no arena, but blocks by number
-  kParts,   // no arena either: tells apart what several Steps write into one buffer; by the bytes of the step arena
+  kBlocks,  // no arena either: blocks of dynamic memory, by number
+  kParts,   // no arena either: bytes of the step arena again, to tell apart what several Steps write into one buffer
 };
 
-// The bytes of values: where a plan of each arena puts them. The caller's have none: their ranges only tell them apart.
+// Knows the bytes of values from a plan of each arena. The caller's buffers are in no plan: their ranges only tell them
+// apart.
 class ValueRegions {
  public:
-  // All must outlive it.
+  // All arguments must outlive this.
   ValueRegions(const Graph& graph, const StepTasks& tasks, const memory::Plan& state, const memory::Plan& step)
       : graph_(graph), tasks_(tasks), state_(state), step_(step) {}
 
   Region Of(ValueId value) const;
-  Region OfWorkspace(NodeId node) const;  // empty: it has none
+  Region OfWorkspace(NodeId node) const;  // empty when it has none
 
-  // Inputs, outputs, workspace of the node that `task` runs. Bytes of the step arena belong to a buffer as a whole: its
-  // producer writes all of it, everybody else reads all of it, so that nobody is there before the producer, and nobody
-  // of the next buffer before all of this one are done. Who writes a part after the producer writes that part besides.
+  // Returns the accesses to inputs, outputs and workspace of the node that `task` runs. In the step arena a buffer is
+  // accessed as a whole: its producer writes all of it, and everybody else reads all of it. So nobody uses it before
+  // the producer, and nobody uses a later buffer in its place before all are done. A task that writes a part after the
+  // producer also writes that part.
   std::vector<Access> AccessesOf(int32_t task) const;
 
  private:

@@ -36,7 +36,7 @@ class Backward {
   std::vector<ValueId>& contributions(ValueId id) { return contributions_[static_cast<size_t>(id.index)]; }
   bool needed(ValueId id) const { return id.valid() && needed_[static_cast<size_t>(id.index)]; }
 
-  // A value's gradient is needed when it is wanted, or when a wanted value lies upstream of it.
+  // A gradient is needed for a value that is wanted, and for one that depends on a wanted value.
   void MarkNeeded(const std::vector<NodeId>& forward) {
     for (const ValueId id : options_.wanted) needed_[static_cast<size_t>(id.index)] = true;
     for (const NodeId id : forward) {
@@ -81,8 +81,8 @@ class Backward {
     return graph_.node(node).outputs[0];
   }
 
-  // The whole gradient of a value: nothing, its one contribution, or the sum of all in forward use order. They were
-  // collected from the last reader to the first.
+  // Returns the whole gradient of a value: nothing, its one contribution, or the sum of all in forward use order. They
+  // were collected from the last reader to the first.
   absl::StatusOr<ValueId> Total(ValueId id) {
     std::vector<ValueId>& parts = contributions(id);
     if (parts.size() > 1) {
@@ -123,7 +123,7 @@ class Backward {
     if (status.ok()) status = context.status();
     if (!status.ok()) return located(Annotate(status, "gradient"));
     const std::vector<ValueId> inputs = graph_.node(id).inputs;
-    // From the last input to the first: reversed together with everything else in Total.
+    // Inputs are visited from the last to the first, because Total reverses all contributions.
     for (size_t i = inputs.size(); i-- > 0;) {
       const ValueId grad = context.input_grads()[i];
       if (wanted[i] && grad.valid()) contributions(inputs[i]).push_back(grad);
@@ -146,8 +146,8 @@ class Backward {
   GraphBuilder& builder_;
   Graph& graph_;
   const BackwardOptions& options_;
-  std::vector<bool> needed_;                         // by forward value
-  std::vector<std::vector<ValueId>> contributions_;  // by forward value, from the last reader to the first
+  std::vector<bool> needed_;                         // indexed by forward value
+  std::vector<std::vector<ValueId>> contributions_;  // indexed by forward value; from the last reader to the first
 };
 
 }  // namespace

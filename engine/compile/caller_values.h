@@ -1,5 +1,5 @@
-// Inputs and outputs whose bytes are the caller's (CompileOptions::bound): the step reads and writes them where the
-// caller says before it runs, and the plan has no bytes for them.
+// Inputs and outputs whose bytes are the caller's (CompileOptions::bound). The caller says before a step where they
+// lie; the step reads and writes them there, and the plan has no bytes for them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -16,16 +16,15 @@ namespace snug {
 struct CallerValue {
   std::string name;
   ValueId value;
-  bool input = false;  // never written; otherwise an output, written by its producer
+  bool input = false;  // an input, which no step writes; otherwise an output, which its producer writes
 };
 
-// In the sequence of `names`. `alignment`: as for Views. InvalidArgument or NotFound where a name is not that of an
-// input or output with bytes of its own.
+// The result is in the sequence of `names`. `alignment` is that of Views. Fails with InvalidArgument or NotFound where
+// a name is no input or output with bytes of its own.
 absl::StatusOr<std::vector<CallerValue>> FindCallerValues(const Graph& graph, const OpRegistry& registry,
                                                           int64_t alignment, absl::Span<const std::string> names);
 
-// By node id: which of the views that could be copies have to be, so that no output of the caller's lies within a
-// larger value.
+// Returns, by node id, which views must be copies, so that none of the caller's outputs lies within a larger value.
 std::vector<char> CopiedForCaller(const Graph& graph, const OpRegistry& registry, int64_t alignment,
                                   absl::Span<const CallerValue> bound);
 

@@ -1,4 +1,4 @@
-// Whether an optimizer's numbers make sense: a learning rate of nan would train without a word.
+// Checks that an optimizer's numbers make sense: with a learning rate of nan, training would fail silently.
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,7 +11,8 @@ namespace proto {
 class Optimizer;
 }
 
-// InvalidArgument that names the option, where it was written: `optimizer.sgd.momentum: expected ..., found ...`.
+// Fails with InvalidArgument that names the option, and where it was written: `optimizer.sgd.momentum: expected ...,
+// found ...`.
 absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const OptionPlaces& places);
 
 }  // namespace snug

@@ -3,6 +3,7 @@
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -11,30 +12,22 @@
 #include "engine/compile/conversions.h"
 #include "engine/compile/widen.h"
 #include "ops/graph_builder.h"
-#include "ops/lib/cuda_choice.h"
 #include "ops/prepare_context.h"
 
 namespace snug {
 namespace {
 
-// The fast kernels know float32 and bfloat16.
-bool HasDouble(const NodeTypes& types) {
-  for (int i = 0; i < types.num_inputs(); ++i) {
-    if (types.has_input(i) && types.input(i).dtype == DType::kFloat64) return true;
-  }
-  for (const ValueType& output : types.outputs) {
-    if (output.dtype == DType::kFloat64) return true;
-  }
-  return false;
-}
-
 class Chooser {
  public:
   Chooser(Graph& graph, const OpRegistry& registry, const ChooseOptions& options)
-      : graph_(graph), registry_(registry), options_(options), widener_(graph, registry) {}
+      : graph_(graph),
+        registry_(registry),
+        options_(options),
+        keeps_reorders_(options.device.kind == Device::Kind::kCpu),
+        widener_(graph, registry) {}
 
   absl::StatusOr<std::vector<KernelChoice>> Run() {
-    SetThreadsPerOp(options_.threads);  // libraries size their kernels by it
+    SetThreadsPerOp(options_.threads);  // libraries size their kernels for so many threads
     for (const NodeId id : graph_.ProgramOrder()) {
       const absl::Status status = Choose(id);
       if (!status.ok()) {
@@ -49,8 +42,6 @@ class Chooser {
   }
 
  private:
-  bool on_cuda() const { return options_.device.kind == Device::Kind::kCuda; }
-
   KernelChoice& choice(NodeId id) {
     if (choices_.size() <= static_cast<size_t>(id.index)) choices_.resize(graph_.node_capacity());
     return choices_[static_cast<size_t>(id.index)];
@@ -59,61 +50,74 @@ class Chooser {
   absl::Status Choose(NodeId id) {
     const OpDef& op = registry_.Get(graph_.node(id).op);
     if (op.traits.view) return absl::OkStatus();
-    if (on_cuda()) return ChooseCuda(id, op);
-    const bool fast = op.cpu_fast != nullptr && !options_.plain_kernels && !HasDouble(TypesOf(graph_, graph_.node(id)));
-    choice(id) = {.kernel = fast ? op.cpu_fast : op.cpu, .fast = fast};
-    const bool prepares = op.prepare != nullptr && (fast || op.cpu_fast == nullptr);
-    return prepares ? Annotate(Prepare(id, op, op.prepare), "prepare") : absl::OkStatus();
-  }
-
-  absl::Status ChooseCuda(NodeId id, const OpDef& op) {
-    if (op.cuda == nullptr) {
+    std::vector<const KernelRow*> rows = op.KernelsOn(options_.device.kind);
+    if (rows.empty()) {
       return absl::UnimplementedError(absl::StrCat("no CUDA kernel for ", op.name,
                                                    ": `snug ops --json` says which ops have one; --device=cpu runs "
                                                    "them all"));
     }
-    choice(id) = {.kernel = op.cuda, .together = op.cuda_together, .fast = true};
-    return op.prepare_cuda != nullptr ? Annotate(Prepare(id, op, op.prepare_cuda), "prepare") : absl::OkStatus();
+    if (options_.plain_kernels) rows.erase(rows.begin(), rows.end() - 1);
+    return ChooseAmong(id, op, rows);
   }
 
-  absl::Status Prepare(NodeId id, const OpDef& op, PrepareFn prepare) {
-    if (on_cuda() ? !HasCudaChoices(op) : op.choices == nullptr) return PrepareNamed(id, op, prepare, "");
-    const NodeTypes types = TypesOf(graph_, graph_.node(id));
-    std::string own;  // the kernel that is taken unless somebody chooses
-    if (on_cuda()) {
-      SNUG_ASSIGN_OR_RETURN(own, CudaKernelFor(types, prepare));
+  // The first of them that serves, which the last one does in any case.
+  absl::Status ChooseAmong(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
+    while (rows.size() > 1 && rows[0]->serves != nullptr) {
+      const absl::Status serves = rows[0]->serves(TypesOf(graph_, graph_.node(id)));
+      if (serves.ok()) break;
+      if (!absl::IsUnimplemented(serves)) return serves;
+      rows.remove_prefix(1);
     }
-    KernelChoice& chosen = choice(id);  // until nodes are inserted
-    chosen.choice = own;
-    if (options_.tuning == nullptr && !options_.list_choices) return PrepareNamed(id, op, prepare, own);
+    choice(id) = {.kernel = Shared(*rows[0])};
+    if (rows[0]->prepare == nullptr) return absl::OkStatus();
+    return Annotate(Prepare(id, op, rows), "prepare");
+  }
 
+  // One for each row, so that Steps of a row can be told.
+  std::shared_ptr<const KernelRow> Shared(const KernelRow& row) {
+    std::shared_ptr<const KernelRow>& shared = shared_[&row];
+    if (shared == nullptr) shared = std::make_shared<const KernelRow>(row);
+    return shared;
+  }
+
+  // The first of these rows, or what a tuning asks for instead.
+  absl::Status Prepare(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
+    const KernelRow& row = *rows[0];
+    if (row.variants == nullptr || (options_.tuning == nullptr && !options_.list_choices)) {
+      return PrepareNamed(id, op, rows, "");
+    }
+    const NodeTypes types = TypesOf(graph_, graph_.node(id));
+    KernelChoice& chosen = choice(id);  // until nodes are inserted
     chosen.key = TuningKey(op.name, types);
-    if (options_.list_choices) chosen.offered = on_cuda() ? OtherCudaKernels(own) : op.choices(types, options_.threads);
+    if (options_.list_choices) chosen.offered = row.variants(ContextFor(types, ""));
     const std::string tuned = options_.tuning != nullptr ? options_.tuning->ChoiceFor(chosen.key) : "";
-    if (tuned.empty() || tuned == own) return PrepareNamed(id, op, prepare, own);
+    if (tuned.empty()) return PrepareNamed(id, op, rows, "");
     chosen.choice = tuned;
-    absl::Status prepared = on_cuda() && !absl::c_linear_search(OtherCudaKernels(own), tuned)
-                                ? NotBeside(own, tuned)
-                                : PrepareNamed(id, op, prepare, tuned);
+    const auto named = absl::c_find_if(rows, [&](const KernelRow* other) { return other->name == tuned; });
+    absl::Status prepared = named == rows.end() || *named == &row
+                                ? PrepareNamed(id, op, rows, tuned)
+                                : TakeRow(id, op, rows.subspan(static_cast<size_t>(named - rows.begin())));
     if (prepared.ok()) return prepared;
     return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
   }
 
-  static absl::Status NotBeside(const std::string& own, const std::string& tuned) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", tuned, "\" cannot be taken instead of \"", own,
-                                                   "\", as with other flags (--tf32, --fast) it might"));
+  PrepareContext ContextFor(const NodeTypes& types, absl::string_view named) const {
+    return PrepareContext(types, options_.threads, named, options_.device,
+                          {.tf32 = options_.tf32, .fast = options_.fast});
   }
 
   // `named`: empty, or the kernel that is wanted.
-  absl::Status PrepareNamed(NodeId id, const OpDef& op, PrepareFn prepare, const std::string& named) {
+  absl::Status PrepareNamed(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows,
+                            const std::string& named) {
+    const PrepareFn& prepare = rows[0]->prepare;
     NodeTypes types = TypesOf(graph_, graph_.node(id));
-    PrepareContext context(types, options_.threads, named, options_.device);
+    PrepareContext context = ContextFor(types, named);
     SNUG_RETURN_IF_ERROR(prepare(context));
     if (context.wants_float32()) {
       SNUG_RETURN_IF_ERROR(Widen(id));
-      return PrepareNamed(id, op, prepare, "");
+      return PrepareNamed(id, op, rows, "");
     }
-    if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, context);
+    if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, rows, context);
 
     for (const auto& [i, layout] : context.wanted_inputs()) {
       SNUG_ASSIGN_OR_RETURN(graph_.node(id).inputs[static_cast<size_t>(i)],
@@ -123,49 +127,59 @@ class Chooser {
       SNUG_RETURN_IF_ERROR(ReorderOutput(id, i, layout));
     }
     types = TypesOf(graph_, graph_.node(id));
-    PrepareContext again(types, options_.threads, named, options_.device);
+    PrepareContext again = ContextFor(types, named);
     SNUG_RETURN_IF_ERROR(prepare(again));
     SNUG_CHECK_MSG(again.wanted_inputs().empty() && again.wanted_outputs().empty(), op.name);
-    return Take(id, op, again);
+    return Take(id, op, rows, again);
   }
 
-  // The first of those that are wanted which there is for the node.
-  absl::StatusOr<std::string> CudaKernelFor(const NodeTypes& types, PrepareFn prepare) const {
-    std::vector<absl::string_view> wanted;
-    if (options_.tf32 && options_.fast) wanted.push_back(kTf32FastKernel);
-    if (options_.fast) wanted.push_back(kFastKernel);
-    if (options_.tf32) wanted.push_back(kTf32Kernel);
-    wanted.insert(wanted.end(), {kLibraryKernel, kOwnKernel});
-    if (options_.plain_kernels) wanted = {kOwnKernel};
-    for (const absl::string_view name : wanted) {
-      PrepareContext context(types, options_.threads, name, options_.device);
-      const absl::Status status = prepare(context);
-      if (status.ok()) return std::string(name);
-      if (!absl::IsUnimplemented(status)) return status;
-    }
-    return absl::InternalError("our own CUDA kernel is not for this");
-  }
-
-  absl::Status Take(NodeId id, const OpDef& op, const PrepareContext& context) {
+  absl::Status Take(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows,
+                    const PrepareContext& context) {
     KernelChoice& chosen = choice(id);
     if (context.declined()) {
-      SNUG_CHECK_MSG(!on_cuda(), op.name);
-      chosen.kernel = op.cpu;
-      chosen.fast = false;
-      return absl::OkStatus();
+      SNUG_CHECK_MSG(rows.size() > 1, op.name);
+      return TakeRow(id, op, rows.subspan(1));
     }
     chosen.prepared = context.kernel();
     chosen.workspace_bytes = context.workspace_bytes();
+    chosen.varies = context.varies();
+    if (!context.variant().empty()) chosen.choice = context.variant();
+    return rows[0]->settle != nullptr && rows.size() > 1 ? PrepareInstead(id, op, rows.subspan(1)) : absl::OkStatus();
+  }
+
+  // The first of these rows instead of one before them; what a tuning asked for is still that.
+  absl::Status TakeRow(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
+    const KernelChoice before = choice(id);
+    SNUG_RETURN_IF_ERROR(ChooseAmong(id, op, rows));
+    KernelChoice& other = choice(id);
+    other.key = before.key;
+    other.offered = before.offered;
+    if (other.choice.empty()) other.choice = before.choice;
+    return absl::OkStatus();
+  }
+
+  // The first of these rows as what serves where the kernel cannot be settled: with the layouts and the workspace of
+  // the plan, which has room for both.
+  absl::Status PrepareInstead(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
+    const NodeTypes types = TypesOf(graph_, graph_.node(id));
+    while (rows.size() > 1 && rows[0]->serves != nullptr && !rows[0]->serves(types).ok()) rows.remove_prefix(1);
+    PrepareContext context = ContextFor(types, "");
+    if (rows[0]->prepare != nullptr) SNUG_RETURN_IF_ERROR(rows[0]->prepare(context));
+    const bool as_it_is = !context.declined() && !context.wants_float32() && context.wanted_inputs().empty() &&
+                          context.wanted_outputs().empty();
+    SNUG_CHECK_MSG(as_it_is, op.name);
+    KernelChoice& chosen = choice(id);
+    chosen.instead = {Shared(*rows[0]), context.kernel()};
+    chosen.workspace_bytes = std::max(chosen.workspace_bytes, context.workspace_bytes());
     return absl::OkStatus();
   }
 
   // `value` in another layout: an existing reorder of it, or a new one right before `reader`. A Variable's reorder
-  // stands before its mutations, because every reader does. On CUDA the backward pass makes its own: kept from the
-  // forward pass they would be a copy of all weights at the peak, to save one sweep over them.
+  // stands before its mutations, because every reader does.
   absl::StatusOr<ValueId> Reordered(ValueId value, const Layout& layout, NodeId reader) {
     const Phase phase = graph_.node(reader).phase;
     for (const auto& [known, reordered] : reorders_[value]) {
-      const bool near = !on_cuda() || graph_.node(graph_.value(reordered).producer).phase == phase;
+      const bool near = keeps_reorders_ || graph_.node(graph_.value(reordered).producer).phase == phase;
       if (known == layout && near) return reordered;
     }
     const ValueId result = InsertReorder(graph_, value, layout, reader, reader);
@@ -183,13 +197,13 @@ class Chooser {
     return ChooseFor(graph_.value(result).producer, id);
   }
 
-  // The node computes on float32 from now on.
+  // Makes the node compute on float32 from now on.
   absl::Status Widen(NodeId id) {
     for (const NodeId cast : widener_.Widen(id)) SNUG_RETURN_IF_ERROR(ChooseFor(cast, id));
     return absl::OkStatus();
   }
 
-  // The kernel of a node that was just inserted for `beside`.
+  // Chooses a kernel for a node that was just inserted for `beside`.
   absl::Status ChooseFor(NodeId inserted, NodeId beside) {
     SNUG_RETURN_IF_ERROR(Choose(inserted));
     choice(inserted).inserted_for = beside;
@@ -199,12 +213,22 @@ class Chooser {
   Graph& graph_;
   const OpRegistry& registry_;
   const ChooseOptions& options_;
+  // The backward pass reads those of the forward pass. On CUDA it makes its own: kept they would be a copy of all
+  // weights at the peak, to save one sweep over them.
+  const bool keeps_reorders_;
   std::vector<KernelChoice> choices_;
+  std::map<const KernelRow*, std::shared_ptr<const KernelRow>> shared_;
   std::map<ValueId, std::vector<std::pair<Layout, ValueId>>> reorders_;
   Widener widener_;
 };
 
 }  // namespace
+
+std::string KernelChoice::Name() const {
+  if (kernel == nullptr) return "";
+  return absl::StrCat(kernel->name, choice.empty() || choice == kernel->name ? "" : " ",
+                      choice == kernel->name ? "" : choice);
+}
 
 absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry,
                                                         const ChooseOptions& options) {
@@ -214,7 +238,7 @@ absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRe
 std::vector<std::string> NodesThatVary(const Graph& graph, const std::vector<KernelChoice>& choices) {
   std::vector<std::string> names;
   for (const NodeId id : graph.ProgramOrder()) {
-    if (MayVary(choices[static_cast<size_t>(id.index)].choice)) names.push_back(graph.node(id).name);
+    if (choices[static_cast<size_t>(id.index)].varies) names.push_back(graph.node(id).name);
   }
   return names;
 }

@@ -16,18 +16,20 @@ namespace {
 constexpr size_t kMostTries = 64;
 constexpr int64_t kOrderWork = int64_t{1} << 20;
 
-// What it costs to have these views, and no others.
-struct Cost {
+// The cost of a choice of views.
+struct ViewCost {
   int64_t peak = 0;
-  double area = 0;  // bytes times positions
+  double area = 0;  // bytes times positions, over all buffers
 
-  friend bool operator<=(const Cost& a, const Cost& b) { return a.peak != b.peak ? a.peak < b.peak : a.area <= b.area; }
+  friend bool operator<=(const ViewCost& a, const ViewCost& b) {
+    return a.peak != b.peak ? a.peak < b.peak : a.area <= b.area;
+  }
 };
 
-class Chooser {
+class ViewChooser {
  public:
-  Chooser(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels, int64_t alignment,
-          bool keep_inputs, absl::Span<const CallerValue> bound)
+  ViewChooser(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
+              int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound)
       : graph_(graph),
         registry_(registry),
         kernels_(kernels),
@@ -43,8 +45,8 @@ class Chooser {
     std::vector<char> copied = none;
     for (const NodeId id : optional) copied[static_cast<size_t>(id.index)] = 1;
     const std::vector<char> all = copied;
-    Cost cost = CostOf(copied);
-    // One after the other; of very many, several at once.
+    ViewCost cost = CostOf(copied);
+    // Tries the views one after the other, or several at once where there are very many.
     const size_t at_once = (optional.size() + kMostTries - 1) / kMostTries;
     for (size_t begin = 0; begin < optional.size(); begin += at_once) {
       std::vector<char> fewer = copied;
@@ -53,10 +55,11 @@ class Chooser {
       }
       Take(std::move(fewer), &copied, &cost);
     }
-    // Some are only worth it together. And what is best in the given order need not be so in the best one.
+    // Some views only pay together, and what is best in the given order need not be so in the best one. So all and none
+    // are compared too, in the best order.
     cost = CostInBestOrder(copied);
     for (const std::vector<char>& other : {none, all}) {
-      const Cost its = CostInBestOrder(other);
+      const ViewCost its = CostInBestOrder(other);
       if (copied == other || cost <= its) continue;
       copied = other;
       cost = its;
@@ -70,34 +73,34 @@ class Chooser {
                      keep_inputs_, bound_);
   }
 
-  Cost CostOf(const StepTasks& tasks, const memory::TaskOrder& order) const {
+  ViewCost CostOf(const StepTasks& tasks, const memory::TaskOrder& order) const {
     const memory::Problem problem = memory::LifetimesOf(tasks.tasks, order);
-    Cost cost{.peak = memory::LowerBound(problem)};
+    ViewCost cost{.peak = memory::LowerBound(problem)};
     for (const memory::Buffer& buffer : problem.buffers) {
       cost.area += static_cast<double>(buffer.size_bytes) * (1.0 + buffer.last - buffer.first);
     }
     return cost;
   }
 
-  Cost CostOf(const std::vector<char>& copied) const {
+  ViewCost CostOf(const std::vector<char>& copied) const {
     const StepTasks tasks = TasksWith(copied);
     return CostOf(tasks, GivenOrder(graph_, tasks));
   }
 
-  // Of the given order and the best that is found soon.
-  Cost CostInBestOrder(const std::vector<char>& copied) const {
+  // Returns the lower of the costs in the given order and in the best order that is found quickly.
+  ViewCost CostInBestOrder(const std::vector<char>& copied) const {
     const StepTasks tasks = TasksWith(copied);
-    const Cost given = CostOf(tasks, GivenOrder(graph_, tasks));
+    const ViewCost given = CostOf(tasks, GivenOrder(graph_, tasks));
     const absl::StatusOr<memory::InPlaceTasks> plain = memory::WithoutInPlace(tasks.tasks);
     SNUG_CHECK_OK(plain.status());
     const absl::StatusOr<memory::Ordering> ordering = memory::OrderBest(plain->tasks, {.work_limit = kOrderWork});
     SNUG_CHECK_OK(ordering.status());
-    const Cost found = CostOf(tasks, plain->OriginalOrder(ordering->order));
+    const ViewCost found = CostOf(tasks, plain->OriginalOrder(ordering->order));
     return given <= found ? given : found;
   }
 
-  void Take(std::vector<char> other, std::vector<char>* copied, Cost* cost) const {
-    const Cost its = CostOf(other);
+  void Take(std::vector<char> other, std::vector<char>* copied, ViewCost* cost) const {
+    const ViewCost its = CostOf(other);
     if (!(its <= *cost)) return;
     *cost = its;
     *copied = std::move(other);
@@ -115,7 +118,8 @@ class Chooser {
 
 Views ChooseViews(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
                   int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound) {
-  return Views(graph, registry, alignment, Chooser(graph, registry, kernels, alignment, keep_inputs, bound).Copied());
+  return Views(graph, registry, alignment,
+               ViewChooser(graph, registry, kernels, alignment, keep_inputs, bound).Copied());
 }
 
 }  // namespace snug

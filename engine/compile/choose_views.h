@@ -1,4 +1,4 @@
-// Which of the views that could be copies are worth it.
+// Decides which of the values that could be views really are, and which are copied.
 #pragma once
 
 #include <absl/types/span.h>
@@ -11,9 +11,9 @@
 
 namespace snug {
 
-// Those with which the least possible peak of the given order (order.h) is lowest; of equals, those that keep fewer
-// bytes for a shorter time. By the graph alone: the same under every strategy. What the caller's outputs (`bound`)
-// would lie in is copied.
+// Chooses the views with which the least possible peak of the given order (order.h) is lowest; of equal choices, the
+// one that keeps fewer bytes for a shorter time. The choice depends on the graph only, so it is the same under every
+// strategy. Values in which an output of the caller's (`bound`) would lie are copied.
 Views ChooseViews(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
                   int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound = {});
 

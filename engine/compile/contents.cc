@@ -13,8 +13,8 @@ namespace {
 
 using Part = Contents::Part;
 
-// Bytes [begin, begin + bytes) of a value that consists of `parts`.
-std::vector<Part> Cut(const std::vector<Part>& parts, int64_t begin, int64_t bytes) {
+// Returns what bytes [begin, begin + bytes) are of a value that consists of `parts`.
+std::vector<Part> CutParts(const std::vector<Part>& parts, int64_t begin, int64_t bytes) {
   std::vector<Part> cut;
   for (const Part& part : parts) {
     const int64_t from = std::max(part.begin, begin), to = std::min(part.end, begin + bytes);
@@ -23,7 +23,7 @@ std::vector<Part> Cut(const std::vector<Part>& parts, int64_t begin, int64_t byt
   return cut;
 }
 
-// Makes `parts` those of a value of so many bytes: none at all, where some bytes are missing.
+// Sorts the parts of a value of so many bytes, and drops them all if some of its bytes are missing.
 void Close(int64_t bytes, std::vector<Part>* parts) {
   std::sort(parts->begin(), parts->end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
   int64_t end = 0;
@@ -82,10 +82,10 @@ absl::StatusOr<Contents> Contents::Create(const Graph& graph, const OpRegistry& 
   return contents;
 }
 
-// Of a node that no kernel runs for.
+// Adds the contents of a node that runs no kernel.
 absl::Status Contents::AddUnrun(const Node& node, const OpDef& op) {
   const NodeTypes types = TypesOf(graph_, node);
-  const auto copy = [&](ValueId from, int64_t begin, int64_t bytes) { return Cut(parts(from), begin, bytes); };
+  const auto copy = [&](ValueId from, int64_t begin, int64_t bytes) { return CutParts(parts(from), begin, bytes); };
   if (op.traits.view) {
     for (const Alias& alias : op.aliases) {
       if (alias.kind != Alias::Kind::kMustShare) continue;

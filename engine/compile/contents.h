@@ -1,6 +1,6 @@
-// What the bytes of every value are, by the Graph and the ops alone: those that a kernel writes for it, those of an
-// input or of a Variable, or, where a node between them runs nothing, parts of such. For the verifier: it does not look
-// at what views.h and tasks.h made of the same Graph.
+// Knows what the bytes of every value are, from the Graph and the ops alone: bytes that a kernel writes for it, bytes
+// of an input or a Variable, or, behind nodes that run nothing, parts of those. It is for the verifier, so it does not
+// use what views.h and tasks.h made of the same Graph.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -15,21 +15,22 @@ namespace snug {
 
 class Contents {
  public:
-  // Bytes [begin, end) of a value are those of `root` from byte `from` on.
+  // Bytes [begin, end) of a value are the bytes of `root` from byte `from` on.
   struct Part {
     int64_t begin = 0, end = 0;
-    ValueId root;  // written by a kernel, an input, or the content of a Variable
+    ValueId root;  // a value that a kernel writes, an input, or the content of a Variable
     int64_t from = 0;
   };
 
-  // `runs`, by node id: whether a Step runs its kernel. The error names a node that must run, and does not. The graph
-  // must outlive it.
+  // `runs` says by node id whether a Step runs its kernel. The error names a node that must run but does not. The graph
+  // must outlive this.
   static absl::StatusOr<Contents> Create(const Graph& graph, const OpRegistry& registry, const std::vector<char>& runs);
 
-  // In sequence and without holes; empty: it has no bytes, or not all of them come from somewhere.
+  // Returns the parts in sequence and without holes. Empty when the value has no bytes, or some of them come from
+  // nowhere.
   const std::vector<Part>& Of(ValueId value) const { return parts_[static_cast<size_t>(value.index)]; }
 
-  // How often program order has had the Variable changed before `node`; or in the whole step.
+  // Counts how often program order has changed the Variable before `node`, or in the whole step.
   int32_t VersionAt(VariableId variable, NodeId node) const;
   int32_t LastVersion(VariableId variable) const {
     return static_cast<int32_t>(changes_[static_cast<size_t>(variable.index)].size());
@@ -41,12 +42,12 @@ class Contents {
   std::vector<Part>& parts(ValueId value) { return parts_[static_cast<size_t>(value.index)]; }
 
   const Graph& graph_;
-  std::vector<std::vector<Part>> parts_;       // by value id
-  std::vector<int32_t> position_;              // by node id: its place in program order
-  std::vector<std::vector<int32_t>> changes_;  // by Variable: the places of those that change it
+  std::vector<std::vector<Part>> parts_;       // indexed by value id
+  std::vector<int32_t> position_;              // indexed by node id: its place in program order
+  std::vector<std::vector<int32_t>> changes_;  // indexed by Variable: the places of the nodes that change it
 };
 
-// Whether the node's kernel writes the Variable that is this input of its.
+// Tells whether the node's kernel writes the Variable at this input.
 bool Mutates(const OpDef& op, size_t input);
 
 }  // namespace snug

@@ -1,18 +1,19 @@
-// Inserts a node that gives a value in another form, right before `before` (an invalid id: at the end); phase and
-// location are those of `beside`.
+// Inserts nodes that convert a value, right before `before` (an invalid id: at the end). They get the phase and
+// location of `beside`.
 #pragma once
 
 #include "engine/graph/graph.h"
 
 namespace snug {
 
-// In another layout. The output's layout is the type's own, so the node is made here and not by inference.
+// Converts to another layout. The output's layout does not follow from the inputs, so the node is made here and not by
+// inference.
 ValueId InsertReorder(Graph& graph, ValueId value, const Layout& layout, NodeId before, NodeId beside);
-// As another floating type, in the same layout.
+// Converts to another floating type, in the same layout.
 ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, NodeId beside);
 
-// Every reader of `value` gets `other`, which a node just inserted behind it makes of it: they all come later in
-// program order, but for that node.
+// Lets every reader of `value` read `other` instead, except the node just inserted that makes `other` from it. All
+// other readers must come later in program order.
 void ReadInstead(Graph& graph, ValueId value, ValueId other);
 
 }  // namespace snug

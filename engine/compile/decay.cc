@@ -10,7 +10,7 @@
 namespace snug {
 namespace {
 
-// A pattern that no parameter matches is a mistake.
+// A pattern that matches no parameter is an error, because it is most likely misspelt.
 absl::Status ApplyPatterns(Graph& graph, const DecayOptions& options) {
   for (size_t p = 0; p < options.no_decay.size(); ++p) {
     const std::string& pattern = options.no_decay[p];
@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<std::string>> ApplyDecay(Graph& graph, const proto::N
   for (const proto::Layer& layer : network.layer()) {
     if (!layer.has_dense() || DecayIsWritten(layer, "bias")) continue;
     const VariableId id = graph.FindVariable(absl::StrCat(layer.name(), ".bias"));
-    if (!id.valid()) continue;  // it has none, or another layer's
+    if (!id.valid()) continue;  // the layer has no bias, or uses another layer's
     Variable& bias = graph.variable(id);
     if (bias.frozen || bias.decay_mult == 0) continue;
     differ.push_back(bias.name);

@@ -1,5 +1,5 @@
-// Which parameters weight decay acts on: all of them, as much as their decay_mult says, which is 1 unless the model
-// file says otherwise; none that a pattern of no_decay matches.
+// Says which parameters weight decay acts on: all of them, as much as their decay_mult says, which is 1 unless the
+// model file says otherwise. It does not act on parameters that a pattern of no_decay matches.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -18,11 +18,11 @@ namespace proto {
 class Network;
 }  // namespace proto
 
-// A training goes on by the rule it began with, so checkpoints name theirs.
+// A training must go on by the rule it began with, so checkpoints name their rule.
 enum class DecayRule : uint8_t {
   kAll,
-  // Of a `dense` layer the bias does not decay unless its decay_mult is written down. Checkpoints that name no rule
-  // were made by this one.
+  // The bias of a `dense` layer does not decay unless its decay_mult is given. Checkpoints that name no rule come from
+  // the time of this one.
   kNotDenseBiases,
 };
 
@@ -32,11 +32,11 @@ std::optional<DecayRule> DecayRuleFromName(absl::string_view name);
 struct DecayOptions {
   DecayRule rule = DecayRule::kAll;
   std::vector<std::string> no_decay;  // patterns (engine/base/glob.h)
-  OptionPlaces places;                // of these, for errors
+  OptionPlaces places;                // where the patterns were written, for errors
 };
 
-// Sets decay_mult of the parameters that do not decay. InvalidArgument: a pattern matches none. Returns the names of
-// those that would decay by one rule and not by the other.
+// Sets decay_mult of the parameters that do not decay. Fails with InvalidArgument when a pattern matches none. Returns
+// the names of those that would decay by one rule and not by the other.
 absl::StatusOr<std::vector<std::string>> ApplyDecay(Graph& graph, const proto::Network& network,
                                                     const DecayOptions& options);
 

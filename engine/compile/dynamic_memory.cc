@@ -14,10 +14,11 @@
 namespace snug {
 namespace {
 
-// Chunks of the first step shape those of the second; from then on, as a rule, nothing changes.
+// Chunks of the first step influence those of the second; after that nothing changes, as a rule.
 constexpr int kPredictedSteps = 8;
 
-// What the user holds is there from the first task to the last, and nobody else's bytes.
+// Makes values that the user holds resident: they are there from the first task to the last, and nobody shares their
+// bytes.
 memory::Tasks WithHeld(const memory::Tasks& tasks, bool inplace) {
   memory::Tasks result = tasks;
   for (memory::TaskValue& value : result.values) value.resident |= value.producer < 0 || value.fetched;
@@ -34,10 +35,11 @@ absl::string_view HeldAs(const memory::TaskValue& value) {
   return value.fetched ? "fed and fetched" : "fed";
 }
 
-std::vector<DynamicMemory::Block> BlocksOf(const memory::Tasks& tasks, const memory::Problem& problem,
-                                           const memory::Folded& folded) {
-  std::vector<DynamicMemory::Block> blocks(folded.problem.buffers.size());
-  std::vector<const memory::Buffer*> first(blocks.size()), last(blocks.size());  // values of the block
+std::vector<DynamicMemory::ValueBlock> BlocksOf(const memory::Tasks& tasks, const memory::Problem& problem,
+                                                const memory::Folded& folded) {
+  std::vector<DynamicMemory::ValueBlock> blocks(folded.problem.buffers.size());
+  std::vector<const memory::Buffer*> first(blocks.size()), last(blocks.size());  // the first and the last value of each
+                                                                                 // block
   for (size_t v = 0; v < tasks.values.size(); ++v) {
     const auto b = static_cast<size_t>(folded.buffer_of[v]);
     const memory::Buffer* const buffer = &problem.buffers[v];
@@ -55,7 +57,7 @@ std::vector<DynamicMemory::Block> BlocksOf(const memory::Tasks& tasks, const mem
 
 std::vector<int64_t> BytesOf(const DynamicMemory& memory) {
   std::vector<int64_t> bytes;
-  for (const DynamicMemory::Block& block : memory.blocks) bytes.push_back(block.uses == 0 ? 0 : block.bytes);
+  for (const DynamicMemory::ValueBlock& block : memory.blocks) bytes.push_back(block.uses == 0 ? 0 : block.bytes);
   return bytes;
 }
 
@@ -127,14 +129,17 @@ void BlockCounts::Reset() {
 }
 
 std::vector<memory::AllocatorEvent> EventsOf(const DynamicMemory& memory, int steps) {
-  using Kind = memory::AllocatorEvent::Kind;
+  using Action = memory::AllocatorEvent::Action;
   std::vector<memory::AllocatorEvent> events;
   const auto take = [&](int32_t block) {
-    const DynamicMemory::Block& taken = memory.blocks[static_cast<size_t>(block)];
-    events.push_back(
-        {.kind = Kind::kAllocate, .block = block, .bytes = taken.bytes, .name = taken.name, .held_as = taken.held_as});
+    const DynamicMemory::ValueBlock& taken = memory.blocks[static_cast<size_t>(block)];
+    events.push_back({.action = Action::kAllocate,
+                      .block = block,
+                      .bytes = taken.bytes,
+                      .name = taken.name,
+                      .held_as = taken.held_as});
   };
-  const auto free = [&](int32_t block) { events.push_back({.kind = Kind::kFree, .block = block}); };
+  const auto free = [&](int32_t block) { events.push_back({.action = Action::kFree, .block = block}); };
   for (size_t b = 0; b < memory.blocks.size(); ++b) {
     if (memory.blocks[b].held) take(static_cast<int32_t>(b));
   }

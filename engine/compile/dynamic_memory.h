@@ -1,8 +1,8 @@
-// Memory without a plan (`--memory=dynamic`): a step takes blocks from an allocator and gives them back as they die.
+// Memory without a plan (`--memory=dynamic`): a step takes blocks from an allocator and gives them back when they die.
 //
-// A block holds one value, or several that are written one over the other. Which blocks there are and which Steps use
-// them is known beforehand; where they lie is known when they are taken. What is fed and fetched is the user's: its
-// blocks are taken once and kept. Variables lie in the state arena, as everywhere.
+// A block holds one value, or several that are written over each other. The compiler knows which blocks there are and
+// which Steps use them; where they lie is known once they are taken. Blocks of what is fed and fetched belong to the
+// user: they are taken once and kept. Variables lie in the state arena, as always.
 #pragma once
 
 #include <absl/status/status.h>
@@ -25,12 +25,12 @@
 
 namespace snug {
 
-inline constexpr absl::string_view kDynamicMemory = "dynamic";  // where strategies are named
+inline constexpr absl::string_view kDynamicMemory = "dynamic";  // goes where the name of a strategy can go
 
 struct DynamicMemoryOptions {
-  memory::AllocatorOptions allocator;  // its limit is on all bytes, Variables included
+  memory::AllocatorOptions allocator;  // its limit covers all bytes, Variables included
   memory::GarbageOptions garbage;
-  bool inplace = true;  // outputs take the bytes of inputs that nobody else needs any more
+  bool inplace = true;  // outputs take the bytes of inputs that nobody needs any more
 
   bool operator==(const DynamicMemoryOptions&) const = default;
 };
@@ -38,40 +38,44 @@ struct DynamicMemoryOptions {
 memory::Place PlaceOf(Device device);
 
 struct DynamicMemory {
-  struct Block {
-    std::string name;  // of its value, or of the first and the last
+  struct ValueBlock {
+    std::string name;  // the name of its value, or of the first and the last
     int64_t bytes = 0;
-    int32_t uses = 0;  // how many Steps use it; 0: it does not die by counting (held, or a workspace)
+    int32_t uses = 0;  // how many Steps use it; 0: its uses are not counted, because the user holds it or it is a
+                       // workspace
     bool held = false;
-    absl::string_view held_as = {};  // "fed", "fetched" or both: why the user holds it
+    absl::string_view held_as = {};  // why the user holds it: "fed", "fetched" or "fed and fetched"
   };
   struct StepBlocks {
-    std::vector<int32_t> takes;  // before the kernel, the largest first
-    std::vector<int32_t> uses;   // of those that are counted; ascending
-    int32_t workspace = -1;      // given back after the kernel
+    std::vector<int32_t> takes;  // taken before the kernel runs, the largest first
+    std::vector<int32_t> uses;   // the counted blocks that the Step uses, ascending
+    int32_t workspace = -1;      // given back after the kernel has run
   };
 
   DynamicMemoryOptions options;
-  memory::Place place;  // where blocks will lie
-  std::vector<Block> blocks;
+  memory::Place place;  // where the blocks will lie
+  std::vector<ValueBlock> blocks;
   std::vector<int32_t> block_of_buffer;  // by buffer of the step problem
-  std::vector<StepBlocks> steps;         // in Order
-  // Of steps that run one Op after the other. With several workers it depends on which of them are ahead.
+  std::vector<StepBlocks> steps;         // in the sequence of the Order
+  // This prediction is for steps that run one Op after the other. With several workers the figures depend on which of
+  // them are ahead.
   memory::AllocatorStatistics predicted;
 };
 
-// The blocks of a step in the order `given`. `step` gets that order, lifetimes, and for each block a range of bytes
-// that no other block has: not where it lies, but by what the one rule of engine/base/conflict.h tells blocks apart.
+// Finds the blocks of a step in the order `given`. `step` gets that order, the lifetimes, and a range of bytes for each
+// block. A range does not say where the block lies; no two blocks have the same bytes in it, and so
+// engine/base/conflict.h can tell them apart.
 DynamicMemory FindBlocks(const StepTasks& tasks, const memory::TaskOrder& given, const DynamicMemoryOptions& options,
                          memory::TaskPlan* step);
 
-// Says when blocks die: as counts fall to zero, and as the collector then decides. Thread-safe: counts are atomic, the
-// collector has a lock.
+// Says when blocks die: when their counts fall to zero, and when the collector then decides. Thread-safe: counts are
+// atomic, and the collector has a lock.
 class BlockCounts {
  public:
-  explicit BlockCounts(const DynamicMemory& memory);  // which must outlive it
+  explicit BlockCounts(const DynamicMemory& memory);  // `memory` must outlive this
 
-  // After the Step. Calls free(block) for each block to be given back now; its own workspace comes last.
+  // Must be called after the Step. Calls free(block) for each block to be given back now; the Step's own workspace
+  // comes last.
   template <class Free>
   void StepDone(size_t step, const Free& free) {
     for (const int32_t block : memory_.steps[step].uses) {
@@ -79,17 +83,17 @@ class BlockCounts {
     }
     if (memory_.steps[step].workspace >= 0) free(memory_.steps[step].workspace);
   }
-  // After the last Step: what the collector kept.
+  // Must be called after the last Step. Frees what the collector has kept.
   template <class Free>
   void EndRun(const Free& free) {
     const std::lock_guard<std::mutex> lock(mu_);
     for (const int32_t dead : collector_.EndStep()) free(dead);
   }
-  // After EndRun, where Steps were left out.
+  // Must follow EndRun where Steps were left out.
   void Reset();
 
  private:
-  // Whether that was the last use. The count is ready for the next run then: all that use the block have run.
+  // Tells whether that was the last use. If so, the count is reset for the next run: all users of the block have run.
   bool CountDown(int32_t block) {
     std::atomic<int32_t>& count = counts_[static_cast<size_t>(block)];
     if (count.fetch_sub(1, std::memory_order_acq_rel) > 1) return false;
@@ -103,20 +107,20 @@ class BlockCounts {
   }
 
   const DynamicMemory& memory_;
-  std::vector<std::atomic<int32_t>> counts_;  // Steps of this run that will still use it
+  std::vector<std::atomic<int32_t>> counts_;  // how many Steps of this run will still use each block
   std::mutex mu_;                             // guards collector_
   memory::GarbageCollector collector_;
 };
 
-// What some steps ask of the allocator, one Op after the other.
+// Returns what some steps ask of the allocator, one Op after the other.
 std::vector<memory::AllocatorEvent> EventsOf(const DynamicMemory& memory, int steps);
 
-// The allocator's own options: without the bytes of the Variables, which come first. ResourceExhausted where nothing is
-// left.
+// Returns the allocator's options with the limit reduced by the bytes of the Variables, which come first. Fails with
+// ResourceExhausted where nothing is left.
 absl::StatusOr<memory::AllocatorOptions> OptionsBeside(const memory::AllocatorOptions& options, int64_t state_bytes);
 
-// Runs some steps on a pretended device with `free_bytes` (-1: without end). ResourceExhausted, with the report that a
-// run would get, where they do not fit.
+// Simulates some steps on a device with `free_bytes` (-1: unlimited). Fails with ResourceExhausted, and the report that
+// a run would get, where they do not fit.
 absl::StatusOr<memory::AllocatorStatistics> Predict(const DynamicMemory& memory, int64_t state_bytes,
                                                     int64_t free_bytes);
 

@@ -1,5 +1,5 @@
-// The Executable: bound kernel calls (Steps) and where their bytes lie. Device memory comes later (engine/run): here
-// are offsets only. Immutable after lowering.
+// The Executable: bound kernel calls (Steps), and where their bytes lie. It only has offsets: memory of a device comes
+// later (engine/run). It is immutable after lowering.
 #pragma once
 
 #include <map>
@@ -18,13 +18,13 @@ namespace snug {
 
 struct Slot {
   Arena arena = Arena::kStep;
-  int64_t offset = -1;  // < 0: absent optional input
-  int32_t block = -1;   // of kBlocks and kCaller: from whose first byte the offset counts
+  int64_t offset = -1;  // < 0: an optional input that is absent
+  int32_t block = -1;   // the block of kBlocks, or buffer of kCaller, from whose first byte the offset counts
 };
 
 struct Step {
-  KernelFn kernel = nullptr;
-  TogetherFn together = nullptr;  // where several such Steps may run as one; null: they may not
+  std::shared_ptr<const KernelRow> kernel;
+  PreparedKernel instead;  // of KernelChoice
   NodeTypes types;
   std::vector<Slot> inputs, outputs;
   Slot workspace;
@@ -32,31 +32,31 @@ struct Step {
   uint64_t random_id = 0;
   NodeId node;
   std::vector<Access> accesses;  // what it does to the arenas
-  bool mutates = false;          // a Variable
+  bool mutates = false;          // whether it changes a Variable
 };
 
-struct Endpoint {  // something fed or fetched by name
+struct Endpoint {  // something that is fed or fetched by name
   std::string name;
   ValueType type;
   Slot slot;
   int64_t max_value = 0;
-  bool kept = true;  // false, of an input: a step may write over it
+  bool kept = true;  // false for an input that a step may write over
 };
 
 struct CallerBuffer {  // an input or output that lies where the caller says
   std::string name;
   ValueType type;
-  bool input = false;  // only read
+  bool input = false;  // whether it is only read
 };
 
 struct Executable {
-  std::vector<Step> steps;  // in Order
-  Schedule schedule;        // of them
+  std::vector<Step> steps;  // in the sequence of the Order
+  Schedule schedule;        // the schedule of the steps
   int threads = 1;
   MemoryPlan memory;
   std::vector<Endpoint> inputs, outputs;
-  std::vector<CallerBuffer> caller_buffers;  // by Slot::block
-  std::vector<Slot> variables;               // by VariableId; absent for constants that nothing reads
+  std::vector<CallerBuffer> caller_buffers;  // indexed by Slot::block
+  std::vector<Slot> variables;               // indexed by VariableId; absent for constants that nothing reads
 };
 
 }  // namespace snug

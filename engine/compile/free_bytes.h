@@ -1,4 +1,4 @@
-// How much memory a device has left at the moment.
+// Returns how much memory a device has left at the moment.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace snug {
 
-// < 0: nobody knows, as where there is no such device.
+// The result is below 0 when it is unknown, for instance because there is no such device.
 int64_t FreeBytesOf(Device device);
 
 }  // namespace snug

@@ -3,7 +3,6 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
-#include <absl/strings/strip.h>
 
 #include <algorithm>
 #include <map>
@@ -11,7 +10,9 @@
 #include <set>
 #include <utility>
 
+#include "engine/base/error_part.h"
 #include "engine/base/status.h"
+#include "engine/compile/defaults.h"
 #include "engine/compile/layer_importer.h"
 #include "proto/data_type.h"
 #include "proto/network.pb.h"
@@ -24,7 +25,7 @@ namespace {
 
 constexpr size_t kMaxErrors = 20;
 
-// The one op of a layer: a field of the oneof, or an extension.
+// The op of a layer: a field of the oneof, or an extension.
 struct LayerOp {
   std::string name;
   const google::protobuf::Message* options = nullptr;
@@ -52,7 +53,7 @@ class Importer {
 
   absl::StatusOr<Imported> Run() {
     result_.graph.name = network_.name();
-    result_.batch = options_.batch > 0 ? options_.batch : network_.has_batch() ? network_.batch() : 1;
+    result_.batch = ChooseBatch(BatchFor::kStep, options_.batch, network_, network_.training());
     if (result_.batch < 1)
       Error(locations_.NetworkLoc("batch"), absl::StrCat("batch: expected at least 1, found ", result_.batch));
     SNUG_RETURN_IF_ERROR(DivideBatch());
@@ -110,7 +111,8 @@ class Importer {
         input.name(), {proto::ToDType(input.dtype(), options_.precision), *shape, {}}, input.max_value())};
   }
 
-  // "split:1" is the second output of "split". Empty: an error was reported, or what it names has failed.
+  // Resolves a reference; "split:1" is the second output of "split". Returns nothing when an error was reported, or
+  // when what it names has failed.
   std::optional<ValueId> Resolve(const std::string& reference, const SourceLoc& loc) {
     std::string name = reference;
     size_t index = 0;
@@ -140,7 +142,7 @@ class Importer {
       Error(locations_.LayerLoc(i), absl::StrCat("layer \"", layer.name(), "\": the name is taken"));
       return;
     }
-    auto& outputs = values_[layer.name()];  // stays empty ("failed") unless all goes well
+    auto& outputs = values_[layer.name()];  // stays empty, which means "failed", unless all goes well
     std::vector<ValueId> inputs;
     for (int k = 0; k < layer.input_size(); ++k) {
       const std::optional<ValueId> value = Resolve(layer.input(k), locations_.LayerInputLoc(i, k));
@@ -160,7 +162,7 @@ class Importer {
     LayerImporter importer(state, layer, proto::MakeOptions(*layer_op.options), std::move(inputs),
                            locations_.LayerLoc(i));
     const absl::Status status = importer.Run(*op);
-    if (!status.ok()) return LayerError(LocationOf(i, status.message()), i, *op, status.message());
+    if (!status.ok()) return LayerError(LocationOf(i, status), i, *op, status.message());
     outputs = importer.outputs();
   }
 
@@ -168,7 +170,7 @@ class Importer {
     Error(loc, absl::StrCat("layer \"", network_.layer(i).name(), "\" (", op.name, "): ", message));
   }
 
-  // False: an error was reported.
+  // Returns false when an error was reported.
   bool CheckNumbers(int i, const OpDef& op, const google::protobuf::Message& options) {
     if (const auto odd = proto::FindOddNumber(options)) {
       LayerError(locations_.LayerOptionLoc(i, odd->field, odd->index), i, op,
@@ -185,7 +187,8 @@ class Importer {
     return true;
   }
 
-  // Of two entries for one parameter only the first would count. False: an error was reported.
+  // Only the first of two entries for one parameter would count, so that is an error. Returns false when one was
+  // reported.
   bool CheckParams(int i, const OpDef& op) {
     std::map<std::string, int> first;
     for (int k = 0; k < network_.layer(i).param_size(); ++k) {
@@ -202,21 +205,20 @@ class Importer {
     return true;
   }
 
-  // Messages start with the part of the layer they are about: `option "units"`, `input 1`, `param "weight"`.
-  SourceLoc LocationOf(int layer, absl::string_view message) const {
-    int64_t index = 0;
-    if (absl::ConsumePrefix(&message, "option \""))
-      return locations_.LayerOptionLoc(layer, std::string(message.substr(0, message.find('"'))));
-    if (absl::ConsumePrefix(&message, "input ") &&
-        absl::SimpleAtoi(message.substr(0, message.find_first_of(" :")), &index) &&
-        index < network_.layer(layer).input_size()) {
-      return locations_.LayerInputLoc(layer, static_cast<int>(index));
-    }
-    if (absl::ConsumePrefix(&message, "param \"")) {
-      const absl::string_view name = message.substr(0, message.find('"'));
-      for (int k = 0; k < network_.layer(layer).param_size(); ++k) {
-        if (network_.layer(layer).param(k).name() == name) return locations_.ParamLoc(layer, k);
-      }
+  SourceLoc LocationOf(int layer, const absl::Status& status) const {
+    const std::optional<ErrorPart> part = PartOf(status);
+    if (!part.has_value()) return locations_.LayerLoc(layer);
+    switch (part->kind) {
+      case ErrorPart::Kind::kOption:
+        return locations_.LayerOptionLoc(layer, part->name);
+      case ErrorPart::Kind::kInput:
+        // The index counts inputs of the node. Those beyond the layer's own are its parameters.
+        if (part->index < network_.layer(layer).input_size()) return locations_.LayerInputLoc(layer, part->index);
+        break;
+      case ErrorPart::Kind::kParameter:
+        for (int k = 0; k < network_.layer(layer).param_size(); ++k) {
+          if (network_.layer(layer).param(k).name() == part->name) return locations_.ParamLoc(layer, k);
+        }
     }
     return locations_.LayerLoc(layer);
   }
@@ -253,7 +255,7 @@ class Importer {
     }
   }
 
-  // What the file names; where it names nothing, every value that nobody reads.
+  // Adds the outputs that the file names or, if it names none, every value that nobody reads.
   void ImportOutputs() {
     for (int i = 0; i < network_.output_size(); ++i) {
       const std::optional<ValueId> value = Resolve(network_.output(i), locations_.OutputLoc(i));
@@ -274,7 +276,8 @@ class Importer {
   const OpRegistry& registry_;
   const ImportOptions& options_;
   Imported result_;
-  std::map<std::string, std::optional<std::vector<ValueId>>> values_;  // outputs of inputs and layers; nullopt: failed
+  std::map<std::string, std::optional<std::vector<ValueId>>> values_;  // outputs of inputs and layers; nullopt: it has
+                                                                       // failed
   std::vector<std::string> errors_;
 };
 

@@ -1,5 +1,6 @@
-// NetworkProto -> Graph: resolves names, turns each layer into parameters and nodes (its op's `layer` hook), typed as
-// it goes, for one batch size, precision and mode. Collects up to 20 located errors instead of stopping at one.
+// Turns a NetworkProto into a Graph: resolves names and turns each layer into parameters and nodes (by its op's `layer`
+// hook), with types, for one batch size, precision and mode. It collects up to 20 located errors instead of stopping at
+// one.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -16,18 +17,18 @@ class Network;
 class SourceMap;
 
 struct ImportOptions {
-  int64_t batch = 0;          // samples in a step; 0: the file's, or 1
-  int64_t micro_batches = 1;  // runs in which they go through the network
+  int64_t batch = 0;          // samples in a step; 0: as the file says, or 1
+  int64_t micro_batches = 1;  // how many runs a step's samples are split into
   bool training = true;
   DType precision = DType::kFloat32;
 };
 
 struct Imported {
-  Graph graph;           // forward only; objectives and outputs set
+  Graph graph;           // only the forward pass; objectives and outputs are set
   int64_t batch = 1;     // samples in a run
-  ValueId random_state;  // int64[2] Variable {seed, step}; always there in training
-  ValueId draw_state;    // in micro-batches: what layers draw random numbers by, if any does
-  // Nodes that mutate statistics: the updates stage appends the gate to their inputs and adds them.
+  ValueId random_state;  // an int64[2] Variable {seed, step}; always there in training
+  ValueId draw_state;    // with micro-batches: the Variable by which layers draw random numbers, if any does
+  // Nodes that mutate statistics. The updates stage appends the gate to their inputs and adds them.
   std::vector<NodeSpec> statistic_updates;
 };
 
@@ -35,7 +36,8 @@ absl::StatusOr<Imported> Import(const proto::Network& network, const SourceMap& 
                                 const ImportOptions& options);
 
 inline constexpr absl::string_view kRandomStateName = "state.random";
-// int64[2] {seed, runs before this one}, of training in micro-batches: each draws other numbers. Set before each run.
+// The name of an int64[2] Variable {seed, runs before this one}, for training in micro-batches, so that each draws
+// other numbers. It is set before each run.
 inline constexpr absl::string_view kDrawStateName = "state.draw";
 
 }  // namespace snug

@@ -1,5 +1,5 @@
-// From what the model file and the op say about a parameter's first content to the Graph's Initializer: fans and gains
-// are resolved here, so that the run-time sees plain distributions.
+// Turns what the model file and the op say about a parameter's first content into the Graph's Initializer. Fans and
+// gains are resolved here, so that the run-time only sees plain distributions.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,7 +12,7 @@ namespace proto {
 class Initializer;
 }
 
-// `chosen` may be null: the op's default.
+// `chosen` may be null, which stands for the op's default.
 absl::StatusOr<Initializer> ResolveInitializer(const ParameterSpec& spec, const proto::Initializer* chosen);
 
 }  // namespace snug

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/base/error_part.h"
 #include "engine/base/hash.h"
 #include "engine/base/status.h"
 #include "engine/compile/initializers.h"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int64_t kMaxConstantElements = 1 << 16;
 
-// Converting a number that an integer type cannot hold would be undefined.
+// Tells whether a dtype can hold a number. Converting one that an integer type cannot hold would be undefined.
 bool Holds(DType dtype, double value) {
   const auto between = [value](double low, double high) {
     return value >= low && value <= high && value == std::floor(value);
@@ -28,7 +29,7 @@ bool Holds(DType dtype, double value) {
     case DType::kInt32:
       return between(-0x1p31, 0x1p31 - 1);
     case DType::kInt64:
-      return between(-0x1p53, 0x1p53);  // beyond, a double is not exact
+      return between(-0x1p53, 0x1p53);  // beyond that, a double is not exact
     case DType::kUint8:
       return between(0, 255);
     default:
@@ -55,6 +56,12 @@ std::string PackedAs(DType dtype, const std::vector<double>& values, int64_t n) 
   return "";
 }
 
+// Makes an error about a `param` entry of the layer.
+absl::Status ParamError(const std::string& parameter, absl::string_view message) {
+  return About({.kind = ErrorPart::Kind::kParameter, .name = parameter},
+               absl::InvalidArgumentError(absl::StrCat("param \"", parameter, "\": ", message)));
+}
+
 ValueId AddState(Graph& graph, absl::string_view name, VariableRole role) {
   const VariableId id =
       graph.AddVariable({.name = std::string(name), .type = {DType::kInt64, Shape({2}), {}}, .role = role});
@@ -64,7 +71,7 @@ ValueId AddState(Graph& graph, absl::string_view name, VariableRole role) {
 }  // namespace
 
 ValueId RandomStateOf(Imported& imported) {
-  // The session writes {seed, 0} before the first step.
+  // The session writes {seed, 0} into it before the first step.
   if (!imported.random_state.valid()) {
     imported.random_state = AddState(imported.graph, kRandomStateName, VariableRole::kScalar);
   }
@@ -147,8 +154,7 @@ ValueId LayerImporter::Parameter(ParameterSpec spec) {
     variable.decay_mult = param->decay_mult();
     for (const double factor : {variable.lr_mult, variable.decay_mult}) {
       if (factor >= 0) continue;
-      Fail(absl::InvalidArgumentError(
-          absl::StrCat("param \"", spec.name, "\": lr_mult and decay_mult: expected at least 0, found ", factor)));
+      Fail(ParamError(spec.name, absl::StrCat("lr_mult and decay_mult: expected at least 0, found ", factor)));
       return ValueId();
     }
   }
@@ -176,17 +182,16 @@ ValueId LayerImporter::ConstantValue(absl::string_view name, DType dtype, const 
   if (!status().ok()) return ValueId();
   const int64_t n = shape.num_elements();
   if (values.size() != 1 && static_cast<int64_t>(values.size()) != n) {
-    Fail(absl::InvalidArgumentError(absl::StrCat("option \"value\": expected one number or ", n, " for shape ",
-                                                 shape.ToString(), ", found ", values.size())));
+    Fail(OptionError("value", absl::StrCat("expected one number or ", n, " for shape ", shape.ToString(), ", found ",
+                                           values.size())));
     return ValueId();
   }
   for (const double value : values) {
     if (Holds(dtype, value)) continue;
-    Fail(absl::InvalidArgumentError(
-        absl::StrCat("option \"value\": ", value, " is no ", absl::string_view(Name(dtype)))));
+    Fail(OptionError("value", absl::StrCat(value, " is no ", absl::string_view(Name(dtype)))));
     return ValueId();
   }
-  // Small ones are there to be folded; a large one is a rule, not bytes.
+  // A small constant has its bytes, so that it can be folded; a large one only has a rule for making them.
   Initializer init{.kind = Initializer::Kind::kConstant, .value = values[0]};
   if (values.size() > 1 || n <= kMaxConstantElements) {
     init = {.kind = Initializer::Kind::kBytes,
@@ -230,7 +235,8 @@ void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
   for (size_t i = 0; i < inputs->size(); ++i) {
     ValueId& input = (*inputs)[i];
     const Port& port = op.inputs[std::min(i, op.inputs.size() - 1)];
-    const bool computed_on = port.type == PortType::kFloating || port.type == PortType::kAny;  // or moved, for others
+    // The op computes on the input, or moves it; inputs of other ports need no cast.
+    const bool computed_on = port.type == PortType::kFloating || port.type == PortType::kAny;
     if (!input.valid() || !computed_on || type(input).dtype != DType::kFloat32) continue;
     const Graph& graph = state_.result->graph;
     if (!graph.value(input).variable.valid()) continue;
@@ -254,10 +260,11 @@ absl::Status LayerImporter::Run(const OpDef& op) {
   SNUG_RETURN_IF_ERROR(status());
   for (const proto::Param& param : layer_.param()) {
     if (std::find(parameter_names_.begin(), parameter_names_.end(), param.name()) != parameter_names_.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "param \"", param.name(), "\": this layer has ",
-        parameter_names_.empty() ? "no parameters"
-                                 : absl::StrCat("the parameters ", absl::StrJoin(parameter_names_, ", "))));
+    return ParamError(
+        param.name(),
+        absl::StrCat("this layer has ", parameter_names_.empty()
+                                            ? "no parameters"
+                                            : absl::StrCat("the parameters ", absl::StrJoin(parameter_names_, ", "))));
   }
   return absl::OkStatus();
 }

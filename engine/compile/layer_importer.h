@@ -1,4 +1,4 @@
-// The importer's LayerContext: one layer of the model file on its way to parameters and nodes.
+// The importer's LayerContext: it turns one layer of the model file into parameters and nodes.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ struct ImportState {
   DType precision;
   bool training;
   bool in_micro_batches;
-  std::unordered_map<ValueId, ValueId> casts;  // float32 variable -> its value in the network's precision
+  std::unordered_map<ValueId, ValueId> casts;  // float32 Variable -> its value in the network's precision
 };
 
 class LayerImporter final : public LayerContext {
@@ -43,7 +43,7 @@ class LayerImporter final : public LayerContext {
   void Update(absl::string_view op, std::vector<ValueId> inputs, Options options) override;
   void SetOutput(int i, ValueId value) override;
 
-  // Runs the op's layer hook, or adds its one node; then checks that every `param` entry named a parameter.
+  // Runs the op's layer hook, or adds its one node. Then checks that every `param` entry names a parameter.
   absl::Status Run(const OpDef& op);
   const std::vector<ValueId>& outputs() const { return outputs_; }
 
@@ -64,7 +64,7 @@ class LayerImporter final : public LayerContext {
   std::vector<std::string> parameter_names_;
 };
 
-// The values of the random states' Variables; made at first use.
+// Return the values of the random states' Variables, which are made at first use.
 ValueId RandomStateOf(Imported& imported);
 ValueId DrawStateOf(Imported& imported);
 

@@ -30,7 +30,7 @@ Executable Lower(const Graph& graph, const std::vector<KernelChoice>& kernels, c
     const Node& node = graph.node(id);
     const KernelChoice& choice = kernels[static_cast<size_t>(id.index)];
     Step step{.kernel = choice.kernel,
-              .together = choice.together,
+              .instead = choice.instead,
               .types = TypesOf(graph, node),
               .prepared = choice.prepared,
               .random_id = node.random_id,

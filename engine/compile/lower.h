@@ -1,4 +1,4 @@
-// Graph + kernels + tasks + Plan -> Executable.
+// Makes an Executable from Graph, kernels, tasks and Plan.
 #pragma once
 
 #include "engine/compile/executable.h"
@@ -6,7 +6,7 @@
 
 namespace snug {
 
-// All but the schedule.
+// The result lacks only the schedule.
 Executable Lower(const Graph& graph, const std::vector<KernelChoice>& kernels, const StepTasks& tasks, MemoryPlan plan,
                  absl::Span<const CallerValue> bound, int threads);
 

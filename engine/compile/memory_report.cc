@@ -30,7 +30,7 @@ std::vector<char> WrittenOver(const memory::TaskPlan& step) {
 MemoryReport ReportOf(const StepTasks& tasks, const MemoryPlan& plan) {
   const memory::Problem& problem = plan.step.problem;
   const std::vector<char> written_over = WrittenOver(plan.step);
-  // Fetched buffers live one position longer than there are tasks.
+  // Fetched buffers live one position longer than there are tasks, hence one more entry.
   std::vector<int64_t> change(plan.step.order.size() + 2, 0);
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const memory::Buffer& buffer = problem.buffers[i];
@@ -57,7 +57,7 @@ MemoryReport ReportOf(const StepTasks& tasks, const MemoryPlan& plan) {
 
 std::vector<HeldValue> HeldByUser(const Executable& executable) {
   std::vector<HeldValue> held;
-  std::map<std::tuple<Arena, int32_t, int64_t>, size_t> known;  // by where it lies
+  std::map<std::tuple<Arena, int32_t, int64_t>, size_t> known;  // keyed by where it lies
   const auto add = [&](const Endpoint& endpoint, const char* as) {
     const Slot& slot = endpoint.slot;
     if (slot.offset < 0 || slot.arena == Arena::kState) return;

@@ -44,7 +44,7 @@ class Reader {
  private:
   const google::protobuf::Reflection& reflection() const { return *memory_.GetReflection(); }
 
-  // Null: nothing is said.
+  // Returns null when nothing is said.
   const FieldDescriptor* Given(absl::string_view name) const {
     const FieldDescriptor* const field = memory_.GetDescriptor()->FindFieldByName(std::string(name));
     SNUG_CHECK(field != nullptr);

@@ -1,5 +1,5 @@
-// What users say about memory, put together: `training { memory { } }` of a file, flags, or what a program that embeds
-// the library sets. Each value is checked where it was written.
+// Merges what users say about memory: in `training { memory { } }` of a file, in flags, or through a program that
+// embeds the library. Errors about a value name the place where it was written.
 //
 //   SNUG_ASSIGN_OR_RETURN(options.memory, SettleMemory({{&given, OptionPlaces::OnCommandLine()},
 //                                                       {&network.training().memory(), OptionPlaces::InFile(map)}}));
@@ -24,8 +24,8 @@ struct MemorySource {
   OptionPlaces places;
 };
 
-// Calls visit("gc_fraction", options.garbage.gc_fraction) and the like: what proto::Memory has for dynamic memory, by
-// the names it has there.
+// Calls visit("gc_fraction", options.garbage.gc_fraction) and so on for all fields of proto::Memory for dynamic memory,
+// by their names there.
 template <class Options, class Visit>
 void ForEachOption(Options& options, const Visit& visit) {
   visit("allocator", options.allocator.allocator);
@@ -43,18 +43,19 @@ void ForEachOption(Options& options, const Visit& visit) {
   visit("inplace", options.inplace);
 }
 
-// Of a planner's name, or kDynamicMemory: NotFound or InvalidArgument with the nearest name there is.
+// Checks the name of a planner, or kDynamicMemory. Fails with NotFound or InvalidArgument, which suggest the nearest
+// name.
 absl::Status CheckStrategyName(absl::string_view name);
 
-// InvalidArgument: a value makes no sense.
+// Fails with InvalidArgument when a value makes no sense.
 absl::Status CheckMemory(const MemorySource& source);
-// InvalidArgument: something is set that only dynamic memory has.
+// Fails with InvalidArgument when something is set that only dynamic memory has.
 absl::Status ExpectNothingDynamic(const MemorySource& source);
 
-// What several say, each checked; of an option counts what the first says that says anything.
+// Merges several sources and checks each. For each option the first source counts that sets it.
 absl::StatusOr<MemoryOptions> MergeMemory(absl::Span<const MemorySource> sources);
-// And planned memory has no allocator: options for one are an error, unless they stand in a source behind the one that
-// chose the strategy, and so were meant for another.
+// Does the same, and refuses options for an allocator when the memory is planned, because then there is none. They are
+// allowed in sources after the one that chose the strategy: they were meant for another one.
 absl::StatusOr<MemoryOptions> SettleMemory(absl::Span<const MemorySource> sources);
 
 }  // namespace snug

@@ -13,7 +13,7 @@ namespace {
 
 bool IsText(const std::string& path) { return absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".txt"); }
 
-// The first error of a text file; protobuf would print them all.
+// Keeps the first error of a text file; protobuf would print them all.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {

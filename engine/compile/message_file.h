@@ -1,5 +1,5 @@
-// Artefacts in files, plans and tunings: protobuf messages, as text where the file's name ends with .pbtxt or .txt, and
-// binary everywhere else.
+// Reads and writes artefacts, that is, plans and tunings, as files. They are protobuf messages, as text where the
+// file's name ends with .pbtxt or .txt, and binary otherwise.
 #pragma once
 
 #include <absl/status/status.h>
@@ -13,7 +13,7 @@ class Message;
 
 namespace snug {
 
-// `what` is expected in the file, as "a plan"; `maker` is the command that writes them.
+// `what` names what the file should have, such as "a plan"; `maker` is the command that writes such files.
 absl::Status ReadMessageFile(const std::string& path, absl::string_view what, absl::string_view maker,
                              google::protobuf::Message* message);
 absl::Status WriteMessageFile(const std::string& path, const google::protobuf::Message& message);

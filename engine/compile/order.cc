@@ -11,7 +11,7 @@ memory::TaskOrder GivenOrder(const Graph& graph, const StepTasks& step) {
   const auto is_update = [&](int32_t task) {
     return graph.node(step.node_of_task[static_cast<size_t>(task)]).phase == Phase::kUpdate;
   };
-  std::vector<std::vector<int32_t>> waiting_updates(n);  // update tasks that wait for this one
+  std::vector<std::vector<int32_t>> waiting_updates(n);  // the update tasks that wait for each task
   std::vector<int> missing(n, 0);
   const auto wait = [&](int32_t task, int32_t before) {
     if (!is_update(task)) return;
@@ -25,7 +25,7 @@ memory::TaskOrder GivenOrder(const Graph& graph, const StepTasks& step) {
   for (const auto& [before, after] : step.tasks.edges) wait(after, before);
   for (std::vector<int32_t>& updates : waiting_updates) std::sort(updates.begin(), updates.end());
 
-  std::vector<char> at_once(n);  // updates that wait for nothing stay where they stand
+  std::vector<char> at_once(n);  // updates that wait for nothing stay where they are
   for (size_t t = 0; t < n; ++t) at_once[t] = !is_update(static_cast<int32_t>(t)) || missing[t] == 0;
   memory::TaskOrder order;
   order.reserve(n);

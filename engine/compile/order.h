@@ -1,5 +1,5 @@
-// The order that strategies without an orderer of their own keep: program order, with every update moved up to where
-// all it needs is there, so that a gradient dies as soon as it is used. Hazards are kept: they are edges of the tasks.
+// The order for strategies without an orderer: program order, but every update is moved up to where all that it needs
+// is there, so that a gradient dies as soon as it is used. Hazards are kept, because they are edges of the tasks.
 #pragma once
 
 #include "engine/compile/tasks.h"

@@ -12,6 +12,7 @@
 #include "engine/compile/backward.h"
 #include "engine/compile/check_optimizer.h"
 #include "engine/compile/choose_views.h"
+#include "engine/compile/defaults.h"
 #include "engine/compile/import.h"
 #include "engine/compile/lower.h"
 #include "engine/compile/order.h"
@@ -29,7 +30,7 @@ namespace {
 
 proto::Optimizer DefaultOptimizer() {
   proto::Optimizer optimizer;
-  optimizer.mutable_sgd()->set_momentum(0.9);
+  SetDefaultKind(&optimizer);
   return optimizer;
 }
 
@@ -59,7 +60,7 @@ absl::StatusOr<ValueId> ValueNamed(const Graph& graph, const std::string& name, 
       absl::StrCat(purpose, " \"", name, "\": the network has no value of that name", suggester.Question()));
 }
 
-// What the caller wants to fetch beside the network's own outputs.
+// Adds what the caller wants to fetch in addition to the network's own outputs.
 absl::Status AddFetches(Graph& graph, const CompileOptions& options) {
   for (const std::string& name : options.fetch) {
     const bool known = std::any_of(graph.outputs.begin(), graph.outputs.end(),
@@ -168,6 +169,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   if (options.device.kind == Device::Kind::kCuda) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, CudaPasses(), 60, options));
   }
+  compiled.summary = Summarize(graph, registry);
   SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernels(graph, registry,
                                                         {.device = options.device,
                                                          .threads = options.threads,

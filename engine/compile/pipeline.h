@@ -16,6 +16,7 @@
 #include "engine/compile/decay.h"
 #include "engine/compile/executable.h"
 #include "engine/compile/plan_memory.h"
+#include "engine/compile/summary.h"
 #include "engine/compile/tasks.h"
 #include "engine/compile/updates.h"
 #include "engine/graph/graph.h"
@@ -31,28 +32,28 @@ class SourceMap;
 
 struct CompileOptions {
   Device device;
-  int64_t batch = 0;  // samples in a step; 0: the file's, or 1
+  int64_t batch = 0;  // samples in a step; 0: as the file says, or 1
   bool training = true;
-  MicroBatches micro_batches;  // of training
+  MicroBatches micro_batches;  // for training
   DType precision = DType::kFloat32;
   int threads = 1;                       // per op
-  bool plain_kernels = false;            // as ChooseOptions has it
-  bool fast = false, tf32 = false;       // CUDA only
-  std::shared_ptr<const Tuning> tuning;  // which kernels; null: each op's own choice
-  bool list_choices = false;             // KernelChoice::offered, for tuning
+  bool plain_kernels = false;            // see ChooseOptions
+  bool fast = false, tf32 = false;       // only for CUDA
+  std::shared_ptr<const Tuning> tuning;  // names kernels; null: each op's own choice
+  bool list_choices = false;             // fills KernelChoice::offered, for tuning
   std::set<std::string> disabled_passes;
-  std::vector<std::string> fetch;      // values to make outputs, by name
+  std::vector<std::string> fetch;      // names of values to make outputs
   std::vector<std::string> gradients;  // values whose gradients become outputs "d(<name>)"
-  bool gradient_norm = false;          // output "gradient_norm"
+  bool gradient_norm = false;          // adds an output "gradient_norm"
   DecayRule decay_rule = DecayRule::kAll;
-  std::optional<std::vector<std::string>> no_decay;  // patterns (engine/base/glob.h); none given: the network's
-  OptionPlaces no_decay_places;                      // for errors about them
+  std::optional<std::vector<std::string>> no_decay;  // patterns (engine/base/glob.h); if absent, the network's
+  OptionPlaces no_decay_places;                      // where the patterns were written, for errors
   const proto::Optimizer* optimizer = nullptr;       // null: the network's, or SGD with momentum 0.9
   // Whether what is fed stays until it is fed anew. Otherwise a step consumes its inputs: their bytes are free after
   // the last reader, and each step must be fed.
   bool keep_inputs = false;
-  // Inputs and outputs, by name, whose bytes are the caller's: the plan has none for them, and Program::Bind says
-  // before a step where they are. A step never writes over a bound input.
+  // Names of inputs and outputs whose bytes are the caller's. The plan has none for them, and Program::Bind says before
+  // a step where they are. A step never writes over a bound input.
   std::vector<std::string> bound;
   MemoryOptions memory;
   // Called after each stage, with the stage's name ("30_backward") and the graph so far.
@@ -60,7 +61,7 @@ struct CompileOptions {
 };
 
 struct Compiled {
-  const OpRegistry* registry = nullptr;  // of its nodes; it must outlive whoever plans and lowers again
+  const OpRegistry* registry = nullptr;  // has the nodes' ops; it must outlive whoever plans and lowers again
   Device device;
   int64_t batch = 1;  // samples in a run
   bool training = true;
@@ -72,22 +73,23 @@ struct Compiled {
   std::vector<CallerValue> bound;
   DecayRule decay_rule = DecayRule::kAll;
   std::vector<std::string> decay_differs;  // parameters that decay by one rule and not by the other
+  GraphSummary summary;                    // of the graph before layouts of libraries came in
   Graph graph;
-  std::vector<KernelChoice> kernels;  // by node id
+  std::vector<KernelChoice> kernels;  // indexed by node id
   StepTasks tasks;
   Executable executable;
 };
 
-// Up to the kernels: all that planning needs. The executable is still empty.
+// Compiles up to the choice of kernels, which is all that planning needs. The executable is still empty.
 absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const SourceMap& locations,
                                       const OpRegistry& registry, const CompileOptions& options);
-// The rest: order, plan, executable. May be done again, with other options.
+// Does the rest: order, plan, executable. May be called again with other options.
 absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options);
-// Both.
+// Does both.
 absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                                  const CompileOptions& options);
 
-// The names `disabled_passes` takes.
+// Returns the names that `disabled_passes` accepts.
 std::vector<std::string> PassNames();
 
 }  // namespace snug

@@ -23,7 +23,7 @@ uint64_t HashOfKernels(const Compiled& compiled) {
   std::string text;
   for (const NodeId id : compiled.tasks.node_of_task) {
     const KernelChoice& choice = compiled.kernels[static_cast<size_t>(id.index)];
-    absl::StrAppend(&text, compiled.graph.node(id).name, choice.fast ? " fast " : " plain ", choice.choice, " ",
+    absl::StrAppend(&text, compiled.graph.node(id).name, choice.fast() ? " fast " : " plain ", choice.choice, " ",
                     choice.workspace_bytes, "\n");
   }
   return HashName(text);
@@ -31,10 +31,10 @@ uint64_t HashOfKernels(const Compiled& compiled) {
 
 uint64_t Checksum(proto::Plan plan) {
   plan.clear_checksum();
-  return HashName(plan.SerializeAsString());  // no maps, no unknown fields: always the same bytes
+  return HashName(plan.SerializeAsString());  // without maps and unknown fields the bytes are always the same
 }
 
-// What the plan is for.
+// Describes what the plan is for.
 proto::Plan Describe(const Compiled& compiled) {
   proto::Plan plan;
   plan.set_network(compiled.graph.name);
@@ -42,7 +42,8 @@ proto::Plan Describe(const Compiled& compiled) {
   plan.set_training(compiled.training);
   plan.set_precision(std::string(Name(compiled.precision)));
   plan.set_threads(compiled.threads);
-  plan.set_device(compiled.device.kind == Device::Kind::kCpu ? "cpu" : "cuda");  // any of them
+  plan.set_device(compiled.device.kind == Device::Kind::kCpu ? "cpu" : "cuda");  // the plan is right for every GPU, so
+                                                                                 // no number
   plan.set_alignment(compiled.device.alignment());
   plan.set_keep_inputs(compiled.keep_inputs);
   for (const CallerValue& one : compiled.bound) plan.add_bound(one.name);

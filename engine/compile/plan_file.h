@@ -1,5 +1,5 @@
-// Memory plans as files (proto/plan.proto): planned once, shipped, and run without planner or solver. By the file's
-// name: *.pbtxt and *.txt are text, everything else is binary.
+// Memory plans as files (proto/plan.proto): planned once, shipped, and run without planner or solver. Files named
+// *.pbtxt and *.txt are text, all others are binary.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,11 +12,11 @@ namespace snug {
 
 struct Compiled;
 
-// The plan of compiled.executable.
+// Saves the plan of compiled.executable.
 absl::Status SavePlan(const Compiled& compiled, const std::string& path);
 
-// A plan for `compiled`, which needs no executable yet: checked against its graph, kernels, batch, threads, device and
-// alignment, and verified. The error names what differs, or the bytes that overlap.
+// Loads a plan for `compiled`, which needs no executable yet. It is checked against the graph, kernels, batch, threads,
+// device and alignment, and verified. The error names what differs, or the bytes that overlap.
 absl::StatusOr<MemoryPlan> LoadPlan(const Compiled& compiled, const std::string& path);
 
 }  // namespace snug

@@ -16,7 +16,7 @@
 namespace snug {
 namespace {
 
-// Sizes are bounded one by one; their sum has to be a number, too.
+// Each size is bounded, but their sum could still overflow.
 absl::Status CheckTotal(const StepTasks& tasks) {
   double total = 0;
   for (const memory::Buffer& buffer : tasks.state.buffers) total += static_cast<double>(buffer.size_bytes);
@@ -46,13 +46,13 @@ absl::StatusOr<memory::Placement> PlaceForStreams(const memory::Tasks& tasks, co
   return memory::PlaceWaitless(tasks, streams, options.planner);
 }
 
-// prealloc's chunk, where no size is given.
+// Tells whether prealloc takes a share of the device, because no size is given.
 bool IsShareOfDevice(const memory::AllocatorOptions& options) {
   return options.allocator == "prealloc" && options.initial_mb == 0 && options.reallocate_mb == 0;
 }
 
-// A chunk that this device does not have is not taken from it: then smaller ones serve, if they do. What is too large
-// for it in any case is foretold for one that is large enough.
+// Where the device cannot give a chunk of the usual size, the allocator may get by with smaller ones, and this is
+// predicted. If the step does not fit in any case, the prediction is for a device that is large enough.
 absl::StatusOr<memory::AllocatorStatistics> PredictFor(Device device, const DynamicMemory& dynamic,
                                                        int64_t state_bytes) {
   if (IsShareOfDevice(dynamic.options.allocator)) return Predict(dynamic, state_bytes, FreeBytesOf(device));
@@ -106,7 +106,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::Task
   if (policy != kSerial) {
     SNUG_ASSIGN_OR_RETURN(plan.step.placement, PlaceForStreams(tasks.tasks, plan.step.order, policy, options));
     plan.strategy = absl::StrCat(options.strategy, "+", policy);
-    plan.step.ordered = false;  // the bound holds for this order and its streams
+    plan.step.ordered = false;  // the bound only holds for this order and these streams
     SNUG_RETURN_IF_ERROR(memory::Verify(plan.step.problem, plan.step.placement.plan));
   }
   SNUG_RETURN_IF_ERROR(CheckMemoryLimit(plan, options.memory_limit));

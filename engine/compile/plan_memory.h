@@ -1,4 +1,4 @@
-// The order and the plans of a step, by one of the strategies of memory/strategies.h.
+// Plans the order and the memory of a step, by one of the strategies of memory/strategies.h.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -17,28 +17,28 @@ namespace snug {
 struct MemoryOptions {
   std::string strategy = std::string(memory::kDefaultStrategy);
   memory::PlannerOptions planner;
-  std::string plan_file;  // not empty: nothing is planned, this plan is loaded (plan_file.h)
-  int streams = 1;        // that will run the plan
-  // How values share bytes where several streams run them, in the strategy's order. `serial`: by the strategy, as for
-  // one stream; streams then wait wherever bytes are used again. `waitless`: nobody ever waits for bytes
-  // (memory/place/waitless.h). Or one of memory/share/parallel.h. Empty: waitless for several streams and the default
-  // strategy, else serial.
+  std::string plan_file;  // if given, nothing is planned and this plan is loaded (plan_file.h)
+  int streams = 1;        // how many streams will run the plan
+  // Says how values share bytes where several streams run them, in the strategy's order. `serial` plans as for one
+  // stream; streams then wait wherever bytes are reused. `waitless` lets nobody ever wait for bytes
+  // (memory/place/waitless.h). The others are those of memory/share/parallel.h. Empty stands for waitless with several
+  // streams and the default strategy, else for serial.
   std::string stream_policy;
-  int64_t memory_limit = 0;      // bytes, Variables included; a plan that needs more is an error. 0: none
-  DynamicMemoryOptions dynamic;  // where the strategy is kDynamicMemory; its allocator gets the limit above
+  int64_t memory_limit = 0;      // in bytes, Variables included; a plan that needs more is an error. 0: none
+  DynamicMemoryOptions dynamic;  // for the strategy kDynamicMemory; its allocator gets the limit above
 };
 
 // Positions of the step problem are places in step.order: the n-th Step of the Executable runs at position n.
 struct MemoryPlan {
   std::string strategy;
-  memory::Problem state_problem;  // Variables: all live for ever
+  memory::Problem state_problem;  // has the Variables, which all live for ever
   memory::Plan state_plan;
   memory::TaskPlan step;
-  double seconds = 0;  // the whole planning took
-  // Set: there is no step arena, and the step's plan only tells blocks apart.
+  double seconds = 0;  // how long all planning took
+  // If set, there is no step arena, and the step's plan only tells blocks apart.
   std::optional<DynamicMemory> dynamic;
 
-  // Of the step arena; or what the allocator is predicted to reserve for the step at most.
+  // Returns the bytes of the step arena, or the most that the allocator is predicted to reserve for the step.
   int64_t step_bytes() const {
     return dynamic.has_value() ? dynamic->predicted.peak_reserved_bytes : step.placement.plan.arena_bytes;
   }
@@ -47,13 +47,14 @@ struct MemoryPlan {
   bool proven() const { return step.placement.report.proven; }
 };
 
-// What `stream_policy` takes.
+// Returns the names that `stream_policy` accepts.
 std::vector<absl::string_view> StreamPolicies();
 
-// `given` is the order that strategies which do not order keep; `device` is where allocators of dynamic memory will be.
+// `given` is the order that strategies without an orderer keep; `device` is where allocators of dynamic memory will be.
 absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::TaskOrder& given, Device device,
                                       const MemoryOptions& options);
-// ResourceExhausted where the plan takes more than `limit` bytes; 0: there is none. PlanMemory has asked that already.
+// Fails with ResourceExhausted where the plan takes more than `limit` bytes; 0 means no limit. PlanMemory has checked
+// it already.
 absl::Status CheckMemoryLimit(const MemoryPlan& plan, int64_t limit);
 
 }  // namespace snug

@@ -14,10 +14,10 @@
 namespace snug {
 namespace {
 
-// The common arena as it grows.
+// Collects the Variables of several programs in one arena.
 class Union {
  public:
-  // For each Variable of `compiled`, its buffer in the common problem.
+  // Returns the buffer in the common problem for each Variable of `compiled`.
   absl::StatusOr<std::vector<int32_t>> Add(const Compiled& compiled) {
     std::vector<int32_t> buffers;
     const std::vector<Variable>& variables = compiled.graph.variables();
@@ -33,7 +33,7 @@ class Union {
 
  private:
   absl::StatusOr<int32_t> Find(const Variable& variable, const memory::Buffer& buffer) {
-    // Constants are found by what they hold: two networks may give one name to different ones.
+    // Constants are found by their contents, because two networks may use one name for different ones.
     const std::string key = variable.role == VariableRole::kConstant && variable.init.bytes != nullptr
                                 ? absl::StrCat("constant ", variable.type.ToString(), *variable.init.bytes)
                                 : variable.name;
@@ -45,7 +45,7 @@ class Union {
                                                      " in one program of the session, ", variable.type.ToString(),
                                                      " in another"));
     }
-    // Without bytes in one network, where nothing reads it, and with some in another.
+    // A Variable has no bytes in a network that does not read it, but may have some in another.
     memory::Buffer& shared = problem_.buffers[static_cast<size_t>(it->second.buffer)];
     shared.size_bytes = std::max(shared.size_bytes, buffer.size_bytes);
     return it->second.buffer;
@@ -59,7 +59,7 @@ class Union {
   memory::Problem problem_;
 };
 
-// Where the bytes at an offset of the old state arena lie in the common one.
+// Maps offsets in an old state arena to offsets in the common one.
 class Moved {
  public:
   Moved(const MemoryPlan& old, const std::vector<int32_t>& buffers, const memory::Plan& plan) {
@@ -85,7 +85,7 @@ class Moved {
     SNUG_CHECK(it != shift_.begin());
     return (--it)->second;
   }
-  std::map<int64_t, int64_t> shift_;  // by where a Variable began
+  std::map<int64_t, int64_t> shift_;  // keyed by where a Variable began
 };
 
 void MoveState(Executable& executable, const std::vector<int32_t>& buffers, const memory::Problem& problem,

@@ -1,4 +1,4 @@
-// Several compiled networks over one state arena: training, evaluation, another batch.
+// Lets several compiled networks share one state arena: training, evaluation, another batch.
 #pragma once
 
 #include <absl/status/status.h>
@@ -9,9 +9,9 @@
 
 namespace snug {
 
-// Variables of the same name become one, constants of the same contents too: every network's Slots, accesses and state
-// plan are changed to the common arena. InvalidArgument where two networks disagree about a Variable. One network stays
-// as it is. `planner` gives each Variable of the common arena its place.
+// Variables of the same name become one, and so do constants with the same contents: every network's Slots, accesses
+// and state plan are changed to the common arena. Fails with InvalidArgument where two networks disagree about a
+// Variable. A single network stays as it is. `planner` places the Variables in the common arena.
 using StatePlanner = memory::Plan (*)(const memory::Problem& problem);
 absl::Status ShareState(absl::Span<Compiled> programs, StatePlanner planner = memory::PlanNone);
 

@@ -11,8 +11,7 @@ std::string OrderText(const Compiled& compiled) {
     const NodeId id = compiled.tasks.node_of_task[static_cast<size_t>(task)];
     const KernelChoice& choice = compiled.kernels[static_cast<size_t>(id.index)];
     const Node& node = compiled.graph.node(id);
-    absl::StrAppend(&text, position++, " ", node.name, " ", node.op, " ", choice.fast ? "fast" : "plain",
-                    choice.choice.empty() ? "" : absl::StrCat(" ", choice.choice),
+    absl::StrAppend(&text, position++, " ", node.name, " ", node.op, " ", choice.Name(),
                     choice.workspace_bytes == 0 ? "" : absl::StrCat(" workspace ", choice.workspace_bytes), "\n");
   }
   return text;

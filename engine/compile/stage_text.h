@@ -1,4 +1,4 @@
-// Stable text of the last stages, for dumps and golden tests (engine/graph/print.h prints the graph's).
+// Prints the last stages as stable text, for dumps and golden tests (engine/graph/print.h prints the graph's).
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace snug {
 
-// One line a node that runs, in order: name, op, kernel, workspace. Views run nothing.
+// Returns a line for each node that runs, in order: name, op, kernel, workspace. Views run nothing.
 std::string OrderText(const Compiled& compiled);
-// One line a buffer of the step arena: offset, bytes, first and last position at which it is needed.
+// Returns a line for each buffer of the step arena: offset, bytes, and the first and last position at which it is
+// needed.
 std::string PlanText(const Compiled& compiled);
 
 }  // namespace snug

@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-// What every Step must wait for by the rule of conflicts, on whichever stream.
+// Returns what every Step must wait for by the rule of conflicts, on whichever stream.
 std::vector<std::vector<int32_t>> DirectPredecessors(const std::vector<std::vector<Access>>& accesses) {
   struct Policy {
     std::vector<int32_t>* found;
@@ -28,7 +28,7 @@ std::vector<std::vector<int32_t>> DirectPredecessors(const std::vector<std::vect
 
 std::vector<int32_t> AssignStreams(const memory::Tasks& tasks, const memory::TaskOrder& order, int streams) {
   const size_t n = order.size();
-  std::vector<std::vector<int32_t>> before(n);  // by task
+  std::vector<std::vector<int32_t>> before(n);  // indexed by task
   const auto add = [&](int32_t a, int32_t b) { before[static_cast<size_t>(b)].push_back(a); };
   for (const memory::TaskValue& value : tasks.values) {
     if (value.producer < 0) continue;
@@ -41,7 +41,7 @@ std::vector<int32_t> AssignStreams(const memory::Tasks& tasks, const memory::Tas
   for (size_t position = 0; position < n; ++position) {
     const auto task = static_cast<size_t>(order[position]);
     double ready = 0;
-    int32_t last = -1;  // whom it waits for longest
+    int32_t last = -1;  // the predecessor that it waits for longest
     for (const int32_t b : before[task]) {
       const double done = done_at[static_cast<size_t>(b)];
       if (last >= 0 && done < ready) continue;
@@ -67,8 +67,8 @@ Schedule ScheduleStreams(const std::vector<std::vector<Access>>& accesses, std::
     for (size_t step = 0; step < accesses.size(); ++step) schedule.streams[0].push_back(static_cast<int32_t>(step));
     return schedule;
   }
-  // clock[b * k + s]: the last Step of stream s that is surely done before b begins, b itself on its own stream; -1:
-  // none.
+  // clock[b * k + s] is the last Step of stream s that is surely done before b begins (on b's own stream b itself), or
+  // -1.
   std::vector<int32_t> clock(accesses.size() * k, -1);
   const auto clock_of = [&](int32_t step) {
     return clock.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(step) * k);

@@ -17,7 +17,7 @@ GraphSummary Summarize(const Graph& graph, const OpRegistry& registry) {
     if (node.phase != Phase::kForward) continue;
     const OpDef& op = registry.Get(node.op);
     summary.multiply_adds += CostOf(op, TypesOf(graph, node)).multiply_adds;
-    // A cast or packed form of a Variable belongs to it, not to the data that flows.
+    // A cast or packed form of a Variable counts as part of it, not as data that flows.
     const bool of_variables =
         !node.inputs.empty() && std::all_of(node.inputs.begin(), node.inputs.end(),
                                             [&](ValueId v) { return v.valid() && graph.value(v).variable.valid(); });

@@ -1,4 +1,4 @@
-// The numbers that `snug compile` and `snug step` print about a compiled network.
+// The numbers that users are told about a compiled network.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -11,10 +11,10 @@
 namespace snug {
 
 struct GraphSummary {
-  int64_t parameters = 0;  // elements of all parameters, tied ones once
+  int64_t parameters = 0;  // elements of all parameters; tied ones count once
   int64_t nodes = 0;
-  double multiply_adds = 0;      // forward, for the graph's batch
-  int64_t activation_bytes = 0;  // values of the forward pass, each once; views own none, nor do copies of Variables
+  double multiply_adds = 0;      // of the forward pass, for the graph's batch
+  int64_t activation_bytes = 0;  // values of the forward pass, each once; views and copies of Variables have none
 };
 
 GraphSummary Summarize(const Graph& graph, const OpRegistry& registry);

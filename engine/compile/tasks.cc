@@ -13,7 +13,8 @@
 namespace snug {
 namespace {
 
-// Seconds that a kernel takes on one core of about today's speed: what is compared are Steps of one network.
+// Estimates the seconds that a kernel takes on one core of about today's speed. It is only used to compare Steps of one
+// network.
 double EstimateSeconds(const Cost& cost) {
   constexpr double kFlopsPerSecond = 4e10, kBytesPerSecond = 1e10, kPerCall = 2e-7;
   return kPerCall + std::max(cost.flops / kFlopsPerSecond, cost.bytes / kBytesPerSecond);
@@ -58,7 +59,7 @@ class TaskFinder {
  private:
   struct VariableUse {
     int32_t mutation = -1;       // the last task so far that mutates it
-    std::vector<int32_t> reads;  // since then
+    std::vector<int32_t> reads;  // the tasks that read it since then
     bool used = false;
   };
 
@@ -86,7 +87,7 @@ class TaskFinder {
     return static_cast<int32_t>(result_.tasks.values.size()) - 1;
   }
 
-  // Nobody else's bytes are theirs: what lies there waits for who writes it, and for nothing else.
+  // No other value ever gets the caller's bytes, so accesses to them only wait for the tasks that write them.
   void AddCallers(absl::Span<const CallerValue> bound) {
     int64_t begin = 0;
     for (size_t i = 0; i < bound.size(); ++i) {
@@ -99,7 +100,8 @@ class TaskFinder {
     caller_writers_.resize(bound.size());
   }
 
-  // The bytes of what a task writes: new ones, or a part of some that another task wrote a part of; -1: the caller's.
+  // Returns the buffer of what a task writes: a new one, or one of which another task wrote a part. -1 when it is the
+  // caller's.
   int32_t NewBuffer(ValueId value, int32_t producer, MemoryKind kind) {
     const ValueId root = views_.RootOf(value);
     if (const int32_t caller = CallerOf(root); caller >= 0) {
@@ -126,7 +128,7 @@ class TaskFinder {
     AddReader(buffer, task);
   }
 
-  // Of values in one buffer.
+  // Tells whether two values in one buffer overlap.
   bool Overlap(ValueId a, ValueId b) const {
     const int64_t begin_a = views_.OffsetOf(a), begin_b = views_.OffsetOf(b);
     return begin_a < begin_b + graph_.type(b).size_bytes() && begin_b < begin_a + graph_.type(a).size_bytes();
@@ -173,8 +175,8 @@ class TaskFinder {
     AddInPlace(node, op);
   }
 
-  // Data flow, and the hazards around Variables: earlier mutations before a read, earlier reads and mutations before a
-  // mutation. A view of a Variable reads it whenever it is read itself.
+  // Adds data flow and the hazards around Variables: a read comes after earlier mutations, a mutation after earlier
+  // reads and mutations. Reading a view of a Variable reads the Variable.
   void Read(int32_t task, ValueId value, bool mutates) {
     if (const int32_t buffer = BufferOf(value); buffer >= 0) {
       AddReader(buffer, task);
@@ -228,8 +230,9 @@ class TaskFinder {
     return MemoryKind::kActivations;
   }
 
-  // An output may be written over an input of the same type that the node reads once; a Variable never, nor the
-  // caller's bytes, nor a part of something else. Whether the node is the last to read it depends on the order.
+  // An output may be written over an input of the same type that the node reads once. It may never be written over a
+  // Variable, the caller's bytes, or a part of something else. Whether the node is the last to read the input depends
+  // on the order.
   void AddInPlace(const Node& node, const OpDef& op) {
     for (const Alias& alias : op.aliases) {
       if (alias.kind != Alias::Kind::kMayShare) continue;
@@ -288,9 +291,9 @@ class TaskFinder {
   const std::vector<KernelChoice>& kernels_;
   const Views& views_;
   const int64_t alignment_;
-  std::vector<VariableUse> uses_;                        // by Variable
-  std::map<int32_t, std::vector<Writer>> more_writers_;  // by buffer: beside its producer
-  std::vector<std::vector<Writer>> caller_writers_;      // by the caller's buffer
+  std::vector<VariableUse> uses_;                        // indexed by Variable
+  std::map<int32_t, std::vector<Writer>> more_writers_;  // by buffer: the writers beside its producer
+  std::vector<std::vector<Writer>> caller_writers_;      // indexed by the caller's buffer
   StepTasks result_;
 };
 

@@ -27,7 +27,7 @@ class Updates {
       const auto it = gradients.find(variable.value);
       if (it != gradients.end()) trained_.push_back({variable.value, it->second});
     }
-    // In the order in which the backward pass completes the gradients.
+    // Updates come in the order in which the backward pass completes the gradients.
     std::stable_sort(trained_.begin(), trained_.end(),
                      [](const Trained& a, const Trained& b) { return a.gradient < b.gradient; });
   }
@@ -82,7 +82,7 @@ class Updates {
     return absl::OkStatus();
   }
 
-  // In the last micro-batch means take the place of what they are means of.
+  // In the last micro-batch, the updates read means over all micro-batches instead of the values themselves.
   absl::Status AddSums() {
     for (Trained& trained : trained_) {
       SNUG_ASSIGN_OR_RETURN(trained.gradient,
@@ -96,7 +96,7 @@ class Updates {
           input = known->second;
           continue;
         }
-        const std::string name = NameOf(input);  // the Value's own moves as Variables are added
+        const std::string name = NameOf(input);  // a copy: the Value moves when Variables are added
         SNUG_ASSIGN_OR_RETURN(const ValueId mean, AddSum(name, input));
         means_.emplace(input, mean);
         input = mean;
@@ -105,7 +105,7 @@ class Updates {
     return absl::OkStatus();
   }
 
-  // The mean, or nothing before the last micro-batch.
+  // Returns the mean in the last micro-batch, and nothing before it.
   absl::StatusOr<ValueId> AddSum(absl::string_view name, ValueId part) {
     ValueType type = graph_.type(part);
     type.dtype = type.dtype == DType::kBFloat16 ? DType::kFloat32 : type.dtype;
@@ -191,7 +191,7 @@ class Updates {
   const proto::Optimizer& optimizer_;
   const UpdateOptions& options_;
   std::vector<Trained> trained_;
-  std::unordered_map<ValueId, ValueId> means_;  // of what statistics' updates read
+  std::unordered_map<ValueId, ValueId> means_;  // the means of what statistics' updates read
   ValueId gate_, learning_rate_;
 };
 

@@ -16,22 +16,22 @@
 namespace snug {
 namespace {
 
-constexpr int32_t kNobody = -1;  // where a Step is named: it was so before the first of them
+constexpr int32_t kNobody = -1;  // stands for a Step where it was so before the first one
 
-// What lies on some bytes, and who used them.
+// Describes what lies on some bytes, and which Steps have used them.
 struct Stored {
   ValueId root;                  // invalid: nothing that anybody may read
-  int32_t version = 0;           // of a Variable: how often it has been changed
+  int32_t version = 0;           // for a Variable: how often it has been changed
   int64_t origin = 0;            // where its first byte would lie
   int32_t writer = kNobody;      // the Step that wrote it
-  std::vector<int32_t> readers;  // Steps, since then
+  std::vector<int32_t> readers;  // Steps that have read it since then
 };
 
-// Bytes with addresses of their own: an arena, a buffer of the caller's, a block of dynamic memory.
+// Bytes with addresses of their own: an arena, a buffer of the caller's, or a block of dynamic memory.
 struct Space {
   std::string name;
   int64_t bytes = 0;
-  bool there = true;  // false: a block that is not taken yet, or given back
+  bool there = true;  // false for a block that is not taken yet, or was given back
   IntervalMap<Stored> stored;
 };
 
@@ -39,7 +39,7 @@ struct Operand {
   enum class Use : uint8_t { kInput, kChanged, kOutput, kWorkspace };
   Use use = Use::kInput;
   size_t port = 0;
-  ValueId value;  // invalid: a workspace
+  ValueId value;  // invalid for a workspace
   Slot slot;
   Space* space = nullptr;
   int64_t begin = 0, end = 0;
@@ -63,7 +63,7 @@ class ExecutableVerifier {
           {.name = absl::StrCat("the caller's buffer \"", buffer.name, "\""), .bytes = buffer.type.size_bytes()});
     }
     if (!memory.dynamic.has_value()) return;
-    for (const DynamicMemory::Block& block : memory.dynamic->blocks) {
+    for (const DynamicMemory::ValueBlock& block : memory.dynamic->blocks) {
       blocks_.push_back(
           {.name = absl::StrCat("block \"", block.name, "\""), .bytes = block.bytes, .there = block.held});
       uses_left_.push_back(block.uses);
@@ -108,7 +108,7 @@ class ExecutableVerifier {
     return absl::InternalError("lies in no arena");
   }
 
-  // `what` names it in errors.
+  // `what` names the operand in errors.
   absl::StatusOr<Operand> Place(Operand operand, int64_t bytes, absl::string_view what) {
     SNUG_ASSIGN_OR_RETURN(operand.space, SpaceOf(operand.slot));
     operand.begin = operand.slot.offset;
@@ -246,7 +246,7 @@ class ExecutableVerifier {
     return absl::OkStatus();
   }
 
-  // What a Step writes lies on nothing else of its own, but for one input where the kernel works in place.
+  // A Step's outputs must not overlap its other operands, except one input where the kernel works in place.
   absl::Status CheckApart(const std::vector<Operand>& operands, const OpDef& op) const {
     for (const Operand& written : operands) {
       if (!written.writes()) continue;
@@ -274,7 +274,8 @@ class ExecutableVerifier {
     });
   }
 
-  // Whether its bytes are those that the Graph wants there before `reader`; invalid: after all.
+  // Checks that the operand's bytes are those that the Graph wants there before `reader` or, if that is invalid, at the
+  // end.
   absl::Status CheckHolds(const Operand& operand, NodeId reader) const {
     const std::vector<Contents::Part>& parts = contents_.Of(operand.value);
     if (parts.empty()) return absl::InternalError(absl::StrCat("nothing computes ", Quoted(operand.value)));
@@ -342,7 +343,8 @@ class ExecutableVerifier {
     });
   }
 
-  // By accesses alone, through others where need be: of what is written in parts, only the first writer declares all.
+  // Tells whether the accesses alone order a before b. Other Steps between them may be needed for that: of a buffer
+  // that is written in parts, only the first writer declares the whole.
   bool DeclaredBefore(int32_t a, int32_t b) const {
     std::vector<int32_t> behind = {b};  // `b` comes after each of these
     std::vector<char> seen(static_cast<size_t>(b - a), 0);
@@ -374,12 +376,12 @@ class ExecutableVerifier {
       Space& space = blocks_[static_cast<size_t>(block)];
       if (space.there) return absl::InternalError(absl::StrCat("takes ", space.name, ", which is taken already"));
       space.there = true;
-      space.stored.Assign(0, space.bytes, {});  // whatever lies there comes from elsewhere
+      space.stored.Assign(0, space.bytes, {});  // whatever lay there before was something else's
     }
     return absl::OkStatus();
   }
 
-  // Counting must come to zero within a step: a block that is never given back is taken anew in the next.
+  // Counts must come to zero within a step: a block that is never given back would be taken again in the next.
   absl::Status CheckGivenBack() const {
     const std::optional<DynamicMemory>& dynamic = executable_.memory.dynamic;
     for (size_t b = 0; b < blocks_.size(); ++b) {
@@ -390,7 +392,7 @@ class ExecutableVerifier {
     return absl::OkStatus();
   }
 
-  // The block cannot be given back while the Step uses it.
+  // Checks that the block is not given back while the Step uses it.
   absl::Status CheckCounted(const Operand& operand, int32_t step) const {
     const DynamicMemory::StepBlocks* const blocks = BlocksOf(step);
     if (blocks == nullptr || operand.slot.arena != Arena::kBlocks) return absl::OkStatus();
@@ -422,7 +424,7 @@ class ExecutableVerifier {
     return absl::StrCat("bytes ", operand.begin, " to ", operand.end, " of ", operand.space->name);
   }
 
-  // Something else lies where `root` should.
+  // Reports that something else lies where `root` should.
   absl::Status Other(const Operand& operand, ValueId root, int32_t version, const Stored& found) const {
     const std::string by = found.writer == kNobody ? "" : absl::StrCat(", written by \"", NameOf(found.writer), "\"");
     std::string what;
@@ -446,7 +448,7 @@ class ExecutableVerifier {
   const memory::StreamClocks& clocks_;
   Space state_, step_;
   std::vector<Space> callers_, blocks_;
-  std::vector<int32_t> uses_left_;  // by block
+  std::vector<int32_t> uses_left_;  // indexed by block
 };
 
 }  // namespace

@@ -8,8 +8,8 @@
 namespace snug {
 namespace {
 
-// Of each output in input 0, or of each input in output 0; empty where one of them is no range that begins where values
-// may.
+// Returns the offset of each output in input 0, or of each input in output 0. Empty where one of them is no range, or
+// begins where values may not.
 std::vector<int64_t> Offsets(RangeFn range, const NodeTypes& types, int ports, int64_t alignment) {
   std::vector<int64_t> offsets;
   for (int i = 0; i < ports; ++i) {
@@ -47,20 +47,20 @@ std::vector<NodeId> Views::Optional(const Graph& graph, const OpRegistry& regist
 }
 
 Views::Views(const Graph& graph, const OpRegistry& registry, int64_t alignment, const std::vector<char>& copied)
-    : graph_(graph), alignment_(alignment), is_view_(graph.node_capacity(), 0), places_(graph.value_capacity()) {
+    : graph_(graph), alignment_(alignment), is_view_(graph.node_capacity(), 0), within_(graph.value_capacity()) {
   const std::vector<NodeId> order = graph.ProgramOrder();
   const auto index = [](NodeId id) { return static_cast<size_t>(id.index); };
   for (const NodeId id : order) {
     const Node& node = graph.node(id);
     const OpDef& op = registry.Get(node.op);
     if (op.traits.view) {
-      for (const ValueId output : node.outputs) place(output) = {node.inputs[0], 0};
+      for (const ValueId output : node.outputs) within(output) = {node.inputs[0], 0};
       is_view_[index(id)] = 1;
     } else if (copied[index(id)] == 0) {
       is_view_[index(id)] = LieInInput(node, op) ? 1 : 0;
     }
   }
-  // The last ones first: what is joined twice lies in the larger one.
+  // Goes from the last node to the first: a value that two nodes join then lies in the larger result.
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
     const Node& node = graph.node(*id);
     if (copied[index(*id)] == 0 && LieInOutput(node, registry.Get(node.op))) is_view_[index(*id)] = 1;
@@ -68,33 +68,33 @@ Views::Views(const Graph& graph, const OpRegistry& registry, int64_t alignment, 
 }
 
 ValueId Views::RootOf(ValueId value) const {
-  while (place(value).in.valid()) value = place(value).in;
+  while (within(value).in.valid()) value = within(value).in;
   return value;
 }
 
 int64_t Views::OffsetOf(ValueId value) const {
   int64_t offset = 0;
-  for (; place(value).in.valid(); value = place(value).in) offset += place(value).offset;
+  for (; within(value).in.valid(); value = within(value).in) offset += within(value).offset;
   return offset;
 }
 
-// Parts of Variables are copied: these may change before the part is read.
+// Parts of Variables are copied, because the Variable may change before the part is read.
 bool Views::LieInInput(const Node& node, const OpDef& op) {
   const std::vector<int64_t> offsets = OffsetsInInput(graph_, node, op, alignment_);
   if (offsets.empty() || graph_.value(RootOf(node.inputs[0])).variable.valid()) return false;
-  for (size_t i = 0; i < offsets.size(); ++i) place(node.outputs[i]) = {node.inputs[0], offsets[i]};
+  for (size_t i = 0; i < offsets.size(); ++i) within(node.outputs[i]) = {node.inputs[0], offsets[i]};
   return true;
 }
 
-// All inputs, if kernels write them, each is there once, and none lies somewhere else already.
+// This needs all inputs to be written by kernels, to be there once, and to lie in no other value already.
 bool Views::LieInOutput(const Node& node, const OpDef& op) {
   const std::vector<int64_t> offsets = OffsetsInOutput(graph_, node, op, alignment_);
   for (size_t i = 0; i < offsets.size(); ++i) {
     const ValueId input = node.inputs[i];
-    if (place(input).in.valid() || !graph_.value(input).producer.valid()) return false;
+    if (within(input).in.valid() || !graph_.value(input).producer.valid()) return false;
     if (std::count(node.inputs.begin(), node.inputs.end(), input) > 1) return false;
   }
-  for (size_t i = 0; i < offsets.size(); ++i) place(node.inputs[i]) = {node.outputs[0], offsets[i]};
+  for (size_t i = 0; i < offsets.size(); ++i) within(node.inputs[i]) = {node.outputs[0], offsets[i]};
   return !offsets.empty();
 }
 

@@ -15,7 +15,7 @@ absl::StatusOr<MemoryPlan> PlanWith(const Compiled& compiled, const MemoryOption
   return PlanMemory(compiled.tasks, GivenOrder(compiled.graph, compiled.tasks), compiled.device, options);
 }
 
-// The most bytes of a step with `batch` samples under the limit; 0: they do not fit.
+// Returns the bytes of a step with `batch` samples; 0 when they do not fit under the limit.
 int64_t BytesOfBatch(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                      CompileOptions options, int64_t batch) {
   options.batch = batch;
@@ -38,7 +38,7 @@ std::string WhatFits(const proto::Network& network, const SourceMap& locations, 
   }
   if (limit == 0) return text;
 
-  // Larger batches need more: the interval is halved between one that fits and one that does not.
+  // Larger batches need more, so the interval between one that fits and one that does not can be halved.
   int64_t fits = 0, too_large = compiled.batch, bytes = 0;
   while (fits + 1 < too_large) {
     const int64_t batch = fits + (too_large - fits) / 2;
@@ -53,7 +53,7 @@ std::string WhatFits(const proto::Network& network, const SourceMap& locations, 
 
   MemoryOptions planned = options.memory;
   planned.strategy = std::string(memory::kDefaultStrategy);
-  planned.memory_limit = 0;  // what it takes is told, too, where that is more
+  planned.memory_limit = 0;  // so that a plan above the limit is reported, too
   planned.planner.capacity = limit - memory::PlanNone(compiled.tasks.state).arena_bytes;
   const absl::StatusOr<MemoryPlan> plan = PlanWith(compiled, planned);
   if (plan.ok() && plan->total_bytes() <= limit) {

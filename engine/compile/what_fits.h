@@ -1,4 +1,4 @@
-// What would fit where a step with dynamic memory does not: computed by compiling and simulating it, never guessed.
+// Finds what would fit where a step with dynamic memory does not. It compiles and simulates, and never guesses.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace snug {
 
-// For `compiled`, whose step will run out of memory, as a simulation has it. What is free on the device; and where it
-// is options.memory.memory_limit that is not kept, a line for each way: the most samples in a step, another strategy
-// for all of them, another limit.
+// `compiled` has a step that will run out of memory according to a simulation. Returns what is free on the device and,
+// if the limit is options.memory.memory_limit, a line for each remedy: the most samples in a step, another strategy,
+// another limit.
 std::string WhatFits(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                      const CompileOptions& options, const Compiled& compiled);
 

@@ -38,7 +38,7 @@ void Widener::Pass(NodeId id) {
   }
 }
 
-// The float32 Variable that `value` is a rounded copy of, if it is still what it was then.
+// Returns the float32 Variable that `value` is a rounded copy of, if it has not changed since.
 ValueId Widener::ParameterOf(ValueId value) {
   const NodeId cast = graph_.value(value).producer;
   if (!cast.valid() || graph_.node(cast).op != "cast") return {};
@@ -49,7 +49,7 @@ ValueId Widener::ParameterOf(ValueId value) {
   return source;
 }
 
-// Who casts `rounded` back to float32 reads `value`, which it was made of.
+// Lets nodes that cast `rounded` back to float32 read `value`, from which it was made.
 void Widener::ReadUnrounded(ValueId value, ValueId rounded) {
   const NodeId rounding = graph_.value(rounded).producer;
   maybe_unread_.push_back(rounding);
@@ -62,7 +62,7 @@ void Widener::ReadUnrounded(ValueId value, ValueId rounded) {
   }
 }
 
-// Later ones first: they may be what reads the others.
+// Later casts go first, because they may be what reads the others.
 void Widener::RemoveUnreadCasts() {
   if (maybe_unread_.empty()) return;
   std::map<ValueId, int> readers;

@@ -1,6 +1,7 @@
-// Lets a node compute on float32, between casts of what is bfloat16. Each node has its own, and they are gone when it
-// is done: a copy that two shared would live from one to the other, at twice the bytes of the value itself. What was
-// rounded for the node alone is not: it reads a parameter as it is, and its gradient is read as it comes.
+// Lets a node compute on float32, between casts of what is bfloat16. Each node has casts of its own, which die when it
+// is done: a copy that two nodes shared would live from one to the other, at twice the bytes of the value itself. Where
+// a value was only rounded for the node, no cast is needed: the node reads the parameter itself, and its gradient is
+// read unrounded.
 #pragma once
 
 #include <set>
@@ -15,11 +16,11 @@ class Widener {
  public:
   Widener(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {}
 
-  // The casts that were inserted around the node.
+  // Returns the casts that were inserted around the node.
   std::vector<NodeId> Widen(NodeId id);
-  // To be called of every node in program order, behind it: what it mutates is another value from then on.
+  // Must be called for every node in program order, after it: what the node mutates is another value from then on.
   void Pass(NodeId id);
-  // At the end.
+  // Must be called at the end.
   void RemoveUnreadCasts();
 
  private:
@@ -29,7 +30,7 @@ class Widener {
   Graph& graph_;
   const OpRegistry& registry_;
   std::set<ValueId> mutated_;         // Variables that a node before this one has changed
-  std::vector<NodeId> maybe_unread_;  // casts that lost a reader
+  std::vector<NodeId> maybe_unread_;  // casts that have lost a reader
 };
 
 }  // namespace snug

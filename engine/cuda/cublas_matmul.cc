@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/cuda/cuda_libraries.h"
 #include "engine/cuda/cuda_table.h"
 
 namespace snug::cuda {
@@ -27,7 +28,7 @@ struct CublasMatMuls::Algorithms {
 
 namespace {
 
-cudaDataType_t DataType(DType dtype) {
+cudaDataType_t CublasType(DType dtype) {
   switch (dtype) {
     case DType::kBFloat16:
       return CUDA_R_16BF;
@@ -64,7 +65,7 @@ struct Description {
 absl::Status DescribeMatrix(const Api& api, const CublasMatMul& product, int64_t rows, int64_t columns, int64_t step,
                             cublasLtMatrixLayoutOpaque_t* layout) {
   SNUG_CUDA_CALL(api, cublasLtMatrixLayoutInit_internal,
-                 (layout, sizeof(*layout), DataType(product.dtype), static_cast<uint64_t>(columns),
+                 (layout, sizeof(*layout), CublasType(product.dtype), static_cast<uint64_t>(columns),
                   static_cast<uint64_t>(rows), columns),
                  absl::StrCat("describing ", Describe(product)));
   if (product.count == 1) return absl::OkStatus();
@@ -144,10 +145,8 @@ absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const Cubla
   return absl::OkStatus();
 }
 
-// Whether a product, or one algorithm for it, is not for the library.
-bool Refuses(const absl::Status& status) { return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status); }
-
-// The same of its description: a newer library has larger ones, and no room for them in this build's.
+// Whether it has nothing for a product's description: a newer library has larger ones, and no room for them in this
+// build's.
 bool HasNone(const absl::Status& status) { return Refuses(status) || absl::IsResourceExhausted(status); }
 
 absl::Status Ask(const CudaStream& stream, cublasLtHandle_t handle, const CublasMatMul& product,
@@ -181,14 +180,17 @@ CublasMatMuls::~CublasMatMuls() {
   stream_.device().api().table().cublasLtDestroy(handle_);
 }
 
-absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArguments& arguments) {
+absl::Status CublasMatMuls::Settle(const CublasMatMul& product) {
   const Api& api = stream_.device().api();
   std::unique_ptr<Algorithms>& known = algorithms_[product];
-  if (known != nullptr && known->refused()) return absl::UnimplementedError(known->refusal);
+  if (known != nullptr) return known->refused() ? absl::UnimplementedError(known->refusal) : absl::OkStatus();
   SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
   Description description;
-  absl::Status ready = DescribeAll(api, product, arguments.bias, &description);
-  if (ready.ok() && known == nullptr) {
+  // The heuristics want an address of the bias, as it will be aligned, and read nothing there.
+  constexpr uintptr_t kAligned = 256;
+  const void* const somewhere = product.bias ? reinterpret_cast<const void*>(kAligned) : nullptr;
+  absl::Status ready = DescribeAll(api, product, somewhere, &description);
+  if (ready.ok()) {
     auto listed = std::make_unique<Algorithms>();
     listed->refusal = absl::StrCat("choosing an algorithm for ", Describe(product), ": its heuristics list none with ",
                                    product.workspace_bytes, " bytes of workspace");
@@ -201,6 +203,15 @@ absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArgumen
   } else {
     SNUG_RETURN_IF_ERROR(ready);
   }
+  return known->refused() ? absl::UnimplementedError(known->refusal) : absl::OkStatus();
+}
+
+absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArguments& arguments) {
+  SNUG_RETURN_IF_ERROR(Settle(product));
+  SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
+  Algorithms* const known = algorithms_[product].get();
+  Description description;
+  SNUG_RETURN_IF_ERROR(DescribeAll(stream_.device().api(), product, arguments.bias, &description));
   for (; !known->refused(); ++known->taken) {
     const absl::Status asked = Ask(stream_, handle_, product, arguments, &description, known->candidates[known->taken]);
     if (!Refuses(asked)) return asked;
@@ -217,6 +228,9 @@ CublasMatMuls::CublasMatMuls(CudaStream& stream, cublasLtContext* handle) : stre
 CublasMatMuls::~CublasMatMuls() = default;
 absl::StatusOr<std::unique_ptr<CublasMatMuls>> CublasMatMuls::Create(CudaStream&) {
   return absl::FailedPreconditionError("this build has no cuBLASLt");
+}
+absl::Status CublasMatMuls::Settle(const CublasMatMul&) {
+  return absl::UnimplementedError("this build has no cuBLASLt");
 }
 absl::Status CublasMatMuls::Run(const CublasMatMul&, const CublasArguments&) {
   return absl::UnimplementedError("this build has no cuBLASLt");

@@ -1,6 +1,6 @@
 // Matrix products by cuBLASLt.
 //
-// The library's heuristics list algorithms when a stream is first asked for a product, by its sizes, types and the most
+// The library's heuristics list algorithms when a product is settled for a stream, by its sizes, types and the most
 // workspace that it may use. The first that the library accepts is taken, from the one that was asked for on, and kept.
 // Only algorithms are asked for that give the same bits each time: sums that are cut into parts are kept in the compute
 // type and added in a pass of their own. What describes a product to the library lives on the stack, so there is
@@ -56,7 +56,10 @@ class CublasMatMuls {
   CublasMatMuls(const CublasMatMuls&) = delete;
   CublasMatMuls& operator=(const CublasMatMuls&) = delete;
 
-  // Asks for it. Unimplemented, with what the library said: it has no such product; nothing was asked for.
+  // Has the heuristics list algorithms for it, once. Unimplemented, with what the library said: it has no such product.
+  absl::Status Settle(const CublasMatMul& product);
+  // Asks for it; settles it where nobody has. Unimplemented, with what the library said: it has no such product;
+  // nothing was asked for.
   absl::Status Run(const CublasMatMul& product, const CublasArguments& arguments);
 
  private:

@@ -2,9 +2,10 @@
 //
 //   return k.cuda()->Launch(AddKernel<T>, {.blocks = CountBlocks(n, 256), .threads = 256}, n, a, b, y);
 //
-// An op's CUDA function (OpDef::cuda) only asks for work, in sequence, on that stream: it neither waits nor allocates,
-// and passes no number to a kernel that changes from step to step, so it can be captured in a graph. Workspace comes
-// from the plan (OpDef::prepare_cuda). What a kernel finds wrong in its data it cannot report: it writes NaN.
+// An op's CUDA function (KernelRow::run) only asks for work, in sequence, on that stream: it neither waits nor
+// allocates, and passes no number to a kernel that changes from step to step, so it can be captured in a graph.
+// Workspace comes from the plan (KernelRow::prepare). What a kernel finds wrong in its data it cannot report: it writes
+// NaN.
 //
 // Knows no CUDA header: who launches kernels is compiled by nvcc, and again by g++ for the tests
 // (tests/cuda/emulation/emulation.h).

@@ -1,23 +1,19 @@
 // CUDA's optional libraries, as one stream uses them: their handles, made when they are first needed. A library that is
-// not there, or has nothing for a node, answers Unimplemented: our own kernel serves then, and whoever asked for the
-// node is told of it.
+// not there, or has nothing for a node, answers Unimplemented: the next row of the op serves then.
 //
 //   cuda::StreamLibraries& libraries = cuda::LibrariesOf(k.cuda()->stream());
 //   SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, libraries.matmuls());
-//   absl::Status status = products->Run(product, arguments);
-//   if (absl::IsUnimplemented(status)) libraries.Refused(cuda::Library::kCublasLt, status);
+//   return products->Run(product, arguments);
 //
 // Knows no CUDA header. What nvcc compiles knows nothing of this: a stream's libraries are found by its handle.
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "engine/cuda/cuda_api.h"
 #include "engine/cuda/cuda_stream.h"
@@ -27,11 +23,10 @@ namespace snug::cuda {
 class CublasMatMuls;  // cublas_matmul.h
 class CudnnConvs;     // cudnn_conv.h
 
-// That a library did not do what a node's kernel asked of it.
-struct Refusal {
-  Library library = Library::kCublasLt;
-  std::string why;
-};
+// Whether a library has nothing for what was asked of it, a node or one algorithm for it.
+inline bool Refuses(const absl::Status& status) {
+  return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status);
+}
 
 // The stream must outlive it. Thread-compatible, as the stream.
 class StreamLibraries {
@@ -45,13 +40,8 @@ class StreamLibraries {
   absl::StatusOr<CublasMatMuls*> matmuls();
   absl::StatusOr<CudnnConvs*> convs();
 
-  // By the kernel that serves itself in place of the library; and what was said so since this was asked last.
-  void Refused(Library library, const absl::Status& why) { refusal_ = {library, std::string(why.message())}; }
-  std::optional<Refusal> TakeRefusal() { return std::exchange(refusal_, std::nullopt); }
-
  private:
   CudaStream& stream_;
-  std::optional<Refusal> refusal_;
   std::unique_ptr<CublasMatMuls> matmuls_;
   std::unique_ptr<CudnnConvs> convs_;
 };

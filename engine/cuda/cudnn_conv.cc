@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/cuda/cuda_libraries.h"
 #include "engine/cuda/cuda_table.h"
 
 namespace snug::cuda {
@@ -44,7 +45,7 @@ struct Candidate {
 
 constexpr int kAlgorithmsAsked = 16;  // more than there are of any kind
 
-cudnnDataType_t DataType(DType dtype) { return dtype == DType::kBFloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT; }
+cudnnDataType_t CudnnType(DType dtype) { return dtype == DType::kBFloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT; }
 
 // Among the library's names, the default one is that which permits TF32; it never makes float16 of float32.
 cudnnMathType_t MathType(const CudnnConv& conv) {
@@ -82,7 +83,7 @@ absl::Status DescribeTensor(const Api& api, const CudnnConv& conv, const std::ar
                             TensorDescriptor* tensor) {
   SNUG_CUDA_CALL(api, cudnnCreateTensorDescriptor, (&tensor->handle), absl::StrCat("describing ", Describe(conv)));
   SNUG_CUDA_CALL(api, cudnnSetTensor4dDescriptor,
-                 (tensor->handle, Format(conv), DataType(conv.dtype), dims[0], dims[1], dims[2], dims[3]),
+                 (tensor->handle, Format(conv), CudnnType(conv.dtype), dims[0], dims[1], dims[2], dims[3]),
                  absl::StrCat("describing ", Describe(conv)));
   return absl::OkStatus();
 }
@@ -114,7 +115,7 @@ absl::Status DescribeConv(const Api& api, const CudnnConv& conv, ConvDescriptor*
 absl::Status DescribeWeights(const Api& api, const CudnnConv& conv, FilterDescriptor* filter) {
   SNUG_CUDA_CALL(api, cudnnCreateFilterDescriptor, (&filter->handle), absl::StrCat("describing ", Describe(conv)));
   SNUG_CUDA_CALL(api, cudnnSetFilter4dDescriptor,
-                 (filter->handle, DataType(conv.dtype), Format(conv), conv.w[0], conv.w[1], conv.w[2], conv.w[3]),
+                 (filter->handle, CudnnType(conv.dtype), Format(conv), conv.w[0], conv.w[1], conv.w[2], conv.w[3]),
                  absl::StrCat("describing ", Describe(conv)));
   return absl::OkStatus();
 }
@@ -175,9 +176,6 @@ absl::StatusOr<std::vector<int>> ListAlgorithms(const Api& api, cudnnHandle_t ha
   }
   return std::vector<int>();
 }
-
-// Whether a convolution, or one algorithm for it, or an activation with that, is not for the library.
-bool Refuses(const absl::Status& status) { return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status); }
 
 absl::StatusOr<size_t> WorkspaceBytes(const Api& api, cudnnHandle_t handle, const CudnnConv& conv, const CudnnPlan& p,
                                       int algorithm) {
@@ -304,7 +302,7 @@ CudnnConvs::~CudnnConvs() {
   stream_.device().api().table().cudnnDestroy(handle_);
 }
 
-absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments& arguments) {
+absl::Status CudnnConvs::Settle(const CudnnConv& conv) {
   const Api& api = stream_.device().api();
   SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
   auto found = plans_.find(conv);
@@ -320,7 +318,14 @@ absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments
     }
     found = plans_.emplace(conv, std::move(plan)).first;
   }
-  CudnnPlan& plan = *found->second;
+  const CudnnPlan& plan = *found->second;
+  return plan.taken < plan.candidates.size() ? absl::OkStatus() : absl::UnimplementedError(plan.refusal);
+}
+
+absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments& arguments) {
+  SNUG_RETURN_IF_ERROR(Settle(conv));
+  const Api& api = stream_.device().api();
+  CudnnPlan& plan = *plans_.at(conv);
   for (; plan.taken < plan.candidates.size(); ++plan.taken) {
     const Candidate& candidate = plan.candidates[plan.taken];
     const absl::Status status = Ask(api, handle_, conv, plan, candidate, arguments);
@@ -342,6 +347,7 @@ CudnnConvs::~CudnnConvs() = default;
 absl::StatusOr<std::unique_ptr<CudnnConvs>> CudnnConvs::Create(CudaStream&) {
   return absl::FailedPreconditionError("this build has no cuDNN");
 }
+absl::Status CudnnConvs::Settle(const CudnnConv&) { return absl::UnimplementedError("this build has no cuDNN"); }
 absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv&, const CudnnArguments&) {
   return absl::UnimplementedError("this build has no cuDNN");
 }

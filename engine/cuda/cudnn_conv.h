@@ -1,6 +1,6 @@
 // Convolutions by cuDNN, through its functions for single convolutions (not its graphs).
 //
-// The library's heuristics list algorithms when a stream is first asked for a convolution. Of those that give the same
+// The library's heuristics list algorithms when a convolution is settled for a stream. Of those that give the same
 // bits each time (or of all, where that is said) and keep to the workspace there is, the first that the library accepts
 // is taken, and kept. What describes the convolution to the library is kept with it.
 //
@@ -62,8 +62,12 @@ class CudnnConvs {
   CudnnConvs(const CudnnConvs&) = delete;
   CudnnConvs& operator=(const CudnnConvs&) = delete;
 
-  // Asks for it. Whether bias and relu are in the result: there may be an algorithm for the convolution alone only.
-  // Unimplemented, with what the library said: it has no such convolution; nothing was asked for.
+  // Has the heuristics list algorithms for it, once. Unimplemented, with what the library said: it has no such
+  // convolution.
+  absl::Status Settle(const CudnnConv& conv);
+  // Asks for it; settles it where nobody has. Whether bias and relu are in the result: there may be an algorithm for
+  // the convolution alone only. Unimplemented, with what the library said: it has no such convolution; nothing was
+  // asked for.
   absl::StatusOr<bool> Run(const CudnnConv& conv, const CudnnArguments& arguments);
 
  private:

@@ -7,7 +7,7 @@
 //   * Nodes stand in program order, a linked list. Program order is a legal Order: producers before readers, and for
 //     each Variable it fixes which reads come before and after which mutation (the hazards every other order keeps).
 //
-// The Graph knows nothing of what ops mean, nor of protobuf: an op is a name, its options an opaque handle.
+// The Graph knows neither what ops mean nor protobuf: an op is a name, and its options are an opaque handle.
 // Thread-compatible.
 #pragma once
 
@@ -27,7 +27,7 @@ namespace snug {
 
 class Graph;
 
-// How a Variable gets its first content. Everything that has to do with chance is a pure function of (seed, random_id).
+// Says how a Variable gets its first content. All that depends on chance is a pure function of (seed, random_id).
 struct Initializer {
   enum class Kind : uint8_t { kConstant, kUniform, kNormal, kTruncatedNormal, kBytes };
   Kind kind = Kind::kConstant;
@@ -36,11 +36,11 @@ struct Initializer {
 };
 
 enum class VariableRole : uint8_t {
-  kParameter,   // trained (unless frozen), has a gradient
-  kStatistic,   // running mean and the like: mutated by the forward pass's updates
-  kSlot,        // of the optimizer
-  kScalar,      // learning rate, step counter, seed: set by the host or counted
-  kWithinStep,  // of one step's micro-batches: what they add up to, and which of them runs. Not in a checkpoint
+  kParameter,   // trained unless it is frozen; has a gradient
+  kStatistic,   // a running mean or the like: mutated by updates in the forward pass
+  kSlot,        // belongs to the optimizer
+  kScalar,      // learning rate, step counter, seed: set by the host, or counted
+  kWithinStep,  // belongs to one step's micro-batches: their sums, and which of them runs. Never in a checkpoint
   kConstant,    // never mutated
 };
 
@@ -54,18 +54,18 @@ struct Variable {
   double decay_mult = 1;
   uint64_t random_id = 0;
   ValueId value;       // its content
-  VariableId slot_of;  // optimizer slots: the parameter they belong to
+  VariableId slot_of;  // for optimizer slots: the parameter they belong to
   SourceLoc loc;
 };
 
 struct Value {
   std::string name;  // unique; "fc1", "split:1", "fc1/grad_input"
   ValueType type;
-  NodeId producer;  // invalid for inputs and variables
+  NodeId producer;  // invalid for inputs and Variables
   int output_index = 0;
-  VariableId variable;  // valid: this is the content of that Variable
+  VariableId variable;  // if valid, this is the content of that Variable
   bool is_input = false;
-  int64_t max_value = 0;  // inputs of integers: 0, or an upper bound (exclusive) of what the feed holds
+  int64_t max_value = 0;  // for integer inputs: an exclusive upper bound of what is fed, or 0
 };
 
 enum class Phase : uint8_t { kForward, kBackward, kUpdate };
@@ -74,18 +74,18 @@ struct Node {
   std::string name;  // unique
   std::string op;
   Options options;
-  std::vector<ValueId> inputs;  // an invalid id is an absent optional input
+  std::vector<ValueId> inputs;  // an invalid id stands for an optional input that is absent
   std::vector<ValueId> outputs;
   SourceLoc loc;
   Phase phase = Phase::kForward;
-  uint64_t random_id = 0;  // given at import, kept by passes and gradients: the key of its random numbers
-  NodeId forward;          // gradient nodes: the node they differentiate
+  uint64_t random_id = 0;  // the key of its random numbers: given at import, kept by passes and by its gradient
+  NodeId forward;          // for gradient nodes: the node that they differentiate
   std::vector<std::shared_ptr<const Graph>> subgraphs;
   bool removed = false;
-  NodeId previous, next;  // program order
+  NodeId previous, next;  // the neighbours in program order
 };
 
-// What AddNode is told.
+// The arguments of AddNode.
 struct NodeSpec {
   std::string name;
   std::string op;
@@ -99,7 +99,7 @@ struct NodeSpec {
   std::vector<std::shared_ptr<const Graph>> subgraphs = {};
 };
 
-// A value that can be fetched, under the name it was asked for (passes may replace the value, the name stays).
+// A value that can be fetched. It keeps the name that it was asked for, even if passes replace the value.
 struct Output {
   std::string name;
   ValueId value;
@@ -108,22 +108,22 @@ struct Output {
 class Graph {
  public:
   std::string name;
-  std::vector<ValueId> objectives;  // what backward differentiates
-  std::vector<Output> outputs;      // what can be fetched: dead code elimination starts from these and from mutations
+  std::vector<ValueId> objectives;  // backward differentiates these
+  std::vector<Output> outputs;      // can be fetched; dead code elimination starts from these and from mutations
 
   ValueId AddInput(std::string value_name, ValueType type, int64_t max_value = 0);
   VariableId AddVariable(Variable variable);  // sets variable.value
-  // Appends at the insertion point (the end, unless SetInsertionPoint said otherwise). A name that is taken gets a
-  // suffix "#2".
+  // Adds a node at the insertion point (the end, unless SetInsertionPoint says otherwise). If the name is taken, it
+  // gets a suffix such as "#2".
   NodeId AddNode(NodeSpec spec);
-  // New nodes go right before `before`; an invalid id: at the end.
+  // Puts new nodes right before `before`, or at the end if the id is invalid.
   void SetInsertionPoint(NodeId before) { insertion_point_ = before; }
   NodeId insertion_point() const { return insertion_point_; }
 
-  void RemoveNode(NodeId id);  // its outputs must have no readers left; ids of others stay
+  void RemoveNode(NodeId id);  // nothing may still read its outputs; other ids stay valid
   void MoveBefore(NodeId id, NodeId before);
-  void ReplaceUses(ValueId from, ValueId to);  // in all nodes, outputs and objectives: O(graph)
-  // Many at once: each value becomes map's (followed to its end).
+  void ReplaceUses(ValueId from, ValueId to);  // in all nodes, outputs and objectives; takes O(graph)
+  // Replaces many at once: each value by what `map` leads to, over several steps if need be.
   void ReplaceUses(const std::unordered_map<ValueId, ValueId>& map);
 
   Node& node(NodeId id) { return nodes_[static_cast<size_t>(id.index)]; }
@@ -134,17 +134,17 @@ class Graph {
   const Variable& variable(VariableId id) const { return variables_[static_cast<size_t>(id.index)]; }
   const ValueType& type(ValueId id) const { return value(id).type; }
 
-  std::vector<NodeId> ProgramOrder() const;  // live nodes
+  std::vector<NodeId> ProgramOrder() const;  // without removed nodes
   NodeId first_node() const { return first_; }
   NodeId last_node() const { return last_; }
-  // Ids are dense: arrays indexed by them have these sizes. Removed nodes (and their values) still count.
+  // Ids are dense, and arrays indexed by them have these sizes. Removed nodes and their values still count.
   size_t node_capacity() const { return nodes_.size(); }
   size_t value_capacity() const { return values_.size(); }
   size_t num_nodes() const { return live_nodes_; }
   const std::vector<Variable>& variables() const { return variables_; }
   const std::vector<ValueId>& inputs() const { return inputs_; }
 
-  ValueId FindValue(absl::string_view value_name) const;  // invalid: none
+  ValueId FindValue(absl::string_view value_name) const;  // invalid when there is none
   VariableId FindVariable(absl::string_view variable_name) const;
 
  private:
@@ -157,13 +157,13 @@ class Graph {
   std::vector<Variable> variables_;
   std::vector<ValueId> inputs_;
   std::unordered_map<std::string, ValueId> values_by_name_;
-  std::unordered_map<std::string, int> node_names_;  // how often each was asked for
+  std::unordered_map<std::string, int> node_names_;  // how often each name was asked for
   std::unordered_map<std::string, VariableId> variables_by_name_;
   NodeId first_, last_, insertion_point_;
   size_t live_nodes_ = 0;
 };
 
-// The nodes that read each value, in program order (a node that reads it twice stands twice).
+// Returns the nodes that read each value, in program order. A node that reads it twice is there twice.
 std::vector<std::vector<NodeId>> ReadersOf(const Graph& graph);
 
 }  // namespace snug

@@ -1,4 +1,4 @@
-// Stable text and Graphviz forms of a Graph: in program order, by name, the same bytes on every run.
+// Writes a Graph as text or for Graphviz: in program order, by name, with the same bytes on every run.
 #pragma once
 
 #include <string>

@@ -13,18 +13,18 @@ std::string Layout::ToString() const {
     case Kind::kChannelsLast:
       return "nhwc";
     case Kind::kPacked:
-      return absl::StrCat("packed:", packed->tag);
+      return absl::StrCat("packed:", packed->tag());
   }
   return "";
 }
 
 bool operator==(const Layout& a, const Layout& b) {
   if (a.kind != b.kind) return false;
-  return a.kind != Layout::Kind::kPacked || a.packed == b.packed || a.packed->descriptor == b.packed->descriptor;
+  return a.kind != Layout::Kind::kPacked || a.packed == b.packed || a.packed->Equals(*b.packed);
 }
 
 int64_t ValueType::size_bytes() const {
-  if (layout.kind == Layout::Kind::kPacked) return layout.packed->size_bytes;
+  if (layout.kind == Layout::Kind::kPacked) return layout.packed->size_bytes();
   return num_elements() * SizeOf(dtype);
 }
 

@@ -1,4 +1,4 @@
-// The Graph's invariants, checked after every arrow of the pipeline in debug builds and in tests.
+// Checks the Graph's invariants. It runs after every stage of the pipeline in debug builds and in tests.
 #pragma once
 
 #include <absl/status/status.h>
@@ -7,8 +7,9 @@
 
 namespace snug {
 
-// Ids in range, every value defined before it is read (program order), producers and outputs agree, names unique,
-// nothing reads a removed node's value, variables and their values agree; sub-graphs too. Internal error: our bug.
+// Checks that ids are in range, that every value is defined before it is read in program order, that producers and
+// outputs agree, that names are unique, that nothing reads a removed node's value, and that Variables and their values
+// agree; the same for sub-graphs. An error is Internal: a bug of ours.
 absl::Status VerifyGraph(const Graph& graph);
 
 }  // namespace snug

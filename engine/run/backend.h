@@ -1,4 +1,4 @@
-// What a session runs on: where its arenas lie, how the host gets at Variables, and what runs the Steps.
+// What a session runs on: it decides where arenas lie, how the host gets at Variables, and what runs the Steps.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -20,36 +20,37 @@ namespace cuda {
 class CudaDevice;
 }
 
-// What the host does with bytes of Variables: reads them, writes all of them, or who knows.
+// What the host does with the bytes of Variables: it reads them, writes all of them, or may do either.
 enum class HostAccess : uint8_t { kRead, kWrite, kReadWrite };
 
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // As kernels see them.
+  // The addresses are those that kernels use.
   virtual ArenaBytes arenas() const = 0;
-  // What was taken of the device's memory.
+  // These are the bytes taken from the device's memory.
   virtual int64_t state_bytes() const = 0;
   virtual int64_t step_bytes() const = 0;
   virtual int64_t upload_bytes() const { return 0; }  // for inputs that wait for their step
 
-  // Bytes of the state arena where the host finds them, up to the next run.
+  // Returns bytes of the state arena where the host can use them. They are valid until the next run.
   virtual absl::StatusOr<std::byte*> OnHost(int64_t offset, int64_t bytes, HostAccess access) = 0;
 
-  // The Executable, what `arenas` points to and `poison` must outlive it.
+  // The Executable, `poison`, and what `arenas` points to must outlive the result.
   virtual absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(EngineKind kind, const Executable& executable,
                                                                  const ArenaBytes& arenas, Poison* poison) = 0;
-  // Of its memory, for arenas; < 0: unknown.
+  // Returns how much of its memory is left for arenas; < 0: unknown.
   virtual int64_t FreeBytes() const = 0;
-  // Where dynamic memory is taken from; `places` learns of it.
+  // Returns the place from which dynamic memory is taken, and tells `places` about it.
   virtual absl::StatusOr<memory::Place> DynamicPlace(memory::Places* places) = 0;
 
-  // A run comes, on the device, after what this stream of the caller's was given before, and before what it is given
-  // after. FailedPrecondition where there are no such streams.
+  // Couples runs to a stream of the caller's. From now on a run comes, on the device, after all that was given to the
+  // stream before, and before all that is given to it afterwards. Fails with FailedPrecondition where there are no such
+  // streams.
   virtual absl::Status Follow(CUstream_st* stream);
 
-  // Around each run.
+  // These are called before and after each run.
   virtual absl::Status BeforeRun() { return absl::OkStatus(); }
   virtual void AfterRun() {}
 };
@@ -57,13 +58,13 @@ class Backend {
 struct BackendOptions {
   Device device;
   int64_t state_bytes = 0, step_bytes = 0;
-  int64_t upload_bytes = 0;                             // done without where they do not fit
-  bool cuda_graph = true;                               // a step is launched as one graph
-  int32_t freeing_streams = 1;                          // of a GPU, that dynamic memory may have to wait for
-  std::shared_ptr<const cuda::CudaDevice> cuda_device;  // null: opened by `device`
+  int64_t upload_bytes = 0;                             // dropped where they do not fit
+  bool cuda_graph = true;                               // whether a step is launched as one graph
+  int32_t freeing_streams = 1;                          // how many streams of a GPU dynamic memory may have to wait for
+  std::shared_ptr<const cuda::CudaDevice> cuda_device;  // null: opened as `device` says
 };
 
-// FailedPrecondition, NotFound where there is no such device; ResourceExhausted.
+// Fails with FailedPrecondition or NotFound where there is no such device, and with ResourceExhausted.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const BackendOptions& options);
 
 }  // namespace snug

@@ -13,7 +13,7 @@ bool InBlocks(const Region& region) {
   return region.arena >= 0 && (arena == Arena::kStep || arena == Arena::kParts);
 }
 
-// The ranges that tell blocks apart in the step's plan, by their first byte.
+// In the step's plan a range tells blocks apart. Returns the block of each range, by its first byte.
 std::map<int64_t, int32_t> BlocksByFirstByte(const MemoryPlan& plan) {
   std::map<int64_t, int32_t> blocks;
   const std::vector<int64_t>& offsets = plan.step.placement.plan.offsets;

@@ -1,6 +1,6 @@
-// What Steps access where memory is dynamic, by the addresses that their blocks have at the moment. By these the one
-// rule of engine/base/conflict.h also orders a Step after whoever used the same bytes for another block before, so a
-// block may be taken again as soon as its last user has been asked for.
+// The accesses of Steps whose memory is dynamic, by the addresses that their blocks have at the moment. With these, the
+// one rule of engine/base/conflict.h also orders a Step after earlier users of the same bytes in another block, so a
+// block may be taken again as soon as its last user is queued.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ namespace snug {
 
 class BlockAccesses {
  public:
-  // Both must outlive it.
+  // Both arguments must outlive this.
   BlockAccesses(const Executable& executable, const DynamicBlocks& blocks);
 
-  // Of a Step whose blocks are taken; good until the next call.
+  // Returns the accesses of a Step whose blocks are taken; valid until the next call.
   const std::vector<Access>& Of(size_t step);
 
  private:
   struct Entry {
     Access access;
-    int32_t block = -1;  // < 0: it lies in no block, and the access is as it stands
+    int32_t block = -1;  // < 0: it lies in no block, and the access needs no change
   };
 
   const DynamicBlocks& blocks_;
-  std::vector<std::vector<Entry>> entries_;  // by Step; regions count from their block's first byte
+  std::vector<std::vector<Entry>> entries_;  // by Step; regions count from the first byte of their block
   std::vector<Access> accesses_;
 };
 

@@ -13,7 +13,7 @@ BoundSteps::BoundSteps(const Executable& executable, const ArenaBytes& arenas, L
       to_caller_(executable.caller_buffers.size()) {
   size_t total = 0;
   for (const Step& step : executable.steps) total += step.inputs.size() + step.outputs.size();
-  pointers_.reserve(total);  // never grows after this: spans of it stay valid
+  pointers_.reserve(total);  // keeps spans of it valid, because it never grows beyond this
   calls_.reserve(executable.steps.size());
   for (const Step& step : executable.steps) {
     const size_t first = pointers_.size();
@@ -21,16 +21,23 @@ BoundSteps::BoundSteps(const Executable& executable, const ArenaBytes& arenas, L
     for (const Slot& slot : step.inputs) AddPointer(slot);
     for (const Slot& slot : step.outputs) AddPointer(slot);
     void* const* const pointers = pointers_.data() + first;
-    calls_.push_back({step.kernel, Context(calls_.size(), pointers), pointers, first_moving, moving_.size()});
+    calls_.push_back({&step.kernel->run, step.prepared.get(), Context(calls_.size(), step.prepared.get(), pointers),
+                      pointers, first_moving, moving_.size()});
   }
 }
 
-KernelContext BoundSteps::Context(size_t i, void* const* pointers) const {
+KernelContext BoundSteps::Context(size_t i, const void* prepared, void* const* pointers) const {
   const Step& step = executable_.steps[i];
   return KernelContext(&step.types, {pointers, step.inputs.size()},
-                       {pointers + step.inputs.size(), step.outputs.size()}, arenas_.Address(step.workspace),
-                       step.prepared.get(), executable_.threads, step.random_id,
-                       launches_.empty() ? nullptr : launches_[i]);
+                       {pointers + step.inputs.size(), step.outputs.size()}, arenas_.Address(step.workspace), prepared,
+                       executable_.threads, step.random_id, launches_.empty() ? nullptr : launches_[i]);
+}
+
+void BoundSteps::UseInstead(size_t i) {
+  const PreparedKernel& instead = executable_.steps[i].instead;
+  Call& call = calls_[i];
+  call = {&instead.kernel->run, instead.prepared.get(), Context(i, instead.prepared.get(), call.pointers),
+          call.pointers,        call.first_moving,      call.last_moving};
 }
 
 void BoundSteps::AddPointer(const Slot& slot) {
@@ -49,7 +56,7 @@ absl::Status BoundSteps::RunOnTaken(size_t i) {
   for (size_t m = call.first_moving; m < call.last_moving; ++m) {
     pointers_[moving_[m].pointer] = arenas_.Address(moving_[m].slot);
   }
-  SNUG_RETURN_IF_ERROR(call.kernel(Context(i, call.pointers)));
+  SNUG_RETURN_IF_ERROR((*call.kernel)(Context(i, call.prepared, call.pointers)));
   return arenas_.blocks->StepDone(i);
 }
 

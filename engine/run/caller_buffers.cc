@@ -12,7 +12,7 @@ namespace snug {
 namespace {
 
 bool Overlap(absl::Span<const std::byte> a, absl::Span<const std::byte> b) {
-  const std::less<const std::byte*> before;  // total, also over unrelated arrays
+  const std::less<const std::byte*> before;  // unlike <, it is a total order over unrelated arrays
   return before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
 }
 

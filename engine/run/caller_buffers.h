@@ -1,5 +1,5 @@
-// Where the caller's buffers are (CompileOptions::bound): given before a step, kept until given anew, and checked, so
-// that no step writes over what it still reads.
+// Knows where the caller's buffers are (CompileOptions::bound). They are given before a step, kept until others are
+// given, and checked, so that no step writes over bytes that it still reads.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -24,20 +24,20 @@ struct Given {
 
 class CallerBuffers {
  public:
-  // On the CPU.
+  // The alignment on the CPU.
   static constexpr size_t kAlignment = 64;
 
-  // `alignment`: kernels find every value where values begin on their device (Device::alignment), and choose what they
-  // do by that: other addresses, other bits. `own`: the session's arenas, which no buffer may lie in. The Executable
-  // must outlive it.
+  // `alignment` is that of values on the device (Device::alignment): kernels choose what they do by it, so other
+  // addresses could give other bits. `own` are the session's arenas, in which no buffer may lie. The Executable must
+  // outlive this.
   CallerBuffers(const Executable& executable, size_t alignment, std::vector<absl::Span<const std::byte>> own);
 
-  // By number, as Slots of Arena::kCaller have it; null: not bound yet. The array stays where it is.
+  // The addresses are indexed by the numbers in Slots of Arena::kCaller; null: not bound yet. The array never moves.
   std::byte* const* addresses() const { return addresses_.data(); }
 
-  // The number of what was bound. On an error everything stays as it was. Allocates nothing unless it fails.
+  // Binds a buffer and returns its number. On an error everything stays as it was. Allocates nothing unless it fails.
   absl::StatusOr<size_t> Bind(absl::string_view name, const Given& given);
-  // Before a step: everything is bound, and what is written lies apart from all the rest.
+  // Must be called before a step. Checks that everything is bound, and that what is written overlaps nothing else.
   absl::Status CheckReady();
 
  private:
@@ -49,7 +49,7 @@ class CallerBuffers {
   const size_t alignment_;
   const std::vector<absl::Span<const std::byte>> own_;
   std::vector<std::byte*> addresses_;
-  bool checked_ = false;  // since the last one was bound
+  bool checked_ = false;  // whether they were checked since the last one was bound
 };
 
 }  // namespace snug

@@ -50,7 +50,7 @@ absl::Status DynamicBlocks::EndRun(bool complete) {
 }
 
 absl::Status DynamicBlocks::Take(int32_t block, int32_t stream) {
-  const DynamicMemory::Block& taken = memory_.blocks[static_cast<size_t>(block)];
+  const DynamicMemory::ValueBlock& taken = memory_.blocks[static_cast<size_t>(block)];
   SNUG_ASSIGN_OR_RETURN(void* const address, allocator_->Allocate(taken.bytes, {stream, taken.name, taken.held_as}));
   addresses_[static_cast<size_t>(block)] = static_cast<std::byte*>(address);
   return absl::OkStatus();

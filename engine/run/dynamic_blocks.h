@@ -1,14 +1,14 @@
-// The blocks of dynamic memory while steps run: taken before each kernel, given back as they die. Where they lie may
-// differ from step to step.
+// The blocks of dynamic memory while steps run. They are taken before each kernel and given back when they die. Where
+// they lie may differ from step to step.
 //
-// On the CPU a Step takes its blocks as it runs, not as it is pushed: whoever pushes runs ahead of the workers, and
-// would take the bytes of a whole step before the first of them comes back.
+// On the CPU, a Step takes its blocks when it runs and not when it is pushed: the pusher is ahead of the workers, and
+// would take the bytes of a whole step before the first block comes back.
 //
-// On a GPU Steps are only asked for, one after the other. What is given back at once (gc_fast) may be taken again by
-// another stream before it was used: BlockAccesses makes that stream wait, so all share one pool, and no more is taken
-// than on one stream. What is given back only after its streams have passed is taken from the pool of the stream that
-// takes it, and the allocator is told of every other stream that uses it (Allocator::RecordStream): nobody waits for
-// bytes then, and more of them are taken.
+// On a GPU, Steps are only queued, one after the other. A block that is given back at once (gc_fast) may be taken by
+// another stream before it has been used. BlockAccesses then makes that stream wait, so all streams share one pool and
+// take no more than one stream would. A block that is only given back after its streams have passed comes from the pool
+// of the stream that takes it, and the allocator is told of every other stream that uses it (Allocator::RecordStream):
+// then no stream waits for bytes, but more bytes are taken.
 #pragma once
 
 #include <absl/status/status.h>
@@ -24,11 +24,11 @@
 
 namespace snug {
 
-// Thread-safe for Steps that may run side by side: each writes only the addresses of blocks that it alone uses then.
+// Thread-safe for Steps that may run side by side: each only writes the addresses of blocks that it alone uses then.
 class DynamicBlocks {
  public:
-  // Takes what the user holds. `memory` and the allocator must outlive it. `stream_of`, by Step: where what is given
-  // back waits for several streams; empty: there is one, or none are waited for.
+  // Takes the blocks of what the user holds. `memory` and the allocator must outlive the result. `stream_of`, by Step,
+  // is given where blocks wait for several streams; it is empty where there is one stream, or none is waited for.
   static absl::StatusOr<std::unique_ptr<DynamicBlocks>> Create(const DynamicMemory& memory,
                                                                memory::Allocator* allocator,
                                                                std::vector<int32_t> stream_of = {});
@@ -39,9 +39,9 @@ class DynamicBlocks {
   std::byte* Address(int32_t block) const { return addresses_[static_cast<size_t>(block)]; }
   bool held(int32_t block) const { return memory_.blocks[static_cast<size_t>(block)].held; }
 
-  absl::Status TakeFor(size_t step);   // before the kernel
-  absl::Status StepDone(size_t step);  // after it, unless it failed
-  // After the last Step; or `complete` false, when none runs any more: after one has failed.
+  absl::Status TakeFor(size_t step);   // must be called before the Step's kernel
+  absl::Status StepDone(size_t step);  // must be called after the kernel, unless it failed
+  // Must be called after the last Step or, with `complete` false, when one has failed and none runs any more.
   absl::Status EndRun(bool complete);
 
  private:

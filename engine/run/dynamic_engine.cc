@@ -84,7 +84,7 @@ class ParallelEngine final : public DynamicEngine, private TaskScheduler::Client
 
   absl::Status Wait(const Region& region) override {
     if (IsWorker()) return InsideTaskError("Wait");
-    // A reader like any other: so it sees the errors of exactly the writes that were pushed before.
+    // The wait is a task that reads the region, so it sees the errors of exactly the writes that were pushed before.
     Event readable;
     absl::Status result;
     SNUG_RETURN_IF_ERROR(
@@ -184,7 +184,7 @@ class ParallelEngine final : public DynamicEngine, private TaskScheduler::Client
   TagTable tags_;           // guarded by the scheduler's lock
   bool accepting_ = false;  // guarded by the scheduler's lock
 
-  std::mutex state_mu_;  // serialises Start and Stop, guards workers_
+  std::mutex state_mu_;  // serialises Start and Stop, and guards workers_
   std::vector<std::thread> workers_;
   std::mutex ids_mu_;  // guards ids_
   std::vector<std::thread::id> ids_;

@@ -1,5 +1,5 @@
-// The engine that runs tasks in parallel, on workers of their device. Thread-safe. What threads do to each other is in
-// dynamic/scheduler.h; here is what tasks mean: tags, versions, errors.
+// The engine that runs tasks in parallel, on workers of their device. Thread-safe. dynamic/scheduler.h has what threads
+// do to each other; this has what tasks mean: tags, versions, errors.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -18,7 +18,7 @@ struct DeviceWorkers {
 
 struct DynamicEngineOptions {
   std::vector<DeviceWorkers> devices = {{.device = {}, .workers = 1}};
-  // Push() blocks while so many tasks are unfinished, or while those hold so many bytes.
+  // Push() blocks while so many tasks are unfinished, or while the unfinished ones hold so many bytes.
   int64_t max_tasks = 4096;
   int64_t max_bytes = int64_t{1} << 30;
 };

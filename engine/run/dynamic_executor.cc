@@ -32,7 +32,8 @@ DynamicExecutor::DynamicExecutor(const Executable& executable, const ArenaBytes&
 absl::Status DynamicExecutor::Run(Failure* failure) {
   mutated_.store(false, std::memory_order_relaxed);
   failed_step_ = steps_.size();
-  // Where values are taken from an allocator, what runs far ahead of the Order holds them long before they are needed.
+  // Where memory is dynamic, Steps keep to the Order: one that runs far ahead would hold its values long before they
+  // are needed.
   const bool in_order = executable_.memory.dynamic.has_value();
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Task task{.reads = accesses_[i].reads,

@@ -1,6 +1,6 @@
-// Pushes the Steps of an Executable through the dependency engine, which finds out what must wait for what as they
-// come: what the replay has worked out beforehand. For networks that share an engine with other tasks, and as the
-// replay's check.
+// Pushes the Steps of an Executable through the dependency engine, which finds out at run time what must wait for what;
+// the replay gets that from the compiler. It is for networks that share an engine with other tasks, and as a check of
+// the replay.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -16,7 +16,7 @@ namespace snug {
 
 class DynamicExecutor : public PlannedExecutor {
  public:
-  // As many workers as the schedule has streams.
+  // Makes as many workers as the schedule has streams.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Executable& executable, const ArenaBytes& arenas);
 
   absl::Status Run(Failure* failure) override;
@@ -29,14 +29,14 @@ class DynamicExecutor : public PlannedExecutor {
   struct Accesses {
     std::vector<Region> reads, writes;
   };
-  std::vector<Accesses> accesses_;             // by Step
-  std::vector<std::atomic<int32_t>> running_;  // by stream
+  std::vector<Accesses> accesses_;             // indexed by Step
+  std::vector<std::atomic<int32_t>> running_;  // indexed by stream
 
   std::atomic<bool> mutated_{false};
   std::mutex mu_;  // guards failed_step_
   size_t failed_step_ = 0;
 
-  std::unique_ptr<Engine> engine_;  // the last one: its workers stop before what they use goes
+  std::unique_ptr<Engine> engine_;  // the last member, so that its workers stop before what they use goes
 };
 
 }  // namespace snug

@@ -1,6 +1,6 @@
-// Runs the Steps of an Executable on bytes given once, but for the caller's, which may be others in each run. How is
-// each executor's own: one after the other (the truth that all others equal bit for bit), replayed on streams, or
-// pushed through the dependency engine.
+// Runs the Steps of an Executable. The bytes are given once, but the caller's buffers may differ in each run. Each
+// executor has its own way: one Step after the other (the truth that all others must equal bit for bit), replayed on
+// streams, or pushed through the dependency engine.
 #pragma once
 
 #include <absl/status/status.h>
@@ -13,7 +13,7 @@
 
 namespace snug {
 
-// When a stream turned to a Step, began it after its waits, and had done it.
+// The times at which a stream came to a Step, began it after its waits, and had done it.
 struct StepTime {
   int64_t turn_ns = 0, begin_ns = 0, end_ns = 0;
   int32_t stream = 0;
@@ -23,51 +23,52 @@ class Executor {
  public:
   static constexpr size_t kNoStep = static_cast<size_t>(-1);
   struct Failure {
-    size_t step = kNoStep;           // the first of those that failed, by the Order; kNoStep: which is not known
-    bool variables_changed = false;  // a Step that mutates Variables has begun
+    size_t step = kNoStep;           // the first that failed, by the Order; kNoStep: it is not known which
+    bool variables_changed = false;  // whether a Step that mutates Variables has begun
   };
 
   virtual ~Executor() = default;
 
-  // Runs every Step. On an error the rest is left out as far as it has not begun.
+  // Runs every Step. After an error, Steps that have not begun are left out.
   virtual absl::Status Run(Failure* failure) = 0;
-  // The same in two halves, where a device goes on by itself: Begin returns when everything is asked for, Finish when
-  // it is done. Another run may begin before, in sequence.
+  // These do the same in two halves, for devices that go on by themselves: Begin returns when everything is queued,
+  // Finish when it is done. The next run may begin before that; runs come in sequence.
   virtual absl::Status Begin(Failure* failure) { return Run(failure); }
   virtual absl::Status Finish(Failure* /*failure*/) { return absl::OkStatus(); }
 
-  // Where the host finds what is fed and fetched, by number.
+  // Return the bytes, by number, into which the host writes what it feeds, and from which it reads what it fetches.
   virtual std::byte* InputBytes(size_t input) const = 0;
   virtual std::byte* OutputBytes(size_t output) const = 0;
-  // These bytes are about to be written; or read. For who has them elsewhere in truth. Before InputBytes, which may be
-  // others after it.
+  // Must be called before the host writes, or reads, these bytes: an executor may have them somewhere else. Feed must
+  // come before InputBytes, whose result may change by it.
   virtual absl::Status Feed(size_t /*input*/) { return absl::OkStatus(); }
   virtual absl::Status Fetch(size_t /*output*/) { return absl::OkStatus(); }
 
-  // What has been fed goes to the device now, for the next run, though one is under way. Does nothing where that
-  // cannot be.
+  // Sends what has been fed to the device now, for the next run, even if a run is under way. Does nothing where that is
+  // impossible.
   virtual absl::Status UploadAhead() { return absl::OkStatus(); }
-  // Whether the next run finds the input outside of the arenas, whatever runs before it.
+  // Tells whether the next run finds the input outside of the arenas, whatever runs before it.
   virtual bool UploadedAhead(size_t /*input*/) const { return false; }
 
-  // The caller has bound another buffer, by its number in the Executable. Between runs.
+  // Tells between runs that the caller has bound another buffer, by its number in the Executable.
   virtual void Rebind(size_t caller_buffer) = 0;
 
-  // That a Step's kernel was to be one of a library, and our own served: what the library said.
+  // That a Step's kernel could not be had on this device, and Step::instead serves: what its library said.
   struct Refused {
     size_t step = kNoStep;
-    std::string library, why;
+    std::string why;
   };
-  // Those of which this has not told yet, each Step once.
+  // Returns those that it has not returned before, each Step once.
   virtual std::vector<Refused> TakeRefused() { return {}; }
 
-  // Writes the time of each Step, by its number, from the next run on. Null: no longer.
+  // Writes the time of each Step, by its number, from the next run on. Null ends that.
   void SetTimes(StepTime* times) { times_ = times; }
 
-  // What each stream is at. For whoever watches from another thread.
+  // Says what a stream is doing. Another thread may ask for it.
   struct At {
-    int32_t step = -1;     // none
-    bool waiting = false;  // before it, for Steps of other streams; before none: for a device that has the whole step
+    int32_t step = -1;     // -1: none
+    bool waiting = false;  // it waits for Steps of other streams before this one; without a step: for a device that has
+                           // the whole step
     friend bool operator==(const At&, const At&) = default;
   };
   virtual std::vector<At> Running() const = 0;
@@ -76,7 +77,7 @@ class Executor {
   StepTime* times_ = nullptr;
 };
 
-// Of a clock that never goes back.
+// Reads a clock that never goes back.
 int64_t MonotonicNanoseconds();
 
 }  // namespace snug

@@ -1,4 +1,4 @@
-// The engines that run an Executable's Plan, by name: the one place that knows them all.
+// The table of the engines that run an Executable's Plan, by name. Only this file knows them all.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -18,9 +18,9 @@ enum class EngineKind : uint8_t { kReplay, kSerial, kDynamic };
 
 struct EngineInfo {
   EngineKind kind;
-  absl::string_view name;  // as written after --engine=
-  bool needs_plan;         // it does not run where memory is dynamic
-  bool side_by_side;       // runs Steps of different streams at the same time
+  absl::string_view name;  // the name as written after --engine=
+  bool needs_plan;         // it cannot run where memory is dynamic
+  bool side_by_side;       // it runs Steps of different streams at the same time
 };
 absl::Span<const EngineInfo> Engines();
 const EngineInfo& InfoOf(EngineKind kind);
@@ -28,7 +28,7 @@ const EngineInfo& InfoOf(EngineKind kind);
 absl::string_view EngineName(EngineKind kind);
 absl::StatusOr<EngineKind> ParseEngine(absl::string_view name);
 
-// The Executable and `poison` (null, or for the serial engine) must outlive it.
+// The Executable and `poison` (which only the serial engine takes; may be null) must outlive the result.
 absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(EngineKind kind, const Executable& executable,
                                                        const ArenaBytes& arenas, Poison* poison);
 

@@ -23,7 +23,7 @@ double Draw(const Initializer& init, const Philox& random, int64_t element) {
       return init.value * ToNormals(words[0], words[1])[0];
     }
     case Initializer::Kind::kTruncatedNormal:
-      // Draws again, from the next stream, until it falls inside (95 % do).
+      // Draws again from the next stream until the number falls inside, which 95 % do.
       for (uint64_t attempt = 0;; ++attempt) {
         const auto words = random(attempt, static_cast<uint64_t>(element));
         for (const double z : ToNormals(words[0], words[1])) {

@@ -1,5 +1,5 @@
-// First contents of Variables: pure functions of (seed, the Variable's random id, element), so they are the same on
-// every machine, whatever else the network holds.
+// Makes the first contents of Variables. They only depend on (seed, the Variable's random id, element), so they are the
+// same on every machine, whatever else the network holds.
 #pragma once
 
 #include <cstddef>

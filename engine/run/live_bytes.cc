@@ -7,7 +7,7 @@
 namespace snug {
 
 LiveBytes::LiveBytes(const memory::Tasks& tasks, const MemoryPlan& plan) {
-  std::vector<int32_t> step_of(plan.step.order.size());  // by task
+  std::vector<int32_t> step_of(plan.step.order.size());  // indexed by task
   for (size_t i = 0; i < plan.step.order.size(); ++i) {
     step_of[static_cast<size_t>(plan.step.order[i])] = static_cast<int32_t>(i);
   }

@@ -1,5 +1,5 @@
-// How many bytes of the step arena hold something that is needed, over the time of one run: what the plan's lifetimes
-// become when Steps take as long as they took, on as many streams as they ran on.
+// Counts the bytes of the step arena that hold something needed, over the time of one run: the plan's lifetimes with
+// the times that Steps really took, on the streams they ran on.
 #pragma once
 
 #include <absl/types/span.h>
@@ -19,19 +19,20 @@ class LiveBytes {
 
   struct Sample {
     int64_t ns = 0;
-    int64_t bytes = 0;  // from then on
+    int64_t bytes = 0;  // live from this time on
   };
-  // A value is live from when its Step begins until the last one that reads it is done; what is fed from the first
-  // Step's turn, what is fetched to the last one's end. A value that is written over, in place, is its heir's bytes.
+  // A value is live from when its Step begins until its last reader is done. What is fed is live from the first Step's
+  // turn, and what is fetched until the end of the last Step. When a value is written over in place, its bytes count
+  // for the value that takes them.
   std::vector<Sample> During(absl::Span<const StepTime> times) const;
 
  private:
   struct Life {
     int64_t bytes = 0;
-    int32_t producer = -1;         // Step; -1: there before the first one
+    int32_t producer = -1;         // a Step; -1: it is there before the first one
     std::vector<int32_t> readers;  // Steps
     bool from_start = false, to_end = false;
-    bool written_over = false;  // by the last reader
+    bool written_over = false;  // the last reader writes over it
   };
   std::vector<Life> lives_;
 };

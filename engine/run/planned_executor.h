@@ -1,4 +1,4 @@
-// What executors of whole steps have in common: where everything lies.
+// What all executors of whole steps have in common: where everything lies.
 #pragma once
 
 #include <utility>
@@ -15,7 +15,7 @@ class PlannedExecutor : public Executor {
   std::byte* OutputBytes(size_t output) const override { return arenas_.Address(executable_.outputs[output].slot); }
 
  protected:
-  // The Executable must outlive it.
+  // The Executable must outlive this.
   PlannedExecutor(const Executable& executable, const ArenaBytes& arenas, BoundSteps::Launches launches = {})
       : executable_(executable), arenas_(arenas), steps_(executable, arenas, std::move(launches)) {}
 

@@ -15,7 +15,8 @@ Poison::Poison(const memory::Problem& problem, const memory::Plan& plan, size_t 
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const memory::Buffer& buffer = problem.buffers[i];
     born[static_cast<size_t>(buffer.first)].push_back(i);
-    // What is there before the first Step writes anything: inputs. (Outputs of the first Step lose nothing by it.)
+    // Inputs are there before the first Step, so their bytes are kept. (So are the first Step's outputs, but that loses
+    // nothing.)
     if (buffer.first == 0) unfed_ = Without(unfed_, range_of(i));
   }
   std::vector<size_t> live;

@@ -1,5 +1,5 @@
-// A debug aid: overwrites bytes as soon as nothing needs them. A kernel that reads what a plan has freed, or what
-// nobody has written, then meets NaNs (all bits set) instead of numbers that happen to be right.
+// A debug aid that overwrites bytes as soon as nothing needs them. A kernel that reads what a plan has freed, or what
+// nobody has written, then finds NaNs (all bits set) instead of numbers that happen to be right.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace snug {
 
 class Poison {
  public:
-  // Positions of the problem are those of the Steps, 0 to steps - 1.
+  // Positions in the problem are numbers of Steps, 0 to steps - 1.
   Poison(const memory::Problem& problem, const memory::Plan& plan, size_t steps, std::byte* arena);
 
-  void BeforeSteps() { Fill(unfed_); }  // all that is not fed
+  void BeforeSteps() { Fill(unfed_); }  // overwrites all that is not fed
   void AfterStep(size_t step) { Fill(freed_[step]); }
 
  private:
@@ -28,7 +28,7 @@ class Poison {
 
   std::byte* arena_;
   Ranges unfed_;
-  std::vector<Ranges> freed_;  // by step
+  std::vector<Ranges> freed_;  // by Step
 };
 
 }  // namespace snug

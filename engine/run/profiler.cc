@@ -15,21 +15,21 @@ namespace {
 
 double Seconds(int64_t begin_ns, int64_t end_ns) { return static_cast<double>(end_ns - begin_ns) * 1e-9; }
 
-// A clock may be too coarse to see anything pass.
+// A coarse clock may show no time at all.
 double Per(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 
-template <class Row>
-void SlowestFirst(std::vector<Row>& rows) {
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.seconds > b.seconds; });
+template <class Timing>
+void SlowestFirst(std::vector<Timing>& rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const Timing& a, const Timing& b) { return a.seconds > b.seconds; });
 }
 
-// A table of rows, the first columns as wide as their longest words, within reason.
+// A table of rows. Its first columns are as wide as their longest words, up to a limit.
 class Columns {
  public:
   explicit Columns(std::vector<std::string> titles) : rows_{std::move(titles)} {}
   void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
 
-  // `words`: how many columns, the first ones, are words; the others are numbers.
+  // The first `words` columns hold words; the others hold numbers.
   std::string Text(size_t words) const {
     std::string text;
     for (const std::vector<std::string>& row : rows_) {
@@ -53,9 +53,9 @@ class Columns {
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f", seconds * 1e3); }
 std::string Percent(double part) { return absl::StrFormat("%.1f%%", part * 100); }
 
-// Appends ms, share, GFLOP/s, GB/s.
-template <class Row>
-std::vector<std::string> WithRates(std::vector<std::string> words, const Row& row, double total) {
+// Appends ms, share, GFLOP/s and GB/s.
+template <class Timing>
+std::vector<std::string> WithRates(std::vector<std::string> words, const Timing& row, double total) {
   words.push_back(Milliseconds(row.seconds));
   words.push_back(Percent(Per(row.seconds, total)));
   words.push_back(absl::StrFormat("%.1f", Per(row.flops, row.seconds) * 1e-9));
@@ -63,8 +63,8 @@ std::vector<std::string> WithRates(std::vector<std::string> words, const Row& ro
   return words;
 }
 
-template <class Row>
-void WriteRow(const Row& row, double total, Json& json) {
+template <class Timing>
+void WriteRow(const Timing& row, double total, Json& json) {
   json.Key("calls").Number(row.calls).Key("seconds").Number(row.seconds);
   json.Key("share").Number(Per(row.seconds, total)).Key("flops").Number(row.flops).Key("bytes").Number(row.bytes);
   json.Key("gflops_per_second").Number(Per(row.flops, row.seconds) * 1e-9);
@@ -78,7 +78,12 @@ Profiler::Profiler(const Compiled& compiled, const OpRegistry& registry)
   for (const Step& step : compiled.executable.steps) {
     const Node& node = compiled.graph.node(step.node);
     const Cost cost = CostOf(registry.Get(node.op), step.types);
-    sums_.push_back({.name = node.name, .op = node.op, .calls = 1, .flops = cost.flops, .bytes = cost.bytes});
+    sums_.push_back({.name = node.name,
+                     .op = node.op,
+                     .kernel = compiled.kernels[static_cast<size_t>(step.node.index)].Name(),
+                     .calls = 1,
+                     .flops = cost.flops,
+                     .bytes = cost.bytes});
   }
 }
 
@@ -100,23 +105,23 @@ void Profiler::AddStep(absl::Span<const StepTime> times) {
 
 double Profiler::Seconds() const { return seconds_ / static_cast<double>(std::max<int64_t>(steps_, 1)); }
 
-std::vector<Profiler::Row> Profiler::Nodes() const {
-  std::vector<Row> rows = sums_;
-  for (Row& row : rows) row.seconds /= static_cast<double>(std::max<int64_t>(steps_, 1));
+std::vector<Profiler::Timing> Profiler::Nodes() const {
+  std::vector<Timing> rows = sums_;
+  for (Timing& row : rows) row.seconds /= static_cast<double>(std::max<int64_t>(steps_, 1));
   return rows;
 }
 
-std::vector<Profiler::Row> Profiler::Ops() const {
-  std::map<std::string, Row> by_op;
-  for (const Row& node : Nodes()) {
-    Row& row = by_op[node.op];
+std::vector<Profiler::Timing> Profiler::Ops() const {
+  std::map<std::string, Timing> by_op;
+  for (const Timing& node : Nodes()) {
+    Timing& row = by_op[node.op];
     row.name = node.op;
     ++row.calls;
     row.seconds += node.seconds;
     row.flops += node.flops;
     row.bytes += node.bytes;
   }
-  std::vector<Row> rows;
+  std::vector<Timing> rows;
   for (auto& [op, row] : by_op) rows.push_back(std::move(row));
   SlowestFirst(rows);
   return rows;
@@ -133,10 +138,10 @@ std::vector<Profiler::Stream> Profiler::Streams() const {
 }
 
 std::string Profiler::Table(size_t most_nodes) const {
-  std::vector<Row> ops = Ops(), nodes = Nodes();
+  std::vector<Timing> ops = Ops(), nodes = Nodes();
   SlowestFirst(nodes);
-  Row all{.name = "all"};
-  for (const Row& op : ops) {
+  Timing all{.name = "all"};
+  for (const Timing& op : ops) {
     all.calls += op.calls;
     all.seconds += op.seconds;
     all.flops += op.flops;
@@ -144,14 +149,14 @@ std::string Profiler::Table(size_t most_nodes) const {
   }
   ops.push_back(all);
   Columns op_table({"op", "calls", "ms/step", "share", "GFLOP/s", "GB/s"});
-  for (const Row& op : ops) op_table.Add(WithRates({op.name, absl::StrCat(op.calls)}, op, all.seconds));
+  for (const Timing& op : ops) op_table.Add(WithRates({op.name, absl::StrCat(op.calls)}, op, all.seconds));
 
   const bool shortened = most_nodes < nodes.size();
   Columns node_table({shortened ? absl::StrCat("node (the ", most_nodes, " slowest of ", nodes.size(), ")") : "node",
-                      "op", "stream", "ms/step", "share", "GFLOP/s", "GB/s"});
+                      "op", "kernel", "stream", "ms/step", "share", "GFLOP/s", "GB/s"});
   if (shortened) nodes.resize(most_nodes);
-  for (const Row& node : nodes) {
-    node_table.Add(WithRates({node.name, node.op, absl::StrCat(node.stream)}, node, all.seconds));
+  for (const Timing& node : nodes) {
+    node_table.Add(WithRates({node.name, node.op, node.kernel, absl::StrCat(node.stream)}, node, all.seconds));
   }
 
   Columns stream_table({"stream", "busy ms", "waiting ms", "idle ms", "busy"});
@@ -164,23 +169,23 @@ std::string Profiler::Table(size_t most_nodes) const {
   Columns held_table({"held by the user", "as", "bytes"});
   for (const HeldValue& value : held_) held_table.Add({value.name, value.as, absl::StrCat(value.bytes)});
   return absl::StrCat("profile of ", steps_, steps_ == 1 ? " step, " : " steps, ", Milliseconds(Seconds()),
-                      " ms each\n\n", op_table.Text(1), "\n", node_table.Text(2), "\n", stream_table.Text(1),
+                      " ms each\n\n", op_table.Text(1), "\n", node_table.Text(3), "\n", stream_table.Text(1),
                       held_.empty() ? "" : "\n", held_.empty() ? "" : held_table.Text(2));
 }
 
 void Profiler::WriteJson(Json& json) const {
-  const std::vector<Row> ops = Ops();
+  const std::vector<Timing> ops = Ops();
   double total = 0;
-  for (const Row& op : ops) total += op.seconds;
+  for (const Timing& op : ops) total += op.seconds;
   json.Object().Key("steps").Number(steps_).Key("seconds").Number(Seconds()).Key("ops").Array();
-  for (const Row& row : ops) {
+  for (const Timing& row : ops) {
     json.Object().Key("op").String(row.name);
     WriteRow(row, total, json);
     json.End();
   }
   json.End().Key("nodes").Array();
-  for (const Row& row : Nodes()) {
-    json.Object().Key("node").String(row.name).Key("op").String(row.op);
+  for (const Timing& row : Nodes()) {
+    json.Object().Key("node").String(row.name).Key("op").String(row.op).Key("kernel").String(row.kernel);
     json.Key("stream").Number(int64_t{row.stream});
     WriteRow(row, total, json);
     json.End();

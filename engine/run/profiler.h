@@ -1,5 +1,5 @@
-// Where the time of steps goes: by kind of op, by node, by stream. And what the user holds of the memory: bytes that no
-// plan and no allocator can use for anything else.
+// Tells where the time of steps goes: by kind of op, by node, and by stream. Also tells which bytes the user holds,
+// which no plan or allocator can use for anything else.
 #pragma once
 
 #include <absl/types/span.h>
@@ -19,35 +19,35 @@ class Profiler {
  public:
   Profiler(const Compiled& compiled, const OpRegistry& registry);
 
-  // One step, by the times that Executor::SetTimes asks for.
+  // Adds one step, by the times that Executor::SetTimes asks for.
   void AddStep(absl::Span<const StepTime> times);
 
-  // Ops and nodes, slowest first: calls, ms per step, share of all kernels' time, GFLOP/s, GB/s (of the bytes that must
-  // move). Then the streams: busy, waiting for other streams, idle. Then what the user holds.
+  // Returns ops and nodes, the slowest first: calls, ms per step, share of all kernels' time, GFLOP/s, GB/s (of the
+  // bytes that must move). Then come the streams (busy, waiting for other streams, idle), and then what the user holds.
   std::string Table(size_t most_nodes = 15) const;
-  // The same as the value of a key: {"steps", "seconds", "ops", "nodes", "streams", "held"}, times per step. Nodes in
-  // the order in which they run, all of them.
+  // Writes the same as the value of a key: {"steps", "seconds", "ops", "nodes", "streams", "held"}, with times per step
+  // and all nodes in the order in which they run.
   void WriteJson(Json& json) const;
 
  private:
-  struct Row {
-    std::string name, op;  // op: of a node
+  struct Timing {
+    std::string name, op, kernel;  // the latter two are those of a node
     int64_t calls = 0;
-    double seconds = 0, flops = 0, bytes = 0;  // of one step
-    int32_t stream = -1;                       // of a node: where it ran last
+    double seconds = 0, flops = 0, bytes = 0;  // for one step
+    int32_t stream = -1;                       // for a node: where it ran last
   };
   struct Stream {
     double busy = 0, waiting = 0, idle = 0;  // seconds of one step
   };
-  std::vector<Row> Nodes() const;  // in Order
-  std::vector<Row> Ops() const;    // slowest first
+  std::vector<Timing> Nodes() const;  // in the sequence of the Order
+  std::vector<Timing> Ops() const;    // the slowest first
   std::vector<Stream> Streams() const;
-  double Seconds() const;  // of a step, from its first Step's turn to its last one's end
+  double Seconds() const;  // of a step, from its first Step's turn to its last Step's end
 
   const std::vector<HeldValue> held_;
-  std::vector<Row> sums_;        // by Step, of all steps
-  std::vector<Stream> streams_;  // of all steps; idle is left open
-  double seconds_ = 0;           // of all steps
+  std::vector<Timing> sums_;     // by Step, over all steps
+  std::vector<Stream> streams_;  // over all steps; idle is computed at the end
+  double seconds_ = 0;           // over all steps
   int64_t steps_ = 0;
 };
 

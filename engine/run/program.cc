@@ -97,7 +97,7 @@ absl::Status Program::Begin(Executor::Failure* failure) {
   SNUG_RETURN_IF_ERROR(ConsumeInputs());
   const absl::Status status = executor_->Begin(failure);
   outputs_lost_ = false;
-  if (!status.ok() && failure->step == Executor::kNoStep) LoseInputs();  // whether they arrived, nobody knows
+  if (!status.ok() && failure->step == Executor::kNoStep) LoseInputs();  // nobody knows whether they arrived
   return WithPlace(status, *failure);
 }
 

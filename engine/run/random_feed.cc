@@ -12,7 +12,7 @@
 namespace snug {
 namespace {
 
-// The smallest bound of its readers; 0: none is known.
+// Returns the smallest bound that a reader sets; 0: none is known.
 int64_t IndexBound(const Graph& graph, const OpRegistry& registry, ValueId input) {
   int64_t bound = 0;
   for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {

@@ -1,4 +1,4 @@
-// Seeded random data for every input of a session: standard normal numbers, and integers below what their readers
+// Feeds seeded random data to every input of a session: standard normal numbers, and integers below what their readers
 // allow.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace snug {
 
-// An integer input whose bound nobody states is an error that says how to state it.
+// An integer input without any known bound is an error, which says how to state one.
 absl::Status FeedRandom(Session& session, const OpRegistry& registry, uint64_t seed);
 
 }  // namespace snug

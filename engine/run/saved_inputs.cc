@@ -23,7 +23,7 @@ SavedInputs::SavedInputs(Session& session) : session_(session), bytes_(session.c
 }
 
 void SavedInputs::Feed() {
-  if (session_.compiled().keep_inputs) return;  // they are there still
+  if (session_.compiled().keep_inputs) return;  // they are still there
   for (size_t i = 0; i < bytes_.size(); ++i) std::copy(bytes_[i].begin(), bytes_[i].end(), InputAt(session_, i).data);
 }
 

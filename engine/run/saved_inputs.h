@@ -1,4 +1,4 @@
-// The bytes that were fed to a session, to be fed again: a step consumes its inputs.
+// Keeps the bytes that were fed to a session, to feed them again: a step consumes its inputs.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@ namespace snug {
 
 class SavedInputs {
  public:
-  // Copies what the session's inputs hold now. The session must outlive it.
+  // Copies what the session's inputs hold now. The session must outlive this.
   explicit SavedInputs(Session& session);
   void Feed();
 
  private:
   Session& session_;
-  std::vector<std::vector<std::byte>> bytes_;  // by input
+  std::vector<std::vector<std::byte>> bytes_;  // indexed by input
 };
 
 }  // namespace snug

@@ -1,5 +1,5 @@
-// The debug engine: every task runs at once, on the pushing thread; tasks pushed by tasks run next. Its results are
-// what every other engine must give. Thread-compatible.
+// The debug engine: every task runs at once, on the pushing thread, and tasks that it pushes run next. Every other
+// engine must give its results. Thread-compatible.
 #pragma once
 
 #include <deque>
@@ -36,7 +36,7 @@ class SerialEngine final : public Engine {
 
   TagTable tags_;
   Faults faults_;
-  std::deque<Pushed> queue_;  // empty, but for tasks that a running task has pushed
+  std::deque<Pushed> queue_;  // empty except for tasks that a running task has pushed
   int64_t last_sequence_ = 0;
   bool running_ = false;
   bool accepting_ = true;

@@ -11,7 +11,7 @@ namespace snug {
 
 class SerialExecutor : public PlannedExecutor {
  public:
-  // `poison`, if not null, overwrites what each Step leaves free; it must outlive the executor.
+  // `poison`, if it is not null, overwrites what each Step leaves free. It must outlive the executor.
   SerialExecutor(const Executable& executable, const ArenaBytes& arenas, Poison* poison)
       : PlannedExecutor(executable, arenas), poison_(poison) {}
 

@@ -40,7 +40,7 @@ absl::Status CheckAccessIsPossible(const std::vector<Compiled>& compiled, const 
   return absl::OkStatus();
 }
 
-// One for all.
+// Returns the device, which must be the same for all programs.
 absl::StatusOr<Device> DeviceOf(const std::vector<Compiled>& compiled) {
   for (const Compiled& program : compiled) {
     if (program.device == compiled[0].device) continue;
@@ -51,22 +51,23 @@ absl::StatusOr<Device> DeviceOf(const std::vector<Compiled>& compiled) {
   return compiled[0].device;
 }
 
-// For inputs that are uploaded ahead; 0: none are.
+// Returns the bytes for inputs that are uploaded ahead; 0: none are.
 int64_t UploadBytes(const std::vector<Compiled>& compiled, int64_t step_bytes, const SessionOptions& options) {
   const Device device = compiled[0].device;
   const bool replays = options.engine.value_or(EngineKind::kReplay) == EngineKind::kReplay;
   if (!options.upload_ahead || device.kind != Device::Kind::kCuda || !replays) return 0;
   int64_t bytes = 0;
   for (const Compiled& program : compiled) {
-    if (options.memory_limit > 0 && program.executable.memory.dynamic.has_value()) return 0;  // may take all of it
+    // Dynamic memory may take all up to the limit.
+    if (options.memory_limit > 0 && program.executable.memory.dynamic.has_value()) return 0;
     bytes = std::max(bytes, LayOutUploads(program.executable, device.alignment()).bytes);
   }
   const int64_t together = compiled[0].executable.memory.state_plan.arena_bytes + step_bytes + bytes;
   return options.memory_limit > 0 && together > options.memory_limit ? 0 : bytes;
 }
 
-// On how many streams of a GPU blocks of dynamic memory are used that go back only when these have passed. 1: they go
-// back at once, or there is one stream.
+// Counts the streams of a GPU whose passing blocks of dynamic memory wait for. It is 1 when blocks go back at once or
+// there is only one stream.
 int32_t FreeingStreams(const Compiled& compiled, const SessionOptions& options) {
   const std::optional<DynamicMemory>& dynamic = compiled.executable.memory.dynamic;
   const bool waits = dynamic.has_value() && !dynamic->options.garbage.gc_fast;
@@ -114,9 +115,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> c
                                      .cuda_graph = options.cuda_graph,
                                      .freeing_streams = freeing_streams,
                                      .cuda_device = options.cuda_device}));
-  std::unique_ptr<Session> session(new Session(std::move(backend), options.fallbacks));
+  std::unique_ptr<Session> session(new Session(std::move(backend), options));
   for (Compiled& c : compiled) SNUG_RETURN_IF_ERROR(session->AddProgram(std::move(c), options));
-  SNUG_RETURN_IF_ERROR(session->InitializeVariables(options.seed));
+  SNUG_RETURN_IF_ERROR(session->InitializeVariables());
   if (options.watchdog.seconds > 0) session->watchdog_ = std::make_unique<Watchdog>(options.watchdog);
   return session;
 }
@@ -155,6 +156,7 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
     executor = std::make_unique<CheckExecutor>(owned->executable, arenas);
   } else {
     SNUG_ASSIGN_OR_RETURN(executor, backend_->MakeExecutor(engine, owned->executable, arenas, poison_.get()));
+    SNUG_RETURN_IF_ERROR(fallbacks_.Add(*owned, executor->TakeRefused()));
   }
   programs_.push_back(
       std::make_unique<Program>(std::move(owned), std::move(blocks), std::move(caller_buffers), std::move(executor)));
@@ -170,14 +172,14 @@ absl::StatusOr<memory::Allocator*> Session::AllocatorFor(const Compiled& compile
     return absl::InvalidArgumentError("programs of one session have one allocator: expected one set of its options");
   }
   if (options.places == nullptr) {
-    // What is known beforehand is said beforehand.
+    // If a simulation shows that memory will not do, it is better to fail now.
     const int64_t available = backend_->FreeBytes();
     if (available >= 0 && memory.predicted.peak_reserved_bytes > available) {
       SNUG_RETURN_IF_ERROR(Predict(memory, state_bytes(), available).status());
     }
     allocator_options_ = memory.options.allocator;
     SNUG_ASSIGN_OR_RETURN(memory::AllocatorOptions beside, OptionsBeside(allocator_options_, state_bytes()));
-    // Where one Op runs after the other, no other thread is going to free anything.
+    // Where Ops run one after the other, no other thread will ever free anything.
     if (!on_threads) beside.retry_ms = 0;
     places_ = std::make_unique<memory::Places>(beside);
   }
@@ -196,7 +198,7 @@ memory::AllocatorStatistics Session::dynamic_statistics() const {
   return allocator_ == nullptr ? memory::AllocatorStatistics() : allocator_->statistics();
 }
 
-absl::Status Session::InitializeVariables(uint64_t seed) {
+absl::Status Session::InitializeVariables() {
   std::set<int64_t> done;  // offsets: what programs share is written once
   for (const auto& program : programs_) {
     const Compiled& compiled = program->compiled();
@@ -206,9 +208,9 @@ absl::Status Session::InitializeVariables(uint64_t seed) {
       if (slot.offset < 0 || !done.insert(slot.offset).second) continue;
       SNUG_ASSIGN_OR_RETURN(std::byte* const data,
                             backend_->OnHost(slot.offset, variable.type.size_bytes(), HostAccess::kWrite));
-      Initialize(variable, seed, data);
+      Initialize(variable, seed_, data);
       if (variable.name == kRandomStateName) {
-        reinterpret_cast<int64_t*>(data)[0] = static_cast<int64_t>(seed);
+        reinterpret_cast<int64_t*>(data)[0] = static_cast<int64_t>(seed_);
         reinterpret_cast<int64_t*>(data)[1] = 0;
       }
     }
@@ -240,7 +242,7 @@ absl::StatusOr<Session::View> Session::FindVariable(absl::string_view name, Host
 
 absl::Status Session::SetVariable(absl::string_view name, absl::Span<const double> values) {
   SNUG_ASSIGN_OR_RETURN(const Found found, Find(name));
-  const bool fits = static_cast<int64_t>(values.size()) == found.type->num_elements();  // or nothing is written
+  const bool fits = static_cast<int64_t>(values.size()) == found.type->num_elements();  // otherwise nothing is written
   SNUG_ASSIGN_OR_RETURN(const View view, FindVariable(name, fits ? HostAccess::kWrite : HostAccess::kRead));
   return StoreNumbers(name, view, values);
 }
@@ -271,7 +273,8 @@ absl::Status Session::Begin(size_t program) {
   if (watchdog_ != nullptr) watchdog_->BeginRun(*programs_[program]);
   failure_ = {};
   absl::Status status = programs_[program]->Begin(&failure_);
-  fallbacks_.Add(programs_[program]->compiled(), programs_[program]->executor().TakeRefused());
+  const absl::Status strict =
+      fallbacks_.Add(programs_[program]->compiled(), programs_[program]->executor().TakeRefused());
   backend_->AfterRun();
   const auto in_arena = [this](size_t i) { return !programs_[i]->compiled().executable.memory.dynamic.has_value(); };
   for (size_t i = 0; i < programs_.size(); ++i) {
@@ -279,6 +282,10 @@ absl::Status Session::Begin(size_t program) {
   }
   if (!status.ok()) return Ended(std::move(status));
   under_way_ = program;
+  if (!strict.ok()) {
+    Finish().IgnoreError();  // of what was asked for all the same
+    return strict;
+  }
   if (follows_ && watchdog_ != nullptr) watchdog_->EndRun();  // when it ends, nobody here knows
   return status;
 }
@@ -289,7 +296,7 @@ absl::Status Session::Finish() {
 }
 
 void Session::VariablesRestored() {
-  Finish().IgnoreError();  // of what they were before
+  Finish().IgnoreError();  // an error would be about the old Variables
   failed_ = absl::OkStatus();
 }
 

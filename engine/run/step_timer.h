@@ -1,5 +1,5 @@
-// How long the steps of a program take: on seeded random data, in sessions of their own, several of them in turn, so
-// that whatever else the machine does meets all alike.
+// Measures how long the steps of programs take, on seeded random data and each in a session of its own. Several take
+// turns, so that whatever else the machine does affects all of them alike.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,29 +13,29 @@
 
 namespace snug {
 
-double Median(std::vector<double> values);  // 0 of none
+double Median(std::vector<double> values);  // 0 when there are none
 
 class StepTimer {
  public:
   static absl::StatusOr<std::unique_ptr<StepTimer>> Create(Compiled compiled, const OpRegistry& registry,
                                                            const SessionOptions& options);
 
-  // One step; its time counts where `warm_up` is false.
+  // Runs one step. Its time counts unless `warm_up` is true.
   absl::Status Step(bool warm_up = false);
 
   const std::vector<double>& seconds() const { return seconds_; }
   double MedianSeconds() const { return Median(seconds_); }
-  double MedianCpuSeconds() const { return Median(cpu_seconds_); }  // of all threads
+  double MedianCpuSeconds() const { return Median(cpu_seconds_); }  // summed over all threads
   Session& session() { return *session_; }
   const Session& session() const { return *session_; }
 
-  void Clear() {  // of all times so far
+  void Clear() {  // forgets all times so far
     seconds_.clear();
     cpu_seconds_.clear();
     for (std::vector<double>& seconds : kernel_seconds_) seconds.clear();
   }
 
-  // From now on the time of each Step is kept, too: the median over steps, by number.
+  // From now on the time of each Step is kept too; the result is the median over steps, by number.
   void TimeKernels();
   std::vector<double> MedianKernelSeconds() const;
 
@@ -46,10 +46,10 @@ class StepTimer {
   SavedInputs inputs_;
   std::vector<double> seconds_, cpu_seconds_;
   std::vector<StepTime> times_;                      // of the latest step
-  std::vector<std::vector<double>> kernel_seconds_;  // by Step, of each step
+  std::vector<std::vector<double>> kernel_seconds_;  // by Step, the times in each step
 };
 
-// Warm-ups, then one step of each in turn until `seconds` have passed, at least `least` of each.
+// Does warm-ups, then one step of each in turn until `seconds` have passed and each has done at least `least`.
 absl::Status StepInTurn(absl::Span<StepTimer* const> timers, double seconds, int least, int warm_ups = 2);
 
 }  // namespace snug

@@ -1,5 +1,5 @@
-// What a task does: anything callable as `absl::Status()` or `absl::Status(const TaskContext&)`, held inline when
-// small, so that pushing a task allocates nothing. Move-only.
+// What a task does: anything callable as `absl::Status()` or `absl::Status(const TaskContext&)`. It is held inline when
+// it is small, so that pushing a task allocates nothing. Move-only.
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,7 +15,7 @@
 namespace snug {
 
 struct TaskContext {
-  Stream stream;  // it runs on
+  Stream stream;  // the stream that runs it
 };
 
 class TaskFunction {
@@ -54,13 +54,13 @@ class TaskFunction {
   }
 
  private:
-  // With what TaskRecord keeps beside it, a cache line.
+  // Together with what TaskRecord keeps beside it, this fills a cache line.
   static constexpr size_t kInlineBytes = 40, kInlineAlignment = alignof(void*);
 
   struct How {
     absl::Status (*call)(void* bytes, const TaskContext& context);
-    void (*move)(void* from, void* to);  // and destroys the old one; null: the bytes are copied
-    void (*destroy)(void* bytes);        // null: nothing to do
+    void (*move)(void* from, void* to);  // moves and destroys the old one; null: the bytes are copied
+    void (*destroy)(void* bytes);        // null: there is nothing to do
   };
 
   template <class Held>

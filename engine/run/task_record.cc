@@ -20,7 +20,7 @@ void TaskRecord::Fill(const Task& task, TaskFunction function, TagTable& tags) {
       more_versions_.push_back(version);
     }
   }
-  if (more_versions_.size() > 1) {  // a tag that is named twice is written once
+  if (more_versions_.size() > 1) {  // a tag that is named twice is written only once
     std::sort(more_versions_.begin(), more_versions_.end());
     more_versions_.erase(std::unique(more_versions_.begin(), more_versions_.end()), more_versions_.end());
   }
@@ -40,7 +40,7 @@ void TaskRecord::Run(const TaskContext& context, int64_t sequence, Faults& fault
   Faults::Fault fault;
   if (!internal_ && faults.any()) [[unlikely]] {
     fault = faults.Find(reads_, writes_, Faults::kPoisonOrStop);
-    if (fault.sequence == 0) fault.sequence = sequence;  // stopped, no task has failed
+    if (fault.sequence == 0) fault.sequence = sequence;  // the engine was stopped, and no task has failed
   }
   if (fault.status.ok()) {
     absl::Status status = function_(context);
@@ -48,11 +48,11 @@ void TaskRecord::Run(const TaskContext& context, int64_t sequence, Faults& fault
       fault = {sequence, std::move(status)};
     }
   }
-  function_.Reset();  // before anybody is told: what it holds may be somebody's to reuse
+  function_.Reset();  // before anybody learns that the task is done, because they may reuse what it holds
   if (!fault.status.ok()) [[unlikely]] {
     faults.Record(sequence, fault, writes_);
   }
-  // Nobody else writes to these tags now.
+  // No other task writes to these tags now, so no atomic addition is needed.
   const auto count = [](TagTable::Version& version) {
     version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   };

@@ -24,7 +24,11 @@ Trace::Trace(std::unique_ptr<OutputFile> file, const Compiled& compiled, const O
   for (const Step& step : compiled.executable.steps) {
     const Node& node = compiled.graph.node(step.node);
     const Cost cost = CostOf(registry.Get(node.op), step.types);
-    steps_.push_back({.name = node.name, .op = node.op, .flops = cost.flops, .bytes = cost.bytes});
+    steps_.push_back({.name = node.name,
+                      .op = node.op,
+                      .kernel = compiled.kernels[static_cast<size_t>(step.node.index)].Name(),
+                      .flops = cost.flops,
+                      .bytes = cost.bytes});
   }
   const Schedule& schedule = compiled.executable.schedule;
   for (const auto& wait : schedule.waits) steps_[static_cast<size_t>(wait.second)].waits = true;
@@ -72,7 +76,8 @@ void Trace::AddCounter(absl::string_view name, int64_t ns, int64_t bytes) {
   End(json);
 }
 
-// An arrow binds to the slice that is open at its time: shortly before the end of one, at the begin of the other.
+// An arrow binds to the slice that is open at its time, so it goes from shortly before the end of one to the begin of
+// the other.
 void Trace::AddWait(const StepTime& from, const StepTime& to) {
   const auto add = [&](absl::string_view ph, int32_t stream, int64_t ns) {
     Json json = Begin(ph, "wait", TrackOf(stream));
@@ -101,14 +106,15 @@ void Trace::AddStep(absl::Span<const StepTime> times) {
       End(json);
     }
     Json json = BeginSlice(step.name, "step", TrackOf(time.stream), time.begin_ns, time.end_ns);
-    json.Key("args").Object().Key("op").String(step.op).Key("flops").Number(step.flops);
+    json.Key("args").Object().Key("op").String(step.op).Key("kernel").String(step.kernel);
+    json.Key("flops").Number(step.flops);
     json.Key("bytes").Number(step.bytes).Key("step").Number(training_step_).End();
     End(json);
   }
   for (const auto& [a, b] : compiled_.executable.schedule.waits) {
     const StepTime& from = times[static_cast<size_t>(a)];
     const StepTime& to = times[static_cast<size_t>(b)];
-    if (from.stream != to.stream) AddWait(from, to);  // the serial engine has one stream, whatever was scheduled
+    if (from.stream != to.stream) AddWait(from, to);  // the serial engine has one stream, whatever the schedule says
   }
   for (const LiveBytes::Sample& sample : live_.During(times)) {
     AddCounter("step arena: live bytes", sample.ns, sample.bytes);

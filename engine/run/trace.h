@@ -1,8 +1,8 @@
-// A trace of training steps, for ui.perfetto.dev or chrome://tracing: what each stream did when, the waits between
-// streams as arrows, the memory that was live, and what the host fed and fetched.
+// Writes a trace of training steps for ui.perfetto.dev or chrome://tracing: what each stream did when, the waits
+// between streams as arrows, the memory that was live, and what the host fed and fetched.
 //
-// The format is the Trace Event Format's JSON. Tracks: one for the host, one for each stream, a counter for each arena.
-// Events go to the file step by step; a trace of any length takes no memory.
+// The format is the JSON of the Trace Event Format. There is a track for the host, one for each stream, and a counter
+// for each arena. Events go to the file step by step, so even a long trace takes no memory.
 #pragma once
 
 #include <absl/status/status.h>
@@ -22,18 +22,18 @@ namespace snug {
 
 class Trace {
  public:
-  // `compiled` must outlive it.
+  // `compiled` must outlive this.
   Trace(std::unique_ptr<OutputFile> file, const Compiled& compiled, const OpRegistry& registry);
 
-  // A slice of the host's track.
+  // Adds a slice to the host's track.
   void AddHost(absl::string_view name, int64_t begin_ns, int64_t end_ns);
-  // One step of training, by the times that Executor::SetTimes asks for.
+  // Adds one step of training, by the times that Executor::SetTimes asks for.
   void AddStep(absl::Span<const StepTime> times);
-  // The file is there after this, and nothing is added.
+  // Makes the file appear. Nothing can be added after that.
   absl::Status Finish();
 
  private:
-  // `ph` is the format's letter for a kind of event. Leaves the object open.
+  // Begins an event and leaves its object open. `ph` is the format's letter for the kind of event.
   Json Begin(absl::string_view ph, absl::string_view name, int track);
   Json BeginSlice(absl::string_view name, absl::string_view category, int track, int64_t begin_ns, int64_t end_ns);
   void End(Json& json);
@@ -43,15 +43,15 @@ class Trace {
   double Microseconds(int64_t ns) const { return static_cast<double>(ns - origin_ns_) / 1e3; }
 
   struct StepText {
-    std::string name, op;
+    std::string name, op, kernel;
     double flops = 0, bytes = 0;
-    bool waits = false;  // for another stream
+    bool waits = false;  // whether it waits for another stream
   };
 
   const std::unique_ptr<OutputFile> file_;
   const Compiled& compiled_;
   const LiveBytes live_;
-  const int64_t origin_ns_;  // zero of the trace's clock
+  const int64_t origin_ns_;  // the zero of the trace's clock
   std::vector<StepText> steps_;
   int64_t training_step_ = 0, arrows_ = 0;
   bool first_ = true;

@@ -20,12 +20,12 @@
 namespace snug {
 namespace {
 
-// By how much something must be faster to be taken: less is chance.
+// A smaller gain than this may be chance, and is not taken.
 constexpr double kStepGain = 0.02, kKernelGain = 0.05;
 constexpr int kLeastSteps = 5;
-constexpr int kComparedSteps = 2;  // the second one by Variables that the first one changed
+constexpr int kComparedSteps = 2;  // the second step uses Variables that the first one changed
 
-// All that the first steps put out.
+// Returns everything that the first steps put out.
 absl::StatusOr<std::vector<double>> FirstOutputs(StepTimer& timer) {
   std::vector<double> all;
   for (int i = 0; i < kComparedSteps; ++i) {
@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<double>> FirstOutputs(StepTimer& timer) {
   return all;
 }
 
-// To rounding, of a whole step: each by the largest.
+// Tells whether whole steps agree up to rounding. Each difference is compared with the largest number.
 bool Agree(const std::vector<double>& a, const std::vector<double>& b, DType precision) {
   const double tolerance = precision == DType::kBFloat16 ? 0.1 : 0.01;
   if (a.size() != b.size()) return false;
@@ -79,7 +79,7 @@ class Tuner {
     CompileOptions tuned = best_;
     tuned.tuning = std::make_shared<const Tuning>(ChooseKernels());
     if (!tuned.tuning->kernels.empty()) {
-      const absl::Status agree = Milliseconds(tuned).status();  // together, too
+      const absl::Status agree = Milliseconds(tuned).status();  // the chosen kernels must agree together, too
       if (!agree.ok() && !IsTheirs(agree)) return agree;
       SNUG_ASSIGN_OR_RETURN(best_timer_, Timer(best_));
       if (agree.ok()) SNUG_RETURN_IF_ERROR(Challenge("chosen kernels", tuned));
@@ -109,15 +109,15 @@ class Tuner {
     return PlatformOf(options_.compile.device);
   }
 
-  // Steps by `other` become the best ones where they are faster, in turn.
+  // Steps by `other` become the best ones if they are faster when both run in turn.
   absl::Status Challenge(const std::string& what, const CompileOptions& other) {
     absl::StatusOr<Compiled> compiled = CompileWith(other);
-    if (absl::IsResourceExhausted(compiled.status())) return absl::OkStatus();  // over the memory limit
+    if (absl::IsResourceExhausted(compiled.status())) return absl::OkStatus();  // the plan is over the memory limit
     SNUG_RETURN_IF_ERROR(compiled.status());
     const Compiled& best = best_timer_->session().compiled();
     if (other.threads == best.threads && other.tuning == best_.tuning &&
         ToText(compiled->graph) == ToText(best.graph)) {
-      return absl::OkStatus();  // it changes nothing
+      return absl::OkStatus();  // the option changes nothing
     }
     absl::StatusOr<std::unique_ptr<StepTimer>> made =
         StepTimer::Create(*std::move(compiled), registry_, options_.session);
@@ -143,11 +143,12 @@ class Tuner {
     return absl::OkStatus();
   }
 
-  // What one round of candidates takes, by key, for one node. DataLoss where they compute something else.
+  // Measures one round of candidates and returns the times by key, for one node each. Fails with DataLoss where they
+  // compute something else.
   absl::StatusOr<std::map<std::string, double>> Milliseconds(const CompileOptions& options) {
     SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<StepTimer> timer, Timer(options));
     SNUG_ASSIGN_OR_RETURN(const std::vector<double> outputs, FirstOutputs(*timer));
-    if (outputs_.empty()) outputs_ = outputs;  // of the first round: the ops' own kernels
+    if (outputs_.empty()) outputs_ = outputs;  // the first round has the ops' own kernels
     const Compiled& c = timer->session().compiled();
     if (!Agree(outputs_, outputs, c.precision)) return absl::DataLossError("computes something else");
     timer->TimeKernels();
@@ -199,7 +200,7 @@ class Tuner {
     return absl::OkStatus();
   }
 
-  // Every kernel's candidate of that number, all in one program; each alone where they do not work together.
+  // Measures every kernel's candidate of this number, all in one program; if they do not work together, each alone.
   absl::Status MeasureRound(size_t round, const CompileOptions& options) {
     std::vector<TuneReport::Kernel*> kernels;
     for (TuneReport::Kernel& kernel : report_.kernels) {
@@ -216,8 +217,8 @@ class Tuner {
     return absl::OkStatus();
   }
 
-  // Too much memory, another result, a kernel that the library cannot build after all: then the tuning that asks for it
-  // is what is wrong.
+  // Tells whether an error is the tuning's fault: too much memory, another result, or a kernel that the library cannot
+  // build after all.
   static bool IsTheirs(const absl::Status& status) {
     return absl::IsResourceExhausted(status) || absl::IsDataLoss(status) || absl::IsUnimplemented(status) ||
            absl::IsInvalidArgument(status);
@@ -253,7 +254,7 @@ class Tuner {
     return tuning;
   }
 
-  // The best against a step without tuning, once more; where nothing was taken, they are the same.
+  // Compares the best steps with steps without tuning once more. If nothing was taken, they are the same.
   absl::Status Confirm() {
     best_timer_ = nullptr;
     SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<StepTimer> untuned, Timer(options_.compile));

@@ -1,10 +1,10 @@
-// Finds out by measuring how the steps of a network are fastest on this machine: threads per op, passes that are better
-// left out, and for each node the kernel of those that its op offers.
+// Measures how the steps of a network are fastest on this machine: threads per op, passes that are better left out, and
+// for each node which of the kernels that its op offers.
 //
-// Kernels are timed where they work, in real steps: in the n-th round every node runs the n-th of its candidates, and
-// is charged for the reorders and casts that the candidate wants. Threads, passes and the final choice are judged by
-// whole steps, two programs in turn. Nothing is taken that was not measured to be faster than what it replaces, and
-// nothing that does not compute the same to rounding: candidates are what a library would not run by itself.
+// Kernels are timed where they work, in real steps: in the n-th round every node runs its n-th candidate, and is
+// charged for the reorders and casts that the candidate needs. Threads, passes and the final choice are judged by whole
+// steps, with two programs in turn. Nothing is taken unless it was measured to be faster than what it replaces and
+// computes the same up to rounding: candidates are kernels that a library would not choose by itself.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -20,15 +20,15 @@
 namespace snug {
 
 struct TuneOptions {
-  CompileOptions compile;  // what a step is without tuning
+  CompileOptions compile;  // how a step runs without tuning
   SessionOptions session;
-  std::vector<int> threads;  // per op, to be tried beside those of `compile`
-  double seconds = 1;        // that each measurement goes on for, at least
+  std::vector<int> threads;  // per op; tried in addition to those of `compile`
+  double seconds = 1;        // each measurement goes on for at least so long
   std::function<void(const std::string& line)> progress;
 };
 
 struct TuneReport {
-  // A whole step with something changed, beside the best one so far.
+  // A whole step with something changed, against the best one so far.
   struct Trial {
     std::string what;
     double best_ms = 0, ms = 0;
@@ -36,20 +36,20 @@ struct TuneReport {
   };
   struct Candidate {
     std::string choice;   // empty: the op's own
-    double ms = 0;        // of one node, in a step; < 0: not to be had
-    std::string problem;  // why
+    double ms = 0;        // of one node, in a step; < 0: it could not be had
+    std::string problem;  // why it could not
   };
   struct Kernel {
-    std::string key, node;  // the first of those it is for
+    std::string key, node;  // of the first node that it is for
     int nodes = 0;
-    std::vector<Candidate> candidates;  // the op's own first
+    std::vector<Candidate> candidates;  // the op's own comes first
     size_t chosen = 0;
   };
 
   std::vector<Trial> trials;
   std::vector<Kernel> kernels;
-  double before_ms = 0, after_ms = 0;  // of a step, in turn
-  bool faster = false;                 // otherwise nothing is changed
+  double before_ms = 0, after_ms = 0;  // of a step, when both ran in turn
+  bool faster = false;                 // if false, nothing is changed
   Tuning tuning;
 };
 

@@ -1,5 +1,5 @@
-// Where the inputs of a step wait on the device for their turn (SessionOptions::upload_ahead): one behind the other.
-// One batch waits at a time, so programs of a session share these bytes.
+// Says where the inputs of a step wait on the device for their turn (SessionOptions::upload_ahead): one behind the
+// other. Only one batch waits at a time, so the programs of a session share these bytes.
 #pragma once
 
 #include <cstdint>

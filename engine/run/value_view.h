@@ -1,4 +1,5 @@
-// The bytes of something fed, fetched or of a Variable, in its type's layout; and numbers into and out of them.
+// The bytes of a value that is fed or fetched, or of a Variable, in its type's layout. Numbers can be copied into and
+// out of them.
 #pragma once
 
 #include <absl/status/status.h>
@@ -17,7 +18,7 @@ struct ValueView {
   std::byte* data;
 };
 
-// Converts to and from the value's own element type; sizes must agree. `name` is for the error.
+// Converts to or from the value's own element type. Sizes must agree. `name` is for the error.
 absl::Status StoreNumbers(absl::string_view name, const ValueView& view, absl::Span<const double> values);
 std::vector<double> LoadNumbers(const ValueView& view);
 

@@ -15,21 +15,21 @@ double SecondsBetween(std::chrono::steady_clock::time_point from, std::chrono::s
   return std::chrono::duration<double>(to - from).count();
 }
 
-// `"fc1" (dense), models/mlp.pbtxt:5:9`
+// Returns `"fc1" (dense), models/mlp.pbtxt:5:9`.
 std::string NameOf(const Compiled& compiled, int32_t step) {
   const Node& node = compiled.graph.node(compiled.executable.steps[static_cast<size_t>(step)].node);
   const std::string place = node.loc.ToString();
   return absl::StrCat("\"", node.name, "\" (", node.op, place.empty() ? ")" : "), ", place);
 }
 
-// The Steps of other streams that `step` waits for and that are not done.
+// Names the unfinished Steps of other streams that `step` waits for.
 std::string WaitsOf(const Compiled& compiled, int32_t step, const std::vector<Executor::At>& at) {
   const Schedule& schedule = compiled.executable.schedule;
   std::string text;
   for (const auto& [a, b] : schedule.waits) {
     if (b != step) continue;
     const int32_t stream = schedule.stream_of[static_cast<size_t>(a)];
-    const int32_t there = at[static_cast<size_t>(stream)].step;  // a stream's Steps have rising numbers
+    const int32_t there = at[static_cast<size_t>(stream)].step;  // a stream runs its Steps by rising numbers
     if (there < 0 || there > a) continue;
     absl::StrAppend(&text, text.empty() ? ", for " : " and ", NameOf(compiled, a), " of stream ", stream);
   }
@@ -51,7 +51,8 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::Watch() {
-  constexpr double kLooks = 10, kLeast = 1e-3, kMost = 0.25;  // until the first report; seconds between two
+  constexpr double kLooks = 10, kLeast = 1e-3, kMost = 0.25;  // how often it looks before the first report; bounds of
+                                                              // the seconds between two looks
   const std::chrono::duration<double> pause(std::clamp(options_.seconds / kLooks, kLeast, kMost));
   Sight seen;
   std::unique_lock<std::mutex> lock(mu_);

@@ -1,5 +1,5 @@
-// Says where a run is stuck: a thread that looks now and then at which Step each stream is, and reports when none has
-// been finished for some time. It ends nothing; whoever gets the report may.
+// Reports where a run is stuck. A thread looks from time to time at which Step each stream is, and reports when none
+// has finished for some time. It ends nothing; whoever gets the report may.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace snug {
 
 struct WatchdogOptions {
   double seconds = 0;  // without a finished Step until the first report, then twice as many, and so on; 0: off
-  // Gets each report, on the watchdog's thread. Null: it goes to standard error.
+  // Gets each report, on the watchdog's thread. Null: the report goes to standard error.
   std::function<void(const std::string& report)> report;
 };
 
@@ -29,7 +29,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // Around each run; `program` must outlive the watchdog.
+  // Must be called around each run; `program` must outlive the watchdog.
   void BeginRun(Program& program) {
     runs_.fetch_add(1, std::memory_order_relaxed);
     running_.store(&program, std::memory_order_release);
@@ -40,9 +40,9 @@ class Watchdog {
   using Clock = std::chrono::steady_clock;
   struct Sight {
     int64_t run = 0;
-    std::vector<Executor::At> at;          // by stream
+    std::vector<Executor::At> at;          // indexed by stream
     std::vector<Clock::time_point> since;  // by stream: when it was first seen there
-    Clock::time_point moved;               // when something had changed last
+    Clock::time_point moved;               // when something changed last
   };
   void Watch();
   void Look(Program& program, Sight& seen);

@@ -20,7 +20,7 @@ class Checker {
   }
 
   absl::Status Within(absl::string_view option, double value, double low, double high, int index = 0) const {
-    if (value >= low && value <= high) return absl::OkStatus();  // not so for NaN
+    if (value >= low && value <= high) return absl::OkStatus();  // NaN fails both comparisons
     return Error(option, absl::StrCat("expected a number from ", low, " to ", high, ", found ", value), index);
   }
 

@@ -1,4 +1,4 @@
-// Whether Training options make sense: said before anything is compiled, opened or written.
+// Checks that Training options make sense, before anything is compiled, opened or written.
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,7 +11,8 @@ namespace proto {
 class Training;
 }
 
-// InvalidArgument that names the option, where it was written: `training.checkpoint.keep: expected ..., found ...`.
+// Fails with InvalidArgument that names the option, and where it was written: `training.checkpoint.keep: expected ...,
+// found ...`.
 absl::Status CheckTraining(const proto::Training& training, const OptionPlaces& places = {});
 
 }  // namespace snug

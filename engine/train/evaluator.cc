@@ -20,7 +20,7 @@ absl::StatusOr<std::vector<Compiled>> Evaluator::CompilePrograms(const proto::Ne
     evaluating.micro_batches = {};
     evaluating.batch = size;
     for (const std::string& labels : ComputedLabels(network)) evaluating.fetch.push_back(labels);
-    if (size != batch) evaluating.memory.plan_file.clear();  // a saved plan is for one program
+    if (size != batch) evaluating.memory.plan_file.clear();  // a saved plan is for one batch size only
     SNUG_ASSIGN_OR_RETURN(Compiled one, Compile(network, locations, registry, evaluating));
     programs.push_back(std::move(one));
   }

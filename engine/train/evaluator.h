@@ -1,5 +1,6 @@
-// A forward pass over a whole Dataset: the means of its objectives and metrics, or whatever else is done with what
-// comes out. The samples that fill no batch are run by a program of their own size, so that every sample counts once.
+// Runs a forward pass over a whole Dataset, and takes the means of its objectives and metrics or does whatever else
+// with the outputs. The samples that fill no batch are run by a program of their own size, so that every sample counts
+// once.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -25,15 +26,15 @@ class SourceMap;
 
 class Evaluator {
  public:
-  // The programs that evaluation of so many samples takes: for whole batches (by the saved plan, if the options name
-  // one), and for the samples that are left.
+  // Compiles the programs that an evaluation of so many samples needs: one for whole batches (by the saved plan, if the
+  // options name one), and one for the samples that are left.
   static absl::StatusOr<std::vector<Compiled>> CompilePrograms(const proto::Network& network,
                                                                const SourceMap& locations, const OpRegistry& registry,
                                                                const CompileOptions& options, int64_t batch,
                                                                int64_t samples);
 
-  // They are the session's last ones. `loader` says what happens to images; the rest of it is decided here. The network
-  // and the session must outlive it.
+  // The session's programs from `first_program` on must be those of CompilePrograms. `loader` only says what happens to
+  // images. The network and the session must outlive this.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const proto::Network& network, Session& session,
                                                            size_t first_program, std::shared_ptr<const Dataset> dataset,
                                                            LoaderOptions loader);
@@ -43,7 +44,8 @@ class Evaluator {
     int64_t samples = 0;
     Metrics metrics;  // means over the samples, or over the rows that count
   };
-  // `each`, if any, sees the program after each batch, of which `valid` samples are real. At most `batches`; 0: all.
+  // `each`, if given, is called with the program after each batch, of which `valid` samples are real. Runs at most
+  // `batches`, or all if that is 0.
   absl::StatusOr<Report> Run(int64_t batches,
                              const std::function<absl::Status(Program& program, int64_t valid)>& each = {});
 

@@ -40,7 +40,7 @@ void AddTo(Metrics& metrics, const std::string& name, double value) {
   metrics.back().second += value;
 }
 
-// By which rows are left out.
+// The labels, and the index in them, by which rows are left out.
 struct Ignoring {
   std::string labels;
   int64_t index = 0;
@@ -48,7 +48,7 @@ struct Ignoring {
 
 std::optional<Ignoring> IgnoringOf(const proto::Layer& layer) {
   if (layer.input_size() < 2) return std::nullopt;
-  const std::string labels(absl::StripSuffix(layer.input(1), ":0"));  // the first output has the layer's name
+  const std::string labels(absl::StripSuffix(layer.input(1), ":0"));  // the layer's name stands for its first output
   switch (layer.op_case()) {
     case proto::Layer::kSoftmaxCrossEntropy:
       return Ignoring{labels, layer.softmax_cross_entropy().ignore_index()};
@@ -110,7 +110,7 @@ MeanMetrics::MeanMetrics(const proto::Network& network, const Program& program) 
 
 absl::Status MeanMetrics::Count(const absl::StatusOr<ValueView>& labels, Term& term) {
   if (!labels.ok()) return labels.status();
-  if (IsFloating(labels->type->dtype)) return absl::OkStatus();  // probabilities leave no row out
+  if (IsFloating(labels->type->dtype)) return absl::OkStatus();  // labels that are probabilities leave no row out
   const std::vector<double> values = LoadNumbers(*labels);
   const auto left_out = std::count(values.begin(), values.end(), static_cast<double>(term.ignored));
   term.counted *= 1 - static_cast<double>(left_out) / static_cast<double>(values.size());
@@ -129,7 +129,7 @@ absl::Status MeanMetrics::AfterRun(Program& program) {
   for (Term& term : terms_) {
     if (!term.labels.empty() && !term.labels_are_fed) SNUG_RETURN_IF_ERROR(Count(program.Output(term.labels), term));
     SNUG_ASSIGN_OR_RETURN(const double value, ValueOf(term.output, program));
-    if (term.counted == 0) continue;  // the mean of nothing is no number
+    if (term.counted == 0) continue;  // the mean of nothing is undefined
     term.sum += value * term.counted;
     term.all_counted += term.counted;
   }

@@ -27,7 +27,7 @@ int64_t CountNonFiniteAs(const std::byte* data, int64_t n) {
   return count;
 }
 
-// Elements that are not finite; integers always are.
+// Counts elements that are not finite; integers always are.
 int64_t CountNonFinite(const ValueType& type, const std::byte* data) {
   switch (type.dtype) {
     case DType::kFloat32:
@@ -51,7 +51,7 @@ void CopyVariables(Session& from, const Compiled& compiled, const ArenaBytes& ar
   }
 }
 
-// What is to be said of the Step, which has just run; nothing, if its outputs are finite.
+// Describes what is wrong with the Step that has just run; nothing, if its outputs are finite.
 std::string Describe(const Compiled& compiled, const Step& step, const ArenaBytes& arenas) {
   const auto bad = [&](const std::vector<ValueType>& types, const std::vector<Slot>& slots) {
     int64_t count = 0;
@@ -76,7 +76,7 @@ absl::StatusOr<std::string> DescribeNonFinite(const proto::Network& network, con
                                               Session& session,
                                               const std::function<absl::Status(Program& program)>& feed) {
   CompileOptions unshared = options;
-  unshared.device = {};  // where each node can be looked at
+  unshared.device = {};  // runs on the host, where each node can be looked at
   unshared.keep_inputs = true;
   unshared.memory = {.strategy = "none"};
   unshared.bound.clear();

@@ -1,4 +1,4 @@
-// Where numbers went wrong: which node was the first to make something that is not finite.
+// Finds the node that first made something that is not finite.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -16,10 +16,10 @@ class Network;
 }
 class SourceMap;
 
-// `session` has just run its first program to a loss that is not finite, and has therefore changed no Variable. Runs
-// the same step again on a copy of them, one node after the other and with no bytes shared, and describes the first
-// node with an output that is not finite: its name, op and place in the file, and whether its inputs were. `feed` gives
-// the copy what the step was fed.
+// `session` must have run its first program just now to a loss that is not finite, which has changed no Variable. Runs
+// the same step again on a copy of them, one node after the other and without sharing bytes. Describes the first node
+// with an output that is not finite: its name, op and place in the file, and whether its inputs were finite. `feed`
+// must feed the copy what the step was fed.
 absl::StatusOr<std::string> DescribeNonFinite(const proto::Network& network, const SourceMap& locations,
                                               const OpRegistry& registry, const CompileOptions& options,
                                               Session& session,

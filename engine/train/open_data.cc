@@ -24,7 +24,7 @@ namespace {
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
-// `test` null: a part of the samples is held back.
+// Without a `test` dataset, a part of the samples is held back.
 absl::StatusOr<TrainingData> Parted(DatasetPtr all, DatasetPtr test, const proto::Data& data, uint64_t seed) {
   if (test != nullptr) return TrainingData{std::move(all), std::move(test)};
   if (data.held_back() == 0) return TrainingData{std::move(all), nullptr};
@@ -57,7 +57,7 @@ absl::StatusOr<TrainingData> Idx(const proto::Data& data, uint64_t seed) {
   return Parted(std::move(all), std::move(test), data, seed);
 }
 
-// The files as their makers name them.
+// The files have the names that CIFAR's makers gave them.
 absl::StatusOr<TrainingData> Cifar(const proto::Data& data, uint64_t seed) {
   const proto::Cifar& cifar = data.cifar();
   if (!cifar.has_directory()) return Missing("the directory of the files", "data-cifar-directory");
@@ -80,7 +80,7 @@ absl::StatusOr<TrainingData> Cifar(const proto::Data& data, uint64_t seed) {
   return Parted(std::move(all), std::move(test), data, seed);
 }
 
-// "image=x.npy" for each input of the network.
+// Expects "image=x.npy" for each input of the network.
 absl::StatusOr<DatasetPtr> OpenNpyFiles(const google::protobuf::RepeatedPtrField<std::string>& files,
                                         const proto::Network& network) {
   std::vector<NpyField> fields;
@@ -131,7 +131,7 @@ absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& 
   return Parted(std::move(all), std::move(test), data, seed);
 }
 
-// The end of the file is held back, not windows from all over it: their neighbours would tell what is in them.
+// Holds back the end of the file. Windows from all over it would not do: their neighbours tell what is in them.
 absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network& network) {
   const proto::Text& text = data.text();
   if (!text.has_file()) return Missing("the file", "data-text-file");

@@ -1,4 +1,4 @@
-// The Datasets that Training options name.
+// Opens the Datasets that Training options name.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,8 +12,8 @@ class Data;
 class Network;
 }  // namespace proto
 
-// `seed` decides which samples are held back, and what synthetic ones look like. The network says how long a window of
-// text is, where the options do not. InvalidArgument where no source is named, or its files are not.
+// `seed` decides which samples are held back, and how synthetic ones are drawn. The network says how long a window of
+// text is if the options do not. Fails with InvalidArgument where no source is named, or where its files are unusable.
 absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed);
 
 }  // namespace snug

@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-// From `a` at 0 to `b` at 1 along half a cosine.
+// Goes from `a` at 0 to `b` at 1 along half a cosine.
 double CosineBetween(double a, double b, double at) { return b + (a - b) * 0.5 * (1 + std::cos(std::acos(-1.0) * at)); }
 
 double OneCycleAt(const proto::OneCycleRate& cycle, double at) {
@@ -17,7 +17,7 @@ double OneCycleAt(const proto::OneCycleRate& cycle, double at) {
   return peak >= 1 ? 1 : CosineBetween(1, cycle.final(), (at - peak) / (1 - peak));
 }
 
-// `at`: the share of the training that is done, from 0 to 1.
+// `at` is the share of the training that is done, from 0 to 1.
 double FactorAt(const proto::Schedule& schedule, double at) {
   switch (schedule.kind_case()) {
     case proto::Schedule::kStaircase: {
@@ -46,7 +46,7 @@ double LearningRateFactor(const proto::Schedule& schedule, int64_t step, int64_t
     return FactorAt(schedule, 0) * static_cast<double>(step + 1) / static_cast<double>(warm_up);
   }
   const int64_t rest = steps - warm_up;
-  // The last step stands at 1, so that a schedule's final value is used.
+  // The last step is at 1, so that the schedule's final value is used once.
   const double at = rest <= 1 ? 0 : static_cast<double>(step - warm_up) / static_cast<double>(rest - 1);
   return FactorAt(schedule, std::min(at, 1.0));
 }

@@ -1,5 +1,5 @@
-// The learning rate over a training: what the optimizer's is multiplied by. A pure function of the step, so a training
-// that is resumed goes on as it would have.
+// The factor of the optimizer's learning rate over a training. It depends on the step alone, so a training that is
+// resumed goes on as it would have.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@ namespace proto {
 class Schedule;
 }
 
-// Of step `step` of `steps`, from 0. In the warm-up, step s of w is (s + 1) / w of what the schedule says at its start.
+// Returns the factor for step `step`, from 0, of `steps`. In a warm-up of w steps, step s has (s + 1) / w of the
+// schedule's first factor.
 double LearningRateFactor(const proto::Schedule& schedule, int64_t step, int64_t steps);
 
 }  // namespace snug

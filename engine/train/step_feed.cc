@@ -43,7 +43,7 @@ LoaderPosition StepFeed::PositionOf(int64_t step) const {
   return {.epoch = step / epoch, .batch = step % epoch};
 }
 
-// Steps come in sequence, but for one that is looked at again after the next one's batch was read.
+// Steps come in sequence, except one that is looked at again after the next one's batch was read.
 absl::Status StepFeed::Read(int64_t step) {
   if (batch_ != nullptr && step == batch_step_) return absl::OkStatus();
   if (!(loader_.position() == PositionOf(step))) SNUG_RETURN_IF_ERROR(Seek(step));

@@ -1,5 +1,5 @@
-// Feeds a training its batches, step by step and part by part where steps have micro-batches: each before its run, or,
-// where the session uploads ahead, while the run before it is under way.
+// Feeds a training its batches, step by step, and part by part where a step has micro-batches. Each part is fed before
+// its run or, where the session uploads ahead, while the run before it is under way.
 #pragma once
 
 #include <absl/status/status.h>
@@ -14,20 +14,21 @@ namespace snug {
 
 class StepFeed {
  public:
-  // `parts`: micro-batches of a step; program 1 runs all but the last, which program 0 runs. All must outlive it.
+  // `parts` is the number of micro-batches in a step; program 1 runs all but the last, which program 0 runs. All
+  // arguments must outlive this.
   StepFeed(Session& session, Loader& loader, const Feeder& feeder, int64_t parts)
       : session_(session), loader_(loader), feeder_(feeder), parts_(parts) {}
 
   size_t ProgramOf(int64_t part) const { return part + 1 < parts_ ? 1 : 0; }
 
-  // The program of this part is fed when it returns.
+  // Has fed this part's program when it returns.
   absl::Status Feed(int64_t step, int64_t part);
-  // The same for what comes after this part, while this one runs; where that is not to be had, nothing. What is wrong
-  // with the next batch is said when its step comes.
+  // Feeds what comes after this part while this part runs. Does nothing if that cannot be had: an error in the next
+  // batch is reported when its step comes.
   void FeedAhead(int64_t step, int64_t part);
-  // Gives the part once more, to another program of the same network.
+  // Feeds the part once more, to another program of the same network.
   absl::Status FeedAgain(int64_t step, int64_t part, Program& program);
-  // The step comes next, whatever was fed.
+  // Makes `step` the next one, whatever was fed.
   absl::Status Seek(int64_t step);
 
  private:
@@ -39,9 +40,9 @@ class StepFeed {
   Loader& loader_;
   const Feeder& feeder_;
   const int64_t parts_;
-  const Batch* batch_ = nullptr;  // of the step that was read last
+  const Batch* batch_ = nullptr;  // the batch of the step that was read last
   int64_t batch_step_ = -1;
-  int64_t ahead_ = -1;  // the number, through all steps, of the part that has been fed before its turn
+  int64_t ahead_ = -1;  // the part that was fed before its turn, numbered through all steps; -1: none
   absl::Status ahead_status_;
 };
 

@@ -63,7 +63,7 @@ absl::Status Trainer::Start() {
   return absl::OkStatus();
 }
 
-// What training and evaluation have in common.
+// The options that training and evaluation share.
 LoaderOptions Trainer::Loading() const {
   const proto::Data& data = training_->data();
   LoaderOptions options{.seed = static_cast<uint64_t>(training_->seed()), .shuffle = data.shuffle()};
@@ -92,7 +92,7 @@ absl::Status Trainer::StartSession() {
   }
   if (data_.evaluation != nullptr) {
     CompileOptions options = options_.compile;
-    options.memory.plan_file.clear();  // is the training step's
+    options.memory.plan_file.clear();  // the saved plan is for the training step
     SNUG_ASSIGN_OR_RETURN(
         std::vector<Compiled> evaluating,
         Evaluator::CompilePrograms(network_, locations_, registry_, options, batch, data_.evaluation->size()));
@@ -104,7 +104,8 @@ absl::Status Trainer::StartSession() {
   const int64_t limit = options_.compile.memory.memory_limit;
   session.memory_limit = limit;
   SNUG_ASSIGN_OR_RETURN(session_, Session::Create(std::move(compiled), session));
-  // Each program keeps the limit; of two, one may have the most Variables and the other the longest step.
+  // Each program keeps the limit, but together they may not: one may have the most Variables, the other the longest
+  // step.
   const int64_t bytes = session_->state_bytes() + session_->step_bytes();
   if (limit == 0 || bytes <= limit) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -150,7 +151,7 @@ absl::Status Trainer::RunMicroBatch(int64_t part, const std::function<void()>& m
   SNUG_RETURN_IF_ERROR(session_->Begin(program));
   if (part == 0) meanwhile();
   if (step_ + 1 < steps_ || part + 1 < parts) step_feed_->FeedAhead(step_, part);
-  // Not before this one's loss is known may another run begin: after one that is not finite nothing may change.
+  // The next run must wait until this one's loss is known: after a loss that is not finite nothing may change.
   SNUG_RETURN_IF_ERROR(session_->Finish());
   report->fetch_ns = MonotonicNanoseconds();
   SNUG_ASSIGN_OR_RETURN(const Metrics metrics, MetricsOf(network_, session_->program(program)));
@@ -186,7 +187,7 @@ absl::Status Trainer::EvaluateInto(const Callbacks& callbacks) {
 
 namespace {
 
-// A step has failed, but what the steps before it have reached is not lost, unless that fails too.
+// A step has failed, but what the steps before it have reached is saved, unless that fails too.
 absl::Status WithCheckpoint(const absl::Status& failure, const absl::Status& saved) {
   if (saved.ok()) return failure;
   return absl::Status(failure.code(),
@@ -197,7 +198,7 @@ absl::Status WithCheckpoint(const absl::Status& failure, const absl::Status& sav
 
 absl::Status Trainer::Run(const Callbacks& callbacks) {
   const auto checkpoint = [&] { return callbacks.checkpoint ? callbacks.checkpoint(step_) : absl::OkStatus(); };
-  std::optional<StepReport> untold;  // of the step before
+  std::optional<StepReport> untold;  // the last step's report, which is told late
   absl::Status told;
   const auto tell = [&] {
     if (untold.has_value() && callbacks.step) told.Update(callbacks.step(*untold));

@@ -1,5 +1,5 @@
-// Training from beginning to end: batches in, steps, evaluations, checkpoints, and everything that happens told to an
-// observer. What decides about a run is its Training options, the data and the seed; when it is looked at is not.
+// Runs a training from beginning to end: batches, steps, evaluations, checkpoints, all of it reported to an observer.
+// The result of a run depends on its Training options, the data and the seed, and not on when it is looked at.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -31,66 +31,69 @@ struct TrainingData {
 };
 
 struct TrainerOptions {
-  CompileOptions compile;  // batch, precision, threads, memory; `training` is set by the trainer
+  CompileOptions compile;  // batch, precision, threads, memory; the trainer sets `training`
   SessionOptions session;  // engine, watchdog, checks; the seed is the training's
-  // On CUDA: the next batch goes to the device while a step runs, and steps are told of while the next one does. Takes
-  // memory (SessionOptions::upload_ahead) where there is some left.
+  // On CUDA, the next batch goes to the device while a step runs, and a step is reported while the next one runs. This
+  // takes more memory (SessionOptions::upload_ahead) where there is some left.
   bool upload_ahead = true;
 };
 
 class Trainer {
  public:
-  // Of one step, after it; `rate` is the learning rate it used.
+  // Reports one step after it; `rate` is the learning rate that it used.
   struct StepReport {
-    int64_t step = 0, steps = 0;  // done, and in all
-    int64_t epoch = 0;            // from 0
+    int64_t step = 0, steps = 0;  // how many steps are done, and how many there are
+    int64_t epoch = 0;            // counts from 0
     double rate = 0;
-    int64_t begin_ns = 0, end_ns = 0;  // of MonotonicNanoseconds
-    // When each part of the last micro-batch began. What was uploaded ahead was fed while the one before ran.
+    int64_t begin_ns = 0, end_ns = 0;  // as MonotonicNanoseconds gives them
+    // When each phase of the last micro-batch began. What was uploaded ahead was fed while the run before was under
+    // way.
     int64_t feed_ns = 0, run_ns = 0, fetch_ns = 0;
     Metrics metrics;  // means over the micro-batches
 
     double seconds() const { return static_cast<double>(end_ns - begin_ns) * 1e-9; }
   };
   struct EvaluationReport {
-    int64_t step = 0;  // steps done before
+    int64_t step = 0;  // how many steps were done before
     Evaluator::Report evaluation;
   };
 
-  // All of them may be left out.
+  // Each of them may be left empty.
   struct Callbacks {
-    // Where batches are uploaded ahead (session().upload_bytes() > 0) the next step may run already: who looks at
-    // Variables here waits for it, and sees what it has made of them.
+    // Where batches are uploaded ahead (session().upload_bytes() > 0) the next step may be running by now. Looking at
+    // Variables here waits for it, and shows what it has made of them.
     std::function<absl::Status(const StepReport& report)> step;
     std::function<absl::Status(const EvaluationReport& report)> evaluation;
-    std::function<absl::Status(int64_t step)> checkpoint;  // it is time for one
-    std::function<bool()> stop;                            // asked before each step: stop here, after a checkpoint
+    std::function<absl::Status(int64_t step)> checkpoint;  // called when it is time for a checkpoint
+    std::function<bool()> stop;                            // asked before each step; true stops here, after a
+                                                           // checkpoint
   };
 
-  // The network, its source map and the ops must outlive it.
+  // The network, its source map and the ops must outlive this.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const proto::Network& network, const SourceMap& locations,
                                                          const OpRegistry& registry, const proto::Training& training,
                                                          TrainingData data, const TrainerOptions& options);
   ~Trainer();
 
-  // Steps until all are done, or `stop` says so; evaluates at the end. A step that fails, as by a loss that is not
-  // finite, has changed nothing: the state before it is a checkpoint, too.
+  // Runs steps until all are done or `stop` returns true, and evaluates at the end. A step that fails, for instance by
+  // a loss that is not finite, has changed nothing, so the state before it becomes a checkpoint too.
   absl::Status Run(const Callbacks& callbacks);
 
-  // What a checkpoint keeps beside the session's Variables; as if that many steps had been run.
+  // The step is what a checkpoint keeps in addition to the session's Variables. Resume sets it, as if so many steps had
+  // been run.
   int64_t step() const { return step_; }
   absl::Status Resume(int64_t step);
 
-  // FailedPrecondition where there are no data for it.
+  // Fails with FailedPrecondition where there are no data for it.
   absl::StatusOr<EvaluationReport> Evaluate();
 
   int64_t steps() const { return steps_; }
   int64_t steps_per_epoch() const { return loader_->batches_per_epoch(); }
   int64_t batch() const { return session_->compiled().batch * micro_batches(); }  // samples in a step
-  int64_t micro_batches() const { return options_.compile.micro_batches.count; }  // in which they go through
+  int64_t micro_batches() const { return options_.compile.micro_batches.count; }  // how many a step has
   Session& session() { return *session_; }
   const Session& session() const { return *session_; }
-  int64_t staging_bytes() const;  // of the batches that are read ahead
+  int64_t staging_bytes() const;  // the bytes of the batches that are read ahead
 
  private:
   Trainer(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
@@ -116,11 +119,12 @@ class Trainer {
   int64_t evaluate_every_ = 0, checkpoint_every_ = 0;
   double base_rate_ = 0;
   std::unique_ptr<Loader> loader_;
-  // Program 0 trains; where a step has several micro-batches, program 1 runs all but the last. The others evaluate.
+  // Program 0 trains. Where a step has several micro-batches, program 1 runs all but the last. The other programs
+  // evaluate.
   std::unique_ptr<Session> session_;
   std::unique_ptr<Feeder> feeder_;
   std::unique_ptr<StepFeed> step_feed_;
-  std::unique_ptr<Evaluator> evaluator_;  // null: there is nothing to evaluate with
+  std::unique_ptr<Evaluator> evaluator_;  // null when there is nothing to evaluate with
 };
 
 }  // namespace snug

@@ -1,5 +1,5 @@
-// The Variables of one step's micro-batches (VariableRole::kWithinStep): what they add up to, and the random numbers
-// of each.
+// Handles the Variables of one step's micro-batches (VariableRole::kWithinStep): their sums, and the random numbers of
+// each.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,11 +10,11 @@
 
 namespace snug {
 
-// Before micro-batch `part` of `parts`: layers that draw random numbers draw others in every micro-batch of a training,
-// by its number in the training alone. Nothing, where no layer does.
+// Must be called before micro-batch `part` of `parts`. Layers that draw random numbers draw other ones in every
+// micro-batch, which depend only on its number in the training. Does nothing where no layer draws any.
 absl::Status SetDraw(Session& session, int64_t part, int64_t parts);
 
-// A step that does not come to its end leaves no trace.
+// Clears what a step that did not reach its end has left.
 void ClearSums(Session& session);
 
 }  // namespace snug

@@ -13,7 +13,8 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 60;  // no device has as much, and sums of a few stay in range
+constexpr int64_t kMostBytes = int64_t{1} << 60;  // no device has as much, and a sum of a few such numbers stays in
+                                                  // range
 constexpr int32_t kMostStreams = 1 << 16;
 constexpr int64_t kAutoGrowthAlignment = 256;
 
@@ -201,7 +202,7 @@ absl::StatusOr<Grant> Allocator::TakeUnderPressure(std::unique_lock<std::mutex>&
       if (grant.ok()) return grant;
       refusal = std::move(grant).status();
     }
-    // The lock was never let go in between, so nothing was freed unseen.
+    // This thread has held the lock since the failed attempt, so no free went unseen.
     if (options_.retry_ms == 0 || !OthersHoldBlocks()) break;
     if (!freed_.wait_until(lock, deadline, [&] { return statistics_.frees != frees; })) break;
     absl::StatusOr<Grant> grant = pool.Take(bytes);
@@ -304,7 +305,7 @@ OutOfMemory Allocator::Facts(const BlockPool& pool, int64_t bytes, const BlockOw
   for (const auto& other : pools_) {
     if (other != nullptr) facts.largest_free_bytes = std::max(facts.largest_free_bytes, other->largest_free_bytes());
   }
-  // A source that refuses what it said it has room for gives no figure to go by.
+  // The source said it has room and then refused, so its figure is worth nothing.
   const int64_t room = source_.available_bytes();
   const int64_t needed = pool.BlockBytes(bytes);
   facts.fits_bytes = pool.largest_free_bytes();

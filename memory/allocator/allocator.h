@@ -5,8 +5,8 @@
 //   SNUG_ASSIGN_OR_RETURN(void* p, allocator->Allocate(4096, {.name = "conv1"}));
 //   SNUG_RETURN_IF_ERROR(allocator->Free(p));
 //
-// Each stream has a pool of its own: what is freed on a stream may be handed out again on it at once, since the work
-// that uses it comes later on the same stream. Blocks move between streams as whole idle chunks, through the source.
+// Each stream has a pool of its own: what is freed on a stream may be handed out on it again at once, because work that
+// uses it later runs later on that stream. Memory moves between streams only as whole idle chunks, through the source.
 #pragma once
 
 #include <absl/status/status.h>
@@ -30,10 +30,10 @@
 
 namespace snug::memory {
 
-// Whom a block is for.
+// Says whom a block is for.
 struct BlockOwner {
   int32_t stream = 0;
-  // For reports; neither is copied, so they must live as long as the block.
+  // The names are for reports. They are not copied, so they must live as long as the block.
   absl::string_view name;
   absl::string_view held_as;  // "fed", "fetched": the user holds it; empty: nobody but the program
 };
@@ -41,27 +41,29 @@ struct BlockOwner {
 // Thread-safe: mu_ guards everything that changes.
 class Allocator {
  public:
-  // The source and the events outlive the allocator. `events` null: a device without streams.
+  // The source and the events must outlive the allocator. A device without streams passes null for `events`.
   static absl::StatusOr<std::unique_ptr<Allocator>> Create(const AllocatorOptions& options, MemorySource* source,
                                                            StreamEvents* events = nullptr);
-  ~Allocator();  // gives everything back; nothing may be in use on the device
+  ~Allocator();  // gives everything back; no work on the device may still use any of it
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  // Zero bytes give null. When nothing fits: idle chunks go back to the source; freed blocks are waited for that a
-  // stream still holds; then, for up to retry_ms, other threads. After that ResourceExhausted, with all the facts.
+  // Returns null for zero bytes. When nothing fits, it gives idle chunks back to the source; then waits for freed
+  // blocks that a stream still uses; then waits up to retry_ms for other threads to free something. After that it fails
+  // with ResourceExhausted and all the facts.
   absl::StatusOr<void*> Allocate(int64_t bytes, const BlockOwner& owner = {});
 
-  // Null is free to free. InvalidArgument for what is not in use here: freed twice, a foreign pointer, one into a
-  // block.
+  // Null may be freed. InvalidArgument when `address` is not in use here: it was freed before, is foreign, or points
+  // into a block.
   absl::Status Free(void* address);
-  // As Free, but the block also stays out of use until what its own stream has been given so far has run.
+  // Does what Free does, but keeps the block out of use until its own stream has run all that it was given so far.
   absl::Status FreeWhenStreamPassed(void* address);
 
-  // The block is used by work on another stream than its owner's: after Free it stays out of use until that has run.
+  // Tells that work on a stream other than the owner's uses the block. After Free the block stays out of use until that
+  // work has run.
   absl::Status RecordStream(void* address, int32_t stream);
 
-  // Chunks of which nothing is in use go back to the source. Their bytes.
+  // Gives chunks with no block in use back to the source. Returns their bytes.
   int64_t ReleaseIdle();
 
   int64_t used_bytes() const { return statistics().used_bytes; }
@@ -69,16 +71,16 @@ class Allocator {
   std::vector<BlockInfo> BlockMap() const;
 
   Place place() const { return source_.source().place(); }
-  // Requests above it go past the pool.
+  // Larger requests go to the system, past the pool.
   int64_t max_pooled_bytes() const { return pool_options_.growth.max_pooled_bytes; }
   bool InUse(void* address) const;
   void set_advice(OutOfMemoryAdvice advice);
 
-  // Whether all records agree; see BlockPool::Check.
+  // Checks that all records agree; see BlockPool::Check.
   absl::Status Check() const;
 
  private:
-  // A block that was freed and that streams still use.
+  // This block was freed, but streams still use it.
   struct Waiting {
     Block* block;
     int64_t block_bytes;
@@ -89,7 +91,7 @@ class Allocator {
   Allocator(const AllocatorOptions& options, const BlockPool::Options& pool_options, MemorySource* source,
             StreamEvents* events);
 
-  // All of these are called with mu_ held.
+  // The caller holds mu_ when it calls any of these.
   BlockPool& PoolOf(int32_t stream);
   absl::StatusOr<Grant> TakeUnderPressure(std::unique_lock<std::mutex>& lock, BlockPool& pool, int64_t bytes,
                                           absl::Status refusal);
@@ -108,11 +110,11 @@ class Allocator {
   mutable std::mutex mu_;
   std::condition_variable freed_;
   CountedSource source_;
-  std::vector<std::unique_ptr<BlockPool>> pools_;  // by stream; null until the stream's first block
+  std::vector<std::unique_ptr<BlockPool>> pools_;  // indexed by stream; null until the stream's first block
   LiveTable live_;
-  std::unordered_map<const void*, std::vector<int32_t>> users_;  // other streams that use a block
+  std::unordered_map<const void*, std::vector<int32_t>> users_;  // the streams beside the owner's that use a block
   std::vector<Waiting> waiting_;
-  AllocatorStatistics statistics_;  // but what the source counts
+  AllocatorStatistics statistics_;  // without the figures that the source counts
   OutOfMemoryAdvice advice_;
 };
 

@@ -1,5 +1,5 @@
-// A block: a stretch of a chunk that is in use or free. The record of it lies at its start where the host can write
-// there (as the seed of the buddy allocator has it), in a table otherwise.
+// A block is a stretch of a chunk, in use or free. Its record lies at its start where the host can write there, as in
+// the buddy allocator of the seed, and in a table where it cannot.
 #pragma once
 
 #include <cstddef>
@@ -24,34 +24,35 @@ struct FreeKey {
 };
 using FreeSet = std::set<FreeKey>;
 
-// One piece of memory from the source.
+// A chunk is one piece of memory from the source.
 struct Chunk {
   std::byte* base = nullptr;
   int64_t bytes = 0;
-  // Chunks as if they lay one after another in the order in which they were taken. Ties between free blocks end by it
-  // and not by address, so that a pool does the same wherever the system puts its chunks, in a simulation too.
+  // Chunks are numbered as if they lay one after another in the order in which they were taken. Ties between free
+  // blocks are broken by this number and not by address, so that a pool behaves the same wherever the system puts its
+  // chunks, also in a simulation.
   int64_t position = 0;
-  bool direct = false;  // one block, which goes back to the source as it is freed
+  bool direct = false;  // it is one block, which goes back to the source when it is freed
   Block* first = nullptr;
-  size_t index = 0;  // in the pool's list
+  size_t index = 0;  // the chunk's place in the pool's list
 };
 
 struct alignas(64) Block {
-  std::byte* start;  // with the header, if there is one
-  int64_t bytes;     // with the header
-  Block* left;       // neighbours by address in the chunk
+  std::byte* start;  // includes the header, if there is one
+  int64_t bytes;     // includes the header
+  Block* left;       // the neighbours by address in the same chunk
   Block* right;
   Chunk* chunk;
-  FreeSet::iterator free_place;  // while it is free
-  uint64_t free;                 // 0 or 1; whatever a stray write leaves here may be read, unlike in a bool
-  uint64_t seal;                 // of all the above: a header that a stray write went over is found out
+  FreeSet::iterator free_place;  // valid only while the block is free
+  uint64_t free;                 // 0 or 1, but not a bool: reading one that a stray write has left at 2 is undefined
+  uint64_t seal;                 // a checksum of all the above, which shows when a stray write has hit the header
 
   int64_t position() const { return chunk->position + (start - chunk->base); }
 };
 constexpr int64_t kBlockHeaderBytes = sizeof(Block);
 static_assert(kBlockHeaderBytes == 64);
 
-// Makes and forgets the records.
+// Creates and drops the records.
 class BlockStore {
  public:
   explicit BlockStore(bool in_block) : in_block_(in_block) {}
@@ -59,7 +60,7 @@ class BlockStore {
   Block* New(std::byte* start);
   void Delete(Block* block);
 
-  // To be called after every change of a record; Intact tells whether one was changed by anyone else. Records in the
+  // Seal must follow every change of a record; Intact then tells whether anyone else has changed it. Records in the
   // table are out of reach of stray writes and bear no seal.
   void Seal(Block* block) const;
   bool Intact(const Block* block) const;

@@ -49,7 +49,7 @@ absl::StatusOr<Grant> BlockPool::Take(int64_t bytes) {
     SNUG_RETURN_IF_ERROR(CheckIntact(block));
     free_.Remove(block);
   }
-  // A tail that could hold nothing stays with the block.
+  // A rest that is too small for a block stays with this one.
   if (block->bytes - needed > options_.header_bytes) SplitOff(block, needed);
   return Use(block);
 }
@@ -81,7 +81,7 @@ absl::Status BlockPool::Give(Block* block) {
 
 int64_t BlockPool::ReleaseIdle() {
   int64_t released = 0;
-  for (size_t i = chunks_.size(); i-- > 0;) {  // backwards: a removal moves the last one here
+  for (size_t i = chunks_.size(); i-- > 0;) {  // backwards, because a removal moves the last one here
     Chunk* const chunk = chunks_[i].get();
     Block* const only = chunk->first;
     if (only->free == 0 || only->right != nullptr) continue;
@@ -126,7 +126,7 @@ absl::StatusOr<Block*> BlockPool::Grow(int64_t needed) {
   const int64_t wanted = ChunkBytes(options_.growth, needed, /*first=*/!grown_,
                                     options_.growth.fraction > 0 ? source_->available_bytes() : 0);
   absl::StatusOr<Chunk*> chunk = AddChunk(wanted / options_.alignment * options_.alignment);
-  // No room for a chunk as large as the options have it, but perhaps for the request.
+  // The source may have no room for a chunk of the usual size, but enough for this request.
   if (!chunk.ok() && wanted > needed) chunk = AddChunk(needed);
   if (!chunk.ok()) return std::move(chunk).status();
   grown_ = true;
@@ -163,7 +163,7 @@ void BlockPool::SplitOff(Block* block, int64_t bytes) {
 }
 
 void BlockPool::SetLeft(Block* block, Block* left) {
-  const bool intact = store_.Intact(block);  // a broken seal is not to be mended
+  const bool intact = store_.Intact(block);  // looked at before Seal, which must not mend a broken one
   block->left = left;
   if (intact) store_.Seal(block);
 }
@@ -178,7 +178,7 @@ void BlockPool::MergeRight(Block* block) {
 
 absl::Status BlockPool::CheckIntact(const Block* block) const {
   if (store_.Intact(block)) return absl::OkStatus();
-  // Where it lies is known; what it says of itself is not to be believed any more.
+  // The block's address is known, but what its header says can no longer be believed.
   return absl::DataLossError(absl::StrCat("the header of the block at ",
                                           absl::Hex(reinterpret_cast<uintptr_t>(block) + kBlockHeaderBytes),
                                           " was written over: somebody wrote past the end of the block before it, or "

@@ -20,51 +20,51 @@
 
 namespace snug::memory {
 
-// A block in use.
+// Describes a block that Take hands out.
 struct Grant {
-  std::byte* address = nullptr;  // what the user gets
+  std::byte* address = nullptr;  // the first byte that the user gets
   Block* block = nullptr;
-  int64_t block_bytes = 0;  // with alignment, header, and a tail too small to be a block
-  bool direct = false;      // from the system, past the pool
+  int64_t block_bytes = 0;  // includes alignment, header, and a tail too small to be a block
+  bool direct = false;      // it came from the system, past the pool
 };
 
 class BlockPool {
  public:
   struct Options {
     int64_t alignment = 64;
-    // Room for the record at the start of each block, a multiple of the alignment; 0: records lie in a table. (With
-    // room on memory that the host cannot write, they lie in a table too: a simulation of the former.)
+    // The room for a record at the start of each block, a multiple of the alignment. 0 puts the records into a table.
+    // Where the host cannot write, room is kept but records still lie in a table: so a simulation takes the same bytes.
     int64_t header_bytes = 0;
     Growth growth;
   };
 
   BlockPool(const Options& options, CountedSource* source);
-  ~BlockPool();  // every chunk goes back to the source
+  ~BlockPool();  // gives every chunk back to the source
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  // bytes > 0. The source's error when it has to be asked and refuses.
+  // `bytes` must be positive. Fails with the source's error when the source is needed and refuses.
   absl::StatusOr<Grant> Take(int64_t bytes);
-  // The block is free again. DataLoss when the headers in reach were written over.
+  // Makes the block free again. DataLoss when a header in reach was written over.
   absl::Status Give(Block* block);
-  // Chunks of one free block go back to the source. Their bytes.
+  // Gives chunks that are one free block back to the source. Returns their bytes.
   int64_t ReleaseIdle();
 
   int64_t free_bytes() const { return free_.bytes(); }
-  // The largest request that needs nothing from the source.
+  // The largest request that can be served without the source.
   int64_t largest_free_bytes() const;
-  // The bytes that a request of `bytes` takes.
+  // The bytes that a request of `bytes` takes from the pool.
   int64_t BlockBytes(int64_t bytes) const;
   // The largest request that `chunk_bytes` more from the source could serve.
   int64_t RequestThatFits(int64_t chunk_bytes) const;
-  // Whether the address lies in one of the chunks.
+  // Tells whether the address lies in one of the chunks.
   bool Contains(const void* address) const;
 
-  // All blocks, chunk by chunk as they were taken, by address within each.
+  // Visits all blocks: chunks in the order in which they were taken, blocks by address.
   void Visit(const std::function<void(const Block&)>& visit) const;
   std::byte* AddressOf(const Block& block) const { return block.start + options_.header_bytes; }
 
-  // Whether all records agree with each other. Linear; for tests and for the hunt for a stray write.
+  // Checks that all records agree with each other. It takes linear time: it is for tests and for hunting a stray write.
   absl::Status Check() const;
 
  private:
@@ -72,8 +72,8 @@ class BlockPool {
   absl::StatusOr<Block*> Grow(int64_t needed);
   void RemoveChunk(Chunk* chunk);
   Grant Use(Block* block);
-  void SplitOff(Block* block, int64_t bytes);  // leaves `bytes` in block; the rest becomes a free one
-  void MergeRight(Block* block);               // the right neighbour, not in the index, becomes part of block
+  void SplitOff(Block* block, int64_t bytes);  // leaves `bytes` in the block and makes the rest a free one
+  void MergeRight(Block* block);               // adds the right neighbour, which must not be in the index, to the block
   void SetLeft(Block* block, Block* left);
   absl::Status CheckIntact(const Block* block) const;
 
@@ -82,7 +82,7 @@ class BlockPool {
   BlockStore store_;
   FreeIndex free_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  bool grown_ = false;  // a pool's first chunk may differ from the later ones
+  bool grown_ = false;  // false until the first chunk, which may have another size than later ones
   int64_t next_position_ = 0;
 };
 

@@ -27,8 +27,8 @@ StreamEvents::Event CudaStreamEvents::Record(int32_t stream) {
   if (event.ok() && on.Record(**event).ok()) {
     events_[++last_] = *std::move(event);
   } else {
-    // An event that is not in the table has passed. If waiting fails too, the device is lost, and the next call says
-    // so.
+    // An event that is not in the table counts as passed. If even waiting fails the device is lost, and the next call
+    // says so.
     on.Synchronize().IgnoreError();
     ++last_;
   }
@@ -44,7 +44,7 @@ bool CudaStreamEvents::Passed(Event event) {
 
 void CudaStreamEvents::Wait(Event event) {
   const auto found = events_.find(event);
-  if (found != events_.end()) found->second->Wait().IgnoreError();  // a lost device does nothing any more
+  if (found != events_.end()) found->second->Wait().IgnoreError();  // a lost device runs nothing any more
 }
 
 void CudaStreamEvents::Forget(Event event) {

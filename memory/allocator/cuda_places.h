@@ -1,4 +1,5 @@
-// CUDA's memory under the allocators: sources over a device and over pinned host memory, and the streams' events.
+// Puts CUDA's memory under the allocators: sources over a device and over pinned host memory, and the events of the
+// streams.
 //
 //   Places places({.allocator = "prealloc"});
 //   SupportCuda({device}, streams, &places);
@@ -31,7 +32,7 @@ class CudaSource final : public MemorySource {
   const std::shared_ptr<const cuda::CudaDevice> device_;
 };
 
-// Page-locked by the driver, so that devices copy from it and to it without the processor.
+// Pinned memory is page-locked by the driver, so that devices copy from it and to it without the processor.
 class CudaPinnedSource final : public MemorySource {
  public:
   explicit CudaPinnedSource(std::shared_ptr<const cuda::CudaDevice> device) : device_(std::move(device)) {}
@@ -47,11 +48,11 @@ class CudaPinnedSource final : public MemorySource {
   const std::shared_ptr<const cuda::CudaDevice> device_;
 };
 
-// Events of a pool behind what the streams were given. Where no event can be had, the host waits for the stream at
-// once, which is right and slow.
+// Records events of a pool on the streams. Where no event can be had, the host waits for the stream at once: slow, but
+// right.
 class CudaStreamEvents final : public StreamEvents {
  public:
-  // The streams by the numbers that blocks' owners have; they outlive this.
+  // `streams` are indexed by the numbers that owners of blocks have; they must outlive this object.
   CudaStreamEvents(std::shared_ptr<const cuda::CudaDevice> device, std::vector<cuda::CudaStream*> streams)
       : pool_(std::move(device)), streams_(std::move(streams)) {}
 
@@ -67,8 +68,8 @@ class CudaStreamEvents final : public StreamEvents {
   Event last_ = 0;
 };
 
-// Blocks on these devices, and pinned ones through the first of them. `streams`, by device and number, may be empty:
-// then nothing waits for streams. All must outlive `places`.
+// Lets `places` hand out blocks on these devices, and pinned blocks through the first of them. With `streams` (by
+// device and number) empty, nothing waits for streams. All arguments must outlive `places`.
 void SupportCuda(const std::vector<std::shared_ptr<const cuda::CudaDevice>>& devices,
                  const std::map<int, std::vector<cuda::CudaStream*>>& streams, Places* places);
 

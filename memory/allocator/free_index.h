@@ -1,7 +1,7 @@
-// The free blocks of a pool, found by best fit. Bins of nearly equal sizes, four to each power of two, with a bit for
-// each that is not empty: a search seldom looks at more than a few blocks. Within a bin a search tree keeps the worst
-// case logarithmic. Takes memory only while the number of free blocks grows beyond what it was before, so that a warm
-// pool allocates nothing.
+// Finds the best fit among a pool's free blocks. Bins hold nearly equal sizes, four to each power of two, and a bit
+// tells which are not empty: a search seldom looks at more than a few blocks. A search tree within each bin keeps the
+// worst case logarithmic. It takes memory only while the number of free blocks reaches a new high, so a warm pool
+// allocates nothing.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ class FreeIndex {
   void Add(Block* block);
   void Remove(Block* block);
 
-  // The smallest block of at least `bytes`, the first of several; null: none. It stays in.
+  // Returns the smallest block of at least `bytes`, or null. The block stays in the index. Of equal blocks the first in
+  // FreeKey's order is returned.
   Block* BestFit(int64_t bytes) const;
 
   int64_t bytes() const { return bytes_; }
@@ -27,8 +28,8 @@ class FreeIndex {
  private:
   static constexpr size_t kBins = 256;
 
-  static size_t BinOf(int64_t bytes);     // larger blocks are never in lower bins
-  size_t NotEmptyFrom(size_t bin) const;  // kBins: none
+  static size_t BinOf(int64_t bytes);     // grows with `bytes`
+  size_t NotEmptyFrom(size_t bin) const;  // kBins when all of them are empty
 
   std::array<FreeSet, kBins> bins_;
   std::array<uint64_t, kBins / 64> not_empty_ = {};

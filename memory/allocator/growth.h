@@ -1,4 +1,4 @@
-// How a pool grows: all that auto_growth, prealloc, buddy and system differ in. The pool under them is one.
+// Says how a pool grows. This is all that auto_growth, prealloc, buddy and system differ in; they share one pool.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -11,19 +11,20 @@
 namespace snug::memory {
 
 struct Growth {
-  // Larger requests go to the system and come back to it. 0: all of them do.
+  // Larger requests go to the system and are given back to it; with 0 all do.
   int64_t max_pooled_bytes = std::numeric_limits<int64_t>::max();
-  // The first chunk, and those after it; at least what is asked for.
+  // The sizes of the first chunk and of later ones; a chunk is never smaller than the request.
   int64_t first_bytes = 0;
   int64_t next_bytes = 0;
-  // Above 0: chunks are this share of what the device has free instead.
+  // When it is above 0, a chunk takes this share of what the device has free instead.
   double fraction = 0;
 };
 
-// How large the next chunk is to be when `needed` bytes must fit.
+// Returns how large the next chunk should be when `needed` bytes must fit.
 int64_t ChunkBytes(const Growth& growth, int64_t needed, bool first, int64_t available);
 
-// The growth of the allocator that the options name, on a device with `available` bytes left (-1: unknown).
+// Returns the growth of the allocator that the options name. `available` bytes are left on the device; -1 when that is
+// unknown.
 absl::StatusOr<Growth> GrowthOf(const AllocatorOptions& options, int64_t available);
 
 }  // namespace snug::memory

@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kMappedFrom = int64_t{1} << 20;
-// Asking what is available reads a file, some 20 us: nothing beside touching this many bytes for the first time.
+// Asking what is available reads a file and takes some 20 us. From this size on, touching the memory for the first time
+// takes far longer.
 constexpr int64_t kCheckedFrom = int64_t{16} << 20;
 
 absl::Status Refused(int64_t bytes, int error) {
@@ -47,7 +48,7 @@ absl::StatusOr<std::byte*> HostSource::Allocate(int64_t bytes) {
   }
   void* address = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return Refused(bytes, errno);
-  madvise(address, static_cast<size_t>(bytes), MADV_HUGEPAGE);  // advice only
+  madvise(address, static_cast<size_t>(bytes), MADV_HUGEPAGE);  // only a hint, so a failure does not matter
   return static_cast<std::byte*>(address);
 }
 

@@ -1,5 +1,5 @@
-// Host memory: small blocks from the C library, large ones from the system page by page, so that what is given back
-// really goes back.
+// Takes small blocks from the C library, and large ones from the system page by page, so that freed memory really goes
+// back.
 #pragma once
 
 #include "memory/allocator/memory_source.h"

@@ -28,7 +28,7 @@ LiveBlock* LiveTable::Find(const void* address) {
 void LiveTable::Remove(LiveBlock* block) {
   const size_t mask = slots_.size() - 1;
   auto hole = static_cast<size_t>(block - slots_.data());
-  // Those behind the hole that were pushed past it move up: a search never meets a hole before its goal.
+  // A search stops at the first empty slot, so entries behind the hole that were once pushed past it move up.
   for (size_t at = (hole + 1) & mask; slots_[at].address != nullptr; at = (at + 1) & mask) {
     const size_t home = HomeOf(slots_[at].address);
     if (((at - home) & mask) < ((at - hole) & mask)) continue;

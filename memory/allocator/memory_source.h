@@ -1,5 +1,5 @@
-// Where allocators take their memory: malloc or mmap, page-locked memory, cudaMalloc, or a pretended device. The only
-// thing that differs between devices; the allocators over it are the same code.
+// Allocators take their memory from a source: malloc or mmap, page-locked memory, cudaMalloc, or a simulated device.
+// Devices differ only in their source; the allocators over it are the same code.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -17,16 +17,16 @@ class MemorySource {
   virtual ~MemorySource() = default;
 
   virtual Place place() const = 0;
-  // Every block starts at a multiple of it.
+  // Every block starts at a multiple of this.
   virtual int64_t alignment() const = 0;
-  // Whether the host may read and write the memory: allocators then may keep their records in it.
+  // Tells whether the host may read and write the memory; if so, allocators may keep their records in it.
   virtual bool host_accessible() const = 0;
-  // What could still be taken; -1: unknown.
+  // Returns what could still be taken, or -1 when that is unknown.
   virtual int64_t available_bytes() const = 0;
 
-  // bytes > 0. ResourceExhausted, with the system's own words, when it refuses.
+  // `bytes` must be positive. Fails with ResourceExhausted and the system's own words when the system refuses.
   virtual absl::StatusOr<std::byte*> Allocate(int64_t bytes) = 0;
-  // What Allocate gave, with the same size. Returns after all work of the device that uses the block.
+  // Takes an address that Allocate returned, and its size. Returns once no work on the device uses the block.
   virtual void Free(std::byte* address, int64_t bytes) = 0;
 };
 

@@ -23,7 +23,7 @@ Wrong CheckAtLeast0(absl::string_view option, int64_t value) {
 }
 
 Wrong CheckWait(absl::string_view option, int64_t milliseconds) {
-  constexpr int64_t kMost = 86'400'000;  // a day; clocks overflow where it is centuries
+  constexpr int64_t kMost = 86'400'000;  // a day: the clock would overflow with centuries
   if (milliseconds >= 0 && milliseconds <= kMost) return std::nullopt;
   return WrongOption{option, absl::StrCat("expected 0 to ", kMost, ", found ", milliseconds)};
 }

@@ -39,7 +39,7 @@ absl::Status ToStatus(const OutOfMemory& facts, const OutOfMemoryAdvice& advice)
                     }));
   }
   absl::StrAppend(&text, "\n  would fit: ", WhatWouldFit(facts));
-  // What there is in all would do, if it were in one piece.
+  // There are enough free bytes, but not in one piece.
   if (facts.free_bytes >= facts.asked_bytes) {
     absl::StrAppend(&text, "\n  the free bytes together would hold it: they are in pieces between blocks in use");
   }

@@ -1,5 +1,5 @@
-// The facts of a request that could not be served, and the message made of them: what was asked, what there is, who
-// holds it, and what would fit. All figures are counted or computed from the pool's state, none is a guess.
+// The facts about a request that could not be served, and the message made from them: what was asked, what there is,
+// who holds it, and what would fit. All figures are counted or computed from the pool's state; none is a guess.
 #pragma once
 
 #include <absl/status/status.h>
@@ -17,32 +17,33 @@ struct OutOfMemory {
   struct Holder {
     std::string name;
     int64_t bytes = 0;
-    std::string held_as = {};  // as BlockOwner has it
+    std::string held_as = {};  // see BlockOwner
   };
 
   Place place;
   int64_t asked_bytes = 0;
   std::string asked_by;
-  std::string cause;  // the system's words
+  std::string cause;  // in the system's words
 
   int64_t used_bytes = 0;
-  int64_t held_bytes = 0;  // of these, by the user: what was fed and is to be fetched
+  int64_t held_bytes = 0;  // the part of the bytes in use that the user holds: what was fed or is to be fetched
   int64_t live_blocks = 0;
   int64_t waiting_bytes = 0;
   int64_t reserved_bytes = 0;
-  int64_t device_free_bytes = -1;  // -1: unknown
-  int64_t limit_bytes = 0;         // 0: none
+  int64_t device_free_bytes = -1;  // -1 when unknown
+  int64_t limit_bytes = 0;         // 0 means none
   int64_t free_bytes = 0;          // reserved and not in use
-  int64_t largest_free_bytes = 0;  // of those, in one piece
-  std::vector<Holder> largest;     // up to five, the largest first
+  int64_t largest_free_bytes = 0;  // the largest single piece of free_bytes
+  std::vector<Holder> largest;     // at most five, the largest first
 
   // The largest request that would have been served.
   int64_t fits_bytes = 0;
-  // With this limit the request would be served; 0: a limit is not what stands in the way.
+  // The request would be served with this limit. 0 when no limit would help.
   int64_t limit_that_fits = 0;
 };
 
-// What whoever knows the network can add: a batch that fits, another strategy. Empty: nothing. Called without a lock.
+// Adds what only someone who knows the network can say: a batch that fits, another strategy. May be empty. It is called
+// without a lock.
 using OutOfMemoryAdvice = std::function<std::string(const OutOfMemory&)>;
 
 absl::Status ToStatus(const OutOfMemory& facts, const OutOfMemoryAdvice& advice);  // ResourceExhausted

@@ -16,7 +16,7 @@
 namespace snug::memory {
 namespace {
 
-// What this process has locked already.
+// Returns what this process has locked already.
 int64_t LockedBytes() {
   std::ifstream status("/proc/self/status");
   for (std::string key; status >> key;) {
@@ -26,7 +26,7 @@ int64_t LockedBytes() {
   return 0;
 }
 
-int64_t LockLimit() {  // -1: none
+int64_t LockLimit() {  // returns -1 when there is none
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return -1;
   return static_cast<int64_t>(limit.rlim_cur);

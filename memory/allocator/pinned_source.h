@@ -1,5 +1,5 @@
-// Host memory locked in RAM. A CUDA device copies from it without a detour once the driver knows of it; a backend that
-// registers it with its driver brings a source of its own.
+// Host memory that is locked in RAM. A CUDA device copies from it directly only once the driver knows of it, so a
+// backend that registers memory with its driver brings its own source.
 #pragma once
 
 #include "memory/allocator/memory_source.h"
@@ -11,7 +11,7 @@ class PinnedSource final : public MemorySource {
   Place place() const override { return Place::Pinned(); }
   int64_t alignment() const override { return 4096; }  // pages are locked, not bytes
   bool host_accessible() const override { return true; }
-  // The least of what the machine has and what this process may lock in all.
+  // Returns the smaller of what the machine has and what this process may still lock.
   int64_t available_bytes() const override;
   absl::StatusOr<std::byte*> Allocate(int64_t bytes) override;
   void Free(std::byte* address, int64_t bytes) override;

@@ -1,5 +1,5 @@
-// Where memory lies: ordinary host memory, host memory that never leaves RAM (pinned: devices copy from it directly),
-// or a CUDA device.
+// Says where memory lies: in ordinary host memory, in host memory that never leaves RAM (pinned: devices copy from it
+// directly), or on a CUDA device.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@ enum class PlaceKind { kCpu, kPinned, kCuda };
 
 struct Place {
   PlaceKind kind = PlaceKind::kCpu;
-  int device = 0;  // 0 for host memory
+  int device = 0;  // always 0 for host memory
 
   static Place Cpu() { return {}; }
   static Place Pinned() { return {PlaceKind::kPinned, 0}; }

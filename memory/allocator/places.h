@@ -1,10 +1,10 @@
-// Memory by place: one allocator for each, made as it is first asked for.
+// One allocator for each place, created when it is first asked for.
 //
 //   Places places({.allocator = "buddy"});
 //   SNUG_ASSIGN_OR_RETURN(void* p, places.Alloc(Place::Cpu(), 4096));
 //   SNUG_RETURN_IF_ERROR(places.Free(Place::Cpu(), p));
 //
-// Knows host memory, ordinary and pinned; a device's backend adds its own kind with Support.
+// It knows host memory, ordinary and pinned; a device's backend adds its own kind with Support.
 #pragma once
 
 #include <absl/status/status.h>
@@ -27,33 +27,33 @@ namespace snug::memory {
 // Thread-safe: mu_ guards the tables; the allocators guard themselves.
 class Places {
  public:
-  // What a place's allocator stands on. `events` null: a place without streams.
+  // The parts under the allocator of a place. `events` is null for a place without streams.
   struct Device {
     std::unique_ptr<MemorySource> source;
     std::unique_ptr<StreamEvents> events;
   };
-  // NotFound when there is no such device.
+  // Returns NotFound when there is no such device.
   using DeviceFactory = std::function<absl::StatusOr<Device>(const Place&)>;
 
-  explicit Places(const AllocatorOptions& options = {});  // for every place
+  explicit Places(const AllocatorOptions& options = {});  // the same options serve every place
   ~Places();                                              // gives all memory back
 
-  // Before the first use of a place of this kind; replaces what was known of it.
+  // Tells how to make places of this kind. It must come before the first use of one, and replaces what was known.
   void Support(PlaceKind kind, DeviceFactory factory);
 
   absl::StatusOr<void*> Alloc(const Place& place, int64_t bytes, const BlockOwner& owner = {});
-  // InvalidArgument, naming the right place, for a block of another one.
+  // Fails with InvalidArgument, and names the right place, when the block lies in another one.
   absl::Status Free(const Place& place, void* address);
-  // Bytes in use, as they were asked for. 0 for a place that was never used.
+  // Returns the bytes in use, as they were asked for. 0 for a place that was never used.
   int64_t Used(const Place& place) const;
 
-  // For all that goes beyond. Lives as long as this object.
+  // Gives access to all that Alloc and Free do not offer. The allocator lives as long as this object.
   absl::StatusOr<Allocator*> allocator(const Place& place);
 
  private:
   struct Entry {
     Device device;
-    std::unique_ptr<Allocator> allocator;  // after the device: it gives its memory back first
+    std::unique_ptr<Allocator> allocator;  // declared after the device, so that it gives its memory back first
   };
 
   const AllocatorOptions options_;

@@ -22,7 +22,7 @@ struct SimulatedBlock {
 };
 
 absl::Status Run(const AllocatorEvent& event, Allocator* allocator, SimulatedBlock* block) {
-  const bool frees = event.kind == AllocatorEvent::Kind::kFree;
+  const bool frees = event.action == AllocatorEvent::Action::kFree;
   if (block->live != frees) {
     return absl::InvalidArgumentError(absl::StrCat("block ", event.block, frees ? " is not in use" : " is in use"));
   }
@@ -44,7 +44,7 @@ absl::StatusOr<AllocatorStatistics> Simulate(absl::Span<const AllocatorEvent> ev
     if (event.block < 0) return absl::InvalidArgumentError(absl::StrCat("event ", i, ": block ", event.block));
     blocks.resize(std::max(blocks.size(), static_cast<size_t>(event.block) + 1));
     const absl::Status status = Run(event, allocator.get(), &blocks[static_cast<size_t>(event.block)]);
-    if (absl::IsResourceExhausted(status)) return status;  // the report as the program gets it
+    if (absl::IsResourceExhausted(status)) return status;  // keeps the report exactly as the program would get it
     if (!status.ok()) return Annotate(status, absl::StrCat("event ", i));
   }
   return allocator->statistics();

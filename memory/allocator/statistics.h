@@ -1,4 +1,4 @@
-// What an allocator counts.
+// The figures that an allocator counts.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -11,15 +11,15 @@ struct AllocatorStatistics {
   // Bytes in use, as they were asked for: without alignment, headers and tails.
   int64_t used_bytes = 0;
   int64_t peak_used_bytes = 0;
-  int64_t direct_bytes = 0;   // of those in use: in blocks that came from the system past the pool
-  int64_t block_bytes = 0;    // what the blocks in use take, all included
-  int64_t waiting_bytes = 0;  // blocks that were freed and wait for a stream
+  int64_t direct_bytes = 0;   // the part of used_bytes in blocks that came from the system past the pool
+  int64_t block_bytes = 0;    // includes alignment, headers and tails
+  int64_t waiting_bytes = 0;  // in blocks that were freed but that a stream still uses
 
   // Bytes taken from the system, in use or not.
   int64_t reserved_bytes = 0;
   int64_t peak_reserved_bytes = 0;
-  // The most in use while so much was reserved. Not what was in use as it was taken: a pool is taken for what is to
-  // come.
+  // The most that was in use while the reserved bytes stood at their peak. The figure at the moment of reserving would
+  // be too low: a pool is reserved for what is still to come.
   int64_t used_at_reserved_peak = 0;
 
   int64_t live_blocks = 0;
@@ -28,22 +28,22 @@ struct AllocatorStatistics {
   int64_t system_allocations = 0;
   int64_t system_frees = 0;
 
-  // As OLLA measures it: the share of the reserved bytes, at their peak, that nothing in use needed.
+  // Fragmentation as OLLA measures it: the share of the reserved bytes, at their peak, that nothing in use needed.
   double Fragmentation() const {
     if (peak_reserved_bytes == 0) return 0;
     return static_cast<double>(peak_reserved_bytes - used_at_reserved_peak) / static_cast<double>(peak_reserved_bytes);
   }
 };
 
-// One line of the block map.
+// Describes one block of the block map.
 struct BlockInfo {
-  int32_t stream = 0;  // whose pool it is in
-  int64_t chunk = 0;   // 0 is the pool's oldest
-  int64_t offset = 0;  // in the chunk, of the block
+  int32_t stream = 0;  // the stream whose pool it belongs to
+  int64_t chunk = 0;   // 0 for the pool's oldest
+  int64_t offset = 0;  // the block's offset in its chunk
   int64_t block_bytes = 0;
   bool free = false;
-  int64_t bytes = 0;       // as asked; 0 for one that is free, or was and waits for a stream
-  absl::string_view name;  // as given to Allocate
+  int64_t bytes = 0;       // what was asked for; 0 when it is free or waits for a stream
+  absl::string_view name;  // the name that Allocate was given
 };
 
 }  // namespace snug::memory

@@ -1,6 +1,6 @@
-// A pretended device: hands out addresses with no memory behind them, up to a size. Allocators run over it as over a
-// real device, which is how their peak is known before anything is allocated (simulate.h). Its addresses are never used
-// twice and it is never in pieces: a real device can be worse.
+// A simulated device: it hands out addresses with no memory behind them, up to a size. Allocators run over it as over a
+// real device, which is how their peak is known before anything is allocated (simulate.h). It uses no address twice and
+// is never fragmented; a real device can be worse.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace snug::memory {
 
 class VirtualSource final : public MemorySource {
  public:
-  VirtualSource(Place place, int64_t size_bytes, int64_t alignment);  // size_bytes -1: without end
+  VirtualSource(Place place, int64_t size_bytes, int64_t alignment);  // -1: unlimited
 
   Place place() const override { return place_; }
   int64_t alignment() const override { return alignment_; }
@@ -25,7 +25,7 @@ class VirtualSource final : public MemorySource {
   const Place place_;
   const int64_t size_bytes_;
   const int64_t alignment_;
-  mutable std::mutex mu_;  // guards what follows
+  mutable std::mutex mu_;  // guards all members below
   int64_t taken_bytes_ = 0;
   int64_t next_address_ = int64_t{1} << 40;
 };

@@ -17,12 +17,11 @@ namespace snug::memory {
 namespace {
 
 constexpr int64_t kMaxTime = std::numeric_limits<int32_t>::max() - 1;
-constexpr int64_t kMaxBytes = int64_t{1} << 56;
-constexpr int64_t kMaxSum = int64_t{1} << 61;  // so that no sum of them leaves 64 bits
+constexpr int64_t kMaxBufferBytes = int64_t{1} << 56;
 
-class Reader {
+class CsvReader {
  public:
-  Reader(absl::string_view text, absl::string_view path) : path_(path), lines_(path, text) {}
+  CsvReader(absl::string_view text, absl::string_view path) : path_(path), lines_(path, text) {}
 
   absl::StatusOr<Problem> Read() {
     if (!lines_.Next(',')) {
@@ -35,7 +34,8 @@ class Reader {
     while (lines_.Next(',')) {
       SNUG_ASSIGN_OR_RETURN(Buffer buffer, ReadBuffer());
       sum += buffer.size_bytes;
-      if (sum > kMaxSum) return lines_.Error(absl::StrCat("the sizes up to here add up to more than ", kMaxSum));
+      if (sum > kMaxSumOfSizes)
+        return lines_.Error(absl::StrCat("the sizes up to here add up to more than ", kMaxSumOfSizes));
       problem.buffers.push_back(std::move(buffer));
     }
     return problem;
@@ -82,7 +82,7 @@ class Reader {
     }
     SNUG_ASSIGN_OR_RETURN(const int64_t lower, Number(lower_, 0, kMaxTime));
     SNUG_ASSIGN_OR_RETURN(const int64_t upper, Number(upper_, lower + 1, kMaxTime));
-    SNUG_ASSIGN_OR_RETURN(buffer.size_bytes, Number(size_, 0, kMaxBytes));
+    SNUG_ASSIGN_OR_RETURN(buffer.size_bytes, Number(size_, 0, kMaxBufferBytes));
     buffer.alignment = 1;
     if (alignment_.there()) {
       SNUG_ASSIGN_OR_RETURN(buffer.alignment, Number(alignment_, 1, int64_t{1} << 30));
@@ -110,12 +110,14 @@ class Reader {
   TextLines lines_;
   size_t columns_ = 0;
   Column id_{"id"}, lower_{"lower"}, upper_{"upper"}, size_{"size"}, alignment_{"alignment"}, gaps_{"gaps"};
-  std::unordered_map<std::string, int> first_lines_;  // of each id
+  std::unordered_map<std::string, int> first_lines_;  // the line on which each id stands first
 };
 
 }  // namespace
 
-absl::StatusOr<Problem> ParseCsv(absl::string_view text, absl::string_view path) { return Reader(text, path).Read(); }
+absl::StatusOr<Problem> ParseCsv(absl::string_view text, absl::string_view path) {
+  return CsvReader(text, path).Read();
+}
 
 std::string OffsetsCsv(const std::vector<std::string>& names, const Plan& plan) {
   std::string out = "id,offset\n";

@@ -3,8 +3,8 @@
 //   id,lower,upper,size
 //   b1,0,3,4
 //
-// Lifetimes are half-open: [lower, upper). The columns come in any order; `alignment` (default 1) and `gaps`
-// ("3-5 8-9", half-open) are read where they are there, further columns are passed over.
+// Lifetimes are half-open: [lower, upper). The columns may come in any order. `alignment` (default 1) and `gaps` ("3-5
+// 8-9", half-open) are optional; other columns are ignored.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -17,10 +17,10 @@
 
 namespace snug::memory {
 
-// `path` is for messages.
+// `path` only appears in messages.
 absl::StatusOr<Problem> ParseCsv(absl::string_view text, absl::string_view path);
 
-// "id,offset" lines.
+// Returns lines of "id,offset".
 std::string OffsetsCsv(const std::vector<std::string>& names, const Plan& plan);
 
 }  // namespace snug::memory

@@ -13,14 +13,14 @@ namespace snug::memory {
 namespace {
 
 constexpr int64_t kMaxTasks = 10'000'000;
-constexpr int64_t kMaxBytes = int64_t{1} << 62;
+constexpr int64_t kMaxTotalBytes = int64_t{1} << 62;
 
 class GraphReader {
  public:
   GraphReader(absl::string_view path, absl::string_view text) : path_(path), text_(text) {}
 
   absl::StatusOr<GraphFile> Read() {
-    // Nodes first: a tensor may come before the nodes that it names.
+    // Nodes are read first, because a tensor may stand before the nodes that it names.
     for (TextLines lines(path_, text_); lines.Next();) {
       if (lines.fields()[0] == "node") SNUG_RETURN_IF_ERROR(Node(lines));
     }
@@ -67,7 +67,7 @@ class GraphReader {
     if (!tensors_.emplace(id, lines.number()).second) return lines.Error(absl::StrCat("tensor ", id, " comes twice"));
     TaskValue value{.name = absl::StrCat(id), .alignment = 1};
     SNUG_ASSIGN_OR_RETURN(value.producer, Task(lines, lines.fields()[2], "the producer"));
-    SNUG_ASSIGN_OR_RETURN(value.size_bytes, lines.Integer(3, "a size in bytes", 0, kMaxBytes - total_bytes_ - 1));
+    SNUG_ASSIGN_OR_RETURN(value.size_bytes, lines.Integer(3, "a size in bytes", 0, kMaxTotalBytes - total_bytes_ - 1));
     total_bytes_ += value.size_bytes;
     const absl::string_view kind = lines.fields().size() == 6 ? lines.fields()[5] : "";
     if (kind != "" && kind != "persistent" && kind != "control" && kind != "war") {
@@ -98,8 +98,8 @@ class GraphReader {
 
   absl::string_view path_, text_;
   GraphFile file_;
-  std::unordered_map<int64_t, int32_t> tasks_;  // by id
-  std::unordered_map<int64_t, int> tensors_;    // id -> line
+  std::unordered_map<int64_t, int32_t> tasks_;  // task by id
+  std::unordered_map<int64_t, int> tensors_;    // line by tensor id
   int64_t total_bytes_ = 0;
 };
 

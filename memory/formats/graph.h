@@ -3,9 +3,9 @@
 //   node <id> <name> <1 if it updates a weight>
 //   tensor <id> <producer> <bytes> <consumer,consumer,...|-> [persistent|control|war]
 //
-// Ids are any whole numbers >= 0, in any sequence. `-`: nobody reads it. persistent: resident, and no precedence.
-// control and war (a hazard: the reader of a value runs before the task that overwrites it) are precedence alone, of 0
-// bytes.
+// Ids are any whole numbers >= 0, in any sequence. `-` means that nobody reads the tensor. A persistent tensor is
+// resident and imposes no precedence. control and war tensors have 0 bytes and only impose precedence (war: the reader
+// of a value runs before the task that overwrites it).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -21,10 +21,10 @@ namespace snug::memory {
 
 struct GraphFile {
   Tasks tasks;
-  std::vector<int64_t> ids;  // of each task, in the file
+  std::vector<int64_t> ids;  // the id that each task has in the file
 };
 
-// Errors say path and line. The tasks pass CheckTasks, and all sizes together stay below 2^62.
+// Errors name path and line. The tasks pass CheckTasks, and all sizes add up to less than 2^62.
 absl::StatusOr<GraphFile> ReadGraphFile(const std::string& path);
 absl::StatusOr<GraphFile> ParseGraph(absl::string_view path, absl::string_view text);
 

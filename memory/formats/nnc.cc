@@ -18,7 +18,6 @@ namespace {
 
 constexpr int64_t kMaxId = std::numeric_limits<int32_t>::max() - 1;
 constexpr int64_t kMaxNodes = 10'000'000;
-constexpr int64_t kMaxSum = int64_t{1} << 61;  // so that no sum of sizes leaves 64 bits
 
 absl::StatusOr<std::vector<int32_t>> ParseTasks(const TextLines& lines, absl::string_view list) {
   std::vector<int32_t> tasks;
@@ -87,7 +86,8 @@ class Parser {
       return lines_.Error("expected size, head and tail of the tensor");
     }
     total_bytes_ += buffer.size_bytes;
-    if (total_bytes_ > kMaxSum) return lines_.Error(absl::StrCat("the sizes up to here add up to more than ", kMaxSum));
+    if (total_bytes_ > kMaxSumOfSizes)
+      return lines_.Error(absl::StrCat("the sizes up to here add up to more than ", kMaxSumOfSizes));
     file_.problem.buffers.push_back(std::move(buffer));
     file_.interferes.push_back(interferes);
     companions_.push_back(companion);
@@ -108,13 +108,13 @@ class Parser {
     return std::move(file_);
   }
 
-  // The error shows the cycle, and the line of the last of its edges.
+  // The error shows the cycle and the line of its last edge.
   absl::Status CheckNoCycle() const {
     constexpr size_t kShown = 8;
     std::vector<int32_t> cycle = FindCycle(file_.problem.tasks, file_.problem.edges);
     if (cycle.empty()) return absl::OkStatus();
     int line = 0;
-    size_t begin = 0;  // where that edge leads to
+    size_t begin = 0;  // the task that the last edge leads to
     for (size_t i = 0; i < cycle.size(); ++i) {
       const Edge edge(cycle[(i + cycle.size() - 1) % cycle.size()], cycle[i]);
       const auto found = std::find(file_.problem.edges.begin(), file_.problem.edges.end(), edge);

@@ -7,7 +7,7 @@
 //   interference_edges 1258
 //   total 22159232
 //
-// Other records, "node" among them, are passed over.
+// Records of other kinds, "node" among them, are ignored.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -21,16 +21,16 @@
 namespace snug::memory {
 
 struct NncFile {
-  PartialProblem problem;           // buffers are named as the tensors: "t2"
-  std::vector<int64_t> interferes;  // what the file says of each, -1: nothing
-  int64_t interference_edges = -1;  // pairs that interfere, the file says
-  int64_t total = -1;               // the reference's answer
+  PartialProblem problem;           // buffers have the names of the tensors: "t2"
+  std::vector<int64_t> interferes;  // the number that the file gives for each, or -1
+  int64_t interference_edges = -1;  // the number of interfering pairs that the file gives
+  int64_t total = -1;               // the arena that the reference implementation found
 };
 
-// Whether the text looks like one of these files.
+// Tells whether the text looks like one of these files.
 bool IsNnc(absl::string_view text);
 
-// `path` is for messages.
+// `path` only appears in messages.
 absl::StatusOr<NncFile> ParseNnc(absl::string_view text, absl::string_view path);
 
 }  // namespace snug::memory

@@ -1,4 +1,5 @@
-// Text files of records: read whole, gzipped or not, then line by line in fields, with errors that say file and line.
+// Reads text files of records, gzipped or not: the whole file first, then line by line in fields, with errors that name
+// file and line.
 //
 //   SNUG_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
 //   TextLines lines(path, text);
@@ -17,32 +18,35 @@
 
 namespace snug::memory {
 
-// The file's text; what is gzipped (told by its content, not its name) is unpacked. At most `max_bytes`, unpacked.
+constexpr int64_t kMaxSumOfSizes = int64_t{1} << 61;  // keeps every sum of what a file holds within 64 bits
+
+// Returns the file's text, unpacked if its content (not its name) shows that it is gzipped. The unpacked text may have
+// at most `max_bytes`.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes = int64_t{1} << 30);
 
-// Whole or not at all.
+// Writes the whole file or leaves the old one.
 absl::Status WriteTextFile(const std::string& path, absl::string_view text);
 
 class TextLines {
  public:
-  // Both must outlive this; `path` is for messages. A byte order mark is no text.
+  // Both arguments must outlive this; `path` only appears in messages. A byte order mark is skipped.
   TextLines(absl::string_view path, absl::string_view text);
 
-  // Goes to the next line that is neither empty nor a comment (`#`); false: there is none. Fields are what `separator`
-  // parts; with ' ', any run of blanks.
+  // Goes to the next line that is neither empty nor a comment (`#`); returns false at the end. Fields are split at
+  // `separator`; ' ' stands for any run of blanks.
   bool Next(char separator = ' ');
 
   const std::vector<absl::string_view>& fields() const { return fields_; }
-  int number() const { return number_; }  // of the line, from 1
+  int number() const { return number_; }  // the line's number, from 1
 
-  // The field as a whole number in [min, max]; the error calls it `what`.
+  // Returns the field as a whole number in [min, max]; the error calls it `what`.
   absl::StatusOr<int64_t> Integer(size_t field, absl::string_view what, int64_t min,
                                   int64_t max = std::numeric_limits<int64_t>::max()) const;
-  // The same of any text of this line.
+  // Does the same for any text from this line.
   absl::StatusOr<int64_t> ParseInteger(absl::string_view text, absl::string_view what, int64_t min,
                                        int64_t max = std::numeric_limits<int64_t>::max()) const;
 
-  // InvalidArgument: "path:line: message".
+  // Returns InvalidArgument: "path:line: message".
   absl::Status Error(absl::string_view message) const;
 
  private:

@@ -12,8 +12,9 @@
 namespace snug::memory {
 namespace {
 
-// Between two processes of one program on one machine.
-class Writer {
+// Writes what goes through the pipe between two processes of one program on one machine, in the machine's own form of
+// numbers.
+class MessageWriter {
  public:
   void Number(int64_t number) { bytes_.append(reinterpret_cast<const char*>(&number), sizeof(number)); }
   template <typename T>
@@ -31,9 +32,9 @@ class Writer {
   std::string bytes_;
 };
 
-class Reader {
+class MessageReader {
  public:
-  explicit Reader(absl::string_view bytes) : bytes_(bytes) {}
+  explicit MessageReader(absl::string_view bytes) : bytes_(bytes) {}
   int64_t Number() {
     int64_t number = 0;
     std::memcpy(&number, bytes_.data(), sizeof(number));
@@ -57,10 +58,10 @@ class Reader {
   absl::string_view bytes_;
 };
 
-enum Kind : int64_t { kFinding, kError };
+enum MessageKind : int64_t { kFinding, kError };
 
 std::string Write(const Finding& finding) {
-  Writer writer;
+  MessageWriter writer;
   for (const int64_t number :
        {int64_t{kFinding}, finding.total, finding.peak_bound, finding.bound, finding.work, int64_t{finding.line}}) {
     writer.Number(number);
@@ -71,7 +72,7 @@ std::string Write(const Finding& finding) {
   return writer.bytes();
 }
 
-Finding ReadFinding(Reader* reader) {
+Finding ReadFinding(MessageReader* reader) {
   Finding finding;
   for (int64_t* number : {&finding.total, &finding.peak_bound, &finding.bound, &finding.work})
     *number = reader->Number();
@@ -83,14 +84,14 @@ Finding ReadFinding(Reader* reader) {
 }
 
 std::string Write(const absl::Status& status) {
-  Writer writer;
+  MessageWriter writer;
   writer.Number(kError);
   writer.Number(static_cast<int64_t>(status.code()));
   writer.Text(status.message());
   return writer.bytes();
 }
 
-absl::Status ReadError(Reader* reader) {
+absl::Status ReadError(MessageReader* reader) {
   const auto code = static_cast<absl::StatusCode>(reader->Number());
   return absl::Status(code, reader->Text());
 }
@@ -124,7 +125,7 @@ absl::Status Anytime::Run(const std::function<absl::Status(const Emit&)>& search
         if (!status.ok()) send(Write(status));
       },
       [&](absl::string_view message) {
-        Reader reader(message);
+        MessageReader reader(message);
         if (reader.Number() == kFinding) {
           Take(ReadFinding(&reader));
         } else {

@@ -1,5 +1,6 @@
-// What a search by integer programming may spend, and in which portions: each program is begun anew with eight times
-// the work of its last attempt, so that none keeps the others from being tried, and little is done twice.
+// Says what a search by integer programming may spend, and in which portions. Each attempt at a program starts anew
+// with eight times the work of the last one, so that no program keeps the others from being tried and little is done
+// twice.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@ namespace snug::memory {
 
 class IlpBudget {
  public:
-  // With neither a work limit nor a time limit: some ten seconds, the same plan everywhere. The authors gave each
-  // program five minutes of a faster solver.
+  // The work when there is neither a work limit nor a time limit: it takes some ten seconds and gives the same plan
+  // everywhere. The authors gave each program five minutes of a faster solver.
   static constexpr int64_t kDefaultWork = 500'000;
 
   explicit IlpBudget(const PlannerOptions& options)
@@ -25,7 +26,7 @@ class IlpBudget {
   int64_t spent() const { return spent_; }
   int64_t left() const { return std::max<int64_t>(0, limit_ - spent_); }
 
-  // Of the program that is next, in a round of attempts.
+  // Returns the work for the next program in this round of attempts.
   int64_t Slice(int round) const {
     constexpr int kLastGrowth = 12;
     return std::min(left(), kFirstSlice << (3 * std::min(round, kLastGrowth)));

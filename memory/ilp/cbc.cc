@@ -1,5 +1,5 @@
-// CBC through its C++ classes: its C interface prints to standard output whatever the log level, and tells of solutions
-// only when the search is over.
+// Uses CBC through its C++ classes: its C interface prints to standard output whatever the log level, and reports
+// solutions only when the search is over.
 #include "memory/ilp/cbc.h"
 
 #include <absl/strings/str_cat.h>
@@ -19,7 +19,7 @@
 namespace snug::memory {
 namespace {
 
-constexpr double kFeasible = 1e-4;  // CBC promises 1e-6 of its own form of the program
+constexpr double kFeasible = 1e-4;  // CBC promises 1e-6, but for its own form of the program
 
 class Silence : public CoinMessageHandler {
  public:
@@ -27,21 +27,21 @@ class Silence : public CoinMessageHandler {
   CoinMessageHandler* clone() const override { return new Silence(*this); }
 };
 
-// What the watchers of one search, copied along with CBC's models, share.
+// Holds what the watchers of one search share. CBC copies the watchers along with its models.
 class Watch {
  public:
   Watch(const IlpOptions& options, int32_t variables) : options_(options), variables_(variables) {}
 
-  // Whether the search has to stop: then for good.
+  // Tells whether the search has to stop; once true, it stays so.
   bool Over() const { return options_.work > 0 && work_ >= options_.work; }
 
-  // An iteration of the simplex method; dearer where there are many rows.
+  // Counts an iteration of the simplex method, which costs more where there are many rows.
   bool OverAfterIteration(int rows) {
     work_ += 1 + rows / kRowsForOne;
     return Over();
   }
 
-  // CBC searches a smaller form of the program, whose variable i is `origin[i]` of ours; null: i itself.
+  // CBC searches a smaller form of the program, whose variable i is our variable `origin[i]`; null stands for i itself.
   void Progress(double objective, double bound, absl::Span<const double> solution, const int* origin) {
     progress_.values = {};
     const bool better = objective < progress_.objective;
@@ -63,7 +63,8 @@ class Watch {
     progress_.values = {};
   }
 
-  // The search is over: what is solved now brings the best solution back to the program as it was given.
+  // Tells that the search is over. CBC still solves linear programs after that, to bring the best solution back to the
+  // original program, and these must not be stopped.
   void End() { ended_ = true; }
 
   bool ended() const { return ended_; }
@@ -80,8 +81,8 @@ class Watch {
   bool ended_ = false;
 };
 
-// Counts and stops linear programs: CBC does not look at its limits while it solves one, nor in its heuristics'
-// searches.
+// Counts simplex iterations and stops linear programs: CBC looks at its limits neither while it solves one nor in its
+// heuristics' searches.
 class LinearWatcher : public ClpEventHandler {
  public:
   explicit LinearWatcher(Watch* watch) : watch_(watch) {}
@@ -97,14 +98,14 @@ class LinearWatcher : public ClpEventHandler {
   Watch* watch_;
 };
 
-// Stops the search, and reports its progress.
+// Stops the tree search, and reports its progress.
 class TreeWatcher : public CbcEventHandler {
  public:
   explicit TreeWatcher(Watch* watch) : watch_(watch) {}
   CbcEventHandler* clone() const override { return new TreeWatcher(*this); }
   CbcAction event(CbcEvent event) override {
     if (event == endSearch && model_ != nullptr && model_->parentModel() == nullptr) watch_->End();
-    // What CBC says of bounds once a linear program was cut short is not to be believed.
+    // Once a linear program was cut short, the bounds that CBC reports are not valid.
     if (watch_->Over()) return stop;
     // A model with a parent is a search inside a heuristic, under further constraints: its numbers are not ours.
     if (model_ == nullptr || model_->parentModel() != nullptr) return noAction;

@@ -1,4 +1,4 @@
-// CBC, COIN-OR's branch and cut. Defined where CMake found the library (SNUG_HAS_CBC).
+// The solver CBC, COIN-OR's branch and cut. It is defined only where CMake found the library (SNUG_HAS_CBC).
 #pragma once
 
 #include "memory/ilp/solver.h"

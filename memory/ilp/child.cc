@@ -19,11 +19,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// In place of a message's size: no more will come. The pipe's end alone would not do: a process that another thread
-// starts meanwhile may hold it open, too.
+// Stands in place of a message's size and says that no more will come. The end of the pipe would not do: a process that
+// another thread starts meanwhile may hold it open, too.
 constexpr uint64_t kNoMore = ~uint64_t{0};
 
-// Writes all, or ends the process: nobody is there to read what it would go on to find.
+// Writes all bytes, or ends the process when nobody reads them any more.
 void WriteAll(int pipe, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(pipe, bytes.data(), bytes.size());
@@ -35,8 +35,9 @@ void WriteAll(int pipe, absl::string_view bytes) {
 
 [[noreturn]] void RunBody(int pipe, pid_t parent, const std::function<void(const SendFn& send)>& body) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it has ended before it could be asked for
-  // What these mean is the caller's to say, which may ignore them; when it ends this process ends with it.
+  if (getppid() != parent) _exit(1);  // the parent ended before the line above took effect
+  // These signals reach the whole process group, but it is for the caller to act on them, and it may ignore them. When
+  // the caller ends, this process is killed.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   body([pipe](absl::string_view message) {
@@ -47,10 +48,11 @@ void WriteAll(int pipe, absl::string_view bytes) {
     WriteAll(pipe, message);
   });
   WriteAll(pipe, absl::string_view(reinterpret_cast<const char*>(&kNoMore), sizeof(kNoMore)));
-  _exit(0);  // no destructors of what belongs to the caller
+  _exit(0);  // must not run destructors of what belongs to the caller
 }
 
-// Hands on the messages that `bytes` begins with, and removes them from it. False: no more will come.
+// Passes the whole messages at the front of `bytes` to `receive` and removes them. Returns false when no more will
+// come.
 bool TakeMessages(std::string* bytes, const std::function<void(absl::string_view message)>& receive) {
   size_t at = 0;
   uint64_t size = 0;
@@ -65,7 +67,7 @@ bool TakeMessages(std::string* bytes, const std::function<void(absl::string_view
   return true;
 }
 
-// Reads until the child is done, or gone, or time is up: then false.
+// Reads until the child is done or gone, or until time is up: then it returns false.
 bool ReceiveUntil(Clock::time_point end, int pipe, const std::function<void(absl::string_view message)>& receive) {
   std::string bytes;
   char part[1 << 16];
@@ -73,9 +75,9 @@ bool ReceiveUntil(Clock::time_point end, int pipe, const std::function<void(absl
     const double left = std::chrono::duration<double, std::milli>(end - Clock::now()).count();
     if (left <= 0) return false;
     pollfd waiting{.fd = pipe, .events = POLLIN, .revents = 0};
-    constexpr double kMost = 1e6;  // milliseconds; poll takes an int
+    constexpr double kMost = 1e6;  // in milliseconds, because poll takes an int
     const int ready = poll(&waiting, 1, static_cast<int>(std::ceil(std::min(left, kMost))));
-    if (ready < 0 && errno != EINTR) usleep(1000);  // no memory for it at the moment
+    if (ready < 0 && errno != EINTR) usleep(1000);  // the kernel is short of memory for the moment
     if (ready <= 0) continue;
     const ssize_t got = read(pipe, part, sizeof(part));
     if (got < 0 && errno == EINTR) continue;
@@ -118,7 +120,8 @@ absl::StatusOr<ChildEnd> RunInChild(double seconds, const std::function<void(con
   do waited = waitpid(child, &status, 0);
   while (waited < 0 && errno == EINTR);
   if (!ended) return ChildEnd::kStopped;
-  // Where a program has all its children waited for, its end of the pipe is all that is known.
+  // A program that has all its children waited for elsewhere leaves us no exit status; then the end of the pipe is all
+  // that is known.
   if (waited < 0) return ChildEnd::kReturned;
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? ChildEnd::kReturned : ChildEnd::kDied;
 }

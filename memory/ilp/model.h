@@ -1,5 +1,5 @@
-// An integer linear program, minimised: variables with bounds, costs and integrality, and linear constraints. It is
-// built once, row by row, in the compressed form that every solver takes.
+// An integer linear program, to be minimised: variables with bounds, costs and integrality, and linear constraints. It
+// is built once, row by row, in the compressed form that every solver takes.
 #pragma once
 
 #include <absl/types/span.h>
@@ -49,7 +49,7 @@ class IlpModel {
 
   double Objective(absl::Span<const double> values) const;
 
-  // Whether `values` keeps all bounds, constraints and integrality, each to within `tolerance`.
+  // Tells whether `values` keep all bounds, constraints and integrality, each to within `tolerance`.
   bool Satisfies(absl::Span<const double> values, double tolerance) const;
 
  private:

@@ -1,5 +1,6 @@
-// Bytes as the numbers of a linear program. Solvers compute to about 1e-6 of what stands in a row, so sizes are counted
-// in units: their greatest common divisor where that keeps sums below a million, a millionth of the sum where not.
+// Turns bytes into numbers that suit a linear program. Solvers compute to about 1e-6 of the numbers in a row, so sizes
+// are counted in units: their greatest common divisor where that keeps sums below a million, else a millionth of the
+// sum.
 #pragma once
 
 #include <algorithm>
@@ -29,14 +30,14 @@ class IlpScale {
     return static_cast<int64_t>(std::llround(value * unit_ / static_cast<double>(divisor_))) * divisor_;
   }
 
-  // Sums of sizes are multiples of the divisor: a solver's bound, less its tolerance, is rounded up to one.
+  // A sum of sizes is a multiple of the divisor, so the solver's bound, less its tolerance, may be rounded up to one.
   int64_t BoundToBytes(double bound) const {
     if (!(bound > 0)) return 0;
     const double certain = (bound - kTolerance * std::max(1.0, bound)) * unit_ / static_cast<double>(divisor_);
     return std::max<int64_t>(0, static_cast<int64_t>(std::ceil(certain))) * divisor_;
   }
 
-  // The least difference of two sums.
+  // Two different sums differ by at least this.
   double step() const { return static_cast<double>(divisor_) / unit_; }
 
  private:

@@ -11,13 +11,14 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kDefaultWork = int64_t{1} << 25;  // a second or two
-constexpr int64_t kStageWork = kDefaultWork / 4;
+constexpr int64_t kBestOrderWork = int64_t{1} << 25;  // takes a second or two
+constexpr int64_t kStageWork = kBestOrderWork / 4;
 
 void TryGreedyOrders(OrderSearch* search) {
   search->Offer(search->net().ProgramOrder());
   for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
-    for (const Preference preference : {Preference::kLeastDelta, Preference::kLeastRise, Preference::kNewest}) {
+    for (const TaskPreference preference :
+         {TaskPreference::kLeastDelta, TaskPreference::kLeastRise, TaskPreference::kNewest}) {
       if (search->Done()) return;
       search->Offer(GreedySweep(search->net(), direction, preference));
     }
@@ -29,7 +30,7 @@ using Stages = void (*)(OrderSearch* search);
 absl::StatusOr<Ordering> OrderBy(Stages stages, const Tasks& tasks, const PlannerOptions& options) {
   if (const absl::Status status = CheckTasks(tasks); !status.ok()) return status;
   const ReducedNet reduced = Reduce(TaskNet(tasks));
-  OrderSearch search(reduced.net, options, kDefaultWork);
+  OrderSearch search(reduced.net, options, kBestOrderWork);
   stages(&search);
   return Ordering{.order = reduced.Expand(search.best()),
                   .peak = search.peak() + reduced.net.resident_bytes,
@@ -46,7 +47,7 @@ absl::StatusOr<Ordering> OrderBest(const Tasks& tasks, const PlannerOptions& opt
   const Stages all = [](OrderSearch* search) {
     TryGreedyOrders(search);
     RaiseBoundByCuts(kStageWork, search);
-    CloseGap(kStageWork / 4, search);  // enough for most graphs of networks
+    CloseGap(kStageWork / 4, search);  // this is enough for most graphs of networks
     ImproveByCuts(kStageWork, search);
     ImproveByWindows(kStageWork, search);
     CloseGap(search->work_left(), search);

@@ -9,9 +9,9 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 16;  // a millisecond or two
-constexpr int64_t kAlone = kPiece / 4;
-constexpr int64_t kFirstSlice = 2 * kPiece;
+constexpr int64_t kWorkOfPiece = int64_t{1} << 16;  // takes a millisecond or two
+constexpr int64_t kAlone = kWorkOfPiece / 4;
+constexpr int64_t kFirstSlice = 2 * kWorkOfPiece;
 constexpr int kSearches = 2;
 
 class Bisection {
@@ -32,14 +32,13 @@ class Bisection {
  private:
   bool Done() { return search_->work_left() <= stop_ || search_->Done(); }
 
-  // The first search alone answers most questions at once. What is left is for
-  // both side by side, round by round; a round ends when both have spent a
-  // piece, whoever has answered by then, so that nothing depends on how many
-  // threads there are. Pieces are short beside the slice, so that little is
-  // wasted and a clock is heeded.
+  // The first search alone answers most questions at once. Only what it leaves goes to both searches side by side,
+  // round by round. A round ends when both have spent a piece, even if one has answered already, so that the result
+  // does not depend on how many threads there are. Pieces are short beside the slice: little is wasted and a clock is
+  // heeded.
   Answer Ask(int64_t bound) {
     Answer answer = Round(1, kAlone, bound);
-    const int64_t piece = std::max(kPiece, slice_ / 8);
+    const int64_t piece = std::max(kWorkOfPiece, slice_ / 8);
     for (int64_t left = slice_; answer == Answer::kUnknown && left > 0 && !Done(); left -= piece) {
       answer = Round(kSearches, piece, bound);
     }
@@ -65,7 +64,7 @@ class Bisection {
 
   int64_t Work() const { return exact_[0].work() + exact_[1].work(); }
 
-  // What is not found counts as not there.
+  // Treats an answer that was not found as "no such order".
   void LowerPeak() {
     int64_t least = search_->bound();
     while (least < search_->peak() && !Done()) {
@@ -74,7 +73,7 @@ class Bisection {
     }
   }
 
-  // What is not refuted counts as there.
+  // Treats an answer that was not refuted as "there is such an order".
   void RaiseBound() {
     int64_t most = search_->peak();
     while (search_->bound() < most && !Done()) {
@@ -84,7 +83,7 @@ class Bisection {
   }
 
   OrderSearch* search_;
-  const int64_t stop_;  // the work that must be left
+  const int64_t stop_;  // stops when so little work is left
   std::array<ExactSearch, kSearches> exact_;
   int64_t slice_ = 0;
 };

@@ -7,8 +7,8 @@
 
 namespace snug::memory {
 
-// Until the gap is closed or the work is spent. First with little work for each question, then with more: what is too
-// hard to answer is left for later, and its neighbours on both sides, which are easier, are asked.
+// Runs until the gap is closed or the work is spent. Each question first gets little work, then more: what is too hard
+// is left for later, and bounds on both sides of it, which are easier, are asked first.
 void CloseGap(int64_t work_limit, OrderSearch* search);
 
 }  // namespace snug::memory

@@ -10,7 +10,8 @@ namespace snug::memory {
 
 void RaiseBoundByCuts(int64_t work_limit, OrderSearch* search) {
   const TaskNet& net = search->net();
-  const std::vector<int64_t>& seen = search->least_seen();  // a cut of `task` and what it writes are no more than this
+  const std::vector<int64_t>& seen = search->least_seen();  // a cut at `task`, with what the task writes, never exceeds
+                                                            // this
   TaskOrder tasks(static_cast<size_t>(net.size));
   std::iota(tasks.begin(), tasks.end(), 0);
   std::stable_sort(tasks.begin(), tasks.end(),

@@ -1,6 +1,7 @@
-// A lower bound for all orders: whatever the order, just before task t some closed set has run that holds all that t
-// needs and lacks t. The one with the fewest live bytes is a minimum cut; no order has a lower peak than that and what
-// t writes. Only tasks that could raise the bound are looked at, those that the orders so far have highest first.
+// A lower bound for all orders. Just before a task t runs, in whatever order, the tasks that have run form a closed set
+// that holds all that t needs and lacks t. The least live bytes of any such set are a minimum cut; no order has a lower
+// peak than that and what t writes. Only tasks that could raise the bound are looked at, and first those at which the
+// orders so far have their highest peaks.
 #pragma once
 
 #include <cstdint>

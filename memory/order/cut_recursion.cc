@@ -30,7 +30,7 @@ class Recursion {
  private:
   bool Spent() { return search_->Done() || cut_.work() >= work_limit_; }
 
-  // The worst place of [begin, end), all before it being as it is.
+  // Returns the position in [begin, end) at which most bytes are live, with all before it as it is.
   size_t Worst(size_t begin, size_t end) {
     LiveSweep sweep(net_, Direction::kForward);
     size_t worst = begin;

@@ -1,5 +1,6 @@
-// Orders made of cuts. At the worst task of an order, the closed set with the fewest live bytes that lets it run is run
-// first, then that task, then the rest; and so on in both parts, each between what is fixed around it.
+// Builds orders out of cuts. It takes the worst task of an order and runs first the closed set with the fewest live
+// bytes that lets this task run, then the task, then the rest. It goes on like that in both parts, each between what is
+// fixed around it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace snug::memory {
 
-// Improves the best order as long as that succeeds, within the work.
+// Improves the best order for as long as that succeeds and work is left.
 void ImproveByCuts(int64_t work_limit, OrderSearch* search);
 
 }  // namespace snug::memory

@@ -9,7 +9,7 @@
 
 namespace snug::memory {
 namespace {
-constexpr size_t kMostStarts = 512;  // of chains that are tried at one set
+constexpr size_t kMostStarts = 512;  // the most chains that are tried from one set
 }  // namespace
 
 ExactSearch::ExactSearch(const TaskNet& net, Late late)
@@ -57,7 +57,7 @@ void ExactSearch::UndoTo(size_t depth) {
   }
 }
 
-// Takes `task`, and what it takes along, if that stays below the bound and leaves at most `most_live`.
+// Takes `task`, and the late tasks that it needs, if that stays below the bound and leaves at most `most_live` bytes.
 bool ExactSearch::TakeAll(int32_t task, int64_t most_live) {
   const size_t depth = order_.size();
   ++work_;
@@ -90,7 +90,7 @@ bool ExactSearch::IsReady(int32_t task) const {
   return (ready_[static_cast<size_t>(task) / 64] >> (task % 64) & 1) != 0;
 }
 
-// Takes `task` if it is free, and what becomes free by it.
+// Takes `task` if it is free, and then all that becomes free by that.
 void ExactSearch::TakeIfFree(int32_t task) {
   chain_.assign(1, task);
   while (!chain_.empty()) {
@@ -112,7 +112,7 @@ void ExactSearch::TakeFree() {
   } while (order_.size() > depth);
 }
 
-// The least live bytes of any set that `tasks[from]` and those behind it can make of the current one.
+// Returns the least live bytes of any set that the current one and some of `tasks` from `from` on make.
 int64_t ExactSearch::LeastLive(const std::vector<int32_t>& tasks, size_t from) {
   int64_t least = sweep_.live();
   const size_t depth = order_.size();
@@ -128,9 +128,10 @@ int64_t ExactSearch::LeastLive(const std::vector<int32_t>& tasks, size_t from) {
   return least;
 }
 
-// Takes `task` and then what is free, of the tasks that wait for it and of those that it brings closer to the end of an
-// input, if no more bytes are live in the end than now. No set on the way that holds `task` has fewer than the last
-// one, as each of the others was free; that none without it has, is looked at.
+// Takes `task`, then as many free tasks as it can among those that wait for it and those that it brings closer to the
+// end of an input, and keeps them if no more bytes are live at the end than now. A set on the way that holds `task`
+// never has fewer bytes than the last one, because each of the other tasks was free. Sets on the way without `task` are
+// checked one by one.
 bool ExactSearch::TakeSinkingChain(int32_t task) {
   constexpr size_t kMostOthers = 6;
   const int64_t live = sweep_.live();
@@ -143,7 +144,7 @@ bool ExactSearch::TakeSinkingChain(int32_t task) {
   } else if (!TakeAll(task, kNoBound)) {
     return false;
   }
-  std::vector<int32_t> others;  // that do not wait for `task`
+  std::vector<int32_t> others;  // those that do not wait for `task`
   const auto first = late ? net_.after[task] : late_.after[task];
   chain_.assign(first.begin(), first.end());
   const auto look_again = [&] {
@@ -170,7 +171,7 @@ bool ExactSearch::TakeSinkingChain(int32_t task) {
     UndoTo(depth);
     return false;
   }
-  if (others.size() < 2) return true;  // one alone was not free before
+  if (others.size() < 2) return true;  // one of them alone was not free before
   const std::vector<int32_t> taken(order_.begin() + static_cast<std::ptrdiff_t>(depth), order_.end());
   const int64_t reached = sweep_.live();
   UndoTo(depth);
@@ -179,10 +180,10 @@ bool ExactSearch::TakeSinkingChain(int32_t task) {
   return true;
 }
 
-// Goes on from the current set as long as there is one way only; false: nothing leads on.
+// Goes on from the current set for as long as there is only one way. Returns false when nothing leads on.
 bool ExactSearch::Advance(Frame* frame) {
-  std::vector<std::pair<int64_t, int32_t>> found;  // live bytes after it, task
-  std::vector<int32_t> starts;                     // of chains
+  std::vector<std::pair<int64_t, int32_t>> found;  // the live bytes after a task, and the task
+  std::vector<int32_t> starts;                     // the tasks that chains start with
   for (;;) {
     TakeFree();
     if (static_cast<int32_t>(order_.size()) == net_.size) return true;

@@ -1,9 +1,10 @@
-// Is there an order whose peak is at most a bound? Depth first over closed sets, each visited once.
+// Answers whether there is an order whose peak is at most a bound. It searches depth first over closed sets and visits
+// each once.
 //
-// From a closed set S, a set T that holds it is taken without looking at anything else if no closed set from S to T has
-// fewer live bytes than T, and the way to T stays below the bound: if any order exists from S on, one does that passes
-// T, because live is submodular. Such T are found as single tasks that free at least what they write, and as a task
-// with the chain of tasks that it makes ready.
+// Let T be a closed set that holds the current set S. The search takes T and looks at no alternative if no closed set
+// from S to T has fewer live bytes than T and the way to T stays below the bound: live is submodular, so if any order
+// goes on from S, one goes on through T. Such T are found as single tasks that free at least what they write, and as a
+// task with the chain of tasks that it makes ready.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +20,27 @@ namespace snug::memory {
 
 enum class Answer {
   kFound,
-  kNone,     // proven
-  kUnknown,  // the work ran out
+  kNone,     // it is proven that there is none
+  kUnknown,  // the work ran out before an answer
 };
 
 class ExactSearch {
  public:
-  // Late tasks are taken along, which leaves fewer sets to visit, or are tasks like others, which leaves more chances
-  // to go on without looking at anything else. Neither is always the faster.
+  // Late tasks are either taken along with the task that needs them, which leaves fewer sets to visit, or treated like
+  // any other task, which leaves more chances to go on without alternatives. Neither is always faster.
   enum class Late { kTakenAlong, kLikeOthers };
   ExactSearch(const TaskNet& net, Late late);
 
   // Spends about `work_limit` steps (tasks taken or looked at). Asked for the same bound again, it goes on where it
-  // stopped; for a lower one, it remembers which sets led nowhere.
+  // stopped. Asked for a lower bound, it still remembers which sets led nowhere.
   Answer Decide(int64_t bound, int64_t work_limit);
-  const TaskOrder& order() const { return order_; }  // when found
+  const TaskOrder& order() const { return order_; }  // valid after kFound
   int64_t work() const { return work_; }
 
  private:
   struct Frame {
-    TaskSetHash hash;              // of the closed set
-    size_t depth = 0;              // of order_
+    TaskSetHash hash;              // the hash of the closed set
+    size_t depth = 0;              // the length of order_ at this set
     std::vector<int32_t> choices;  // the last one is tried next
   };
 
@@ -60,9 +61,9 @@ class ExactSearch {
 
   const TaskNet& net_;
   const LateTasks late_;
-  std::vector<TaskSetHash> keys_;  // of each task
+  std::vector<TaskSetHash> keys_;  // indexed by task
   LiveSweep sweep_;
-  std::vector<int32_t> missing_;  // of each task that is not late: how many of those it needs were not taken
+  std::vector<int32_t> missing_;  // for each task that is not late: how many of the tasks it needs are not taken yet
   TaskSetHash hash_;
   TaskOrder order_;
   std::vector<uint64_t> ready_;  // a bit for each task: not late, not taken, and nothing missing
@@ -70,7 +71,7 @@ class ExactSearch {
   TaskSets failed_;
   std::vector<Frame> frames_;
   int64_t bound_ = std::numeric_limits<int64_t>::max();
-  Answer answer_ = Answer::kFound;  // to bound_, so far
+  Answer answer_ = Answer::kFound;  // the answer for bound_, so far
   int64_t work_ = 0;
 };
 

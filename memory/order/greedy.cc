@@ -8,7 +8,7 @@
 namespace snug::memory {
 namespace {
 
-// Ready tasks by (first, second, task), least first. An entry that no longer holds is passed over when it comes up.
+// A heap of ready tasks by (first, second, task), least first. An outdated entry is skipped when it comes up.
 class TaskHeap {
  public:
   void Push(int64_t first, int64_t second, int32_t task) { heap_.emplace(first, second, task); }
@@ -27,7 +27,7 @@ class TaskHeap {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> heap_;
 };
 
-// `key(task, sweep, step)` gives the pair by which the least is preferred; it may change only with the task's Delta.
+// `key(task, sweep, step)` returns the pair to sort by, least first; it may change only when the task's Delta does.
 template <typename Key>
 TaskOrder Sweep(const TaskNet& net, Direction direction, int64_t bound, const Key& key) {
   LiveSweep sweep(net, direction);
@@ -62,14 +62,14 @@ TaskOrder Sweep(const TaskNet& net, Direction direction, int64_t bound, const Ke
 
 }  // namespace
 
-TaskOrder GreedySweep(const TaskNet& net, Direction direction, Preference preference, int64_t bound) {
+TaskOrder GreedySweep(const TaskNet& net, Direction direction, TaskPreference preference, int64_t bound) {
   return Sweep(net, direction, bound, [&](int32_t task, const LiveSweep& sweep, int64_t step) {
     switch (preference) {
-      case Preference::kLeastDelta:
+      case TaskPreference::kLeastDelta:
         return std::make_pair(sweep.Delta(task), sweep.Rise(task));
-      case Preference::kLeastRise:
+      case TaskPreference::kLeastRise:
         return std::make_pair(sweep.Rise(task), sweep.Delta(task));
-      case Preference::kNewest:
+      case TaskPreference::kNewest:
         return std::make_pair(-step, sweep.Delta(task));
     }
     return std::make_pair(int64_t{0}, int64_t{0});

@@ -14,8 +14,8 @@
 namespace snug::memory {
 namespace {
 
-// Which tasks follow which in every order: of graphs that are not small, most of it (reachability.h), as all of it may
-// take as much room as there are pairs.
+// Knows which tasks follow which in every order. For larger graphs it knows only most of these pairs (reachability.h):
+// all of them could take as much room as there are pairs.
 class Followers {
  public:
   static absl::StatusOr<Followers> Create(const Tasks& tasks) {
@@ -65,7 +65,7 @@ class Rewriter {
            output.size_bytes <= input.size_bytes;
   }
 
-  // Whether the output's writer is known to be the last to read the input in every order.
+  // Tells whether the output's writer is known to be the last reader of the input in every order.
   bool Always(const TaskInPlace& pair) const {
     const int32_t writer = Old(pair.output).producer;
     const std::vector<int32_t>& readers = Old(pair.input).readers;
@@ -75,7 +75,7 @@ class Rewriter {
                        [&](int32_t reader) { return reader == writer || followers_.SurelyFollows(writer, reader); });
   }
 
-  // The largest first; ties: as the tasks list them.
+  // Chooses pairs, the largest first; ties go to the pair that the tasks list first.
   void Match() {
     std::vector<TaskInPlace> pairs;
     for (const TaskInPlace& pair : tasks_.in_place) {
@@ -113,7 +113,7 @@ class Rewriter {
     }
   }
 
-  // Each chain of outputs over inputs becomes the value at its head; the others keep no bytes.
+  // Makes each chain of outputs over inputs one value, at its head; the others keep no bytes.
   void Join() {
     for (size_t v = 0; v < tasks_.values.size(); ++v) {
       const auto value = static_cast<int32_t>(v);
@@ -123,7 +123,7 @@ class Rewriter {
       TaskValue& joined = New(head);
       joined.readers.insert(joined.readers.end(), Old(value).readers.begin(), Old(value).readers.end());
       joined.fetched |= Old(value).fetched;
-      New(value).size_bytes = 0;  // its readers still follow its writer
+      New(value).size_bytes = 0;  // keeps the value, because its readers still follow its writer
       New(value).fetched = false;
     }
     for (TaskValue& value : result_.tasks.values) {
@@ -134,8 +134,8 @@ class Rewriter {
 
   const Tasks& tasks_;
   const Followers& followers_;
-  std::vector<int32_t> input_of_;  // by value: what it always lies on, or -1
-  std::vector<char> taken_;        // by value: another one always lies on it
+  std::vector<int32_t> input_of_;  // by value: the input that it always lies on, or -1
+  std::vector<char> taken_;        // by value: whether another one always lies on it
   InPlaceTasks result_;
 };
 

@@ -10,7 +10,7 @@
 namespace snug::memory {
 namespace {
 
-constexpr size_t kMostAlong = 64;  // late tasks that one may take along: keeps the lists short
+constexpr size_t kMostAlong = 64;  // a task takes at most so many late ones along, which keeps the lists short
 
 using Sets = std::vector<std::vector<int32_t>>;
 
@@ -42,8 +42,9 @@ class Finder {
     }
   }
 
-  // The order of `along` that needs least: all of them leave more than they find, so (Lawler's rule for one machine)
-  // the last is, of those that none of the others follows, the one that needs least beyond that.
+  // Returns the order of `along` that needs the fewest bytes. All of them leave more than they find, so Lawler's rule
+  // for one machine holds: among those that no other one follows, the one that needs least beyond what it leaves goes
+  // last.
   std::vector<int32_t> Sequence(std::vector<int32_t> along) const {
     std::vector<int32_t> sequence;
     while (!along.empty()) {
@@ -70,7 +71,7 @@ class Finder {
  private:
   static size_t Index(int32_t number) { return static_cast<size_t>(number); }
 
-  // What `task` needs for a while, beyond what it leaves live.
+  // Returns what `task` needs while it runs, beyond what it leaves live.
   int64_t Extra(int32_t task) const {
     int64_t extra = net_.write_bytes[Index(task)];
     for (const int32_t v : net_.outputs[task]) extra -= net_.values[Index(v)].bytes;
@@ -91,7 +92,8 @@ class Finder {
 
   const TaskNet& net_;
   std::vector<char> late_;
-  // Of each task: the late ones that it needs, through late ones only, and what is not late that it needs so; sorted.
+  // Both have a sorted list for each task: the late tasks that it needs through late tasks only, and the tasks that are
+  // not late that it needs in this way.
   Sets along_, needs_;
 };
 

@@ -1,5 +1,6 @@
-// Tasks that never free anything run just before the first task that waits for them (reduce.h says why). Those with one
-// follower are merged with it before; for the others a search must not ask when, but take them along.
+// A late task never frees anything; it runs just before the first task that waits for it (reduce.h says why). Late
+// tasks with one follower were merged with it before. For the others a search should not ask when they run, but take
+// them along.
 #pragma once
 
 #include <vector>
@@ -9,12 +10,13 @@
 namespace snug::memory {
 
 struct LateTasks {
-  // With `none`, no task is taken for late.
+  // With `none`, no task counts as late.
   LateTasks(const TaskNet& net, bool none);
 
-  std::vector<char> late;  // of each task
-  // Of each task that is not: the late ones among what it needs, without those that only other such tasks lead to, in
-  // the order that needs least; and the precedence among tasks that are not late.
+  std::vector<char> late;  // indexed by task
+  // `along` has for each task that is not late the late ones that it needs, in the order that needs the fewest bytes.
+  // It leaves out those that are needed only through other tasks that are not late. `before` and `after` are the
+  // precedence among tasks that are not late.
   Lists along;
   Lists before, after;
 };

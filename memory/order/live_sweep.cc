@@ -66,7 +66,7 @@ void LiveSweep::TakeForward(int32_t task) {
 void LiveSweep::TakeBackward(int32_t task) {
   for (const int32_t v : net_.inputs[task]) {
     Readers& readers = readers_[static_cast<size_t>(v)];
-    if (readers.left == 0) continue;  // live already
+    if (readers.left == 0) continue;  // it is live already
     readers.left = 0;
     for (const int32_t reader : net_.readers[v]) {
       if (reader != task) Lower(reader, net_.values[static_cast<size_t>(v)].bytes);

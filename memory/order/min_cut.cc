@@ -73,7 +73,7 @@ int64_t MinCut::Solve(absl::Span<const int32_t> inside, absl::Span<const int32_t
   left_ = capacity_;
   for (const int32_t task : inside) left_[static_cast<size_t>(source_arc_[static_cast<size_t>(task)])] = kUnlimited;
   for (const int32_t task : outside) left_[static_cast<size_t>(sink_arc_[static_cast<size_t>(task)])] = kUnlimited;
-  work_ += static_cast<int64_t>(left_.size()) / 8;  // copying is cheaper than looking
+  work_ += static_cast<int64_t>(left_.size()) / 8;  // copying an arc is cheaper than looking at it
   int64_t flow = 0;
   while (work_ < stop_ && Layer()) flow += Push();
   complete_ = work_ < stop_;
@@ -81,7 +81,7 @@ int64_t MinCut::Solve(absl::Span<const int32_t> inside, absl::Span<const int32_t
   return flow + always_live_;
 }
 
-// Distances to the sink, breadth first from it; false when the source has no way to it.
+// Finds distances to the sink, breadth first from it. Returns false when the source has no way to it.
 bool MinCut::Layer() {
   const int32_t source = nodes_ - 2;
   const int32_t sink = nodes_ - 1;
@@ -105,7 +105,7 @@ bool MinCut::Layer() {
   return false;
 }
 
-// Flow along shortest ways until there is none, or no more work may be done.
+// Pushes flow along shortest ways until there is none, or until the work is spent.
 int64_t MinCut::Push() {
   const int32_t source = nodes_ - 2;
   const int32_t sink = nodes_ - 1;
@@ -117,7 +117,7 @@ int64_t MinCut::Push() {
     if (node == sink) {
       int64_t amount = kUnlimited;
       for (const int32_t a : path_) amount = std::min(amount, left_[static_cast<size_t>(a)]);
-      size_t keep = path_.size();  // arcs before the first that is now full
+      size_t keep = path_.size();  // the number of arcs before the first one that is now full
       for (size_t i = path_.size(); i-- > 0;) {
         const auto a = static_cast<size_t>(path_[i]);
         left_[a] -= amount;

@@ -15,8 +15,8 @@
 namespace snug::memory {
 namespace {
 
-absl::Status Search(const Tasks& tasks, const Finding& first, const PlannerOptions& options,
-                    const Anytime::Emit& emit) {
+absl::Status SearchOrder(const Tasks& tasks, const Finding& first, const PlannerOptions& options,
+                         const Anytime::Emit& emit) {
   IlpBudget budget(options);
   int64_t peak = first.total;
   int64_t bound = first.bound;
@@ -65,7 +65,7 @@ absl::StatusOr<Ordering> OrderOlla(const Tasks& tasks, const PlannerOptions& opt
   first.bound = first.peak_bound = LargestTask(tasks);
   anytime.Take(first);
   const PlannerOptions within = Anytime::Within(options);
-  SNUG_RETURN_IF_ERROR(anytime.Run([&](const Anytime::Emit& emit) { return Search(tasks, first, within, emit); }));
+  SNUG_RETURN_IF_ERROR(anytime.Run([&](const Anytime::Emit& emit) { return SearchOrder(tasks, first, within, emit); }));
   return Ordering{.order = anytime.best().order, .peak = anytime.best().total, .report = anytime.Report()};
 }
 

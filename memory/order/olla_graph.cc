@@ -32,7 +32,8 @@ OllaGraph::OllaGraph(const Tasks& tasks, const std::vector<std::pair<int32_t, in
   std::vector<int32_t> position(order.size());
   for (size_t at = 0; at < order.size(); ++at) position[static_cast<size_t>(order[at])] = static_cast<int32_t>(at);
   for (const int32_t task : order) {
-    // Latest predecessor first: those that stand before it are its ancestors by then, and are left out.
+    // Looks at the latest predecessor first, so that the ones before it that are its ancestors are known by then and
+    // left out.
     std::vector<int32_t>& direct = before_[static_cast<size_t>(task)];
     std::sort(direct.begin(), direct.end(), [&](int32_t a, int32_t b) {
       return position[static_cast<size_t>(a)] > position[static_cast<size_t>(b)];

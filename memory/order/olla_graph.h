@@ -1,4 +1,4 @@
-// What the programs of OLLA need to know of the Tasks: who must run before whom, and when each task can run.
+// What OLLA's programs need to know about the Tasks: who must run before whom, and when each task can run.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace snug::memory {
 
 class OllaGraph {
  public:
-  // The edges in `extra` join those of `tasks`. O(n * edges / 64) time and n * n / 4 bytes: for graphs of thousands.
+  // The edges in `extra` are added to those of `tasks`. Takes O(n * edges / 64) time and n * n / 4 bytes, which suits
+  // graphs of thousands of tasks.
   OllaGraph(const Tasks& tasks, const std::vector<std::pair<int32_t, int32_t>>& extra);
 
   const Tasks& tasks() const { return *tasks_; }
@@ -20,21 +21,22 @@ class OllaGraph {
 
   bool Precedes(int32_t before, int32_t after) const { return ancestors_.Test(after, before); }
 
-  // Direct predecessors that no other predecessor stands behind.
+  // Returns the direct predecessors that do not follow from other predecessors.
   const std::vector<int32_t>& before(int32_t task) const { return before_[static_cast<size_t>(task)]; }
 
-  // One task runs at a time, so a task's position is at least the number of its ancestors, and its descendants have to
-  // fit in behind it. (The paper lets tasks run at once and counts the longest path, which is never a narrower span.)
+  // Only one task runs at a time, so a task's position is at least the number of its ancestors, and its descendants
+  // must fit in behind it. (The paper lets tasks run at once and counts the longest path, which never gives a narrower
+  // span.)
   int32_t earliest(int32_t task) const { return earliest_[static_cast<size_t>(task)]; }
   int32_t latest(int32_t task) const { return latest_[static_cast<size_t>(task)]; }
 
-  // The readers of a value that no other reader has to follow: the last one is among them.
+  // Returns the readers of a value that no other reader has to follow: the last reader is among them.
   const std::vector<int32_t>& last_readers(size_t value) const { return last_readers_[value]; }
 
-  // Whether value `a` has died before `b` is written in every order.
+  // Tells whether value `a` has died before `b` is written, in every order.
   bool DiesBefore(size_t a, size_t b) const;
 
-  // Whether one task needs both, in every order.
+  // Tells whether some task needs both, in every order.
   bool Together(size_t a, size_t b) const;
 
  private:
@@ -66,11 +68,11 @@ class OllaGraph {
   std::vector<std::vector<int32_t>> last_readers_;
 };
 
-// The first legal order: of the tasks that can run, always the one that comes first in the program.
+// Returns the first legal order: of the tasks that can run, always the first in the program.
 TaskOrder FirstOrder(const Tasks& tasks);
 
-// Edges that put the tasks first which have no bytes and no neighbours (sources of weights): where they stand does not
-// matter, and in a program each of them could stand anywhere.
+// Returns edges that put tasks without bytes and neighbours (sources of weights) first: their position does not matter,
+// but in a program each of them could stand anywhere.
 std::vector<std::pair<int32_t, int32_t>> IdleTasksFirst(const Tasks& tasks);
 
 // Calls visit(before, after) for each precedence, possibly more than once for a pair.

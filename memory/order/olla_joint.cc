@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kMostRows = 400'000;
 
-// Why the program of this graph is not built, in words; empty: it is.
+// Says why the program of this graph is not built; empty when it is.
 std::string LeftOut(const OllaGraph& graph, const OllaOptions& olla) {
   const int64_t binaries = OllaBinaries(graph, olla.spans);
   const int64_t cells = static_cast<int64_t>(graph.tasks().values.size()) * graph.size();
@@ -35,12 +35,12 @@ std::string LeftOut(const OllaGraph& graph, const OllaOptions& olla) {
   return "";
 }
 
-// The values that the program places: those with bytes that come and go. Resident ones lie at the bottom, where nothing
-// could use what is between them.
+// The values that the program places: those with bytes that come and go. Resident values lie at the bottom, where no
+// other value could use the bytes between them.
 struct Movable {
   std::vector<size_t> values;
   std::vector<int64_t> size, spacing;  // spacing: as in PlaceOlla, rounded up where all have one alignment
-  int64_t base = 0;                    // bytes of the resident ones
+  int64_t base = 0;                    // what the resident values take
 };
 
 Movable MovableOf(const Tasks& tasks) {
@@ -90,7 +90,7 @@ class JointProgram {
   int64_t ArenaBytes(double arena) const { return movable_.base + scale_.ToBytes(arena); }
   int64_t BoundBytes(double bound) const { return movable_.base + scale_.BoundToBytes(bound); }
 
-  // Empty where something of the plan lies below what is resident.
+  // Returns nothing where a part of the plan lies below what is resident.
   std::vector<double> Encode(const JointPlan& plan) const {
     std::vector<double> values(static_cast<size_t>(model_.variables()), 0);
     schedule_->Encode(plan.order, &values);
@@ -106,7 +106,7 @@ class JointProgram {
 
   JointPlan Decode(absl::Span<const double> values) const {
     JointPlan decoded{.order = schedule_->Decode(values)};
-    std::vector<double> address(graph_.tasks().values.size(), -1);  // resident: below all others
+    std::vector<double> address(graph_.tasks().values.size(), -1);  // resident values are below all others
     for (size_t i = 0; i < movable_.values.size(); ++i) {
       address[movable_.values[i]] = addresses_->Address(static_cast<int32_t>(i), values);
     }
@@ -126,7 +126,8 @@ class JointProgram {
     return lengths;
   }
 
-  // (13): the arena holds what is live. It follows from the offsets, but not for fractions of them.
+  // (13): the arena holds all that is live. This follows from the offsets only when they are whole, so it tightens the
+  // program for fractions.
   void AddLoads() {
     for (int32_t position = 0; position < graph_.size(); ++position) {
       Affine live;
@@ -138,7 +139,7 @@ class JointProgram {
     }
   }
 
-  // (6): kept apart if they are live together at some position.
+  // (6): keeps the two apart if they are live together at some position.
   void AddPair(size_t a, size_t b, bool precedence) {
     const size_t one = movable_.values[a];
     const size_t other = movable_.values[b];
@@ -149,7 +150,7 @@ class JointProgram {
       Affine both = schedule_->Live(one, position);
       both.Add(schedule_->Live(other, position), 1);
       certain = both.IsConstant() && both.constant >= 2;
-      // Where one is certain not to be live, the sum is at most 1.
+      // Where one of them is certainly not live, the sum is at most 1.
       const bool possible = !IsZero(schedule_->Live(one, position)) && !IsZero(schedule_->Live(other, position));
       if (possible) together.push_back(std::move(both));
     }

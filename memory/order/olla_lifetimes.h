@@ -1,4 +1,4 @@
-// Program 14 of OLLA: the order of least peak, for one stage.
+// Program 14 of OLLA finds the order of least peak, for one stage.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -10,27 +10,26 @@
 
 namespace snug::memory {
 
-// No order has a lower peak: the resident bytes and the largest task's inputs and outputs.
+// Returns a bound of every order's peak: the resident bytes and the largest task's inputs and outputs.
 int64_t LargestTask(const Tasks& tasks);
 
-// More binaries than this, and the solver would not come to its first solution in any time that someone waits.
+// With more binaries than this, the solver would not find its first solution in any time that someone waits.
 constexpr int64_t kMostOllaBinaries = 60'000;
 int64_t OllaBinaries(const OllaGraph& graph, bool spans);
 
 struct LifetimesGoal {
   TaskOrder start;
-  int64_t enough = 0;  // a peak of so many bytes is as good as less
-  int64_t most = 0;    // orders of a higher peak are of no use
+  int64_t enough = 0;  // a lower peak would be no better
+  int64_t most = 0;    // orders of a higher peak are useless
   int64_t work = 0;    // IlpOptions::work
 };
 
 struct LifetimesResult {
-  bool solved = false;  // no order within the goal is better than the last that was found
+  bool solved = false;  // no order within the goal is better than the last one found
   int64_t work = 0;
 };
 
-// `found` hears of every order that the solver comes upon, `tighten` of peaks that no order is below, both as they
-// come.
+// `found` is called with every order that the solver finds, `tighten` with every new bound of the peak.
 absl::StatusOr<LifetimesResult> SolveLifetimes(const OllaGraph& graph, const LifetimesGoal& goal,
                                                const OllaOptions& olla,
                                                const std::function<void(const TaskOrder& order)>& found,

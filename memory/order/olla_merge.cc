@@ -54,8 +54,8 @@ TaskOrder MergedTasks::Collapse(const TaskOrder& order) const {
   for (size_t at = 0; at < order.size(); ++at) {
     place[static_cast<size_t>(group_of[static_cast<size_t>(order[at])])] = static_cast<int32_t>(at);
   }
-  using Place = std::pair<int32_t, int32_t>;
-  std::priority_queue<Place, std::vector<Place>, std::greater<>> ready;
+  using PositionAndTask = std::pair<int32_t, int32_t>;
+  std::priority_queue<PositionAndTask, std::vector<PositionAndTask>, std::greater<>> ready;
   std::vector<size_t> waiting_for(static_cast<size_t>(net.size));
   for (int32_t task = 0; task < net.size; ++task) {
     waiting_for[static_cast<size_t>(task)] = net.before[task].size();

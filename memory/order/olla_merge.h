@@ -1,5 +1,5 @@
-// Tasks that may as well run in one go, as one task (reduce.h): far fewer binaries for the programs of OLLA, and the
-// least peak of all orders stays what it was.
+// Joins tasks that may as well run in one go (reduce.h). OLLA's programs then have far fewer binaries, and the least
+// peak of all orders stays the same.
 #pragma once
 
 #include "memory/order/reduce.h"
@@ -8,12 +8,13 @@
 namespace snug::memory {
 
 struct MergedTasks {
-  Tasks tasks;  // what a group needs beyond its outputs while it runs is a value that nobody reads
+  Tasks tasks;  // what a group needs while it runs, beyond its outputs, is a value that nobody reads
   ReducedNet reduced;
 
-  // An order of the merged tasks as one of the original ones.
+  // Turns an order of the merged tasks into one of the original tasks.
   TaskOrder Expand(const TaskOrder& order) const { return reduced.Expand(order); }
-  // And back: each group where the last of its members stands, as far as that is legal.
+  // Turns an order of the original tasks into one of the merged tasks: each group stands where its last member does, as
+  // far as that is legal.
   TaskOrder Collapse(const TaskOrder& order) const;
 };
 

@@ -18,7 +18,7 @@ Tasks WithEdges(Tasks tasks, const std::vector<std::pair<int32_t, int32_t>>& edg
   return tasks;
 }
 
-// The stage's tasks in the sequence of `order`.
+// Returns the stage's tasks in the sequence of `order`.
 TaskOrder PartOf(const TaskOrder& order, const OllaStage& stage) {
   std::vector<int32_t> local(order.size(), -1);
   for (size_t i = 0; i < stage.origin.size(); ++i) {
@@ -50,7 +50,7 @@ OllaOrderProgram::OllaOrderProgram(const Tasks& original, const TaskOrder& start
   for (OllaStage& part : SplitIntoStages(OllaGraph(tasks, idle), idle, olla.stages)) {
     stages_.emplace_back().part = std::move(part);
   }
-  for (Stage& stage : stages_) {  // which stay where they are from now on: graphs point to their tasks
+  for (Stage& stage : stages_) {  // stages must not move from here on, because graphs point to their tasks
     stage.graph = std::make_unique<OllaGraph>(stage.part.tasks, std::vector<std::pair<int32_t, int32_t>>());
     stage.order = PartOf(first, stage.part);
     stage.peak = PeakOf(stage.part.tasks, stage.order);
@@ -95,16 +95,17 @@ TaskOrder OllaOrderProgram::Whole() const {
 }
 
 absl::StatusOr<int64_t> OllaOrderProgram::Run(int64_t work, int64_t most, const Host& host) {
-  // The highest peak first: once that stage is solved, the others need not go below it.
+  // The stage of the highest peak goes first: once it is solved, the others need not go below it.
   std::vector<size_t> sequence(stages_.size());
   std::iota(sequence.begin(), sequence.end(), 0);
   std::stable_sort(sequence.begin(), sequence.end(),
                    [&](size_t a, size_t b) { return stages_[a].peak > stages_[b].peak; });
-  // Merging has moved tasks to where they cost nothing: that may be all there is to gain.
+  // Merging moves tasks to where they cost nothing. That alone may improve the order, so it is announced before any
+  // solving.
   if (!announced_) host.found(Whole());
   announced_ = true;
   int64_t spent = 0;
-  int64_t enough = 0;  // of this program, which may have edges that orders need not keep to
+  int64_t enough = 0;  // bounds this program only: it may have edges that orders need not keep to
   const auto bound = [&] { return std::max(enough, host.bound()); };
   for (const size_t i : sequence) {
     Stage& stage = stages_[i];

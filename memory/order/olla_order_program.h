@@ -1,5 +1,5 @@
-// Program 14 of OLLA for all stages of a graph, in slices of work: which stage is solved next does not depend on any
-// clock, so what is found is one sequence.
+// Solves program 14 of OLLA for all stages of a graph, in slices of work. Which stage is solved next does not depend on
+// a clock, so the findings are always the same sequence.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -19,29 +19,30 @@ namespace snug::memory {
 
 class OllaOrderProgram {
  public:
-  // What it tells, and asks, whoever runs it.
+  // How the program talks to whoever runs it.
   struct Host {
-    std::function<void(const TaskOrder& order)> found;  // of the tasks that the program was made of
-    std::function<void(int64_t bound)> tighten;         // no order has a lower peak
-    std::function<int64_t()> bound;                     // the highest such bound that is known
-    std::function<int64_t()> peak;                      // the lowest peak that is known
+    std::function<void(const TaskOrder& order)> found;  // called with an order of the tasks that the program was made
+                                                        // of
+    std::function<void(int64_t bound)> tighten;         // called with a bound: no order has a lower peak
+    std::function<int64_t()> bound;                     // returns the highest such bound that is known
+    std::function<int64_t()> peak;                      // returns the lowest peak that is known
   };
 
-  // With `early_updates`, what it finds is no bound. `start` need not keep to the edges of those.
+  // With `early_updates`, what it finds is no bound, and `start` need not keep to the edges of these updates.
   OllaOrderProgram(const Tasks& tasks, const TaskOrder& start, bool early_updates, const OllaOptions& olla);
 
-  // How large it is, in words.
+  // Says how large the program is.
   std::string Size() const;
-  // No stage is one for the solver.
+  // Tells whether there is no stage for the solver.
   bool Empty() const;
-  // Stages that are beyond the solver, in words; empty: none.
+  // Says which stages are beyond the solver; empty when none is.
   std::string LeftOut() const;
 
-  // Gives each stage that is not solved `work`, the highest peak first, but all together no more than `most`. Returns
+  // Gives `work` to each stage that is not solved, the highest peak first, but at most `most` to all together. Returns
   // what was spent.
   absl::StatusOr<int64_t> Run(int64_t work, int64_t most, const Host& host);
 
-  // No stage is left that it could solve.
+  // Tells whether it has no stage left that it could solve.
   bool Finished(int64_t bound) const;
 
  private:
@@ -62,7 +63,7 @@ class OllaOrderProgram {
   const OllaOptions& olla_;
   std::unique_ptr<MergedTasks> merged_;
   std::vector<Stage> stages_;
-  bool announced_ = false;  // the order that it begins with
+  bool announced_ = false;  // whether the order that it begins with was passed to Host::found
 };
 
 }  // namespace snug::memory

@@ -9,7 +9,7 @@
 namespace snug::memory {
 namespace {
 
-// Graphs beyond this are not looked at: who precedes whom would take more memory than the plan saves.
+// Larger graphs are skipped: who precedes whom would take more memory than the plan saves.
 constexpr int32_t kMostTasks = 20'000;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The programs of orders that OLLA tries, as stages of an anytime search.
+// OLLA's programs for orders, run as stages of an anytime search.
 #pragma once
 
 #include <absl/status/status.h>
@@ -14,17 +14,17 @@
 
 namespace snug::memory {
 
-// Each in turn: the program whose answer is exact, and the one with early updates where that is asked for, or where
-// the first is beyond the solver.
+// Runs in turn the program whose answer is exact, and the one with early updates where that is asked for or where the
+// exact one is beyond the solver.
 class OllaOrders {
  public:
-  // `note` is told how far each program came: its number, and words. The options outlive this.
+  // `note` is told how far each program came, by its number. The options must outlive this.
   OllaOrders(const Tasks& tasks, const TaskOrder& start, const OllaOptions& olla,
              std::function<void(int32_t program, const std::string& how_far)> note);
 
   int32_t count() const { return static_cast<int32_t>(programs_.size()); }
 
-  // One attempt at each program that is open, with the round's slice for each of its stages.
+  // Makes one attempt at each open program, with the round's slice for each of its stages.
   absl::Status Run(int round, const OllaOrderProgram::Host& host, IlpBudget* budget);
 
   bool Finished(int64_t bound) const;
@@ -32,7 +32,7 @@ class OllaOrders {
  private:
   struct Program {
     std::string what;
-    std::unique_ptr<OllaOrderProgram> program;  // null: left out
+    std::unique_ptr<OllaOrderProgram> program;  // null when it was left out
   };
 
   void Note(size_t program, const std::string& how_far) const;

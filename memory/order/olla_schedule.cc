@@ -63,7 +63,7 @@ void OllaSchedule::AddPrecedence() {
       for (int32_t position = 0; position < size_; ++position) {
         Affine gap = Done(before, position - 1);
         gap.Add(Done(task, position), -1);
-        // Constants are in order already, and so is a task that is certain to have run, or certain not to have.
+        // Constants are in order already, also where a task has certainly run or has certainly not.
         if (gap.IsConstant() || Done(before, position - 1).constant == 1) continue;
         if (Done(task, position).IsConstant() && Done(task, position).constant == 0) continue;
         model_->AddConstraint(gap.terms, -gap.constant, IlpModel::kInfinity);
@@ -99,7 +99,9 @@ Affine OllaSchedule::MakeLive(size_t value, int32_t position) {
     }
   }
   if (open.empty()) return Affine();
-  if (open.size() == 1) return open.front();  // a reader never runs before the writer, so it is 0 or 1
+  if (open.size() == 1)
+    return open.front();  // a reader never runs before the writer, so the expression is already 0
+                          // or 1
   const int32_t variable = model_->AddVariable(0, 1, false);
   for (const Affine& affine : open) {
     Affine gap = affine;
@@ -113,7 +115,7 @@ Affine OllaSchedule::MakeLive(size_t value, int32_t position) {
 double OllaSchedule::PositionOf(size_t task, absl::Span<const double> values) const {
   const absl::Span<const double> done =
       values.subspan(static_cast<size_t>(done_[task]), static_cast<size_t>(last_[task] - first_[task]));
-  // It never falls: what is not known lies between the last 0 and the first 1 that are.
+  // done never falls, so where values are unknown the step lies between the last 0 and the first 1 that are known.
   size_t zeros = 0;
   size_t ones = done.size();
   for (size_t i = 0; i < done.size(); ++i) {
@@ -124,9 +126,9 @@ double OllaSchedule::PositionOf(size_t task, absl::Span<const double> values) co
 }
 
 TaskOrder OllaSchedule::Decode(absl::Span<const double> values) const {
-  // Of the tasks that can run, always the one of the lowest position.
-  using Place = std::pair<double, int32_t>;
-  std::priority_queue<Place, std::vector<Place>, std::greater<>> ready;
+  // Takes of the tasks that can run always the one of the lowest position.
+  using PositionAndTask = std::pair<double, int32_t>;
+  std::priority_queue<PositionAndTask, std::vector<PositionAndTask>, std::greater<>> ready;
   std::vector<size_t> waiting_for(static_cast<size_t>(size_));
   std::vector<std::vector<int32_t>> followers(static_cast<size_t>(size_));
   const auto add = [&](int32_t task) { ready.emplace(PositionOf(static_cast<size_t>(task), values), task); };

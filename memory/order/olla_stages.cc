@@ -5,17 +5,17 @@
 namespace snug::memory {
 namespace {
 
-// The stage of each task: a new one begins at each position that no task's span goes across.
+// Returns each task's stage. A new stage begins at each position that lies inside no task's span.
 std::vector<int32_t> StageOfTasks(const OllaGraph& graph, bool cut) {
   const auto n = static_cast<size_t>(graph.size());
   std::vector<int32_t> stage_of(n, 0);
   if (!cut) return stage_of;
-  std::vector<int32_t> crossing(n + 1, 0);  // at the border before each position
+  std::vector<int32_t> crossing(n + 1, 0);  // how many spans cross the border before a position
   for (int32_t task = 0; task < graph.size(); ++task) {
     ++crossing[static_cast<size_t>(graph.earliest(task)) + 1];
     --crossing[static_cast<size_t>(graph.latest(task)) + 1];
   }
-  std::vector<int32_t> stage_at(n, 0);  // of each position
+  std::vector<int32_t> stage_at(n, 0);  // indexed by position
   int32_t across = crossing[0];
   for (size_t position = 1; position < n; ++position) {
     across += crossing[position];
@@ -52,7 +52,7 @@ std::vector<OllaStage> SplitIntoStages(const OllaGraph& graph, const std::vector
   for (const auto& [before, after] : extra) add_edge(before, after);
 
   for (const TaskValue& value : tasks.values) {
-    // From the stage that writes it to the last that reads it.
+    // A value is in every stage from the one that writes it to the last one that reads it.
     int32_t first = value.producer < 0 || value.resident ? 0 : stage_of[static_cast<size_t>(value.producer)];
     int32_t last = value.fetched || value.resident ? count - 1 : first;
     for (const int32_t reader : value.readers) last = std::max(last, stage_of[static_cast<size_t>(reader)]);

@@ -1,5 +1,5 @@
-// Positions at which the ordering problem falls apart: every order has the same tasks behind it there. Each stage is a
-// problem of its own, and the peak is the highest of theirs.
+// Splits the ordering problem at positions where every order has the same tasks behind it. Each stage is a problem of
+// its own, and the peak is the highest of theirs.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 namespace snug::memory {
 
 struct OllaStage {
-  Tasks tasks;                  // what earlier stages hand to later ones is resident
-  std::vector<int32_t> origin;  // for each task, which one it was
+  Tasks tasks;                  // what earlier stages leave for later ones is resident
+  std::vector<int32_t> origin;  // the original number of each task
 };
 
-// `extra` are further edges, as given to the graph. With `cut` false, one stage.
+// `extra` are further edges, as the graph got them. With `cut` false there is one stage.
 std::vector<OllaStage> SplitIntoStages(const OllaGraph& graph, const std::vector<std::pair<int32_t, int32_t>>& extra,
                                        bool cut);
 

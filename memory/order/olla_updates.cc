@@ -7,17 +7,17 @@
 namespace snug::memory {
 namespace {
 
-struct Levels {
+struct TaskLevels {
   std::vector<std::vector<int32_t>> before, after;
-  std::vector<int32_t> forward, backward;  // the longest path from a task without inputs, and to one without followers
+  std::vector<int32_t> forward, backward;  // by task: the longest path to it, and the longest path from it
 };
 
-Levels LevelsOf(const Tasks& tasks) {
+TaskLevels LevelsOf(const Tasks& tasks) {
   const size_t n = tasks.names.size();
-  Levels levels{.before = std::vector<std::vector<int32_t>>(n),
-                .after = std::vector<std::vector<int32_t>>(n),
-                .forward = std::vector<int32_t>(n, 0),
-                .backward = std::vector<int32_t>(n, 0)};
+  TaskLevels levels{.before = std::vector<std::vector<int32_t>>(n),
+                    .after = std::vector<std::vector<int32_t>>(n),
+                    .forward = std::vector<int32_t>(n, 0),
+                    .backward = std::vector<int32_t>(n, 0)};
   ForEachPrecedence(tasks, [&](int32_t before, int32_t after) {
     levels.after[static_cast<size_t>(before)].push_back(after);
     levels.before[static_cast<size_t>(after)].push_back(before);
@@ -38,7 +38,7 @@ Levels LevelsOf(const Tasks& tasks) {
   return levels;
 }
 
-// Only frees: writes no bytes, and some value that is not resident is read by it.
+// Finds the tasks that only free: they write no bytes and read some value that is not resident.
 std::vector<bool> Updates(const Tasks& tasks) {
   std::vector<bool> writes(tasks.names.size(), false);
   std::vector<bool> frees(tasks.names.size(), false);
@@ -52,10 +52,11 @@ std::vector<bool> Updates(const Tasks& tasks) {
   return frees;
 }
 
-// Functions 3 and 4 of the paper: from the update's inputs outwards, one ring of predecessors after the other, until
-// what follows the ring holds a task on a higher level than the update's. Of several, the one with the longest path to
-// the end: it has to be early itself. All edges, these too, lead to higher levels, so there is no cycle.
-int32_t FindAnchor(int32_t update, const Levels& levels, const std::vector<bool>& updates) {
+// Functions 3 and 4 of the paper. Goes from the update's inputs outwards, one ring of predecessors after the other,
+// until what follows the ring holds a task on a higher level than the update's. Among several it takes the one with the
+// longest path to the end, because that one has to be early itself. All edges, the new ones too, lead to higher levels,
+// so there is no cycle.
+int32_t FindAnchor(int32_t update, const TaskLevels& levels, const std::vector<bool>& updates) {
   std::vector<bool> visited(levels.before.size(), false);
   std::vector<int32_t> ring = levels.before[static_cast<size_t>(update)];
   while (!ring.empty()) {
@@ -91,7 +92,7 @@ int32_t FindAnchor(int32_t update, const Levels& levels, const std::vector<bool>
 }  // namespace
 
 std::vector<std::pair<int32_t, int32_t>> EarlyUpdateEdges(const Tasks& tasks) {
-  const Levels levels = LevelsOf(tasks);
+  const TaskLevels levels = LevelsOf(tasks);
   const std::vector<bool> updates = Updates(tasks);
   std::vector<std::pair<int32_t, int32_t>> edges;
   for (int32_t task = 0; task < tasks.size(); ++task) {

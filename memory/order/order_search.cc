@@ -9,7 +9,7 @@
 namespace snug::memory {
 namespace {
 
-// No order has a lower peak than a task's inputs and outputs.
+// Every order has at least the inputs and outputs of each task live at once.
 int64_t NaiveBound(const TaskNet& net) {
   int64_t bound = net.start_bytes;
   for (int32_t t = 0; t < net.size; ++t) {

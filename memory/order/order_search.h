@@ -13,29 +13,28 @@ namespace snug::memory {
 
 class OrderSearch {
  public:
-  // `net` outlives this.
+  // `net` must outlive this.
   OrderSearch(const TaskNet& net, const PlannerOptions& options, int64_t default_work);
 
-  // Follows up on a legal order: tightens it (greedy.h), and keeps it if its peak is the least so far. Returns its
-  // peak.
+  // Tightens a legal order (greedy.h), and keeps it if its peak is the least so far. Returns its peak.
   int64_t Offer(const TaskOrder& order);
-  // No order has a lower peak.
+  // Tells that no order has a lower peak.
   void RaiseBound(int64_t bound);
 
   const TaskNet& net() const { return net_; }
   const TaskOrder& best() const { return best_; }
-  int64_t peak() const { return peak_; }  // these two without resident bytes
+  int64_t peak() const { return peak_; }  // this and bound() do not count resident bytes
   int64_t bound() const { return bound_; }
-  // Of each task: the fewest bytes live while it runs in any of the orders that were offered.
+  // Returns, by task, the fewest bytes that were live while it ran in any offered order.
   const std::vector<int64_t>& least_seen() const { return least_seen_; }
 
   int threads() const { return options_.threads; }
   void Spend(int64_t work) { report_.work += work; }
   int64_t work_left() const { return work_limit_ - report_.work; }
-  // Proven, as small as was asked for, or all spent.
+  // Tells whether the optimum is proven, the peak is as small as was asked for, or all work is spent.
   bool Done();
 
-  // The report so far; figures with resident bytes.
+  // Returns the report so far. Its figures include resident bytes.
   SearchReport Report();
 
  private:

@@ -7,11 +7,12 @@ namespace snug::memory {
 Reachability::Reachability(const Lists& after, const TaskOrder& order)
     : trees_{GrowTree(after, order, false), GrowTree(after, order, true)} {}
 
-// From each task that no tree has yet, in legal order; of its followers the first comes first, or the last.
+// Grows depth-first trees, each from the first task in legal order that no tree has yet. A task's followers are visited
+// first to last, or last to first.
 std::vector<Reachability::Interval> Reachability::GrowTree(const Lists& after, const TaskOrder& order,
                                                            bool last_first) {
   std::vector<Interval> tree(order.size(), Interval{-1, -1});
-  std::vector<std::pair<int32_t, size_t>> path;  // a task, and how many of its followers were looked at
+  std::vector<std::pair<int32_t, size_t>> path;  // a task, and how many of its followers were visited
   int32_t count = 0;
   const auto enter = [&](int32_t task) {
     tree[static_cast<size_t>(task)].begin = count++;

@@ -1,7 +1,8 @@
-// Which tasks surely follow which, through any number of others: cheap, and good enough for graphs of any size.
+// Knows, for most pairs, which task follows which through any number of others. It is cheap enough for graphs of any
+// size.
 //
-// What lies below a task in a depth-first tree follows it. Of two trees at least one tells of nearly every pair of a
-// training graph; a bit for each pair would tell of all, but take n * n bits and n * edges / 64 steps.
+// A task follows all tasks above it in a depth-first tree. Two trees together cover nearly all pairs of a training
+// graph. A bit for each pair would cover all, but take n * n bits and n * edges / 64 steps.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,10 @@ namespace snug::memory {
 
 class Reachability {
  public:
-  // `order` is a legal one of the tasks of `after`. O(n + edges).
+  // `order` must be a legal order of the tasks of `after`. O(n + edges).
   Reachability(const Lists& after, const TaskOrder& order);
 
-  // Whether `task` runs after `other` in every legal order. False may mean that it is not known.
+  // Tells whether `task` runs after `other` in every legal order. False may also mean that this is not known.
   bool SurelyFollows(int32_t task, int32_t other) const {
     const auto t = static_cast<size_t>(task);
     for (const std::vector<Interval>& tree : trees_) {
@@ -28,7 +29,7 @@ class Reachability {
 
  private:
   struct Interval {
-    int32_t begin = 0, end = 0;  // numbers, in depth-first sequence, of a task and all below it
+    int32_t begin = 0, end = 0;  // the depth-first numbers of a task and all below it lie in [begin, end)
   };
 
   static std::vector<Interval> GrowTree(const Lists& after, const TaskOrder& order, bool last_first);

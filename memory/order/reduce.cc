@@ -9,10 +9,10 @@
 namespace snug::memory {
 namespace {
 
-constexpr int kRounds = 12;  // of both kinds of merging; most graphs need three or four
+constexpr int kRounds = 12;  // each round does both kinds of merging; most graphs need three or four
 
-// One round of merging. A group is known by one of its tasks, the leader: late tasks join that of their follower, early
-// ones that of the task they wait for.
+// Does one round of merging. A group is named after one of its tasks, the leader. Late tasks join the group of their
+// follower, early ones the group of the task that they wait for.
 class Merger {
  public:
   explicit Merger(const TaskNet& net)
@@ -55,7 +55,7 @@ class Merger {
     }
   }
 
-  // The groups as tasks; `members` are those of the tasks that this round began with.
+  // Makes the groups tasks of a new net; `members` are those of the tasks that this round began with.
   ReducedNet Finish(const std::vector<TaskOrder>& members) {
     ReducedNet result;
     std::vector<int32_t> id(parent_.size(), -1);
@@ -92,9 +92,9 @@ class Merger {
  private:
   struct Group {
     TaskOrder members;
-    std::vector<int32_t> inputs;  // values from outside
-    int64_t rise = 0;             // the most it needs beyond what was live before it
-    int64_t kept = 0;             // what it leaves live beyond that, if it frees nothing from outside
+    std::vector<int32_t> inputs;  // values that come from outside the group
+    int64_t rise = 0;             // the most bytes it needs beyond what was live before it
+    int64_t kept = 0;             // the bytes it leaves beyond that, if it frees nothing from outside
     int64_t extra() const { return rise - kept; }
   };
 
@@ -108,7 +108,8 @@ class Merger {
     return task;
   }
 
-  // Whether the group that `leader` is the last task of may be the last to read something from outside it.
+  // Tells whether some order has the group with this leader as the last reader of something from outside it. The leader
+  // is the group's last task.
   bool MayFree(int32_t leader) const {
     const std::vector<int32_t>& inputs = groups_[Index(leader)].inputs;
     return std::any_of(inputs.begin(), inputs.end(), [&](int32_t v) {
@@ -117,7 +118,7 @@ class Merger {
     });
   }
 
-  // What `task` is the last to read in every order.
+  // Returns the bytes of the values that `task` is the last to read in every order.
   int64_t SurelyFreed(int32_t task) const {
     int64_t bytes = 0;
     for (const int32_t v : net_.inputs[task]) {
@@ -128,7 +129,7 @@ class Merger {
   }
 
   void JoinLate(std::vector<int32_t>& late, int32_t task) {
-    // All leave no less than they find: what needs most for a while goes first.
+    // Each of them leaves no less than it finds, so what needs the most bytes beyond that goes first.
     std::stable_sort(late.begin(), late.end(),
                      [&](int32_t a, int32_t b) { return groups_[Index(a)].extra() > groups_[Index(b)].extra(); });
     Group joined;
@@ -155,7 +156,7 @@ class Merger {
         joined.inputs.push_back(v);
         continue;
       }
-      // Written inside; if it is read only inside, it ends with `task`.
+      // The value is written inside. If it is also read only inside, it ends with `task`.
       const auto inside = [&](int32_t reader) { return Leader(reader) == task; };
       if (std::all_of(net_.readers[v].begin(), net_.readers[v].end(), inside)) joined.kept -= value.bytes;
     }
@@ -165,8 +166,8 @@ class Merger {
   const TaskNet& net_;
   const TaskOrder order_;
   const Reachability reach_;
-  std::vector<int32_t> parent_;  // towards the leader
-  std::vector<Group> groups_;    // of each leader
+  std::vector<int32_t> parent_;  // a way to the leader
+  std::vector<Group> groups_;    // indexed by leader
 };
 
 }  // namespace

@@ -10,14 +10,14 @@
 namespace snug::memory {
 namespace {
 
-using Pairs = std::vector<std::pair<int32_t, int32_t>>;
+using TaskPairs = std::vector<std::pair<int32_t, int32_t>>;
 
-constexpr size_t kSiblings = 64;  // of an edge, that are asked whether they imply it
+constexpr size_t kSiblings = 64;  // an edge is compared with at most so many others from the same task
 
-// What is left of `edges` (sorted, each once) without those that a longer path implies, as far as that is known.
-Pairs TransitiveReduction(const Pairs& edges, const Lists& after, const TaskOrder& order) {
+// Returns `edges` (sorted, each once) without those that are known to follow from a longer path.
+TaskPairs TransitiveReduction(const TaskPairs& edges, const Lists& after, const TaskOrder& order) {
   const Reachability reach(after, order);
-  Pairs kept;
+  TaskPairs kept;
   for (const auto& [from, to] : edges) {
     const auto others = after[from].subspan(0, kSiblings);
     const auto implied = [&, to = to](int32_t other) { return other != to && reach.SurelyFollows(to, other); };
@@ -58,7 +58,7 @@ Lists::Lists(int32_t n, absl::Span<const std::pair<int32_t, int32_t>> pairs) : b
 }
 
 TaskNet::TaskNet(const Tasks& tasks) : size(tasks.size()), write_bytes(tasks.names.size(), 0) {
-  Pairs edges = tasks.edges;
+  TaskPairs edges = tasks.edges;
   std::vector<NetValue> all;
   std::vector<std::vector<int32_t>> read_by;
   for (const TaskValue& value : tasks.values) {
@@ -79,12 +79,14 @@ TaskNet::TaskNet(const Tasks& tasks) : size(tasks.size()), write_bytes(tasks.nam
 
 void TaskNet::SetValues(const std::vector<NetValue>& all, std::vector<std::vector<int32_t>> read_by) {
   std::map<std::pair<int32_t, std::vector<int32_t>>, int32_t> known;  // (producer, readers) -> value
-  Pairs reads, reads_of_task, produced;
+  TaskPairs reads, reads_of_task, produced;
   for (size_t i = 0; i < all.size(); ++i) {
     const NetValue& value = all[i];
     std::vector<int32_t>& its_readers = read_by[i];
-    if (value.fetched) its_readers.clear();                                     // whoever reads it, it lives to the end
-    if (value.bytes == 0 || (its_readers.empty() && !value.fetched)) continue;  // of no influence but on its producer
+    if (value.fetched) its_readers.clear();  // it lives to the end, whoever reads it
+    if (value.bytes == 0 || (its_readers.empty() && !value.fetched))
+      continue;  // it only counts in write_bytes of its
+                 // producer
     std::sort(its_readers.begin(), its_readers.end());
     its_readers.erase(std::unique(its_readers.begin(), its_readers.end()), its_readers.end());
     if (value.producer < 0) start_bytes += value.bytes;
@@ -119,7 +121,7 @@ void TaskNet::SetEdges(std::vector<std::pair<int32_t, int32_t>> edges) {
 TaskOrder TaskNet::ProgramOrder() const { return FirstReady(size, after); }
 
 int64_t NetPeak(const TaskNet& net, const TaskOrder& order) {
-  std::vector<int32_t> left(net.values.size());  // readers to come
+  std::vector<int32_t> left(net.values.size());  // readers that have not run yet
   for (size_t v = 0; v < left.size(); ++v) left[v] = static_cast<int32_t>(net.readers[static_cast<int32_t>(v)].size());
   int64_t live = net.start_bytes;
   int64_t peak = 0;

@@ -4,7 +4,7 @@
 
 namespace snug::memory {
 namespace {
-constexpr size_t kMost = size_t{1} << 22;  // of 32 bytes each
+constexpr size_t kMost = size_t{1} << 22;  // an entry takes 32 bytes
 }  // namespace
 
 void TaskSets::Insert(TaskSetHash hash) {

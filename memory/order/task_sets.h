@@ -1,5 +1,5 @@
-// Sets of tasks that a search has been to, by their hashes: 128 bits each, so that two sets of a search share one is
-// beyond chance.
+// Remembers the sets of tasks that a search has visited, by hashes of 128 bits: that two sets of a search share one is
+// as good as impossible.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace snug::memory {
 
-// Of the random keys of its tasks, the exclusive or.
+// The exclusive or of the random keys of a set's tasks.
 struct TaskSetHash {
   uint64_t low = 0, high = 0;
 };
 
 class TaskSets {
  public:
-  // What is not held yet. Forgotten when there are too many already: the table takes at most 128 MiB.
+  // Inserts a set that is not held yet. It is dropped when there are too many already: the table takes at most 128 MiB.
   void Insert(TaskSetHash hash);
   bool Holds(TaskSetHash hash) const;
   void Clear() { *this = TaskSets(); }
@@ -23,7 +23,7 @@ class TaskSets {
  private:
   void Grow();
 
-  std::vector<TaskSetHash> slots_;  // open addressing; all zeros: empty
+  std::vector<TaskSetHash> slots_;  // open addressing; all zeros means empty
   size_t count_ = 0;
 };
 

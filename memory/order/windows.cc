@@ -13,11 +13,12 @@
 namespace snug::memory {
 namespace {
 
-constexpr size_t kLengths[] = {16, 32, 64, 128};  // of stretches
+constexpr size_t kLengths[] = {16, 32, 64, 128};  // the lengths of stretches that are tried
 constexpr int64_t kWorkForOne = int64_t{1} << 16;
-constexpr int64_t kPiece = kWorkForOne / 16;  // between two looks at whether it still counts
+constexpr int64_t kWorkBetweenLooks = kWorkForOne / 16;  // how often an attempt looks whether its result is still
+                                                         // wanted
 
-// The tasks of order[begin, end) on their own. What is live throughout is left out: `base` bytes.
+// The tasks of order[begin, end) on their own. The `base` bytes that are live throughout are left out.
 struct Window {
   TaskNet net;
   int64_t base = 0;
@@ -75,20 +76,20 @@ size_t Worst(const TaskNet& net, const TaskOrder& order) {
   return worst;
 }
 
-// The tasks of order[begin, end), and a better order of them where one was found.
-struct Attempt {
+// An attempt to find a better order for the tasks of order[begin, end).
+struct WindowAttempt {
   size_t begin = 0, end = 0;
   int64_t work_limit = 0;
   TaskOrder better;
   int64_t work = 0;
 
-  // Whether they can be put in an order whose peak is below the best one's.
+  // Looks for an order of these tasks whose peak is below the best one's. Returns whether there is one.
   bool Run(const OrderSearch& search, const TaskOrder& order, const std::function<bool()>& stop) {
     const Window window(search.net(), order, begin, end);
     ExactSearch exact(window.net, ExactSearch::Late::kLikeOthers);
     Answer answer = Answer::kUnknown;
     while (answer == Answer::kUnknown && exact.work() < work_limit && !stop()) {
-      answer = exact.Decide(search.peak() - 1 - window.base, std::min(kPiece, work_limit - exact.work()));
+      answer = exact.Decide(search.peak() - 1 - window.base, std::min(kWorkBetweenLooks, work_limit - exact.work()));
     }
     work = exact.work() + OwnWork(search);
     if (answer != Answer::kFound) return false;
@@ -96,18 +97,18 @@ struct Attempt {
     return true;
   }
 
-  // For making the window, and finding the worst place.
+  // The work of making the window and finding the worst place.
   static int64_t OwnWork(const OrderSearch& search) { return 8 * search.net().size; }
 };
 
-// Whether the tasks around `worst` could be put in a better order; `order` then has them so. Stretches of all lengths
-// are tried at once, as far as `work` goes; of those that succeed the shortest counts.
+// Tries to put the tasks around `worst` in a better order; on success `order` has them so. Stretches of all lengths are
+// tried at once, as far as `work` goes, and the shortest that succeeds counts.
 bool Improve(size_t worst, int64_t work, OrderSearch* search, TaskOrder* order) {
-  std::vector<Attempt> attempts;
+  std::vector<WindowAttempt> attempts;
   for (const size_t length : kLengths) {
-    const int64_t for_one = std::min(kWorkForOne, work - Attempt::OwnWork(*search));
+    const int64_t for_one = std::min(kWorkForOne, work - WindowAttempt::OwnWork(*search));
     if (for_one <= 0) break;
-    work -= for_one + Attempt::OwnWork(*search);
+    work -= for_one + WindowAttempt::OwnWork(*search);
     const size_t begin = worst - std::min(worst, length / 2);
     attempts.push_back({.begin = begin, .end = std::min(order->size(), begin + length), .work_limit = for_one});
   }
@@ -119,7 +120,7 @@ bool Improve(size_t worst, int64_t work, OrderSearch* search, TaskOrder* order) 
     if (static_cast<int>(i) <= winner) search->Spend(attempts[i].work);
   }
   if (winner == static_cast<int>(attempts.size())) return false;
-  const Attempt& best = attempts[static_cast<size_t>(winner)];
+  const WindowAttempt& best = attempts[static_cast<size_t>(winner)];
   std::copy(best.better.begin(), best.better.end(), order->begin() + static_cast<std::ptrdiff_t>(best.begin));
   return true;
 }
@@ -132,7 +133,7 @@ void ImproveByWindows(int64_t work_limit, OrderSearch* search) {
   for (bool improved = true; improved;) {
     if (search->Done()) return;
     improved = Improve(Worst(search->net(), order), search->work_left() - stop, search, &order);
-    if (NetPeak(search->net(), order) >= search->peak()) continue;  // there are more places as bad
+    if (NetPeak(search->net(), order) >= search->peak()) continue;  // there are more places that are as bad
     search->Offer(order);
     order = search->best();
   }

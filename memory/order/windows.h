@@ -1,5 +1,5 @@
-// Local moves: a stretch of the best order around its worst place is ordered anew, by exact search, everything around
-// it staying as it is. Works on orders of any length.
+// Makes local moves: it reorders a stretch of the best order around its worst place by exact search, and leaves
+// everything around it as it is. It works on orders of any length.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace snug::memory {
 
-// As long as a stretch of 16 to 128 tasks can be improved, within the work.
+// Goes on for as long as a stretch of 16 to 128 tasks can be improved and work is left.
 void ImproveByWindows(int64_t work_limit, OrderSearch* search);
 
 }  // namespace snug::memory

@@ -1,4 +1,4 @@
-// Where local search over lists begins: at what the top of a placement rests on.
+// Picks where local search over lists begins: at what the top of a placement rests on.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace snug::memory {
 
-// Walks down from an item that ends at the top, through items that one rests on, for as long as `goes_on()`.
-// `is_top(i)`; `rest(i, visit)` calls visit(j) for every j that i rests on.
+// Walks down from an item that ends at the top, from each item to one that it rests on, for as long as `goes_on()`.
+// `is_top(i)` tells whether i ends at the top; `rest(i, visit)` calls visit(j) for every j that i rests on.
 template <class IsTop, class Rest, class GoesOn>
 size_t PickBelowTop(size_t items, const IsTop& is_top, const Rest& rest, const GoesOn& goes_on, std::mt19937& random) {
   std::vector<size_t> choices;

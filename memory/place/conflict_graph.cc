@@ -30,7 +30,7 @@ absl::StatusOr<PartialItems> ItemsOf(const PartialProblem& problem) {
       items.graph.items[static_cast<size_t>(a)].conflicts.push_back(b);
     }
   }
-  for (ConflictGraph::Item& item : items.graph.items) {  // companions may have brought some in twice
+  for (ConflictGraph::Item& item : items.graph.items) {  // a pair of companions may have brought some in twice
     std::sort(item.conflicts.begin(), item.conflicts.end());
     item.conflicts.erase(std::unique(item.conflicts.begin(), item.conflicts.end()), item.conflicts.end());
   }
@@ -57,9 +57,9 @@ class Cliques {
     for (size_t r = 0; r < n_; ++r) rank_[static_cast<size_t>(largest_first[r])] = static_cast<int32_t>(r);
   }
 
-  // The most promising items come first; what cannot hold a heavier clique is left out.
+  // The most promising items come first; items that cannot be in a heavier clique are left out.
   SearchReport Find() {
-    std::vector<int64_t> most(n_);  // of any clique with it
+    std::vector<int64_t> most(n_);  // the most bytes that a clique with the item can have
     for (size_t i = 0; i < n_; ++i) most[i] = graph_.items[i].size_bytes + BytesOf(graph_.items[i].conflicts);
     std::vector<int32_t> sequence(n_);
     std::iota(sequence.begin(), sequence.end(), 0);
@@ -80,7 +80,7 @@ class Cliques {
                            [&](int64_t sum, int32_t item) { return sum + Bytes(item); });
   }
 
-  // Takes the largest that fits all taken so far, over and over.
+  // Grows a clique from `first`: again and again takes the largest item that conflicts with all taken so far.
   void Grow(int32_t first) {
     int64_t clique = Bytes(first);
     std::vector<int32_t> candidates = graph_.items[static_cast<size_t>(first)].conflicts;
@@ -103,7 +103,7 @@ class Cliques {
   bool TimeIsUp() {
     if (options_.time_limit <= 0) return false;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
-    // The placement needs the other half.
+    // The other half of the time is for the placement.
     report_.clock_stopped = passed.count() >= options_.time_limit / 2;
     return report_.clock_stopped;
   }
@@ -113,7 +113,7 @@ class Cliques {
   const size_t n_;
   std::chrono::steady_clock::time_point start_;
   std::vector<bool> conflict_;
-  std::vector<int32_t> rank_;  // by size
+  std::vector<int32_t> rank_;  // the item's rank by size
   SearchReport report_;
 };
 

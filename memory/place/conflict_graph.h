@@ -1,5 +1,6 @@
-// Placement where conflicts are not those of intervals: any relation of who must not overlap whom. Greedy sequences
-// (several, into the lowest gap and into the tightest) and a local search over sequences, within a work limit.
+// Placement for conflicts that do not come from intervals: any relation that says who must not overlap whom. It tries
+// greedy sequences (several, into the lowest gap and into the tightest) and a local search over sequences, within a
+// work limit.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -16,24 +17,24 @@ struct ConflictGraph {
   struct Item {
     int64_t size_bytes = 0;
     int64_t alignment = 1;
-    std::vector<int32_t> conflicts;  // ascending
+    std::vector<int32_t> conflicts;  // ascending numbers of other items
   };
   std::vector<Item> items;
 };
 
-// One item for each buffer that has bytes of its own, companions as one. `problem` has no views.
+// Has one item for each buffer with bytes of its own; companions are one item. `problem` must have no views.
 struct PartialItems {
   ConflictGraph graph;
-  std::vector<int32_t> item_of;  // for each buffer; -1: none
+  std::vector<int32_t> item_of;  // the item of each buffer; -1: none
 };
 absl::StatusOr<PartialItems> ItemsOf(const PartialProblem& problem);
 
-// No placement has less than report.lower_bound: the heaviest of the cliques found greedily, one from each item. Looks
-// at no more pairs than the work limit allows.
+// Bounds all placements from below by report.lower_bound: the heaviest of the cliques found greedily, one from each
+// item. Looks at no more pairs than the work limit allows.
 SearchReport FindCliques(const ConflictGraph& graph, const PlannerOptions& options);
 
-// Offsets for the items. `start`: offsets to improve on, may be empty. options.work_limit counts looks at a placed
-// neighbour; the first placement is made whatever the limits.
+// Finds offsets for the items. `start` are offsets to improve on, and may be empty. options.work_limit counts looks at
+// a placed neighbour; the first placement is made whatever the limits.
 Placement PlaceConflicts(const ConflictGraph& graph, const std::vector<int64_t>& start, const PlannerOptions& options);
 
 }  // namespace snug::memory

@@ -1,4 +1,4 @@
-// PlaceConflicts (conflict_graph.h): sequences and the search over them.
+// Implements PlaceConflicts (conflict_graph.h): the sequences, and the search over them.
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -12,7 +12,7 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kDefaultWork = 20'000'000;
+constexpr int64_t kConflictSearchWork = 20'000'000;
 
 enum class Gap { kLowest, kTightest };
 
@@ -21,7 +21,7 @@ class Placer {
  public:
   explicit Placer(const ConflictGraph& graph) : graph_(graph), offsets_(graph.items.size()) {}
 
-  // The highest end; gives up with anything >= `limit` once that is reached.
+  // Returns the highest end; gives up with anything >= `limit` once that is reached.
   int64_t Place(const std::vector<int32_t>& sequence, Gap gap, int64_t limit) {
     std::fill(offsets_.begin(), offsets_.end(), kUnplaced);
     int64_t total = 0;
@@ -69,7 +69,7 @@ class Placer {
   int64_t work_ = 0;
 };
 
-// Items by a key, the largest first; ties: the smaller id.
+// Sorts items by a key, the largest first; ties go to the smaller id.
 template <typename Key>
 std::vector<int32_t> LargestFirst(size_t n, const Key& key) {
   std::vector<int32_t> sequence(n);
@@ -83,7 +83,7 @@ std::vector<std::vector<int32_t>> Sequences(const ConflictGraph& graph, const st
   const size_t n = graph.items.size();
   const auto size = [&](size_t i) { return graph.items[i].size_bytes; };
   const auto degree = [&](size_t i) { return static_cast<int64_t>(graph.items[i].conflicts.size()); };
-  std::vector<int64_t> weight(n, 0);  // of the item and all it conflicts with
+  std::vector<int64_t> weight(n, 0);  // the size of the item and of all that it conflicts with
   for (size_t i = 0; i < n; ++i) {
     weight[i] = size(i);
     for (const int32_t other : graph.items[i].conflicts) weight[i] += size(static_cast<size_t>(other));
@@ -96,22 +96,22 @@ std::vector<std::vector<int32_t>> Sequences(const ConflictGraph& graph, const st
       LargestFirst(n, [&](size_t i) { return static_cast<double>(size(i)) * static_cast<double>(1 + degree(i)); }));
   sequences.push_back(LargestFirst(n, [&](size_t i) { return std::pair(weight[i], size(i)); }));
   sequences.push_back(LargestFirst(n, [&](size_t i) { return std::pair(degree(i), size(i)); }));
-  // Putting the items of a placement down again from the bottom up never makes it higher.
+  // Placing a placement's items again from the bottom up never makes it higher.
   if (!start.empty()) sequences.push_back(LargestFirst(n, [&](size_t i) { return -start[i]; }));
   return sequences;
 }
 
 // Keeps the best placement, and how it was found.
-class Search {
+class ConflictSearch {
  public:
-  Search(const ConflictGraph& graph, const PlannerOptions& options)
+  ConflictSearch(const ConflictGraph& graph, const PlannerOptions& options)
       : graph_(graph), options_(options), placer_(graph), start_(std::chrono::steady_clock::now()) {
     const SearchReport cliques = FindCliques(graph, options);
     placement_.report.lower_bound = cliques.lower_bound;
     placement_.report.clock_stopped = cliques.clock_stopped;
     placement_.plan.arena_bytes = std::numeric_limits<int64_t>::max();
     target_ = std::max(placement_.report.lower_bound, options.capacity);
-    work_limit_ = options.work_limit > 0 ? options.work_limit : kDefaultWork;
+    work_limit_ = options.work_limit > 0 ? options.work_limit : kConflictSearchWork;
   }
 
   void Offer(const std::vector<int64_t>& offsets, int64_t total) {
@@ -130,8 +130,8 @@ class Search {
     }
   }
 
-  // Moves one of the items that reach the top, or one below such a one, to an earlier place in the sequence; keeps what
-  // is no worse. The sequence is that of the best placement from the bottom up.
+  // Moves an item at the top, or one below such an item, to an earlier place in the sequence, and keeps the result if
+  // it is no worse. The sequence is that of the best placement from the bottom up.
   void Improve() {
     const size_t n = graph_.items.size();
     if (n < 2) return;
@@ -177,7 +177,7 @@ class Search {
  private:
   double Seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
 
-  // A place in the sequence, of an item at the top or of one that it rests on.
+  // Returns the place in the sequence of an item at the top, or of one that it rests on.
   size_t PickNearTop(const std::vector<int32_t>& sequence, const std::vector<int64_t>& offsets, int64_t total,
                      std::mt19937& random) const {
     const auto end = [&](size_t i) { return offsets[i] + graph_.items[i].size_bytes; };
@@ -205,7 +205,7 @@ class Search {
 
 Placement PlaceConflicts(const ConflictGraph& graph, const std::vector<int64_t>& start, const PlannerOptions& options) {
   if (graph.items.empty()) return {.report = {.proven = true}};
-  Search search(graph, options);
+  ConflictSearch search(graph, options);
   if (!start.empty()) {
     int64_t total = 0;
     for (size_t i = 0; i < start.size(); ++i) total = std::max(total, start[i] + graph.items[i].size_bytes);

@@ -13,19 +13,20 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kDefaultWork = 400'000'000;
-constexpr int64_t kMovesShare = 20;          // one part in so many is left for moves, where the search finds nothing
-constexpr int64_t kFirstBudget = 2'000'000;  // of an attempt, at least;
-constexpr int64_t kDives = 8;                // and enough to get to the bottom this often
-constexpr int kRoundsPerDoubling = 3;        // of the budget
-constexpr double kNoise[] = {0, 0.1, 0.3, 0.6};  // by round
-constexpr int64_t kMaxPairs = 40'000'000;        // above: no room for them
-constexpr int kRungs = 3;                        // capacities above the bound that a round tries
-constexpr int kStyles = 2 * kPreferences;        // tried at the bound
+constexpr int64_t kExactWork = 400'000'000;
+constexpr int64_t kMovesShare = 20;          // 1 / kMovesShare of the work is left for moves, in case the search finds
+                                             // nothing
+constexpr int64_t kFirstBudget = 2'000'000;  // an attempt gets at least this much work,
+constexpr int64_t kDives = 8;                // and enough to place every item this often
+constexpr int kRoundsPerDoubling = 3;        // the budget doubles after so many rounds
+constexpr double kNoise[] = {0, 0.1, 0.3, 0.6};   // indexed by round
+constexpr int64_t kMaxPairsOfExact = 40'000'000;  // with more pairs there is no room for them
+constexpr int kRungs = 3;                         // a round tries so many capacities above the bound
+constexpr int kStyles = 2 * kPreferences;         // a round tries so many styles at the bound itself
 constexpr int kStylesPerRung = 2;
 
-// One try: everything that decides how it ends.
-struct Attempt {
+// An attempt: all that decides how it ends, and how it ended.
+struct PlacementAttempt {
   int64_t capacity = 0;
   SearchStyle style;
   Verdict verdict = Verdict::kUndecided;
@@ -41,15 +42,15 @@ int64_t EndOf(const Instance& instance, const std::vector<int64_t>& offsets) {
   return end;
 }
 
-// The search of one part, over several calls.
+// Searches one part of the problem, over several calls.
 class PartSearch {
  public:
   PartSearch(size_t part, const PlannerOptions& options, Progress* progress)
       : part_(part), options_(options), progress_(progress), instance_(progress->parts()[part]) {
-    if (CountConflicts(instance_) > kMaxPairs) return;
+    if (CountConflicts(instance_) > kMaxPairsOfExact) return;
     conflicts_ = ConflictsOf(instance_);
     usable_ = true;
-    // Every item is placed once; what is left is looked at each time.
+    // Placing every item once looks, each time, at all that is left.
     dive_ = static_cast<int64_t>(instance_.size()) * (static_cast<int64_t>(instance_.size()) + instance_.sections) / 2;
     for (const Item& item : instance_.items) {
       step_ = std::gcd(step_, std::gcd(item.size - item.padding, std::gcd(item.size, item.alignment)));
@@ -57,18 +58,18 @@ class PartSearch {
     }
   }
 
-  // One round of attempts; returns the work that it took, 0 if there is nothing to try.
+  // Makes one round of attempts. Returns the work that it took, 0 if there is nothing to try.
   int64_t Round(int64_t work_left) {
     if (!usable_ || dive_ * kDives > work_left) return 0;
-    std::vector<Attempt> attempts = Plan();
-    // What a round may take is dealt out before it begins, so that the result does not depend on threads.
+    std::vector<PlacementAttempt> attempts = Plan();
+    // The work of a round is dealt out before it begins, so that the result does not depend on threads.
     const int64_t budget = std::min(work_left, std::max(kFirstBudget, kDives * dive_) << (round_ / kRoundsPerDoubling));
     const auto affordable = static_cast<size_t>(work_left / budget);
     if (attempts.size() > affordable) attempts.resize(affordable);
     const int winner =
         Race(options_.threads, static_cast<int>(attempts.size()), [&](int index, const std::function<bool()>& stop) {
-          Attempt& attempt = attempts[static_cast<size_t>(index)];
-          Search search(instance_, conflicts_);
+          PlacementAttempt& attempt = attempts[static_cast<size_t>(index)];
+          PlacementSearch search(instance_, conflicts_);
           attempt.verdict =
               search.Run(attempt.capacity, attempt.style, budget, [&] { return stop() || progress_->TimeIsUp(); });
           attempt.work = search.work();
@@ -77,7 +78,7 @@ class PartSearch {
         });
     int64_t work = 0;
     for (size_t i = 0; i < attempts.size() && static_cast<int>(i) <= winner; ++i) {
-      const Attempt& attempt = attempts[i];
+      const PlacementAttempt& attempt = attempts[i];
       work += attempt.work;
       if (attempt.verdict == Verdict::kFits) {
         progress_->Offer(part_, EndOf(instance_, attempt.offsets), attempt.offsets);
@@ -91,26 +92,28 @@ class PartSearch {
 
  private:
   SearchStyle Style(int index) const {
-    // Neighbours in the list differ as much as can be.
-    constexpr Preference kOrder[] = {Preference::kLargest, Preference::kLongest, Preference::kArea, Preference::kLoad};
+    // Neighbours in this list differ as much as they can.
+    constexpr ItemPreference kOrder[] = {ItemPreference::kLargest, ItemPreference::kLongest, ItemPreference::kArea,
+                                         ItemPreference::kLoad};
     return {.preference = kOrder[index % kPreferences],
             .learn = (index + index / kPreferences) % 2 != 0,
             .noise = kNoise[round_ % std::size(kNoise)],
             .seed = static_cast<uint64_t>(round_)};
   }
 
-  // Capacities from the smallest on: the tighter one is, the more the search can infer.
-  std::vector<Attempt> Plan() const {
+  // Lists capacities from the smallest on: the tighter the capacity, the more the search can infer.
+  std::vector<PlacementAttempt> Plan() const {
     const int64_t base = instance_.base;
     const int64_t least = progress_->bound(part_) - base;
-    std::vector<Attempt> attempts;
+    std::vector<PlacementAttempt> attempts;
     if (options_.capacity > 0) {
       const int64_t capacity = std::max(least, options_.capacity - base);
       for (int i = 0; i < kStyles; ++i) attempts.push_back({.capacity = capacity, .style = Style(i)});
       return attempts;
     }
     for (int i = 0; i < kStyles; ++i) attempts.push_back({.capacity = least, .style = Style(i)});
-    const int64_t steps = (progress_->total(part_) - base - least) / step_ - 1;  // to what would be an improvement
+    const int64_t steps = (progress_->total(part_) - base - least) / step_ - 1;  // from the bound to the largest total
+                                                                                 // that would improve
     int64_t before = 0;
     for (int rung = 1; rung <= kRungs; ++rung) {
       const int64_t step = steps * rung / kRungs;
@@ -129,7 +132,7 @@ class PartSearch {
   const Instance& instance_;
   Conflicts conflicts_;
   int64_t step_ = 0;  // every total is a multiple of it
-  int64_t dive_ = 0;  // what it takes, roughly, to place every item once
+  int64_t dive_ = 0;  // roughly the work of placing every item once
   int round_ = 0;
   bool usable_ = false;
 };
@@ -152,7 +155,7 @@ absl::StatusOr<Placement> PlaceExact(const Problem& problem, const PlannerOption
   PlannerOptions lists = options;
   lists.work_limit = 0;
   ImproveByLists(lists, &progress);
-  const int64_t work = options.work_limit > 0 ? options.work_limit : kDefaultWork;
+  const int64_t work = options.work_limit > 0 ? options.work_limit : kExactWork;
   ImproveBySearch(options, work - work / kMovesShare, &progress);
   ImproveByMoves(options, work / kMovesShare, &progress);
   return progress.Finish();

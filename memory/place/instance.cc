@@ -8,9 +8,9 @@
 namespace snug::memory {
 namespace {
 
-// Each cut that takes whole-length buffers out sorts the rest again; beyond this many, one inside the other, the gain
-// is not worth it.
-constexpr int kMaxDepth = 48;
+// Each cut that takes whole-length buffers out sorts the rest again. Beyond so many nested cuts the gain is not worth
+// it.
+constexpr int kMaxTightenings = 48;
 
 bool Before(const Item& a, const Item& b) {
   const auto key = [](const Item& i) {
@@ -55,7 +55,7 @@ void ToSections(std::vector<Item>* items) {
 }
 
 int64_t BoundOf(const Instance& instance) {
-  std::vector<int64_t> padding(static_cast<size_t>(instance.sections), 0);  // the most that any in the section has
+  std::vector<int64_t> padding(static_cast<size_t>(instance.sections), 0);  // the most that an item in the section has
   int64_t bound = 0;
   for (const Item& item : instance.items) {
     bound = std::max(bound, std::max<int64_t>(item.fixed_offset, 0) + item.size - item.padding);
@@ -94,7 +94,7 @@ class Decomposer {
   std::vector<Instance>& parts() { return parts_; }
 
  private:
-  // `part` is connected.
+  // Cuts `part`, which must be connected, further or adds it to the parts.
   void Settle(std::vector<Item> part, int64_t base, int depth) {
     int32_t first = part[0].first, last = part[0].last;
     bool fixed = false;
@@ -107,13 +107,16 @@ class Decomposer {
       last = std::max(last, item.last);
       fixed = fixed || item.fixed_offset >= 0;
       alignment = std::lcm(alignment, item.alignment);
-      if (alignment > (int64_t{1} << 40)) alignment = 1 << 20;  // then next to nothing is a multiple of it
+      if (alignment > (int64_t{1} << 40))
+        alignment = 1 << 20;  // next to nothing is a multiple of such an alignment
+                              // anyway
     }
     std::vector<Item> rest;
-    if (!fixed && depth < kMaxDepth) {
+    if (!fixed && depth < kMaxTightenings) {
       for (Item& item : part) {
         const bool through = item.first == first && item.last == last && item.spans.size() == 1;
-        // The last one may lie on top of all: its padding must not count, so one that has any stays unless it is alone.
+        // The last item taken out may lie on top of all, where its padding must not count. So an item with padding
+        // stays, unless it is alone.
         if (through && item.size % alignment == 0 && (item.padding == 0 || part.size() == 1)) {
           (*offsets_)[static_cast<size_t>(item.buffer)] = base;
           base += item.size;

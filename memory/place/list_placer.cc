@@ -23,7 +23,8 @@ bool LiveTogether(const Item& a, const Item& b) {
 
 int64_t CountConflicts(const Instance& instance) {
   // Items are sorted by `first`: item j conflicts with the earlier ones that do not end before j begins.
-  std::vector<int64_t> ended(static_cast<size_t>(instance.sections) + 1, 0);  // before section s
+  std::vector<int64_t> ended(static_cast<size_t>(instance.sections) + 1, 0);  // how many items have ended before a
+                                                                              // section
   for (const Item& item : instance.items) ++ended[static_cast<size_t>(item.last) + 1];
   for (size_t s = 1; s < ended.size(); ++s) ended[s] += ended[s - 1];
   int64_t pairs = 0;
@@ -71,12 +72,12 @@ ListPlacer::ListPlacer(const Instance& instance, const Conflicts& conflicts)
 
 namespace {
 
-// Goes over what is taken, lowest begin first, and keeps the place that the rule prefers.
+// Goes over the occupied ranges, lowest begin first, and keeps the place that the rule prefers.
 class PlaceFinder {
  public:
   PlaceFinder(const Item& item, GapRule rule) : item_(item), rule_(rule) {}
 
-  // False: nothing further can change the result.
+  // Returns false when nothing further can change the result.
   bool Next(int64_t begin, int64_t end) {
     if (begin > floor_) {
       const int64_t offset = AlignUp(floor_, item_.alignment);
@@ -103,7 +104,7 @@ int64_t ListPlacer::OffsetFor(int32_t index, GapRule rule) {
   const Item& item = instance_.items[static_cast<size_t>(index)];
   PlaceFinder finder(item, rule);
   const auto degree = static_cast<size_t>(conflicts_.Last(index) - conflicts_.First(index));
-  // A look at all that is placed, in order, costs less than to sort the neighbours, unless these are few.
+  // Looking at all that is placed, in order, costs less than sorting the neighbours, unless these are few.
   if (scans_ && placed_.size() < kScanFactor * degree) {
     size_t looks = 0;
     for (const Placed& other : placed_) {
@@ -114,7 +115,8 @@ int64_t ListPlacer::OffsetFor(int32_t index, GapRule rule) {
     work_ += static_cast<int64_t>(looks / kScanFactor) + 1;
     return finder.Offset();
   }
-  // Whether a neighbour is placed is anyone's guess: written in any case, and kept if so, it costs no branch.
+  // A branch on whether a neighbour is placed could not be predicted, so its range is always written, and the end only
+  // moves if it is placed.
   if (taken_.size() < degree) taken_.resize(degree);
   auto taken_end = taken_.begin();
   for (const int32_t* at = conflicts_.First(index); at != conflicts_.Last(index); ++at) {

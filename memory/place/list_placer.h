@@ -1,4 +1,4 @@
-// Placing one buffer after the other, in a given sequence: each goes where it fits among those that are there already.
+// Places one buffer after the other, in a given sequence: each goes where it fits among those that are there already.
 #pragma once
 
 #include <cstdint>
@@ -10,44 +10,45 @@
 
 namespace snug::memory {
 
-// Which items are ever live together, as one array of neighbours behind the other.
+// Lists which items are ever live together, the neighbours of all items in one array.
 struct Conflicts {
-  std::vector<int64_t> begin;  // items + 1
+  std::vector<int64_t> begin;  // has items + 1 entries
   std::vector<int32_t> neighbor;
 
   const int32_t* First(int32_t item) const { return neighbor.data() + begin[static_cast<size_t>(item)]; }
   const int32_t* Last(int32_t item) const { return neighbor.data() + begin[static_cast<size_t>(item) + 1]; }
 };
 
-// How many pairs of items are live together (gaps not taken into account). O(n log n).
+// Counts the pairs of items that are live together, ignoring gaps. O(n log n).
 int64_t CountConflicts(const Instance& instance);
-// O(n log n + pairs).
+// Takes O(n log n + pairs).
 Conflicts ConflictsOf(const Instance& instance);
 
 enum class GapRule : uint8_t {
-  kFirst,  // the lowest place in which it fits
-  kBest,   // the place that it fills best; on top of all where there is none
+  kFirst,  // takes the lowest place in which it fits
+  kBest,   // takes the place that it fills best; on top of all where there is none
 };
 
-// Thread-compatible: one for each thread.
+// Thread-compatible: each thread needs its own.
 class ListPlacer {
  public:
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-  // Both outlive the placer.
+  // Both arguments must outlive the placer.
   ListPlacer(const Instance& instance, const Conflicts& conflicts);
 
   // Returns the highest end; stops early, with what it has reached by then, when that is >= `give_up`.
   int64_t Place(const std::vector<int32_t>& sequence, GapRule rule, int64_t give_up);
 
-  // One for each item, base not added; -1: `Place` stopped before it.
+  // Offsets of the items, without base; -1 for those that `Place` did not reach.
   const std::vector<int64_t>& offsets() const { return offsets_; }
-  int64_t work() const { return work_; }  // neighbours looked at
+  int64_t work() const { return work_; }  // counts neighbours looked at
 
  private:
-  static constexpr size_t kScanFactor = 8;  // items passed over in the time that sorting one neighbour takes
+  static constexpr size_t kScanFactor = 8;  // so many items are passed over in the time that sorting one neighbour
+                                            // takes
 
-  static constexpr size_t kMaxScanned = 30'000;  // beyond, to keep the items in order costs too much
+  static constexpr size_t kMaxScanned = 30'000;  // with more items it costs too much to keep them in order
 
   struct Placed {
     int32_t first, last;
@@ -59,10 +60,10 @@ class ListPlacer {
 
   const Instance& instance_;
   const Conflicts& conflicts_;
-  const bool scans_;                                // keeps placed_
-  std::vector<Placed> placed_;                      // by begin
-  std::vector<std::pair<int64_t, int64_t>> taken_;  // scratch: begin, end of placed neighbours
-  std::vector<int64_t> offsets_, ends_;             // ends_: of those that are placed
+  const bool scans_;                                // whether placed_ is kept
+  std::vector<Placed> placed_;                      // sorted by begin
+  std::vector<std::pair<int64_t, int64_t>> taken_;  // scratch: begin and end of placed neighbours
+  std::vector<int64_t> offsets_, ends_;             // ends_ is only valid for items that are placed
   int64_t total_ = 0;
   int64_t work_ = 0;
 };

@@ -13,20 +13,20 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kMaxPairs = 4'000'000;  // above: a list takes too long for thousands of them
+constexpr int64_t kMaxPairsToMove = 4'000'000;  // with more pairs, thousands of lists take too long
 constexpr int kChains = 4;
-constexpr double kSlack = 0.005;  // how much worse than the best a chain may get, at its beginning
+constexpr double kSlack = 0.005;  // how much worse than the best a chain may get at first; shrinks to 0
 
-// One walk from sequence to sequence.
+// Walks from sequence to sequence.
 class Chain {
  public:
   Chain(const Instance& instance, const Conflicts& conflicts, uint32_t seed)
       : instance_(instance), conflicts_(conflicts), placer_(instance, conflicts), random_(seed) {}
 
-  // True: `enough` is reached.
+  // Returns whether `enough` was reached.
   template <typename Stop>
   bool Run(const std::vector<int64_t>& start, int64_t enough, int64_t work, const Stop& stop) {
-    // The items of a placement put down again from the bottom up end no higher.
+    // A placement's items, placed again from the bottom up, end no higher.
     sequence_.resize(instance_.size());
     std::iota(sequence_.begin(), sequence_.end(), 0);
     std::stable_sort(sequence_.begin(), sequence_.end(), [&](int32_t a, int32_t b) {
@@ -60,7 +60,7 @@ class Chain {
     best_total_ = total;
   }
 
-  // Moves an item that the top rests on to an earlier place; keeps that where the total is at most `limit`.
+  // Moves an item that the top rests on to an earlier place, and keeps that if the total is at most `limit`.
   void Move(int64_t limit) {
     const auto item = static_cast<int32_t>(PickItem());
     const auto from = std::find(sequence_.begin(), sequence_.end(), item);
@@ -100,7 +100,7 @@ void ImproveByMoves(const PlannerOptions& options, int64_t work, Progress* progr
   if (progress->Done()) return;
   const size_t part = progress->Worst();
   const Instance& instance = progress->parts()[part];
-  if (instance.size() < 2 || CountConflicts(instance) > kMaxPairs) return;
+  if (instance.size() < 2 || CountConflicts(instance) > kMaxPairsToMove) return;
   const Conflicts conflicts = ConflictsOf(instance);
   const int64_t enough = std::max(progress->target(), progress->bound(part)) - instance.base;
   std::vector<Chain> chains;

@@ -1,4 +1,4 @@
-// Local search over lists: the sequence in which buffers are placed one after the other, an item moved at a time.
+// Local search over lists: it moves one item at a time within the sequence in which items are placed.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace snug::memory {
 
-// Improves on what is known of the part that decides the total; it needs offsets of every part. `work` counts
-// neighbours looked at, and is dealt out to chains before they begin: the result does not depend on threads.
+// Improves the part that decides the total. Every part must have offsets. `work` counts neighbours looked at and is
+// dealt out to the chains before they begin, so that the result does not depend on threads.
 void ImproveByMoves(const PlannerOptions& options, int64_t work, Progress* progress);
 
 }  // namespace snug::memory

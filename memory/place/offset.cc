@@ -12,10 +12,10 @@
 namespace snug::memory {
 namespace {
 
-// Above this, the pairs of buffers that are live together would fill memory, or take too long to go through.
-constexpr int64_t kMaxPairs = 40'000'000;
-// Looks at neighbours, in all parts together, that lists are worth. Where the search that follows has no chance either,
-// a list more or less hardly matters, and takes long.
+// With more pairs of buffers that are live together, they would fill memory or take too long to go through.
+constexpr int64_t kFewPairs = 40'000'000;
+// The work that lists get in all parts together, in looks at neighbours. Where that is not enough the search that
+// follows has no chance either, so more lists would only take time.
 constexpr int64_t kListWork = 100'000'000;
 
 struct Result {
@@ -24,14 +24,14 @@ struct Result {
   std::vector<int64_t> offsets;
 };
 
-// Tries lists on one part, the first `most`, until one reaches what is wanted.
+// Tries the first `most` lists on one part, until one is good enough.
 void TryLists(const PlannerOptions& options, int64_t most, size_t part, Progress* progress) {
   const Instance& instance = progress->parts()[part];
   const int64_t enough = std::max(progress->target(), progress->bound(part)) - instance.base;
   const int64_t pairs = CountConflicts(instance);
-  const bool few_pairs = pairs <= kMaxPairs;
+  const bool few_pairs = pairs <= kFewPairs;
   const Conflicts conflicts = few_pairs ? ConflictsOf(instance) : Conflicts{};
-  // What one list costs, roughly, tells how many the limit allows: a number that threads and clocks have no part in.
+  // The number of lists follows from the limit and the rough cost of one list, not from threads or clocks.
   const int lists = few_pairs ? static_cast<int>(std::clamp<int64_t>(most, 1, 2 * SequenceCount())) : 0;
   int allowed = lists + kSkylineRules;
   if (options.work_limit > 0) {
@@ -65,7 +65,7 @@ void TryLists(const PlannerOptions& options, int64_t most, size_t part, Progress
 }  // namespace
 
 void ImproveByLists(const PlannerOptions& options, Progress* progress) {
-  int64_t looks = 1;  // that one list takes on all parts
+  int64_t looks = 1;  // how many looks one list takes on all parts
   for (const Instance& part : progress->parts()) looks += 2 * CountConflicts(part);
   const int64_t most = kListWork / looks;
   for (size_t part = 0; part < progress->parts().size(); ++part) TryLists(options, most, part, progress);

@@ -26,13 +26,13 @@ namespace snug::memory {
 namespace {
 
 constexpr size_t kMostPairs = 100'000;
-constexpr size_t kMostBuffers = 20'000;  // pairs are counted one by one
+constexpr size_t kMostBuffers = 20'000;  // it counts the pairs one by one
 
-using Pairs = std::vector<std::pair<size_t, size_t>>;
+using BufferPairs = std::vector<std::pair<size_t, size_t>>;
 
-// The pairs of buffers that must not overlap, or more than kMostPairs of them.
-Pairs ConflictingPairs(const Problem& problem) {
-  Pairs pairs;
+// Returns the pairs of buffers that must not overlap, or more than kMostPairs of them.
+BufferPairs ConflictingPairs(const Problem& problem) {
+  BufferPairs pairs;
   for (size_t b = 0; b < problem.buffers.size(); ++b) {
     for (size_t a = 0; a < b; ++a) {
       const Buffer& one = problem.buffers[a];
@@ -46,8 +46,8 @@ Pairs ConflictingPairs(const Problem& problem) {
   return pairs;
 }
 
-// Offsets are sums of spacings: of sizes rounded up to the alignment where all have one. Where not, of the sizes: the
-// program is then a relaxation, and its plan is aligned afterwards.
+// Offsets are sums of spacings. Where all alignments are equal, a spacing is a size rounded up to it. Where they differ
+// it is the size itself; the program is then a relaxation, and its plan is aligned afterwards.
 std::vector<int64_t> Spacings(const Problem& problem) {
   const int64_t alignment = problem.buffers.front().alignment;
   const bool uniform = std::all_of(problem.buffers.begin(), problem.buffers.end(),
@@ -68,7 +68,7 @@ IlpScale ScaleOf(const Problem& problem, const std::vector<int64_t>& spacings) {
   return IlpScale(lengths);
 }
 
-// The lowest buffer first. Those without bytes have no address.
+// Sorts buffers by address, the lowest first. Buffers without bytes have no address.
 std::vector<int32_t> ByAddress(const std::vector<double>& addresses) {
   std::vector<int32_t> sequence(addresses.size());
   std::iota(sequence.begin(), sequence.end(), 0);
@@ -78,7 +78,7 @@ std::vector<int32_t> ByAddress(const std::vector<double>& addresses) {
   return sequence;
 }
 
-// Without the solver: greedy lists, and a search within a fraction of a second.
+// Offers plans that need no solver: greedy lists, and a search within a fraction of a second.
 absl::Status OfferFirstPlans(const Problem& problem, const PlannerOptions& options,
                              const std::function<void(const Plan& plan)>& offer) {
   SNUG_ASSIGN_OR_RETURN(const Placement lists, PlaceFolded(problem, {}, PlaceOffset));
@@ -101,7 +101,7 @@ absl::StatusOr<OffsetsResult> SolveOffsets(const Problem& original, const Offset
   if (problem.buffers.size() > kMostBuffers) {
     return OffsetsResult{.left_out = absl::StrCat(problem.buffers.size(), " buffers, more than ", kMostBuffers)};
   }
-  const Pairs pairs = ConflictingPairs(problem);
+  const BufferPairs pairs = ConflictingPairs(problem);
   if (pairs.size() > kMostPairs) {
     return OffsetsResult{.left_out = absl::StrCat("more pairs of buffers that are live together than the solver is "
                                                   "given (",
@@ -145,7 +145,7 @@ absl::StatusOr<OffsetsResult> SolveOffsets(const Problem& original, const Offset
     }
     offer(PackUpwards(problem, ByAddress(solved)));
   };
-  // What is in place, and the pyramid, was decided beforehand: other plans may have less.
+  // In-place pairs and the pyramid were decided beforehand, so other plans may have less and the bound does not hold.
   const bool exact = !olla.pyramid && original.in_place.empty();
   const auto tighten_to = [&](double bound) {
     if (exact) tighten(scale.BoundToBytes(bound));
@@ -166,7 +166,7 @@ absl::StatusOr<Placement> PlaceOlla(const Problem& problem, const PlannerOptions
   const int64_t least = LowerBound(problem);
   const bool any_fixed = std::any_of(problem.buffers.begin(), problem.buffers.end(),
                                      [](const Buffer& buffer) { return buffer.fixed_offset >= 0; });
-  // Whole blocks go quickest by far, but not to given offsets.
+  // Whole blocks are by far the quickest, but they cannot keep given offsets.
   SNUG_ASSIGN_OR_RETURN(const Placement quick,
                         any_fixed ? PlaceFolded(problem, {}, PlaceOffset) : PlaceBoth(problem, {}));
   anytime.Take({.total = quick.plan.arena_bytes,

@@ -14,7 +14,8 @@ int32_t OllaAddresses::Add(double size, double spacing, double fixed) {
 }
 
 void OllaAddresses::AddOrder(int32_t a, int32_t b, int32_t variable, bool inverted) {
-  // (7a, 7b): address a + spacing a <= address b + slack, where slack is enough for any two addresses if they are free.
+  // (7a, 7b): address a + spacing a <= address b + slack. The slack applies when the variable does not put a below b,
+  // and is enough for any two addresses.
   const Variable& below = buffers_[static_cast<size_t>(a)];
   const Variable& above = buffers_[static_cast<size_t>(b)];
   const double slack = model_->upper()[static_cast<size_t>(below.variable)] + below.spacing -

@@ -1,4 +1,4 @@
-// The offsets of OLLA as linear constraints (section 3.3): an address for each buffer, and for each pair that may be
+// Writes OLLA's offsets as linear constraints (section 3.3): an address for each buffer, and for each pair that may be
 // live together binaries that say which of the two lies below.
 #pragma once
 
@@ -14,25 +14,26 @@ namespace snug::memory {
 
 class OllaAddresses {
  public:
-  // No buffer ends above `top`, nor above the variable `arena`.
+  // No buffer may end above `top`, nor above the variable `arena`.
   OllaAddresses(double top, int32_t arena, IlpModel* model) : top_(top), arena_(arena), model_(model) {}
 
-  // What lies above the buffer begins `spacing` >= `size` above it. fixed >= 0: its address.
+  // Adds a buffer. Whatever lies above it begins at least `spacing` >= `size` above its address. fixed >= 0 is its
+  // address.
   int32_t Add(double size, double spacing, double fixed = -1);
 
-  // The two never overlap.
+  // Keeps the two from ever overlapping.
   void KeepApart(int32_t a, int32_t b);
 
-  // The two do not overlap if the sum of the returned variables is 1, and may if it is 0.
+  // The two do not overlap if the sum of the returned variables is 1; if it is 0 they may.
   std::vector<LinearTerm> MayKeepApart(int32_t a, int32_t b);
 
-  // One that the solver does not tell (NaN) is above all others.
+  // Returns the buffer's address. A buffer that the solver says nothing about (NaN) goes above all others.
   double Address(int32_t buffer, absl::Span<const double> values) const {
     const double address = values[static_cast<size_t>(buffers_[static_cast<size_t>(buffer)].variable)];
     return std::isnan(address) ? top_ : address;
   }
 
-  // Writes the variables that stand for these addresses of the buffers, in the sequence of Add.
+  // Writes the values of the variables for these addresses, which are in the sequence of Add.
   void Encode(const std::vector<double>& addresses, std::vector<double>* values) const;
 
  private:
@@ -42,11 +43,11 @@ class OllaAddresses {
   };
   struct Pair {
     int32_t below, above;
-    int32_t variable;  // 1: `below` lies below
-    bool inverted;     // it is 0 then
+    int32_t variable;  // 1 when `below` lies below
+    bool inverted;     // 0 means that instead
   };
 
-  // If `below_first` is 1, a lies below b. In `Inverted`, if it is 0.
+  // Makes a lie below b if `below_first` is 1, or with `inverted` if it is 0.
   void AddOrder(int32_t a, int32_t b, int32_t below_first, bool inverted);
 
   double top_;

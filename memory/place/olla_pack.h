@@ -1,4 +1,4 @@
-// Plans from sequences of buffers: how OLLA reads the solver's addresses, and what it falls back on.
+// Turns sequences of buffers into plans: OLLA reads the solver's addresses like that, and falls back on it.
 #pragma once
 
 #include <absl/types/span.h>
@@ -10,17 +10,18 @@
 
 namespace snug::memory {
 
-// Whether both are needed at once somewhere: lifetimes less gaps.
+// Tells whether both are needed at once at some position. Gaps do not count.
 bool LiveTogether(const Buffer& a, const Buffer& b);
 
-// Each buffer in turn directly above the highest of those before it that are live together with it; fixed ones where
-// they must be. In-place options are not used. O(n^2).
+// Places each buffer in turn directly above the highest of those before it that are live together with it; fixed ones
+// go where they must. In-place pairs are not used. O(n^2).
 Plan PackUpwards(const Problem& problem, absl::Span<const int32_t> sequence);
 
-// Each buffer in turn at the lowest address where it fits beside those before it; fixed ones first. O(n^2 log n).
+// Places each buffer in turn at the lowest address where it fits beside those before it; fixed ones go first. O(n^2 log
+// n).
 Plan PackLowest(const Problem& problem, absl::Span<const int32_t> sequence);
 
-// PackLowest, the largest first.
+// Does PackLowest with the largest buffers first.
 Plan PackLargestFirst(const Problem& problem);
 
 }  // namespace snug::memory

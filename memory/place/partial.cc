@@ -14,7 +14,7 @@
 namespace snug::memory {
 namespace {
 
-// Items side by side.
+// Places all items side by side.
 std::vector<int64_t> SideBySide(const ConflictGraph& graph) {
   std::vector<int64_t> offsets;
   int64_t end = 0;

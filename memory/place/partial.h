@@ -1,4 +1,4 @@
-// Strategies for buffers under a partial order: those of `--memory=` that do not need lifetimes.
+// The strategies of `--memory=` for buffers under a partial order: those that need no lifetimes.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -9,8 +9,8 @@
 
 namespace snug::memory {
 
-// `strategy`: none, nnc, nnc-seed; offset: greedy sequences and local search; best: the best of all these. The lower
-// bound is a clique of buffers that interfere. InvalidArgument for others, with the names there are.
+// `strategy` is none, nnc, nnc-seed, offset (greedy sequences and local search), or best (the best of all these). The
+// lower bound is a clique of buffers that interfere. Other names fail with InvalidArgument, which lists these.
 absl::StatusOr<Placement> PlacePartial(const PartialProblem& problem, absl::string_view strategy,
                                        const PlannerOptions& options);
 

@@ -1,4 +1,4 @@
-// What every placer of this folder keeps while it improves an answer: the best offsets of each part of the Problem, and
+// What every placer in this folder keeps while it improves an answer: the best offsets of each part of the Problem, and
 // how it came to them.
 #pragma once
 
@@ -15,26 +15,26 @@ namespace snug::memory {
 
 class Progress {
  public:
-  // Decomposes the problem. Both outlive this.
+  // Decomposes the problem. Both arguments must outlive this.
   Progress(const Problem& problem, const PlannerOptions& options);
 
   const std::vector<Instance>& parts() const { return parts_; }
-  // Highest end of the best offsets known for the part, base included.
+  // Returns the highest end of the best offsets known for the part, base included.
   int64_t total(size_t part) const { return totals_[part]; }
   int64_t bound(size_t part) const { return bounds_[part]; }
   const std::vector<int64_t>& offsets(size_t part) const { return best_[part]; }
-  // The part that decides the total.
+  // Returns the part that decides the total.
   size_t Worst() const;
-  // Nothing below this counts: the largest bound, or the capacity if that is larger.
+  // A lower total is no better: the largest bound, or the capacity if that is larger.
   int64_t target() const { return target_; }
 
-  // Every part has offsets, and either the worst one is as low as it can be, or `target` is reached, or time is up.
+  // Tells whether every part has offsets and the worst one cannot get lower, `target` is reached, or time is up.
   bool Done() const;
   bool TimeIsUp() const;
 
-  // Offsets of the part's items, base not added; kept if they are better than what is known.
+  // Takes offsets of the part's items, without base; they are kept if they are better than what is known.
   void Offer(size_t part, int64_t total, const std::vector<int64_t>& offsets);
-  // It is known that the part needs as much (base included).
+  // Tells that the part needs at least this much, base included.
   void RaiseBound(size_t part, int64_t bound);
   void AddWork(int64_t work) { report_.work += work; }
 
@@ -47,13 +47,13 @@ class Progress {
   const Problem& problem_;
   const PlannerOptions& options_;
   std::chrono::steady_clock::time_point start_;
-  std::vector<int64_t> settled_;  // offsets that no placer need find
+  std::vector<int64_t> settled_;  // offsets that no placer needs to find
   std::vector<Instance> parts_;
   std::vector<std::vector<int64_t>> best_;
   std::vector<int64_t> totals_, bounds_;
   int64_t settled_total_ = 0;
   int64_t target_ = 0;
-  int missing_ = 0;  // parts without offsets
+  int missing_ = 0;  // how many parts have no offsets yet
   SearchReport report_;
 };
 

@@ -8,13 +8,13 @@
 namespace snug::memory {
 namespace {
 
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
-constexpr size_t kMaxDepth = 6000;           // of the recursion: what the stack of a thread holds with ease
-constexpr int64_t kWorkPerLook = 1'000'000;  // between two looks at the clock
+constexpr int64_t kNoFloor = std::numeric_limits<int64_t>::max() / 4;
+constexpr size_t kMaxSearchDepth = 6000;     // limits the recursion to what a thread's stack holds with ease
+constexpr int64_t kWorkPerLook = 1'000'000;  // how often it looks at the clock
 constexpr size_t kMaxTable = size_t{1} << 20, kMinTable = size_t{1} << 14;
 
-// Of two that live alike and lie on each other, one sequence is enough: with more padding, which may stick out at the
-// top, on top; else as in the instance.
+// For two items of one shape that lie on each other, one sequence is enough to try. The item with more padding goes on
+// top, because its padding may stick out there; otherwise they go as in the instance.
 bool GoesUnder(const Instance& instance, int32_t a, int32_t b) {
   const int64_t padding_a = instance.items[static_cast<size_t>(a)].padding;
   const int64_t padding_b = instance.items[static_cast<size_t>(b)].padding;
@@ -23,7 +23,7 @@ bool GoesUnder(const Instance& instance, int32_t a, int32_t b) {
 
 }  // namespace
 
-void Search::SetPreferences(const SearchStyle& style) {
+void PlacementSearch::SetPreferences(const SearchStyle& style) {
   const Instance& instance = state_.instance();
   const std::vector<int64_t> load = LoadOf(instance);
   preference_.clear();
@@ -34,16 +34,16 @@ void Search::SetPreferences(const SearchStyle& style) {
     const auto size = static_cast<double>(item.size);
     double preference = 0;
     switch (style.preference) {
-      case Preference::kLongest:
+      case ItemPreference::kLongest:
         preference = sections;
         break;
-      case Preference::kLargest:
+      case ItemPreference::kLargest:
         preference = size;
         break;
-      case Preference::kArea:
+      case ItemPreference::kArea:
         preference = size * sections;
         break;
-      case Preference::kLoad:
+      case ItemPreference::kLoad:
         preference = static_cast<double>(*std::max_element(load.begin() + item.first, load.begin() + item.last + 1)) *
                          static_cast<double>(instance.sections) +
                      sections;
@@ -55,7 +55,8 @@ void Search::SetPreferences(const SearchStyle& style) {
   }
 }
 
-Verdict Search::Run(int64_t capacity, const SearchStyle& style, int64_t work, const std::function<bool()>& stop) {
+Verdict PlacementSearch::Run(int64_t capacity, const SearchStyle& style, int64_t work,
+                             const std::function<bool()>& stop) {
   const auto sections = static_cast<size_t>(state_.instance().sections);
   SetPreferences(style);
   learn_ = style.learn;
@@ -77,15 +78,16 @@ Verdict Search::Run(int64_t capacity, const SearchStyle& style, int64_t work, co
   return SolveParts({0, state_.instance().sections - 1, 0, items_.size()});
 }
 
-bool Search::OutOfWork() {
-  if (state_.work() >= work_end_ || state_.placed_count() + opened_ > kMaxDepth) return true;
+bool PlacementSearch::OutOfWork() {
+  if (state_.work() >= work_end_ || state_.placed_count() + opened_ > kMaxSearchDepth) return true;
   if (state_.work() < next_look_) return false;
   next_look_ = state_.work() + kWorkPerLook;
   return (*stop_)();
 }
 
-// What is left is cut where no item is on both sides; the smallest piece first, since all must be solved.
-Verdict Search::SolveParts(const Part& whole) {
+// Cuts what is left where no item is on both sides. The smallest piece is solved first, because all must be solved and
+// it fails soonest.
+Verdict PlacementSearch::SolveParts(const Part& whole) {
   std::vector<Part> parts;
   const size_t mark = items_.size();
   for (int32_t from = whole.first, to = from; to <= whole.last; ++to) {
@@ -108,10 +110,11 @@ Verdict Search::SolveParts(const Part& whole) {
   return verdict;
 }
 
-void Search::FindValleys(const Part& part) {
-  const auto level = [&](int32_t s) { return state_.unplaced(s) > 0 ? state_.floor(s) : kNever; };
-  // An item with gaps lies in valleys far from each other: only on the lowest level is nothing below it for certain.
-  int64_t highest = kNever - 1;
+void PlacementSearch::FindValleys(const Part& part) {
+  const auto level = [&](int32_t s) { return state_.unplaced(s) > 0 ? state_.floor(s) : kNoFloor; };
+  // An item with gaps can lie in several valleys at once. Only at the lowest level is it certain that nothing lies
+  // below it.
+  int64_t highest = kNoFloor - 1;
   if (state_.instance().has_gaps) {
     for (int32_t s = part.first; s <= part.last; ++s) highest = std::min(highest, level(s));
   }
@@ -123,8 +126,8 @@ void Search::FindValleys(const Part& part) {
       supports_[s + 1] = supports_[s] + (state_.supported(to) ? 1 : 0);
       cover_[s] = 0;
     }
-    const int64_t left = from > part.first ? level(from - 1) : kNever;
-    const int64_t right = to <= part.last ? level(to) : kNever;
+    const int64_t left = from > part.first ? level(from - 1) : kNoFloor;
+    const int64_t right = to <= part.last ? level(to) : kNoFloor;
     const bool is_valley = height < left && height < right && height <= highest;
     std::fill(valley_.begin() + from, valley_.begin() + to, is_valley ? from : -1);
     step_[static_cast<size_t>(from)] = std::min(left, right) - height;
@@ -132,8 +135,9 @@ void Search::FindValleys(const Part& part) {
   cover_[static_cast<size_t>(part.last) + 1] = 0;
 }
 
-// For an item whose lowest offset is the level of the valley it is in: whether a canonical plan may have it there.
-bool Search::CanLieOnFloor(int32_t index) const {
+// Tells whether a canonical plan may have the item on the floor of its valley. The item's lowest offset must be that
+// level.
+bool PlacementSearch::CanLieOnFloor(int32_t index) const {
   const Instance& instance = state_.instance();
   const Item& item = instance.items[static_cast<size_t>(index)];
   if (state_.twin(index) >= 0 && !state_.placed(state_.twin(index))) return false;
@@ -147,8 +151,8 @@ bool Search::CanLieOnFloor(int32_t index) const {
          GoesUnder(instance, under, index);
 }
 
-// What can lie on the floor of a valley; counts them in cover_.
-std::vector<int32_t> Search::Candidates(const Part& part) {
+// Returns what can lie on the floor of a valley, and counts these items in cover_.
+std::vector<int32_t> PlacementSearch::Candidates(const Part& part) {
   std::vector<int32_t> candidates;
   for (size_t k = part.begin; k < part.end; ++k) {
     const int32_t i = items_[k];
@@ -176,8 +180,8 @@ std::vector<int32_t> Search::Candidates(const Part& part) {
   return candidates;
 }
 
-// Ties go to the section in which most is left to do.
-Search::Choice Search::FewestChoices(const Part& part) const {
+// Ties go to the section with the most items left.
+PlacementSearch::Choice PlacementSearch::FewestChoices(const Part& part) const {
   const Instance& instance = state_.instance();
   const bool steps_known = instance.same_alignment && !instance.has_gaps && !instance.has_fixed;
   Choice best;
@@ -199,8 +203,9 @@ Search::Choice Search::FewestChoices(const Part& part) const {
   return best;
 }
 
-// What the rest of the search depends on: which items are left, the floors, and whatever rules out canonical plans.
-uint64_t Search::KeyOf(const Part& part) const {
+// Hashes all that the rest of the search depends on: which items are left, the floors, and whatever rules out canonical
+// plans.
+uint64_t PlacementSearch::KeyOf(const Part& part) const {
   uint64_t key = 0;
   for (size_t k = part.begin; k < part.end; ++k) key ^= item_key_[static_cast<size_t>(items_[k])];
   for (int32_t s = part.first; s <= part.last; ++s) {
@@ -213,7 +218,7 @@ uint64_t Search::KeyOf(const Part& part) const {
   return std::max<uint64_t>(key, 1);
 }
 
-Verdict Search::Solve(const Part& part) {
+Verdict PlacementSearch::Solve(const Part& part) {
   state_.AddWork(part.end - part.begin + static_cast<size_t>(part.last - part.first + 1));
   if (OutOfWork()) return Verdict::kUndecided;
   const uint64_t key = KeyOf(part);

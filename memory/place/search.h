@@ -1,11 +1,11 @@
-// Whether an instance fits into a given capacity: depth-first search with inference.
+// Decides whether an instance fits into a given capacity, by depth-first search with inference.
 //
-// It looks for a plan in which every item rests on the ground or on another one; if there is a plan at all, there is
-// one like that. Items are placed from the bottom up. Where the floor (search_state.h) has a valley, sections of one
-// level that is higher on both sides, what lies directly on it lives within it; so a section of a valley is covered by
-// one of a few items or, if there is room to spare, by nothing. The search branches on the section that leaves the
-// fewest choices, which is often one or none; solves apart what comes apart; and remembers which states failed.
-// Canonical plans and sections are MiniMalloc's (Moffitt, ASPLOS 2023).
+// It looks for a plan in which every item rests on the ground or on another item; if there is any plan, there is one
+// like that. Items are placed from the bottom up. A valley is a run of sections whose floor (search_state.h) has one
+// level and is higher on both sides. What lies directly on a valley's floor lives within it, so each of its sections is
+// covered by one of a few items or, if there is room to spare, by nothing. The search branches on the section that
+// leaves the fewest choices, which is often one or none. It solves apart what comes apart, and remembers which states
+// failed. Canonical plans and sections are MiniMalloc's (Moffitt, ASPLOS 2023).
 #pragma once
 
 #include <cstdint>
@@ -18,46 +18,46 @@
 
 namespace snug::memory {
 
-// Which item is tried first on a section.
-enum class Preference : uint8_t { kLongest, kLargest, kArea, kLoad };
+// Says which item is tried first on a section.
+enum class ItemPreference : uint8_t { kLongest, kLargest, kArea, kLoad };
 constexpr int kPreferences = 4;
 
-// How to search. Each way is lucky with other instances: many short attempts find more than a long one.
+// Says how to search. Each style is lucky with other instances: many short attempts find more than a long one.
 struct SearchStyle {
-  Preference preference = Preference::kLongest;
-  bool learn = false;  // sections in which attempts ended count for more
-  double noise = 0;    // what the preference is multiplied with at random: 1 - noise to 1 + noise
+  ItemPreference preference = ItemPreference::kLongest;
+  bool learn = false;  // gives sections in which attempts ended more weight
+  double noise = 0;    // the preference is multiplied by a random factor from 1 - noise to 1 + noise
   uint64_t seed = 0;
 };
 
 enum class Verdict : uint8_t {
   kFits,
   kDoesNotFit,
-  kUndecided,  // the work was spent
+  kUndecided,  // the work was spent before an answer
 };
 
-// Thread-compatible: one for each thread, and for each run.
-class Search {
+// Thread-compatible: each thread needs its own, and so does each run.
+class PlacementSearch {
  public:
-  // Both outlive the search.
-  Search(const Instance& instance, const Conflicts& conflicts) : state_(instance, conflicts) {}
+  // Both arguments must outlive the search.
+  PlacementSearch(const Instance& instance, const Conflicts& conflicts) : state_(instance, conflicts) {}
 
-  // `work` counts items and sections looked at; `stop` is asked now and then.
+  // `work` counts items and sections looked at; `stop` is asked from time to time.
   Verdict Run(int64_t capacity, const SearchStyle& style, int64_t work, const std::function<bool()>& stop);
 
-  // After kFits: one for each item, base not added.
+  // Offsets of the items, without base; valid after kFits.
   const std::vector<int64_t>& offsets() const { return state_.offsets(); }
   int64_t work() const { return state_.work(); }
 
  private:
-  // A part of the instance: sections, and the items that are left in them, as a range of items_.
+  // A part of the instance: some sections, and the items left in them as a range of items_.
   struct Part {
     int32_t first, last;
     size_t begin, end;
   };
   struct Choice {
     int32_t section = -1;
-    int32_t count = 0;  // of items that can cover it, and one for leaving it open
+    int32_t count = 0;  // counts the items that can cover it, and one more for leaving it open
   };
 
   Verdict Solve(const Part& part);
@@ -71,20 +71,21 @@ class Search {
   uint64_t KeyOf(const Part& part) const;
 
   SearchState state_;
-  std::vector<double> preference_;  // of each item; higher first
-  std::vector<double> weight_;      // of each section
+  std::vector<double> preference_;  // by item; higher first
+  std::vector<double> weight_;      // by section
   bool learn_ = false;
   int64_t work_end_ = 0, next_look_ = 0;
   const std::function<bool()>* stop_ = nullptr;
-  size_t opened_ = 0;           // sections left open on the way here
-  std::vector<int32_t> items_;  // of the parts under way
-  // Of the part in hand, by section: the first section of the valley that it belongs to, or -1; how many sections
-  // before it have a floor that can bear items; how many more items can cover it than the one before; and, at the
-  // first section of a valley, the smallest step by which its floor can rise.
+  size_t opened_ = 0;           // how many sections were left open on the way here
+  std::vector<int32_t> items_;  // the items of all parts that are being solved
+  // These describe the part being solved, by section. valley_ has the first section of its valley, or -1. supports_
+  // counts the sections before it whose floor can bear items. cover_ says how many more items can cover it than the
+  // section before. step_, at the first section of a valley, is the smallest step by which its floor can rise.
   std::vector<int32_t> valley_, supports_, cover_;
   std::vector<int64_t> step_;
   std::vector<uint64_t> item_key_;
-  std::vector<uint64_t> failed_;  // states, by the low bits of their keys; the later one stays
+  std::vector<uint64_t> failed_;  // failed states, found by the low bits of their keys; a later one replaces an earlier
+                                  // one
 };
 
 }  // namespace snug::memory

@@ -41,7 +41,7 @@ SearchState::SearchState(const Instance& instance, const Conflicts& conflicts)
       items_in_[s].push_back(static_cast<int32_t>(i));
       padding_[s] = std::max(padding_[s], item.padding);
     });
-    // The instance has items that live alike beside each other.
+    // The instance is sorted so that items of one shape are neighbours.
     const bool same_shape = i > 0 && SameShape(instance.items[i - 1], item);
     const bool same =
         same_shape && instance.items[i - 1].size == item.size && instance.items[i - 1].padding == item.padding;
@@ -107,7 +107,7 @@ bool SearchState::Settle() {
   return fits;
 }
 
-// Brings the floor up to the items that are left; false: they do not fit.
+// Raises the floor to the lowest item that is left. Returns false when the items do not fit.
 bool SearchState::SettleSection(size_t s) {
   if (count_[s] == 0) return true;
   int64_t least = kNever;
@@ -125,8 +125,8 @@ bool SearchState::SettleSection(size_t s) {
   return fits;
 }
 
-// Items are jobs on one machine, `least` is when they are released: what is released at t or later fills its own size
-// from t on, at least.
+// Treats items as jobs on one machine with `least` as their release time: the items that are released at t or later
+// fill at least the sum of their sizes from t on.
 bool SearchState::ReleasesFit(size_t s) {
   waiting_.clear();
   for (const int32_t i : items_in_[s]) {
@@ -141,7 +141,7 @@ bool SearchState::ReleasesFit(size_t s) {
   });
 }
 
-// The item lies at `offset` or above; false: it cannot.
+// Lets the item lie no lower than `offset`. Returns false when it cannot.
 bool SearchState::LiftItem(int32_t index, int64_t offset) {
   const auto i = static_cast<size_t>(index);
   const Item& item = instance_.items[i];
@@ -208,7 +208,7 @@ bool SearchState::LeaveOpen(int32_t section) {
     for (const int32_t* at = conflicts_.First(index); at != conflicts_.Last(index); ++at) {
       if (placed(*at)) continue;
       const Item& other = instance_.items[static_cast<size_t>(*at)];
-      if (least(*at) <= level && LiveIn(other, section)) continue;  // moves up itself
+      if (least(*at) <= level && LiveIn(other, section)) continue;  // it has to move up itself
       next = std::min(next, least(*at) + other.size);
     }
     work_ += (conflicts_.Last(index) - conflicts_.First(index)) / 2;

@@ -9,13 +9,13 @@ namespace {
 
 struct Facts {
   double size;
-  double sections;  // lifetime
-  double load;      // the most that is live at once while it is
+  double sections;  // how many sections it lives through
+  double load;      // the most that is live at once in its lifetime
   double mean_load;
   double first, last;
 };
 
-// The largest load in each range of sections, by a table of powers of two.
+// Finds the largest load in any range of sections, by a table of powers of two.
 class RangeMax {
  public:
   explicit RangeMax(std::vector<int64_t> values) {
@@ -53,7 +53,7 @@ std::vector<Facts> FactsOf(const Instance& instance) {
   return facts;
 }
 
-struct Rule {
+struct SequenceRule {
   // The item with the larger key goes first; then the one with the larger second key.
   double (*key)(const Facts&);
   double (*then)(const Facts&);
@@ -73,8 +73,8 @@ double LogSize(const Facts& f) { return std::floor(2 * std::log2(f.size)); }
 double SizeLoad(const Facts& f) { return f.size * f.load; }
 double AreaLoad(const Facts& f) { return f.size * f.sections * f.mean_load; }
 
-// The first ones are those that do best on large instances, where there is no time for all.
-constexpr Rule kRules[] = {
+// The first rules do best on large instances, where there is no time for all.
+constexpr SequenceRule kRules[] = {
     {Load, Size},        {SizeLoad, Sections}, {Load, Sections},     {Size, Sections},         {Area, Size},
     {Sections, Size},    {Load, Area},         {Earliest, Sections}, {SizeRootSections, Size}, {SectionsRootSize, Size},
     {LogSections, Size}, {LogSize, Sections},  {AreaLoad, Size},     {MeanLoad, Size},         {Earliest, Size},
@@ -87,7 +87,7 @@ int SequenceCount() { return static_cast<int>(std::size(kRules)); }
 
 std::vector<int32_t> SequenceOf(const Instance& instance, int index) {
   const std::vector<Facts> facts = FactsOf(instance);
-  const Rule& rule = kRules[index];
+  const SequenceRule& rule = kRules[index];
   std::vector<int32_t> sequence(instance.size());
   std::iota(sequence.begin(), sequence.end(), 0);
   std::stable_sort(sequence.begin(), sequence.end(), [&](int32_t a, int32_t b) {

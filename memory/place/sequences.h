@@ -8,8 +8,8 @@
 
 namespace snug::memory {
 
-// Each is one rule of the practice (largest first, longest first, ...) or a mix of them. Items that a rule finds equal
-// keep the order that the instance has them in.
+// Each sequence follows a common rule (largest first, longest first, ...) or a mix of them. Items that a rule finds
+// equal keep the order of the instance.
 int SequenceCount();
 std::vector<int32_t> SequenceOf(const Instance& instance, int index);
 

@@ -13,7 +13,7 @@ namespace {
 constexpr int kCandidates = 16;
 constexpr int32_t kPlaced = std::numeric_limits<int32_t>::max();
 
-// Unplaced items by their place in the instance (that is, by first section), each with its last section.
+// Unplaced items by their place in the instance (which is sorted by first section), each with its last section.
 class LastSections {
  public:
   explicit LastSections(const Instance& instance) {
@@ -28,11 +28,11 @@ class LastSections {
     for (size_t node = (leaves_ + item) / 2; node > 0; node /= 2) Update(node);
   }
 
-  // The first item from `begin` on that is over by `last`; the number of leaves if there is none.
+  // Returns the first item from `begin` on that ends by `last`, or the number of leaves if there is none.
   size_t Find(size_t begin, int32_t last) const {
     if (begin >= leaves_) return leaves_;
     size_t node = leaves_ + begin;
-    while (least_[node] > last) {  // to the next subtree on the right
+    while (least_[node] > last) {  // goes on to the next subtree on the right
       while (node % 2 == 1) node /= 2;
       if (node == 0) return leaves_;
       ++node;
@@ -59,7 +59,7 @@ class Skyline {
   int64_t Fill(std::vector<int64_t>* offsets) {
     offsets->assign(instance_.size(), 0);
     int64_t ground = 0;
-    for (size_t i = 0; i < instance_.size(); ++i) {  // what is fixed stays beneath all
+    for (size_t i = 0; i < instance_.size(); ++i) {  // fixed items lie beneath all others
       const Item& item = instance_.items[i];
       if (item.fixed_offset < 0) continue;
       (*offsets)[i] = item.fixed_offset;
@@ -95,7 +95,7 @@ class Skyline {
     int32_t last;
     int64_t height;
   };
-  using Stretches = std::map<int32_t, Stretch>;  // by first section; they cover all sections
+  using Stretches = std::map<int32_t, Stretch>;  // keyed by first section; together they cover all sections
 
   Stretches::iterator Add(int32_t first, Stretch stretch) {
     lowest_.emplace(stretch.height, first, stretch.last);
@@ -121,7 +121,7 @@ class Skyline {
     return std::tie(a.size, length_a) > std::tie(b.size, length_b);
   }
 
-  // Lifts a stretch to its lower neighbour; false: it has none.
+  // Lifts a stretch to its lower neighbour. Returns false when it has none.
   bool Raise(Stretches::iterator at) {
     int64_t height = std::numeric_limits<int64_t>::max();
     if (at != stretches_.begin()) height = std::prev(at)->second.height;
@@ -132,7 +132,7 @@ class Skyline {
     return true;
   }
 
-  // Makes one of neighbours of one height.
+  // Joins the stretch with neighbours of the same height.
   void Join(Stretches::iterator at) {
     if (at != stretches_.begin() && std::prev(at)->second.height == at->second.height) {
       const auto before = std::prev(at);
@@ -147,12 +147,13 @@ class Skyline {
     lowest_.emplace(at->second.height, at->first, at->second.last);
   }
 
-  using Entry = std::tuple<int64_t, int32_t, int32_t>;  // height, first, last; out of date if no stretch is like it
+  using Entry = std::tuple<int64_t, int32_t, int32_t>;  // height, first, last; outdated when no stretch is like that
+                                                        // any more
 
   const Instance& instance_;
   const int rule_;
   LastSections unplaced_;
-  std::map<int32_t, size_t> begin_of_section_;  // the first item that begins there
+  std::map<int32_t, size_t> begin_of_section_;  // the first item that begins in a section
   Stretches stretches_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> lowest_;
 };

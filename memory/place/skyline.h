@@ -1,5 +1,5 @@
-// Filling from the bottom up: the lowest stretch of the skyline gets a buffer that lives within it, or, if there is
-// none, is filled to the level of its lower neighbour. Needs no pairs, so it serves where there are too many of them.
+// Fills from the bottom up: the lowest stretch of the skyline gets a buffer that lives within it or, if there is none,
+// is filled to the level of its lower neighbour. It needs no pairs, so it is used where there are too many of them.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace snug::memory {
 
-// Which of the first few buffers that fit, from the left, is taken.
+// Says which of the first few buffers that fit, from the left, is taken.
 constexpr int kSkylineRules = 3;  // 0: the first, 1: the longest-lived, 2: the largest
 
-// Fills `offsets` (one for each item; base not added) and returns the highest end. Gaps are not used. O(n log n).
+// Fills `offsets` (one for each item, without base) and returns the highest end. It does not use gaps. O(n log n).
 int64_t PlaceOnSkyline(const Instance& instance, int rule, std::vector<int64_t>* offsets);
 
 }  // namespace snug::memory

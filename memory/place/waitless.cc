@@ -12,12 +12,12 @@ namespace {
 
 size_t At(int32_t index) { return static_cast<size_t>(index); }
 
-// Which values are written over others: the input's bytes become the output's where every other reader of the input
-// comes before the output's writer.
+// Finds the values that are written over others. An input's bytes become the output's where every other reader of the
+// input comes before the output's writer.
 std::vector<int32_t> Roots(const Tasks& tasks, const PartialOrder& order) {
   std::vector<int32_t> root(tasks.values.size());
   for (size_t v = 0; v < root.size(); ++v) root[v] = static_cast<int32_t>(v);
-  std::vector<char> covered(tasks.values.size(), 0);  // an output lies over it
+  std::vector<char> covered(tasks.values.size(), 0);  // an output lies over it already
   for (const TaskInPlace& pair : tasks.in_place) {
     const TaskValue& input = tasks.values[At(pair.input)];
     const TaskValue& output = tasks.values[At(pair.output)];
@@ -60,7 +60,7 @@ class WaitlessProblem {
 
  private:
   void Fill(const Tasks& tasks, std::vector<Edge> edges) {
-    // Two more tasks, before and after all others: feeding and fetching.
+    // Feeding and fetching are two more tasks, before and after all others.
     const int32_t feed = tasks.size(), fetch = tasks.size() + 1;
     for (int32_t t = 0; t < tasks.size(); ++t) {
       edges.emplace_back(feed, t);
@@ -69,7 +69,7 @@ class WaitlessProblem {
     problem_.tasks = tasks.size() + 2;
     problem_.edges = std::move(edges);
     buffer_of_.assign(tasks.values.size(), -1);
-    for (size_t v = 0; v < tasks.values.size(); ++v) {  // roots
+    for (size_t v = 0; v < tasks.values.size(); ++v) {  // only roots get buffers
       if (At(roots_[v]) != v) continue;
       const TaskValue& value = tasks.values[v];
       buffer_of_[v] = static_cast<int32_t>(problem_.buffers.size());
@@ -89,8 +89,8 @@ class WaitlessProblem {
   }
 
   PartialProblem problem_;
-  std::vector<int32_t> roots_;      // by value: on whose bytes it lies
-  std::vector<int32_t> buffer_of_;  // by value; -1 for those that are no roots
+  std::vector<int32_t> roots_;      // by value: the value on whose bytes it lies
+  std::vector<int32_t> buffer_of_;  // by value; -1 for values that are no roots
 };
 
 }  // namespace

@@ -24,8 +24,8 @@ int32_t AllocationGraph::FindEdge(const std::vector<int32_t>& string, const std:
   int64_t found_hops = std::numeric_limits<int64_t>::max();
   for (const int32_t e : edges) {
     const FlowEdge& edge = edges_[static_cast<size_t>(e)];
-    if (edge.number < refused) break;  // so are all that follow
-    // No edge runs from the source to the sink, so one of the ends tells the kind of the region.
+    if (edge.number < refused) break;  // all edges that follow are older still
+    // No edge runs from the source to the sink, so at least one end tells the kind of the region.
     const auto from = static_cast<size_t>(edge.from);
     const auto to = static_cast<size_t>(edge.to);
     const bool from_source = edge.from == kSource;
@@ -53,8 +53,8 @@ void AllocationGraph::Insert(const std::vector<int32_t>& string, int64_t bytes, 
     spent_ += rest.bytes == 0;
   }
   const auto size = [&](size_t i) { return sizes_[static_cast<size_t>(string[i])]; };
-  // Each buffer of the string lies at the start; those bytes it takes over from the buffer before it that had them
-  // last, the others come from where the edge came from.
+  // Each buffer of the string lies at the edge's start. It takes over what it can from the buffers before it; its other
+  // bytes come from where the edge came from.
   int64_t come = 0;
   for (size_t i = 0; i < string.size(); ++i) {
     offsets_[static_cast<size_t>(string[i])] = taken.offset;

@@ -1,7 +1,7 @@
 // NNC's allocation graph: bytes flow from a source (a fresh region) through the buffers that use them, one after the
-// other, to a sink. An edge y -> x of some bytes says that they are free from when y is done until x begins, so a
-// string of buffers, each done before the next begins, can be put into it if y is done before the first of them begins
-// and the last is done before x begins. What the string leaves of the edge stays one.
+// other, to a sink. An edge y -> x says that some bytes are free from when y is done until x begins. So a string of
+// buffers, each done before the next begins, can be put into the edge if y is done before the first of them begins and
+// the last is done before x begins. What the string does not use of the edge stays an edge.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,23 @@ namespace snug::memory {
 
 class AllocationGraph {
  public:
-  // `sizes`: of each buffer, in units such that all offsets come out aligned. Both must outlive this.
+  // `sizes` has the size of each buffer, in units such that all offsets come out aligned. Both arguments must outlive
+  // this.
   AllocationGraph(const UseOrder& uses, const std::vector<int64_t>& sizes);
 
-  // The edges of at least so many bytes, the newest first.
+  // Returns the edges of at least so many bytes, the newest first.
   std::vector<int32_t> EdgesOf(int64_t bytes) const;
-  // Which of them can take the string: the one between the nearest ends; of equal ones the first. -1: none. Only those
-  // made after the first `refused` ones are looked at: an edge that cannot take a string never will.
+  // Returns the edge that can take the string and has the nearest ends (ties: the first), or -1. It only looks at edges
+  // made after the first `refused` ones: an edge that cannot take a string never will.
   int32_t FindEdge(const std::vector<int32_t>& string, const std::vector<int32_t>& edges, int64_t refused = 0) const;
-  // How many edges were ever made.
+  // Returns how many edges were ever made.
   int64_t made() const { return made_; }
 
-  // Puts the string, the largest of which has `bytes`, into the edge, or, with -1, into a region of its own. Edges that
+  // Puts the string, whose largest buffer has `bytes`, into the edge or, with -1, into a region of its own. Edges that
   // were found before are no longer valid.
   void Insert(const std::vector<int32_t>& string, int64_t bytes, int32_t edge);
 
-  // The regions lie side by side.
+  // Regions lie side by side in the arena.
   const std::vector<int64_t>& offsets() const { return offsets_; }
   int64_t total() const { return total_; }
 
@@ -38,8 +39,8 @@ class AllocationGraph {
   struct FlowEdge {
     int32_t from, to;
     int64_t bytes;
-    int64_t offset;      // in the arena: regions never grow
-    int64_t number = 0;  // in the sequence in which edges were made
+    int64_t offset;      // in the arena; it is final because regions never grow
+    int64_t number = 0;  // counts edges as they are made
   };
   void Add(FlowEdge edge) {
     edge.number = made_++;
@@ -50,7 +51,7 @@ class AllocationGraph {
   const std::vector<int64_t>& sizes_;
   std::vector<FlowEdge> edges_;
   int64_t made_ = 0;
-  size_t spent_ = 0;  // edges of no bytes
+  size_t spent_ = 0;  // counts the edges of no bytes
   std::vector<int64_t> offsets_;
   int64_t total_ = 0;
 };

@@ -27,12 +27,12 @@ Placement WithBound(const Problem& problem, Plan plan) {
 }
 
 Plan LayBlocksSideBySide(const Problem& problem, const std::vector<int32_t>& block_of) {
-  struct Block {
+  struct BlockExtent {
     int64_t size_bytes = 0;
     int64_t alignment = 1;
     int64_t offset = 0;
   };
-  std::vector<Block> blocks;
+  std::vector<BlockExtent> blocks;
   const size_t n = problem.buffers.size();
   for (size_t i = 0; i < n; ++i) {
     const Buffer& buffer = problem.buffers[i];
@@ -43,7 +43,7 @@ Plan LayBlocksSideBySide(const Problem& problem, const std::vector<int32_t>& blo
     blocks[b].alignment = std::lcm(blocks[b].alignment, buffer.alignment);
   }
   Plan plan{.offsets = std::vector<int64_t>(n, 0)};
-  for (Block& block : blocks) {
+  for (BlockExtent& block : blocks) {
     block.offset = AlignUp(plan.arena_bytes, block.alignment);
     plan.arena_bytes = block.offset + block.size_bytes;
   }

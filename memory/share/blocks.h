@@ -1,5 +1,5 @@
-// Whole blocks: each buffer is handed one block, the buffers of a block share its bytes one after the other, and a
-// block is as large as the largest of them. The blocks lie side by side in the arena.
+// Plans of whole blocks: each buffer gets one block, the buffers of a block use its bytes one after the other, and a
+// block is as large as its largest buffer. The blocks lie side by side in the arena.
 #pragma once
 
 #include <absl/status/status.h>
@@ -12,13 +12,13 @@
 
 namespace snug::memory {
 
-// InvalidArgument where a buffer must lie at a certain offset: strategies of whole blocks choose none.
+// Fails with InvalidArgument where a buffer must lie at a certain offset: strategies of whole blocks cannot keep one.
 absl::Status CheckNoFixedOffsets(const Problem& problem, absl::string_view strategy);
 
-// The plan beside the problem's lower bound.
+// Returns the plan together with the problem's lower bound.
 Placement WithBound(const Problem& problem, Plan plan);
 
-// `block_of` names a block for each buffer, from 0; buffers of no bytes need none.
+// `block_of` has the block of each buffer, from 0; buffers of no bytes need none.
 Plan LayBlocksSideBySide(const Problem& problem, const std::vector<int32_t>& block_of);
 
 }  // namespace snug::memory

@@ -15,10 +15,10 @@
 namespace snug::memory {
 namespace {
 
-// The stretches of time in which one colour is taken: last moment by first moment.
+// The stretches of time in which one colour is taken, as a map from first to last moment.
 class Taken {
  public:
-  // Takes what the buffer needs, if all of it is free.
+  // Takes the moments that the buffer needs if all of them are free.
   bool Take(const Buffer& buffer) {
     bool free = true;
     ForEachLiveSpan(buffer, [&](int32_t first, int32_t last) { free = free && IsFree(first, last); });
@@ -45,7 +45,7 @@ Plan Color(const Problem& problem) {
   for (const size_t i : largest_first) {
     const Buffer& buffer = problem.buffers[i];
     if (buffer.size_bytes == 0) break;
-    // The newest colour is the smallest block.
+    // The newest colour is the smallest block, so the search begins there.
     auto color = std::find_if(colors.rbegin(), colors.rend(), [&](Taken& taken) { return taken.Take(buffer); });
     if (color == colors.rend()) {
       colors.emplace_back().Take(buffer);

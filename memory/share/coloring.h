@@ -1,6 +1,6 @@
-// Strategy `coloring`: the conflict graph of the buffers, coloured; buffers of one colour share a block. The largest
-// buffer first, each into the tightest block in which it conflicts with nobody: every block has its size from its first
-// member, and none ever grows. O(n x blocks x log n).
+// Strategy `coloring`: it colours the conflict graph of the buffers, and buffers of one colour share a block. It takes
+// the largest buffer first and gives each the smallest block in which nothing conflicts with it. A block's first member
+// is its largest, so no block ever grows. O(n x blocks x log n).
 #pragma once
 
 #include <absl/status/statusor.h>

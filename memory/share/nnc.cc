@@ -20,10 +20,10 @@ namespace {
 enum class Ties { kEarlierFirst, kLaterFirst };
 enum class Interference { kWithAll, kWithThoseLeft };
 
-// What the two rules choose from. A buffer and its companion are one candidate, named by the smaller id.
+// What the two rules choose from. A buffer and its companion are one candidate, named after the smaller id.
 struct Tensors {
   const UseOrder& uses;
-  std::vector<int64_t> sizes;  // multiples of the common alignment, so that every offset is aligned
+  std::vector<int64_t> sizes;  // rounded up to the common alignment, so that every offset is aligned
   std::vector<int32_t> companions;
 
   bool Leads(size_t i) const { return sizes[i] > 0 && (companions[i] < 0 || static_cast<size_t>(companions[i]) > i); }
@@ -32,7 +32,7 @@ struct Tensors {
   }
 };
 
-// A buffer, its companion if it has one, and the one that it is paired with if any, in the sequence of their use.
+// Returns the buffer, its companion and its pair, as far as it has them, in the sequence of their use.
 std::vector<int32_t> StringOf(const Tensors& tensors, int32_t tensor, int32_t paired) {
   std::vector<int32_t> string = {tensor};
   for (const int32_t other : {tensors.companions[static_cast<size_t>(tensor)], paired}) {
@@ -67,7 +67,7 @@ AllocationGraph AllocateLargestFirst(const Tensors& tensors) {
   return graph;
 }
 
-// The rule of the document.
+// Chooses by the rule of NNC's document.
 class SeedRule {
  public:
   SeedRule(const Tensors& tensors, Interference counted, Ties ties)
@@ -103,7 +103,7 @@ class SeedRule {
     int32_t interferences = 0;
   };
 
-  // Of two of one size.
+  // Compares two candidates of one size.
   bool Better(const Candidate& a, const Candidate& b) const {
     if (a.interferences != b.interferences) return a.interferences > b.interferences;
     if ((a.paired < 0) != (b.paired < 0)) return a.paired < 0;
@@ -116,8 +116,7 @@ class SeedRule {
     int32_t edge = -1;
   };
 
-  // Candidates are looked at by their size, the largest first, and made only as they are needed: there may be very
-  // many.
+  // Looks at candidates by their size, the largest first, and makes them only when needed: there may be very many.
   Choice Choose(const AllocationGraph& graph) {
     const std::vector<Candidate> singles = Singles();
     Choice choice;
@@ -138,10 +137,10 @@ class SeedRule {
       }
       at = end;
     }
-    return choice;  // none fits an edge: the first of all
+    return choice;  // no candidate fits an edge, so it is the first of all
   }
 
-  // Those with the most interference.
+  // Returns the buffers with the most interference.
   std::vector<Candidate> Singles() const {
     std::vector<Candidate> singles;
     for (const int32_t id : left_) {
@@ -156,7 +155,7 @@ class SeedRule {
     return singles;
   }
 
-  // The best first. left_[begin, end) are those of this size.
+  // Returns the candidates of this size, the best first. left_[begin, end) are the buffers of this size.
   std::vector<Candidate> CandidatesOf(int64_t bytes, const std::vector<Candidate>& singles, size_t begin,
                                       size_t end) const {
     std::vector<Candidate> candidates;
@@ -195,8 +194,8 @@ class SeedRule {
   Interference counted_;
   Ties ties_;
   std::vector<int32_t> interferences_;
-  std::vector<int32_t> left_;     // ascending
-  std::vector<int64_t> refused_;  // for each buffer on its own: so many of the edges made first cannot take it
+  std::vector<int32_t> left_;     // in ascending order
+  std::vector<int64_t> refused_;  // by buffer: so many of the edges made first cannot take it on its own
 };
 
 Plan Allocate(const Tensors& tensors, NncRule rule) {
@@ -212,7 +211,7 @@ Plan Allocate(const Tensors& tensors, NncRule rule) {
   return best;
 }
 
-// Works on anything with size_bytes and alignment.
+// `Buffers` may hold anything with size_bytes and alignment.
 template <typename Buffers>
 Plan Allocate(const UseOrder& uses, const Buffers& buffers, std::vector<int32_t> companions, NncRule rule) {
   int64_t alignment = 1;
@@ -220,7 +219,7 @@ Plan Allocate(const UseOrder& uses, const Buffers& buffers, std::vector<int32_t>
   Tensors tensors{.uses = uses, .companions = std::move(companions)};
   for (const auto& buffer : buffers) tensors.sizes.push_back(AlignUp(buffer.size_bytes, alignment));
   Plan plan = Allocate(tensors, rule);
-  plan.arena_bytes = 0;  // without what the last sizes were rounded up by
+  plan.arena_bytes = 0;  // starts anew: total() contains what the sizes were rounded up by
   for (size_t i = 0; i < buffers.size(); ++i) {
     plan.arena_bytes = std::max(plan.arena_bytes, plan.offsets[i] + buffers[i].size_bytes);
   }

@@ -1,4 +1,5 @@
-// Strategy `none`: every buffer its own bytes. The baseline, and the truth that every other strategy must equal.
+// Strategy `none`: every buffer has its own bytes. It is the baseline, and the truth that every other strategy must
+// equal.
 #pragma once
 
 #include "memory/problem.h"

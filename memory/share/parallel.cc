@@ -16,18 +16,18 @@ namespace {
 
 constexpr absl::string_view kNames[] = {"implicit", "ancestors", "ancestors-only", "colors", "colors-only"};
 
-struct Rule {
-  bool anything = false;  // no block is better than another
+struct SharingRule {
+  bool anything = false;  // takes any block, whatever it costs in edges
   bool colors = false;
-  bool fall_back = false;  // to an implicit edge
+  bool fall_back = false;  // takes an implicit edge where no block needs none
 };
 
-absl::StatusOr<Rule> RuleNamed(absl::string_view name) {
-  if (name == "implicit") return Rule{.anything = true};
-  if (name == "ancestors") return Rule{.fall_back = true};
-  if (name == "ancestors-only") return Rule{};
-  if (name == "colors") return Rule{.colors = true, .fall_back = true};
-  if (name == "colors-only") return Rule{.colors = true};
+absl::StatusOr<SharingRule> RuleNamed(absl::string_view name) {
+  if (name == "implicit") return SharingRule{.anything = true};
+  if (name == "ancestors") return SharingRule{.fall_back = true};
+  if (name == "ancestors-only") return SharingRule{};
+  if (name == "colors") return SharingRule{.colors = true, .fall_back = true};
+  if (name == "colors-only") return SharingRule{.colors = true};
   return absl::InvalidArgumentError(
       absl::StrCat("unknown parallel sharing \"", name, "\"; there are: ", absl::StrJoin(kNames, ", ")));
 }
@@ -42,7 +42,7 @@ std::vector<std::vector<int32_t>> Predecessors(const Tasks& tasks, const std::ve
   return before;
 }
 
-// The longest path, from its first task to its last. `order` is a legal one of the edges.
+// Returns the longest path, from its first task to its last. `order` must be legal for the edges.
 std::vector<int32_t> LongestPath(const TaskOrder& order, const std::vector<std::vector<int32_t>>& before,
                                  const std::vector<double>& cost) {
   std::vector<double> reach(order.size(), 0);
@@ -77,7 +77,7 @@ double CriticalPath(const Tasks& tasks, const TaskOrder& order, const std::vecto
 
 class Simulation {
  public:
-  Simulation(const Tasks& tasks, const TaskOrder& order, const PartialOrder& partial, const Rule& rule,
+  Simulation(const Tasks& tasks, const TaskOrder& order, const PartialOrder& partial, const SharingRule& rule,
              const PlannerOptions& options)
       : tasks_(tasks),
         partial_(partial),
@@ -136,16 +136,17 @@ class Simulation {
     holds_[static_cast<size_t>(block)] = value;
   }
 
-  // What is there before the first task has nobody who could wait.
+  // A value that is there before the first task has no writer that could wait.
   bool HasWriter(size_t value) const { return tasks_.values[value].producer >= 0 && !tasks_.values[value].resident; }
 
-  // The block of an input that this value may be written over, the other readers being done by then; -1: none.
+  // Returns the block of an input that this value may be written over because its other readers are done by then; -1:
+  // none.
   int32_t InPlaceBlock(size_t value) const {
     const auto inputs = may_be_over_.find(value);
     if (inputs == may_be_over_.end()) return -1;
     for (const size_t input : inputs->second) {
       const int32_t block = block_of_[input];
-      if (block < 0 || holds_[static_cast<size_t>(block)] != input) continue;  // another output was there first
+      if (block < 0 || holds_[static_cast<size_t>(block)] != input) continue;  // another output was written there first
       if (problem_.buffers[input].size_bytes != problem_.buffers[value].size_bytes) continue;
       if (UsersAreAncestors(input, value, tasks_.values[value].producer)) return block;
     }
@@ -179,13 +180,13 @@ class Simulation {
 
   const Tasks& tasks_;
   const PartialOrder& partial_;
-  const Rule rule_;
+  const SharingRule rule_;
   const int match_range_;
   const Problem problem_;
   SharedBlocks pool_;
-  std::vector<size_t> holds_;      // the value that each block held last
-  std::vector<int32_t> block_of_;  // of each value
-  std::vector<int32_t> color_;     // of each task
+  std::vector<size_t> holds_;      // by block: the value that it held last
+  std::vector<int32_t> block_of_;  // indexed by value
+  std::vector<int32_t> color_;     // indexed by task
   std::map<size_t, std::vector<size_t>> may_be_over_;
   std::vector<Edge> edges_;
 };
@@ -196,7 +197,7 @@ absl::Span<const absl::string_view> ParallelSharingNames() { return kNames; }
 
 std::vector<int32_t> ColorLongestPaths(const Tasks& tasks, const TaskOrder& order, int paths) {
   const std::vector<std::vector<int32_t>> before = Predecessors(tasks, PrecedenceOf(tasks));
-  std::vector<double> cost = Costs(tasks);  // of a task that has its colour: nothing
+  std::vector<double> cost = Costs(tasks);  // set to 0 for tasks that have a colour
   std::vector<int32_t> color(tasks.names.size(), -1);
   for (int32_t c = 0; c < paths; ++c) {
     double found = 0;
@@ -213,7 +214,7 @@ std::vector<int32_t> ColorLongestPaths(const Tasks& tasks, const TaskOrder& orde
 
 absl::StatusOr<ParallelSharing> ShareInParallel(const Tasks& tasks, const TaskOrder& order, absl::string_view name,
                                                 const PlannerOptions& options) {
-  SNUG_ASSIGN_OR_RETURN(const Rule rule, RuleNamed(name));
+  SNUG_ASSIGN_OR_RETURN(const SharingRule rule, RuleNamed(name));
   SNUG_RETURN_IF_ERROR(CheckTasks(tasks));
   SNUG_RETURN_IF_ERROR(CheckOrder(tasks, order));
   std::vector<Edge> edges = PrecedenceOf(tasks);

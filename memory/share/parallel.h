@@ -1,6 +1,7 @@
-// The memory note's sharing for tasks that may run at once: the counter simulation along an order (pool.h), with a say
-// in which blocks a value may have. A block whose last users need not be done before its next writer begins is handed
-// on at the price of an implicit edge, which the schedule must then keep: it takes away some of what could run at once.
+// The memory note's sharing for tasks that may run at once. It is the counter simulation along an order (pool.h), but
+// the rule below limits which blocks a value may have. A block whose last users need not be done before its next writer
+// begins is handed on at the price of an implicit edge, which the schedule must then keep: it takes away some of what
+// could run at once.
 //
 //   implicit    any block; an edge wherever one is needed
 //   ancestors   blocks all of whose users are ancestors of the writer, so that no edge is needed
@@ -26,9 +27,9 @@ namespace snug::memory {
 
 struct ParallelSharing {
   Placement placement;               // an offset for each value
-  std::vector<Edge> implicit_edges;  // what has to be waited for besides what the tasks say; sorted
-  double critical_path = 0;          // cost of the longest path, with the implicit edges
-  double critical_path_alone = 0;    // and without
+  std::vector<Edge> implicit_edges;  // must be waited for in addition to what the tasks say; sorted
+  double critical_path = 0;          // the cost of the longest path, with the implicit edges
+  double critical_path_alone = 0;    // the same without the implicit edges
 };
 
 absl::Span<const absl::string_view> ParallelSharingNames();
@@ -36,7 +37,7 @@ absl::Span<const absl::string_view> ParallelSharingNames();
 absl::StatusOr<ParallelSharing> ShareInParallel(const Tasks& tasks, const TaskOrder& order, absl::string_view name,
                                                 const PlannerOptions& options);
 
-// For each task the number of the path it is on, from 0; -1 for those on none of the `paths` longest.
+// Returns for each task the number of the path it is on, from 0; -1 for tasks on none of the `paths` longest.
 std::vector<int32_t> ColorLongestPaths(const Tasks& tasks, const TaskOrder& order, int paths);
 
 }  // namespace snug::memory

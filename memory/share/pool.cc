@@ -44,7 +44,7 @@ Plan Share(const Problem& problem, int match_range) {
     largest = std::max(largest, buffer.size_bytes);
   }
   Plan best = Simulate(problem, timeline, 1);
-  constexpr int kWidest = 1 << 30;  // every block is in range of every buffer long before
+  constexpr int kWidest = 1 << 30;  // long before this, every block is in range of every buffer
   for (int range = 2; range < kWidest && range / 2 <= largest / smallest; range *= 2) {
     Plan plan = Simulate(problem, timeline, range);
     if (plan.arena_bytes < best.arena_bytes) best = std::move(plan);
@@ -68,13 +68,13 @@ int32_t SharedBlocks::Take(int64_t size_bytes, int match_range, const std::funct
   if (match_range == 0) return -1;
   constexpr int64_t kNewest = std::numeric_limits<int64_t>::max();
   const auto fitting = free_.lower_bound({size_bytes, kNewest, -1});
-  // Rounded up: whether its size is above size_bytes x match_range, without the overflow.
+  // Compares the size with size_bytes x match_range; dividing, rounded up, avoids the overflow.
   const auto too_large = [&](const Free& f) { return (f.size_bytes + match_range - 1) / match_range > size_bytes; };
   auto found = free_.end();
   for (auto f = fitting; f != free_.end() && !too_large(*f) && found == free_.end(); ++f) {
     if (suits(f->block)) found = f;
   }
-  // The largest of those below, and of one size the one given back last.
+  // Takes the largest of the smaller blocks; of equal ones the one given back last.
   for (auto below = fitting; below != free_.begin() && found == free_.end();) {
     const int64_t size = std::prev(below)->size_bytes;
     if (size < size_bytes / match_range) break;

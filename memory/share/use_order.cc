@@ -7,7 +7,7 @@
 namespace snug::memory {
 namespace {
 
-// For each task, how many tasks the longest path to it has before it.
+// Returns for each task how many tasks come before it on the longest path to it.
 std::vector<int32_t> Levels(const PartialProblem& problem, const PartialOrder& order) {
   std::vector<std::vector<int32_t>> after(static_cast<size_t>(problem.tasks));
   for (const auto& [a, b] : problem.edges) after[static_cast<size_t>(a)].push_back(b);
@@ -60,7 +60,7 @@ absl::StatusOr<UseOrder> UseOrder::Partial(const PartialProblem& problem) {
   uses.before_.resize(std::max<size_t>(n * n, 1), false);
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = 0; b < n; ++b) {
-      // A path needs a rise in level: the cheap test first.
+      // The cheap test comes first: along a path the level rises.
       if (a == b || uses.end_[a] >= uses.begin_[b]) continue;
       uses.before_[a * n + b] = AllBefore(order, problem.buffers[a].tails, problem.buffers[b].heads);
     }

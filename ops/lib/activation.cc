@@ -20,4 +20,20 @@ Activation FromProto(proto::Activation activation) {
   return Activation::kIdentity;
 }
 
+proto::Activation ToProto(Activation activation) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return proto::IDENTITY;
+    case Activation::kRelu:
+      return proto::RELU;
+    case Activation::kRelu6:
+      return proto::RELU6;
+    case Activation::kSigmoid:
+      return proto::SIGMOID;
+    case Activation::kTanh:
+      return proto::TANH;
+  }
+  return proto::IDENTITY;
+}
+
 }  // namespace snug

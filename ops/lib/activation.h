@@ -15,6 +15,7 @@ enum Activation : int;
 enum class Activation : uint8_t { kIdentity, kRelu, kRelu6, kSigmoid, kTanh };
 
 Activation FromProto(proto::Activation activation);
+proto::Activation ToProto(Activation activation);
 
 // NaN stays NaN.
 template <class A>

@@ -10,8 +10,8 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kStrip = 64;  // columns of a result that are summed together
-constexpr int64_t kRows = 16;   // of work for one thread
+constexpr int64_t kSummedColumns = 64;  // columns of a result that are summed together
+constexpr int64_t kRows = 16;           // of work for one thread
 
 template <class T>
 SNUG_INLINE Accumulator<T> Dot(const T* a, const T* b, int64_t n) {
@@ -101,9 +101,9 @@ void PlainAttention(int threads, const AttentionSizes& s, const AttentionForward
     for (int64_t j = 0; j < keys && largest != kNothing; ++j) sum += std::exp(head.Score(i, j) - largest);
     const Acc lse = largest == kNothing ? kNothing : largest + std::log(sum);
     call.lse[(b * s.heads + h) * s.queries + i] = lse;
-    for (int64_t begin = 0; begin < s.width; begin += kStrip) {
-      const int64_t columns = std::min(kStrip, s.width - begin);
-      Acc sums[kStrip] = {};
+    for (int64_t begin = 0; begin < s.width; begin += kSummedColumns) {
+      const int64_t columns = std::min(kSummedColumns, s.width - begin);
+      Acc sums[kSummedColumns] = {};
       for (int64_t j = 0; j < keys && lse != kNothing; ++j) {
         const Acc p = std::exp(head.Score(i, j) - lse);
         for (int64_t d = 0; d < columns; ++d) sums[d] += p * static_cast<Acc>(v[j * s.k.row + begin + d]);
@@ -119,9 +119,9 @@ void PlainAttentionGrad(int threads, const AttentionSizes& s, const AttentionBac
   ForEachRow(threads, s, s.queries, [&](int64_t b, int64_t h, int64_t i) SNUG_LAMBDA {
     const HeadGrad<T> grad(s, b, h, call);
     T* dq = call.dq + s.q.Offset(b, h, i);
-    for (int64_t begin = 0; begin < s.width; begin += kStrip) {
-      const int64_t columns = std::min(kStrip, s.width - begin);
-      Acc sums[kStrip] = {};
+    for (int64_t begin = 0; begin < s.width; begin += kSummedColumns) {
+      const int64_t columns = std::min(kSummedColumns, s.width - begin);
+      Acc sums[kSummedColumns] = {};
       for (int64_t j = 0; j < s.KeysOf(i); ++j) {
         const Acc ds = grad.ScoreGrad(i, j, grad.Probability(i, j));
         const T* k = grad.head.k + j * s.k.row + begin;
@@ -134,10 +134,10 @@ void PlainAttentionGrad(int threads, const AttentionSizes& s, const AttentionBac
     const HeadGrad<T> grad(s, b, h, call);
     T* dk = call.dk + s.k.Offset(b, h, j);
     T* dv = call.dv + s.k.Offset(b, h, j);
-    for (int64_t begin = 0; begin < s.width; begin += kStrip) {
-      const int64_t columns = std::min(kStrip, s.width - begin);
-      Acc k_sums[kStrip] = {};
-      Acc v_sums[kStrip] = {};
+    for (int64_t begin = 0; begin < s.width; begin += kSummedColumns) {
+      const int64_t columns = std::min(kSummedColumns, s.width - begin);
+      Acc k_sums[kSummedColumns] = {};
+      Acc v_sums[kSummedColumns] = {};
       for (int64_t i = s.causal ? j : 0; i < s.queries; ++i) {
         const Acc p = grad.Probability(i, j);
         const Acc ds = grad.ScoreGrad(i, j, p);

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t kVector = 16;     // floats: folded rows are multiples of it
 constexpr int64_t kMinWidth = 256;  // of folded rows
-constexpr int64_t kChunkElements = 1 << 15;
+constexpr int64_t kNormElements = 1 << 15;
 constexpr int64_t kMinRows = 32;    // of a chunk: its sums are few beside its elements
 constexpr int64_t kMaxRows = 1024;  // of a chunk: what is added up in float
 constexpr int64_t kShiftSamples = 16;
@@ -48,7 +48,7 @@ struct Rows {
     const int64_t unit = kVector / std::gcd(channels, kVector);
     fold = channels < kMinWidth ? (kMinWidth + unit * channels - 1) / (unit * channels) * unit : 1;
     width = channels * fold;
-    rows_per_chunk = std::clamp(kChunkElements / width, kMinRows, kMaxRows) * fold;
+    rows_per_chunk = std::clamp(kNormElements / width, kMinRows, kMaxRows) * fold;
     chunks = (count + rows_per_chunk - 1) / rows_per_chunk;
   }
   int64_t workspace_floats() const { return (chunks * 2 + kPatterns) * width; }
@@ -163,9 +163,9 @@ SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float*
   }
 }
 
-// The sums of all rows: fn(c, sum of a, sum of b) for each channel. partial: [chunks][2][width].
-template <class Sums, class Fn>
-void SumChannels(int threads, const Rows& rows, const float* patterns, float* partial, Sums sums, Fn fn) {
+// The sums of each chunk's rows. partial: [chunks][2][width].
+template <class Sums>
+void SumChunks(int threads, const Rows& rows, const float* patterns, float* partial, Sums sums) {
   ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
     float* a = partial + begin / rows.rows_per_chunk * 2 * rows.width;
     const int64_t width = rows.width;
@@ -173,24 +173,32 @@ void SumChannels(int threads, const Rows& rows, const float* patterns, float* pa
     const int64_t last = end * rows.channels;
     WithIsa([=]() SNUG_LAMBDA { SumRows(first, last, width, patterns, a, a + width, sums); });
   });
+}
+
+// The sums of all chunks, of the channels [begin, end).
+void AddChunks(const Rows& rows, const float* partial, int64_t begin, int64_t end, double* a, double* b) {
+  WithIsa([=]() SNUG_LAMBDA {
+    const int64_t n = end - begin;
+    for (int64_t c = 0; c < n; ++c) a[c] = b[c] = 0;
+    for (int64_t k = 0; k < rows.chunks; ++k) {
+      for (int64_t f = 0; f < rows.fold; ++f) {
+        const float* s = partial + k * 2 * rows.width + f * rows.channels + begin;
+        for (int64_t c = 0; c < n; ++c) {
+          a[c] += static_cast<double>(s[c]);
+          b[c] += static_cast<double>(s[rows.width + c]);
+        }
+      }
+    }
+  });
+}
+
+// fn(c, sum of a, sum of b) for each channel.
+template <class Fn>
+void ForEachSum(int threads, const Rows& rows, const float* partial, Fn fn) {
   constexpr int64_t kChannels = 64;
   ParallelFor(threads, rows.channels, kChannels, [=](int64_t begin, int64_t end) {
     double a[kChannels], b[kChannels];
-    double* pa = a;
-    double* pb = b;
-    WithIsa([=]() SNUG_LAMBDA {
-      const int64_t n = end - begin;
-      for (int64_t c = 0; c < n; ++c) pa[c] = pb[c] = 0;
-      for (int64_t k = 0; k < rows.chunks; ++k) {
-        for (int64_t f = 0; f < rows.fold; ++f) {
-          const float* s = partial + k * 2 * rows.width + f * rows.channels + begin;
-          for (int64_t c = 0; c < n; ++c) {
-            pa[c] += static_cast<double>(s[c]);
-            pb[c] += static_cast<double>(s[rows.width + c]);
-          }
-        }
-      }
-    });
+    AddChunks(rows, partial, begin, end, a, b);
     for (int64_t c = begin; c < end; ++c) fn(c, a[c - begin], b[c - begin]);
   });
 }
@@ -241,7 +249,7 @@ void ForEachElementOfRows(int threads, const Rows& rows, const float* patterns, 
 
 // Sums of sums(i, numbers) over one channel's planes.
 template <class Sums>
-SNUG_INLINE void SumPlanes(const ChannelView& view, int64_t channel, Numbers numbers, Sums sums, double* a, double* b) {
+SNUG_INLINE void SumLanes(const ChannelView& view, int64_t channel, Numbers numbers, Sums sums, double* a, double* b) {
   *a = *b = 0;
   float la[kLanes], lb[kLanes];
   int64_t pending = 0;  // elements in the lanes
@@ -283,13 +291,20 @@ SNUG_INLINE void SumPlanes(const ChannelView& view, int64_t channel, Numbers num
   flush();
 }
 
+template <class Sums>
+void SumPlanes(const ChannelView& view, int64_t channel, const Numbers& numbers, Sums sums, double* a, double* b) {
+  WithIsa([&, channel, numbers]() SNUG_LAMBDA { SumLanes(view, channel, numbers, sums, a, b); });
+}
+
 template <class Element>
-SNUG_INLINE void ForEachElementOfPlanes(const ChannelView& view, int64_t channel, Numbers numbers, Element element) {
-  for (int64_t n = 0; n < view.outer; ++n) {
-    const int64_t plane = (n * view.channels + channel) * view.inner;
-    SNUG_INDEPENDENT
-    for (int64_t i = plane; i < plane + view.inner; ++i) element(i, numbers);
-  }
+void ForEachElementOfPlanes(const ChannelView& view, int64_t channel, const Numbers& numbers, Element element) {
+  WithIsa([=]() SNUG_LAMBDA {
+    for (int64_t n = 0; n < view.outer; ++n) {
+      const int64_t plane = (n * view.channels + channel) * view.inner;
+      SNUG_INDEPENDENT
+      for (int64_t i = plane; i < plane + view.inner; ++i) element(i, numbers);
+    }
+  });
 }
 
 // A mean of a few elements of a channel, evenly spread.
@@ -360,11 +375,10 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
         if (call.batch_mean != nullptr) {
           const Numbers shift = {.mean = Shift(view, call.x, c)};
           double sum = 0, squares = 0;
-          WithIsa([&, c, shift]() SNUG_LAMBDA { SumPlanes(view, c, shift, sums, &sum, &squares); });
+          SumPlanes(view, c, shift, sums, &sum, &squares);
           SetStatistics(call, c, n, static_cast<double>(shift.mean), sum, squares);
         }
-        const Numbers numbers = ForwardNumbers(call, c);
-        WithIsa([=]() SNUG_LAMBDA { ForEachElementOfPlanes(view, c, numbers, element); });
+        ForEachElementOfPlanes(view, c, ForwardNumbers(call, c), element);
       }
     });
     return;
@@ -375,7 +389,8 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
   const auto set = [=](int64_t c) { SetPatterns(rows, patterns, c, ForwardNumbers(call, c)); };
   if (call.batch_mean != nullptr) {
     SetShifts(rows, call.x, patterns);
-    SumChannels(threads, rows, patterns, partial, sums, [=](int64_t c, double sum, double squares) {
+    SumChunks(threads, rows, patterns, partial, sums);
+    ForEachSum(threads, rows, partial, [=](int64_t c, double sum, double squares) {
       SetStatistics(call, c, n, static_cast<double>(patterns[c]), sum, squares);
       set(c);
     });
@@ -393,10 +408,8 @@ void Backward(int threads, const ChannelView& view, const BatchNormBackward<T>& 
     ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
         double sum = 0, product = 0;
-        const Numbers before = SumsNumbers(call, c);
-        WithIsa([&, c, before]() SNUG_LAMBDA { SumPlanes(view, c, before, sums, &sum, &product); });
-        const Numbers numbers = BackwardNumbers(call, c, n, sum, product);
-        WithIsa([=]() SNUG_LAMBDA { ForEachElementOfPlanes(view, c, numbers, element); });
+        SumPlanes(view, c, SumsNumbers(call, c), sums, &sum, &product);
+        ForEachElementOfPlanes(view, c, BackwardNumbers(call, c, n, sum, product), element);
       }
     });
     return;
@@ -405,7 +418,8 @@ void Backward(int threads, const ChannelView& view, const BatchNormBackward<T>& 
   float* patterns = workspace;
   float* partial = workspace + kPatterns * rows.width;
   for (int64_t c = 0; c < rows.channels; ++c) SetPatterns(rows, patterns, c, SumsNumbers(call, c));
-  SumChannels(threads, rows, patterns, partial, sums, [=](int64_t c, double sum, double product) {
+  SumChunks(threads, rows, patterns, partial, sums);
+  ForEachSum(threads, rows, partial, [=](int64_t c, double sum, double product) {
     SetPatterns(rows, patterns, c, BackwardNumbers(call, c, n, sum, product));
   });
   ForEachElementOfRows(threads, rows, patterns, element);

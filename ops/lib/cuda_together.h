@@ -1,4 +1,4 @@
-// The same work for several nodes in one launch (OpDef::cuda_together): each block of threads works for one of them.
+// The same work for several nodes in one launch (KernelRow::together): each block of threads works for one of them.
 // For .cu files, which nvcc compiles, and g++ for the tests.
 //
 //   template <class T, class All>
@@ -66,8 +66,8 @@ absl::Status LaunchTogether(absl::Span<const KernelContext> nodes, const MemberO
   return nodes.size() == 1 ? of_all(Together<Member, 1>()) : of_all(Together<Member, kMostTogether>());
 }
 
-// OpDef::cuda, of an op that has cuda_together.
-template <TogetherFn together>
+// KernelRow::run, of a row that has `together`.
+template <absl::Status (*together)(absl::Span<const KernelContext>)>
 absl::Status Alone(const KernelContext& k) {
   return together({&k, 1});
 }

@@ -2,13 +2,14 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "engine/base/error_part.h"
 #include "engine/base/status.h"
 
 namespace snug {
 
 absl::Status CheckDropRate(double rate) {
   if (rate >= 0 && rate <= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("option \"rate\": expected between 0 and 1, found ", rate));
+  return OptionError("rate", absl::StrCat("expected between 0 and 1, found ", rate));
 }
 
 absl::Status DropLayer(LayerContext& c, absl::string_view op, double rate) {

@@ -1,5 +1,7 @@
 #include "ops/lib/elementwise.h"
 
+#include <utility>
+
 #include "ops/lib/shape_option.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
@@ -7,10 +9,13 @@
 namespace snug {
 namespace internal {
 
-OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel, KernelFn cuda) {
+OpDef CompleteElementwise(OpDef op, InferFn infer, ElementwiseForm form, KernelFn plain, KernelFn cuda) {
   if (op.infer == nullptr) op.infer = infer;
-  if (op.cpu == nullptr) op.cpu = kernel;
-  if (op.cuda == nullptr) op.cuda = cuda;
+  if (op.kernels.empty()) {
+    op.kernels = {{.name = "plain", .run = std::move(plain)},
+                  {.device = kOnCuda, .name = "own", .run = std::move(cuda)}};
+  }
+  if (op.elementwise.expression == nullptr) op.elementwise = form;
   op.traits.layout = LayoutRule::kAgnostic;
   for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
     op.aliases.push_back({Alias::Kind::kMayShare, /*output=*/0, /*input=*/i});

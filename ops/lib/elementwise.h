@@ -11,15 +11,18 @@
 //   }
 //
 // The function works in float (for float32 and bfloat16) or double. It is compiled into vector loops, so it has no
-// branches that the compiler cannot turn into selects. One that has options takes a KernelContext in its constructor.
+// branches that the compiler cannot turn into selects. Of one that has options `make` says what it is by them.
+// Functions of SNUG_FUNCTIONS (ops/math/functions.h) have CUDA kernels, and may be fused.
 #pragma once
 
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "engine/base/parallel.h"
 #include "ops/grad_context.h"
@@ -27,7 +30,9 @@
 #include "ops/kernel_context.h"
 #include "ops/lib/broadcast.h"
 #include "ops/lib/dispatch.h"
+#include "ops/lib/expression.h"
 #include "ops/lib/isa.h"
+#include "ops/math/functions.h"
 #include "ops/op_def.h"
 
 namespace snug {
@@ -78,13 +83,21 @@ inline constexpr int kArity = std::is_invocable_v<F, float>          ? 1
                                                                      : 3;
 
 template <class F>
-F MakeFunction([[maybe_unused]] const KernelContext& k) {
-  if constexpr (std::is_constructible_v<F, const KernelContext&>) {
-    return F(k);
-  } else {
-    return F();
-  }
+F WithoutOptions(const Options&) {
+  return F();
 }
+
+// A row of SNUG_FUNCTIONS; others have none.
+template <class F>
+struct FunctionRow;
+#define SNUG_FUNCTION_ROW(F, ...)                                                                        \
+  template <>                                                                                            \
+  struct FunctionRow<functions::F> {                                                                     \
+    static constexpr absl::string_view kName = #F;                                                       \
+    static std::vector<double> Numbers([[maybe_unused]] const functions::F& f) { return {__VA_ARGS__}; } \
+  };
+SNUG_FUNCTIONS(SNUG_FUNCTION_ROW)
+#undef SNUG_FUNCTION_ROW
 
 // Layouts: same-shape inputs have the same one, so the output takes the first's.
 template <int kInputs>
@@ -108,30 +121,30 @@ absl::Status InferBroadcast(InferContext& c) {
   return absl::OkStatus();
 }
 
-OpDef CompleteElementwise(OpDef op, InferFn infer, KernelFn kernel, KernelFn cuda);
+OpDef CompleteElementwise(OpDef op, InferFn infer, ElementwiseForm form, KernelFn plain, KernelFn cuda);
 
 }  // namespace internal
 
-template <class F>
+template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
 absl::Status ElementwiseKernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     [&]<size_t... J>(std::index_sequence<J...>) {
-      Map(k.threads(), k.output_type(0).num_elements(), internal::MakeFunction<F>(k), k.output<T>(0), k.input<T>(J)...);
+      Map(k.threads(), k.output_type(0).num_elements(), make(k.types().options), k.output<T>(0), k.input<T>(J)...);
     }
     (std::make_index_sequence<internal::kArity<F>>());
     return absl::OkStatus();
   });
 }
 
-template <class F>
+template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
 absl::Status BroadcastKernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     [&]<size_t... J>(std::index_sequence<J...>) {
       const std::array<BroadcastView, internal::kArity<F>> views = {
           BroadcastView(k.input_type(J), k.output_type(0))...};
-      BroadcastMap(k.threads(), k.output_type(0).num_elements(), views, internal::MakeFunction<F>(k), k.output<T>(0),
+      BroadcastMap(k.threads(), k.output_type(0).num_elements(), views, make(k.types().options), k.output<T>(0),
                    k.input<T>(J)...);
     }
     (std::make_index_sequence<internal::kArity<F>>());
@@ -139,35 +152,57 @@ absl::Status BroadcastKernel(const KernelContext& k) {
   });
 }
 
-// On a CUDA device, for every floating dtype, with broadcasting. Defined in ops/math/elementwise.cu for the functions
-// that it lists.
+// On a CUDA device, for every floating dtype, with broadcasting. Defined in ops/math/elementwise.cu for
+// SNUG_FUNCTIONS.
 template <class F>
 absl::Status ElementwiseOnCuda(const KernelContext& k, const F& f);
 
-template <class F>
+template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
 absl::Status ElementwiseCuda(const KernelContext& k) {
-  return ElementwiseOnCuda<typename F::OnCuda>(k, internal::MakeFunction<F>(k));
+  return ElementwiseOnCuda<F>(k, make(k.types().options));
+}
+
+// ElementwiseForm::expression.
+template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
+std::string FunctionExpression(const NodeTypes& types, absl::string_view operands) {
+  using Row = internal::FunctionRow<F>;
+  return ApplyExpression(Row::kName, Row::Numbers(make(types.options)), types, operands);
 }
 
 namespace internal {
+
 template <class F>
+inline constexpr bool kInList = requires {
+  FunctionRow<F>::kName;
+};
+
+template <class F, F (*make)(const Options&)>
 KernelFn CudaKernelOf() {
-  if constexpr (requires { typename F::OnCuda; }) return SNUG_IF_CUDA(ElementwiseCuda<F>);
+  if constexpr (kInList<F>) return SNUG_IF_CUDA((ElementwiseCuda<F, make>));
   return nullptr;
 }
+
+template <class F, F (*make)(const Options&)>
+ElementwiseForm FormOf() {
+  if constexpr (kInList<F>) return {FunctionExpression<F, make>};
+  return {};
+}
+
 }  // namespace internal
 
-// Fills in what all such ops have in common: inference and kernel (unless given), layouts, and that the output may
+// Fills in what all such ops have in common: inference and kernels (unless given), layouts, and that the output may
 // share any input's bytes.
-template <class F>
+template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
 OpDef Elementwise(OpDef op) {  // NOLINT(performance-unnecessary-value-param): moved on below
   return internal::CompleteElementwise(std::move(op), internal::InferSameShape<internal::kArity<F>>,
-                                       ElementwiseKernel<F>, internal::CudaKernelOf<F>());
+                                       internal::FormOf<F, make>(), ElementwiseKernel<F, make>,
+                                       internal::CudaKernelOf<F, make>());
 }
-template <class F>
+template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
 OpDef Broadcasting(OpDef op) {  // NOLINT(performance-unnecessary-value-param): moved on below
-  return internal::CompleteElementwise(std::move(op), internal::InferBroadcast<internal::kArity<F>>, BroadcastKernel<F>,
-                                       internal::CudaKernelOf<F>());
+  return internal::CompleteElementwise(std::move(op), internal::InferBroadcast<internal::kArity<F>>,
+                                       internal::FormOf<F, make>(), BroadcastKernel<F, make>,
+                                       internal::CudaKernelOf<F, make>());
 }
 
 // The gradient of a one-input op as one node of `op`, with the node's options, that reads what is named and dy.

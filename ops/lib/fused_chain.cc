@@ -7,11 +7,8 @@
 
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
-#include "ops/lib/fused_functions.h"
-#include "ops/lib/fused_reduction.h"
 #include "ops/registry.h"
 #include "proto/fused.pb.h"
-#include "proto/network.pb.h"
 #include "proto/options.h"
 #include "proto/options_from_text.h"
 
@@ -20,8 +17,8 @@ namespace {
 
 absl::StatusOr<FusedMember> ReadMember(const proto::Fused::Member& read, const FusedChain& chain, bool last) {
   FusedMember member{.op = OpRegistry::Builtin().Find(read.op())};
-  const bool reduces = last && !chain.members.empty() && CanReduce(read.op());
-  if (member.op == nullptr || (!CanFuse(read.op()) && !reduces)) {
+  const bool reduces = last && !chain.members.empty() && member.op != nullptr && member.op->reduction != nullptr;
+  if (member.op == nullptr || (member.op->elementwise.expression == nullptr && !reduces)) {
     return absl::InvalidArgumentError("expected an op that computes element by element, or a reduction after these");
   }
   SNUG_ASSIGN_OR_RETURN(member.types.options, proto::OptionsFromText(read.options_type(), read.options()));
@@ -72,17 +69,12 @@ absl::StatusOr<FusedChain> ReadFusedChain(const NodeTypes& types) {
   return chain;
 }
 
-bool FusedChain::reduces() const { return CanReduce(members.back().op->name); }
+bool FusedChain::reduces() const { return members.back().op->reduction != nullptr; }
 
 BroadcastView ViewOfOperand(const FusedMember& member, int operand) {
-  const ValueType& output = member.types.output(0);
-  if (member.op->name == "bias_add" && operand == 1) {  // along an axis of its own, not along the last
-    const int rank = output.shape.rank();
-    Strides strides = {};
-    strides[static_cast<size_t>(*NormalizeAxis(member.types.options.Get<proto::BiasAdd>().axis(), rank))] = 1;
-    return BroadcastView(strides, output);
-  }
-  return BroadcastView(member.types.input(operand), output);
+  const auto view = member.op->elementwise.operand_view;
+  return view != nullptr ? view(member.types, operand)
+                         : BroadcastView(member.types.input(operand), member.types.output(0));
 }
 
 Options FusedOptions(absl::Span<const FusedMemberSpec> members) {

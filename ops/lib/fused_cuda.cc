@@ -102,8 +102,15 @@ absl::Status FusedCuda(const KernelContext& k) {
                                             : LaunchElements(k, kernel.source(), *code);
 }
 
-const FusedKernel* FusedKernelOf(KernelFn kernel, const void* prepared) {
-  return kernel == FusedCuda ? static_cast<const FusedKernel*>(prepared) : nullptr;
+KernelRow FusedCudaRow() {
+  return {.device = kOnCuda,
+          .name = kFusedCudaRow,
+          .prepare = PrepareFusedCuda,
+          .settle =
+              [](const SettleContext& s) {
+                return static_cast<const FusedKernel*>(s.prepared)->Load(*s.code, s.cuda->device());
+              },
+          .run = FusedCuda};
 }
 
 }  // namespace snug

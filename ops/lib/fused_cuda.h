@@ -41,7 +41,8 @@ absl::Status PrepareFusedCuda(PrepareContext& c);
 // Loads its code itself where nobody has; then it cannot be recorded in a graph.
 absl::Status FusedCuda(const KernelContext& k);
 
-// What PrepareFusedCuda made, of a Step with this kernel; null for other kernels.
-const FusedKernel* FusedKernelOf(KernelFn kernel, const void* prepared);
+// With these functions; prepared as a FusedKernel.
+KernelRow FusedCudaRow();
+inline constexpr absl::string_view kFusedCudaRow = "nvrtc";
 
 }  // namespace snug

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "ops/lib/cuda_reduce_parts.h"
-#include "ops/lib/fused_functions.h"
+#include "ops/lib/expression.h"
 #include "ops/lib/fused_reduction.h"
 
 namespace snug {
@@ -151,7 +151,7 @@ class Writer {
     const FusedMember& member = chain_.members[static_cast<size_t>(m)];
     std::vector<std::string> operands;
     for (size_t o = 0; o < member.operands.size(); ++o) operands.push_back(Operand(member, static_cast<int>(o)));
-    std::string value = FusedExpression(member.op->name, member.types, absl::StrJoin(operands, ", "));
+    std::string value = member.op->elementwise.expression(member.types, absl::StrJoin(operands, ", "));
     const bool stored = m + 1 == static_cast<int>(chain_.members.size());
     if (!stored) value = absl::StrCat("Keep(", value, ", a.zero)");
     absl::StrAppend(&elements_, "      const ", CppName(member.types.output(0).dtype), " v", m, " = ", value, ";\n");
@@ -200,7 +200,7 @@ class Writer {
 
   std::string ReduceText() {
     const FusedMember& last = chain_.members.back();
-    const FusedReduction reduction = ReductionOf(last.op->name, last.types);
+    const FusedReduction reduction = last.op->reduction(last.types);
     const CudaReduceParts split(reduction.plan);
     source_.reduce = {.outputs = reduction.plan.kept_x.count(),
                       .parts = split.parts,

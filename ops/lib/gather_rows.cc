@@ -14,8 +14,8 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kChunkElements = 1 << 15;
-constexpr int64_t kStrip = 256;  // columns whose sums are kept together
+constexpr int64_t kElementsPerTask = 1 << 15;
+constexpr int64_t kGatheredColumns = 256;  // columns whose sums are kept together
 
 absl::Status ChoiceError(absl::string_view name, const Shape& shape, int64_t position, int64_t found, int64_t rows) {
   std::string index;
@@ -40,9 +40,9 @@ absl::Status CheckChoices(absl::string_view name, const Shape& shape, const Inde
 template <class T>
 SNUG_INLINE void SumRows(const int64_t* positions, int64_t count, int64_t inner, const T* dy, T* row) {
   using A = Accumulator<T>;
-  for (int64_t begin = 0; begin < inner; begin += kStrip) {
-    const int64_t columns = std::min(kStrip, inner - begin);
-    A sums[kStrip];
+  for (int64_t begin = 0; begin < inner; begin += kGatheredColumns) {
+    const int64_t columns = std::min(kGatheredColumns, inner - begin);
+    A sums[kGatheredColumns];
     for (int64_t j = 0; j < columns; ++j) sums[j] = A(0);
     for (int64_t p = 0; p < count; ++p) {
       const T* from = dy + positions[p] * inner + begin;
@@ -80,8 +80,8 @@ absl::Status ScatterAdd(const KernelContext& k, int choices_input, int dy_input,
   int64_t* ends = k.workspace<int64_t>();
   int64_t* sorted = ends + rows + 1;
   SortByRow(choices, n, rows, ends, sorted);
-  ParallelFor(k.threads(), shape.Count(0, axis + 1), std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, inner)),
-              [=](int64_t first, int64_t last) {
+  ParallelFor(k.threads(), shape.Count(0, axis + 1),
+              std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, inner)), [=](int64_t first, int64_t last) {
                 WithIsa([=]() SNUG_LAMBDA {
                   for (int64_t i = first; i < last; ++i) {
                     const int64_t r = i % rows;
@@ -105,7 +105,7 @@ absl::Status GatherRows(const KernelContext& k, int x, int choices_input, int ax
     const int64_t row_bytes = shape.Count(axis + 1, shape.rank()) * SizeOf(k.input_type(x).dtype);
     const char* from = k.input<char>(x);
     char* to = k.output<char>(0);
-    ParallelFor(k.threads(), shape.Count(0, axis) * n, std::max<int64_t>(1, kChunkElements / row_bytes),
+    ParallelFor(k.threads(), shape.Count(0, axis) * n, std::max<int64_t>(1, kElementsPerTask / row_bytes),
                 [=](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {
                     std::memcpy(to + i * row_bytes, from + (i / n * rows + choices[i % n]) * row_bytes,

@@ -11,28 +11,28 @@ namespace {
 // A tile of C and the panels it is made of: about 150 KB of stack, most of it passing through the second-level cache.
 constexpr int64_t kTileRows = 64;
 constexpr int64_t kTileColumns = 128;
-constexpr int64_t kStrip = 8;  // rows of A that are packed side by side: what one register tile reads
+constexpr int64_t kPackedRows = 8;  // rows of A that are packed side by side: what one register tile reads
 
 template <class Acc>
 struct TileBuffers {
   static constexpr int64_t kDepth = 1024 / static_cast<int64_t>(sizeof(Acc));
 
-  alignas(64) Acc a[kTileRows * kDepth];        // strips [depth][kStrip]
+  alignas(64) Acc a[kTileRows * kDepth];        // strips [depth][kPackedRows]
   alignas(64) Acc b[kPanel<Acc> * kDepth];      // one panel
   alignas(64) Acc c[kTileRows * kTileColumns];  // row-major
 };
 
-// a [rows, depth], rows <= kStrip, into a strip [depth][kStrip].
+// a [rows, depth], rows <= kPackedRows, into a strip [depth][kPackedRows].
 template <class Acc, class T>
 SNUG_INLINE void PackStrip(int64_t rows, int64_t depth, StridedMatrix<T> a, Acc* strip) {
-  if (a.row == 1 && rows == kStrip) {
+  if (a.row == 1 && rows == kPackedRows) {
     for (int64_t p = 0; p < depth; ++p) {
-      for (int64_t i = 0; i < kStrip; ++i) strip[p * kStrip + i] = a.data[p * a.col + i];
+      for (int64_t i = 0; i < kPackedRows; ++i) strip[p * kPackedRows + i] = a.data[p * a.col + i];
     }
     return;
   }
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t p = 0; p < depth; ++p) strip[p * kStrip + i] = a.data[i * a.row + p * a.col];
+    for (int64_t p = 0; p < depth; ++p) strip[p * kPackedRows + i] = a.data[i * a.row + p * a.col];
   }
 }
 
@@ -45,14 +45,14 @@ SNUG_INLINE void MultiplyTile(int64_t tile_rows, int64_t m, int64_t n, int64_t k
   Buffers tile;
   for (int64_t p = 0; p < k; p += Buffers::kDepth) {
     const int64_t depth = std::min(Buffers::kDepth, k - p);
-    for (int64_t i = 0; i < m; i += kStrip) {
-      PackStrip(std::min(kStrip, m - i), depth, a.At(i, p), tile.a + i * Buffers::kDepth);
+    for (int64_t i = 0; i < m; i += kPackedRows) {
+      PackStrip(std::min(kPackedRows, m - i), depth, a.At(i, p), tile.a + i * Buffers::kDepth);
     }
     for (int64_t j = 0; j < n; j += kPanel<Acc>) {
       PackPanel(depth, std::min(kPanel<Acc>, n - j), b.At(p, j), tile.b);
-      for (int64_t i = 0; i < m; i += kStrip) {
-        const StridedMatrix<Acc> strip = {tile.a + i * Buffers::kDepth, 1, kStrip};
-        MultiplyPanel(tile_rows, std::min(kStrip, m - i), depth, strip, tile.b, tile.c + i * kTileColumns + j,
+      for (int64_t i = 0; i < m; i += kPackedRows) {
+        const StridedMatrix<Acc> strip = {tile.a + i * Buffers::kDepth, 1, kPackedRows};
+        MultiplyPanel(tile_rows, std::min(kPackedRows, m - i), depth, strip, tile.b, tile.c + i * kTileColumns + j,
                       kTileColumns, /*accumulate=*/p > 0);
       }
     }

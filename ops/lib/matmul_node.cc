@@ -9,12 +9,17 @@
 #include "ops/lib/onednn_bfloat16.h"
 #include "ops/lib/onednn_matmul.h"
 #endif
+#if SNUG_HAS_CUDA
+#include "ops/lib/matmul_node_cuda.h"
+#endif
 
 namespace snug {
 double MultiplyAdds(const MatMulNode& node) {
   return static_cast<double>(node.batch.num_elements()) * static_cast<double>(node.m) * static_cast<double>(node.n) *
          static_cast<double>(node.k);
 }
+
+namespace {
 
 absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
@@ -43,8 +48,12 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
   });
 }
 
+}  // namespace
+
 #if SNUG_HAS_ONEDNN
-constexpr absl::string_view kLoops = "loops";
+namespace {
+
+constexpr absl::string_view kLoops = "loops";  // our own, which have no setup at all
 
 absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
   if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
@@ -69,7 +78,8 @@ absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
   return absl::OkStatus();
 }
 
-std::vector<std::string> MatMulChoices(const MatMulNode& node, DType dtype, int threads) {
+// The library's other implementations, and our own loops.
+std::vector<std::string> OneDnnMatMulVariants(const MatMulNode& node, DType dtype, int threads) {
   std::vector<std::string> names;
   if (onednn::Supports(dtype)) {
     names = onednn::MatMulImplementations(node, dtype, threads);
@@ -86,6 +96,33 @@ absl::Status RunOneDnnMatMul(const KernelContext& k, const MatMulNode& node) {
   arguments[count++] = k.output<void>(0);
   return k.prepared<onednn::Kernel>().Run({arguments.data(), count}, k.workspace());
 }
+KernelRow OneDnnMatMulRow(DescribeMatMul describe) {
+  return {.name = "onednn",
+          .library = "oneDNN",
+          .serves = NotInDouble,
+          .prepare = [describe](PrepareContext& c) { return PrepareOneDnnMatMul(c, describe(c.types())); },
+          .variants =
+              [describe](const PrepareContext& c) {
+                return OneDnnMatMulVariants(describe(c.types()), c.types().output(0).dtype, c.threads());
+              },
+          .run = [describe](const KernelContext& k) { return RunOneDnnMatMul(k, describe(k.types())); }};
+}
+
+}  // namespace
 #endif
+
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe) {
+  std::vector<KernelRow> rows;
+#if SNUG_HAS_ONEDNN
+  rows.push_back(OneDnnMatMulRow(describe));
+#endif
+  rows.push_back(
+      {.name = "plain", .run = [describe](const KernelContext& k) { return RunPlainMatMul(k, describe(k.types())); }});
+#if SNUG_HAS_CUDA
+  rows.push_back(CublasMatMulRow(describe));
+  rows.push_back(OwnCudaMatMulRow(describe));
+#endif
+  return rows;
+}
 
 }  // namespace snug

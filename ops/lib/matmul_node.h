@@ -1,6 +1,8 @@
-// A node that is one matrix product (or a batch of them): from one description come its plain kernel, its fast kernel
-// and its cost. An op brings a function from types to description, and puts the templates below into its table.
+// A node that is one matrix product (or a batch of them): from one description come its kernels and its cost. An op
+// brings a function from types to description.
 #pragma once
+
+#include <vector>
 
 #include "engine/base/shape.h"
 #include "ops/kernel_context.h"
@@ -21,15 +23,12 @@ struct MatMulNode {
   Activation activation = Activation::kIdentity;
 };
 
-absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node);
 double MultiplyAdds(const MatMulNode& node);
 
 using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
 
-template <DescribeMatMul describe>
-absl::Status PlainMatMul(const KernelContext& k) {
-  return RunPlainMatMul(k, describe(k.types()));
-}
+// The rows of an op whose nodes are such products.
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe);
 
 // `forward`: its multiply-adds count as the model's.
 template <DescribeMatMul describe, bool forward>
@@ -44,53 +43,5 @@ Cost MatMulCost(const NodeTypes& types) {
   if (forward) cost.multiply_adds = multiply_adds;
   return cost;
 }
-
-// On CUDA (matmul_node_cuda.cc).
-absl::Status PrepareCudaMatMul(PrepareContext& c, const MatMulNode& node);
-absl::Status RunCudaMatMul(const KernelContext& k, const MatMulNode& node);
-
-template <DescribeMatMul describe>
-absl::Status PrepareCuda(PrepareContext& c) {
-  return PrepareCudaMatMul(c, describe(c.types()));
-}
-template <DescribeMatMul describe>
-absl::Status RunCuda(const KernelContext& k) {
-  return RunCudaMatMul(k, describe(k.types()));
-}
-
-#if SNUG_HAS_ONEDNN
-absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node);
-// The library's other implementations, and "loops": our own, which have no setup at all.
-std::vector<std::string> MatMulChoices(const MatMulNode& node, DType dtype, int threads);
-absl::Status RunOneDnnMatMul(const KernelContext& k, const MatMulNode& node);
-
-template <DescribeMatMul describe>
-absl::Status PrepareFast(PrepareContext& c) {
-  return PrepareOneDnnMatMul(c, describe(c.types()));
-}
-template <DescribeMatMul describe>
-absl::Status RunFast(const KernelContext& k) {
-  return RunOneDnnMatMul(k, describe(k.types()));
-}
-
-template <DescribeMatMul describe>
-std::vector<std::string> ListChoices(const NodeTypes& types, int threads) {
-  return MatMulChoices(describe(types), types.output(0).dtype, threads);
-}
-
-template <DescribeMatMul describe>
-inline constexpr PrepareFn kPrepareMatMul = PrepareFast<describe>;
-template <DescribeMatMul describe>
-inline constexpr ChoicesFn kMatMulChoices = ListChoices<describe>;
-template <DescribeMatMul describe>
-inline constexpr KernelFn kFastMatMul = RunFast<describe>;
-#else
-template <DescribeMatMul describe>
-inline constexpr PrepareFn kPrepareMatMul = nullptr;
-template <DescribeMatMul describe>
-inline constexpr ChoicesFn kMatMulChoices = nullptr;
-template <DescribeMatMul describe>
-inline constexpr KernelFn kFastMatMul = nullptr;
-#endif
 
 }  // namespace snug

@@ -1,9 +1,13 @@
-// Matrix products by our own CUDA kernel (matmul_node.cu): what serves where the library does not.
+// Kernels of matrix products on CUDA, as rows: cuBLASLt's, and our own (matmul_node.cu), which serves where the library
+// does not.
 #pragma once
 
 #include "ops/lib/matmul_node.h"
 
 namespace snug {
+
+KernelRow CublasMatMulRow(DescribeMatMul describe);
+KernelRow OwnCudaMatMulRow(DescribeMatMul describe);
 
 int64_t OwnCudaMatMulWorkspace(const MatMulNode& node, DType dtype);
 absl::Status RunOwnCudaMatMul(const KernelContext& k, const MatMulNode& node);

@@ -1,10 +1,8 @@
 #include "ops/lib/onednn.h"
 
 #include <absl/strings/ascii.h>
-#include <absl/strings/numbers.h>
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -38,90 +36,35 @@ std::string TagOf(const memory::dims& strides, const memory::dims& block_sizes, 
   return tag;
 }
 
-#if DNNL_VERSION_MAJOR >= 3
-
-// The description is opaque, and before 3.3 there are no bytes of it: what a Layout carries is its number in a table of
-// the process, which no Layout leaves.
-class Descriptions {
- public:
-  std::string NumberOf(const memory::desc& desc) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    auto it = std::find(known_.begin(), known_.end(), desc);
-    if (it == known_.end()) it = known_.insert(known_.end(), desc);
-    return absl::StrCat(it - known_.begin());
-  }
-  memory::desc At(const std::string& number) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    size_t i = 0;
-    SNUG_CHECK(absl::SimpleAtoi(number, &i) && i < known_.size());
-    return known_[i];
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<memory::desc> known_;
-};
-
-Descriptions& AllDescriptions() {
-  static auto* const all = new Descriptions;
-  return *all;
-}
-
-std::string Serialize(const memory::desc& desc) { return AllDescriptions().NumberOf(desc); }
-
-memory::desc Parse(const std::string& number) { return AllDescriptions().At(number); }
-
 std::string TagOf(const memory::desc& desc) {
+#if DNNL_VERSION_MAJOR >= 3
   if (desc.get_format_kind() != memory::format_kind::blocked) return "opaque";
   return TagOf(desc.get_strides(), desc.get_inner_blks(), desc.get_inner_idxs());
-}
-
 #else
-
-// The description is a plain struct. Equal formats get equal bytes: what it does not use is zero.
-std::string Serialize(const memory::desc& desc) {
-  const dnnl_memory_desc_t& from = desc.data;
-  dnnl_memory_desc_t to;
-  std::memset(static_cast<void*>(&to), 0, sizeof(to));
-  to.ndims = from.ndims;
-  for (int i = 0; i < from.ndims; ++i) {
-    to.dims[i] = from.dims[i];
-    to.padded_dims[i] = from.padded_dims[i];
-    to.padded_offsets[i] = from.padded_offsets[i];
-  }
-  to.data_type = from.data_type;
-  to.offset0 = from.offset0;
-  to.format_kind = from.format_kind;
-  if (from.format_kind == dnnl_blocked) {
-    const dnnl_blocking_desc_t& blocking = from.format_desc.blocking;
-    std::copy_n(blocking.strides, from.ndims, to.format_desc.blocking.strides);
-    to.format_desc.blocking.inner_nblks = blocking.inner_nblks;
-    std::copy_n(blocking.inner_blks, blocking.inner_nblks, to.format_desc.blocking.inner_blks);
-    std::copy_n(blocking.inner_idxs, blocking.inner_nblks, to.format_desc.blocking.inner_idxs);
-  } else {
-    std::memcpy(&to.format_desc, &from.format_desc, sizeof(to.format_desc));
-  }
-  std::memcpy(&to.extra, &from.extra, sizeof(to.extra));
-  return {reinterpret_cast<const char*>(&to), sizeof(to)};
-}
-
-memory::desc Parse(const std::string& bytes) {
-  dnnl_memory_desc_t desc;
-  SNUG_CHECK(bytes.size() == sizeof(desc));
-  std::memcpy(static_cast<void*>(&desc), bytes.data(), sizeof(desc));
-  return memory::desc(desc);
-}
-
-std::string TagOf(const memory::desc& desc) {
   if (desc.data.format_kind != dnnl_blocked) return "opaque";
   const dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
   const int rank = desc.data.ndims;
   return TagOf({blocking.strides, blocking.strides + rank},
                {blocking.inner_blks, blocking.inner_blks + blocking.inner_nblks},
                {blocking.inner_idxs, blocking.inner_idxs + blocking.inner_nblks});
+#endif
 }
 
-#endif
+// The library's own description, which it compares by content.
+class Format final : public PackedFormat {
+ public:
+  explicit Format(const memory::desc& desc)
+      : PackedFormat(TagOf(desc), static_cast<int64_t>(desc.get_size())), desc_(desc) {}
+
+  bool Equals(const PackedFormat& other) const override {
+    const auto* const format = dynamic_cast<const Format*>(&other);
+    return format != nullptr && format->desc_ == desc_;
+  }
+  const memory::desc& desc() const { return desc_; }
+
+ private:
+  const memory::desc desc_;
+};
 
 // A primitive whose memory objects are made once and get their pointers at each run: a memory object costs the library
 // about as many bytes of heap as one call may take.
@@ -257,11 +200,14 @@ Layout LayoutOf(const memory::desc& desc) {
       DescribePlain(desc.dims(), desc.data_type() == memory::data_type::bf16 ? DType::kBFloat16 : DType::kFloat32);
 #endif
   if (desc == plain) return Layout::Plain();
-  return Layout::Packed(
-      {.tag = TagOf(desc), .descriptor = Serialize(desc), .size_bytes = static_cast<int64_t>(desc.get_size())});
+  return Layout::Packed(std::make_shared<const Format>(desc));
 }
 
-memory::desc DescriptionOf(const PackedFormat& format) { return Parse(format.descriptor); }
+memory::desc DescriptionOf(const PackedFormat& format) {
+  const auto* const ours = dynamic_cast<const Format*>(&format);
+  SNUG_CHECK(ours != nullptr);
+  return ours->desc();
+}
 
 dnnl::primitive_attr AttributesWith(Activation activation) {
   dnnl::primitive_attr attributes = UserScratchpad();

@@ -16,8 +16,8 @@ namespace snug::onednn {
 bool ComputesInFloat32(PrepareContext& c);
 // The library's implementation that was chosen, by its name; empty: the library's own choice.
 absl::string_view ChosenImplementation(const PrepareContext& c);
-// Adds to what OpDef::choices lists for values of `dtype` the way that is not taken by itself. `possible`: the library
-// has a kernel for the values as they are.
+// Adds to what KernelRow::variants lists for values of `dtype` the way that is not taken by itself. `possible`: the
+// library has a kernel for the values as they are.
 void OfferOtherWay(DType dtype, bool possible, std::vector<std::string>& choices);
 
 }  // namespace snug::onednn

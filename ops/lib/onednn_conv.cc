@@ -16,11 +16,11 @@ namespace {
 using dnnl::memory;
 
 // What the three primitives have in common.
-struct Problem {
+struct ConvProblem {
   memory::desc x, w, bias, y;
   memory::dims stride, dilation, pad_begin, pad_end;
 
-  explicit Problem(const ConvSpec& spec) : x(Describe(spec.x)), y(Describe(spec.y)) {
+  explicit ConvProblem(const ConvSpec& spec) : x(Describe(spec.x)), y(Describe(spec.y)) {
     const ops::ConvGeometry& g = spec.geometry;
     memory::dims weight_dims;
     if (g.groups > 1) {
@@ -41,17 +41,17 @@ struct Problem {
 };
 
 using Algorithm = dnnl::algorithm;
-using ForwardDesc = dnnl::convolution_forward::primitive_desc;
+using ConvDesc = dnnl::convolution_forward::primitive_desc;
 
 // The description of a primitive, which lists the library's implementations; the list goes by the forward description
 // that the one of a gradient was made with.
 template <class PrimitiveDesc>
 struct Described {
   PrimitiveDesc pd;
-  ForwardDesc hint;
+  ConvDesc hint;
 };
 
-ForwardDesc DescribeForward(const Problem& p, Algorithm algorithm, const dnnl::primitive_attr& attributes) {
+ConvDesc DescribeForward(const ConvProblem& p, Algorithm algorithm, const dnnl::primitive_attr& attributes) {
   constexpr auto kKind = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
   return {CpuEngine(), kKind,    algorithm,  p.x,         p.w,       p.bias,
@@ -63,8 +63,8 @@ ForwardDesc DescribeForward(const Problem& p, Algorithm algorithm, const dnnl::p
 }
 
 template <class PrimitiveDesc>
-Described<PrimitiveDesc> DescribeGradient(const Problem& p, Algorithm algorithm) {
-  const ForwardDesc hint = DescribeForward(p, algorithm, UserScratchpad());
+Described<PrimitiveDesc> DescribeGradient(const ConvProblem& p, Algorithm algorithm) {
+  const ConvDesc hint = DescribeForward(p, algorithm, UserScratchpad());
 #if DNNL_VERSION_MAJOR >= 3
   return {PrimitiveDesc(CpuEngine(), algorithm, p.x, p.w, p.y, p.stride, p.dilation, p.pad_begin, p.pad_end, hint,
                         UserScratchpad()),
@@ -111,7 +111,7 @@ std::vector<std::string> Implementations(const ConvSpec& spec, const Make& make)
   const auto add = [&](Algorithm algorithm, absl::string_view prefix) {
     const absl::Status listed = Guard([&]() -> absl::Status {
       const ThreadScope scope(spec.threads);
-      const Problem p(spec);
+      const ConvProblem p(spec);
       auto described = make(p, algorithm);
       do {
         const std::string name = absl::StrCat(prefix, described.pd.impl_info_str());
@@ -150,10 +150,10 @@ absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec) {
   return Guard([&]() -> absl::StatusOr<ConvKernel> {
     if (!DimsFit(spec.geometry.batch)) return TooLarge();
     const ThreadScope scope(spec.threads);
-    const Problem p(spec);
+    const ConvProblem p(spec);
     SNUG_ASSIGN_OR_RETURN(
         const auto described, Select(spec.implementation, [&](Algorithm algorithm) {
-          return Described<ForwardDesc>{DescribeForward(p, algorithm, AttributesWith(spec.activation)), {}};
+          return Described<ConvDesc>{DescribeForward(p, algorithm, AttributesWith(spec.activation)), {}};
         }));
     std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, described.pd.weights_desc()}};
     if (spec.bias) arguments.push_back({DNNL_ARG_BIAS, p.bias});
@@ -166,7 +166,7 @@ absl::StatusOr<ConvKernel> MakeConvGradInput(const ConvSpec& spec) {
   return Guard([&]() -> absl::StatusOr<ConvKernel> {
     if (!DimsFit(spec.geometry.batch)) return TooLarge();
     const ThreadScope scope(spec.threads);
-    const Problem p(spec);
+    const ConvProblem p(spec);
     SNUG_ASSIGN_OR_RETURN(const auto described,
                           Select(spec.implementation, [&](Algorithm algorithm) { return kGradInput(p, algorithm); }));
     return Finish<dnnl::convolution_backward_data>(
@@ -179,7 +179,7 @@ absl::StatusOr<ConvKernel> MakeConvGradWeight(const ConvSpec& spec) {
   return Guard([&]() -> absl::StatusOr<ConvKernel> {
     if (!DimsFit(spec.geometry.batch)) return TooLarge();
     const ThreadScope scope(spec.threads);
-    const Problem p(spec);
+    const ConvProblem p(spec);
     SNUG_ASSIGN_OR_RETURN(const auto described,
                           Select(spec.implementation, [&](Algorithm algorithm) { return kGradWeight(p, algorithm); }));
     return Finish<dnnl::convolution_backward_weights>(
@@ -189,8 +189,8 @@ absl::StatusOr<ConvKernel> MakeConvGradWeight(const ConvSpec& spec) {
 }
 
 std::vector<std::string> ConvImplementations(const ConvSpec& spec) {
-  return Implementations(spec, [&](const Problem& p, Algorithm algorithm) {
-    return Described<ForwardDesc>{DescribeForward(p, algorithm, AttributesWith(spec.activation)), {}};
+  return Implementations(spec, [&](const ConvProblem& p, Algorithm algorithm) {
+    return Described<ConvDesc>{DescribeForward(p, algorithm, AttributesWith(spec.activation)), {}};
   });
 }
 

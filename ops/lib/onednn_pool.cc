@@ -7,14 +7,14 @@ namespace snug::onednn {
 namespace {
 
 using dnnl::memory;
-using ForwardDesc = dnnl::pooling_forward::primitive_desc;
+using PoolDesc = dnnl::pooling_forward::primitive_desc;
 
-struct Problem {
+struct PoolProblem {
   memory::desc x, y;
   memory::dims stride, kernel, pad_begin, pad_end;
   dnnl::algorithm algorithm;
 
-  explicit Problem(const AveragePoolSpec& spec)
+  explicit PoolProblem(const AveragePoolSpec& spec)
       : x(Describe(spec.x)),
         y(Describe(spec.y)),
         algorithm(spec.include_padding ? dnnl::algorithm::pooling_avg_include_padding
@@ -43,7 +43,7 @@ bool Suits(const AveragePoolSpec& spec) {
 
 absl::Status Unsuited() { return absl::UnimplementedError("oneDNN has nothing for such windows"); }
 
-ForwardDesc DescribeForward(const Problem& p) {
+PoolDesc DescribePool(const PoolProblem& p) {
   constexpr auto kKind = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
   const memory::dims dilation(p.stride.size(), 0);
@@ -68,8 +68,8 @@ absl::StatusOr<KernelPtr> MakeAveragePool(const AveragePoolSpec& spec) {
   return Guard([&]() -> absl::StatusOr<KernelPtr> {
     if (!Suits(spec)) return Unsuited();
     const ThreadScope scope(spec.threads);
-    const Problem p(spec);
-    ForwardDesc pd = DescribeForward(p);
+    const PoolProblem p(spec);
+    PoolDesc pd = DescribePool(p);
     SNUG_RETURN_IF_ERROR(SkipReference(&pd));
     return MakeKernel(pd, dnnl::pooling_forward(pd), {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_DST, p.y}}, spec.threads);
   });
@@ -79,8 +79,8 @@ absl::StatusOr<KernelPtr> MakeAveragePoolGrad(const AveragePoolSpec& spec) {
   return Guard([&]() -> absl::StatusOr<KernelPtr> {
     if (!Suits(spec)) return Unsuited();
     const ThreadScope scope(spec.threads);
-    const Problem p(spec);
-    const ForwardDesc hint = DescribeForward(p);
+    const PoolProblem p(spec);
+    const PoolDesc hint = DescribePool(p);
 #if DNNL_VERSION_MAJOR >= 3
     const memory::dims dilation(p.stride.size(), 0);
     dnnl::pooling_backward::primitive_desc pd(CpuEngine(), p.algorithm, p.x, p.y, p.stride, p.kernel, dilation,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxAdaptiveSize = 1 << 16;  // products with input sizes stay far from overflow
 
-using Numbers = std::array<int64_t, kMaxSpatial>;
+using SpatialNumbers = std::array<int64_t, kMaxSpatial>;
 
 // Batch, channels and input sizes.
 PoolGeometry Start(const Shape& x, const Layout& layout) {
@@ -67,11 +67,11 @@ absl::StatusOr<PoolGeometry> MakePoolGeometry(const proto::Pool& options, const 
   const int spatial = x.rank() - 2;
   PoolGeometry g = Start(x, layout);
   if (options.kernel().empty()) return InferContext::OptionError("kernel", "is missing");
-  Numbers kernel = {1, 1, 1};
-  Numbers dilation = {1, 1, 1};
-  Numbers pad = {0, 0, 0};
+  SpatialNumbers kernel = {1, 1, 1};
+  SpatialNumbers dilation = {1, 1, 1};
+  SpatialNumbers pad = {0, 0, 0};
   SNUG_RETURN_IF_ERROR(ReadSpatialOption("kernel", options.kernel(), spatial, 1, &kernel));
-  Numbers stride = kernel;
+  SpatialNumbers stride = kernel;
   SNUG_RETURN_IF_ERROR(ReadSpatialOption("stride", options.stride(), spatial, 1, &stride));
   SNUG_RETURN_IF_ERROR(ReadSpatialOption("dilation", options.dilation(), spatial, 1, &dilation));
   SNUG_RETURN_IF_ERROR(ReadSpatialOption("pad", options.pad(), spatial, 0, &pad));
@@ -97,7 +97,7 @@ absl::StatusOr<PoolGeometry> MakeAdaptivePoolGeometry(absl::Span<const int64_t> 
   const int spatial = x.rank() - 2;
   PoolGeometry g = Start(x, layout);
   if (given.empty()) return InferContext::OptionError("size", "is missing");
-  Numbers size = {1, 1, 1};
+  SpatialNumbers size = {1, 1, 1};
   SNUG_RETURN_IF_ERROR(ReadSpatialOption("size", given, spatial, 1, &size));
   for (int i = 0; i < spatial; ++i) {
     PoolAxis& a = AxisAt(g, spatial, i);

@@ -27,7 +27,8 @@ SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, con
   const auto row_factor = pooling.Factor(0, at.d) * pooling.Factor(1, at.h);
   const int64_t x_end = g.outer * g.inputs() * g.lanes;
   const int64_t y_end = end_row * width.out * g.lanes;
-  const bool few = g.window() <= TapList::kMost;
+  static_assert(TapList::kMost <= 255, "windows that kMayHaveFewTaps excludes would have few taps");
+  const bool few = Pooling::kMayHaveFewTaps && g.window() <= TapList::kMost;
   TapList list;
   for (int64_t ow = 0; ow < width.out; ++ow) {
     const IndexRange kw = width.taps(ow);

@@ -23,6 +23,7 @@ template <class T>
 class AveragePooling {
  public:
   using A = Accumulator<T>;
+  static constexpr bool kMayHaveFewTaps = true;
   struct Block {
     A sum[kPoolBlock];
   };
@@ -117,6 +118,8 @@ template <class T, class Index>
 class MaximumPooling {
  public:
   using A = Accumulator<T>;
+  // An index has 32 bits where a window has more taps than 8 count (PoolGeometry::index_type).
+  static constexpr bool kMayHaveFewTaps = !std::is_same_v<std::remove_const_t<Index>, int32_t>;
   struct Block {
     A best[kPoolBlock];
     int32_t tap[kPoolBlock];

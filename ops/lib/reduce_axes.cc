@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include "engine/base/error_part.h"
 #include "engine/base/status.h"
 #include "ops/lib/reduce_cuda.h"
 #include "ops/lib/reshape_to.h"
@@ -30,9 +31,9 @@ absl::StatusOr<std::array<bool, kMaxRank>> ReducedAxes(const proto::Reduce& opti
   std::array<bool, kMaxRank> reduced = {};
   for (const int64_t axis : options.axis()) {
     const absl::StatusOr<int> normalized = NormalizeAxis(axis, rank);
-    if (!normalized.ok()) return Annotate(normalized.status(), "option \"axis\"");
+    if (!normalized.ok()) return OptionError("axis", normalized.status().message());
     bool& found = reduced[static_cast<size_t>(*normalized)];
-    if (found) return absl::InvalidArgumentError(absl::StrCat("option \"axis\": axis ", axis, " is named twice"));
+    if (found) return OptionError("axis", absl::StrCat("axis ", axis, " is named twice"));
     found = true;
   }
   if (options.axis().empty()) reduced.fill(true);

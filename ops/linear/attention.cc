@@ -20,7 +20,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::attention {
 namespace {
 
 using proto::ParseOptions;
@@ -362,11 +362,10 @@ SNUG_OPS(attention) {
        .outputs = {{"out"}, {.name = "lse", .type = PortType::kFloat32, .no_gradient = true}},
        .infer = Infer,
        .gradient = Gradient,
-       .prepare = Prepare,
        .cost = CostOf,
-       .cpu = AttentionCpu,
-       .cpu_fast = AttentionFast,
-       .cuda = SNUG_IF_CUDA(ForwardCuda),
+       .kernels = {{.name = "own", .serves = NotInDouble, .prepare = Prepare, .run = AttentionFast},
+                   {.name = "plain", .run = AttentionCpu},
+                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(ForwardCuda)}},
        .samples = Samples},
       {.name = "attention_grad",
        .doc = "dq, dk, dv of attention; the probabilities are computed again from q, k and lse",
@@ -374,12 +373,11 @@ SNUG_OPS(attention) {
            {{"q"}, {"k"}, {"v"}, {"out"}, {"lse", PortType::kFloat32}, {"dout"}, {.name = "mask", .optional = true}},
        .outputs = {{"dq"}, {"dk"}, {"dv"}},
        .infer = InferGrad,
-       .prepare = PrepareGrad,
        .cost = GradCostOf,
-       .cpu = AttentionGradCpu,
-       .cpu_fast = AttentionGradFast,
-       .cuda = SNUG_IF_CUDA(BackwardCuda),
+       .kernels = {{.name = "own", .serves = NotInDouble, .prepare = PrepareGrad, .run = AttentionGradFast},
+                   {.name = "plain", .run = AttentionGradCpu},
+                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(BackwardCuda)}},
        .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::attention

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "engine/base/error_part.h"
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
@@ -13,6 +14,7 @@
 #include "ops/kernel_context.h"
 #include "ops/layer_context.h"
 #include "ops/lib/dispatch.h"
+#include "ops/lib/elementwise.h"
 #include "ops/lib/isa.h"
 #include "ops/lib/reduce_cuda.h"
 #include "ops/linear/bias_add_cuda.h"
@@ -22,7 +24,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::bias_add {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;  // elements a thread takes at a time
@@ -48,7 +50,7 @@ Folded Fold(const ValueType& type, int64_t axis_option) {
 absl::StatusOr<int> Axis(int64_t option, const Shape& x) {
   absl::StatusOr<int> axis = NormalizeAxis(option, x.rank());
   if (axis.ok()) return axis;
-  return Annotate(axis.status(), "option \"axis\"");
+  return OptionError("axis", axis.status().message());
 }
 
 absl::Status Infer(InferContext& c) {
@@ -271,6 +273,15 @@ absl::Status PrepareGradCuda(PrepareContext& c) {
   return absl::OkStatus();
 }
 
+// The bias lies along an axis of its own, not along the last.
+BroadcastView ViewOfOperand(const NodeTypes& types, int operand) {
+  const ValueType& output = types.output(0);
+  if (operand == 0) return BroadcastView(types.input(0), output);
+  Strides strides = {};
+  strides[static_cast<size_t>(*NormalizeAxis(types.options.Get<proto::BiasAdd>().axis(), output.shape.rank()))] = 1;
+  return BroadcastView(strides, output);
+}
+
 void Samples(SampleBuilder& s) {
   s.Case("matrix").Input({5, 7}).Input({7});
   s.Case("narrow").Input({100, 3}).Input({3});
@@ -314,11 +325,13 @@ SNUG_OPS(bias_add) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cpu = BiasAddCpu,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-             const Folded f = Fold(k.input_type(0), k.options<proto::BiasAdd>().axis());
-             return BiasAddCuda(k, f.channels, f.inner);
-           }),
+           .elementwise = {FunctionExpression<functions::Add>, ViewOfOperand},
+           .kernels = {{.name = "plain", .run = BiasAddCpu},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                            const Folded f = Fold(k.input_type(0),
+                                                                                  k.options<proto::BiasAdd>().axis());
+                                                            return BiasAddCuda(k, f.channels, f.inner);
+                                                          })}},
            .samples = Samples},
           {.name = "bias_grad",
            .doc = "db = sum of dy over all axes but `axis`",
@@ -326,11 +339,13 @@ SNUG_OPS(bias_add) {
            .outputs = {{"db"}},
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .prepare = PrepareGrad,
-           .cpu = BiasGradCpu,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return ReduceCuda<SumOp>(k, PlanGrad(k.types())); }),
-           .prepare_cuda = PrepareGradCuda,
+           .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BiasGradCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = PrepareGradCuda,
+                        .run = SNUG_IF_CUDA(
+                            [](const KernelContext& k) { return ReduceCuda<SumOp>(k, PlanGrad(k.types())); })}},
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::bias_add

@@ -10,14 +10,15 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/base/error_part.h"
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/layer_context.h"
-#include "ops/lib/conv_cuda.h"
 #include "ops/lib/conv_geometry.h"
 #include "ops/lib/conv_plain.h"
+#include "ops/lib/conv_rows.h"
 #include "ops/lib/dispatch.h"
 #include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
@@ -31,7 +32,7 @@
 #include "ops/lib/onednn_conv.h"
 #endif
 
-namespace snug::ops {
+namespace snug::ops::conv {
 namespace {
 
 using proto::MakeOptions;
@@ -91,10 +92,10 @@ absl::Status Layer(LayerContext& c) {
   const auto& options = c.options<proto::Conv>();
   const Shape& x = c.type(c.input(0)).shape;
   if (x.rank() < 3 || x.rank() > 2 + kMaxSpatial) {
-    return absl::InvalidArgumentError(absl::StrCat("input 0 \"x\" ", x.ToString(),
-                                                   ": expected 3 to 5 dimensions (batch, channels, 1 to 3 spatial), "
-                                                   "found ",
-                                                   x.rank()));
+    return About({.kind = ErrorPart::Kind::kInput, .index = 0},
+                 absl::InvalidArgumentError(
+                     absl::StrCat("input 0 \"x\" ", x.ToString(),
+                                  ": expected 3 to 5 dimensions (batch, channels, 1 to 3 spatial), found ", x.rank())));
   }
   SNUG_ASSIGN_OR_RETURN(const ConvGeometry g, MakeConvGeometry(options, x));
   const int64_t fan_in = g.in_channels / g.groups * g.taps();
@@ -184,37 +185,12 @@ absl::Status GradWeightCpu(const KernelContext& k) {
 
 // ---- CUDA kernels ----
 
-#if SNUG_HAS_CUDA
-
-absl::Status ForwardCuda(const KernelContext& k) {
-  return ConvCuda(k, GeometryOf(k.types(), k.input_type(0).shape), Activation::kIdentity);
+ConvNode ForwardNode(const NodeTypes& t) { return {GeometryOf(t, t.input(0).shape), Activation::kIdentity}; }
+ConvNode FusedNode(const NodeTypes& t) {
+  return {GeometryOf(t, t.input(0).shape), FromProto(t.options.Get<proto::FusedConv>().activation())};
 }
-absl::Status FusedCuda(const KernelContext& k) {
-  return ConvCuda(k, GeometryOf(k.types(), k.input_type(0).shape),
-                  FromProto(k.options<proto::FusedConv>().activation()));
-}
-absl::Status GradInputCuda(const KernelContext& k) {
-  return ConvGradInputCuda(k, GeometryOf(k.types(), k.output_type(0).shape));
-}
-absl::Status GradWeightCuda(const KernelContext& k) {
-  return ConvGradWeightCuda(k, GeometryOf(k.types(), k.input_type(0).shape));
-}
-
-absl::Status PrepareForwardCuda(PrepareContext& c) {
-  return PrepareConvCuda(c, GeometryOf(c.types(), c.types().input(0).shape), Activation::kIdentity);
-}
-absl::Status PrepareFusedCuda(PrepareContext& c) {
-  return PrepareConvCuda(c, GeometryOf(c.types(), c.types().input(0).shape),
-                         FromProto(c.options<proto::FusedConv>().activation()));
-}
-absl::Status PrepareGradInputCuda(PrepareContext& c) {
-  return PrepareConvGradInputCuda(c, GeometryOf(c.types(), c.types().output(0).shape));
-}
-absl::Status PrepareGradWeightCuda(PrepareContext& c) {
-  return PrepareConvGradWeightCuda(c, GeometryOf(c.types(), c.types().input(0).shape));
-}
-
-#endif
+ConvNode GradInputNode(const NodeTypes& t) { return {GeometryOf(t, t.output(0).shape)}; }
+ConvNode GradWeightNode(const NodeTypes& t) { return {GeometryOf(t, t.input(0).shape)}; }
 
 // ---- fast kernels ----
 
@@ -287,25 +263,14 @@ absl::Status PrepareConv(PrepareContext& c) {
 }
 
 template <SpecFn spec_of, MakeFn make, ListFn list>
-std::vector<std::string> ConvChoices(const NodeTypes& types, int threads) {
-  const DType dtype = types.output(0).dtype;
+std::vector<std::string> ConvVariants(const PrepareContext& c) {
+  const DType dtype = c.types().output(0).dtype;
   if (!onednn::Supports(dtype)) return {};
-  const ConvSpec spec = spec_of(types, threads);
-  std::vector<std::string> choices = list(spec);
-  onednn::OfferOtherWay(dtype, make(spec).ok(), choices);
-  return choices;
+  const ConvSpec spec = spec_of(c.types(), c.threads());
+  std::vector<std::string> variants = list(spec);
+  onednn::OfferOtherWay(dtype, make(spec).ok(), variants);
+  return variants;
 }
-
-constexpr PrepareFn kPrepare = PrepareConv<Spec, onednn::MakeConv, true>;
-constexpr PrepareFn kPrepareFused = PrepareConv<FusedSpec, onednn::MakeConv, true>;
-constexpr PrepareFn kPrepareGradInput = PrepareConv<GradInputSpec, onednn::MakeConvGradInput, true>;
-constexpr PrepareFn kPrepareGradWeight = PrepareConv<GradWeightSpec, onednn::MakeConvGradWeight, false>;
-constexpr ChoicesFn kChoices = ConvChoices<Spec, onednn::MakeConv, onednn::ConvImplementations>;
-constexpr ChoicesFn kFusedChoices = ConvChoices<FusedSpec, onednn::MakeConv, onednn::ConvImplementations>;
-constexpr ChoicesFn kGradInputChoices =
-    ConvChoices<GradInputSpec, onednn::MakeConvGradInput, onednn::ConvGradInputImplementations>;
-constexpr ChoicesFn kGradWeightChoices =
-    ConvChoices<GradWeightSpec, onednn::MakeConvGradWeight, onednn::ConvGradWeightImplementations>;
 
 absl::Status ConvOneDnn(const KernelContext& k) {
   const auto& kernel = k.prepared<onednn::Kernel>();
@@ -320,23 +285,46 @@ absl::Status GradOneDnn(const KernelContext& k) {
   return k.prepared<onednn::Kernel>().Run({k.input<void>(0), k.input<void>(1), k.output<void>(0)}, k.workspace());
 }
 
-constexpr KernelFn kConvFast = ConvOneDnn;
-constexpr KernelFn kGradFast = GradOneDnn;
+template <SpecFn spec_of, MakeFn make, ListFn list, bool weights_are_input>
+KernelRow OneDnnRow(KernelFn run) {
+  return {.name = "onednn",
+          .library = "oneDNN",
+          .serves = NotInDouble,
+          .prepare = PrepareConv<spec_of, make, weights_are_input>,
+          .variants = ConvVariants<spec_of, make, list>,
+          .run = std::move(run)};
+}
+
+KernelRow ForwardOneDnn() { return OneDnnRow<Spec, onednn::MakeConv, onednn::ConvImplementations, true>(ConvOneDnn); }
+KernelRow FusedOneDnn() {
+  return OneDnnRow<FusedSpec, onednn::MakeConv, onednn::ConvImplementations, true>(ConvOneDnn);
+}
+KernelRow GradInputOneDnn() {
+  return OneDnnRow<GradInputSpec, onednn::MakeConvGradInput, onednn::ConvGradInputImplementations, true>(GradOneDnn);
+}
+KernelRow GradWeightOneDnn() {
+  return OneDnnRow<GradWeightSpec, onednn::MakeConvGradWeight, onednn::ConvGradWeightImplementations, false>(
+      GradOneDnn);
+}
 
 #else
 
-constexpr KernelFn kConvFast = nullptr;
-constexpr KernelFn kGradFast = nullptr;
-constexpr PrepareFn kPrepare = nullptr;
-constexpr PrepareFn kPrepareFused = nullptr;
-constexpr PrepareFn kPrepareGradInput = nullptr;
-constexpr PrepareFn kPrepareGradWeight = nullptr;
-constexpr ChoicesFn kChoices = nullptr;
-constexpr ChoicesFn kFusedChoices = nullptr;
-constexpr ChoicesFn kGradInputChoices = nullptr;
-constexpr ChoicesFn kGradWeightChoices = nullptr;
+KernelRow ForwardOneDnn() { return {}; }  // the registry leaves it out
+KernelRow FusedOneDnn() { return {}; }
+KernelRow GradInputOneDnn() { return {}; }
+KernelRow GradWeightOneDnn() { return {}; }
 
 #endif
+
+std::vector<KernelRow> Kernels(KernelRow onednn, KernelFn plain, [[maybe_unused]] ConvPart part,
+                               [[maybe_unused]] DescribeConv describe) {
+  std::vector<KernelRow> rows = {std::move(onednn), {.name = "plain", .run = std::move(plain)}};
+#if SNUG_HAS_CUDA
+  rows.push_back(CudnnConvRow(part, describe));
+  rows.push_back(OwnCudaConvRow(part, describe));
+#endif
+  return rows;
+}
 
 // ---- samples ----
 
@@ -374,6 +362,13 @@ const std::vector<Kind>& Kinds() {
       {"3d_grouped", "filters: 4 kernel: 3 groups: 2 pad: 1", {1, 4, 3, 3, 4}, {4, 2, 3, 3, 3}, {1, 4, 3, 3, 4}},
   };
   return *kinds;
+}
+
+Options FusedOptions(const Options& conv, Activation activation) {
+  proto::FusedConv options;
+  *options.mutable_conv() = conv.Get<proto::Conv>();
+  options.set_activation(ToProto(activation));
+  return proto::MakeOptions(options);
 }
 
 Options GradSampleOptions(const Kind& kind, const Shape& result) {
@@ -494,7 +489,7 @@ void GradWeightSamples(SampleBuilder& s) {
       .Fails("input 1 \"dy\" [2, 5, 6, 6]: expected shape [2, 5, 6, 7]");
 }
 
-constexpr Traits kTraits = {.library_kernel = true, .layout = LayoutRule::kPrefers};
+constexpr Traits kTraits = {.layout = LayoutRule::kPrefers};
 
 }  // namespace
 
@@ -507,13 +502,9 @@ SNUG_OPS(conv) {
            .layer = Layer,
            .gradient = Gradient,
            .traits = kTraits,
-           .prepare = kPrepare,
-           .choices = kChoices,
            .cost = ConvCost,
-           .cpu = ConvCpu,
-           .cpu_fast = kConvFast,
-           .cuda = SNUG_IF_CUDA(ForwardCuda),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareForwardCuda),
+           .with_activation = {"conv_fused", FusedOptions},
+           .kernels = Kernels(ForwardOneDnn(), ConvCpu, ConvPart::kForward, ForwardNode),
            .samples = Samples},
           {.name = "conv_fused",
            .doc = "y = activation(conv(x, w) + bias)",
@@ -521,13 +512,8 @@ SNUG_OPS(conv) {
            .outputs = {{"y"}},
            .infer = InferFused,
            .traits = kTraits,
-           .prepare = kPrepareFused,
-           .choices = kFusedChoices,
            .cost = ConvCost,
-           .cpu = FusedCpu,
-           .cpu_fast = kConvFast,
-           .cuda = SNUG_IF_CUDA(FusedCuda),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareFusedCuda),
+           .kernels = Kernels(FusedOneDnn(), FusedCpu, ConvPart::kForward, FusedNode),
            .samples = FusedSamples},
           {.name = "conv_grad_input",
            .doc = "the gradient of a convolution's data",
@@ -535,13 +521,8 @@ SNUG_OPS(conv) {
            .outputs = {{"dx"}},
            .infer = InferGradInput,
            .traits = kTraits,
-           .prepare = kPrepareGradInput,
-           .choices = kGradInputChoices,
            .cost = GradInputCost,
-           .cpu = GradInputCpu,
-           .cpu_fast = kGradFast,
-           .cuda = SNUG_IF_CUDA(GradInputCuda),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareGradInputCuda),
+           .kernels = Kernels(GradInputOneDnn(), GradInputCpu, ConvPart::kGradInput, GradInputNode),
            .samples = GradInputSamples},
           {.name = "conv_grad_weight",
            .doc = "the gradient of a convolution's weights",
@@ -549,14 +530,9 @@ SNUG_OPS(conv) {
            .outputs = {{.name = "dw", .plain_layout = true}},
            .infer = InferGradWeight,
            .traits = kTraits,
-           .prepare = kPrepareGradWeight,
-           .choices = kGradWeightChoices,
            .cost = GradWeightCost,
-           .cpu = GradWeightCpu,
-           .cpu_fast = kGradFast,
-           .cuda = SNUG_IF_CUDA(GradWeightCuda),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareGradWeightCuda),
+           .kernels = Kernels(GradWeightOneDnn(), GradWeightCpu, ConvPart::kGradWeight, GradWeightNode),
            .samples = GradWeightSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::conv

@@ -6,6 +6,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/layer_context.h"
+#include "ops/lib/activation.h"
 #include "ops/lib/elementwise.h"
 #include "ops/lib/matmul_node.h"
 #include "ops/op_def.h"
@@ -14,7 +15,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::dense {
 namespace {
 
 using proto::ParseOptions;
@@ -107,6 +108,13 @@ MatMulNode GradWeight(const NodeTypes& types) {  // a = dy, b = x
   return {.m = Width(types.input(1).shape), .n = Width(x), .k = Rows(x), .transpose_a = true, .a = 1, .b = 0};
 }
 
+Options FusedOptions(const Options& dense, Activation activation) {
+  proto::FusedDense options;
+  *options.mutable_dense() = dense.Get<proto::Dense>();
+  options.set_activation(ToProto(activation));
+  return proto::MakeOptions(options);
+}
+
 void Samples(SampleBuilder& s) {
   s.Case("plain").Input({5, 7}).Input({3, 7}).Input({3}).With(ParseOptions<proto::Dense>("units: 3"));
   s.Case("no_bias").Input({4, 19}).Input({33, 19}).With(ParseOptions<proto::Dense>("units: 33 bias: false"));
@@ -185,57 +193,34 @@ SNUG_OPS(dense) {
            .infer = Infer,
            .layer = Layer,
            .gradient = Gradient,
-           .traits = {.library_kernel = true},
-           .prepare = kPrepareMatMul<Forward>,
-           .choices = kMatMulChoices<Forward>,
            .cost = MatMulCost<Forward, true>,
-           .cpu = PlainMatMul<Forward>,
-           .cpu_fast = kFastMatMul<Forward>,
-           .cuda = SNUG_IF_CUDA(RunCuda<Forward>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareCuda<Forward>),
+           .with_activation = {"dense_fused", FusedOptions},
+           .kernels = MatMulKernels(Forward),
            .samples = Samples},
           {.name = "dense_fused",
            .doc = "y = activation(x w^T + b)",
            .inputs = {{"x"}, {"weight"}, {.name = "bias", .optional = true}},
            .outputs = {{"y"}},
            .infer = InferFused,
-           .traits = {.library_kernel = true},
-           .prepare = kPrepareMatMul<ForwardFused>,
-           .choices = kMatMulChoices<ForwardFused>,
            .cost = MatMulCost<ForwardFused, true>,
-           .cpu = PlainMatMul<ForwardFused>,
-           .cpu_fast = kFastMatMul<ForwardFused>,
-           .cuda = SNUG_IF_CUDA(RunCuda<ForwardFused>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareCuda<ForwardFused>),
+           .kernels = MatMulKernels(ForwardFused),
            .samples = FusedSamples},
           {.name = "dense_grad_input",
            .doc = "dx = dy w",
            .inputs = {{"dy"}, {"weight"}},
            .outputs = {{"dx"}},
            .infer = InferGradInput,
-           .traits = {.library_kernel = true},
-           .prepare = kPrepareMatMul<GradInput>,
-           .choices = kMatMulChoices<GradInput>,
            .cost = MatMulCost<GradInput, false>,
-           .cpu = PlainMatMul<GradInput>,
-           .cpu_fast = kFastMatMul<GradInput>,
-           .cuda = SNUG_IF_CUDA(RunCuda<GradInput>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareCuda<GradInput>),
+           .kernels = MatMulKernels(GradInput),
            .samples = GradInputSamples},
           {.name = "dense_grad_weight",
            .doc = "dw = dy^T x, summed over rows",
            .inputs = {{"x"}, {"dy"}},
            .outputs = {{"dw"}},
            .infer = InferGradWeight,
-           .traits = {.library_kernel = true},
-           .prepare = kPrepareMatMul<GradWeight>,
-           .choices = kMatMulChoices<GradWeight>,
            .cost = MatMulCost<GradWeight, false>,
-           .cpu = PlainMatMul<GradWeight>,
-           .cpu_fast = kFastMatMul<GradWeight>,
-           .cuda = SNUG_IF_CUDA(RunCuda<GradWeight>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareCuda<GradWeight>),
+           .kernels = MatMulKernels(GradWeight),
            .samples = GradWeightSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::dense

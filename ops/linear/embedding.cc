@@ -14,7 +14,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::embedding {
 namespace {
 
 using proto::ParseOptions;
@@ -159,20 +159,23 @@ SNUG_OPS(embedding) {
            .gradient = Gradient,
            .index_bound = [](const NodeTypes& types, int input) { return input == 0 ? types.input(1).shape[0] : 0; },
            .cost = CostOf,
-           .cpu = EmbeddingCpu,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return GatherRowsCuda(k, 1, 0, 0); }),
+           .kernels = {{.name = "plain", .run = EmbeddingCpu},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                            return GatherRowsCuda(k, 1, 0, 0);
+                                                          })}},
            .samples = Samples},
           {.name = "embedding_grad",
            .doc = "dw[e] = sum of dy over the positions where ids = e",
            .inputs = {{"ids", PortType::kInteger}, {"dy"}},
            .outputs = {{"dw"}},
            .infer = InferGrad,
-           .prepare = PrepareGrad,
            .cost = GradCostOf,
-           .cpu = EmbeddingGradCpu,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return ScatterAddRowsCuda(k, 0, 1, 0); }),
-           .prepare_cuda = PrepareGradCuda,
+           .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = EmbeddingGradCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = PrepareGradCuda,
+                        .run = SNUG_IF_CUDA([](const KernelContext& k) { return ScatterAddRowsCuda(k, 0, 1, 0); })}},
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::embedding

@@ -12,7 +12,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::matmul {
 namespace {
 
 using proto::ParseOptions;
@@ -153,15 +153,9 @@ SNUG_OPS(matmul) {
            .outputs = {{"c"}},
            .infer = Infer,
            .gradient = Gradient,
-           .traits = {.library_kernel = true},
-           .prepare = kPrepareMatMul<Describe>,
-           .choices = kMatMulChoices<Describe>,
            .cost = MatMulCost<Describe, true>,
-           .cpu = PlainMatMul<Describe>,
-           .cpu_fast = kFastMatMul<Describe>,
-           .cuda = SNUG_IF_CUDA(RunCuda<Describe>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareCuda<Describe>),
+           .kernels = MatMulKernels(Describe),
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::matmul

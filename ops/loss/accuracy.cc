@@ -17,7 +17,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::accuracy {
 namespace {
 
 using proto::ParseOptions;
@@ -129,10 +129,13 @@ SNUG_OPS(accuracy) {
            .infer = Infer,
            .index_bound = LabelBound,
            .cost = CostOfNode,
-           .cpu = AccuracyCpu,
-           .cuda = SNUG_IF_CUDA(
-               [](const KernelContext& k) { return TopKCuda(k, 1, k.options<proto::Accuracy>().ignore_index()); }),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareRowsCuda),
+           .kernels = {{.name = "plain", .run = AccuracyCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareRowsCuda),
+                        .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                          return TopKCuda(k, 1, k.options<proto::Accuracy>().ignore_index());
+                        })}},
            .samples = Samples},
           {.name = "top_k_accuracy",
            .doc = "the fraction of rows whose label has one of the k highest scores",
@@ -141,13 +144,15 @@ SNUG_OPS(accuracy) {
            .infer = InferTopK,
            .index_bound = LabelBound,
            .cost = CostOfNode,
-           .cpu = TopKCpu,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-             const auto& options = k.options<proto::TopK>();
-             return TopKCuda(k, options.k(), options.ignore_index());
-           }),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareRowsCuda),
+           .kernels = {{.name = "plain", .run = TopKCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareRowsCuda),
+                        .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                          const auto& options = k.options<proto::TopK>();
+                          return TopKCuda(k, options.k(), options.ignore_index());
+                        })}},
            .samples = TopKSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::accuracy

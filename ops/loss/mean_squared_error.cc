@@ -13,7 +13,7 @@
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops {
+namespace snug::ops::mean_squared_error {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;
@@ -116,11 +116,12 @@ SNUG_OPS(mean_squared_error) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .prepare = Prepare,
            .cost = CostOfNode,
-           .cpu = LossCpu,
-           .cuda = SNUG_IF_CUDA(SquaredErrorCuda),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareSquaredErrorCuda),
+           .kernels = {{.name = "plain", .prepare = Prepare, .run = LossCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareSquaredErrorCuda),
+                        .run = SNUG_IF_CUDA(SquaredErrorCuda)}},
            .samples = Samples},
           {.name = "mean_squared_error_grad",
            .doc = "dx = 2 (x - target) dloss / n",
@@ -130,9 +131,9 @@ SNUG_OPS(mean_squared_error) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}, {Alias::Kind::kMayShare, 0, 1}},
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfNode,
-           .cpu = GradCpu,
-           .cuda = SNUG_IF_CUDA(SquaredErrorGradCuda),
+           .kernels = {{.name = "plain", .run = GradCpu},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(SquaredErrorGradCuda)}},
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::mean_squared_error

@@ -17,7 +17,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::nll_loss {
 namespace {
 
 using Loss = proto::NegativeLogLikelihood;
@@ -129,31 +129,35 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(nll_loss) {
-  return {
-      {.name = "nll_loss",
-       .doc = "loss = mean over rows of -x[label]",
-       .inputs = {{"x"}, {"labels", PortType::kInteger}},
-       .outputs = {{"loss", PortType::kFloat32}},
-       .infer = Infer,
-       .gradient = Gradient,
-       .index_bound = LabelBound,
-       .cost = CostOfLoss,
-       .cpu = LossCpu,
-       .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return NllLossCuda(k, k.options<Loss>().ignore_index()); }),
-       .prepare_cuda = SNUG_IF_CUDA(PrepareRowsCuda),
-       .samples = Samples},
-      {.name = "nll_loss_grad",
-       .doc = "dx = -dloss / rows at the label, 0 elsewhere",
-       .inputs = {{"labels", PortType::kInteger}, {"dloss", PortType::kFloat32}},
-       .outputs = {{"dx"}},
-       .infer = InferGrad,
-       .cpu = GradCpu,
-       .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-         const Grad& options = k.options<Grad>();
-         return NllLossGradCuda(k, options.classes(), options.ignore_index());
-       }),
-       .prepare_cuda = SNUG_IF_CUDA(PrepareCountCuda),
-       .samples = GradSamples}};
+  return {{.name = "nll_loss",
+           .doc = "loss = mean over rows of -x[label]",
+           .inputs = {{"x"}, {"labels", PortType::kInteger}},
+           .outputs = {{"loss", PortType::kFloat32}},
+           .infer = Infer,
+           .gradient = Gradient,
+           .index_bound = LabelBound,
+           .cost = CostOfLoss,
+           .kernels = {{.name = "plain", .run = LossCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareRowsCuda),
+                        .run = SNUG_IF_CUDA(
+                            [](const KernelContext& k) { return NllLossCuda(k, k.options<Loss>().ignore_index()); })}},
+           .samples = Samples},
+          {.name = "nll_loss_grad",
+           .doc = "dx = -dloss / rows at the label, 0 elsewhere",
+           .inputs = {{"labels", PortType::kInteger}, {"dloss", PortType::kFloat32}},
+           .outputs = {{"dx"}},
+           .infer = InferGrad,
+           .kernels = {{.name = "plain", .run = GradCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareCountCuda),
+                        .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                          const Grad& options = k.options<Grad>();
+                          return NllLossGradCuda(k, options.classes(), options.ignore_index());
+                        })}},
+           .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::nll_loss

@@ -26,7 +26,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::softmax_cross_entropy {
 namespace {
 
 using proto::ParseOptions;
@@ -325,15 +325,16 @@ SNUG_OPS(softmax_cross_entropy) {
        .infer = Infer,
        .layer = Layer,
        .gradient = Gradient,
-       .prepare = Prepare,
        .index_bound = LabelBound,
        .cost = CostOfNode,
-       .cpu = ForwardCpu,
-       .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-         const Cross& options = k.options<Cross>();
-         return CrossEntropyCuda(k, options.label_smoothing(), options.ignore_index());
-       }),
-       .prepare_cuda = SNUG_IF_CUDA(PrepareRowsCuda),
+       .kernels = {{.name = "plain", .prepare = Prepare, .run = ForwardCpu},
+                   {.device = kOnCuda,
+                    .name = "own",
+                    .prepare = SNUG_IF_CUDA(PrepareRowsCuda),
+                    .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                      const Cross& options = k.options<Cross>();
+                      return CrossEntropyCuda(k, options.label_smoothing(), options.ignore_index());
+                    })}},
        .samples = Samples},
       {.name = "softmax_cross_entropy_grad",
        .doc = "dlogits = (exp(logits - lse) * sum(target) - target) * dloss / rows",
@@ -342,12 +343,14 @@ SNUG_OPS(softmax_cross_entropy) {
        .infer = InferGrad,
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
        .cost = CostOfNode,
-       .cpu = BackwardCpu,
-       .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-         const Cross& options = k.options<Cross>();
-         return CrossEntropyGradCuda(k, options.label_smoothing(), options.ignore_index());
-       }),
-       .prepare_cuda = SNUG_IF_CUDA(PrepareCountCuda),
+       .kernels = {{.name = "plain", .run = BackwardCpu},
+                   {.device = kOnCuda,
+                    .name = "own",
+                    .prepare = SNUG_IF_CUDA(PrepareCountCuda),
+                    .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                      const Cross& options = k.options<Cross>();
+                      return CrossEntropyGradCuda(k, options.label_smoothing(), options.ignore_index());
+                    })}},
        .samples = GradSamples},
       {.name = "softmax_cross_entropy_target_grad",
        .doc = "dtarget = (1 - label_smoothing) * (lse - logits) * dloss / rows",
@@ -355,10 +358,12 @@ SNUG_OPS(softmax_cross_entropy) {
        .outputs = {{"dtarget"}},
        .infer = InferTargetGrad,
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-       .cpu = TargetBackwardCpu,
-       .cuda = SNUG_IF_CUDA(
-           [](const KernelContext& k) { return CrossEntropyTargetGradCuda(k, k.options<Cross>().label_smoothing()); }),
+       .kernels = {{.name = "plain", .run = TargetBackwardCpu},
+                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                        return CrossEntropyTargetGradCuda(
+                                                            k, k.options<Cross>().label_smoothing());
+                                                      })}},
        .samples = TargetGradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::softmax_cross_entropy

@@ -9,12 +9,13 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
+#include "ops/lib/expression.h"
 #include "ops/lib/isa.h"
 #include "ops/math/values_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops {
+namespace snug::ops::add_n {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;
@@ -66,6 +67,10 @@ absl::Status Kernel(const KernelContext& k) {
   });
 }
 
+std::string Expression(const NodeTypes& types, absl::string_view x) {
+  return absl::StrCat("Sum<", CppName(types.output(0).dtype), ">(", x, ")");
+}
+
 void Samples(SampleBuilder& s) {
   s.Case("one").Input({5});
   s.Case("two").Input({5, 7}).Input({5, 7});
@@ -79,18 +84,19 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(add_n) {
-  return {{.name = "add_n",
-           .doc = "y = x0 + x1 + ..., from left to right",
-           .inputs = {{.name = "x", .variadic = true}},
-           .outputs = {{"y"}},
-           .infer = Infer,
-           .gradient = Gradient,
-           .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-           .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfSum,
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA(AddNCuda),
-           .samples = Samples}};
+  return {
+      {.name = "add_n",
+       .doc = "y = x0 + x1 + ..., from left to right",
+       .inputs = {{.name = "x", .variadic = true}},
+       .outputs = {{"y"}},
+       .infer = Infer,
+       .gradient = Gradient,
+       .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+       .traits = {.layout = LayoutRule::kAgnostic},
+       .cost = CostOfSum,
+       .elementwise = {Expression},
+       .kernels = {{.name = "plain", .run = Kernel}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(AddNCuda)}},
+       .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::add_n

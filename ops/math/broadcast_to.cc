@@ -7,7 +7,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::broadcast_to {
 namespace {
 
 using proto::ParseOptions;
@@ -55,9 +55,10 @@ SNUG_OPS(broadcast_to) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfCopy,
-           .cpu = BroadcastKernel<functions::Same>,
-           .cuda = SNUG_IF_CUDA(ElementwiseCuda<functions::Same>),
+           .elementwise = {FunctionExpression<functions::Same>},
+           .kernels = {{.name = "plain", .run = BroadcastKernel<functions::Same>},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(ElementwiseCuda<functions::Same>)}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::broadcast_to

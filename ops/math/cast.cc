@@ -1,16 +1,19 @@
 // cast: the same numbers in another element type.
+#include <absl/strings/str_cat.h>
+
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/layer_context.h"
 #include "ops/lib/convert.h"
 #include "ops/lib/elementwise.h"
+#include "ops/lib/expression.h"
 #include "ops/math/values_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/data_type.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::cast {
 namespace {
 
 using proto::ParseOptions;
@@ -60,6 +63,11 @@ absl::Status Kernel(const KernelContext& k) {
   });
 }
 
+std::string Expression(const NodeTypes& types, absl::string_view x) {
+  return absl::StrCat("Convert<", CppName(types.output(0).dtype), ">(static_cast<Accumulator<",
+                      CppName(types.input(0).dtype), ">>(", x, "))");
+}
+
 void Samples(SampleBuilder& s) {
   // Rounding to a narrower type is not differentiable by differences.
   s.Case("to_float32").Input({5, 7}).NoGradient().With(ParseOptions<proto::Cast>("dtype: FLOAT32"));
@@ -82,18 +90,19 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(cast) {
-  return {{.name = "cast",
-           .doc = "y = x as `dtype`",
-           .inputs = {{"x", PortType::kAny}},
-           .outputs = {{"y", PortType::kAny}},
-           .infer = Infer,
-           .layer = Layer,
-           .gradient = Gradient,
-           .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfCast,
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA(CastCuda),
-           .samples = Samples}};
+  return {
+      {.name = "cast",
+       .doc = "y = x as `dtype`",
+       .inputs = {{"x", PortType::kAny}},
+       .outputs = {{"y", PortType::kAny}},
+       .infer = Infer,
+       .layer = Layer,
+       .gradient = Gradient,
+       .traits = {.layout = LayoutRule::kAgnostic},
+       .cost = CostOfCast,
+       .elementwise = {Expression},
+       .kernels = {{.name = "plain", .run = Kernel}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(CastCuda)}},
+       .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::cast

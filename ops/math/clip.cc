@@ -10,26 +10,21 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::clip {
 namespace {
 
 using proto::ParseOptions;
 
-functions::Range RangeOf(const KernelContext& k) {
-  const proto::Clip& options = k.options<proto::Clip>();
+functions::Range RangeOf(const Options& of_node) {
+  const proto::Clip& options = of_node.Get<proto::Clip>();
   functions::Range range;
   if (options.has_min()) range.min = options.min();
   if (options.has_max()) range.max = options.max();
   return range;
 }
 
-struct Clip : functions::Clip {
-  explicit Clip(const KernelContext& k) : functions::Clip{RangeOf(k)} {}
-};
-
-struct ClipGrad : functions::ClipGrad {
-  explicit ClipGrad(const KernelContext& k) : functions::ClipGrad{RangeOf(k)} {}
-};
+functions::Clip ClipOf(const Options& options) { return {RangeOf(options)}; }
+functions::ClipGrad ClipGradOf(const Options& options) { return {RangeOf(options)}; }
 
 template <int kInputs>
 absl::Status Infer(InferContext& c) {
@@ -38,7 +33,7 @@ absl::Status Infer(InferContext& c) {
   if (options.has_min() && options.has_max() && !(options.min() <= options.max())) {
     return c.OptionError("max", absl::StrCat("expected at least `min`, ", options.min(), ", found ", options.max()));
   }
-  return internal::InferSameShape<kInputs>(c);
+  return snug::internal::InferSameShape<kInputs>(c);
 }
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "clip_grad"); }
@@ -74,19 +69,19 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(clip) {
-  return {Elementwise<Clip>({.name = "clip",
-                             .doc = "y = min(max(x, `min`), `max`)",
-                             .inputs = {{"x"}},
-                             .outputs = {{"y"}},
-                             .infer = Infer<1>,
-                             .gradient = Gradient,
-                             .samples = Samples}),
-          Elementwise<ClipGrad>({.name = "clip_grad",
-                                 .doc = "dx = dy where min <= x <= max, else 0",
-                                 .inputs = {{"x"}, {"dy"}},
-                                 .outputs = {{"dx"}},
-                                 .infer = Infer<2>,
-                                 .samples = GradSamples})};
+  return {Elementwise<functions::Clip, ClipOf>({.name = "clip",
+                                                .doc = "y = min(max(x, `min`), `max`)",
+                                                .inputs = {{"x"}},
+                                                .outputs = {{"y"}},
+                                                .infer = Infer<1>,
+                                                .gradient = Gradient,
+                                                .samples = Samples}),
+          Elementwise<functions::ClipGrad, ClipGradOf>({.name = "clip_grad",
+                                                        .doc = "dx = dy where min <= x <= max, else 0",
+                                                        .inputs = {{"x"}, {"dy"}},
+                                                        .outputs = {{"dx"}},
+                                                        .infer = Infer<2>,
+                                                        .samples = GradSamples})};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::clip

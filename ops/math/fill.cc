@@ -14,7 +14,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::fill {
 namespace {
 
 using proto::ParseOptions;
@@ -60,9 +60,11 @@ SNUG_OPS(fill) {
            .outputs = {{"y", PortType::kAny}},
            .infer = Infer,
            .cost = CostOfFill,
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return FillCuda(k, k.options<proto::Fill>().value()); }),
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                            return FillCuda(k, k.options<proto::Fill>().value());
+                                                          })}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::fill

@@ -9,12 +9,11 @@
 #include "engine/base/host_device.h"
 #include "ops/lib/vec_math.h"
 
-// OnCuda: there is a kernel of it (elementwise.cu lists them); also for a struct of an op that only adds how the
-// numbers are taken from the node's options.
+// SNUG_FUNCTIONS, at the end, is the list of them: what is in it has CUDA kernels (elementwise.cu), and may be a part
+// of fused ones, which are compiled at run time and call it by its name.
 namespace snug::functions {
 
 struct Add {
-  using OnCuda = Add;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b) const {
     return a + b;
@@ -22,7 +21,6 @@ struct Add {
 };
 
 struct Sub {
-  using OnCuda = Sub;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b) const {
     return a - b;
@@ -30,7 +28,6 @@ struct Sub {
 };
 
 struct Mul {
-  using OnCuda = Mul;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b) const {
     return a * b;
@@ -38,7 +35,6 @@ struct Mul {
 };
 
 struct Div {
-  using OnCuda = Div;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b) const {
     return a / b;
@@ -46,7 +42,6 @@ struct Div {
 };
 
 struct DivGrad {
-  using OnCuda = DivGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A y, A b, A dy) const {
     return -dy * y / b;
@@ -54,7 +49,6 @@ struct DivGrad {
 };
 
 struct Max {
-  using OnCuda = Max;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b) const {
     return a > b || a != a ? a : b;
@@ -62,7 +56,6 @@ struct Max {
 };
 
 struct MaxGrad {  // of the first of two
-  using OnCuda = MaxGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b, A dy) const {
     return a < b ? A(0) : a == b ? dy * A(0.5) : dy;
@@ -70,7 +63,6 @@ struct MaxGrad {  // of the first of two
 };
 
 struct Min {
-  using OnCuda = Min;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b) const {
     return a < b || a != a ? a : b;
@@ -78,7 +70,6 @@ struct Min {
 };
 
 struct Power {
-  using OnCuda = Power;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b) const {
     return Pow(a, b);
@@ -86,7 +77,6 @@ struct Power {
 };
 
 struct PowerBaseGrad {
-  using OnCuda = PowerBaseGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b, A dy) const {
     return b == A(0) ? A(0) : dy * (b * Pow(a, b - A(1)));
@@ -95,7 +85,6 @@ struct PowerBaseGrad {
 
 // 0 at a = 0, where b >= 0 (that is, where y is finite): the limit from there, as in PyTorch.
 struct PowerExponentGrad {
-  using OnCuda = PowerExponentGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A y, A dy) const {
     const A grad = dy * (y * Log(a));
@@ -104,7 +93,6 @@ struct PowerExponentGrad {
 };
 
 struct Neg {
-  using OnCuda = Neg;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return -x;
@@ -112,7 +100,6 @@ struct Neg {
 };
 
 struct Abs {
-  using OnCuda = Abs;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return std::fabs(x);
@@ -120,7 +107,6 @@ struct Abs {
 };
 
 struct AbsGrad {
-  using OnCuda = AbsGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
     return x > A(0) ? dy : x < A(0) ? -dy : A(0);
@@ -128,7 +114,6 @@ struct AbsGrad {
 };
 
 struct Square {
-  using OnCuda = Square;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return x * x;
@@ -136,7 +121,6 @@ struct Square {
 };
 
 struct SquareGrad {
-  using OnCuda = SquareGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
     return A(2) * x * dy;
@@ -144,7 +128,6 @@ struct SquareGrad {
 };
 
 struct Sqrt {
-  using OnCuda = Sqrt;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return std::sqrt(x);
@@ -152,7 +135,6 @@ struct Sqrt {
 };
 
 struct SqrtGrad {
-  using OnCuda = SqrtGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A y, A dy) const {
     return dy / (A(2) * y);
@@ -160,7 +142,6 @@ struct SqrtGrad {
 };
 
 struct Exponential {
-  using OnCuda = Exponential;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return Exp(x);
@@ -168,7 +149,6 @@ struct Exponential {
 };
 
 struct Logarithm {
-  using OnCuda = Logarithm;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return Log(x);
@@ -176,7 +156,6 @@ struct Logarithm {
 };
 
 struct Scale {
-  using OnCuda = Scale;
   double factor, offset;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -191,7 +170,6 @@ struct Range {
 };
 
 struct Clip : Range {
-  using OnCuda = Clip;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     const A low = static_cast<A>(min);
@@ -201,7 +179,6 @@ struct Clip : Range {
 };
 
 struct ClipGrad : Range {
-  using OnCuda = ClipGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
     return x < static_cast<A>(min) || x > static_cast<A>(max) ? A(0) : dy;
@@ -209,7 +186,6 @@ struct ClipGrad : Range {
 };
 
 struct Relu {
-  using OnCuda = Relu;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return x < A(0) ? A(0) : x;  // NaN stays NaN, so that a broken step is seen
@@ -217,7 +193,6 @@ struct Relu {
 };
 
 struct ReluGrad {
-  using OnCuda = ReluGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A y, A dy) const {
     return y > A(0) ? dy : A(0);
@@ -225,7 +200,6 @@ struct ReluGrad {
 };
 
 struct Relu6 {
-  using OnCuda = Relu6;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return x < A(0) ? A(0) : x > A(6) ? A(6) : x;
@@ -233,7 +207,6 @@ struct Relu6 {
 };
 
 struct Relu6Grad {
-  using OnCuda = Relu6Grad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A y, A dy) const {
     return y > A(0) && y < A(6) ? dy : A(0);
@@ -241,7 +214,6 @@ struct Relu6Grad {
 };
 
 struct LeakyRelu {
-  using OnCuda = LeakyRelu;
   double slope;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -250,7 +222,6 @@ struct LeakyRelu {
 };
 
 struct LeakyReluGrad {
-  using OnCuda = LeakyReluGrad;
   double slope;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A y, A dy) const {
@@ -259,7 +230,6 @@ struct LeakyReluGrad {
 };
 
 struct Sigmoid {
-  using OnCuda = Sigmoid;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return snug::Sigmoid(x);
@@ -267,7 +237,6 @@ struct Sigmoid {
 };
 
 struct SigmoidGrad {
-  using OnCuda = SigmoidGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A y, A dy) const {
     return dy * y * (A(1) - y);
@@ -275,7 +244,6 @@ struct SigmoidGrad {
 };
 
 struct Tanh {
-  using OnCuda = Tanh;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return snug::Tanh(x);
@@ -283,7 +251,6 @@ struct Tanh {
 };
 
 struct TanhGrad {
-  using OnCuda = TanhGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A y, A dy) const {
     return dy * (A(1) - y * y);
@@ -291,7 +258,6 @@ struct TanhGrad {
 };
 
 struct Silu {
-  using OnCuda = Silu;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return x * snug::Sigmoid(x);
@@ -299,7 +265,6 @@ struct Silu {
 };
 
 struct SiluGrad {
-  using OnCuda = SiluGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
     const A s = snug::Sigmoid(x);
@@ -307,8 +272,24 @@ struct SiluGrad {
   }
 };
 
+struct Softplus {  // = max(x, 0) + log(1 + u), u = exp(-|x|), the latter with the digits of a small u
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x) const {
+    const A u = Exp(-std::fabs(x));
+    const A w = A(1) + u;
+    const A rest = w == A(1) ? u : Log(w) * u / (w - A(1));
+    return (x < A(0) ? A(0) : x) + rest;
+  }
+};
+
+struct SoftplusGrad {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A dy) const {
+    return dy * snug::Sigmoid(x);
+  }
+};
+
 struct HardSigmoid {
-  using OnCuda = HardSigmoid;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     const A shifted = x + A(3);
@@ -317,7 +298,6 @@ struct HardSigmoid {
 };
 
 struct HardSigmoidGrad {
-  using OnCuda = HardSigmoidGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A y, A dy) const {
     return y > A(0) && y < A(1) ? dy / A(6) : A(0);
@@ -325,7 +305,6 @@ struct HardSigmoidGrad {
 };
 
 struct HardSwish {
-  using OnCuda = HardSwish;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     const A shifted = x + A(3);
@@ -334,7 +313,6 @@ struct HardSwish {
 };
 
 struct HardSwishGrad {
-  using OnCuda = HardSwishGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
     const A middle = dy * (x / A(3) + A(0.5));
@@ -348,7 +326,6 @@ inline constexpr double kRootHalfOverPi = 0.39894228040143267794;  // 1 / sqrt(2
 inline constexpr double kCubic = 0.044715;
 
 struct Gelu {
-  using OnCuda = Gelu;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return A(0.5) * x * (A(1) + Erf(x * A(kRootHalf)));
@@ -356,7 +333,6 @@ struct Gelu {
 };
 
 struct GeluGrad {
-  using OnCuda = GeluGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
     const A distribution = A(0.5) * (A(1) + Erf(x * A(kRootHalf)));
@@ -366,7 +342,6 @@ struct GeluGrad {
 };
 
 struct GeluByTanh {
-  using OnCuda = GeluByTanh;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     const A t = snug::Tanh(A(kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
@@ -375,7 +350,6 @@ struct GeluByTanh {
 };
 
 struct GeluByTanhGrad {
-  using OnCuda = GeluByTanhGrad;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
     const A t = snug::Tanh(A(kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
@@ -385,7 +359,6 @@ struct GeluByTanhGrad {
 };
 
 struct Same {
-  using OnCuda = Same;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return x;
@@ -393,3 +366,55 @@ struct Same {
 };
 
 }  // namespace snug::functions
+
+// A row for each function. After the name what it has of its node's options, `f` being the function object: the numbers
+// that initialise it, in their sequence.
+// clang-format off
+#define SNUG_FUNCTIONS(ROW) \
+  ROW(Add) \
+  ROW(Sub) \
+  ROW(Mul) \
+  ROW(Div) \
+  ROW(DivGrad) \
+  ROW(Max) \
+  ROW(MaxGrad) \
+  ROW(Min) \
+  ROW(Power) \
+  ROW(PowerBaseGrad) \
+  ROW(PowerExponentGrad) \
+  ROW(Neg) \
+  ROW(Abs) \
+  ROW(AbsGrad) \
+  ROW(Square) \
+  ROW(SquareGrad) \
+  ROW(Sqrt) \
+  ROW(SqrtGrad) \
+  ROW(Exponential) \
+  ROW(Logarithm) \
+  ROW(Scale, f.factor, f.offset) \
+  ROW(Clip, f.min, f.max) \
+  ROW(ClipGrad, f.min, f.max) \
+  ROW(Relu) \
+  ROW(ReluGrad) \
+  ROW(Relu6) \
+  ROW(Relu6Grad) \
+  ROW(LeakyRelu, f.slope) \
+  ROW(LeakyReluGrad, f.slope) \
+  ROW(Sigmoid) \
+  ROW(SigmoidGrad) \
+  ROW(Tanh) \
+  ROW(TanhGrad) \
+  ROW(Silu) \
+  ROW(SiluGrad) \
+  ROW(Softplus) \
+  ROW(SoftplusGrad) \
+  ROW(HardSigmoid) \
+  ROW(HardSigmoidGrad) \
+  ROW(HardSwish) \
+  ROW(HardSwishGrad) \
+  ROW(Gelu) \
+  ROW(GeluGrad) \
+  ROW(GeluByTanh) \
+  ROW(GeluByTanhGrad) \
+  ROW(Same)
+// clang-format on

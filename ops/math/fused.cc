@@ -25,7 +25,7 @@
 #include "ops/lib/fused_cuda.h"
 #endif
 
-namespace snug::ops {
+namespace snug::ops::fused {
 namespace {
 
 using proto::ParseOptions;
@@ -85,8 +85,8 @@ absl::Status Kernel(const KernelContext& k) {
     std::array<void*, kMostFusedInputs + kMostFusedMembers> operands = {};
     for (size_t o = 0; o < member.operands.size(); ++o) operands[o] = values[static_cast<size_t>(member.operands[o])];
     void* output = m + 1 == chain.members.size() ? k.output<void>(0) : k.workspace<std::byte>() + offsets[m];
-    SNUG_RETURN_IF_ERROR(member.op->cpu(KernelContext(&member.types, {operands.data(), member.operands.size()},
-                                                      {&output, 1}, nullptr, nullptr, k.threads(), 0)));
+    SNUG_RETURN_IF_ERROR(member.op->plain()->run(KernelContext(&member.types, {operands.data(), member.operands.size()},
+                                                               {&output, 1}, nullptr, nullptr, k.threads(), 0)));
     values[count++] = output;
   }
   return absl::OkStatus();
@@ -217,12 +217,12 @@ SNUG_OPS(fused) {
                  .outputs = {{"y", PortType::kAny}},
                  .infer = Infer,
                  .traits = {.layout = LayoutRule::kAgnostic},
-                 .prepare = Prepare,
                  .cost = CostOfChain,
-                 .cpu = Kernel,
-                 .cuda = SNUG_IF_CUDA(FusedCuda),
-                 .prepare_cuda = SNUG_IF_CUDA(PrepareFusedCuda),
+                 .kernels = {{.name = "plain", .prepare = Prepare, .run = Kernel}},
                  .samples = Samples};
+#if SNUG_HAS_CUDA
+  fused.kernels.push_back(FusedCudaRow());
+#endif
   OpDef fused_reduce = fused;
   fused_reduce.name = "fused_reduce";
   fused_reduce.doc = "y = the sum, mean or maximum of what a chain of elementwise ops makes, which is not stored";
@@ -232,4 +232,4 @@ SNUG_OPS(fused) {
   return {fused, fused_reduce};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::fused

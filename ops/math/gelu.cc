@@ -1,12 +1,14 @@
 // gelu: y = x Phi(x), Phi the normal distribution's (Hendrycks and Gimpel 2016), exactly or by the usual approximation
 // with tanh. Its gradient reads x.
+#include <string>
+
 #include "ops/lib/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::gelu {
 namespace {
 
 using proto::ParseOptions;
@@ -32,6 +34,16 @@ absl::Status GradKernelCuda(const KernelContext& k) {
                                          : ElementwiseCuda<functions::GeluGrad>(k);
 }
 #endif
+
+std::string Expression(const NodeTypes& types, absl::string_view x) {
+  return types.options.Get<proto::Gelu>().tanh() ? FunctionExpression<functions::GeluByTanh>(types, x)
+                                                 : FunctionExpression<functions::Gelu>(types, x);
+}
+
+std::string GradExpression(const NodeTypes& types, absl::string_view x_and_dy) {
+  return types.options.Get<proto::Gelu>().tanh() ? FunctionExpression<functions::GeluByTanhGrad>(types, x_and_dy)
+                                                 : FunctionExpression<functions::GeluGrad>(types, x_and_dy);
+}
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "gelu_grad"); }
 
@@ -62,16 +74,19 @@ SNUG_OPS(gelu) {
                .inputs = {{"x"}},
                .outputs = {{"y"}},
                .gradient = Gradient,
-               .cpu = Kernel,
-               .cuda = SNUG_IF_CUDA(KernelCuda),
+               .elementwise = {Expression},
+               .kernels = {{.name = "plain", .run = Kernel},
+                           {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(KernelCuda)}},
                .samples = Samples}),
-          Elementwise<functions::GeluGrad>({.name = "gelu_grad",
-                                            .doc = "dx = dy (Phi(x) + x Phi'(x))",
-                                            .inputs = {{"x"}, {"dy"}},
-                                            .outputs = {{"dx"}},
-                                            .cpu = GradKernel,
-                                            .cuda = SNUG_IF_CUDA(GradKernelCuda),
-                                            .samples = GradSamples})};
+          Elementwise<functions::GeluGrad>(
+              {.name = "gelu_grad",
+               .doc = "dx = dy (Phi(x) + x Phi'(x))",
+               .inputs = {{"x"}, {"dy"}},
+               .outputs = {{"dx"}},
+               .elementwise = {GradExpression},
+               .kernels = {{.name = "plain", .run = GradKernel},
+                           {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(GradKernelCuda)}},
+               .samples = GradSamples})};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::gelu

@@ -6,18 +6,13 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::leaky_relu {
 namespace {
 
 using proto::ParseOptions;
 
-struct LeakyRelu : functions::LeakyRelu {
-  explicit LeakyRelu(const KernelContext& k) : functions::LeakyRelu{k.options<proto::LeakyRelu>().slope()} {}
-};
-
-struct LeakyReluGrad : functions::LeakyReluGrad {
-  explicit LeakyReluGrad(const KernelContext& k) : functions::LeakyReluGrad{k.options<proto::LeakyRelu>().slope()} {}
-};
+functions::LeakyRelu LeakyReluOf(const Options& options) { return {options.Get<proto::LeakyRelu>().slope()}; }
+functions::LeakyReluGrad LeakyReluGradOf(const Options& options) { return {options.Get<proto::LeakyRelu>().slope()}; }
 
 absl::Status Gradient(GradContext& g) {
   return g.options<proto::LeakyRelu>().slope() < 0 ? GradientFromInput(g, "leaky_relu_grad")
@@ -51,17 +46,17 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(leaky_relu) {
-  return {Elementwise<LeakyRelu>({.name = "leaky_relu",
-                                  .doc = "y = x where x > 0, else slope x",
-                                  .inputs = {{"x"}},
-                                  .outputs = {{"y"}},
-                                  .gradient = Gradient,
-                                  .samples = Samples}),
-          Elementwise<LeakyReluGrad>({.name = "leaky_relu_grad",
-                                      .doc = "dx = dy where y > 0, else slope dy",
-                                      .inputs = {{"y"}, {"dy"}},
-                                      .outputs = {{"dx"}},
-                                      .samples = GradSamples})};
+  return {Elementwise<functions::LeakyRelu, LeakyReluOf>({.name = "leaky_relu",
+                                                          .doc = "y = x where x > 0, else slope x",
+                                                          .inputs = {{"x"}},
+                                                          .outputs = {{"y"}},
+                                                          .gradient = Gradient,
+                                                          .samples = Samples}),
+          Elementwise<functions::LeakyReluGrad, LeakyReluGradOf>({.name = "leaky_relu_grad",
+                                                                  .doc = "dx = dy where y > 0, else slope dy",
+                                                                  .inputs = {{"y"}, {"dy"}},
+                                                                  .outputs = {{"dx"}},
+                                                                  .samples = GradSamples})};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::leaky_relu

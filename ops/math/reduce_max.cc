@@ -4,6 +4,7 @@
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
+#include "ops/lib/fused_reduction.h"
 #include "ops/lib/isa.h"
 #include "ops/lib/reduce_axes.h"
 #include "ops/lib/reduce_cuda.h"
@@ -11,7 +12,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::reduce_max {
 namespace {
 
 using proto::ParseOptions;
@@ -128,6 +129,8 @@ absl::Status GradKernel(const KernelContext& k) {
   });
 }
 
+FusedReduction Fused(const NodeTypes& types) { return {.plan = PlanReduceNode(types), .largest = true}; }
+
 void Samples(SampleBuilder& s) {
   AddReduceSamples(s);
   s.Case("known")
@@ -171,9 +174,13 @@ SNUG_OPS(reduce_max) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return ReduceCuda<MaxOp>(k, PlanReduceNode(k.types())); }),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareReduceNodeCuda),
+           .reduction = Fused,
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareReduceNodeCuda),
+                        .run = SNUG_IF_CUDA(
+                            [](const KernelContext& k) { return ReduceCuda<MaxOp>(k, PlanReduceNode(k.types())); })}},
            .samples = Samples},
           {.name = "reduce_max_grad",
            .doc = "dx = dy / n at the n elements where x = y, else 0",
@@ -183,11 +190,13 @@ SNUG_OPS(reduce_max) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
-           .cpu = GradKernel,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-             return ReduceMaxGradCuda(k, PlanReduce(k.input_type(0), k.input_type(1), k.options<proto::Reduce>()));
-           }),
+           .kernels = {{.name = "plain", .run = GradKernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                            return ReduceMaxGradCuda(
+                                                                k, PlanReduce(k.input_type(0), k.input_type(1),
+                                                                              k.options<proto::Reduce>()));
+                                                          })}},
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::reduce_max

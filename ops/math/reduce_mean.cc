@@ -1,13 +1,14 @@
 // reduce_mean: y = the mean of x along axes. Its gradient keeps nothing.
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
+#include "ops/lib/fused_reduction.h"
 #include "ops/lib/reduce_axes.h"
 #include "ops/lib/reduce_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::reduce_mean {
 namespace {
 
 using proto::ParseOptions;
@@ -28,6 +29,10 @@ absl::Status Kernel(const KernelContext& k) {
   });
 }
 
+FusedReduction Fused(const NodeTypes& types) {
+  return {.plan = PlanReduceNode(types), .factor = ShareInMean(types.input(0), types.output(0))};
+}
+
 void Samples(SampleBuilder& s) {
   AddReduceSamples(s);
   s.Case("known").With(ParseOptions<proto::Reduce>("axis: 1")).Input({2, 2}).Values({1, 2, 3, 4}).Expect(0, {1.5, 3.5});
@@ -44,12 +49,16 @@ SNUG_OPS(reduce_mean) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-             return ReduceCuda<SumOp>(k, PlanReduceNode(k.types()), ShareInMean(k.input_type(0), k.output_type(0)));
-           }),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareReduceNodeCuda),
+           .reduction = Fused,
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareReduceNodeCuda),
+                        .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                          return ReduceCuda<SumOp>(k, PlanReduceNode(k.types()),
+                                                   ShareInMean(k.input_type(0), k.output_type(0)));
+                        })}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::reduce_mean

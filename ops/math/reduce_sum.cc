@@ -1,13 +1,14 @@
 // reduce_sum: y = the sum of x along axes. Its gradient keeps nothing.
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
+#include "ops/lib/fused_reduction.h"
 #include "ops/lib/reduce_axes.h"
 #include "ops/lib/reduce_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::reduce_sum {
 namespace {
 
 using proto::ParseOptions;
@@ -26,6 +27,8 @@ absl::Status Kernel(const KernelContext& k) {
   });
 }
 
+FusedReduction Fused(const NodeTypes& types) { return {.plan = PlanReduceNode(types)}; }
+
 void Samples(SampleBuilder& s) {
   AddReduceSamples(s);
   s.Case("known").With(ParseOptions<proto::Reduce>("axis: 1")).Input({2, 2}).Values({1, 2, 3, 4}).Expect(0, {3, 7});
@@ -42,10 +45,14 @@ SNUG_OPS(reduce_sum) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) { return ReduceCuda<SumOp>(k, PlanReduceNode(k.types())); }),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareReduceNodeCuda),
+           .reduction = Fused,
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareReduceNodeCuda),
+                        .run = SNUG_IF_CUDA(
+                            [](const KernelContext& k) { return ReduceCuda<SumOp>(k, PlanReduceNode(k.types())); })}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::reduce_sum

@@ -4,6 +4,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/dispatch.h"
+#include "ops/lib/fused_reduction.h"
 #include "ops/lib/reduce.h"
 #include "ops/lib/reduce_cuda.h"
 #include "ops/lib/shape_option.h"
@@ -12,7 +13,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::reduce_to_shape {
 namespace {
 
 using proto::ParseOptions;
@@ -50,6 +51,8 @@ absl::Status Kernel(const KernelContext& k) {
   });
 }
 
+FusedReduction Fused(const NodeTypes& types) { return {.plan = PlanSumToShape(types.input(0), types.output(0))}; }
+
 void Samples(SampleBuilder& s) {
   s.Case("to_scalar").Input({5, 7}).With(ParseOptions<proto::ShapeOf>(""));
   s.Case("same").Input({2, 3}).With(ParseOptions<proto::ShapeOf>("dim: [2, 3]"));
@@ -80,12 +83,15 @@ SNUG_OPS(reduce_to_shape) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfSum,
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-             return ReduceCuda<SumOp>(k, PlanSumToShape(k.input_type(0), k.output_type(0)));
-           }),
-           .prepare_cuda = PrepareCuda,
+           .reduction = Fused,
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = PrepareCuda,
+                        .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                          return ReduceCuda<SumOp>(k, PlanSumToShape(k.input_type(0), k.output_type(0)));
+                        })}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::reduce_to_shape

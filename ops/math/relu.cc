@@ -1,9 +1,10 @@
 // relu: y = max(x, 0), and its gradient, which reads y (x may be overwritten in place).
+#include "ops/lib/activation.h"
 #include "ops/lib/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops {
+namespace snug::ops::relu {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "relu_grad"); }
@@ -28,12 +29,14 @@ SNUG_OPS(relu) {
                                         .inputs = {{"x"}},
                                         .outputs = {{"y"}},
                                         .gradient = Gradient,
+                                        .activation = Activation::kRelu,
                                         .samples = Samples}),
           Elementwise<functions::ReluGrad>({.name = "relu_grad",
                                             .doc = "dx = dy where y > 0, else 0",
                                             .inputs = {{"y"}, {"dy"}},
                                             .outputs = {{"dx"}},
+                                            .activation_grad = Activation::kRelu,
                                             .samples = GradSamples})};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::relu

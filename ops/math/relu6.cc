@@ -1,9 +1,10 @@
 // relu6: y = min(max(x, 0), 6); its gradient reads y.
+#include "ops/lib/activation.h"
 #include "ops/lib/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops {
+namespace snug::ops::relu6 {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "relu6_grad"); }
@@ -27,12 +28,14 @@ SNUG_OPS(relu6) {
                                          .inputs = {{"x"}},
                                          .outputs = {{"y"}},
                                          .gradient = Gradient,
+                                         .activation = Activation::kRelu6,
                                          .samples = Samples}),
           Elementwise<functions::Relu6Grad>({.name = "relu6_grad",
                                              .doc = "dx = dy where 0 < y < 6, else 0",
                                              .inputs = {{"y"}, {"dy"}},
                                              .outputs = {{"dx"}},
+                                             .activation_grad = Activation::kRelu6,
                                              .samples = GradSamples})};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::relu6

@@ -5,15 +5,14 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::scale {
 namespace {
 
 using proto::ParseOptions;
 
-struct Scale : functions::Scale {
-  explicit Scale(const KernelContext& k)
-      : functions::Scale{.factor = k.options<proto::Scale>().factor(), .offset = k.options<proto::Scale>().offset()} {}
-};
+functions::Scale ScaleOf(const Options& options) {
+  return {.factor = options.Get<proto::Scale>().factor(), .offset = options.Get<proto::Scale>().offset()};
+}
 
 absl::Status Gradient(GradContext& g) {  // dx = factor dy
   proto::Scale options;
@@ -35,12 +34,12 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(scale) {
-  return {Elementwise<Scale>({.name = "scale",
-                              .doc = "y = factor x + offset",
-                              .inputs = {{"x"}},
-                              .outputs = {{"y"}},
-                              .gradient = Gradient,
-                              .samples = Samples})};
+  return {Elementwise<functions::Scale, ScaleOf>({.name = "scale",
+                                                  .doc = "y = factor x + offset",
+                                                  .inputs = {{"x"}},
+                                                  .outputs = {{"y"}},
+                                                  .gradient = Gradient,
+                                                  .samples = Samples})};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::scale

@@ -1,9 +1,10 @@
 // sigmoid: y = 1 / (1 + exp(-x)); its gradient reads y.
+#include "ops/lib/activation.h"
 #include "ops/lib/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops {
+namespace snug::ops::sigmoid {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "sigmoid_grad"); }
@@ -27,12 +28,14 @@ SNUG_OPS(sigmoid) {
                                            .inputs = {{"x"}},
                                            .outputs = {{"y"}},
                                            .gradient = Gradient,
+                                           .activation = Activation::kSigmoid,
                                            .samples = Samples}),
           Elementwise<functions::SigmoidGrad>({.name = "sigmoid_grad",
                                                .doc = "dx = dy y (1 - y)",
                                                .inputs = {{"y"}, {"dy"}},
                                                .outputs = {{"dx"}},
+                                               .activation_grad = Activation::kSigmoid,
                                                .samples = GradSamples})};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::sigmoid

@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops {
+namespace snug::ops::sub {
 namespace {
 
 absl::Status Gradient(GradContext& g) {  // da = dy, db = -dy: negated after it is summed, where it is smaller
@@ -34,4 +34,4 @@ SNUG_OPS(sub) {
                                         .samples = Samples})};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::sub

@@ -1,9 +1,10 @@
 // tanh: y = tanh(x); its gradient reads y.
+#include "ops/lib/activation.h"
 #include "ops/lib/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops {
+namespace snug::ops::tanh {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "tanh_grad"); }
@@ -27,12 +28,14 @@ SNUG_OPS(tanh) {
                                         .inputs = {{"x"}},
                                         .outputs = {{"y"}},
                                         .gradient = Gradient,
+                                        .activation = Activation::kTanh,
                                         .samples = Samples}),
           Elementwise<functions::TanhGrad>({.name = "tanh_grad",
                                             .doc = "dx = dy (1 - y^2)",
                                             .inputs = {{"y"}, {"dy"}},
                                             .outputs = {{"dx"}},
+                                            .activation_grad = Activation::kTanh,
                                             .samples = GradSamples})};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::tanh

@@ -9,7 +9,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::adaptive_avg_pool {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -75,25 +75,25 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(adaptive_avg_pool) {
-  return {{.name = "adaptive_avg_pool",
-           .doc = "y = the mean of each of `size` windows, from floor(i in / size) to ceil((i + 1) in / size)",
-           .inputs = {{"x"}},
-           .outputs = {{"y"}},
-           .infer = Infer,
-           .gradient = Gradient,
-           .traits = {.layout = LayoutRule::kPrefers},
-           .cpu = Forward,
-           .cuda = SNUG_IF_CUDA(Forward),
-           .samples = Samples},
-          {.name = "adaptive_avg_pool_grad",
-           .doc = "dx = the sum over the windows that cover it of dy / the window's size",
-           .inputs = {{"dy"}},
-           .outputs = {{"dx"}},
-           .infer = InferGrad,
-           .traits = {.layout = LayoutRule::kPrefers},
-           .cpu = Backward,
-           .cuda = SNUG_IF_CUDA(Backward),
-           .samples = GradSamples}};
+  return {
+      {.name = "adaptive_avg_pool",
+       .doc = "y = the mean of each of `size` windows, from floor(i in / size) to ceil((i + 1) in / size)",
+       .inputs = {{"x"}},
+       .outputs = {{"y"}},
+       .infer = Infer,
+       .gradient = Gradient,
+       .traits = {.layout = LayoutRule::kPrefers},
+       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
+       .samples = Samples},
+      {.name = "adaptive_avg_pool_grad",
+       .doc = "dx = the sum over the windows that cover it of dy / the window's size",
+       .inputs = {{"dy"}},
+       .outputs = {{"dx"}},
+       .infer = InferGrad,
+       .traits = {.layout = LayoutRule::kPrefers},
+       .kernels = {{.name = "plain", .run = Backward},
+                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Backward)}},
+       .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::adaptive_avg_pool

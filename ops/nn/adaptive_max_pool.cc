@@ -11,7 +11,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::adaptive_max_pool {
 namespace {
 
 template <bool kIndex>
@@ -92,35 +92,34 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(adaptive_max_pool) {
-  return {{.name = "adaptive_max_pool",
-           .doc = "y = the maximum of each of `size` windows, from floor(i in / size) to ceil((i + 1) in / size)",
-           .inputs = {{"x"}},
-           .outputs = {{"y"}},
-           .infer = Infer<false>,
-           .layer = Layer,
-           .traits = {.layout = LayoutRule::kPrefers},
-           .cpu = Forward,
-           .cuda = SNUG_IF_CUDA(Forward),
-           .samples = Samples},
-          {.name = "adaptive_max_pool_indices",
-           .doc = "y = the maximum of each window, index = its number within the window (the first, if several)",
-           .inputs = {{"x"}},
-           .outputs = {{"y"}, {"index", PortType::kAny}},
-           .infer = Infer<true>,
-           .gradient = Gradient,
-           .traits = {.layout = LayoutRule::kPrefers},
-           .cpu = Forward,
-           .cuda = SNUG_IF_CUDA(Forward),
-           .samples = GoodSamples},
-          {.name = "adaptive_max_pool_grad",
-           .doc = "dx = the sum of dy over the windows whose maximum it was",
-           .inputs = {{"index", PortType::kAny}, {"dy"}},
-           .outputs = {{"dx"}},
-           .infer = InferGrad,
-           .traits = {.layout = LayoutRule::kPrefers},
-           .cpu = Backward,
-           .cuda = SNUG_IF_CUDA(Backward),
-           .samples = GradSamples}};
+  return {
+      {.name = "adaptive_max_pool",
+       .doc = "y = the maximum of each of `size` windows, from floor(i in / size) to ceil((i + 1) in / size)",
+       .inputs = {{"x"}},
+       .outputs = {{"y"}},
+       .infer = Infer<false>,
+       .layer = Layer,
+       .traits = {.layout = LayoutRule::kPrefers},
+       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
+       .samples = Samples},
+      {.name = "adaptive_max_pool_indices",
+       .doc = "y = the maximum of each window, index = its number within the window (the first, if several)",
+       .inputs = {{"x"}},
+       .outputs = {{"y"}, {"index", PortType::kAny}},
+       .infer = Infer<true>,
+       .gradient = Gradient,
+       .traits = {.layout = LayoutRule::kPrefers},
+       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
+       .samples = GoodSamples},
+      {.name = "adaptive_max_pool_grad",
+       .doc = "dx = the sum of dy over the windows whose maximum it was",
+       .inputs = {{"index", PortType::kAny}, {"dy"}},
+       .outputs = {{"dx"}},
+       .infer = InferGrad,
+       .traits = {.layout = LayoutRule::kPrefers},
+       .kernels = {{.name = "plain", .run = Backward},
+                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Backward)}},
+       .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::adaptive_max_pool

@@ -15,7 +15,7 @@
 #include "ops/lib/onednn_pool.h"
 #endif
 
-namespace snug::ops {
+namespace snug::ops::avg_pool {
 namespace {
 
 absl::StatusOr<PoolGeometry> Geometry(const proto::Pool& options, const Shape& x, const Layout& layout) {
@@ -98,8 +98,8 @@ absl::Status Prepare(PrepareContext& c) {
 }
 
 template <MakeFn make>
-std::vector<std::string> Choices(const NodeTypes& types, int threads) {
-  if (!onednn::Supports(types.output(0).dtype) || !make(types, threads).ok()) return {};
+std::vector<std::string> Choices(const PrepareContext& c) {
+  if (!onednn::Supports(c.types().output(0).dtype) || !make(c.types(), c.threads()).ok()) return {};
   return {std::string(kOneDnn)};
 }
 
@@ -107,15 +107,15 @@ absl::Status RunOneDnn(const KernelContext& k) {
   return k.prepared<onednn::Kernel>().Run({k.input<void>(0), k.output<void>(0)}, k.workspace());
 }
 
-constexpr KernelFn kFast = RunOneDnn;
-constexpr PrepareFn kPrepare = Prepare<MakeForward>, kPrepareGrad = Prepare<MakeBackward>;
-constexpr ChoicesFn kChoices = Choices<MakeForward>, kGradChoices = Choices<MakeBackward>;
+constexpr auto kFast = RunOneDnn;
+constexpr auto kPrepare = Prepare<MakeForward>, kPrepareGrad = Prepare<MakeBackward>;
+constexpr auto kChoices = Choices<MakeForward>, kGradChoices = Choices<MakeBackward>;
 
 #else
 
-constexpr KernelFn kFast = nullptr;
-constexpr PrepareFn kPrepare = nullptr, kPrepareGrad = nullptr;
-constexpr ChoicesFn kChoices = nullptr, kGradChoices = nullptr;
+constexpr auto kFast = nullptr;
+constexpr auto kPrepare = nullptr, kPrepareGrad = nullptr;
+constexpr auto kChoices = nullptr, kGradChoices = nullptr;
 
 #endif
 
@@ -196,12 +196,15 @@ SNUG_OPS(avg_pool) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = kPrepare,
-           .choices = kChoices,
            .cost = ForwardCost,
-           .cpu = Forward,
-           .cpu_fast = kFast,
-           .cuda = SNUG_IF_CUDA(Forward),
+           .kernels = {{.name = "onednn",
+                        .library = "oneDNN",
+                        .serves = NotInDouble,
+                        .prepare = kPrepare,
+                        .variants = kChoices,
+                        .run = kFast},
+                       {.name = "plain", .run = Forward},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
            .samples = Samples},
           {.name = "avg_pool_grad",
            .doc = "dx = the sum over the windows that cover it of dy / the window's size",
@@ -209,12 +212,15 @@ SNUG_OPS(avg_pool) {
            .outputs = {{"dx"}},
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = kPrepareGrad,
-           .choices = kGradChoices,
-           .cpu = Backward,
-           .cpu_fast = kFast,
-           .cuda = SNUG_IF_CUDA(Backward),
+           .kernels = {{.name = "onednn",
+                        .library = "oneDNN",
+                        .serves = NotInDouble,
+                        .prepare = kPrepareGrad,
+                        .variants = kGradChoices,
+                        .run = kFast},
+                       {.name = "plain", .run = Backward},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Backward)}},
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::avg_pool

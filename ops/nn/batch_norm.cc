@@ -21,7 +21,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::batch_norm {
 namespace {
 
 using proto::ParseOptions;
@@ -231,12 +231,14 @@ SNUG_OPS(batch_norm) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = PrepareBatchNorm,
            .cost = BatchNormCost<7>,
-           .cpu = BatchNormCpu<Forward>,
-           .cpu_fast = BatchNormCpuFast<Forward>,
-           .cuda = SNUG_IF_CUDA(BatchNormCuda<Forward>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
+           .kernels =
+               {{.name = "own", .serves = NotInDouble, .prepare = PrepareBatchNorm, .run = BatchNormCpuFast<Forward>},
+                {.name = "plain", .run = BatchNormCpu<Forward>},
+                {.device = kOnCuda,
+                 .name = "own",
+                 .prepare = SNUG_IF_CUDA(PrepareBatchNormCuda),
+                 .run = SNUG_IF_CUDA(BatchNormCuda<Forward>)}},
            .samples = Samples},
           {.name = "batch_norm_grad",
            .doc = "dx, dweight, dbias of batch_norm",
@@ -249,12 +251,14 @@ SNUG_OPS(batch_norm) {
            .infer = InferBatchNormGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = PrepareBatchNorm,
            .cost = BatchNormCost<9>,
-           .cpu = BatchNormCpu<Backward>,
-           .cpu_fast = BatchNormCpuFast<Backward>,
-           .cuda = SNUG_IF_CUDA(BatchNormCuda<Backward>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
+           .kernels =
+               {{.name = "own", .serves = NotInDouble, .prepare = PrepareBatchNorm, .run = BatchNormCpuFast<Backward>},
+                {.name = "plain", .run = BatchNormCpu<Backward>},
+                {.device = kOnCuda,
+                 .name = "own",
+                 .prepare = SNUG_IF_CUDA(PrepareBatchNormCuda),
+                 .run = SNUG_IF_CUDA(BatchNormCuda<Backward>)}},
            .samples = GradSamples},
           {.name = "batch_norm_update",
            .doc = "running = (1 - momentum) running + momentum batch, the variance unbiased",
@@ -266,12 +270,14 @@ SNUG_OPS(batch_norm) {
            .outputs = {},
            .infer = InferUpdate,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},
-           .cpu = UpdateCpu,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-             const auto& options = k.options<proto::StatisticUpdate>();
-             return BatchNormUpdateCuda(k, options.momentum(), static_cast<double>(options.count()));
-           }),
+           .kernels = {{.name = "plain", .run = UpdateCpu},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                            const auto& options = k.options<proto::StatisticUpdate>();
+                                                            return BatchNormUpdateCuda(
+                                                                k, options.momentum(),
+                                                                static_cast<double>(options.count()));
+                                                          })}},
            .samples = UpdateSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::batch_norm

@@ -13,7 +13,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::batch_norm_inference {
 namespace {
 
 using proto::ParseOptions;
@@ -113,12 +113,14 @@ SNUG_OPS(batch_norm_inference) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = PrepareBatchNorm,
            .cost = BatchNormCost<3>,
-           .cpu = BatchNormCpu<Forward>,
-           .cpu_fast = BatchNormCpuFast<Forward>,
-           .cuda = SNUG_IF_CUDA(BatchNormCuda<Forward>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
+           .kernels =
+               {{.name = "own", .serves = NotInDouble, .prepare = PrepareBatchNorm, .run = BatchNormCpuFast<Forward>},
+                {.name = "plain", .run = BatchNormCpu<Forward>},
+                {.device = kOnCuda,
+                 .name = "own",
+                 .prepare = SNUG_IF_CUDA(PrepareBatchNormCuda),
+                 .run = SNUG_IF_CUDA(BatchNormCuda<Forward>)}},
            .samples = Samples},
           {.name = "batch_norm_inference_grad",
            .doc = "dx, dweight, dbias of batch_norm_inference",
@@ -131,13 +133,15 @@ SNUG_OPS(batch_norm_inference) {
            .infer = InferBatchNormGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
-           .prepare = PrepareBatchNorm,
            .cost = BatchNormCost<5>,
-           .cpu = BatchNormCpu<Backward>,
-           .cpu_fast = BatchNormCpuFast<Backward>,
-           .cuda = SNUG_IF_CUDA(BatchNormCuda<Backward>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareBatchNormCuda),
+           .kernels =
+               {{.name = "own", .serves = NotInDouble, .prepare = PrepareBatchNorm, .run = BatchNormCpuFast<Backward>},
+                {.name = "plain", .run = BatchNormCpu<Backward>},
+                {.device = kOnCuda,
+                 .name = "own",
+                 .prepare = SNUG_IF_CUDA(PrepareBatchNormCuda),
+                 .run = SNUG_IF_CUDA(BatchNormCuda<Backward>)}},
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::batch_norm_inference

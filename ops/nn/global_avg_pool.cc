@@ -9,7 +9,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::global_avg_pool {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -61,26 +61,26 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(global_avg_pool) {
-  return {{.name = "global_avg_pool",
-           .doc = "y = the mean over the spatial dimensions, which go away unless keep_dims",
-           .inputs = {{"x"}},
-           .outputs = {{"y"}},
-           .infer = Infer,
-           .gradient = Gradient,
-           .traits = {.layout = LayoutRule::kPrefers},
-           .cost = ForwardCost,
-           .cpu = Forward,
-           .cuda = SNUG_IF_CUDA(Forward),
-           .samples = Samples},
-          {.name = "global_avg_pool_grad",
-           .doc = "dx = dy / the number of pixels",
-           .inputs = {{"dy"}},
-           .outputs = {{"dx"}},
-           .infer = InferGrad,
-           .traits = {.layout = LayoutRule::kPrefers},
-           .cpu = Backward,
-           .cuda = SNUG_IF_CUDA(Backward),
-           .samples = GradSamples}};
+  return {
+      {.name = "global_avg_pool",
+       .doc = "y = the mean over the spatial dimensions, which go away unless keep_dims",
+       .inputs = {{"x"}},
+       .outputs = {{"y"}},
+       .infer = Infer,
+       .gradient = Gradient,
+       .traits = {.layout = LayoutRule::kPrefers},
+       .cost = ForwardCost,
+       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
+       .samples = Samples},
+      {.name = "global_avg_pool_grad",
+       .doc = "dx = dy / the number of pixels",
+       .inputs = {{"dy"}},
+       .outputs = {{"dx"}},
+       .infer = InferGrad,
+       .traits = {.layout = LayoutRule::kPrefers},
+       .kernels = {{.name = "plain", .run = Backward},
+                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Backward)}},
+       .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::global_avg_pool

@@ -10,7 +10,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::global_max_pool {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -99,8 +99,7 @@ SNUG_OPS(global_max_pool) {
        .layer = Layer,
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = ForwardCost,
-       .cpu = Forward,
-       .cuda = SNUG_IF_CUDA(Forward),
+       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
        .samples = Samples},
       {.name = "global_max_pool_indices",
        .doc = "y = the maximum over the spatial dimensions, index = the number of its pixel (the first, if several)",
@@ -110,8 +109,7 @@ SNUG_OPS(global_max_pool) {
        .gradient = Gradient,
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = ForwardCost,
-       .cpu = Forward,
-       .cuda = SNUG_IF_CUDA(Forward),
+       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
        .samples = GoodSamples},
       {.name = "global_max_pool_grad",
        .doc = "dx = dy where the maximum was, else 0",
@@ -119,9 +117,9 @@ SNUG_OPS(global_max_pool) {
        .outputs = {{"dx"}},
        .infer = InferGrad,
        .traits = {.layout = LayoutRule::kPrefers},
-       .cpu = Backward,
-       .cuda = SNUG_IF_CUDA(Backward),
+       .kernels = {{.name = "plain", .run = Backward},
+                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Backward)}},
        .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::global_max_pool

@@ -24,7 +24,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::layer_norm {
 namespace {
 
 using proto::ParseOptions;
@@ -322,12 +322,13 @@ SNUG_OPS(layer_norm) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .cost = CostOfNode,
-           .cpu = ForwardCpu,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-             const auto& options = k.options<proto::LayerNorm>();
-             const View view(k.input_type(0), options);
-             return LayerNormCuda(k, view.rows, view.width, options.epsilon());
-           }),
+           .kernels = {{.name = "plain", .run = ForwardCpu},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                            const auto& options = k.options<proto::LayerNorm>();
+                                                            const View view(k.input_type(0), options);
+                                                            return LayerNormCuda(k, view.rows, view.width,
+                                                                                 options.epsilon());
+                                                          })}},
            .samples = Samples},
           {.name = "layer_norm_grad",
            .doc = "dx, dweight, dbias of layer_norm",
@@ -339,19 +340,20 @@ SNUG_OPS(layer_norm) {
            .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}},
            .infer = InferGrad,
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
-           .prepare = PrepareGrad,
            .cost = CostOfGrad,
-           .cpu = BackwardCpu,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-             const View view(k.input_type(0), k.options<proto::LayerNorm>());
-             return LayerNormGradCuda(k, view.rows, view.width);
-           }),
-           .prepare_cuda = SNUG_IF_CUDA([](PrepareContext& c) {
-             const View view(c.types().input(0), c.options<proto::LayerNorm>());
-             c.SetWorkspaceBytes(LayerNormGradCudaWorkspace(view.rows, view.width));
-             return absl::OkStatus();
-           }),
+           .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA([](PrepareContext& c) {
+                          const View view(c.types().input(0), c.options<proto::LayerNorm>());
+                          c.SetWorkspaceBytes(LayerNormGradCudaWorkspace(view.rows, view.width));
+                          return absl::OkStatus();
+                        }),
+                        .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                          const View view(k.input_type(0), k.options<proto::LayerNorm>());
+                          return LayerNormGradCuda(k, view.rows, view.width);
+                        })}},
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::layer_norm

@@ -19,7 +19,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::softmax {
 namespace {
 
 using proto::ParseOptions;
@@ -256,8 +256,7 @@ SNUG_OPS(softmax) {
                  .gradient = gradient,
                  .aliases = {{Alias::Kind::kMayShare, 0, 0}},
                  .cost = CostOfNode,
-                 .cpu = cpu,
-                 .cuda = cuda,
+                 .kernels = {{.name = "plain", .run = cpu}, {.device = kOnCuda, .name = "own", .run = cuda}},
                  .samples = samples};
   };
   const auto backward = [](absl::string_view name, absl::string_view doc, KernelFn cpu, KernelFn cuda) {
@@ -268,8 +267,7 @@ SNUG_OPS(softmax) {
                  .infer = InferGrad,
                  .aliases = {{Alias::Kind::kMayShare, 0, 1}, {Alias::Kind::kMayShare, 0, 0}},
                  .cost = CostOfNode,
-                 .cpu = cpu,
-                 .cuda = cuda,
+                 .kernels = {{.name = "plain", .run = cpu}, {.device = kOnCuda, .name = "own", .run = cuda}},
                  .samples = GradSamples};
   };
   return {
@@ -281,4 +279,4 @@ SNUG_OPS(softmax) {
       backward("log_softmax_grad", "dx = dy - exp(y) sum(dy)", BackwardCpu<true>, SNUG_IF_CUDA(BackwardCuda<true>))};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::softmax

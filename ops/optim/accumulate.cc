@@ -12,7 +12,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::accumulate {
 namespace {
 
 using proto::ParseOptions;
@@ -115,8 +115,8 @@ SNUG_OPS(accumulate) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
            .cost = CostOfNode,
-           .cpu = AccumulateCpu,
-           .cuda = SNUG_IF_CUDA(AccumulateCuda),
+           .kernels = {{.name = "plain", .run = AccumulateCpu},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(AccumulateCuda)}},
            .samples = Samples},
           {.name = "accumulate_mean",
            .doc = "y = (sum + x) / count; sum = 0",
@@ -125,10 +125,12 @@ SNUG_OPS(accumulate) {
            .infer = InferMean,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMayShare, 0, 1}},
            .cost = CostOfNode,
-           .cpu = MeanCpu,
-           .cuda = SNUG_IF_CUDA(
-               [](const KernelContext& k) { return AccumulateMeanCuda(k, k.options<proto::Accumulate>().count()); }),
+           .kernels = {{.name = "plain", .run = MeanCpu},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                            return AccumulateMeanCuda(
+                                                                k, k.options<proto::Accumulate>().count());
+                                                          })}},
            .samples = MeanSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::accumulate

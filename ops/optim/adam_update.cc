@@ -15,7 +15,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::adam_update {
 namespace {
 
 using proto::ParseOptions;
@@ -140,11 +140,13 @@ SNUG_OPS(adam_update) {
        .outputs = {},
        .infer = Infer,
        .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}, {Alias::Kind::kMutates, 0, 2}},
-       .cpu = UpdateCpu,
-       .cuda = SNUG_IF_CUDA(Alone<AdamUpdateCuda>),
-       .prepare_cuda = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
-       .cuda_together = SNUG_IF_CUDA(AdamUpdateCuda),
+       .kernels = {{.name = "plain", .run = UpdateCpu},
+                   {.device = kOnCuda,
+                    .name = "own",
+                    .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
+                    .run = SNUG_IF_CUDA(Alone<AdamUpdateCuda>),
+                    .together = SNUG_IF_CUDA(AdamUpdateCuda)}},
        .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::adam_update

@@ -7,7 +7,7 @@
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops {
+namespace snug::ops::advance_step {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -36,9 +36,9 @@ SNUG_OPS(advance_step) {
            .outputs = {},
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA(AdvanceStepCuda),
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(AdvanceStepCuda)}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::advance_step

@@ -14,7 +14,7 @@
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops {
+namespace snug::ops::all_finite {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;
@@ -84,9 +84,9 @@ SNUG_OPS(all_finite) {
            .outputs = {{"y", PortType::kBytes}},
            .infer = Infer,
            .cost = CostOfTest,
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA(AllFiniteCuda),
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(AllFiniteCuda)}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::all_finite

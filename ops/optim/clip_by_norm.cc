@@ -16,7 +16,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::clip_by_norm {
 namespace {
 
 using proto::ParseOptions;
@@ -63,10 +63,12 @@ SNUG_OPS(clip_by_norm) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cpu = ClipCpu,
-           .cuda = SNUG_IF_CUDA(
-               [](const KernelContext& k) { return ClipByNormCuda(k, k.options<proto::ClipNorm>().max_norm()); }),
+           .kernels = {{.name = "plain", .run = ClipCpu},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                            return ClipByNormCuda(
+                                                                k, k.options<proto::ClipNorm>().max_norm());
+                                                          })}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::clip_by_norm

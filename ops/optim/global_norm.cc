@@ -15,7 +15,7 @@
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops {
+namespace snug::ops::global_norm {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;
@@ -80,12 +80,13 @@ SNUG_OPS(global_norm) {
            .inputs = {{"grads", PortType::kFloating, /*optional=*/false, /*variadic=*/true}},
            .outputs = {{"norm", PortType::kFloat32}},
            .infer = Infer,
-           .prepare = Prepare,
            .cost = CostOfNode,
-           .cpu = NormCpu,
-           .cuda = SNUG_IF_CUDA(GlobalNormCuda),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareGlobalNormCuda),
+           .kernels = {{.name = "plain", .prepare = Prepare, .run = NormCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareGlobalNormCuda),
+                        .run = SNUG_IF_CUDA(GlobalNormCuda)}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::global_norm

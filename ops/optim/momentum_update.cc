@@ -11,7 +11,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::momentum_update {
 namespace {
 
 using proto::ParseOptions;
@@ -105,11 +105,13 @@ SNUG_OPS(momentum_update) {
            .outputs = {},
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},
-           .cpu = UpdateCpu,
-           .cuda = SNUG_IF_CUDA(Alone<MomentumUpdateCuda>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
-           .cuda_together = SNUG_IF_CUDA(MomentumUpdateCuda),
+           .kernels = {{.name = "plain", .run = UpdateCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
+                        .run = SNUG_IF_CUDA(Alone<MomentumUpdateCuda>),
+                        .together = SNUG_IF_CUDA(MomentumUpdateCuda)}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::momentum_update

@@ -10,7 +10,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::sgd_update {
 namespace {
 
 using proto::ParseOptions;
@@ -69,11 +69,13 @@ SNUG_OPS(sgd_update) {
            .outputs = {},
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
-           .cpu = UpdateCpu,
-           .cuda = SNUG_IF_CUDA(Alone<SgdUpdateCuda>),
-           .prepare_cuda = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
-           .cuda_together = SNUG_IF_CUDA(SgdUpdateCuda),
+           .kernels = {{.name = "plain", .run = UpdateCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
+                        .run = SNUG_IF_CUDA(Alone<SgdUpdateCuda>),
+                        .together = SNUG_IF_CUDA(SgdUpdateCuda)}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::sgd_update

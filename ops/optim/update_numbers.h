@@ -8,7 +8,7 @@
 
 namespace snug {
 
-// OpDef::prepare_cuda of an update. `Update`: proto::Update.
+// KernelRow::prepare of an update's CUDA kernel. `Update`: proto::Update.
 template <class Update>
 absl::Status PrepareUpdateCuda(PrepareContext& c) {
   const auto& options = c.options<Update>();

@@ -16,7 +16,7 @@ struct UpdateNumbers {
   bool nesterov, decoupled_decay;
 };
 
-// Of several parameters at once (OpDef::cuda_together); prepared as UpdateNumbers.
+// Of several parameters at once (KernelRow::together); prepared as UpdateNumbers.
 absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes);

@@ -19,7 +19,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::dropout {
 namespace {
 
 using proto::ParseOptions;
@@ -113,8 +113,8 @@ SNUG_OPS(dropout) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true},
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA(KernelCuda),
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(KernelCuda)}},
            .samples = Samples},
           {.name = "dropout_grad",
            .doc = "dx = dy / (1 - rate) where x was kept, else 0",
@@ -123,9 +123,9 @@ SNUG_OPS(dropout) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true},
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA(KernelCuda),
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(KernelCuda)}},
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::dropout

@@ -17,7 +17,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::stochastic_depth {
 namespace {
 
 using proto::ParseOptions;
@@ -114,8 +114,8 @@ SNUG_OPS(stochastic_depth) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true, .layout = LayoutRule::kAgnostic},
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA(KernelCuda),
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(KernelCuda)}},
            .samples = Samples},
           {.name = "stochastic_depth_grad",
            .doc = "dx = dy / (1 - rate) for samples that were kept, else 0",
@@ -124,9 +124,9 @@ SNUG_OPS(stochastic_depth) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true, .layout = LayoutRule::kAgnostic},
-           .cpu = Kernel,
-           .cuda = SNUG_IF_CUDA(KernelCuda),
+           .kernels = {{.name = "plain", .run = Kernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(KernelCuda)}},
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::stochastic_depth

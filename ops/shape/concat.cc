@@ -15,7 +15,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::concat {
 namespace {
 
 int AxisOf(const proto::Concat& options, int rank) {
@@ -102,9 +102,9 @@ SNUG_OPS(concat) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .input_in_output = InputInOutput,
-           .cpu = ConcatKernel,
-           .cuda = SNUG_IF_CUDA(ConcatKernel),
+           .kernels = {{.name = "plain", .run = ConcatKernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(ConcatKernel)}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::concat

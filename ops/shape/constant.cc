@@ -1,4 +1,5 @@
 // constant: numbers written in the model file. A layer only: a Variable that never changes is the layer's output.
+#include "engine/base/error_part.h"
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
 #include "ops/lib/shape_option.h"
@@ -6,14 +7,14 @@
 #include "proto/data_type.h"
 #include "proto/network.pb.h"
 
-namespace snug::ops {
+namespace snug::ops::constant {
 namespace {
 
 absl::Status Layer(LayerContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckInputs(0));
   const auto& options = c.options<proto::Constant>();
   absl::StatusOr<Shape> shape = ShapeOption(options);
-  if (!shape.ok()) return Annotate(shape.status(), "option \"dim\"");
+  if (!shape.ok()) return OptionError("dim", shape.status().message());
   const DType dtype = proto::ToDType(options.dtype(), c.floating());
   c.SetOutput(0, c.ConstantValue("", dtype, *shape, {options.value().begin(), options.value().end()}));
   return c.status();
@@ -29,4 +30,4 @@ SNUG_OPS(constant) {
            .traits = {.layer_only = true}}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::constant

@@ -16,7 +16,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::gather {
 namespace {
 
 // x's shape with `axis` replaced by the shape of the indices.
@@ -162,29 +162,28 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(gather) {
-  return {{.name = "gather",
-           .doc = "y = x with `axis` replaced by the shape of the indices, which choose along it",
-           .inputs = {{"x", PortType::kAny}, {"indices", PortType::kInteger}},
-           .outputs = {{"y", PortType::kAny}},
-           .infer = Infer,
-           .gradient = Gradient,
-           .index_bound = ForwardBound,
-           .cost = ForwardCost,
-           .cpu = Forward,
-           .cuda = SNUG_IF_CUDA(ForwardCuda),
-           .samples = Samples},
-          {.name = "gather_grad",
-           .doc = "dx = the sum of dy over the positions where the indices chose it",
-           .inputs = {{"indices", PortType::kInteger}, {"dy"}},
-           .outputs = {{"dx"}},
-           .infer = InferGrad,
-           .prepare = PrepareGrad,
-           .index_bound = BackwardBound,
-           .cost = BackwardCost,
-           .cpu = Backward,
-           .cuda = SNUG_IF_CUDA(BackwardCuda),
-           .prepare_cuda = PrepareGradCuda,
-           .samples = GradSamples}};
+  return {
+      {.name = "gather",
+       .doc = "y = x with `axis` replaced by the shape of the indices, which choose along it",
+       .inputs = {{"x", PortType::kAny}, {"indices", PortType::kInteger}},
+       .outputs = {{"y", PortType::kAny}},
+       .infer = Infer,
+       .gradient = Gradient,
+       .index_bound = ForwardBound,
+       .cost = ForwardCost,
+       .kernels = {{.name = "plain", .run = Forward},
+                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(ForwardCuda)}},
+       .samples = Samples},
+      {.name = "gather_grad",
+       .doc = "dx = the sum of dy over the positions where the indices chose it",
+       .inputs = {{"indices", PortType::kInteger}, {"dy"}},
+       .outputs = {{"dx"}},
+       .infer = InferGrad,
+       .index_bound = BackwardBound,
+       .cost = BackwardCost,
+       .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = Backward},
+                   {.device = kOnCuda, .name = "own", .prepare = PrepareGradCuda, .run = SNUG_IF_CUDA(BackwardCuda)}},
+       .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::gather

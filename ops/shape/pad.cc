@@ -15,7 +15,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::pad {
 namespace {
 
 // Where x begins in y.
@@ -133,9 +133,9 @@ SNUG_OPS(pad) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cpu = PadKernel,
-           .cuda = SNUG_IF_CUDA(PadKernel),
+           .kernels = {{.name = "plain", .run = PadKernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(PadKernel)}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::pad

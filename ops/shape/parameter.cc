@@ -1,4 +1,5 @@
 // parameter: a Variable of its own, read as it is. A layer only: the Variable's value is the layer's output.
+#include "engine/base/error_part.h"
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
 #include "ops/lib/shape_option.h"
@@ -6,14 +7,14 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::parameter {
 namespace {
 
 absl::Status Layer(LayerContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckInputs(0));
   const auto& options = c.options<proto::Parameter>();
   absl::StatusOr<Shape> shape = ShapeOption(options);
-  if (!shape.ok()) return Annotate(shape.status(), "option \"dim\"");
+  if (!shape.ok()) return OptionError("dim", shape.status().message());
   // As for a weight [out, in, window...] (PyTorch's rule); a vector counts as `in`.
   const int rank = shape->rank();
   const int64_t window = rank > 2 ? shape->Count(2, rank) : 1;
@@ -39,4 +40,4 @@ SNUG_OPS(parameter) {
            .traits = {.layer_only = true}}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::parameter

@@ -27,7 +27,7 @@
 #include "ops/lib/onednn_reorder.h"
 #endif
 
-namespace snug::ops {
+namespace snug::ops::reorder {
 namespace {
 
 using proto::ParseOptions;
@@ -187,12 +187,12 @@ absl::Status ReorderOneDnn(const KernelContext& k) {
   return k.prepared<onednn::Kernel>().Run({k.input<void>(0), k.output<void>(0)}, k.workspace());
 }
 
-constexpr KernelFn kFast = ReorderOneDnn;
+constexpr auto kFast = ReorderOneDnn;
 
 #else
 
-constexpr KernelFn kFast = nullptr;
-constexpr PrepareFn Prepare = nullptr;
+constexpr auto kFast = nullptr;
+constexpr auto Prepare = nullptr;
 
 #endif
 
@@ -222,16 +222,17 @@ SNUG_OPS(reorder) {
            .inputs = {{.name = "x", .type = PortType::kAny}},
            .outputs = {{.name = "y", .type = PortType::kAny}},
            .infer = Infer,
-           .traits = {.library_kernel = true, .layout = LayoutRule::kConverts},
-           .prepare = Prepare,
+           .traits = {.layout = LayoutRule::kConverts},
            .cost = ReorderCost,
-           .cpu = ReorderCpu,
-           .cpu_fast = kFast,
-           .cuda = SNUG_IF_CUDA([](const KernelContext& k) {
-             return CopyBoxCuda(k, SizeOf(k.input_type(0).dtype), k.input_type(0).shape, k.input<void>(0),
-                                k.input_type(0).strides(), k.output<void>(0), k.output_type(0).strides());
-           }),
+           .kernels = {{.name = "onednn", .library = "oneDNN", .serves = NotInDouble, .prepare = Prepare, .run = kFast},
+                       {.name = "plain", .run = ReorderCpu},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                            return CopyBoxCuda(
+                                                                k, SizeOf(k.input_type(0).dtype), k.input_type(0).shape,
+                                                                k.input<void>(0), k.input_type(0).strides(),
+                                                                k.output<void>(0), k.output_type(0).strides());
+                                                          })}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::reorder

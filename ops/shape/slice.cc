@@ -14,7 +14,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::slice {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -137,8 +137,8 @@ SNUG_OPS(slice) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .output_in_input = OutputInInput,
-           .cpu = SliceKernel,
-           .cuda = SNUG_IF_CUDA(SliceKernel),
+           .kernels = {{.name = "plain", .run = SliceKernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(SliceKernel)}},
            .samples = Samples},
           {.name = "slice_grad",
            .doc = "dx = dy where the slice was taken, 0 elsewhere",
@@ -147,9 +147,9 @@ SNUG_OPS(slice) {
            .infer = InferGrad,
            .gradient = GradientOfGrad,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .cpu = SliceGradKernel,
-           .cuda = SNUG_IF_CUDA(SliceGradKernel),
+           .kernels = {{.name = "plain", .run = SliceGradKernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(SliceGradKernel)}},
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::slice

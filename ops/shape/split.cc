@@ -19,7 +19,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::split {
 namespace {
 
 constexpr int64_t kMaxParts = 1024;
@@ -131,9 +131,9 @@ SNUG_OPS(split) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .output_in_input = OutputInInput,
-           .cpu = SplitKernel,
-           .cuda = SNUG_IF_CUDA(SplitKernel),
+           .kernels = {{.name = "plain", .run = SplitKernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(SplitKernel)}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::split

@@ -11,7 +11,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::ops::transpose {
 namespace {
 
 // Output axis i is input axis axes[i]; checked by Infer.
@@ -91,9 +91,9 @@ SNUG_OPS(transpose) {
            .outputs = {{"y", PortType::kAny}},
            .infer = Infer,
            .gradient = Gradient,
-           .cpu = TransposeKernel,
-           .cuda = SNUG_IF_CUDA(TransposeKernel),
+           .kernels = {{.name = "plain", .run = TransposeKernel},
+                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(TransposeKernel)}},
            .samples = Samples}};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::ops::transpose

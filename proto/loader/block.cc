@@ -18,8 +18,8 @@ class Collector {
  public:
   explicit Collector(ErrorList* errors) : errors_(errors) {}
 
-  Block Read(const Field& definition) {
-    Block block;
+  BlockDefinition Read(const Field& definition) {
+    BlockDefinition block;
     block.pos = definition.pos;
     if (definition.value.kind != Value::Kind::kMessage) {
       if (definition.value.kind != Value::Kind::kBroken) {
@@ -41,13 +41,13 @@ class Collector {
   }
 
  private:
-  void Fail(Block* block, SourcePos pos, std::string message) {
+  void Fail(BlockDefinition* block, SourcePos pos, std::string message) {
     errors_->Add(pos, std::move(message));
     block->broken = true;
   }
 
-  // False: blocks have no such field.
-  bool ReadPart(absl::string_view name, const Field& field, Block* block) {
+  // Reads one field. Returns false when blocks have no such field.
+  bool ReadPart(absl::string_view name, const Field& field, BlockDefinition* block) {
     if (name == "name") {
       if (has_name_) Fail(block, field.pos, "\"name\" is given twice");
       has_name_ = true;
@@ -74,9 +74,9 @@ class Collector {
     for (const Value& item : value.items) body(item);
   }
 
-  // `"channels"`, or `{ name: "stride" default: 1 }`.
-  void ReadArgument(const Value& value, Block* block) {
-    Block::Argument argument;
+  // Reads `"channels"`, or `{ name: "stride" default: 1 }`.
+  void ReadArgument(const Value& value, BlockDefinition* block) {
+    BlockDefinition::Argument argument;
     if (value.kind != Value::Kind::kMessage) {
       const auto name = Name(value, block);
       if (!name) return;
@@ -96,7 +96,7 @@ class Collector {
                absl::StrCat("unknown field \"", field.name.substr(0, 40), "\" of an arg; it has name and default"));
         }
       }
-      if (name == nullptr && !understood) return;  // it may be what is not
+      if (name == nullptr && !understood) return;  // the field that was not understood may be the name
       if (name == nullptr) return Fail(block, value.pos, "an arg needs a name: arg { name: \"stride\" default: 1 }");
       const auto text = Name(name->value, block);
       if (!text) return;
@@ -106,8 +106,8 @@ class Collector {
     block->arguments.push_back(std::move(argument));
   }
 
-  // A name that can stand after a "$".
-  std::optional<std::string> Name(const Value& value, Block* block) {
+  // Reads a name that can stand after a "$".
+  std::optional<std::string> Name(const Value& value, BlockDefinition* block) {
     if (value.kind == Value::Kind::kBroken) {
       block->broken = true;
       return std::nullopt;
@@ -125,7 +125,7 @@ class Collector {
     return scalar->text;
   }
 
-  void CheckFresh(const std::string& name, SourcePos pos, Block* block) {
+  void CheckFresh(const std::string& name, SourcePos pos, BlockDefinition* block) {
     bool taken = name == "name" || block->FindArgument(name) != nullptr;
     for (const std::string& input : block->inputs) taken = taken || input == name;
     if (!taken) return;
@@ -134,7 +134,7 @@ class Collector {
                         : absl::StrCat("\"", name, "\" is given twice"));
   }
 
-  void Unknown(const Field& field, Block* block) {
+  void Unknown(const Field& field, BlockDefinition* block) {
     if (field.name == "block") {
       return Fail(block, field.pos, "a block cannot be defined inside another; it can be used there");
     }
@@ -145,7 +145,7 @@ class Collector {
         absl::StrCat("unknown field \"", field.name.substr(0, 40), "\" of a block",
                      suggester.found() ? suggester.Question() : "; it has name, arg, input, layer, repeat and output"));
     if (!suggester.found()) return;
-    ErrorList::Mute mute(errors_);  // what was probably meant
+    ErrorList::Mute mute(errors_);  // reads on with what was probably meant, silently
     ReadPart(suggester.best(), field, block);
   }
 
@@ -155,7 +155,7 @@ class Collector {
 
 }  // namespace
 
-const Block::Argument* Block::FindArgument(absl::string_view argument) const {
+const BlockDefinition::Argument* BlockDefinition::FindArgument(absl::string_view argument) const {
   for (const Argument& candidate : arguments) {
     if (absl::string_view(candidate.name) == argument) return &candidate;
   }
@@ -178,7 +178,7 @@ Blocks CollectBlocks(const Value& file, ErrorList* errors) {
   if (!file.complete || errors->in_doubt()) blocks.try_emplace("");
   for (const Field& field : file.fields) {
     if (MeantAtTopLevel(field) != "block") continue;
-    Block block = Collector(errors).Read(field);
+    BlockDefinition block = Collector(errors).Read(field);
     if (block.name.empty()) {
       blocks.try_emplace("");
       continue;

@@ -1,4 +1,4 @@
-// The definition of a block, as written.
+// The definition of a block, as it is written in the file.
 #pragma once
 
 #include <map>
@@ -10,30 +10,29 @@
 
 namespace snug::loader {
 
-struct Block {
+struct BlockDefinition {
   struct Argument {
     std::string name;
-    const Value* initial = nullptr;  // null: every use gives it
+    const Value* initial = nullptr;  // null when every use must give a value
   };
   std::string name;
   SourcePos pos;
   std::vector<Argument> arguments;
-  std::vector<std::string> inputs;       // by name; {"input"} when the definition names none
-  std::vector<const Field*> statements;  // layers and repeats
-  std::vector<const Value*> outputs;     // none: the last statement's
-  bool broken = false;                   // its uses are not looked at
+  std::vector<std::string> inputs;       // their names; {"input"} when the definition gives none
+  std::vector<const Field*> statements;  // its layers and repeats
+  std::vector<const Value*> outputs;     // when empty, those of the last statement
+  bool broken = false;                   // whether the definition has errors; its uses are then skipped
 
   const Argument* FindArgument(absl::string_view argument) const;
 };
 
-using Blocks = std::map<std::string, Block, std::less<>>;
+using Blocks = std::map<std::string, BlockDefinition, std::less<>>;
 
-// All definitions of the file; they point into it. There is one called "" if there may be some that were not
-// understood.
+// Collects all definitions of the file; they point into it. If some were not understood there is also one called "".
 Blocks CollectBlocks(const Value& file, ErrorList* errors);
 
-// What a field of the file is called, or was probably meant to be called: of a network, "block" or "repeat". "" if
-// nothing is near.
+// Returns what a field at the top of the file is called, or was probably meant to be called: a field of a network,
+// "block" or "repeat". "" if nothing is near.
 std::string MeantAtTopLevel(const Field& field);
 
 }  // namespace snug::loader

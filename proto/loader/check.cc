@@ -17,8 +17,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Looks for fields that this program does not know (to go on without them would change what the file means) and for
-// strings that are no text.
+// Looks for fields that this program does not know, because leaving them out would change what the file means, and for
+// strings that are not text.
 struct Oddities {
   bool unknown_fields = false;
   bool bad_strings = false;
@@ -66,7 +66,7 @@ void CheckInput(const proto::Input& input, const ReportInput& report) {
       return report("dim", static_cast<int>(k), absl::StrCat("\"dim\": expected at least 1, found ", dims[k]));
     }
   }
-  // The batch is one more dimension.
+  // The batch adds a dimension.
   if (!input.no_batch()) dims.insert(dims.begin(), 1);
   const absl::StatusOr<Shape> shape = MakeShape(dims);
   if (!shape.ok()) report("shape", 0, std::string(shape.status().message()));

@@ -1,4 +1,4 @@
-// What a network must keep beyond the types of its fields, the same for text and binary files.
+// Checks what the types of fields cannot say about a network. Text and binary files have the same rules.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -19,12 +19,12 @@ class Network;
 
 namespace snug::loader {
 
-// Where the mistake is: the k-th entry of a field of the input ("": the input itself).
+// Reports a mistake in the k-th entry of a field of the input; "" stands for the input itself.
 using ReportInput = std::function<void(absl::string_view field, int k, std::string message)>;
-// The shape and the range of an input; its name is not looked at.
+// Checks the shape and the range of an input, but not its name.
 void CheckInput(const proto::Input& input, const ReportInput& report);
 
-// All of a flat network that came without positions: the messages say which layer they mean.
+// Checks all of a flat network that has no positions, so the messages say which layer they mean.
 void CheckBinary(const proto::Network& network, const LoadOptions& options, const SourceMap* map, ErrorList* errors);
 
 }  // namespace snug::loader

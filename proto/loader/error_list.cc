@@ -16,7 +16,7 @@ bool Before(SourcePos a, SourcePos b) { return std::tie(a.line, a.column) < std:
 
 void ErrorList::Add(SourcePos pos, std::string message) {
   if (muted_ > 0 || full() || syntax_lines_.contains(pos.line) || (doubt_.known() && Before(doubt_, pos))) return;
-  // What came out of a block is wrong in every use of it: once is enough.
+  // A mistake inside a block is a mistake in every use of it: reporting it once is enough.
   if (!seen_.emplace(pos.line, pos.column, pos.expansion >= 0 ? "" : message).second) return;
   errors_.push_back({pos, std::move(message)});
 }

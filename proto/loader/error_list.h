@@ -1,4 +1,4 @@
-// The mistakes found in one file: located, each said once, in the order of the file.
+// The mistakes found in one file, each with its place and reported once, in the order of the file.
 #pragma once
 
 #include <absl/status/status.h>
@@ -16,23 +16,24 @@ class ErrorList {
  public:
   explicit ErrorList(const SourceMap* map) : map_(map) {}
 
-  // A second mistake at the same place that says the same (or that came from another use of the same block) is dropped.
+  // A second mistake at the same place is dropped if it says the same, or if it came from another use of the same
+  // block.
   void Add(SourcePos pos, std::string message);
 
   bool empty() const { return errors_.empty(); }
-  // So many that reading on is of no use.
+  // Tells whether there are so many mistakes that reading on is useless.
   bool full() const { return errors_.size() >= kMost; }
 
-  // A mistake of syntax. No other is reported on its line: what is found there later may only follow from it.
+  // Adds a mistake of syntax. No other mistake is reported on its line, because it may only follow from this one.
   void AddSyntax(SourcePos pos, std::string message);
-  // The last line with a mistake of syntax; 0: none.
+  // Returns the last line with a mistake of syntax, or 0.
   int32_t last_syntax_line() const { return syntax_lines_.empty() ? 0 : *syntax_lines_.rbegin(); }
 
-  // From `pos` on the structure of the file is in doubt: what later stages find there is not reported.
+  // Says that the structure of the file is in doubt from `pos` on: what later stages find there is not reported.
   void DoubtAfter(SourcePos pos);
   bool in_doubt() const { return doubt_.known(); }
 
-  // While one lives, nothing is added: for going on with a guess of what was meant.
+  // While an object of this class lives, nothing is added: it is for going on with a guess of what was meant.
   class Mute {
    public:
     explicit Mute(ErrorList* list) : list_(list) { ++list_->muted_; }
@@ -45,7 +46,7 @@ class ErrorList {
   };
   bool muted() const { return muted_ > 0; }
 
-  // OK, or InvalidArgument with up to 20 lines.
+  // Returns OK, or InvalidArgument with up to 20 lines.
   absl::Status ToStatus() const;
 
  private:

@@ -26,7 +26,8 @@ using google::protobuf::FieldDescriptor;
 const FieldDescriptor* NetworkField(const char* name) { return proto::Network::descriptor()->FindFieldByName(name); }
 const FieldDescriptor* LayerField(const char* name) { return proto::Layer::descriptor()->FindFieldByName(name); }
 
-// What a statement puts out, as full names of values. None: not known, because of an error that was reported.
+// The full names of the values that a statement puts out. It is empty when they are unknown because of an error that
+// was reported.
 using Values = std::vector<std::string>;
 
 class Expander {
@@ -64,7 +65,7 @@ class Expander {
     errors_->Add(scope.Place(pos), std::move(message));
   }
 
-  // Something is missing, unless it is in what could not be read.
+  // Reports that something is missing, unless it may be in the part that could not be read.
   void FailIfComplete(const Scope& scope, const Field& field, std::string message) {
     if (field.value.complete) Fail(scope, field.pos, std::move(message));
   }
@@ -94,7 +95,7 @@ class Expander {
     Fail(scope, field.pos,
          absl::StrCat("unknown field \"", field.name.substr(0, 80), "\" of a network",
                       meant_name.empty() ? "" : absl::StrCat("; did you mean \"", meant_name, "\"?")));
-    // Its names are known for what follows.
+    // Goes on silently, so that the names in it are known to what follows.
     ErrorList::Mute mute(errors_);
     if (!meant_name.empty()) {
       Field meant = field;
@@ -136,7 +137,7 @@ class Expander {
     names_.LoseOne();
   }
 
-  // Objectives and outputs: names now, values in the end.
+  // Reads objectives and outputs. Their names are checked now, their values at the end.
   void Targets(const Field& field, const Scope& scope, std::vector<SourceNode>* places) {
     SourceNode node;
     filler_.Fill(field, scope, &network_, &node);
@@ -186,7 +187,7 @@ class Expander {
     return Layer(field, parts, scope);
   }
 
-  // The full name of what the layer is called. Nothing: none, or not understood.
+  // Returns the layer's full name, or nothing when it has none or it was not understood.
   std::optional<std::string> Name(const LayerParts& parts, const Scope& scope) {
     return parts.name == nullptr ? std::nullopt : Name(parts.name->field->value, scope);
   }
@@ -208,9 +209,9 @@ class Expander {
   }
 
   struct InputRef {
-    std::string value;  // "": not known
+    std::string value;  // "" when it is not known
     SourcePos pos;
-    std::string wanted = "";  // not known: what it would be called
+    std::string wanted = "";  // its name, when the value is not known
   };
 
   void AddInputs(const Value& value, const Scope& scope, const std::string& reader, std::vector<InputRef>* inputs) {
@@ -294,7 +295,7 @@ class Expander {
   // ---- the use of a block ----
 
   Values Use(const Field& field, const LayerParts& parts, const Scope& scope) {
-    const Block& block = *parts.op->block;
+    const BlockDefinition& block = *parts.op->block;
     const std::string what = absl::StrCat("block \"", block.name, "\"");
     const std::optional<std::string> name = Name(parts, scope);
     const std::vector<InputRef> inputs = ReadInputs(parts, scope, name.value_or(""));
@@ -322,7 +323,7 @@ class Expander {
     return values;
   }
 
-  // $name: the use's full name; without one, that of the use around it.
+  // $name is the full name of the use; a use without a name passes on that of the use around it.
   static Scalar NameScalar(const std::optional<std::string>& name, const Scope& scope) {
     if (name) return {.kind = Scalar::Kind::kString, .text = *name};
     const Scalar* around = scope.Find("name");
@@ -342,9 +343,9 @@ class Expander {
     return true;
   }
 
-  // The block's inputs and arguments. False: something is wrong with them.
-  bool Bind(const Block& block, const LayerParts& parts, const std::vector<InputRef>& inputs, const Field& field,
-            const Scope& scope, Scope* inner) {
+  // Binds the block's inputs and arguments. Returns false when something is wrong with them.
+  bool Bind(const BlockDefinition& block, const LayerParts& parts, const std::vector<InputRef>& inputs,
+            const Field& field, const Scope& scope, Scope* inner) {
     if (block.broken) return false;
     bool ok = true;
     if (inputs.size() != block.inputs.size()) {
@@ -368,7 +369,7 @@ class Expander {
     }
     std::vector<std::string> seen;
     for (const Field& argument : given.fields) ok = BindArgument(block, argument, scope, inner, &seen) && ok;
-    for (const Block::Argument& argument : block.arguments) {
+    for (const BlockDefinition::Argument& argument : block.arguments) {
       if (std::find(seen.begin(), seen.end(), argument.name) != seen.end()) continue;
       if (argument.initial == nullptr) {
         if (given.complete) {
@@ -378,7 +379,7 @@ class Expander {
         ok = false;
         continue;
       }
-      // A default may use the arguments before it.
+      // Defaults may use the arguments before them.
       std::optional<Scalar> value = Evaluate(*argument.initial, *inner, errors_);
       ok = ok && value.has_value();
       if (value) inner->bindings.emplace_back(argument.name, *std::move(value));
@@ -386,13 +387,13 @@ class Expander {
     return ok;
   }
 
-  bool BindArgument(const Block& block, const Field& given, const Scope& scope, Scope* inner,
+  bool BindArgument(const BlockDefinition& block, const Field& given, const Scope& scope, Scope* inner,
                     std::vector<std::string>* seen) {
     std::string name = given.name;
     bool ok = true;
     if (block.FindArgument(name) == nullptr) {
       Suggester suggester(name);
-      for (const Block::Argument& argument : block.arguments) suggester.Consider(argument.name);
+      for (const BlockDefinition::Argument& argument : block.arguments) suggester.Consider(argument.name);
       Fail(scope, given.pos,
            absl::StrCat("block \"", block.name, "\" has no argument \"", name.substr(0, 40), "\"",
                         suggester.Question()));
@@ -413,7 +414,7 @@ class Expander {
     return ok;
   }
 
-  // The statements of a block or of one repetition, and what they put out.
+  // Expands the statements of a block or of one repetition, and returns what they put out.
   Values Body(const std::vector<const Field*>& statements, const std::vector<const Value*>& outputs,
               const Scope& scope) {
     Values values;
@@ -494,7 +495,7 @@ class Expander {
   NameTable names_;
   Filler filler_;
   Blocks blocks_;
-  std::vector<std::string> active_;  // blocks being used, outermost first
+  std::vector<std::string> active_;  // the blocks that are being used, outermost first
   bool stopped_ = false;
 };
 

@@ -1,5 +1,5 @@
-// From the tree of a file to a flat network: layers become messages, blocks and repeats are expanded, names are given
-// their prefixes and resolved.
+// Turns the tree of a file into a flat network: layers become messages, blocks and repeats are expanded, and names are
+// given their prefixes and resolved.
 //
 //   block { name: "unit" arg: "width" arg { name: "times" default: 1 } input: "x" layer { ... } output: "relu" }
 //   layer { name: "a" input: "image" unit { width: 64 } }     # a use: layers "a.conv", ...; "a" is what it puts out

@@ -30,7 +30,7 @@ std::optional<double> AsDouble(const Scalar& scalar) {
   return std::nullopt;
 }
 
-// The field, of those of `message` that hold others, which holds one of that name.
+// Returns the field of `message` that holds messages with a field of that name.
 const FieldDescriptor* HolderOf(absl::string_view name, const Message& message) {
   const google::protobuf::Descriptor* const type = message.GetDescriptor();
   for (int i = 0; i < type->field_count(); ++i) {
@@ -56,7 +56,7 @@ const EnumValueDescriptor* AsEnum(const Scalar& scalar, const google::protobuf::
   return type->FindValueByNumber(static_cast<int>(scalar.integer));
 }
 
-// Sets or appends.
+// Sets a single field, or appends to a list.
 #define SNUG_STORE(Type, value) \
   (field->is_repeated() ? r->Add##Type(m, field, (value)) : r->Set##Type(m, field, (value)))
 
@@ -82,7 +82,8 @@ bool StoreInteger(const Scalar& scalar, const FieldDescriptor* field, Message* m
   }
 }
 
-// Where a string stands in place of a message whose first field is one, it is nearly always what that field should be.
+// Where a string is written in place of a message whose first field is a string, it is nearly always meant for that
+// field.
 std::string FirstFieldOf(const FieldDescriptor* descriptor, const Value& value) {
   const FieldDescriptor* first = descriptor->message_type()->FindFieldByNumber(1);
   if (value.kind != Value::Kind::kString || first == nullptr || first->is_repeated() ||
@@ -139,7 +140,7 @@ void Filler::FillAll(const Value& value, const Scope& scope, Message* message, S
   for (const Field& field : value.fields) {
     if (exhausted() || errors_->full()) return;
     if (!value.complete && Find(field, *message) == nullptr)
-      continue;  // where braces are wrong, it may not belong here
+      continue;  // where braces are wrong, it may belong elsewhere
     Fill(field, scope, message, node);
   }
 }
@@ -179,7 +180,7 @@ void Filler::Unknown(const Field& field, const Scope& scope, Message* message, S
   errors_->Add(scope.Place(field.pos), absl::StrCat(field.extension ? "unknown extension \"" : "unknown field \"",
                                                     field.name.substr(0, 80), "\" of ", type, meant));
   if (near == nullptr) return;
-  // What depends on the field goes on as if it had been written right.
+  // Goes on as if the field had been written right, for the sake of what depends on it.
   ErrorList::Mute mute(errors_);
   Field right = field;
   right.name = std::string(near->name());
@@ -189,7 +190,7 @@ void Filler::Unknown(const Field& field, const Scope& scope, Message* message, S
 void Filler::FillMessage(const Value& value, const FieldDescriptor* descriptor, const Scope& scope, Message* message,
                          SourceNode* node) {
   if (!Charge(64, scope.Place(value.pos))) return;
-  // Added even if it turns out to be none, so that entries and places stay side by side.
+  // The entry is added even if it turns out to be broken, so that entries and places keep the same numbers.
   const Reflection* r = message->GetReflection();
   Message* child =
       descriptor->is_repeated() ? r->AddMessage(message, descriptor) : r->MutableMessage(message, descriptor);

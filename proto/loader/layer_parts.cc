@@ -14,9 +14,9 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-class Reader {
+class LayerReader {
  public:
-  Reader(const Blocks& blocks, ErrorList* errors) : blocks_(blocks), errors_(errors) {}
+  LayerReader(const Blocks& blocks, ErrorList* errors) : blocks_(blocks), errors_(errors) {}
 
   LayerParts Run(const Field& field, const Scope& scope) {
     LayerParts parts;
@@ -79,7 +79,7 @@ class Reader {
     }
   }
 
-  // A field that does not exist: says so, and goes on with what was probably meant.
+  // Reports that a field does not exist, and goes on with what was probably meant.
   void Guess(const Scope& scope, bool complete, LayerPart* part, LayerParts* parts) {
     const Field& field = *part->field;
     const bool message = field.value.kind == Value::Kind::kMessage;
@@ -96,7 +96,7 @@ class Reader {
     }
     if (message) parts->op_in_doubt = true;
     if (field.value.kind == Value::Kind::kBroken) parts->op_in_doubt = true;
-    // It may be a block whose definition was not understood; and where the braces are wrong, it may not belong here.
+    // It may be a block whose definition was not understood. And where braces are wrong, it may belong elsewhere.
     const bool lost_block = message && !field.extension && blocks_.contains("");
     if (!lost_block && complete) {
       Fail(scope, field.pos,
@@ -117,7 +117,7 @@ class Reader {
 }  // namespace
 
 LayerParts Understand(const Field& layer, const Scope& scope, const Blocks& blocks, ErrorList* errors) {
-  return Reader(blocks, errors).Run(layer, scope);
+  return LayerReader(blocks, errors).Run(layer, scope);
 }
 
 }  // namespace snug::loader

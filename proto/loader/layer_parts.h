@@ -1,4 +1,4 @@
-// What each field of a layer is for, and what was meant by those that do not exist.
+// Finds what each field of a layer is for, and what was meant by fields that do not exist.
 #pragma once
 
 #include <string>
@@ -15,19 +15,19 @@ struct LayerPart {
   enum class Role : uint8_t { kName, kInput, kParam, kOp, kBlock, kUnknown };
   Role role = Role::kUnknown;
   const Field* field = nullptr;
-  const Block* block = nullptr;  // kBlock
-  std::string meant;             // not empty: the field was misspelt, and this is the guess
+  const BlockDefinition* block = nullptr;  // only for kBlock
+  std::string meant;                       // the guess of what was meant, if the field was misspelt
 };
 
-// A layer's fields; they point into the file's tree.
+// The fields of a layer; they point into the file's tree.
 struct LayerParts {
   std::vector<LayerPart> all;
   const LayerPart* name = nullptr;
-  const LayerPart* op = nullptr;  // the op or block, the first if there are several
-  bool op_in_doubt = false;       // something unknown may have been meant as an op
+  const LayerPart* op = nullptr;  // the op or block; the first if there are several
+  bool op_in_doubt = false;       // whether a field that was not understood may have been meant as an op
 };
 
-// Reports what is unknown, twice there, or one op too many.
+// Reports fields that are unknown, that stand twice, or that are a second op.
 LayerParts Understand(const Field& layer, const Scope& scope, const Blocks& blocks, ErrorList* errors);
 
 }  // namespace snug::loader

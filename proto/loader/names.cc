@@ -13,7 +13,7 @@
 namespace snug::loader {
 namespace {
 
-// Comparing names costs time: in a file with many unknown ones the first few get suggestions.
+// Comparing names costs time, so in a file with many unknown ones only the first few get suggestions.
 constexpr int kMostSuggestions = 50;
 
 std::string Shown(absl::string_view name) {
@@ -22,7 +22,7 @@ std::string Shown(absl::string_view name) {
 
 }  // namespace
 
-// Where there is no position to point at, the message says which layer it is about.
+// Where there is no position to point at, the message must say which layer it is about.
 std::string NameTable::Who(const Pending& pending) {
   if (pending.pos.known() || pending.reader.empty()) return "";
   return absl::StrCat("layer \"", Shown(pending.reader), "\": ");
@@ -105,7 +105,7 @@ std::optional<std::string> NameTable::Resolve(const std::string& prefix, absl::s
   return definition.values[index];
 }
 
-// Whether `from` reads `to`, directly or through others.
+// Tells whether `from` reads `to`, directly or through others.
 bool NameTable::Reaches(const std::string& from, const std::string& to) const {
   std::vector<std::string> stack = {from};
   std::unordered_set<std::string> seen;
@@ -150,7 +150,7 @@ void NameTable::ReportUnknown(const Pending& pending, bool suggest) {
   errors_->Add(pending.pos, absl::StrCat(Who(pending), "there is no layer or input \"", Shown(base), "\"", hint));
 }
 
-// Whether the name may be that of something that was not understood.
+// Tells whether the name may belong to something that was not understood.
 bool NameTable::IsExcused(const Pending& pending, const std::string& full) {
   for (const std::string& prefix : lost_prefixes_) {
     if (absl::StartsWith(full, prefix)) return true;

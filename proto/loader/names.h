@@ -1,8 +1,9 @@
-// Who is called what: inputs, layers, and the uses of blocks and repeats, which stand for what they put out.
+// Knows what each name means: inputs, layers, and uses of blocks and repeats, which stand for the values that they put
+// out.
 //
-// Names are defined and resolved in the order of the (expanded) file. What cannot be resolved at once is remembered,
-// and answered at the end, when it is known whether the name comes later, was misspelt, or belongs to something that
-// was not understood (then nothing is said: the cause has been).
+// Names are defined and resolved in the order of the expanded file. What cannot be resolved at once is remembered and
+// answered at the end, when it is known whether the name comes later, was misspelt, or belongs to something that was
+// not understood. In that last case nothing is reported, because the cause was.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -25,32 +26,33 @@ class NameTable {
   NameTable(const SourceMap* map, int max_name_length, ErrorList* errors)
       : map_(map), max_name_length_(max_name_length), errors_(errors) {}
 
-  // Letters, digits and _ . - / only; reports what is wrong.
+  // Allows only letters, digits and _ . - /; reports anything else.
   bool Check(absl::string_view name, SourcePos pos);
 
-  // All names are full ones. A name that is taken is an error.
+  // Defines names, which must be full ones. Defining a name twice is an error.
   void DefineInput(const std::string& name, SourcePos pos) { Define(name, {Kind::kInput, pos, {}, {}}); }
-  // `inputs`: what it reads, resolved or not (to find cycles).
+  // `inputs` are the names of what it reads, resolved or not; they are for finding cycles.
   void DefineLayer(const std::string& name, SourcePos pos, std::vector<std::string> inputs) {
     Define(name, {Kind::kLayer, pos, std::move(inputs), {}});
   }
-  // Stands for values of other layers. `what`: `block "bottleneck"`. No values: not known, because of an error.
+  // Defines a name that stands for values of other layers. `what` describes it, as `block "bottleneck"`. `values` is
+  // empty when they are unknown because of an error.
   void DefineAlias(const std::string& name, SourcePos pos, std::vector<std::string> values, std::string what) {
     Define(name, {Kind::kAlias, pos, std::move(values), std::move(what)});
   }
 
-  // What `name` (or "name:1") means where `prefix` is put before names: the full name of a value. Nothing: not known
-  // now, or known to come from something broken; reported in the end, where that is right. `reader`: the layer that
-  // asks.
+  // Returns the full name of the value that `name` (or "name:1") means where `prefix` is put before names. Returns
+  // nothing when it is not known yet, or belongs to something broken; it is reported at the end if that is right.
+  // `reader` is the layer that asks.
   std::optional<std::string> Resolve(const std::string& prefix, absl::string_view name, SourcePos pos,
                                      const std::string& reader = "");
 
-  // Something was defined here, nobody knows under which name: the next unknown name may be its.
+  // Says that something was defined here under a name that nobody knows: the next unknown name may be that one.
   void LoseOne() { lost_.push_back(order_++); }
-  // Names that begin so may have been lost, any number of them: unknown ones are not reported.
+  // Says that any number of names that begin like this may have been lost: unknown ones are not reported.
   void LosePrefix(std::string prefix) { lost_prefixes_.push_back(std::move(prefix)); }
 
-  // Reports the names that stayed unknown.
+  // Reports the names that are still unknown.
   void Finish();
 
  private:
@@ -58,7 +60,7 @@ class NameTable {
   struct Definition {
     Kind kind;
     SourcePos pos;
-    std::vector<std::string> values;  // layers: what they read; aliases: what they stand for
+    std::vector<std::string> values;  // for layers what they read, for aliases what they stand for
     std::string what;
   };
   struct Pending {
@@ -78,16 +80,16 @@ class NameTable {
   int max_name_length_;
   ErrorList* errors_;
   std::unordered_map<std::string, Definition> names_;
-  std::vector<std::string> in_order_;  // of names_, so that suggestions do not depend on the hash
+  std::vector<std::string> in_order_;  // the keys of names_, so that suggestions do not depend on the hash
   std::vector<Pending> pending_;
   std::vector<std::string> lost_prefixes_;
-  std::vector<int64_t> lost_;  // when each was
-  size_t excuses_ = 0;         // how many of them have served as an excuse
+  std::vector<int64_t> lost_;  // for each lost name, when it was lost
+  size_t excuses_ = 0;         // how many of lost_ have excused an unknown name
   std::unordered_set<std::string> excused_;
   int64_t order_ = 0;
 };
 
-// "split:1" -> {"split", 1}; without an index: {name, -1}.
+// Splits "split:1" into {"split", 1}; without an index it gives {name, -1}.
 struct OutputName {
   absl::string_view base;
   int index = -1;

@@ -10,9 +10,9 @@
 namespace snug::loader {
 namespace {
 
-class Reader {
+class RepeatReader {
  public:
-  Reader(const Scope& scope, ErrorList* errors) : scope_(scope), errors_(errors) {}
+  RepeatReader(const Scope& scope, ErrorList* errors) : scope_(scope), errors_(errors) {}
 
   RepeatParts Run(const Field& repeat) {
     for (const Field& field : repeat.value.fields) Sort(field);
@@ -35,7 +35,7 @@ class Reader {
     parts_.ok = false;
   }
 
-  // Something is missing, unless it is in what could not be read.
+  // Reports that something is missing, unless it may be in the part that could not be read.
   void Missing(const Field& repeat, std::string message) {
     if (repeat.value.complete) Fail(repeat.pos, std::move(message));
     parts_.ok = false;
@@ -96,7 +96,7 @@ class Reader {
 }  // namespace
 
 RepeatParts ReadRepeat(const Field& repeat, const Scope& scope, ErrorList* errors) {
-  return Reader(scope, errors).Run(repeat);
+  return RepeatReader(scope, errors).Run(repeat);
 }
 
 std::string BeginOfName(const Field& statement) {

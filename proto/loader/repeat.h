@@ -1,4 +1,4 @@
-// The fields of a repeat, read; what they expand to is expand.cc's business.
+// Reads the fields of a repeat; expand.cc expands it.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace snug::loader {
 
-// It points into the file's tree.
+// Its members point into the file's tree.
 struct RepeatParts {
-  bool ok = true;  // nothing is missing or wrong
+  bool ok = true;  // false when something is missing or wrong
   const Field *name = nullptr, *input = nullptr, *times_field = nullptr, *from_field = nullptr;
   int64_t times = 0;
   int64_t from = 0;
   std::optional<std::string> index;
-  std::vector<const Field*> statements;  // layers and repeats
-  std::vector<const Value*> outputs;     // none: the last statement's
+  std::vector<const Field*> statements;  // its layers and repeats
+  std::vector<const Value*> outputs;     // when empty, those of the last statement
 };
 
 RepeatParts ReadRepeat(const Field& repeat, const Scope& scope, ErrorList* errors);
 
-// What the name of a layer inside begins with, up to the first argument in it: "" when that is not known.
+// Returns what the name of a layer in it begins with, up to the first argument; "" when that is not known.
 std::string BeginOfName(const Field& statement);
 
 }  // namespace snug::loader

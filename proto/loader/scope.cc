@@ -15,7 +15,7 @@ namespace {
 
 using google::protobuf::io::Tokenizer;
 
-// A string made from arguments: names and the like, never data.
+// Strings made from arguments are names and the like, never data.
 constexpr size_t kLongestString = 4096;
 
 class Evaluator {
@@ -89,7 +89,8 @@ class Evaluator {
     switch (operand->kind) {
       case Scalar::Kind::kInteger:
         operand->number = -operand->number;
-        operand->integer = -operand->integer;  // never the least integer: there is no way to write it but this
+        operand->integer = -operand->integer;  // the least integer cannot occur: there is no way to write it except as
+                                               // this
         return operand;
       case Scalar::Kind::kHuge:
         if (operand->text == "9223372036854775808") {
@@ -172,7 +173,7 @@ class Evaluator {
                                               ".0 for a division with a fraction"));
         }
     }
-    // The least integer is left out too: it has no negative.
+    // The least integer is refused too, because it has no negative.
     if (overflow || result == std::numeric_limits<int64_t>::min()) {
       return Fail(value.pos, absl::StrCat(a, " ", std::string(1, value.op), " ", b, " does not fit into 64 bits"));
     }
@@ -197,7 +198,7 @@ class Evaluator {
 
   std::optional<Scalar> String(const Value& value) {
     Scalar result{.kind = Scalar::Kind::kString};
-    // "$input" alone stands for what $input stands for, so that references can be written in quotes or without.
+    // "$input" alone stands for what $input stands for, so that references work with and without quotes.
     if (value.items.empty()) {
       if (const auto name = LoneArgument(value.text)) {
         std::optional<Scalar> argument = Argument(*name, value.pos);
@@ -212,7 +213,7 @@ class Evaluator {
     return result;
   }
 
-  // `"$name"` or `"${name}"`, with its quotes: the name.
+  // Returns the name in `"$name"` or `"${name}"`; the quotes are part of the text.
   static std::optional<absl::string_view> LoneArgument(absl::string_view quoted) {
     if (quoted.size() < 4 || quoted[1] != '$' || quoted.back() != quoted.front()) return std::nullopt;
     absl::string_view name = quoted.substr(2, quoted.size() - 3);
@@ -221,8 +222,8 @@ class Evaluator {
     return name;
   }
 
-  // A string token, in its quotes, with each $name and ${name} replaced. (The tokenizer has let no "\$" pass: "\044" is
-  // a dollar that is one.)
+  // Appends a string token, which is in its quotes, with each $name and ${name} replaced. (The tokenizer has refused
+  // "\$"; a dollar that is meant as one is written "\044".)
   bool Append(absl::string_view quoted, SourcePos pos, std::string* out) {
     if (quoted.find('$') == absl::string_view::npos) {
       Tokenizer::ParseStringAppend(std::string(quoted), out);

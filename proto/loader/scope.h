@@ -1,5 +1,5 @@
-// What `$name` means at some place of the file: the arguments and inputs of the block it stands in, the indices of the
-// repeats around it; and the evaluation of values with it.
+// Knows what `$name` means at a place in the file, and evaluates values there. It has the arguments and inputs of the
+// block around the place, and the indices of the repeats around it.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -16,41 +16,41 @@
 
 namespace snug::loader {
 
-// A value, evaluated.
+// The result of evaluating a value.
 struct Scalar {
   enum class Kind : uint8_t {
     kInteger,
-    kHuge,  // an integer beyond int64: its value is in `number`
+    kHuge,  // an integer beyond int64; `number` holds it
     kNumber,
     kString,
     kIdentifier,  // true, an enumerator, ...
-    kReference,   // what a layer can read, by its full name: the inputs of blocks and repeats
+    kReference,   // the full name of what a layer can read: an input of a block or repeat
     kList,
   };
   Kind kind = Kind::kInteger;
   int64_t integer = 0;
-  double number = 0;  // of the integer zero too: as a floating number, "-0" is not "0"
+  double number = 0;  // also set for the integer zero, because "-0" as a floating number is not "0"
   std::string text;
   std::vector<Scalar> items;
 
   bool IsNumeric() const { return kind == Kind::kInteger || kind == Kind::kHuge || kind == Kind::kNumber; }
   double AsNumber() const { return kind == Kind::kInteger && integer != 0 ? static_cast<double>(integer) : number; }
-  // `3`, `"abc"`, `SAME`: as it would be written.
+  // Returns it as it would be written: `3`, `"abc"`, `SAME`.
   std::string ToString() const;
 };
 
 struct Scope {
-  const Scope* outer = nullptr;  // a repeat sees what stands around it; a block does not
-  std::string prefix;            // of the names of layers made here: "" or "layer1.0."
+  const Scope* outer = nullptr;  // a repeat sees what is around it; a block does not
+  std::string prefix;            // put before the names of layers made here: "" or "layer1.0."
   int32_t expansion = -1;
-  int depth = 0;  // blocks and repeats around
+  int depth = 0;  // how many blocks and repeats are around
   std::vector<std::pair<std::string, Scalar>> bindings;
 
   const Scalar* Find(absl::string_view name) const;
   SourcePos Place(SourcePos pos) const { return {pos.line, pos.column, expansion}; }
 };
 
-// Nothing: it was reported (or `value` is broken, which was reported before).
+// Returns nothing when there was an error. It is reported, unless `value` is broken, which was reported before.
 std::optional<Scalar> Evaluate(const Value& value, const Scope& scope, ErrorList* errors);
 
 }  // namespace snug::loader

@@ -15,8 +15,8 @@ namespace {
 
 using google::protobuf::io::Tokenizer;
 
-// Protobuf's tokenizer, with positions from one, its complaints in our list, and one token of foresight: the tokenizer
-// is one ahead, so what is current here is the previous one there.
+// Wraps protobuf's tokenizer: positions count from one, its complaints go to our list, and the next token can be looked
+// at. For that the tokenizer runs one token ahead: its previous() is our current token.
 class Tokens : private google::protobuf::io::ErrorCollector {
  public:
   Tokens(absl::string_view text, ErrorList* errors)
@@ -38,7 +38,7 @@ class Tokens : private google::protobuf::io::ErrorCollector {
   SourcePos pos() { return {tokenizer_.previous().line + 1, tokenizer_.previous().column + 1, -1}; }
 
   void Next() { tokenizer_.Next(); }
-  // The token, as one says it.
+  // Returns the token as a message should show it.
   std::string Quoted() {
     if (AtEnd()) return "the end of the file";
     const std::string& text = this->text();
@@ -78,7 +78,7 @@ class Parser {
   }
 
  private:
-  // A field that is open around the current token.
+  // A field that is still open at the current token.
   struct Open {
     std::string name;
     SourcePos pos;
@@ -97,8 +97,8 @@ class Parser {
 
   void Error(std::string message) { errors_->AddSyntax(tokens_.pos(), std::move(message)); }
 
-  // A brace that closes nothing. The one too many may be another: the last that closed something from the middle of a
-  // line further down.
+  // Reports a brace that closes nothing. The brace too many may be another one: the last that closed a field on a line
+  // further down, but not at the line's beginning.
   void ClosedTooOften() {
     const int line = tokens_.pos().line;
     if (!odd_close_.pos.known()) {
@@ -110,8 +110,8 @@ class Parser {
                          "\", and the one at line ", line, " closes nothing"));
   }
 
-  // The braces do not match: what stands where is not known from here on, and nothing after it is looked at. A mistake
-  // in line `since` or later may be the cause; then it has been said.
+  // The braces do not match, so from here on it is unknown what belongs where, and nothing more is read. If line
+  // `since` or a later one has a mistake of syntax, that may be the cause, and nothing new is reported.
   void InDoubt(SourcePos pos, int32_t since, std::string message) {
     stopped_ = true;
     const int32_t cause = errors_->last_syntax_line();
@@ -133,7 +133,7 @@ class Parser {
     return false;
   }
 
-  // Fields up to `close`, or to the end of the file. False: some could not be read.
+  // Reads fields up to `close` or the end of the file. Returns false when some could not be read.
   bool Fields(std::vector<Field>* fields, char close) {
     bool complete = true;
     while (!Done()) {
@@ -162,7 +162,7 @@ class Parser {
     return complete;
   }
 
-  // False: not even its name. A value that cannot be read is left broken.
+  // Reads one field. Returns false when not even its name could be read; a value that cannot be read is left broken.
   bool ParseField(Field* field) {
     field->pos = tokens_.pos();
     if (TryConsume('[')) {
@@ -186,7 +186,7 @@ class Parser {
     const bool colon = TryConsume(':');
     const bool message = tokens_.Is('{') || tokens_.Is('<');
     if (!colon && !message) {
-      // On the line of the name, also when the next token is not.
+      // The error stands on the line of the name, even if the next token is on a later one.
       const SourcePos pos = tokens_.pos().line == field->pos.line ? tokens_.pos() : field->pos;
       errors_->AddSyntax(pos, absl::StrCat("expected \":\" or \"{\" after \"", field->name.substr(0, 40), "\", found ",
                                            tokens_.Quoted()));
@@ -223,7 +223,7 @@ class Parser {
     const char close = tokens_.Is('{') ? '}' : '>';
     Advance();
     value->complete = Fields(&value->fields, close);
-    if (missing_braces_ > 0) {  // reported where the next thing began
+    if (missing_braces_ > 0) {  // already reported, where the next thing began
       --missing_braces_;
       value->complete = false;
     } else if (tokens_.AtEnd() && !stopped_) {
@@ -254,7 +254,7 @@ class Parser {
     return false;
   }
 
-  // a + b - c
+  // Parses a + b - c.
   bool ParseSum(Value* value) {
     if (!ParseProduct(value)) return false;
     while (tokens_.Is('+') || tokens_.Is('-')) {
@@ -263,7 +263,7 @@ class Parser {
     return true;
   }
 
-  // a * b / c % d
+  // Parses a * b / c % d.
   bool ParseProduct(Value* value) {
     if (!ParseUnary(value)) return false;
     while (tokens_.Is('*') || tokens_.Is('/') || tokens_.Is('%')) {
@@ -272,7 +272,7 @@ class Parser {
     return true;
   }
 
-  // The rest of `left op right`, once `left` is read.
+  // Parses the rest of `left op right`, once `left` is read.
   bool ParseRight(Value* left, bool (Parser::*parse_right)(Value*)) {
     if (++operators_ > kMostOperators) {
       Error(absl::StrCat("the expression has more than ", kMostOperators, " operators"));
@@ -362,13 +362,13 @@ class Parser {
     return true;
   }
 
-  // The current token begins a layer (or the like) inside something that cannot hold one: a brace is missing before it.
-  // Closes all that is open up to what can hold it.
+  // Tells whether a brace is missing before the current token, because it begins a layer (or the like) inside something
+  // that cannot hold one. If so, closes all that is open up to what can hold it.
   bool BraceIsMissing() {
     if (missing_braces_ > 0) return true;
     const std::string& name = tokens_.text();
     if (open_.empty() || !tokens_.IsIdentifier()) return false;
-    size_t holders = 0;  // the outermost of what is open that can hold layers
+    size_t holders = 0;  // how many of the outermost open fields can hold layers
     while (holders < open_.size() && (open_[holders].name == "block" || open_[holders].name == "repeat")) ++holders;
     if (holders == open_.size()) return false;
     const std::string& outermost = open_[holders].name;
@@ -378,7 +378,7 @@ class Parser {
     const bool statement = (name == "layer" || name == "repeat" || name == "block" || (name == "input" && at_margin)) &&
                            tokens_.NextIs('{');
     if (!statement && !(top_level && at_margin)) return false;
-    if (errors_->last_syntax_line() < open_.back().pos.line) {  // or else that mistake is the cause
+    if (errors_->last_syntax_line() < open_.back().pos.line) {  // an earlier mistake in there would be the cause
       const Open& open = open_.back();
       errors_->AddSyntax(
           open.pos, absl::StrCat("\"", open.name.substr(0, 40), "\" is never closed: expected \"}\" before \"", name,
@@ -388,7 +388,7 @@ class Parser {
     return true;
   }
 
-  // After an error in `line`: to the end of what encloses it, or to a later line that begins with a name.
+  // Skips, after an error in `line`, to the end of what encloses it or to a later line that begins with a name.
   void Skip(int32_t line) {
     int depth = 0;
     while (!Done() && missing_braces_ == 0) {
@@ -409,12 +409,12 @@ class Parser {
   ErrorList* errors_;
   Tokens tokens_;
   std::vector<Open> open_;
-  Open odd_close_;             // the last field that was closed from the middle of a line below it: its name, and where
-  int32_t last_line_ = 0;      // of the token before the current one
-  size_t missing_braces_ = 0;  // messages that end here although no brace says so
+  Open odd_close_;             // the last field whose brace closed it from the middle of a later line, and where
+  int32_t last_line_ = 0;      // the line of the token before the current one
+  size_t missing_braces_ = 0;  // so many messages end here although no brace says so
   int64_t num_values_ = 0;
   int depth_ = 0;
-  int operators_ = 0;  // in the current value
+  int operators_ = 0;  // counts the operators in the current value
   bool stopped_ = false;
 };
 

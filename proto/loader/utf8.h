@@ -1,4 +1,4 @@
-// Well-formed UTF-8, as Unicode defines it (no surrogates, nothing overlong).
+// Checks for well-formed UTF-8, as Unicode defines it (no surrogates, nothing overlong).
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -7,7 +7,7 @@
 
 namespace snug::loader {
 
-// The length of the character that `text` begins with; 0: it begins with none.
+// Returns the length of the character that `text` begins with, or 0 when it begins with none.
 size_t Utf8Length(absl::string_view text);
 
 bool IsUtf8(absl::string_view text);

@@ -1,4 +1,4 @@
-// Between the engine's types and the public ones.
+// Converts between the engine's types and the public ones.
 #pragma once
 
 #include "snug/internal/engine.h"
@@ -30,19 +30,19 @@ SNUG_DTYPES(SNUG_SAME)
 inline Tensor ToTensor(const ValueType& type, void* data) {
   return {data, FromEngine(type.dtype), {type.shape.dims().data(), type.shape.dims().size()}};
 }
-// Unimplemented where the bytes are not row-major.
+// Fails with Unimplemented where the bytes are not row-major.
 Result<Tensor> ToTensor(std::string_view name, const absl::StatusOr<ValueView>& view);
 
 // `name` is for the error. A floating-point number never becomes an integer, and an integer that the type cannot hold
 // is an error.
 absl::Status ConvertElements(std::string_view name, const Numbers& from, engine::DType to, void* out);
 
-// The caller's numbers as all elements of the view.
+// Stores the caller's numbers as all elements of the view.
 absl::Status Store(std::string_view name, const ValueView& view, const Numbers& numbers);
 
 inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-// Runs `function`, which returns something that a Status can become; no exception leaves it.
+// Runs `function`, which returns something that a Status converts to. No exception leaves it.
 template <class Function>
 auto Guarded(Function&& function) noexcept -> decltype(function()) {
   try {

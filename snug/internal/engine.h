@@ -1,13 +1,15 @@
-// The engine, for the files that put the public API on top of it; included before every public header.
+// The engine, for the files that put the public API on top of it. It must be included before every public header.
 //
-// Some words mean a class of the engine and one of the public API: `snug::Session`, `snug::Program`, `snug::DType`.
-// Their symbols differ, by the inline namespace v0. In code, the plain word is the public one, and the engine's are
-// named through `engine::`. The engine's own headers know no second meaning: hence the order.
+// Some names mean a class of the engine and one of the public API: `snug::Session`, `snug::Program`, `snug::DType`. The
+// inline namespace v0 keeps their symbols apart. In code the plain name is the public class, and the engine's are named
+// through `engine::`. The engine's own headers use plain names for the engine's classes, so they must be read before
+// the public ones exist.
 #pragma once
 
 #include "engine/base/dtype.h"
 #include "engine/base/shape.h"
 #include "engine/base/status.h"
+#include "engine/compile/compile_settings.h"
 #include "engine/compile/import.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/share_state.h"

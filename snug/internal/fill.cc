@@ -22,7 +22,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// One element of what was given.
+// One element of an option's value.
 using Scalar = std::variant<bool, int64_t, double, std::string>;
 
 std::vector<Scalar> ScalarsOf(const OptionValue& value) {
@@ -45,7 +45,7 @@ std::string Describe(const Scalar& scalar) {
   return absl::StrCat("\"", std::get<std::string>(scalar), "\"");
 }
 
-// False: it is none of that type.
+// Returns false when the value is not of the field's type.
 bool Put(const Scalar& scalar, const FieldDescriptor* field, Message* m) {
   const Reflection* r = m->GetReflection();
   const auto store = [&](auto set, auto add, auto value) {

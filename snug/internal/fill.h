@@ -1,4 +1,4 @@
-// Options given by code, into the messages of the model file.
+// Puts options that a program gives into the messages of the model file.
 #pragma once
 
 #include <absl/status/status.h>
@@ -18,10 +18,10 @@ namespace snug {
 inline namespace v0 {
 namespace embed {
 
-// `name` may be a path through messages: "init.kind". Lists are set anew. Errors begin with `option "<name>": `.
+// `name` may be a path through messages: "init.kind". Lists are replaced. Errors begin with `option "<name>": `.
 absl::Status SetOption(const Option& option, google::protobuf::Message* message);
 
-// Of an op that only the program knows: numbers and texts.
+// Sets an option of an op that only the program knows: numbers and texts.
 void SetCustomOption(const Option& option, Custom* custom);
 
 }  // namespace embed

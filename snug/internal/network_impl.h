@@ -1,4 +1,4 @@
-// What is behind a Network.
+// The contents of a Network.
 #pragma once
 
 #include "snug/internal/engine.h"
@@ -16,9 +16,10 @@ inline namespace v0 {
 struct Network::Impl {
   proto::Network network;
   SourceMap locations;
-  std::string file;                                                                // that the locations are of
-  std::vector<std::string> errors;                                                 // made so far
-  std::shared_ptr<embed::OutsideOps> ops = std::make_shared<embed::OutsideOps>();  // the library's and the program's
+  std::string file;                                                                // the file that the locations are in
+  std::vector<std::string> errors;                                                 // the mistakes made so far
+  std::shared_ptr<embed::OutsideOps> ops = std::make_shared<embed::OutsideOps>();  // the library's ops and the
+                                                                                   // program's
 
   absl::Status Check() const;
 };

@@ -11,6 +11,10 @@ namespace snug {
 inline namespace v0 {
 namespace embed {
 
+namespace {
+constexpr absl::string_view kOutsideNode = "snug.outside";
+}  // namespace
+
 OutsideNode NodeOf(std::shared_ptr<const OutsideOp> op, const Custom& written) {
   OutsideNode node{.op = std::move(op)};
   for (const Custom::Option& option : written.option()) {
@@ -18,6 +22,8 @@ OutsideNode NodeOf(std::shared_ptr<const OutsideOp> op, const Custom& written) {
   }
   return node;
 }
+
+const OutsideNode& OutsideNode::Of(const Options& options) { return options.Held<OutsideNode>(kOutsideNode); }
 
 Options OutsideNode::ToOptions() const {
   std::string text;
@@ -31,7 +37,7 @@ Options OutsideNode::ToOptions() const {
   for (const ValueType& type : inputs) absl::StrAppend(&bytes, "\n", type.ToString());
   for (const ValueType& type : outputs) absl::StrAppend(&bytes, "\n", type.ToString());
   for (const bool want : wanted) bytes += want ? '1' : '0';
-  return Options(std::make_shared<const OutsideNode>(*this), descriptor()->full_name(), std::move(bytes),
+  return Options(std::make_shared<const OutsideNode>(*this), std::string(kOutsideNode), std::move(bytes),
                  std::move(text));
 }
 

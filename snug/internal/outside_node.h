@@ -1,5 +1,5 @@
-// What a node of an op from outside carries as its options: the op itself, and what was written for the layer. The
-// engine's hooks are plain functions; this is how they find what to call.
+// What a node of an op from outside carries as its options: the op itself, and what was written for the layer. Of the
+// engine's hooks most are plain functions; this is how they find what to call.
 #pragma once
 
 #include "snug/internal/engine.h"
@@ -30,25 +30,13 @@ struct OutsideNode {
 
   std::shared_ptr<const OutsideOp> op;
   std::map<std::string, Option, std::less<>> options;
-  // Of a gradient node: the forward node's types, and the inputs whose gradients are asked for.
+  // A gradient node also has the forward node's types, and the inputs whose gradients are asked for.
   bool gradient = false;
   std::vector<ValueType> inputs, outputs;
   std::vector<bool> wanted;
 
   Options ToOptions() const;
-
-  // What Options::Get asks of a message.
-  struct Descriptor {
-    std::string full_name() const { return "snug.outside"; }
-  };
-  static Descriptor* descriptor() {
-    static Descriptor only;
-    return &only;
-  }
-  static const OutsideNode& default_instance() {
-    static const OutsideNode none;
-    return none;
-  }
+  static const OutsideNode& Of(const Options& options);
 };
 
 OutsideNode NodeOf(std::shared_ptr<const OutsideOp> op, const Custom& written);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/error_part.h"
 #include "engine/base/suggest.h"
 #include "snug/internal/convert.h"
 #include "snug/internal/custom.pb.h"
@@ -15,14 +16,14 @@ inline namespace v0 {
 namespace embed {
 namespace {
 
-// Calls a function of the program.
+// Calls a function that the program has given.
 template <class Function, class... More>
 absl::Status Call(const Function& function, const OpCall::State& state, More... more) {
   return ToEngine(Guarded([&]() -> Status { return function(OpCall(state), more...); }));
 }
 
 absl::Status Infer(InferContext& context) {
-  const OutsideNode& node = context.options<OutsideNode>();
+  const OutsideNode& node = OutsideNode::Of(context.options_handle());
   const Op& op = node.op->op;
   NodeTypes types;
   for (int i = 0; i < context.num_inputs(); ++i) {
@@ -47,7 +48,7 @@ absl::Status Infer(InferContext& context) {
 }
 
 absl::Status InferGradient(InferContext& context) {
-  const OutsideNode& node = context.options<OutsideNode>();
+  const OutsideNode& node = OutsideNode::Of(context.options_handle());
   int out = 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.wanted[i]) context.SetOutput(out++, node.inputs[i].dtype, node.inputs[i].shape);
@@ -89,7 +90,7 @@ absl::Status Layer(LayerContext& context) {
 }
 
 absl::Status Gradient(GradContext& context) {
-  OutsideNode node = context.options<OutsideNode>();
+  OutsideNode node = OutsideNode::Of(context.options_handle());
   node.gradient = true;
   std::vector<ValueId> inputs;
   for (int i = 0; i < context.num_inputs(); ++i) {
@@ -111,16 +112,15 @@ absl::Status Gradient(GradContext& context) {
   return context.status();
 }
 
-absl::Status Kernel(const KernelContext& context) {
-  const OutsideNode& node = context.options<OutsideNode>();
-  return Call(node.op->op.kernel,
-              {.node = &node, .types = &context.types(), .kernel = &context, .threads = context.threads()});
-}
-
-absl::Status GradientKernel(const KernelContext& context) {
-  const OutsideNode& node = context.options<OutsideNode>();
-  return Call(node.op->op.gradient,
-              {.node = &node, .types = &context.types(), .kernel = &context, .threads = context.threads()});
+// Of a function that computes nodes: Op::kernel or Op::gradient. Every node has the op in its options, too.
+template <class Function>
+KernelRow RowOf(const Function& function) {
+  return {.name = "plain", .run = [function](const KernelContext& context) {
+            return Call(function, {.node = &OutsideNode::Of(context.types().options),
+                                   .types = &context.types(),
+                                   .kernel = &context,
+                                   .threads = context.threads()});
+          }};
 }
 
 absl::Status Check(const Op& op) {
@@ -154,9 +154,10 @@ absl::StatusOr<std::shared_ptr<const OutsideOp>> OutsideOps::FindOutside(const s
   Suggester suggester(name);
   for (int i = 0; i < ours->field_count(); ++i) suggester.Consider(std::string(ours->field(i)->name()));
   for (const auto& [known, op] : outside_) suggester.Consider(known);
-  return absl::NotFoundError(
-      absl::StrCat("option \"op\": unknown op \"", name, "\"",
-                   suggester.best() == name ? "; an op of the library is a field of its own" : suggester.Question()));
+  return About({.kind = ErrorPart::Kind::kOption, .name = "op"},
+               absl::NotFoundError(absl::StrCat(
+                   "option \"op\": unknown op \"", name, "\"",
+                   suggester.best() == name ? "; an op of the library is a field of its own" : suggester.Question())));
 }
 
 absl::Status OutsideOps::Add(Op op) {
@@ -164,7 +165,7 @@ absl::Status OutsideOps::Add(Op op) {
   auto outside = std::make_shared<OutsideOp>();
   outside->op = std::move(op);
   outside->gradient_name = absl::StrCat(outside->op.name, "_grad");
-  // No generic test runs them: their samples are the program's business.
+  // The ops have no samples, because only the program could run generic tests on them.
   const SamplesFn no_samples = [](SampleBuilder&) {};
   OpDef forward{.name = outside->op.name,
                 .doc = outside->op.doc,
@@ -172,7 +173,7 @@ absl::Status OutsideOps::Add(Op op) {
                 .infer = Infer,
                 .layer = Layer,
                 .gradient = outside->op.gradient ? Gradient : nullptr,
-                .cpu = Kernel,
+                .kernels = {RowOf(outside->op.kernel)},
                 .samples = no_samples};
   for (int i = 0; i < outside->op.inputs; ++i) forward.inputs.push_back({.name = "x", .type = PortType::kAny});
   if (outside->op.parameters) {
@@ -186,10 +187,10 @@ absl::Status OutsideOps::Add(Op op) {
                     .inputs = {{.name = "value", .type = PortType::kAny, .optional = true, .variadic = true}},
                     .outputs = {{.name = "dx", .type = PortType::kAny, .variadic = true}},
                     .infer = InferGradient,
-                    .cpu = GradientKernel,
+                    .kernels = {RowOf(outside->op.gradient)},
                     .samples = no_samples});
   }
-  outside_.try_emplace(outside->op.name, outside);  // kept: the definitions point into it
+  outside_.try_emplace(outside->op.name, outside);  // must be kept, because the definitions point into it
   return AddAll("the program", std::move(defs));
 }
 

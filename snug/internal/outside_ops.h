@@ -1,4 +1,4 @@
-// The ops of the library, and those that the program brings, as OpDefs of the engine: a registry for one Network.
+// A registry for one Network: the library's ops, and the ops that the program brings as OpDefs of the engine.
 #pragma once
 
 #include "snug/internal/engine.h"
@@ -16,13 +16,14 @@ namespace embed {
 
 class OutsideOps final : public OpRegistry {
  public:
-  // With every op of the library, and `snug.custom`, the layer that names another.
+  // Begins with every op of the library, and with `snug.custom`, the layer that names an op of the program.
   OutsideOps();
 
-  // And its gradient op "<name>_grad". InvalidArgument or AlreadyExists: what is wrong with it.
+  // Adds the op and its gradient op "<name>_grad". Fails with InvalidArgument or AlreadyExists, which say what is wrong
+  // with it.
   absl::Status Add(Op op);
 
-  // NotFound: with the nearest name there is.
+  // Fails with NotFound, which suggests the nearest name.
   absl::StatusOr<std::shared_ptr<const OutsideOp>> FindOutside(const std::string& name) const;
 
  private:

@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "engine/base/error_part.h"
+
 namespace snug {
 namespace {
 
@@ -34,6 +36,16 @@ TEST(Status, MacrosPassErrorsOnAndValuesThrough) {
 TEST(Status, AnnotateKeepsTheCode) {
   EXPECT_EQ(Annotate(absl::NotFoundError("b"), "a"), absl::NotFoundError("a: b"));
   EXPECT_TRUE(Annotate(absl::OkStatus(), "a").ok());
+}
+
+TEST(Status, AnnotateKeepsThePartThatTheErrorIsAbout) {
+  const ErrorPart input = {.kind = ErrorPart::Kind::kInput, .index = 12};
+  const ErrorPart option = {.kind = ErrorPart::Kind::kOption, .name = "axis"};
+  EXPECT_EQ(PartOf(Annotate(About(input, absl::NotFoundError("b")), "a")), input);
+  EXPECT_EQ(PartOf(Annotate(OptionError("axis", "b"), "a")), option);
+  EXPECT_EQ(Annotate(OptionError("axis", "b"), "a").message(), "a: option \"axis\": b");
+  EXPECT_EQ(PartOf(absl::InvalidArgumentError("option \"axis\": b")), std::nullopt);
+  EXPECT_TRUE(About(input, absl::OkStatus()).ok());
 }
 
 TEST(Status, ChecksAreStatementsOfTheirOwn) {

@@ -50,6 +50,12 @@ class ContentOfStep {
   int64_t counter_;
 };
 
+inline absl::Span<const std::byte> Bytes(absl::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+inline constexpr StoreOptions kKeepTwo{.keep_last = 2};
+
 inline absl::Status SaveStep(CheckpointStore& store, int64_t step) {
   const ContentOfStep content(step);
   return store.Save(step, content.tensors(), content.metadata()).status();

@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::unique_ptr<Session> Make(int classes, const std::string& first, uint64_t seed) {
+std::unique_ptr<Session> MakeClassifier(int classes, const std::string& first, uint64_t seed) {
   auto session = MakeSession(absl::StrCat(R"(
     input { name: "x" shape { dim: 6 } } input { name: "label" dtype: INT32 max_value: 3 }
     layer { name: ")",
@@ -45,12 +45,12 @@ class InitFromFile : public testing::Test {
 
   TemporaryFolder folder_;
   PosixFileSystem files_;
-  std::unique_ptr<Session> source_ = Make(3, "body", 1);
+  std::unique_ptr<Session> source_ = MakeClassifier(3, "body", 1);
   std::string path_;
 };
 
 TEST_F(InitFromFile, LoadsWhatFitsAndSaysWhatDoesNot) {
-  const auto session = Make(5, "body", 2);
+  const auto session = MakeClassifier(5, "body", 2);
   const std::vector<double> head = *session->GetVariable("head.weight");
   const auto report = InitFrom(*session, files_, path_, {});
   ASSERT_TRUE(report.ok()) << report.status().message();
@@ -68,7 +68,7 @@ TEST_F(InitFromFile, LoadsWhatFitsAndSaysWhatDoesNot) {
 }
 
 TEST_F(InitFromFile, TakesPatterns) {
-  const auto session = Make(3, "body", 2);
+  const auto session = MakeClassifier(3, "body", 2);
   const auto report = InitFrom(*session, files_, path_, {"b*", "!*.bias", "tail.*"});
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_THAT(report->loaded, ElementsAre("bn.running_mean", "bn.running_var", "bn.weight", "body.weight"));
@@ -80,7 +80,7 @@ TEST_F(InitFromFile, TakesPatterns) {
 }
 
 TEST_F(InitFromFile, SuggestsTheNameThatWasMeant) {
-  const auto session = Make(3, "bodie", 2);
+  const auto session = MakeClassifier(3, "bodie", 2);
   const auto report = InitFrom(*session, files_, path_, {"!head.*"});
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_THAT(report->ToString(),
@@ -88,7 +88,7 @@ TEST_F(InitFromFile, SuggestsTheNameThatWasMeant) {
 }
 
 TEST_F(InitFromFile, IsAnErrorWhereNothingFits) {
-  const auto session = Make(3, "body", 2);
+  const auto session = MakeClassifier(3, "body", 2);
   const auto report = InitFrom(*session, files_, path_, {"layer1.*"});
   EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(report.status().message()), HasSubstr("no tensor of it can be loaded\nloaded 0"));

@@ -19,12 +19,11 @@ namespace snug::checkpoint {
 namespace {
 
 constexpr size_t kElements = 200'000;
-constexpr StoreOptions kOptions{.keep_last = 2};
 
 // In the child: saves steps from `first` on, and says each when its saving has returned.
 [[noreturn]] void SaveForEver(const std::string& folder, int64_t first, int acknowledge) {
   PosixFileSystem files;
-  CheckpointStore store(&files, folder, kOptions);
+  CheckpointStore store(&files, folder, kKeepTwo);
   for (int64_t step = first;; ++step) {
     const ContentOfStep content(step, kElements);
     if (!store.Save(step, content.tensors(), content.metadata()).ok()) _exit(1);
@@ -67,7 +66,7 @@ void KillRounds(int rounds, int* in_the_midst) {
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
       *in_the_midst += entry.path().extension() == ".tmp" ? 1 : 0;
     }
-    const auto found = CheckpointStore(&files, folder.path(), kOptions).Newest();
+    const auto found = CheckpointStore(&files, folder.path(), kKeepTwo).Newest();
     if (!found.ok()) {
       ASSERT_EQ(acknowledged, 0) << found.status();
       continue;

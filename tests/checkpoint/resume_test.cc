@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "engine/train/checkpoint/posix_file_system.h"
 #include "engine/train/checkpoint/store.h"
 #include "tests/checkpoint/temporary_folder.h"
@@ -30,17 +32,16 @@ class ResumeTest : public testing::Test {
 
   // A checkpoint made on conditions that differ from the session's by these.
   void Save(const Metadata& differences) {
-    Metadata conditions = ConditionsOf(session_->compiled(), /*seed=*/1);
+    Metadata conditions = ConditionsOf(*session_);
     for (const auto& [name, value] : differences) conditions[name] = value;
     ASSERT_TRUE(store_.Save(1, StateOf(*session_), conditions).ok());
   }
   absl::StatusOr<Resumed> ResumeWith(bool other_rounding) {
-    return Resume(*session_, files_, store_.PathOf(1),
-                  {.seed = 1,
-                   .other_rounding = other_rounding,
-                   .what = "--resume: ",
-                   .advice = "advice",
-                   .rounding_advice = "rounding advice"});
+    return checkpoint::Resume(*session_, files_, store_.PathOf(1),
+                              {.other_rounding = other_rounding,
+                               .what = "--resume: ",
+                               .advice = "advice",
+                               .rounding_advice = "rounding advice"});
   }
 
   TemporaryFolder folder_;
@@ -55,6 +56,16 @@ TEST_F(ResumeTest, GoesOnUnderTheSameConditions) {
     const auto resumed = ResumeWith(other_rounding);
     ASSERT_TRUE(resumed.ok()) << resumed.status().message();
     EXPECT_TRUE(resumed->differences.empty());
+  }
+}
+
+TEST_F(ResumeTest, ATrainingIsFoundByItsFolderItsCheckpointsOrTheFile) {
+  for (const int64_t step : {1, 2}) ASSERT_TRUE(SaveTraining(store_, step, *session_).ok());
+  for (const std::string& path : {folder_.path(), folder_.path("checkpoints"), store_.PathOf(2)}) {
+    const auto found = FindCheckpoint(files_, path);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_EQ(std::filesystem::canonical(found->path), std::filesystem::canonical(store_.PathOf(2))) << path;
+    EXPECT_TRUE(Resume(*session_, files_, found->path, {}).ok());
   }
 }
 

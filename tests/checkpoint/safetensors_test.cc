@@ -11,6 +11,7 @@
 #include "engine/train/checkpoint/convert.h"
 #include "engine/train/checkpoint/digest.h"
 #include "engine/train/checkpoint/posix_file_system.h"
+#include "tests/checkpoint/checkpoint_content.h"
 #include "tests/checkpoint/simulated_disk.h"
 #include "tests/testing/source_path.h"
 
@@ -135,10 +136,6 @@ class Written : public testing::Test {
   }
   SimulatedDisk disk_;
 };
-
-absl::Span<const std::byte> Bytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
 
 TEST_F(Written, LiesAlignedWithTheLargerElementsFirst) {
   ASSERT_TRUE(Write({{"b", ElementType::kU8, {3}, Bytes("123")},

@@ -45,14 +45,10 @@ std::string Network(const std::string& optimizer, int units = 12, bool extra = f
 constexpr char kMomentum[] = "optimizer { learning_rate: 0.05 sgd { momentum: 0.9 } }";
 constexpr char kAdam[] = "optimizer { learning_rate: 0.01 adam {} }";
 
-std::unique_ptr<Session> Make(const std::string& text, uint64_t seed, bool training = true) {
+std::unique_ptr<Session> MakeFed(const std::string& text, uint64_t seed, bool training = true) {
   auto session = MakeSession(text, {.batch = 4, .training = training}, seed);
   EXPECT_TRUE(session.ok()) << session.status().message();
   return *std::move(session);
-}
-
-std::vector<std::byte> Bytes(const Session& session) {
-  return {session.state_data(), session.state_data() + session.state_bytes()};
 }
 
 class SessionState : public testing::Test {
@@ -64,10 +60,10 @@ class SessionState : public testing::Test {
     return LoadState(session, files_, store_.PathOf(step), mode);
   }
   std::string LoadError(Session& session, LoadMode mode = LoadMode::kResume) {
-    const std::vector<std::byte> before = Bytes(session);
+    const std::vector<std::byte> before = StateBytes(session);
     const auto loaded = Load(session, 1, mode);
     EXPECT_FALSE(loaded.ok());
-    EXPECT_EQ(Bytes(session), before) << "an error changes nothing";
+    EXPECT_EQ(StateBytes(session), before) << "an error changes nothing";
     return std::string(loaded.status().message());
   }
 
@@ -77,10 +73,10 @@ class SessionState : public testing::Test {
 };
 
 TEST_F(SessionState, ComesBackBitForBitWithTheCallersWords) {
-  const auto session = Make(Network(kAdam), 1);
+  const auto session = MakeFed(Network(kAdam), 1);
   Losses(*session, 3);
   ASSERT_TRUE(Save(*session, 3, {{"epoch", "2"}, {"network", "stateful \"ü\"\n"}}).ok());
-  const auto other = Make(Network(kAdam), 2);
+  const auto other = MakeFed(Network(kAdam), 2);
   const auto loaded = Load(*other, 3);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_EQ(loaded->metadata.at("epoch"), "2");
@@ -98,7 +94,7 @@ TEST_F(SessionState, ComesBackBitForBitWithTheCallersWords) {
 
 TEST_F(SessionState, GoesOnOnlyWithTheWeightDecayThatItHad) {
   const std::string decays = "optimizer { learning_rate: 0.05 weight_decay: 0.1 sgd {} }";
-  const auto session = Make(Network(decays), 1);
+  const auto session = MakeFed(Network(decays), 1);
   ASSERT_TRUE(Save(*session, 1).ok());  // names no rule, as those from before there was a choice
   EXPECT_EQ(
       LoadError(*session),
@@ -106,9 +102,9 @@ TEST_F(SessionState, GoesOnOnlyWithTheWeightDecayThatItHad) {
           ": in its training weight decay did not act on fc.bias, out.bias, here it does; to go on with it, say so "
           "in these layers of the model: param { name: \"bias\" decay_mult: 0 }");
   EXPECT_TRUE(Load(*session, 1, LoadMode::kWeights).ok());
-  EXPECT_TRUE(Load(*Make(Network("optimizer { learning_rate: 0.05 sgd {} }"), 1), 1).ok()) << "nothing decays";
+  EXPECT_TRUE(Load(*MakeFed(Network("optimizer { learning_rate: 0.05 sgd {} }"), 1), 1).ok()) << "nothing decays";
   const std::string said = decays + "training { no_decay: ['fc.bias', 'out.bias'] }";
-  EXPECT_TRUE(Load(*Make(Network(said), 1), 1).ok());
+  EXPECT_TRUE(Load(*MakeFed(Network(said), 1), 1).ok());
 
   ASSERT_TRUE(Save(*session, 1, {{"decay", "all"}}).ok());
   EXPECT_TRUE(Load(*session, 1).ok());
@@ -130,13 +126,13 @@ class Resume : public SessionState, public testing::WithParamInterface<std::stri
 void FeedSame(Session& session) { ASSERT_TRUE(FeedRandom(session, OpRegistry::Builtin(), 1).ok()); }
 
 TEST_P(Resume, TrainsAsIfItHadNeverStopped) {
-  const auto whole = Make(GetParam(), 1);
+  const auto whole = MakeFed(GetParam(), 1);
   const std::vector<double> expected = Losses(*whole, 10);
   for (const int stop : {1, 4, 9}) {
-    const auto first = Make(GetParam(), 1);
+    const auto first = MakeFed(GetParam(), 1);
     Losses(*first, stop);
     ASSERT_TRUE(Save(*first, stop).ok());
-    const auto second = Make(GetParam(), 2);
+    const auto second = MakeFed(GetParam(), 2);
     const auto loaded = Load(*second, stop);
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
     FeedSame(*second);
@@ -157,29 +153,29 @@ INSTANTIATE_TEST_SUITE_P(Networks, Resume,
                          testing::Values(Network(kMomentum), Network(kAdam), Mlp(kMomentum), Mlp(kAdam)));
 
 TEST_F(SessionState, SaysWhatAnotherNetworkHas) {
-  ASSERT_TRUE(Save(*Make(Network(kMomentum, 12, true), 1), 1).ok());
-  const auto session = Make(Network(kMomentum, 9), 1);
+  ASSERT_TRUE(Save(*MakeFed(Network(kMomentum, 12, true), 1), 1).ok());
+  const auto session = MakeFed(Network(kMomentum, 9), 1);
   const std::string error = LoadError(*session);
   EXPECT_THAT(error, HasSubstr("step-000000001.safetensors: is not of this network, 10 tensors differ:\n"));
   EXPECT_THAT(error, HasSubstr("\n  \"fc.bias\": expected F32[9], found F32[12]"));
   EXPECT_THAT(error, HasSubstr("\n  \"out.weight/momentum\": expected F32[5, 9], found F32[5, 12]"));
   EXPECT_THAT(error, HasSubstr("\n  \"out2.bias\": not expected, found F32[5]"));
   EXPECT_THAT(error, Not(HasSubstr("conv")));
-  const auto larger = Make(Network(kMomentum, 12, true), 1);
-  ASSERT_TRUE(Save(*Make(Network(kMomentum), 1), 1).ok());
+  const auto larger = MakeFed(Network(kMomentum, 12, true), 1);
+  ASSERT_TRUE(Save(*MakeFed(Network(kMomentum), 1), 1).ok());
   EXPECT_THAT(LoadError(*larger), HasSubstr("\"out2.bias\": expected F32[5], missing in the file"));
 }
 
 TEST_F(SessionState, ListsTwentyDifferences) {
-  ASSERT_TRUE(Save(*Make(Network(kMomentum), 1), 1).ok());
-  const auto session = Make(Network(kAdam), 1);
+  ASSERT_TRUE(Save(*MakeFed(Network(kMomentum), 1), 1).ok());
+  const auto session = MakeFed(Network(kAdam), 1);
   const std::string error = LoadError(*session);
   EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 21);
   EXPECT_THAT(error, HasSubstr("\n  and "));
 }
 
 TEST_F(SessionState, RefusesADamagedFileAndStaysAsItIs) {
-  const auto session = Make(Network(kMomentum), 1);
+  const auto session = MakeFed(Network(kMomentum), 1);
   ASSERT_TRUE(Save(*session, 1).ok());
   std::fstream file(store_.PathOf(1), std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-1, std::ios::end);
@@ -189,10 +185,10 @@ TEST_F(SessionState, RefusesADamagedFileAndStaysAsItIs) {
 }
 
 TEST_F(SessionState, EvaluationTakesTheWeightsOfTraining) {
-  const auto training = Make(Network(kAdam), 1);
+  const auto training = MakeFed(Network(kAdam), 1);
   Losses(*training, 3);
   ASSERT_TRUE(Save(*training, 1).ok());
-  const auto evaluation = Make(Network(""), 2, /*training=*/false);
+  const auto evaluation = MakeFed(Network(""), 2, /*training=*/false);
   EXPECT_THAT(LoadError(*evaluation), HasSubstr("not expected"));
   const auto loaded = Load(*evaluation, 1, LoadMode::kWeights);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
@@ -202,7 +198,7 @@ TEST_F(SessionState, EvaluationTakesTheWeightsOfTraining) {
 }
 
 TEST_F(SessionState, WeightsAreConverted) {
-  const auto session = Make(Network(kMomentum), 1);
+  const auto session = MakeFed(Network(kMomentum), 1);
   std::vector<TensorBytes> tensors = StateOf(*session);
   std::vector<double> wide = {0.1, -2, 3, 1e300, 5};  // out.bias
   for (TensorBytes& tensor : tensors) {
@@ -219,7 +215,7 @@ TEST_F(SessionState, WeightsAreConverted) {
 }
 
 TEST_F(SessionState, IgnoresWhatPyTorchCounts) {
-  const auto session = Make(Network(kMomentum), 1);
+  const auto session = MakeFed(Network(kMomentum), 1);
   std::vector<TensorBytes> tensors = StateOf(*session);
   const int64_t batches = 7;
   tensors.push_back({.name = "bn.num_batches_tracked",

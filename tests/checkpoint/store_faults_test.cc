@@ -12,7 +12,6 @@ namespace snug::checkpoint {
 namespace {
 
 constexpr int64_t kSteps = 6;
-constexpr StoreOptions kOptions{.keep_last = 2};
 
 struct Run {
   int64_t acknowledged = 0;  // the last step whose saving returned OK
@@ -20,7 +19,7 @@ struct Run {
 };
 
 Run Train(SimulatedDisk& disk) {
-  CheckpointStore store(&disk, "run", kOptions);
+  CheckpointStore store(&disk, "run", kKeepTwo);
   Run run;
   for (run.started = 1; run.started <= kSteps; ++run.started) {
     if (!SaveStep(store, run.started).ok()) return run;
@@ -31,7 +30,7 @@ Run Train(SimulatedDisk& disk) {
 
 // "" if what the disk holds is right.
 std::string WhatIsLost(SimulatedDisk& disk, const Run& run) {
-  const CheckpointStore store(&disk, "run", kOptions);
+  const CheckpointStore store(&disk, "run", kKeepTwo);
   const auto found = store.Newest();
   if (!found.ok()) {
     return run.acknowledged == 0 && absl::IsNotFound(found.status()) ? "" : std::string(found.status().message());
@@ -43,7 +42,7 @@ std::string WhatIsLost(SimulatedDisk& disk, const Run& run) {
 
 // Saving goes on, and tidies up.
 void ExpectGoesOn(SimulatedDisk& disk) {
-  CheckpointStore store(&disk, "run", kOptions);
+  CheckpointStore store(&disk, "run", kKeepTwo);
   for (const int64_t step : {kSteps + 1, kSteps + 2}) {
     const absl::Status saved = SaveStep(store, step);
     ASSERT_TRUE(saved.ok()) << saved;
@@ -112,7 +111,7 @@ TEST(EveryFaultIsSeen, WouldLoseSomethingWithoutSyncs) {
 
 TEST(FullDisk, IsSaidWithTheStepAndLeavesNoPartBehind) {
   SimulatedDisk disk;
-  CheckpointStore store(&disk, "run", kOptions);
+  CheckpointStore store(&disk, "run", kKeepTwo);
   ASSERT_TRUE(SaveStep(store, 1).ok());
   disk.FailAfter(4, Fault::kError, 1);  // directory, list, create, header
   const absl::Status status = SaveStep(store, 2);

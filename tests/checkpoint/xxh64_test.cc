@@ -4,12 +4,10 @@
 
 #include <string>
 
+#include "tests/checkpoint/checkpoint_content.h"
+
 namespace snug::checkpoint {
 namespace {
-
-absl::Span<const std::byte> Bytes(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
 
 uint64_t Hash(const std::string& text) {
   Xxh64 hash;

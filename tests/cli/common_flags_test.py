@@ -118,7 +118,7 @@ class DeviceTest(SnugTest):
         for flag in ("", "--tf32", "--plain-kernels"):
             self.run_snug("compile", MLP, *SMALL, "--device=cuda", *flag.split(), f"--dump={self.folder}/{flag}")
             text = "".join(path.read_text() for path in sorted((self.folder / flag).iterdir()) if "order" in path.name)
-            kernels[flag] = set(re.findall(r" dense\S* fast (\S+)", text))
+            kernels[flag] = set(re.findall(r" dense\S* (?:cublaslt )?(\S+)", text))
         self.assertEqual(kernels, {"": {"library"}, "--tf32": {"library_tf32"}, "--plain-kernels": {"own"}})
 
     def test_what_may_vary_is_asked_for_and_named(self):
@@ -130,7 +130,7 @@ class DeviceTest(SnugTest):
             said = self.run_snug(*lenet, *flags, f"--dump={self.folder}/{kernel}").stderr
             varying = re.search(r"may have other bits each time: (.*)", said)[1].split(", ")
             text = "".join(path.read_text() for path in sorted((self.folder / kernel).iterdir()) if "order" in path.name)
-            self.assertEqual(sorted(re.findall(rf"^\d+ (\S+) conv_grad_\S+ fast {kernel}\b", text, re.MULTILINE)), sorted(varying))
+            self.assertEqual(sorted(re.findall(rf"^\d+ (\S+) conv_grad_\S+ cudnn {kernel}\b", text, re.MULTILINE)), sorted(varying))
             self.assertGreater(len(varying), 1)
         self.assertIn("--fast: expected --device=cuda", self.error("plan", MLP, "--fast"))
         self.assertIn("--fast: expected no --plain-kernels", self.error("plan", MLP, "--device=cuda", "--fast", "--plain-kernels"))

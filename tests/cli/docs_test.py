@@ -28,6 +28,10 @@ BLOCK_WORD = re.compile(r'\b(?:name|arg): "(\w+)"')
 FIELD = re.compile(r"(?<![\w.$\"])([a-z][a-z0-9_]*)(?=:(?!:)| \{)")
 MEMBER = re.compile(r"\b([A-Z]\w*)::([A-Za-z_]\w*)")
 DESIGNATED = re.compile(r"[{,] ?\.([a-z]\w*) = ")
+# How programs and scripts here read environment variables.
+READ_VARIABLE = [re.compile(pattern) for pattern in (
+    r'\bgetenv\("(\w+)"\)', r'\bvariable\("(\w+)"\)', r'\bkFoldersVariable\[\] = "(\w+)"', r'\bos\.environ\.get\("(\w+)"',
+    r'\bos\.environ\["(\w+)"\]', r'\bos\.environ\.setdefault\("(\w+)"', r'"(\w+)" in os\.environ', r"\$\{(SNUG_\w+):-")]
 DEFINED = r"\b(?:class|struct|enum class)(?: SNUG_API)? {}\b"
 
 
@@ -131,6 +135,17 @@ class DocsTest(unittest.TestCase):
         body = re.search(r"^message Memory \{(.*?)^\}", (ROOT / "proto/train.proto").read_text(), re.MULTILINE | re.DOTALL)[1]
         for field in re.findall(r"optional \w+ (\w+) =", body):
             self.assertIn(f"`{field}`", text)
+
+    def test_every_environment_variable_that_is_read_is_in_its_document(self):
+        read = set()
+        for text in sources("*.cc *.h *.py tools").values():
+            for pattern in READ_VARIABLE:
+                read |= set(pattern.findall(text))
+        self.assertLess({"SNUG_ISA", "SNUG_CUDA_LIBRARIES", "SNUG_KERNEL_CACHE", "SNUG_CAMPAIGN", "OMP_WAIT_POLICY"}, read)
+        text = (ROOT / "docs/environment.md").read_text()
+        self.assertEqual([name for name in sorted(read) if f"`{name}`" not in text], [])
+        for name in re.findall(r"`(SNUG_[A-Z_]+)`", text):
+            self.assertIn(name, read)
 
     def test_what_is_not_there_is_found_with_its_place(self):
         for text, expected in {

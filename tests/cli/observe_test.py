@@ -50,6 +50,9 @@ class ProfileTest(SnugTest):
                 self.assertAlmostEqual(sum(r["seconds"] for r in rows), busy)
                 self.assertAlmostEqual(sum(r["share"] for r in rows), 1)
             self.assertEqual(sum(r["calls"] for r in profile["ops"]), len(profile["nodes"]))
+            names = [r["kernel"].split()[0] for r in profile["nodes"]]
+            self.assertEqual({name: names.count(name) for name in names}, run["kernels"])
+            self.assertIn("plain", names)
             for stream in profile["streams"]:
                 self.assertAlmostEqual(sum(stream.values()), profile["seconds"])
             self.assertEqual({r["stream"] for r in profile["nodes"]}, set(range(streams)))

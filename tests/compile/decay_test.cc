@@ -34,13 +34,13 @@ constexpr char kNetwork[] = R"(
 
 constexpr char kOptimizer[] = "optimizer { weight_decay: 0.1 }";
 
-absl::StatusOr<Compiled> CompileText(const std::string& text, const CompileOptions& options) {
+absl::StatusOr<Compiled> CompileGraphOf(const std::string& text, const CompileOptions& options) {
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkText(text, "net"));
   return CompileGraph(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
 }
 
 Compiled Make(const std::string& text, const CompileOptions& options = {}) {
-  absl::StatusOr<Compiled> compiled = CompileText(text, options);
+  absl::StatusOr<Compiled> compiled = CompileGraphOf(text, options);
   EXPECT_TRUE(compiled.ok()) << compiled.status().message();
   return *std::move(compiled);
 }
@@ -86,7 +86,7 @@ TEST(Decay, SparesWhatTheNetworkSaysUnlessTheCallerSays) {
 }
 
 TEST(Decay, PatternsThatMatchNothingAreMistakesWhereTheyAreWritten) {
-  const auto compiled = CompileText(std::string(kNetwork) + "training {\n no_decay: ['*.bias', '*.biass'] }", {});
+  const auto compiled = CompileGraphOf(std::string(kNetwork) + "training {\n no_decay: ['*.bias', '*.biass'] }", {});
   EXPECT_THAT(std::string(compiled.status().message()),
               HasSubstr("net:15:23: training.no_decay: \"*.biass\": no parameter has such a name"));
 }

@@ -51,6 +51,22 @@ TEST(ImportErrors, NumbersInsideMessagesAreLookedAtToo) {
             "net:4:2: layer \"a\" (bias_add): param \"bias\": init: gain: expected a finite number, found inf");
 }
 
+TEST(ImportErrors, ThePlaceIsNotReadFromTheMessage) {
+  EXPECT_THAT(ErrorOfLayer("conv { filters: 2 kernel: 3 }\nparam { name: 'a\"b' }"),
+              StartsWith("net:4:1: layer \"a\" (conv): param \"a\"b\": this layer has the parameters"));
+}
+
+TEST(ImportErrors, AnErrorIsWhereThePartIsThatItIsAbout) {
+  EXPECT_THAT(ErrorOfLayer("softmax {\naxis: 7 }"), StartsWith("net:4:7: layer \"a\" (softmax): option \"axis\": "));
+  EXPECT_THAT(ErrorOf("layer { name: \"a\"\nconstant { value: 1\ndim: [2, 0] } }"),
+              StartsWith("net:4:7: layer \"a\" (constant): option \"dim\": "));
+  EXPECT_THAT(ErrorOfLayer("bias_add {\naxis: 7 }"), StartsWith("net:4:7: layer \"a\" (bias_add): option \"axis\": "));
+  EXPECT_THAT(ErrorOf("layer { name: \"a\" input: \"x\"\ninput: \"x\" matmul {} }\n"
+                      "layer { name: \"b\" input: \"x\" flatten {} }\nlayer { name: \"c\" input: \"x\"\n"
+                      "input: \"b\" add {} }"),
+              HasSubstr("net:6:8: layer \"c\" (add): input 1 \"b\""));
+}
+
 TEST(ImportErrors, AParameterIsChangedOnce) {
   EXPECT_EQ(
       ErrorOfLayer("conv { filters: 2 kernel: 3 }\nparam { name: \"weight\" lr_mult: 2 } param { name: \"bias\" }\n"

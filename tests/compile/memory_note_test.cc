@@ -17,7 +17,7 @@
 namespace snug {
 namespace {
 
-Compiled CompileText(const std::string& text, const std::string& strategy, CompileOptions options = {}) {
+Compiled CompileByStrategy(const std::string& text, const std::string& strategy, CompileOptions options = {}) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
   EXPECT_TRUE(loaded.ok()) << loaded.status().message();
   options.plain_kernels = true;
@@ -42,7 +42,7 @@ std::map<std::string, int64_t> OffsetsOf(const Compiled& compiled) {
 // The note's perceptron of two layers. A, the parameters and their gradients are the caller's.
 TEST(MemoryNoteByThePipeline, ThePerceptronOfTwoLayers) {
   CompileOptions options{.disabled_passes = NoFusion(), .gradients = {"A"}};
-  const Compiled compiled = CompileText(R"(
+  const Compiled compiled = CompileByStrategy(R"(
     batch: 8
     input { name: "A" shape { dim: 16 } }
     input { name: "label" dtype: INT32 }
@@ -53,7 +53,7 @@ TEST(MemoryNoteByThePipeline, ThePerceptronOfTwoLayers) {
     layer { name: "loss" input: "out" input: "label" nll_loss {} }
     objective: "loss"
   )",
-                                        "both", options);
+                                              "both", options);
   const std::map<std::string, int64_t> at = OffsetsOf(compiled);
   EXPECT_EQ(at.at("act1"), at.at("fc1"));
   EXPECT_EQ(at.at("act1/sigmoid_grad"), at.at("act1"));  // d(fc1), which reads act1
@@ -66,7 +66,7 @@ TEST(MemoryNoteByThePipeline, ThePerceptronOfTwoLayers) {
 }
 
 int64_t StepBytes(const std::string& text, const std::string& strategy, CompileOptions options = {}) {
-  return CompileText(text, strategy, std::move(options)).executable.memory.step_bytes();
+  return CompileByStrategy(text, strategy, std::move(options)).executable.memory.step_bytes();
 }
 
 // Layers of 1024 bytes, one after the other; every backward node reads what its forward node wrote.
@@ -151,10 +151,10 @@ TEST(GradientsOfSlices, OverlappingOnesNeedOneBufferAndNoZeros) {
     }
     return std::make_pair(whole, zeros);
   };
-  const Compiled joined = CompileText(text, "none", {.gradients = {"x"}});
+  const Compiled joined = CompileByStrategy(text, "none", {.gradients = {"x"}});
   EXPECT_EQ(count(joined), std::make_pair(1, 0));
   const CompileOptions padded{.disabled_passes = {"join_slices"}, .gradients = {"x"}};
-  EXPECT_EQ(count(CompileText(text, "none", padded)), std::make_pair(3, 2));  // two among zeros, and their sum
+  EXPECT_EQ(count(CompileByStrategy(text, "none", padded)), std::make_pair(3, 2));  // two among zeros, and their sum
   EXPECT_LT(StepBytes(text, "both", {.gradients = {"x"}}), StepBytes(text, "both", padded));
 }
 

@@ -9,6 +9,8 @@
 #include <iterator>
 
 #include "engine/compile/pipeline.h"
+#include "engine/compile/stage_text.h"
+#include "engine/graph/print.h"
 #include "memory/verifier.h"
 #include "proto/text_loader.h"
 
@@ -28,7 +30,7 @@ constexpr char kNet[] = R"(
   objective: "loss"
 )";
 
-CompileOptions Options() {
+CompileOptions BestOptions() {
   CompileOptions options{.batch = 4, .plain_kernels = true};
   options.memory.strategy = "best";
   return options;
@@ -60,8 +62,8 @@ class PlanFileTest : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(PlanFileTest, IsThePlanThatWasSaved) {
-  Save(Options());
-  CompileOptions options = Options();
+  Save(BestOptions());
+  CompileOptions options = BestOptions();
   const absl::StatusOr<Compiled> planned = CompileText(kNet, options);
   options.memory.plan_file = path_;
   options.memory.strategy = "none";  // nothing is planned
@@ -80,43 +82,43 @@ TEST_P(PlanFileTest, IsThePlanThatWasSaved) {
 }
 
 TEST_P(PlanFileTest, IsRefusedForAnythingElseAndTheErrorNamesTheDifference) {
-  Save(Options());
-  EXPECT_EQ(ErrorWith(Options()), "");
-  CompileOptions options = Options();
+  Save(BestOptions());
+  EXPECT_EQ(ErrorWith(BestOptions()), "");
+  CompileOptions options = BestOptions();
   options.batch = 5;
   EXPECT_THAT(ErrorWith(options), HasSubstr("the plan is for another batch: 4, here it is 5"));
-  options = Options();
+  options = BestOptions();
   options.training = false;
   EXPECT_THAT(ErrorWith(options), HasSubstr("another mode: training, here it is forward only"));
-  options = Options();
+  options = BestOptions();
   options.threads = 2;
   EXPECT_THAT(ErrorWith(options), HasSubstr("another number of threads per op: 1, here it is 2"));
-  options = Options();
+  options = BestOptions();
   options.precision = DType::kFloat64;
   EXPECT_THAT(ErrorWith(options), HasSubstr("another precision: float32, here it is float64"));
-  options = Options();
+  options = BestOptions();
   options.keep_inputs = true;
   EXPECT_THAT(ErrorWith(options), HasSubstr("another treatment of inputs"));
-  options = Options();
+  options = BestOptions();
   options.fetch = {"act"};
   EXPECT_THAT(ErrorWith(options), HasSubstr("another graph"));
 #if SNUG_HAS_ONEDNN  // without it, these kernels take what the plain ones do
-  options = Options();
+  options = BestOptions();
   options.plain_kernels = false;
   EXPECT_THAT(ErrorWith(options), HasSubstr("another"));
 #endif
-  EXPECT_THAT(ErrorWith(Options(), absl::StrReplaceAll(kNet, {{"\"small\"", "\"other\""}})),
+  EXPECT_THAT(ErrorWith(BestOptions(), absl::StrReplaceAll(kNet, {{"\"small\"", "\"other\""}})),
               HasSubstr("another network: small, here it is other"));
-  EXPECT_THAT(ErrorWith(Options(), absl::StrReplaceAll(kNet, {{"tanh", "sigmoid"}})), HasSubstr("another graph"));
+  EXPECT_THAT(ErrorWith(BestOptions(), absl::StrReplaceAll(kNet, {{"tanh", "sigmoid"}})), HasSubstr("another graph"));
 }
 
 TEST_P(PlanFileTest, AFileThatIsNoPlanIsSaid) {
   std::ofstream(path_) << "name: \"resnet\"";
-  EXPECT_THAT(ErrorWith(Options()), HasSubstr("not a plan in"));
+  EXPECT_THAT(ErrorWith(BestOptions()), HasSubstr("not a plan in"));
   std::ofstream(path_) << "";
-  EXPECT_THAT(ErrorWith(Options()), HasSubstr("expected a plan, found an empty file"));
+  EXPECT_THAT(ErrorWith(BestOptions()), HasSubstr("expected a plan, found an empty file"));
   path_ += "/not_there";
-  EXPECT_THAT(ErrorWith(Options()), HasSubstr("cannot be read"));
+  EXPECT_THAT(ErrorWith(BestOptions()), HasSubstr("cannot be read"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, PlanFileTest, testing::Values(".pbtxt", ".txt", ".plan"),
@@ -126,14 +128,14 @@ INSTANTIATE_TEST_SUITE_P(Forms, PlanFileTest, testing::Values(".pbtxt", ".txt", 
 class ChangedPlanTest : public PlanFileTest {
  protected:
   std::string ErrorAfter(const std::string& from, const std::string& to) {
-    Save(Options());
+    Save(BestOptions());
     std::ifstream in(path_);
     std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
     const size_t at = text.find(from);
     EXPECT_NE(at, std::string::npos) << from << " in " << text;
     text.replace(at, from.size(), to);
     std::ofstream(path_) << text;
-    return ErrorWith(Options());
+    return ErrorWith(BestOptions());
   }
 };
 
@@ -148,7 +150,7 @@ TEST_P(ChangedPlanTest, IsRefused) {
 
 // Every buffer in turn, by one alignment and by one byte: it meets another one, or the checksum tells.
 TEST_P(ChangedPlanTest, WithOneOffsetShiftedIsRefused) {
-  Save(Options());
+  Save(BestOptions());
   std::ifstream in(path_);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   int overlaps = 0;
@@ -160,7 +162,7 @@ TEST_P(ChangedPlanTest, WithOneOffsetShiftedIsRefused) {
       std::string changed = text;
       changed.replace(begin, end - begin, absl::StrCat(offset + shift));
       std::ofstream(path_) << changed;
-      const std::string error = ErrorWith(Options());
+      const std::string error = ErrorWith(BestOptions());
       EXPECT_NE(error, "") << "offset " << offset << " shifted by " << shift;
       overlaps += error.find("overlap") != std::string::npos;
     }
@@ -169,6 +171,48 @@ TEST_P(ChangedPlanTest, WithOneOffsetShiftedIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Text, ChangedPlanTest, testing::Values(".pbtxt"));
+
+// Convolutions of several shapes, whose weights a library wants in formats of its own.
+std::string ConvolutionsOf(int filters) {
+  return absl::StrReplaceAll(R"(
+    name: "convolutions"
+    input { name: "x" shape { dim: 3 dim: 12 dim: 12 } }
+    input { name: "label" dtype: INT32 max_value: 4 }
+    layer { name: "conv1" input: "x" conv { filters: FILTERS kernel: 3 } }
+    layer { name: "act" input: "conv1" relu {} }
+    layer { name: "conv2" input: "act" conv { filters: FILTERS kernel: 5 stride: 2 } }
+    layer { name: "pool" input: "conv2" global_avg_pool {} }
+    layer { name: "fc" input: "pool" dense { units: 4 } }
+    layer { name: "loss" input: "fc" input: "label" softmax_cross_entropy {} }
+    objective: "loss"
+  )",
+                             {{"FILTERS", absl::StrCat(filters)}});
+}
+
+// Stages, order, plan and the file of the plan.
+std::string WhatBecomesOf(const std::string& text) {
+  std::string all;
+  CompileOptions options{.batch = 4};
+  options.observer = [&](absl::string_view stage, const Graph& graph) {
+    absl::StrAppend(&all, stage, "\n", ToText(graph));
+  };
+  const absl::StatusOr<Compiled> compiled = CompileText(text, options);
+  EXPECT_TRUE(compiled.ok()) << compiled.status().message();
+  const std::string path = absl::StrCat(testing::TempDir(), "/history.plan");
+  EXPECT_TRUE(SavePlan(*compiled, path).ok());
+  std::ifstream file(path, std::ios::binary);
+  absl::StrAppend(&all, OrderText(*compiled), PlanText(*compiled),
+                  std::string(std::istreambuf_iterator<char>(file), {}));
+  return all;
+}
+
+TEST(PlanFile, DependsOnNothingThatWasCompiledBefore) {
+  const std::string one = ConvolutionsOf(32), other = ConvolutionsOf(48);
+  const std::string first = WhatBecomesOf(one);
+  const std::string second = WhatBecomesOf(other);
+  EXPECT_EQ(WhatBecomesOf(other), second);
+  EXPECT_EQ(WhatBecomesOf(one), first);
+}
 
 }  // namespace
 }  // namespace snug

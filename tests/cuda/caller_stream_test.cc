@@ -16,7 +16,7 @@ using cuda::FakeCuda;
 using testing::HasSubstr;
 
 constexpr int64_t kBatch = 4, kInputs = 6, kClasses = 3;
-constexpr int kSteps = 6;
+constexpr int kEmbeddedSteps = 6;
 
 float InputOf(int step, int64_t i) { return static_cast<float>((step * 7 + i * 5) % 11) / 4 - 1; }
 std::vector<int32_t> Labels() { return {0, 1, 2, 1}; }
@@ -29,7 +29,7 @@ std::vector<std::vector<double>> Truth(const LoadedNetwork& loaded) {
   all.push_back(Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options).value());
   const auto session = NewSession(std::move(all), {.engine = EngineKind::kSerial}, nullptr).value();
   std::vector<std::vector<double>> outputs;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kEmbeddedSteps; ++step) {
     std::vector<double> x;
     for (int64_t i = 0; i < kBatch * kInputs; ++i) x.push_back(InputOf(step, i));
     EXPECT_TRUE(session->Feed("x", x).ok());
@@ -115,7 +115,7 @@ TEST(CallersStream, OrdersStepsBetweenItsOwnWork) {
       Embedding program(loaded, how, seed);
       ASSERT_TRUE(program.session().Follow(program.stream().handle()).ok());
       program.fake().ClearCalls();
-      for (int step = 0; step < kSteps; ++step) {
+      for (int step = 0; step < kEmbeddedSteps; ++step) {
         const absl::Status status = program.Step(step);
         ASSERT_TRUE(status.ok()) << status;
       }

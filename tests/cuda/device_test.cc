@@ -7,26 +7,16 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_device.h"
 #include "engine/cuda/cuda_stream.h"
-#include "tests/cuda/fake_cuda.h"
+#include "tests/cuda/fake_device.h"
 
 namespace snug::cuda {
 namespace {
 
 using testing::Test;
 
-bool Says(const absl::Status& status, const char* text) {
-  return status.message().find(text) != absl::string_view::npos;
-}
-
-std::shared_ptr<CudaDevice> Open(const FakeCuda& fake, int index = 0) {
-  absl::StatusOr<std::shared_ptr<CudaDevice>> device = CudaDevice::Open(fake.api(), index);
-  EXPECT_TRUE(device.ok()) << device.status();
-  return device.ok() ? *device : nullptr;
-}
-
 TEST(CudaDevice, SaysWhatItIs) {
   const FakeCuda fake;
-  const auto device = Open(fake);
+  const auto device = OpenDevice(fake);
   EXPECT_EQ(device->info().ToString(), "Pretended GPU (sm_90, 4 processors, 0.2 GiB)");
   EXPECT_EQ(device->device().ToString(), "cuda:0");
   EXPECT_EQ(ListDevices(device->api())->size(), 1U);
@@ -67,7 +57,7 @@ TEST(CudaDevice, CodeRunsOnItsOwnGenerationAndPtxOnLaterOnes) {
 
 TEST(CudaDevice, ARefusalSaysWhatThereIsAndWhatHelps) {
   const FakeCuda fake({.device_bytes = 1000});
-  const auto device = Open(fake);
+  const auto device = OpenDevice(fake);
   const absl::StatusOr<std::byte*> first = device->Allocate(600);
   ASSERT_TRUE(first.ok());
   const absl::Status status = device->Allocate(500).status();
@@ -83,7 +73,7 @@ TEST(CudaDevice, ARefusalSaysWhatThereIsAndWhatHelps) {
 TEST(CudaStream, WorkOfTwoStreamsIsOrderedByEventsOnly) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const FakeCuda fake({.seed = seed});
-    const auto device = Open(fake);
+    const auto device = OpenDevice(fake);
     const auto host = *PinnedBytes::Create(device, 512);
     std::byte* const on_device = *device->Allocate(256);
     const auto a = *CudaStream::Create(device);
@@ -106,7 +96,7 @@ TEST(CudaStream, WithoutTheEventTheOrderIsLeftToChance) {
   int wrong = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const FakeCuda fake({.seed = seed});
-    const auto device = Open(fake);
+    const auto device = OpenDevice(fake);
     const auto host = *PinnedBytes::Create(device, 512);
     std::byte* const on_device = *device->Allocate(256);
     const auto a = *CudaStream::Create(device);
@@ -123,7 +113,7 @@ TEST(CudaStream, WithoutTheEventTheOrderIsLeftToChance) {
 
 TEST(EventPool, EventsAreUsedAgain) {
   FakeCuda fake;
-  const auto device = Open(fake);
+  const auto device = OpenDevice(fake);
   EventPool pool(device);
   for (int i = 0; i < 10; ++i) {
     auto event = pool.Take();

@@ -8,14 +8,17 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_launch.h"
 #include "ops/kernel_context.h"
+#include "tests/testing/kernel_of.h"
 
 namespace snug {
 namespace {
 
+constexpr absl::string_view kHostKernel = "host";
+
 struct HostKernel {
   cuda::FakeCuda* fake;
   std::string op;
-  KernelFn cpu;
+  KernelFn plain;
   std::shared_ptr<const void> prepared;
 };
 
@@ -27,7 +30,7 @@ absl::Status RunOnHost(const KernelContext& k) {
   return kernel.fake->Run(
       k.cuda()->stream().handle(), kernel.op,
       [inputs, outputs, &kernel, types = &k.types(), workspace = k.workspace(), random = k.random_id()] {
-        SNUG_CHECK_OK(kernel.cpu(KernelContext(types, inputs, outputs, workspace, kernel.prepared.get(), 1, random)));
+        SNUG_CHECK_OK(kernel.plain(KernelContext(types, inputs, outputs, workspace, kernel.prepared.get(), 1, random)));
       });
 }
 
@@ -38,10 +41,9 @@ const OpRegistry& OpsWithHostKernels() {
     auto* made = new OpRegistry();
     const OpRegistry& builtin = OpRegistry::Builtin();
     for (const OpDef* op : builtin.all()) {
-      OpDef on_host = *op;
-      on_host.cuda = RunOnHost;
-      on_host.cuda_together = nullptr;
-      on_host.prepare_cuda = op->cpu_fast == nullptr ? op->prepare : nullptr;  // of the plain kernel
+      const PrepareFn prepare = op->plain() != nullptr ? op->plain()->prepare : nullptr;
+      const OpDef on_host =
+          test::WithKernel(*op, {.device = kOnCuda, .name = kHostKernel, .prepare = prepare, .run = RunOnHost});
       SNUG_CHECK_OK(made->AddAll(builtin.file_of(op->name), {on_host}));
     }
     return made;
@@ -52,9 +54,9 @@ const OpRegistry& OpsWithHostKernels() {
 void UseHostKernels(cuda::FakeCuda& fake, Compiled* compiled) {
   for (Step& step : compiled->executable.steps) {
     const std::string& op = compiled->graph.node(step.node).op;
-    SNUG_CHECK_MSG(step.kernel == RunOnHost, op);
+    SNUG_CHECK_MSG(step.kernel->name == kHostKernel, op);
     step.prepared = std::make_shared<HostKernel>(
-        HostKernel{&fake, op, OpRegistry::Builtin().Get(op).cpu, std::move(step.prepared)});
+        HostKernel{&fake, op, OpRegistry::Builtin().Get(op).plain()->run, std::move(step.prepared)});
   }
 }
 

@@ -19,14 +19,19 @@ namespace {
 using testing::ElementsAre;
 using Launches = std::vector<std::vector<size_t>>;
 
-absl::Status One(absl::Span<const KernelContext>) { return absl::OkStatus(); }
-absl::Status Another(absl::Span<const KernelContext>) { return absl::OkStatus(); }
+std::shared_ptr<const KernelRow> RowThatRuns(TogetherFn together) {
+  return std::make_shared<const KernelRow>(KernelRow{.name = "own", .together = std::move(together)});
+}
+absl::Status RunsTogether(absl::Span<const KernelContext>) { return absl::OkStatus(); }
+const std::shared_ptr<const KernelRow> kOneKernel = RowThatRuns(RunsTogether),
+                                       kAnotherKernel = RowThatRuns(RunsTogether), kAloneKernel = RowThatRuns(nullptr);
 
 Access Reads(int64_t begin, int64_t end) { return {{1, begin, end}, false}; }
 Access Writes(int64_t begin, int64_t end) { return {{1, begin, end}, true}; }
 
-Step StepOf(TogetherFn together, std::vector<Access> accesses, int64_t elements = 1, DType dtype = DType::kFloat32) {
-  Step step{.together = together, .accesses = std::move(accesses)};
+Step StepOf(const std::shared_ptr<const KernelRow>& kernel, std::vector<Access> accesses, int64_t elements = 1,
+            DType dtype = DType::kFloat32) {
+  Step step{.kernel = kernel, .accesses = std::move(accesses)};
   step.types.inputs = {{.dtype = dtype, .shape = {elements}}};
   step.types.present = {true};
   return step;
@@ -34,36 +39,38 @@ Step StepOf(TogetherFn together, std::vector<Access> accesses, int64_t elements 
 
 TEST(LaunchGroups, AreOfStepsWhoseBytesAreLeftAlone) {
   const Launches launches = GroupLaunches({
-      StepOf(nullptr, {Writes(0, 8)}),
-      StepOf(One, {Reads(0, 8), Writes(100, 108)}),
-      StepOf(nullptr, {Writes(8, 16)}),
-      StepOf(One, {Reads(8, 16), Writes(108, 116)}),
-      StepOf(nullptr, {Writes(16, 24)}),
+      StepOf(kAloneKernel, {Writes(0, 8)}),
+      StepOf(kOneKernel, {Reads(0, 8), Writes(100, 108)}),
+      StepOf(kAloneKernel, {Writes(8, 16)}),
+      StepOf(kOneKernel, {Reads(8, 16), Writes(108, 116)}),
+      StepOf(kAloneKernel, {Writes(16, 24)}),
   });
   EXPECT_THAT(launches, ElementsAre(ElementsAre(0), ElementsAre(2), ElementsAre(4), ElementsAre(1, 3)));
 }
 
 TEST(LaunchGroups, ComeBeforeWhatWantsTheirBytes) {
   const Launches launches = GroupLaunches({
-      StepOf(One, {Reads(0, 8), Writes(100, 108)}), StepOf(One, {Reads(8, 16), Writes(108, 116)}),
-      StepOf(nullptr, {Writes(12, 20)}),  // over the gradient of the second
-      StepOf(One, {Reads(12, 20), Writes(116, 124)}), StepOf(nullptr, {Reads(116, 124)}),  // the third's parameter
+      StepOf(kOneKernel, {Reads(0, 8), Writes(100, 108)}), StepOf(kOneKernel, {Reads(8, 16), Writes(108, 116)}),
+      StepOf(kAloneKernel, {Writes(12, 20)}),  // over the gradient of the second
+      StepOf(kOneKernel, {Reads(12, 20), Writes(116, 124)}),
+      StepOf(kAloneKernel, {Reads(116, 124)}),  // the third's parameter
   });
   EXPECT_THAT(launches, ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(3), ElementsAre(4)));
 }
 
 TEST(LaunchGroups, AreOfOneFunctionAndOneType) {
   const Launches launches = GroupLaunches({
-      StepOf(One, {Writes(0, 8)}), StepOf(Another, {Writes(8, 16)}), StepOf(One, {Writes(16, 24)}, 1, DType::kBFloat16),
-      StepOf(One, {Writes(24, 32)}), StepOf(One, {Reads(0, 8), Writes(32, 40)}),  // after the first
+      StepOf(kOneKernel, {Writes(0, 8)}), StepOf(kAnotherKernel, {Writes(8, 16)}),
+      StepOf(kOneKernel, {Writes(16, 24)}, 1, DType::kBFloat16), StepOf(kOneKernel, {Writes(24, 32)}),
+      StepOf(kOneKernel, {Reads(0, 8), Writes(32, 40)}),  // after the first
   });
   EXPECT_THAT(launches, ElementsAre(ElementsAre(0, 3), ElementsAre(1), ElementsAre(2), ElementsAre(4)));
 }
 
 TEST(LaunchGroups, AreOfSmallOnesAndHaveTheirMost) {
   std::vector<Step> steps;
-  for (int i = 0; i <= kMostTogether; ++i) steps.push_back(StepOf(One, {Writes(8 * i, 8 * i + 8)}));
-  steps.push_back(StepOf(One, {Writes(8000, 8008)}, int64_t{1} << 20));
+  for (int i = 0; i <= kMostTogether; ++i) steps.push_back(StepOf(kOneKernel, {Writes(8 * i, 8 * i + 8)}));
+  steps.push_back(StepOf(kOneKernel, {Writes(8000, 8008)}, int64_t{1} << 20));
   const Launches launches = GroupLaunches(steps);
   ASSERT_EQ(launches.size(), 3U);
   EXPECT_THAT(launches[0], ElementsAre(kMostTogether + 1));
@@ -83,7 +90,7 @@ TEST(LaunchGroups, KeepTheSequenceOfWhatConflicts) {
         accesses.push_back({{1, begin, begin + 1 + below(12)}, below(2) == 0});
       }
       const int64_t kind = below(3);
-      steps.push_back(StepOf(kind == 0 ? nullptr : kind == 1 ? One : Another, std::move(accesses)));
+      steps.push_back(StepOf(kind == 0 ? kAloneKernel : kind == 1 ? kOneKernel : kAnotherKernel, std::move(accesses)));
     }
     std::vector<size_t> place(steps.size(), SIZE_MAX);
     const Launches launches = GroupLaunches(steps);
@@ -176,7 +183,7 @@ TEST(LaunchGroups, OfModelsLeaveFewUpdatesAlone) {
     const Compiled compiled = Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options).value();
     int64_t updates = 0, launches = 0;
     for (const std::vector<size_t>& group : GroupLaunches(compiled.executable.steps)) {
-      if (compiled.executable.steps[group[0]].together == nullptr) continue;
+      if (compiled.executable.steps[group[0]].kernel->together == nullptr) continue;
       updates += static_cast<int64_t>(group.size());
       ++launches;
     }

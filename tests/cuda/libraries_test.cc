@@ -14,7 +14,6 @@
 #include "engine/cuda/cuda_libraries.h"
 #include "engine/cuda/cudnn_conv.h"
 #include "engine/run/random_feed.h"
-#include "ops/lib/cuda_choice.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"
@@ -201,7 +200,7 @@ TEST(CudnnConv, HasRoomForCopiesOfAnImageWithMoreChannels) {
   int stems = 0;
   for (size_t i = 0; i < compiled->kernels.size(); ++i) {
     const NodeId id{static_cast<int32_t>(i)};
-    if (compiled->kernels[i].choice != kLibraryKernel) continue;
+    if (compiled->kernels[i].kernel == nullptr || compiled->kernels[i].kernel->library.empty()) continue;
     const Node& node = compiled->graph.node(id);
     const bool stem = (node.op == "conv" || node.op == "conv_grad_weight") &&
                       compiled->graph.value(node.inputs[0]).type.shape[1] == 3;
@@ -245,7 +244,7 @@ class CudaLibraries : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(CudaLibraries, AreStartedAndAskedWhatToDoInTheFirstStepOnly) {
+TEST_P(CudaLibraries, AreStartedAndAskedWhatToDoAsTheSessionOpensItsDevice) {
   const std::unique_ptr<FakeCuda> fake = NewFake();
   {
     const Network network = Of({.streams = 2});
@@ -257,11 +256,11 @@ TEST_P(CudaLibraries, AreStartedAndAskedWhatToDoInTheFirstStepOnly) {
       }
       return count;
     };
-    ASSERT_TRUE(network.Step(*session).ok());
     EXPECT_GT(choices(), 1);
     EXPECT_LE(fake->Count("cublasLtCreate"), 2) << "one for each stream";
+    EXPECT_EQ(fake->Count("cublasLtMatmul"), 0);
     fake->ClearCalls();
-    for (int i = 0; i < 2; ++i) ASSERT_TRUE(network.Step(*session).ok());  // the graph is recorded, and launched
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(network.Step(*session).ok());  // the graph is recorded, and launched
     EXPECT_EQ(fake->Count("cuGraphLaunch"), 2);
     EXPECT_EQ(choices(), 0);
     EXPECT_GT(fake->Count("cublasLtMatmul"), 0);
@@ -325,11 +324,11 @@ TEST_P(CudaLibraries, ThatDoNotServeANodeAreNamedAndCounted) {
     const Compiled& compiled = session->compiled();
     for (const Step& step : compiled.executable.steps) {
       const Node& node = compiled.graph.node(step.node);
-      if (compiled.kernels[static_cast<size_t>(step.node.index)].choice == kLibraryKernel)
-        expected[node.name] = node.op;
+      if (!step.kernel->library.empty()) expected[node.name] = node.op;
     }
     ASSERT_GT(expected.size(), 2);
     if (libraries == FakeLibraries::kServe) expected.clear();
+    EXPECT_EQ(session->fallbacks().size(), expected.size()) << "before the first step";
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(network.Step(*session).ok());
 
     std::map<std::string, std::string> found;
@@ -345,6 +344,7 @@ TEST_P(CudaLibraries, ThatDoNotServeANodeAreNamedAndCounted) {
     const std::string said = absl::StrJoin(lines, "\n");
     for (const Fallback& one : session->fallbacks()) {
       EXPECT_THAT(said, HasSubstr("our own kernel serves in place of " + one.library + "'s"));
+      EXPECT_EQ(one.instead, "own");
       EXPECT_THAT(one.why, HasSubstr(libraries == FakeLibraries::kMissing ? "not there" : " failed: "));
       if (libraries == FakeLibraries::kRefuse) {
         EXPECT_THAT(said, HasSubstr(absl::StrCat("\"", one.node, "\" (", one.op, ")")));
@@ -353,6 +353,17 @@ TEST_P(CudaLibraries, ThatDoNotServeANodeAreNamedAndCounted) {
     if (libraries == FakeLibraries::kMissing) {
       EXPECT_LE(lines.size(), 2) << "one for each library";
     }
+  }
+}
+
+TEST_P(CudaLibraries, ThatDoNotServeANodeAreAnErrorWhereKernelsAreStrict) {
+  for (const FakeLibraries libraries : {FakeLibraries::kRefuse, FakeLibraries::kMissing, FakeLibraries::kServe}) {
+    const std::unique_ptr<FakeCuda> fake = NewFake(libraries);
+    const absl::StatusOr<std::unique_ptr<Session>> session = Of({.strict_kernels = true}).Begin(*fake);
+    EXPECT_EQ(session.ok(), libraries == FakeLibraries::kServe);
+    if (session.ok()) continue;
+    EXPECT_EQ(session.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(session.status().message()), AllOf(HasSubstr(GetParam()), HasSubstr("--strict-kernels")));
   }
 }
 

@@ -56,7 +56,7 @@ class CudaConformanceTest : public ::testing::Test {
     }
     if (case_.dtype == DType::kFloat32 && case_.layout.plain()) CheckFailures(device->fake());
     device.reset();
-    if (case_.op->traits.library_kernel) CheckWithFewerLibraries();
+    if (!case_.op->KernelsOn(kOnCuda)[0]->library.empty()) CheckWithFewerLibraries();
   }
 
  private:
@@ -96,7 +96,7 @@ class CudaConformanceTest : public ::testing::Test {
 void RegisterConformanceTests() {
   static const auto* const samples = new std::deque<OpSamples>(CollectSamples(OpRegistry::Builtin()));
   for (const ConformanceCase& c : CasesOf(*samples)) {
-    if (c.op->cuda == nullptr || !c.sample->infer_error().empty()) continue;
+    if (c.op->KernelsOn(kOnCuda).empty() || !c.sample->infer_error().empty()) continue;
     ::testing::RegisterTest("Cuda", c.Name().c_str(), nullptr, nullptr, __FILE__, __LINE__,
                             [c]() -> ::testing::Test* { return new CudaConformanceTest(c); });
   }
@@ -105,7 +105,7 @@ void RegisterConformanceTests() {
 TEST(CudaKernels, EveryOpHasOne) {
   std::string missing;
   for (const OpDef* op : OpRegistry::Builtin().all()) {
-    if (op->cpu != nullptr && op->cuda == nullptr) missing += " " + std::string(op->name);
+    if (op->plain() != nullptr && op->KernelsOn(kOnCuda).empty()) missing += " " + std::string(op->name);
   }
   EXPECT_EQ(missing, "");
 }

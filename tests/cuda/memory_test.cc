@@ -9,7 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_arena.h"
 #include "memory/allocator/cuda_places.h"
-#include "tests/cuda/fake_cuda.h"
+#include "tests/cuda/fake_device.h"
 
 namespace snug::memory {
 namespace {
@@ -19,18 +19,13 @@ using cuda::CudaDevice;
 using cuda::CudaStream;
 using cuda::FakeCuda;
 using cuda::GrowingCudaArena;
+using cuda::Says;
 
 constexpr int64_t kMiB = 1 << 20;
 
-bool Says(const absl::Status& status, const std::string& text) {
-  return status.message().find(text) != absl::string_view::npos;
-}
-
-std::shared_ptr<CudaDevice> Open(const FakeCuda& fake) { return CudaDevice::Open(fake.api(), 0).value(); }
-
 TEST(CudaArena, IsOneBlock) {
   FakeCuda fake({.device_bytes = 10 * kMiB});
-  const auto device = Open(fake);
+  const auto device = OpenDevice(fake);
   {
     const auto arena = CudaArena::Create(device, 6 * kMiB);
     ASSERT_TRUE(arena.ok()) << arena.status();
@@ -46,7 +41,7 @@ TEST(CudaArena, IsOneBlock) {
 
 TEST(GrowingCudaArena, GrowsInPlaceAndKeepsWhatItHolds) {
   FakeCuda fake({.device_bytes = 10 * kMiB});
-  const auto device = Open(fake);
+  const auto device = OpenDevice(fake);
   const auto arena = GrowingCudaArena::Create(device, 64 * kMiB).value();
   EXPECT_EQ(fake.used_bytes(), 0);
   ASSERT_TRUE(arena->GrowTo(1).ok());
@@ -117,7 +112,7 @@ TEST(CudaAllocators, AFailureAtAnyCallLeavesNothingBehind) {
 
 TEST(CudaAllocators, PreallocTakesItsShareOfWhatIsFree) {
   FakeCuda fake({.device_bytes = 100 * kMiB});
-  const auto device = Open(fake);
+  const auto device = OpenDevice(fake);
   const auto other = CudaArena::Create(device, 20 * kMiB).value();  // another program's
   Places places({.allocator = "prealloc", .fraction_of_device_memory = 0.5});
   SupportCuda({device}, {}, &places);
@@ -127,7 +122,7 @@ TEST(CudaAllocators, PreallocTakesItsShareOfWhatIsFree) {
 
 TEST(CudaAllocators, TheLimitHoldsAndTheReportSaysWhoHoldsWhat) {
   FakeCuda fake({.device_bytes = 100 * kMiB});
-  const auto device = Open(fake);
+  const auto device = OpenDevice(fake);
   Places places({.allocator = "auto_growth", .memory_limit = 8'000'000, .retry_ms = 0});
   SupportCuda({device}, {}, &places);
   ASSERT_TRUE(places.Alloc(Place::Cuda(0), 6'000'000, {.name = "conv1"}).ok());
@@ -140,7 +135,7 @@ TEST(CudaAllocators, TheLimitHoldsAndTheReportSaysWhoHoldsWhat) {
 
 TEST(CudaAllocators, WhatAStreamStillUsesIsNotHandedOutAgain) {
   FakeCuda fake;
-  const auto device = Open(fake);
+  const auto device = OpenDevice(fake);
   const auto a = CudaStream::Create(device).value();
   const auto b = CudaStream::Create(device).value();
   Places places({.allocator = "auto_growth", .retry_ms = 0});
@@ -161,7 +156,7 @@ TEST(CudaAllocators, WhatAStreamStillUsesIsNotHandedOutAgain) {
 TEST(CudaAllocators, APlaceThatIsNotOpenIsNamed) {
   FakeCuda fake({.devices = 2});
   Places places;
-  SupportCuda({Open(fake)}, {}, &places);
+  SupportCuda({OpenDevice(fake)}, {}, &places);
   const absl::Status status = places.Alloc(Place::Cuda(1), 10).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(Says(status, "no memory on cuda:1: open are cuda:0")) << status;

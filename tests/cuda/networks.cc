@@ -58,6 +58,7 @@ absl::StatusOr<std::unique_ptr<Session>> NewSession(std::vector<Compiled> compil
                          .upload_ahead = how.ahead,
                          .cuda_device = std::move(device)};
   options.fallbacks = how.fallbacks;
+  options.strict_kernels = how.strict_kernels;
   return Session::Create(std::move(compiled), options);
 }
 

@@ -27,6 +27,7 @@ struct How {
   bool ahead = false;  // inputs may be uploaded ahead
   DType precision = DType::kFloat32;
   Fallbacks::Report fallbacks = nullptr;
+  bool strict_kernels = false;
   DynamicMemoryOptions dynamic = {};
 
   std::string ToString() const;
@@ -49,6 +50,8 @@ absl::StatusOr<Compiled> CompileForCuda(const LoadedNetwork& loaded, const How& 
 // Null: on the CPU.
 absl::StatusOr<std::unique_ptr<Session>> NewSession(std::vector<Compiled> compiled, const How& how,
                                                     std::shared_ptr<const cuda::CudaDevice> device);
+
+constexpr int kTrainingSteps = 3;  // the graph is recorded in the second
 
 absl::StatusOr<double> LossOf(Session& session, const LoadedNetwork& loaded);
 // Steps on seeded random data, fed anew each time.

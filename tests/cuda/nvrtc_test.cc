@@ -53,8 +53,9 @@ void CollectSources(const std::string& path, DType precision, std::map<std::stri
                    {.device = {Device::Kind::kCuda}, .batch = 2, .precision = precision, .threads = 1});
   ASSERT_TRUE(compiled.ok()) << path << ": " << compiled.status();
   for (const KernelChoice& choice : compiled->kernels) {
-    const FusedKernel* const fused = FusedKernelOf(choice.kernel, choice.prepared.get());
-    if (fused != nullptr) sources->emplace(fused->source().text, fused->ForCompiler());
+    if (choice.kernel == nullptr || choice.kernel->name != kFusedCudaRow) continue;
+    const auto* const fused = static_cast<const FusedKernel*>(choice.prepared.get());
+    sources->emplace(fused->source().text, fused->ForCompiler());
   }
 }
 

@@ -8,7 +8,6 @@
 
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
-#include "ops/lib/fused_functions.h"
 #include "ops/registry.h"
 #include "proto/data_type.h"
 #include "proto/network.pb.h"
@@ -21,7 +20,7 @@ class Maker {
  public:
   explicit Maker(uint64_t seed) : random_(seed) {
     for (const OpDef* op : OpRegistry::Builtin().all()) {
-      if (CanFuse(op->name) && op->name != "broadcast_to") ops_.push_back(op);
+      if (op->elementwise.expression != nullptr && op->name != "broadcast_to") ops_.push_back(op);
     }
   }
 

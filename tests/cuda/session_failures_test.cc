@@ -33,12 +33,12 @@ struct Life {
   How how;
 };
 
-class CudaFailures : public testing::TestWithParam<How> {
+class CudaSessionFailures : public testing::TestWithParam<How> {
  protected:
   const Life life_{LoadModel("tests/data/tiny.pbtxt").value(), GetParam()};
 };
 
-TEST_P(CudaFailures, WhileASessionIsMadeLeaveNothingBehind) {
+TEST_P(CudaSessionFailures, WhileASessionIsMadeLeaveNothingBehind) {
   FakeCuda fake;
   ASSERT_TRUE(life_.Begin(fake).ok());
   const auto calls = static_cast<int64_t>(fake.calls().size());
@@ -54,7 +54,7 @@ TEST_P(CudaFailures, WhileASessionIsMadeLeaveNothingBehind) {
 }
 
 // The first step asks for every op, the second one records the graph, the third one only launches it.
-TEST_P(CudaFailures, OfAStepAreErrorsAndTheSessionKnowsWhereItStands) {
+TEST_P(CudaSessionFailures, OfAStepAreErrorsAndTheSessionKnowsWhereItStands) {
   for (const int before : {0, 1, 2}) {
     int64_t calls = 0;
     int64_t harmless = 0;
@@ -113,7 +113,7 @@ TEST_P(CudaFailures, OfAStepAreErrorsAndTheSessionKnowsWhereItStands) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, CudaFailures,
+INSTANTIATE_TEST_SUITE_P(Ways, CudaSessionFailures,
                          testing::Values(How{.streams = 2}, How{.streams = 2, .graph = false}, How{.ahead = true},
                                          How{.engine = EngineKind::kSerial},
                                          How{.streams = 2, .engine = EngineKind::kDynamic},

@@ -17,8 +17,6 @@ using cuda::FakeCuda;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kSteps = 3;
-
 std::vector<Compiled> One(Compiled compiled) {
   std::vector<Compiled> all;
   all.push_back(std::move(compiled));
@@ -31,7 +29,7 @@ absl::StatusOr<Result> TrainOnFake(const LoadedNetwork& loaded, const How& how, 
   const bool dynamic = compiled.executable.memory.dynamic.has_value();
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                         NewSession(One(std::move(compiled)), how, OpenFake(fake)));
-  SNUG_ASSIGN_OR_RETURN(Result result, Train(*session, loaded, kSteps));
+  SNUG_ASSIGN_OR_RETURN(Result result, Train(*session, loaded, kTrainingSteps));
   if (!dynamic) {
     EXPECT_EQ(fake.used_bytes(), planned) << how.ToString();
     EXPECT_EQ(session->state_bytes() + session->step_bytes(), planned) << how.ToString();
@@ -44,7 +42,7 @@ class CudaSession : public testing::TestWithParam<const char*> {};
 TEST_P(CudaSession, TrainsToTheSameBitsHoweverAStepIsRun) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam());
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const absl::StatusOr<Result> truth = TrainOnCpu(*loaded, kSteps);
+  const absl::StatusOr<Result> truth = TrainOnCpu(*loaded, kTrainingSteps);
   ASSERT_TRUE(truth.ok()) << truth.status();
   std::vector<How> ways;
   for (const char* strategy : {"none", "both", "best"}) {
@@ -168,7 +166,7 @@ TEST_F(CudaRuns, TheDynamicEngineFindsTheWaitsAsItGoes) {
 // The interleavings in which another stream takes bytes that one has just given back.
 TEST(CudaSessions, DynamicMemoryOnSeveralStreamsHasTheSameBitsInManyInterleavings) {
   const LoadedNetwork loaded = LoadModel("tests/data/tiny.pbtxt").value();
-  const Result truth = TrainOnCpu(loaded, kSteps).value();
+  const Result truth = TrainOnCpu(loaded, kTrainingSteps).value();
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     FakeCuda fake({.seed = seed});
     How how{.strategy = "dynamic", .streams = 3, .engine = EngineKind::kDynamic};
@@ -188,9 +186,10 @@ TEST(CudaSessions, AnAllocatorOnADeviceTakesWhatWasForetold) {
     how.dynamic.allocator = {.allocator = allocator, .initial_mb = 20, .buddy_initial_mb = 1, .buddy_max_pool_mb = 1};
     const auto session = NewSession(One(CompileForFake(loaded, how, fake).value()), how, OpenFake(fake)).value();
     const int64_t before = fake.used_bytes();
-    ASSERT_TRUE(Train(*session, loaded, kSteps).ok());
+    ASSERT_TRUE(Train(*session, loaded, kTrainingSteps).ok());
     const DynamicMemory& dynamic = *session->compiled().executable.memory.dynamic;
-    const auto foretold = memory::Simulate(EventsOf(dynamic, kSteps), how.dynamic.allocator, {memory::Place::Cuda(0)});
+    const auto foretold =
+        memory::Simulate(EventsOf(dynamic, kTrainingSteps), how.dynamic.allocator, {memory::Place::Cuda(0)});
     ASSERT_TRUE(foretold.ok()) << foretold.status();
     const memory::AllocatorStatistics found = session->dynamic_statistics();
     EXPECT_EQ(found.peak_reserved_bytes, foretold->peak_reserved_bytes) << allocator;
@@ -349,7 +348,7 @@ TEST(CudaSessions, AnOpWithoutAKernelIsNamedWithItsPlace) {
   OpRegistry registry;
   for (const OpDef* op : OpRegistry::Builtin().all()) {
     OpDef without = *op;
-    without.cuda = nullptr;
+    std::erase_if(without.kernels, [](const KernelRow& row) { return row.device == kOnCuda; });
     ASSERT_TRUE(registry.AddAll("test", {without}).ok());
   }
   const LoadedNetwork loaded = LoadModel("models/mlp.pbtxt").value();

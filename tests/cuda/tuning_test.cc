@@ -8,7 +8,7 @@
 
 #include "engine/base/status.h"
 #include "engine/run/tuner.h"
-#include "ops/lib/cuda_choice.h"
+#include "ops/lib/library_variant.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"
@@ -20,7 +20,6 @@ using cuda::FakeCuda;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 
 constexpr char kNetwork[] = "tests/data/tiny_conv.pbtxt";  // products and convolutions
@@ -63,13 +62,18 @@ class CudaTuning : public testing::Test {
   const LoadedNetwork loaded_;
 };
 
-TEST(CudaChoices, AreTheLibrarysOthersAndOurOwn) {
-  EXPECT_THAT(OtherCudaKernels(kLibraryKernel), ElementsAre("library:2", "library:3", "library:4", "own"));
-  EXPECT_THAT(OtherCudaKernels(kTf32Kernel), Contains("library_tf32:3"));
-  EXPECT_THAT(OtherCudaKernels(kTf32Kernel), Not(Contains("library")));
-  EXPECT_THAT(OtherCudaKernels(kOwnKernel), IsEmpty());
-  EXPECT_TRUE(MayVary("library_fast:2"));
-  EXPECT_FALSE(MayVary("library:2"));
+TEST(LibraryVariants, AreTheLibrarysOthersAndOurOwn) {
+  NodeTypes types;
+  types.outputs = {{DType::kFloat32, {4}}};
+  const auto others = [&](KernelLicence licence) {
+    return OtherLibraryVariants(PrepareContext(types, 1, {}, {Device::Kind::kCuda}, licence), /*varies=*/true);
+  };
+  EXPECT_THAT(others({}), ElementsAre("library:2", "library:3", "library:4", "own"));
+  EXPECT_THAT(others({.tf32 = true}), Contains("library_tf32:3"));
+  EXPECT_THAT(others({.tf32 = true}), Not(Contains("library:2")));
+  EXPECT_THAT(others({.tf32 = true, .fast = true}), Contains("library_tf32_fast:2"));
+  types.outputs[0].dtype = DType::kBFloat16;
+  EXPECT_THAT(others({.tf32 = true}), Contains("library:2")) << "nothing is rounded";
 }
 
 TEST_F(CudaTuning, ATuningDecidesWhichAlgorithmsTheLibrariesTake) {

@@ -15,7 +15,7 @@ namespace {
 using cuda::FakeCuda;
 using testing::ElementsAre;
 
-constexpr int kSteps = 5;
+constexpr int kStepsAhead = 5;
 
 absl::Status FeedStep(Session& session, int step) {
   return FeedRandom(session, OpRegistry::Builtin(), static_cast<uint64_t>(step));
@@ -25,7 +25,7 @@ absl::Status FeedStep(Session& session, int step) {
 absl::StatusOr<Result> TrainAhead(Session& session, const LoadedNetwork& loaded) {
   Result result;
   SNUG_RETURN_IF_ERROR(FeedStep(session, 0));
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kStepsAhead; ++step) {
     SNUG_RETURN_IF_ERROR(session.Begin());
     SNUG_RETURN_IF_ERROR(FeedStep(session, step + 1));
     SNUG_RETURN_IF_ERROR(session.UploadAhead());
@@ -39,7 +39,7 @@ absl::StatusOr<Result> TrainAhead(Session& session, const LoadedNetwork& loaded)
 
 absl::StatusOr<Result> TrainOneByOne(Session& session, const LoadedNetwork& loaded) {
   Result result;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kStepsAhead; ++step) {
     SNUG_RETURN_IF_ERROR(FeedStep(session, step));
     SNUG_RETURN_IF_ERROR(session.Run());
     SNUG_ASSIGN_OR_RETURN(const double loss, LossOf(session, loaded));

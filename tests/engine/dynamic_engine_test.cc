@@ -22,7 +22,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-absl::Status Nothing() { return absl::OkStatus(); }
 TaskFunction WaitFor(Event& gate) {
   return [&gate] {
     gate.Wait();

@@ -16,8 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-absl::Status Nothing() { return absl::OkStatus(); }
-
 class EveryEngine : public testing::TestWithParam<EngineKind> {
  protected:
   int64_t Version(Tag tag) { return engine->Version(tag).value(); }

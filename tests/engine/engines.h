@@ -24,4 +24,7 @@ inline std::unique_ptr<Engine> MakeEngine(int workers) {
   return DynamicEngine::Create({.devices = {{.device = {}, .workers = workers}}}).value();
 }
 
+// A task that does nothing.
+inline absl::Status Nothing() { return absl::OkStatus(); }
+
 }  // namespace snug

@@ -331,7 +331,8 @@ TEST(ModelCheck, OneWorkerSleepsAndWakes) {
 TEST(ModelCheck, PushingAheadIsBounded) { CheckEveryInterleaving<Everything>({kWriteX, kReadX}, {.limit = 1}); }
 TEST(ModelCheck, TwoPushers) { CheckEveryInterleaving<Everything>({kWriteX, kReadX}, {.pushers = 2}); }
 
-// Minutes and more each: one test each.
+// Minutes each. Of two workers that sleep and wake there is one task: with two, an hour does not see every
+// interleaving.
 class CampaignModelCheck : public testing::Test {
  protected:
   void SetUp() override {
@@ -352,12 +353,6 @@ TEST_F(CampaignModelCheck, TwoPushersAndTwoWorkers) {
 }
 TEST_F(CampaignModelCheck, TwoWorkersSleepAndWakeForOneTask) {
   CheckEveryInterleaving<Everything>({kWriteX}, {.workers = 2});
-}
-TEST_F(CampaignModelCheck, TwoWorkersSleepAndWakeForTwoTasksApart) {
-  CheckEveryInterleaving<Everything>({kWriteX, kWriteY}, {.workers = 2});
-}
-TEST_F(CampaignModelCheck, TwoWorkersSleepAndWakeForTwoTasksInTurn) {
-  CheckEveryInterleaving<Everything>({kWriteX, kReadX}, {.workers = 2});
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST_F(Fusion, OfRandomChainsComputesWhatTheirMembersDo) {
   RecordProperty("chains with the same bits", std::to_string(same_bits) + " of " + std::to_string(chains));
 }
 
-struct Model {
+struct FusedModel {
   const char* path;
   int64_t batch;
   DType precision = DType::kFloat32;
@@ -104,7 +104,7 @@ struct Model {
   bool large = false;
 };
 
-class NetworkFusion : public Fusion, public testing::WithParamInterface<Model> {
+class NetworkFusion : public Fusion, public testing::WithParamInterface<FusedModel> {
  protected:
   absl::StatusOr<Result> Run(const LoadedNetwork& loaded, bool fused, int64_t* fused_nodes) {
     const How how{.training = GetParam().training, .batch = GetParam().batch};
@@ -119,7 +119,7 @@ class NetworkFusion : public Fusion, public testing::WithParamInterface<Model> {
     std::vector<Compiled> all;
     all.push_back(std::move(compiled));
     SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, NewSession(std::move(all), how, device()));
-    return Train(*session, loaded, 3);  // the graph is recorded in the second
+    return Train(*session, loaded, kTrainingSteps);
   }
 };
 
@@ -146,14 +146,15 @@ TEST_P(NetworkFusion, ChangesNoBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, NetworkFusion,
-    testing::Values(Model{"models/mlp.pbtxt", 8}, Model{"models/lenet.pbtxt", 2},
-                    Model{"models/lenet.pbtxt", 2, DType::kBFloat16}, Model{"tests/golden/parity/transformer.pbtxt", 2},
-                    Model{"tests/golden/parity/transformer.pbtxt", 2, DType::kBFloat16},
-                    Model{"tests/golden/parity/transformer.pbtxt", 2, DType::kFloat32, /*training=*/false},
-                    Model{"tests/data/elementwise.pbtxt", 4},
-                    Model{"tests/data/elementwise.pbtxt", 4, DType::kBFloat16},
-                    Model{"tests/data/elementwise.pbtxt", 4, DType::kFloat64},
-                    Model{"models/resnet20.pbtxt", 2, DType::kBFloat16, /*training=*/true, /*large=*/true}),
+    testing::Values(FusedModel{"models/mlp.pbtxt", 8}, FusedModel{"models/lenet.pbtxt", 2},
+                    FusedModel{"models/lenet.pbtxt", 2, DType::kBFloat16},
+                    FusedModel{"tests/golden/parity/transformer.pbtxt", 2},
+                    FusedModel{"tests/golden/parity/transformer.pbtxt", 2, DType::kBFloat16},
+                    FusedModel{"tests/golden/parity/transformer.pbtxt", 2, DType::kFloat32, /*training=*/false},
+                    FusedModel{"tests/data/elementwise.pbtxt", 4},
+                    FusedModel{"tests/data/elementwise.pbtxt", 4, DType::kBFloat16},
+                    FusedModel{"tests/data/elementwise.pbtxt", 4, DType::kFloat64},
+                    FusedModel{"models/resnet20.pbtxt", 2, DType::kBFloat16, /*training=*/true, /*large=*/true}),
     [](const auto& info) {
       const std::string path = info.param.path;
       const size_t begin = path.rfind('/') + 1;

@@ -5,10 +5,8 @@
 
 #include <deque>
 #include <memory>
-#include <optional>
 
 #include "engine/cuda/cuda_launch.h"
-#include "engine/cuda/cuda_libraries.h"
 #include "tests/gpu/device_memory.h"
 #include "tests/gpu/test_device.h"
 #include "tests/ops/conformance.h"
@@ -27,15 +25,16 @@ class CudaConformanceTest : public OnDevice {
     DeviceMemory memory(*stream);
     SetCudaRun({.context = &context,
                 .synchronize = [&memory] { return memory.Return(); },
-                .place = [&memory](void* host, int64_t bytes) { return memory.Place(host, bytes); }});
+                .place = [&memory](void* host, int64_t bytes) { return memory.Place(host, bytes); },
+                // No failure, as our own kernel has served; but what the library was to do is not tested.
+                .refused =
+                    [](absl::string_view kernel, const absl::Status& why) {
+                      RecordProperty("refused", absl::StrCat(kernel, ": ", why.message()));
+                    }});
     for (const std::string& failure : CheckCuda(OpRegistry::Builtin(), case_)) {
       ADD_FAILURE() << case_.Name() << " (seed " << SampleSeed(*case_.op, *case_.sample) << "): " << failure;
     }
     SetCudaRun({});
-    // No failure, as our own kernel has served; but what the library was to do is not tested.
-    if (const std::optional<cuda::Refusal> refusal = cuda::LibrariesOf(*stream).TakeRefusal()) {
-      RecordProperty("refused", absl::StrCat(cuda::Name(refusal->library), ": ", refusal->why));
-    }
   }
 
  private:
@@ -46,7 +45,8 @@ void RegisterConformanceTests() {
   static const auto* const samples = new std::deque<OpSamples>(CollectSamples(OpRegistry::Builtin()));
   for (const ConformanceCase& c : CasesOf(*samples)) {
     if (absl::StartsWith(c.op->name, "fused") && !CanCompileKernels().ok()) continue;
-    if (c.op->cuda == nullptr || !c.sample->infer_error().empty() || !c.sample->run_error().empty()) continue;
+    if (c.op->KernelsOn(kOnCuda).empty() || !c.sample->infer_error().empty() || !c.sample->run_error().empty())
+      continue;
     testing::RegisterTest("Cuda", c.Name().c_str(), nullptr, nullptr, __FILE__, __LINE__,
                           [c]() -> OnDevice* { return new CudaConformanceTest(c); });
   }

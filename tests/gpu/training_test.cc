@@ -10,9 +10,7 @@
 namespace snug {
 namespace {
 
-constexpr int kSteps = 3;  // the graph is recorded in the second
-
-struct Model {
+struct TrainedModel {
   const char* path;
   int64_t batch;
   bool large = false;
@@ -29,10 +27,10 @@ absl::StatusOr<std::unique_ptr<Session>> NewOnDevice(const LoadedNetwork& loaded
 absl::StatusOr<Result> TrainOnDevice(const LoadedNetwork& loaded, const How& how,
                                      std::shared_ptr<const cuda::CudaDevice> device) {
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, NewOnDevice(loaded, how, std::move(device)));
-  return Train(*session, loaded, kSteps);
+  return Train(*session, loaded, kTrainingSteps);
 }
 
-class CudaTraining : public OnDevice, public testing::WithParamInterface<Model> {
+class CudaTraining : public OnDevice, public testing::WithParamInterface<TrainedModel> {
  protected:
   void SetUp() override {
     OnDevice::SetUp();
@@ -49,7 +47,7 @@ class CudaTraining : public OnDevice, public testing::WithParamInterface<Model> 
 };
 
 TEST_P(CudaTraining, LosesAsTheCpuDoes) {
-  const absl::StatusOr<Result> cpu = TrainOnCpu(loaded_, kSteps, GetParam().batch);
+  const absl::StatusOr<Result> cpu = TrainOnCpu(loaded_, kTrainingSteps, GetParam().batch);
   ASSERT_TRUE(cpu.ok()) << cpu.status();
   for (const bool libraries : {false, true}) {
     const How how{.libraries = libraries};
@@ -114,9 +112,9 @@ TEST_P(CudaTraining, TakesWhatIsPlannedAndNothingAfterTheFirstStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaTraining,
-                         testing::Values(Model{"models/mlp.pbtxt", 8}, Model{"models/lenet.pbtxt", 2},
-                                         Model{"models/resnet20.pbtxt", 2, /*large=*/true},
-                                         Model{"tests/golden/parity/transformer.pbtxt", 2}),
+                         testing::Values(TrainedModel{"models/mlp.pbtxt", 8}, TrainedModel{"models/lenet.pbtxt", 2},
+                                         TrainedModel{"models/resnet20.pbtxt", 2, /*large=*/true},
+                                         TrainedModel{"tests/golden/parity/transformer.pbtxt", 2}),
                          [](const auto& info) {
                            const std::string path = info.param.path;
                            const size_t begin = path.rfind('/') + 1;

@@ -23,16 +23,30 @@ TEST(ValueType, ChannelsLastStridesSkipOverChannels) {
   EXPECT_THAT(std::vector<int64_t>(line.begin(), line.begin() + 3), ::testing::ElementsAre(15, 1, 3));
 }
 
+// Of a library that knows a format by its name.
+class NamedFormat final : public PackedFormat {
+ public:
+  NamedFormat(std::string name, std::string tag, int64_t size_bytes)
+      : PackedFormat(std::move(tag), size_bytes), name_(std::move(name)) {}
+  bool Equals(const PackedFormat& other) const override {
+    const auto* const named = dynamic_cast<const NamedFormat*>(&other);
+    return named != nullptr && named->name_ == name_;
+  }
+
+ private:
+  std::string name_;
+};
+
 TEST(ValueType, PackedHasTheBytesOfItsFormat) {
-  const Layout packed = Layout::Packed({.tag = "OIhw16o", .descriptor = "a", .size_bytes = 4096});
+  const Layout packed = Layout::Packed(std::make_shared<const NamedFormat>("a", "OIhw16o", 4096));
   const ValueType weight = {DType::kFloat32, {5, 3, 3, 3}, packed};
   EXPECT_EQ(weight.size_bytes(), 4096);
   EXPECT_EQ(weight.ToString(), "float32[5, 3, 3, 3]packed:OIhw16o");
 }
 
-TEST(Layout, PackedOnesAreEqualByDescriptor) {
-  const auto packed = [](const char* tag, const char* descriptor) {
-    return Layout::Packed({.tag = tag, .descriptor = descriptor, .size_bytes = 64});
+TEST(Layout, PackedOnesAreEqualWhereTheirFormatsSaySo) {
+  const auto packed = [](const char* tag, const char* name) {
+    return Layout::Packed(std::make_shared<const NamedFormat>(name, tag, 64));
   };
   EXPECT_EQ(packed("a", "same"), packed("b", "same"));
   EXPECT_FALSE(packed("a", "one") == packed("a", "other"));

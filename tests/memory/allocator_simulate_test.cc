@@ -14,7 +14,7 @@
 namespace snug::memory {
 namespace {
 
-using Kind = AllocatorEvent::Kind;
+using Action = AllocatorEvent::Action;
 
 std::vector<AllocatorEvent> RandomEvents(uint32_t seed, int count, int streams) {
   std::mt19937 random(seed);
@@ -27,10 +27,10 @@ std::vector<AllocatorEvent> RandomEvents(uint32_t seed, int count, int streams) 
       live.push_back(spare.back());
       spare.pop_back();
       const auto bytes = static_cast<int64_t>(random() % (1u << (random() % 20)));
-      events.push_back({Kind::kAllocate, live.back(), bytes, static_cast<int32_t>(random()) & (streams - 1)});
+      events.push_back({Action::kAllocate, live.back(), bytes, static_cast<int32_t>(random()) & (streams - 1)});
     } else {
       std::swap(live[random() % live.size()], live.back());
-      events.push_back({Kind::kFree, live.back()});
+      events.push_back({Action::kFree, live.back()});
       spare.push_back(live.back());
       live.pop_back();
     }
@@ -42,7 +42,7 @@ AllocatorStatistics Replay(const std::vector<AllocatorEvent>& events, Allocator*
   std::vector<void*> blocks(events.size());
   for (const AllocatorEvent& event : events) {
     void*& block = blocks[static_cast<size_t>(event.block)];
-    if (event.kind == Kind::kFree) {
+    if (event.action == Action::kFree) {
       EXPECT_TRUE(allocator->Free(block).ok());
     } else {
       block = Take(allocator, event.bytes, {.stream = event.stream});
@@ -93,10 +93,10 @@ TEST(AllocatorSimulate, SystemPeakIsTheLeastLimitThatWorks) {
 }
 
 TEST(AllocatorSimulate, RunsOutOfMemoryWhereTheProgramWould) {
-  const std::vector<AllocatorEvent> events = {{Kind::kAllocate, 0, 600, 0, "a"},
-                                              {Kind::kFree, 0},
-                                              {Kind::kAllocate, 1, 500, 0, "b"},
-                                              {Kind::kAllocate, 0, 600, 0, "c"}};
+  const std::vector<AllocatorEvent> events = {{Action::kAllocate, 0, 600, 0, "a"},
+                                              {Action::kFree, 0},
+                                              {Action::kAllocate, 1, 500, 0, "b"},
+                                              {Action::kAllocate, 0, 600, 0, "c"}};
   const absl::Status status = Simulate(events, {}, {Place::Cuda(0), 1024}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message().substr(0, 58), "out of memory on cuda:0: asked for 600 bytes for \"c\"\n  the") << status;
@@ -105,7 +105,7 @@ TEST(AllocatorSimulate, RunsOutOfMemoryWhereTheProgramWould) {
 
 TEST(AllocatorSimulate, TouchesNoMemory) {
   constexpr int64_t kTB = 1'000'000'000'000;
-  const std::vector<AllocatorEvent> events = {{Kind::kAllocate, 0, 100 * kTB}, {Kind::kAllocate, 1, 100 * kTB}};
+  const std::vector<AllocatorEvent> events = {{Action::kAllocate, 0, 100 * kTB}, {Action::kAllocate, 1, 100 * kTB}};
   for (const char* name : {"auto_growth", "buddy", "system"}) {
     const auto s = Simulate(events, {.allocator = name}, {Place::Cpu()});
     ASSERT_TRUE(s.ok());
@@ -114,11 +114,11 @@ TEST(AllocatorSimulate, TouchesNoMemory) {
 }
 
 TEST(AllocatorSimulate, WrongSequencesAreErrors) {
-  EXPECT_EQ(Simulate({{Kind::kFree, 0}}, {}, {}).status(),
+  EXPECT_EQ(Simulate({{Action::kFree, 0}}, {}, {}).status(),
             absl::InvalidArgumentError("event 0: block 0 is not in use"));
-  EXPECT_EQ(Simulate({{Kind::kAllocate, 0, 8}, {Kind::kAllocate, 0, 8}}, {}, {}).status(),
+  EXPECT_EQ(Simulate({{Action::kAllocate, 0, 8}, {Action::kAllocate, 0, 8}}, {}, {}).status(),
             absl::InvalidArgumentError("event 1: block 0 is in use"));
-  EXPECT_EQ(Simulate({{Kind::kAllocate, -1, 8}}, {}, {}).status(), absl::InvalidArgumentError("event 0: block -1"));
+  EXPECT_EQ(Simulate({{Action::kAllocate, -1, 8}}, {}, {}).status(), absl::InvalidArgumentError("event 0: block -1"));
 }
 
 }  // namespace

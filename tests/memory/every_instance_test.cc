@@ -34,7 +34,7 @@
 namespace snug::memory {
 namespace {
 
-struct Instance {
+struct PublicInstance {
   std::string name;
   size_t size = 0;  // buffers or values
   // One of these: buffers with lifetimes, tasks to be ordered, or buffers under a partial order.
@@ -43,8 +43,8 @@ struct Instance {
   std::optional<PartialProblem> partial;
 };
 
-Instance Read(const std::string& path) {
-  Instance instance{.name = std::filesystem::path(path).filename().string()};
+PublicInstance ReadInstance(const std::string& path) {
+  PublicInstance instance{.name = std::filesystem::path(path).filename().string()};
   const absl::StatusOr<std::string> text = ReadTextFile(path);
   EXPECT_TRUE(text.ok()) << text.status();
   if (!text.ok()) return instance;
@@ -68,15 +68,15 @@ Instance Read(const std::string& path) {
 }
 
 // The instances of a folder, the smallest first.
-std::vector<Instance> InstancesIn(const std::string& folder) {
-  std::vector<Instance> instances;
+std::vector<PublicInstance> InstancesIn(const std::string& folder) {
+  std::vector<PublicInstance> instances;
   for (const std::string& path : FilesIn(SharedData(folder))) {
     if (absl::EndsWith(path, ".csv") || absl::EndsWith(path, ".graph") || absl::EndsWith(path, ".gz")) {
-      instances.push_back(Read(path));
+      instances.push_back(ReadInstance(path));
     }
   }
   std::stable_sort(instances.begin(), instances.end(),
-                   [](const Instance& a, const Instance& b) { return a.size < b.size; });
+                   [](const PublicInstance& a, const PublicInstance& b) { return a.size < b.size; });
   return instances;
 }
 
@@ -123,7 +123,7 @@ int64_t Placed(const PartialProblem& problem, const Strategy& strategy, const Pl
   return plan->placement.plan.arena_bytes;
 }
 
-int64_t Placed(const Instance& instance, const Strategy& strategy, const PlannerOptions& options) {
+int64_t Placed(const PublicInstance& instance, const Strategy& strategy, const PlannerOptions& options) {
   if (instance.problem.has_value()) return Placed(*instance.problem, strategy, options);
   if (instance.tasks.has_value()) return Placed(*instance.tasks, strategy, options);
   return Placed(*instance.partial, strategy, options);
@@ -145,14 +145,14 @@ void CompareTotals(const Totals& totals) {
 // The rule of NNC's document may look at all pairs before each step: hours for these, as memory/share/nnc.h says.
 constexpr size_t kMostForSeedRule = 5000;
 
-bool Applies(const Strategy& strategy, const Instance& instance) {
+bool Applies(const Strategy& strategy, const PublicInstance& instance) {
   if (strategy.by_solver && IlpSolvers().empty()) return false;  // NoSolver says so
   if (strategy.name != "nnc-seed" || instance.size <= kMostForSeedRule) return true;
   std::printf("NOT TESTED: nnc-seed on %s (%zu buffers)\n", instance.name.c_str(), instance.size);
   return false;
 }
 
-void RunStrategies(const Instance& instance, int64_t work_limit, int64_t solver_work) {
+void RunStrategies(const PublicInstance& instance, int64_t work_limit, int64_t solver_work) {
   SCOPED_TRACE(instance.name);
   Totals totals;
   for (const Strategy& strategy : Strategies()) {
@@ -167,7 +167,7 @@ void RunStrategies(const Instance& instance, int64_t work_limit, int64_t solver_
 class EveryInstance : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryInstance, TheSmallestByEveryStrategy) {
-  const std::vector<Instance> instances = InstancesIn(GetParam());
+  const std::vector<PublicInstance> instances = InstancesIn(GetParam());
   if (instances.empty()) GTEST_SKIP() << "NOT TESTED: nothing in " << SharedData(GetParam()) << "; set SNUG_SHARED";
   if (test::kSanitized && instances.front().size > 500) GTEST_SKIP() << "too slow under a sanitizer";
   RunStrategies(instances.front(), 200'000, 500);
@@ -175,9 +175,9 @@ TEST_P(EveryInstance, TheSmallestByEveryStrategy) {
 
 TEST_P(EveryInstance, CampaignAllByEveryStrategy) {
   if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "a campaign: set SNUG_CAMPAIGN";
-  const std::vector<Instance> instances = InstancesIn(GetParam());
+  const std::vector<PublicInstance> instances = InstancesIn(GetParam());
   if (instances.empty()) GTEST_SKIP() << "NOT TESTED: nothing in " << SharedData(GetParam()) << "; set SNUG_SHARED";
-  for (const Instance& instance : instances) RunStrategies(instance, 0, 20'000);
+  for (const PublicInstance& instance : instances) RunStrategies(instance, 0, 20'000);
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, EveryInstance, testing::ValuesIn(kFolders), [](const auto& info) {

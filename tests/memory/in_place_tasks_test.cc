@@ -15,7 +15,7 @@
 namespace snug::memory {
 namespace {
 
-Tasks RandomTasks(uint32_t seed, int32_t n) {
+Tasks TasksOfTwoSizes(uint32_t seed, int32_t n) {
   std::mt19937 random(seed);
   Tasks tasks;
   for (int32_t t = 0; t < n; ++t) {
@@ -46,7 +46,7 @@ TEST(InPlaceTasks, BoundTheArenaOfEveryOrderFromBelowAndGiveLegalOrders) {
   int in_place_helped = 0;
   int tight = 0;
   for (uint32_t seed = 1; seed <= 150; ++seed) {
-    const Tasks tasks = RandomTasks(seed, 6);
+    const Tasks tasks = TasksOfTwoSizes(seed, 6);
     const absl::StatusOr<InPlaceTasks> plain = WithoutInPlace(tasks);
     ASSERT_TRUE(plain.ok()) << plain.status().message();
     ASSERT_TRUE(CheckTasks(plain->tasks).ok()) << "seed " << seed;

@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-int64_t Total(const PartialProblem& problem, NncRule rule) {
+int64_t NncTotal(const PartialProblem& problem, NncRule rule) {
   const absl::StatusOr<Plan> plan = PlaceNncPartial(problem, rule);
   EXPECT_TRUE(plan.ok()) << plan.status().message();
   if (!plan.ok()) return -1;
@@ -30,7 +30,7 @@ int64_t Total(const PartialProblem& problem, NncRule rule) {
   return plan->arena_bytes;
 }
 
-absl::StatusOr<NncFile> Read(const std::string& path) {
+absl::StatusOr<NncFile> ReadNnc(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadTextFile(path);
   if (!text.ok()) return text.status();
   EXPECT_TRUE(IsNnc(*text));
@@ -62,14 +62,14 @@ TEST(Nnc, EqualsTheReferenceOnItsGraphsOrIsSmaller) {
   ASSERT_EQ(results.size(), 13u);
   for (const auto& [name, expected] : results) {
     SCOPED_TRACE(name);
-    const absl::StatusOr<NncFile> partial = Read(SharedData("nnc/graphs/" + name + ".txt.gz"));
+    const absl::StatusOr<NncFile> partial = ReadNnc(SharedData("nnc/graphs/" + name + ".txt.gz"));
     ASSERT_TRUE(partial.ok()) << partial.status().message();
-    EXPECT_LE(Total(partial->problem, NncRule::kLater), expected.at("nnc"));
-    EXPECT_LE(Total(partial->problem, NncRule::kSeed), expected.at("o18"));
+    EXPECT_LE(NncTotal(partial->problem, NncRule::kLater), expected.at("nnc"));
+    EXPECT_LE(NncTotal(partial->problem, NncRule::kSeed), expected.at("o18"));
 
-    const absl::StatusOr<NncFile> chain = Read(SharedData("nnc/graphs_serial/" + name + ".txt.gz"));
+    const absl::StatusOr<NncFile> chain = ReadNnc(SharedData("nnc/graphs_serial/" + name + ".txt.gz"));
     ASSERT_TRUE(chain.ok()) << chain.status().message();
-    EXPECT_LE(Total(chain->problem, NncRule::kLater), expected.at("s24"));
+    EXPECT_LE(NncTotal(chain->problem, NncRule::kLater), expected.at("s24"));
     const absl::StatusOr<SerialForm> serial = ToSerial(chain->problem);
     ASSERT_TRUE(serial.ok()) << serial.status().message();
     const absl::StatusOr<Placement> later = PlaceNnc(serial->problem, {});
@@ -87,7 +87,7 @@ TEST(Nnc, TheBestIsNoLargerThanAnyoneElses) {
   if (results.empty()) GTEST_SKIP() << "no reference data at " << SharedData("nnc");
   for (const auto& [name, expected] : results) {
     SCOPED_TRACE(name);
-    const absl::StatusOr<NncFile> partial = Read(SharedData("nnc/graphs/" + name + ".txt.gz"));
+    const absl::StatusOr<NncFile> partial = ReadNnc(SharedData("nnc/graphs/" + name + ".txt.gz"));
     ASSERT_TRUE(partial.ok()) << partial.status().message();
     const absl::StatusOr<Placement> best = PlacePartial(partial->problem, "best", {});
     ASSERT_TRUE(best.ok()) << best.status().message();
@@ -95,7 +95,7 @@ TEST(Nnc, TheBestIsNoLargerThanAnyoneElses) {
     for (const char* column : {"nnc", "o18", "bf", "ff"}) EXPECT_LE(best->plan.arena_bytes, expected.at(column));
     EXPECT_GE(best->plan.arena_bytes, expected.at("lb"));
 
-    const absl::StatusOr<NncFile> chain = Read(SharedData("nnc/graphs_serial/" + name + ".txt.gz"));
+    const absl::StatusOr<NncFile> chain = ReadNnc(SharedData("nnc/graphs_serial/" + name + ".txt.gz"));
     ASSERT_TRUE(chain.ok()) << chain.status().message();
     const absl::StatusOr<SerialForm> serial = ToSerial(chain->problem);
     ASSERT_TRUE(serial.ok()) << serial.status().message();
@@ -112,9 +112,9 @@ TEST(Nnc, EqualsTheReferenceOnLoopsAndBranchesOrIsSmaller) {
   if (files.empty()) GTEST_SKIP() << "no reference data at " << SharedData("nnc/graphs_loops");
   for (const std::string& path : files) {
     SCOPED_TRACE(path);
-    const absl::StatusOr<NncFile> file = Read(path);
+    const absl::StatusOr<NncFile> file = ReadNnc(path);
     ASSERT_TRUE(file.ok()) << file.status().message();
-    EXPECT_LE(Total(file->problem, NncRule::kLater), file->total);
+    EXPECT_LE(NncTotal(file->problem, NncRule::kLater), file->total);
   }
 }
 
@@ -123,7 +123,7 @@ TEST(NncReader, FindsTheInterferencesThatTheFileStates) {
   for (const char* folder : {"nnc/graphs", "nnc/graphs_loops"}) {
     for (const std::string& path : FilesIn(SharedData(folder))) {
       SCOPED_TRACE(path);
-      const absl::StatusOr<NncFile> file = Read(path);
+      const absl::StatusOr<NncFile> file = ReadNnc(path);
       ASSERT_TRUE(file.ok()) << file.status().message();
       const absl::StatusOr<UseOrder> uses = UseOrder::Partial(file->problem);
       ASSERT_TRUE(uses.ok()) << uses.status().message();
@@ -156,7 +156,7 @@ TEST(NncReader, ErrorsSayWhereAndWhat) {
 }
 
 // Tasks 0 .. n-1 in a chain.
-PartialProblem Chain(int32_t n, std::vector<PartialBuffer> buffers) {
+PartialProblem ChainOfTasks(int32_t n, std::vector<PartialBuffer> buffers) {
   PartialProblem problem{.tasks = n, .buffers = std::move(buffers)};
   for (int32_t t = 0; t + 1 < n; ++t) problem.edges.emplace_back(t, t + 1);
   return problem;
@@ -168,38 +168,38 @@ PartialBuffer Use(int64_t bytes, int32_t head, int32_t tail) {
 
 TEST(Nnc, ReusesAPartOfALargerBuffer) {
   // Two small ones side by side in what a large one leaves.
-  const PartialProblem problem = Chain(4, {Use(256, 0, 1), Use(128, 2, 3), Use(128, 2, 3)});
-  EXPECT_EQ(Total(problem, NncRule::kLater), 256);
-  EXPECT_EQ(Total(problem, NncRule::kSeed), 256);
+  const PartialProblem problem = ChainOfTasks(4, {Use(256, 0, 1), Use(128, 2, 3), Use(128, 2, 3)});
+  EXPECT_EQ(NncTotal(problem, NncRule::kLater), 256);
+  EXPECT_EQ(NncTotal(problem, NncRule::kSeed), 256);
 }
 
 TEST(Nnc, NotWhatMayRunAtOnce) {
   // 0 -> 1 and 2 -> 3: two streams. In any serial order the two would fit into one.
   const PartialProblem problem{.tasks = 4, .edges = {{0, 1}, {2, 3}}, .buffers = {Use(64, 0, 1), Use(64, 2, 3)}};
-  EXPECT_EQ(Total(problem, NncRule::kLater), 128);
+  EXPECT_EQ(NncTotal(problem, NncRule::kLater), 128);
   EXPECT_FALSE(ToSerial(problem).ok());
 }
 
 TEST(Nnc, KindsNeverShare) {
-  PartialProblem problem = Chain(4, {Use(64, 0, 1), Use(64, 2, 3)});
-  EXPECT_EQ(Total(problem, NncRule::kLater), 64);
+  PartialProblem problem = ChainOfTasks(4, {Use(64, 0, 1), Use(64, 2, 3)});
+  EXPECT_EQ(NncTotal(problem, NncRule::kLater), 64);
   problem.buffers[1].kind = 1;
-  EXPECT_EQ(Total(problem, NncRule::kLater), 128);
-  EXPECT_EQ(Total(problem, NncRule::kSeed), 128);
+  EXPECT_EQ(NncTotal(problem, NncRule::kLater), 128);
+  EXPECT_EQ(NncTotal(problem, NncRule::kSeed), 128);
 }
 
 TEST(Nnc, CompanionsShareOneAddressAndOthersLieBetweenThem) {
-  PartialProblem problem = Chain(6, {Use(64, 0, 1), Use(128, 4, 5), Use(64, 2, 3)});
+  PartialProblem problem = ChainOfTasks(6, {Use(64, 0, 1), Use(128, 4, 5), Use(64, 2, 3)});
   problem.buffers[0].companion = 1;
   problem.buffers[1].companion = 0;
-  EXPECT_EQ(Total(problem, NncRule::kLater), 128);
-  EXPECT_EQ(Total(problem, NncRule::kSeed), 128);
+  EXPECT_EQ(NncTotal(problem, NncRule::kLater), 128);
+  EXPECT_EQ(NncTotal(problem, NncRule::kSeed), 128);
   problem.buffers[0].tails = {4};  // now both are in use at task 4
   EXPECT_EQ(PlaceNncPartial(problem, NncRule::kLater).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Nnc, ViewsLieInTheBufferTheyLookAtAndKeepItInUse) {
-  PartialProblem problem = Chain(4, {Use(256, 0, 1), Use(64, 3, 3), Use(256, 2, 2)});
+  PartialProblem problem = ChainOfTasks(4, {Use(256, 0, 1), Use(64, 3, 3), Use(256, 2, 2)});
   problem.buffers[1].view_of = 0;
   problem.buffers[1].view_offset = 128;
   const absl::StatusOr<Plan> plan = PlaceNncPartial(problem, NncRule::kLater);
@@ -210,8 +210,8 @@ TEST(Nnc, ViewsLieInTheBufferTheyLookAtAndKeepItInUse) {
 
 TEST(Nnc, TheCaseOfTwoProducts) {
   // gemm(a, b) = c, gemm(c, d) = e with a, d, e bound by the caller: the arena is exactly b + c, aligned.
-  const PartialProblem problem = Chain(3, {Use(100, 0, 1), Use(60, 1, 2)});
-  EXPECT_EQ(Total(problem, NncRule::kLater), 128 + 60);
+  const PartialProblem problem = ChainOfTasks(3, {Use(100, 0, 1), Use(60, 1, 2)});
+  EXPECT_EQ(NncTotal(problem, NncRule::kLater), 128 + 60);
 }
 
 TEST(Nnc, RandomSerialProblemsVerify) {
@@ -245,8 +245,8 @@ TEST(Nnc, RandomPartialProblemsAreSafe) {
       }
       problem.buffers.push_back(buffer);
     }
-    ASSERT_GT(Total(problem, NncRule::kLater), 0) << "round " << round;
-    ASSERT_GT(Total(problem, NncRule::kSeed), 0) << "round " << round;
+    ASSERT_GT(NncTotal(problem, NncRule::kLater), 0) << "round " << round;
+    ASSERT_GT(NncTotal(problem, NncRule::kSeed), 0) << "round " << round;
   }
 }
 

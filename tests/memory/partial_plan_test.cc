@@ -28,7 +28,7 @@ UsesPlan PlanOf(const PartialProblem& problem, absl::string_view name) {
 }
 
 // The least peak of all legal orders: one by one.
-int64_t LeastPeak(const PartialProblem& problem) {
+int64_t LeastPeakOfUses(const PartialProblem& problem) {
   TaskOrder order(static_cast<size_t>(problem.tasks));
   std::iota(order.begin(), order.end(), 0);
   int64_t least = -1;
@@ -71,7 +71,7 @@ TEST(PlanUses, FindsTheLeastPeakOfAllOrders) {
   for (int round = 0; round < 60; ++round) {
     const PartialProblem problem = RandomUses(random);
     const UsesPlan plan = PlanOf(problem, "best");
-    const int64_t least = LeastPeak(problem);
+    const int64_t least = LeastPeakOfUses(problem);
     EXPECT_EQ(PeakOf(problem, plan.order), least) << "round " << round;
     EXPECT_EQ(plan.ordering.lower_bound, least) << "round " << round;
     for (const char* name : {"none", "nnc", "offset"}) {

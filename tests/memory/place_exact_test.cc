@@ -10,14 +10,10 @@
 #include "memory/lower_bound.h"
 #include "memory/place/exact.h"
 #include "memory/verifier.h"
+#include "tests/memory/random_problems.h"
 
 namespace snug::memory {
 namespace {
-
-bool LiveAt(const Buffer& b, int32_t time) {
-  if (time < b.first || time > b.last) return false;
-  return std::none_of(b.gaps.begin(), b.gaps.end(), [&](Span gap) { return gap.first <= time && time <= gap.last; });
-}
 
 bool Conflict(const Buffer& a, const Buffer& b) {
   for (int32_t t = std::max(a.first, b.first); t <= std::min(a.last, b.last); ++t) {
@@ -64,7 +60,7 @@ class BruteForce {
   int64_t best_ = 0;
 };
 
-Problem RandomProblem(uint32_t seed) {
+Problem SmallProblemOfAnyKind(uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](uint32_t limit) { return static_cast<int32_t>(random() % limit); };
   const uint32_t count = 2 + random() % 6, times = 2 + random() % 8, sizes = 2 + random() % 8;
@@ -85,7 +81,7 @@ Problem RandomProblem(uint32_t seed) {
 }
 
 void ExpectOptimal(uint32_t seed) {
-  const Problem problem = RandomProblem(seed);
+  const Problem problem = SmallProblemOfAnyKind(seed);
   const absl::StatusOr<Placement> placement = PlaceExact(problem, {});
   ASSERT_TRUE(placement.ok());
   ASSERT_TRUE(Verify(problem, placement->plan).ok()) << seed << ": " << Verify(problem, placement->plan);

@@ -11,7 +11,7 @@
 namespace snug::memory {
 namespace {
 
-Problem RandomProblem(uint32_t seed, int buffers) {
+Problem UniformProblem(uint32_t seed, int buffers) {
   std::mt19937 random(seed);
   Problem problem;
   for (int i = 0; i < buffers; ++i) {
@@ -33,7 +33,7 @@ Placement Moved(const Problem& problem, int64_t work, const PlannerOptions& opti
 TEST(PlaceMoves, ImproveWhatListsFind) {
   int better = 0;
   for (uint32_t seed = 1; seed <= 10; ++seed) {
-    const Problem problem = RandomProblem(seed, 120);
+    const Problem problem = UniformProblem(seed, 120);
     const absl::StatusOr<Placement> lists = PlaceOffset(problem, {});
     ASSERT_TRUE(lists.ok());
     const Placement moved = Moved(problem, 1'000'000, {});
@@ -46,7 +46,7 @@ TEST(PlaceMoves, ImproveWhatListsFind) {
 }
 
 TEST(PlaceMoves, DoNotDependOnThreads) {
-  const Problem problem = RandomProblem(7, 150);
+  const Problem problem = UniformProblem(7, 150);
   const Placement one = Moved(problem, 1'000'000, {.threads = 1});
   const Placement four = Moved(problem, 1'000'000, {.threads = 4});
   EXPECT_EQ(one.plan.offsets, four.plan.offsets);

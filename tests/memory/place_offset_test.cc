@@ -20,7 +20,7 @@ Problem Chain(int n) {
   return problem;
 }
 
-Problem RandomProblem(int n, uint32_t seed, bool mixed_alignment) {
+Problem ProblemWithGaps(int n, uint32_t seed, bool mixed_alignment) {
   std::mt19937 random(seed);
   const auto below = [&](int limit) { return static_cast<int32_t>(random() % static_cast<uint32_t>(limit)); };
   Problem problem;
@@ -44,7 +44,7 @@ TEST(PlaceOffset, Chains) {
 
 TEST(PlaceOffset, RandomPlansAreLegalAndAboveTheBound) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
-    const Problem problem = RandomProblem(10 + static_cast<int>(seed % 90), seed, seed % 2 == 0);
+    const Problem problem = ProblemWithGaps(10 + static_cast<int>(seed % 90), seed, seed % 2 == 0);
     const absl::StatusOr<Placement> placement = PlaceOffset(problem, {});
     ASSERT_TRUE(placement.ok());
     EXPECT_TRUE(Verify(problem, placement->plan).ok()) << Verify(problem, placement->plan);
@@ -54,7 +54,7 @@ TEST(PlaceOffset, RandomPlansAreLegalAndAboveTheBound) {
 }
 
 TEST(PlaceOffset, ThreadsDoNotChangeThePlan) {
-  const Problem problem = RandomProblem(200, 7, true);
+  const Problem problem = ProblemWithGaps(200, 7, true);
   const absl::StatusOr<Placement> one = PlaceOffset(problem, {.threads = 1});
   const absl::StatusOr<Placement> three = PlaceOffset(problem, {.threads = 3});
   ASSERT_TRUE(one.ok() && three.ok());
@@ -64,7 +64,7 @@ TEST(PlaceOffset, ThreadsDoNotChangeThePlan) {
 
 TEST(PlaceOffset, TheSequenceOfBuffersDoesNotMatter) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
-    Problem problem = RandomProblem(60, seed, true);
+    Problem problem = ProblemWithGaps(60, seed, true);
     const absl::StatusOr<Placement> before = PlaceOffset(problem, {});
     std::shuffle(problem.buffers.begin(), problem.buffers.end(), std::mt19937(seed));
     const absl::StatusOr<Placement> after = PlaceOffset(problem, {});
@@ -94,7 +94,7 @@ TEST(PlaceOffset, NothingAndEmptyBuffers) {
 
 TEST(Skyline, RandomPlansAreLegal) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
-    Problem problem = RandomProblem(100, seed, seed % 2 == 0);
+    Problem problem = ProblemWithGaps(100, seed, seed % 2 == 0);
     const PlannerOptions options;
     Progress progress(problem, options);
     for (size_t part = 0; part < progress.parts().size(); ++part) {

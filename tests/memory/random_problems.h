@@ -42,17 +42,18 @@ inline Problem RandomProblem(std::mt19937& random, int n) {
   return LifetimesOf(tasks, ProgramOrder(tasks));
 }
 
+inline bool LiveAt(const Buffer& buffer, int32_t position) {
+  if (position < buffer.first || position > buffer.last) return false;
+  return std::none_of(buffer.gaps.begin(), buffer.gaps.end(),
+                      [&](const Span& gap) { return gap.first <= position && position <= gap.last; });
+}
+
 // The most bytes live at once: no plan without in-place pairs has less.
 inline int64_t MaxLoad(const Problem& problem) {
   int64_t max = 0;
   for (const Buffer& at : problem.buffers) {
     int64_t load = 0;
-    for (const Buffer& b : problem.buffers) {
-      const bool live = b.first <= at.first && at.first <= b.last;
-      const bool in_gap = std::any_of(b.gaps.begin(), b.gaps.end(),
-                                      [&](const Span& gap) { return gap.first <= at.first && at.first <= gap.last; });
-      if (live && !in_gap) load += b.size_bytes;
-    }
+    for (const Buffer& b : problem.buffers) load += LiveAt(b, at.first) ? b.size_bytes : 0;
     max = std::max(max, load);
   }
   return max;

@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 
 // Each task writes one value and reads up to three earlier ones; some outputs may be written over an input.
-Tasks RandomTasks(uint32_t seed, int32_t n) {
+Tasks TasksOverEqualInputs(uint32_t seed, int32_t n) {
   std::mt19937 random(seed);
   Tasks tasks;
   for (int32_t t = 0; t < n; ++t) {
@@ -50,7 +50,7 @@ class StrategiesTest : public testing::TestWithParam<std::string> {};
 TEST_P(StrategiesTest, PlansRandomTasksAndPassesTheVerifier) {
   if (GetParam() == "olla" && IlpSolvers().empty()) GTEST_SKIP() << "no solver of integer linear programs";
   for (uint32_t seed = 1; seed <= 20; ++seed) {
-    const Tasks tasks = RandomTasks(seed, 5 + static_cast<int32_t>(seed) * 2);
+    const Tasks tasks = TasksOverEqualInputs(seed, 5 + static_cast<int32_t>(seed) * 2);
     const TaskOrder given = Given(tasks);
     const absl::StatusOr<TaskPlan> plan = PlanTasks(tasks, given, GetParam(), {.work_limit = 1000});
     ASSERT_TRUE(plan.ok()) << "seed " << seed << ": " << plan.status().message();
@@ -67,7 +67,7 @@ TEST_P(StrategiesTest, PlansRandomTasksAndPassesTheVerifier) {
 
 TEST_P(StrategiesTest, SecondsOfOrdererAndPlacerAreCountedOnce) {
   if (GetParam() == "olla" && IlpSolvers().empty()) GTEST_SKIP() << "no solver of integer linear programs";
-  const Tasks tasks = RandomTasks(21, 14);
+  const Tasks tasks = TasksOverEqualInputs(21, 14);
   const auto start = std::chrono::steady_clock::now();
   const absl::StatusOr<TaskPlan> plan = PlanTasks(tasks, Given(tasks), GetParam(), {.work_limit = 2000});
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;

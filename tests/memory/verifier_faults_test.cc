@@ -23,12 +23,6 @@ bool InSpace(const std::vector<B>& buffers, const Plan& plan, size_t i, size_t j
          plan.offsets[j] < plan.offsets[i] + buffers[i].size_bytes;
 }
 
-bool LiveAt(const Buffer& buffer, int32_t position) {
-  if (position < buffer.first || position > buffer.last) return false;
-  return std::none_of(buffer.gaps.begin(), buffer.gaps.end(),
-                      [&](const Span& gap) { return gap.first <= position && position <= gap.last; });
-}
-
 // Every pair at every position.
 bool IsSound(const Problem& problem, const Plan& plan) {
   for (size_t i = 0; i < problem.buffers.size(); ++i) {

@@ -121,7 +121,7 @@ bool SerialRunIsSound(const Scenario& run, const std::vector<std::vector<Access>
   return true;
 }
 
-bool IsSound(const Scenario& run) {
+bool RunsSoundly(const Scenario& run) {
   for (size_t v = 0; v < run.tasks.values.size(); ++v) {
     const int64_t offset = run.plan.offsets[v];
     if (offset < 0 || offset % run.tasks.values[v].alignment != 0) return false;
@@ -178,7 +178,7 @@ void AddWaits(Scenario& run) {
   }
 }
 
-Plan PlanFor(const Tasks& tasks, const TaskOrder& order, uint32_t planner) {
+Plan PlanInOrder(const Tasks& tasks, const TaskOrder& order, uint32_t planner) {
   const Problem problem = LifetimesOf(tasks, order);
   if (planner % 4 == 0) return PlanNone(problem);
   const auto place = planner % 4 == 1 ? PlaceBoth : planner % 4 == 2 ? PlaceNnc : PlaceInPlace;
@@ -199,7 +199,7 @@ Scenario RandomRun(std::mt19937& random) {
   for (const int32_t task : run.order) {
     run.schedule.streams[random() % run.schedule.streams.size()].push_back(task);
   }
-  run.plan = PlanFor(run.tasks, run.order, random());
+  run.plan = PlanInOrder(run.tasks, run.order, random());
   AddWaits(run);
   return run;
 }
@@ -228,12 +228,12 @@ bool SwapTwoSteps(Scenario& run, std::mt19937& random) {
 }
 
 // The plan is one for a value that is dead before its last reader runs.
-bool ShortenALifetime(Scenario& run, std::mt19937& random) {
+bool ForgetALastReader(Scenario& run, std::mt19937& random) {
   Tasks shorter = run.tasks;
   std::vector<int32_t>& readers = shorter.values[random() % shorter.values.size()].readers;
   if (readers.empty()) return false;
   readers.pop_back();
-  run.plan = PlanFor(shorter, run.order, 1 + random() % 2);
+  run.plan = PlanInOrder(shorter, run.order, 1 + random() % 2);
   run.schedule.waits.clear();
   AddWaits(run);  // every conflict is ordered: only what the bytes hold is wrong
   return true;
@@ -243,7 +243,7 @@ TEST(VerifierUnderWaits, AcceptsEveryValidRun) {
   std::mt19937 random(8);
   for (int round = 0; round < 1500; ++round) {
     const Scenario run = RandomRun(random);
-    ASSERT_TRUE(IsSound(run)) << "round " << round;
+    ASSERT_TRUE(RunsSoundly(run)) << "round " << round;
     const absl::Status status = run.Verify();
     ASSERT_TRUE(status.ok()) << status.message() << " round " << round;
   }
@@ -254,7 +254,7 @@ TEST(VerifierUnderWaits, RejectsEveryPlantedFaultAndNothingElse) {
   const std::pair<const char*, Plant> plants[] = {{"shift a value", ShiftAValue},
                                                   {"drop a wait", DropAWait},
                                                   {"swap two steps", SwapTwoSteps},
-                                                  {"shorten a lifetime", ShortenALifetime}};
+                                                  {"forget a last reader", ForgetALastReader}};
   for (const auto& [what, plant] : plants) {
     std::mt19937 random(9);
     int faults = 0;
@@ -262,7 +262,7 @@ TEST(VerifierUnderWaits, RejectsEveryPlantedFaultAndNothingElse) {
     for (int round = 0; round < 1500; ++round) {
       Scenario run = RandomRun(random);
       if (!plant(run, random)) continue;
-      const bool sound = IsSound(run);
+      const bool sound = RunsSoundly(run);
       ASSERT_EQ(run.Verify().ok(), sound) << what << ", round " << round << ": " << run.Verify().message();
       faults += !sound;
       harmless += sound;

@@ -9,7 +9,7 @@
 
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
-#include "ops/lib/cuda_choice.h"
+#include "ops/prepare_context.h"
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/node_runner.h"
 #include "tests/testing/sample_values.h"
@@ -102,6 +102,12 @@ Failures FailuresOf(const absl::Status& status, Failures failures) {
   return failures;
 }
 
+const KernelRow& FirstOnCpu(const OpDef& op) {
+  static const auto* const none = new KernelRow;  // of views
+  const std::vector<const KernelRow*> rows = op.KernelsOn(Device::Kind::kCpu);
+  return rows.empty() ? *none : *rows[0];
+}
+
 std::optional<size_t> GateOf(const ConformanceCase& c) {
   for (size_t i = 0; i < c.op->inputs.size() && i < c.sample->inputs().size(); ++i) {
     if (c.op->inputs[i].name == "gate" && !c.sample->inputs()[i].absent) return i;
@@ -132,7 +138,7 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
   SNUG_ASSIGN_OR_RETURN(const NodeRun again, RunOnce(registry, c, setup, choice, 1, {.garbage = kOtherGarbage}));
   CompareBits("run again over other garbage in outputs and workspace", first, again, failures);
 
-  const bool any_threads = choice != KernelChoice::kFast || !c.op->traits.library_kernel;
+  const bool any_threads = choice != KernelChoice::kFast || FirstOnCpu(*c.op).library.empty();
   for (const int threads : {2, 3}) {
     if (choice == KernelChoice::kCuda) break;
     SNUG_ASSIGN_OR_RETURN(const NodeRun run, RunOnce(registry, c, setup, choice, threads, {.garbage = kOtherGarbage}));
@@ -171,9 +177,10 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
 // What the op offers beside its own choice, for `snug tune` to measure.
 absl::Status CompareChoices(const OpRegistry& registry, const ConformanceCase& c, const Setup& setup,
                             const NodeRun& plain, double tolerance, Failures* failures) {
-  if (c.op->choices == nullptr) return absl::OkStatus();
+  const VariantsFn& variants = FirstOnCpu(*c.op).variants;
+  if (variants == nullptr) return absl::OkStatus();
   for (const int threads : {1, 2}) {
-    for (const std::string& name : c.op->choices(setup.types, threads)) {
+    for (const std::string& name : variants(PrepareContext(setup.types, threads))) {
       SNUG_ASSIGN_OR_RETURN(const NodeRunner runner, NodeRunner::Make(registry, *c.op, setup.types, KernelChoice::kFast,
                                                                       threads, c.sample->random_id(), name));
       SNUG_ASSIGN_OR_RETURN(const NodeRun first, runner.Run(setup.inputs, {.garbage = kGarbage}));
@@ -280,21 +287,21 @@ absl::Status CompareCuda(const OpRegistry& registry, const ConformanceCase& c, F
 
 // Where there are several CUDA kernels for a node, each by its name.
 absl::Status CompareCudaChoices(const OpRegistry& registry, const ConformanceCase& c, Failures* failures) {
-  if (!HasCudaChoices(*c.op)) return absl::OkStatus();
+  if (c.op->KernelsOn(kOnCuda).size() < 2) return absl::OkStatus();
   SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
   SNUG_ASSIGN_OR_RETURN(const NodeRun plain, RunOnce(registry, c, setup, KernelChoice::kPlain, 1));
-  for (const absl::string_view name : {kLibraryKernel, kTf32Kernel, kFastKernel, kTf32FastKernel, kOwnKernel}) {
+  for (const absl::string_view name : {"library", "library_tf32", "library_fast", "library_tf32_fast", "own"}) {
     const absl::StatusOr<NodeRunner> runner =
         NodeRunner::Make(registry, *c.op, setup.types, KernelChoice::kCuda, 1, c.sample->random_id(), name);
-    if (absl::IsUnimplemented(runner.status()) && name != kOwnKernel) continue;
+    if (absl::IsInvalidArgument(runner.status()) && name != "own") continue;  // there is none for this node
     SNUG_RETURN_IF_ERROR(runner.status());
     SNUG_ASSIGN_OR_RETURN(const NodeRun first, runner->Run(setup.inputs, {.garbage = kGarbage}));
     SNUG_ASSIGN_OR_RETURN(const NodeRun again, runner->Run(setup.inputs, {.garbage = kOtherGarbage}));
-    if (!MayVary(name)) {
+    if (!absl::StrContains(name, "fast")) {
       CompareBits(absl::StrCat("\"", name, "\", run again over other garbage"), first, again, failures);
     }
     // The mantissa of TF32 is longer than bfloat16's.
-    const DType precision = name == kTf32Kernel || name == kTf32FastKernel ? DType::kBFloat16 : c.dtype;
+    const DType precision = absl::StrContains(name, "tf32") ? DType::kBFloat16 : c.dtype;
     const double tolerance = c.dtype == DType::kFloat64 ? kExactTolerance : c.sample->tolerance(precision);
     CompareNumbers(absl::StrCat("\"", name, "\" against the plain kernel"), first, plain, tolerance, failures);
   }
@@ -418,7 +425,8 @@ Failures CheckInference(const ConformanceCase& c) {
 Failures CheckKernels(const OpRegistry& registry, const ConformanceCase& c) {
   Failures failures;
   for (const KernelChoice choice : {KernelChoice::kPlain, KernelChoice::kFast}) {
-    if (choice == KernelChoice::kFast && (c.op->cpu_fast == nullptr || c.dtype == DType::kFloat64)) continue;
+    if (choice == KernelChoice::kFast && (c.op->KernelsOn(Device::Kind::kCpu).size() < 2 || c.dtype == DType::kFloat64))
+      continue;
     Failures found;
     const absl::Status status = CheckKernel(registry, c, choice, &found);
     found = FailuresOf(status, std::move(found));
@@ -453,7 +461,7 @@ Failures CheckCuda(const OpRegistry& registry, const ConformanceCase& c) {
   const auto note = [&](const absl::Status& status) {
     if (!status.ok()) failures.push_back(std::string(status.message()));
   };
-  if (c.op->cuda != nullptr) {
+  if (!c.op->KernelsOn(kOnCuda).empty()) {
     note(CheckKernel(registry, c, KernelChoice::kCuda, &failures));
     note(CompareCuda(registry, c, &failures));
     note(CompareCudaChoices(registry, c, &failures));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/error_part.h"
+
 namespace snug {
 namespace {
 
@@ -25,10 +27,13 @@ TEST_F(InferContextTest, SeesInputs) {
 }
 
 TEST_F(InferContextTest, ErrorsNameTheInputTheOptionAndTheShape) {
-  EXPECT_EQ(context_.InputError(0, "why"), absl::InvalidArgumentError("input 0 \"x\" [2, 3]: why"));
+  const absl::Status error = context_.InputError(0, "why");
+  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(error.message(), "input 0 \"x\" [2, 3]: why");
+  EXPECT_EQ(PartOf(error), (ErrorPart{.kind = ErrorPart::Kind::kInput, .index = 0}));
   EXPECT_EQ(context_.InputError(1, "why").message(), "input 1 \"more\" [4]: why");
   EXPECT_EQ(context_.InputError(2, "why").message(), "input 2 \"more\" []: why");  // a variadic port repeats
-  EXPECT_EQ(context_.OptionError("axis", "why"), absl::InvalidArgumentError("option \"axis\": why"));
+  EXPECT_EQ(context_.OptionError("axis", "why"), OptionError("axis", "why"));
 }
 
 TEST_F(InferContextTest, ChecksRanksAndShapes) {

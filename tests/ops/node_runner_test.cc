@@ -23,8 +23,8 @@ absl::Status Copy(const KernelContext& k) {
 
 absl::StatusOr<NodeRun> RunKernel(KernelFn kernel, PrepareFn prepare = nullptr) {
   OpDef op = FakeOp("f", {{"x"}}, {{"y"}});
-  op.cpu = kernel;
-  op.prepare = prepare;
+  op.kernels[0].run = kernel;
+  op.kernels[0].prepare = prepare;
   NodeTypes types;
   types.inputs = types.outputs = {{DType::kFloat32, {4}}};
   types.present = {true};
@@ -91,7 +91,7 @@ TEST(NodeRunner, APrepareThatIsNeverContentIsAnError) {
 }
 
 // The suite on top of it.
-Failures FailuresOf(OpDef op) {
+Failures FailuresOfOp(OpDef op) {
   op.samples = [](SampleBuilder& s) { s.Case("s").Input({4}).Only({DType::kFloat32}); };
   OpRegistry registry;
   SNUG_CHECK_OK(registry.AddAll("fake", {op}));
@@ -105,54 +105,54 @@ Failures FailuresOf(OpDef op) {
 
 TEST(Conformance, SeesBytesThatAreNotWritten) {
   OpDef op = FakeOp("f", {{"x"}}, {{"y"}});
-  op.cpu = Copy;
-  EXPECT_THAT(FailuresOf(op), ::testing::IsEmpty());
-  op.cpu = [](const KernelContext& k) {
+  op.kernels[0].run = Copy;
+  EXPECT_THAT(FailuresOfOp(op), ::testing::IsEmpty());
+  op.kernels[0].run = [](const KernelContext& k) {
     for (int i = 0; i < 3; ++i) k.output<float>(0)[i] = k.input<float>(0)[i];
     return absl::OkStatus();
   };
-  EXPECT_THAT(FailuresOf(op), Contains(HasSubstr("other garbage in outputs and workspace: output 0 element [3]")));
+  EXPECT_THAT(FailuresOfOp(op), Contains(HasSubstr("other garbage in outputs and workspace: output 0 element [3]")));
 }
 
 TEST(Conformance, SeesGarbageReadFromTheWorkspace) {
   OpDef op = FakeOp("f", {{"x"}}, {{"y"}});
-  op.prepare = [](PrepareContext& c) {
+  op.kernels[0].prepare = [](PrepareContext& c) {
     c.SetWorkspaceBytes(4);
     return absl::OkStatus();
   };
-  op.cpu = [](const KernelContext& k) {
+  op.kernels[0].run = [](const KernelContext& k) {
     SNUG_RETURN_IF_ERROR(Copy(k));
     k.output<float>(0)[1] = *k.workspace<float>();
     return absl::OkStatus();
   };
-  EXPECT_THAT(FailuresOf(op), Contains(HasSubstr("other garbage")));
+  EXPECT_THAT(FailuresOfOp(op), Contains(HasSubstr("other garbage")));
 }
 
 TEST(Conformance, SeesResultsThatDependOnThreads) {
   OpDef op = FakeOp("f", {{"x"}}, {{"y"}});
-  op.cpu = [](const KernelContext& k) {
+  op.kernels[0].run = [](const KernelContext& k) {
     SNUG_RETURN_IF_ERROR(Copy(k));
     k.output<float>(0)[0] = static_cast<float>(k.threads());
     return absl::OkStatus();
   };
-  EXPECT_THAT(FailuresOf(op), Contains(HasSubstr("1 and 2 threads: output 0 element [0]: 1 and 2")));
+  EXPECT_THAT(FailuresOfOp(op), Contains(HasSubstr("1 and 2 threads: output 0 element [0]: 1 and 2")));
 }
 
 TEST(Conformance, SeesAnAliasThatDoesNotWorkInPlace) {
   OpDef op = FakeOp("f", {{"x"}}, {{"y"}});
   op.aliases = {{Alias::Kind::kMayShare, 0, 0}};
-  op.cpu = [](const KernelContext& k) {  // reverses
+  op.kernels[0].run = [](const KernelContext& k) {  // reverses
     for (int i = 0; i < 4; ++i) k.output<float>(0)[i] = k.input<float>(0)[3 - i];
     return absl::OkStatus();
   };
-  EXPECT_THAT(FailuresOf(op), Contains(HasSubstr("output 0 in place of input 0")));
+  EXPECT_THAT(FailuresOfOp(op), Contains(HasSubstr("output 0 in place of input 0")));
 }
 
 TEST(Conformance, SeesAGateThatDoesNotHold) {
   OpDef op = FakeOp("f", {{"x"}, {"gate", PortType::kBytes}}, {});
   op.infer = [](InferContext&) { return absl::OkStatus(); };
   op.aliases = {{Alias::Kind::kMutates, 0, 0}};
-  op.cpu = [](const KernelContext& k) {
+  op.kernels[0].run = [](const KernelContext& k) {
     k.variable<float>(0)[1] += 1;
     return absl::OkStatus();
   };

@@ -10,7 +10,7 @@
 namespace snug::test {
 namespace {
 
-Tensor Numbers(const Shape& shape, uint64_t stream) {
+Tensor TensorOfNumbers(const Shape& shape, uint64_t stream) {
   std::vector<double> values(static_cast<size_t>(shape.num_elements()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = 2 * ToUniform(Philox{1}(stream, i)[0]) - 1;
   return Tensor::FromDoubles({DType::kFloat32, shape}, values);
@@ -23,7 +23,8 @@ TEST(PackedWeights, LargeOnesGiveThePlainGradientOfTheInput) {
   types.inputs = {{DType::kFloat32, {rows, units}}, {DType::kFloat32, {units, in}}};
   types.outputs = {{DType::kFloat32, {rows, in}}};
   types.present = {true, true};
-  const std::vector<Tensor> inputs = {Numbers(types.inputs[0].shape, 1), Numbers(types.inputs[1].shape, 2)};
+  const std::vector<Tensor> inputs = {TensorOfNumbers(types.inputs[0].shape, 1),
+                                      TensorOfNumbers(types.inputs[1].shape, 2)};
   std::vector<std::vector<double>> results;
   for (const KernelChoice choice : {KernelChoice::kPlain, KernelChoice::kFast}) {
     const absl::StatusOr<NodeRunner> runner = NodeRunner::Make(OpRegistry::Builtin(), op, types, choice, /*threads=*/2);

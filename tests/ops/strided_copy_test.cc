@@ -25,7 +25,7 @@ void ForEachIndex(const Shape& box, const Fn& fn) {
 }
 
 template <class T>
-std::vector<T> Numbers(int64_t n) {
+std::vector<T> NumbersFromOne(int64_t n) {
   std::vector<T> numbers(static_cast<size_t>(n));
   std::iota(numbers.begin(), numbers.end(), T(1));
   return numbers;
@@ -35,7 +35,7 @@ template <class T>
 void ExpectCopied(const Shape& box, const Strides& from, const Strides& to, int threads) {
   Shape last = box;
   for (int i = 0; i < box.rank(); ++i) last[i] = box[i] - 1;
-  const auto src = Numbers<T>(OffsetOf(last, from) + 1);
+  const auto src = NumbersFromOne<T>(OffsetOf(last, from) + 1);
   std::vector<T> found(static_cast<size_t>(OffsetOf(last, to)) + 1);
   std::vector<T> expected = found;
   CopyStrided(threads, sizeof(T), box, src.data(), from, found.data(), to);

@@ -6,17 +6,12 @@
 
 #include "proto/network_writer.h"
 #include "proto/text_loader.h"
+#include "tests/proto/load_text.h"
 
 namespace snug {
 namespace {
 
 using ::testing::HasSubstr;
-
-LoadedNetwork Load(absl::string_view text) {
-  absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "net.pbtxt");
-  EXPECT_TRUE(loaded.ok()) << loaded.status();
-  return loaded.ok() ? *std::move(loaded) : LoadedNetwork();
-}
 
 // The layers and what comes after them, written flat.
 std::string Flat(absl::string_view text) {

@@ -65,25 +65,6 @@ TEST(NetworkWriter, WhatItWritesLoadsAsTheSameNetwork) {
   }
 }
 
-// And the other way: what protobuf prints, with its own habits, is read here as protobuf reads it.
-TEST(TextLoader, ReadsFlatFilesAsProtobufDoes) {
-  for (uint32_t seed = 0; seed < 300; ++seed) {
-    proto::Network network = testing::RandomNetwork(seed);
-    network.clear_name();  // a "$" in a string is ours alone
-    for (proto::Layer& layer : *network.mutable_layer()) layer.clear_param();
-    for (const bool single_line : {false, true}) {
-      google::protobuf::TextFormat::Printer printer;
-      printer.SetSingleLineMode(single_line);
-      printer.SetUseShortRepeatedPrimitives(seed % 2 == 0);
-      std::string text;
-      ASSERT_TRUE(printer.PrintToString(network, &text));
-      const auto loaded = LoadNetworkText(text, "net.pbtxt");
-      ASSERT_TRUE(loaded.ok()) << "seed " << seed << "\n" << loaded.status() << "\n" << text;
-      ASSERT_EQ(WriteNetworkBinary(loaded->network), WriteNetworkBinary(network)) << "seed " << seed << "\n" << text;
-    }
-  }
-}
-
 TEST(NetworkWriter, FilesGoThereAndBack) {
   const auto loaded = LoadNetworkText(kSmall, "net.pbtxt");
   ASSERT_TRUE(loaded.ok()) << loaded.status();

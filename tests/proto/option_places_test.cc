@@ -30,6 +30,17 @@ TEST(OptionPlaces, NameAnOptionAsItIsWrittenThere) {
   EXPECT_EQ(OptionPlaces::InProgram().Written("training.memory.strategy", "dynamic"), "memory = \"dynamic\"");
 }
 
+TEST(OptionPlaces, NameWhatNoFileHasByItsFlag) {
+  const OptionPlaces flags = OptionPlaces::OnCommandLine();
+  const OptionPlaces program = OptionPlaces::InProgram();
+  EXPECT_EQ(flags.FlagError("plain-kernels", "wrong").message(), "--plain-kernels: wrong");
+  EXPECT_EQ(program.FlagError("plain-kernels", "wrong").message(), "option \"plain_kernels\": wrong");
+  EXPECT_EQ(flags.FlagWritten("device", "cuda"), "--device=cuda");
+  EXPECT_EQ(program.FlagWritten("device", "cuda"), "device = \"cuda\"");
+  EXPECT_EQ(flags.FlagName("plain-kernels"), "--plain-kernels");
+  EXPECT_EQ(program.FlagName("plain-kernels"), "plain_kernels");
+}
+
 TEST(FlagNames, FollowThePathUnlessTheFieldSaysOtherwise) {
   EXPECT_EQ(FlagOfOption("training.steps"), "steps");
   EXPECT_EQ(FlagOfOption("training.schedule.one_cycle.peak_at"), "schedule-one-cycle-peak-at");

@@ -1,19 +1,17 @@
 #include "proto/text_loader.h"
 
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "proto/network_writer.h"
+#include "tests/proto/load_text.h"
+#include "tests/proto/random_network.h"
 #include "tests/testing/source_path.h"
 
 namespace snug {
 namespace {
-
-LoadedNetwork Load(absl::string_view text) {
-  absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "net.pbtxt");
-  EXPECT_TRUE(loaded.ok()) << loaded.status();
-  return loaded.ok() ? *std::move(loaded) : LoadedNetwork();
-}
 
 TEST(TextLoader, EveryModelLoads) {
   for (const char* model : {"mlp", "mlp_big", "lenet", "resnet18", "resnet50", "mobilenet_v2", "gpt_small"}) {
@@ -46,6 +44,25 @@ TEST(TextLoader, KnowsWhereThingsStand) {
   EXPECT_EQ(map.LayerInputLoc(0, 7).ToString(), "net.pbtxt:2:1");
   EXPECT_EQ(map.LayerOptionLoc(0, "bias").ToString(), "net.pbtxt:5:3");
   EXPECT_EQ(map.OutputLoc(0).ToString(), "net.pbtxt");
+}
+
+// What protobuf prints, with its own habits, is read here as protobuf reads it.
+TEST(TextLoader, ReadsFlatFilesAsProtobufDoes) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    proto::Network network = testing::RandomNetwork(seed);
+    network.clear_name();  // a "$" in a string is ours alone
+    for (proto::Layer& layer : *network.mutable_layer()) layer.clear_param();
+    for (const bool single_line : {false, true}) {
+      google::protobuf::TextFormat::Printer printer;
+      printer.SetSingleLineMode(single_line);
+      printer.SetUseShortRepeatedPrimitives(seed % 2 == 0);
+      std::string text;
+      ASSERT_TRUE(printer.PrintToString(network, &text));
+      const auto loaded = LoadNetworkText(text, "net.pbtxt");
+      ASSERT_TRUE(loaded.ok()) << "seed " << seed << "\n" << loaded.status() << "\n" << text;
+      ASSERT_EQ(WriteNetworkBinary(loaded->network), WriteNetworkBinary(network)) << "seed " << seed << "\n" << text;
+    }
+  }
 }
 
 }  // namespace

@@ -71,21 +71,17 @@ class Block {
   std::byte* data_ = nullptr;
 };
 
-std::vector<std::byte> BytesOf(const ValueView& view) {
-  return {view.data, view.data + static_cast<size_t>(view.type->size_bytes())};
-}
-
-struct How {
+struct BoundRun {
   const char* name;
   EngineKind engine = EngineKind::kSerial;
   const char* memory = "best";
   int streams = 1;
   bool poison = false;
 };
-void PrintTo(const How& how, std::ostream* out) { *out << how.name; }
+void PrintTo(const BoundRun& how, std::ostream* out) { *out << how.name; }
 
-absl::StatusOr<std::unique_ptr<Session>> Make(const LoadedNetwork& loaded, const CompileOptions& options,
-                                              const How& how) {
+absl::StatusOr<std::unique_ptr<Session>> MakeBound(const LoadedNetwork& loaded, const CompileOptions& options,
+                                                   const BoundRun& how) {
   CompileOptions compile = options;
   compile.memory.strategy = how.memory;
   compile.memory.streams = how.streams;
@@ -94,8 +90,9 @@ absl::StatusOr<std::unique_ptr<Session>> Make(const LoadedNetwork& loaded, const
   return Session::Create(*std::move(compiled), {.seed = 3, .engine = how.engine, .poison = how.poison});
 }
 
-std::unique_ptr<Session> MustMake(const LoadedNetwork& loaded, const CompileOptions& options, const How& how = {"x"}) {
-  absl::StatusOr<std::unique_ptr<Session>> session = Make(loaded, options, how);
+std::unique_ptr<Session> MustMakeBound(const LoadedNetwork& loaded, const CompileOptions& options,
+                                       const BoundRun& how = {"x"}) {
+  absl::StatusOr<std::unique_ptr<Session>> session = MakeBound(loaded, options, how);
   EXPECT_TRUE(session.ok()) << session.status().message();
   return *std::move(session);
 }
@@ -147,18 +144,18 @@ std::vector<std::vector<std::byte>> Results(Session& session) {
   return results;
 }
 
-class Bound : public ::testing::TestWithParam<How> {};
+class Bound : public ::testing::TestWithParam<BoundRun> {};
 
 TEST_P(Bound, TrainsToTheSameBits) {
   for (const char* model : {"mlp", "lenet"}) {
     const absl::StatusOr<LoadedNetwork> loaded = LoadModel(model);
     ASSERT_TRUE(loaded.ok());
     CompileOptions options{.batch = 8, .fetch = {"fc3", "relu1", "loss"}};
-    const auto expected = Results(*MustMake(*loaded, options, {"truth", EngineKind::kSerial, "none"}));
+    const auto expected = Results(*MustMakeBound(*loaded, options, {"truth", EngineKind::kSerial, "none"}));
     for (const std::vector<std::string>& bound :
          {std::vector<std::string>{"image"}, {"fc3"}, {"relu1", "label", "loss", "fc3", "image"}}) {
       options.bound = bound;
-      const std::unique_ptr<Session> session = MustMake(*loaded, options, GetParam());
+      const std::unique_ptr<Session> session = MustMakeBound(*loaded, options, GetParam());
       EXPECT_EQ(Results(*session), expected) << model << ", " << bound.size() << " bound";
       const MemoryPlan& plan = session->compiled().executable.memory;
       EXPECT_EQ(session->state_bytes(), plan.state_plan.arena_bytes);
@@ -169,14 +166,14 @@ TEST_P(Bound, TrainsToTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Bound,
-                         ::testing::Values(How{"serial_none", EngineKind::kSerial, "none"},
-                                           How{"serial_poison", EngineKind::kSerial, "best", 1, true},
-                                           How{"replay", EngineKind::kReplay},
-                                           How{"replay_on_3", EngineKind::kReplay, "best", 3},
-                                           How{"replay_both_on_2", EngineKind::kReplay, "both", 2},
-                                           How{"dynamic_on_3", EngineKind::kDynamic, "best", 3},
-                                           How{"allocator", EngineKind::kSerial, "dynamic"},
-                                           How{"allocator_on_2", EngineKind::kDynamic, "dynamic", 2}),
+                         ::testing::Values(BoundRun{"serial_none", EngineKind::kSerial, "none"},
+                                           BoundRun{"serial_poison", EngineKind::kSerial, "best", 1, true},
+                                           BoundRun{"replay", EngineKind::kReplay},
+                                           BoundRun{"replay_on_3", EngineKind::kReplay, "best", 3},
+                                           BoundRun{"replay_both_on_2", EngineKind::kReplay, "both", 2},
+                                           BoundRun{"dynamic_on_3", EngineKind::kDynamic, "best", 3},
+                                           BoundRun{"allocator", EngineKind::kSerial, "dynamic"},
+                                           BoundRun{"allocator_on_2", EngineKind::kDynamic, "dynamic", 2}),
                          [](const auto& info) { return info.param.name; });
 
 LoadedNetwork Text(const std::string& text) {
@@ -208,7 +205,7 @@ TEST(BoundViews, LieInTheCallersBytesOrAreCopied) {
   CompileOptions options{.batch = 1,
                          .training = false,
                          .fetch = {"flat", "right", "a", "ab", "grid", "act", "line", "part", "sum", "loss"}};
-  const auto expected = Results(*MustMake(loaded, options, {"truth", EngineKind::kSerial, "none"}));
+  const auto expected = Results(*MustMakeBound(loaded, options, {"truth", EngineKind::kSerial, "none"}));
   for (const std::vector<std::string>& bound : {std::vector<std::string>{"x"},
                                                 {"grid"},
                                                 {"ab"},
@@ -220,12 +217,13 @@ TEST(BoundViews, LieInTheCallersBytesOrAreCopied) {
                                                 {"part", "x", "a", "right", "grid", "line", "sum", "loss"}}) {
     options.bound = bound;
     if (std::find(bound.begin(), bound.end(), "b") != bound.end()) options.fetch.push_back("b");
-    for (const How how : {How{"serial", EngineKind::kSerial, "both"}, How{"replay", EngineKind::kReplay, "best", 3},
-                          How{"dynamic", EngineKind::kDynamic, "dynamic", 2}}) {
+    for (const BoundRun how :
+         {BoundRun{"serial", EngineKind::kSerial, "both"}, BoundRun{"replay", EngineKind::kReplay, "best", 3},
+          BoundRun{"dynamic", EngineKind::kDynamic, "dynamic", 2}}) {
       CompileOptions truth = options;
       truth.bound = {};
-      EXPECT_EQ(Results(*MustMake(loaded, options, how)),
-                options.fetch.size() == 10 ? expected : Results(*MustMake(loaded, truth)))
+      EXPECT_EQ(Results(*MustMakeBound(loaded, options, how)),
+                options.fetch.size() == 10 ? expected : Results(*MustMakeBound(loaded, truth)))
           << how.name << ", " << bound[0];
     }
     if (options.fetch.back() == "b") options.fetch.pop_back();
@@ -235,9 +233,9 @@ TEST(BoundViews, LieInTheCallersBytesOrAreCopied) {
 TEST(BoundPlan, HasNoBytesForThem) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadModel("mlp");
   CompileOptions options{.batch = 5, .fetch = {"fc3"}, .keep_inputs = true};
-  const std::unique_ptr<Session> unbound = MustMake(*loaded, options, {"none", EngineKind::kSerial, "none"});
+  const std::unique_ptr<Session> unbound = MustMakeBound(*loaded, options, {"none", EngineKind::kSerial, "none"});
   options.bound = {"image", "fc3"};
-  const std::unique_ptr<Session> bound = MustMake(*loaded, options, {"none", EngineKind::kSerial, "none"});
+  const std::unique_ptr<Session> bound = MustMakeBound(*loaded, options, {"none", EngineKind::kSerial, "none"});
   const auto aligned = [](int64_t bytes) { return memory::AlignUp(bytes, 64); };
   EXPECT_EQ(unbound->step_bytes() - bound->step_bytes(), aligned(5 * 784 * 4) + aligned(5 * 10 * 4));
   EXPECT_EQ(unbound->state_bytes(), bound->state_bytes());
@@ -248,13 +246,13 @@ TEST(BoundPlan, HasNoBytesForThem) {
   // And the bound on all plans falls with it, where they are live at the peak.
   const auto figures = [&](const std::vector<std::string>& names) {
     options.bound = names;
-    return MustMake(*loaded, options)->compiled().executable.memory.lower_bound();
+    return MustMakeBound(*loaded, options)->compiled().executable.memory.lower_bound();
   };
   EXPECT_EQ(figures({}) - figures({"image"}), aligned(5 * 784 * 4));
 }
 
 std::string Refused(const LoadedNetwork& loaded, const CompileOptions& options) {
-  const auto session = Make(loaded, options, {"x"});
+  const auto session = MakeBound(loaded, options, {"x"});
   return session.ok() ? "" : std::string(session.status().message());
 }
 
@@ -285,7 +283,7 @@ layer { name: "fc" input: "x" dense { units: 4 } }
 TEST(BoundErrors, OfBuffers) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadModel("mlp");
   const std::unique_ptr<Session> session =
-      MustMake(*loaded, {.batch = 2, .training = false, .fetch = {"fc3"}, .bound = {"image", "label", "fc3"}});
+      MustMakeBound(*loaded, {.batch = 2, .training = false, .fetch = {"fc3"}, .bound = {"image", "label", "fc3"}});
   Program& program = session->program(0);
   const auto type_of = [&](size_t i) { return session->compiled().executable.caller_buffers[i].type; };
   Block image(type_of(0)), label(type_of(1)), logits(type_of(2));
@@ -349,9 +347,9 @@ TEST(BoundPlan, IsSavedForTheSameOnes) {
   ASSERT_TRUE(compiled.ok());
   const std::string path = ::testing::TempDir() + "/bound.plan";
   ASSERT_TRUE(SavePlan(*compiled, path).ok());
-  const auto expected = Results(*MustMake(*loaded, options));
+  const auto expected = Results(*MustMakeBound(*loaded, options));
   options.memory.plan_file = path;
-  EXPECT_EQ(Results(*MustMake(*loaded, options)), expected);
+  EXPECT_EQ(Results(*MustMakeBound(*loaded, options)), expected);
   options.bound = {"image"};
   EXPECT_THAT(Refused(*loaded, options),
               HasSubstr("the plan is for another set of bound buffers: image, fc3, here it is image"));

@@ -11,6 +11,7 @@
 
 #include "engine/run/check/check_executor.h"
 #include "tests/run/train_util.h"
+#include "tests/testing/kernel_of.h"
 
 namespace snug {
 namespace {
@@ -21,7 +22,7 @@ using testing::HasSubstr;
 // What a planted kernel does beside the node's own.
 using Prank = std::function<void(const KernelContext& context)>;
 struct Planted {
-  KernelFn kernel;
+  std::shared_ptr<const KernelRow> kernel;
   std::shared_ptr<const void> prepared;
   Prank before, after;
 };
@@ -39,18 +40,14 @@ absl::Status RunPlanted(const KernelContext& context) {
   const KernelContext own(&types, absl::MakeSpan(inputs.data(), num_inputs),
                           absl::MakeSpan(outputs.data(), num_outputs), context.workspace(), planted.prepared.get(),
                           context.threads(), context.random_id());
-  const absl::Status status = planted.kernel(own);
+  const absl::Status status = planted.kernel->run(own);
   if (planted.after != nullptr) planted.after(context);
   return status;
 }
 
-absl::StatusOr<Compiled> CompileModel(const std::string& model, int64_t batch, int64_t image = 0) {
-  absl::StatusOr<LoadedNetwork> loaded = LoadModel(model);
+absl::StatusOr<Compiled> CompileForChecks(const std::string& model, int64_t batch, int64_t image = 0) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadModel(model, image);
   if (!loaded.ok()) return loaded.status();
-  if (image > 0) {
-    loaded->network.mutable_input(0)->mutable_shape()->set_dim(1, image);
-    loaded->network.mutable_input(0)->mutable_shape()->set_dim(2, image);
-  }
   return Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(),
                  {.batch = batch, .threads = 1, .keep_inputs = true, .memory = {.strategy = "both"}});
 }
@@ -67,14 +64,14 @@ absl::StatusOr<std::unique_ptr<Session>> Checked(absl::StatusOr<Compiled> compil
 
 // The error of a run of mlp in which the node of this name does something else before or after its kernel.
 std::string ErrorOf(const std::string& node_name, Prank before, Prank after) {
-  absl::StatusOr<Compiled> compiled = CompileModel("mlp", 4);
+  absl::StatusOr<Compiled> compiled = CompileForChecks("mlp", 4);
   EXPECT_TRUE(compiled.ok()) << compiled.status().message();
   bool found = false;
   for (const NodeId id : compiled->graph.ProgramOrder()) {
     if (compiled->graph.node(id).name != node_name) continue;
     KernelChoice& choice = compiled->kernels[static_cast<size_t>(id.index)];
     choice.prepared = std::make_shared<Planted>(Planted{choice.kernel, choice.prepared, before, after});
-    choice.kernel = RunPlanted;
+    choice.kernel = test::KernelOf(RunPlanted);
     found = true;
   }
   EXPECT_TRUE(found) << node_name;
@@ -134,7 +131,7 @@ TEST(CheckAccess, AVariableThatIsWrittenButNotDeclaredSo) {
 // input or output.
 std::string ErrorOfStalePointer(const std::string& keeper, bool output, const std::string& user) {
   auto kept = std::make_shared<const float*>(nullptr);
-  absl::StatusOr<Compiled> compiled = CompileModel("mlp", 4);
+  absl::StatusOr<Compiled> compiled = CompileForChecks("mlp", 4);
   EXPECT_TRUE(compiled.ok()) << compiled.status().message();
   int planted = 0;
   for (const NodeId id : compiled->graph.ProgramOrder()) {
@@ -151,7 +148,7 @@ std::string ErrorOfStalePointer(const std::string& keeper, bool output, const st
     }
     KernelChoice& choice = compiled->kernels[static_cast<size_t>(id.index)];
     choice.prepared = std::make_shared<Planted>(Planted{choice.kernel, choice.prepared, nullptr, after});
-    choice.kernel = RunPlanted;
+    choice.kernel = test::KernelOf(RunPlanted);
     ++planted;
   }
   EXPECT_EQ(planted, 2);
@@ -204,7 +201,7 @@ TEST(CheckAccess, MemoryThatIsNobodys) {
 TEST(CheckAccess, HandlersOfFaultsAreThoseOfBeforeAgain) {
   struct sigaction before, after;
   sigaction(SIGSEGV, nullptr, &before);
-  const auto session = Checked(CompileModel("mlp", 2));
+  const auto session = Checked(CompileForChecks("mlp", 2));
   ASSERT_TRUE(session.ok()) << session.status().message();
   ASSERT_TRUE((*session)->Run().ok());
   sigaction(SIGSEGV, nullptr, &after);
@@ -225,19 +222,19 @@ TEST(CheckAccess, IsForOneThreadOneProgramAndTheSerialEngine) {
   EXPECT_THAT(error(1, {.engine = EngineKind::kSerial, .poison = true}), HasSubstr("poison"));
 }
 
-struct Net {
+struct CheckedNetwork {
   const char* name;
   int64_t batch, image;
 };
 
-class OurKernels : public testing::TestWithParam<Net> {};
+class OurKernels : public testing::TestWithParam<CheckedNetwork> {};
 
 // And the results are those of the run without checks.
 TEST_P(OurKernels, TouchOnlyWhatTheyDeclare) {
-  const Net& net = GetParam();
-  const auto session = Checked(CompileModel(net.name, net.batch, net.image));
+  const CheckedNetwork& net = GetParam();
+  const auto session = Checked(CompileForChecks(net.name, net.batch, net.image));
   ASSERT_TRUE(session.ok()) << session.status().message();
-  auto plain = Session::Create(*CompileModel(net.name, net.batch, net.image), {.seed = 1});
+  auto plain = Session::Create(*CompileForChecks(net.name, net.batch, net.image), {.seed = 1});
   ASSERT_TRUE(plain.ok()) << plain.status().message();
   ASSERT_TRUE(FeedRandom(**plain, OpRegistry::Builtin(), 1).ok());
   EXPECT_EQ(Losses(**session, 1), Losses(**plain, 1));
@@ -248,9 +245,10 @@ TEST_P(OurKernels, TouchOnlyWhatTheyDeclare) {
 }
 
 INSTANTIATE_TEST_SUITE_P(CheckAccess, OurKernels,
-                         testing::Values(Net{"mlp", 4, 0}, Net{"lenet", 3, 0}, Net{"resnet18", 2, 32},
-                                         Net{"mobilenet_v2", 2, 32}, Net{"resnet50", 2, 32}, Net{"gpt_small", 1, 0},
-                                         Net{"conv_zoo", 2, 0}),
+                         testing::Values(CheckedNetwork{"mlp", 4, 0}, CheckedNetwork{"lenet", 3, 0},
+                                         CheckedNetwork{"resnet18", 2, 32}, CheckedNetwork{"mobilenet_v2", 2, 32},
+                                         CheckedNetwork{"resnet50", 2, 32}, CheckedNetwork{"gpt_small", 1, 0},
+                                         CheckedNetwork{"conv_zoo", 2, 0}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -15,14 +15,14 @@
 #include "memory/share/pool.h"
 #include "tests/memory/allocator_doubles.h"
 #include "tests/run/train_util.h"
-#include "tests/testing/source_path.h"
+#include "tests/testing/kernel_of.h"
 
 namespace snug {
 namespace {
 
 using testing::HasSubstr;
 
-struct How {
+struct DynamicRun {
   std::string name;
   DynamicMemoryOptions options;
   EngineKind engine = EngineKind::kSerial;
@@ -30,8 +30,8 @@ struct How {
   int64_t memory_limit = 0;
 };
 
-How WithLimit(int64_t bytes) {
-  How how;
+DynamicRun WithLimit(int64_t bytes) {
+  DynamicRun how;
   how.memory_limit = bytes;
   return how;
 }
@@ -42,7 +42,7 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-absl::StatusOr<std::unique_ptr<Session>> MakeSession(Compiled compiled, const MemoryOptions& memory, EngineKind engine,
+absl::StatusOr<std::unique_ptr<Session>> PlanAndFeed(Compiled compiled, const MemoryOptions& memory, EngineKind engine,
                                                      memory::Places* places = nullptr) {
   const absl::Status planned = PlanAndLower(compiled, memory);
   if (!planned.ok()) return planned;
@@ -54,16 +54,16 @@ absl::StatusOr<std::unique_ptr<Session>> MakeSession(Compiled compiled, const Me
   return session;
 }
 
-MemoryOptions MemoryOf(const How& how) {
+MemoryOptions MemoryOf(const DynamicRun& how) {
   return {.strategy = "dynamic", .streams = how.streams, .memory_limit = how.memory_limit, .dynamic = how.options};
 }
 
-absl::StatusOr<std::unique_ptr<Session>> MakeDynamic(const LoadedNetwork& loaded, int64_t batch, const How& how,
+absl::StatusOr<std::unique_ptr<Session>> MakeDynamic(const LoadedNetwork& loaded, int64_t batch, const DynamicRun& how,
                                                      memory::Places* places = nullptr, bool keep_inputs = true) {
   CompileOptions options{.batch = batch, .threads = 1, .keep_inputs = keep_inputs, .memory = MemoryOf(how)};
   absl::StatusOr<Compiled> compiled = Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
   if (!compiled.ok()) return compiled.status();
-  return MakeSession(*std::move(compiled), options.memory, how.engine, places);
+  return PlanAndFeed(*std::move(compiled), options.memory, how.engine, places);
 }
 
 Result TrainOn(Session& session, int steps) {
@@ -80,8 +80,8 @@ Compiled CompileNet(const LoadedNetwork& loaded, int64_t batch) {
   return *std::move(compiled);
 }
 
-Result Truth(const Compiled& compiled, int steps) {
-  const auto session = MakeSession(compiled, {.strategy = "none"}, EngineKind::kSerial);
+Result UnsharedTruth(const Compiled& compiled, int steps) {
+  const auto session = PlanAndFeed(compiled, {.strategy = "none"}, EngineKind::kSerial);
   EXPECT_TRUE(session.ok()) << session.status().message();
   return TrainOn(**session, steps);
 }
@@ -105,12 +105,12 @@ std::vector<std::pair<std::string, memory::GarbageOptions>> Collectors() {
 }
 
 // Every allocator and every collector, not every pair. `few`: for networks that take long.
-std::vector<How> SerialRuns(bool few) {
+std::vector<DynamicRun> SerialRuns(bool few) {
   if (few)
     return {{"auto_growth", {}},
             {"buddy, in batches, not in place",
              {.allocator = {.allocator = "buddy"}, .garbage = {.gc_threshold_gb = 1e-3}, .inplace = false}}};
-  std::vector<How> runs;
+  std::vector<DynamicRun> runs;
   for (const bool inplace : {true, false}) {
     const std::string suffix = inplace ? "" : ", not in place";
     for (const auto& [name, allocator] : Allocators()) {
@@ -123,12 +123,12 @@ std::vector<How> SerialRuns(bool few) {
   return runs;
 }
 
-std::vector<How> ParallelRuns(bool few) {
+std::vector<DynamicRun> ParallelRuns(bool few) {
   if (few)
     return {{"1 worker", {}, EngineKind::kDynamic, 1},
             {"2 workers", {}, EngineKind::kDynamic, 2},
             {"4 workers, not in place", {.inplace = false}, EngineKind::kDynamic, 4}};
-  std::vector<How> runs;
+  std::vector<DynamicRun> runs;
   for (const int streams : {1, 2, 4}) {
     for (const bool inplace : {true, false}) {
       const std::string suffix = std::to_string(streams) + (inplace ? " workers" : " workers, not in place");
@@ -148,33 +148,23 @@ std::vector<How> ParallelRuns(bool few) {
   return runs;
 }
 
-struct Net {
+struct DynamicNetwork {
   const char* name;
-  const char* file;
   int64_t batch;
   int64_t image;  // 0: the file's size
   bool few = false;
 };
 
-absl::StatusOr<LoadedNetwork> Load(const Net& net) {
-  absl::StatusOr<LoadedNetwork> loaded = LoadNetworkFile(test::SourcePath(net.file));
-  if (!loaded.ok() || net.image == 0) return loaded;
-  proto::Shape* const shape = loaded->network.mutable_input(0)->mutable_shape();
-  shape->set_dim(1, net.image);
-  shape->set_dim(2, net.image);
-  return loaded;
-}
-
-class DynamicMemoryOf : public testing::TestWithParam<Net> {};
+class DynamicMemoryOf : public testing::TestWithParam<DynamicNetwork> {};
 
 TEST_P(DynamicMemoryOf, OneAfterTheOtherTrainsTheSameInThePredictedBytes) {
-  const absl::StatusOr<LoadedNetwork> loaded = Load(GetParam());
+  const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam().name, GetParam().image);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   const Compiled compiled = CompileNet(*loaded, GetParam().batch);
-  const Result truth = Truth(compiled, 3);
-  for (const How& how : SerialRuns(GetParam().few)) {
+  const Result truth = UnsharedTruth(compiled, 3);
+  for (const DynamicRun& how : SerialRuns(GetParam().few)) {
     SCOPED_TRACE(how.name);
-    const auto session = MakeSession(compiled, MemoryOf(how), how.engine);
+    const auto session = PlanAndFeed(compiled, MemoryOf(how), how.engine);
     ASSERT_TRUE(session.ok()) << session.status().message();
     EXPECT_TRUE(TrainOn(**session, 3) == truth);
     const memory::AllocatorStatistics found = (*session)->dynamic_statistics();
@@ -190,13 +180,13 @@ TEST_P(DynamicMemoryOf, OneAfterTheOtherTrainsTheSameInThePredictedBytes) {
       EXPECT_LE(found.peak_reserved_bytes, dynamic.predicted.peak_reserved_bytes);
     }
     int64_t held = 0;
-    for (const DynamicMemory::Block& block : dynamic.blocks) held += block.held ? block.bytes : 0;
+    for (const DynamicMemory::ValueBlock& block : dynamic.blocks) held += block.held ? block.bytes : 0;
     EXPECT_EQ(found.used_bytes, held) << "only what the user holds lasts from step to step";
   }
 }
 
 TEST_P(DynamicMemoryOf, AutoGrowthAsksTheSystemForNothingAfterTwoSteps) {
-  const absl::StatusOr<LoadedNetwork> loaded = Load(GetParam());
+  const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam().name, GetParam().image);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   Compiled compiled = CompileNet(*loaded, GetParam().batch);
   for (const bool inplace : {true, false}) {
@@ -211,19 +201,19 @@ TEST_P(DynamicMemoryOf, AutoGrowthAsksTheSystemForNothingAfterTwoSteps) {
 }
 
 TEST_P(DynamicMemoryOf, OnWorkersTrainsTheSame) {
-  const absl::StatusOr<LoadedNetwork> loaded = Load(GetParam());
+  const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam().name, GetParam().image);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   const Compiled compiled = CompileNet(*loaded, GetParam().batch);
-  const Result truth = Truth(compiled, 3);
-  for (const How& how : ParallelRuns(GetParam().few)) {
+  const Result truth = UnsharedTruth(compiled, 3);
+  for (const DynamicRun& how : ParallelRuns(GetParam().few)) {
     SCOPED_TRACE(how.name);
-    const auto session = MakeSession(compiled, MemoryOf(how), how.engine);
+    const auto session = PlanAndFeed(compiled, MemoryOf(how), how.engine);
     ASSERT_TRUE(session.ok()) << session.status().message();
     EXPECT_TRUE(TrainOn(**session, 3) == truth);
     const memory::AllocatorStatistics found = (*session)->dynamic_statistics();
     const DynamicMemory& dynamic = *(*session)->compiled().executable.memory.dynamic;
     int64_t held = 0, all = 0;
-    for (const DynamicMemory::Block& block : dynamic.blocks) {
+    for (const DynamicMemory::ValueBlock& block : dynamic.blocks) {
       held += block.held ? block.bytes : 0;
       all += block.bytes;
     }
@@ -236,10 +226,8 @@ TEST_P(DynamicMemoryOf, OnWorkersTrainsTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Run, DynamicMemoryOf,
-                         testing::Values(Net{"mlp", "models/mlp.pbtxt", 16, 0},
-                                         Net{"lenet", "models/lenet.pbtxt", 4, 0},
-                                         Net{"transformer", "tests/golden/parity/transformer.pbtxt", 2, 0},
-                                         Net{"resnet18", "models/resnet18.pbtxt", 2, 32, true}),
+                         testing::Values(DynamicNetwork{"mlp", 16, 0}, DynamicNetwork{"lenet", 4, 0},
+                                         DynamicNetwork{"transformer", 2, 0}, DynamicNetwork{"resnet18", 2, 32, true}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 class DynamicMemoryTest : public testing::Test {
@@ -314,7 +302,7 @@ TEST_F(DynamicMemoryTest, FreesInTheSequenceInWhichTheCounterSimulationRecycles)
       source = made.get();
       return memory::Places::Device{std::move(made), nullptr};
     });
-    const How how{.options = {.allocator = {.allocator = "system"}, .inplace = inplace}};
+    const DynamicRun how{.options = {.allocator = {.allocator = "system"}, .inplace = inplace}};
     const auto session = MakeDynamic(Lenet(), 4, how, &places);
     ASSERT_TRUE(session.ok()) << session.status().message();
     const int held = source->taken();
@@ -324,7 +312,7 @@ TEST_F(DynamicMemoryTest, FreesInTheSequenceInWhichTheCounterSimulationRecycles)
     const memory::Problem& problem = (*session)->compiled().executable.memory.step.problem;
     const memory::Folded folded = memory::Fold(problem, memory::SmallerOutputs::kAlways);
     const memory::Timeline timeline(folded.problem);
-    const std::vector<DynamicMemory::Block>& blocks = (*session)->compiled().executable.memory.dynamic->blocks;
+    const std::vector<DynamicMemory::ValueBlock>& blocks = (*session)->compiled().executable.memory.dynamic->blocks;
     ASSERT_EQ(blocks.size(), folded.problem.buffers.size());
     std::map<int32_t, int> number_of;
     std::vector<int> expected;
@@ -399,8 +387,6 @@ TEST_F(DynamicMemoryTest, ReplayAndPoisonRefuseIt) {
   EXPECT_EQ(poison.message(), "poison goes by a plan: dynamic memory has none");
 }
 
-absl::Status Fails(const KernelContext&) { return absl::InternalError("planted"); }
-
 TEST_F(DynamicMemoryTest, AfterAFailedStepEverythingIsBackAndTheNextRuns) {
   const LoadedNetwork loaded = Lenet();
   for (const EngineKind engine : {EngineKind::kSerial, EngineKind::kDynamic}) {
@@ -411,7 +397,7 @@ TEST_F(DynamicMemoryTest, AfterAFailedStepEverythingIsBackAndTheNextRuns) {
     std::vector<Step>& steps = compiled->executable.steps;
     const size_t middle = steps.size() / 3;
     ASSERT_FALSE(steps[middle].mutates);
-    steps[middle].kernel = Fails;
+    steps[middle].kernel = test::KernelOf(Fails);
     const auto session = Session::Create(*std::move(compiled), {.seed = 3, .engine = engine});
     ASSERT_TRUE(session.ok()) << session.status().message();
     ASSERT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 3).ok());
@@ -444,7 +430,7 @@ int64_t NumberAfter(const std::string& text, const std::string& words) {
 
 TEST_F(DynamicMemoryTest, OutOfMemoryIsSaidBeforeTheFirstStepWithWhatWouldFit) {
   const int64_t limit = PredictedBytes(64).used - 1;
-  const How how = WithLimit(limit);
+  const DynamicRun how = WithLimit(limit);
   const absl::Status status = MakeDynamic(Lenet(), 64, how, nullptr, /*keep_inputs=*/false).status();
   ASSERT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status.message();
   const std::string text(status.message());
@@ -465,10 +451,10 @@ TEST_F(DynamicMemoryTest, OutOfMemoryIsSaidBeforeTheFirstStepWithWhatWouldFit) {
 }
 
 TEST_F(DynamicMemoryTest, ALimitThatThePredictionKeepsIsKept) {
-  const How how = WithLimit(PredictedBytes(16).total);
+  const DynamicRun how = WithLimit(PredictedBytes(16).total);
   const auto session = MakeDynamic(Lenet(), 16, how);
   ASSERT_TRUE(session.ok()) << session.status().message();
-  EXPECT_TRUE(TrainOn(**session, 3) == Truth(CompileNet(Lenet(), 16), 3));
+  EXPECT_TRUE(TrainOn(**session, 3) == UnsharedTruth(CompileNet(Lenet(), 16), 3));
   EXPECT_LE((*session)->state_bytes() + (*session)->step_bytes(), how.memory_limit);
 }
 

@@ -76,7 +76,7 @@ class TokenRun {
     }
     if (!memory.dynamic.has_value()) return;
     for (size_t b = 0; b < memory.dynamic->blocks.size(); ++b) {
-      const DynamicMemory::Block& block = memory.dynamic->blocks[b];
+      const DynamicMemory::ValueBlock& block = memory.dynamic->blocks[b];
       if (block.held) Open({Arena::kBlocks, static_cast<int32_t>(b)}, block.bytes);
       uses_left_.push_back(block.uses);
     }

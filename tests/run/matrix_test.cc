@@ -79,7 +79,7 @@ std::vector<Way> AllWays() {
 }
 
 // A few of them, in which any two choices meet that can meet.
-std::vector<Way> Sample(uint32_t seed) {
+std::vector<Way> SampleOfWays(uint32_t seed) {
   const std::vector<Way> all = AllWays();
   std::vector<size_t> sequence(all.size());
   for (size_t i = 0; i < all.size(); ++i) sequence[i] = i;
@@ -107,7 +107,7 @@ struct Left {
   bool operator==(const Left&) const = default;
 };
 
-Left Train(Compiled compiled, EngineKind engine, bool poison) {
+Left WhatTrainingLeaves(Compiled compiled, EngineKind engine, bool poison) {
   absl::StatusOr<std::unique_ptr<Session>> made =
       Session::Create(std::move(compiled), {.seed = 3, .engine = engine, .poison = poison});
   SNUG_CHECK_OK(made.status());
@@ -127,14 +127,14 @@ Left Train(Compiled compiled, EngineKind engine, bool poison) {
   return left;
 }
 
-struct Net {
+struct MatrixNetwork {
   const char* name;
   int64_t batch = 1;
   int64_t image = 0;  // 0: the file's size
   bool all = false;   // every way, unless they would take hours
 };
 
-void ExpectTheSameBits(const Net& net) {
+void ExpectTheSameBits(const MatrixNetwork& net) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadModel(net.name, net.image);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   absl::StatusOr<Compiled> compiled =
@@ -142,9 +142,9 @@ void ExpectTheSameBits(const Net& net) {
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   const absl::Status unshared = PlanAndLower(*compiled, {.strategy = "none"});
   ASSERT_TRUE(unshared.ok()) << unshared.message();
-  const Left truth = Train(*compiled, EngineKind::kSerial, /*poison=*/false);
+  const Left truth = WhatTrainingLeaves(*compiled, EngineKind::kSerial, /*poison=*/false);
   const bool large = compiled->executable.memory.total_bytes() > kLargeBytes;
-  const std::vector<Way> ways = net.all && !large ? AllWays() : Sample(static_cast<uint32_t>(net.batch));
+  const std::vector<Way> ways = net.all && !large ? AllWays() : SampleOfWays(static_cast<uint32_t>(net.batch));
   const Way* last = nullptr;
   for (const Way& way : ways) {
     SCOPED_TRACE(way.ToString());
@@ -156,12 +156,12 @@ void ExpectTheSameBits(const Net& net) {
       ASSERT_TRUE(planned.ok()) << planned.message();
     }
     last = &way;
-    ASSERT_TRUE(Train(*compiled, way.engine, way.poison) == truth);
+    ASSERT_TRUE(WhatTrainingLeaves(*compiled, way.engine, way.poison) == truth);
   }
 }
 
 TEST(Matrix, HasEveryRowOfTheTables) {
-  const std::vector<Way> sample = Sample(1);
+  const std::vector<Way> sample = SampleOfWays(1);
   const auto any = [&](const auto& is) { return std::any_of(sample.begin(), sample.end(), is); };
   for (const std::string& strategy : StrategiesAndDynamic()) {
     for (const EngineInfo& engine : Engines()) {
@@ -178,18 +178,19 @@ TEST(Matrix, HasEveryRowOfTheTables) {
   EXPECT_LT(sample.size(), AllWays().size() / 4);
 }
 
-class Matrix : public testing::TestWithParam<Net> {};
+class Matrix : public testing::TestWithParam<MatrixNetwork> {};
 
 TEST_P(Matrix, TrainingIsTheSameToTheBit) { ExpectTheSameBits(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Run, Matrix,
-                         testing::Values(Net{.name = "mlp", .batch = 16},
-                                         Net{.name = "tiny_conv", .batch = 3, .all = true},
-                                         Net{.name = "lenet", .batch = 4}, Net{.name = "conv_zoo", .batch = 2},
-                                         Net{.name = "transformer", .batch = 2}, Net{.name = "resnet20", .batch = 2},
-                                         Net{.name = "gpt_bytes", .batch = 1}, Net{.name = "copy", .batch = 2},
-                                         Net{.name = "mobilenet_v2", .batch = 2, .image = 32}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Run, Matrix,
+    testing::Values(MatrixNetwork{.name = "mlp", .batch = 16},
+                    MatrixNetwork{.name = "tiny_conv", .batch = 3, .all = true},
+                    MatrixNetwork{.name = "lenet", .batch = 4}, MatrixNetwork{.name = "conv_zoo", .batch = 2},
+                    MatrixNetwork{.name = "transformer", .batch = 2}, MatrixNetwork{.name = "resnet20", .batch = 2},
+                    MatrixNetwork{.name = "gpt_bytes", .batch = 1}, MatrixNetwork{.name = "copy", .batch = 2},
+                    MatrixNetwork{.name = "mobilenet_v2", .batch = 2, .image = 32}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 // The networks in models/ as they are.
 class CampaignMatrix : public testing::TestWithParam<std::string> {};

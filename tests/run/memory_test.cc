@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-CompileOptions OptionsFor(int64_t batch, const std::string& strategy) {
+CompileOptions OptionsOfStrategy(int64_t batch, const std::string& strategy) {
   CompileOptions options{.batch = batch, .threads = 2};
   options.memory.strategy = strategy;
   options.memory.planner = PlannerFor(strategy);
@@ -25,7 +25,7 @@ CompileOptions OptionsFor(int64_t batch, const std::string& strategy) {
 }
 
 // A fed session whose steps consume their inputs.
-std::unique_ptr<Session> Make(const LoadedNetwork& loaded, const CompileOptions& options, bool poison) {
+std::unique_ptr<Session> MakeConsuming(const LoadedNetwork& loaded, const CompileOptions& options, bool poison) {
   absl::StatusOr<Compiled> compiled = Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
   EXPECT_TRUE(compiled.ok()) << compiled.status().message();
   if (!compiled.ok()) return nullptr;
@@ -36,10 +36,6 @@ std::unique_ptr<Session> Make(const LoadedNetwork& loaded, const CompileOptions&
   if (!session.ok()) return nullptr;
   EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 3).ok());
   return *std::move(session);
-}
-
-std::string BytesOf(const Session::View& view) {
-  return {reinterpret_cast<const char*>(view.data), static_cast<size_t>(view.type->size_bytes())};
 }
 
 // One step in an arena between guards, all of it `fill` before. The arena afterwards.
@@ -62,7 +58,7 @@ test::GuardedBytes StepOver(Session& fed, uint8_t fill) {
 }
 
 // By byte of the step arena: whether a buffer lies there at any time.
-std::vector<char> PlannedBytes(const memory::TaskPlan& step) {
+std::vector<char> WhereBuffersLie(const memory::TaskPlan& step) {
   std::vector<char> planned(static_cast<size_t>(step.placement.plan.arena_bytes), 0);
   for (size_t i = 0; i < step.problem.buffers.size(); ++i) {
     const auto begin = planned.begin() + step.placement.plan.offsets[i];
@@ -79,16 +75,16 @@ TEST_P(MeasuredMemory, AStepTouchesThePlannedBytesAndNoOthers) {
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
     for (const bool training : {false, true}) {
       SCOPED_TRACE(absl::StrCat(name, training ? ", training" : ", forward only"));
-      CompileOptions options = OptionsFor(3, GetParam());
+      CompileOptions options = OptionsOfStrategy(3, GetParam());
       options.training = training;
-      const auto session = Make(*loaded, options, /*poison=*/false);
+      const auto session = MakeConsuming(*loaded, options, /*poison=*/false);
       ASSERT_NE(session, nullptr);
       const MemoryPlan& plan = session->compiled().executable.memory;
       EXPECT_EQ(session->state_bytes() + session->step_bytes(), plan.total_bytes());
 
       const test::GuardedBytes a = StepOver(*session, 0x00);
       const test::GuardedBytes b = StepOver(*session, 0xA5);
-      const std::vector<char> planned = PlannedBytes(plan.step);
+      const std::vector<char> planned = WhereBuffersLie(plan.step);
       int64_t highest = -1;
       for (int64_t i = 0; i < a.size(); ++i) {
         const bool changed = a.data()[i] != std::byte{0x00} || b.data()[i] != std::byte{0xA5};
@@ -116,16 +112,16 @@ TEST(Memory, AnyValueCanBeFetchedUnderEveryStrategy) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadModel("lenet");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   for (const proto::Layer& layer : loaded->network.layer()) {
-    std::vector<std::string> truth;
+    std::vector<std::vector<std::byte>> truth;
     for (const std::string& strategy : AllStrategies()) {
-      CompileOptions options = OptionsFor(2, strategy);
+      CompileOptions options = OptionsOfStrategy(2, strategy);
       options.fetch = {layer.name()};
       options.threads = 1;
-      const auto session = Make(*loaded, options, /*poison=*/true);
+      const auto session = MakeConsuming(*loaded, options, /*poison=*/true);
       ASSERT_NE(session, nullptr);
       ASSERT_TRUE(session->Run().ok());
-      const std::vector<std::string> found = {BytesOf(*session->Output(layer.name())),
-                                              BytesOf(*session->Output("loss"))};
+      const std::vector<std::vector<std::byte>> found = {BytesOf(*session->Output(layer.name())),
+                                                         BytesOf(*session->Output("loss"))};
       if (truth.empty()) truth = found;
       EXPECT_TRUE(found == truth) << layer.name() << " by " << strategy;
     }
@@ -136,7 +132,7 @@ TEST(Memory, PoisonReachesWhatAPlanFreesTooEarly) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadModel("mlp");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   absl::StatusOr<Compiled> compiled =
-      Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), OptionsFor(4, "none"));
+      Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), OptionsOfStrategy(4, "none"));
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   int found = 0;
   for (memory::Buffer& buffer : compiled->executable.memory.step.problem.buffers) {
@@ -155,8 +151,8 @@ TEST(Memory, PoisonReachesWhatAPlanFreesTooEarly) {
 TEST(Memory, AStepConsumesItsInputsUnlessTheyAreKept) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadModel("mlp");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  CompileOptions options = OptionsFor(2, "best");
-  const auto session = Make(*loaded, options, /*poison=*/false);
+  CompileOptions options = OptionsOfStrategy(2, "best");
+  const auto session = MakeConsuming(*loaded, options, /*poison=*/false);
   ASSERT_NE(session, nullptr);
   EXPECT_TRUE(session->Run().ok());
   const absl::Status again = session->Run();
@@ -165,9 +161,9 @@ TEST(Memory, AStepConsumesItsInputsUnlessTheyAreKept) {
               HasSubstr("input \"image\" was consumed by the step before: feed it again"));
 
   options.keep_inputs = true;
-  const auto keeping = Make(*loaded, options, /*poison=*/true);
+  const auto keeping = MakeConsuming(*loaded, options, /*poison=*/true);
   ASSERT_NE(keeping, nullptr);
-  const std::string image = BytesOf(*keeping->Input("image"));
+  const std::vector<std::byte> image = BytesOf(*keeping->Input("image"));
   EXPECT_TRUE(keeping->Run().ok());
   EXPECT_TRUE(keeping->Run().ok());
   EXPECT_TRUE(BytesOf(*keeping->Input("image")) == image);

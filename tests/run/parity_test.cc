@@ -23,15 +23,15 @@ namespace {
 
 constexpr int kThreads = 2;
 
-struct Case {
+struct ParityCase {
   const char* name;     // of the golden
   const char* network;  // from the root of the source
   bool large;           // minutes under a sanitizer, which sees the same kernels in the small ones
 };
 
-void PrintTo(const Case& test, std::ostream* out) { *out << test.network; }
+void PrintTo(const ParityCase& test, std::ostream* out) { *out << test.network; }
 
-constexpr Case kCases[] = {
+constexpr ParityCase kCases[] = {
     {"mlp", "models/mlp.pbtxt", false},
     {"lenet", "models/lenet.pbtxt", false},
     {"transformer", "tests/golden/parity/transformer.pbtxt", false},
@@ -60,8 +60,8 @@ void Adapt(const ParityGolden& golden, proto::Network* network) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Session>> MakeSession(const ParityGolden& golden, proto::Network* network,
-                                                     const SourceMap& locations, DType precision) {
+absl::StatusOr<std::unique_ptr<Session>> SessionAsInPyTorch(const ParityGolden& golden, proto::Network* network,
+                                                            const SourceMap& locations, DType precision) {
   Adapt(golden, network);
   proto::Optimizer optimizer;
   optimizer.set_learning_rate(golden.learning_rate);
@@ -85,10 +85,10 @@ absl::StatusOr<std::unique_ptr<Session>> MakeSession(const ParityGolden& golden,
   return session;
 }
 
-absl::StatusOr<GoldenCurve> Train(const ParityGolden& golden, const Case& test, DType precision) {
+absl::StatusOr<GoldenCurve> CurveOf(const ParityGolden& golden, const ParityCase& test, DType precision) {
   SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(test::SourcePath(test.network)));
   SNUG_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
-                        MakeSession(golden, &loaded.network, loaded.source_map, precision));
+                        SessionAsInPyTorch(golden, &loaded.network, loaded.source_map, precision));
   GoldenCurve curve;
   for (size_t step = 0; step < golden.in_double.losses.size(); ++step) {
     SNUG_RETURN_IF_ERROR(session->Run());
@@ -106,7 +106,7 @@ void ExpectRelative(const char* what, const std::vector<double>& found, const st
   }
 }
 
-class Parity : public testing::TestWithParam<Case> {
+class Parity : public testing::TestWithParam<ParityCase> {
  protected:
   void SetUp() override {
     if (kSanitized && GetParam().large) GTEST_SKIP() << "too slow under a sanitizer";
@@ -121,14 +121,14 @@ class Parity : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Parity, InDouble) {
-  const auto curve = Train(golden_, GetParam(), DType::kFloat64);
+  const auto curve = CurveOf(golden_, GetParam(), DType::kFloat64);
   ASSERT_TRUE(curve.ok()) << curve.status();
   ExpectRelative("loss", curve->losses, golden_.in_double.losses, 1e-9);
   ExpectRelative("gradient norm", curve->gradient_norms, golden_.in_double.gradient_norms, 1e-9);
 }
 
 TEST_P(Parity, InFloat32) {
-  const auto curve = Train(golden_, GetParam(), DType::kFloat32);
+  const auto curve = CurveOf(golden_, GetParam(), DType::kFloat32);
   ASSERT_TRUE(curve.ok()) << curve.status();
   const GoldenCurve& truth = golden_.in_double;
   EXPECT_NEAR(curve->losses.front(), truth.losses.front(), 1e-5 * truth.losses.front());

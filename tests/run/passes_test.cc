@@ -8,12 +8,12 @@
 namespace snug {
 namespace {
 
-struct Case {
+struct PassesCase {
   const char* model;
   int64_t batch;
 };
 
-class PassesTest : public testing::TestWithParam<Case> {
+class PassesTest : public testing::TestWithParam<PassesCase> {
  protected:
   std::vector<double> Train(const CompileOptions& options) {
     const absl::StatusOr<LoadedNetwork> loaded = LoadModel(GetParam().model);
@@ -60,7 +60,8 @@ TEST_P(PassesTest, Bfloat16StaysCloseToFloat) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PassesTest,
-                         testing::Values(Case{"mlp", 8}, Case{"lenet", 4}, Case{"gpt_small", 1}, Case{"conv_zoo", 4}),
+                         testing::Values(PassesCase{"mlp", 8}, PassesCase{"lenet", 4}, PassesCase{"gpt_small", 1},
+                                         PassesCase{"conv_zoo", 4}),
                          [](const auto& info) { return std::string(info.param.model); });
 
 }  // namespace

@@ -193,7 +193,7 @@ class Planter {
   bool CountAUseOfABlockTooMany() {
     std::optional<DynamicMemory>& dynamic = faulty.executable.memory.dynamic;
     if (!dynamic.has_value()) return false;
-    DynamicMemory::Block& block = dynamic->blocks[static_cast<size_t>(Below(std::ssize(dynamic->blocks)))];
+    DynamicMemory::ValueBlock& block = dynamic->blocks[static_cast<size_t>(Below(std::ssize(dynamic->blocks)))];
     if (block.uses == 0) return false;
     ++block.uses;
     return true;
@@ -283,13 +283,13 @@ class Planter {
   std::mt19937 random_;
 };
 
-struct Fault {
+struct KindOfFault {
   const char* name;
   bool (Planter::*plant)();
   bool exact = true;  // false: the verifier may reject more than what does harm one Step after the other
 };
 
-constexpr Fault kFaults[] = {
+constexpr KindOfFault kFaults[] = {
     {"a buffer moved by cache lines", &Planter::MoveABuffer},
     {"a buffer moved onto another", &Planter::MoveOntoAnother},
     {"a buffer taken for shorter", &Planter::TakeABufferForShorter},
@@ -331,7 +331,7 @@ struct Tally {
   int planted = 0, harmful = 0, runs = 0;
 };
 
-struct Net {
+struct FaultyNetwork {
   const char* name;
   int64_t batch = 1;
   int64_t image = 0;
@@ -341,7 +341,7 @@ struct Net {
 
 class FaultsIn {
  public:
-  explicit FaultsIn(const Net& net) : net_(net) {
+  explicit FaultsIn(const FaultyNetwork& net) : net_(net) {
     const absl::StatusOr<LoadedNetwork> loaded = LoadModel(net.name, net.image);
     SNUG_CHECK_OK(loaded.status());
     absl::StatusOr<Compiled> compiled = CompileGraph(loaded->network, loaded->source_map, OpRegistry::Builtin(),
@@ -363,7 +363,7 @@ class FaultsIn {
         ASSERT_TRUE(planned.ok()) << planned.message();
         ASSERT_TRUE(IsSound(compiled_));
         const int rounds = net_.rounds * (strategy == kDynamicMemory ? 6 : 1);  // few faults have a place there
-        for (const Fault& fault : kFaults) {
+        for (const KindOfFault& fault : kFaults) {
           for (int round = 0; round < rounds; ++round) ASSERT_NO_FATAL_FAILURE(Plant(fault));
         }
         for (int round = 0; round < net_.rounds; ++round) ASSERT_NO_FATAL_FAILURE(ForgetAReader(memory));
@@ -381,7 +381,7 @@ class FaultsIn {
     return test::RunOnTokens(compiled);
   }
 
-  void Plant(const Fault& fault) {
+  void Plant(const KindOfFault& fault) {
     Planter planter(compiled_, ++seed_);
     if (!(planter.*fault.plant)()) return;
     const bool harmful = Check(fault.name, fault.exact, planter.faulty);
@@ -427,7 +427,7 @@ class FaultsIn {
     return !sound;
   }
 
-  const Net net_;
+  const FaultyNetwork net_;
   Compiled compiled_;
   std::optional<std::vector<uint64_t>> tokens_;  // of the truth
   std::string bits_;
@@ -435,7 +435,7 @@ class FaultsIn {
   uint32_t seed_ = 0;
 };
 
-class PlantedFaults : public testing::TestWithParam<Net> {};
+class PlantedFaults : public testing::TestWithParam<FaultyNetwork> {};
 
 TEST_P(PlantedFaults, AreRejectedWhereTheyDoHarmAndNowhereElse) {
   FaultsIn faults(GetParam());
@@ -448,11 +448,11 @@ TEST_P(PlantedFaults, AreRejectedWhereTheyDoHarmAndNowhereElse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Run, PlantedFaults,
-                         testing::Values(Net{.name = "mlp", .batch = 4, .rounds = 4, .runs = true},
-                                         Net{.name = "tiny_conv", .batch = 2, .rounds = 4, .runs = true},
-                                         Net{.name = "lenet", .batch = 2, .rounds = 4, .runs = true},
-                                         Net{.name = "transformer", .rounds = 2},
-                                         Net{.name = "resnet20", .batch = 2, .rounds = 1}),
+                         testing::Values(FaultyNetwork{.name = "mlp", .batch = 4, .rounds = 4, .runs = true},
+                                         FaultyNetwork{.name = "tiny_conv", .batch = 2, .rounds = 4, .runs = true},
+                                         FaultyNetwork{.name = "lenet", .batch = 2, .rounds = 4, .runs = true},
+                                         FaultyNetwork{.name = "transformer", .rounds = 2},
+                                         FaultyNetwork{.name = "resnet20", .batch = 2, .rounds = 1}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 class CampaignPlantedFaults : public testing::TestWithParam<std::string> {};

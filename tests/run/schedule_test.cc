@@ -10,6 +10,8 @@
 
 #include "engine/run/executors.h"
 #include "tests/run/schedule_util.h"
+#include "tests/run/train_util.h"
+#include "tests/testing/kernel_of.h"
 
 namespace snug {
 namespace {
@@ -68,8 +70,6 @@ TEST_P(EveryEngine, CampaignRunsConflictingStepsInOrder) {
   CheckOrder(GetParam().kind, 10'000);
 }
 
-absl::Status Fails(const KernelContext&) { return absl::InternalError("planted"); }
-
 TEST_P(EveryEngine, AFailingStepStopsWhatNeedsItAndTheNextRunIsWhole) {
   // Six Steps in a row over the same bytes, on two streams in turn; the fourth changes a Variable.
   RandomSteps steps{.streams = 2};
@@ -80,7 +80,7 @@ TEST_P(EveryEngine, AFailingStepStopsWhatNeedsItAndTheNextRunIsWhole) {
   for (const size_t failing : {size_t{2}, size_t{4}}) {
     const auto noted = test::MakeNoted(steps.accesses, ScheduleStreams(steps.accesses, steps.stream_of, steps.streams));
     noted->executable.steps[3].mutates = true;
-    noted->executable.steps[failing].kernel = Fails;
+    noted->executable.steps[failing].kernel = test::KernelOf(Fails);
     auto executor = MakeExecutor(GetParam().kind, noted->executable, {}, nullptr);
     ASSERT_TRUE(executor.ok()) << executor.status().message();
     for (int round = 0; round < 3; ++round) {
@@ -117,7 +117,7 @@ TEST_P(EveryEngine, IndependentStepsRunAtTheSameTime) {
   Meeting meeting{.expected = serial ? 1 : 2};
   Executable executable;
   for (int64_t i = 0; i < 2; ++i) {
-    executable.steps.push_back({.kernel = Meets, .accesses = {{{1, 64 * i, 64 * i + 64}, true}}});
+    executable.steps.push_back({.kernel = test::KernelOf(Meets), .accesses = {{{1, 64 * i, 64 * i + 64}, true}}});
     executable.steps.back().prepared = std::make_shared<Meeting*>(&meeting);
   }
   executable.schedule = ScheduleStreams({executable.steps[0].accesses, executable.steps[1].accesses}, {0, 1}, 2);

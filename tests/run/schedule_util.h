@@ -15,6 +15,7 @@
 #include "engine/compile/streams.h"
 #include "engine/run/executor.h"
 #include "ops/kernel_context.h"
+#include "tests/testing/kernel_of.h"
 
 namespace snug::test {
 
@@ -115,7 +116,7 @@ inline std::unique_ptr<Noted> MakeNoted(const std::vector<std::vector<Access>>& 
     note->clock = &noted->clock;
     noted->notes.push_back(note);
     Step step;
-    step.kernel = NoteTimes;
+    step.kernel = KernelOf(NoteTimes);
     step.prepared = std::make_shared<std::shared_ptr<Note>>(note);
     step.accesses = of_step;
     noted->executable.steps.push_back(std::move(step));

@@ -21,7 +21,7 @@
 namespace snug {
 namespace {
 
-struct Event {
+struct TraceEvent {
   std::string ph, name, cat, id;
   int tid = 0, step = -1;
   double ts = 0, dur = 0, bytes = 0;
@@ -42,12 +42,12 @@ const google::protobuf::Value* Find(const google::protobuf::Struct& object, absl
   return nullptr;
 }
 
-std::vector<Event> ReadTrace(const std::string& path) {
+std::vector<TraceEvent> ReadTrace(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   google::protobuf::Struct document;
   EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(text.str(), &document).ok());
-  std::vector<Event> events;
+  std::vector<TraceEvent> events;
   const google::protobuf::Value* const listed = Find(document, "traceEvents");
   if (listed == nullptr) return events;
   for (const google::protobuf::Value& value : listed->list_value().values()) {
@@ -60,7 +60,7 @@ std::vector<Event> ReadTrace(const std::string& path) {
       const google::protobuf::Value* const found = Find(fields, key);
       return found == nullptr ? std::string() : found->string_value();
     };
-    Event event{.ph = string("ph"), .name = string("name"), .cat = string("cat")};
+    TraceEvent event{.ph = string("ph"), .name = string("name"), .cat = string("cat")};
     event.tid = static_cast<int>(number(fields, "tid"));
     event.ts = number(fields, "ts");
     event.dur = number(fields, "dur");
@@ -75,7 +75,7 @@ std::vector<Event> ReadTrace(const std::string& path) {
 }
 
 // Trains and returns the trace's events.
-std::vector<Event> TraceOf(Session& session, int steps) {
+std::vector<TraceEvent> TraceOf(Session& session, int steps) {
   const std::string path = testing::TempDir() + "trace_test_" + std::to_string(getpid()) + ".json";
   absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path);
   EXPECT_TRUE(file.ok()) << file.status().message();
@@ -90,7 +90,7 @@ std::vector<Event> TraceOf(Session& session, int steps) {
   }
   session.executor().SetTimes(nullptr);
   EXPECT_TRUE(trace.Finish().ok());
-  std::vector<Event> events = ReadTrace(path);
+  std::vector<TraceEvent> events = ReadTrace(path);
   std::filesystem::remove(path);
   return events;
 }
@@ -114,13 +114,13 @@ std::unique_ptr<Session> MakeModel(const char* model, int64_t image, EngineKind 
 }
 
 // Slices of one track, by begin.
-std::map<int, std::vector<Event>> Tracks(const std::vector<Event>& events) {
-  std::map<int, std::vector<Event>> tracks;
-  for (const Event& event : events) {
+std::map<int, std::vector<TraceEvent>> Tracks(const std::vector<TraceEvent>& events) {
+  std::map<int, std::vector<TraceEvent>> tracks;
+  for (const TraceEvent& event : events) {
     if (event.ph == "X") tracks[event.tid].push_back(event);
   }
   for (auto& [tid, slices] : tracks) {
-    std::sort(slices.begin(), slices.end(), [](const Event& a, const Event& b) { return a.ts < b.ts; });
+    std::sort(slices.begin(), slices.end(), [](const TraceEvent& a, const TraceEvent& b) { return a.ts < b.ts; });
   }
   return tracks;
 }
@@ -128,9 +128,9 @@ std::map<int, std::vector<Event>> Tracks(const std::vector<Event>& events) {
 constexpr double kNanosecond = 1e-3;
 
 // "name@training step" of the slice that an arrow's end binds to.
-std::string SliceAt(const std::map<int, std::vector<Event>>& tracks, const Event& end) {
+std::string SliceAt(const std::map<int, std::vector<TraceEvent>>& tracks, const TraceEvent& end) {
   std::string found;
-  for (const Event& slice : tracks.at(end.tid)) {
+  for (const TraceEvent& slice : tracks.at(end.tid)) {
     if (slice.cat != "step" || end.ts < slice.ts - kNanosecond / 2 || end.ts >= slice.ts + slice.dur) continue;
     found += slice.name + "@" + std::to_string(slice.step);
   }
@@ -140,7 +140,7 @@ std::string SliceAt(const std::map<int, std::vector<Event>>& tracks, const Event
 TEST(Trace, OfResNetOnTwoStreams) {
   constexpr int kSteps = 2;
   const std::unique_ptr<Session> session = MakeModel("resnet18", 32, EngineKind::kReplay, 2);
-  const std::vector<Event> events = TraceOf(*session, kSteps);
+  const std::vector<TraceEvent> events = TraceOf(*session, kSteps);
   const auto tracks = Tracks(events);
   ASSERT_EQ(tracks.size(), 3u);  // the host, two streams
   for (const auto& [tid, slices] : tracks) {
@@ -162,7 +162,7 @@ TEST(Trace, OfResNetOnTwoStreams) {
         expected.push_back(name_of(step));
       }
     }
-    for (const Event& slice : tracks.at(s + 1)) {
+    for (const TraceEvent& slice : tracks.at(s + 1)) {
       if (slice.cat == "step") found.push_back(slice.name);
     }
     EXPECT_EQ(found, expected);
@@ -176,8 +176,8 @@ TEST(Trace, OfResNetOnTwoStreams) {
       expected.emplace_back(name_of(a) + at, name_of(b) + at);
     }
   }
-  std::map<std::string, Event> begun;
-  for (const Event& event : events) {
+  std::map<std::string, TraceEvent> begun;
+  for (const TraceEvent& event : events) {
     if (event.ph == "s") begun[event.id] = event;
     if (event.ph == "f") found.emplace_back(SliceAt(tracks, begun.at(event.id)), SliceAt(tracks, event));
   }
@@ -186,14 +186,14 @@ TEST(Trace, OfResNetOnTwoStreams) {
   EXPECT_THAT(found, testing::UnorderedElementsAreArray(expected));
 
   int overlapping = 0;
-  for (const Event& a : tracks.at(1)) {
-    for (const Event& b : tracks.at(2)) {
+  for (const TraceEvent& a : tracks.at(1)) {
+    for (const TraceEvent& b : tracks.at(2)) {
       if (a.cat == "step" && b.cat == "step" && a.ts < b.ts + b.dur && b.ts < a.ts + a.dur) ++overlapping;
     }
   }
   EXPECT_GT(overlapping, 10);
 
-  for (const Event& event : events) {
+  for (const TraceEvent& event : events) {
     if (event.ph == "C" && event.name == "step arena: live bytes") {
       EXPECT_LE(event.bytes, static_cast<double>(compiled.executable.memory.step.placement.plan.arena_bytes));
     }
@@ -204,9 +204,9 @@ TEST(Trace, LiveBytesAreThePlansOnOneStream) {
   for (const EngineKind engine : {EngineKind::kReplay, EngineKind::kSerial}) {
     const std::unique_ptr<Session> session = MakeModel("lenet", 0, engine, 1);
     const MemoryPlan& plan = session->compiled().executable.memory;
-    const std::vector<Event> events = TraceOf(*session, 1);
+    const std::vector<TraceEvent> events = TraceOf(*session, 1);
     double most = 0, state = 0;
-    for (const Event& event : events) {
+    for (const TraceEvent& event : events) {
       if (event.ph == "C" && event.name == "step arena: live bytes") most = std::max(most, event.bytes);
       if (event.ph == "C" && event.name == "state arena") state = event.bytes;
       EXPECT_NE(event.ph, "s");
@@ -219,9 +219,9 @@ TEST(Trace, LiveBytesAreThePlansOnOneStream) {
 TEST(Trace, OfTheSerialEngineHasOneTrackAndNoArrows) {
   const std::unique_ptr<Session> session = MakeModel("lenet", 0, EngineKind::kSerial, 2);
   ASSERT_FALSE(session->compiled().executable.schedule.waits.empty());
-  const std::vector<Event> events = TraceOf(*session, 1);
+  const std::vector<TraceEvent> events = TraceOf(*session, 1);
   EXPECT_EQ(Tracks(events).size(), 2u);  // with the host's
-  for (const Event& event : events) EXPECT_NE(event.ph, "s");
+  for (const TraceEvent& event : events) EXPECT_NE(event.ph, "s");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "engine/run/session.h"
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"
+#include "ops/kernel_context.h"
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"
 
@@ -85,6 +87,17 @@ inline memory::PlannerOptions PlannerFor(const std::string& strategy) {
   const absl::StatusOr<const memory::Strategy*> found = memory::FindStrategy(strategy);
   return {.work_limit = found.ok() && (*found)->slow ? 5 : 100'000};
 }
+
+inline std::vector<std::byte> StateBytes(const Session& session) {
+  return {session.state_data(), session.state_data() + session.state_bytes()};
+}
+
+inline std::vector<std::byte> BytesOf(const Session::View& view) {
+  return {view.data, view.data + static_cast<size_t>(view.type->size_bytes())};
+}
+
+// A kernel for Steps that are to fail.
+inline absl::Status Fails(const KernelContext&) { return absl::InternalError("planted"); }
 
 inline std::vector<double> Losses(Session& session, int steps, const std::string& objective = "loss") {
   std::vector<double> losses;

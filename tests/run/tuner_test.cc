@@ -7,6 +7,7 @@
 
 #include "ops/prepare_context.h"
 #include "tests/run/train_util.h"
+#include "tests/testing/kernel_of.h"
 
 namespace snug {
 namespace {
@@ -19,13 +20,13 @@ LoadedNetwork Lenet() {
   return *std::move(loaded);
 }
 
-std::vector<double> Train(const LoadedNetwork& network, const CompileOptions& options) {
+std::vector<double> ThreeLosses(const LoadedNetwork& network, const CompileOptions& options) {
   auto session = MakeSession(network, options);
   EXPECT_TRUE(session.ok()) << session.status().message();
   return session.ok() ? Losses(**session, 3) : std::vector<double>();
 }
 
-void ExpectNear(const std::vector<double>& a, const std::vector<double>& b) {
+void ExpectRounded(const std::vector<double>& a, const std::vector<double>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 2e-4 * std::abs(b[i])) << "step " << i;
 }
@@ -56,7 +57,7 @@ TEST(Tuner, ChoosesNothingThatWasNotMeasuredToBeFaster) {
   EXPECT_LE(tuning.tuned_step_ms, tuning.step_ms);
   CompileOptions tuned{.batch = kBatch, .threads = tuning.threads, .tuning = std::make_shared<const Tuning>(tuning)};
   tuned.disabled_passes = tuning.disabled_passes;
-  ExpectNear(Train(network, tuned), Train(network, {.batch = kBatch, .threads = 2}));
+  ExpectRounded(ThreeLosses(network, tuned), ThreeLosses(network, {.batch = kBatch, .threads = 2}));
 }
 
 // Every candidate in turn, in whole trainings.
@@ -65,7 +66,7 @@ TEST(Tuner, EveryCandidateTrainsToTheSameLossesToRounding) {
     const absl::StatusOr<LoadedNetwork> network = LoadModel(model);
     ASSERT_TRUE(network.ok()) << network.status().message();
     CompileOptions options{.batch = kBatch, .threads = 2, .list_choices = true};
-    const std::vector<double> own = Train(*network, options);
+    const std::vector<double> own = ThreeLosses(*network, options);
     const absl::StatusOr<Compiled> compiled =
         CompileGraph(network->network, network->source_map, OpRegistry::Builtin(), options);
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
@@ -78,7 +79,7 @@ TEST(Tuner, EveryCandidateTrainsToTheSameLossesToRounding) {
       }
       options.tuning = std::make_shared<const Tuning>(std::move(tuning));
       SCOPED_TRACE(testing::Message() << model << ", round " << round);
-      ExpectNear(Train(*network, options), own);
+      ExpectRounded(ThreeLosses(*network, options), own);
     }
   }
 }
@@ -89,10 +90,12 @@ OpRegistry WithABrokenOffer() {
   for (const OpDef* op : OpRegistry::Builtin().all()) {
     OpDef added = *op;
     if (op->name == "relu") {
-      added.choices = [](const NodeTypes&, int) { return std::vector<std::string>{"abacus"}; };
-      added.prepare = [](PrepareContext& c) {
+      KernelRow plain = *op->plain();
+      plain.variants = [](const PrepareContext&) { return std::vector<std::string>{"abacus"}; };
+      plain.prepare = [](PrepareContext& c) {
         return c.choice() == "abacus" ? absl::UnimplementedError("no beads") : absl::OkStatus();
       };
+      added = test::WithKernel(std::move(added), std::move(plain));
     }
     EXPECT_TRUE(registry.AddAll(OpRegistry::Builtin().file_of(op->name), {std::move(added)}).ok());
   }

@@ -72,7 +72,7 @@ const OpRegistry& WithoutRanges() {
   return *registry;
 }
 
-CompileOptions OptionsFor(int64_t batch, const MemoryOptions& memory) {
+CompileOptions OptionsWithoutFusion(int64_t batch, const MemoryOptions& memory) {
   CompileOptions options{.batch = batch, .threads = 2, .memory = memory};
   options.disabled_passes = {"fuse_activation"};  // so that every value is there by its name
   options.memory.planner = PlannerFor(memory.strategy);
@@ -88,7 +88,7 @@ absl::StatusOr<Compiled> TryCompile(const std::string& text, const OpRegistry& r
 
 Compiled CompileText(const std::string& text, int64_t batch, const OpRegistry& registry,
                      const MemoryOptions& memory = {}) {
-  absl::StatusOr<Compiled> compiled = TryCompile(text, registry, OptionsFor(batch, memory));
+  absl::StatusOr<Compiled> compiled = TryCompile(text, registry, OptionsWithoutFusion(batch, memory));
   SNUG_CHECK_OK(compiled.status());
   return *std::move(compiled);
 }
@@ -98,18 +98,18 @@ bool Runs(const Compiled& compiled, const std::string& node) {
   return std::find(names.begin(), names.end(), node) != names.end();
 }
 
-size_t Find(const Compiled& compiled, const std::string& value) {
+size_t IndexOf(const Compiled& compiled, const std::string& value) {
   const ValueId id = compiled.graph.FindValue(value);
   SNUG_CHECK_MSG(id.valid(), value);
   return static_cast<size_t>(id.index);
 }
 
 int32_t BufferOf(const Compiled& compiled, const std::string& value) {
-  return compiled.tasks.buffer_of_value[Find(compiled, value)];
+  return compiled.tasks.buffer_of_value[IndexOf(compiled, value)];
 }
 
 int64_t OffsetOf(const Compiled& compiled, const std::string& value) {
-  return compiled.tasks.offset_of_value[Find(compiled, value)];
+  return compiled.tasks.offset_of_value[IndexOf(compiled, value)];
 }
 
 TEST(Views, PartsAndJoinsOfOneSampleLieInOneBuffer) {
@@ -173,7 +173,7 @@ layer { name: "last" input: "fed" input: "twice" add {} }
 }
 
 // All that three steps leave behind, bit for bit.
-std::vector<std::string> Train(Compiled compiled, EngineKind engine = EngineKind::kReplay, bool poison = false) {
+std::vector<std::string> TrainToBits(Compiled compiled, EngineKind engine = EngineKind::kReplay, bool poison = false) {
   absl::StatusOr<std::unique_ptr<Session>> session =
       Session::Create(std::move(compiled), {.seed = 3, .engine = engine, .poison = poison});
   SNUG_CHECK_OK(session.status());
@@ -195,26 +195,26 @@ std::vector<std::string> Train(Compiled compiled, EngineKind engine = EngineKind
   return results;
 }
 
-std::vector<std::string> Truth(const std::string& text, int64_t batch) {
-  return Train(CompileText(text, batch, WithoutRanges(), {.strategy = "none"}));
+std::vector<std::string> BitsOfCopies(const std::string& text, int64_t batch) {
+  return TrainToBits(CompileText(text, batch, WithoutRanges(), {.strategy = "none"}));
 }
 
 void ExpectSameBits(const std::string& text, int64_t batch, bool every_strategy) {
-  const std::vector<std::string> truth = Truth(text, batch);
+  const std::vector<std::string> truth = BitsOfCopies(text, batch);
   for (const std::string& name : AllStrategies()) {
     if (!every_strategy && name != "none" && name != "best") continue;
     const Compiled compiled = CompileText(text, batch, OpRegistry::Builtin(), {.strategy = name});
-    EXPECT_TRUE(Train(compiled) == truth) << name << ", batch " << batch << text;
-    EXPECT_TRUE(Train(compiled, EngineKind::kSerial, /*poison=*/true) == truth)
+    EXPECT_TRUE(TrainToBits(compiled) == truth) << name << ", batch " << batch << text;
+    EXPECT_TRUE(TrainToBits(compiled, EngineKind::kSerial, /*poison=*/true) == truth)
         << name << ", poisoned, batch " << batch << text;
   }
 }
 
 // On several streams, by plans with waits for bytes and without, by either engine; and without a plan.
 void ExpectSameBitsSideBySide(const std::string& text, int64_t batch, bool every_policy) {
-  const std::vector<std::string> truth = Truth(text, batch);
+  const std::vector<std::string> truth = BitsOfCopies(text, batch);
   const auto expect = [&](const MemoryOptions& memory, EngineKind engine) {
-    EXPECT_TRUE(Train(CompileText(text, batch, OpRegistry::Builtin(), memory), engine) == truth)
+    EXPECT_TRUE(TrainToBits(CompileText(text, batch, OpRegistry::Builtin(), memory), engine) == truth)
         << memory.strategy << " " << memory.stream_policy << ", " << memory.streams << " streams, engine "
         << EngineName(engine) << text;
   };
@@ -248,18 +248,18 @@ TEST(Views, OnStreamsAndWithoutAPlanTrainingGivesTheSameBits) {
 
 // What is fetched may be a part, or be joined.
 TEST(Views, AreFetchedFromWhereTheyLie) {
-  CompileOptions options = OptionsFor(1, {});
+  CompileOptions options = OptionsWithoutFusion(1, {});
   options.fetch = {"rb", "ab", "parts:1", "cut"};
   const absl::StatusOr<Compiled> with = TryCompile(kFeatures, OpRegistry::Builtin(), options);
   const absl::StatusOr<Compiled> without = TryCompile(kFeatures, WithoutRanges(), options);
   ASSERT_TRUE(with.ok() && without.ok()) << with.status().message();
   EXPECT_LT(with->tasks.tasks.size(), without->tasks.tasks.size());
-  EXPECT_TRUE(Train(*with) == Train(*without));
-  EXPECT_TRUE(Train(*with, EngineKind::kSerial, /*poison=*/true) == Train(*without));
+  EXPECT_TRUE(TrainToBits(*with) == TrainToBits(*without));
+  EXPECT_TRUE(TrainToBits(*with, EngineKind::kSerial, /*poison=*/true) == TrainToBits(*without));
   options.memory.strategy = "dynamic";
   const absl::StatusOr<Compiled> dynamic = TryCompile(kFeatures, OpRegistry::Builtin(), options);
   ASSERT_TRUE(dynamic.ok()) << dynamic.status().message();
-  EXPECT_TRUE(Train(*dynamic, EngineKind::kSerial) == Train(*without));
+  EXPECT_TRUE(TrainToBits(*dynamic, EngineKind::kSerial) == TrainToBits(*without));
 }
 
 const Step& StepOf(const Compiled& compiled, const std::string& node) {
@@ -303,7 +303,7 @@ layer { name: "last" input: "side" input: "whole" add {} }
 
 TEST(Views, KernelsTouchOnlyWhatTheyDeclare) {
   for (const auto& [text, batch] : {std::pair(kFeatures, 1), std::pair(kRows, 4)}) {
-    CompileOptions options = OptionsFor(batch, {});
+    CompileOptions options = OptionsWithoutFusion(batch, {});
     options.threads = 1;
     absl::StatusOr<Compiled> compiled = TryCompile(text, OpRegistry::Builtin(), options);
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
@@ -319,7 +319,7 @@ TEST(Views, KernelsTouchOnlyWhatTheyDeclare) {
 TEST(Views, APlanOfOtherTasksIsRefused) {
   const std::string path = absl::StrCat(testing::TempDir(), "/views_test_plan.pbtxt");
   ASSERT_TRUE(SavePlan(CompileText(kFeatures, 1, WithoutRanges()), path).ok());
-  CompileOptions options = OptionsFor(1, {.plan_file = path});
+  CompileOptions options = OptionsWithoutFusion(1, {.plan_file = path});
   EXPECT_TRUE(TryCompile(kFeatures, WithoutRanges(), options).ok());
   EXPECT_THAT(std::string(TryCompile(kFeatures, OpRegistry::Builtin(), options).status().message()),
               testing::HasSubstr("the plan is for another choice of kernels"));
@@ -328,20 +328,18 @@ TEST(Views, APlanOfOtherTasksIsRefused) {
   EXPECT_FALSE(TryCompile(kFeatures, WithoutRanges(), options).ok());
   const absl::StatusOr<Compiled> loaded = TryCompile(kFeatures, OpRegistry::Builtin(), options);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_TRUE(Train(*loaded) == Train(with));
+  EXPECT_TRUE(TrainToBits(*loaded) == TrainToBits(with));
 }
 
-int64_t PlannedBytes(const std::string& text, const OpRegistry& registry, int64_t batch, const char* strategy) {
+int64_t TotalBytes(const std::string& text, const OpRegistry& registry, int64_t batch, const char* strategy) {
   return CompileText(text, batch, registry, {.strategy = strategy}).executable.memory.total_bytes();
 }
 
 TEST(Views, TakeLessMemoryWhereNothingIsShared) {
   for (const auto& [text, batch] : {std::pair(kFeatures, 1), std::pair(kRows, 4)}) {
-    EXPECT_LT(PlannedBytes(text, OpRegistry::Builtin(), batch, "none"),
-              PlannedBytes(text, WithoutRanges(), batch, "none"))
+    EXPECT_LT(TotalBytes(text, OpRegistry::Builtin(), batch, "none"), TotalBytes(text, WithoutRanges(), batch, "none"))
         << text;
-    EXPECT_LE(PlannedBytes(text, OpRegistry::Builtin(), batch, "best"),
-              PlannedBytes(text, WithoutRanges(), batch, "best"))
+    EXPECT_LE(TotalBytes(text, OpRegistry::Builtin(), batch, "best"), TotalBytes(text, WithoutRanges(), batch, "best"))
         << text;
   }
 }
@@ -359,7 +357,7 @@ layer { name: "both" input: "left" input: "right" concat {} }
 layer { name: "out" input: "both" sigmoid {} }
 output: "out"
 )";
-  CompileOptions options = OptionsFor(1, {});
+  CompileOptions options = OptionsWithoutFusion(1, {});
   options.training = false;
   const absl::StatusOr<Compiled> with = TryCompile(joined, OpRegistry::Builtin(), options);
   const absl::StatusOr<Compiled> without = TryCompile(joined, WithoutRanges(), options);
@@ -374,7 +372,7 @@ TEST(Views, TakeNoMoreMemoryInTheModels) {
     for (const int64_t batch : {1, 2}) {
       const auto bytes = [&](const OpRegistry& registry) {
         const absl::StatusOr<Compiled> compiled =
-            Compile(loaded->network, loaded->source_map, registry, OptionsFor(batch, {}));
+            Compile(loaded->network, loaded->source_map, registry, OptionsWithoutFusion(batch, {}));
         SNUG_CHECK_OK(compiled.status());
         return compiled->executable.memory.total_bytes();
       };
@@ -440,7 +438,7 @@ TEST(Views, TakeNoMoreMemoryInRandomNetworks) {
   for (uint32_t seed = 1; seed <= 100; ++seed) {
     const std::string text = RandomNetwork(seed);
     for (const bool training : {true, false}) {
-      CompileOptions options = OptionsFor(1, {});
+      CompileOptions options = OptionsWithoutFusion(1, {});
       options.training = training;
       const absl::StatusOr<Compiled> with = TryCompile(text, OpRegistry::Builtin(), options);
       const absl::StatusOr<Compiled> without = TryCompile(text, WithoutRanges(), options);

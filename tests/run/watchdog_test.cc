@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "tests/run/train_util.h"
+#include "tests/testing/kernel_of.h"
 
 namespace snug {
 namespace {
@@ -53,7 +54,7 @@ absl::Status DoesNothing(const KernelContext&) { return absl::OkStatus(); }
 
 Compiled CompileMlpOfNothing(int streams) {
   Compiled compiled = CompileMlp(streams);
-  for (Step& step : compiled.executable.steps) step.kernel = DoesNothing;
+  for (Step& step : compiled.executable.steps) step.kernel = test::KernelOf(DoesNothing);
   return compiled;
 }
 
@@ -61,7 +62,7 @@ std::string NodeName(const Compiled& compiled, int32_t step) {
   return compiled.graph.node(compiled.executable.steps[static_cast<size_t>(step)].node).name;
 }
 
-std::unique_ptr<Session> MakeSession(Compiled compiled, EngineKind engine, double seconds, Reports& reports) {
+std::unique_ptr<Session> MakeWatched(Compiled compiled, EngineKind engine, double seconds, Reports& reports) {
   auto session = Session::Create(
       std::move(compiled),
       {.seed = 1, .engine = engine, .watchdog = {.seconds = seconds, .report = [&reports](const std::string& text) {
@@ -80,11 +81,11 @@ TEST_P(AnyEngine, NamesTheStepThatIsStuckAndReportsAgainAfterTwiceAsLong) {
   reports.enough = 3;
   Compiled compiled = CompileMlpOfNothing(2);
   const auto step = static_cast<int32_t>(compiled.executable.steps.size()) / 2;
-  compiled.executable.steps[static_cast<size_t>(step)].kernel = BlocksUntilReported;
+  compiled.executable.steps[static_cast<size_t>(step)].kernel = test::KernelOf(BlocksUntilReported);
   compiled.executable.steps[static_cast<size_t>(step)].prepared = std::make_shared<Reports*>(&reports);
   const Node& node = compiled.graph.node(compiled.executable.steps[static_cast<size_t>(step)].node);
   const std::string expected = "running \"" + node.name + "\" (" + node.op + "), " + node.loc.ToString() + "\n";
-  const std::unique_ptr<Session> session = MakeSession(std::move(compiled), GetParam().kind, kSeconds, reports);
+  const std::unique_ptr<Session> session = MakeWatched(std::move(compiled), GetParam().kind, kSeconds, reports);
   const int64_t begin = MonotonicNanoseconds();
   const absl::Status status = session->Run();
   EXPECT_TRUE(status.ok()) << status.message();
@@ -104,11 +105,11 @@ TEST(Watchdog, SaysWhatOtherStreamsWaitFor) {
   Reports reports;
   Compiled compiled = CompileMlpOfNothing(2);
   const auto [a, b] = compiled.executable.schedule.waits[0];
-  compiled.executable.steps[static_cast<size_t>(a)].kernel = BlocksUntilReported;
+  compiled.executable.steps[static_cast<size_t>(a)].kernel = test::KernelOf(BlocksUntilReported);
   compiled.executable.steps[static_cast<size_t>(a)].prepared = std::make_shared<Reports*>(&reports);
   const std::string stuck = NodeName(compiled, a), waiting = NodeName(compiled, b);
   const int32_t stream = compiled.executable.schedule.stream_of[static_cast<size_t>(a)];
-  const std::unique_ptr<Session> session = MakeSession(std::move(compiled), EngineKind::kReplay, 0.2, reports);
+  const std::unique_ptr<Session> session = MakeWatched(std::move(compiled), EngineKind::kReplay, 0.2, reports);
   EXPECT_TRUE(session->Run().ok());
   const std::lock_guard<std::mutex> lock(reports.mu);
   EXPECT_THAT(reports.texts[0], HasSubstr("running \"" + stuck + "\""));
@@ -121,7 +122,7 @@ TEST(Watchdog, SaysNothingWhileStepsFinishNorBetweenRuns) {
   bool quiet = false;
   for (int attempt = 0; attempt < 5 && !quiet; ++attempt) {
     Reports reports;
-    const std::unique_ptr<Session> session = MakeSession(CompileMlpOfNothing(2), EngineKind::kReplay, 0.4, reports);
+    const std::unique_ptr<Session> session = MakeWatched(CompileMlpOfNothing(2), EngineKind::kReplay, 0.4, reports);
     const int64_t begin = MonotonicNanoseconds();
     while (static_cast<double>(MonotonicNanoseconds() - begin) * 1e-9 < 0.8) ASSERT_TRUE(session->Run().ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(800));

@@ -42,7 +42,7 @@ bool HasBothWays() {
 
 CompileOptions In(DType precision) { return {.batch = 8, .precision = precision, .threads = 2, .list_choices = true}; }
 
-Compiled CompileModel(const char* name, const CompileOptions& options) {
+Compiled CompileListingChoices(const char* name, const CompileOptions& options) {
   const absl::StatusOr<LoadedNetwork> model = LoadModel(name);
   EXPECT_TRUE(model.ok()) << model.status().message();
   absl::StatusOr<Compiled> compiled = Compile(model->network, model->source_map, OpRegistry::Builtin(), options);
@@ -112,18 +112,18 @@ void ExpectWide(const Compiled& compiled, bool wide) {
 class WideProducts : public testing::TestWithParam<const char*> {};
 
 TEST_P(WideProducts, EitherEveryProductComputesOnFloat32OrNone) {
-  const Compiled own = CompileModel(GetParam(), In(DType::kBFloat16));
+  const Compiled own = CompileListingChoices(GetParam(), In(DType::kBFloat16));
   EXPECT_GE(CountProducts(own), 6);
   ExpectWide(own, WideByThemselves());
   CompileOptions other = In(DType::kBFloat16);
   other.tuning = TheOtherWay(own);
   EXPECT_TRUE(other.tuning != nullptr || !HasBothWays());
-  if (other.tuning != nullptr) ExpectWide(CompileModel(GetParam(), other), !WideByThemselves());
+  if (other.tuning != nullptr) ExpectWide(CompileListingChoices(GetParam(), other), !WideByThemselves());
 }
 
 TEST_P(WideProducts, TakeNoMoreMemoryThanFloat32) {
   const auto bytes = [](DType precision) {
-    return CompileModel(GetParam(), In(precision)).executable.memory.total_bytes();
+    return CompileListingChoices(GetParam(), In(precision)).executable.memory.total_bytes();
   };
   EXPECT_LE(bytes(DType::kBFloat16), bytes(DType::kFloat32));
 }
@@ -139,7 +139,7 @@ TEST_P(WideProducts, EveryWayTrainsAsFloat32ToRounding) {
   const std::vector<double> expected = losses(In(DType::kFloat32));
   ASSERT_EQ(expected.size(), 5);
   CompileOptions other = In(DType::kBFloat16);
-  other.tuning = TheOtherWay(CompileModel(GetParam(), In(DType::kBFloat16)));
+  other.tuning = TheOtherWay(CompileListingChoices(GetParam(), In(DType::kBFloat16)));
   for (const CompileOptions& options : {In(DType::kBFloat16), other}) {
     const std::vector<double> found = losses(options);
     ASSERT_EQ(found.size(), expected.size());

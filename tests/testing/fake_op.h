@@ -17,7 +17,8 @@ inline OpDef FakeOp(absl::string_view name, std::vector<Port> inputs, std::vecto
     c.SetOutput(0, c.input(0));
     return absl::OkStatus();
   };
-  op.cpu = [](const KernelContext&) { return absl::InternalError("a fake kernel was run"); };
+  op.kernels = {
+      {.name = "plain", .run = [](const KernelContext&) { return absl::InternalError("a fake kernel was run"); }}};
   op.samples = [](SampleBuilder&) {};
   return op;
 }

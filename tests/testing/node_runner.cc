@@ -1,5 +1,6 @@
 #include "tests/testing/node_runner.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -42,31 +43,33 @@ NodeRunner::NodeRunner(const OpRegistry& registry, const OpDef& op, NodeTypes ty
       bound_(types_),
       threads_(threads),
       random_id_(random_id),
-      kernel_(op.cpu) {}
+      kernel_(op.plain()) {}
 
 absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const OpDef& op, NodeTypes types,
                                             KernelChoice choice, int threads, uint64_t random_id,
                                             absl::string_view named) {
   NodeRunner runner(registry, op, std::move(types), threads, random_id);
-  const bool fast = choice == KernelChoice::kFast && op.cpu_fast != nullptr;
-  if (fast) runner.kernel_ = op.cpu_fast;
-  PrepareFn prepare = fast || op.cpu_fast == nullptr ? op.prepare : nullptr;  // else it is not this kernel's
+  if (op.traits.view) return runner;
   Device device;
-  if (choice == KernelChoice::kCuda && op.cuda != nullptr) {
-    runner.kernel_ = op.cuda;
-    runner.on_cuda_ = true;
-    prepare = op.prepare_cuda;
-    device.kind = Device::Kind::kCuda;
+  if (choice == KernelChoice::kCuda && !op.KernelsOn(kOnCuda).empty()) device.kind = kOnCuda;
+  runner.on_cuda_ = device.kind == kOnCuda;
+  if (choice != KernelChoice::kPlain) {
+    const std::vector<const KernelRow*> rows = op.KernelsOn(device.kind);
+    runner.kernel_ = *std::find_if(rows.begin(), rows.end() - 1, [&](const KernelRow* row) {
+      return (row->serves == nullptr || row->serves(runner.types_).ok()) && (named != "own" || row->name == named);
+    });
   }
-  if (prepare == nullptr || op.traits.view) return runner;
+  const KernelLicence licence = {.tf32 = absl::StrContains(named, "tf32"), .fast = absl::StrContains(named, "fast")};
+  const PrepareFn& prepare = runner.kernel_->prepare;
+  if (prepare == nullptr) return runner;
 
   SetThreadsPerOp(threads);
   for (bool widened = false, reordered = false;;) {
-    PrepareContext context(runner.bound_, threads, named, device);
+    PrepareContext context(runner.bound_, threads, named, device, licence);
     SNUG_RETURN_IF_ERROR(Annotate(prepare(context), "prepare"));
     if (context.declined()) {
       runner.on_cuda_ = false;
-      runner.kernel_ = op.cpu;
+      runner.kernel_ = op.plain();
       for (size_t i = 0; i < runner.types_.inputs.size(); ++i) {
         runner.bound_.inputs[i].layout = runner.types_.inputs[i].layout;
       }
@@ -86,6 +89,12 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
     if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) {
       runner.prepared_ = context.kernel();
       runner.workspace_bytes_ = context.workspace_bytes();
+      const KernelRow* const last = op.KernelsOn(device.kind).back();
+      if (!runner.on_cuda_ || last == runner.kernel_) return runner;
+      PrepareContext other(runner.bound_, threads, {}, device);
+      SNUG_RETURN_IF_ERROR(last->prepare(other));
+      runner.instead_ = {std::make_shared<const KernelRow>(*last), other.kernel()};
+      runner.workspace_bytes_ = std::max(runner.workspace_bytes_, other.workspace_bytes());
       return runner;
     }
     if (reordered) return absl::InternalError("prepare asks for other layouts although it got those it wanted");
@@ -176,7 +185,12 @@ absl::StatusOr<NodeRun> NodeRunner::Run(const std::vector<Tensor>& inputs, const
   SetThreadsPerOp(threads_);
   const KernelContext context(&bound_, input_pointers, output_pointers, workspace_pointer, prepared_.get(), threads_,
                               random_id_, on_cuda_ ? TheCudaRun().context : nullptr);
-  absl::Status status = kernel_(context);
+  absl::Status status = kernel_->run(context);
+  if (absl::IsUnimplemented(status) && instead_.kernel != nullptr) {
+    if (TheCudaRun().refused != nullptr) TheCudaRun().refused(kernel_->name, status);
+    status = instead_.kernel->run(KernelContext(&bound_, input_pointers, output_pointers, workspace_pointer,
+                                                instead_.prepared.get(), threads_, random_id_, context.cuda()));
+  }
   if (on_cuda_) status.Update(TheCudaRun().synchronize());  // after an error too: what was launched uses the buffers
 
   for (size_t i = 0; i < bound_inputs.size(); ++i) {

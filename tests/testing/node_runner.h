@@ -29,6 +29,8 @@ struct CudaRun {
   // Where the device finds bytes of the host's; `synchronize` brings them back. Null: where they are, as a pretended
   // device does (tests/cuda).
   std::function<absl::StatusOr<void*>(void* host, int64_t bytes)> place;
+  // Hears that a library's kernel did not serve, so that the one that stands in for it was run. Null: nobody does.
+  std::function<void(absl::string_view kernel, const absl::Status& why)> refused;
 };
 void SetCudaRun(CudaRun run);
 
@@ -46,8 +48,9 @@ class NodeRunner {
  public:
   // `types` as inferred. Prepares like the compiler: where Prepare asks for float32 or for other layouts, the next
   // round gets them, and Run converts, the layouts through the op `reorder`. kFast falls back to the plain kernel where
-  // there is no other, or where Prepare declines; kCuda where there is no CUDA kernel. `named`: one of what
-  // OpDef::choices offers.
+  // there is no other, or where Prepare declines; kCuda where there is no CUDA kernel. On CUDA a later row serves where
+  // the first one says as it runs that it does not. `named`: a row, or one of what KernelRow::variants offers; with
+  // the licence that its name tells of.
   static absl::StatusOr<NodeRunner> Make(const OpRegistry& registry, const OpDef& op, NodeTypes types,
                                          KernelChoice choice, int threads, uint64_t random_id = 0,
                                          absl::string_view named = {});
@@ -56,7 +59,7 @@ class NodeRunner {
   // buffers.
   absl::StatusOr<NodeRun> Run(const std::vector<Tensor>& inputs, const RunOptions& options = {}) const;
 
-  bool fast() const { return kernel_ != op_->cpu; }  // whether another than the plain kernel runs
+  bool fast() const { return kernel_ != op_->plain(); }  // whether another than the plain kernel runs
   const NodeTypes& bound_types() const { return bound_; }
 
  private:
@@ -70,9 +73,10 @@ class NodeRunner {
   NodeTypes bound_;  // as the kernel wants them
   int threads_;
   uint64_t random_id_;
-  KernelFn kernel_ = nullptr;
+  const KernelRow* kernel_ = nullptr;  // null: a view
   bool on_cuda_ = false;
   std::shared_ptr<const void> prepared_;
+  PreparedKernel instead_;  // of kernel_
   int64_t workspace_bytes_ = 0;
 };
 

@@ -7,6 +7,7 @@
 
 #include "engine/train/open_data.h"
 #include "proto/text_loader.h"
+#include "tests/run/train_util.h"
 #include "tests/testing/digits_network.h"
 
 namespace snug {
@@ -22,13 +23,13 @@ LoadedNetwork LoadOrDie(const std::string& text) {
 
 const std::string kDigits = DigitsNetwork("steps: 60 evaluate_every: 30", 500);
 
-struct Made {
+struct LoadedTrainer {
   LoadedNetwork loaded;
   std::unique_ptr<Trainer> trainer;
 };
 
-Made Make(const std::string& text, int64_t batch = 16, DType precision = DType::kFloat32) {
-  Made made{LoadOrDie(text), nullptr};
+LoadedTrainer MakeTrainer(const std::string& text, int64_t batch = 16, DType precision = DType::kFloat32) {
+  LoadedTrainer made{LoadOrDie(text), nullptr};
   const proto::Training& training = made.loaded.network.training();
   absl::StatusOr<TrainingData> data = OpenData(training.data(), made.loaded.network, 1);
   EXPECT_TRUE(data.ok()) << data.status().message();
@@ -42,13 +43,8 @@ Made Make(const std::string& text, int64_t batch = 16, DType precision = DType::
   return made;
 }
 
-std::vector<std::byte> State(const Trainer& trainer) {
-  const Session& session = trainer.session();
-  return {session.state_data(), session.state_data() + session.state_bytes()};
-}
-
 TEST(Trainer, Learns) {
-  const Made made = Make(kDigits);
+  const LoadedTrainer made = MakeTrainer(kDigits);
   ASSERT_NE(made.trainer, nullptr);
   std::vector<Trainer::EvaluationReport> evaluations;
   std::vector<double> rates;
@@ -74,7 +70,7 @@ TEST(Trainer, Learns) {
 
 TEST(Trainer, EvaluationIsTheMeanOverAllSamplesWhateverTheBatch) {
   // 7 does not divide the number of samples: the last batch is a short one.
-  const Made one = Make(kDigits, 16), other = Make(kDigits, 7);
+  const LoadedTrainer one = MakeTrainer(kDigits, 16), other = MakeTrainer(kDigits, 7);
   const auto a = one.trainer->Evaluate(), b = other.trainer->Evaluate();
   ASSERT_TRUE(a.ok()) << a.status().message();
   ASSERT_TRUE(b.ok()) << b.status().message();
@@ -85,7 +81,7 @@ TEST(Trainer, EvaluationIsTheMeanOverAllSamplesWhateverTheBatch) {
 }
 
 TEST(Trainer, ResumedIsAsUninterrupted) {
-  const Made whole = Make(kDigits), first = Make(kDigits), second = Make(kDigits);
+  const LoadedTrainer whole = MakeTrainer(kDigits), first = MakeTrainer(kDigits), second = MakeTrainer(kDigits);
   ASSERT_TRUE(whole.trainer->Run({}).ok());
   int64_t stop_at = 41;
   ASSERT_TRUE(first.trainer->Run({.stop = [&] { return first.trainer->step() == stop_at; }}).ok());
@@ -94,12 +90,12 @@ TEST(Trainer, ResumedIsAsUninterrupted) {
               static_cast<size_t>(first.trainer->session().state_bytes()));
   ASSERT_TRUE(second.trainer->Resume(stop_at).ok());
   ASSERT_TRUE(second.trainer->Run({}).ok());
-  EXPECT_TRUE(State(*second.trainer) == State(*whole.trainer));
+  EXPECT_TRUE(StateBytes(second.trainer->session()) == StateBytes(whole.trainer->session()));
 }
 
 TEST(Trainer, ALossThatIsNotFiniteNamesTheNodeAndChangesNothing) {
   // 88.8 is the largest number whose exponential is a float.
-  const Made made = Make(R"(
+  const LoadedTrainer made = MakeTrainer(R"(
     name: "overflows"
     input { name: "image" shape { dim: 784 } }
     input { name: "label" dtype: INT32 max_value: 10 }
@@ -116,7 +112,7 @@ TEST(Trainer, ALossThatIsNotFiniteNamesTheNodeAndChangesNothing) {
   std::vector<int64_t> checkpoints;
   const absl::Status status = made.trainer->Run({.step =
                                                      [&](const Trainer::StepReport&) {
-                                                       before = State(*made.trainer);
+                                                       before = StateBytes(made.trainer->session());
                                                        return absl::OkStatus();
                                                      },
                                                  .checkpoint =
@@ -127,14 +123,14 @@ TEST(Trainer, ALossThatIsNotFiniteNamesTheNodeAndChangesNothing) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("the loss is not finite"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("test.pbtxt:6:5: layer \"boom\" (exp): the first node"));
   EXPECT_GE(made.trainer->step(), 1);
-  EXPECT_TRUE(State(*made.trainer) == before);
+  EXPECT_TRUE(StateBytes(made.trainer->session()) == before);
   EXPECT_EQ(checkpoints, std::vector<int64_t>{made.trainer->step()});  // once, of the last good state
   EXPECT_THAT(std::string(status.message()), HasSubstr("Nor could a checkpoint be written: the disk is full"));
 }
 
 TEST(Trainer, LearnsInBfloat16WhatItLearnsInFloat32) {
   const auto accuracy = [](DType precision) {
-    const Made made = Make(R"(
+    const LoadedTrainer made = MakeTrainer(R"(
       name: "mlp"
       input { name: "image" shape { dim: 784 } }
       input { name: "label" dtype: INT32 max_value: 10 }
@@ -146,7 +142,7 @@ TEST(Trainer, LearnsInBfloat16WhatItLearnsInFloat32) {
       objective: "loss" output: "accuracy"
       optimizer { learning_rate: 0.1 sgd { momentum: 0.9 } }
       training { epochs: 5 data { digits { samples: 8000 } } schedule { one_cycle {} } })",
-                           32, precision);
+                                           32, precision);
     EXPECT_NE(made.trainer, nullptr);
     for (const Variable& variable : made.trainer->session().compiled().graph.variables()) {
       const bool wide = variable.type.dtype != DType::kBFloat16;

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "tests/train_data/test_files.h"
 
@@ -14,13 +13,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <class T>
-std::string BytesOf(std::initializer_list<T> values) {
-  std::string bytes(values.size() * sizeof(T), '\0');
-  std::memcpy(bytes.data(), values.begin(), bytes.size());
-  return bytes;
-}
 
 // A file as NumPy writes it: the header ends in a line end, at a multiple of 64 bytes.
 std::string Npy(const std::string& dictionary, const std::string& data, int version = 1) {

@@ -23,10 +23,6 @@ std::shared_ptr<const Dataset> Make(absl::string_view task, const SyntheticOptio
 }
 
 // Both fields of the first samples.
-template <class T>
-std::string BytesOf(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
 uint64_t HashOf(const Dataset& dataset) {
   std::string bytes;
   for (int64_t i = 0; i < 20; ++i) {

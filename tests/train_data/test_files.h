@@ -17,6 +17,11 @@
 
 namespace snug {
 
+template <class T>
+std::string BytesOf(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
 class FileTest : public testing::Test {
  protected:
   FileTest() : folder_(testing::TempDir() + "/snug_train_data_" + std::to_string(getpid())) {

@@ -1,5 +1,5 @@
-// `snug bench NET`: how long steps take, forward only and in training, and what they need; or, with --op, the kernels
-// of one op, plain against fast. Whatever is compared runs in turn.
+// `snug bench NET` measures how long steps take, forward only and in training, and what memory they need; with --op,
+// the kernels of one op, plain against fast. Whatever is compared runs in turn.
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -14,6 +14,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/compile/compile_settings.h"
 #include "engine/compile/tuning.h"
 #include "engine/run/step_timer.h"
 #include "ops/graph_builder.h"
@@ -68,7 +69,7 @@ Flags FlagsOf(BenchFlags& f) {
   return flags;
 }
 
-// One of the things to compare: the command line with some flags set to other values.
+// One of the things to compare: the command line, with some flags set to other values.
 struct Variant {
   std::string name;  // "streams=2 memory=none"; empty: nothing varies
   Arguments arguments;
@@ -95,7 +96,7 @@ class Bench {
  public:
   Bench(const LoadedNetwork& network, const BenchFlags& flags) : network_(network), flags_(flags) {}
 
-  // What a variant's command line means.
+  // Makes a timer for a variant's command line.
   absl::StatusOr<std::unique_ptr<StepTimer>> Timer(const Arguments& arguments, bool training, bool plain) const {
     BenchFlags f;
     SNUG_RETURN_IF_ERROR(FlagsOf(f).Parse(arguments).status());
@@ -123,7 +124,7 @@ class Bench {
   const BenchFlags& flags_;
 };
 
-struct Row {
+struct BenchRow {
   std::string variant;
   bool training = false;
   int64_t batch = 0, steps = 0, planned = 0, measured = 0;
@@ -131,9 +132,8 @@ struct Row {
   std::vector<Fallback> fallbacks;
 };
 
-const char* Mode(bool training) { return training ? "training" : "forward"; }
-
-absl::StatusOr<std::vector<Row>> TimeSteps(const Bench& bench, const std::vector<Variant>& variants, bool training) {
+absl::StatusOr<std::vector<BenchRow>> TimeSteps(const Bench& bench, const std::vector<Variant>& variants,
+                                                bool training) {
   std::vector<std::unique_ptr<StepTimer>> timers;
   for (const Variant& variant : variants) {
     absl::StatusOr<std::unique_ptr<StepTimer>> timer = bench.Timer(variant.arguments, training, /*plain=*/false);
@@ -141,7 +141,7 @@ absl::StatusOr<std::vector<Row>> TimeSteps(const Bench& bench, const std::vector
     timers.push_back(*std::move(timer));
   }
   SNUG_RETURN_IF_ERROR(bench.Run(timers));
-  std::vector<Row> rows;
+  std::vector<BenchRow> rows;
   for (size_t i = 0; i < timers.size(); ++i) {
     const Session& session = timers[i]->session();
     const Compiled& compiled = session.program(0).compiled();
@@ -158,12 +158,12 @@ absl::StatusOr<std::vector<Row>> TimeSteps(const Bench& bench, const std::vector
   return rows;
 }
 
-void PrintRows(const std::string& network, bool json, const std::vector<Row>& rows) {
+void PrintRows(const std::string& network, bool json, const std::vector<BenchRow>& rows) {
   if (json) {
     Json out;
     out.Object().Key("network").String(network).Key("rows").Array();
-    for (const Row& row : rows) {
-      out.Object().Key("mode").String(Mode(row.training)).Key("variant").String(row.variant);
+    for (const BenchRow& row : rows) {
+      out.Object().Key("mode").String(ModeName(row.training)).Key("variant").String(row.variant);
       out.Key("batch").Number(row.batch).Key("steps").Number(row.steps).Key("seconds").Number(row.seconds);
       out.Key("cpu_seconds").Number(row.cpu_seconds);
       out.Key("samples_per_second").Number(static_cast<double>(row.batch) / row.seconds);
@@ -177,19 +177,19 @@ void PrintRows(const std::string& network, bool json, const std::vector<Row>& ro
   }
   absl::PrintF("%s; medians, variants in turn; MB = 10^6 bytes\n\n%-9s %6s %7s %10s %10s %12s %12s  %s\n", network,
                "mode", "batch", "steps", "step ms", "CPU ms", "samples/s", "planned MB", "variant");
-  for (const Row& row : rows) {
-    absl::PrintF("%-9s %6d %7d %10.3f %10.3f %12.1f %12.3f  %s\n", Mode(row.training), row.batch, row.steps,
+  for (const BenchRow& row : rows) {
+    absl::PrintF("%-9s %6d %7d %10.3f %10.3f %12.1f %12.3f  %s\n", ModeName(row.training), row.batch, row.steps,
                  row.seconds * 1e3, row.cpu_seconds * 1e3, static_cast<double>(row.batch) / row.seconds,
                  static_cast<double>(row.planned) * 1e-6, row.variant);
   }
 }
 
-// Kernels of one op on equal types, by what they do.
+// The kernels of one op on equal types: what they do, and how long they take.
 struct KernelRow {
   std::string key, node;
   int64_t nodes = 0;
   double fast = 0, plain = 0;  // seconds of all these nodes
-  Cost cost;                   // of all of them
+  Cost cost;                   // the sum over all of them
 };
 
 absl::StatusOr<std::vector<KernelRow>> TimeKernels(const Bench& bench, const Arguments& arguments,
@@ -203,13 +203,15 @@ absl::StatusOr<std::vector<KernelRow>> TimeKernels(const Bench& bench, const Arg
   const auto program = [&](size_t i) -> const Compiled& { return timers[i]->session().compiled(); };
   std::map<std::string, size_t> row_of_node, row_of_key;
   std::vector<KernelRow> rows;
-  for (const bool plain : {true, false}) {  // the plain program's types are those of the graph, without packed layouts
+  for (const bool plain : {true, false}) {  // plain comes first, because its types are the graph's own, without packed
+                                            // layouts
     const Compiled& compiled = program(plain ? 1 : 0);
     const std::vector<double> seconds = timers[plain ? 1 : 0]->MedianKernelSeconds();
     for (size_t i = 0; i < seconds.size(); ++i) {
       const Step& step = compiled.executable.steps[i];
       const NodeId wanted = compiled.kernels[static_cast<size_t>(step.node.index)].inserted_for;
-      const Node& node = compiled.graph.node(wanted.valid() ? wanted : step.node);  // what was inserted is its node's
+      const Node& node = compiled.graph.node(wanted.valid() ? wanted : step.node);  // a reorder or cast counts for the
+                                                                                    // node that wanted it
       if (node.op != op) continue;
       if (!plain) {
         if (const auto it = row_of_node.find(node.name); it != row_of_node.end()) rows[it->second].fast += seconds[i];
@@ -269,7 +271,7 @@ absl::StatusOr<int> RunBench(const Arguments& arguments) {
   if (!f.op.empty() && !f.vary.empty()) {
     return absl::InvalidArgumentError("--op compares fast kernels with plain ones: expected no --vary beside it");
   }
-  SNUG_ASSIGN_OR_RETURN(const Device device, ParseDeviceFlag(f.compile.device));
+  SNUG_ASSIGN_OR_RETURN(const Device device, SettleDevice(f.compile.device, OptionPlaces::OnCommandLine()));
   if (!f.op.empty() && device.kind != Device::Kind::kCpu) {
     return absl::InvalidArgumentError(
         "--op compares fast kernels with plain ones on the processor: expected --device=cpu; on a GPU `snug step "
@@ -283,10 +285,10 @@ absl::StatusOr<int> RunBench(const Arguments& arguments) {
     return 0;
   }
   const std::vector<Variant> variants = VariantsOf(arguments, f.vary);
-  std::vector<Row> rows;
+  std::vector<BenchRow> rows;
   for (const bool training : {false, true}) {
     if (!f.both() && training != f.train) continue;
-    SNUG_ASSIGN_OR_RETURN(const std::vector<Row> more, TimeSteps(bench, variants, training));
+    SNUG_ASSIGN_OR_RETURN(const std::vector<BenchRow> more, TimeSteps(bench, variants, training));
     rows.insert(rows.end(), more.begin(), more.end());
   }
   PrintRows(loaded.network.name(), f.json, rows);

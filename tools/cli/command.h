@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/dtype.h"
 #include "tools/cli/flags.h"
 
 namespace snug::cli {
@@ -16,7 +15,8 @@ using Arguments = std::vector<std::string>;
 struct Command {
   const char* name;
   const char* summary;
-  // The exit code. A Cancelled status carries help text for standard output; any other error goes to standard error.
+  // Returns the exit code. A Cancelled status carries help text for standard output; any other error goes to standard
+  // error.
   absl::StatusOr<int> (*run)(const Arguments& arguments);
 };
 
@@ -36,13 +36,13 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments);
 absl::StatusOr<int> RunOrder(const Arguments& arguments);
 
 // "--json": what every command prints then is one document; everything else goes to standard error.
-void AddJsonFlag(Flags& flags, bool* json);
+inline void AddJsonFlag(Flags& flags, bool* json) {
+  flags.Add("json", json, "print one JSON document; everything else goes to standard error");
+}
 
-constexpr int kStuck = 5;  // exit code: the watchdog ended the program
+constexpr int kStuck = 5;  // the exit code when the watchdog ended the program
 
-// "float32", "bfloat16" or "float64".
-absl::StatusOr<DType> ParsePrecision(const std::string& text);
-// 0: as many as the machine has processors (that this process may use).
-int DefaultThreads();
+// Returns what tables and documents call a row for training, or for the forward pass alone.
+inline const char* ModeName(bool training) { return training ? "training" : "forward"; }
 
 }  // namespace snug::cli

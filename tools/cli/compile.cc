@@ -1,4 +1,4 @@
-// `snug compile NET`: what a model file becomes.
+// `snug compile NET` shows what becomes of a model file.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -13,7 +13,6 @@
 #include "engine/base/status.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/stage_text.h"
-#include "engine/compile/summary.h"
 #include "engine/graph/print.h"
 #include "proto/network_writer.h"
 #include "proto/text_loader.h"
@@ -80,13 +79,14 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
 
   const OpRegistry& registry = OpRegistry::Builtin();
   std::vector<Stage> stages = {{"00_network", WriteNetworkText(loaded.network), ""}};
-  GraphSummary summary;
-  options.observer = [&](absl::string_view stage, const Graph& graph) {
-    if (stage < "70") summary = Summarize(graph, registry);
-    if (!dump.empty()) stages.push_back({std::string(stage), ToText(graph), ToDot(graph)});
-  };
+  if (!dump.empty()) {
+    options.observer = [&](absl::string_view stage, const Graph& graph) {
+      stages.push_back({std::string(stage), ToText(graph), ToDot(graph)});
+    };
+  }
   SNUG_ASSIGN_OR_RETURN(const Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
   SayWhatVaries(compiled);
+  const GraphSummary& summary = compiled.summary;
   const double multiply_adds = summary.multiply_adds / static_cast<double>(compiled.batch);
 
   if (!dump.empty()) {

@@ -6,26 +6,11 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "engine/base/has_cuda.h"
-#include "engine/base/status.h"
-
 namespace snug::cli {
 
 void AddDeviceFlag(Flags& flags, std::string* text) {
   flags.Add("device", text,
             "where steps run: cpu (default), or cuda[:N], the N-th GPU; `snug doctor` says what is there");
-}
-
-absl::StatusOr<Device> ParseDeviceFlag(const std::string& text) {
-  absl::StatusOr<Device> device = ParseDevice(text);
-  if (!device.ok()) return Annotate(device.status(), "--device");
-#if !SNUG_HAS_CUDA
-  if (device->kind == Device::Kind::kCuda) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--device=", text, ": this build has no CUDA; CMake finds it where nvcc is"));
-  }
-#endif
-  return device;
 }
 
 void SayWhatVaries(const Compiled& compiled) {

@@ -1,4 +1,4 @@
-// `snug doctor`: what this machine and this build have, and what Snug uses of it.
+// `snug doctor` tells what this machine and this build have, and what Snug uses of it.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
@@ -13,6 +13,7 @@
 
 #include "engine/base/has_cuda.h"
 #include "engine/base/json.h"
+#include "engine/base/processors.h"
 #include "engine/base/status.h"
 #include "memory/available_bytes.h"
 #include "memory/ilp/solver.h"
@@ -33,7 +34,7 @@ namespace snug::cli {
 namespace {
 
 struct Finding {
-  std::string what, found, note;  // `note`: what follows from it
+  std::string what, found, note;  // `note` says what follows from it
 };
 
 std::string ProcessorName() {
@@ -61,7 +62,7 @@ Finding ExamineFusion() {
                          : "where what NVRTC compiled is kept; SNUG_KERNEL_CACHE names another folder, or is off"};
 }
 
-// The libraries, and the devices if the driver is there.
+// Looks for the libraries, and for devices if the driver is there.
 void ExamineCuda(std::vector<Finding>* findings) {
   for (const cuda::LibraryState& library : cuda::FindLibraries()) {
     const absl::string_view name = absl::StripPrefix(cuda::Name(library.library), "the ");
@@ -87,7 +88,8 @@ void ExamineCuda(std::vector<Finding>* findings) {
 std::vector<Finding> Examine() {
   std::vector<Finding> findings;
   findings.push_back({"processor", ProcessorName(), ""});
-  findings.push_back({"processors", absl::StrCat(DefaultThreads()), "that this process may use: --threads by default"});
+  findings.push_back(
+      {"processors", absl::StrCat(AvailableProcessors()), "that this process may use: --threads by default"});
   const char* policy = std::getenv("OMP_WAIT_POLICY");
   const char* turns = std::getenv("GOMP_SPINCOUNT");
   findings.push_back({"idle threads",
@@ -95,7 +97,7 @@ std::vector<Finding> Examine() {
                       : turns != nullptr ? absl::StrCat("spin for ", turns, " turns")
                                          : "as OpenMP has them",
                       "GOMP_SPINCOUNT and OMP_WAIT_POLICY say how long they stay awake"});
-  findings.push_back({"instructions", Name(CurrentIsa()), "what our own loops use"});
+  findings.push_back({"instructions", Name(CurrentIsa()), "what our own loops use; SNUG_ISA can lower it"});
   findings.push_back(
       {"memory", absl::StrFormat("%.1f GB", static_cast<double>(memory::AvailableBytes()) * 1e-9), "free for arenas"});
 #if SNUG_HAS_ONEDNN

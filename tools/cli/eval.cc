@@ -1,4 +1,4 @@
-// `snug eval NET --checkpoint=...`: how good trained parameters are on data.
+// `snug eval NET --checkpoint=...` tells how good trained parameters are on data.
 #include <absl/strings/str_format.h>
 
 #include <cstdio>
@@ -29,6 +29,7 @@ absl::StatusOr<int> RunEval(const Arguments& arguments) {
     out.Key("seconds").Number(report.seconds).Key("metrics").Object();
     for (const auto& [name, value] : report.metrics) out.Key(name).Number(value);
     out.End();
+    WriteKernels(inference->session->compiled(), out);
     WriteFallbacks(inference->session->fallbacks(), out);
     out.End();
     std::puts(out.text().c_str());

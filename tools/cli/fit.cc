@@ -1,4 +1,4 @@
-// `snug fit NET --memory-limit=8GiB`: the largest batch whose plan fits.
+// `snug fit NET --memory-limit=8GiB` finds the largest batch whose plan fits.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kMaxBatch = (int64_t{1} << 31) - 1;
 
-struct Row {
+struct FitRow {
   std::string strategy;
   bool training = false;
   int64_t batch = 0;  // 0: not even one sample fits
@@ -28,18 +28,16 @@ struct Row {
   bool proven = false;
 };
 
-const char* Mode(bool training) { return training ? "training" : "forward"; }
-
-// Compiles each batch once, whatever the number of strategies that ask for it.
+// Compiles each batch once, even if several strategies ask for it.
 class BatchCompiler {
  public:
   BatchCompiler(const LoadedNetwork& network, CompileOptions options)
       : network_(network), options_(std::move(options)) {}
 
-  // A step of micro-batches of so many samples takes two programs in one arena; the last one has all the Variables.
-  absl::StatusOr<Row> Plan(int64_t samples, const MemoryOptions& memory) {
+  // A step of micro-batches of so many samples needs two programs in one arena. The last one has all the Variables.
+  absl::StatusOr<FitRow> Plan(int64_t samples, const MemoryOptions& memory) {
     const int64_t batch = samples * options_.micro_batches.count;
-    Row row{.strategy = memory.strategy, .training = options_.training, .batch = batch, .proven = true};
+    FitRow row{.strategy = memory.strategy, .training = options_.training, .batch = batch, .proven = true};
     SNUG_RETURN_IF_ERROR(AddProgram(batch, true, memory, &row));
     if (options_.micro_batches.count > 1) SNUG_RETURN_IF_ERROR(AddProgram(batch, false, memory, &row));
     if (row.arena > memory.memory_limit) return absl::ResourceExhaustedError("the two together");
@@ -47,7 +45,7 @@ class BatchCompiler {
   }
 
  private:
-  absl::Status AddProgram(int64_t batch, bool last, const MemoryOptions& memory, Row* row) {
+  absl::Status AddProgram(int64_t batch, bool last, const MemoryOptions& memory, FitRow* row) {
     auto it = compiled_.find({batch, last});
     if (it == compiled_.end()) {
       options_.batch = batch;
@@ -67,19 +65,20 @@ class BatchCompiler {
   const LoadedNetwork& network_;
   CompileOptions options_;
   std::map<std::pair<int64_t, bool>, Compiled> compiled_;
-  int64_t state_bytes_ = 0;  // of the last micro-batch's program
+  int64_t state_bytes_ = 0;  // those of the last micro-batch's program
 };
 
-// Doubles, then halves the interval. Larger batches need more but for the chance in a planner's search: what is found
-// fits for certain, and the next batch, or one near it, does not. Of micro-batches it is their size that is looked for.
-absl::StatusOr<Row> LargestBatch(BatchCompiler& compiler, const MemoryOptions& memory, int64_t max_batch,
-                                 bool training) {
-  Row best{.strategy = memory.strategy, .training = training};
+// Doubles the batch, then halves the interval. Larger batches need more, except where a planner's search is lucky: so
+// the batch that is found certainly fits, and the next one, or one near it, does not. With micro-batches it is their
+// size that is looked for.
+absl::StatusOr<FitRow> LargestBatch(BatchCompiler& compiler, const MemoryOptions& memory, int64_t max_batch,
+                                    bool training) {
+  FitRow best{.strategy = memory.strategy, .training = training};
   int64_t fits = 0, too_large = max_batch + 1;
   for (int64_t batch = 1; fits + 1 < too_large;) {
-    absl::StatusOr<Row> row = compiler.Plan(batch, memory);
-    // A batch that the network refuses, as its sizes are no numbers any more, is too large, too; that one sample cannot
-    // be compiled is an error.
+    absl::StatusOr<FitRow> row = compiler.Plan(batch, memory);
+    // A batch that the network refuses because its sizes overflow is too large as well. But if even one sample cannot
+    // be compiled, that is an error.
     const bool too_much = absl::IsResourceExhausted(row.status());
     if (!row.ok() && !too_much && (batch == 1 || !absl::IsInvalidArgument(row.status()))) return row.status();
     if (row.ok()) {
@@ -94,22 +93,22 @@ absl::StatusOr<Row> LargestBatch(BatchCompiler& compiler, const MemoryOptions& m
   return best;
 }
 
-void PrintJson(const std::string& network, int64_t limit, const std::vector<Row>& rows) {
+void PrintJson(const std::string& network, int64_t limit, const std::vector<FitRow>& rows) {
   Json json;
   json.Object().Key("network").String(network).Key("memory_limit").Number(limit).Key("rows").Array();
-  for (const Row& row : rows) {
-    json.Object().Key("strategy").String(row.strategy).Key("mode").String(Mode(row.training));
+  for (const FitRow& row : rows) {
+    json.Object().Key("strategy").String(row.strategy).Key("mode").String(ModeName(row.training));
     json.Key("batch").Number(row.batch).Key("arena").Number(row.arena).Key("proven").Bool(row.proven).End();
   }
   json.End().End();
   std::puts(json.text().c_str());
 }
 
-void PrintTable(const std::string& network, int64_t limit, const std::vector<Row>& rows) {
+void PrintTable(const std::string& network, int64_t limit, const std::vector<FitRow>& rows) {
   absl::PrintF("%s in %d bytes; MB = 10^6 bytes\n\n%-9s %-9s %10s %14s  %s\n", network, limit, "mode", "strategy",
                "batch", "arena MB", "proven");
-  for (const Row& row : rows) {
-    absl::PrintF("%-9s %-9s %10d %14.3f  %s\n", Mode(row.training), row.strategy, row.batch,
+  for (const FitRow& row : rows) {
+    absl::PrintF("%-9s %-9s %10d %14.3f  %s\n", ModeName(row.training), row.strategy, row.batch,
                  static_cast<double>(row.arena) * 1e-6, row.proven ? "yes" : "no");
   }
 }
@@ -139,7 +138,7 @@ absl::StatusOr<int> RunFit(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const std::vector<MemoryOptions> strategies, strategy_flags.Options(loaded));
   const int64_t limit = strategies[0].memory_limit;
   if (limit == 0) return absl::InvalidArgumentError("--memory-limit is needed, as in --memory-limit=8GiB");
-  std::vector<Row> rows;
+  std::vector<FitRow> rows;
   for (const bool training : {false, true}) {
     options.training = training;
     options.micro_batches.count = training ? accumulate : 1;

@@ -1,4 +1,4 @@
-// Command-line flags: declared once with their help, parsed with errors that say what was expected.
+// Command-line flags. They are declared once, with their help, and parsed with errors that say what was expected.
 //
 //   Flags flags("snug step NET", "Runs training steps on seeded random data.");
 //   int64_t batch = 0;
@@ -30,7 +30,7 @@ class Flags {
   void Add(const std::string& name, std::string* target, std::string help);               // --name=TEXT
   void Add(const std::string& name, std::vector<std::string>* target, std::string help);  // --name=A,B; may be repeated
 
-  // As above; stays empty unless the flag is given.
+  // Adds a flag like the others, but the target stays empty unless the flag is given.
   template <class T>
   void Add(const std::string& name, std::optional<T>* target, std::string help) {
     const auto value = std::make_shared<T>();
@@ -42,18 +42,18 @@ class Flags {
       return status;
     };
   }
-  // --name=VALUE, or with an empty `value_name` --name alone too; `set` takes what is written.
+  // Adds --name=VALUE or, with an empty `value_name`, also --name alone; `set` gets the text of the value.
   void Add(std::string name, std::string value_name, std::string help,
            std::function<absl::Status(const std::string& value)> set);
   bool Has(const std::string& name) const { return Find(name) != nullptr; }
 
-  // What is added from now on stands under this heading in the help; headings come in the sequence in which they were
-  // named first.
+  // Puts the flags that are added from now on under this heading in the help. Headings come in the sequence in which
+  // they are first named.
   void Section(const std::string& heading);
 
-  // The positional arguments. `--help` gives a Cancelled status whose message is the help text.
+  // Returns the positional arguments. `--help` gives a Cancelled status whose message is the help text.
   absl::StatusOr<std::vector<std::string>> Parse(const std::vector<std::string>& arguments) const;
-  // Parse, when exactly one positional argument is expected.
+  // Parses like Parse, for exactly one positional argument.
   absl::StatusOr<std::string> ParseOne(const std::vector<std::string>& arguments, absl::string_view what) const;
   std::string Help() const;
 
@@ -70,7 +70,7 @@ class Flags {
   std::string usage_, description_;
   std::vector<Flag> flags_;
   std::vector<std::string> sections_ = {"flags"};
-  size_t section_ = 0;  // the current one
+  size_t section_ = 0;  // the current section
 };
 
 }  // namespace snug::cli

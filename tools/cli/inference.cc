@@ -5,18 +5,13 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/defaults.h"
 #include "engine/train/open_data.h"
 #include "proto/train.pb.h"
 #include "tools/cli/proto_flags.h"
 #include "tools/cli/weights.h"
 
 namespace snug::cli {
-namespace {
-
-constexpr int64_t kBatch = 64;  // where nobody says: what comes out does not depend on it
-
-}  // namespace
-
 InferenceFlags::InferenceFlags() : data(std::make_unique<proto::Data>()) {}
 InferenceFlags::~InferenceFlags() = default;
 
@@ -50,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
   SNUG_ASSIGN_OR_RETURN(SessionOptions session, flags.run.Options(flags.compile.threads > 0, &options));
   session.seed = static_cast<uint64_t>(flags.seed);
   options.fetch = fetch;
-  const int64_t batch = flags.compile.batch > 0 ? flags.compile.batch : kBatch;
+  const int64_t batch = ChooseBatch(BatchFor::kInference, flags.compile.batch, network, network.training());
   SNUG_ASSIGN_OR_RETURN(std::vector<Compiled> programs,
                         Evaluator::CompilePrograms(network, inference->loaded.source_map, OpRegistry::Builtin(),
                                                    options, batch, dataset->size()));

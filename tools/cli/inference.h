@@ -36,12 +36,12 @@ struct InferenceFlags {
 
 struct Inference {
   LoadedNetwork loaded;
-  std::string checkpoint;  // the file
+  std::string checkpoint;  // the path of the file
   std::unique_ptr<Session> session;
-  std::unique_ptr<Evaluator> evaluator;  // uses the two above
+  std::unique_ptr<Evaluator> evaluator;  // uses the two members above
 };
 
-// `fetch`: values to be had beside the network's own outputs.
+// `fetch` names values that become outputs in addition to the network's own.
 absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& file, const InferenceFlags& flags,
                                                             const std::vector<std::string>& fetch);
 

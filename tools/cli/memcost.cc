@@ -1,4 +1,4 @@
-// `snug memcost NET`: what a step costs in memory under every strategy, forward only and in training.
+// `snug memcost NET` shows what a step costs in memory under every strategy, forward only and in training.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -23,7 +23,7 @@
 namespace snug::cli {
 namespace {
 
-struct Row {
+struct MemcostRow {
   std::string strategy;
   bool training = false;
   MemoryReport report;
@@ -34,11 +34,9 @@ struct Row {
   double step_ms = 0;    // the fastest of some steps
 };
 
-const char* Mode(bool training) { return training ? "training" : "forward"; }
-
 constexpr int kMeasuredSteps = 3;
 
-absl::Status Measure(Compiled compiled, Row* row) {
+absl::Status Measure(Compiled compiled, MemcostRow* row) {
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(std::move(compiled), {}));
   SNUG_RETURN_IF_ERROR(FeedRandom(*session, OpRegistry::Builtin(), 0));
   SavedInputs inputs(*session);
@@ -53,32 +51,32 @@ absl::Status Measure(Compiled compiled, Row* row) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Row> RowFor(Compiled& compiled, const MemoryOptions& options, bool measure) {
+absl::StatusOr<MemcostRow> RowFor(Compiled& compiled, const MemoryOptions& options, bool measure) {
   SNUG_RETURN_IF_ERROR(PlanAndLower(compiled, options));
   const MemoryPlan& plan = compiled.executable.memory;
-  Row row{.strategy = options.strategy,
-          .training = compiled.training,
-          .report = ReportOf(compiled.tasks, plan),
-          .arena = plan.total_bytes(),
-          .lower_bound = plan.lower_bound(),
-          .proven = plan.proven(),
-          .seconds = plan.seconds};
+  MemcostRow row{.strategy = options.strategy,
+                 .training = compiled.training,
+                 .report = ReportOf(compiled.tasks, plan),
+                 .arena = plan.total_bytes(),
+                 .lower_bound = plan.lower_bound(),
+                 .proven = plan.proven(),
+                 .seconds = plan.seconds};
   if (measure) SNUG_RETURN_IF_ERROR(Measure(compiled, &row));
   return row;
 }
 
-void PrintJson(const std::string& network, int64_t batch, bool measure, const std::vector<Row>& rows) {
+void PrintJson(const std::string& network, int64_t batch, bool measure, const std::vector<MemcostRow>& rows) {
   Json json;
   json.Object().Key("network").String(network).Key("batch").Number(batch).Key("rows").Array();
-  for (const Row& row : rows) {
-    json.Object().Key("strategy").String(row.strategy).Key("mode").String(Mode(row.training));
+  for (const MemcostRow& row : rows) {
+    json.Object().Key("strategy").String(row.strategy).Key("mode").String(ModeName(row.training));
     for (int kind = 0; kind < kMemoryKinds; ++kind) {
       json.Key(MemoryKindName(static_cast<MemoryKind>(kind))).Number(row.report.bytes[static_cast<size_t>(kind)]);
     }
     json.Key("arena").Number(row.arena).Key("lower_bound").Number(row.lower_bound).Key("proven").Bool(row.proven);
     json.Key("seconds").Number(row.seconds);
     json.Key("measured");
-    // Null where nothing was measured.
+    // Nothing measured becomes null.
     if (measure) {
       json.Number(row.measured).Key("step_ms").Number(row.step_ms).End();
     } else {
@@ -89,25 +87,26 @@ void PrintJson(const std::string& network, int64_t batch, bool measure, const st
   std::puts(json.text().c_str());
 }
 
-// What `none` needs in the same mode; 0: it was not asked for.
-int64_t Baseline(const std::vector<Row>& rows, bool training) {
-  const auto it = std::find_if(rows.begin(), rows.end(),
-                               [&](const Row& row) { return row.strategy == "none" && row.training == training; });
+// Returns what `none` needs in the same mode; 0 when it was not asked for.
+int64_t Baseline(const std::vector<MemcostRow>& rows, bool training) {
+  const auto it = std::find_if(rows.begin(), rows.end(), [&](const MemcostRow& row) {
+    return row.strategy == "none" && row.training == training;
+  });
   return it == rows.end() ? 0 : it->arena;
 }
 
 double Megabytes(int64_t bytes) { return static_cast<double>(bytes) * 1e-6; }
 
-void PrintTable(const std::string& network, int64_t batch, bool measure, const std::vector<Row>& rows) {
+void PrintTable(const std::string& network, int64_t batch, bool measure, const std::vector<MemcostRow>& rows) {
   absl::PrintF("%s, batch %d; MB = 10^6 bytes; weights to workspace: live at the peak\n\n", network, batch);
   absl::PrintF("%-9s %-9s %12s %6s %12s %-6s %8s %10s %10s %10s %11s %10s", "mode", "strategy", "arena MB", "/none",
                "bound MB", "proven", "plan s", "weights", "gradients", "optimizer", "activations", "workspace");
   absl::PrintF("%s\n", measure ? "  measured MB    step ms" : "");
-  for (const Row& row : rows) {
+  for (const MemcostRow& row : rows) {
     const int64_t baseline = Baseline(rows, row.training);
     const std::string ratio =
         baseline == 0 ? "" : absl::StrFormat("%.3f", static_cast<double>(row.arena) / static_cast<double>(baseline));
-    absl::PrintF("%-9s %-9s %12.3f %6s %12.3f %-6s %8.3f", Mode(row.training), row.strategy, Megabytes(row.arena),
+    absl::PrintF("%-9s %-9s %12.3f %6s %12.3f %-6s %8.3f", ModeName(row.training), row.strategy, Megabytes(row.arena),
                  ratio, Megabytes(row.lower_bound), row.proven ? "yes" : "no", row.seconds);
     constexpr int kWidths[kMemoryKinds] = {10, 10, 10, 11, 10};
     for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
@@ -137,9 +136,9 @@ absl::StatusOr<int> RunMemcost(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(strategy_flags.streams.count));
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(std::vector<MemoryOptions> strategies, strategy_flags.Options(loaded));
-  for (MemoryOptions& strategy : strategies) strategy.memory_limit = 0;  // all is shown, whatever there is room for
+  for (MemoryOptions& strategy : strategies) strategy.memory_limit = 0;  // strategies that do not fit are shown too
 
-  std::vector<Row> rows;
+  std::vector<MemcostRow> rows;
   int64_t batch = 0;
   for (const bool training : {false, true}) {
     options.training = training;
@@ -147,8 +146,8 @@ absl::StatusOr<int> RunMemcost(const Arguments& arguments) {
                           CompileGraph(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
     batch = compiled.batch;
     for (const MemoryOptions& strategy : strategies) {
-      const absl::StatusOr<Row> row = RowFor(compiled, strategy, measure);
-      if (!row.ok()) return Annotate(row.status(), absl::StrCat(strategy.strategy, ", ", Mode(training)));
+      const absl::StatusOr<MemcostRow> row = RowFor(compiled, strategy, measure);
+      if (!row.ok()) return Annotate(row.status(), absl::StrCat(strategy.strategy, ", ", ModeName(training)));
       rows.push_back(*row);
     }
   }

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "engine/base/max_threads.h"
+#include "engine/base/processors.h"
 #include "engine/base/status.h"
-#include "engine/compile/fusion_compiler.h"
 #include "engine/compile/memory_settings.h"
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"
@@ -29,22 +29,6 @@ std::string StrategyNames() {
 }
 
 std::string StreamPolicyNames() { return absl::StrJoin(StreamPolicies(), ", "); }
-
-// What rounds, and what adds in any sequence, is a library on a GPU.
-absl::Status CheckLibraryFlags(const CompileFlags& f, Device device) {
-  if ((f.tf32 || f.fast) && device.kind != Device::Kind::kCuda) {
-    return absl::InvalidArgumentError(absl::StrCat(f.tf32
-                                                       ? "--tf32: expected --device=cuda, whose tensor cores compute so"
-                                                       : "--fast: expected --device=cuda, whose libraries add so",
-                                                   ", found --device=", f.device));
-  }
-  if ((f.tf32 || f.fast) && f.plain_kernels) {
-    return absl::InvalidArgumentError(
-        f.tf32 ? "--tf32: expected no --plain-kernels beside it, as those round nothing"
-               : "--fast: expected no --plain-kernels beside it, as those have the same bits each time");
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -69,37 +53,10 @@ void CompileFlags::AddTo(Flags& flags) {
 }
 
 absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
-  SNUG_ASSIGN_OR_RETURN(const DType dtype, ParsePrecision(precision.empty() ? "float32" : precision));
-  SNUG_ASSIGN_OR_RETURN(const Device parsed, ParseDeviceFlag(device));
-  CompileOptions options{
-      .device = parsed,
-      .batch = batch,
-      .precision = dtype,
-      .threads = static_cast<int>(threads == 0 ? std::max<int64_t>(DefaultThreads() / streams, 1) : threads),
-      .plain_kernels = plain_kernels,
-      .fast = fast,
-      .tf32 = tf32,
-      .keep_inputs = keep_inputs};
-  options.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
-  const std::string left_out = LeaveOutFusionWithoutCompiler(&options);
-  if (!left_out.empty()) std::fprintf(stderr, "without the pass fuse_elementwise: %s\n", left_out.c_str());
-  if (!tuning.empty() && plain_kernels) {
-    return absl::InvalidArgumentError("--plain-kernels: a tuning chooses among fast ones; leave one of the two out");
-  }
-  SNUG_RETURN_IF_ERROR(CheckLibraryFlags(*this, parsed));
-  if (!tuning.empty()) {
-    absl::StatusOr<Platform> here = PlatformOf(parsed);
-    SNUG_RETURN_IF_ERROR(Annotate(here.status(), "--tuning: is for the machine that it was measured on"));
-    SNUG_ASSIGN_OR_RETURN(Tuning loaded, LoadTuning(tuning, *here));
-    const bool on_cpu = parsed.kind == Device::Kind::kCpu;  // elsewhere nothing that was measured depends on threads
-    if (on_cpu && threads != 0 && threads != loaded.threads) {
-      return absl::InvalidArgumentError(absl::StrCat("--threads: ", tuning, " was measured with ", loaded.threads,
-                                                     " per op, found ", threads, "; leave one of the two flags out"));
-    }
-    if (on_cpu) options.threads = loaded.threads;
-    options.disabled_passes.insert(loaded.disabled_passes.begin(), loaded.disabled_passes.end());
-    options.tuning = std::make_shared<const Tuning>(std::move(loaded));
-  }
+  std::string without_fusion;
+  absl::StatusOr<CompileOptions> options =
+      SettleCompile(*this, streams, OptionPlaces::OnCommandLine(), &without_fusion);
+  if (!without_fusion.empty()) std::fprintf(stderr, "without the pass fuse_elementwise: %s\n", without_fusion.c_str());
   return options;
 }
 
@@ -161,7 +118,7 @@ absl::StatusOr<memory::PlannerOptions> PlannerFlags::Options() const {
   SNUG_ASSIGN_OR_RETURN(olla_options.mode, ParseOllaMode(olla_mode));
   return memory::PlannerOptions{.work_limit = work_limit,
                                 .time_limit = time_limit,
-                                .threads = threads > 0 ? static_cast<int>(threads) : DefaultThreads(),
+                                .threads = threads > 0 ? static_cast<int>(threads) : AvailableProcessors(),
                                 .match_range = static_cast<int>(match_range),
                                 .colors = static_cast<int>(colors),
                                 .olla = std::move(olla_options)};
@@ -217,7 +174,7 @@ absl::StatusOr<MemoryOptions> MemoryFlags::Options(absl::Span<const LoadedNetwor
   }
   std::vector<MemorySource> sources = {OnCommandLine(given)};
   for (const LoadedNetwork* file : files) sources.push_back(InFile(*file));
-  // A saved plan comes in the place of what files say of planning, but the limit holds for it, too.
+  // A saved plan replaces what files say about planning, but a limit in a file holds for it too.
   std::vector<proto::Memory> limits(sources.size());
   for (size_t i = 1; planned && i < sources.size(); ++i) {
     SNUG_RETURN_IF_ERROR(CheckMemory(sources[i]));
@@ -269,7 +226,7 @@ absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options(const Load
     options.planner = planner_options;
     SNUG_RETURN_IF_ERROR(streams.SetIn(&options));
     if (name == kDynamicMemory) {
-      options.stream_policy.clear();  // it shares no bytes by a plan
+      options.stream_policy.clear();  // a policy says how a plan shares bytes, and here is none
       continue;
     }
     SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(name));

@@ -1,4 +1,4 @@
-// `snug ops`: the table of ops.
+// `snug ops` prints the table of ops.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_replace.h>
@@ -25,8 +25,14 @@ std::string AsJson(const OpRegistry& registry) {
   json.Array();
   for (const OpDef* op : registry.all()) {
     json.Object().Key("name").String(op->name).Key("doc").String(op->doc);
-    json.Key("cpu").Bool(op->cpu != nullptr || op->traits.view).Key("cpu_fast").Bool(op->cpu_fast != nullptr);
-    json.Key("cuda").Bool(op->cuda != nullptr).Key("gradient").Bool(op->gradient != nullptr);
+    const size_t on_cpu = op->KernelsOn(Device::Kind::kCpu).size();
+    json.Key("cpu").Bool(on_cpu > 0 || op->traits.view).Key("cpu_fast").Bool(on_cpu > 1);
+    json.Key("cuda").Bool(!op->KernelsOn(kOnCuda).empty()).Key("gradient").Bool(op->gradient != nullptr);
+    json.Key("kernels").Array();
+    for (const KernelRow& row : op->kernels) {
+      json.Object().Key("device").String(row.device == kOnCuda ? "cuda" : "cpu").Key("name").String(row.name).End();
+    }
+    json.End();
     json.Key("file").String(registry.file_of(op->name)).End();
   }
   return json.End().text();

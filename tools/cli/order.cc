@@ -1,4 +1,5 @@
-// `snug order FILE`: an order of the tasks of a file with the least peak, and offsets for what they hand to each other.
+// `snug order FILE` finds an order with a low peak for the tasks in a file, and offsets for the values that they pass
+// to each other.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
@@ -33,16 +34,16 @@ using memory::TaskPlan;
 using memory::Tasks;
 using memory::UsesPlan;
 
-struct Request {
+struct OrderRequest {
   std::string file, strategy, write;
   memory::PlannerOptions options;
 };
 
-struct Outcome {
+struct OrderOutcome {
   memory::TaskOrder order;
-  std::vector<int64_t> ids;  // the same, as the file names them
+  std::vector<int64_t> ids;  // the order, with the file's ids
   size_t values = 0;
-  bool ordered = false;  // the strategy chose the order
+  bool ordered = false;  // whether the strategy chose the order
   SearchReport ordering, placing;
   int64_t peak = 0, total = 0, lower_bound = 0, total_lower_bound = 0;
   double seconds = 0;
@@ -56,7 +57,7 @@ struct Outcome {
     notes.insert(notes.end(), placing.notes.begin(), placing.notes.end());
     return notes;
   }
-  // What the arena has beyond the most bytes that are live at once.
+  // Returns the share of the arena that the live bytes at the peak leave empty.
   double fragmentation() const {
     return total == 0 ? 0 : static_cast<double>(total - peak) / static_cast<double>(total);
   }
@@ -70,7 +71,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The peak as the file's rules say, one task after the other; planners count it in other ways.
+// Computes the peak by the file's own rules, one task after the other; planners compute it in other ways.
 int64_t Replay(const Tasks& tasks, const memory::TaskOrder& order) {
   std::vector<std::vector<size_t>> writes(tasks.names.size()), reads(tasks.names.size());
   std::vector<size_t> readers_left;
@@ -99,7 +100,7 @@ int64_t Replay(const Tasks& tasks, const memory::TaskOrder& order) {
   return peak;
 }
 
-// The same for buffers and their uses.
+// Does the same for buffers and their uses.
 int64_t Replay(const PartialProblem& problem, const memory::TaskOrder& order) {
   std::vector<size_t> position(order.size());
   for (size_t at = 0; at < order.size(); ++at) position[static_cast<size_t>(order[at])] = at;
@@ -125,20 +126,20 @@ absl::Status VerifyPlan(const Tasks& tasks, const TaskPlan& plan, int64_t peak) 
   return Verify(LifetimesOf(tasks, plan.order), plan.placement.plan);
 }
 
-// An order that the problem forbids makes a cycle with its edges.
+// If the problem forbids the order, the two together have a cycle, which the verifier finds.
 absl::Status VerifyPlan(const PartialProblem& problem, const UsesPlan& plan, int64_t peak) {
   SNUG_RETURN_IF_ERROR(VerifyPartial(InSequence(problem, plan.order), plan.placement.plan));
   return CheckPeak(peak, Replay(problem, plan.order));
 }
 
-// `plan`: a TaskPlan of tasks, a UsesPlan of a partial problem.
+// `plan` is a TaskPlan for tasks, and a UsesPlan for a partial problem.
 template <typename Problem, typename Plan>
-Outcome OutcomeOf(const Problem& problem, Plan plan, double seconds) {
-  Outcome outcome{.values = plan.placement.plan.offsets.size(), .ordered = plan.ordered, .seconds = seconds};
+OrderOutcome OrderOutcomeOf(const Problem& problem, Plan plan, double seconds) {
+  OrderOutcome outcome{.values = plan.placement.plan.offsets.size(), .ordered = plan.ordered, .seconds = seconds};
   outcome.peak = PeakOf(problem, plan.order);
   outcome.total = plan.placement.plan.arena_bytes;
   outcome.lower_bound = plan.ordered ? plan.ordering.lower_bound : outcome.peak;
-  // A program of order and offsets in one has a bound of its own for the total.
+  // A joint program for order and offsets may have a better bound for the total.
   outcome.total_lower_bound = std::max(outcome.lower_bound, plan.placement.report.lower_bound);
   outcome.verified = VerifyPlan(problem, plan, outcome.peak);
   outcome.order = std::move(plan.order);
@@ -147,36 +148,36 @@ Outcome OutcomeOf(const Problem& problem, Plan plan, double seconds) {
   return outcome;
 }
 
-absl::StatusOr<Outcome> OrderTasks(const Tasks& tasks, const Request& request) {
+absl::StatusOr<OrderOutcome> OrderTasks(const Tasks& tasks, const OrderRequest& request) {
   const Stopwatch watch;
   const memory::TaskOrder program = memory::TaskNet(tasks).ProgramOrder();
   SNUG_ASSIGN_OR_RETURN(TaskPlan plan, memory::PlanTasks(tasks, program, request.strategy, request.options));
-  return OutcomeOf(tasks, std::move(plan), watch.Seconds());
+  return OrderOutcomeOf(tasks, std::move(plan), watch.Seconds());
 }
 
-absl::StatusOr<Outcome> OrderUses(const PartialProblem& problem, const Request& request) {
+absl::StatusOr<OrderOutcome> OrderUses(const PartialProblem& problem, const OrderRequest& request) {
   const Stopwatch watch;
   SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(request.strategy));
   SNUG_ASSIGN_OR_RETURN(UsesPlan plan, memory::PlanUses(problem, *strategy, request.options));
-  return OutcomeOf(problem, std::move(plan), watch.Seconds());
+  return OrderOutcomeOf(problem, std::move(plan), watch.Seconds());
 }
 
-absl::StatusOr<Outcome> OrderFile(const Request& request) {
+absl::StatusOr<OrderOutcome> OrderFile(const OrderRequest& request) {
   SNUG_ASSIGN_OR_RETURN(const std::string text, memory::ReadTextFile(request.file));
   if (memory::IsNnc(text)) {
     SNUG_ASSIGN_OR_RETURN(const memory::NncFile file, memory::ParseNnc(text, request.file));
-    SNUG_ASSIGN_OR_RETURN(Outcome outcome, OrderUses(file.problem, request));
+    SNUG_ASSIGN_OR_RETURN(OrderOutcome outcome, OrderUses(file.problem, request));
     outcome.ids.assign(outcome.order.begin(), outcome.order.end());
     return outcome;
   }
   SNUG_ASSIGN_OR_RETURN(const memory::GraphFile file, memory::ParseGraph(request.file, text));
-  SNUG_ASSIGN_OR_RETURN(Outcome outcome, OrderTasks(file.tasks, request));
+  SNUG_ASSIGN_OR_RETURN(OrderOutcome outcome, OrderTasks(file.tasks, request));
   for (const int32_t task : outcome.order) outcome.ids.push_back(file.ids[static_cast<size_t>(task)]);
   return outcome;
 }
 
-// While it orders, the total is the peak of the best order; then what its buffers take.
-std::vector<memory::CurvePoint> Curve(const Outcome& outcome) {
+// While the orderer works, the curve shows the peak of the best order; after that, the bytes that the buffers take.
+std::vector<memory::CurvePoint> Curve(const OrderOutcome& outcome) {
   std::vector<memory::CurvePoint> curve = outcome.ordering.curve;
   for (const memory::CurvePoint& point : outcome.placing.curve) {
     curve.push_back({outcome.ordering.seconds + point.seconds, point.total, outcome.lower_bound});
@@ -184,7 +185,7 @@ std::vector<memory::CurvePoint> Curve(const Outcome& outcome) {
   return curve;
 }
 
-void PrintJson(const Request& request, const Outcome& outcome) {
+void PrintJson(const OrderRequest& request, const OrderOutcome& outcome) {
   Json out;
   out.Object().Key("file").String(request.file).Key("strategy").String(request.strategy);
   out.Key("tasks").Number(static_cast<int64_t>(outcome.order.size()));
@@ -206,7 +207,7 @@ void PrintJson(const Request& request, const Outcome& outcome) {
   std::puts(out.text().c_str());
 }
 
-void PrintText(const Request& request, const Outcome& outcome) {
+void PrintText(const OrderRequest& request, const OrderOutcome& outcome) {
   const auto against_bound = [](int64_t bytes, int64_t bound) {
     if (bytes == bound) return std::string("proven optimal");
     return absl::StrFormat("%.3f %% above the bound",
@@ -226,7 +227,7 @@ void PrintText(const Request& request, const Outcome& outcome) {
 }  // namespace
 
 absl::StatusOr<int> RunOrder(const Arguments& arguments) {
-  Request request{.strategy = std::string(memory::kDefaultStrategy)};
+  OrderRequest request{.strategy = std::string(memory::kDefaultStrategy)};
   PlannerFlags planner;
   bool json = false;
   std::vector<absl::string_view> names;
@@ -244,7 +245,7 @@ absl::StatusOr<int> RunOrder(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(request.file, flags.ParseOne(arguments, "a file of tasks"));
   SNUG_ASSIGN_OR_RETURN(request.options, planner.Options());
   SNUG_RETURN_IF_ERROR(memory::FindStrategy(request.strategy));
-  SNUG_ASSIGN_OR_RETURN(const Outcome outcome, OrderFile(request));
+  SNUG_ASSIGN_OR_RETURN(const OrderOutcome outcome, OrderFile(request));
   if (json) {
     PrintJson(request, outcome);
   } else {

@@ -1,4 +1,4 @@
-// `snug place FILE`: offsets for the buffers of a file, in the smallest arena.
+// `snug place FILE` finds offsets for the buffers in a file, in a small arena.
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -31,25 +31,25 @@ using memory::Problem;
 
 constexpr int kOverCapacity = 3;
 
-struct Request {
+struct PlaceRequest {
   std::string file, strategy, write;
   memory::PlannerOptions options;
 };
 
-struct Outcome {
-  std::vector<std::string> names;  // of the buffers
+struct PlaceOutcome {
+  std::vector<std::string> names;  // the buffers' names
   Placement placement;
   absl::Status verified;
-  int64_t needed = 0;  // the largest load, or what the largest set of buffers that interfere needs
+  int64_t needed = 0;  // the largest load, or the bytes of the largest set of buffers that interfere
   double fragmentation() const {
     const int64_t total = placement.plan.arena_bytes;
     return total == 0 ? 0 : static_cast<double>(total - needed) / static_cast<double>(total);
   }
 };
 
-absl::StatusOr<Outcome> PlaceLifetimes(const Request& request, const memory::Strategy& strategy,
-                                       const Problem& problem) {
-  Outcome outcome;
+absl::StatusOr<PlaceOutcome> PlaceLifetimes(const PlaceRequest& request, const memory::Strategy& strategy,
+                                            const Problem& problem) {
+  PlaceOutcome outcome;
   for (const memory::Buffer& buffer : problem.buffers) outcome.names.push_back(buffer.name);
   const auto start = std::chrono::steady_clock::now();
   SNUG_ASSIGN_OR_RETURN(outcome.placement, strategy.place(problem, request.options));
@@ -59,10 +59,10 @@ absl::StatusOr<Outcome> PlaceLifetimes(const Request& request, const memory::Str
   return outcome;
 }
 
-// Uses under a partial order.
-absl::StatusOr<Outcome> PlaceUses(const Request& request, const memory::Strategy& strategy,
-                                  const memory::PartialProblem& problem) {
-  Outcome outcome;
+// Places buffers that are used under a partial order.
+absl::StatusOr<PlaceOutcome> PlaceUses(const PlaceRequest& request, const memory::Strategy& strategy,
+                                       const memory::PartialProblem& problem) {
+  PlaceOutcome outcome;
   for (const memory::PartialBuffer& buffer : problem.buffers) outcome.names.push_back(buffer.name);
   const auto start = std::chrono::steady_clock::now();
   SNUG_ASSIGN_OR_RETURN(outcome.placement, memory::PlaceUses(problem, strategy, request.options));
@@ -73,7 +73,7 @@ absl::StatusOr<Outcome> PlaceUses(const Request& request, const memory::Strategy
   return outcome;
 }
 
-absl::StatusOr<Outcome> PlaceFile(const Request& request, const memory::Strategy& strategy) {
+absl::StatusOr<PlaceOutcome> PlaceFile(const PlaceRequest& request, const memory::Strategy& strategy) {
   SNUG_ASSIGN_OR_RETURN(const std::string text, memory::ReadTextFile(request.file));
   if (memory::IsNnc(text)) {
     SNUG_ASSIGN_OR_RETURN(const memory::NncFile file, memory::ParseNnc(text, request.file));
@@ -83,7 +83,7 @@ absl::StatusOr<Outcome> PlaceFile(const Request& request, const memory::Strategy
   return PlaceLifetimes(request, strategy, problem);
 }
 
-void PrintJson(const Request& request, const Outcome& outcome) {
+void PrintJson(const PlaceRequest& request, const PlaceOutcome& outcome) {
   const memory::SearchReport& report = outcome.placement.report;
   Json out;
   out.Object().Key("file").String(request.file).Key("strategy").String(request.strategy);
@@ -104,7 +104,7 @@ void PrintJson(const Request& request, const Outcome& outcome) {
   std::puts(out.text().c_str());
 }
 
-void PrintText(const Request& request, const Outcome& outcome) {
+void PrintText(const PlaceRequest& request, const PlaceOutcome& outcome) {
   const memory::SearchReport& report = outcome.placement.report;
   const int64_t total = outcome.placement.plan.arena_bytes;
   const double gap =
@@ -127,7 +127,7 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments) {
   for (const memory::Strategy& strategy : memory::Strategies()) {
     if (strategy.place != nullptr) names.emplace_back(strategy.name);
   }
-  Request request{.strategy = std::string(memory::kDefaultStrategy)};
+  PlaceRequest request{.strategy = std::string(memory::kDefaultStrategy)};
   PlannerFlags planner;
   int64_t capacity = 0;
   bool json = false;
@@ -145,7 +145,7 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(request.options, planner.Options());
   request.options.capacity = capacity;
   SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(request.strategy));
-  SNUG_ASSIGN_OR_RETURN(const Outcome outcome, PlaceFile(request, *strategy));
+  SNUG_ASSIGN_OR_RETURN(const PlaceOutcome outcome, PlaceFile(request, *strategy));
   if (json) {
     PrintJson(request, outcome);
   } else {

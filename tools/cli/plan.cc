@@ -1,4 +1,4 @@
-// `snug plan NET`: where every byte of a step lies, when it is needed, and what the step needs at most.
+// `snug plan NET` shows where every byte of a step lies, when it is needed, and how much the step needs.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -24,7 +24,7 @@ namespace snug::cli {
 namespace {
 
 // What is shown of a buffer or Variable.
-struct Row {
+struct PlanRow {
   absl::string_view name, op;
   MemoryKind kind;
   const memory::Buffer* buffer;
@@ -36,14 +36,14 @@ absl::string_view OpOf(const Compiled& compiled, int32_t task) {
   return compiled.graph.node(compiled.tasks.node_of_task[static_cast<size_t>(task)]).op;
 }
 
-Row RowOf(const Compiled& compiled, int32_t buffer) {
+PlanRow RowOf(const Compiled& compiled, int32_t buffer) {
   const auto i = static_cast<size_t>(buffer);
   const memory::TaskPlan& step = compiled.executable.memory.step;
   return {step.problem.buffers[i].name, OpOf(compiled, compiled.tasks.tasks.values[i].producer),
           compiled.tasks.kind_of_buffer[i], &step.problem.buffers[i], step.placement.plan.offsets[i]};
 }
 
-Row VariableRow(const Compiled& compiled, size_t i) {
+PlanRow VariableRow(const Compiled& compiled, size_t i) {
   const MemoryPlan& plan = compiled.executable.memory;
   return {plan.state_problem.buffers[i].name, "variable", compiled.tasks.kind_of_variable[i],
           &plan.state_problem.buffers[i], plan.state_plan.offsets[i]};
@@ -55,7 +55,7 @@ std::string PeakName(const Compiled& compiled, int32_t position) {
   return compiled.tasks.tasks.names[static_cast<size_t>(order[static_cast<size_t>(position)])];
 }
 
-void PrintRow(const Row& row, bool lifetime) {
+void PrintRow(const PlanRow& row, bool lifetime) {
   const std::string live = lifetime ? absl::StrFormat("%d-%d", row.buffer->first, row.buffer->last) : "always";
   absl::PrintF("%14d %14d  %-11s %-11s %-24s %s\n", row.offset, row.buffer->size_bytes, live, MemoryKindName(row.kind),
                row.op, row.name);
@@ -120,7 +120,7 @@ void PrintPeak(const Compiled& compiled, const MemoryReport& report, int64_t top
   for (size_t i = 0; i < live.size() && i < static_cast<size_t>(top); ++i) PrintRow(RowOf(compiled, live[i]), true);
 }
 
-void WriteRow(Json& json, const Row& row, bool lifetime) {
+void WriteRow(Json& json, const PlanRow& row, bool lifetime) {
   json.Object().Key("name").String(row.name).Key("op").String(row.op).Key("kind").String(MemoryKindName(row.kind));
   json.Key("bytes").Number(row.buffer->size_bytes).Key("offset").Number(row.offset);
   if (lifetime) {
@@ -183,7 +183,7 @@ void PrintJson(const Compiled& compiled, const MemoryReport& report, int64_t top
   std::puts(json.text().c_str());
 }
 
-// A loaded plan beside what planning anew gives.
+// Compares a loaded plan with what planning anew gives.
 void PrintComparison(const MemoryPlan& loaded, const MemoryPlan& fresh) {
   size_t moved = 0;
   const std::vector<int64_t>& before = loaded.step.placement.plan.offsets;

@@ -10,7 +10,7 @@
 namespace snug::cli {
 namespace {
 
-// The largest values of the step at its peak, each block once.
+// Returns the largest values that are live at the step's peak, each block once.
 std::vector<int32_t> LargestAt(const Compiled& compiled, int32_t position, int64_t top) {
   std::vector<int32_t> live = LiveAt(compiled.executable.memory, position);
   if (live.size() > static_cast<size_t>(top)) live.resize(static_cast<size_t>(top));
@@ -81,7 +81,7 @@ std::string DynamicPlanJson(const Compiled& compiled, const MemoryReport& report
     json.Object().Key("name").String(buffer.name).Key("bytes").Number(buffer.size_bytes).End();
   }
   json.End().End().Key("blocks").Array();
-  for (const DynamicMemory::Block& block : plan.dynamic->blocks) {
+  for (const DynamicMemory::ValueBlock& block : plan.dynamic->blocks) {
     json.Object().Key("name").String(block.name).Key("bytes").Number(block.bytes).Key("held").Bool(block.held).End();
   }
   json.End().End();

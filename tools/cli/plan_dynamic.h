@@ -1,4 +1,5 @@
-// What `snug plan --memory=dynamic` shows: no addresses, but what is live when, and what the allocator will reserve.
+// What `snug plan --memory=dynamic` shows: no addresses, but what is live when, and how much the allocator will
+// reserve.
 #pragma once
 
 #include <cstdint>

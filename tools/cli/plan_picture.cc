@@ -12,7 +12,7 @@
 namespace snug::cli {
 namespace {
 
-// Strategies that search for minutes on a real network are drawn only when they are asked for.
+// These search for minutes on a real network, so they are drawn only when they are asked for.
 bool SearchesLong(absl::string_view strategy) { return strategy == "exact" || strategy == "olla"; }
 
 PictureStrategy DrawStrategy(const Compiled& compiled, const MemoryPlan& plan) {

@@ -1,4 +1,4 @@
-// Pictures of a network's plans.
+// Draws pictures of a network's plans.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -8,7 +8,7 @@
 
 namespace snug::cli {
 
-// The plan that `compiled` has, and, with `beside`, those of the other strategies that answer without a long search.
+// Draws the plan that `compiled` has and, with `beside`, those of the other strategies that need no long search.
 absl::StatusOr<Picture> MakePicture(const Compiled& compiled, const MemoryOptions& options, bool beside);
 
 }  // namespace snug::cli

@@ -1,4 +1,4 @@
-// `snug predict NET --checkpoint=... --fetch=NAME`: what trained parameters say of each sample, as a table.
+// `snug predict NET --checkpoint=... --fetch=NAME` prints what trained parameters say of each sample, as a table.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -24,7 +24,7 @@ struct Table {
   int64_t rows() const { return columns == 0 ? 0 : static_cast<int64_t>(values.size()) / columns; }
 };
 
-// The rows of one batch.
+// Appends the rows of one batch.
 absl::Status AppendRows(Program& program, const std::string& name, int64_t valid, Table* table) {
   SNUG_ASSIGN_OR_RETURN(const ValueView view, program.Output(name));
   const int64_t batch = program.compiled().batch;

@@ -22,7 +22,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// One number or text as written on the command line.
+// A number or text from the command line.
 struct Parsed {
   int64_t integer = 0;
   double number = 0;
@@ -96,7 +96,7 @@ std::string Default(const FieldDescriptor& field) {
   }
 }
 
-// The fields on the way from one message to one of its parts, which is made when a flag sets something in it.
+// The fields that lead from a message to one of its parts. Parts are made when a flag sets something in them.
 using Path = std::vector<const FieldDescriptor*>;
 
 class Adder {
@@ -141,7 +141,7 @@ class Adder {
     return absl::OkStatus();
   }
 
-  // The message at the end of the path; an error where another member of a oneof on it is chosen.
+  // Returns the message at the end of the path. It is an error if a oneof on the way has another member chosen.
   static absl::StatusOr<Message*> Reach(Message* root, const Path& path, const std::string& name) {
     Message* message = root;
     for (const FieldDescriptor* field : path) {

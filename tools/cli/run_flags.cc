@@ -13,7 +13,8 @@
 namespace snug::cli {
 namespace {
 
-// A stuck kernel cannot be stopped from outside, and may hold whatever a proper exit would need: locks, buffers.
+// A stuck kernel cannot be stopped from outside, and may hold whatever a proper exit would need, such as locks and
+// buffers. So the watchdog ends the process at once.
 absl::StatusOr<WatchdogOptions> WatchdogOf(const RunFlags& flags) {
   if (flags.watchdog < 0 || (flags.watchdog == 0 && flags.watchdog_abort)) {
     return absl::InvalidArgumentError(absl::StrCat("--watchdog: expected seconds",
@@ -31,7 +32,7 @@ absl::StatusOr<WatchdogOptions> WatchdogOf(const RunFlags& flags) {
   return options;
 }
 
-// A command may make several sessions, which meet the same.
+// Says each line only once, because a command may make several sessions with the same fallbacks.
 Fallbacks::Report SayOnce() {
   return [said = std::make_shared<std::set<std::string>>()](const std::string& line) {
     if (said->insert(line).second) std::fprintf(stderr, "%s\n", line.c_str());
@@ -53,6 +54,9 @@ void RunFlags::AddTo(Flags& flags) {
         if (value == "on" || value == "off") return absl::OkStatus();
         return absl::InvalidArgumentError(absl::StrCat("--cuda-graph: expected on or off, found \"", value, "\""));
       });
+  flags.Add("strict-kernels", &strict_kernels,
+            "on a GPU: a node that a library's kernel was planned for, and that the library refuses, is an error; "
+            "default: our own kernel serves, more slowly, and standard error says so");
   flags.Add("watchdog", &watchdog,
             "say on standard error what each stream runs or waits for when no op has finished for so many seconds, and "
             "again after twice as many; default 0: off");
@@ -65,6 +69,7 @@ absl::StatusOr<SessionOptions> RunFlags::Options(bool threads_given, CompileOpti
   SessionOptions options;
   options.check_access = check_access;
   options.fallbacks = SayOnce();
+  options.strict_kernels = strict_kernels;
   options.cuda_graph = cuda_graph == "on";
   if (!engine.empty()) {
     SNUG_ASSIGN_OR_RETURN(options.engine, ParseEngine(engine));

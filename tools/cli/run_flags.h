@@ -1,4 +1,4 @@
-// The flags that all commands share which run steps: which engine, and what watches it.
+// The flags shared by all commands that run steps: which engine runs them, and what watches it.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,10 +13,11 @@ namespace snug::cli {
 struct RunFlags {
   std::string engine, cuda_graph = "on";
   double watchdog = 0;
-  bool watchdog_abort = false, check_access = false;
+  bool watchdog_abort = false, check_access = false, strict_kernels = false;
 
   void AddTo(Flags& flags);
-  // Without the seed. Checks want one thread per op: `compile` gets it where --threads was not given.
+  // Returns options without the seed. Checks need one thread per op, and set that in `compile` unless --threads was
+  // given.
   absl::StatusOr<SessionOptions> Options(bool threads_given, CompileOptions* compile) const;
 };
 

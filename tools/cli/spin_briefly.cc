@@ -9,7 +9,7 @@
 namespace snug::cli {
 namespace {
 
-constexpr char kTurns[] = "10000";  // some ten microseconds: longer than it takes to hand over the next op
+constexpr char kTurns[] = "10000";  // some ten microseconds, longer than it takes to hand over the next op
 
 }  // namespace
 
@@ -18,7 +18,7 @@ void SpinBriefly(char** argv) {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
   if (unknown || setenv("GOMP_SPINCOUNT", kTurns, 0) != 0) return;
-  execv(program.c_str(), argv);  // where it fails, all is as it was, but slower under load
+  execv(program.c_str(), argv);  // if this fails the program just goes on, slower under load
 }
 
 }  // namespace snug::cli

@@ -1,4 +1,4 @@
-// `snug step NET`: training steps on seeded random data.
+// `snug step NET` runs training steps on seeded random data.
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -10,7 +10,6 @@
 #include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/compile/pipeline.h"
-#include "engine/compile/summary.h"
 #include "engine/run/random_feed.h"
 #include "engine/run/saved_inputs.h"
 #include "engine/run/session.h"
@@ -36,17 +35,17 @@ struct StepFlags {
 
 struct Measured {
   std::vector<double> losses, norms, seconds;
-  int64_t heap_growth = 0;  // while steps ran, at most
+  int64_t heap_growth = 0;  // the most that the heap grew while steps ran
 };
 
-// Whether libraries alone take heap while steps run: engines that go by a plan take nothing then, unless they keep
-// books of what runs.
+// Tells whether only libraries may take heap while steps run. Engines that follow a plan take none, unless they record
+// what runs.
 bool OnlyLibrariesTakeHeap(const Session& session, const SessionOptions& options) {
   return !session.compiled().executable.memory.dynamic.has_value() && *options.engine != EngineKind::kDynamic &&
          !options.check_access && options.watchdog.seconds == 0;
 }
 
-// The sum of the objectives: what training minimises.
+// Returns the sum of the objectives, which training minimises.
 absl::StatusOr<double> Loss(Session& session, const proto::Network& network) {
   double loss = 0;
   for (const std::string& objective : network.objective()) {
@@ -88,8 +87,7 @@ absl::StatusOr<Measured> Measure(Session& session, const proto::Network& network
 }
 
 void PrintJson(const Session& session, const proto::Network& network, const StepFlags& flags,
-               const GraphSummary& summary, const SessionOptions& options, const Measured& measured,
-               const StepObserver& observer) {
+               const SessionOptions& options, const Measured& measured, const StepObserver& observer) {
   Json json;
   json.Object().Key("network").String(network.name()).Key("batch").Number(session.compiled().batch);
   json.Key("threads")
@@ -110,6 +108,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
   list("losses", measured.losses);
   if (flags.gradient_norm) list("gradient_norms", measured.norms);
   list("seconds", measured.seconds);
+  const GraphSummary& summary = session.compiled().summary;
   json.Key("parameters").Number(summary.parameters).Key("activation_bytes").Number(summary.activation_bytes);
   const MemoryPlan& plan = session.compiled().executable.memory;
   json.Key("memory").String(plan.strategy).Key("planned_bytes").Number(plan.total_bytes());
@@ -123,6 +122,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
     json.Key("used_bytes").Number(allocator.peak_used_bytes).Key("fragmentation").Number(allocator.Fragmentation());
     json.Key("system_allocations").Number(allocator.system_allocations);
   }
+  WriteKernels(session.compiled(), json);
   WriteFallbacks(session.fallbacks(), json);
   if (observer.profiler() != nullptr) observer.profiler()->WriteJson(json.Key("profile"));
   json.End();
@@ -160,23 +160,20 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
 
   const OpRegistry& registry = OpRegistry::Builtin();
-  GraphSummary summary;
-  options.observer = [&](absl::string_view stage, const Graph& graph) {
-    if (stage < "70") summary = Summarize(graph, registry);  // the last stage before layouts of libraries come in
-  };
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
   SayWhatVaries(compiled);
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(std::move(compiled), session_options));
   SNUG_RETURN_IF_ERROR(FeedRandom(*session, registry, static_cast<uint64_t>(f.seed)));
   observer.Attach(*session, registry, f.steps);
   const absl::StatusOr<Measured> measured = Measure(*session, loaded.network, f, observer);
-  const absl::Status finished = observer.Finish();  // of a run that failed, too: the steps before
+  const absl::Status finished = observer.Finish();  // also for a run that failed, because the steps before it count
   SNUG_RETURN_IF_ERROR(measured.status());
   SNUG_RETURN_IF_ERROR(finished);
   if (f.json) {
-    PrintJson(*session, loaded.network, f, summary, session_options, *measured, observer);
+    PrintJson(*session, loaded.network, f, session_options, *measured, observer);
   } else {
     const MemoryPlan& plan = session->compiled().executable.memory;
+    const GraphSummary& summary = session->compiled().summary;
     absl::PrintF("parameters %d, activations %d bytes\n", summary.parameters, summary.activation_bytes);
     absl::PrintF("memory by %s: %s %d bytes, measured %d bytes (state arena %d, %s %d)\n", plan.strategy,
                  dynamic_memory ? "predicted" : "planned", plan.total_bytes(),

@@ -1,4 +1,4 @@
-// What looks on while steps run: the profile and the trace that were asked for.
+// Observes steps while they run, for the profile and the trace that were asked for.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -24,28 +24,28 @@ struct ObserverFlags {
 
 class StepObserver {
  public:
-  // When each part of a step began, of MonotonicNanoseconds.
+  // When each part of a step began, as MonotonicNanoseconds gives it.
   struct Moments {
     int64_t feed = 0, run = 0, fetch = 0, end = 0;
   };
 
-  // Fails at once, before anything is compiled, where the trace cannot be written.
+  // Fails before anything is compiled when the trace cannot be written.
   static absl::StatusOr<StepObserver> Create(const ObserverFlags& flags);
 
-  // The first program of `session` is observed, which must outlive this.
+  // Observes the first program of `session`, which must outlive this.
   void Attach(Session& session, const OpRegistry& registry, int64_t steps);
-  // After a step is through.
+  // Must be called after each step.
   void AddStep(const Moments& moments);
   // Writes the rest of the trace.
   absl::Status Finish();
 
-  const Profiler* profiler() const { return profiler_.get(); }  // null: not asked for
+  const Profiler* profiler() const { return profiler_.get(); }  // null when it was not asked for
 
  private:
   explicit StepObserver(bool profile) : profile_(profile) {}
 
   bool profile_;
-  bool skip_first_ = false;  // the profile leaves it out
+  bool skip_first_ = false;  // whether the profile leaves out the first step
   std::unique_ptr<OutputFile> trace_file_;
   std::vector<StepTime> times_;
   std::unique_ptr<Profiler> profiler_;

@@ -7,7 +7,7 @@
 namespace snug::cli {
 namespace {
 
-// What a signal handler may touch is this and nothing else: the one global of the program.
+// The one global of the program, because a signal handler may touch nothing else.
 volatile std::sig_atomic_t stop_requested = 0;
 
 void OnStopSignal(int signal) {

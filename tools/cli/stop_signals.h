@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM: the first asks the run to stop at the next step, the second ends the process at once.
+// Handles Ctrl-C and SIGTERM: the first one asks the run to stop at the next step, the second one ends the process.
 #pragma once
 
 namespace snug::cli {

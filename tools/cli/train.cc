@@ -1,4 +1,4 @@
-// `snug train NET`: from a model file to trained parameters, a curve and checkpoints.
+// `snug train NET` leads from a model file to trained parameters, a curve and checkpoints.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
@@ -13,12 +13,14 @@
 #include "engine/base/byte_size.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/compile/defaults.h"
 #include "engine/train/checkpoint/init_from.h"
 #include "engine/train/checkpoint/posix_file_system.h"
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/store.h"
 #include "engine/train/open_data.h"
+#include "engine/train/run_folder.h"
 #include "engine/train/trainer.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
@@ -35,12 +37,11 @@
 namespace snug::cli {
 namespace {
 
-constexpr int64_t kBatch = 32;    // where nobody says
 constexpr int kStoppedEarly = 4;  // the exit code
 
 struct TrainFlags {
   std::string output, training_file, init_from;
-  std::vector<std::string> init_patterns;  // none: all
+  std::vector<std::string> init_patterns;  // empty: all tensors are loaded
   bool resume = false, json = false, upload_ahead = true;
   CompileFlags compile;
   MemoryFlags memory;
@@ -49,15 +50,13 @@ struct TrainFlags {
   TrainingOptions options;  // only what the command line says
 };
 
-// What is written where, and how a run that ended early goes on.
+// Writes checkpoints, and lets a run that ended early go on.
 class Checkpoints {
  public:
   Checkpoints(const std::string& directory, const proto::Training& training, std::FILE* out)
-      : training_(training),
-        store_(&files_, directory, {.keep_last = static_cast<int>(training.checkpoint().keep())}),
-        out_(out) {}
+      : store_(&files_, directory, {.keep_last = static_cast<int>(training.checkpoint().keep())}), out_(out) {}
 
-  // What there is to go on with, which decides how the network is compiled.
+  // Looks for the checkpoint to go on from, which decides how the network is compiled.
   absl::Status Find(bool resume) {
     absl::StatusOr<checkpoint::CheckpointStore::Found> found = store_.Newest();
     if (absl::IsNotFound(found.status())) {
@@ -88,14 +87,13 @@ class Checkpoints {
         const checkpoint::Resumed resumed,
         checkpoint::Resume(
             trainer.session(), files_, found_->path,
-            {.seed = seed(),
-             .other_rounding = true,
+            {.other_rounding = true,
              .what = "--resume: ",
              .advice = "give it the same, or begin with its weights: --init-from, and another --output"}));
     Warn(resumed.differences);
     SayWhatDoesNotDecay();
     SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step));
-    // As many batches are behind it as steps, whoever made them: a checkpoint of libsnug says nothing of data.
+    // So many steps have used as many batches, whoever ran them: a checkpoint of libsnug says nothing about data.
     const int64_t epoch = trainer.steps_per_epoch();
     absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found_->path, found_->step % epoch + 1,
                   found_->step / epoch + 1);
@@ -107,21 +105,19 @@ class Checkpoints {
   absl::Status Save(int64_t step) {
     if (step == saved_) return absl::OkStatus();
     SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Saved saved,
-                          store_.Save(step, checkpoint::StateOf(trainer_->session()),
-                                      checkpoint::ConditionsOf(trainer_->session().compiled(), seed())));
+                          checkpoint::SaveTraining(store_, step, trainer_->session()));
     Warn(saved.warnings);
     saved_ = step;
     path_ = saved.path;
     return absl::OkStatus();
   }
 
-  // After a training that ended well: what the program that saved last could not remove any more, because it was
-  // killed.
+  // Must follow a training that ended well: removes what the program that saved last could not, because it was killed.
   void Tidy() {
     if (saved_ >= 0) Warn(store_.Tidy(saved_));
   }
 
-  // A training that failed has left what it had reached.
+  // Tells users after a failure which checkpoint holds the state that was reached.
   absl::Status SayWhatIsKept(const absl::Status& status) const {
     if (status.ok() || saved_ < 0 || saved_ != trainer_->step()) return status;
     return absl::Status(
@@ -134,8 +130,6 @@ class Checkpoints {
   const std::string& path() const { return path_; }
 
  private:
-  uint64_t seed() const { return static_cast<uint64_t>(training_.seed()); }
-
   static void Warn(const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   }
@@ -150,11 +144,10 @@ class Checkpoints {
   }
 
   Trainer* trainer_ = nullptr;
-  const proto::Training& training_;
   checkpoint::PosixFileSystem files_;
   checkpoint::CheckpointStore store_;
   std::FILE* out_;
-  std::optional<checkpoint::CheckpointStore::Found> found_;  // to go on with
+  std::optional<checkpoint::CheckpointStore::Found> found_;  // the checkpoint to go on from
   DecayRule decay_rule_ = DecayRule::kAll;
   int64_t saved_ = -1;
   std::string path_;
@@ -204,6 +197,7 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
   json.Key("staging_bytes").Number(trainer.staging_bytes()).Key("upload_bytes").Number(session.upload_bytes());
   json.Key("output").String(output);
   json.Key("checkpoint").String(checkpoint);
+  WriteKernels(session.compiled(), json);
   WriteFallbacks(session.fallbacks(), json);
   if (observer.profiler() != nullptr) observer.profiler()->WriteJson(json.Key("profile"));
   json.End();
@@ -215,9 +209,9 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   const OpRegistry& registry = OpRegistry::Builtin();
   std::FILE* const out = f.json ? stderr : stdout;
   SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
-  const std::string output = f.output.empty() ? absl::StrCat("runs/", loaded.network.name()) : f.output;
+  const RunFolder output = f.output.empty() ? RunFolder::Of(loaded.network.name()) : RunFolder(f.output);
   const std::string directory =
-      training.checkpoint().has_directory() ? training.checkpoint().directory() : output + "/checkpoints";
+      training.checkpoint().has_directory() ? training.checkpoint().directory() : output.checkpoints();
   Checkpoints checkpoints(directory, training, out);
   if (f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/true));
   TrainerOptions options;
@@ -237,7 +231,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   const Compiled& compiled = trainer->session().compiled();
   SayWhatVaries(compiled);
   checkpoint::PosixFileSystem files;
-  SNUG_RETURN_IF_ERROR(files.MakeDirectory(output));
+  SNUG_RETURN_IF_ERROR(files.MakeDirectory(output.path()));
   if (!f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/false));
   SNUG_RETURN_IF_ERROR(checkpoints.Begin(*trainer));
   if (!f.init_from.empty() && !f.resume) {
@@ -259,7 +253,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   PrintMemory(*trainer, out);
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainLog> log,
-      TrainLog::Open({.directory = output,
+      TrainLog::Open({.folder = output,
                       .title = compiled.graph.name,
                       .out = out,
                       .step = trainer->step(),
@@ -280,8 +274,9 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                     .evaluation = [&](const Trainer::EvaluationReport& report) { return log->Evaluation(report); },
                     .checkpoint = [&](int64_t step) { return checkpoints.Save(step); },
                     .stop = StopRequested});
-  const absl::Status observed = observer.Finish();                  // of a training that failed, too: the steps before
-  if (const absl::Status drawn = log->WriteCurve(); !drawn.ok()) {  // the training itself is none the worse for it
+  const absl::Status observed = observer.Finish();                  // also for a training that failed, because the
+                                                                    // steps before it count
+  if (const absl::Status drawn = log->WriteCurve(); !drawn.ok()) {  // no reason for the training to fail
     std::fprintf(stderr, "warning: %s\n", std::string(drawn.message()).c_str());
   }
   SNUG_RETURN_IF_ERROR(checkpoints.SayWhatIsKept(status));
@@ -290,13 +285,12 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   const Run run{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                 .finished = trainer->step() >= trainer->steps()};
   if (f.json) {
-    PrintJson(*trainer, *log, run, output, checkpoints.path(), observer);
+    PrintJson(*trainer, *log, run, output.path(), checkpoints.path(), observer);
   } else {
     if (trainer->step() == began_at) absl::PrintF("nothing was left to do; --steps or --epochs may ask for more\n");
     absl::PrintF("%s after %d steps, %.1f s, %.0f samples/s\n", run.finished ? "done" : "stopped", trainer->step(),
                  run.seconds, log->samples_per_second());
-    absl::PrintF("checkpoint %s\ncurve      %s/curve.svg\nmetrics    %s/metrics.jsonl\n", checkpoints.path(), output,
-                 output);
+    absl::PrintF("checkpoint %s\ncurve      %s\nmetrics    %s\n", checkpoints.path(), output.curve(), output.metrics());
     if (observer.profiler() != nullptr) absl::PrintF("\n%s", observer.profiler()->Table());
     if (!run.finished) absl::PrintF("the same command with --resume goes on\n");
   }
@@ -318,7 +312,8 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   flags.Add("init-from", &f.init_from, "begin with the parameters of a safetensors file, as far as they fit");
   flags.Add("init-patterns", &f.init_patterns, "which of them: patterns of names, !x excludes; default: all");
   AddJsonFlag(flags, &f.json);
-  // What users look for first stands first, though what stands last has the names that both would take.
+  // The help begins with the sections that users look for first. But the flags from messages are added last, because
+  // they skip names that are flags already.
   for (const char* heading : {"training", "data", "optimizer", "how it computes", "memory"}) flags.Section(heading);
   flags.Section("how it computes");
   f.compile.AddTo(flags);
@@ -346,8 +341,7 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, CombineTrainingOptions(loaded, f.training_file, f.options));
   const proto::Training& training = options.training;
-  if (f.compile.batch == 0) f.compile.batch = training.batch();
-  if (f.compile.batch == 0 && !loaded.network.has_batch()) f.compile.batch = kBatch;
+  f.compile.batch = ChooseBatch(BatchFor::kTraining, f.compile.batch, loaded.network, training);
   if (f.compile.precision.empty()) f.compile.precision = training.precision();
   return Train(loaded, options, f);
 }

@@ -1,5 +1,5 @@
-// What a training tells while it runs: a line that is written over on a terminal, plain lines elsewhere, every step and
-// evaluation in a file of one JSON object a line, and the curves at the end.
+// Reports a training while it runs: one line that is overwritten on a terminal, plain lines elsewhere, a file with a
+// JSON object for every step and evaluation, and the curves at the end.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/train/metrics_file.h"
+#include "engine/train/run_folder.h"
 #include "engine/train/trainer.h"
 #include "tools/picture/curve.h"
 
@@ -17,10 +19,10 @@ namespace snug::cli {
 class TrainLog {
  public:
   struct Options {
-    std::string directory;  // metrics.jsonl and curve.svg go there
-    std::string title;      // of the curves
+    RunFolder folder;   // metrics and curve go there
+    std::string title;  // of the curves
     std::FILE* out = nullptr;
-    int64_t step = 0;  // > 0: goes on from there, with the metrics that are in the file
+    int64_t step = 0;  // > 0: goes on from this step, with the metrics in the file
     int64_t batch = 1, steps_per_epoch = 1, log_every = 0;
     int64_t memory_bytes = 0;
   };
@@ -29,7 +31,7 @@ class TrainLog {
 
   absl::Status Step(const Trainer::StepReport& report);
   absl::Status Evaluation(const Trainer::EvaluationReport& report);
-  absl::Status WriteCurve();  // curve.svg
+  absl::Status WriteCurve();
 
   const Metrics& last_step() const { return last_step_; }
   const Metrics& last_evaluation() const { return last_evaluation_; }
@@ -37,21 +39,18 @@ class TrainLog {
 
  private:
   explicit TrainLog(Options options);
-  std::string ReadOld();
-  std::string CurvePath() const { return options_.directory + "/curve.svg"; }
-  absl::Status WriteLine(const std::string& json);
-  void Remember(const char* kind, int64_t step, const Metrics& metrics);
+  void Remember(MetricsFile::Kind kind, int64_t step, const Metrics& metrics);
   CurvePanel& PanelOf(const std::string& metric);
   void ClearLine();
 
   const Options options_;
   const bool terminal_;
-  std::FILE* file_ = nullptr;
+  std::unique_ptr<MetricsFile> file_;
   std::vector<CurvePanel> panels_;  // one for each metric: single steps, evaluations
   Metrics last_step_, last_evaluation_;
   double seconds_ = 0;
   int64_t steps_ = 0;
-  double shown_at_ = -1;  // of the clock
+  double shown_at_ = -1;  // when the line was last shown
   bool line_open_ = false;
 };
 

@@ -1,13 +1,11 @@
 #include "tools/cli/training_options.h"
 
-#include <absl/strings/str_cat.h>
-
-#include <optional>
 #include <utility>
 
-#include "engine/base/dtype.h"
 #include "engine/base/status.h"
 #include "engine/compile/check_optimizer.h"
+#include "engine/compile/compile_settings.h"
+#include "engine/compile/defaults.h"
 #include "engine/compile/memory_settings.h"
 #include "engine/train/check_training.h"
 #include "proto/train.pb.h"
@@ -16,19 +14,16 @@
 namespace snug::cli {
 namespace {
 
-// Values that only the command line's own parsers know.
+// Checks values that the messages hold as text.
 absl::Status CheckTexts(const proto::Training& training, const OptionPlaces& places) {
   if (training.has_precision()) {
-    const std::optional<DType> dtype = DTypeFromName(training.precision());
-    if (!dtype.has_value() || !IsFloating(*dtype)) {
-      return places.Error("training.precision",
-                          absl::StrCat("expected float32, bfloat16 or float64, found \"", training.precision(), "\""));
-    }
+    const absl::StatusOr<DType> dtype = ParsePrecision(training.precision());
+    if (!dtype.ok()) return places.Error("training.precision", dtype.status().message());
   }
   return CheckMemory({&training.memory(), places});
 }
 
-// Steps take the place of epochs, and epochs that of steps.
+// Steps given on the command line replace the file's epochs, and epochs its steps.
 void OverrideTraining(const proto::Training& given, proto::Training* base) {
   if (given.has_steps()) base->clear_epochs();
   if (given.has_epochs()) base->clear_steps();
@@ -62,9 +57,7 @@ absl::StatusOr<TrainingOptions> CombineTrainingOptions(const LoadedNetwork& mode
   }
   options.files.push_back(&model);
   SNUG_RETURN_IF_ERROR(Add(flags.training, flags.optimizer, OptionPlaces::OnCommandLine(), &options));
-  if (options.optimizer.kind_case() == proto::Optimizer::KIND_NOT_SET) {
-    options.optimizer.mutable_sgd()->set_momentum(0.9);
-  }
+  SetDefaultKind(&options.optimizer);
   return options;
 }
 

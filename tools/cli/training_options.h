@@ -1,5 +1,5 @@
-// The `training { }` and `optimizer { }` of a run: the flags' come first, then those of --training=FILE, then the
-// model file's. Each is checked where it was written.
+// The `training { }` and `optimizer { }` of a run: flags come first, then --training=FILE, then the model file. Each
+// value is checked, and errors name the place where it was written.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -9,20 +9,20 @@
 #include <vector>
 
 #include "proto/option_places.h"
-#include "proto/text_loader.h"  // with the messages
+#include "proto/text_loader.h"  // includes the messages
 
 namespace snug::cli {
 
 struct TrainingOptions {
   proto::Training training;
   proto::Optimizer optimizer;
-  OptionPlaces no_decay_places;  // whether its patterns match anything is known once the network is there
+  OptionPlaces no_decay_places;  // for the check that patterns match something, which needs the network
 
-  std::unique_ptr<const LoadedNetwork> file;  // of --training; null: none
-  std::vector<const LoadedNetwork*> files;    // behind the flags; what comes first stands first
+  std::unique_ptr<const LoadedNetwork> file;  // the file of --training, or null
+  std::vector<const LoadedNetwork*> files;    // in the sequence in which they count, after the flags
 };
 
-// `model` must outlive the result. `flags`: only what the command line says.
+// `model` must outlive the result. `flags` has only what the command line says.
 absl::StatusOr<TrainingOptions> CombineTrainingOptions(const LoadedNetwork& model, const std::string& training_file,
                                                        const TrainingOptions& flags);
 

@@ -1,4 +1,4 @@
-// `snug tune NET`: how steps are fastest on this machine, by measuring, kept in a file for --tuning.
+// `snug tune NET` measures how steps are fastest on this machine, and keeps that in a file for --tuning.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -8,6 +8,7 @@
 #include "engine/base/json.h"
 #include "engine/base/output_file.h"
 #include "engine/base/status.h"
+#include "engine/compile/defaults.h"
 #include "engine/run/tuner.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
@@ -73,7 +74,7 @@ void PrintTable(const TuneReport& report, const std::string& output) {
                output);
 }
 
-// Powers of two below the most.
+// Returns the powers of two below `most`.
 std::vector<int> ThreadsToTry(int most) {
   std::vector<int> threads;
   for (int n = 1; n < most; n *= 2) threads.push_back(n);
@@ -124,10 +125,10 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   const bool on_cpu = options.compile.device.kind == Device::Kind::kCpu;
   if (compile_flags.threads == 0 && on_cpu) options.threads = ThreadsToTry(options.compile.threads);
   options.progress = [json](const std::string& line) { std::fprintf(json ? stderr : stdout, "%s\n", line.c_str()); };
-  if (options.compile.batch == 0)
-    options.compile.batch = loaded.network.training().batch();  // the one to be trained with
+  options.compile.batch =
+      ChooseBatch(BatchFor::kTuning, compile_flags.batch, loaded.network, loaded.network.training());
   if (output.empty()) output = absl::StrCat(loaded.network.name(), ".tuning.pbtxt");
-  SNUG_RETURN_IF_ERROR(OutputFile::Create(output).status());  // before all is measured for nothing
+  SNUG_RETURN_IF_ERROR(OutputFile::Create(output).status());  // fails now rather than after all the measuring
   SNUG_ASSIGN_OR_RETURN(const TuneReport report,
                         Tune(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
   SNUG_RETURN_IF_ERROR(SaveTuning(report.tuning, output));

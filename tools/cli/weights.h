@@ -1,4 +1,4 @@
-// Parameters from a checkpoint, for commands that do not train.
+// Loads parameters from a checkpoint, for commands that do not train.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -9,8 +9,8 @@
 
 namespace snug::cli {
 
-// `path`: a safetensors file, or a directory with checkpoints in it (or in its `checkpoints/`), of which the newest
-// complete one is taken. The file that was loaded.
+// `path` is a safetensors file, or a directory that holds checkpoints itself or in `checkpoints/`, of which the newest
+// complete one is taken. Returns the file that was loaded.
 absl::StatusOr<std::string> LoadWeights(const std::string& path, Session& session);
 
 }  // namespace snug::cli

@@ -44,7 +44,7 @@ std::string Escape(const std::string& text) {
   return out;
 }
 
-// One axis: numbers to places on the page, and where its marks stand.
+// An axis: turns numbers into places on the page, and places its marks.
 class Scale {
  public:
   Scale(Range range, double from, double to, bool logarithmic) : from_(from), to_(to), log_(logarithmic) {
@@ -86,7 +86,7 @@ class Scale {
 
 std::string Number(double value) { return absl::StrFormat("%.4g", value); }
 
-// Of many points on few pixels, some are enough.
+// Draws only some of very many points, because there are not as many pixels.
 std::string Path(const Series& series, const Scale& x, const Scale& y, bool positive) {
   std::string path;
   bool pen_down = false;
@@ -135,7 +135,7 @@ void DrawPanel(const CurvePanel& panel, const Range& steps, double top, bool las
   }
   absl::StrAppendFormat(svg, "\n<line x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\" class=\"axis\"/>\n", kLeft,
                         bottom, right, bottom);
-  std::vector<std::pair<double, std::string>> labels;  // where each curve ends, and what stands there
+  std::vector<std::pair<double, std::string>> labels;  // where each curve ends, and its label
   size_t colour = 0;
   for (const Series& series : panel.series) {
     const char* const stroke = series.faint ? "#b9c4d0" : kColours[colour++ % std::size(kColours)];
@@ -149,7 +149,7 @@ void DrawPanel(const CurvePanel& panel, const Range& steps, double top, bool las
   }
   std::sort(labels.begin(), labels.end());
   double free_from = top;
-  for (const auto& [at, text] : labels) {  // apart by a line's height
+  for (const auto& [at, text] : labels) {  // labels are kept a line's height apart
     const double baseline = std::max(at + 4, free_from);
     absl::StrAppendFormat(svg, "<text x=\"%.0f\" y=\"%.1f\" class=\"label\" %s", right + 8, baseline, text);
     free_from = baseline + 15;

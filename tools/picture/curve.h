@@ -1,4 +1,4 @@
-// The picture of a training: numbers against steps, as SVG for a page or print.
+// Draws a training, as numbers against steps, in SVG for a page or print.
 #pragma once
 
 #include <string>
@@ -9,20 +9,21 @@ namespace snug {
 
 struct Series {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // x and y, by x
-  bool faint = false;                             // single steps, behind the others
+  std::vector<std::pair<double, double>> points;  // x and y, sorted by x
+  bool faint = false;                             // for single steps, drawn behind the other series
 };
 
 struct CurvePanel {
   std::string title;
   std::vector<Series> series;
-  bool falls = false;  // towards 0, as a loss: logarithmic where that spans more than a factor of twenty
+  bool falls = false;  // for numbers that fall towards 0, as a loss does: the axis is logarithmic if they span more
+                       // than a factor of twenty
 };
 
-// Panels one below the other, over one axis of steps.
+// Draws panels one below the other, with a common axis of steps.
 std::string CurveSvg(const std::string& title, const std::vector<CurvePanel>& panels);
 
-// The mean of the last `window` points at each, so that what single batches do does not hide the course.
+// Replaces each point by the mean of the last `window` points, so that single batches do not hide the course.
 Series Smoothed(const Series& series, size_t window, std::string name);
 
 }  // namespace snug

@@ -55,7 +55,7 @@ std::string PicturePage(const Picture& picture) {
   json.Key("chosen").String(picture.chosen).Key("strategies").Array();
   for (const PictureStrategy& strategy : picture.strategies) WriteStrategy(strategy, json);
   json.End().End();
-  // Inside a <script>, no "</script>" of a name may end it.
+  // The data are inside a <script>, which a "</script>" in a name must not end.
   return absl::StrReplaceAll(kPage, {{"@DATA@", absl::StrReplaceAll(json.text(), {{"<", "\\u003c"}})}});
 }
 

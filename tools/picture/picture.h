@@ -1,5 +1,5 @@
-// The picture of a plan: address against time, one rectangle for each buffer. As one self-contained page with every
-// strategy to choose from (no network needed), or as an SVG of one of them for print.
+// Draws a plan as address against time, with a rectangle for each buffer: either as a self-contained page with all
+// strategies to choose from (it needs no network), or as an SVG of one of them for print.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@ namespace snug::cli {
 
 struct PictureBuffer {
   std::string name, op;
-  std::string kind;  // "activations", "gradients", ...: its colour
+  std::string kind;  // "activations", "gradients", ...; decides the colour
   int64_t size_bytes = 0;
   int64_t offset = 0;
   int32_t first = 0;  // positions in the order, both inclusive
   int32_t last = 0;
-  int32_t producer = -1;  // position; -1: there before the first node
+  int32_t producer = -1;  // a position; -1: it is there before the first node
   std::vector<int32_t> readers;
-  bool written_over = false;  // in place, at `last`: its bytes are the output's then, and count once
+  bool written_over = false;  // an output is written over it at `last`, and the bytes then count only for that one
 };
 
 struct PictureStrategy {
   std::string name;
-  std::vector<std::string> nodes;  // by position
+  std::vector<std::string> nodes;  // indexed by position
   std::vector<PictureBuffer> buffers;
   int64_t total = 0;
   int64_t lower_bound = 0;
@@ -34,22 +34,22 @@ struct Picture {
   std::string network;
   int64_t batch = 1;
   std::string mode;         // "training", "forward only"
-  int64_t state_bytes = 0;  // beside the arena that is drawn
+  int64_t state_bytes = 0;  // bytes in addition to the arena that is drawn
   std::string chosen;       // the strategy shown first
   std::vector<PictureStrategy> strategies;
 };
 
 std::string PicturePage(const Picture& picture);
-std::string PictureSvg(const Picture& picture);  // of the chosen strategy
+std::string PictureSvg(const Picture& picture);  // shows the chosen strategy
 
-// The most bytes that are live at once, and the first position where they are.
+// The most bytes that are live at once, and the first position at which they are.
 struct LivePeak {
   int64_t bytes = 0;
   int32_t position = 0;
 };
 LivePeak FindLivePeak(const PictureStrategy& strategy);
 
-// The colour of a kind, the same in both forms.
+// Returns the colour of a kind, the same in page and SVG.
 std::string KindColour(const std::string& kind);
 
 }  // namespace snug::cli

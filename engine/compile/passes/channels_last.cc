@@ -1,7 +1,7 @@
-// Layout: convolution, pooling and batch norm run faster on channels-last images, elementwise ops do not mind. Values
-// that such nodes pass to each other form groups (union-find); a group that a node of the first kind touches becomes
-// channels-last as a whole, and reorders are inserted only where it meets graph inputs, Variables, outputs and ops that
-// know nothing but plain values.
+// Chooses layouts: convolution, pooling and batch norm run faster on channels-last images, and elementwise ops take any
+// layout. Values that such nodes pass to each other form groups (union-find). A group that a node of the first kind
+// touches becomes channels-last as a whole. Reorders are inserted only where the group meets graph inputs, Variables,
+// outputs, and ops that only know plain values.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ class LayoutPass {
 
   bool Flexible(const Node& node) const { return registry_.Get(node.op).traits.layout != LayoutRule::kPlain; }
 
-  // LayoutRule's full rank: the highest among the node's inputs if that is 3 to 5, else 0.
+  // Returns LayoutRule's full rank: the highest rank among the node's inputs if that is 3 to 5, else 0.
   int FullRank(const Node& node) const {
     int highest = 0;
     for (const ValueId input : node.inputs) {
@@ -76,8 +76,8 @@ class LayoutPass {
     return value.valid() && !port.plain_layout && full_rank > 0 && graph_.type(value).shape.rank() == full_rank;
   }
 
-  // The values of a flexible node that share one layout. Of the inputs only those that a flexible node made: others
-  // keep the layout they come in.
+  // Returns the values of a flexible node that share one layout. Of its inputs it only counts those that flexible nodes
+  // made; others keep their layout.
   std::vector<ValueId> Images(const Node& node) const {
     const OpDef& op = registry_.Get(node.op);
     const int full_rank = FullRank(node);
@@ -120,7 +120,7 @@ class LayoutPass {
     return channels_last ? Retype(id, op) : absl::OkStatus();
   }
 
-  // Inference passes layouts on; it must do so for exactly the outputs that are images.
+  // Inference passes layouts on. It must do so for exactly the outputs that are images.
   absl::Status Retype(NodeId id, const OpDef& op) {
     const Node& node = graph_.node(id);
     NodeTypes types = TypesOf(graph_, node);
@@ -148,7 +148,7 @@ class LayoutPass {
   Graph& graph_;
   const OpRegistry& registry_;
   Groups groups_;
-  std::unordered_map<ValueId, ValueId> reordered_;  // there are but two layouts, so one other for each value
+  std::unordered_map<ValueId, ValueId> reordered_;  // there are only two layouts, so each value has one other form
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Common subexpressions: two nodes of the same op, options and inputs compute the same; the later one goes. Random
-// nodes with the same key draw the same numbers, so the key is compared too. Reads of a Variable on different sides of
-// a mutation are different: each mutation starts a new version.
+// Merges common subexpressions: two nodes with the same op, options and inputs compute the same, so the later one goes.
+// Random nodes draw the same numbers if they have the same key, so the key is compared too. Reads of a Variable before
+// and after a mutation differ: each mutation starts a new version.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>

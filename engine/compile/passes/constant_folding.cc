@@ -1,6 +1,6 @@
-// Constant folding: a node that reads constants only is computed now, by its plain kernel, and its outputs become
-// constants (Variables that nothing ever mutates). Results larger than a bound stay nodes: they would only move bytes
-// from the step arena to the state arena.
+// Folds constants: a node that only reads constants is computed now, by its plain kernel, and its outputs become
+// constants (Variables that nothing ever mutates). Nodes with results above a bound stay: folding them would only move
+// bytes from the step arena to the state arena.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -26,9 +26,8 @@ const Variable* ConstantOf(const Graph& graph, ValueId value) {
 }
 
 bool Foldable(const Graph& graph, const Node& node, const OpDef& op) {
-  if (op.traits.random || op.traits.side_effect || op.traits.view || node.inputs.empty() || op.cpu == nullptr)
-    return false;
-  if (op.prepare != nullptr && op.cpu_fast == nullptr) return false;  // its plain kernel wants a workspace
+  if (op.traits.random || op.traits.side_effect || op.traits.view || node.inputs.empty()) return false;
+  if (op.plain() == nullptr || op.plain()->prepare != nullptr) return false;  // that one wants a workspace
   int64_t bytes = 0;
   for (const ValueId output : node.outputs) bytes += graph.type(output).size_bytes();
   return bytes <= kMaxFoldedBytes && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
@@ -36,7 +35,7 @@ bool Foldable(const Graph& graph, const Node& node, const OpDef& op) {
          });
 }
 
-// Kernels want 64-byte aligned bytes.
+// Kernels need 64-byte aligned bytes.
 class AlignedBytes {
  public:
   explicit AlignedBytes(int64_t size) : storage_(static_cast<size_t>(size) + 64, '\0') {}
@@ -67,7 +66,7 @@ absl::StatusOr<std::vector<std::string>> Evaluate(const Graph& graph, const Node
     output_pointers.push_back(outputs.back().data());
   }
   SNUG_RETURN_IF_ERROR(
-      op.cpu(KernelContext(&types, input_pointers, output_pointers, nullptr, nullptr, 1, node.random_id)));
+      op.plain()->run(KernelContext(&types, input_pointers, output_pointers, nullptr, nullptr, 1, node.random_id)));
   std::vector<std::string> results;
   for (size_t i = 0; i < outputs.size(); ++i) results.emplace_back(outputs[i].data(), types.outputs[i].size_bytes());
   return results;

@@ -1,4 +1,5 @@
-// Dead code: a node stays when it mutates a Variable, has a side effect, or when what stays reads one of its outputs.
+// Removes dead code: a node stays only if it mutates a Variable, has a side effect, or has an output that a node that
+// stays reads.
 #include <algorithm>
 #include <vector>
 

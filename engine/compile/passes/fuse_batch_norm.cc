@@ -1,14 +1,13 @@
-// Batch norm, the addition of a shortcut, and relu or relu6 in one sweep over memory:
+// Fuses batch norm, the addition of a shortcut, and relu or relu6 into one sweep over memory:
 //
-//   forward   batch_norm (+ add) + act             -> batch_norm_fused: neither the normalised value nor the sum is
-//             stored
-//   backward  act's gradient + batch_norm_grad, where no add was between -> batch_norm_fused_grad: what the activation
-//             let through is computed anew
-//             the same after an add, with other readers of the masked gradient (a shortcut) ->
-//             batch_norm_fused_add_grad: the mask comes from the activation's output, the masked gradient is the fourth
-//             output, and a sum of two gradients that flows into the activation's is taken along
+//   forward: batch_norm (+ add) + act becomes batch_norm_fused. Neither the normalised value nor the sum is stored.
+//   backward without an add: act's gradient + batch_norm_grad becomes batch_norm_fused_grad. It computes anew what the
+//   activation let through.
+//   backward after an add, where the masked gradient has other readers (a shortcut): the same two become
+//   batch_norm_fused_add_grad. The mask comes from the activation's output, and the masked gradient is the fourth
+//   output. If the gradient that flows into the activation's is a sum of two, the fused node adds them too.
 //
-// The two halves are matched independently: each is right without the other.
+// The two halves are matched independently, because each is right without the other.
 #include <absl/strings/str_cat.h>
 
 #include <optional>
@@ -19,17 +18,12 @@
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
 #include "ops/graph_builder.h"
+#include "ops/lib/activation.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
 namespace snug {
 namespace {
-
-std::optional<proto::Activation> ActivationOf(const std::string& op) {
-  if (op == "relu" || op == "relu_grad") return proto::RELU;
-  if (op == "relu6" || op == "relu6_grad") return proto::RELU6;
-  return std::nullopt;
-}
 
 Options FusedOptions(const Node& batch_norm, std::optional<proto::Activation> activation) {
   proto::FusedBatchNorm options;
@@ -41,12 +35,12 @@ Options FusedOptions(const Node& batch_norm, std::optional<proto::Activation> ac
 class BatchNormFuser {
  public:
   BatchNormFuser(Graph& graph, const OpRegistry& registry)
-      : graph_(graph), builder_(registry, &graph), surroundings_(graph) {}
+      : graph_(graph), registry_(registry), builder_(registry, &graph), surroundings_(graph) {}
 
   absl::Status Run() {
     for (const NodeId id : graph_.ProgramOrder()) {
       if (graph_.node(id).removed) continue;
-      const std::string op = graph_.node(id).op;  // a copy: fusing adds nodes, which moves them all
+      const std::string op = graph_.node(id).op;  // a copy, because fusing adds nodes and so moves them all
       if (op == "batch_norm" || op == "batch_norm_inference") SNUG_RETURN_IF_ERROR(FuseForward(id));
       if (ActivationOf(op).has_value() && graph_.node(id).phase == Phase::kBackward)
         SNUG_RETURN_IF_ERROR(FuseBackward(id));
@@ -56,10 +50,18 @@ class BatchNormFuser {
   }
 
  private:
+  // That an op is, or whose gradient it is; of those that the fused ops know.
+  std::optional<proto::Activation> ActivationOf(const std::string& op) const {
+    const OpDef& def = registry_.Get(op);
+    const Activation found = def.activation != Activation::kIdentity ? def.activation : def.activation_grad;
+    const bool known = found == Activation::kRelu || found == Activation::kRelu6;
+    return known ? std::optional(ToProto(found)) : std::nullopt;
+  }
+
   absl::Status FuseForward(NodeId id) {
     const Node batch_norm = graph_.node(id);
     NodeId reader = surroundings_.SoleReader(batch_norm.outputs[0]);
-    // A sum of two batch norms goes to the first; the second finds it taken.
+    // A sum of two batch norms is fused into the first one; the second then finds it removed.
     if (!reader.valid() || graph_.node(reader).removed) return absl::OkStatus();
     ValueId shortcut;
     NodeId add;
@@ -79,7 +81,7 @@ class BatchNormFuser {
 
     std::vector<ValueId> inputs = batch_norm.inputs;
     if (add.valid()) {
-      inputs.resize(batch_norm.op == "batch_norm" ? 3 : 5);  // an absent weight and bias stay absent
+      inputs.resize(batch_norm.op == "batch_norm" ? 3 : 5);  // keeps an absent weight and bias absent
       inputs.push_back(shortcut);
     }
     const std::string name =
@@ -95,13 +97,13 @@ class BatchNormFuser {
     return absl::OkStatus();
   }
 
-  // `id` is the activation's gradient (y, dy) -> masked dy.
+  // `id` is the activation's gradient: (y, dy) -> masked dy.
   absl::Status FuseBackward(NodeId id) {
     const Node act_grad = graph_.node(id);
     const ValueId masked = act_grad.outputs[0];
     if (surroundings_.Kept(masked)) return absl::OkStatus();
-    // The batch norm that it flows into: the first whose gradient reads it. A second one (of a shortcut that ends in a
-    // batch norm) and all other readers get the masked gradient from this one.
+    // The masked gradient flows into the first batch norm whose gradient reads it. A second one (for a shortcut that
+    // ends in a batch norm) and all other readers get it from the fused node.
     NodeId norm_grad;
     for (const NodeId reader : surroundings_.Readers(masked)) {
       const Node& node = graph_.node(reader);
@@ -115,7 +117,7 @@ class BatchNormFuser {
     const NodeId direct = NormUnder(act_grad.inputs[0]);
     const bool recomputes = surroundings_.Readers(masked).size() == 1 && direct.valid() &&
                             Current(norm.inputs[2]) == Current(graph_.node(direct).outputs[1]);
-    // The masked gradient must be there for its other readers: place the fused node at the first of them.
+    // The fused node goes before the first reader of the masked gradient, because it makes that for all of them.
     const NodeId position = surroundings_.Readers(masked)[0];
     std::vector<ValueId> inputs = norm.inputs;  // x, weight, mean, var, masked
     inputs.back() = act_grad.inputs[1];
@@ -143,7 +145,7 @@ class BatchNormFuser {
     return it == replaced_.end() ? value : it->second;
   }
 
-  // The batch norm whose activation is `y`, with nothing between; fused already, or not.
+  // Returns the batch norm whose activation is `y` with no add between, whether it is fused already or not.
   NodeId NormUnder(ValueId y) const {
     const NodeId producer = graph_.value(Current(y)).producer;
     if (!producer.valid()) return NodeId();
@@ -154,7 +156,7 @@ class BatchNormFuser {
     return below.valid() && graph_.node(below).op == "batch_norm" ? below : NodeId();
   }
 
-  // Where the last of `inputs`, dy, is a sum of two values that nobody else reads: the two in its place.
+  // If the last of `inputs`, dy, is a sum of two values that nobody else reads, puts the two in its place.
   void AbsorbSum(std::vector<ValueId>& inputs) {
     const ValueId dy = inputs.back();
     const NodeId producer = graph_.value(dy).producer;
@@ -186,6 +188,7 @@ class BatchNormFuser {
   }
 
   Graph& graph_;
+  const OpRegistry& registry_;
   GraphBuilder builder_;
   const Surroundings surroundings_;
   std::unordered_map<ValueId, ValueId> replaced_;

@@ -1,5 +1,5 @@
-// log_softmax over the last axis, read by nll_loss alone -> softmax_cross_entropy: the log-probabilities are never
-// stored. Runs before the backward stage, so the fused op's own gradient is used.
+// Fuses a log_softmax over the last axis with the nll_loss that alone reads it: softmax_cross_entropy never stores the
+// log-probabilities. It runs before the backward stage, so that the fused op's own gradient is used.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"

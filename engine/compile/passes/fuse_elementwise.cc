@@ -1,16 +1,18 @@
-// For CUDA: elementwise nodes that hand values of one shape to each other become one `fused` node, which is one kernel
-// (ops/lib/fused_chain.h). What lies between them is never stored. A reduction may be the last of them: `fused_reduce`.
+// Joins elementwise nodes that pass values of one shape to each other into one `fused` node, for CUDA, where it becomes
+// one kernel (ops/lib/fused_chain.h). The values between them are never stored. The last one may be a reduction:
+// `fused_reduce`.
 //
-// Grown from each node upwards: whoever makes what the group reads joins it, if
-//   * nobody outside the group reads that, and it is not fetched,
-//   * it is of the same phase (otherwise the forward pass's work would move into the backward pass, with all it reads),
-//   * no Variable that it reads changes between its place and the group's, which is that of its last node, and
+// A group grows from each node upwards. A node whose output the group reads joins it if
+//   * nobody outside the group reads that output, and it is not fetched,
+//   * it is of the same phase (otherwise work of the forward pass would move into the backward pass, with all that it
+//   reads),
+//   * no Variable that it reads changes between its place and that of the group's last node, and
 //   * the kernel stays within its bounds of inputs and members.
-// Does that beat separate kernels? Each that joins saves a launch, and for each element a write and a read; nothing is
-// computed twice, and nothing is read that was not read before. So whatever may join does. What a kernel costs once, to
-// be compiled, is not weighed: it is kept on disk.
+// Whatever may join does, because it always pays: each member saves a launch, and a write and a read for each element;
+// nothing is computed or read twice. Compiling a kernel is not weighed against that, because the result is kept on
+// disk.
 //
-// Cost: every node is looked at once as a root, and each group's candidates once, in reverse program order.
+// The pass looks at every node once as a root, and once at each candidate of a group, in reverse program order.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -24,13 +26,11 @@
 #include "engine/compile/passes/pass.h"
 #include "ops/graph_builder.h"
 #include "ops/lib/fused_chain.h"
-#include "ops/lib/fused_functions.h"
-#include "ops/lib/fused_reduction.h"
 
 namespace snug {
 namespace {
 
-// Where Variables are changed.
+// Knows where Variables are changed.
 class Mutations {
  public:
   Mutations(const Graph& graph, const OpRegistry& registry, const std::vector<NodeId>& order)
@@ -45,7 +45,7 @@ class Mutations {
     }
   }
 
-  // Whether what a reader of `value` finds at place `from` is gone at place `to`.
+  // Tells whether the value that a reader finds at place `from` has changed by place `to`.
   bool Between(ValueId value, size_t from, size_t to) const {
     const auto found = places_.find(VariableUnder(value));
     return found != places_.end() && std::any_of(found->second.begin(), found->second.end(),
@@ -53,7 +53,7 @@ class Mutations {
   }
 
  private:
-  // The Variable whose bytes a value has, or might have once views are chosen.
+  // Returns the Variable whose bytes a value has, or might have once views are chosen.
   VariableId VariableUnder(ValueId value) const {
     for (;;) {
       const Value& v = graph_.value(value);
@@ -80,6 +80,7 @@ class ElementwiseFuser {
  public:
   ElementwiseFuser(Graph& graph, const OpRegistry& registry)
       : graph_(graph),
+        registry_(registry),
         builder_(registry, &graph),
         surroundings_(graph),
         order_(graph.ProgramOrder()),
@@ -112,22 +113,24 @@ class ElementwiseFuser {
 
   bool MayJoin(NodeId id) const {
     const Node& node = graph_.node(id);
-    return CanFuse(node.op) && node.outputs.size() == 1 && node.inputs.size() <= kMostFusedInputs &&
+    return registry_.Get(node.op).elementwise.expression != nullptr && node.outputs.size() == 1 &&
+           node.inputs.size() <= kMostFusedInputs &&
            std::all_of(node.inputs.begin(), node.inputs.end(), [](ValueId input) { return input.valid(); });
   }
 
-  // Only the last of a group may.
+  // Tells whether the node is a reduction, which only the last of a group may be.
   bool Reduces(NodeId id) const {
     const Node& node = graph_.node(id);
-    return CanReduce(node.op) && node.inputs.size() == 1;
+    return registry_.Get(node.op).reduction != nullptr && node.inputs.size() == 1;
   }
 
   Group Grow(NodeId root) const {
     const Node& last = graph_.node(root);
-    const ValueType& made = graph_.type(Reduces(root) ? last.inputs[0] : last.outputs[0]);  // by its members
+    // This is the type of what the members make.
+    const ValueType& made = graph_.type(Reduces(root) ? last.inputs[0] : last.outputs[0]);
     Group group{.members = {root}, .inputs = {last.inputs.begin(), last.inputs.end()}};
     std::set<NodeId> members = {root};
-    std::set<size_t> candidates;  // places: the latest is looked at first, when all its readers have been
+    std::set<size_t> candidates;  // their places; the latest comes first, because its readers have been looked at
     const auto consider = [&](NodeId id) {
       for (const ValueId input : graph_.node(id).inputs) {
         if (const NodeId producer = graph_.value(input).producer; producer.valid()) {
@@ -168,7 +171,7 @@ class ElementwiseFuser {
   absl::Status Fuse(const Group& group) {
     const Node last = graph_.node(group.members.back());
     std::vector<ValueId> inputs;
-    std::unordered_map<ValueId, int> number;  // of values, as the options have them
+    std::unordered_map<ValueId, int> number;  // numbers of values, as the options use them
     for (const NodeId id : group.members) {
       for (const ValueId input : graph_.node(id).inputs) {
         if (!group.inputs.contains(input) || !number.emplace(input, static_cast<int>(inputs.size())).second) continue;
@@ -199,7 +202,7 @@ class ElementwiseFuser {
     return absl::OkStatus();
   }
 
-  // "a+b", "a+b+c", "a+2 more+d"
+  // Returns "a+b", "a+b+c", or "a+2 more+d".
   std::string NameOf(const Group& group) const {
     const size_t count = group.members.size();
     const std::string& first = graph_.node(group.members.front()).name;
@@ -210,12 +213,13 @@ class ElementwiseFuser {
   }
 
   Graph& graph_;
+  const OpRegistry& registry_;
   GraphBuilder builder_;
   const Surroundings surroundings_;
   const std::vector<NodeId> order_;
   const Mutations mutations_;
-  std::vector<size_t> place_;  // of nodes, in order_
-  std::vector<bool> taken_;    // by a group
+  std::vector<size_t> place_;  // by node: its place in order_
+  std::vector<bool> taken_;    // whether the node is in a group
   std::unordered_map<ValueId, ValueId> replaced_;
 };
 

@@ -1,7 +1,7 @@
-// The gradient of a value of which several slices along one axis are read: add_n(slice_grad(a), slice_grad(b), ...) ->
-// concat(a1, a2 + b1, b2). Gradients are cut where slices begin and end, added where slices overlap, and joined. One
-// buffer holds the result instead of one for each slice, and zeros are written only where nobody read anything.
-// Where slices overlap the summands and their order are the same as before.
+// Simplifies the gradient of a value that is read in several slices along one axis: add_n(slice_grad(a), slice_grad(b),
+// ...) becomes concat(a1, a2 + b1, b2). Gradients are cut where slices begin and end, added where slices overlap, and
+// joined. One buffer holds the result instead of one for each slice, and zeros are only written where nobody read
+// anything. Where slices overlap, the summands and their order stay the same.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -22,12 +22,12 @@
 namespace snug {
 namespace {
 
-constexpr size_t kMostPiecesPerSlice = 4;  // many small pieces cost more than the sum that they save
+constexpr size_t kMostPiecesPerSlice = 4;  // more and smaller pieces would cost more than the sum that they save
 
 struct Cut {
   NodeId node;  // the slice_grad
   ValueId gradient;
-  SliceBox box;                // of the whole
+  SliceBox box;                // the slice within the whole value
   int64_t begin = 0, end = 0;  // along the axis
 };
 
@@ -43,7 +43,8 @@ class Joiner {
   }
 
  private:
-  // Whether the node adds up gradients of slices along one axis, and of nothing else: then cuts_, axis_ and bounds_.
+  // Tells whether the node adds up gradients of slices along one axis, and nothing else. If so, sets cuts_, axis_ and
+  // bounds_.
   bool FindCuts(NodeId sum) {
     cuts_.clear();
     const Node& node = graph_.node(sum);
@@ -98,7 +99,7 @@ class Joiner {
     return graph_.node(node).outputs[0];
   }
 
-  // The sum of what the cuts have between two neighbouring bounds.
+  // Returns the sum of the cuts between two neighbouring bounds.
   absl::StatusOr<ValueId> Piece(int64_t begin, int64_t end, const ValueType& whole) {
     std::vector<ValueId> summands;
     for (const Cut& cut : cuts_) {
@@ -144,13 +145,13 @@ class Joiner {
     return absl::OkStatus();
   }
 
-  const Surroundings surroundings_;  // as they were before anything was joined: sums do not share their cuts
+  const Surroundings surroundings_;  // taken before anything is joined; that is safe because sums do not share cuts
   GraphBuilder builder_;
   Graph& graph_;
   std::vector<Cut> cuts_;  // in the sequence of the sum
   int axis_ = -1;
-  std::vector<int64_t> bounds_;  // where pieces begin, and the end
-  // Of the sum in hand.
+  std::vector<int64_t> bounds_;  // where pieces begin, and where the last one ends
+  // These describe the sum that is being joined.
   std::string name_;
   SourceLoc loc_;
   NodeId forward_;

@@ -1,5 +1,5 @@
-// A pass: one function over the Graph, listed with its name in passes/list.cc, and switched off by that name. On or
-// off, training agrees to rounding.
+// A pass is a function that changes the Graph. passes/list.cc lists it with its name, by which it can be switched off.
+// With or without it, training gives the same up to rounding.
 #pragma once
 
 #include <absl/status/status.h>
@@ -16,13 +16,13 @@ struct Pass {
   absl::Status (*run)(Graph& graph, const OpRegistry& registry);
 };
 
-// In the order in which they run: on the forward graph before it is differentiated, on the whole graph after, and on
-// what that has become where it is compiled for CUDA.
+// These are in the order in which they run: on the forward graph before it is differentiated, then on the whole graph,
+// then on that graph if it is compiled for CUDA.
 absl::Span<const Pass> ForwardPasses();
 absl::Span<const Pass> WholePasses();
 absl::Span<const Pass> CudaPasses();
 
-// The passes themselves, a file each.
+// The passes themselves, each in a file of its own.
 absl::Status RemoveDeadCode(Graph& graph, const OpRegistry& registry);
 absl::Status MergeCommonSubexpressions(Graph& graph, const OpRegistry& registry);
 absl::Status FoldConstants(Graph& graph, const OpRegistry& registry);

@@ -18,7 +18,7 @@ using Rights = GuardedMemory::Rights;
 
 std::string Count(int64_t n, absl::string_view what) { return absl::StrCat(n, " ", what, n == 1 ? "" : "s"); }
 
-// `3 bytes past the end of`, `byte 7 of`, for an address in a block or in the guard pages next to it.
+// Returns `3 bytes past the end of` or `byte 7 of`, for an address in a block or in the guard pages next to it.
 std::string Place(const GuardedBlock& block, const std::byte* address) {
   const int64_t at = address - block.data, size = block.data_end - block.data;
   if (at < 0) return absl::StrCat(Count(-at, "byte"), " before the begin of");
@@ -43,7 +43,8 @@ CheckExecutor::CheckExecutor(const Executable& executable, const ArenaBytes& are
           std::find_if(touches_[i].begin(), touches_[i].end(), [&](const Touch& t) { return t.block == block; });
       if (touch == touches_[i].end()) touch = touches_[i].insert(touch, {.block = block});
       touch->writes |= access.write;
-      // Of a Variable that is written, what was there is read as a rule. Beside a part there are others, to be kept.
+      // A Step that writes a Variable usually also reads what was there. A Step that writes a part must keep the
+      // others.
       touch->reads |= !access.write || memory_.blocks()[block].arena == Arena::kState ||
                       access.region.arena == static_cast<int32_t>(Arena::kParts);
       touch->workspace |= step.workspace.arena == Arena::kStep && step.workspace.offset == access.region.begin &&
@@ -197,7 +198,7 @@ std::string CheckExecutor::DescribeForeign(size_t step, const GuardedBlock& bloc
   if (block.arena == Arena::kState) {
     return absl::StrCat(NameOf(step, block, false), Size(block), ", which it does not declare");
   }
-  // Of several on these bytes: the last that was there, or else the first that comes.
+  // Several buffers may use these bytes: takes the last one that was there or, if none was, the first that comes.
   const memory::Buffer* last = nullptr;
   const auto at = static_cast<int32_t>(step);
   for (const int32_t i : block.buffers) {

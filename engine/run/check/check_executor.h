@@ -1,14 +1,14 @@
-// Runs the Steps one after the other and catches each that touches bytes other than those it declares.
+// Runs the Steps one after the other and catches each one that touches bytes other than those it declares.
 //
-// It runs on a padded plan (padded_plan.h). While a Step runs, the pages of what it declares are open, those it only
-// reads to readers alone; everything else, values that are dead or not yet written among it, cannot be touched, nor can
-// the guard pages around each buffer. What pages cannot tell is found by two fillings: each Step runs twice, and what
-// it must not depend on (outputs before they are written, its workspace, the bytes between a buffer and the ends of its
-// pages) is filled with something else the second time. Bytes outside are then the same as before, and results are the
-// same both times, or the Step is wrong. The error says which bytes of which buffer.
+// It runs on a padded plan (padded_plan.h). While a Step runs, the pages that it declares are open, those it only reads
+// for reading alone. Everything else cannot be touched: values that are dead or not yet written, and the guard pages
+// around each buffer. Pages are too coarse to find everything, so each Step runs twice. What it must not depend on
+// (outputs before they are written, its workspace, the bytes between a buffer and the ends of its pages) is filled with
+// something else the second time. The Step is wrong if bytes outside change, or if the two results differ. The error
+// says which bytes of which buffer.
 //
-// One thread per op: faults are caught on the calling thread only. After a fault, the kernel's own state (locks, memory
-// it took) is lost, see fault_catcher.h.
+// Faults are only caught on the calling thread, so ops must use one thread. After a fault the kernel's own state
+// (locks, memory it took) is lost, see fault_catcher.h.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ namespace snug {
 
 class CheckExecutor : public PlannedExecutor {
  public:
-  // The Executable, on a padded plan, must outlive it. Between runs, all of the arenas is open.
+  // The Executable must have a padded plan, and must outlive this. Between runs all arenas are open.
   CheckExecutor(const Executable& executable, const ArenaBytes& arenas);
 
   absl::Status Run(Failure* failure) override;
@@ -37,28 +37,29 @@ class CheckExecutor : public PlannedExecutor {
     bool reads = false, writes = false, workspace = false;
     std::string name;  // `input "fc1"`
 
-    // What was there before is the Step's to use; otherwise it is filled.
+    // Tells whether the Step may use what was there before; otherwise that is filled.
     bool keeps() const { return reads || !writes; }
   };
   using Bytes = std::vector<std::byte>;
-  // What gets which filling: `inside` of a block (where the Step does not keep what is there), or around the buffer.
+  // Returns the filling for a touch: `inside` its block (where the Step does not keep what is there) or around the
+  // buffer.
   using Fillings = std::function<Filling(size_t touch, bool inside)>;
 
   absl::Status Check(FaultCatcher& catcher, size_t step);
-  // Runs the Step with what it writes as it was before; checks everything but its results.
+  // Runs the Step once, with what it writes as it was before, and checks everything but its results.
   absl::Status Attempt(FaultCatcher& catcher, size_t step, const std::vector<Bytes>& before, const Fillings& fillings);
-  // The contents of what the Step writes, by touch; of what it writes over only, where `kept`.
+  // Returns the contents of what the Step writes, by touch; with `kept`, only where it may use what was there.
   std::vector<Bytes> Contents(size_t step, bool kept) const;
-  // Of a Step whose results differ: why.
+  // Explains why the results of a Step differ.
   std::string Explain(FaultCatcher& catcher, size_t step, const std::vector<Bytes>& before,
                       const std::vector<Bytes>& first, const std::vector<Bytes>& second);
   std::string Describe(size_t step, const Fault& fault) const;
-  // `buffer` and what became of it, for a Step that does not declare it.
+  // Names the buffer and what became of it, for a Step that does not declare it.
   std::string DescribeForeign(size_t step, const GuardedBlock& block) const;
   std::string NameOf(size_t step, const GuardedBlock& block, bool writes) const;
 
   GuardedMemory memory_;
-  std::vector<std::vector<Touch>> touches_;  // by Step
+  std::vector<std::vector<Touch>> touches_;  // indexed by Step
   std::atomic<int32_t> running_{-1};
 };
 

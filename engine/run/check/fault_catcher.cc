@@ -9,7 +9,7 @@
 namespace snug {
 namespace {
 
-// Of the call that is under way on this thread.
+// The state of the call that is under way on this thread.
 struct Frame {
   bool active = false;
   Fault fault;
@@ -17,12 +17,12 @@ struct Frame {
 };
 thread_local Frame frame;
 
-struct sigaction* g_old_segv = nullptr;  // of the one catcher that lives
+struct sigaction* g_old_segv = nullptr;  // what the one catcher that exists has replaced
 struct sigaction* g_old_bus = nullptr;
 
 bool IsWrite([[maybe_unused]] void* context) {
 #if defined(__linux__) && defined(__x86_64__)
-  constexpr greg_t kWriteBit = 2;  // of a page fault's error code
+  constexpr greg_t kWriteBit = 2;  // in the error code of a page fault
   return (static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & kWriteBit) != 0;
 #else
   return false;
@@ -30,7 +30,7 @@ bool IsWrite([[maybe_unused]] void* context) {
 }
 
 void Handle(int signal, siginfo_t* info, void* context) {
-  if (!frame.active) {  // none of ours: it happens again, and goes to who was there before
+  if (!frame.active) {  // not ours: it will happen again and reach the handler that was there before
     sigaction(signal, signal == SIGSEGV ? g_old_segv : g_old_bus, nullptr);
     return;
   }

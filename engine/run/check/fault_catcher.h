@@ -1,8 +1,8 @@
-// Turns an access to memory that may not be touched into a value, instead of the end of the program.
+// Turns an access to memory that must not be touched into a value, instead of the end of the program.
 //
-// Where the fault happens, the call is left as by longjmp: nothing of it is destroyed, so locks it held stay locked and
-// memory it took is lost. That is for debugging, shortly before a run stops. Only faults of the calling thread are
-// caught; another's go to whoever handled them before.
+// A fault leaves the call as longjmp would: nothing in it is destroyed, so locks that it held stay locked, and memory
+// that it took is lost. So this is for debugging, shortly before a run stops. It only catches faults of the calling
+// thread; those of other threads go to whoever handled them before.
 #pragma once
 
 #include <csignal>
@@ -15,10 +15,10 @@ namespace snug {
 
 struct Fault {
   const std::byte* address = nullptr;
-  bool write = false;  // where the processor tells
+  bool write = false;  // valid where the processor tells
 };
 
-// Handles the signals of faults as long as it lives. One at a time in a program.
+// Handles the signals of faults for as long as it lives. A program may only have one at a time.
 class FaultCatcher {
  public:
   FaultCatcher();
@@ -26,7 +26,7 @@ class FaultCatcher {
   FaultCatcher(const FaultCatcher&) = delete;
   FaultCatcher& operator=(const FaultCatcher&) = delete;
 
-  // Calls body(); the fault that ended it, if one did.
+  // Calls body() and returns the fault that ended it, if there was one.
   template <class Body>
   std::optional<Fault> Call(Body&& body) {
     using Plain = std::remove_reference_t<Body>;

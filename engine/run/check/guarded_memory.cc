@@ -44,7 +44,7 @@ GuardedMemory::GuardedMemory(const Executable& executable, const ArenaBytes& are
       block.data_end = std::max(block.data_end, block.data + (access.region.end - access.region.begin));
     }
   }
-  for (GuardedBlock& block : blocks_) {  // what no Step touches: all of it may be of use to who fetches it
+  for (GuardedBlock& block : blocks_) {  // no Step touches these, but they may be fetched whole
     if (block.data_end == block.data) block.data_end = block.end;
   }
 }
@@ -79,7 +79,7 @@ int64_t GuardedMemory::BlockAround(const std::byte* address) const {
   for (const Range& arena : arenas_) {
     if (arena.bytes == 0 || address < arena.begin || address >= arena.begin + arena.bytes) continue;
     if (arena.first_block == arena.last_block) return -1;
-    // Between the block before and the one behind, or in the first of them.
+    // The address lies between two blocks or in the earlier one; takes the closest.
     const auto first = blocks_.begin() + static_cast<std::ptrdiff_t>(arena.first_block);
     const auto last = blocks_.begin() + static_cast<std::ptrdiff_t>(arena.last_block);
     auto block = std::upper_bound(first, last, address,

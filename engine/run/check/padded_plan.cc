@@ -16,9 +16,9 @@ namespace snug {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kGuardPages = 4;  // a stray access is often some rows away
+constexpr int64_t kGuardPages = 4;  // because a stray access is often some rows away
 
-// By buffer: one that stands for all that lie on the same bytes, by being written over each other.
+// Buffers that are written over each other lie on the same bytes. Returns by buffer one that stands for all of these.
 std::vector<size_t> SharedBlocks(const memory::Problem& problem, const memory::Plan& plan) {
   std::vector<size_t> parent(problem.buffers.size());
   std::iota(parent.begin(), parent.end(), size_t{0});

@@ -1,5 +1,5 @@
-// A plan in which every buffer has memory pages of its own, with guard pages around them that nothing may touch: what
-// the check of accesses (check_executor.h) runs on.
+// Makes a plan in which every buffer has its own memory pages, with guard pages around them that nothing may touch. The
+// check of accesses (check_executor.h) runs on it.
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,7 +11,7 @@ namespace snug {
 // Lowers `compiled` anew, in its order, on one stream. What its plan writes in place stays in place, on the same pages.
 // A buffer ends where its last page does, as far as the alignment of 64 bytes allows.
 absl::Status PadPlan(Compiled& compiled);
-// The same for Variables: what a plan of several programs' common ones is.
+// Pads the plan of Variables, which several programs may share.
 memory::Plan PadState(const memory::Problem& problem);
 
 }  // namespace snug

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/cuda/cuda_code_cache.h"
 #include "engine/run/cuda/cuda_executor.h"
 #include "engine/run/cuda/cuda_uploads.h"
 #include "engine/run/cuda/cuda_variables.h"
 #include "memory/allocator/cuda_places.h"
-#include "ops/lib/fused_cuda.h"
 
 namespace snug {
 namespace {
@@ -49,13 +49,12 @@ class CudaBackend final : public Backend {
     if (executable.memory.dynamic.has_value() && InfoOf(kind).needs_plan) {
       return snug::MakeExecutor(kind, executable, arenas, nullptr);  // says that it needs a plan
     }
-    SNUG_RETURN_IF_ERROR(LoadFusedKernels(executable));
     const CudaMode mode = kind == EngineKind::kDynamic            ? CudaMode::kPushed
                           : executable.memory.dynamic.has_value() ? CudaMode::kDynamic
                           : kind == EngineKind::kSerial           ? CudaMode::kSerial
                           : graph_                                ? CudaMode::kGraph
                                                                   : CudaMode::kStreams;
-    return CudaExecutor::Create(executable, arenas, streams_, mode, uploads_.get());
+    return CudaExecutor::Create(executable, arenas, streams_, mode, uploads_.get(), code_);
   }
 
   absl::Status Follow(CUstream_st* stream) override { return streams_.Follow(stream); }
@@ -70,15 +69,6 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  // Nothing is compiled while a step runs.
-  absl::Status LoadFusedKernels(const Executable& executable) {
-    for (const Step& step : executable.steps) {
-      const FusedKernel* const fused = FusedKernelOf(step.kernel, step.prepared.get());
-      if (fused != nullptr) SNUG_RETURN_IF_ERROR(fused->Load(code_, *streams_.device()));
-    }
-    return absl::OkStatus();
-  }
-
   CudaStreams streams_;
   const bool graph_;
   cuda::CodeCache code_{cuda::DefaultCodeFolder()};

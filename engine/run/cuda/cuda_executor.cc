@@ -27,13 +27,14 @@ bool OneStream(CudaMode mode) { return mode == CudaMode::kSerial || mode == Cuda
 
 absl::StatusOr<std::unique_ptr<Executor>> CudaExecutor::Create(const Executable& executable, const ArenaBytes& arenas,
                                                                CudaStreams& streams, CudaMode mode,
-                                                               CudaUploads* uploads) {
+                                                               CudaUploads* uploads, cuda::CodeCache& code) {
   SNUG_RETURN_IF_ERROR(streams.GrowTo(OneStream(mode) ? 1 : static_cast<size_t>(executable.schedule.count())));
   SNUG_ASSIGN_OR_RETURN(std::unique_ptr<CudaStaging> staging,
                         CudaStaging::Create(executable, arenas, streams, uploads));
   std::unique_ptr<CudaExecutor> executor(
       new CudaExecutor(executable, arenas, streams, mode, std::move(staging), uploads != nullptr));
   SNUG_RETURN_IF_ERROR(executor->MakeEvents());
+  SNUG_RETURN_IF_ERROR(executor->SettleSteps(code));
   return executor;
 }
 
@@ -50,7 +51,6 @@ CudaExecutor::CudaExecutor(const Executable& executable, const ArenaBytes& arena
       done_(executable.steps.size()),
       graph_(streams.device()),
       was_refused_(executable.steps.size(), 0) {
-  for (size_t s = 0; s < stream_count_; ++s) libraries_.push_back(&cuda::LibrariesOf(streams[s]));
   MakeLaunches();
   if (mode != CudaMode::kPushed) return;
   tasks_ = std::make_unique<CudaTasks>(streams, stream_count_);
@@ -85,6 +85,29 @@ absl::Status CudaExecutor::MakeEvents() {
   joined_.resize(stream_count_ - 1);
   for (auto& event : joined_) SNUG_RETURN_IF_ERROR(make(&event));
   return absl::OkStatus();
+}
+
+// Nothing is compiled, and no algorithm is chosen, while a step runs.
+absl::Status CudaExecutor::SettleSteps(cuda::CodeCache& code) {
+  SNUG_RETURN_IF_ERROR(streams_.device()->MakeCurrent());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = executable_.steps[i];
+    if (step.kernel->settle == nullptr) continue;
+    const absl::Status status =
+        step.kernel->settle({.prepared = step.prepared.get(), .cuda = steps_.context(i).cuda(), .code = &code});
+    if (absl::IsUnimplemented(status) && step.instead.kernel != nullptr) {
+      Refuse(i, status);
+    } else {
+      SNUG_RETURN_IF_ERROR(status);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void CudaExecutor::Refuse(size_t step, const absl::Status& why) {
+  was_refused_[step] = 1;
+  steps_.UseInstead(step);
+  refused_.push_back({step, std::string(why.message())});
 }
 
 size_t CudaExecutor::StreamOf(size_t step) const {
@@ -203,18 +226,24 @@ absl::Status CudaExecutor::AskForLaunch(const Launch& launch, Failure* failure) 
   failure->variables_changed |=
       std::any_of(launch.steps.begin(), launch.steps.end(), [this](size_t i) { return executable_.steps[i].mutates; });
   absl::Status status =
-      launch.steps.size() == 1 ? Asked(first, steps_.Run(first)) : executable_.steps[first].together(launch.contexts);
+      launch.steps.size() == 1 ? RunStep(first) : executable_.steps[first].kernel->together(launch.contexts);
   if (!status.ok()) failure->step = first;
   return status;
 }
 
-// What a library has said meanwhile is of this Step.
-absl::Status CudaExecutor::Asked(size_t step, absl::Status status) {
-  std::optional<cuda::Refusal> refusal = libraries_[StreamOf(step)]->TakeRefusal();
-  if (refusal.has_value() && std::exchange(was_refused_[step], 1) == 0) {
-    refused_.push_back({step, std::string(cuda::Name(refusal->library)), std::move(refusal->why)});
-  }
-  return status;
+absl::Status CudaExecutor::RunStep(size_t i) {
+  if (arenas_.blocks != nullptr) SNUG_RETURN_IF_ERROR(steps_.TakeBlocks(i));
+  return RunTaken(i);
+}
+
+// A library may see only now that it has nothing for the Step: in the first run, before anything is recorded.
+absl::Status CudaExecutor::RunTaken(size_t i) {
+  const auto run = [&] { return arenas_.blocks == nullptr ? steps_.Run(i) : steps_.RunOnTaken(i); };
+  absl::Status status = run();
+  const bool can_change = executable_.steps[i].instead.kernel != nullptr && was_refused_[i] == 0;
+  if (!absl::IsUnimplemented(status) || !can_change) return status;
+  Refuse(i, status);
+  return run();
 }
 
 absl::Status CudaExecutor::AskForStep(size_t i, Failure* failure) {
@@ -222,7 +251,7 @@ absl::Status CudaExecutor::AskForStep(size_t i, Failure* failure) {
   for (const int32_t other : waits_[i]) SNUG_RETURN_IF_ERROR(stream.WaitFor(*done_[static_cast<size_t>(other)]));
   if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->Begin(i, stream));
   failure->variables_changed |= executable_.steps[i].mutates;
-  SNUG_RETURN_IF_ERROR(Asked(i, steps_.Run(i)));
+  SNUG_RETURN_IF_ERROR(RunStep(i));
   if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->End(i, stream));
   if (done_[i] != nullptr) SNUG_RETURN_IF_ERROR(stream.Record(*done_[i]));
   return mode_ == CudaMode::kSerial ? stream.Synchronize() : absl::OkStatus();
@@ -236,7 +265,7 @@ absl::Status CudaExecutor::PushStep(size_t i, Failure* failure) {
   return tasks_->Push(StreamOf(i), accesses, [&]() -> absl::Status {
     if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->Begin(i, stream));
     failure->variables_changed |= executable_.steps[i].mutates;
-    SNUG_RETURN_IF_ERROR(Asked(i, arenas_.blocks == nullptr ? steps_.Run(i) : steps_.RunOnTaken(i)));
+    SNUG_RETURN_IF_ERROR(RunTaken(i));
     return times_ == nullptr ? absl::OkStatus() : step_times_->End(i, stream);
   });
 }

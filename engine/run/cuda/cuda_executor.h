@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/cuda/cuda_code_cache.h"
 #include "engine/cuda/cuda_graph.h"
-#include "engine/cuda/cuda_libraries.h"
 #include "engine/run/block_accesses.h"
 #include "engine/run/cuda/cuda_staging.h"
 #include "engine/run/cuda/cuda_step_times.h"
@@ -29,9 +29,10 @@ enum class CudaMode : uint8_t {
 
 class CudaExecutor final : public PlannedExecutor {
  public:
-  // All must outlive it. `uploads` null: nothing is uploaded ahead.
+  // All but `code` must outlive it. `uploads` null: nothing is uploaded ahead.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Executable& executable, const ArenaBytes& arenas,
-                                                          CudaStreams& streams, CudaMode mode, CudaUploads* uploads);
+                                                          CudaStreams& streams, CudaMode mode, CudaUploads* uploads,
+                                                          cuda::CodeCache& code);
   ~CudaExecutor() override;
 
   absl::Status Run(Failure* failure) override;
@@ -57,6 +58,7 @@ class CudaExecutor final : public PlannedExecutor {
                std::unique_ptr<CudaStaging> staging, bool ahead);
   void MakeLaunches();
   absl::Status MakeEvents();
+  absl::Status SettleSteps(cuda::CodeCache& code);
   size_t StreamOf(size_t step) const;
 
   absl::Status Ask(Failure* failure);
@@ -65,7 +67,9 @@ class CudaExecutor final : public PlannedExecutor {
   absl::Status AskForStep(size_t step, Failure* failure);
   absl::Status AskForLaunch(const Launch& launch, Failure* failure);
   absl::Status PushStep(size_t step, Failure* failure);
-  absl::Status Asked(size_t step, absl::Status status);
+  absl::Status RunStep(size_t step);
+  absl::Status RunTaken(size_t step);  // where memory is dynamic, its blocks are
+  void Refuse(size_t step, const absl::Status& why);
   absl::Status Fork();
   absl::Status Join();
   absl::Status Wait(bool joined);
@@ -86,8 +90,7 @@ class CudaExecutor final : public PlannedExecutor {
   cuda::CudaGraph graph_;
   std::unique_ptr<CudaTasks> tasks_;               // null: the schedule says who waits for whom
   std::unique_ptr<BlockAccesses> block_accesses_;  // null: memory is planned, or one stream needs no rule
-  std::vector<cuda::StreamLibraries*> libraries_;  // by stream
-  std::vector<char> was_refused_;                  // by Step
+  std::vector<char> was_refused_;                  // by Step: its `instead` serves
   std::vector<Refused> refused_;                   // that nobody was told of yet
   bool loaded_ = false;                            // every kernel has been asked for before
   bool stale_ = true;                              // what the graph has recorded, if anything

@@ -14,16 +14,16 @@ bool Conflict(const Step& a, const Step& b) {
   });
 }
 
-// Whether one launch serves both: the same function, for the same types of elements.
+// Whether one launch serves both: the same kernel, for the same types of elements.
 bool Alike(const Step& a, const Step& b) {
   const auto same_type = [](const ValueType& x, const ValueType& y) { return x.dtype == y.dtype; };
-  return a.together == b.together && absl::c_equal(a.types.inputs, b.types.inputs, same_type) &&
+  return a.kernel == b.kernel && absl::c_equal(a.types.inputs, b.types.inputs, same_type) &&
          absl::c_equal(a.types.outputs, b.types.outputs, same_type);
 }
 
 bool CanJoin(const Step& step) {
   constexpr int64_t kMostBytes = int64_t{1} << 20;  // of its first input: about what is written in a launch's time
-  return step.together != nullptr && step.types.input(0).size_bytes() <= kMostBytes;
+  return step.kernel->together != nullptr && step.types.input(0).size_bytes() <= kMostBytes;
 }
 
 }  // namespace

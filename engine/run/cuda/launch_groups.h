@@ -1,4 +1,4 @@
-// Steps of one stream that are asked for in one launch (OpDef::cuda_together), found for a plan as it is.
+// Steps of one stream that are asked for in one launch (KernelRow::together), found for a plan as it is.
 //
 // A Step that can join others is put off as long as what runs meanwhile leaves its bytes alone, by the one rule of
 // engine/base/conflict.h; those that wait at the same time, and are alike, run as one. So nothing lives longer than the

@@ -1,4 +1,5 @@
-// A queue of intrusive nodes: the highest priority first, and first in, first out within one. Thread-compatible.
+// A queue of intrusive nodes: the highest priority comes first, and within one priority the node that waits longest.
+// Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace snug {
 
-// Node has `Node* next` and `int32_t priority`. Takes one step for each higher priority that is in the queue.
+// Node needs `Node* next` and `int32_t priority`. Push takes one step for each higher priority in the queue.
 template <class Node>
 class PriorityFifo {
  public:
@@ -23,7 +24,7 @@ class PriorityFifo {
     (at->last == nullptr ? at->first : at->last->next) = node;
     at->last = node;
   }
-  // What Pop() would give, or null.
+  // Returns what Pop() would, or null.
   Node* Top() const { return levels_.empty() ? nullptr : levels_.back().first; }
   Node* Pop() {
     Level& level = levels_.back();
@@ -38,7 +39,7 @@ class PriorityFifo {
     int32_t priority;
     Node *first, *last;
   };
-  std::vector<Level> levels_;  // by rising priority, none empty
+  std::vector<Level> levels_;  // by rising priority, none of them empty
 };
 
 }  // namespace snug

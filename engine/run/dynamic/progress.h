@@ -1,5 +1,5 @@
-// How much of what was pushed has finished, and the sleep of those who wait for that: for everything, or for room to
-// push more. Each worker counts on a cache line of its own; sums are made only by who needs them.
+// Counts how much of what was pushed has finished, and lets threads sleep until everything has, or until there is room
+// to push more. Each worker counts on a cache line of its own; only those who need sums make them.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +23,12 @@ class Progress {
 
   explicit Progress(int lanes) : lanes_(static_cast<size_t>(lanes)) {}
 
-  // By one thread at a time.
+  // Must be called by one thread at a time.
   void CountPushed(int64_t bytes) {
     if (bytes != 0) pushed_.bytes.fetch_add(bytes, std::memory_order_relaxed);
     pushed_.tasks.fetch_add(1, std::memory_order_seq_cst);
   }
-  // How many tasks the lane has finished with this one.
+  // Returns how many tasks the lane has finished, this one included.
   int64_t CountFinished(int lane, int64_t bytes) {
     Count& mine = lanes_[static_cast<size_t>(lane)];
     if (bytes != 0) mine.bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -46,14 +46,15 @@ class Progress {
     }
     return sum;
   }
-  // No tasks: then at some moment of this call nothing was unfinished, because what had finished was counted first.
+  // If it returns no tasks, then nothing was unfinished at some moment of this call, because what had finished was
+  // counted first.
   Amount Unfinished() const {
     const Amount finished = Finished();
     const Amount pushed = Pushed();
     return {pushed.tasks - finished.tasks, pushed.bytes - finished.bytes};
   }
 
-  // Sleeps until done(). It is asked again whenever Announce() finds at most `tasks` unfinished.
+  // Sleeps until done(), which is asked again whenever Announce() finds at most `tasks` unfinished.
   template <class Done>
   void Await(int64_t tasks, Done&& done) {
     for (int i = 0; i < Sync::kPolls; ++i) {
@@ -62,17 +63,17 @@ class Progress {
     }
     std::unique_lock lock(mu_);
     ++waiters_;
-    // Before done() looks at the counts: whoever counts a task after that look finds this.
+    // This must come before done() looks at the counts: a thread that counts a task after that look then sees it.
     awaited_.store(std::max(awaited_.load(std::memory_order_relaxed), tasks), std::memory_order_seq_cst);
     while (!done()) changed_.wait(lock);
     if (--waiters_ == 0) awaited_.store(kNobody, std::memory_order_release);
   }
-  // The most unfinished tasks that anybody waits for; negative: nobody waits.
+  // Returns the largest number of unfinished tasks that somebody waits for; negative: nobody waits.
   int64_t awaited() const { return awaited_.load(std::memory_order_seq_cst); }
   void Announce() {
     const int64_t tasks = awaited();
     if (tasks == kNobody || Unfinished().tasks > tasks) return;
-    { const std::lock_guard lock(mu_); }  // whoever has looked at the counts in vain is asleep by now
+    { const std::lock_guard lock(mu_); }  // a thread that found the counts too high is asleep by now
     changed_.notify_all();
   }
 
@@ -87,7 +88,7 @@ class Progress {
   std::vector<Count> lanes_;
   Count pushed_;
   alignas(64) typename Sync::template Atomic<int64_t> awaited_{kNobody};
-  typename Sync::Mutex mu_;  // guards what follows
+  typename Sync::Mutex mu_;  // guards all members below
   typename Sync::Condition changed_;
   int waiters_ = 0;
 };

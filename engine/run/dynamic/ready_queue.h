@@ -1,9 +1,9 @@
-// The tasks of one device that are ready, and the sleep of its workers. There is one lane for all and one for each
-// worker, where stream hints lead; workers take from another's lane rather than stand idle.
+// The tasks of one device that are ready, and the sleep of its workers. There is one lane for all workers, and one for
+// each, to which stream hints lead; workers take from another's lane rather than stand idle.
 //
-// Waking costs more than most tasks. So one idle worker at most polls for a while before it sleeps; while one does, or
+// Waking costs more than most tasks. So at most one idle worker polls for a while before it sleeps. While one polls, or
 // while one that was woken is on its way, pushing wakes nobody. A worker that takes a task and leaves others behind
-// wakes the next: as many get up as there is work for.
+// wakes the next, so that as many get up as there is work for.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace snug {
 
-// Node has `Node* next`, `int32_t priority` and `int32_t stream` (< 0: any).
+// Node needs `Node* next`, `int32_t priority` and `int32_t stream` (< 0: any).
 template <class Sync, class Node>
 class ReadyQueue {
  public:
@@ -36,18 +36,18 @@ class ReadyQueue {
     if (wake) awake_.notify_one();
   }
 
-  // Null if there is none.
+  // Returns null if there is none.
   Node* TryPop(int worker) {
     if (empty()) return nullptr;
     std::unique_lock lock(mu_);
     return TakeAndUnlock(worker, lock);
   }
 
-  // Waits for one; null once the queue is closed and empty.
+  // Waits for a task. Returns null once the queue is closed and empty.
   Node* Pop(int worker) {
     if (Sync::kPolls > 0 && !polling_.exchange(true, std::memory_order_acq_rel)) {
-      // A pause first: while a pusher and a worker are equally fast, it lets some tasks gather, which then are linked
-      // to each other; handing each over by itself costs both several cache misses.
+      // The pause comes first: while a pusher and a worker are equally fast, some tasks gather in it and are then
+      // linked to each other. Handing each one over by itself would cost both threads several cache misses.
       for (int i = 0; i < Sync::kPolls; ++i) {
         Sync::Pause();
         if (!empty()) break;
@@ -65,8 +65,8 @@ class ReadyQueue {
   }
 
   bool empty() const { return size_.load(std::memory_order_acquire) == 0; }
-  // Whether the worker may run this task at once, past the queue: nothing in it may be more urgent, and the task was
-  // not meant for another.
+  // Tells whether the worker may run this task at once, past the queue: nothing in the queue may be more urgent, and
+  // the task must not be meant for another worker.
   bool MayPass(const Node& node, int worker) const {
     return (node.stream < 0 || node.stream % workers_ == worker) &&
            highest_.load(std::memory_order_acquire) <= node.priority;
@@ -87,7 +87,8 @@ class ReadyQueue {
  private:
   static constexpr int32_t kLowest = std::numeric_limits<int32_t>::min();
 
-  // Under the lock. Whoever polls, or was woken and is on its way, looks at the queue under the lock after this.
+  // Needs the lock. It need not wake anyone while somebody polls, or was woken and is on its way: that worker looks at
+  // the queue under the lock later.
   bool WantsWaking() {
     if (sleepers_ == 0 || waking_ || size_.load(std::memory_order_relaxed) == 0 ||
         polling_.load(std::memory_order_acquire)) {
@@ -117,11 +118,11 @@ class ReadyQueue {
   }
 
   const int workers_;
-  // Read without the lock as a hint to take it; the first two change under it.
+  // These are read without the lock as a hint to take it; the first two only change under it.
   typename Sync::template Atomic<int32_t> size_{0};
   typename Sync::template Atomic<int32_t> highest_{kLowest};  // no task in the queue has a higher priority
   typename Sync::template Atomic<bool> polling_{false};
-  typename Sync::Mutex mu_;  // guards what follows
+  typename Sync::Mutex mu_;  // guards all members below
   typename Sync::Condition awake_;
   std::vector<PriorityFifo<Node>> lanes_;
   int sleepers_ = 0;

@@ -1,12 +1,12 @@
-// The protocol of the dynamic engine: tasks with accesses go in, and each is run by a worker once all it conflicts with
-// has finished. Everything that threads do to each other is here and in the headers included; what a task means (its
-// errors, versions, tags) is its client's. A template over its primitives for the model checker (see sync.h), and over
-// its parts, so that they can be checked apart.
+// The protocol of the dynamic engine: tasks with accesses are pushed, and a worker runs each once all that it conflicts
+// with has finished. All that threads do to each other is here and in the headers included; what a task means (its
+// errors, versions, tags) is up to the client. It is a template over its primitives for the model checker (see sync.h),
+// and over its parts, so that they can be checked separately.
 //
-// One lock serialises pushing: the history of accesses, the sequence numbers and the pool of tasks belong to it.
-// Workers never take it. A finished task's node goes back to the pool at once; the history may still name it, by
-// pointer and sequence number, and a node is given another number only under the lock, so whoever looks it up there
-// knows.
+// One lock serialises pushing; the history of accesses, the sequence numbers and the pool of tasks belong to it, and
+// workers never take it. The node of a finished task goes back to the pool at once, though the history may still name
+// it by pointer and sequence number. That is safe because a node only gets another number under the lock, so whoever
+// looks it up there can tell.
 #pragma once
 
 #include <absl/status/status.h>
@@ -30,17 +30,17 @@
 namespace snug {
 
 struct TaskAttributes {
-  int queue = 0;        // whose workers run it
+  int queue = 0;        // the queue whose workers run it
   int32_t stream = -1;  // < 0: any
   int32_t priority = 0;
   int64_t bytes = 0;
-  // The engine's own small tasks: run at once by whichever thread finds them ready, and pushed past the limits.
+  // Marks the engine's own small tasks. The thread that finds one ready runs it at once, and limits do not apply to it.
   bool internal = false;
 };
 
 struct SchedulerLimits {
-  int64_t tasks = 1;  // unfinished ones; at least 1
-  int64_t bytes = 0;  // a task with more is pushed when no others have any
+  int64_t tasks = 1;  // the most unfinished tasks; at least 1
+  int64_t bytes = 0;  // a task with more bytes is pushed when no others have any
 };
 
 template <class Sync, class Payload, template <class, class> class QueueOf = ReadyQueue,
@@ -50,9 +50,9 @@ class Scheduler {
   class Client {
    public:
     virtual ~Client() = default;
-    // `worker` of the queue runs it; -1: a thread that pushes.
+    // Worker `worker` of the queue runs the task; -1 stands for a thread that pushes.
     virtual void Run(Payload& payload, int64_t sequence, int queue, int worker) = 0;
-    // Whether the calling thread may be held back by the limits; workers may not.
+    // Tells whether the limits may hold back the calling thread, which must not happen to workers.
     virtual bool MayBlock() = 0;
   };
 
@@ -70,7 +70,7 @@ class Scheduler {
     }
   }
 
-  // prepare(payload) fills in the task, under the lock; if it fails nothing is pushed and its error is returned.
+  // prepare(payload) fills in the task, under the lock. If it fails, nothing is pushed and its error is returned.
   template <class Prepare>
   absl::Status Push(const TaskAttributes& attributes, absl::Span<const Region> reads, absl::Span<const Region> writes,
                     Prepare&& prepare) {
@@ -103,7 +103,7 @@ class Scheduler {
     return absl::OkStatus();
   }
 
-  // Calls f() as if it were a push: whatever pushers share may be used there.
+  // Calls f() under the lock of pushers, so that it may use what they share.
   template <class F>
   auto Locked(F&& f) {
     const std::lock_guard lock(push_mu_);
@@ -114,7 +114,7 @@ class Scheduler {
     progress_.Await(0, [this] { return progress_.Unfinished().tasks == 0; });
   }
 
-  // A worker's life; returns once the queues are closed and nothing is left in its own.
+  // Runs a worker, until the queues are closed and its own is empty.
   void Work(int queue_index, int worker) {
     Queue& queue = *queues_[static_cast<size_t>(queue_index)];
     const int lane = first_lanes_[static_cast<size_t>(queue_index)] + worker;
@@ -122,7 +122,7 @@ class Scheduler {
     while (true) {
       if (node == nullptr) node = queue.TryPop(worker);
       if (node == nullptr) {
-        progress_.Announce();  // the last task of all leaves its worker without another
+        progress_.Announce();  // it has no task to follow, so the last one may have finished
         node = queue.Pop(worker);
         if (node == nullptr) return;
       }
@@ -137,11 +137,11 @@ class Scheduler {
   }
 
  private:
-  // By cache lines: what is done to a task from outside, the task (what of it comes first), its waits, the rest, which
-  // only pushers touch.
+  // Each group of members has cache lines of its own: what other tasks change, the payload, and the task's waits. The
+  // vector after these is only touched by pushers.
   struct alignas(64) Node : Links<Sync> {
-    Node* next = nullptr;  // in whichever list it is
-    int64_t sequence = 0;  // changes under the lock
+    Node* next = nullptr;  // the next node in whichever list it is
+    int64_t sequence = 0;  // only changes under the lock
     int64_t bytes = 0;
     int32_t priority = 0;
     int32_t stream = -1;
@@ -161,13 +161,13 @@ class Scheduler {
   };
   using Queue = QueueOf<Sync, Node>;
 
-  // A task in the history. If its node has another number by now, it finished long ago.
+  // A task in the history. If its node has another number by now, the task finished long ago.
   struct Who {
     Node* node = nullptr;
     int64_t sequence = 0;
     friend bool operator==(const Who& a, const Who& b) { return a.sequence == b.sequence; }
   };
-  // Collects whom to wait for without a look at their nodes, which are on their way from other cores meanwhile.
+  // Collects the tasks to wait for without waiting for their nodes to arrive from other cores: it only prefetches them.
   struct Predecessors {
     std::vector<Who>* found;
     bool Finished(const Who& who) { return who.node->sequence != who.sequence || who.node->finished(); }
@@ -182,7 +182,8 @@ class Scheduler {
   };
 
   static constexpr int kPushers = 0;               // the lane of all threads that are not workers
-  static constexpr size_t kPoolBytes = 64 * 1024;  // so many are in use before nodes are used again: fewer trips
+  static constexpr size_t kPoolBytes = 64 * 1024;  // so many bytes are in use before nodes are reused, which keeps
+                                                   // nodes from travelling between cores
 
   static int Lanes(absl::Span<const int> workers_of_queue) {
     int lanes = 1;
@@ -190,7 +191,7 @@ class Scheduler {
     return lanes;
   }
 
-  // True if the task is ready: then nobody but the caller knows of it.
+  // Returns true if the task is ready; then nobody but the caller knows of it.
   bool Link(Node& node, absl::Span<const Region> reads, absl::Span<const Region> writes) {
     node.sequence = ++last_sequence_;
     node.Open();
@@ -214,7 +215,7 @@ class Scheduler {
     return node.Release(over);
   }
 
-  // Runs the task, and whatever internal ones become ready by it. Returns a task for the worker to go on with.
+  // Runs the task, and internal tasks that become ready by it. Returns a task for the worker to go on with.
   Node* RunAndFinish(Node* node, int lane, int worker) {
     const int own_queue = worker < 0 ? -1 : node->queue;
     Node* next = nullptr;
@@ -223,7 +224,7 @@ class Scheduler {
     while (true) {
       client_->Run(node->payload, node->sequence, node->queue, worker);
       Node* ready = nullptr;
-      node->Finish([&](Links<Sync>& links) {  // the last linked comes first: this puts them back in sequence
+      node->Finish([&](Links<Sync>& links) {  // they come last-linked first; this restores their sequence
         auto* successor = static_cast<Node*>(&links);
         successor->next = std::exchange(ready, successor);
       });
@@ -253,7 +254,7 @@ class Scheduler {
     return next;
   }
 
-  // Under the lock.
+  // Needs the lock.
   bool Fits(int64_t bytes) {
     if (FitsBeside(bytes, known_finished_)) return true;
     known_finished_ = progress_.Finished();
@@ -265,12 +266,13 @@ class Scheduler {
     return pushed.tasks - finished.tasks < limits_.tasks && (bytes == 0 || held <= 0 || held + bytes <= limits_.bytes);
   }
   void AwaitRoom(int64_t bytes) {
-    // Not for a single task's room: being woken costs more than an eighth of most queues.
+    // Does not wake up when there is room for just one task: being woken costs more than running an eighth of most
+    // queues.
     const int64_t tasks = bytes != 0 ? ProgressOf<Sync>::kEveryTask : limits_.tasks - limits_.tasks / 8 - 1;
     progress_.Await(tasks, [&] { return FitsBeside(bytes, progress_.Finished()); });
   }
 
-  // Under the lock.
+  // Needs the lock.
   Node* Allocate() {
     if (free_ == nullptr && pool_.size() * sizeof(Node) * kChunk >= kPoolBytes) {
       for (size_t i = 0; i < freed_.size() && free_ == nullptr; ++i) {
@@ -282,7 +284,7 @@ class Scheduler {
       for (Node& node : *pool_.back()) node.next = std::exchange(free_, &node);
     }
     Node* node = std::exchange(free_, free_->next);
-    if (free_ != nullptr) {  // the next push's, from the core that ran it last
+    if (free_ != nullptr) {  // the next push will use this one, which another core has changed last
       __builtin_prefetch(free_, 1);
       __builtin_prefetch(&free_->payload, 1);
       __builtin_prefetch(&free_->edges, 1);
@@ -300,13 +302,13 @@ class Scheduler {
 
   Client* const client_;
   const SchedulerLimits limits_;
-  const int64_t announce_every_;  // tasks of a lane, while somebody waits for room
+  const int64_t announce_every_;  // while somebody waits for room, a lane announces after so many tasks
   std::vector<std::unique_ptr<Queue>> queues_;
   std::vector<int> first_lanes_;  // by queue: the lane of its first worker
   ProgressOf<Sync> progress_;
-  std::vector<Freed> freed_;  // by lane
+  std::vector<Freed> freed_;  // indexed by lane
 
-  alignas(64) typename Sync::Mutex push_mu_;  // guards what follows, on lines that no worker looks at
+  alignas(64) typename Sync::Mutex push_mu_;  // guards all members below, which lie on cache lines that no worker reads
   AccessHistory<Who> history_;
   int64_t last_sequence_ = 0;
   typename ProgressOf<Sync>::Amount known_finished_;

@@ -1,5 +1,5 @@
-// What the scheduler's protocol is built from. It is a template over these, so that the model checker of the tests runs
-// the very code that runs here, with primitives of its own that try every interleaving.
+// The primitives of the scheduler's protocol. The protocol is a template over them, so that the model checker of the
+// tests runs the very same code with primitives of its own, which try every interleaving.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ struct StdSync {
   template <class T>
   using Atomic = std::atomic<T>;
 
-  // Held for tens of nanoseconds: spins a little before it sleeps.
+  // It is held for tens of nanoseconds, so it spins a little before it sleeps.
   class Mutex {
    public:
     void lock() {
@@ -31,7 +31,7 @@ struct StdSync {
   };
   using Condition = std::condition_variable_any;
 
-  // How often somebody looks again before sleeping: about as long as falling asleep and being woken takes.
+  // How often a thread looks again before it sleeps: about as long as it takes to fall asleep and be woken.
   static constexpr int kPolls = 50;
   static void Pause() {
     for (int i = 0; i < 8; ++i) snug::Pause();

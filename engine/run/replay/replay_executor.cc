@@ -27,7 +27,7 @@ ReplayExecutor::~ReplayExecutor() {
 
 void ReplayExecutor::Build() {
   const Schedule& schedule = executable_.schedule;
-  std::vector<uint32_t> place(executable_.steps.size());  // of each Step, in its stream
+  std::vector<uint32_t> place(executable_.steps.size());  // each Step's place in its stream
   std::vector<char> signals(executable_.steps.size(), 0);
   for (const auto& [a, b] : schedule.waits) signals[static_cast<size_t>(a)] = 1;
   for (size_t s = 0; s < schedule.streams.size(); ++s) {
@@ -58,7 +58,7 @@ void ReplayExecutor::Build() {
 
 absl::Status ReplayExecutor::Run(Failure* failure) {
   SetThreadsPerOp(executable_.threads);
-  for (const auto& stream : streams_) {  // their threads wait for `go`: nobody looks
+  for (const auto& stream : streams_) {  // safe, because all threads wait for `go` and read nothing
     stream->done.Reset();
     stream->mutated = false;
     if (!stream->entries.empty()) stream->at.store(Waiting(stream->entries[0].step), std::memory_order_relaxed);
@@ -108,7 +108,7 @@ void ReplayExecutor::RunStream(Stream& stream) {
     if (entry.signals) stream.done.Raise(done);
   }
   stream.at.store(kNowhere, std::memory_order_relaxed);
-  stream.done.Raise(done + 1);  // one more than Steps: the thread is through with this round
+  stream.done.Raise(done + 1);  // one more than Steps: it says that the thread is through with this round
 }
 
 void ReplayExecutor::Fail(int32_t step, absl::Status status) {

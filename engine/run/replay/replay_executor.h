@@ -1,6 +1,6 @@
-// Replays the schedule of an Executable: each stream is a thread with its list of Steps and, before some of them, the
-// waits for Steps of other streams. What must come before what was worked out at compile time
-// (engine/compile/streams.h): a replayed step takes no lock, allocates nothing and looks nothing up.
+// Replays the schedule of an Executable. Each stream is a thread with its list of Steps and, before some of them, waits
+// for Steps of other streams. The compiler has found what must come before what (engine/compile/streams.h), so a
+// replayed step takes no lock, allocates nothing and looks nothing up.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace snug {
 
 class ReplayExecutor : public PlannedExecutor {
  public:
-  // One thread for each stream but the first, which is whoever calls Run.
+  // Starts one thread for each stream but the first, which runs on the thread that calls Run.
   ReplayExecutor(const Executable& executable, const ArenaBytes& arenas);
   ~ReplayExecutor() override;
 
@@ -26,21 +26,21 @@ class ReplayExecutor : public PlannedExecutor {
   struct Stream;
   struct Wait {
     Stream* stream;
-    uint32_t done;  // how many of its Steps have to be
+    uint32_t done;  // how many of its Steps must be done
   };
   struct Entry {
     int32_t step = 0;
     uint32_t first_wait = 0, last_wait = 0;  // [first, last) of the stream's waits
-    bool signals = false;                    // somebody waits for it
+    bool signals = false;                    // whether somebody waits for it
     bool mutates = false;
   };
-  // On lines of its own: `done` is what the others look at while they wait.
+  // Lies on cache lines of its own, because the others look at `done` while they wait.
   struct alignas(64) Stream {
     int32_t number = 0;
     std::vector<Entry> entries;
     std::vector<Wait> waits;
     bool mutated = false;
-    std::thread thread;  // none for the first
+    std::thread thread;  // the first stream has none
     alignas(64) Counter go;
     alignas(64) Counter done;
     alignas(64) std::atomic<int32_t> at{kNowhere};  // a Step, or Waiting(Step), or kNowhere
@@ -55,10 +55,10 @@ class ReplayExecutor : public PlannedExecutor {
   void Fail(int32_t step, absl::Status status);
 
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::atomic<bool> failed_{false};  // the rest of the run is left out
+  std::atomic<bool> failed_{false};  // leaves out the rest of the run
   std::atomic<bool> stop_{false};
 
-  std::mutex mu_;  // guards what follows, which only failing touches
+  std::mutex mu_;  // guards all members below, which only a failure touches
   absl::Status status_;
   size_t failed_step_ = 0;
 };

@@ -15,7 +15,7 @@ struct Half {
   explicit operator double() const { return static_cast<double>(HalfToFloat(bits)); }
 };
 
-// Bytes of a file lie anywhere.
+// The bytes in a file need not be aligned, so each element is copied out.
 template <class To, class From>
 void ConvertFrom(absl::Span<const std::byte> in, To* out) {
   for (size_t i = 0; i < in.size() / sizeof(From); ++i) {

@@ -1,4 +1,4 @@
-// Elements of a file as the engine's own type.
+// Converts elements of a file to the engine's own type.
 #pragma once
 
 #include <absl/types/span.h>
@@ -10,13 +10,13 @@
 
 namespace snug::checkpoint {
 
-// The same representation, or floating-point numbers both.
+// Tells whether both have the same representation, or both are floating-point numbers.
 bool CanConvert(ElementType from, DType to);
 
-// Rounds to nearest where `to` is the narrower. Only what CanConvert.
+// Rounds to nearest where `to` is narrower. CanConvert(from, to) must be true.
 void Convert(ElementType from, absl::Span<const std::byte> in, DType to, std::byte* out);
 
-// An IEEE half, 1 + 5 + 10 bits.
+// Converts an IEEE half, with 1 + 5 + 10 bits.
 float HalfToFloat(uint16_t bits);
 
 }  // namespace snug::checkpoint

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
 
-// Texts and lists with their lengths, so that no two contents give the same bytes.
+// Hashes texts and lists together with their lengths, so that no two contents give the same bytes.
 class ContentHash {
  public:
   void Add(absl::string_view text) {
@@ -42,7 +42,7 @@ class ContentHash {
   Xxh64 hash_;
 };
 
-// By name: where they lie does not matter.
+// Sorts tensors by name, because the digest must not depend on where they lie.
 template <class Tensor>
 std::map<absl::string_view, const Tensor*> ByName(const std::vector<Tensor>& tensors) {
   std::map<absl::string_view, const Tensor*> by_name;

@@ -1,6 +1,6 @@
-// What a checkpoint's tensors and metadata hold, as one checksum that is kept in its metadata: a file whose checksum is
-// right is complete and undamaged. It is of the content, by name, wherever it lies in the file: another program may
-// write the same content anew.
+// One checksum of a checkpoint's tensors and metadata, which is kept in its metadata: a file whose checksum is right is
+// complete and undamaged. It covers the content by name, wherever that lies in the file, so another program may write
+// the same content in another layout.
 #pragma once
 
 #include <absl/status/status.h>
@@ -12,12 +12,13 @@
 
 namespace snug::checkpoint {
 
-inline constexpr absl::string_view kDigestKey = "snug.xxh64";  // in the metadata, 16 hexadecimal digits
+inline constexpr absl::string_view kDigestKey = "snug.xxh64";  // the key in the metadata; the value has 16 hexadecimal
+                                                               // digits
 
 std::string DigestOf(const std::vector<TensorBytes>& tensors, const Metadata& metadata);
 
-// Reads the whole file. DataLoss: its content is not what the checksum was taken of. A file without one passes only
-// where none is `required`.
+// Reads the whole file. Fails with DataLoss when its content does not match the checksum. A file without a checksum
+// passes unless one is `required`.
 absl::Status VerifyDigest(const SafetensorsFile& file, bool required);
 
 }  // namespace snug::checkpoint

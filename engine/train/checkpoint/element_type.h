@@ -1,4 +1,4 @@
-// The element types of safetensors files: all that have whole bytes, of which the engine computes with some.
+// The element types of safetensors files: all that have whole bytes. The engine computes with only some of them.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -41,6 +41,6 @@ std::optional<ElementType> ElementTypeFromName(absl::string_view name);
 std::string ElementTypeNames();  // "F64, F32, ..."
 
 ElementType ElementTypeOf(DType dtype);
-std::optional<DType> DTypeOf(ElementType type);  // what the engine has of the same representation
+std::optional<DType> DTypeOf(ElementType type);  // the engine's type with the same representation
 
 }  // namespace snug::checkpoint

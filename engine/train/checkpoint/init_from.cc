@@ -18,7 +18,7 @@ namespace {
 
 using Variables = std::map<std::string, StateVariable>;
 
-// Why the tensor cannot be loaded; "": it can.
+// Says why the tensor cannot be loaded; "" when it can.
 std::string Obstacle(const SafetensorsFile& file, const TensorEntry& tensor, const Variables& variables,
                      NamePatterns& patterns) {
   std::string decided;

@@ -59,7 +59,7 @@ absl::Status JsonReader::Begin(char open, absl::string_view what) {
 absl::StatusOr<bool> JsonReader::NextMember(char close, absl::string_view what) {
   SkipBlanks();
   const bool first = first_;
-  first_ = false;  // of this object or array, or of the one around it
+  first_ = false;  // whether this was the first element of its object or array; now it is not, nor of the one around it
   if (Take(close)) return false;
   if (!first && !Take(',')) return Expected(what);
   return true;
@@ -93,7 +93,7 @@ absl::StatusOr<uint32_t> JsonReader::HexDigits() {
   return code;
 }
 
-// After the backslash.
+// Reads what follows a backslash.
 absl::Status JsonReader::Escape(std::string* out) {
   static constexpr absl::string_view kNames = "\"\\/bfnrt";
   static constexpr absl::string_view kMeanings = "\"\\/\b\f\n\r\t";

@@ -1,5 +1,6 @@
-// A strict JSON reader that the caller pulls: it says what must come next, and gets it or an error with the byte where
-// it is not. There is no tree and no recursion, so the depth of a hostile text costs nothing.
+// A strict JSON reader that the caller drives: the caller says what must come next, and gets it, or an error with the
+// byte where something else stands. There is no tree and no recursion, so a hostile text gains nothing by nesting
+// deeply.
 //
 //   JsonReader json(text);
 //   SNUG_RETURN_IF_ERROR(json.BeginObject());
@@ -22,20 +23,20 @@ namespace snug::checkpoint {
 
 class JsonReader {
  public:
-  // `text` must outlive this and be UTF-8. `offset`: where it lies in its file, for the errors.
+  // `text` must outlive this and be UTF-8. `offset` is where it lies in its file, for errors.
   explicit JsonReader(absl::string_view text, size_t offset = 0) : text_(text), offset_(offset) {}
 
   absl::Status BeginObject() { return Begin('{', "an object, '{'"); }
   absl::Status BeginArray() { return Begin('[', "an array, '['"); }
-  // Goes on to the next key's value, or over the end of the object: false.
+  // Goes on to the next key's value and returns true, or leaves the object and returns false.
   absl::StatusOr<bool> NextKey(std::string* key);
-  // Goes on to the next element, or over the end of the array: false.
+  // Goes on to the next element and returns true, or leaves the array and returns false.
   absl::StatusOr<bool> NextElement();
   absl::StatusOr<std::string> String();
-  absl::StatusOr<int64_t> Integer();  // whole, not negative
-  absl::Status End();                 // nothing but blanks may follow
+  absl::StatusOr<int64_t> Integer();  // a whole number, not negative
+  absl::Status End();                 // expects that only blanks follow
 
-  // "byte N: expected ..., found ...", of the place where the reader stands.
+  // Returns "byte N: expected ..., found ..." for the place where the reader stands.
   absl::Status Expected(absl::string_view what) const;
 
  private:
@@ -52,7 +53,7 @@ class JsonReader {
   bool first_ = true;  // nothing of the innermost object or array was read yet
 };
 
-// In quotes, with what JSON wants escaped.
+// Returns the text in quotes, with escapes where JSON needs them.
 std::string JsonQuoted(absl::string_view text);
 
 }  // namespace snug::checkpoint

@@ -1,4 +1,4 @@
-// Which names a user means: "layer1.*", "!fc.*".
+// Tells which names a user means with patterns such as "layer1.*" and "!fc.*".
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -9,16 +9,16 @@
 
 namespace snug::checkpoint {
 
-// Patterns (engine/base/glob.h) in a row, the last that matches decides: one that begins with '!' leaves the name out,
-// others take it in. Names that none matches are out; but if the first leaves something out, in. No patterns: all names
-// are in.
+// The last pattern that matches a name decides (engine/base/glob.h): a pattern that begins with '!' leaves the name
+// out, others take it in. A name that no pattern matches is out, unless the first pattern begins with '!'. Without
+// patterns all names are in.
 class NamePatterns {
  public:
   explicit NamePatterns(std::vector<std::string> patterns);
 
-  // `decided`, if given: the pattern that decided, or "".
+  // `decided`, if given, is set to the pattern that decided, or to "".
   bool Includes(absl::string_view name, std::string* decided = nullptr);
-  // Those that have matched no name yet.
+  // Returns the patterns that have matched no name yet.
   std::vector<std::string> Unused() const;
 
  private:

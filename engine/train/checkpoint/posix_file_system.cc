@@ -16,14 +16,14 @@
 namespace snug::checkpoint {
 namespace {
 
-// One call takes at most about 2 GiB on Linux; a round number below that.
+// On Linux one call takes at most about 2 GiB; this is a round number below that.
 constexpr size_t kMaxCallBytes = size_t{1} << 30;
 
-// Of errno: "path: cannot write: No space left on device".
+// Makes an error from errno: "path: cannot write: No space left on device".
 absl::Status SystemError(const std::string& path, absl::string_view what) {
   const int error = errno;
   absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", what));
-  // Too large a file and a full quota are a full disk to whoever must act.
+  // For users, a file that is too large and a full quota are the same as a full disk.
   if (error != EFBIG && error != EDQUOT) return status;
   return absl::ResourceExhaustedError(status.message());
 }
@@ -43,7 +43,7 @@ class Descriptor {
   ~Descriptor() { Close(); }
 
   int fd() const { return fd_; }
-  // On Linux the descriptor is gone even when close() was interrupted.
+  // Never retried: on Linux the descriptor is closed even when close() was interrupted.
   int Close() { return fd_ < 0 ? 0 : close(std::exchange(fd_, -1)); }
 
  private:
@@ -138,7 +138,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystem::Create(const std:
 }
 
 absl::StatusOr<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::string& path) {
-  // Not blocking: what is a pipe by mistake is an error, and nothing to wait for.
+  // O_NONBLOCK, because something that is a pipe by mistake must give an error and not be waited for.
   const int fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (fd < 0) return SystemError(path, "open");
   auto file = std::make_unique<PosixReadableFile>(path, fd);
@@ -158,7 +158,7 @@ absl::Status PosixFileSystem::Remove(const std::string& path) {
 absl::Status PosixFileSystem::SyncDirectory(const std::string& path) {
   const Descriptor descriptor(Retry([&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (descriptor.fd() < 0) return SystemError(path, "open the directory");
-  // EINVAL: this file system has nothing to sync in a directory.
+  // EINVAL means that this file system has nothing to sync for a directory.
   if (Retry([&] { return fsync(descriptor.fd()); }) == 0 || errno == EINVAL) return absl::OkStatus();
   return SystemError(path, "sync the directory");
 }
@@ -168,7 +168,7 @@ absl::StatusOr<std::vector<std::string>> PosixFileSystem::List(const std::string
   if (directory == nullptr) return SystemError(path, "list the directory");
   std::vector<std::string> names;
   for (;;) {
-    errno = 0;  // null is the end, or an error
+    errno = 0;  // tells the end from an error, which both give null
     const dirent* const entry = readdir(directory.get());
     if (entry == nullptr) break;
     const std::string name = entry->d_name;

@@ -1,11 +1,11 @@
-// The machine's files.
+// The files of this machine.
 #pragma once
 
 #include "engine/train/checkpoint/file_system.h"
 
 namespace snug::checkpoint {
 
-// Thread-safe: it has no state.
+// Thread-safe, because it has no state.
 class PosixFileSystem final : public FileSystem {
  public:
   absl::Status MakeDirectory(const std::string& path) override;

@@ -3,7 +3,11 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "engine/base/status.h"
+#include "engine/train/run_folder.h"
 #include "ops/platform.h"
 
 namespace snug::checkpoint {
@@ -20,8 +24,8 @@ bool ChangesRoundingAlone(absl::string_view condition) {
   return condition == kAccumulate || condition == kThreads || condition == kTuning || condition == kPlatform;
 }
 
-// The rule of weight decay is not among them: whether another one makes a difference depends on the network, and
-// LoadState sees to it.
+// The rule of weight decay is not compared here: whether a different rule matters depends on the network, and LoadState
+// checks that.
 struct Difference {
   std::string condition, before, here;
 
@@ -55,22 +59,34 @@ std::string RoundingText(const Difference& difference) {
 
 }  // namespace
 
-Metadata ConditionsOf(const Compiled& compiled, uint64_t seed) {
+Metadata ConditionsOf(const Session& session) {
+  const Compiled& compiled = session.compiled();
   const int64_t parts = compiled.micro_batches.count;
   Metadata conditions = {
       {"network", compiled.graph.name},
       {"batch", absl::StrCat(compiled.batch * parts)},
       {std::string(kAccumulate), absl::StrCat(parts)},
-      {"seed", absl::StrCat(seed)},
+      {"seed", absl::StrCat(session.seed())},
       {"precision", std::string(Name(compiled.precision))},
       {std::string(kDecayKey), std::string(Name(compiled.decay_rule))},
       {std::string(kThreads), absl::StrCat(compiled.threads)},
       {std::string(kTuning), compiled.tuning == nullptr ? "none" : absl::StrCat(absl::Hex(compiled.tuning->Digest()))}};
-  // Without the device, whose libraries would be asked, there is nothing to say of it.
+  // The platform is asked of the device's libraries. Where the device is missing, nothing is noted about it.
   if (const absl::StatusOr<Platform> platform = PlatformOf(compiled.device); platform.ok()) {
     conditions[std::string(kPlatform)] = PlatformText(*platform);
   }
   return conditions;
+}
+
+absl::StatusOr<CheckpointStore::Saved> SaveTraining(CheckpointStore& store, int64_t step, Session& session) {
+  return store.Save(step, StateOf(session), ConditionsOf(session));
+}
+
+absl::StatusOr<CheckpointStore::Found> FindCheckpoint(FileSystem& files, const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return CheckpointStore::Found{.step = -1, .path = path};
+  const std::string inner = RunFolder(path).checkpoints();
+  return CheckpointStore(&files, std::filesystem::is_directory(inner, error) ? inner : path).Newest();
 }
 
 absl::StatusOr<Resumed> Resume(Session& session, FileSystem& files, const std::string& path,
@@ -78,7 +94,7 @@ absl::StatusOr<Resumed> Resume(Session& session, FileSystem& files, const std::s
   SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
   Resumed resumed;
   std::vector<Difference> refused;
-  for (Difference& one : Compare(file.header().metadata, ConditionsOf(session.compiled(), options.seed))) {
+  for (Difference& one : Compare(file.header().metadata, ConditionsOf(session))) {
     if (options.other_rounding && ChangesRoundingAlone(one.condition)) {
       resumed.differences.push_back(RoundingText(one));
     } else {

@@ -1,41 +1,50 @@
-// How a training goes on from a checkpoint with the bits it would have had: what these depend on beside the network is
-// kept in the checkpoint, and compared before anything is restored. The command and the library both do it through
-// here, so that each goes on from what the other has written, on the same conditions.
+// Checkpoints of a training, as both the command and the library write and find them, and how a training goes on from
+// one with the bits it would have had: what these depend on beside the network is kept in the checkpoint, and compared
+// before anything is restored. So each goes on from what the other has written, on the same conditions.
 //
-//   store.Save(step, StateOf(*session), ConditionsOf(session->compiled(), seed));
+//   SNUG_RETURN_IF_ERROR(SaveTraining(store, step, *session).status());
 //   ...
-//   SNUG_ASSIGN_OR_RETURN(const Resumed resumed, Resume(*session, files, path, {.seed = seed}));
+//   SNUG_ASSIGN_OR_RETURN(const CheckpointStore::Found found, FindCheckpoint(files, "runs/mlp"));
+//   SNUG_ASSIGN_OR_RETURN(const Resumed resumed, Resume(*session, files, found.path, {}));
 #pragma once
 
 #include <absl/status/statusor.h>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "engine/train/checkpoint/session_state.h"
+#include "engine/train/checkpoint/store.h"
 
 namespace snug::checkpoint {
 
 // For the metadata of a checkpoint: network, samples in a step, micro-batches, seed, precision, rule of weight decay,
 // threads of each op, tuning, platform.
-Metadata ConditionsOf(const Compiled& compiled, uint64_t seed);
+Metadata ConditionsOf(const Session& session);
+
+// All that Resume goes on from.
+absl::StatusOr<CheckpointStore::Saved> SaveTraining(CheckpointStore& store, int64_t step, Session& session);
+
+// A file as it is, of whatever step; of a directory, or of the `checkpoints` in the folder that a training left, the
+// newest that is complete.
+absl::StatusOr<CheckpointStore::Found> FindCheckpoint(FileSystem& files, const std::string& path);
 
 struct ResumeOptions {
-  uint64_t seed = 0;  // of this training
   // Whether what changes the rounding alone may differ: threads, tuning, micro-batches and the platform. Samples, seed,
   // precision and network never may.
   bool other_rounding = false;
-  // What stands before the error ("--resume: "), and what can be done, after it.
+  // `what` begins the error ("--resume: "); the advice after it says what can be done.
   std::string what, advice, rounding_advice;
 };
 
 struct Resumed {
-  std::vector<std::string> differences;  // that change the rounding, where that was allowed: each a sentence for users
+  std::vector<std::string> differences;  // what differs and changes the rounding, where that was allowed: a sentence
+                                         // each, for users
 };
 
-// As LoadState with kResume, if the conditions are those of the checkpoint; otherwise InvalidArgument names every one
-// that differs, and the session stays as it is. What a checkpoint does not name is not compared: it is older.
+// Does what LoadState does with kResume if the conditions are those of the checkpoint. Otherwise it fails with
+// InvalidArgument, which names every condition that differs, and leaves the session as it is. Conditions that an older
+// checkpoint does not name are not compared.
 absl::StatusOr<Resumed> Resume(Session& session, FileSystem& files, const std::string& path,
                                const ResumeOptions& options);
 

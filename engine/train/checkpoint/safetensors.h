@@ -1,4 +1,4 @@
-// Safetensors files, read and written: the format of the Python library of that name.
+// Reads and writes safetensors files, the format of the Python library of that name.
 //
 //   SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
 //   for (const TensorEntry& tensor : file.header().tensors) ... file.Read(tensor, bytes) ...
@@ -27,8 +27,8 @@ class SafetensorsFile {
 
   const std::string& path() const { return path_; }
   const Header& header() const { return header_; }
-  const TensorEntry* Find(const std::string& name) const;  // null: none
-  // The bytes of a tensor of the header from `offset` on.
+  const TensorEntry* Find(const std::string& name) const;  // null when there is none
+  // Reads the bytes of a tensor of the header, from `offset` on.
   absl::Status Read(const TensorEntry& tensor, absl::Span<std::byte> bytes, int64_t offset = 0) const;
 
  private:
@@ -39,11 +39,11 @@ class SafetensorsFile {
   std::string path_;
   std::unique_ptr<ReadableFile> file_;
   Header header_;
-  std::unordered_map<std::string, size_t> by_name_;  // into its tensors
-  int64_t data_offset_ = 0;                          // in the file
+  std::unordered_map<std::string, size_t> by_name_;  // indexes of header().tensors
+  int64_t data_offset_ = 0;                          // where the data begin in the file
 };
 
-// What is written: a name, a type, and its bytes somewhere.
+// A tensor to be written: a name, a type, and its bytes somewhere in memory.
 struct TensorBytes {
   std::string name;
   ElementType type = ElementType::kF32;
@@ -51,8 +51,8 @@ struct TensorBytes {
   absl::Span<const std::byte> bytes;
 };
 
-// As the reference implementation lays them out: the larger elements first, so that all are aligned, then by name.
-// InvalidArgument if names are not UTF-8, taken twice or reserved, or bytes are not what the shape says.
+// Lays tensors out like the reference implementation: the larger elements first, so that all are aligned, then by name.
+// Fails with InvalidArgument if names are not UTF-8, taken twice or reserved, or if bytes do not fit the shape.
 absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& metadata, WritableFile& file);
 
 }  // namespace snug::checkpoint

@@ -120,7 +120,7 @@ class Parser {
   std::set<std::string> names_;
 };
 
-// Sorts the tensors as they lie, and refuses holes, overlaps, and data that is more or less than theirs.
+// Sorts the tensors by their places, and refuses holes, overlaps, and data that is more or less than theirs.
 absl::Status CheckCoverage(std::vector<TensorEntry>& tensors, int64_t data_bytes) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

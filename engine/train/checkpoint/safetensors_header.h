@@ -1,4 +1,4 @@
-// The head of a safetensors file: what it holds and where. https://huggingface.co/docs/safetensors
+// The header of a safetensors file says what the file holds and where. https://huggingface.co/docs/safetensors
 //
 //   8 bytes    length N of the header, little-endian
 //   N bytes    JSON: {"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0,
@@ -32,21 +32,21 @@ struct TensorEntry {
 
 struct Header {
   Metadata metadata;
-  std::vector<TensorEntry> tensors;  // as they lie in the data
+  std::vector<TensorEntry> tensors;  // in the sequence of the data
 };
 
 inline constexpr int64_t kLengthBytes = 8;
-inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's
+inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the limit of the reference implementation
 inline constexpr absl::string_view kMetadataKey = "__metadata__";
 
-// Bytes of a tensor, or nothing if they are 2^63 or more.
+// Returns the bytes of a tensor, or nothing if they are 2^63 or more.
 std::optional<int64_t> TensorBytesOf(ElementType type, const std::vector<int64_t>& shape);
 
-// `text`: the N bytes of JSON. `data_bytes`: how many follow them in the file. Whatever the text holds, the tensors of
-// the result cover the data exactly.
+// `text` is the N bytes of JSON, and `data_bytes` says how many bytes follow them in the file. Whatever the text holds,
+// the tensors of the result cover the data exactly.
 absl::StatusOr<Header> ParseHeader(absl::string_view text, int64_t data_bytes);
 
-// The file's beginning up to the data, padded with blanks to a multiple of 8 bytes.
+// Returns the file's beginning up to the data, padded with blanks to a multiple of 8 bytes.
 std::string FormatHeader(const Header& header);
 
 }  // namespace snug::checkpoint

@@ -28,7 +28,7 @@ bool Fits(const TensorEntry& tensor, const ValueType& type, LoadMode mode) {
   return mode == LoadMode::kResume ? tensor.type == ElementTypeOf(type.dtype) : CanConvert(tensor.type, type.dtype);
 }
 
-// Goes through the file's tensors and the session's Variables side by side.
+// Compares the file's tensors and the session's Variables, one name after the other.
 class Match {
  public:
   Match(const SafetensorsFile& file, LoadMode mode) : file_(file), mode_(mode) {
@@ -49,7 +49,7 @@ class Match {
     }
   }
 
-  // Once all that is expected was named.
+  // Must be called after all expected names.
   absl::StatusOr<std::vector<Assignment>> Finish(std::vector<std::string>* notes) {
     for (const auto& [name, tensor] : unread_) {
       if (tensor == nullptr) continue;
@@ -82,7 +82,7 @@ class Match {
   std::vector<std::string> differences_;
 };
 
-// A training that goes on lets the same parameters decay.
+// Checks that the same parameters decay as before, because a training that goes on depends on that.
 absl::Status CheckDecay(const SafetensorsFile& file, const Compiled& compiled) {
   SNUG_ASSIGN_OR_RETURN(const DecayRule rule, DecayRuleOf(file));
   if (rule == compiled.decay_rule || compiled.decay_differs.empty()) return absl::OkStatus();

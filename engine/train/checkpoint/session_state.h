@@ -1,4 +1,4 @@
-// A session's Variables to and from files.
+// Saves a session's Variables to files, and loads them.
 //
 //   CheckpointStore store(&files, "run/checkpoints");
 //   SNUG_RETURN_IF_ERROR(store.Save(step, StateOf(*session), {{"epoch", "3"}}));
@@ -18,37 +18,37 @@
 
 namespace snug::checkpoint {
 
-// All that lasts between steps, by name: parameters, statistics, optimizer slots, and scalars (learning rate, step, RNG
-// state); no constants, which the network holds. The bytes are the session's own, so save before the next step.
+// Returns by name all that lasts between steps: parameters, statistics, optimizer slots, and scalars (learning rate,
+// step, RNG state). Constants are left out, because the network has them. The bytes are the session's own, so they must
+// be saved before the next step.
 std::vector<TensorBytes> StateOf(Session& session);
 
-// The rule of weight decay that a checkpoint's training began with, kept in its metadata: with another its bits would
-// not go on. A checkpoint that names none is from before there was a choice.
+// A checkpoint names the rule of weight decay with which its training began, because with another rule the training
+// would not go on with the same bits. A checkpoint without a rule dates from before there was a choice.
 inline constexpr absl::string_view kDecayKey = "decay";
 absl::StatusOr<DecayRule> DecayRuleOf(const SafetensorsFile& file);
 
 enum class LoadMode : uint8_t {
-  kResume,   // everything, bit for bit: training goes on as if it had never stopped
-  kWeights,  // parameters and statistics, floating-point types converted: for evaluation, and from other programs
+  kResume,   // everything, bit for bit, so that training goes on as if it had never stopped
+  kWeights,  // parameters and statistics, with floating-point types converted: for evaluation, and from other programs
 };
 
 struct LoadedState {
   Metadata metadata;
-  std::vector<std::string> notes;  // what the file has that nobody needs
+  std::vector<std::string> notes;  // tensors of the file that nothing needs
 };
 
-// All or nothing. Where the file is not of this network, the error lists the tensors that are missing, unexpected, or
-// of another type (20 of them), and the session stays as it is. With kResume, one that had failed goes on, and weight
-// decay must act on the parameters that it acted on before; that the rest of what the bits depend on is the same, too,
-// is for resume.h to see to.
+// An error changes nothing. If the file does not fit the network, the error lists up to 20 tensors that are missing,
+// unexpected, or of another type. kResume also works on a session that has failed, and requires that weight decay acts
+// on the parameters that it acted on before; resume.h checks the other conditions that the bits depend on.
 absl::StatusOr<LoadedState> LoadState(Session& session, FileSystem& files, const std::string& path, LoadMode mode);
 absl::StatusOr<LoadedState> LoadState(Session& session, const SafetensorsFile& file, LoadMode mode);
 
-// For loading, here and in init_from.h.
+// The rest is used here and in init_from.h.
 
-// Whether a tensor is the optimizer's or a counter, which evaluation needs not: by its name, as ours are.
+// Tells by its name whether a tensor belongs to the optimizer or is a counter, which evaluation does not need.
 bool IsTrainingState(const SafetensorsFile& file, absl::string_view tensor);
-// What PyTorch's batch norm counts, and nothing reads.
+// Tells whether it is the counter that PyTorch's batch norm keeps, which nothing reads.
 bool IsIgnored(absl::string_view tensor);
 
 struct StateVariable {
@@ -56,14 +56,14 @@ struct StateVariable {
   ValueView view;
   bool is_weight() const { return role == VariableRole::kParameter || role == VariableRole::kStatistic; }
 };
-// `access`: what is done to their bytes.
+// `access` says what the caller does with the bytes.
 std::map<std::string, StateVariable> StateVariables(Session& session, HostAccess access = HostAccess::kReadWrite);
 
 struct Assignment {
   const TensorEntry* from;
   ValueView to;
 };
-// Reads all of them, then writes all of them, converted.
+// Reads all tensors before it writes any of them, converted.
 absl::Status Assign(const SafetensorsFile& file, const std::vector<Assignment>& assignments);
 
 }  // namespace snug::checkpoint

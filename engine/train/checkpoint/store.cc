@@ -22,7 +22,7 @@ constexpr absl::string_view kReserved = "snug.";
 
 std::string FileName(int64_t step) { return absl::StrFormat("%s%09d%s", kPrefix, step, kSuffix); }
 
-// Of exactly the names that FileName gives.
+// Returns the step in a name, if it is exactly a name that FileName gives.
 std::optional<int64_t> StepOf(const std::string& name) {
   absl::string_view digits = name;
   int64_t step = 0;
@@ -79,7 +79,7 @@ absl::StatusOr<CheckpointStore::Saved> CheckpointStore::Save(int64_t step, const
   absl::Status status = Write(temporary, tensors, all);
   if (status.ok()) status = files_->Rename(temporary, saved.path);
   if (!status.ok()) {
-    // Gives a full disk its bytes back. If even that fails, the next Save tries again.
+    // This gives a full disk its bytes back. If even that fails, the next Save tries again.
     files_->Remove(temporary).IgnoreError();
     return Annotate(status, absl::StrCat("checkpoint of step ", step));
   }
@@ -107,8 +107,8 @@ void CheckpointStore::RemoveLeftovers(std::vector<std::string>* warnings) {
   }
 }
 
-// Of the steps up to `step`, which was saved just now: later ones are of another run of training, and not this one's to
-// remove.
+// Removes old checkpoints up to `step`, which was saved just now. Later ones belong to another run of training, so they
+// stay.
 void CheckpointStore::RemoveOld(int64_t step, std::vector<std::string>* warnings) {
   const absl::StatusOr<std::vector<int64_t>> steps = Steps();
   if (!steps.ok()) return warnings->push_back(std::string(steps.status().message()));

@@ -1,10 +1,11 @@
-// A directory of checkpoints, `step-000000042.safetensors`, of which the newest complete one can always be had,
-// whatever happened to the program or the machine while another was written.
+// A directory of checkpoints, `step-000000042.safetensors`. The newest complete one can always be loaded, whatever
+// happens to the program or the machine while another one is written.
 //
-// Saving writes a temporary file in the same directory, syncs it, renames it, syncs the directory; only then the oldest
-// ones go. Loading believes no name: a checkpoint is complete if the checksum of its content, kept in it, is right.
+// Saving writes a temporary file in the same directory, syncs it, renames it, and syncs the directory; only then are
+// the oldest ones removed. Loading does not trust names: a checkpoint is complete if its content matches the checksum
+// in it.
 //
-// Thread-compatible; one program at a time may save into a directory.
+// Thread-compatible. Only one program at a time may save into a directory.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -18,15 +19,15 @@
 
 namespace snug::checkpoint {
 
-inline constexpr absl::string_view kStepKey = "snug.step";  // in the metadata
+inline constexpr absl::string_view kStepKey = "snug.step";  // a key in the metadata
 
 struct StoreOptions {
-  int keep_last = 3;  // how many checkpoints stay, at least 1
+  int keep_last = 3;  // so many checkpoints stay; at least 1
 };
 
 class CheckpointStore {
  public:
-  // Nothing is touched yet. `files` must outlive this.
+  // Touches no file yet. `files` must outlive this.
   CheckpointStore(FileSystem* files, std::string directory, const StoreOptions& options = {})
       : files_(files), directory_(std::move(directory)), options_(options) {}
 
@@ -34,24 +35,24 @@ class CheckpointStore {
     std::string path;
     std::vector<std::string> warnings;  // old files that could not be removed
   };
-  // Once this has returned, the checkpoint outlasts a loss of power. On an error the others are as they were. Makes the
-  // directory if needed. The keys "snug.*" of the metadata are the store's own.
+  // Once this has returned OK, the checkpoint survives a loss of power. After an error the other checkpoints are as
+  // they were. Makes the directory if needed. Keys of the metadata that begin with "snug." belong to the store.
   absl::StatusOr<Saved> Save(int64_t step, const std::vector<TensorBytes>& tensors, const Metadata& metadata);
 
-  // For a program that has nothing to add to `step`, which another saved that was killed then: removes what that one
-  // would have, old checkpoints and the beginnings of new ones. Returns warnings, as Save does.
+  // Finishes what another program left that was killed after saving `step`: it removes old checkpoints and the
+  // beginnings of new ones. It is for a program that has nothing to add to that step. Returns warnings, as Save does.
   std::vector<std::string> Tidy(int64_t step);
 
   struct Found {
-    int64_t step = 0;
+    int64_t step = 0;  // -1: not known
     std::string path;
-    std::vector<std::string> warnings;  // newer ones that are damaged, and what is wrong with each
+    std::vector<std::string> warnings;  // newer checkpoints that are damaged, and what is wrong with each
   };
-  // The complete checkpoint of the highest step. NotFound: there is none, or no directory. PermissionDenied if one may
-  // not be read: to go back to an older one in silence is not what its owner wants.
+  // Returns the complete checkpoint of the highest step. Fails with NotFound when there is none, or no directory, and
+  // with PermissionDenied when one may not be read: falling back silently to an older one is not what its owner wants.
   absl::StatusOr<Found> Newest() const;
 
-  // Steps for which there is a file, complete or not, in ascending order.
+  // Returns the steps for which there is a file, complete or not, in ascending order.
   absl::StatusOr<std::vector<int64_t>> Steps() const;
   std::string PathOf(int64_t step) const;
 

@@ -26,7 +26,8 @@ uint64_t Round(uint64_t lane, uint64_t input) { return std::rotl(lane + input * 
 
 }  // namespace
 
-// Whole stripes. The lanes are a copy meanwhile: bytes might be they, for all the compiler knows.
+// Adds whole stripes. It works on a copy of the lanes, because the compiler must assume that `bytes` could overlap the
+// members.
 void Xxh64::AddStripes(absl::Span<const std::byte> bytes) {
   std::array<uint64_t, 4> lanes = lanes_;
   for (; !bytes.empty(); bytes.remove_prefix(kStripe)) {

@@ -1,4 +1,4 @@
-// XXH64 (Yann Collet), a fast 64-bit checksum with a published definition: what bytes give is the same everywhere.
+// XXH64 (Yann Collet): a fast 64-bit checksum with a published definition, so it is the same everywhere.
 #pragma once
 
 #include <absl/types/span.h>
@@ -13,7 +13,7 @@ class Xxh64 {
  public:
   Xxh64() = default;
   void Add(absl::Span<const std::byte> bytes);
-  uint64_t Digest() const;  // of all that was added; more may follow
+  uint64_t Digest() const;  // covers all that was added so far; more may follow
 
  private:
   static constexpr size_t kStripe = 32;

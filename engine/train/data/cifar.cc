@@ -15,7 +15,7 @@ constexpr int64_t kPixels = 3 * 32 * 32;
 
 struct LabelByte {
   absl::string_view field;
-  int64_t offset;  // in a record
+  int64_t offset;  // where it lies in a record
   int64_t classes;
 };
 
@@ -41,7 +41,7 @@ std::vector<DataField> FieldsOf(const Format& format) {
 
 struct Part {
   std::shared_ptr<const FileBytes> file;
-  int64_t first = 0;  // sample
+  int64_t first = 0;  // the file's first sample
 };
 
 class CifarDataset final : public Dataset {

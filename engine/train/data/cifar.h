@@ -13,7 +13,7 @@
 
 namespace snug {
 
-// Labels are checked here.
+// Checks the labels.
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar10(const std::vector<std::string>& paths);
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar100(const std::vector<std::string>& paths);
 

@@ -19,11 +19,11 @@ namespace snug {
 namespace {
 
 struct Table {
-  std::vector<std::string> columns;  // their names: from the header, or "0", "1", ...
-  size_t label = 0;                  // which column
+  std::vector<std::string> columns;  // the names, from the header or "0", "1", ...
+  size_t label = 0;                  // the label's column
   std::vector<float> features;       // rows x (columns - 1)
-  std::vector<float> targets;        // regression: of each row
-  std::vector<int32_t> classes;      // otherwise
+  std::vector<float> targets;        // the label of each row, for regression
+  std::vector<int32_t> classes;      // the label of each row, for classes
   int64_t rows = 0;
 };
 

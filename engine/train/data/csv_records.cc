@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<CsvField>> CsvRecords::Next() {
     SNUG_ASSIGN_OR_RETURN(CsvField field, Field());
     fields.push_back(std::move(field));
     if (AtLineEnd()) break;
-    Take();  // the separator
+    Take();  // takes the separator
   }
   TakeLineEnd();
   return fields;

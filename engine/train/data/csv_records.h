@@ -1,5 +1,5 @@
-// The records of a CSV file as RFC 4180 has them, one after the other: fields in quotes may hold separators, line ends
-// and doubled quotes; lines end in LF or CRLF; a byte order mark and empty lines are passed over.
+// Reads the records of a CSV file (RFC 4180) one after the other. Fields in quotes may hold separators, line ends and
+// doubled quotes; lines end in LF or CRLF; a byte order mark and empty lines are skipped.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,18 +13,18 @@ namespace snug {
 
 struct CsvField {
   std::string text;
-  int64_t line = 0, column = 0;  // from 1; columns in bytes
+  int64_t line = 0, column = 0;  // both count from 1; columns are bytes
 };
 
 class CsvRecords {
  public:
-  // `path` is for messages; both must outlive this.
+  // `path` only appears in messages; both must outlive this.
   CsvRecords(absl::string_view path, absl::string_view text, char separator);
 
-  // The next record; no fields: the text has ended.
+  // Returns the next record, or no fields at the end of the text.
   absl::StatusOr<std::vector<CsvField>> Next();
 
-  // "PATH:LINE:COLUMN: MESSAGE"
+  // Returns "PATH:LINE:COLUMN: MESSAGE".
   absl::Status Error(int64_t line, int64_t column, absl::string_view message) const;
 
  private:

@@ -1,6 +1,6 @@
-// A Dataset: samples by index, each of which has the same fields (an image, its label). Where they come from, files or
-// arithmetic, is its maker's matter; so is a held-back part, which is a Dataset of its own. In which order samples are
-// read, in which batches and how they are changed is the Loader's (loader.h).
+// A Dataset gives samples by index. All samples have the same fields (an image, its label). Whether they come from
+// files or arithmetic is up to its maker, and a held-back part is a Dataset of its own. The Loader (loader.h) decides
+// in which order and batches samples are read, and how they are changed.
 #pragma once
 
 #include <absl/status/status.h>
@@ -16,17 +16,17 @@
 
 namespace snug {
 
-// The label of what no loss counts: the default of `ignore_index` in the losses.
+// No loss counts rows with this label: it is the default of `ignore_index` in the losses.
 inline constexpr int64_t kIgnoredLabel = -100;
 
 struct DataField {
   std::string name;
-  ValueType type;         // of one sample, plain
-  int64_t max_value = 0;  // integers lie in [0, max_value), but for kIgnoredLabel; 0: no bound is known
-  int64_t padding = 0;    // what fills the samples that a short batch lacks
+  ValueType type;         // the type of one sample, plain
+  int64_t max_value = 0;  // integers lie in [0, max_value), except kIgnoredLabel; 0: no bound is known
+  int64_t padding = 0;    // fills the samples that a short batch lacks
 };
 
-// Thread-safe once made.
+// Thread-safe once it is made.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -34,10 +34,10 @@ class Dataset {
   Dataset& operator=(const Dataset&) = delete;
 
   const std::vector<DataField>& fields() const { return fields_; }
-  int64_t size() const { return size_; }  // samples
+  int64_t size() const { return size_; }  // the number of samples
 
-  // Writes sample `sample` in [0, size()): each field's bytes to its pointer, in the sequence of fields(). The error
-  // says which file, where in it, what was expected and found.
+  // Writes sample `sample`, which lies in [0, size()): each field's bytes go to its pointer, in the sequence of
+  // fields(). The error says which file, where in it, and what was expected and found.
   virtual absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const = 0;
 
  protected:

@@ -1,5 +1,5 @@
-// Random numbers drawn one after the other from one stream of Philox, for things drawn by a procedure. Whole numbers
-// and exact float arithmetic only, so that every machine draws the same.
+// Draws random numbers one after the other from one stream of Philox, for samples that are drawn by a procedure. It
+// uses only whole numbers and exact float arithmetic, so that every machine draws the same.
 #pragma once
 
 #include <array>
@@ -24,11 +24,11 @@ class Draws {
     const uint64_t high = Word();
     return high << 32 | Word();
   }
-  // [0, n)
+  // Returns a whole number in [0, n).
   int Below(int n) { return static_cast<int>(uint64_t{Word()} * static_cast<uint64_t>(n) >> 32); }
   bool Chance(float probability) { return ToUniform(Word()) < probability; }
   float Uniform(float low, float high) { return low + (high - low) * ToUniform(Word()); }
-  // About normal, mean 0 and deviation 1: the sum of four bytes.
+  // Returns a nearly normal number with mean 0 and deviation 1: the sum of four bytes.
   float Noise() {
     const uint32_t w = Word();
     const auto sum = static_cast<int>((w & 255) + (w >> 8 & 255) + (w >> 16 & 255) + (w >> 24));

@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<uint8_t>> Gunzip(const FileBytes& file) {
     taken += input - stream.avail_in;
     given += room - stream.avail_out;
     if (code == Z_STREAM_END && taken < packed.size() && Gzipped(packed.subspan(taken))) {
-      code = inflateReset(&stream);  // gzip files may be put one behind the other
+      code = inflateReset(&stream);  // a gzip file may consist of several, one behind the other
     } else if (taken == packed.size() && code != Z_STREAM_END && stream.avail_out != 0) {
       break;
     }

@@ -1,7 +1,7 @@
-// The bytes of a file: mapped, not copied, so that a data set larger than memory can be read; unpacked into memory if
-// it is gzipped (told by its content). And the errors that say where in a file something is wrong.
+// The bytes of a file. They are mapped and not copied, so that a data set larger than memory can be read; a gzipped
+// file (told by its content) is unpacked into memory. Errors say where in the file something is wrong.
 //
-// A mapped file must not be shortened while it is used: the system kills who reads what is gone.
+// A mapped file must not be shortened while it is used: the system kills a process that reads bytes that are gone.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -28,10 +28,10 @@ class FileBytes {
   int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
   absl::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
 
-  // "PATH: byte OFFSET: MESSAGE"; of the unpacked bytes, if it is gzipped.
+  // Returns "PATH: byte OFFSET: MESSAGE". The offset counts unpacked bytes.
   absl::Status Error(int64_t offset, absl::string_view message) const;
-  // What the file has too little or too much: nothing if it is `expected` bytes long. `why`: "60000 images of 784
-  // bytes"
+  // Returns an error that says what is missing or too much unless the file is `expected` bytes long. `why` explains the
+  // size: "60000 images of 784 bytes".
   absl::Status CheckSize(int64_t expected, absl::string_view why) const;
 
  private:

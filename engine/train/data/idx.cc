@@ -10,7 +10,7 @@
 namespace snug {
 namespace {
 
-// Two zeros, 8 (unsigned bytes), and how many dimensions follow.
+// Each is two zeros, 8 (for unsigned bytes), and the number of dimensions that follow.
 constexpr uint32_t kImagesMagic = 0x00000803, kLabelsMagic = 0x00000801;
 
 uint32_t BigEndian(const uint8_t* bytes) {

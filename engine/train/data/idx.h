@@ -11,7 +11,7 @@
 
 namespace snug {
 
-// Labels are checked here: they lie in [0, classes).
+// Checks that the labels lie in [0, classes).
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenIdx(const std::string& images, const std::string& labels,
                                                        int64_t classes = 10);
 

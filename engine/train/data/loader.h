@@ -1,4 +1,4 @@
-// Batches of a Dataset, read ahead by workers of a dependency engine into a few staging buffers.
+// Reads batches of a Dataset ahead, with workers of a dependency engine, into a few staging buffers.
 //
 //   SNUG_ASSIGN_OR_RETURN(const auto loader, Loader::Create(dataset, {.batch = 64, .seed = 1}));
 //   for (;;) {
@@ -6,8 +6,8 @@
 //     Feed(batch->data[0], batch->data[1]);                       // in the sequence of loader->fields()
 //   }
 //
-// The bytes of a batch are a function of the dataset, the options and the batch's position, whatever the number of
-// workers and buffers, and whether one ran there or sought.
+// The bytes of a batch depend only on the dataset, the options and the batch's position. The number of workers and
+// buffers does not matter, nor whether the loader ran to that position or jumped there.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -26,30 +26,30 @@ namespace snug {
 
 struct LoaderOptions {
   enum class LastBatch : uint8_t {
-    kDrop,  // samples that fill no batch are left out (of this epoch)
-    kPad,   // filled up with DataField::padding; Batch::valid tells how many are real
+    kDrop,  // leaves out the samples of this epoch that fill no batch
+    kPad,   // fills the batch up with DataField::padding; Batch::valid tells how many samples are real
   };
-  int64_t batch = 1;  // samples
+  int64_t batch = 1;  // the number of samples
   uint64_t seed = 0;
-  bool shuffle = true;  // the order depends on (seed, epoch); otherwise that of the dataset
+  bool shuffle = true;  // the order depends on (seed, epoch); without it, it is that of the dataset
   LastBatch last_batch = LastBatch::kDrop;
-  ImageOptions image = {};  // crops, flips, normalises
+  ImageOptions image = {};  // crops, flips and normalises
   int workers = 1;
-  int buffers = 3;  // one is the caller's, the others are read ahead
+  int buffers = 3;  // the caller has one of them; the others are read ahead
 };
 
-// Of a batch: what a checkpoint keeps.
+// The position of a batch, which a checkpoint keeps.
 struct LoaderPosition {
   int64_t epoch = 0;
-  int64_t batch = 0;  // within the epoch
+  int64_t batch = 0;  // counts within the epoch
 
   friend bool operator==(LoaderPosition a, LoaderPosition b) { return a.epoch == b.epoch && a.batch == b.batch; }
 };
 
 struct Batch {
   LoaderPosition position;
-  int64_t valid = 0;                   // samples before this one are real, the others padding
-  std::vector<const std::byte*> data;  // of each field
+  int64_t valid = 0;                   // samples before this one are real, the others are padding
+  std::vector<const std::byte*> data;  // one pointer for each field
 };
 
 // Thread-compatible.
@@ -61,26 +61,27 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  const std::vector<DataField>& fields() const { return fields_; }  // of a batch: [batch, ...]
+  const std::vector<DataField>& fields() const { return fields_; }  // types of a batch: [batch, ...]
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
-  int64_t samples_per_epoch() const;  // that are real
+  int64_t samples_per_epoch() const;  // counts real samples only
   int64_t staging_bytes() const { return staging_->size_bytes(); }
 
-  // The batch at position(), and goes on to the next position. It stays until the next call of Next() or Seek(). After
-  // an error, which says epoch, batch and sample, the position stays, and so does the error until Seek().
+  // Returns the batch at position() and goes on to the next one. The batch stays until the next call of Next() or
+  // Seek(). After an error, which says epoch, batch and sample, the position stays, and so does the error until Seek().
   absl::StatusOr<const Batch*> Next();
 
-  // Of the batch that Next() gives next. Seek() takes also the end of an epoch, which is the start of the next one.
+  // The position of the batch that Next() will give. Seek() also accepts the end of an epoch, which is the start of the
+  // next one.
   LoaderPosition position() const { return PositionOf(next_); }
   absl::Status Seek(LoaderPosition position);
 
  private:
-  // A staging buffer, and the tag that its filling writes.
+  // A staging buffer, and the tag that filling it writes.
   struct Slot {
     Tag tag;
     Batch batch;
     std::vector<std::byte*> fields;
-    std::vector<std::byte*> row;  // of one sample
+    std::vector<std::byte*> row;  // where the fields of one sample go
     float* scratch = nullptr;
   };
 
@@ -96,15 +97,15 @@ class Loader {
   const std::shared_ptr<const Dataset> dataset_;
   const LoaderOptions options_;
   std::vector<DataField> fields_;
-  std::vector<int64_t> sample_bytes_;  // of each field
+  std::vector<int64_t> sample_bytes_;  // by field
   std::optional<ImageTransform> transform_;
   int64_t batches_per_epoch_ = 0;
-  int64_t next_ = 0;   // the number of the batch that Next() gives next
-  bool lent_ = false;  // the batch before is the caller's
+  int64_t next_ = 0;   // the number of the batch that Next() will give
+  bool lent_ = false;  // whether the caller has the batch before next_
   absl::Status error_;
   std::unique_ptr<memory::HostArena> staging_;
   std::vector<Slot> slots_;
-  std::unique_ptr<Engine> engine_;  // the last member: its tasks use the others
+  std::unique_ptr<Engine> engine_;  // the last member, because its tasks use the others
 };
 
 }  // namespace snug

@@ -41,7 +41,7 @@ auto DispatchItem(const NpyHeader& header, F&& f) {
   }
 }
 
-// Calls f(T{}) for a dtype that numbers can become.
+// Calls f(T{}) for the C++ type of the field, if it is one that numbers can be turned into.
 template <class F>
 absl::Status DispatchField(DType dtype, F&& f) {
   switch (dtype) {
@@ -67,7 +67,7 @@ bool Allowed(From value, const DataField& field) {
   if constexpr (std::is_floating_point_v<To>) {
     return std::isfinite(static_cast<To>(value));
   } else if constexpr (std::is_floating_point_v<From>) {
-    return false;  // OpenColumn() refuses it
+    return false;  // OpenColumn() has refused it already
   } else {
     const auto wide = static_cast<int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): int8 is a number
     if (field.padding == kIgnoredLabel && wide == kIgnoredLabel) return true;

@@ -1,5 +1,5 @@
-// What a .npy file says of itself: format versions 1 to 3, little-endian numbers in C order.
-// (numpy.lib.format describes the format.)
+// Reads the header of a .npy file: format versions 1 to 3, with little-endian numbers in C order. (numpy.lib.format
+// describes the format.)
 #pragma once
 
 #include <absl/status/statusor.h>

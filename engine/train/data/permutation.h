@@ -1,7 +1,7 @@
-// A pseudo-random permutation of [0, n) that is computed, not stored: element i without the others, so an epoch's order
-// needs no memory and no time to make, and a position in it is a number. A Feistel network whose round function is
-// Philox permutes the next power of two; what falls beyond n is sent through again until it does not (cycle walking:
-// Black and Rogaway, "Ciphers with arbitrary finite domains", 2002), less than twice on average.
+// A pseudo-random permutation of [0, n) that is computed and not stored. Element i needs no others, so an epoch's order
+// takes neither memory nor time to make, and a position in it is just a number. A Feistel network whose round function
+// is Philox permutes the next power of two; a result beyond n is sent through again until it is below n (cycle walking:
+// Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). That takes less than two rounds on average.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Bytes of images as numbers in [0, 1].
+// Turns the bytes of images into numbers in [0, 1].
 #pragma once
 
 #include <cstddef>

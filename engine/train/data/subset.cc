@@ -12,7 +12,7 @@
 namespace snug {
 namespace {
 
-// Samples [first, first + size) of a permuted dataset.
+// Has samples [first, first + size) of a permuted dataset.
 class Subset final : public Dataset {
  public:
   Subset(std::shared_ptr<const Dataset> whole, const Permutation& order, int64_t first, int64_t size)

@@ -1,4 +1,4 @@
-// A Dataset parted in two: what is trained on, and what is held back.
+// Splits a Dataset in two: the part to train on, and the part that is held back.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,7 +14,7 @@ struct PartedDataset {
   std::shared_ptr<const Dataset> training, held_back;
 };
 
-// Holds back a fraction of the samples, at least one, drawn by `seed`: the same ones each time.
+// Holds back a fraction of the samples, at least one. `seed` alone decides which.
 absl::StatusOr<PartedDataset> HoldBack(std::shared_ptr<const Dataset> dataset, double fraction, uint64_t seed);
 
 }  // namespace snug

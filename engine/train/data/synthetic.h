@@ -1,4 +1,4 @@
-// Tasks that can be learnt and need no files: every sample is drawn when it is read, from (seed, index) alone, with the
+// Tasks that can be learnt without files: every sample is drawn when it is read, from (seed, index) alone, with the
 // same bytes on every machine. Held-back samples are other draws of the same kind.
 //
 //   digits    drawn digits: image float32[1, 28, 28] in [0, 1], label int32 in [0, 10)
@@ -21,19 +21,19 @@ namespace snug {
 struct SyntheticOptions {
   uint64_t seed = 0;
   bool held_back = false;
-  int64_t samples = 0;  // 0: what the task has by default
+  int64_t samples = 0;  // 0: the task's own number
 };
 
 struct SyntheticTask {
   absl::string_view name;
-  absl::string_view doc;                                              // one line
-  int64_t samples, held_back_samples;                                 // by default
-  std::unique_ptr<Dataset> (*make)(const SyntheticOptions& options);  // `samples` is set
+  absl::string_view doc;                                              // a line for the help
+  int64_t samples, held_back_samples;                                 // the default numbers
+  std::unique_ptr<Dataset> (*make)(const SyntheticOptions& options);  // options.samples must be set
 };
 
 absl::Span<const SyntheticTask> SyntheticTasks();
 
-// The error lists the names.
+// The error for an unknown task lists the names.
 absl::StatusOr<std::shared_ptr<const Dataset>> MakeSynthetic(absl::string_view task, const SyntheticOptions& options);
 
 }  // namespace snug

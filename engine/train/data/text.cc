@@ -53,7 +53,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path,
   SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
   const auto begin = static_cast<int64_t>(options.from * static_cast<double>(file->size()));
   const auto end = static_cast<int64_t>(options.to * static_cast<double>(file->size()));
-  const int64_t room = end - begin - (options.length + 1);  // the last window's last label is a byte too
+  const int64_t room = end - begin - (options.length + 1);  // the last label of the last window needs a byte too
   if (room < 0) {
     return file->Error(end, absl::StrCat("the text ends here, expected at least ", options.length + 1,
                                          " bytes from byte ", begin, " on (a window of ", options.length,

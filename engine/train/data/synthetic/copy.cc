@@ -1,5 +1,6 @@
-// Copying: a random prefix, a separator, the prefix again. A model is to predict every next token; the labels of the
-// prefix, which nobody can know, are ignored, so that one who has learnt to look back is right everywhere.
+// The task of copying: a random prefix, a separator, and the prefix again. A model must predict every next token. The
+// labels of the prefix, which nobody can know, are ignored, so a model that has learnt to look back can be right
+// everywhere.
 #include "engine/train/data/synthetic/tasks.h"
 
 namespace snug {
@@ -25,7 +26,7 @@ class Copy final : public DrawnDataset {
     Draws draws = DrawsOf(sample);
     auto* tokens = reinterpret_cast<int32_t*>(fields[0]);
     auto* labels = reinterpret_cast<int32_t*>(fields[1]);
-    // tokens: p0 .. p15 | p0 .. p14; labels: what comes next, from the separator on
+    // The tokens are p0 .. p15 | p0 .. p14; the labels are the tokens that come next, from the separator on.
     for (int i = 0; i < kPrefix; ++i) {
       const int token = 1 + draws.Below(kVocabulary - 1);
       tokens[i] = token;

@@ -1,5 +1,5 @@
-// Drawn digits: strokes through jittered control points, slanted, turned, stretched and moved, drawn with a pen of
-// random width and strength, with a stray stroke now and then, and noise.
+// Draws digits: strokes through jittered control points, slanted, turned, stretched and moved, with a pen of random
+// width and strength, noise, and sometimes a stray stroke.
 #include <algorithm>
 #include <cmath>
 
@@ -9,10 +9,10 @@
 namespace snug {
 namespace {
 
-constexpr int kSide = 28;
+constexpr int kDigitSide = 28;
 
 struct Point {
-  float x, y;  // of a digit: in the unit square, y downwards; of the image: in pixels
+  float x, y;  // in a digit: within the unit square, y downwards; in the image: pixels
 };
 
 bool operator==(Point a, Point b) { return a.x == b.x && a.y == b.y; }
@@ -21,14 +21,15 @@ Point operator-(Point a, Point b) { return {a.x - b.x, a.y - b.y}; }
 Point operator*(float s, Point a) { return {s * a.x, s * a.y}; }
 float Dot(Point a, Point b) { return a.x * b.x + a.y * b.y; }
 
-// The control points of a quadratic B-spline; an open one begins and ends at its ends, a point given twice is a corner.
+// The control points of a quadratic B-spline. An open stroke begins and ends at its end points; a point that is given
+// twice makes a corner.
 struct Stroke {
   std::vector<Point> points;
   bool closed = false;
 };
 using Glyph = std::vector<Stroke>;
 
-// The ways to write each digit.
+// Returns the ways to write a digit.
 const std::vector<Glyph>& GlyphsOf(int digit) {
   static const std::vector<std::vector<Glyph>> kGlyphs = {
       {{{{{.5, .0}, {.9, .05}, {.9, .95}, {.5, 1.}, {.1, .95}, {.1, .05}}, true}}},
@@ -72,7 +73,7 @@ const std::vector<Glyph>& GlyphsOf(int digit) {
 
 class Canvas {
  public:
-  // A pen of the given radius along the curve.
+  // Draws a curve with a pen of the given radius.
   void Draw(absl::Span<const Point> points, bool closed, float radius) {
     const size_t n = points.size();
     const auto middle = [&](size_t i) { return 0.5F * (points[i % n] + points[(i + 1) % n]); };
@@ -85,7 +86,7 @@ class Canvas {
       Curve(from, points[i], to, radius);
     }
   }
-  // How much ink is at a pixel: 0 to 1.
+  // Returns how much ink is at a pixel, from 0 to 1.
   float at(int i) const { return ink_[i]; }
 
  private:
@@ -105,27 +106,27 @@ class Canvas {
     const float length2 = std::max(Dot(d, d), 1e-6F);
     const float reach = radius + 1;
     const auto low = [&](float v) { return std::max(0, static_cast<int>(v - reach)); };
-    const auto high = [&](float v) { return std::min(kSide - 1, static_cast<int>(v + reach)); };
+    const auto high = [&](float v) { return std::min(kDigitSide - 1, static_cast<int>(v + reach)); };
     for (int y = low(std::min(a.y, b.y)); y <= high(std::max(a.y, b.y)); ++y) {
       for (int x = low(std::min(a.x, b.x)); x <= high(std::max(a.x, b.x)); ++x) {
         const Point p = Point{static_cast<float>(x), static_cast<float>(y)} - a;
         const float t = std::clamp(Dot(p, d) / length2, 0.0F, 1.0F);
         const Point off = p - t * d;
-        float& ink = ink_[y * kSide + x];
+        float& ink = ink_[y * kDigitSide + x];
         ink = std::max(ink, std::clamp(radius + 0.5F - std::sqrt(Dot(off, off)), 0.0F, 1.0F));
       }
     }
   }
 
-  float ink_[kSide * kSide] = {};
+  float ink_[kDigitSide * kDigitSide] = {};
 };
 
-// From a glyph's unit square into the image.
+// Maps a glyph's unit square into the image.
 class Placement {
  public:
   explicit Placement(Draws& draws) {
-    // A rotation by a rational parametrisation: no sine differs from machine to machine.
-    const float t = draws.Uniform(-0.16F, 0.16F);  // the tangent of half the angle: 18 degrees
+    // The rotation uses a rational parametrisation, because sines differ from machine to machine.
+    const float t = draws.Uniform(-0.16F, 0.16F);  // the tangent of half the angle, which is at most 18 degrees
     const float cosine = (1 - t * t) / (1 + t * t);
     const float sine = 2 * t / (1 + t * t);
     const float width = draws.Uniform(9, 15);
@@ -145,7 +146,7 @@ class Digits final : public DrawnDataset {
  public:
   explicit Digits(const SyntheticOptions& options)
       : DrawnDataset("digits",
-                     {{.name = "image", .type = {.shape = {1, kSide, kSide}}},
+                     {{.name = "image", .type = {.shape = {1, kDigitSide, kDigitSide}}},
                       {.name = "label", .type = {.dtype = DType::kInt32}, .max_value = 10, .padding = kIgnoredLabel}},
                      options) {}
 
@@ -168,7 +169,7 @@ class Digits final : public DrawnDataset {
     const float paper = draws.Uniform(0, 0.15F);
     const float noise = draws.Uniform(0.02F, 0.14F);
     auto* image = reinterpret_cast<float*>(fields[0]);
-    for (int i = 0; i < kSide * kSide; ++i) {
+    for (int i = 0; i < kDigitSide * kDigitSide; ++i) {
       image[i] = ToPixel(paper + (strength - paper) * canvas.at(i) + noise * draws.Noise());
     }
     *reinterpret_cast<int32_t*>(fields[1]) = digit;
@@ -177,7 +178,7 @@ class Digits final : public DrawnDataset {
 
  private:
   static constexpr float kJitter = 0.085F;
-  static constexpr size_t kMaxPoints = 12;  // of a stroke
+  static constexpr size_t kMaxPoints = 12;  // the most points that a stroke has
 
   static void DrawStroke(const Stroke& stroke, const Placement& placement, float radius, Draws& draws, Canvas& canvas) {
     Point points[kMaxPoints];

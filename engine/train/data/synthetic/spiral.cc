@@ -1,4 +1,4 @@
-// Spirals: points on arms that wind around each other, with noise; the label is the arm.
+// Points with noise on arms that wind around each other; the label is the arm.
 #include "engine/train/data/synthetic/tasks.h"
 #include "engine/train/data/synthetic/turns.h"
 
@@ -6,7 +6,7 @@ namespace snug {
 namespace {
 
 constexpr int kArms = 3;
-constexpr float kTurns = 0.9F;  // of each arm
+constexpr float kTurns = 0.9F;  // how far each arm winds
 
 class Spiral final : public DrawnDataset {
  public:

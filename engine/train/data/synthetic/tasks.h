@@ -1,4 +1,4 @@
-// The makers of the synthetic tasks, for the table in synthetic.cc; and what they share.
+// The makers of the synthetic tasks, for the table in synthetic.cc, and what they share.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,8 @@ std::unique_ptr<Dataset> MakeTextures(const SyntheticOptions& options);
 std::unique_ptr<Dataset> MakeSpiral(const SyntheticOptions& options);
 std::unique_ptr<Dataset> MakeCopy(const SyntheticOptions& options);
 
-// A Dataset whose samples are drawn: two streams of numbers for each index, for training and for what is held back.
+// A Dataset whose samples are drawn. Each index has two streams of numbers: one for training, one for what is held
+// back.
 class DrawnDataset : public Dataset {
  protected:
   DrawnDataset(absl::string_view task, std::vector<DataField> fields, const SyntheticOptions& options)
@@ -29,7 +30,7 @@ class DrawnDataset : public Dataset {
   uint64_t key_, first_stream_;
 };
 
-// Images are kept to 256 grey levels, as if they had been in a file.
+// Rounds to 256 grey levels, as if the image had been in a file.
 inline float ToPixel(float value) {
   const float level = value <= 0 ? 0.0F : value >= 1 ? 255.0F : std::floor(value * 255 + 0.5F);
   return level / 255;

@@ -1,5 +1,5 @@
-// Textures: ten kinds of pattern in two random colours, of random scale, phase and orientation, warped a little, shaded
-// and noisy. No pixel says anything alone, nor does any colour; a mirror image is of the same class.
+// Draws textures: ten kinds of pattern in two random colours, of random scale, phase and orientation, warped a little,
+// shaded and noisy. Neither a single pixel nor a colour tells the class; a mirror image has the same class.
 #include <algorithm>
 #include <cmath>
 
@@ -9,18 +9,18 @@
 namespace snug {
 namespace {
 
-constexpr int kSide = 32;
-constexpr int kPixels = kSide * kSide;
+constexpr int kTextureSide = 32;
+constexpr int kTexturePixels = kTextureSide * kTextureSide;
 
-enum Kind { kStripesAcross, kStripesDown, kChecks, kRings, kPlaid, kBricks, kDots, kBlobs, kGrain, kWaves };
+enum PatternKind { kStripesAcross, kStripesDown, kChecks, kRings, kPlaid, kBricks, kDots, kBlobs, kGrain, kWaves };
 
-// Random numbers at the points of a lattice, smooth in between: what noise is made of. The corners of one cell are
-// kept, since neighbouring pixels mostly lie in one.
+// Random numbers at the points of a lattice, smooth in between, from which noise is made. It keeps the corners of one
+// cell, because neighbouring pixels are mostly in the same one.
 class Lattice {
  public:
   explicit Lattice(Draws& draws) : random_{draws.TwoWords()} {}
 
-  // In [0, 1].
+  // Returns a number in [0, 1].
   float Smooth(float x, float y) {
     const float left = std::floor(x);
     const float top = std::floor(y);
@@ -43,15 +43,15 @@ class Lattice {
   }
 
   Philox random_;
-  float left_ = 1e9F, top_ = 1e9F;  // in no cell yet
+  float left_ = 1e9F, top_ = 1e9F;  // no cell yet
   float corners_[4] = {};
 };
 
 float Fraction(float x) { return x - std::floor(x); }
-// A soft step at 0.5.
+// Makes a soft step at 0.5.
 float Sharpen(float x, float hardness) { return std::clamp(0.5F + hardness * (x - 0.5F), 0.0F, 1.0F); }
 
-// One pattern: how much of the second colour is at (x, y), in pixels from the centre.
+// A pattern tells how much of the second colour is at (x, y), in pixels from the centre.
 class Pattern {
  public:
   Pattern(int kind, Draws& draws)
@@ -62,7 +62,7 @@ class Pattern {
         hardness_(draws.Uniform(1.2F, 4)),
         ratio_(draws.Uniform(0.75F, 1.35F)),
         lattice_(draws) {
-    // Stripes keep within 25 degrees of their direction, everything else may lie in any.
+    // Some kinds keep within 25 degrees of their direction, because it tells them apart; the others may have any.
     const bool keeps = kind == kStripesAcross || kind == kStripesDown || kind == kBricks || kind == kWaves;
     const float turn = keeps ? draws.Uniform(-0.07F, 0.07F) : draws.Uniform(0, 1);
     cosine_ = CosineOfTurns(turn);
@@ -121,7 +121,7 @@ class Textures final : public DrawnDataset {
  public:
   explicit Textures(const SyntheticOptions& options)
       : DrawnDataset("textures",
-                     {{.name = "image", .type = {.shape = {3, kSide, kSide}}},
+                     {{.name = "image", .type = {.shape = {3, kTextureSide, kTextureSide}}},
                       {.name = "label", .type = {.dtype = DType::kInt32}, .max_value = 10, .padding = kIgnoredLabel}},
                      options) {}
 
@@ -133,14 +133,14 @@ class Textures final : public DrawnDataset {
     DrawColours(draws, colours);
     Lattice warp_x(draws);
     Lattice warp_y(draws);
-    const float warped = draws.Uniform(0, 3);  // pixels
+    const float warped = draws.Uniform(0, 3);  // in pixels
     const float shade_x = draws.Uniform(-0.012F, 0.012F);
     const float shade_y = draws.Uniform(-0.012F, 0.012F);
     const float noise = draws.Uniform(0.02F, 0.12F);
     auto* image = reinterpret_cast<float*>(fields[0]);
-    for (int i = 0; i < kPixels; ++i) {
-      const int row = i / kSide;
-      const float x = static_cast<float>(i % kSide) - 15.5F;
+    for (int i = 0; i < kTexturePixels; ++i) {
+      const int row = i / kTextureSide;
+      const float x = static_cast<float>(i % kTextureSide) - 15.5F;
       const float y = static_cast<float>(row) - 15.5F;
       const float dx = warped * (warp_x.Smooth(x / 9, y / 9) - 0.5F);
       const float dy = warped * (warp_y.Smooth(x / 9, y / 9) - 0.5F);
@@ -148,7 +148,7 @@ class Textures final : public DrawnDataset {
       const float shade = 1 + shade_x * x + shade_y * y;
       for (int c = 0; c < 3; ++c) {
         const float colour = colours[0][c] + (colours[1][c] - colours[0][c]) * second;
-        image[c * kPixels + i] = ToPixel(shade * colour + noise * draws.Noise());
+        image[c * kTexturePixels + i] = ToPixel(shade * colour + noise * draws.Noise());
       }
     }
     *reinterpret_cast<int32_t*>(fields[1]) = kind;
@@ -156,7 +156,7 @@ class Textures final : public DrawnDataset {
   }
 
  private:
-  // Two that differ enough for the pattern to be seen.
+  // Draws two colours that differ enough for the pattern to be seen.
   static void DrawColours(Draws& draws, float (&colours)[2][3]) {
     for (float distance = 0; distance < 0.35F;) {
       distance = 0;

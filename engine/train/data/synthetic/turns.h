@@ -1,5 +1,5 @@
-// Sine and cosine of an angle in turns, by arithmetic that every machine does alike; libraries differ in the last bit.
-// Bhaskara's rational formula (629): within 0.0017 of the sine.
+// Sine and cosine of an angle in turns, with arithmetic that is the same on every machine; libraries differ in the last
+// bit. It is Bhaskara's rational formula (629), within 0.0017 of the sine.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 namespace snug {
 
 inline float SineOfTurns(float turns) {
-  const float t = 2 * (turns - std::floor(turns));  // [0, 2): half turns
+  const float t = 2 * (turns - std::floor(turns));  // half turns, in [0, 2)
   const float u = t < 1 ? t : t - 1;
   const float product = u * (1 - u);
   const float sine = 16 * product / (5 - 4 * product);

@@ -1,6 +1,4 @@
-// Matrix products on CUDA: cuBLASLt's, or our own.
-#include "ops/lib/matmul_node_cuda.h"
-
+// Matrix products by cuBLASLt.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -11,15 +9,16 @@
 #include "engine/cuda/cuda_launch.h"
 #include "engine/cuda/cuda_libraries.h"
 #include "ops/lib/axes.h"
-#include "ops/lib/cuda_choice.h"
 #include "ops/lib/cuda_finish.h"
+#include "ops/lib/library_variant.h"
+#include "ops/lib/matmul_node_cuda.h"
 
 namespace snug {
 namespace {
 
-// What the library computes of a node, and what is left to do. Neither: our own kernel.
+// What the library computes of a node, and what is left to do.
 struct CudaMatMul {
-  std::optional<cuda::CublasMatMul> product;
+  cuda::CublasMatMul product;
   int finish_bias = -1;
   Activation finish_activation = Activation::kIdentity;
 };
@@ -45,11 +44,10 @@ bool Fits(int64_t dim) { return dim > 0 && dim <= std::numeric_limits<int32_t>::
 
 // The library gets room for the partial sums of a few cuts of a long inner dimension, in the compute type. Large
 // results keep a device busy without cuts.
-int64_t WorkspaceLimit(const CudaMatMul& kernel) {
+int64_t WorkspaceLimit(const cuda::CublasMatMul& product) {
   constexpr int64_t kMost = int64_t{8} << 20;
   constexpr int64_t kMostCuts = 16;
   constexpr int64_t kLeastLength = 512;  // of a cut
-  const cuda::CublasMatMul& product = *kernel.product;
   const int64_t cuts = std::min(kMostCuts, product.k / kLeastLength);
   if (cuts < 2) return 0;
   const double wanted = static_cast<double>(product.count) * static_cast<double>(product.m) *
@@ -58,9 +56,10 @@ int64_t WorkspaceLimit(const CudaMatMul& kernel) {
   return static_cast<int64_t>(std::min(wanted, static_cast<double>(kMost)));
 }
 
-CudaMatMul ByLibrary(const MatMulNode& node, DType dtype) {
+// None: it does not serve the node.
+std::optional<CudaMatMul> ByLibrary(const MatMulNode& node, DType dtype) {
   const std::optional<Batch> batch = OneBatch(node);
-  if (!batch.has_value() || !Fits(node.m) || !Fits(node.n) || !Fits(node.k) || !Fits(batch->count)) return {};
+  if (!batch.has_value() || !Fits(node.m) || !Fits(node.n) || !Fits(node.k) || !Fits(batch->count)) return std::nullopt;
   // Its epilogues know neither double nor other activations.
   const bool in_double = dtype == DType::kFloat64;
   const bool relu = node.activation == Activation::kRelu && !in_double;
@@ -77,52 +76,52 @@ CudaMatMul ByLibrary(const MatMulNode& node, DType dtype) {
                                                   .relu = relu},
                     .finish_bias = in_double ? node.bias : -1,
                     .finish_activation = relu ? Activation::kIdentity : node.activation};
-  kernel.product->workspace_bytes = WorkspaceLimit(kernel);
+  kernel.product.workspace_bytes = WorkspaceLimit(kernel.product);
   return kernel;
 }
 
-// Unimplemented: the library is not there, or has nothing for this; that is left for whoever asked for the node.
-absl::Status RunByLibrary(const KernelContext& k, const MatMulNode& node, const CudaMatMul& kernel) {
-  cuda::StreamLibraries& libraries = cuda::LibrariesOf(k.cuda()->stream());
-  const auto run = [&]() -> absl::Status {
-    SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, libraries.matmuls());
-    return products->Run(*kernel.product, {.a = k.input<void>(node.a),
-                                           .b = k.input<void>(node.b),
-                                           .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
-                                           .c = k.output<void>(0),
-                                           .workspace = k.workspace()});
-  };
-  const absl::Status status = run();
-  if (absl::IsUnimplemented(status)) libraries.Refused(cuda::Library::kCublasLt, status);
-  SNUG_RETURN_IF_ERROR(status);
+absl::Status PrepareCublas(PrepareContext& c, const MatMulNode& node) {
+  auto kernel = std::make_shared<CudaMatMul>(*ByLibrary(node, c.types().output(0).dtype));
+  SNUG_ASSIGN_OR_RETURN(const LibraryVariant variant, TakeLibraryVariant(c, /*varies=*/false));
+  kernel->product.tf32 = variant.tf32;
+  kernel->product.rank = variant.rank;
+  c.SetWorkspaceBytes(kernel->product.workspace_bytes);
+  c.SetKernel(std::move(kernel));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<cuda::CublasMatMuls*> ProductsOn(const cuda::LaunchContext& cuda) {
+  return cuda::LibrariesOf(cuda.stream()).matmuls();
+}
+
+absl::Status RunCublas(const KernelContext& k, const MatMulNode& node) {
+  const auto& kernel = k.prepared<CudaMatMul>();
+  SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, ProductsOn(*k.cuda()));
+  SNUG_RETURN_IF_ERROR(products->Run(kernel.product, {.a = k.input<void>(node.a),
+                                                      .b = k.input<void>(node.b),
+                                                      .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
+                                                      .c = k.output<void>(0),
+                                                      .workspace = k.workspace()}));
   return FinishCuda(k, kernel.finish_bias, node.n, 1, kernel.finish_activation);
 }
 
 }  // namespace
 
-absl::Status PrepareCudaMatMul(PrepareContext& c, const MatMulNode& node) {
-  const DType dtype = c.types().output(0).dtype;
-  auto kernel = std::make_shared<CudaMatMul>(ByLibrary(node, dtype));
-  SNUG_ASSIGN_OR_RETURN(const CudaChoice choice, ChooseCuda(c, {.serves = kernel->product.has_value()}));
-  if (!choice.library) *kernel = {};
-  int64_t workspace_bytes = OwnCudaMatMulWorkspace(node, dtype);
-  if (kernel->product.has_value()) {
-    kernel->product->tf32 = choice.tf32;
-    kernel->product->rank = choice.rank;
-    workspace_bytes = std::max(workspace_bytes, kernel->product->workspace_bytes);
-  }
-  c.SetWorkspaceBytes(workspace_bytes);
-  c.SetKernel(std::move(kernel));
-  return absl::OkStatus();
-}
-
-absl::Status RunCudaMatMul(const KernelContext& k, const MatMulNode& node) {
-  const auto& kernel = k.prepared<CudaMatMul>();
-  if (kernel.product.has_value()) {
-    absl::Status status = RunByLibrary(k, node, kernel);
-    if (!absl::IsUnimplemented(status)) return status;
-  }
-  return RunOwnCudaMatMul(k, node);
+KernelRow CublasMatMulRow(DescribeMatMul describe) {
+  return {.device = kOnCuda,
+          .name = "cublaslt",
+          .library = "cuBLASLt",
+          .serves = [describe](const NodeTypes& types) -> absl::Status {
+            if (ByLibrary(describe(types), types.output(0).dtype).has_value()) return absl::OkStatus();
+            return absl::UnimplementedError("it is for one batch axis, or several that lie as one");
+          },
+          .prepare = [describe](PrepareContext& c) { return PrepareCublas(c, describe(c.types())); },
+          .variants = [](const PrepareContext& c) { return OtherLibraryVariants(c, /*varies=*/false); },
+          .settle = [](const SettleContext& s) -> absl::Status {
+            SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, ProductsOn(*s.cuda));
+            return products->Settle(static_cast<const CudaMatMul*>(s.prepared)->product);
+          },
+          .run = [describe](const KernelContext& k) { return RunCublas(k, describe(k.types())); }};
 }
 
 }  // namespace snug

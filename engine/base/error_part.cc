@@ -1,0 +1,42 @@
+#include "engine/base/error_part.h"
+
+#include <absl/strings/cord.h>
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+
+#include <utility>
+
+namespace snug {
+namespace {
+
+constexpr absl::string_view kPayload = "snug.error_part";  // its value: the kind's letter, then the name or the index
+
+}  // namespace
+
+absl::Status About(const ErrorPart& part, absl::Status status) {
+  if (status.ok()) return status;
+  const char kind = static_cast<char>(part.kind);
+  const std::string which = part.kind == ErrorPart::Kind::kInput ? absl::StrCat(part.index) : part.name;
+  status.SetPayload(kPayload, absl::Cord(absl::StrCat(absl::string_view(&kind, 1), which)));
+  return status;
+}
+
+std::optional<ErrorPart> PartOf(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kPayload);
+  if (!payload.has_value() || payload->empty()) return std::nullopt;
+  const std::string text(*payload);
+  ErrorPart part{.kind = static_cast<ErrorPart::Kind>(text[0])};
+  if (part.kind != ErrorPart::Kind::kInput) {
+    part.name = text.substr(1);
+  } else if (!absl::SimpleAtoi(text.substr(1), &part.index)) {
+    return std::nullopt;
+  }
+  return part;
+}
+
+absl::Status OptionError(absl::string_view option, absl::string_view message) {
+  return About({.kind = ErrorPart::Kind::kOption, .name = std::string(option)},
+               absl::InvalidArgumentError(absl::StrCat("option \"", option, "\": ", message)));
+}
+
+}  // namespace snug

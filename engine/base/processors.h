@@ -1,0 +1,8 @@
+// How many processors this process may use.
+#pragma once
+
+namespace snug {
+
+int AvailableProcessors();  // at least 1
+
+}  // namespace snug

@@ -1,0 +1,112 @@
+#include "engine/compile/compile_settings.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "engine/base/has_cuda.h"
+#include "engine/base/processors.h"
+#include "engine/base/status.h"
+#include "ops/platform.h"
+#if SNUG_HAS_CUDA
+#include "engine/cuda/cuda_compile.h"
+#endif
+
+namespace snug {
+namespace {
+
+// What rounds, and what adds in any sequence, is a library on a GPU.
+absl::Status CheckLibrarySettings(const CompileSettings& settings, Device device, const OptionPlaces& places) {
+  if (!settings.tf32 && !settings.fast) return absl::OkStatus();
+  const absl::string_view name = settings.tf32 ? "tf32" : "fast";
+  if (device.kind != Device::Kind::kCuda) {
+    return places.FlagError(
+        name, absl::StrCat("expected ", places.FlagWritten("device", "cuda"),
+                           settings.tf32 ? ", whose tensor cores compute so" : ", whose libraries add so", ", found ",
+                           places.FlagWritten("device", settings.device)));
+  }
+  if (!settings.plain_kernels) return absl::OkStatus();
+  return places.FlagError(name, absl::StrCat("expected no ", places.FlagName("plain-kernels"), " beside it, as those ",
+                                             settings.tf32 ? "round nothing" : "have the same bits each time"));
+}
+
+// Kernels that are fused have to be compiled where they run: without a compiler the pass that makes them is left out.
+std::string LeaveOutFusionWithoutCompiler([[maybe_unused]] CompileOptions& options) {
+#if SNUG_HAS_CUDA
+  if (options.device.kind != Device::Kind::kCuda) return "";
+  const absl::Status found = cuda::FindCompiler();
+  if (!found.ok() && options.disabled_passes.insert("fuse_elementwise").second) return std::string(found.message());
+#endif
+  return "";
+}
+
+absl::Status UseTuning(const CompileSettings& settings, const OptionPlaces& places, CompileOptions& options) {
+  const absl::StatusOr<Platform> here = PlatformOf(options.device);
+  if (!here.ok()) {
+    return Annotate(here.status(),
+                    absl::StrCat(places.FlagName("tuning"), ": is for the machine that it was measured on"));
+  }
+  SNUG_ASSIGN_OR_RETURN(Tuning tuning, LoadTuning(settings.tuning, *here));
+  if (options.device.kind == Device::Kind::kCpu) {  // elsewhere nothing that was measured depends on threads
+    if (settings.threads != 0 && settings.threads != tuning.threads) {
+      return places.FlagError("threads",
+                              absl::StrCat(settings.tuning, " was measured with ", tuning.threads, " per op, found ",
+                                           settings.threads, "; leave one of the two flags out"));
+    }
+    options.threads = tuning.threads;
+  }
+  options.disabled_passes.insert(tuning.disabled_passes.begin(), tuning.disabled_passes.end());
+  options.tuning = std::make_shared<const Tuning>(std::move(tuning));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<DType> ParsePrecision(absl::string_view text) {
+  const std::optional<DType> dtype = DTypeFromName(text);
+  if (dtype.has_value() && IsFloating(*dtype)) return *dtype;
+  return absl::InvalidArgumentError(absl::StrCat("expected float32, bfloat16 or float64, found \"", text, "\""));
+}
+
+absl::StatusOr<Device> SettleDevice(const std::string& text, const OptionPlaces& places) {
+  const absl::StatusOr<Device> device = ParseDevice(text);
+  if (!device.ok()) return places.FlagError("device", device.status().message());
+#if !SNUG_HAS_CUDA
+  if (device->kind == Device::Kind::kCuda) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(places.FlagWritten("device", text), ": this build has no CUDA; CMake finds it where nvcc is"));
+  }
+#endif
+  return device;
+}
+
+absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, int64_t streams,
+                                             const OptionPlaces& places, std::string* without_fusion) {
+  const absl::StatusOr<DType> precision = ParsePrecision(settings.precision.empty() ? "float32" : settings.precision);
+  if (!precision.ok()) return places.FlagError("precision", precision.status().message());
+  SNUG_ASSIGN_OR_RETURN(const Device device, SettleDevice(settings.device, places));
+  CompileOptions options{
+      .device = device,
+      .batch = settings.batch,
+      .precision = *precision,
+      .threads = static_cast<int>(settings.threads > 0 ? settings.threads
+                                                       : std::max<int64_t>(AvailableProcessors() / streams, 1)),
+      .plain_kernels = settings.plain_kernels,
+      .fast = settings.fast,
+      .tf32 = settings.tf32,
+      .keep_inputs = settings.keep_inputs};
+  options.disabled_passes.insert(settings.disabled_passes.begin(), settings.disabled_passes.end());
+  std::string why = LeaveOutFusionWithoutCompiler(options);
+  if (without_fusion != nullptr) *without_fusion = std::move(why);
+  if (!settings.tuning.empty() && settings.plain_kernels) {
+    return places.FlagError("plain-kernels", "a tuning chooses among fast ones; leave one of the two out");
+  }
+  SNUG_RETURN_IF_ERROR(CheckLibrarySettings(settings, device, places));
+  if (!settings.tuning.empty()) SNUG_RETURN_IF_ERROR(UseTuning(settings, places, options));
+  return options;
+}
+
+}  // namespace snug

@@ -1,0 +1,25 @@
+// What holds where nobody says otherwise, and whose word counts before it.
+#pragma once
+
+#include <cstdint>
+
+namespace snug {
+namespace proto {
+class Network;
+class Optimizer;
+class Training;
+}  // namespace proto
+
+enum class BatchFor : uint8_t {
+  kStep,       // a step to look at: the network's own, or 1
+  kTraining,   // `training { batch }`, the network's own, or 32
+  kTuning,     // the batch that is trained with, where the file says it; otherwise as for a step
+  kInference,  // 64: what comes out does not depend on it
+};
+// Samples in a step. `given` comes first, if it is more than 0. `training` need not be the network's own.
+int64_t ChooseBatch(BatchFor purpose, int64_t given, const proto::Network& network, const proto::Training& training);
+
+// Of an optimizer without a kind: SGD with momentum 0.9.
+void SetDefaultKind(proto::Optimizer* optimizer);
+
+}  // namespace snug

@@ -1,0 +1,45 @@
+// What a training measured, kept: every step and evaluation in a file of one JSON object a line, which a training that
+// goes on continues.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/train/trainer.h"
+
+namespace snug {
+
+class MetricsFile {
+ public:
+  enum class Kind : uint8_t { kStep, kEvaluation };
+  struct Line {
+    Kind kind;
+    int64_t step;
+    Metrics metrics;
+  };
+  // A new file; or, of a training that goes on after `step` > 0, its lines up to there, which go to `kept` too. What
+  // came after them is done again.
+  static absl::StatusOr<std::unique_ptr<MetricsFile>> Open(const std::string& path, int64_t step,
+                                                           std::vector<Line>* kept);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+
+  absl::Status Step(const Trainer::StepReport& report);
+  absl::Status Evaluation(const Trainer::EvaluationReport& report);
+
+ private:
+  MetricsFile(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  absl::Status Write(const std::string& json);
+
+  std::string path_;
+  std::FILE* file_;
+};
+
+}  // namespace snug

@@ -1,0 +1,24 @@
+// What a training leaves, and where: names for who writes it and for who looks for it.
+#pragma once
+
+#include <string>
+#include <utility>
+
+namespace snug {
+
+class RunFolder {
+ public:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  // Where nobody names one.
+  static RunFolder Of(const std::string& network) { return RunFolder("runs/" + network); }
+
+  const std::string& path() const { return path_; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }  // a folder
+  std::string metrics() const { return path_ + "/metrics.jsonl"; }
+  std::string curve() const { return path_ + "/curve.svg"; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace snug

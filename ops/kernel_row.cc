@@ -1,0 +1,16 @@
+#include "ops/kernel_row.h"
+
+#include "ops/node_types.h"
+
+namespace snug {
+
+absl::Status NotInDouble(const NodeTypes& types) {
+  bool in_double = false;
+  for (int i = 0; i < types.num_inputs(); ++i) {
+    in_double = in_double || (types.has_input(i) && types.input(i).dtype == DType::kFloat64);
+  }
+  for (const ValueType& output : types.outputs) in_double = in_double || output.dtype == DType::kFloat64;
+  return in_double ? absl::UnimplementedError("it knows float32 and bfloat16, not float64") : absl::OkStatus();
+}
+
+}  // namespace snug

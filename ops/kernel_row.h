@@ -1,0 +1,83 @@
+// KernelRow: one way to compute the nodes of an op on one kind of device. An op lists its rows (OpDef::kernels); those
+// of a device in order of preference, the last of which serves whatever the others do not. A kernel of another library
+// is one more row.
+//
+// The compiler takes the first row that serves a node's types, prepares it, and goes on to the next one where it
+// declines (engine/compile/choose.h). Entries are callables, which may have state; a null one has a stated meaning.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/strings/string_view.h>
+#include <absl/types/span.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/device.h"
+
+namespace snug {
+
+class PrepareContext;
+class KernelContext;
+struct NodeTypes;
+
+namespace cuda {
+class CodeCache;
+class LaunchContext;
+}  // namespace cuda
+
+// What a session has for the kernel of one Step when its device is open.
+struct SettleContext {
+  const void* prepared;                       // what Prepare handed to SetKernel
+  const cuda::LaunchContext* cuda = nullptr;  // where the Step's kernels are launched; null on the CPU
+  cuda::CodeCache* code = nullptr;            // of what is compiled at run time
+};
+
+using ServesFn = std::function<absl::Status(const NodeTypes&)>;
+using PrepareFn = std::function<absl::Status(PrepareContext&)>;
+using VariantsFn = std::function<std::vector<std::string>(const PrepareContext&)>;
+using SettleFn = std::function<absl::Status(const SettleContext&)>;
+using KernelFn = std::function<absl::Status(const KernelContext&)>;
+using TogetherFn = std::function<absl::Status(absl::Span<const KernelContext>)>;
+
+inline constexpr Device::Kind kOnCuda = Device::Kind::kCuda;
+
+inline constexpr int kMostTogether = 32;
+
+struct KernelRow {
+  Device::Kind device = Device::Kind::kCpu;
+  // What dumps, profiles and traces call it: the library's name, "own", or "plain": the reference on the CPU, for every
+  // floating dtype, which is the oracle of every test.
+  absl::string_view name;
+  // Whose kernel it is, where it is not ours: "oneDNN". Its bits may depend on the number of threads.
+  absl::string_view library = {};
+  ServesFn serves = nullptr;    // OK, or Unimplemented with the reason why it does not; null: it serves every node
+  PrepareFn prepare = nullptr;  // library objects, workspace, wanted layouts; null: stateless, no workspace
+  // What Prepare can build for these types beside the kernel it takes by itself, by name (the implementations of a
+  // library, another algorithm); all are right to rounding, and which is fastest is for `snug tune` to measure. Null:
+  // nothing. The name of a later row is that row.
+  VariantsFn variants = nullptr;
+  // Before the first step: loads code, has the library choose its algorithm. Unimplemented, with the reason: the
+  // library has nothing for this after all, and the next row serves within the plan. Null: there is nothing to do.
+  SettleFn settle = nullptr;
+  // On CUDA it asks for the work on k.cuda()'s stream (engine/cuda/cuda_launch.h), without waiting or allocating.
+  // Unimplemented: as in `settle`, of what can be known only now. Null: this build does not have the kernel, and the
+  // registry leaves the row out.
+  KernelFn run = nullptr;
+  // The same for several nodes of this row at once, whose ports have the same dtypes: 1 to kMostTogether. Null: one by
+  // one. (ops/lib/cuda_together.h)
+  TogetherFn together = nullptr;
+};
+
+// A kernel with what its Prepare handed to SetKernel.
+struct PreparedKernel {
+  std::shared_ptr<const KernelRow> kernel;
+  std::shared_ptr<const void> prepared;
+};
+
+// For KernelRow::serves: the kernel knows float32 and bfloat16.
+absl::Status NotInDouble(const NodeTypes& types);
+
+}  // namespace snug

@@ -1,0 +1,21 @@
+// The C++ text of one element, for kernels that are compiled at run time (fused_source.h). Its functions are those of
+// fused_prelude.h.
+#pragma once
+
+#include <absl/strings/string_view.h>
+
+#include <string>
+#include <vector>
+
+#include "ops/node_types.h"
+
+namespace snug {
+
+// "float", as kernels call it.
+absl::string_view CppName(DType dtype);
+
+// Calls a function of ops/math/functions.h, which is initialised with these numbers.
+std::string ApplyExpression(absl::string_view function, const std::vector<double>& numbers, const NodeTypes& types,
+                            absl::string_view operands);
+
+}  // namespace snug

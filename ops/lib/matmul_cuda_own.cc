@@ -1,0 +1,18 @@
+#include "engine/base/status.h"
+#include "ops/lib/library_variant.h"
+#include "ops/lib/matmul_node_cuda.h"
+
+namespace snug {
+
+KernelRow OwnCudaMatMulRow(DescribeMatMul describe) {
+  return {.device = kOnCuda,
+          .name = "own",
+          .prepare = [describe](PrepareContext& c) -> absl::Status {
+            SNUG_RETURN_IF_ERROR(TakeOwnBesideLibrary(c));
+            c.SetWorkspaceBytes(OwnCudaMatMulWorkspace(describe(c.types()), c.types().output(0).dtype));
+            return absl::OkStatus();
+          },
+          .run = [describe](const KernelContext& k) { return RunOwnCudaMatMul(k, describe(k.types())); }};
+}
+
+}  // namespace snug

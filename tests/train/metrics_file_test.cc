@@ -1,0 +1,55 @@
+// The file of what a training measured goes on where the training does.
+#include "engine/train/metrics_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/checkpoint/temporary_folder.h"
+
+namespace snug {
+namespace {
+
+Trainer::StepReport Report(int64_t step, double loss) {
+  return {.step = step, .steps = 9, .metrics = {{"loss", loss}}};
+}
+
+std::vector<std::string> LinesOf(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(MetricsFile, KeepsWhatIsNotDoneAgain) {
+  const checkpoint::TemporaryFolder folder;
+  const std::string path = folder.path("metrics.jsonl");
+  std::vector<MetricsFile::Line> kept;
+  {
+    const auto file = MetricsFile::Open(path, 0, &kept);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    for (const int64_t step : {1, 2}) ASSERT_TRUE((*file)->Step(Report(step, 0.5)).ok());
+    Trainer::EvaluationReport evaluation{.step = 2};
+    evaluation.evaluation.metrics = {{"loss", 0.25}, {"accuracy", 1}};
+    ASSERT_TRUE((*file)->Evaluation(evaluation).ok());
+    ASSERT_TRUE((*file)->Step(Report(3, 0.75)).ok());
+  }
+  std::ofstream(path, std::ios::app) << "{\"kind\": \"step\", \"st";  // as a machine leaves it that lost power
+  const std::vector<std::string> before = LinesOf(path);
+  ASSERT_TRUE(kept.empty());
+  {
+    const auto file = MetricsFile::Open(path, 2, &kept);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ASSERT_TRUE((*file)->Step(Report(3, 0.75)).ok());
+  }
+  ASSERT_EQ(kept.size(), 3);
+  EXPECT_EQ(kept[1].kind, MetricsFile::Kind::kStep);
+  EXPECT_EQ(kept[2].kind, MetricsFile::Kind::kEvaluation);
+  EXPECT_EQ(kept[2].step, 2);
+  EXPECT_EQ(kept[2].metrics, (Metrics{{"loss", 0.25}, {"accuracy", 1}}));
+  const std::vector<std::string> after = LinesOf(path);
+  EXPECT_EQ(after, (std::vector<std::string>{before[0], before[1], before[2], before[3]}));
+}
+
+}  // namespace
+}  // namespace snug

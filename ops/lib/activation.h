@@ -17,7 +17,7 @@ enum class Activation : uint8_t { kIdentity, kRelu, kRelu6, kSigmoid, kTanh };
 Activation FromProto(proto::Activation activation);
 proto::Activation ToProto(Activation activation);
 
-// NaN stays NaN.
+// A NaN stays NaN.
 template <class A>
 SNUG_HOST_DEVICE A Activate(Activation activation, A x) {
   switch (activation) {

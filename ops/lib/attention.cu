@@ -1,6 +1,7 @@
-// A block for each query (backward, for each key too). It goes along the others a tile at a time: each thread works out
-// the probability of one pair, then each thread adds up one column of the result. The largest score so far is kept, and
-// what was added up is scaled where a larger one comes (Milakov and Gimelshein 2018, the online softmax).
+// Attention by CUDA kernels of our own. One block of threads works for a query (backward, also one for a key) and goes
+// along the keys (the queries) a tile at a time: first each thread works out the probability of one pair, then each
+// thread adds up one column of the result. The forward pass keeps the largest score so far; where a larger one comes,
+// it scales down what was added up before (Milakov and Gimelshein 2018, the online softmax).
 #include <limits>
 
 #include "ops/lib/attention_cuda.h"
@@ -11,7 +12,7 @@
 namespace snug {
 namespace {
 
-constexpr int kTile = 128;  // threads of a block, pairs that are done at once, and columns of a result
+constexpr int kTile = 128;  // threads in a block, pairs that are done at once, and columns of a result
 
 template <class T>
 __device__ Accumulator<T> Dot(const T* a, const T* b, int64_t n) {
@@ -21,7 +22,7 @@ __device__ Accumulator<T> Dot(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-// Numbers of one head.
+// The number of one head, as its batch and its head there.
 struct HeadPlace {
   int64_t b, h;
   __device__ HeadPlace(const AttentionSizes& s, int64_t head) : b(head / s.heads), h(head % s.heads) {}
@@ -37,7 +38,7 @@ __device__ Accumulator<T> Score(const AttentionSizes& s, const HeadPlace& at, co
   return score + static_cast<A>(mask[at.b * s.mask[0] + at.h * s.mask[1] + query * s.mask[2] + key * s.mask[3]]);
 }
 
-// blockIdx.x: the query; blockIdx.y, z: the head.
+// Block x works for query x; y and z go along the heads.
 template <class T>
 __global__ void AttentionKernel(AttentionSizes s, AttentionForward<T> call, int64_t heads) {
   using A = Accumulator<T>;
@@ -53,8 +54,8 @@ __global__ void AttentionKernel(AttentionSizes s, AttentionForward<T> call, int6
     for (int64_t begin = 0; begin < s.width; begin += kTile) {
       const int64_t column = begin + thread;
       A largest = kNothing;
-      A total = 0;  // of the probabilities, before they are scaled to 1
-      A sum = 0;    // of this thread's column
+      A total = 0;  // the sum of the probabilities, before they are scaled to 1
+      A sum = 0;    // the sum of this thread's column
       for (int64_t first = 0; first < keys; first += kTile) {
         const int64_t key = first + thread;
         const A score = key < keys ? Score(s, at, call.q, call.k, call.mask, query, key) : kNothing;
@@ -63,7 +64,7 @@ __global__ void AttentionKernel(AttentionSizes s, AttentionForward<T> call, int6
         if (now == kNothing) continue;
         const A own = score == kNothing ? A(0) : Exp(score - now);
         probability[thread] = own;
-        const A tile_total = BlockReduce<SumOp>(own);  // waits for the probabilities too
+        const A tile_total = BlockReduce<SumOp>(own);  // this also waits until all probabilities are written
         const A keep = largest == kNothing ? A(0) : Exp(largest - now);
         total = total * keep + tile_total;
         sum *= keep;
@@ -84,7 +85,7 @@ __global__ void AttentionKernel(AttentionSizes s, AttentionForward<T> call, int6
   }
 }
 
-// The probability of a pair, and the gradient of its score before scaling.
+// The probability of a pair, and the gradient with respect to its score before scaling.
 template <class T>
 struct PairGrad {
   Accumulator<T> probability, score;
@@ -95,7 +96,7 @@ __device__ PairGrad<T> GradOfPair(const AttentionSizes& s, const AttentionBackwa
                                   int64_t query, int64_t key) {
   using A = Accumulator<T>;
   const A lse = call.lse[(at.b * s.heads + at.h) * s.queries + query];
-  if (lse == -std::numeric_limits<A>::infinity()) return {A(0), A(0)};  // a query that sees nothing
+  if (lse == -std::numeric_limits<A>::infinity()) return {A(0), A(0)};  // this query sees nothing
   const A probability = Exp(Score(s, at, call.q, call.k, call.mask, query, key) - lse);
   const int64_t row = s.q.Offset(at.b, at.h, query);
   const A difference = Dot(call.dout + row, call.v + s.k.Offset(at.b, at.h, key), s.width) -

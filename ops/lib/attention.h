@@ -14,30 +14,31 @@
 
 namespace snug {
 
-// [batch, heads, length, width], wherever the axes lie in memory; width is contiguous.
+// Says where the elements of a [batch, heads, length, width] operand lie. The axes may lie in any order in memory, but
+// width is contiguous.
 struct AttentionOperand {
-  int64_t batch = 0, head = 0, row = 0;  // strides
+  int64_t batch = 0, head = 0, row = 0;  // strides of these axes
 
   SNUG_HOST_DEVICE int64_t Offset(int64_t b, int64_t h, int64_t i) const { return b * batch + h * head + i * row; }
 };
 
 struct AttentionSizes {
   int64_t batch = 0, heads = 0, queries = 0, keys = 0, width = 0;
-  AttentionOperand q, k;             // out and dq lie as q, v, dk and dv as k
+  AttentionOperand q, k;             // out and dq lie like q; v, dk and dv lie like k
   std::array<int64_t, 4> mask = {};  // strides over [batch, heads, queries, keys]; 0: broadcast
   double scale = 1;
   bool causal = false;  // query i sees keys 0 to i
 
-  // Keys that a query sees.
+  // Returns how many keys a query sees.
   SNUG_HOST_DEVICE int64_t KeysOf(int64_t query) const { return causal && query + 1 < keys ? query + 1 : keys; }
 };
 
 template <class T>
 struct AttentionForward {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
-  const T* mask = nullptr;  // null: none
+  const T* mask = nullptr;  // null: no mask
   T* out = nullptr;
-  Accumulator<T>* lse = nullptr;  // [batch, heads, queries]
+  Accumulator<T>* lse = nullptr;  // [batch, heads, queries]: the logarithm of each query's sum of exponentials
 };
 
 template <class T>
@@ -54,7 +55,7 @@ void PlainAttention(int threads, const AttentionSizes& sizes, const AttentionFor
 template <class T>
 void PlainAttentionGrad(int threads, const AttentionSizes& sizes, const AttentionBackward<T>& call);
 
-// float and BFloat16.
+// These are instantiated for float and BFloat16.
 template <class T>
 void BlockedAttention(int threads, const AttentionSizes& sizes, const AttentionForward<T>& call, void* workspace);
 template <class T>

@@ -1,5 +1,6 @@
-// Scores are kept transposed, [keys, queries]: a block of queries is one panel, so maxima and sums over keys run down
-// the vectors, query by query in its own lane, and no product needs a transposed copy of anything but the queries.
+// The fast attention kernels. Scores are kept transposed, [keys, queries], and a block of queries is one panel. So
+// maxima and sums over keys run down the vectors, query by query in its own lane, and no product needs a transposed
+// copy of anything but the queries.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -13,15 +14,15 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kQueries = kPanel<float>;  // of a block
+constexpr int64_t kQueries = kPanel<float>;  // queries in a block
 constexpr int64_t kKeys = 128;
-constexpr int64_t kQueryGroup = 256;  // queries of a task: they share the packed keys and values of their head
+constexpr int64_t kQueryGroup = 256;  // queries in a task: they share the packed keys and values of their head
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 int64_t PaddedWidth(const AttentionSizes& s) { return PaddedToPanels<float>(s.width); }
 
 // Hands out a worker's part of the workspace, in floats; every piece starts on a cache line. Without a workspace it
-// only adds up.
+// only counts how much is needed.
 class Scratch {
  public:
   explicit Scratch(float* begin = nullptr) : begin_(begin) {}
@@ -49,7 +50,7 @@ struct ForwardScratch {
   float* keys;     // [keys, width]
   float* values;   // panels of [keys, width]
   float* queries;  // one panel of [width, queries], scaled
-  float* scores;   // [keys of a block, queries]
+  float* scores;   // [keys in a block, queries]
   float* sums;     // [queries, padded width]
   int64_t size;
 };
@@ -76,7 +77,7 @@ struct BackwardScratch {
   float *queries, *douts;             // one panel of [width, queries]; queries are scaled
   float *query_panels, *dout_panels;  // panels of [queries, width]; queries are scaled
   float* dq;                          // [queries, padded width]
-  float *scores, *dscores;            // [keys of a block, queries]
+  float *scores, *dscores;            // [keys in a block, queries]
   int64_t size;
 };
 
@@ -98,15 +99,15 @@ SNUG_INLINE void Scale(float* x, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
-// e^x; 0 where that is no normal number. Arithmetic on subnormal numbers is slow, and hidden keys (x = -infinity) would
-// all go through it.
+// Returns e^x, or 0 where the result is no normal number: arithmetic on subnormal numbers is slow, and all hidden keys
+// (x = -infinity) would go through it.
 SNUG_INLINE float ExpOrZero(float x) {
   constexpr float kLeast = -87.0F;
   const float y = Exp(x < kLeast ? kLeast : x);
   return x < kLeast ? 0.0F : y;
 }
 
-// What lies between the product of keys and queries and the exponential: the mask, and keys after the query.
+// Adds the mask to the scores, and hides keys that come after the query, before the exponentials are taken.
 template <class T>
 SNUG_INLINE void MaskScores(const AttentionSizes& s, const T* mask, int64_t query, int64_t queries, int64_t key,
                             int64_t keys, float* scores) {
@@ -118,7 +119,7 @@ SNUG_INLINE void MaskScores(const AttentionSizes& s, const T* mask, int64_t quer
   }
   if (!s.causal) return;
   for (int64_t j = std::max<int64_t>(0, query + 1 - key); j < keys; ++j) {
-    const int64_t hidden = std::min(kQueries, key + j - query);  // queries before this key
+    const int64_t hidden = std::min(kQueries, key + j - query);  // how many of the queries come before this key
     for (int64_t i = 0; i < hidden; ++i) scores[j * kQueries + i] = kNothing;
   }
 }
@@ -136,7 +137,7 @@ struct Softmax {
     }
   }
 
-  // Scores become exponentials.
+  // Turns the scores into exponentials, and adds them to the sums.
   SNUG_INLINE void Add(int64_t keys, float* scores) {
     alignas(64) float top[kQueries];
     for (int64_t i = 0; i < kQueries; ++i) top[i] = largest[i];
@@ -224,8 +225,8 @@ SNUG_INLINE void BackwardHead(int64_t tile_rows, const AttentionSizes& s, const 
     Scale(w.queries, s.width * kQueries, scale);
     Scale(w.query_panels, queries * padded, scale);
 
-    // Per query: the logarithm that turns scores into probabilities, and the part of a score's gradient that all keys
-    // share. A query that sees nothing, or is beyond the end, gets probabilities of 0.
+    // For each query: the logarithm that turns scores into probabilities, and the part of a score's gradient that is
+    // the same for all keys. A query that sees nothing, or is beyond the end, gets probabilities of 0.
     alignas(64) float lse[kQueries];
     alignas(64) float shared[kQueries];
     for (int64_t i = 0; i < kQueries; ++i) {
@@ -253,7 +254,7 @@ SNUG_INLINE void BackwardHead(int64_t tile_rows, const AttentionSizes& s, const 
           ds[i] = p[i] * (ds[i] - shared[i]);
         }
       }
-      // The scale of dk is in the queries; that of dq follows at the end.
+      // The queries are scaled already, so dk is too; dq is scaled at the end.
       MultiplyPanels(tile_rows, keys, s.width, queries, StridedMatrix<float>{w.scores, kQueries, 1}, w.dout_panels,
                      queries, w.dv + key * padded, padded, /*accumulate=*/true);
       MultiplyPanels(tile_rows, keys, s.width, queries, StridedMatrix<float>{w.dscores, kQueries, 1}, w.query_panels,
@@ -268,7 +269,7 @@ SNUG_INLINE void BackwardHead(int64_t tile_rows, const AttentionSizes& s, const 
   StoreRows(s.keys, s.width, w.dv, padded, call.dv + kv, s.k.row);
 }
 
-// Deals `tasks` out to workers, each with its own part of the workspace: body(task, scratch).
+// Deals `tasks` out to workers by calls of body(task, scratch); each worker has its own part of the workspace.
 template <class ScratchType, class Body>
 void ForEachTask(int threads, const AttentionSizes& s, int64_t tasks, void* workspace, const Body& body) {
   const int64_t workers = std::min<int64_t>(threads, tasks);

@@ -1,5 +1,5 @@
-// Attention by CUDA kernels (attention.cu). Memory is linear in the length: of the scores only what a block works at
-// exists, and the backward pass computes them again.
+// Attention by CUDA kernels of our own (attention.cu). Their memory is linear in the length: only the scores that a
+// block works at exist, and the backward pass computes them again.
 #pragma once
 
 #include <absl/status/status.h>

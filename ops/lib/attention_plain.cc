@@ -11,7 +11,7 @@ namespace snug {
 namespace {
 
 constexpr int64_t kSummedColumns = 64;  // columns of a result that are summed together
-constexpr int64_t kRows = 16;           // of work for one thread
+constexpr int64_t kRows = 16;           // rows in a thread's piece of work
 
 template <class T>
 SNUG_INLINE Accumulator<T> Dot(const T* a, const T* b, int64_t n) {
@@ -21,7 +21,7 @@ SNUG_INLINE Accumulator<T> Dot(const T* a, const T* b, int64_t n) {
       [](Acc x, Acc y) SNUG_LAMBDA { return x + y; });
 }
 
-// One head of the operands; query and key are row numbers.
+// One head of the operands. Queries and keys are given by their row numbers.
 template <class T>
 struct Head {
   using Acc = Accumulator<T>;
@@ -43,7 +43,7 @@ struct Head {
   const T* mask;
 };
 
-// What the backward pass needs of one pair of query and key.
+// Computes what the backward pass needs to know about a pair of query and key.
 template <class T>
 struct HeadGrad {
   using Acc = Accumulator<T>;
@@ -56,10 +56,10 @@ struct HeadGrad {
         lse(call.lse + (b * sizes.heads + h) * sizes.queries) {}
 
   SNUG_INLINE Acc Probability(int64_t query, int64_t key) const {
-    if (lse[query] == -std::numeric_limits<Acc>::infinity()) return Acc(0);  // a query that sees nothing
+    if (lse[query] == -std::numeric_limits<Acc>::infinity()) return Acc(0);  // this query sees nothing
     return std::exp(head.Score(query, key) - lse[query]);
   }
-  // Of the score before scaling.
+  // Returns the gradient with respect to the score before scaling.
   SNUG_INLINE Acc ScoreGrad(int64_t query, int64_t key, Acc probability) const {
     const AttentionSizes& s = head.s;
     const T* dy = dout + query * s.q.row;

@@ -1,4 +1,4 @@
-// Walking an array in the order in which another array lies in memory (broadcasts, reductions).
+// Walks an array in the order in which another array lies in memory, as broadcasts and reductions do.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Axes {
   std::array<int64_t, kMaxRank> dims = {};
   Strides strides = {};
 
-  void Append(int64_t dim, int64_t stride) {  // inside of those there are
+  void Append(int64_t dim, int64_t stride) {  // inside of those that there are
     if (dim == 1) return;
     const auto last = static_cast<size_t>(rank) - 1;
     if (rank > 0 && strides[last] == stride * dim) {
@@ -34,7 +34,7 @@ struct Axes {
     for (int i = 0; i < rank; ++i) n *= dims[static_cast<size_t>(i)];
     return n;
   }
-  // Of element i, in the walked array.
+  // Returns where element i lies in the walked array.
   SNUG_HOST_DEVICE int64_t Offset(int64_t i) const {
     int64_t offset = 0;
     for (int axis = rank - 1; axis > 0; --axis) {
@@ -49,7 +49,7 @@ struct Axes {
   int64_t inner_stride() const { return rank == 0 ? 0 : strides[static_cast<size_t>(rank) - 1]; }
 };
 
-// The logical axes of a value, outermost in memory first.
+// Returns the logical axes of a value, the one that is outermost in memory first.
 inline std::array<int, kMaxRank> MemoryOrder(const ValueType& type) {
   std::array<int, kMaxRank> order = {};
   const int rank = type.shape.rank();
@@ -58,7 +58,7 @@ inline std::array<int, kMaxRank> MemoryOrder(const ValueType& type) {
   return order;
 }
 
-// A position among the axes, as an offset into the walked array. Advances run by run along the innermost axis.
+// A position among the axes, as an offset into the walked array. It advances along the innermost axis, run by run.
 class Walk {
  public:
   Walk(const Axes& axes, int64_t begin) : axes_(axes) {
@@ -72,7 +72,7 @@ class Walk {
   }
 
   int64_t offset() const { return offset_; }
-  int64_t left() const { return axes_.inner_dim() - index_[inner_]; }  // elements to the end of the innermost axis
+  int64_t left() const { return axes_.inner_dim() - index_[inner_]; }  // how many elements remain on the innermost axis
   void Advance(int64_t n) {                                            // n <= left()
     index_[inner_] += n;
     offset_ += n * axes_.strides[inner_];

@@ -1,4 +1,5 @@
-// Axes as model files write them: negative ones count from the end, and the batch is touched only where it is named.
+// Reads axes as model files write them: negative ones count from the end, and the batch is touched only where it is
+// named.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -8,8 +9,8 @@
 
 namespace snug {
 
-// `axis` within `rank`; an error if it is not, or if it is the batch counted from the end (an op that cuts or joins the
-// batch by accident is hard to find later).
+// Returns the axis as a number within `rank`. It is an error to be outside, or to mean the batch by counting from the
+// end: an op that cuts or joins the batch by accident is hard to find later.
 absl::StatusOr<int> AxisOption(absl::string_view option, int64_t axis, int rank);
 
 }  // namespace snug

@@ -1,4 +1,4 @@
-// The plain kernels, and what both kinds share.
+// The plain kernels of batch normalisation, and what they share with the fast ones.
 #include "ops/lib/batch_norm.h"
 
 #include <absl/strings/str_cat.h>
@@ -11,9 +11,9 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kGroup = 16;  // channels that are done together: a cache line of them, where they lie side by side
+constexpr int64_t kGroup = 16;  // channels that are done together: they fill a cache line where they lie side by side
 
-// fn(i, c): every element i of channels [begin, end), c counting from `begin`, in the order of memory.
+// Calls fn(i, c) for every element i of the channels [begin, end) in the order of memory; c counts from `begin`.
 template <class Fn>
 void ForEachInGroup(const ChannelView& view, int64_t begin, int64_t end, Fn&& fn) {
   for (int64_t n = 0; n < view.outer; ++n) {

@@ -1,4 +1,5 @@
-// Two sums for each channel, in parts; the parts added up; then every element.
+// Batch normalisation by CUDA kernels. Each pass has three: one computes two sums for each channel, in parts; one adds
+// up the parts; one computes every element.
 #include <algorithm>
 
 #include "ops/lib/batch_norm_cuda.h"
@@ -12,12 +13,12 @@ struct Pair {
   double first = 0, second = 0;
 };
 
-// Element j of a channel's view.count().
+// Returns where element j of a channel lies, of the view.count() that it has.
 __device__ int64_t ElementOf(const ChannelView& view, int64_t channel, int64_t j) {
   return (j / view.inner * view.channels + channel) * view.inner + j % view.inner;
 }
 
-// terms.of(element, channel) of some elements of a channel, added up.
+// Adds up terms.of(element, channel) over some elements of a channel.
 template <class A, class Terms>
 __device__ Pair SumInSteps(const ChannelView& view, const Terms& terms, int64_t channel, int64_t begin, int64_t end,
                            int64_t step) {
@@ -37,7 +38,7 @@ __device__ Pair SumInSteps(const ChannelView& view, const Terms& terms, int64_t 
   return total;
 }
 
-// sums: [parts, channels].
+// `sums` is [parts, channels].
 template <class A, class Terms>
 __global__ void SumByBlockKernel(ChannelView view, Terms terms, Pair* sums) {
   const int64_t channel = blockIdx.x;
@@ -60,7 +61,7 @@ __global__ void SumByThreadKernel(ChannelView view, Terms terms, Pair* sums) {
   }
 }
 
-// The parts' sums of a channel, in order, to terms.Take.
+// Adds up the parts' sums of each channel in order, and gives the result to terms.Take.
 template <class Terms>
 __global__ void TakeSumsKernel(ChannelView view, Terms terms, int64_t parts, const Pair* sums) {
   SNUG_CUDA_FOR(channel, view.channels) {
@@ -78,7 +79,7 @@ struct Terms2 {
   A first, second;
 };
 
-// Differences from the channel's first element, which lies near the mean: so little is lost by squaring.
+// Sums differences from the channel's first element. It lies near the mean, so squaring loses little.
 template <class T>
 struct Statistics {
   using A = Accumulator<T>;
@@ -115,7 +116,7 @@ __global__ void NormalizeKernel(int64_t n, ChannelView view, BatchNormForward<T>
   }
 }
 
-// The gradient that the activation lets through.
+// Returns how much of the gradient the activation lets through.
 template <class T>
 __device__ Accumulator<T> GradThrough(const BatchNormBackward<T>& call, int64_t i, int64_t c, Accumulator<T> scale) {
   using A = Accumulator<T>;
@@ -129,7 +130,7 @@ __device__ Accumulator<T> GradThrough(const BatchNormBackward<T>& call, int64_t 
   return call.dy2 == nullptr ? dy : static_cast<A>(static_cast<T>(dy + static_cast<A>(call.dy2[i])));
 }
 
-// Numbers of one channel, from what every thread can read.
+// Two numbers of a channel, which each thread works out for itself.
 template <class T>
 struct ChannelScale {
   double inv_std;
@@ -146,7 +147,7 @@ template <class T>
 struct Gradients {
   using A = Accumulator<T>;
   BatchNormBackward<T> call;
-  Pair* totals;  // [channels]: dbias and dweight, exact
+  Pair* totals;  // [channels]: dbias and dweight, before rounding
 
   __device__ Terms2<A> of(int64_t i, int64_t c) const {
     const A scale =
@@ -163,7 +164,7 @@ struct Gradients {
   }
 };
 
-// dx and dadd may lie on what is read here: each element is read and written by one thread.
+// dx and dadd may lie on what is read here, because one thread reads and writes each element.
 template <class T>
 __global__ void GradKernel(int64_t n, ChannelView view, BatchNormBackward<T> call, const Pair* totals) {
   using A = Accumulator<T>;
@@ -217,7 +218,7 @@ BatchNormCudaParts::BatchNormCudaParts(const ChannelView& view) {
   parts = std::clamp<int64_t>(std::min(worthwhile, useful), 1, 256);
 }
 
-// [parts, channels], and [channels] for the totals.
+// Makes room for sums of [parts, channels], and for totals of [channels].
 absl::Status PrepareBatchNormCuda(PrepareContext& c) {
   const ChannelView view(c.types().input(0));
   c.SetWorkspaceBytes((BatchNormCudaParts(view).parts + 1) * view.channels * static_cast<int64_t>(sizeof(Pair)));

@@ -1,10 +1,11 @@
-// Batch normalisation over every axis but 1, with an activation and an addition in the same sweep: what the batch_norm
-// ops share. Two kernels: a plain one, which shows what is computed, and a fast one for float32 and bfloat16.
+// Batch normalisation over every axis but 1, with an activation and an addition in the same sweep: the batch_norm ops
+// share this. There are two kernels: a plain one, which shows what is computed, and a fast one for float32 and
+// bfloat16.
 //
-// The forward pass reads x twice (statistics, then normalisation), the backward pass reads x and dy twice (two sums per
-// channel, then dx); what the activation let through follows from x. Where the masked gradient is asked for too, the
-// first reading writes it, and the second one takes it in place of dy. In plain layout a channel is done from start to
-// end, so the second reading comes from the cache.
+// The forward pass reads x twice (statistics, then normalisation). The backward pass reads x and dy twice (two sums for
+// each channel, then dx) and works out from x what the activation let through. Where the masked gradient is asked for
+// too, the first reading writes it and the second one takes it in place of dy. In plain layout a channel is done from
+// start to end, so the second reading comes from the cache.
 #pragma once
 
 #include <absl/status/status.h>
@@ -24,11 +25,11 @@
 
 namespace snug {
 
-// x seen as [outer, channels, inner] in memory; channels-last (and rank 2): inner is 1.
+// Sees x as [outer, channels, inner] in memory. Inner is 1 for channels-last data and for rank 2.
 struct ChannelView {
   explicit ChannelView(const ValueType& x);
   int64_t outer, channels, inner;
-  SNUG_HOST_DEVICE int64_t count() const { return outer * inner; }  // elements of one channel
+  SNUG_HOST_DEVICE int64_t count() const { return outer * inner; }  // the number of elements in one channel
 };
 
 // y = activation((x - mean) / sqrt(var + epsilon) * weight + bias + add). The activation is none, relu or relu6.
@@ -39,7 +40,7 @@ struct BatchNormForward {
   T* y;
   const Float32Port<T>* weight = nullptr;  // [C]; null: 1
   const Float32Port<T>* bias = nullptr;    // [C]; null: 0
-  // [C]. Either the statistics are given, or those of the batch are computed and written (the variance with 1/n).
+  // All are [C]. Either mean and var are given, or those of the batch are computed and written (the variance with 1/n).
   const Float32Port<T>* mean = nullptr;
   const Float32Port<T>* var = nullptr;
   Float32Port<T>* batch_mean = nullptr;
@@ -48,24 +49,25 @@ struct BatchNormForward {
   Activation activation = Activation::kIdentity;
 };
 
-// With g = dy + dy2 where the activation lets it through, n elements in each channel,
-// x' = (x - mean) inv_std:
+// Let g be dy + dy2 where the activation lets it through, n the number of elements in a channel, and
+// x' = (x - mean) inv_std. Then
 //   dbias = sum(g), dweight = sum(g x'), dadd = g,
-//   dx = weight inv_std (g - (dbias + x' dweight) / n) if `training`, else weight inv_std g
-// dy + dy2 is rounded to T: the same bits as a sum that was stored. What the activation lets through is told by y where
-// there is one, and otherwise computed anew as the forward pass did, without an addition.
+//   dx = weight inv_std (g - (dbias + x' dweight) / n) if `training`, else weight inv_std g.
+// dy + dy2 is rounded to T, so the bits are those of a sum that was stored. If y is there, it tells what the activation
+// lets through; otherwise this is computed anew as in the forward pass, without an addition.
 //
-// In place: dx may lie on any of x, y, dy and dy2; dadd on y, dy or dy2, but not on x, which is read after it.
+// It may work in place: dx may lie on any of x, y, dy and dy2; dadd may lie on y, dy or dy2, but not on x, which is
+// read after dadd is written.
 template <class T>
 struct BatchNormBackward {
-  const T* y = nullptr;  // goes with dadd only
+  const T* y = nullptr;  // given if and only if dadd is asked for
   const T* x;
   const Float32Port<T>* weight = nullptr;
-  const Float32Port<T>* bias = nullptr;  // for an activation without y
+  const Float32Port<T>* bias = nullptr;  // needed by an activation without y
   const Float32Port<T>* mean;
   const Float32Port<T>* var;
   const T* dy;
-  const T* dy2 = nullptr;  // null: 0; goes with dadd only
+  const T* dy2 = nullptr;  // null: 0; only together with dadd
   T* dx;
   T* dadd = nullptr;  // null: not asked for
   Float32Port<T>* dweight;
@@ -75,7 +77,7 @@ struct BatchNormBackward {
   Activation activation = Activation::kIdentity;
 };
 
-// Whether a gradient passes the activation, by its output or its input.
+// Says whether a gradient passes the activation. `v` is the activation's output or its input: both tell.
 template <class A>
 SNUG_HOST_DEVICE bool LetsThrough(Activation activation, A v) {
   if (activation == Activation::kIdentity) return true;
@@ -87,20 +89,20 @@ void BatchNormPlain(int threads, const ChannelView& view, const BatchNormForward
 template <class T>
 void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackward<T>& call);
 
-// Bytes of the fast kernels' workspace.
+// Returns the bytes of workspace that the fast kernels need.
 int64_t BatchNormWorkspace(const ChannelView& view);
 template <class T>
 void BatchNormFast(int threads, const ChannelView& view, const BatchNormForward<T>& call, void* workspace);
 template <class T>
 void BatchNormFast(int threads, const ChannelView& view, const BatchNormBackward<T>& call, void* workspace);
 
-// Rank 2 or more, and the ports [first, end), where present, are of shape [channels].
+// Checks that x has rank 2 or more, and that the ports [first, end) that are present have the shape [channels].
 absl::Status CheckChannelPorts(const InferContext& c, int x, int first, int end);
-// A channel of one element has no variance.
+// Checks that channels have more than one element: a single one has no variance.
 absl::Status CheckChannelCount(const InferContext& c, int x);
 absl::Status CheckEpsilon(const InferContext& c, double epsilon);
 
-// From x, weight (optional), mean, var and dy to dx, dweight and dbias.
+// Infers dx, dweight and dbias from x, weight (optional), mean, var and dy.
 absl::Status InferBatchNormGrad(InferContext& c);
 
 absl::Status PrepareBatchNorm(PrepareContext& c);
@@ -110,7 +112,7 @@ Cost BatchNormCost(const NodeTypes& types) {
   return {.flops = kFlops * static_cast<double>(types.input(0).num_elements())};
 }
 
-// The kernels of an op. Call::Make<T>(k) gives what is to be done; input 0 tells the dtype and the shape.
+// The kernels of an op. Call::Make<T>(k) says what is to be done; input 0 gives the dtype and the shape.
 template <class Call>
 absl::Status BatchNormCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
@@ -131,13 +133,13 @@ absl::Status BatchNormCpuFast(const KernelContext& k) {
   });
 }
 
-// The input, or null where it is absent.
+// Returns the input, or null where it is absent.
 template <class T>
 const T* InputOrNull(const KernelContext& k, int i) {
   return k.has_input(i) ? k.input<T>(i) : nullptr;
 }
 
-// The call of a node that InferBatchNormGrad typed.
+// Returns the call of a node whose types come from InferBatchNormGrad.
 template <class T>
 BatchNormBackward<T> BatchNormGradCall(const KernelContext& k, double epsilon, bool training) {
   using S = Float32Port<T>;

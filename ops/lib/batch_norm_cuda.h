@@ -1,4 +1,4 @@
-// Batch normalisation by CUDA kernels (batch_norm.cu): what the calls of batch_norm.h say.
+// Batch normalisation by CUDA kernels (batch_norm.cu), which do what batch_norm.h says of each call.
 #pragma once
 
 #include <absl/status/status.h>
@@ -12,16 +12,16 @@ absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, co
 template <class T>
 absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, const BatchNormBackward<T>& call);
 
-// The sums of channels are computed in parts, by shapes alone.
+// Says in how many parts the sums of channels are computed. It depends on shapes alone, so the bits do too.
 struct BatchNormCudaParts {
   explicit BatchNormCudaParts(const ChannelView& view);
-  bool by_block;  // a block for each channel and part; else a thread
+  bool by_block;  // a block of threads for each channel and part; otherwise one thread
   int64_t parts;
 };
 
 absl::Status PrepareBatchNormCuda(PrepareContext& c);
 
-// The kernel of an op, as BatchNormCpu.
+// The kernel of an op, with the same Call as BatchNormCpu.
 template <class Call>
 absl::Status BatchNormCuda(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
@@ -29,7 +29,7 @@ absl::Status BatchNormCuda(const KernelContext& k) {
   });
 }
 
-// running = (1 - momentum) running + momentum batch, n elements per channel; where the gate is open.
+// If the gate is open, sets running = (1 - momentum) running + momentum batch. Channels have n elements.
 absl::Status BatchNormUpdateCuda(const KernelContext& k, double momentum, double n);
 
 }  // namespace snug

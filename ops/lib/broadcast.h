@@ -1,4 +1,4 @@
-// How one operand of a broadcasting op is read in the order in which the output lies in memory.
+// Reads one operand of a broadcasting op in the order in which the output lies in memory.
 //
 // Kernels run over blocks of the output. An operand that lies like the output is read where it is; any other (a scalar,
 // one number per channel, another order of axes) is first spread into a buffer of one block, which stays in the
@@ -15,18 +15,19 @@ namespace snug {
 
 class BroadcastView {
  public:
-  // Axes are aligned at the end (NumPy); the shapes are known to be compatible.
+  // Axes are aligned at the end, as in NumPy. The shapes must be compatible.
   BroadcastView(const ValueType& operand, const ValueType& output);
-  // Strides of the operand for each axis of the output; 0 where it is repeated.
+  // `strides` has the operand's stride along each axis of the output, 0 where the operand is repeated.
   BroadcastView(const Strides& strides, const ValueType& output);
 
-  // Element i of the output reads element i of the operand.
+  // Says whether element i of the output reads element i of the operand.
   bool contiguous() const { return axes_.rank == 0 || (axes_.rank == 1 && axes_.strides[0] == 1); }
 
-  // The output in memory order, with the operand's strides.
+  // The axes of the output in memory order, with the operand's strides.
   const Axes& axes() const { return axes_; }
 
-  // The operand's elements for the output's elements [begin, begin + count): a place in x, or `buffer`, filled.
+  // Returns the operand's elements for the output's elements [begin, begin + count): they are in x itself, or copied
+  // into `buffer`.
   template <class T>
   SNUG_INLINE const T* Read(const T* x, int64_t begin, int64_t count, T* __restrict buffer) const {
     if (contiguous()) return x + begin;

@@ -1,8 +1,8 @@
-// C[m, n] = sum over k of A(m, k) * B(k, n), for each of some groups, where A and B are gathered by functions: the
-// plain kernels of everything that is a matrix product under some indexing. Blocks of A and B are packed into panels on
-// the stack, so the inner loop runs over contiguous vectors whatever the layout of the operands.
+// Computes C[m, n] = sum over k of A(m, k) * B(k, n) for a number of groups. A and B are gathered by functions, so this
+// serves the plain kernels of everything that is a matrix product under some indexing. Blocks of A and B are packed
+// into panels on the stack, so the inner loop runs over contiguous vectors whatever the layout of the operands.
 //
-// Sums run over k in ascending order, one accumulator each: the same bits for any number of threads.
+// Sums run over k in ascending order with one accumulator each, so the bits are the same for any number of threads.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,14 @@ namespace snug::ops {
 inline constexpr int64_t kContractN = 32;  // columns of C in one block
 inline constexpr int64_t kContractK = 128;
 
-// A block of C has kPanel<Acc> rows, the lanes of the inner loop.
+// A block of C has kPanel<Acc> rows, the lanes of the inner loop. The three functions are:
 //
-// pack_a(group, m0, rows, k0, depth, panel): panel[k * kPanel<Acc> + m] = A(m0 + m, k0 + k) in all lanes; those from
-// `rows` on may hold any number. pack_b(group, k0, depth, n0, columns, panel): panel[n * kContractK + k] =
-// B(k0 + k, n0 + n). store(group, m0, rows, n0, columns, c): takes C(m0 + m, n0 + n) from c[n * kPanel<Acc> + m].
-// All three are called from several threads, for blocks that do not overlap in C.
+//   pack_a(group, m0, rows, k0, depth, panel)     sets panel[k * kPanel<Acc> + m] = A(m0 + m, k0 + k)
+//   pack_b(group, k0, depth, n0, columns, panel)  sets panel[n * kContractK + k] = B(k0 + k, n0 + n)
+//   store(group, m0, rows, n0, columns, c)        takes C(m0 + m, n0 + n) from c[n * kPanel<Acc> + m]
+//
+// pack_a writes all lanes; those from `rows` on may hold any number. The functions are called from several threads, for
+// blocks that do not overlap in C.
 template <class Acc, class PackA, class PackB, class Store>
 void Contract(int threads, int64_t groups, int64_t m_size, int64_t n_size, int64_t k_size, const PackA& pack_a,
               const PackB& pack_b, const Store& store) {

@@ -1,5 +1,5 @@
-// Convolution by CUDA kernels of our own (conv.cu): implicit matrix products, for plain and channels-last data and
-// weights alike. What serves where the library does not.
+// Convolution by CUDA kernels of our own (conv.cu), which serve where the library does not. They are implicit matrix
+// products, for plain and channels-last data and weights alike.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,7 +10,7 @@
 
 namespace snug::ops {
 
-// Inputs x, w and, if there is one, the bias.
+// The inputs are x, w and, if there is one, the bias.
 absl::Status OwnConvCuda(const KernelContext& k, const ConvGeometry& g, Activation activation);
 absl::Status OwnConvGradInputCuda(const KernelContext& k, const ConvGeometry& g);   // inputs dy, w
 absl::Status OwnConvGradWeightCuda(const KernelContext& k, const ConvGeometry& g);  // inputs x, dy

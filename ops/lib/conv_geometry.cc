@@ -96,7 +96,7 @@ absl::StatusOr<ConvGeometry> MakeConvGeometry(const proto::Conv& options, const 
       g.pad_end[i] = padding - padding / 2;
       continue;
     }
-    if (g.pad_begin[i] >= extent) {  // else there would be outputs that see nothing of the input
+    if (g.pad_begin[i] >= extent) {  // a wider padding gives outputs that see nothing of the input
       return InferContext::OptionError("pad", absl::StrCat("expected less than the kernel, which spans ", extent,
                                                            " of axis ", i + 2, ", found ", g.pad_begin[i]));
     }

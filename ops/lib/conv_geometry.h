@@ -1,5 +1,5 @@
-// The numbers of one convolution, from its options and shapes: what shape inference, the plain kernels and the library
-// wrapper all start from.
+// The numbers of one convolution, worked out from its options and shapes. Shape inference, the plain kernels and the
+// library wrapper all start from them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -16,7 +16,7 @@ class Conv;
 
 namespace snug::ops {
 
-// Spatial arrays hold `spatial` numbers first; beyond them a size is 1 and a padding 0.
+// In spatial arrays the first `spatial` numbers count; beyond them a size is 1 and a padding 0.
 struct ConvGeometry {
   int spatial = 0;  // 1 to 3
   int64_t batch = 0;
@@ -31,15 +31,15 @@ struct ConvGeometry {
   std::array<int64_t, kMaxSpatial> pad_begin = {0, 0, 0};
   std::array<int64_t, kMaxSpatial> pad_end = {0, 0, 0};
 
-  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }  // of one channel
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }  // in one channel
   Shape input_shape() const;
   Shape output_shape() const;
   Shape weight_shape() const;  // [filters, channels / groups, kernel...]
-  // Padding counted as data, no bias.
+  // These count padding as data, and no bias.
   double multiply_adds() const;
 };
 
-// `x` is [batch, channels, spatial...], 1 to 3 spatial dimensions. The error says which option does not suit.
+// `x` is [batch, channels, spatial...] with 1 to 3 spatial dimensions. The error says which option does not suit.
 absl::StatusOr<ConvGeometry> MakeConvGeometry(const proto::Conv& options, const Shape& x);
 
 }  // namespace snug::ops

@@ -16,7 +16,7 @@ namespace internal {
 
 using Spatial = std::array<int64_t, kMaxSpatial>;
 
-// A value of [batch, channels, spatial...] as it lies in memory.
+// Says where a value of [batch, channels, spatial...] lies in memory.
 struct Grid {
   int64_t batch_stride;
   int64_t channel_stride;
@@ -55,8 +55,8 @@ struct Cursor {
   }
 };
 
-// One of the two coordinates whose sum picks an element: a pixel or a tap. The offset goes with the position; an
-// element whose position is outside (in the padding) is 0.
+// An element is picked by the sum of two coordinates: a pixel's and a tap's. This is one of them, as a position and as
+// an offset in memory. An element whose position is outside (in the padding) is 0.
 struct Pick {
   int64_t offset;
   Spatial position;
@@ -67,7 +67,7 @@ struct Lanes {
   alignas(64) int64_t offset[kCount];
   alignas(64) int64_t position[kMaxSpatial][kCount];
 
-  // Lanes from `count` on are outside, whatever is added to them.
+  // Lanes from `count` on are so far outside that no tap brings them in.
   template <class PickOf>
   Lanes(const Cursor& first, int64_t count, const PickOf& pick_of) {
     Cursor cursor = first;
@@ -80,7 +80,7 @@ struct Lanes {
   }
 };
 
-// panel[k * kCount + m] = the element that lane m and the k-th pick from `first` on point at.
+// Sets panel[k * kCount + m] to the element that lane m and the k-th pick from `first` on point at.
 template <int64_t kCount, class T, class PickOf>
 void GatherPanel(const T* data, const Spatial& size, const Lanes<kCount>& lanes, const Cursor& first, int64_t depth,
                  const PickOf& pick_of, Accumulator<T>* panel) {
@@ -90,7 +90,7 @@ void GatherPanel(const T* data, const Spatial& size, const Lanes<kCount>& lanes,
       const Pick pick = pick_of(cursor);
       cursor.Next();
       Accumulator<T>* row = panel + k * kCount;
-      for (int64_t m = 0; m < kCount; ++m) {  // no branches: it becomes gathers
+      for (int64_t m = 0; m < kCount; ++m) {  // branches would keep this from becoming gathers
         bool inside = true;
         for (size_t i = 0; i < kMaxSpatial; ++i) {
           inside &= static_cast<uint64_t>(lanes.position[i][m] + pick.position[i]) < static_cast<uint64_t>(size[i]);
@@ -102,7 +102,7 @@ void GatherPanel(const T* data, const Spatial& size, const Lanes<kCount>& lanes,
   });
 }
 
-// Relative to its pixel, where tap `at` of channel `at.outer` reads.
+// Returns where tap `at` of channel `at.outer` reads, relative to its pixel.
 inline Pick TapPick(const ConvGeometry& g, const Grid& x, const Cursor& at) {
   Pick pick;
   for (size_t i = 0; i < kMaxSpatial; ++i) pick.position[i] = at.at[i] * g.dilation[i];
@@ -110,7 +110,7 @@ inline Pick TapPick(const ConvGeometry& g, const Grid& x, const Cursor& at) {
   return pick;
 }
 
-// Where the taps of an output pixel start.
+// Returns where the taps of an output pixel start.
 inline Pick OutputPixelPick(const ConvGeometry& g, const Grid& x, const Cursor& at) {
   Pick pick;
   for (size_t i = 0; i < kMaxSpatial; ++i) pick.position[i] = at.at[i] * g.stride[i] - g.pad_begin[i];
@@ -120,7 +120,7 @@ inline Pick OutputPixelPick(const ConvGeometry& g, const Grid& x, const Cursor& 
 
 }  // namespace internal
 
-// y = conv(x, w) + bias, with `activation` applied to what is stored; bias may be null.
+// Computes y = conv(x, w) + bias and applies `activation` to what is stored. The bias may be null.
 template <class T, class Activation>
 void PlainConv(int threads, const ConvGeometry& g, const ValueType& x_type, const ValueType& y_type, const T* x,
                const T* w, const T* bias, T* y, const Activation& activation) {
@@ -161,10 +161,10 @@ void PlainConv(int threads, const ConvGeometry& g, const ValueType& x_type, cons
 
 namespace internal {
 
-// Input pixels whose position leaves the same remainder by the stride in every dimension. They are read by the same
-// taps (every `tap_step`-th from `tap_begin` on), and those read one output pixel after the other.
+// A set of input pixels whose positions leave the same remainder by the stride in every dimension. They are read by the
+// same taps (every `tap_step`-th from `tap_begin` on), and neighbours among them by neighbouring output pixels.
 struct StridePhase {
-  Spatial begin;  // the first such pixel; the next ones are a stride apart
+  Spatial begin;  // the first such pixel; the others are whole strides further
   Spatial pixels;
   Spatial tap_begin, tap_step, taps;
 
@@ -236,13 +236,14 @@ void PlainConvGradInputPhase(int threads, const ConvGeometry& g, const Grid& to,
 
 }  // namespace internal
 
-// dx[pixel, c] = sum over filters and taps of w[filter, c, tap] * dy[the output pixel whose tap reads it, filter]
+// Computes dx[pixel, c] = sum over filters and taps of w[filter, c, tap] * dy[the output pixel whose tap reads it,
+// filter].
 template <class T>
 void PlainConvGradInput(int threads, const ConvGeometry& g, const ValueType& dx_type, const ValueType& dy_type,
                         const T* dy, const T* w, T* dx) {
   const internal::Grid from(dy_type, g.spatial, g.out);
   const internal::Grid to(dx_type, g.spatial, g.in);
-  // No more phases than pixels: beyond them there is nothing.
+  // There are never more phases than pixels: further ones would be empty.
   internal::Spatial phases;
   for (size_t i = 0; i < kMaxSpatial; ++i) phases[i] = std::min(g.stride[i], g.in[i]);
   for (internal::Cursor phase(phases, 0); phase.outer == 0; phase.Next()) {
@@ -250,7 +251,7 @@ void PlainConvGradInput(int threads, const ConvGeometry& g, const ValueType& dx_
   }
 }
 
-// dw[filter, c, tap] = sum over output pixels of dy[pixel, filter] * x[what the tap reads there, c]
+// Computes dw[filter, c, tap] = sum over output pixels of dy[pixel, filter] * x[what the tap reads there, c].
 template <class T>
 void PlainConvGradWeight(int threads, const ConvGeometry& g, const ValueType& x_type, const ValueType& dy_type,
                          const T* x, const T* dy, T* dw) {

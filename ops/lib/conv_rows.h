@@ -1,4 +1,4 @@
-// Kernels of convolutions on CUDA, as rows: cuDNN's, or our own (conv_cuda_own.h).
+// The rows of convolution kernels on CUDA: cuDNN's, and our own (conv_cuda_own.h).
 #pragma once
 
 #include "ops/kernel_row.h"
@@ -15,12 +15,12 @@ enum class ConvPart : uint8_t {
 
 struct ConvNode {
   ConvGeometry geometry;
-  Activation activation = Activation::kIdentity;  // forward
+  Activation activation = Activation::kIdentity;  // for kForward only
 };
 using DescribeConv = ConvNode (*)(const NodeTypes&);
 
 KernelRow CudnnConvRow(ConvPart part, DescribeConv describe);
-// Beside the library's.
+// Our own kernel's row, which stands behind the library's.
 KernelRow OwnCudaConvRow(ConvPart part, DescribeConv describe);
 
 }  // namespace snug::ops

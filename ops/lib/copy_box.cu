@@ -1,4 +1,4 @@
-// Copies and fills of boxes with any strides: a thread for each element, in the order in which they are written.
+// Copies and fills boxes with any strides. Each thread does one element, in the order in which they are written.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +19,7 @@ __global__ void FillKernel(int64_t n, Axes to, T value, T* dst) {
   SNUG_CUDA_FOR(i, n) { dst[to.Offset(i)] = value; }
 }
 
-// The box's axes, those first that lie furthest apart in dst; each array merges its own.
+// Sorts the box's axes, those first that lie furthest apart in dst. Each array merges its own.
 void Arrange(const Shape& box, const Strides& src, const Strides& dst, Axes* from, Axes* to) {
   std::array<size_t, kMaxRank> order = {};
   const auto rank = static_cast<size_t>(box.rank());
@@ -31,7 +31,7 @@ void Arrange(const Shape& box, const Strides& src, const Strides& dst, Axes* fro
   }
 }
 
-// fn(T()) with an unsigned integer of so many bytes.
+// Calls fn(T()) with an unsigned integer type of so many bytes.
 template <class Fn>
 absl::Status DispatchBytes(int64_t bytes, Fn&& fn) {
   switch (bytes) {

@@ -1,5 +1,5 @@
-// lib/strided_copy.h for kernels that run on either device: by the processor, or by CUDA kernels (copy_box.cu) where
-// the node runs there.
+// What lib/strided_copy.h does, for kernels that run on either device: by the processor, or by CUDA kernels
+// (copy_box.cu) where the node runs there.
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,11 +15,11 @@ absl::Status CopyBox(const KernelContext& k, int64_t element_bytes, const Shape&
                      const Strides& src_strides, void* dst, const Strides& dst_strides);
 absl::Status FillBox(const KernelContext& k, int64_t element_bytes, const Shape& box, const void* element, void* dst,
                      const Strides& strides);
-// What lies outside is filled; what lies inside may be too.
+// Fills what lies outside of the box. It may fill inside too.
 absl::Status FillAroundBox(const KernelContext& k, int64_t element_bytes, const Shape& whole, const Shape& begin,
                            const Shape& box, const void* element, void* dst, const Strides& strides);
 
-// Of CUDA alone.
+// These run on CUDA only.
 absl::Status CopyBoxCuda(const KernelContext& k, int64_t element_bytes, const Shape& box, const void* src,
                          const Strides& src_strides, void* dst, const Strides& dst_strides);
 absl::Status FillBoxCuda(const KernelContext& k, int64_t element_bytes, const Shape& box, const void* element,

@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt.
+// The kernel row of matrix products by cuBLASLt.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -16,14 +16,14 @@
 namespace snug {
 namespace {
 
-// What the library computes of a node, and what is left to do.
+// A node's product as the library computes it, and what is left to do after it.
 struct CudaMatMul {
   cuda::CublasMatMul product;
   int finish_bias = -1;
   Activation finish_activation = Activation::kIdentity;
 };
 
-// Axes of both operands' batches as one, where they are one in both.
+// The axes of the batch as one axis. There is one only if they lie as one in both operands.
 struct Batch {
   int64_t count = 1, a_step = 0, b_step = 0;
 };
@@ -42,12 +42,12 @@ std::optional<Batch> OneBatch(const MatMulNode& node) {
 
 bool Fits(int64_t dim) { return dim > 0 && dim <= std::numeric_limits<int32_t>::max(); }
 
-// The library gets room for the partial sums of a few cuts of a long inner dimension, in the compute type. Large
-// results keep a device busy without cuts.
+// Returns how much room the library gets. It is for the partial sums, in the compute type, of a few cuts of a long
+// inner dimension; large results keep a device busy without cuts.
 int64_t WorkspaceLimit(const cuda::CublasMatMul& product) {
   constexpr int64_t kMost = int64_t{8} << 20;
   constexpr int64_t kMostCuts = 16;
-  constexpr int64_t kLeastLength = 512;  // of a cut
+  constexpr int64_t kLeastLength = 512;  // the least length of a cut
   const int64_t cuts = std::min(kMostCuts, product.k / kLeastLength);
   if (cuts < 2) return 0;
   const double wanted = static_cast<double>(product.count) * static_cast<double>(product.m) *
@@ -56,11 +56,11 @@ int64_t WorkspaceLimit(const cuda::CublasMatMul& product) {
   return static_cast<int64_t>(std::min(wanted, static_cast<double>(kMost)));
 }
 
-// None: it does not serve the node.
+// Returns nothing if the library does not serve the node.
 std::optional<CudaMatMul> ByLibrary(const MatMulNode& node, DType dtype) {
   const std::optional<Batch> batch = OneBatch(node);
   if (!batch.has_value() || !Fits(node.m) || !Fits(node.n) || !Fits(node.k) || !Fits(batch->count)) return std::nullopt;
-  // Its epilogues know neither double nor other activations.
+  // The library's epilogues know neither double nor activations other than relu.
   const bool in_double = dtype == DType::kFloat64;
   const bool relu = node.activation == Activation::kRelu && !in_double;
   CudaMatMul kernel{.product = cuda::CublasMatMul{.dtype = dtype,

@@ -5,7 +5,7 @@
 namespace snug {
 namespace {
 
-// y: n values; bias: [channels], or null.
+// y has n values; bias is [channels], or null.
 template <class T>
 __global__ void FinishKernel(int64_t n, int64_t channels, int64_t inner, Activation activation, const T* bias, T* y) {
   using A = Accumulator<T>;

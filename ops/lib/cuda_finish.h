@@ -1,4 +1,4 @@
-// What is left to do after a library's product or convolution that could not do it in the same sweep.
+// Does what is left to do after a library's product or convolution that could not do it in the same sweep.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,8 +10,8 @@
 
 namespace snug {
 
-// Output 0 becomes activation(output 0 + bias), in place. Neighbours that lie `inner` apart are of neighbouring
-// channels: 1 where channels are last. `bias` -1: there is none; otherwise its input port.
+// Sets output 0 to activation(output 0 + bias), in place. Elements of neighbouring channels lie `inner` apart, which is
+// 1 where channels are last. `bias` is the input port, or -1 where there is none.
 absl::Status FinishCuda(const KernelContext& k, int bias, int64_t channels, int64_t inner, Activation activation);
 
 }  // namespace snug

@@ -1,8 +1,8 @@
-// Matrix products whose operands are gathered and whose result is scattered by functions: one kernel for everything
-// that is a matrix product under some indexing. For .cu files.
+// Matrix products whose operands are gathered and whose results are scattered by functions: one kernel for everything
+// that is a matrix product under some indexing. It is for .cu files.
 //
-// A block computes a tile of 64 x 64, 16 of the sum at a time by way of shared memory; each thread has 4 x 4 of it. A
-// Product says, for its `Value` type:
+// A block computes a tile of 64 x 64; the operands for 16 terms of the sum at a time go through shared memory, and each
+// thread has 4 x 4 results. A Product says, for its `Value` type:
 //
 //   kAAlongSum, kBAlongSum;                         // whether neighbours along the sum are neighbours in memory
 //   Row row(count, m), Column column(count, n);     // what can be worked out once for a thread
@@ -24,8 +24,8 @@ namespace snug {
 
 inline constexpr int kGemmDepth = 16;
 
-// Which 4 of the 64 x 16 elements of a tile a thread loads: of four rows, one place of the sum (so that neighbours go
-// along the sum); or of one row, four places.
+// Says which 4 of the 64 x 16 elements of a tile a thread loads: one term of the sum in four rows, so that neighbouring
+// threads read along the sum, or four terms of one row.
 template <bool kAlongSum>
 struct TileLoads {
   template <class Line>
@@ -66,7 +66,7 @@ __global__ void GemmKernel(Product product, CudaGemmSize size, int64_t tiles_n, 
   using A = Accumulator<typename Product::Value>;
   constexpr int kTile = CudaGemmSize::kTile;
   constexpr int kDepth = kGemmDepth;
-  constexpr int kOwn = 4;  // rows and columns of a thread, 16 apart
+  constexpr int kOwn = 4;  // so many rows and columns belong to a thread, 16 apart
   __shared__ A tile_a[kDepth][kTile + 1];
   __shared__ A tile_b[kDepth][kTile + 1];
   const int64_t m0 = blockIdx.x / tiles_n * kTile;
@@ -78,7 +78,7 @@ __global__ void GemmKernel(Product product, CudaGemmSize size, int64_t tiles_n, 
   const int row = thread / 16;
   const int column = thread % 16;
   for (int64_t count = blockIdx.y; count < size.count; count += gridDim.y) {
-    // What this thread loads: neighbouring threads load what lies side by side.
+    // Each thread loads elements such that neighbouring threads load what lies side by side.
     typename TileLoads<Product::kAAlongSum>::template Of<decltype(product.row(0, 0))> from_a;
     typename TileLoads<Product::kBAlongSum>::template Of<decltype(product.column(0, 0))> from_b;
     from_a.Begin(thread, [&](int lane) { return product.row(count, m0 + lane < size.m ? m0 + lane : 0); });
@@ -132,7 +132,7 @@ __global__ void AddPartsKernel(Product product, CudaGemmSize size, int64_t parts
   }
 }
 
-// Narrow products: a thread for each result, or a block where sums are long.
+// Does narrow products: a thread computes each result, or a block does where sums are long.
 template <class Product>
 __global__ void EachByThreadKernel(Product product, CudaGemmSize size) {
   using A = Accumulator<typename Product::Value>;

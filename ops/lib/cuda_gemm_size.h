@@ -1,5 +1,5 @@
-// How a matrix product is spread over a CUDA device, by its size alone: known to the kernel (cuda_gemm.h) and to those
-// who plan its workspace.
+// Says how a matrix product is spread over a CUDA device, by its size alone: the kernel (cuda_gemm.h) and those who
+// plan its workspace have to agree on it.
 #pragma once
 
 #include <algorithm>
@@ -9,19 +9,19 @@
 
 namespace snug {
 
-// c [m, n] = a [m, k] b [k, n], so many times.
+// c [m, n] = a [m, k] b [k, n], `count` times.
 struct CudaGemmSize {
   static constexpr int kTile = 64;
   static constexpr int64_t kNarrow = 16;
 
   int64_t m, n, k, count;
 
-  // Tiles would be mostly empty: each result is computed by itself (the products of a depthwise convolution).
+  // Says whether tiles would be mostly empty, as in a depthwise convolution: then each result is computed by itself.
   bool narrow() const { return m < kNarrow || n < kNarrow; }
   bool short_sums() const { return k <= 256; }
   int64_t tiles_m() const { return (m + kTile - 1) / kTile; }
   int64_t tiles_n() const { return (n + kTile - 1) / kTile; }
-  // Long sums of small results are cut into parts, which are added in order.
+  // Returns into how many parts, which are added in order, the long sums of small results are cut.
   int64_t parts() const {
     if (narrow()) return 1;
     const int64_t blocks = std::max<int64_t>(tiles_m() * tiles_n() * count, 1);

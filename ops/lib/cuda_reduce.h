@@ -1,7 +1,5 @@
-// Reductions on a CUDA device. Like the processor's (lib/reduce.h): cut into parts by shapes alone and added in a fixed
-// order, so the bits are always the same.
-//
-// For .cu files.
+// Reductions on a CUDA device. Like the processor's (lib/reduce.h) they are cut into parts by shapes alone and added in
+// a fixed order, so the bits are always the same. It is for .cu files.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +14,7 @@
 
 namespace snug {
 
-// One number for each output and part, to store(output, part, total): a block for each, or a thread.
+// Gives one number for each output and part to store(output, part, total). A block computes it, or a thread.
 template <class Op, class T, class Map, class Store>
 __global__ void ReduceByBlockKernel(ReducePlan plan, int64_t reduced, int64_t parts, const T* x, Map map, Store store) {
   using A = Accumulator<T>;
@@ -77,7 +75,7 @@ struct Unchanged {
   }
 };
 
-// y = factor * (map(x) reduced). The workspace: CudaReduceWorkspace(plan).
+// Computes y = factor * (map(x) reduced). The workspace has CudaReduceWorkspace(plan) bytes.
 template <class Op, class T, class Map = Unchanged>
 absl::Status ReduceOnCuda(const KernelContext& k, const ReducePlan& plan, const T* x, T* y, double factor = 1,
                           const Map& map = {}) {

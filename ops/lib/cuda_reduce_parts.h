@@ -1,5 +1,5 @@
-// How a reduction is spread over a CUDA device, by its shape alone: known to kernels and to those who plan their
-// workspace.
+// Says how a reduction is spread over a CUDA device, by its shape alone: kernels and those who plan their workspace
+// have to agree on it.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@ struct CudaReduceParts {
     const int64_t useful = (by_block ? 1 << 10 : 1 << 16) / outputs;
     parts = std::clamp<int64_t>(std::min(worthwhile, useful), 1, 256);
   }
-  int64_t WorkspaceBytes(const ReducePlan& plan) const {  // a double for each part of each output
+  int64_t WorkspaceBytes(const ReducePlan& plan) const {  // each part of each output needs a double
     return parts == 1 ? 0 : parts * plan.kept_x.count() * static_cast<int64_t>(sizeof(double));
   }
 
-  bool by_block;  // a block for each output and part; else a thread
-  int64_t parts;  // that each output is summed in
+  bool by_block;  // a block of threads for each output and part; otherwise one thread
+  int64_t parts;  // each output is summed in so many
 };
 
 }  // namespace snug

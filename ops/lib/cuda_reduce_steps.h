@@ -1,7 +1,6 @@
-// The parts of a reduction that a thread and a block do. Like the processor's (lib/reduce.h): in a fixed order, so the
-// bits are always the same; at most 64 numbers are added in float before they go into a double.
-//
-// For .cu files, and for NVRTC.
+// What a single thread, and a block of threads, do in a reduction. As on the processor (lib/reduce.h) the order is
+// fixed, so the bits are always the same; at most 64 numbers are added in float before they go into a double. It is for
+// .cu files and for NVRTC.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace snug {
 
-// What the threads of a block have, combined in a fixed order; for blocks of up to kCudaThreads threads, a power of
+// Combines what the threads of a block have, in a fixed order. The block has up to kCudaThreads threads, a power of
 // two. All threads call it, and all get the result.
 template <class Op, class A>
 __device__ inline A BlockReduce(A value) {
@@ -24,11 +23,11 @@ __device__ inline A BlockReduce(A value) {
   }
   __syncthreads();
   const A total = values[0];
-  __syncthreads();  // values may be written again
+  __syncthreads();  // so that the next call may write the values again
   return total;
 }
 
-// Numbers [begin, end) in steps, as load(i) gives them.
+// Combines what load(i) gives for i from `begin` to `end`, in steps.
 template <class Op, class A, class Load>
 __device__ inline double ReduceInSteps(int64_t begin, int64_t end, int64_t step, const Load& load) {
   constexpr int kInFloat = 64;

@@ -1,5 +1,5 @@
-// Rows of numbers on a CUDA device, each done by a team: a block of threads where rows are long and lie together, one
-// thread otherwise. A kernel is a template over the team. For .cu files.
+// Works through rows of numbers on a CUDA device. A team does each: a block of threads where rows are long and lie
+// together, one thread otherwise. A kernel is a template over the team. It is for .cu files.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace snug {
 
-// Rows of `width` numbers, `inner` apart; rows [outer][inner].
+// Rows [outer][inner] of `width` numbers, which lie `inner` apart.
 struct CudaRows {
   int64_t outer = 1, width = 1, inner = 1;
 
   SNUG_HOST_DEVICE int64_t count() const { return outer * inner; }
-  // Where number i of a row lies.
+  // Returns where number i of a row lies.
   SNUG_HOST_DEVICE int64_t At(int64_t row, int64_t i) const { return (row / inner * width + i) * inner + row % inner; }
 };
 
@@ -27,7 +27,7 @@ struct ThreadTeam {
   static __device__ A Combine(A own) {
     return own;
   }
-  // Everyone has read what the others will overwrite.
+  // Waits until everyone has read what others are about to overwrite.
   static __device__ void Wait() {}
 };
 
@@ -43,13 +43,13 @@ struct BlockTeam {
   static __device__ void Wait() { __syncthreads(); }
 };
 
-// load(0) to load(n - 1), combined. All of the team call it and get it.
+// Combines load(0) to load(n - 1). All threads of the team call it, and all get the result.
 template <class Team, class Op, class A, class Load>
 __device__ double TeamReduce(int64_t n, const Load& load) {
   return Team::template Combine<Op>(ReduceInSteps<Op, A>(Team::First(), n, Team::Step(), load));
 }
 
-// Launches by_thread or by_block, two instances of one template, over rows.count() rows.
+// Launches by_thread or by_block, two instances of one template, for rows.count() rows.
 template <class... P>
 absl::Status LaunchRows(const KernelContext& k, const CudaRows& rows, void (*by_thread)(P...), void (*by_block)(P...),
                         std::type_identity_t<P>... arguments) {

@@ -1,8 +1,8 @@
-// Of every kernel that does not say otherwise. NVRTC reads this too.
+// The size of blocks in every kernel that does not say otherwise. NVRTC reads this too.
 #pragma once
 
 namespace snug {
 
-inline constexpr int kCudaThreads = 256;  // of a block
+inline constexpr int kCudaThreads = 256;
 
 }  // namespace snug

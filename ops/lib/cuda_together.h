@@ -1,5 +1,5 @@
-// The same work for several nodes in one launch (KernelRow::together): each block of threads works for one of them.
-// For .cu files, which nvcc compiles, and g++ for the tests.
+// Does the same work for several nodes in one launch (KernelRow::together): each block of threads works for one of
+// them. It is for .cu files, which nvcc compiles, and g++ does for the tests.
 //
 //   template <class T, class All>
 //   __global__ void AddKernel(const __grid_constant__ All all) {
@@ -21,7 +21,7 @@
 
 namespace snug {
 
-// What a kernel is given: of each node a Member, which has the number `n` of elements that its blocks go over.
+// What such a kernel gets: a Member for each node, which has the number `n` of elements that its blocks go over.
 template <class Member, int kCount>
 struct Together {
   int32_t count = 0;
@@ -33,7 +33,7 @@ struct Together {
     first_block[count + 1] = first_block[count] + static_cast<int32_t>(ShapeFor(member.n).blocks);
     ++count;
   }
-  // The member that a block works for.
+  // Returns the member that a block works for.
   SNUG_HOST_DEVICE int At(unsigned block) const {
     int low = 0;
     int high = count - 1;
@@ -49,12 +49,12 @@ struct Together {
   }
 };
 
-// For loops by all threads of a member's blocks together.
+// A loop that all threads of a member's blocks do together.
 #define SNUG_TOGETHER_FOR(j, all, i, n)                                                                             \
   for (int64_t j = (static_cast<int64_t>(blockIdx.x) - (all).first_block[i]) * blockDim.x + threadIdx.x; (j) < (n); \
        j += static_cast<int64_t>((all).first_block[(i) + 1] - (all).first_block[i]) * blockDim.x)
 
-// launch(all, shape), with what member_of(node) says of each node. A single one is passed without room for more.
+// Calls launch(all, shape) with what member_of(node) says of each node. A single node is passed without room for more.
 template <class MemberOf, class Launch>
 absl::Status LaunchTogether(absl::Span<const KernelContext> nodes, const MemberOf& member_of, const Launch& launch) {
   using Member = decltype(member_of(nodes[0]));
@@ -66,7 +66,7 @@ absl::Status LaunchTogether(absl::Span<const KernelContext> nodes, const MemberO
   return nodes.size() == 1 ? of_all(Together<Member, 1>()) : of_all(Together<Member, kMostTogether>());
 }
 
-// KernelRow::run, of a row that has `together`.
+// KernelRow::run for a row that has `together`.
 template <absl::Status (*together)(absl::Span<const KernelContext>)>
 absl::Status Alone(const KernelContext& k) {
   return together({&k, 1});

@@ -1,6 +1,6 @@
-// cuDNN's convolutions. The library reads weights channels-last where it reads data so: ours are then reordered, by
-// nodes that the compiler inserts when Prepare wishes for that layout. Weights of one pixel, or of one channel to a
-// group, lie alike in both.
+// The kernel rows of cuDNN's convolutions. Where data is channels-last, the library wants the weights so too. Prepare
+// then asks for that layout, and the compiler inserts nodes that reorder ours. Weights of one pixel, or of one channel
+// in a group, lie alike in both.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -20,7 +20,7 @@ namespace {
 
 using cuda::CudnnConvKind;
 
-// The types of a node's values, or of their gradients.
+// The types of a node's values or of their gradients.
 struct ConvTypes {
   const ValueType &x, &w, &y;
 };
@@ -32,7 +32,7 @@ bool Fits(const Shape& shape) {
   return true;
 }
 
-// The library pads alike on both sides; what lies beyond the last window is no padding.
+// Says whether the library can pad so: it pads alike on both sides. What lies beyond the last window is no padding.
 bool PadsAlike(const ConvGeometry& g) {
   for (size_t i = 0; i < static_cast<size_t>(g.spatial); ++i) {
     const int64_t span = (g.kernel[i] - 1) * g.dilation[i] + 1;
@@ -42,8 +42,8 @@ bool PadsAlike(const ConvGeometry& g) {
   return true;
 }
 
-// With its channels filled up to a multiple of 16 bytes, which is what tensor cores take at once. 0: they are such
-// already.
+// Returns the size with the channels filled up to a multiple of 16 bytes, which is what tensor cores take at once; 0 if
+// they are such a multiple already.
 int64_t FilledUpBytes(const ValueType& type) {
   const int64_t item = SizeOf(type.dtype);
   const int64_t channels = type.shape[1];
@@ -51,9 +51,10 @@ int64_t FilledUpBytes(const ValueType& type) {
   return wanted == channels * item ? 0 : type.shape.num_elements() / channels * wanted;
 }
 
-// Room for the values once more in another layout, which some algorithms want, and for partial sums; never more than
-// any good algorithm asks for on large convolutions. Beside that, for copies of values of few channels (an image has 3)
-// with more, without which the library has nothing good for them, however large they are.
+// Returns how much room the library gets. In general it is for the values once more in another layout, which some
+// algorithms want, and for partial sums, but never more than any good algorithm asks for on large convolutions. Values
+// of few channels (an image has 3) get room for copies with more, however large: without these the library has nothing
+// good for them.
 int64_t WorkspaceLimit(const ConvGeometry& g, const ConvTypes& types) {
   constexpr int64_t kMost = int64_t{64} << 20;
   const int64_t in_general = std::min(kMost, 2 * (types.x.size_bytes() + types.w.size_bytes() + types.y.size_bytes()));
@@ -61,7 +62,7 @@ int64_t WorkspaceLimit(const ConvGeometry& g, const ConvTypes& types) {
   return in_general + FilledUpBytes(types.x) + FilledUpBytes(types.w) + FilledUpBytes(types.y);
 }
 
-// [outer, inner, h, w]; the h of one dimension is 1.
+// Returns [outer, inner, h, w]; with one spatial dimension h is 1.
 std::array<int32_t, 4> FourDims(const Shape& shape) {
   const int spatial = shape.rank() - 2;
   return {static_cast<int32_t>(shape[0]), static_cast<int32_t>(shape[1]),
@@ -94,13 +95,13 @@ bool WantsWeightsTurned(const cuda::CudnnConv& conv, const ConvGeometry& g, cons
   return conv.channels_last && !w.layout.channels_last() && g.taps() > 1 && g.in_channels > g.groups;
 }
 
-// The values' types, and what the library computes of a node; none: it does not serve it.
+// Returns what the library computes of a node, or nothing if it does not serve the node.
 std::optional<cuda::CudnnConv> LibraryConvOf(const NodeTypes& t, ConvPart part, const ConvNode& node) {
   switch (part) {
     case ConvPart::kForward: {
       std::optional<cuda::CudnnConv> conv =
           ByLibrary(CudnnConvKind::kForward, node.geometry, {t.input(0), t.input(1), t.output(0)});
-      // Of activations the library knows relu, and no other.
+      // The library knows no activation but relu.
       if (conv.has_value() && t.has_input(2)) {
         conv->relu = node.activation == Activation::kRelu;
         conv->bias = conv->relu || node.activation == Activation::kIdentity;

@@ -1,5 +1,5 @@
-// From a run-time dtype to a kernel template: `return DispatchFloating(dtype, [&](auto zero) { using T =
-// decltype(zero); ... });`
+// Calls a kernel template for a dtype that is known at run time:
+// `return DispatchFloating(dtype, [&](auto zero) { using T = decltype(zero); ... });`
 #pragma once
 
 #include <absl/status/status.h>

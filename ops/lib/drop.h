@@ -9,7 +9,7 @@ namespace snug {
 
 absl::Status CheckDropRate(double rate);
 
-// One node of `op` that also reads the random state; none outside training or where nothing is ever dropped.
+// Makes one node of `op` that also reads the random state, or none outside training or where nothing is ever dropped.
 absl::Status DropLayer(LayerContext& c, absl::string_view op, double rate);
 
 }  // namespace snug

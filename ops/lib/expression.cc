@@ -11,7 +11,7 @@
 namespace snug {
 namespace {
 
-// As exact in C++ as it is here.
+// Writes the number in hexadecimal, so that C++ reads exactly the same one.
 std::string Literal(double x) {
   if (std::isfinite(x)) return absl::StrFormat("%a", x);
   return absl::StrFormat("std::bit_cast<double>(0x%016xULL)", std::bit_cast<uint64_t>(x));

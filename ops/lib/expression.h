@@ -1,5 +1,5 @@
-// The C++ text of one element, for kernels that are compiled at run time (fused_source.h). Its functions are those of
-// fused_prelude.h.
+// Writes the C++ text of one element, for kernels that are compiled at run time (fused_source.h). The functions in it
+// are those of fused_prelude.h.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -11,10 +11,10 @@
 
 namespace snug {
 
-// "float", as kernels call it.
+// Returns what kernels call the type, for example "float".
 absl::string_view CppName(DType dtype);
 
-// Calls a function of ops/math/functions.h, which is initialised with these numbers.
+// Returns the text of a call of a function of ops/math/functions.h, which is initialised with these numbers.
 std::string ApplyExpression(absl::string_view function, const std::vector<double>& numbers, const NodeTypes& types,
                             absl::string_view operands);
 

@@ -9,7 +9,7 @@ namespace snug {
 
 inline DType Float32PortType(DType floating) { return floating == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
 
-// The same for kernels: of T, the dtype of the node's floating ports. Also what sums over T are kept in.
+// Gives the same type in kernels, from T, the dtype of the node's floating ports. Sums over T are kept in it too.
 template <class T>
 using Float32Port = std::conditional_t<std::is_same_v<T, double>, double, float>;
 

@@ -15,7 +15,7 @@ namespace snug {
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
 
-// Several neighbours of an array, read and written at once.
+// Several neighbours in an array, which are read and written at once.
 template <class T, int kPack>
 struct alignas(sizeof(T) * kPack) Pack {
   T values[kPack];
@@ -25,7 +25,7 @@ __device__ inline Pack<T, kPack> Load(const void* x, int64_t i) {
   return static_cast<const Pack<T, kPack>*>(x)[i];
 }
 
-// One op, as its own kernel computes it (elementwise.cu, values.cu).
+// Computes one op as its own kernel does (elementwise.cu, values.cu).
 template <class T, class F, class... X>
 __device__ inline T Apply(const F& f, X... x) {
   return static_cast<T>(f(static_cast<Accumulator<X>>(x)...));
@@ -37,16 +37,17 @@ __device__ inline T Sum(T first, X... rest) {
   return static_cast<T>(sum);
 }
 
-// What one op hands to the next, unchanged: `zero` is 0, which the compiler cannot know. Otherwise it would make of a
-// product here and a sum there one instruction that rounds once, and the bits would not be those of two kernels.
+// Hands one op's result to the next unchanged. `zero` is 0, but the compiler cannot know that. Otherwise it would turn
+// a product here and a sum there into one instruction that rounds once, and the bits would not be those of two kernels.
 __device__ inline float Keep(float x, uint64_t zero) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(x) ^ static_cast<uint32_t>(zero));
 }
 __device__ inline double Keep(double x, uint64_t zero) {
   return std::bit_cast<double>(std::bit_cast<uint64_t>(x) ^ zero);
 }
+// No instruction does two operations on other types at once: bfloat16 is rounded by integer arithmetic.
 template <class T>
-__device__ inline T Keep(T x, uint64_t) {  // rounded by whole numbers' arithmetic, or whole
+__device__ inline T Keep(T x, uint64_t) {
   return x;
 }
 

@@ -1,9 +1,10 @@
-// What the source of a fused kernel with a reduction at its end (fused_source.h) begins with: the reduction of
-// cuda_reduce.h, in the same parts and the same sequence, of elements that are computed instead of read. It is compiled
-// by NVRTC. Nothing of the engine includes it.
+// The source of a fused kernel with a reduction at its end (fused_source.h) begins with this: the reduction of
+// cuda_reduce.h, in the same parts and the same sequence, but of elements that are computed instead of read. It is
+// compiled by NVRTC; nothing of the engine includes it.
 //
-// `Shape` has the reduction's sizes as constants, and where elements lie: output i's first one in what is reduced
-// (KeptX), the i-th of those that go into one output, from there (ReducedX), output i (KeptY).
+// `Shape` has the reduction's sizes as constants and says where elements lie. KeptX(i) is the first element of output i
+// in what is reduced, ReducedX(i) the distance from there to the i-th element that goes into it, and KeptY(i) output i
+// itself.
 #pragma once
 
 #include "ops/lib/cuda_reduce_steps.h"
@@ -12,8 +13,8 @@
 
 namespace snug {
 
-// Part `unit / kOutputs` of output `unit % kOutputs`: by one thread, or by all of a block, each from its `first` on.
-// element(at): what would lie at `at`, were it stored.
+// Reduces part `unit / kOutputs` of output `unit % kOutputs`. One thread does it, or all of a block do, each from its
+// own `first` on. element(at) returns what would lie at `at` if it were stored.
 template <class Shape, class Op, class A, class Element>
 __device__ inline double ReduceUnit(const Element& element, int64_t unit, int64_t first, int64_t step) {
   const int64_t part = unit / Shape::kOutputs;
@@ -28,7 +29,7 @@ __device__ inline void StoreResult(void* y, int64_t output, double total) {
   static_cast<T*>(y)[Shape::KeptY(output)] = static_cast<T>(static_cast<Accumulator<T>>(total * Shape::kFactor));
 }
 
-// A unit's total: the result, or one of those that CombineParts goes over.
+// Stores a unit's total: as the result, or as one of the parts that CombineParts adds up.
 template <class Shape, class T>
 __device__ inline void StoreUnit(void* y, double* partials, int64_t unit, double total) {
   if (Shape::kParts == 1) {

@@ -1,4 +1,4 @@
-// What a reduction at the end of a fused chain does (OpDef::reduction).
+// Says what a reduction at the end of a fused chain does (OpDef::reduction).
 #pragma once
 
 #include "ops/lib/reduce.h"
@@ -7,8 +7,8 @@ namespace snug {
 
 struct FusedReduction {
   ReducePlan plan;
-  double factor = 1;     // of the result
-  bool largest = false;  // instead of the sum
+  double factor = 1;     // the result is multiplied by it
+  bool largest = false;  // the largest is taken instead of the sum
 };
 
 }  // namespace snug

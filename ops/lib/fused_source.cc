@@ -17,10 +17,12 @@ namespace snug {
 namespace {
 
 constexpr int64_t kPackBytes = 16;
-constexpr int64_t kMost32Bits = int64_t{1} << 31;  // divisions of 32 bits are much cheaper
+// Below so many elements 32 bits are enough for the divisions, which makes them much cheaper.
+constexpr int64_t kMost32Bits = int64_t{1} << 31;
 
-// $0 the members, $1 how many inputs, $2 and $4 statements, $3 the output's type, $5 the last member, $6 elements in a
-// pack, $7 and $8 the entries.
+// The kernel of a chain without a reduction. $0 are the members, $1 is the number of inputs, $2 and $4 are statements,
+// $3 is the output's type, $5 the last member's number, $6 the number of elements in a pack, $7 and $8 are the entries'
+// names.
 constexpr char kText[] = R"(// $0
 #include "ops/lib/fused_prelude.h"
 
@@ -50,8 +52,9 @@ extern "C" __global__ void $7(const snug::Arguments a) { snug::Run<$6>(a); }
 extern "C" __global__ void $8(const snug::Arguments a) { snug::Run<1>(a); }
 )";
 
-// As above, of a chain with a reduction: $0 the members, $1 how many inputs, $2 statements, $3 the type of elements and
-// output, $4 the last value before the reduction, $5 what Shape says, $6 SumOp or MaxOp.
+// The kernel of a chain with a reduction. $0 are the members, $1 is the number of inputs, $2 are statements, $3 is the
+// type of elements and output, $4 the number of the last value before the reduction, $5 what Shape says, $6 SumOp or
+// MaxOp.
 constexpr char kReduceText[] = R"(// $0
 #include "ops/lib/fused_reduce.h"
 
@@ -83,7 +86,7 @@ $5};
 }  // namespace snug
 )";
 
-// One of the two: by a block for each unit, or a thread.
+// One of these two follows: either a block of threads does each unit, or a single thread.
 constexpr char kReduceByBlockText[] = R"(
 extern "C" __global__ void $0(const snug::Arguments a) {
   using namespace snug;
@@ -105,10 +108,10 @@ extern "C" __global__ void $0(const snug::Arguments a) {
 }
 )";
 
-// Where the operand's element for the output's element e lies.
+// Writes where the operand's element for the output's element e lies.
 std::string OffsetText(const Axes& axes) {
   std::vector<std::string> terms;
-  int64_t inside = 1;  // elements of the output in one step along the axis
+  int64_t inside = 1;  // how many elements of the output one step along the axis passes
   for (int i = axes.rank - 1; i >= 0; --i) {
     const auto axis = static_cast<size_t>(i);
     if (axes.strides[axis] != 0) {
@@ -157,7 +160,7 @@ class Writer {
     absl::StrAppend(&elements_, "      const ", CppName(member.types.output(0).dtype), " v", m, " = ", value, ";\n");
   }
 
-  // The name of what holds it; loads it before its first use.
+  // Returns the name of what holds the operand, which is loaded before its first use.
   std::string Operand(const FusedMember& member, int operand) {
     const int value = member.operands[static_cast<size_t>(operand)];
     if (value >= chain_.num_inputs()) return absl::StrCat("v", value - chain_.num_inputs());
@@ -184,7 +187,7 @@ class Writer {
     return found->second;
   }
 
-  // Of an element's number, or an output's.
+  // Returns the type of an element's or an output's number.
   const char* Index() const { return chain_.elements().num_elements() < kMost32Bits ? "uint32_t" : "uint64_t"; }
 
   std::string Elements() const {
@@ -228,7 +231,7 @@ class Writer {
   const FusedChain& chain_;
   FusedSource source_;
   std::map<std::pair<int, std::string>, std::string> gathered_;  // (input, offset) -> its name
-  std::string packs_, elements_;                                 // statements
+  std::string packs_, elements_;                                 // statements, before and inside the loop over a pack
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
-// Stands in for the standard headers, and for ops/lib/isa.h, where NVRTC compiles fused kernels (fused_prelude.h): it
-// has none, and what is needed of them is little. Mathematical functions are NVRTC's own.
+// Stands in for the standard headers, and for ops/lib/isa.h, where NVRTC compiles fused kernels (fused_prelude.h). It
+// has no standard library, and fused kernels need little of one. Mathematical functions are NVRTC's own.
 #pragma once
 
 #if defined(__CUDACC_RTC__)
 
-// As in isa.h.
+// This means the same as in isa.h.
 #define SNUG_INLINE __host__ __device__ __attribute__((always_inline)) inline
 
 using int32_t = int;

@@ -15,7 +15,7 @@ namespace snug {
 namespace {
 
 constexpr int64_t kElementsPerTask = 1 << 15;
-constexpr int64_t kGatheredColumns = 256;  // columns whose sums are kept together
+constexpr int64_t kGatheredColumns = 256;  // sums of so many columns are kept together
 
 absl::Status ChoiceError(absl::string_view name, const Shape& shape, int64_t position, int64_t found, int64_t rows) {
   std::string index;
@@ -36,7 +36,7 @@ absl::Status CheckChoices(absl::string_view name, const Shape& shape, const Inde
   return absl::OkStatus();
 }
 
-// The sum of dy's rows at `positions`, in that order.
+// Computes the sum of dy's rows at `positions`, in that order.
 template <class T>
 SNUG_INLINE void SumRows(const int64_t* positions, int64_t count, int64_t inner, const T* dy, T* row) {
   using A = Accumulator<T>;
@@ -52,14 +52,14 @@ SNUG_INLINE void SumRows(const int64_t* positions, int64_t count, int64_t inner,
   }
 }
 
-// The positions sorted by the row they chose (a counting sort): those of row r are sorted[ends[r]] to
-// sorted[ends[r + 1]].
+// Sorts the positions by the row they chose (a counting sort). Those of row r are sorted[ends[r]] to sorted[ends[r +
+// 1]], the latter excluded.
 template <class Index>
 void SortByRow(const Index* choices, int64_t n, int64_t rows, int64_t* ends, int64_t* sorted) {
   std::fill(ends, ends + rows + 1, 0);
   for (int64_t i = 0; i < n; ++i) ++ends[choices[i] + 1];
   int64_t begin = 0;
-  for (int64_t r = 1; r <= rows; ++r) {  // counts become begins, which the next loop turns into ends
+  for (int64_t r = 1; r <= rows; ++r) {  // turns counts into begins, which the next loop turns into ends
     const int64_t count = ends[r];
     ends[r] = begin;
     begin += count;

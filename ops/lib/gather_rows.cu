@@ -7,7 +7,7 @@
 namespace snug {
 namespace {
 
-// x: [outer, rows, inner]; y: [outer, choices, inner].
+// x is [outer, rows, inner]; y is [outer, choices, inner].
 template <class T, class Index>
 __global__ void GatherKernel(int64_t n, int64_t rows, int64_t count, int64_t inner, const T* x, const Index* choices,
                              T* y) {
@@ -19,8 +19,8 @@ __global__ void GatherKernel(int64_t n, int64_t rows, int64_t count, int64_t inn
   }
 }
 
-// Which positions chose the same row: next[p] is the first after p, or count; first[p]: none before p did. Each thread
-// looks along the choices as far as it must.
+// Finds out which positions chose the same row: next[p] is the first after p that did, or count; first[p] says that
+// none before p did. Each thread looks along the choices as far as it must.
 template <class Index>
 __global__ void LinkKernel(int32_t count, int64_t rows, const Index* choices, int32_t* next, int32_t* first) {
   SNUG_CUDA_FOR(p, count) {
@@ -34,8 +34,8 @@ __global__ void LinkKernel(int32_t count, int64_t rows, const Index* choices, in
   }
 }
 
-// dx: [outer, rows, inner], zeros; dy: [outer, choices, inner]. A block for each row that was chosen: its sum, in the
-// order of the choices.
+// dx is [outer, rows, inner] and zero at first; dy is [outer, choices, inner]. For each row that was chosen, one block
+// of threads adds up its sum in the order of the choices.
 template <class T, class Index>
 __global__ void ScatterAddKernel(int32_t count, int64_t outer, int64_t rows, int64_t inner, const Index* choices,
                                  const int32_t* next, const int32_t* first, const T* dy, T* dx) {

@@ -1,5 +1,5 @@
-// Rows of an array chosen by integers, and the sum of rows back to where they came from: what gather and embedding
-// share. Along `axis`, x is [outer, rows, inner] and y is [outer, choices, inner].
+// Chooses rows of an array by integers, and adds rows back to where they came from: gather and embedding share this.
+// Along `axis`, x is [outer, rows, inner] and y is [outer, choices, inner].
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -9,12 +9,12 @@
 
 namespace snug {
 
-// Inputs `x` and `choices` (integers), output 0 is y. `name` is that of the choices, for the error that names the first
-// one which is no row.
+// The inputs are `x` and `choices` (integers), output 0 is y. The error for a choice that is no row calls the choices
+// `name`.
 absl::Status GatherRows(const KernelContext& k, int x, int choices, int axis, absl::string_view name);
 
-// Inputs `choices` and `dy`, output 0 is dx: each row the sum of dy's rows that came from it, in their order, so the
-// bits do not depend on threads; each is written once.
+// The inputs are `choices` and `dy`, output 0 is dx. Each row becomes the sum of dy's rows that came from it, in their
+// order, so the bits do not depend on threads. Each row is written once.
 absl::Status ScatterAddRows(const KernelContext& k, int choices, int dy, int axis, absl::string_view name);
 int64_t ScatterAddWorkspaceBytes(const NodeTypes& types, int choices, int axis);
 

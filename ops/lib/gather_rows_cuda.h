@@ -1,5 +1,5 @@
-// lib/gather_rows.h by CUDA kernels (gather_rows.cu). A choice that is no row cannot be reported: what it would have
-// given is NaN (-1 among integers), and nothing is added to any row.
+// What lib/gather_rows.h does, by CUDA kernels (gather_rows.cu). They cannot report a choice that is no row: it gives
+// NaN (-1 among integers), and nothing is added to any row.
 #pragma once
 
 #include <absl/status/status.h>

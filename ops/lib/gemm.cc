@@ -8,10 +8,12 @@
 namespace snug {
 namespace {
 
-// A tile of C and the panels it is made of: about 150 KB of stack, most of it passing through the second-level cache.
+// A tile of C and the panels it is made from. They take about 150 KB of stack, most of which passes through the
+// second-level cache.
 constexpr int64_t kTileRows = 64;
 constexpr int64_t kTileColumns = 128;
-constexpr int64_t kPackedRows = 8;  // rows of A that are packed side by side: what one register tile reads
+// So many rows of A are packed side by side, because one register tile reads them together.
+constexpr int64_t kPackedRows = 8;
 
 template <class Acc>
 struct TileBuffers {
@@ -22,7 +24,7 @@ struct TileBuffers {
   alignas(64) Acc c[kTileRows * kTileColumns];  // row-major
 };
 
-// a [rows, depth], rows <= kPackedRows, into a strip [depth][kPackedRows].
+// Packs a [rows, depth], with at most kPackedRows rows, into a strip [depth][kPackedRows].
 template <class Acc, class T>
 SNUG_INLINE void PackStrip(int64_t rows, int64_t depth, StridedMatrix<T> a, Acc* strip) {
   if (a.row == 1 && rows == kPackedRows) {
@@ -36,7 +38,7 @@ SNUG_INLINE void PackStrip(int64_t rows, int64_t depth, StridedMatrix<T> a, Acc*
   }
 }
 
-// c [m, n] of a whole product's columns [.., c_stride]: m <= kTileRows, n <= kTileColumns.
+// Computes c [m, n], a part of a whole product whose rows are c_stride apart; m <= kTileRows and n <= kTileColumns.
 template <class T>
 SNUG_INLINE void MultiplyTile(int64_t tile_rows, int64_t m, int64_t n, int64_t k, StridedMatrix<T> a,
                               StridedMatrix<T> b, const T* bias, T* c, int64_t c_stride) {
@@ -87,7 +89,7 @@ void Gemm(int threads, const GemmCall<T>& call) {
         a.data += index * call.a_batch[static_cast<size_t>(axis)];
         b.data += index * call.b_batch[static_cast<size_t>(axis)];
       }
-      // Down the columns of tiles: a worker's neighbouring tiles share their part of B.
+      // Tasks go down the columns of tiles, so that a worker's neighbouring tiles share their part of B.
       const int64_t i = task % tiles % row_tiles * kTileRows;
       const int64_t j = task % tiles / row_tiles * kTileColumns;
       const int64_t m = std::min(kTileRows, call.m - i);

@@ -10,21 +10,21 @@
 
 namespace snug {
 
-// c [i, j] = sum over p of a [i, p] b [p, j], plus bias [j]; c is row-major and contiguous.
+// c [i, j] = sum over p of a [i, p] b [p, j], plus bias [j]. c is row-major and contiguous.
 template <class T>
 struct GemmCall {
   int64_t m = 0, n = 0, k = 0;
   StridedMatrix<T> a, b;
   T* c = nullptr;
-  const T* bias = nullptr;  // [n]; null: none
+  const T* bias = nullptr;  // [n]; null: no bias
 
-  // Many products: one for each index of `batch`; the strides say how far a and b move along its axes (0: broadcast),
+  // There is one product for each index of `batch`. The strides say how far a and b move along its axes (0: broadcast);
   // c's matrices lie one after the other.
   Shape batch = {};
   Strides a_batch = {}, b_batch = {};
 };
 
-// For float, BFloat16 and double.
+// This is instantiated for float, BFloat16 and double.
 template <class T>
 void Gemm(int threads, const GemmCall<T>& call);
 

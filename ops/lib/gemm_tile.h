@@ -1,8 +1,10 @@
-// The register-tiled core of every matrix product of ours: C [m, n] (+)= A [m, k] B [k, n] on data that lies in cache.
+// The register-tiled core of all our own matrix products on the processor: C [m, n] (+)= A [m, k] B [k, n] on data that
+// lies in cache.
 //
-// B is packed into panels [k][kPanel]: two 64-byte vectors a row, short panels padded with zeros. A is read element by
-// element through strides (any orientation); C is written in whole panels, so its rows are padded like B's. Each
-// element of C is one chain of multiply-adds in the order of k: the result never depends on tiles or threads.
+// B is packed into panels [k][kPanel]: a row is two 64-byte vectors, and short panels are padded with zeros. A is read
+// element by element through strides, so it may be transposed. C is written in whole panels, so its rows are padded
+// like B's. Each element of C is one chain of multiply-adds in the order of k, so the result never depends on tiles or
+// threads.
 //
 // These are inline bodies for WithIsa (ops/lib/isa.h); GCC's vector extension lets one source serve every level.
 #pragma once
@@ -15,11 +17,11 @@
 
 namespace snug {
 
-// Columns of a panel of Acc (float or double).
+// The number of columns in a panel of Acc (float or double).
 template <class Acc>
 inline constexpr int64_t kPanel = 128 / static_cast<int64_t>(sizeof(Acc));
 
-// How many rows of C are held in registers together: what fits beside two vectors of B.
+// Returns how many rows of C are held in registers together: as many as fit beside two vectors of B.
 inline int64_t GemmTileRows() {
   switch (CurrentIsa()) {
     case Isa::kAvx512:
@@ -32,7 +34,7 @@ inline int64_t GemmTileRows() {
   return 1;
 }
 
-// A matrix anywhere in memory: element (i, j) is data[i * row + j * col].
+// A matrix anywhere in memory, whose element (i, j) is data[i * row + j * col].
 template <class T>
 struct StridedMatrix {
   const T* data = nullptr;
@@ -81,7 +83,7 @@ SNUG_INLINE void MultiplyRows(int64_t k, StridedMatrix<T> a, const Acc* panel, A
 
 }  // namespace internal
 
-// One panel's columns of C (+)= A B. `tile_rows` is GemmTileRows().
+// Computes one panel's columns of C (+)= A B. `tile_rows` is GemmTileRows().
 template <class Acc, class T>
 SNUG_INLINE void MultiplyPanel(int64_t tile_rows, int64_t m, int64_t k, StridedMatrix<T> a, const Acc* panel, Acc* c,
                                int64_t c_stride, bool accumulate) {
@@ -98,7 +100,8 @@ SNUG_INLINE void MultiplyPanel(int64_t tile_rows, int64_t m, int64_t k, StridedM
   take(std::integral_constant<int, 1>());
 }
 
-// All panels of a packed B with n columns, `panel_rows` >= k rows in each. C's rows hold whole panels.
+// Computes all n columns of C from the panels of a packed B, which have `panel_rows` >= k rows each. C's rows hold
+// whole panels.
 template <class Acc, class T>
 SNUG_INLINE void MultiplyPanels(int64_t tile_rows, int64_t m, int64_t n, int64_t k, StridedMatrix<T> a,
                                 const Acc* panels, int64_t panel_rows, Acc* c, int64_t c_stride, bool accumulate) {
@@ -107,7 +110,7 @@ SNUG_INLINE void MultiplyPanels(int64_t tile_rows, int64_t m, int64_t n, int64_t
   }
 }
 
-// b [k, n], n <= kPanel, into one panel.
+// Packs b [k, n], with n <= kPanel, into one panel.
 template <class Acc, class T>
 SNUG_INLINE void PackPanel(int64_t k, int64_t n, StridedMatrix<T> b, Acc* panel) {
   if (n < kPanel<Acc>) std::fill(panel, panel + k * kPanel<Acc>, Acc(0));
@@ -117,8 +120,8 @@ SNUG_INLINE void PackPanel(int64_t k, int64_t n, StridedMatrix<T> b, Acc* panel)
     }
     return;
   }
-  // Sixteen rows of the panel at a time: their cache lines stay while the columns, each contiguous in a transposed b,
-  // fill them.
+  // Sixteen rows of the panel are filled at a time: their cache lines stay while all columns, each contiguous in a
+  // transposed b, are copied into them.
   for (int64_t begin = 0; begin < k; begin += 16) {
     const int64_t end = std::min(k, begin + 16);
     for (int64_t j = 0; j < n; ++j) {
@@ -127,7 +130,7 @@ SNUG_INLINE void PackPanel(int64_t k, int64_t n, StridedMatrix<T> b, Acc* panel)
   }
 }
 
-// b [k, n] into ceil(n / kPanel) panels of k rows.
+// Packs b [k, n] into ceil(n / kPanel) panels of k rows.
 template <class Acc, class T>
 SNUG_INLINE void PackPanels(int64_t k, int64_t n, StridedMatrix<T> b, Acc* panels) {
   for (int64_t j = 0; j < n; j += kPanel<Acc>) {
@@ -135,7 +138,7 @@ SNUG_INLINE void PackPanels(int64_t k, int64_t n, StridedMatrix<T> b, Acc* panel
   }
 }
 
-// n rounded up to whole panels: the columns (and row stride) of a C, and k times that the elements of a packed B.
+// Returns n rounded up to whole panels: the columns (and row stride) of a C. A packed B has k times as many elements.
 template <class Acc>
 constexpr int64_t PaddedToPanels(int64_t n) {
   return (n + kPanel<Acc> - 1) / kPanel<Acc> * kPanel<Acc>;

@@ -1,4 +1,4 @@
-// What global pooling ops have in common: shapes, and the way of their gradients.
+// What the global pooling ops have in common: shapes, and how their gradients are made.
 #pragma once
 
 #include "ops/grad_context.h"
@@ -6,14 +6,14 @@
 
 namespace snug::ops {
 
-// [batch, channels, spatial...] -> [batch, channels], or with ones for the spatial dimensions if they are kept.
+// Infers [batch, channels] from [batch, channels, spatial...]; with keep_dims the spatial dimensions become ones.
 absl::StatusOr<ValueType> GlobalPoolOutput(const InferContext& c, bool keep_dims);
 
-// The shape whose gradient a gradient op computes, from its options (proto::ShapeOf); input `dy` of it has been
-// checked: of the same rank, ones for the spatial dimensions.
+// Returns the shape of the gradient that a gradient op computes, from its options (proto::ShapeOf). Checks that input
+// `dy` is of the same rank and has ones for the spatial dimensions.
 absl::StatusOr<Shape> GlobalPoolInput(const InferContext& c, int dy);
 
-// dy with its spatial dimensions, which are all ones: of full rank, it has a layout.
+// Returns dy with its spatial dimensions, which are all ones. It needs its full rank to have a layout.
 ValueId WithSpatialOnes(GradContext& g, ValueId dy);
 
 }  // namespace snug::ops

@@ -1,6 +1,6 @@
-// One binary, the instruction set chosen at run time: WithIsa(body) runs `body` compiled for the best level that this
-// machine has. The body is an inline lambda over raw pointers; the compiler inlines it into each level's function and
-// vectorises it there. Keep bodies to loops (no calls into other translation units).
+// Chooses the instruction set at run time, so that one binary serves all: WithIsa(body) runs `body` compiled for the
+// best level that this machine has. The body is an inline lambda over raw pointers; the compiler inlines it into each
+// level's function and vectorises it there. Keep bodies to loops (no calls into other translation units).
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,17 @@ namespace snug {
 
 enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
 
-// What the machine has, lowered by the environment variable SNUG_ISA=baseline|avx2|avx512 (for tests). Read once.
+// Returns what the machine has, lowered by the environment variable SNUG_ISA=baseline|avx2|avx512 (for tests). It is
+// read once.
 Isa CurrentIsa();
 const char* Name(Isa isa);
 
 #define SNUG_INLINE SNUG_HOST_DEVICE __attribute__((always_inline)) inline
-// For lambdas handed to WithIsa: `[&]() SNUG_LAMBDA { ... }`.
+// Marks lambdas that are handed to WithIsa: `[&]() SNUG_LAMBDA { ... }`.
 #define SNUG_LAMBDA __attribute__((always_inline))
 
-// Before a loop whose iterations are independent of each other, also where the output lies on an input's bytes (in
-// place): the compiler then vectorises without a test for overlap, which in-place calls would fail.
+// Stands before a loop whose iterations are independent of each other, also where the output lies on an input's bytes
+// (in place). The compiler then vectorises without a test for overlap, which in-place calls would fail.
 #if defined(__clang__)
 #define SNUG_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else

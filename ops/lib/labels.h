@@ -1,4 +1,4 @@
-// Integer labels of losses and metrics: each names a class, or is the ignored one.
+// Reads the integer labels of losses and metrics: each names a class or is the one that is ignored.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,7 +10,7 @@
 
 namespace snug {
 
-// Counts the rows that are not ignored; a label that is no class is an error that names it.
+// Counts the rows that are not ignored. The error for a label that is no class names the label.
 template <class Label>
 absl::Status CheckLabels(const Label* labels, int64_t rows, int64_t classes, int64_t ignored, int64_t* counted) {
   *counted = 0;

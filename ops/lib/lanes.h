@@ -13,7 +13,7 @@ namespace snug {
 inline constexpr int kLanes = 32;
 inline constexpr int64_t kLaneBlock = 4096;
 
-// element(i) for i in [begin, end), combined into `lanes`.
+// Combines element(i), for i in [begin, end), into `lanes`.
 template <class A, class Element, class Combine>
 SNUG_INLINE A ReduceLanes(int64_t begin, int64_t end, A initial, Element element, Combine combine) {
   A lanes[kLanes];
@@ -29,7 +29,7 @@ SNUG_INLINE A ReduceLanes(int64_t begin, int64_t end, A initial, Element element
   return lanes[0];
 }
 
-// Sum of element(i), i in [0, n), kept in A within blocks.
+// Returns the sum of element(i) for i in [0, n), which is kept in A within blocks.
 template <class A, class Element>
 SNUG_INLINE double LaneSum(int64_t n, Element element) {
   double sum = 0;
@@ -40,7 +40,7 @@ SNUG_INLINE double LaneSum(int64_t n, Element element) {
   return sum;
 }
 
-// Largest element(i), i in [0, n), n >= 1; NaNs are passed over.
+// Returns the largest element(i) for i in [0, n), n >= 1. NaNs are passed over.
 template <class A, class Element>
 SNUG_INLINE A LaneMax(int64_t n, Element element) {
   return ReduceLanes<A>(0, n, element(0), element, [](A a, A b) SNUG_LAMBDA { return b > a ? b : a; });

@@ -53,7 +53,7 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
 #if SNUG_HAS_ONEDNN
 namespace {
 
-constexpr absl::string_view kLoops = "loops";  // our own, which have no setup at all
+constexpr absl::string_view kLoops = "loops";  // our own loops, which need no setup
 
 absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
   if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
@@ -78,7 +78,7 @@ absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
   return absl::OkStatus();
 }
 
-// The library's other implementations, and our own loops.
+// Lists the library's other implementations, and our own loops.
 std::vector<std::string> OneDnnMatMulVariants(const MatMulNode& node, DType dtype, int threads) {
   std::vector<std::string> names;
   if (onednn::Supports(dtype)) {

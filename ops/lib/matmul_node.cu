@@ -1,4 +1,4 @@
-// Matrix products by our own kernel.
+// The kernel row of matrix products by our own CUDA kernel.
 #include "engine/base/status.h"
 #include "ops/lib/axes.h"
 #include "ops/lib/cuda_gemm.h"

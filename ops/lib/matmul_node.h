@@ -1,5 +1,5 @@
-// A node that is one matrix product (or a batch of them): from one description come its kernels and its cost. An op
-// brings a function from types to description.
+// A node that is one matrix product, or a batch of them. An op brings a function from its types to this description;
+// kernels and cost come from here.
 #pragma once
 
 #include <vector>
@@ -12,14 +12,14 @@
 
 namespace snug {
 
-// c [m, n] = activation(a [m, k] b [k, n] + bias [n]), for each index of `batch`.
+// Describes c [m, n] = activation(a [m, k] b [k, n] + bias [n]), for each index of `batch`.
 struct MatMulNode {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;  // a is stored [k, m]
   bool transpose_b = false;  // b is stored [n, k]
   Shape batch = {};
-  Strides a_batch = {}, b_batch = {};  // elements from one matrix to the next along each axis of batch; 0: broadcast
-  int a = 0, b = 1, bias = -1;         // input ports; bias -1: none. c is output 0
+  Strides a_batch = {}, b_batch = {};  // how many elements lie between matrices along each axis of batch; 0: broadcast
+  int a = 0, b = 1, bias = -1;         // input ports; bias is -1 where there is none, c is output 0
   Activation activation = Activation::kIdentity;
 };
 
@@ -27,10 +27,10 @@ double MultiplyAdds(const MatMulNode& node);
 
 using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
 
-// The rows of an op whose nodes are such products.
+// Returns the kernel rows of an op whose nodes are such products.
 std::vector<KernelRow> MatMulKernels(DescribeMatMul describe);
 
-// `forward`: its multiply-adds count as the model's.
+// `forward` says that its multiply-adds count as the model's.
 template <DescribeMatMul describe, bool forward>
 Cost MatMulCost(const NodeTypes& types) {
   Cost cost;

@@ -1,4 +1,4 @@
-// Kernels of matrix products on CUDA, as rows: cuBLASLt's, and our own (matmul_node.cu), which serves where the library
+// The rows of matrix product kernels on CUDA: cuBLASLt's, and our own (matmul_node.cu), which serves where the library
 // does not.
 #pragma once
 

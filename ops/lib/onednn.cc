@@ -17,8 +17,8 @@ namespace {
 
 using dnnl::memory;
 
-// How a blocked description lies in memory, in oneDNN's notation: axes from the outermost, capital where inner blocks
-// of it follow ("ABcd16b16a").
+// Returns how a blocked description lies in memory, in oneDNN's notation: axes from the outermost, capital where inner
+// blocks of the axis follow ("ABcd16b16a").
 std::string TagOf(const memory::dims& strides, const memory::dims& block_sizes, const memory::dims& block_axes) {
   std::string tag;
   for (size_t axis = 0; axis < strides.size(); ++axis) tag += static_cast<char>('a' + axis);
@@ -50,7 +50,7 @@ std::string TagOf(const memory::desc& desc) {
 #endif
 }
 
-// The library's own description, which it compares by content.
+// A packed layout as the library itself describes it. Two are equal if the library says so.
 class Format final : public PackedFormat {
  public:
   explicit Format(const memory::desc& desc)
@@ -66,8 +66,8 @@ class Format final : public PackedFormat {
   const memory::desc desc_;
 };
 
-// A primitive whose memory objects are made once and get their pointers at each run: a memory object costs the library
-// about as many bytes of heap as one call may take.
+// A primitive whose memory objects are made once and get their pointers at each run. One memory object costs the
+// library about as many bytes of heap as we allow for a whole call.
 class PrimitiveKernel final : public Kernel {
  public:
   PrimitiveKernel(dnnl::primitive primitive, const std::vector<Argument>& arguments, const memory::desc& scratchpad,
@@ -116,7 +116,7 @@ class PrimitiveKernel final : public Kernel {
   mutable std::mutex mutex_;  // guards the pointers in memories_
 };
 
-// Instruction sets are sets of bits.
+// Instruction sets are sets of bits, so one contains another if it has all of its bits.
 bool Has(dnnl::cpu_isa wanted) {
   const auto bits = static_cast<unsigned>(wanted);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
@@ -142,10 +142,10 @@ bool MultipliesBFloat16() {
 }
 
 const dnnl::engine& CpuEngine() {
-  // Without the library's cache of primitives: version 2.6 was seen to crash in comparing its keys (TensorFlow went
-  // without it too before 2.7.1, for memory that it corrupts: tensorflow/tensorflow#58269), and what it keeps is in no
-  // plan. The cache is the process's: a program around us that uses oneDNN goes without as well. Making the kernels of
-  // ResNet-50 anew costs 50 ms.
+  // The library's cache of primitives is switched off: version 2.6 was seen to crash in comparing its keys (TensorFlow
+  // did without it before 2.7.1, because it corrupts memory: tensorflow/tensorflow#58269), and what it keeps is in no
+  // plan. The cache is the process's, so a program around us that uses oneDNN goes without it as well. Making the
+  // kernels of ResNet-50 anew costs 50 ms.
   static const dnnl::engine engine = [] {
     dnnl::set_primitive_cache_capacity(0);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);

@@ -14,12 +14,12 @@
 
 namespace snug::onednn {
 
-std::string Version();  // of the library that runs: "2.6.0"
+std::string Version();  // the version of the library that runs, such as "2.6.0"
 
-// Whether oneDNN has fast kernels of this element type on this machine (bfloat16 wants AVX-512).
+// Says whether oneDNN has fast kernels for this element type on this machine (bfloat16 wants AVX-512).
 bool Supports(DType dtype);
-// Whether this machine has a unit for products of bfloat16 (AMX). AVX-512's own instructions for them were measured at
-// half the speed of float32's (docs/benchmarks.md), and what oneDNN does without is slower still.
+// Says whether this machine has a unit for products of bfloat16 (AMX). AVX-512's own instructions for them were
+// measured at half the speed of float32's (docs/benchmarks.md), and oneDNN without these is slower still.
 bool MultipliesBFloat16();
 
 // One oneDNN primitive with its memory descriptions. It allocates nothing of ours when it runs; its scratchpad is the
@@ -29,9 +29,9 @@ class Kernel {
   virtual ~Kernel() = default;
 
   int64_t workspace_bytes() const { return workspace_bytes_; }
-  // The implementation that the library chose ("brgconv:avx512_core"), for dumps and benchmarks.
+  // Returns which implementation the library chose ("brgconv:avx512_core"), for dumps and benchmarks.
   virtual const char* implementation() const = 0;
-  // `arguments` in the order that the kernel's maker states; inputs are not written to.
+  // `arguments` stand in the order that the kernel's maker states. Inputs are not written to.
   virtual absl::Status Run(absl::Span<const void* const> arguments, void* workspace) const = 0;
 
  protected:

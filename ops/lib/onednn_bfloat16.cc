@@ -5,7 +5,7 @@
 namespace snug::onednn {
 namespace {
 
-// What is chosen, beside the names of implementations.
+// A tuning may choose these, besides the names of implementations.
 constexpr absl::string_view kInFloat32 = "float32", kAsTheyAre = "bfloat16";
 
 }  // namespace

@@ -31,7 +31,7 @@ struct ConvProblem {
     for (size_t i = 0; i < static_cast<size_t>(g.spatial); ++i) {
       weight_dims.push_back(g.kernel[i]);
       stride.push_back(g.stride[i]);
-      dilation.push_back(g.dilation[i] - 1);  // the library counts the gaps
+      dilation.push_back(g.dilation[i] - 1);  // the library counts the gaps between taps
       pad_begin.push_back(g.pad_begin[i]);
       pad_end.push_back(g.pad_end[i]);
     }
@@ -43,8 +43,8 @@ struct ConvProblem {
 using Algorithm = dnnl::algorithm;
 using ConvDesc = dnnl::convolution_forward::primitive_desc;
 
-// The description of a primitive, which lists the library's implementations; the list goes by the forward description
-// that the one of a gradient was made with.
+// The description of a primitive, which lists the library's implementations. A gradient's list refers to the forward
+// description that it was made with, so that one has to live as long.
 template <class PrimitiveDesc>
 struct Described {
   PrimitiveDesc pd;
@@ -80,7 +80,7 @@ constexpr auto* kGradWeight = DescribeGradient<dnnl::convolution_backward_weight
 
 constexpr absl::string_view kWinograd = "winograd ";
 
-// The implementation that was asked for; otherwise the first that is more than a loop nest written down.
+// Selects the implementation that was asked for, or else the first that is more than a plain loop nest.
 template <class Make>
 auto Select(const std::string& implementation, const Make& make) -> absl::StatusOr<decltype(make(Algorithm{}))> {
   absl::string_view name = implementation;
@@ -94,9 +94,9 @@ auto Select(const std::string& implementation, const Make& make) -> absl::Status
                                                : absl::StrCat("oneDNN has no \"", implementation, "\" for this"));
 }
 
-// The names of the others. Left out are those on top of "gemm", which take memory of their own at every call, and of
-// the general batch-reduced kernel what computes nonsense in 2.6: 1 x 1 windows, for which the library has another, and
-// bfloat16 (where AMX has the library's first kernel, this one writes over its own description).
+// Says whether a tuning may choose this implementation. Those on top of "gemm" take memory of their own at every call.
+// The general batch-reduced kernel of 2.6 computes nonsense for 1 x 1 windows, for which the library has another, and
+// for bfloat16 (where AMX has the library's first kernel, this one writes over its own description).
 bool IsChoice(const ConvSpec& spec, absl::string_view name) {
   const auto kernel = absl::MakeConstSpan(spec.geometry.kernel).subspan(0, static_cast<size_t>(spec.geometry.spatial));
   const bool pointwise = absl::c_all_of(kernel, [](int64_t size) { return size == 1; });
@@ -107,7 +107,7 @@ bool IsChoice(const ConvSpec& spec, absl::string_view name) {
 template <class Make>
 std::vector<std::string> Implementations(const ConvSpec& spec, const Make& make) {
   std::vector<std::string> names;
-  std::string taken;  // anyhow
+  std::string taken;  // the one that is taken without being asked for
   const auto add = [&](Algorithm algorithm, absl::string_view prefix) {
     const absl::Status listed = Guard([&]() -> absl::Status {
       const ThreadScope scope(spec.threads);
@@ -124,7 +124,7 @@ std::vector<std::string> Implementations(const ConvSpec& spec, const Make& make)
       } while (described.pd.next_impl());
       return absl::OkStatus();
     });
-    return listed.ok();  // no: the library has nothing of this algorithm
+    return listed.ok();  // the library may have nothing for this algorithm
   };
   if (!DimsFit(spec.geometry.batch) || !add(Algorithm::convolution_direct, "") || taken.empty()) return {};
   add(Algorithm::convolution_winograd, kWinograd);

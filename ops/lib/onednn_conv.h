@@ -15,26 +15,26 @@ namespace snug::onednn {
 
 struct ConvSpec {
   ops::ConvGeometry geometry;
-  ValueType x, w, y;  // of the values, or of their gradients
+  ValueType x, w, y;  // the types of the values, or of their gradients
   bool bias = false;
-  Activation activation = Activation::kIdentity;  // forward only
+  Activation activation = Activation::kIdentity;  // for MakeConv only
   int threads = 1;
-  // By the library's name for it ("jit:avx2"), after "winograd " where that is the algorithm; empty: the library's
-  // first choice among the direct ones.
+  // The library's name for an implementation ("jit:avx2"), after "winograd " where that is the algorithm. Empty: the
+  // library's first choice among the direct ones.
   std::string implementation = {};
 };
 
 struct ConvKernel {
-  Layout weights;    // what the library wants
+  Layout weights;    // the layout that the library wants
   KernelPtr kernel;  // null where w has another layout
 };
 
-// Unimplemented: the library has nothing but a reference kernel for this.
+// Each fails with Unimplemented if the library has nothing but a reference kernel. The arguments of the kernels are:
 absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec);            // x, w, (bias), y
 absl::StatusOr<ConvKernel> MakeConvGradInput(const ConvSpec& spec);   // dy, w, dx
 absl::StatusOr<ConvKernel> MakeConvGradWeight(const ConvSpec& spec);  // x, dy, dw
 
-// What `implementation` may be, beside the first choice.
+// Lists what `implementation` may be, besides the first choice.
 std::vector<std::string> ConvImplementations(const ConvSpec& spec);
 std::vector<std::string> ConvGradInputImplementations(const ConvSpec& spec);
 std::vector<std::string> ConvGradWeightImplementations(const ConvSpec& spec);

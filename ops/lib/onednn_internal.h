@@ -1,5 +1,6 @@
-// What the files ops/lib/onednn_*.cc share: from our types to oneDNN's and back, and from a primitive to a Kernel.
-// A primitive is made inside Guard (the library throws) under a ThreadScope (it fixes its threads when it is made):
+// What the files ops/lib/onednn_*.cc share: conversions between our types and oneDNN's, and the making of a Kernel from
+// a primitive. A primitive is made inside Guard (the library throws) under a ThreadScope (it fixes its threads when it
+// is made):
 //
 //   return Guard([&]() -> absl::StatusOr<KernelPtr> {
 //     ThreadScope scope(threads);
@@ -29,26 +30,26 @@ const dnnl::engine& CpuEngine();
 dnnl::memory::data_type DataType(DType dtype);
 dnnl::memory::dims Dims(const Shape& shape);  // rank 0 becomes one dimension of 1
 
-// Plain, channels-last or packed, as the type says.
+// Describes a value in the layout that its type says: plain, channels-last or packed.
 dnnl::memory::desc Describe(const ValueType& type);
-// Row-major, and "whatever suits the primitive".
+// One describes row-major data, the other leaves the layout to the primitive.
 dnnl::memory::desc DescribePlain(const dnnl::memory::dims& dims, DType dtype);
 dnnl::memory::desc DescribeAny(const dnnl::memory::dims& dims, DType dtype);
 
-// The layout that a primitive wants for a value, from its description: plain or packed. The packed form keeps the
-// description, with the dimensions as the library sees them (a grouped convolution's weights have one more than ours).
+// Returns the layout that a primitive wants for a value: plain or packed. The packed form keeps the description, with
+// the dimensions as the library sees them (a grouped convolution's weights have one more than ours).
 Layout LayoutOf(const dnnl::memory::desc& desc);
-// The description kept in a packed layout.
+// Returns the description that a packed layout keeps.
 dnnl::memory::desc DescriptionOf(const PackedFormat& format);
 
-// Primitives take their scratchpad from the caller.
+// Tells primitives to take their scratchpad from the caller.
 inline dnnl::primitive_attr UserScratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
 }
 
-// The same, with an activation after the primitive's own work.
+// Does the same, and adds an activation after the primitive's own work.
 dnnl::primitive_attr AttributesWith(Activation activation);
 
 struct Argument {
@@ -63,16 +64,16 @@ KernelPtr MakeKernel(const PrimitiveDesc& pd, dnnl::primitive primitive, const s
   return MakeKernel(std::move(primitive), arguments, pd.scratchpad_desc(), pd.impl_info_str(), threads);
 }
 
-// A loop nest written down: slower than our own plain kernels.
+// Says that an implementation is a plain loop nest, which is slower than our own plain kernels.
 inline bool IsReference(absl::string_view implementation) { return implementation.substr(0, 3) == "ref"; }
 
-// The library keeps dimensions in 32 bits where it chooses its blocks: larger ones would be cut without a word.
+// The library chooses its blocks with dimensions of 32 bits, and would cut larger ones without a word.
 template <class... Dims>
 bool DimsFit(Dims... dims) {
   return ((dims <= std::numeric_limits<int32_t>::max()) && ...);
 }
 
-// The number of threads that primitives made or run on this thread use, for a scope.
+// Sets, for a scope, the number of threads that primitives made or run on this thread use.
 class ThreadScope {
  public:
   explicit ThreadScope(int threads);

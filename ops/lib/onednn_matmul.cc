@@ -12,8 +12,8 @@ namespace {
 
 using dnnl::memory;
 
-// The stored [rows, columns] of each product, seen transposed where asked. A broadcast batch axis (stride 0) has length
-// 1, and the stride that keeps the description dense: the fast kernels want it so.
+// Describes the [rows, columns] of an operand in each product, seen transposed where asked. A broadcast batch axis
+// (stride 0) gets length 1 and the stride that keeps the description dense, because the fast kernels want it so.
 memory::desc Operand(const MatMulNode& node, const Strides& batch_strides, int64_t rows, int64_t columns,
                      bool transposed, DType dtype) {
   const size_t rank = static_cast<size_t>(node.batch.rank());
@@ -32,8 +32,9 @@ memory::desc Operand(const MatMulNode& node, const Strides& batch_strides, int64
   return memory::desc(dims, DataType(dtype), strides);
 }
 
-// Whether b is packed by a reorder of its own. The library packs what it gets row by row at every call: more than a
-// quarter of the product's time with large weights, a twentieth to a tenth with small ones (docs/benchmarks.md).
+// Says whether a reorder node packs b. Without it the library packs what it gets row by row at every call, which takes
+// more than a quarter of the product's time with large weights, a twentieth to a tenth with small ones
+// (docs/benchmarks.md).
 bool WorthPacking(const MatMulNode& node, DType dtype) {
   constexpr int64_t kManyRows = 256;
   constexpr int64_t kManyElements = 1 << 20;
@@ -41,7 +42,7 @@ bool WorthPacking(const MatMulNode& node, DType dtype) {
          node.m >= kManyRows && node.k * node.n >= kManyElements;
 }
 
-// The product, and the list of the library's implementations of it.
+// The product as the library describes it, with the list of its implementations.
 struct MatMul {
   memory::desc a, b, c, bias;
   dnnl::matmul::primitive_desc pd;
@@ -72,8 +73,9 @@ struct MatMul {
 
 bool Fits(const MatMulNode& node) { return DimsFit(node.batch.num_elements(), node.m, node.k, node.n); }
 
-// The batch-reduced kernels take their buffers from the scratchpad; the older "gemm" ones allocate up to megabytes at
-// every call, so they serve only where ("brg" needs AVX-512) there is nothing else.
+// Selects an implementation, by itself a batch-reduced one: they take their buffers from the scratchpad. The older
+// "gemm" ones allocate up to megabytes at every call, so they serve only where there is nothing else ("brg" needs
+// AVX-512).
 absl::StatusOr<MatMul> Select(const MatMulNode& node, DType dtype, absl::string_view implementation) {
   MatMul matmul(node, dtype);
   const dnnl::matmul::primitive_desc first = matmul.pd;

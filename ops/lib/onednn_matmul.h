@@ -1,6 +1,6 @@
 // Matrix products of oneDNN on row-major matrices. Weights change at every step, so a copy of them in the library's
-// blocked layout is made at every step too: on the layers of a small MLP that costs more than it gains, on products
-// with large ones as they are stored (not transposed), the gradients of inputs, less.
+// blocked layout would have to be made at every step too. On the layers of a small MLP this costs more than it gains;
+// it costs less in products with large weights as they are stored (not transposed): the gradients of inputs.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -20,11 +20,11 @@ struct MatMulKernel {
   Layout b;
 };
 
-// Arguments: a, b, (bias), c. Unimplemented: the library has only a reference kernel for this.
-// `implementation`: by the library's name for it; empty: the first that takes no memory of its own at every call.
+// The arguments are a, b, (bias), c. `implementation` is the library's name for one; empty: the first that takes no
+// memory of its own at every call. Fails with Unimplemented if the library has only a reference kernel.
 absl::StatusOr<MatMulKernel> MakeMatMul(const MatMulNode& node, DType dtype, const Layout& b_layout, int threads,
                                         absl::string_view implementation = {});
-// What `implementation` may be, beside the one that is taken anyhow.
+// Lists what `implementation` may be, besides the one that is taken without being asked for.
 std::vector<std::string> MatMulImplementations(const MatMulNode& node, DType dtype, int threads);
 
 }  // namespace snug::onednn

@@ -25,13 +25,13 @@ struct PoolProblem {
       stride.push_back(axis.stride);
       kernel.push_back(axis.window);
       pad_begin.push_back(axis.pad_begin);
-      // Of the padding behind, what no window reaches is left out.
+      // Padding behind the last window is left out.
       pad_end.push_back((axis.out - 1) * axis.stride + axis.window - axis.in - axis.pad_begin);
     }
   }
 };
 
-// Windows may end before the padding does, never behind it: what lies there would count.
+// Says whether windows end within the padding. The library would count what lies behind it.
 bool Suits(const AveragePoolSpec& spec) {
   if (!DimsFit(spec.x.shape[0])) return false;
   for (const PoolAxis& axis : spec.geometry.axes) {

@@ -11,12 +11,12 @@ namespace snug::onednn {
 
 struct AveragePoolSpec {
   PoolGeometry geometry;
-  ValueType x, y;  // of the values, or of their gradients
+  ValueType x, y;  // the types of the values, or of their gradients
   bool include_padding = true;
   int threads = 1;
 };
 
-// Unimplemented: the library has only a reference kernel for this, or windows reach beyond the padding.
+// Fails with Unimplemented if the library has only a reference kernel, or if windows reach beyond the padding.
 absl::StatusOr<KernelPtr> MakeAveragePool(const AveragePoolSpec& spec);      // x, y
 absl::StatusOr<KernelPtr> MakeAveragePoolGrad(const AveragePoolSpec& spec);  // dy, dx
 

@@ -8,7 +8,7 @@
 
 namespace snug::onednn {
 
-// Arguments: from, to. At least one side is packed; a plain side is row-major.
+// The arguments are from, to. At least one side is packed; a plain side is row-major.
 absl::StatusOr<KernelPtr> MakeReorder(const ValueType& from, const ValueType& to, int threads);
 
 }  // namespace snug::onednn

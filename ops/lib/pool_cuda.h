@@ -1,4 +1,4 @@
-// Pooling by CUDA kernels (pool.cu); what each does is said in pool_kernels.h, which calls them.
+// Pooling by CUDA kernels (pool.cu). pool_kernels.h calls them and says what each does.
 #pragma once
 
 #include <absl/status/status.h>

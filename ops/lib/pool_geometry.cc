@@ -10,11 +10,11 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kMaxAdaptiveSize = 1 << 16;  // products with input sizes stay far from overflow
+constexpr int64_t kMaxAdaptiveSize = 1 << 16;  // keeps products with input sizes far from overflow
 
 using SpatialNumbers = std::array<int64_t, kMaxSpatial>;
 
-// Batch, channels and input sizes.
+// Starts a geometry with what does not depend on the windows.
 PoolGeometry Start(const Shape& x, const Layout& layout) {
   PoolGeometry g;
   const bool channels_inside = layout.channels_last();
@@ -23,10 +23,10 @@ PoolGeometry Start(const Shape& x, const Layout& layout) {
   return g;
 }
 
-// Spatial dimension i of `spatial`: the last one is the width.
+// Returns the axis of spatial dimension i of `spatial`; the last one is the width.
 PoolAxis& AxisAt(PoolGeometry& g, int spatial, int i) { return g.axes[static_cast<size_t>(kMaxSpatial - spatial + i)]; }
 
-// Sets `out`, and with SAME the padding.
+// Sets `out` and, for SAME, the padding.
 absl::Status PlaceWindows(const proto::Pool& options, int axis_number, PoolAxis* a) {
   const int64_t extent = (a->window - 1) * a->dilation + 1;
   if (options.padding() == proto::SAME) {
@@ -36,7 +36,7 @@ absl::Status PlaceWindows(const proto::Pool& options, int axis_number, PoolAxis*
     a->pad_end = padding - padding / 2;
   } else {
     int64_t room = a->in + a->pad_begin + a->pad_end - extent;
-    // A last window, be it the only one, reaches further then (PyTorch's rule).
+    // The last window, even if it is the only one, may then reach beyond the padding (PyTorch's rule).
     if (options.ceil_mode()) room += a->stride - 1;
     if (room < 0) {
       return InferContext::OptionError("kernel", absl::StrCat("a window of ", a->window, " with dilation ", a->dilation,
@@ -44,11 +44,11 @@ absl::Status PlaceWindows(const proto::Pool& options, int axis_number, PoolAxis*
                                                               a->in, " + ", a->pad_begin + a->pad_end, " of padding"));
     }
     a->out = room / a->stride + 1;
-    // But it starts within the input or the padding before it.
+    // But it has to start within the input or the padding before it.
     if (options.ceil_mode() && (a->out - 1) * a->stride >= a->in + a->pad_begin) --a->out;
   }
-  // Every window holds an element of the input: it reaches over the border by half at most (PyTorch's rule), and its
-  // taps do not step over the whole input.
+  // Every window has to hold an element of the input. So it may reach over the border by half at most (PyTorch's rule),
+  // and its taps may not step over the whole input.
   if (2 * std::max(a->pad_begin, a->pad_end) > extent) {
     return InferContext::OptionError("pad", absl::StrCat("expected at most half of the window, which spans ", extent,
                                                          " of axis ", axis_number, ", found ", a->pad_end));
@@ -115,7 +115,7 @@ absl::StatusOr<PoolGeometry> MakeAdaptivePoolGeometry(absl::Span<const int64_t> 
 
 PoolGeometry MakeGlobalPoolGeometry(const Shape& x, const Layout& layout) {
   PoolGeometry g = Start(x, layout);
-  PoolAxis& a = g.axes[2];  // the spatial dimensions lie together: one
+  PoolAxis& a = g.axes[2];  // the spatial dimensions lie together, so they can be one
   a.in = a.window = x.Count(2, x.rank());
   a.adaptive = true;
   return g;

@@ -7,13 +7,15 @@
 
 namespace snug::ops {
 
-// From x, input 0, to y; `with_index`: and to the index of each maximum, output 1.
+// Sets y, from x, which is input 0. `with_index` also sets the index of each maximum, output 1.
 void SetPooled(InferContext& c, const PoolGeometry& g, bool with_index);
 
-// From dy, the last input, to dx of x's shape. An input before it is the index of each maximum.
+// Sets dx, of shape `x`, from dy, which is the last input. If there is an input before it, that is the index of each
+// maximum.
 absl::Status SetUnpooled(InferContext& c, const PoolGeometry& g, const Shape& x);
 
-// The options of a gradient op, with the shape of x: proto::PoolGrad, or proto::ShapeOf where there is no more to say.
+// Returns the options of a gradient op, which contain the shape of x: a proto::PoolGrad, or a proto::ShapeOf where
+// there is no more to say.
 Options WithPoolAndInputShape(const GradContext& g);
 Options InputShape(const GradContext& g);
 

@@ -1,5 +1,5 @@
 // Rows of windows are dealt out to threads. Backward, each element of dx is written once, by adding up the windows that
-// cover it in row-major order: nothing is scattered, so threads do not meet and the bits do not depend on them.
+// cover it in row-major order. Nothing is scattered, so threads do not meet and the bits do not depend on them.
 #include "ops/lib/pool_kernels.h"
 
 #include <algorithm>
@@ -18,9 +18,9 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kChunk = 1 << 15;  // elements: a thread's least piece of work
+constexpr int64_t kChunk = 1 << 15;  // the fewest elements in a thread's piece of work
 
-// Geometry and pooling are copied into each piece of work: the compiler then sees that no store changes them.
+// Geometry and pooling are copied into each piece of work, so that the compiler sees that no store changes them.
 template <class Pooling, class T>
 void Pool(int threads, const PoolGeometry& geometry, const Pooling& pooling, const T* x, T* y) {
   const int64_t rows = geometry.outer * geometry.axes[0].out * geometry.axes[1].out;
@@ -61,7 +61,7 @@ void Unpool(int threads, const PoolGeometry& geometry, const Pooling& pooling, c
   });
 }
 
-// fn(an element of g's index type).
+// Calls fn with an element of g's index type.
 template <class Fn>
 absl::Status WithIndex(const PoolGeometry& g, const Fn& fn) {
   return g.index_type() == DType::kUint8 ? fn(uint8_t{}) : fn(int32_t{});

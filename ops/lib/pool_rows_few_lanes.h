@@ -1,5 +1,6 @@
-// Pooling a row of few channels that lie inside: windows that are alike are done one after the other without a look at
-// each one's bounds, a vector of lanes each, of which the ones behind the channels belong to the next window.
+// Pools a row in channels-last storage with few channels. Windows that lie wholly inside of the input are done one
+// after the other without a look at each one's bounds. Each takes one vector of lanes; the lanes behind the channels
+// belong to the next window.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace snug {
 
 inline constexpr IndexRange kNoWindows = {-1, -1};
 
-// The windows of a row whose taps all lie inside of it: they differ in nothing but their place.
+// Returns the windows of a row whose taps all lie inside of it. They differ in nothing but their position.
 SNUG_INLINE IndexRange WholeWindows(const PoolAxis& width) {
   const int64_t last_start = width.in - (width.window - 1) * width.dilation - 1;
   if (width.adaptive || last_start < 0) return kNoWindows;
@@ -23,11 +24,11 @@ SNUG_INLINE IndexRange WholeWindows(const PoolAxis& width) {
 
 struct RowOfWindows {
   int64_t count, lanes;
-  int64_t x_begin, x_step;  // elements: where the first window starts, and how far it is to the next
+  int64_t x_begin, x_step;  // in elements: where the first window starts, and how far it is to the next
   int64_t y_begin;
 };
 
-// y for the first of some whole windows, as many as vectors have room for; returns their number.
+// Computes y for as many of these windows as vectors have room for, from the first on, and returns their number.
 template <class Pooling, class T>
 SNUG_INLINE int64_t PoolWholeWindows(const Pooling& pooling, const TapList& list, const RowOfWindows& windows,
                                      int32_t first_tap, typename Pooling::A factor, const T* x, int64_t x_end, T* y,
@@ -47,10 +48,10 @@ SNUG_INLINE int64_t PoolWholeWindows(const Pooling& pooling, const TapList& list
   return count;
 }
 
-// Of a row whose windows do not overlap: those that need no care, because they lie wholly inside of it, without gaps,
-// and their lanes are one vector.
+// The windows of a row that need no care: they do not overlap, lie wholly inside of the row, have no gaps, and their
+// lanes are one vector.
 struct SideBySide {
-  static constexpr int64_t kShares = 1024;  // elements that are worked out together, of all taps on a row
+  static constexpr int64_t kShares = 1024;  // so many elements are worked out together, for all taps on a row
   static constexpr int kBlock = 64;
 
   explicit SideBySide(const PoolGeometry& g) {
@@ -60,20 +61,20 @@ struct SideBySide {
     together = (pitch - kFewLanes) / g.lanes;
     if (together > 0) windows = WholeWindows(width);
   }
-  // Behind the windows' lanes, in the elements of dy and dx from the row's first on.
+  // Says whether there is room behind the windows' lanes. dy_room and dx_room count elements from the row's first on.
   SNUG_INLINE bool HasRoom(const PoolGeometry& g, int64_t dy_room, int64_t dx_room) const {
     const PoolAxis& width = g.axes[2];
     return width.out * g.lanes + kBlock <= dy_room && (width.in - 1) * g.lanes + kFewLanes <= dx_room;
   }
 
   IndexRange windows = kNoWindows;
-  int64_t pitch = 0;     // from the shares of one tap to those of the next
-  int64_t together = 0;  // windows whose shares are worked out together
+  int64_t pitch = 0;     // how far it is from the shares of one tap to those of the next
+  int64_t together = 0;  // shares of so many windows are worked out together
 };
 
-// dx for windows side by side, of which the first has its dy at dy_begin and its elements from dx_begin on; `tap` is
-// the first tap on this row. What some windows give to one of their taps is worked out together, and only then brought
-// to its place: stores that reach into the next window hold up the loads behind them.
+// Computes dx for windows side by side. The first has its dy at dy_begin and its elements from dx_begin on; `tap` is
+// its first tap on this row. What some windows give to one of their taps is worked out together and only then copied to
+// its place, because stores that reach into the next window hold up the loads behind them.
 template <class Pooling, class T>
 SNUG_INLINE void UnpoolSideBySide(const PoolGeometry& g, const Pooling& pooling, const SideBySide& side_by_side,
                                   const T* dy, int64_t dy_begin, int32_t tap, typename Pooling::A factor, T* dx,

@@ -1,5 +1,5 @@
-// Pooling a row where the channels lie inside: many of them at a time. Where there are fewer, or the last ones are, a
-// vector reaches over into the next window, which is done later and overwrites what it left there (Reach).
+// Pools a row in channels-last storage, many channels at a time. Where fewer channels are left, a vector reaches over
+// into the next window, which is done later and overwrites what it left there (Reach).
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace snug {
 
-// y[window][channels] for the windows of one row, of which `whole` are WholeWindows. Rows are done in ascending order;
-// the caller owns those before `end_row`.
+// Computes y[window][channels] for the windows of one row; `whole` are its WholeWindows. Rows are done in ascending
+// order; the caller owns those before `end_row`.
 template <class Pooling, class T>
 SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, IndexRange whole,
                               int64_t end_row, const T* x, T* y) {
@@ -65,7 +65,7 @@ SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, con
   }
 }
 
-// A window over an element: where its dy lies, which of its taps the element is, and its factor.
+// A window that covers an element: where its dy lies, which of its taps the element is, and its factor.
 template <class A>
 struct Cover {
   int64_t at;
@@ -75,7 +75,7 @@ struct Cover {
 
 inline constexpr int kFewCovers = 8;
 
-// fn(cover) for the windows over one element, in row-major order.
+// Calls fn(cover) for the windows that cover one element, in row-major order.
 template <class Pooling, class Fn>
 SNUG_INLINE void ForEachCover(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, int64_t iw, Fn fn) {
   const PoolAxis& depth = g.axes[0];
@@ -112,7 +112,7 @@ SNUG_INLINE void StoreSum(T* dx, Reach at, const A* sum) {
   });
 }
 
-// dx[element][channels] for the elements of one row; the caller owns the rows before `end_row`.
+// Computes dx[element][channels] for the elements of one row. The caller owns the rows before `end_row`.
 template <class Pooling, class T>
 SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, int64_t end_row,
                                 const T* dy, T* dx) {
@@ -124,7 +124,7 @@ SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, c
   const int64_t dx_end = end_row * width.in * g.lanes;
   const bool few = depth.windows(at.d).size() * height.windows(at.h).size() * width.most_windows() <= kFewCovers;
   for (int64_t iw = 0; iw < width.in; ++iw) {
-    Cover<A> covers[kFewCovers];  // found once for all channels, if they are few
+    Cover<A> covers[kFewCovers];  // if they are few, they are found once for all channels
     int count = 0;
     if (few) ForEachCover(g, pooling, at, iw, [&](const Cover<A>& cover) SNUG_LAMBDA { covers[count++] = cover; });
     ForEachLaneBlock(g.lanes, [&]<int N>(std::integral_constant<int, N>, int64_t lane, int64_t lanes) SNUG_LAMBDA {
@@ -142,7 +142,7 @@ SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, c
   }
 }
 
-// The same where no element has two windows (kernel <= stride, no dilation): window by window.
+// Does the same, window by window, where no element has two windows (kernel <= stride, no dilation).
 template <class Pooling, class T>
 SNUG_INLINE void UnpoolTileRowLanes(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at,
                                     const SideBySide& side_by_side, int64_t end_row, const T* dy, T* dx) {
@@ -163,7 +163,7 @@ SNUG_INLINE void UnpoolTileRowLanes(const PoolGeometry& g, const Pooling& poolin
   const int64_t dx_end = end_row * width.in * g.lanes;
   const auto begin_of = [&](int64_t ow) SNUG_LAMBDA { return (line * width.out + ow) * g.lanes; };
   const bool room = side_by_side.HasRoom(g, dy_end - begin_of(0), dx_end - at.index * width.in * g.lanes);
-  int64_t done = 0;  // elements of the row
+  int64_t done = 0;  // how many elements of the row
   for (int64_t ow = 0; ow < width.out; ++ow) {
     const IndexRange kw = width.taps(ow);
     const int64_t start = width.start(ow);

@@ -1,4 +1,4 @@
-// The taps of a row's windows where the channels lie inside, and how windows take them, many channels at a time.
+// Finds the taps of a row's windows in channels-last storage, and lets windows take them, many channels at a time.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace snug {
 
 inline constexpr int kFewLanes = 16;
 
-// fn(constant N, first lane, how many of N there are): 64 lanes at a time, so that what is done to one vector of them
-// need not wait for what is done to another, and then 16.
+// Calls fn(constant N, first lane, how many of the N lanes exist), first for 64 lanes at a time, so that work on one
+// vector need not wait for work on another, then for 16.
 template <class Fn>
 SNUG_INLINE void ForEachLaneBlock(int64_t lanes, Fn fn) {
   constexpr std::integral_constant<int, 64> kMany;
@@ -24,13 +24,13 @@ SNUG_INLINE void ForEachLaneBlock(int64_t lanes, Fn fn) {
   for (; lane < lanes; lane += kFew) fn(kFew, lane, std::min<int64_t>(kFew, lanes - lane));
 }
 
-// An element of a window: where it lies behind the window's start on the width axis, and which tap it is.
+// An element of a window: its distance from the window's start on the width axis, and which tap it is.
 struct WindowTap {
   int64_t at;
   int32_t tap;
 };
 
-// fn(tap) for the taps kd x kh x kw of the windows in a row, in row-major order.
+// Calls fn(tap) for the taps kd x kh x kw of the windows in a row, in row-major order.
 template <class Fn>
 SNUG_INLINE void ForEachTap(const PoolGeometry& g, const PoolRow& at, IndexRange kd, IndexRange kh, IndexRange kw,
                             Fn fn) {
@@ -49,7 +49,7 @@ SNUG_INLINE void ForEachTap(const PoolGeometry& g, const PoolRow& at, IndexRange
   }
 }
 
-// The taps of a window, if they are few: found once for all windows of a row that have the same.
+// The taps of a window, if they are few. They are found once for all windows of a row that have the same.
 class TapList {
  public:
   static constexpr int64_t kMost = 64;
@@ -69,7 +69,7 @@ class TapList {
   WindowTap taps_[kMost];
 };
 
-// Takes K taps from i on, for the window and the lanes that begin at element `start` of x.
+// Takes K taps, from the i-th on, for a window whose lanes begin at element `start` of x.
 template <int N, int K, class Pooling, class T>
 SNUG_INLINE void TakeTaps(const Pooling& pooling, const TapList& list, int64_t i, const T* x, int64_t start,
                           typename Pooling::template LaneState<N>& state) {
@@ -82,7 +82,7 @@ SNUG_INLINE void TakeTaps(const Pooling& pooling, const TapList& list, int64_t i
   pooling.template TakeLanes<N, K>(state, from, taps);
 }
 
-// Takes all of them.
+// Takes all taps.
 template <int N, class Pooling, class T>
 SNUG_INLINE void TakeAllTaps(const Pooling& pooling, const TapList& list, const T* x, int64_t start,
                              typename Pooling::template LaneState<N>& state) {

@@ -6,7 +6,7 @@
 
 #if defined(__x86_64__)
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in GCC 12's own header (GCC bug 105593)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a false alarm in GCC 12's own header (GCC bug 105593)
 #endif
 #include <immintrin.h>
 #endif
@@ -16,13 +16,13 @@
 namespace snug {
 namespace {
 
-// Philox's constants, see engine/base/random.h.
+// These are Philox's constants (engine/base/random.h).
 constexpr uint32_t kMultiplier0 = 0xD2511F53U;
 constexpr uint32_t kMultiplier1 = 0xCD9E8D57U;
 constexpr uint32_t kWeyl0 = 0x9E3779B9U;
 constexpr uint32_t kWeyl1 = 0xBB67AE85U;
 
-// For the compiler to vectorise.
+// Draws the words in a loop that the compiler vectorises.
 SNUG_INLINE void DrawWordsInLoop(RandomStream random, uint64_t counter, int64_t n, uint32_t* words) {
   const auto key0 = static_cast<uint32_t>(random.key);
   const auto key1 = static_cast<uint32_t>(random.key >> 32);
@@ -42,7 +42,7 @@ SNUG_INLINE void DrawWordsInLoop(RandomStream random, uint64_t counter, int64_t 
       c2 = high0 ^ c3 ^ (key1 + r * kWeyl1);
       c3 = low0;
     };
-    // Unrolled by hand: only a loop without another one inside is vectorised.
+    // This is unrolled by hand, because only a loop without another one inside is vectorised.
     [&]<uint32_t... R>(std::integer_sequence<uint32_t, R...>) SNUG_LAMBDA { (round(R), ...); }
     (std::make_integer_sequence<uint32_t, 10>());
     words[4 * i] = c0;
@@ -53,8 +53,8 @@ SNUG_INLINE void DrawWordsInLoop(RandomStream random, uint64_t counter, int64_t 
 }
 
 #if defined(__x86_64__)
-// By hand, 2.5 times as fast: a lane of 64 bits holds a word of one counter, with anything above it, as the
-// multiplication reads the lower half only.
+// Written by hand, this is 2.5 times as fast. A lane of 64 bits holds a word of one counter in its lower half, which is
+// all that the multiplication reads; the upper half may hold anything.
 __attribute__((target("avx512f"))) void DrawWordsAvx512(RandomStream random, uint64_t counter, int64_t n,
                                                         uint32_t* words) {
   const __m512i multiplier0 = _mm512_set1_epi64(kMultiplier0);

@@ -27,12 +27,12 @@ struct RandomStream {
   SNUG_HOST_DEVICE uint32_t Word(uint64_t element) const { return Philox{key}(stream, element / 4)[element % 4]; }
 };
 
-// The words of elements [4 counter, 4 (counter + n)): the same numbers as Philox, computed side by side in vectors.
-// n is a multiple of kCountersAtOnce.
+// Draws the words of elements [4 counter, 4 (counter + n)): the same numbers as Philox, computed side by side in
+// vectors. n has to be a multiple of kCountersAtOnce.
 inline constexpr int64_t kCountersAtOnce = 8;
 void DrawWords(RandomStream random, uint64_t counter, int64_t n, uint32_t* words);
 
-// A word as a number in [0, 2^24), evenly spread: below rate * 2^24 in the fraction `rate` of cases.
+// Turns a word into a number in [0, 2^24), evenly spread: it is below rate * 2^24 in the fraction `rate` of cases.
 inline constexpr double kUniformRange = 0x1p24;
 SNUG_HOST_DEVICE inline int32_t ToUniformInt(uint32_t word) { return static_cast<int32_t>(word >> 8); }
 

@@ -1,5 +1,5 @@
-// N neighbouring elements at a time, N a constant, for loops over channels of which there may be few: the compiler
-// makes vectors of them without a rest. For use inside WithIsa bodies.
+// Works on N neighbouring elements at a time, N a constant, in loops over channels of which there may be few: the
+// compiler makes vectors of them without a remainder. For use inside WithIsa bodies.
 #pragma once
 
 #include <algorithm>
@@ -11,24 +11,24 @@
 
 namespace snug {
 
-inline constexpr size_t kCacheLine = 64;  // a vector that lies in two of them is slow to store and load
+inline constexpr size_t kCacheLine = 64;  // a vector that lies across two lines is slow to store and load
 
-// Before a loop over N independent elements. GCC would unroll a short one before it comes to vectorise it.
+// Stands before a loop over N independent elements. GCC would unroll a short one before it comes to vectorise it.
 #if defined(__clang__)
 #define SNUG_EACH_OF_N SNUG_INDEPENDENT
 #else
 #define SNUG_EACH_OF_N _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
 #endif
 
-// Up to N elements from `at` on, of an array that ends at `end`: `count` of them are meant, but where the array has
-// room for N all of them are touched. So an array has to be written in ascending order: what a store leaves behind its
+// Up to N elements from `at` on, in an array that ends at `end`. Only `count` of them are meant, but where the array
+// has room for N all are touched. So an array has to be written in ascending order: what a store leaves behind its
 // `count` elements is overwritten by the next one.
 struct Reach {
   int64_t at, count, end;
 };
-inline constexpr int64_t kNoEnd = std::numeric_limits<int64_t>::max();  // there is room: nothing is compared
+inline constexpr int64_t kNoEnd = std::numeric_limits<int64_t>::max();  // there is always room, so nothing is compared
 
-// fn(pointer to N elements): of the array, or where it is too short, of a copy.
+// Calls fn with a pointer to N elements: those of the array or, where it is too short, those of a copy.
 template <int N, class T, class Fn>
 SNUG_INLINE void ReadReach(const T* array, Reach reach, Fn fn) {
   if (reach.at + N <= reach.end) return fn(array + reach.at);

@@ -1,4 +1,4 @@
-// The reductions of the model file, and the gradient of the largest.
+// The reductions of the model file, and the gradient of the largest, by CUDA kernels.
 #include "ops/lib/cuda_reduce.h"
 #include "ops/lib/cuda_rows.h"
 #include "ops/lib/dispatch.h"
@@ -7,7 +7,7 @@
 namespace snug {
 namespace {
 
-// A team for each output: how many are largest, then the gradient.
+// A team works for each output: it counts how many elements are largest, then writes their gradient.
 template <class T, class Team>
 __global__ void MaxGradKernel(ReducePlan plan, int64_t outputs, int64_t reduced, const T* x, const T* y, const T* dy,
                               T* dx) {

@@ -1,11 +1,11 @@
 // Reductions along any axes, in any layout: what lies where, and the loops.
 //
-// Two cases. Where the innermost axis in memory is reduced, every output is a sum over contiguous runs, kept in vector
-// lanes. Where it is kept, outputs are computed a strip at a time, adding rows into a strip of accumulators. Few
-// outputs: the reduction is cut into parts too, whose results are added in order. Every cut depends on shapes alone, so
-// the bits do not depend on the number of threads.
+// There are two cases. Where the innermost axis in memory is reduced, every output is a sum over contiguous runs, kept
+// in vector lanes. Where it is kept, outputs are computed a strip at a time, by adding rows into a strip of
+// accumulators. If there are few outputs, the reduction is also cut into parts, whose results are added in order. Every
+// cut depends on shapes alone, so the bits do not depend on the number of threads.
 //
-// Accuracy: at most 64 (or 128 in a lane) numbers are added in float one after the other, then go into a double.
+// Accuracy: at most 64 (or 128 in a lane) numbers are added in float one after the other before they go into a double.
 #pragma once
 
 #include <array>
@@ -19,28 +19,29 @@
 namespace snug {
 
 struct ReducePlan {
-  // `reduced[axis]` of x's logical axes go away; y_strides are y's for x's axes (anything for the reduced ones).
+  // The axes with `reduced[axis]` of x's logical axes go away. `y_strides` has y's stride for each of x's axes, and
+  // anything for those that are reduced.
   ReducePlan(const ValueType& x, const std::array<bool, kMaxRank>& reduced, const Strides& y_strides);
 
-  Axes kept_x, kept_y;  // the outputs, in x's memory order
+  Axes kept_x, kept_y;  // axes of the outputs, in x's memory order
   Axes reduced_x;
-  bool inner_kept;  // the innermost axis in memory is kept
+  bool inner_kept;  // whether the innermost axis in memory is kept
 };
 
-// Which of x's axes are summed to give `shape` (the inverse of NumPy broadcasting), and y's strides for x's axes.
+// Plans to sum those of x's axes that broadcasting y to x (NumPy's rules) would repeat.
 ReducePlan PlanSumToShape(const ValueType& x, const ValueType& y);
 
 namespace internal {
 
-inline constexpr int64_t kReduceStrip = 512;     // outputs that are accumulated side by side
-inline constexpr int64_t kReduceLanes = 64;      // accumulators of a contiguous run
-inline constexpr int64_t kReduceRun = 1 << 13;   // elements between two visits to the double
-inline constexpr int64_t kReduceRows = 64;       // the same for strips
-inline constexpr int64_t kReduceWork = 1 << 15;  // elements worth a task
+inline constexpr int64_t kReduceStrip = 512;     // so many outputs are accumulated side by side
+inline constexpr int64_t kReduceLanes = 64;      // so many accumulators share a contiguous run
+inline constexpr int64_t kReduceRun = 1 << 13;   // so many elements are added before the sum goes into a double
+inline constexpr int64_t kReduceRows = 64;       // for strips: so many rows are added before the sums go into doubles
+inline constexpr int64_t kReduceWork = 1 << 15;  // so many elements are worth a task
 inline constexpr int64_t kMaxPartials = 1 << 13;
 inline constexpr int64_t kMaxParts = 32;
 
-// One contiguous run of at most kReduceRun elements.
+// Reduces one contiguous run of at most kReduceRun elements.
 template <class Op, class T>
 SNUG_INLINE Accumulator<T> ReduceRun(const T* x, int64_t n) {
   using A = Accumulator<T>;
@@ -61,7 +62,7 @@ SNUG_INLINE Accumulator<T> ReduceRun(const T* x, int64_t n) {
   return total;
 }
 
-// sums[j] op= rows of width n, `count` of them, `stride` apart.
+// Combines into sums[j] the elements j of `count` rows of width n, which are `stride` apart.
 template <class Op, class T>
 SNUG_INLINE void ReduceRows(const T* x, int64_t count, int64_t stride, int64_t n, Accumulator<T>* sums) {
   using A = Accumulator<T>;
@@ -80,7 +81,7 @@ SNUG_INLINE void ReduceRows(const T* x, int64_t count, int64_t stride, int64_t n
   }
 }
 
-// One output: reduced elements [begin, end) of the ones that `base` points at.
+// Reduces the elements [begin, end) of those that go into one output; `base` points at the first.
 template <class Op, class T>
 double ReduceOne(const Axes& reduced, const T* base, int64_t begin, int64_t end) {
   double total = Op::template kIdentity<double>;
@@ -96,14 +97,15 @@ double ReduceOne(const Axes& reduced, const T* base, int64_t begin, int64_t end)
   return total;
 }
 
-// `width` outputs side by side: rows [begin, end) of the ones that `base` points at.
+// Reduces `width` outputs side by side, from the rows [begin, end) of those that go into them; `base` points at the
+// first.
 template <class Op, class T>
 void ReduceStrip(const Axes& reduced, const T* base, int64_t width, int64_t begin, int64_t end, double* totals) {
   using A = Accumulator<T>;
   std::fill_n(totals, width, Op::template kIdentity<double>);
   A sums[kReduceStrip];
   const int64_t stride = reduced.inner_stride();
-  // Narrow rows that follow each other are taken as few wide ones, which are folded at the end.
+  // Narrow rows that follow each other are taken as few wide ones, whose sums are folded at the end.
   const int64_t fold = stride == width ? kReduceStrip / width : 1;
   for (Walk walk(reduced, begin); begin < end;) {
     const int64_t rows = std::min({end - begin, walk.left(), kReduceRows * fold});
@@ -125,14 +127,14 @@ void ReduceStrip(const Axes& reduced, const T* base, int64_t width, int64_t begi
 
 }  // namespace internal
 
-// y = factor * (x reduced).
+// Computes y = factor * (x reduced).
 template <class Op, class T>
 void Reduce(int threads, const ReducePlan& plan, const T* x, T* y, double factor = 1) {
   using namespace internal;  // NOLINT(google-build-using-namespace): the constants above
   const int64_t outputs = plan.kept_x.count();
   const int64_t reduced = plan.reduced_x.count();
   if (outputs == 0) return;
-  // A unit of work: a strip of outputs that lie side by side in x, or one output; and a part of the reduction.
+  // A unit of work is one part of the reduction for one output, or for a strip of outputs that lie side by side in x.
   const int64_t row = plan.inner_kept ? plan.kept_x.inner_dim() : 1;
   const int64_t strip = std::min(row, kReduceStrip);
   const int64_t strips = (row + strip - 1) / strip;

@@ -16,7 +16,7 @@ namespace snug {
 
 namespace {
 
-// The shape with every reduced axis of size 1.
+// Returns the shape with every reduced axis of size 1.
 Shape ShapeWithKeptDims(const Shape& shape, const std::array<bool, kMaxRank>& reduced) {
   Shape result = shape;
   for (int axis = 0; axis < shape.rank(); ++axis) {

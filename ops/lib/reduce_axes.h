@@ -17,30 +17,30 @@ namespace proto {
 class Reduce;
 }
 
-// Which axes go away. None named: all.
+// Returns which axes go away. If the options name none, all do.
 absl::StatusOr<std::array<bool, kMaxRank>> ReducedAxes(const proto::Reduce& options, int rank);
 
 absl::StatusOr<ValueType> ReducedType(const ValueType& x, const proto::Reduce& options);
 
-// The result of reducing input 0.
+// Infers the result of reducing input 0.
 absl::Status InferReduce(InferContext& c);
 
 ReducePlan PlanReduce(const ValueType& x, const ValueType& y, const proto::Reduce& options);
 
-// Of a node that reduces input 0 to output 0.
+// The plan of a node that reduces input 0 to output 0.
 ReducePlan PlanReduceNode(const NodeTypes& types);
 absl::Status PrepareReduceNodeCuda(PrepareContext& c);
 
-// How much one element of x makes of the mean y.
+// Returns by what an element of x is multiplied to count towards the mean y.
 double ShareInMean(const ValueType& x, const ValueType& y);
 
-// `grad`, of the reduced value, repeated along the reduced axes of input 0.
+// Repeats `grad`, the gradient of the reduced value, along the reduced axes of input 0.
 ValueId RepeatToInput(GradContext& g, ValueId grad);
 
-// One operation for each element of the input.
+// Counts one operation for each element of the input.
 Cost CostOfReduce(const NodeTypes& types);
 
-// Every kind of axes, good and bad.
+// Adds samples of every kind of axes, good and bad.
 void AddReduceSamples(SampleBuilder& s);
 
 }  // namespace snug

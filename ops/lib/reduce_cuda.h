@@ -1,4 +1,4 @@
-// Reductions by CUDA kernels (reduce.cu): y = factor * (x reduced), x being input 0 and y output 0.
+// Reductions by CUDA kernels (reduce.cu): y = factor * (x reduced), where x is input 0 and y is output 0.
 #pragma once
 
 #include <absl/status/status.h>
@@ -16,7 +16,7 @@ inline void PrepareReduceCuda(PrepareContext& c, const ReducePlan& plan) {
   c.SetWorkspaceBytes(CudaReduceParts(plan).WorkspaceBytes(plan));
 }
 
-// dx = dy / n at the n elements of x that are y, else 0; inputs x, y, dy.
+// Computes dx = dy / n at the n elements of x that equal y, and 0 elsewhere. The inputs are x, y, dy.
 absl::Status ReduceMaxGradCuda(const KernelContext& k, const ReducePlan& plan);
 
 }  // namespace snug

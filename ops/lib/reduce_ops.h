@@ -1,4 +1,4 @@
-// What reductions combine numbers by. NVRTC reads this too.
+// The operations by which reductions combine numbers. NVRTC reads this too.
 #pragma once
 
 #include <limits>
@@ -16,7 +16,7 @@ struct SumOp {
   }
 };
 
-struct MaxOp {  // NaN wins, as in PyTorch; two selects, as the compiler turns `||` into a branch
+struct MaxOp {  // NaN wins, as in PyTorch. There are two selects, because the compiler turns `||` into a branch.
   template <class A>
   static constexpr A kIdentity = -std::numeric_limits<A>::infinity();
   template <class A>

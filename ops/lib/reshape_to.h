@@ -1,4 +1,4 @@
-// A view of a value under another shape of as many elements: gradients of ops that change shapes go back through it.
+// Views a value under another shape of as many elements. Gradients of ops that change shapes go back through it.
 #pragma once
 
 #include "ops/op_context.h"

@@ -1,4 +1,4 @@
-// A shape in the options of an op: the repeated field `dim` of its message.
+// Reads a shape from the options of an op: the repeated field `dim` of its message.
 #pragma once
 
 #include <absl/status/statusor.h>

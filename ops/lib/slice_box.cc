@@ -27,7 +27,7 @@ absl::StatusOr<SliceBox> ResolveSlice(const proto::Slice& options, const Shape& 
   SliceBox box = {whole, whole, whole};
   for (int i = 0; i < whole.rank(); ++i) {
     box.begin[i] = 0;
-    box.step[i] = 0;  // not taken yet
+    box.step[i] = 0;  // the axis has not been named yet
   }
   for (int i = 0; i < options.axis_size(); ++i) {
     SNUG_ASSIGN_OR_RETURN(const int axis, AxisOption("axis", options.axis(i), whole.rank()));

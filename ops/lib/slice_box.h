@@ -12,15 +12,15 @@ class Slice;
 namespace snug {
 
 struct SliceBox {
-  Shape begin;  // index of the first element
+  Shape begin;  // the index of the first element
   Shape step;
-  Shape shape;  // of the part
+  Shape shape;  // the shape of the part
 };
 
-// The error says which option does not suit the shape of the whole.
+// Fails with an error that says which option does not suit the shape of the whole.
 absl::StatusOr<SliceBox> ResolveSlice(const proto::Slice& options, const Shape& whole);
 
-// Options of the slice that takes [begin, begin + size) along one axis.
+// Returns the options of a slice that takes [begin, begin + size) along one axis.
 proto::Slice SliceAlong(int axis, int64_t begin, int64_t size);
 
 }  // namespace snug

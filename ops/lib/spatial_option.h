@@ -1,4 +1,4 @@
-// Options that hold for spatial dimensions: one number for all of them, or one each.
+// Reads options for spatial dimensions: one number for all of them, or one for each.
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,9 +11,9 @@
 namespace snug {
 
 inline constexpr int kMaxSpatial = 3;
-inline constexpr int64_t kMaxSpatialOption = int64_t{1} << 30;  // (kernel - 1) * dilation stays far from overflow
+inline constexpr int64_t kMaxSpatialOption = int64_t{1} << 30;  // keeps (kernel - 1) * dilation far from overflow
 
-// Writes the first `spatial` entries of `to`; nothing given: they stay as they are.
+// Writes the first `spatial` entries of `to`. If nothing is given, they stay as they are.
 absl::Status ReadSpatialOption(absl::string_view option, absl::Span<const int64_t> given, int spatial, int64_t at_least,
                                std::array<int64_t, kMaxSpatial>* to);
 

@@ -10,14 +10,14 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kChunkBytes = 1 << 16;  // a thread's least piece of work
+constexpr int64_t kChunkBytes = 1 << 16;  // the least size of a thread's piece of work
 constexpr int64_t kPieceBytes = 1 << 18;  // longer rows are cut, so that few long ones keep all threads busy
 
 struct Axis {
-  int64_t dim, src, dst;  // size and strides
+  int64_t dim, src, dst;  // size, and strides in both arrays
 };
 
-// A nest of loops, outermost first.
+// A nest of loops, the outermost first.
 struct Nest {
   int rank = 0;
   std::array<Axis, kMaxRank + 1> axes = {};
@@ -38,7 +38,8 @@ struct Nest {
   }
 };
 
-// In the order in which dst lies in memory, merged as far as both arrays allow. At least one axis.
+// Puts the axes in the order in which they lie in dst, and merges them as far as both arrays allow. At least one axis
+// remains.
 Nest MakeNest(const Shape& box, const Strides& src, const Strides& dst) {
   Nest sorted;
   for (int i = 0; i < box.rank(); ++i) {
@@ -62,7 +63,7 @@ Nest MakeNest(const Shape& box, const Strides& src, const Strides& dst) {
   return nest;
 }
 
-// A position in a nest, and the two offsets it means.
+// A position in a nest, with its offset in both arrays.
 class Position {
  public:
   Position(const Nest& nest, int64_t linear) : nest_(nest) {
@@ -95,7 +96,7 @@ class Position {
   int64_t src_ = 0, dst_ = 0;
 };
 
-// row(src offset, dst offset, length) for every row of the nest's innermost axis, long ones in pieces.
+// Calls row(src offset, dst offset, length) for every row of the nest's innermost axis; long rows come in pieces.
 template <class Row>
 void ForEachRow(int threads, int64_t element_bytes, Nest nest, const Row& row) {
   const Axis inner = nest.Remove(nest.rank - 1);
@@ -114,12 +115,13 @@ void ForEachRow(int threads, int64_t element_bytes, Nest nest, const Row& row) {
   });
 }
 
-// dst's innermost axis against src's: squares of a cache line's width, read and written while they are in cache.
+// Swaps dst's innermost axis and src's in squares as wide as a cache line, which are in cache while they are read and
+// written.
 template <class T>
 void Transpose(int threads, Nest nest, int src_axis, const T* src, T* dst) {
   constexpr int64_t kTile = 64 / static_cast<int64_t>(sizeof(T));
-  const Axis inner = nest.Remove(nest.rank - 1);  // dst's unit stride
-  const Axis cross = nest.Remove(src_axis);       // src's unit stride
+  const Axis inner = nest.Remove(nest.rank - 1);  // contiguous in dst
+  const Axis cross = nest.Remove(src_axis);       // contiguous in src
   const auto tiles_of = [](int64_t dim) { return (dim + kTile - 1) / kTile; };
   const int64_t inner_tiles = tiles_of(inner.dim);
   const int64_t cross_tiles = tiles_of(cross.dim);
@@ -173,7 +175,7 @@ void Fill(int threads, const Nest& nest, T value, T* dst) {
   });
 }
 
-// fn(an unsigned integer of that size).
+// Calls fn with an unsigned integer of that size.
 template <class Fn>
 void WithElement(int64_t element_bytes, const Fn& fn) {
   switch (element_bytes) {
@@ -215,8 +217,8 @@ void FillStrided(int threads, int64_t element_bytes, const Shape& box, const voi
 
 void FillAround(int threads, int64_t element_bytes, const Shape& whole, const Shape& begin, const Shape& box,
                 const void* element, void* dst, const Strides& strides) {
-  // Slab by slab: before and after the box along one axis; within the box along the axes before it, whole along those
-  // after it.
+  // Fills slabs before and after the box, axis by axis. Each slab is within the box along the axes before it, and whole
+  // along those after it.
   Shape slab = whole;
   Shape at = begin;
   for (int i = 0; i < whole.rank(); ++i) at[i] = 0;

@@ -14,8 +14,8 @@
 
 namespace snug {
 
-// Parameters and slots are float32 also in a bfloat16 network; the gradient may come in either precision.
-// Inputs: 0 the parameter, then `slots` of its type, the gradient, lr, `others` ports of the op's own, the gate.
+// Checks the inputs: the parameter, then `slots` of its type, the gradient, lr, `others` ports of the op's own, and the
+// gate. Parameters and slots are float32 also in a bfloat16 network; the gradient may have either precision.
 inline absl::Status CheckUpdate(InferContext& c, int slots, int others = 0) {
   const DType parameter = c.input(0).dtype;
   for (int i = 1; i <= slots + 1; ++i) {
@@ -29,10 +29,10 @@ inline absl::Status CheckUpdate(InferContext& c, int slots, int others = 0) {
   return c.CheckShape(slots + 3 + others, Shape());        // gate
 }
 
-// 1: the step is good. 0: its loss is not finite, and no Variable may change.
+// Says whether the step is good. If not, its loss is not finite, and no Variable may change.
 inline bool GateIsOpen(const KernelContext& k) { return *k.input<uint8_t>(k.num_inputs() - 1) != 0; }
 
-// Calls fn(parameter-typed zero, gradient-typed zero).
+// Calls fn(zero of the parameter's type, zero of the gradient's type).
 template <class Fn>
 absl::Status DispatchUpdate(DType parameter, DType gradient, Fn&& fn) {
   if (parameter == DType::kFloat64) return fn(double{}, double{});
@@ -40,10 +40,10 @@ absl::Status DispatchUpdate(DType parameter, DType gradient, Fn&& fn) {
   return fn(float{}, float{});
 }
 
-// element(i) for every i in [0, n), vectorised; element touches index i of distinct arrays only.
+// Calls element(i) for every i in [0, n), vectorised. It may touch only index i, and the arrays may not overlap.
 template <class Element>
 void ForEachElement(int threads, int64_t n, Element element) {
-  constexpr int64_t kChunk = 1 << 13;  // elements: 100 KB of parameter, slot and gradient, some microseconds
+  constexpr int64_t kChunk = 1 << 13;  // elements: 100 KB of parameter, slot and gradient, which take some microseconds
   ParallelFor(threads, n, kChunk, [=](int64_t begin, int64_t end) {
     WithIsa([=]() SNUG_LAMBDA {
       SNUG_INDEPENDENT

@@ -1,9 +1,9 @@
-// Functions for vector loops: branch-free float versions that the compiler turns into vector code inside WithIsa, and
-// double versions that call the standard library (the oracle). Special values are as in C: infinities, NaN, signed
+// Functions for vector loops: branch-free float versions, which the compiler turns into vector code inside WithIsa, and
+// double versions, which call the standard library (the oracle). Special values are as in C: infinities, NaN, signed
 // zeros, subnormal numbers. The largest errors, over all floats, are stated here and tested in
 // tests/ops/vec_math_test.cc.
 //
-// Polynomials: Cephes (Moshier) for exp, log and tanh; Juffa's for erf.
+// The polynomials are from Cephes (Moshier) for exp, log and tanh, and Juffa's for erf.
 #pragma once
 
 #include <bit>
@@ -16,12 +16,12 @@
 namespace snug {
 
 namespace internal {
-// Adding it rounds a float (a double) of moderate size to an integer, which is then in the low bits.
+// Adding this rounds a float (a double) of moderate size to an integer, which is then in the low bits.
 inline constexpr float kRound = 0x1.8p23F;
 inline constexpr double kRoundDouble = 0x1.8p52;
 
-// condition ? a : b, by masks. The compiler likes to turn selects that follow each other into branches, and then it
-// does not vectorise the loop.
+// Returns condition ? a : b by masks. The compiler likes to turn selects that follow each other into branches, and then
+// it does not vectorise the loop.
 SNUG_INLINE float Select(bool condition, float a, float b) {
   const auto mask = -static_cast<int32_t>(condition);
   return std::bit_cast<float>((std::bit_cast<int32_t>(a) & mask) | (std::bit_cast<int32_t>(b) & ~mask));
@@ -31,19 +31,19 @@ SNUG_INLINE double Select(bool condition, double a, double b) {
   return std::bit_cast<double>((std::bit_cast<int64_t>(a) & mask) | (std::bit_cast<int64_t>(b) & ~mask));
 }
 
-// a - b on the bits of numbers that may be anything (NaN, negative): wraps around.
+// Returns a - b on the bits of numbers that may be anything (NaN, negative), so it wraps around.
 SNUG_INLINE int32_t Wrap(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b));
 }
 
-// p * 2^n for n in [-254, 254], in two steps, so that the result may be subnormal or infinite.
+// Returns p * 2^n for n in [-254, 254]. It takes two steps, so that the result may be subnormal or infinite.
 SNUG_INLINE float ScaleByPowerOfTwo(float p, int32_t n) {
   const int32_t half = n >> 1;
   return p * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((n - half + 127) << 23);
 }
 }  // namespace internal
 
-// 1.1 ulp.
+// The error is at most 1.1 ulp.
 SNUG_INLINE float Exp(float x) {
   float y = x < -104.0F ? -104.0F : x;
   y = y > 89.0F ? 89.0F : y;
@@ -58,11 +58,11 @@ SNUG_INLINE float Exp(float x) {
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * r * r + r + 1.0F;
-  // NaN came through to p; n is then arbitrary.
+  // A NaN came through to p; n is then arbitrary.
   return internal::ScaleByPowerOfTwo(p, x == x ? n : 0);
 }
 
-// 1 ulp.
+// The error is at most 1 ulp.
 SNUG_INLINE float Log(float x) {
   const bool subnormal = x < std::numeric_limits<float>::min();
   const int32_t bits = std::bit_cast<int32_t>(subnormal ? x * 0x1p23F : x);
@@ -86,13 +86,13 @@ SNUG_INLINE float Log(float x) {
   return x > 0.0F && x < kInfinity ? y : special;
 }
 
-// 2.5 ulp.
+// The error is at most 2.5 ulp.
 SNUG_INLINE float Sigmoid(float x) {
   const float e = Exp(-std::fabs(x));
   return (x < 0.0F ? e : 1.0F) / (1.0F + e);
 }
 
-// 2 ulp.
+// The error is at most 2 ulp.
 SNUG_INLINE float Tanh(float x) {
   const float size = std::fabs(x);
   const float square = x * x;
@@ -106,7 +106,7 @@ SNUG_INLINE float Tanh(float x) {
   return std::copysign(size < 0.625F ? small : large, x);
 }
 
-// 1.5 ulp.
+// The error is at most 1.5 ulp.
 SNUG_INLINE float Erf(float x) {
   const float t = std::fabs(x);
   const float s = x * x;
@@ -127,7 +127,7 @@ SNUG_INLINE float Erf(float x) {
   return t > 0.927734375F ? std::copysign(large, x) : small;
 }
 
-// 1 ulp: the logarithm and what multiplies it are kept in double.
+// The error is at most 1 ulp, because the logarithm and its factor are kept in double.
 SNUG_INLINE float Pow(float a, float b) {
   using internal::Select;
   const float size = std::fabs(a);
@@ -166,12 +166,12 @@ SNUG_INLINE float Pow(float a, float b) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const float exponent = std::fabs(b);
-  // Where the size is 0 or infinite, or the exponent is infinite.
+  // This is the result where the size is 0 or infinite, or the exponent is infinite.
   const float limit = Select(size == 1.0F, 1.0F, Select((size > 1.0F) == (b > 0.0F), kInfinity, 0.0F));
   power = Select(size == 0.0F, limit, power);
   power = Select(size == kInfinity, limit, power);
   power = Select(exponent == kInfinity, limit, power);
-  // A negative number has powers with whole exponents only; odd ones keep the sign. Floats from 2^24 on are even.
+  // Powers of negative numbers exist for whole exponents only; odd ones keep the sign. Floats from 2^24 on are even.
   const float moderate = Select(exponent < 0x1p24F, b, 0.0F);  // NaN becomes 0 too
   const auto truncated = static_cast<int32_t>(moderate);
   const bool whole_exponent = moderate == static_cast<float>(truncated);

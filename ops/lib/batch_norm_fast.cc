@@ -1,14 +1,15 @@
-// The fast kernels, for float32 and bfloat16 storage; bound by memory.
+// The fast kernels of batch normalisation, for float32 and bfloat16 storage. They are bound by memory.
 //
-// Channels side by side (channels-last, rank 2): chunks of rows, cut by the shape alone. A pass of sums leaves two sums
-// per channel and chunk in the workspace; these are added in double, in order; a second pass computes the elements.
-// Rows of few channels are folded: 96 rows of 3 channels are one of 288, so that loops over a row fill whole vectors
-// and are long.
+// Where channels lie side by side (channels-last, rank 2), the rows are cut into chunks, by the shape alone. A first
+// pass leaves two sums for each channel and chunk in the workspace; these are added in double, in order; a second pass
+// computes the elements. Rows of few channels are folded: 96 rows of 3 channels become one of 288, so that loops over a
+// row are long and fill whole vectors.
 //
-// Channels apart (plain layout): one channel at a time, sums in lanes over its planes, then its elements.
+// Where channels lie apart (plain layout), one channel is done at a time: first its sums, in lanes over its planes,
+// then its elements.
 //
-// Variances: sums of x - shift and of its square, where the shift is a mean of a few elements; close enough to the mean
-// that nothing cancels.
+// Variances come from sums of x - shift and of its square. The shift is a mean of a few elements, close enough to the
+// mean that nothing cancels.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,15 +25,15 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kVector = 16;     // floats: folded rows are multiples of it
-constexpr int64_t kMinWidth = 256;  // of folded rows
+constexpr int64_t kVector = 16;     // folded rows are a multiple of so many floats
+constexpr int64_t kMinWidth = 256;  // folded rows have no fewer floats
 constexpr int64_t kNormElements = 1 << 15;
-constexpr int64_t kMinRows = 32;    // of a chunk: its sums are few beside its elements
-constexpr int64_t kMaxRows = 1024;  // of a chunk: what is added up in float
+constexpr int64_t kMinRows = 32;    // a chunk has no fewer, so that its sums are few beside its elements
+constexpr int64_t kMaxRows = 1024;  // a chunk has no more, as its rows are added up in float
 constexpr int64_t kShiftSamples = 16;
-constexpr int64_t kPatterns = 5;  // arrays [width] beside the chunks' sums
+constexpr int64_t kPatterns = 5;  // arrays of [width] in the workspace beside the chunks' sums
 
-// A channel's numbers; loops over rows of channels read them from arrays, one behind the other: the patterns.
+// A channel's numbers. Loops over rows of channels read them from five arrays, one behind the other: the patterns.
 struct Numbers {
   float mean = 0, scale = 0, bias = 0;  // normalised: (x - mean) scale + bias
   float offset = 0, slope = 0;          // backward: dx = g scale + (x - mean) slope + offset
@@ -43,8 +44,8 @@ SNUG_INLINE Numbers NumbersAt(const float* patterns, int64_t width, int64_t c) {
 }
 
 // How the rows of a channels-last view are cut.
-struct Rows {
-  explicit Rows(const ChannelView& view) : channels(view.channels), count(view.outer) {
+struct RowChunks {
+  explicit RowChunks(const ChannelView& view) : channels(view.channels), count(view.outer) {
     const int64_t unit = kVector / std::gcd(channels, kVector);
     fold = channels < kMinWidth ? (kMinWidth + unit * channels - 1) / (unit * channels) * unit : 1;
     width = channels * fold;
@@ -54,8 +55,8 @@ struct Rows {
   int64_t workspace_floats() const { return (chunks * 2 + kPatterns) * width; }
 
   int64_t channels, count;
-  int64_t fold;   // rows that are done as one
-  int64_t width;  // its elements
+  int64_t fold;   // so many rows are done as one
+  int64_t width;  // the number of elements in such a folded row
   int64_t rows_per_chunk, chunks;
 };
 
@@ -77,7 +78,7 @@ struct ForwardSums {  // what the pass of sums adds up; the shift is in place of
   }
 };
 
-// What the activation lets through of a gradient `g`, by its output or its input.
+// Returns how much of a gradient `g` the activation lets through; `v` is the activation's output or its input.
 template <Activation kActivation>
 SNUG_INLINE float Through(float v, float g) {
   if constexpr (kActivation == Activation::kIdentity) return g;
@@ -95,7 +96,7 @@ struct BackwardSums {
   }
 };
 
-// The same by the activation's output, and stores the gradient that it lets through.
+// Does the same where y is there to tell, and stores the gradient that the activation lets through.
 template <Activation kActivation, bool kSecond, class T>
 struct StoringBackwardSums {
   const T *x, *y, *dy, *dy2;
@@ -136,7 +137,7 @@ struct BackwardElement {
 
 // ---- channels side by side ----
 
-// a[c], b[c] = sums of element(i, numbers of c) over a chunk's rows, c in [0, width).
+// Sets a[c] and b[c], for c in [0, width), to what sums(i, numbers of c) gives for a chunk's rows, added up.
 template <class Sums>
 SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float* patterns, float* a, float* b,
                          Sums sums) {
@@ -163,9 +164,9 @@ SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float*
   }
 }
 
-// The sums of each chunk's rows. partial: [chunks][2][width].
+// Computes the sums of each chunk's rows into `partial`, [chunks][2][width].
 template <class Sums>
-void SumChunks(int threads, const Rows& rows, const float* patterns, float* partial, Sums sums) {
+void SumChunks(int threads, const RowChunks& rows, const float* patterns, float* partial, Sums sums) {
   ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
     float* a = partial + begin / rows.rows_per_chunk * 2 * rows.width;
     const int64_t width = rows.width;
@@ -175,8 +176,8 @@ void SumChunks(int threads, const Rows& rows, const float* patterns, float* part
   });
 }
 
-// The sums of all chunks, of the channels [begin, end).
-void AddChunks(const Rows& rows, const float* partial, int64_t begin, int64_t end, double* a, double* b) {
+// Adds up the sums of all chunks, for the channels [begin, end).
+void AddChunks(const RowChunks& rows, const float* partial, int64_t begin, int64_t end, double* a, double* b) {
   WithIsa([=]() SNUG_LAMBDA {
     const int64_t n = end - begin;
     for (int64_t c = 0; c < n; ++c) a[c] = b[c] = 0;
@@ -192,9 +193,9 @@ void AddChunks(const Rows& rows, const float* partial, int64_t begin, int64_t en
   });
 }
 
-// fn(c, sum of a, sum of b) for each channel.
+// Calls fn(c, sum of a, sum of b) for each channel.
 template <class Fn>
-void ForEachSum(int threads, const Rows& rows, const float* partial, Fn fn) {
+void ForEachSum(int threads, const RowChunks& rows, const float* partial, Fn fn) {
   constexpr int64_t kChannels = 64;
   ParallelFor(threads, rows.channels, kChannels, [=](int64_t begin, int64_t end) {
     double a[kChannels], b[kChannels];
@@ -203,8 +204,8 @@ void ForEachSum(int threads, const Rows& rows, const float* partial, Fn fn) {
   });
 }
 
-// A channel's numbers, once for each row that is folded.
-void SetPatterns(const Rows& rows, float* patterns, int64_t c, const Numbers& numbers) {
+// Writes a channel's numbers into the patterns, once for each row of a folded one.
+void SetPatterns(const RowChunks& rows, float* patterns, int64_t c, const Numbers& numbers) {
   float values[kPatterns];
   std::memcpy(values, &numbers, sizeof(values));
   for (const float value : values) {
@@ -213,9 +214,9 @@ void SetPatterns(const Rows& rows, float* patterns, int64_t c, const Numbers& nu
   }
 }
 
-// The shift of each channel: a mean of a few rows, evenly spread.
+// Sets the shift of each channel to the mean of a few rows, evenly spread.
 template <class T>
-void SetShifts(const Rows& rows, const T* x, float* shifts) {
+void SetShifts(const RowChunks& rows, const T* x, float* shifts) {
   const int64_t n = std::min(kShiftSamples, rows.count);
   WithIsa([=]() SNUG_LAMBDA {
     for (int64_t c = 0; c < rows.channels; ++c) shifts[c] = 0;
@@ -228,9 +229,9 @@ void SetShifts(const Rows& rows, const T* x, float* shifts) {
   for (int64_t f = 1; f < rows.fold; ++f) std::copy(shifts, shifts + rows.channels, shifts + f * rows.channels);
 }
 
-// element(i, numbers) for every element.
+// Calls element(i, numbers) for every element.
 template <class Element>
-void ForEachElementOfRows(int threads, const Rows& rows, const float* patterns, Element element) {
+void ForEachElementOfRows(int threads, const RowChunks& rows, const float* patterns, Element element) {
   ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
     const int64_t width = rows.width;
     const int64_t first = begin * rows.channels;
@@ -247,12 +248,12 @@ void ForEachElementOfRows(int threads, const Rows& rows, const float* patterns, 
 
 // ---- channels apart ----
 
-// Sums of sums(i, numbers) over one channel's planes.
+// Adds up what sums(i, numbers) gives for one channel's planes.
 template <class Sums>
 SNUG_INLINE void SumLanes(const ChannelView& view, int64_t channel, Numbers numbers, Sums sums, double* a, double* b) {
   *a = *b = 0;
   float la[kLanes], lb[kLanes];
-  int64_t pending = 0;  // elements in the lanes
+  int64_t pending = 0;  // how many elements were added to the lanes
   for (int j = 0; j < kLanes; ++j) la[j] = lb[j] = 0;
   const auto flush = [&]() SNUG_LAMBDA {
     for (int width = kLanes / 2; width > 0; width /= 2) {
@@ -307,7 +308,7 @@ void ForEachElementOfPlanes(const ChannelView& view, int64_t channel, const Numb
   });
 }
 
-// A mean of a few elements of a channel, evenly spread.
+// Returns the mean of a few elements of a channel, evenly spread.
 template <class T>
 float Shift(const ChannelView& view, const T* x, int64_t channel) {
   const int64_t n = std::min(kShiftSamples, view.count());
@@ -319,7 +320,7 @@ float Shift(const ChannelView& view, const T* x, int64_t channel) {
   return sum / static_cast<float>(n);
 }
 
-// ---- both ----
+// ---- both layouts ----
 
 template <class T>
 void SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double shift, double sum, double squares) {
@@ -328,7 +329,7 @@ void SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double 
   call.batch_var[c] = static_cast<float>(std::max(0.0, squares / n - d * d));
 }
 
-// The same bits forward and backward: the backward pass computes anew what the activation let through.
+// Gives the same bits forward and backward, because the backward pass computes anew what the activation let through.
 template <class Call>
 Numbers Normalising(const Call& call, int64_t c, double mean, double var) {
   const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
@@ -344,13 +345,13 @@ Numbers ForwardNumbers(const BatchNormForward<T>& call, int64_t c) {
                      static_cast<double>(of_batch ? call.batch_var[c] : call.var[c]));
 }
 
-// What the pass of sums needs.
+// Returns the numbers that the pass of sums needs.
 template <class T>
 Numbers SumsNumbers(const BatchNormBackward<T>& call, int64_t c) {
   return Normalising(call, c, static_cast<double>(call.mean[c]), static_cast<double>(call.var[c]));
 }
 
-// Sets the gradients of weight and bias too.
+// Returns the numbers for dx. Sets the gradients of weight and bias too.
 template <class T>
 Numbers BackwardNumbers(const BatchNormBackward<T>& call, int64_t c, double n, double sum, double product) {
   const double inv_std = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
@@ -383,7 +384,7 @@ void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& ca
     });
     return;
   }
-  const Rows rows(view);
+  const RowChunks rows(view);
   float* patterns = workspace;
   float* partial = workspace + kPatterns * rows.width;
   const auto set = [=](int64_t c) { SetPatterns(rows, patterns, c, ForwardNumbers(call, c)); };
@@ -414,7 +415,7 @@ void Backward(int threads, const ChannelView& view, const BatchNormBackward<T>& 
     });
     return;
   }
-  const Rows rows(view);
+  const RowChunks rows(view);
   float* patterns = workspace;
   float* partial = workspace + kPatterns * rows.width;
   for (int64_t c = 0; c < rows.channels; ++c) SetPatterns(rows, patterns, c, SumsNumbers(call, c));
@@ -425,7 +426,7 @@ void Backward(int threads, const ChannelView& view, const BatchNormBackward<T>& 
   ForEachElementOfRows(threads, rows, patterns, element);
 }
 
-// fn(activation as a constant)
+// Calls fn with the activation as a compile-time constant.
 template <class Fn>
 void DispatchActivation(Activation activation, Fn&& fn) {
   switch (activation) {
@@ -443,7 +444,7 @@ void DispatchActivation(Activation activation, Fn&& fn) {
 }  // namespace
 
 int64_t BatchNormWorkspace(const ChannelView& view) {
-  return view.inner > 1 ? 0 : Rows(view).workspace_floats() * static_cast<int64_t>(sizeof(float));
+  return view.inner > 1 ? 0 : RowChunks(view).workspace_floats() * static_cast<int64_t>(sizeof(float));
 }
 
 template <class T>

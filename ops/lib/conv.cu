@@ -10,7 +10,7 @@ namespace {
 
 using Spatial = std::array<int64_t, kMaxSpatial>;
 
-// Data of [batch, channels, spatial...] as it lies in memory.
+// Says where data of [batch, channels, spatial...] lies in memory.
 struct Grid {
   int64_t batch_stride, channel_stride;
   Spatial size, stride = {0, 0, 0};
@@ -29,7 +29,7 @@ struct Grid {
   }
 };
 
-// Weights of [filters, channels of a group, taps] as they lie in memory.
+// Says where weights of [filters, channels of a group, taps] lie in memory.
 struct WeightGrid {
   int64_t taps, channel_stride, tap_stride;
 
@@ -38,31 +38,31 @@ struct WeightGrid {
     channel_stride = last ? 1 : taps;
     tap_stride = last ? g.in_channels / g.groups : 1;
   }
-  // Of number i in [channels, taps] of a filter.
+  // Returns where number i in [channels, taps] lies within its filter.
   SNUG_HOST_DEVICE int64_t Offset(int64_t i) const {
     return tap_stride == 1 && channel_stride == taps ? i : i / taps * channel_stride + i % taps * tap_stride;
   }
 };
 
-// A number that counts through [outer, size...].
-struct Place {
+// The position at an index that counts through [outer, size...] in row-major order.
+struct GridIndex {
   int64_t outer;
   Spatial at;
 };
-__device__ Place PlaceOf(const Spatial& size, int64_t index) {
+__device__ GridIndex GridIndexOf(const Spatial& size, int64_t index) {
   const int64_t rest = index / size[2];
   const int64_t outer = rest / size[1];
   return {outer / size[0], {outer % size[0], rest % size[1], index % size[2]}};
 }
 
-// Where tap `tap` of output pixel `out` reads.
+// Returns which input pixel tap `tap` of output pixel `out` reads.
 __device__ Spatial InputOf(const ConvGeometry& g, const Spatial& out, const Spatial& tap) {
   Spatial in = {};
   for (size_t i = 0; i < kMaxSpatial; ++i) in[i] = out[i] * g.stride[i] - g.pad_begin[i] + tap[i] * g.dilation[i];
   return in;
 }
 
-// y [pixels of all samples, filters] = x's taps [.., channels * taps] w^T; count: groups.
+// y [pixels of all samples, filters] = x's taps [.., channels * taps] w^T, one product for each group.
 template <class T>
 struct ForwardProduct {
   using Value = T;
@@ -79,26 +79,26 @@ struct ForwardProduct {
   ConvGeometry g;
   Grid x, y;
   WeightGrid w;
-  int64_t filters, channels;  // of a group
+  int64_t filters, channels;  // in one group
   const T *data, *weights, *bias;
   T* result;
   Activation activation;
 
   __device__ Row row(int64_t group, int64_t m) const {
-    const Place pixel = PlaceOf(g.out, m);
+    const GridIndex pixel = GridIndexOf(g.out, m);
     return {data + pixel.outer * x.batch_stride + group * channels * x.channel_stride, pixel.at};
   }
   __device__ Column column(int64_t group, int64_t n) const {
     return {weights + (group * filters + n) * channels * g.kernel[0] * g.kernel[1] * g.kernel[2]};
   }
   __device__ A a(const Row& row, int64_t k) const {
-    const Place tap = PlaceOf(g.kernel, k);
+    const GridIndex tap = GridIndexOf(g.kernel, k);
     const Spatial in = InputOf(g, row.out, tap.at);
     return x.Has(in) ? static_cast<A>(row.channels[tap.outer * x.channel_stride + x.Offset(in)]) : A(0);
   }
   __device__ A b(const Column& column, int64_t k) const { return static_cast<A>(column.weights[w.Offset(k)]); }
   __device__ void Store(int64_t group, int64_t m, int64_t n, A sum) const {
-    const Place pixel = PlaceOf(g.out, m);
+    const GridIndex pixel = GridIndexOf(g.out, m);
     const int64_t filter = group * filters + n;
     if (bias != nullptr) sum += static_cast<A>(bias[filter]);
     result[pixel.outer * y.batch_stride + filter * y.channel_stride + y.Offset(pixel.at)] =
@@ -128,14 +128,14 @@ struct GradInputProduct {
   T* result;
 
   __device__ Row row(int64_t group, int64_t m) const {
-    const Place pixel = PlaceOf(g.in, m);
+    const GridIndex pixel = GridIndexOf(g.in, m);
     return {grad + pixel.outer * y.batch_stride + group * filters * y.channel_stride, pixel.at};
   }
   __device__ Column column(int64_t group, int64_t n) const {
     return {weights + group * filters * channels * w.taps + n * w.channel_stride};
   }
   __device__ A a(const Row& row, int64_t k) const {
-    const Place tap = PlaceOf(g.kernel, k);
+    const GridIndex tap = GridIndexOf(g.kernel, k);
     Spatial out = {};
     for (size_t i = 0; i < kMaxSpatial; ++i) {
       const int64_t distance = row.in[i] + g.pad_begin[i] - tap.at[i] * g.dilation[i];
@@ -148,7 +148,7 @@ struct GradInputProduct {
     return static_cast<A>(column.weights[k / w.taps * channels * w.taps + k % w.taps * w.tap_stride]);
   }
   __device__ void Store(int64_t group, int64_t m, int64_t n, A sum) const {
-    const Place pixel = PlaceOf(g.in, m);
+    const GridIndex pixel = GridIndexOf(g.in, m);
     const int64_t channel = group * channels + n;
     result[pixel.outer * x.batch_stride + channel * x.channel_stride + x.Offset(pixel.at)] = static_cast<T>(sum);
   }
@@ -177,15 +177,15 @@ struct GradWeightProduct {
 
   __device__ Row row(int64_t group, int64_t m) const { return {grad + (group * filters + m) * y.channel_stride}; }
   __device__ Column column(int64_t group, int64_t n) const {
-    const Place tap = PlaceOf(g.kernel, n);
+    const GridIndex tap = GridIndexOf(g.kernel, n);
     return {data + (group * channels + tap.outer) * x.channel_stride, tap.at};
   }
   __device__ A a(const Row& row, int64_t k) const {
-    const Place pixel = PlaceOf(g.out, k);
+    const GridIndex pixel = GridIndexOf(g.out, k);
     return static_cast<A>(row.filter[pixel.outer * y.batch_stride + y.Offset(pixel.at)]);
   }
   __device__ A b(const Column& column, int64_t k) const {
-    const Place pixel = PlaceOf(g.out, k);
+    const GridIndex pixel = GridIndexOf(g.out, k);
     const Spatial in = InputOf(g, pixel.at, column.tap);
     return x.Has(in) ? static_cast<A>(column.channel[pixel.outer * x.batch_stride + x.Offset(in)]) : A(0);
   }

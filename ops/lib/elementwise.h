@@ -10,9 +10,9 @@
 //                                .gradient = Gradient, .samples = Samples}), ...};
 //   }
 //
-// The function works in float (for float32 and bfloat16) or double. It is compiled into vector loops, so it has no
-// branches that the compiler cannot turn into selects. Of one that has options `make` says what it is by them.
-// Functions of SNUG_FUNCTIONS (ops/math/functions.h) have CUDA kernels, and may be fused.
+// The function works in float (for float32 and bfloat16) or double. It is compiled into vector loops, so it may only
+// have branches that the compiler can turn into selects. If it has options, `make` builds it from the node's. Functions
+// that stand in SNUG_FUNCTIONS (ops/math/functions.h) have CUDA kernels and may be fused.
 #pragma once
 
 #include <absl/status/status.h>
@@ -37,10 +37,11 @@
 
 namespace snug {
 
-inline constexpr int64_t kElementwiseChunk = 1 << 15;  // elements: of work for one thread
-inline constexpr int64_t kElementwiseBlock = 512;      // elements: of a buffer on the stack
+inline constexpr int64_t kElementwiseChunk = 1 << 15;  // elements in a thread's piece of work
+inline constexpr int64_t kElementwiseBlock = 512;      // elements in a buffer on the stack
 
-// y[i] = f(x[i]...). y may be any of the x. f is copied: its options are then known not to change in the loop.
+// Sets y[i] = f(x[i]...). y may be any of the x. f is taken by value, so that the compiler knows its options not to
+// change in the loop.
 template <class F, class T, class... X>
 SNUG_INLINE void MapBlock(int64_t n, const F f, T* y, const X*... x) {
   SNUG_INDEPENDENT
@@ -54,7 +55,7 @@ void Map(int threads, int64_t n, const F& f, T* y, const X*... x) {
   });
 }
 
-// The same with broadcasting: views[j] says how x[j] lies under y.
+// Does the same with broadcasting: views[j] says how x[j] lies under y.
 template <class F, class T, class... X>
 void BroadcastMap(int threads, int64_t n, const std::array<BroadcastView, sizeof...(X)>& views, const F& f, T* y,
                   const X*... x) {
@@ -87,7 +88,7 @@ F WithoutOptions(const Options&) {
   return F();
 }
 
-// A row of SNUG_FUNCTIONS; others have none.
+// What SNUG_FUNCTIONS says of F. Only functions in that list have one.
 template <class F>
 struct FunctionRow;
 #define SNUG_FUNCTION_ROW(F, ...)                                                                        \
@@ -99,7 +100,7 @@ struct FunctionRow;
 SNUG_FUNCTIONS(SNUG_FUNCTION_ROW)
 #undef SNUG_FUNCTION_ROW
 
-// Layouts: same-shape inputs have the same one, so the output takes the first's.
+// Inputs of the same shape have the same layout, so the output takes the first one's.
 template <int kInputs>
 absl::Status InferSameShape(InferContext& c) {
   for (int i = 1; i < kInputs; ++i) SNUG_RETURN_IF_ERROR(c.CheckShape(i, c.shape(0)));
@@ -107,7 +108,7 @@ absl::Status InferSameShape(InferContext& c) {
   return absl::OkStatus();
 }
 
-// Layouts: inputs of the output's rank have the same one, lower ones are plain.
+// Inputs of the output's rank have the same layout; those of lower rank are plain.
 template <int kInputs>
 absl::Status InferBroadcast(InferContext& c) {
   ValueType type = c.input(0);
@@ -152,7 +153,7 @@ absl::Status BroadcastKernel(const KernelContext& k) {
   });
 }
 
-// On a CUDA device, for every floating dtype, with broadcasting. Defined in ops/math/elementwise.cu for
+// Runs f on a CUDA device, for every floating dtype and with broadcasting. ops/math/elementwise.cu defines it for
 // SNUG_FUNCTIONS.
 template <class F>
 absl::Status ElementwiseOnCuda(const KernelContext& k, const F& f);
@@ -162,11 +163,11 @@ absl::Status ElementwiseCuda(const KernelContext& k) {
   return ElementwiseOnCuda<F>(k, make(k.types().options));
 }
 
-// ElementwiseForm::expression.
+// This is what ElementwiseForm::expression calls.
 template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
 std::string FunctionExpression(const NodeTypes& types, absl::string_view operands) {
-  using Row = internal::FunctionRow<F>;
-  return ApplyExpression(Row::kName, Row::Numbers(make(types.options)), types, operands);
+  using Listed = internal::FunctionRow<F>;
+  return ApplyExpression(Listed::kName, Listed::Numbers(make(types.options)), types, operands);
 }
 
 namespace internal {
@@ -190,8 +191,8 @@ ElementwiseForm FormOf() {
 
 }  // namespace internal
 
-// Fills in what all such ops have in common: inference and kernels (unless given), layouts, and that the output may
-// share any input's bytes.
+// Adds what all such ops have in common: inference and kernels, unless they are given, layouts, and the permission to
+// write the output over any input.
 template <class F, F (*make)(const Options&) = internal::WithoutOptions<F>>
 OpDef Elementwise(OpDef op) {  // NOLINT(performance-unnecessary-value-param): moved on below
   return internal::CompleteElementwise(std::move(op), internal::InferSameShape<internal::kArity<F>>,
@@ -205,11 +206,12 @@ OpDef Broadcasting(OpDef op) {  // NOLINT(performance-unnecessary-value-param): 
                                        internal::CudaKernelOf<F, make>());
 }
 
-// The gradient of a one-input op as one node of `op`, with the node's options, that reads what is named and dy.
+// The gradient of a one-input op as a single node of `op`, with the node's options. Its inputs are dy and, as the name
+// says, the node's output or input.
 absl::Status GradientFromOutput(GradContext& g, absl::string_view op);
 absl::Status GradientFromInput(GradContext& g, absl::string_view op);
 
-// `value` summed over the axes along which `shape` was broadcast to it; `value` itself where there are none.
+// Returns `value` summed over the axes along which `shape` was broadcast to it, or `value` itself if there are none.
 ValueId SumToShape(GradContext& g, ValueId value, const Shape& shape);
 
 }  // namespace snug

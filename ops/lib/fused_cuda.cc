@@ -11,7 +11,8 @@
 namespace snug {
 namespace {
 
-// What a fused kernel's source includes, by name: written by CMake. What stands for another file comes first.
+// The headers that a fused kernel's source includes, by name; CMake writes the list. Substitutes for standard headers
+// come first, so they are found first.
 constexpr cuda::SourceHeader kHeaders[] = {
     {"bit", "#include \"ops/lib/fused_std.h\"\n"},         {"cmath", "#include \"ops/lib/fused_std.h\"\n"},
     {"cstdint", "#include \"ops/lib/fused_std.h\"\n"},     {"limits", "#include \"ops/lib/fused_std.h\"\n"},
@@ -21,7 +22,7 @@ constexpr cuda::SourceHeader kHeaders[] = {
 
 uint64_t Word(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
-// `third`: what stands after the output.
+// A kernel's one argument; `third` is the word after the output's pointer.
 class Argument {
  public:
   Argument(const KernelContext& k, uint64_t third) {
@@ -64,13 +65,13 @@ cuda::KernelSource FusedKernel::ForCompiler() const {
   return {.name = source_.name, .text = source_.text, .headers = kHeaders};
 }
 
-FusedKernel::Kind FusedKernel::KindOf(const cuda::CudaDevice& device) {
+FusedKernel::DeviceKind FusedKernel::KindOf(const cuda::CudaDevice& device) {
   return {device.shared_api(), device.info().major, device.info().minor};
 }
 
 absl::Status FusedKernel::Load(cuda::CodeCache& cache, const cuda::CudaDevice& device) const {
   const std::lock_guard<std::mutex> lock(mu_);
-  const Kind kind = KindOf(device);
+  const DeviceKind kind = KindOf(device);
   if (code_.count(kind) == 1) return absl::OkStatus();
   SNUG_ASSIGN_OR_RETURN(code_[kind], cache.Get(device, ForCompiler()));
   return absl::OkStatus();

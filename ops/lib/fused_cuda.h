@@ -1,4 +1,4 @@
-// The CUDA kernel of a fused chain: its source, written when it is prepared, and its code, compiled and loaded before
+// The CUDA kernel of a fused chain. Its source is written when it is prepared; its code is compiled and loaded before
 // the first step.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace snug {
 
-// What prepare hands to the kernel. Thread-safe: mu_ guards the code, of which there is one for each kind of device.
+// What prepare hands to the kernel. Thread-safe: mu_ guards the code, which differs by kind of device.
 class FusedKernel {
  public:
   explicit FusedKernel(FusedSource source) : source_(std::move(source)) {}
@@ -24,24 +24,25 @@ class FusedKernel {
   const FusedSource& source() const { return source_; }
   cuda::KernelSource ForCompiler() const;
 
-  // Compiles it for the device, or takes it from the cache, unless that has been done.
+  // Compiles the code for the device, or takes it from the cache, unless it is there already.
   absl::Status Load(cuda::CodeCache& cache, const cuda::CudaDevice& device) const;
-  // Null before Load.
+  // Returns null before Load.
   std::shared_ptr<const cuda::CudaCode> CodeFor(const cuda::CudaDevice& device) const;
 
  private:
   const FusedSource source_;
   mutable std::mutex mu_;
-  using Kind = std::tuple<std::shared_ptr<const cuda::Api>, int, int>;  // of a device: with its compute capability
-  static Kind KindOf(const cuda::CudaDevice& device);
-  mutable std::map<Kind, std::shared_ptr<const cuda::CudaCode>> code_;
+  // What the code depends on: the API and the compute capability.
+  using DeviceKind = std::tuple<std::shared_ptr<const cuda::Api>, int, int>;
+  static DeviceKind KindOf(const cuda::CudaDevice& device);
+  mutable std::map<DeviceKind, std::shared_ptr<const cuda::CudaCode>> code_;
 };
 
 absl::Status PrepareFusedCuda(PrepareContext& c);
-// Loads its code itself where nobody has; then it cannot be recorded in a graph.
+// Loads the code itself if nobody has; then it cannot be recorded in a graph.
 absl::Status FusedCuda(const KernelContext& k);
 
-// With these functions; prepared as a FusedKernel.
+// The kernel row made of these functions. It is prepared as a FusedKernel.
 KernelRow FusedCudaRow();
 inline constexpr absl::string_view kFusedCudaRow = "nvrtc";
 

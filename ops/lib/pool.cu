@@ -1,4 +1,4 @@
-// A thread for each window, or, backward, for each element: it goes through the windows that reach over it.
+// Pooling by CUDA kernels. A thread computes one window or, backward, one element from all windows that reach over it.
 #include <limits>
 
 #include "ops/lib/cuda_kernel.h"
@@ -8,11 +8,11 @@
 namespace snug {
 namespace {
 
-// Element i of [outer, depth, height, width, lanes].
-struct Place {
+// The position of element i of [outer, depth, height, width, lanes].
+struct PoolIndex {
   int64_t outer, d, h, w, lane;
 
-  __device__ Place(int64_t i, int64_t depth, int64_t height, int64_t width, int64_t lanes) {
+  __device__ PoolIndex(int64_t i, int64_t depth, int64_t height, int64_t width, int64_t lanes) {
     lane = i % lanes;
     i /= lanes;
     w = i % width;
@@ -24,9 +24,9 @@ struct Place {
   }
 };
 
-// take(element, tap) for every element of a window.
+// Calls take(element, tap) for every element of a window.
 template <class Take>
-__device__ void ForEachTap(const PoolGeometry& g, const Place& at, const Take& take) {
+__device__ void ForEachTap(const PoolGeometry& g, const PoolIndex& at, const Take& take) {
   const PoolAxis& depth = g.axes[0];
   const PoolAxis& height = g.axes[1];
   const PoolAxis& width = g.axes[2];
@@ -45,9 +45,9 @@ __device__ void ForEachTap(const PoolGeometry& g, const Place& at, const Take& t
   }
 }
 
-// take(window, its tap, d, h, w) for every window that has the element.
+// Calls take(window, its tap, d, h, w) for every window that has the element.
 template <class Take>
-__device__ void ForEachWindow(const PoolGeometry& g, const Place& at, const Take& take) {
+__device__ void ForEachWindow(const PoolGeometry& g, const PoolIndex& at, const Take& take) {
   const PoolAxis& depth = g.axes[0];
   const PoolAxis& height = g.axes[1];
   const PoolAxis& width = g.axes[2];
@@ -70,7 +70,7 @@ __device__ void ForEachWindow(const PoolGeometry& g, const Place& at, const Take
   }
 }
 
-// What a window's sum is multiplied by.
+// Returns what a window's sum is multiplied by.
 template <class A>
 __device__ A Share(const PoolGeometry& g, bool include_padding, int64_t d, int64_t h, int64_t w) {
   const auto factor = [&](const PoolAxis& axis, int64_t o) {
@@ -79,18 +79,18 @@ __device__ A Share(const PoolGeometry& g, bool include_padding, int64_t d, int64
   return factor(g.axes[0], d) * factor(g.axes[1], h) * factor(g.axes[2], w);
 }
 
-__device__ Place WindowOf(const PoolGeometry& g, int64_t i) {
-  return Place(i, g.axes[0].out, g.axes[1].out, g.axes[2].out, g.lanes);
+__device__ PoolIndex WindowOf(const PoolGeometry& g, int64_t i) {
+  return PoolIndex(i, g.axes[0].out, g.axes[1].out, g.axes[2].out, g.lanes);
 }
-__device__ Place ElementOf(const PoolGeometry& g, int64_t i) {
-  return Place(i, g.axes[0].in, g.axes[1].in, g.axes[2].in, g.lanes);
+__device__ PoolIndex ElementOf(const PoolGeometry& g, int64_t i) {
+  return PoolIndex(i, g.axes[0].in, g.axes[1].in, g.axes[2].in, g.lanes);
 }
 
 template <class T>
 __global__ void AveragePoolKernel(int64_t n, PoolGeometry g, bool include_padding, const T* x, T* y) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
-    const Place at = WindowOf(g, i);
+    const PoolIndex at = WindowOf(g, i);
     A sum = 0;
     ForEachTap(g, at, [&](int64_t element, int64_t) { sum += static_cast<A>(x[element]); });
     y[i] = static_cast<T>(sum * Share<A>(g, include_padding, at.d, at.h, at.w));
@@ -109,7 +109,7 @@ __global__ void AverageUnpoolKernel(int64_t n, PoolGeometry g, bool include_padd
   }
 }
 
-// index may be null.
+// `index` may be null.
 template <class T, class Index>
 __global__ void MaximumPoolKernel(int64_t n, PoolGeometry g, const T* x, T* y, Index* index) {
   using A = Accumulator<T>;

@@ -1,4 +1,4 @@
-// Pooling a row of windows in plain storage: neighbouring windows along the width are done together, so that loops over
+// Pools a row of windows in plain storage. Neighbouring windows along the width are done together, so that loops over
 // them vectorise.
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace snug {
 
-// One tap of the windows [begin, end) of a block: window j's is x[j * stride].
+// Takes one tap of the windows [begin, end) of a block; window j has it at x[j * stride].
 template <class Pooling, class T>
-SNUG_INLINE void TakeTap(const Pooling& pooling, typename Pooling::Block& block, int64_t begin, int64_t end, const T* x,
-                         int64_t stride, int32_t tap) {
+SNUG_INLINE void TakeTap(const Pooling& pooling, typename Pooling::BlockState& block, int64_t begin, int64_t end,
+                         const T* x, int64_t stride, int32_t tap) {
   for (int64_t j = begin; j < end; ++j) {
     auto state = pooling.Get(block, j);
     pooling.Take(state, x[j * stride], tap);
@@ -20,7 +20,7 @@ SNUG_INLINE void TakeTap(const Pooling& pooling, typename Pooling::Block& block,
   }
 }
 
-// y[window] for the windows of one row in plain storage.
+// Computes y[window] for the windows of one row in plain storage.
 template <class Pooling, class T>
 SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, const T* x, T* y) {
   const auto& [depth, height, width] = g.axes;
@@ -29,7 +29,7 @@ SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, con
   const auto row_factor = pooling.Factor(0, at.d) * pooling.Factor(1, at.h);
   for (int64_t first = 0; first < width.out; first += kPoolBlock) {
     const int64_t windows = std::min(kPoolBlock, width.out - first);
-    typename Pooling::Block block;
+    typename Pooling::BlockState block;
     for (int64_t j = 0; j < windows; ++j) {
       const int64_t first_tap = (kd.begin * height.window + kh.begin) * width.window + width.taps(first + j).begin;
       pooling.Set(block, j, pooling.Begin(static_cast<int32_t>(first_tap)));
@@ -48,14 +48,14 @@ SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, con
           continue;
         }
         for (int64_t w = 0; w < width.window; ++w) {
-          // The windows whose tap w is inside: 0 <= o * stride - pad + w * dilation < in.
+          // Tap w is inside for the windows o with 0 <= o * stride - pad + w * dilation < in.
           const int64_t before = width.pad_begin - w * width.dilation;
           const int64_t begin = std::max(first, before <= 0 ? 0 : (before + width.stride - 1) / width.stride);
           const int64_t last = width.in - 1 + before;
           const int64_t end = std::min(first + windows, last < 0 ? 0 : last / width.stride + 1);
           const T* element = line - before + first * width.stride;
           const auto t = tap + static_cast<int32_t>(w);
-          // Constant strides vectorise.
+          // Loops with a constant stride vectorise.
           if (width.stride == 1) {
             TakeTap(pooling, block, begin - first, end - first, element, 1, t);
           } else if (width.stride == 2) {
@@ -73,8 +73,8 @@ SNUG_INLINE void PoolRowPlain(const PoolGeometry& g, const Pooling& pooling, con
   }
 }
 
-// dx[element] for the elements of one row in plain storage: each window that reaches into a piece of the row deals out
-// its gradient there.
+// Computes dx[element] for the elements of one row in plain storage: each window that reaches into a piece of the row
+// deals out its gradient there.
 template <class Pooling, class T>
 SNUG_INLINE void UnpoolRowPlain(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, const T* dy, T* dx) {
   using A = Accumulator<T>;
@@ -99,7 +99,7 @@ SNUG_INLINE void UnpoolRowPlain(const PoolGeometry& g, const Pooling& pooling, c
         for (int64_t w = ow.begin; w < ow.end; ++w) {
           const A factor = row_factor * pooling.Factor(2, w);
           const int64_t start = width.start(w) - first;
-          IndexRange taps = width.taps(w);  // of those, the ones in this piece
+          IndexRange taps = width.taps(w);  // only those in this piece, after the loops
           while (taps.begin < taps.end && start + taps.begin * width.dilation < 0) ++taps.begin;
           while (taps.begin < taps.end && start + (taps.end - 1) * width.dilation >= elements) --taps.end;
           pooling.Deal(dy, line + w, tap, taps, width.dilation, factor, sum + start);

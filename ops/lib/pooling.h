@@ -1,6 +1,5 @@
-// A Pooling says what a window does with its elements, for single windows in plain storage and for many channels at
-// once where the channels lie inside. Forward, a window has a state; backward, it gives shares of its gradient to its
-// taps.
+// A Pooling says what a window does with its elements: one window at a time in plain storage, many channels at once in
+// channels-last storage. Forward, a window has a state; backward, it gives shares of its gradient to its taps.
 #pragma once
 
 #include <array>
@@ -17,26 +16,27 @@
 
 namespace snug {
 
-inline constexpr int64_t kPoolBlock = 64;  // windows of plain storage that are done together
+inline constexpr int64_t kPoolBlock = 64;  // so many windows of plain storage are done together
 
 template <class T>
 class AveragePooling {
  public:
   using A = Accumulator<T>;
   static constexpr bool kMayHaveFewTaps = true;
-  struct Block {
+  struct BlockState {
     A sum[kPoolBlock];
   };
 
   AveragePooling(const PoolGeometry& g, bool include_padding) : axes_(g.axes), include_padding_(include_padding) {}
 
-  // Forward: the state of lane j, before anything was taken; taking an element; taking a row of them.
+  // Forward, a window begins with a State and then takes elements, or rows of them. Lane j of a block keeps the state
+  // of one window between rows.
   struct State {
     A sum;
   };
   SNUG_INLINE State Begin(int32_t /*first_tap*/) const { return {A(0)}; }
-  SNUG_INLINE State Get(const Block& b, int64_t j) const { return {b.sum[j]}; }
-  SNUG_INLINE void Set(Block& b, int64_t j, State s) const { b.sum[j] = s.sum; }
+  SNUG_INLINE State Get(const BlockState& b, int64_t j) const { return {b.sum[j]}; }
+  SNUG_INLINE void Set(BlockState& b, int64_t j, State s) const { b.sum[j] = s.sum; }
   SNUG_INLINE void Take(State& s, T value, int32_t /*tap*/) const { s.sum += static_cast<A>(value); }
   SNUG_INLINE void TakeRow(State& s, const T* values, int64_t n, int32_t /*tap*/) const {
     if (n < kLanes) {
@@ -47,21 +47,20 @@ class AveragePooling {
   }
   SNUG_INLINE void Finish(State s, A factor, T* y, int64_t at) const { y[at] = T(s.sum * factor); }
 
-  // What a window's sum is multiplied by: the product of its axes' factors.
+  // Returns one axis's factor; a window's sum is multiplied by the product of them.
   SNUG_INLINE A Factor(int axis, int64_t o) const {
     const PoolAxis& a = axes_[static_cast<size_t>(axis)];
     return A(1) / static_cast<A>(include_padding_ ? a.padded_taps(o) : a.taps(o).size());
   }
 
-  // Backward: what window `at` gives to its taps first_tap + t, t in `taps`, which are the elements t * dilation of
-  // `sum`.
+  // Backward, gives shares of window `at` to its taps first_tap + t, for t in `taps`. Tap t adds to sum[t * dilation].
   SNUG_INLINE void Deal(const T* dy, int64_t at, int32_t /*first_tap*/, IndexRange taps, int64_t dilation, A factor,
                         A* sum) const {
     const A share = static_cast<A>(dy[at]) * factor;
     for (int64_t t = taps.begin; t < taps.end; ++t) sum[t * dilation] += share;
   }
 
-  // The same for N channels of one window, K taps at a time: their elements begin at x[k].
+  // The following do the same for N channels of one window, K taps at a time, whose elements begin at x[k].
   template <int N>
   struct LaneState {
     alignas(kCacheLine) A sum[N];
@@ -88,7 +87,7 @@ class AveragePooling {
       for (int64_t j = 0; j < N; ++j) values[j] = T(s.sum[j] * factor);
     });
   }
-  // Adds what window `at` gives to the element that is its tap `tap`.
+  // Adds the share that window `at` gives to its tap `tap`.
   template <int N>
   SNUG_INLINE void AddShareLanes(A* sum, const T* dy, Reach at, int32_t /*tap*/, A factor) const {
     ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
@@ -96,7 +95,8 @@ class AveragePooling {
       for (int64_t j = 0; j < N; ++j) sum[j] += static_cast<A>(values[j]) * factor;
     });
   }
-  // Writes it to the element's place in dx, where there is no other: to 0 it adds, as above, so that -0 becomes 0.
+  // Writes the share to the element's place in dx if no other window has the element. It is added to 0, as it is above,
+  // so that -0 becomes 0.
   template <int N>
   SNUG_INLINE void GiveLanes(const T* dy, Reach at, int32_t /*tap*/, A factor, T* dx, Reach to) const {
     ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
@@ -112,19 +112,19 @@ class AveragePooling {
   bool include_padding_;
 };
 
-// The first maximum in row-major order; NaN is above everything. Index: what the tap of each maximum is stored in;
-// void: it is not.
+// Takes the first maximum in row-major order; NaN is above everything. The tap of each maximum is stored in an Index;
+// with void it is not stored.
 template <class T, class Index>
 class MaximumPooling {
  public:
   using A = Accumulator<T>;
-  // An index has 32 bits where a window has more taps than 8 count (PoolGeometry::index_type).
+  // An index has 32 bits where a window has more taps than 8 bits can count (PoolGeometry::index_type).
   static constexpr bool kMayHaveFewTaps = !std::is_same_v<std::remove_const_t<Index>, int32_t>;
-  struct Block {
+  struct BlockState {
     A best[kPoolBlock];
     int32_t tap[kPoolBlock];
   };
-  // Written forward; backward, read (and const).
+  // The index is written forward and read backward, where Index is const.
   using IndexPointer = std::conditional_t<std::is_void_v<Index>, std::nullptr_t, Index*>;
 
   explicit MaximumPooling(IndexPointer index) : index_(index) {}
@@ -134,8 +134,8 @@ class MaximumPooling {
     int32_t tap;
   };
   SNUG_INLINE State Begin(int32_t first_tap) const { return {-std::numeric_limits<A>::infinity(), first_tap}; }
-  SNUG_INLINE State Get(const Block& b, int64_t j) const { return {b.best[j], b.tap[j]}; }
-  SNUG_INLINE void Set(Block& b, int64_t j, State s) const {
+  SNUG_INLINE State Get(const BlockState& b, int64_t j) const { return {b.best[j], b.tap[j]}; }
+  SNUG_INLINE void Set(BlockState& b, int64_t j, State s) const {
     b.best[j] = s.best;
     b.tap[j] = s.tap;
   }
@@ -202,7 +202,7 @@ class MaximumPooling {
       ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
         SNUG_EACH_OF_N
         for (int64_t j = 0; j < N; ++j) {
-          const A value = static_cast<A>(values[j]);  // loaded in any case: so it vectorises
+          const A value = static_cast<A>(values[j]);  // always loaded, so that this vectorises
           const int32_t found = indices[j];
           sum[j] += found == tap ? value : A(0);
         }
@@ -229,7 +229,7 @@ class MaximumPooling {
   IndexPointer index_;
 };
 
-// A row of the output (forward) or input (backward): (sample or channel, depth, height).
+// A row of the output (forward) or of the input (backward), counted along (sample or channel, depth, height).
 class PoolRow {
  public:
   PoolRow(int64_t row, int64_t depth, int64_t height)

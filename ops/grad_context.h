@@ -1,6 +1,6 @@
 // What an op's gradient sees: it adds nodes that compute the gradients of its inputs from the gradients of its outputs.
-// Every forward value it names (input(i), output(i)) is kept alive for the backward pass: it names as few, and as cheap
-// ones, as it can; shapes alone come from input_type(i) and keep nothing.
+// Every forward value that it names (input(i), output(i)) is kept alive for the backward pass, so it should name few,
+// and those that cost least. Shapes alone come from input_type(i) and keep nothing.
 //
 //   absl::Status ReluGradient(GradContext& g) {  // dx = dy where y > 0: keeps y, frees x
 //     g.SetInputGrad(0, g.Op("relu_grad", {g.output(0), g.output_grad(0)}));
@@ -33,18 +33,19 @@ class GradContext : public OpContext {
     return node().options.Get<Message>();
   }
 
-  // Invalid where nothing flows back into that output (its gradient is zero). At least one is valid.
+  // This is invalid where nothing flows back into that output, so that its gradient is zero. At least one is valid.
   ValueId output_grad(int i) const { return output_grads_[static_cast<size_t>(i)]; }
   bool has_output_grad(int i) const { return output_grad(i).valid(); }
-  // Whether anyone needs input i's gradient: no nodes should be made for others.
+  // Says whether anyone needs input i's gradient. No nodes should be made for others.
   bool wants(int i) const { return has_input(i) && wanted_[static_cast<size_t>(i)]; }
-  // An input that is wanted and never set has no path: its gradient is zero.
+  // An input that is wanted but never set has a gradient of zero.
   void SetInputGrad(int i, ValueId grad);
-  // Those of the first inputs, as one node gives them: sets what is wanted.
+  // Sets the gradients of the first inputs as one node gives them; those that are not wanted are ignored.
   void SetInputGrads(absl::Span<const ValueId> grads);
 
-  // A "layer-style" gradient: one node of `op` tied to the forward node, with all its inputs, outputs and output
-  // gradients as inputs (absent ones stay absent), that gives the gradients of all inputs, in order.
+  // Makes a "layer-style" gradient: a single node of `op` that is tied to the forward node and gives the gradients of
+  // all inputs, in order. Its inputs are the forward node's inputs, outputs and output gradients (absent ones stay
+  // absent).
   absl::Status LayerStyle(absl::string_view op);
 
   const std::vector<ValueId>& input_grads() const { return input_grads_; }

@@ -12,7 +12,7 @@ namespace snug {
 namespace {
 
 const Port& PortAt(const std::vector<Port>& ports, int i) {
-  return ports[std::min(static_cast<size_t>(i), ports.size() - 1)];  // a variadic last port repeats
+  return ports[std::min(static_cast<size_t>(i), ports.size() - 1)];  // the last port repeats if it is variadic
 }
 
 absl::Status CheckInputCount(const OpDef& op, int found) {

@@ -13,12 +13,12 @@
 
 namespace snug {
 
-// Port checks + the op's infer: fills types->outputs (whose layouts follow the op's rule).
+// Checks the ports and runs the op's infer, which fills types->outputs (their layouts follow the op's rule).
 absl::Status InferTypes(const OpDef& op, NodeTypes* types);
 
-// The types around a node of the graph.
+// Returns the types around a node of the graph.
 NodeTypes TypesOf(const Graph& graph, const Node& node);
-// Cost of a node: the op's, or the default.
+// Returns the cost of a node: the op's, or the default.
 Cost CostOf(const OpDef& op, const NodeTypes& types);
 
 class GraphBuilder {
@@ -28,7 +28,7 @@ class GraphBuilder {
   const OpRegistry& registry() const { return registry_; }
   Graph& graph() { return graph_; }
 
-  // spec.output_types is filled in. The error has no location: see NodeError.
+  // Adds a node and fills in spec.output_types. The error has no location; NodeError adds it.
   absl::StatusOr<NodeId> Add(NodeSpec spec);
 
  private:
@@ -36,7 +36,7 @@ class GraphBuilder {
   Graph& graph_;
 };
 
-// `models/mlp.pbtxt:4:9: layer "fc1" (dense): <message>`
+// Returns `models/mlp.pbtxt:4:9: layer "fc1" (dense): <message>`.
 absl::Status NodeError(const SourceLoc& loc, absl::string_view name, absl::string_view op, const absl::Status& status);
 
 }  // namespace snug

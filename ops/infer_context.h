@@ -25,14 +25,14 @@ class InferContext {
   }
   const Options& options_handle() const { return types_.options; }
 
-  // Outputs in order; `type.layout` is kept (inference runs again after layouts are assigned: pass the input's layout
-  // on where the op is layout-agnostic). The dtype is the caller's.
+  // Sets one output's type. Its layout is kept: inference runs again after layouts are assigned, so a layout-agnostic
+  // op passes the input's layout on. The caller chooses the dtype.
   void SetOutput(int i, ValueType type);
   void SetOutput(int i, DType dtype, const Shape& shape, Layout layout = {}) {
     SetOutput(i, {dtype, shape, std::move(layout)});
   }
 
-  // "input 1 \"w\" [128, 784]: <message>"
+  // Returns the error `input 1 "w" [128, 784]: <message>`.
   absl::Status InputError(int i, absl::string_view message) const;
   static absl::Status OptionError(absl::string_view option, absl::string_view message);
   absl::Status CheckRank(int i, int min_rank, int max_rank) const;
@@ -40,7 +40,7 @@ class InferContext {
 
  private:
   NodeTypes& types_;
-  const std::vector<std::string>& names_;  // port names
+  const std::vector<std::string>& names_;  // the names of the ports
 };
 
 }  // namespace snug

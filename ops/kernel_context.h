@@ -40,7 +40,7 @@ class KernelContext {
   const T* input(int i) const {
     return static_cast<const T*>(inputs_[static_cast<size_t>(i)]);
   }
-  // Inputs that the op declares as mutated.
+  // Returns an input that the op declares as mutated.
   template <class T>
   T* variable(int i) const {
     return static_cast<T*>(inputs_[static_cast<size_t>(i)]);
@@ -53,7 +53,7 @@ class KernelContext {
   T* workspace() const {
     return static_cast<T*>(workspace_);
   }
-  // What Prepare handed to SetKernel.
+  // Returns what Prepare handed to SetKernel.
   template <class T>
   const T& prepared() const {
     return *static_cast<const T*>(prepared_);
@@ -64,7 +64,7 @@ class KernelContext {
   }
   int threads() const { return threads_; }
   uint64_t random_id() const { return random_id_; }
-  // Where CUDA kernels are launched; null on the CPU. Pointers are then the device's.
+  // Says where CUDA kernels are launched; null on the CPU. If it is not null, pointers are the device's.
   const cuda::LaunchContext* cuda() const { return cuda_; }
 
  private:

@@ -1,9 +1,9 @@
 // KernelRow: one way to compute the nodes of an op on one kind of device. An op lists its rows (OpDef::kernels); those
-// of a device in order of preference, the last of which serves whatever the others do not. A kernel of another library
-// is one more row.
+// of a device stand in order of preference, and the last of them serves whatever the others do not. A kernel of another
+// library is one more row.
 //
-// The compiler takes the first row that serves a node's types, prepares it, and goes on to the next one where it
-// declines (engine/compile/choose.h). Entries are callables, which may have state; a null one has a stated meaning.
+// The compiler takes the first row that serves a node's types, prepares it, and goes on to the next one if it declines
+// (engine/compile/choose.h). Entries are callables, which may have state; a null one has a stated meaning.
 #pragma once
 
 #include <absl/status/status.h>
@@ -32,7 +32,7 @@ class LaunchContext;
 struct SettleContext {
   const void* prepared;                       // what Prepare handed to SetKernel
   const cuda::LaunchContext* cuda = nullptr;  // where the Step's kernels are launched; null on the CPU
-  cuda::CodeCache* code = nullptr;            // of what is compiled at run time
+  cuda::CodeCache* code = nullptr;            // holds code that is compiled at run time
 };
 
 using ServesFn = std::function<absl::Status(const NodeTypes&)>;
@@ -48,26 +48,28 @@ inline constexpr int kMostTogether = 32;
 
 struct KernelRow {
   Device::Kind device = Device::Kind::kCpu;
-  // What dumps, profiles and traces call it: the library's name, "own", or "plain": the reference on the CPU, for every
-  // floating dtype, which is the oracle of every test.
+  // Dumps, profiles and traces call the kernel so. It is the library's name, "own", or "plain" for the reference on the
+  // CPU, which serves every floating dtype and is the oracle of every test.
   absl::string_view name;
-  // Whose kernel it is, where it is not ours: "oneDNN". Its bits may depend on the number of threads.
+  // The library that the kernel belongs to, such as "oneDNN"; empty: it is ours. Its bits may depend on the number of
+  // threads.
   absl::string_view library = {};
   ServesFn serves = nullptr;    // OK, or Unimplemented with the reason why it does not; null: it serves every node
   PrepareFn prepare = nullptr;  // library objects, workspace, wanted layouts; null: stateless, no workspace
-  // What Prepare can build for these types beside the kernel it takes by itself, by name (the implementations of a
-  // library, another algorithm); all are right to rounding, and which is fastest is for `snug tune` to measure. Null:
-  // nothing. The name of a later row is that row.
+  // Lists by name what else Prepare can build for these types (a library's other implementations, another algorithm).
+  // All are right to rounding; `snug tune` measures which is fastest. The name of a later row stands for that row.
+  // Null: there is nothing else.
   VariantsFn variants = nullptr;
-  // Before the first step: loads code, has the library choose its algorithm. Unimplemented, with the reason: the
-  // library has nothing for this after all, and the next row serves within the plan. Null: there is nothing to do.
+  // Runs before the first step: loads code, has the library choose its algorithm. Fails with Unimplemented, and the
+  // reason, if the library has nothing for this after all; then the next row serves within the plan. Null: there is
+  // nothing to do.
   SettleFn settle = nullptr;
   // On CUDA it asks for the work on k.cuda()'s stream (engine/cuda/cuda_launch.h), without waiting or allocating.
-  // Unimplemented: as in `settle`, of what can be known only now. Null: this build does not have the kernel, and the
-  // registry leaves the row out.
+  // Unimplemented means the same as in `settle`, for what only shows now. Null: this build does not have the kernel,
+  // and the registry leaves the row out.
   KernelFn run = nullptr;
-  // The same for several nodes of this row at once, whose ports have the same dtypes: 1 to kMostTogether. Null: one by
-  // one. (ops/lib/cuda_together.h)
+  // Does the same for 1 to kMostTogether nodes of this row at once, whose ports have the same dtypes
+  // (ops/lib/cuda_together.h). Null: they run one by one.
   TogetherFn together = nullptr;
 };
 
@@ -77,7 +79,7 @@ struct PreparedKernel {
   std::shared_ptr<const void> prepared;
 };
 
-// For KernelRow::serves: the kernel knows float32 and bfloat16.
+// For KernelRow::serves, if a kernel knows float32 and bfloat16 only.
 absl::Status NotInDouble(const NodeTypes& types);
 
 }  // namespace snug

@@ -18,22 +18,22 @@ namespace snug {
 // What a layer asks for; the model file's `param` entries and initialisers override it.
 struct ParameterSpec {
   enum class Init : uint8_t { kTorchLinear, kConstant, kNormal };
-  std::string name;  // "weight"; the Variable becomes "<layer>.weight" ("" : the layer's own name)
+  std::string name;  // "weight" makes the Variable "<layer>.weight"; "" gives it the layer's own name
   Shape shape;
   Init init = Init::kTorchLinear;
-  double value = 0;    // kConstant, kNormal
+  double value = 0;    // for kConstant and kNormal
   int64_t fan_in = 1;  // for Xavier, He and kTorchLinear
   int64_t fan_out = 1;
-  Options initializer = {};  // a proto::Initializer of the layer's own options: stands before `init` and `value`
+  Options initializer = {};  // a proto::Initializer from the layer's own options, which goes before `init` and `value`
 };
 
 class LayerContext : public OpContext {
  public:
   virtual int num_inputs() const = 0;
   virtual ValueId input(int i) const = 0;
-  // For hooks that look at their inputs before they hand them to a node, which would check them.
+  // Checks the number of inputs, for hooks that look at them before they hand them to a node, which would check it.
   absl::Status CheckInputs(int expected) const;
-  // All of them: a node that is given them says what is wrong with their number.
+  // Returns all inputs. A node that gets them says what is wrong with their number.
   std::vector<ValueId> inputs() const {
     std::vector<ValueId> all;
     all.reserve(static_cast<size_t>(num_inputs()));
@@ -47,16 +47,17 @@ class LayerContext : public OpContext {
   }
   virtual bool training() const = 0;
 
-  // Variables of this layer. In a bfloat16 network they are float32; Op() inserts the cast where a port wants bfloat16.
+  // These make Variables of this layer. They are float32 in a bfloat16 network; Op() inserts the cast where a port
+  // wants bfloat16.
   virtual ValueId Parameter(ParameterSpec spec) = 0;
   virtual ValueId Statistic(absl::string_view name, const Shape& shape, double initial) = 0;
-  // A Variable that never changes. `values`: one number for all elements, or one each.
+  // Makes a Variable that never changes. `values` has one number for all elements, or one for each.
   virtual ValueId ConstantValue(absl::string_view name, DType dtype, const Shape& shape,
                                 std::vector<double> values) = 0;
-  // The state of the random numbers: a uint64-as-int64 pair [seed, step] that random ops read.
+  // Returns the state of the random numbers: a uint64-as-int64 pair [seed, step] that random ops read.
   virtual ValueId RandomState() = 0;
-  // Training: a node that mutates Variables (statistics) after the step is known to be good: the gate is appended to
-  // its inputs.
+  // In training, adds a node that mutates Variables (statistics) once the step is known to be good: the gate is
+  // appended to its inputs.
   virtual void Update(absl::string_view op, std::vector<ValueId> inputs, Options options) = 0;
 
   virtual void SetOutput(int i, ValueId value) = 0;

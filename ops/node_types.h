@@ -1,4 +1,4 @@
-// The types around one node: what shape inference, cost, prepare and kernels look at.
+// The types around one node: shape inference, cost, prepare and kernels look at them.
 #pragma once
 
 #include <absl/types/span.h>
@@ -11,7 +11,7 @@
 namespace snug {
 
 struct NodeTypes {
-  std::vector<ValueType> inputs;  // absent optional inputs: see has_input
+  std::vector<ValueType> inputs;  // has_input tells which optional inputs are absent
   std::vector<bool> present;
   std::vector<ValueType> outputs;
   Options options;

@@ -1,5 +1,5 @@
-// The common part of LayerContext and GradContext: adding nodes with a sticky error, so that an op's author writes
-// formulas, not error plumbing. After an error every call is a no-op that returns invalid ids.
+// What LayerContext and GradContext have in common: adding nodes with a sticky error, so that an op's author writes
+// formulas and no error plumbing. After an error every call does nothing and returns invalid ids.
 #pragma once
 
 #include <absl/status/status.h>
@@ -14,13 +14,13 @@ namespace snug {
 class OpContext {
  public:
   const absl::Status& status() const { return status_; }
-  // Records the first error.
+  // Keeps the first error only.
   void Fail(absl::Status status) {
     if (status_.ok()) status_ = std::move(status);
   }
 
-  // Adds a node and returns its first output (Ops: all of them). `suffix` names it "<layer>/<suffix>"; empty: the
-  // layer's own name.
+  // Op adds a node and returns its first output; Ops returns all of them. `suffix` names the node "<layer>/<suffix>";
+  // empty: it has the layer's own name.
   ValueId Op(absl::string_view op, std::vector<ValueId> inputs, Options options = {}, absl::string_view suffix = "");
   std::vector<ValueId> Ops(absl::string_view op, std::vector<ValueId> inputs, Options options = {},
                            absl::string_view suffix = "");
@@ -31,11 +31,11 @@ class OpContext {
  protected:
   explicit OpContext(GraphBuilder& builder) : builder_(builder) {}
   ~OpContext() = default;
-  // Name, phase, location, random id of new nodes; inputs may be adapted (casts).
+  // Gives name, phase, location and random id of a new node. AdaptInputs may change its inputs (casts).
   virtual NodeSpec Describe(absl::string_view op, absl::string_view suffix) = 0;
   virtual void AdaptInputs(const OpDef& /*op*/, std::vector<ValueId>* /*inputs*/) {}
 
-  GraphBuilder& builder_;  // NOLINT: for the two subclasses
+  GraphBuilder& builder_;  // NOLINT: the two subclasses use it
 
  private:
   absl::Status status_;

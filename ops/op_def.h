@@ -1,7 +1,8 @@
 // OpDef: everything the engine may ask about a kind of Node, in one place. A null entry has a stated meaning.
 //
-// An op is one file, ops/<family>/<stem>.cc (+ .cu): forward op and gradient ops, in the order a reader asks: shapes,
-// layer, gradient, cost, kernels, samples, table. SNUG_OPS(stem) defines the table; the build makes the list of files.
+// An op is one file, ops/<family>/<stem>.cc (+ .cu). It holds the forward op and the gradient ops in the order in which
+// a reader asks: shapes, layer, gradient, cost, kernels, samples, table. SNUG_OPS(stem) defines the table; the build
+// makes the list of files.
 #pragma once
 
 #include <absl/status/status.h>
@@ -27,7 +28,7 @@ struct FusedReduction;
 enum class Activation : uint8_t;
 struct NodeTypes;
 
-// Which element types a port takes. Every "floating" port of one node has the same dtype unless it says otherwise.
+// Says which element types a port takes. Every "floating" port of one node has the same dtype unless it says otherwise.
 enum class PortType : uint8_t {
   kFloating,  // the node's floating dtype: float32, bfloat16 or float64, the same on all kFloating ports of the node
   kFloat32,   // float32 also in a bfloat16 network (statistics, losses, learning rates); float64 in a float64 network
@@ -39,11 +40,11 @@ enum class PortType : uint8_t {
 struct Port {
   absl::string_view name;
   PortType type = PortType::kFloating;
-  bool optional = false;  // inputs: may be absent (an invalid ValueId)
-  bool variadic = false;  // the last port only: any number
-  // Floating outputs: nothing ever flows back into it (statistics that are kept for the backward pass, metrics).
+  bool optional = false;  // for inputs: may be absent (an invalid ValueId)
+  bool variadic = false;  // for the last port only: stands for any number of values
+  // Nothing ever flows back into this floating output (statistics that are kept for the backward pass, metrics).
   bool no_gradient = false;
-  // Never channels-last, whatever the node's LayoutRule says (the weights of a convolution).
+  // The port is never channels-last, whatever the node's LayoutRule says (the weights of a convolution).
   bool plain_layout = false;
 };
 
@@ -62,9 +63,9 @@ struct Alias {
 // Inputs of that rank get one common layout, and inference gives it to the outputs of that rank; `plain_layout` ports
 // and all other ranks (a [channels, 1, 1] that is broadcast, the result of a reduction) stay plain.
 enum class LayoutRule : uint8_t {
-  kPlain,     // every port plain: reorders are inserted around the node
-  kAgnostic,  // any layout (elementwise, concat along channels, ...)
-  kPrefers,   // as kAgnostic, and runs faster channels-last (convolution, pooling, batch norm): the seeds of the pass
+  kPlain,     // every port is plain: reorders are inserted around the node
+  kAgnostic,  // any layout will do (elementwise, concat along channels, ...)
+  kPrefers,   // like kAgnostic, but faster channels-last (convolution, pooling, ...): the layout pass starts here
   kConverts,  // takes any layout and gives the one that its options name: reorder
 };
 
@@ -79,20 +80,20 @@ struct Traits {
 struct Cost {
   double flops = 0;
   double bytes = 0;          // read and written at least once each
-  double multiply_adds = 0;  // of convolution, dense and matmul (forward), padding counted, no bias
+  double multiply_adds = 0;  // in forward convolution, dense and matmul; padding counts, bias does not
 };
 
-// An op that computes each element of its one output from one element of each input: it may be a member of fused
+// How an op computes each element of its one output from one element of each input. Such an op may be a member of fused
 // kernels, which are compiled at run time.
 struct ElementwiseForm {
-  // The element in C++ (ops/lib/expression.h), `operands` being those of its operands with commas between them. Null:
-  // the op is not elementwise.
+  // Returns the element in C++ (ops/lib/expression.h); `operands` has the operands' elements with commas between them.
+  // Null: the op is not elementwise.
   std::string (*expression)(const NodeTypes&, absl::string_view operands) = nullptr;
-  // How an operand lies under the output; null: it is broadcast along the first axes.
+  // Says how an operand lies under the output; null: it is broadcast along the first axes.
   BroadcastView (*operand_view)(const NodeTypes&, int operand) = nullptr;
 };
 
-// The op that computes this one and an activation of its result in one sweep, and its options.
+// Names the op that computes this one and an activation of its result in one sweep, and makes its options.
 struct WithActivation {
   absl::string_view op;  // empty: there is none
   Options (*options)(const Options&, Activation) = nullptr;
@@ -117,41 +118,41 @@ struct OpDef {
   GradientFn gradient = nullptr;  // adds nodes; null: not differentiable (a gradient that needs it is an error)
   std::vector<Alias> aliases = {};
   Traits traits = {};
-  // Integers on this input lie in [0, bound): random feeds and checks use it; null, or 0: no bound is known.
+  // Says that integers on this input lie in [0, bound), for random feeds and checks. Null, or 0: no bound is known.
   IndexBoundFn index_bound = nullptr;
-  // Of ops that only move elements, by the types around a node: the byte of input 0 from which on the output lies there
-  // as it is (slice, split), or the byte of output 0 from which on the input does (concat); nullopt: the kernel is
-  // needed; null: it always is.
+  // These are for ops that only move elements. They return the byte of input 0 from which on the output lies there as
+  // it is (slice, split), or the byte of output 0 from which on the input does (concat); nullopt: the kernel is needed.
+  // Null: it always is.
   RangeFn output_in_input = nullptr;
   RangeFn input_in_output = nullptr;
   CostFn cost = nullptr;  // null: one flop per output element, bytes of inputs and outputs
   ElementwiseForm elementwise = {};
-  ReductionFn reduction =
-      nullptr;                 // a reduction that may end a fused kernel (ops/lib/fused_reduction.h); null: it is none
-  Activation activation = {};  // that it is (ops/lib/activation.h): kIdentity, none
-  Activation activation_grad = {};  // whose gradient it is, from y and dy
+  // What the op does as the reduction that ends a fused kernel (ops/lib/fused_reduction.h); null: it cannot be one.
+  ReductionFn reduction = nullptr;
+  Activation activation = {};       // the activation that this op is (ops/lib/activation.h); kIdentity: it is none
+  Activation activation_grad = {};  // the activation whose gradient this op computes from y and dy
   WithActivation with_activation = {};
   std::vector<KernelRow> kernels = {};  // required (except views, layer_only): "plain" is the last one on the CPU
   SamplesFn samples = nullptr;          // required (except layer_only): good and bad cases; drives every generic test
 
-  // The rows of one device, in order of preference.
+  // Returns the rows of one device, in order of preference.
   std::vector<const KernelRow*> KernelsOn(Device::Kind device) const;
-  const KernelRow* FindKernel(Device::Kind device, absl::string_view kernel) const;  // null: there is none
-  // The reference; null: there is nothing to run.
+  const KernelRow* FindKernel(Device::Kind device, absl::string_view kernel) const;  // null: there is no such kernel
+  // Returns the reference; null: there is nothing to run.
   const KernelRow* plain() const { return FindKernel(Device::Kind::kCpu, "plain"); }
 };
 
 }  // namespace snug
 
-// For an op's table: `.run = SNUG_IF_CUDA(SoftmaxCuda)`, or a lambda that adds the node's options. Null in builds
-// without CUDA, where there is no such function.
+// For an op's table: `.run = SNUG_IF_CUDA(SoftmaxCuda)`, or with a lambda that adds the node's options. It is null in
+// builds without CUDA, which do not have the function.
 #if SNUG_HAS_CUDA
 #define SNUG_IF_CUDA(...) __VA_ARGS__
 #else
 #define SNUG_IF_CUDA(...) nullptr
 #endif
 
-// Defines the ops of one file: `SNUG_OPS(softmax) { return {{.name = "softmax", ...}}; }`. The stem is the file's name,
-// and that of its namespace, snug::ops::softmax, so that names in it are its own; a mismatch is a link error that names
-// it.
+// Defines the ops of one file: `SNUG_OPS(softmax) { return {{.name = "softmax", ...}}; }`. The stem is the file's name
+// and that of its namespace, snug::ops::softmax, in which names cannot clash with other files'. A mismatch is a link
+// error that names it.
 #define SNUG_OPS(stem) std::vector<::snug::OpDef> OpsIn_##stem()

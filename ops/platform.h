@@ -1,4 +1,4 @@
-// What kernels run on: on this depends which there are, and which of them is fastest.
+// Says what kernels run on. Which kernels there are, and which of them is fastest, depends on this.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -15,15 +15,15 @@ struct DeviceInfo;
 
 struct Platform {
   std::string device;        // "cpu", "NVIDIA H200"
-  std::string instructions;  // "avx512": what our own loops use; "sm_90"
+  std::string instructions;  // what our own loops use: "avx512", or "sm_90"
   std::string library;       // "oneDNN 2.6.0", "cuBLASLt 13.0.2, cuDNN 9.13, NVRTC 13.0"; "none"
 
   friend bool operator==(const Platform&, const Platform&) = default;
 };
 
 Platform CpuPlatform();
-Platform CudaPlatform(const cuda::DeviceInfo& device);  // in builds with CUDA
-// An error where there is no such device.
+Platform CudaPlatform(const cuda::DeviceInfo& device);  // only in builds with CUDA
+// Fails where there is no such device.
 absl::StatusOr<Platform> PlatformOf(const Device& device);
 
 }  // namespace snug

@@ -1,6 +1,6 @@
-// What Prepare sees and says, at compile time: it builds the library objects of one node's fast kernel for given types
-// and threads, states the workspace, and may ask for other layouts (packed weights) or for float32: the compiler then
-// inserts reorders or casts and prepares again with the types it asked for.
+// What Prepare sees and says, at compile time. It builds the library objects of one node's fast kernel for given types
+// and threads, and states the workspace. It may ask for other layouts (packed weights) or for float32; then the
+// compiler inserts reorders or casts, and prepares again with the types that were asked for.
 #pragma once
 
 #include <absl/strings/string_view.h>
@@ -15,15 +15,15 @@
 
 namespace snug {
 
-// What a kernel may do with its numbers beyond what everybody expects of it.
+// What a kernel may do with its numbers beyond what everybody expects.
 struct KernelLicence {
-  bool tf32 = false;  // round factors of float32 to 10 bits of mantissa, for tensor cores
-  bool fast = false;  // add in another sequence, with other bits, each time
+  bool tf32 = false;  // may round float32 factors to 10 bits of mantissa, for tensor cores
+  bool fast = false;  // may add in another sequence each time, which gives other bits
 };
 
 class PrepareContext {
  public:
-  // `choice`: one of what KernelRow::variants names; empty: the row's own.
+  // `choice` is one of the names that KernelRow::variants lists; empty: the row's own choice.
   PrepareContext(const NodeTypes& types, int threads, absl::string_view choice = {}, Device device = {},
                  KernelLicence licence = {})
       : types_(types), threads_(threads), choice_(choice), device_(device), licence_(licence) {}
@@ -31,26 +31,26 @@ class PrepareContext {
   const NodeTypes& types() const { return types_; }
   int threads() const { return threads_; }
   absl::string_view choice() const { return choice_; }
-  Device device() const { return device_; }  // that the kernel is prepared for
+  Device device() const { return device_; }  // where the kernel will run
   KernelLicence licence() const { return licence_; }
   template <class Message>
   const Message& options() const {
     return types_.options.Get<Message>();
   }
 
-  // Const after this: several steps may share it.
+  // Hands over the kernel. It is const from now on, so several steps may share it.
   void SetKernel(std::shared_ptr<const void> kernel) { kernel_ = std::move(kernel); }
   void SetWorkspaceBytes(int64_t bytes) { workspace_bytes_ = bytes; }
-  // "This port should have that layout instead": nothing is built in that round.
+  // These ask for another layout on a port. Nothing is built in that round.
   void WantInputLayout(int i, Layout layout) { wanted_inputs_[i] = std::move(layout); }
   void WantOutputLayout(int i, Layout layout) { wanted_outputs_[i] = std::move(layout); }
-  // "Every bfloat16 port should be float32 instead": likewise.
+  // Asks for float32 on every bfloat16 port. Nothing is built in that round either.
   void WantFloat32() { wants_float32_ = true; }
-  // This row does not serve these types: the next one is tried.
+  // Says that this row does not serve these types, so the next one is tried.
   void Decline() { declined_ = true; }
-  // What dumps and tunings call what was built, where a row has several.
+  // Says what dumps and tunings call what was built, where a row can build several.
   void SetVariant(std::string name) { variant_ = std::move(name); }
-  // It may give other bits each time.
+  // Says that the kernel may give other bits each time.
   void SetVaries() { varies_ = true; }
 
   const std::shared_ptr<const void>& kernel() const { return kernel_; }

@@ -57,7 +57,8 @@ const OpRegistry& OpRegistry::Builtin() {
 
 absl::Status OpRegistry::AddAll(absl::string_view file, std::vector<OpDef> ops) {
   for (OpDef& op : ops) {
-    std::erase_if(op.kernels, [](const KernelRow& row) { return row.run == nullptr; });  // not in this build
+    // Rows without `run` are not in this build.
+    std::erase_if(op.kernels, [](const KernelRow& row) { return row.run == nullptr; });
     if (const char* missing = MissingEntry(op); missing != nullptr) {
       return absl::FailedPreconditionError(absl::StrCat("op \"", op.name, "\" (", file, ") has no ", missing));
     }

@@ -22,12 +22,12 @@ namespace snug {
 
 struct SampleInput {
   Shape shape;
-  std::optional<DType> dtype;  // none: what the port asks for (the run's floating dtype)
+  std::optional<DType> dtype;  // none: the type that the port asks for (the run's floating dtype)
   bool absent = false;
   bool is_integer = false;
   double low = -1, high = 1;   // uniform in [low, high)
-  std::vector<double> values;  // given: exactly these
-  std::vector<double> kinks;   // kept at least 0.05 away from these
+  std::vector<double> values;  // if given, exactly these are used
+  std::vector<double> kinks;   // numbers are kept at least 0.05 away from these
   bool distinct = false;       // all elements differ by at least 0.01 (maxima have no ties)
   bool differentiable = true;  // gradient is checked (floating inputs only)
 };
@@ -37,7 +37,7 @@ class Sample {
   explicit Sample(std::string name) : name_(std::move(name)) {}
 
   Sample& With(Options options);
-  // Inputs in port order; the modifiers below act on the last one.
+  // Inputs are added in port order; the modifiers below act on the last one.
   Sample& Input(const Shape& shape);
   Sample& Int(const Shape& shape, int64_t low, int64_t high, DType dtype = DType::kInt32);  // [low, high)
   Sample& Bytes(const Shape& shape, int64_t low = 0, int64_t high = 256);
@@ -51,15 +51,16 @@ class Sample {
 
   // The node is rejected with InvalidArgument, and the message contains `text`.
   Sample& Fails(std::string text);
-  // The kernel (not inference) rejects the data, with `text`.
+  // The kernel, not inference, rejects the data, and the message contains `text`.
   Sample& FailsAtRun(std::string text);
-  // Known result of output i, checked in double to 1e-12 relative (in float32 to the tolerance).
+  // States the known result of output i. It is checked to 1e-12 relative in double, and to the tolerance in float32.
   Sample& Expect(int output, std::vector<double> values);
-  // The same of an input that the op mutates, afterwards.
+  // States the same for an input that the op mutates, after the run.
   Sample& ExpectMutated(int input, std::vector<double> values);
-  // Fast against plain kernel, relative to the largest entry. Defaults: float32 2e-5, bfloat16 2e-2.
+  // Sets how far a fast kernel may be from the plain one, relative to the largest entry. The defaults are 2e-5 for
+  // float32 and 2e-2 for bfloat16.
   Sample& Tolerance(double float32, double bfloat16);
-  // Only these floating dtypes instead of all three.
+  // Tries only these floating dtypes instead of all three.
   Sample& Only(std::vector<DType> dtypes);
   Sample& RandomId(uint64_t id);
 
@@ -91,7 +92,7 @@ class SampleBuilder {
   const std::deque<Sample>& cases() const { return cases_; }
 
  private:
-  std::deque<Sample> cases_;  // a deque: references stay valid
+  std::deque<Sample> cases_;  // a deque, so that references stay valid
 };
 
 }  // namespace snug

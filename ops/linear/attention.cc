@@ -1,5 +1,5 @@
-// attention: out = softmax(scale q k^T + mask) v for every head, as one op whose memory is linear in the length; and
-// its gradient, which computes the probabilities again from q, k and `lse`.
+// attention: out = softmax(scale q k^T + mask) v for every head, as one op whose memory is linear in the length. Its
+// gradient computes the probabilities again from q, k and `lse`.
 #include "ops/lib/attention.h"
 
 #include <absl/strings/str_cat.h>
@@ -28,7 +28,7 @@ using proto::ParseOptions;
 constexpr int kForwardMask = 3;
 constexpr int kGradMask = 6;
 
-// The logical [batch, heads, length, width] of q, k or v.
+// Returns the logical [batch, heads, length, width] of q, k or v.
 Shape Unpacked(const proto::Attention& options, const Shape& shape) {
   if (!options.has_heads()) return shape;
   return {shape[0], options.heads(), shape[1], shape[2] / options.heads()};
@@ -110,7 +110,7 @@ absl::Status InferGrad(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status Gradient(GradContext& g) {  // keeps q, k, v, out and lse: all linear in the length
+absl::Status Gradient(GradContext& g) {  // it keeps q, k, v, out and lse, which are all linear in the length
   if (g.wants(kForwardMask)) {
     g.Fail(absl::InvalidArgumentError(
         "input 3 \"mask\": attention has no gradient for its mask; put a stop_gradient layer before it"));
@@ -123,7 +123,7 @@ absl::Status Gradient(GradContext& g) {  // keeps q, k, v, out and lse: all line
   return g.status();
 }
 
-// `products`: of queries by keys by width.
+// `products` says how many matrix products of queries by keys by width there are.
 Cost CostOfProducts(const NodeTypes& types, int mask_port, double products) {
   const AttentionSizes s = SizesOf(types, mask_port);
   double pairs = 0;
@@ -315,7 +315,7 @@ void Samples(SampleBuilder& s) {
 }
 
 void GradSamples(SampleBuilder& s) {
-  // Any `lse` is accepted: a large one keeps the probabilities of these made-up numbers small.
+  // Any `lse` is accepted. A large one keeps the probabilities of these made-up numbers small.
   s.Case("plain")
       .Input({2, 2, 5, 7})
       .Input({2, 2, 4, 7})

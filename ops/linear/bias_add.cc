@@ -1,6 +1,6 @@
-// bias_add: y = x + b, with b along one axis; and bias_grad, which sums over all the others.
+// bias_add: y = x + b, with b along one axis; and bias_grad, which sums over all other axes.
 //
-// In memory a value is [outer, channels, inner]: inner is 1 where the axis is the last one in memory (a matrix, or
+// In memory a value is [outer, channels, inner]. Inner is 1 where the axis is the last one in memory (a matrix, or the
 // channels of a channels-last image).
 #include <absl/strings/str_cat.h>
 
@@ -27,8 +27,8 @@
 namespace snug::ops::bias_add {
 namespace {
 
-constexpr int64_t kChunk = 1 << 15;  // elements a thread takes at a time
-constexpr int64_t kLanes = 16;       // partial sums of one run: what the compiler turns into vectors
+constexpr int64_t kChunk = 1 << 15;  // elements that a thread takes at a time
+constexpr int64_t kLanes = 16;       // partial sums of one run, which the compiler turns into vectors
 
 using proto::ParseOptions;
 
@@ -86,7 +86,7 @@ absl::Status Gradient(GradContext& g) {
 
 // ---- kernels ----
 
-// Rows of channels (inner == 1): of few channels, several rows are taken for one, so that the loops stay long.
+// These add to rows of channels (inner == 1). Rows of few channels are joined, so that the loops stay long.
 constexpr int64_t kWide = 128;
 
 int64_t RowsInOne(int64_t channels) { return std::max<int64_t>(1, kWide / channels); }
@@ -117,7 +117,7 @@ void AddToRows(int threads, const Folded& f, const T* x, const T* b, T* y) {
               });
 }
 
-// Runs of one channel each.
+// Adds to runs, which are of one channel each.
 template <class T>
 void AddToRuns(int threads, const Folded& f, const T* x, const T* b, T* y) {
   const int64_t channels = f.channels;
@@ -147,10 +147,10 @@ absl::Status BiasAddCpu(const KernelContext& k) {
   });
 }
 
-// The gradient is summed in two stages: partial sums [parts, channels] of pieces that the shape alone fixes, then over
-// the parts in order. Rows: a part is a block of rows. Runs: a part is one outer index.
+// The gradient is summed in two stages: first partial sums [parts, channels] of pieces that the shape alone fixes, then
+// over the parts in order. For rows of channels a part is a block of rows, for runs it is one outer index.
 struct Parts {
-  int64_t rows;  // per part
+  int64_t rows;  // in one part
   int64_t count;
 };
 
@@ -160,7 +160,7 @@ Parts PartsOf(const Folded& f) {
   return {rows, (f.outer + rows - 1) / rows};
 }
 
-// sums[channels] = the sum of the rows [begin, end) of few channels: `repeats` rows at a time in wide partial sums.
+// Sums the rows [begin, end) of few channels into sums[channels], `repeats` rows at a time in wide partial sums.
 template <class T>
 SNUG_INLINE void SumNarrowRows(const T* dy, int64_t channels, int64_t repeats, int64_t begin, int64_t end,
                                Accumulator<T>* sums) {
@@ -256,7 +256,7 @@ absl::Status BiasGradCpu(const KernelContext& k) {
   });
 }
 
-// The same sum, for CUDA.
+// Plans the same sum for CUDA.
 ReducePlan PlanGrad(const NodeTypes& types) {
   const ValueType& dy = types.input(0);
   const int axis = *NormalizeAxis(types.options.Get<proto::BiasAdd>().axis(), dy.shape.rank());
@@ -273,7 +273,7 @@ absl::Status PrepareGradCuda(PrepareContext& c) {
   return absl::OkStatus();
 }
 
-// The bias lies along an axis of its own, not along the last.
+// The bias lies along its own axis, not along the last as in broadcasting.
 BroadcastView ViewOfOperand(const NodeTypes& types, int operand) {
   const ValueType& output = types.output(0);
   if (operand == 0) return BroadcastView(types.input(0), output);

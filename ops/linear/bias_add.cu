@@ -5,7 +5,7 @@
 namespace snug {
 namespace {
 
-// kPack elements per thread; n is a multiple of it. y may be x.
+// Each thread does kPack elements; n is a multiple of it. y may be x.
 template <int kPack, class T>
 __global__ void BiasAddKernel(int64_t n, int64_t channels, int64_t inner, const T* x, const T* b, T* y) {
   using A = Accumulator<T>;

@@ -7,7 +7,7 @@
 
 namespace snug {
 
-// y = x + b; x lies as [outer, channels, inner].
+// Computes y = x + b; x lies as [outer, channels, inner].
 absl::Status BiasAddCuda(const KernelContext& k, int64_t channels, int64_t inner);
 
 }  // namespace snug

@@ -1,9 +1,9 @@
-// conv: convolution over 1 to 3 spatial dimensions, with groups, stride, dilation, padding and an optional bias;
-// conv_grad_input and conv_grad_weight, its two gradients (the bias's is bias_grad); and conv_fused, with an activation
-// in the same sweep (made by the fusion pass, forward only).
+// conv: convolution over 1 to 3 spatial dimensions, with groups, stride, dilation, padding and an optional bias. Also
+// conv_grad_input and conv_grad_weight, its two gradients (bias_grad is the bias's), and conv_fused, which the fusion
+// pass makes: it is forward only and has an activation in the same sweep.
 //
-// The fast kernels are oneDNN's: data keeps its layout (channels-last is the fast one), weights and their gradient are
-// in the packed layout that the library wants for each of the three products.
+// The fast kernels on the CPU are oneDNN's. Data keeps its layout, of which channels-last is fastest; weights and their
+// gradient have the packed layout that the library wants for each of the three products.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ const proto::Conv& ConvOf(const Options& options) {
   return options.Get<proto::Conv>();
 }
 
-// Of a node that has been inferred.
+// Returns the geometry of a node whose options inference has checked.
 ConvGeometry GeometryOf(const NodeTypes& types, const Shape& x) {
   absl::StatusOr<ConvGeometry> g = MakeConvGeometry(ConvOf(types.options), x);
   SNUG_CHECK_OK(g.status());
@@ -226,7 +226,7 @@ ConvSpec GradWeightSpec(const NodeTypes& t, int threads) {
           .threads = threads};
 }
 
-// The kernel, or the wish for another layout of the weights (`wish`), or nothing.
+// Hands over the kernel, or calls `wish` with the layout that the weights should have, or declines.
 template <class Wish>
 absl::Status Settle(PrepareContext& c, const absl::StatusOr<onednn::ConvKernel>& made, const Wish& wish) {
   if (absl::IsUnimplemented(made.status()) && c.choice().empty()) {
@@ -247,7 +247,7 @@ using SpecFn = ConvSpec (*)(const NodeTypes&, int threads);
 using MakeFn = absl::StatusOr<onednn::ConvKernel> (*)(const ConvSpec&);
 using ListFn = std::vector<std::string> (*)(const ConvSpec&);
 
-// Weights are input 1, or output 0.
+// The weights are input 1 or output 0.
 template <SpecFn spec_of, MakeFn make, bool weights_are_input>
 absl::Status PrepareConv(PrepareContext& c) {
   if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
@@ -280,7 +280,7 @@ absl::Status ConvOneDnn(const KernelContext& k) {
   return kernel.Run({x, w, k.input<void>(2), k.output<void>(0)}, k.workspace());
 }
 
-// Both gradients: two inputs, one output.
+// Runs either gradient: both have two inputs and one output.
 absl::Status GradOneDnn(const KernelContext& k) {
   return k.prepared<onednn::Kernel>().Run({k.input<void>(0), k.input<void>(1), k.output<void>(0)}, k.workspace());
 }
@@ -309,7 +309,7 @@ KernelRow GradWeightOneDnn() {
 
 #else
 
-KernelRow ForwardOneDnn() { return {}; }  // the registry leaves it out
+KernelRow ForwardOneDnn() { return {}; }  // the registry leaves out rows without `run`
 KernelRow FusedOneDnn() { return {}; }
 KernelRow GradInputOneDnn() { return {}; }
 KernelRow GradWeightOneDnn() { return {}; }
@@ -328,15 +328,15 @@ std::vector<KernelRow> Kernels(KernelRow onednn, KernelFn plain, [[maybe_unused]
 
 // ---- samples ----
 
-// Kinds of convolution: each is tried forward and in both gradients.
-struct Kind {
+// A convolution that is tried forward and in both gradients.
+struct ConvCase {
   const char* name;
   const char* options;
   Shape x, w, y;
 };
 
-const std::vector<Kind>& Kinds() {
-  static const auto* kinds = new std::vector<Kind>{
+const std::vector<ConvCase>& ConvCases() {
+  static const auto* cases = new std::vector<ConvCase>{
       {"1d", "filters: 5 kernel: 3", {2, 4, 9}, {5, 4, 3}, {2, 5, 7}},
       {"1d_dilated", "filters: 3 kernel: 3 dilation: 2 pad: 2", {2, 2, 11}, {3, 2, 3}, {2, 3, 11}},
       {"3x3", "filters: 5 kernel: 3 pad: 1", {2, 3, 6, 7}, {5, 3, 3, 3}, {2, 5, 6, 7}},
@@ -361,7 +361,7 @@ const std::vector<Kind>& Kinds() {
       {"3d", "filters: 3 kernel: 2 stride: [1, 2, 1] pad: 1", {1, 2, 3, 4, 5}, {3, 2, 2, 2, 2}, {1, 3, 4, 3, 6}},
       {"3d_grouped", "filters: 4 kernel: 3 groups: 2 pad: 1", {1, 4, 3, 3, 4}, {4, 2, 3, 3, 3}, {1, 4, 3, 3, 4}},
   };
-  return *kinds;
+  return *cases;
 }
 
 Options FusedOptions(const Options& conv, Activation activation) {
@@ -371,8 +371,8 @@ Options FusedOptions(const Options& conv, Activation activation) {
   return proto::MakeOptions(options);
 }
 
-Options GradSampleOptions(const Kind& kind, const Shape& result) {
-  return GradOptions(ParseOptions<proto::Conv>(kind.options).Get<proto::Conv>(), result);
+Options GradSampleOptions(const ConvCase& conv, const Shape& result) {
+  return GradOptions(ParseOptions<proto::Conv>(conv.options).Get<proto::Conv>(), result);
 }
 
 void BadSamples(SampleBuilder& s) {
@@ -419,8 +419,8 @@ void BadSamples(SampleBuilder& s) {
 }
 
 void Samples(SampleBuilder& s) {
-  for (const Kind& kind : Kinds()) {
-    s.Case(kind.name).With(ParseOptions<proto::Conv>(kind.options)).Input(kind.x).Input(kind.w).Input({kind.w[0]});
+  for (const ConvCase& conv : ConvCases()) {
+    s.Case(conv.name).With(ParseOptions<proto::Conv>(conv.options)).Input(conv.x).Input(conv.w).Input({conv.w[0]});
   }
   s.Case("no_bias")
       .With(ParseOptions<proto::Conv>("filters: 3 kernel: 3 bias: false"))
@@ -465,26 +465,26 @@ void FusedSamples(SampleBuilder& s) {
 }
 
 void GradInputSamples(SampleBuilder& s) {
-  for (const Kind& kind : Kinds()) {
-    s.Case(kind.name).With(GradSampleOptions(kind, kind.x)).Input(kind.y).Input(kind.w);
+  for (const ConvCase& conv : ConvCases()) {
+    s.Case(conv.name).With(GradSampleOptions(conv, conv.x)).Input(conv.y).Input(conv.w);
   }
-  const Kind& kind = Kinds()[2];
-  s.Case("bad_rank").With(GradSampleOptions(kind, kind.x)).Input({2, 5, 6}).Input(kind.w).Fails("expected the rank of");
+  const ConvCase& conv = ConvCases()[2];
+  s.Case("bad_rank").With(GradSampleOptions(conv, conv.x)).Input({2, 5, 6}).Input(conv.w).Fails("expected the rank of");
   s.Case("bad_gradient")
-      .With(GradSampleOptions(kind, kind.x))
+      .With(GradSampleOptions(conv, conv.x))
       .Input({2, 5, 6, 6})
-      .Input(kind.w)
+      .Input(conv.w)
       .Fails("input 0 \"dy\" [2, 5, 6, 6]: expected shape [2, 5, 6, 7]");
 }
 
 void GradWeightSamples(SampleBuilder& s) {
-  for (const Kind& kind : Kinds()) {
-    s.Case(kind.name).With(GradSampleOptions(kind, kind.w)).Input(kind.x).Input(kind.y);
+  for (const ConvCase& conv : ConvCases()) {
+    s.Case(conv.name).With(GradSampleOptions(conv, conv.w)).Input(conv.x).Input(conv.y);
   }
-  const Kind& kind = Kinds()[2];
+  const ConvCase& conv = ConvCases()[2];
   s.Case("bad_gradient")
-      .With(GradSampleOptions(kind, kind.w))
-      .Input(kind.x)
+      .With(GradSampleOptions(conv, conv.w))
+      .Input(conv.x)
       .Input({2, 5, 6, 6})
       .Fails("input 1 \"dy\" [2, 5, 6, 6]: expected shape [2, 5, 6, 7]");
 }

@@ -1,5 +1,5 @@
-// dense: y = x w^T + b over the last axis (the leading axes are so many rows), and its gradients: three products and,
-// for the bias, a sum over rows. dense_fused applies an activation in the same sweep.
+// dense: y = x w^T + b over the last axis; the leading axes count as rows. Its gradients are three products and, for
+// the bias, a sum over rows. dense_fused applies an activation in the same sweep.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -62,7 +62,7 @@ absl::Status Layer(LayerContext& c) {
     return c.status();
   }
   const Shape& x = c.type(c.input(0)).shape;
-  if (x.rank() < 2 || options.units() < 1) {  // no parameter has a shape then: let inference say why
+  if (x.rank() < 2 || options.units() < 1) {  // no parameter would have a shape, so inference has to say why
     c.Op("dense", {c.input(0), c.input(0)}, c.options_handle());
     return c.status();
   }
@@ -103,7 +103,7 @@ MatMulNode GradInput(const NodeTypes& types) {
   return {.m = Rows(types.input(0).shape), .n = w[1], .k = w[0]};
 }
 
-MatMulNode GradWeight(const NodeTypes& types) {  // a = dy, b = x
+MatMulNode GradWeight(const NodeTypes& types) {  // a is dy, b is x
   const Shape& x = types.input(0).shape;
   return {.m = Width(types.input(1).shape), .n = Width(x), .k = Rows(x), .transpose_a = true, .a = 1, .b = 0};
 }

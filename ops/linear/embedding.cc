@@ -1,4 +1,4 @@
-// embedding: y = rows of a table, chosen by integers; its gradient adds rows up again.
+// embedding: y = rows of a table, chosen by integers. Its gradient adds rows back to where they came from.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -55,7 +55,7 @@ absl::Status Layer(LayerContext& c) {
     c.Fail(absl::InvalidArgumentError(absl::StrCat("expected 1 input (ids), found ", c.num_inputs())));
     return c.status();
   }
-  if (options.entries() < 1 || options.width() < 1) {  // no table has a shape then: let inference say why
+  if (options.entries() < 1 || options.width() < 1) {  // the table would have no shape, so inference has to say why
     c.Op("embedding", {c.input(0), c.input(0)}, c.options_handle());
     return c.status();
   }
@@ -69,7 +69,7 @@ absl::Status Layer(LayerContext& c) {
   return c.status();
 }
 
-absl::Status Gradient(GradContext& g) {  // of the table: the ids are all that is kept
+absl::Status Gradient(GradContext& g) {  // only the table has one, and it keeps nothing but the ids
   if (g.wants(1)) g.SetInputGrad(1, g.Op("embedding_grad", {g.input(0), g.output_grad(0)}, g.options_handle()));
   return g.status();
 }
@@ -88,7 +88,7 @@ absl::Status PrepareGradCuda(PrepareContext& c) {
 
 absl::Status EmbeddingGradCpu(const KernelContext& k) { return ScatterAddRows(k, 0, 1, 0, "ids"); }
 
-Cost CostOf(const NodeTypes& types) {  // the rows that are read, not the whole table
+Cost CostOf(const NodeTypes& types) {  // it counts the rows that are read, not the whole table
   const double rows = static_cast<double>(types.output(0).size_bytes());
   return {.flops = 0, .bytes = 2 * rows + static_cast<double>(types.input(0).size_bytes())};
 }

@@ -1,5 +1,5 @@
-// matmul: c = a b over the last two axes, either transposed, leading axes broadcast. Its gradients are products again,
-// summed over what was broadcast.
+// matmul: c = a b over the last two axes, each of which may be transposed; leading axes are broadcast. Its gradients
+// are products again, summed over what was broadcast.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -17,7 +17,7 @@ namespace {
 
 using proto::ParseOptions;
 
-// The last two axes, as multiplied.
+// The last two axes as they are multiplied, after a transposition.
 struct Matrix {
   int64_t rows, columns;
 };
@@ -49,7 +49,7 @@ absl::Status Infer(InferContext& c) {
   return absl::OkStatus();
 }
 
-// How far apart x's matrices are along the axes of `batch`.
+// Returns how far apart x's matrices are along the axes of `batch`.
 Strides BatchStrides(const Shape& x, const Shape& batch) {
   const Strides strides = PlainStrides(x);
   const int missing = batch.rank() - (x.rank() - 2);
@@ -70,7 +70,7 @@ MatMulNode Describe(const NodeTypes& types) {
                      .k = left.columns,
                      .transpose_a = options.transpose_a(),
                      .transpose_b = options.transpose_b()};
-  if (b.rank() == 2 && !options.transpose_a()) {  // one product of many rows
+  if (b.rank() == 2 && !options.transpose_a()) {  // all matrices of a are the rows of one product
     node.m *= LeadingAxes(a).num_elements();
     return node;
   }

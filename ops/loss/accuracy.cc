@@ -1,6 +1,6 @@
-// accuracy and top_k_accuracy: the fraction of rows whose label is among the k classes with the highest scores. Of
-// equal scores the lower class counts as the higher one; a NaN counts as the highest of all, so that a row of NaNs is
-// not right by accident. Rows whose label is the ignored one do not count, as in the losses; of no rows it is NaN.
+// accuracy and top_k_accuracy: the fraction of rows whose label is among the k classes with the highest scores. Among
+// equal scores the lower class ranks first; a NaN ranks above all, so that a row of NaNs is not right by accident. Rows
+// whose label is the ignored one do not count, as in the losses; if no row counts, the result is NaN.
 #include <absl/strings/str_cat.h>
 
 #include <cmath>
@@ -55,7 +55,7 @@ absl::Status Count(const KernelContext& context, int64_t k, int64_t ignored) {
         const T* row = scores + r * classes;
         const int64_t label = labels[r];
         if (label == ignored) continue;
-        int64_t above = row[label] != row[label] ? k : 0;  // classes that rank before the label
+        int64_t above = row[label] != row[label] ? k : 0;  // how many classes rank before the label
         for (int64_t c = 0; c < classes; ++c) {
           above += !(row[c] <= row[label]) || (c < label && row[c] == row[label]) ? 1 : 0;
         }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// One block: how many labels are not the ignored one.
+// Counts the labels that are not the ignored one. It runs as one block.
 template <class Label>
 __device__ double CountLabels(const Label* labels, int64_t rows, int64_t ignored) {
   return BlockReduce<SumOp>(ReduceInSteps<SumOp, double>(threadIdx.x, rows, blockDim.x, [&](int64_t r) {
@@ -28,7 +28,7 @@ __global__ void CountKernel(int64_t rows, int64_t ignored, const Label* labels, 
   if (threadIdx.x == 0) *count = total;
 }
 
-// One block: the mean of the rows' numbers, over the rows that count (labels null: all).
+// Computes the mean of the rows' numbers over the rows that count; if `labels` is null, all do. It runs as one block.
 template <class S, class Label>
 __global__ void MeanKernel(int64_t rows, int64_t ignored, const double* values, const Label* labels, S* mean) {
   const double total = BlockReduce<SumOp>(
@@ -37,7 +37,7 @@ __global__ void MeanKernel(int64_t rows, int64_t ignored, const double* values, 
   if (threadIdx.x == 0) *mean = static_cast<S>(total / count);
 }
 
-// Labels are integers, or probabilities T.
+// Labels are integers, or probabilities of type T.
 template <class T, class Label, class Team>
 __global__ void CrossEntropyKernel(CudaRows rows, double smoothing, int64_t ignored, const T* logits,
                                    const Label* labels, Float32Port<T>* lse, double* losses) {
@@ -74,7 +74,7 @@ __global__ void CrossEntropyKernel(CudaRows rows, double smoothing, int64_t igno
   }
 }
 
-// dlogits may be logits. `counted`: rows that count; null: all.
+// dlogits may be logits. `counted` is the number of rows that count; null: all do.
 template <class T, class Label, class Team>
 __global__ void CrossEntropyGradKernel(CudaRows rows, double smoothing, int64_t ignored, const double* counted,
                                        const T* logits, const Label* labels, const Float32Port<T>* lse,
@@ -156,7 +156,7 @@ __global__ void TopKKernel(CudaRows rows, int64_t most, int64_t ignored, const T
     const bool wrong = label != ignored && (label < 0 || label >= classes);
     const A own = label == ignored || wrong ? A(0) : static_cast<A>(row[label]);
     const double above =
-        TeamReduce<Team, SumOp, double>(classes, [&](int64_t i) {  // classes that rank before the label
+        TeamReduce<Team, SumOp, double>(classes, [&](int64_t i) {  // how many classes rank before the label
           const A score = static_cast<A>(row[i]);
           return !(score <= own) || (i < label && score == own) ? 1.0 : 0.0;
         });
@@ -199,7 +199,7 @@ CudaRows RowsOf(const ValueType& x) {
   return {.outer = x.shape.Count(0, rank - 1), .width = x.shape[rank - 1]};
 }
 
-// fn(labels) with integer labels or probabilities T.
+// Calls fn(labels) with integer labels, or with probabilities of type T.
 template <class T, class Fn>
 absl::Status DispatchTarget(const KernelContext& k, Fn&& fn) {
   const DType dtype = k.input_type(1).dtype;
@@ -207,7 +207,7 @@ absl::Status DispatchTarget(const KernelContext& k, Fn&& fn) {
   return DispatchInteger(dtype, [&](auto zero) { return fn(k.input<decltype(zero)>(1)); });
 }
 
-// Launches a kernel of one block.
+// The launch of a kernel that runs as one block.
 constexpr cuda::LaunchShape kOneBlock = {.threads = kCudaThreads};
 
 }  // namespace

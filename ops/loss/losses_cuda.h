@@ -1,4 +1,4 @@
-// Losses and metrics by CUDA kernels (losses.cu). A label that is no class cannot be reported: the loss is NaN then,
+// Losses and metrics by CUDA kernels (losses.cu). They cannot report a label that is no class: the loss is NaN then,
 // and so are the gradients of its row.
 #pragma once
 
@@ -14,12 +14,13 @@ absl::Status CrossEntropyGradCuda(const KernelContext& k, double smoothing, int6
 absl::Status CrossEntropyTargetGradCuda(const KernelContext& k, double smoothing);
 absl::Status NllLossCuda(const KernelContext& k, int64_t ignored);
 absl::Status NllLossGradCuda(const KernelContext& k, int64_t classes, int64_t ignored);
-// The fraction of rows whose label has one of the `most` highest scores.
+// Computes the fraction of rows whose label has one of the `most` highest scores.
 absl::Status TopKCuda(const KernelContext& k, int64_t most, int64_t ignored);
 absl::Status SquaredErrorCuda(const KernelContext& k);
 absl::Status SquaredErrorGradCuda(const KernelContext& k);
 
-// Workspaces: a double for each row of input 0 (its last axis is the row), for all together, for each block.
+// These set workspaces: a double for each row of input 0 (its last axis is the row), one for all rows, one for each
+// block.
 absl::Status PrepareRowsCuda(PrepareContext& c);
 absl::Status PrepareCountCuda(PrepareContext& c);
 absl::Status PrepareSquaredErrorCuda(PrepareContext& c);

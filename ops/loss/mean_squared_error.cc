@@ -31,8 +31,7 @@ absl::Status InferGrad(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status Gradient(
-    GradContext& g) {  // it is antisymmetric: the target's gradient has the inputs the other way round
+absl::Status Gradient(GradContext& g) {  // the loss is symmetric: the target's gradient swaps the inputs
   for (int i = 0; i < 2; ++i) {
     if (g.wants(i)) {
       g.SetInputGrad(i, g.Op("mean_squared_error_grad", {g.input(i), g.input(1 - i), g.output_grad(0)}));
@@ -41,7 +40,7 @@ absl::Status Gradient(
   return g.status();
 }
 
-absl::Status Prepare(PrepareContext& c) {  // the chunks' sums
+absl::Status Prepare(PrepareContext& c) {  // makes room for the chunks' sums
   const int64_t n = c.types().input(0).num_elements();
   c.SetWorkspaceBytes((n + kChunk - 1) / kChunk * static_cast<int64_t>(sizeof(double)));
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// nll_loss: the mean over rows of -log_probability[label], and its gradient. With log_softmax before it, it is
+// nll_loss: the mean over rows of -log_probability[label], and its gradient. log_softmax and nll_loss together are
 // softmax_cross_entropy in two steps.
 #include <absl/strings/str_cat.h>
 
@@ -34,7 +34,7 @@ absl::Status Infer(InferContext& c) {
   return absl::OkStatus();
 }
 
-// The log-probabilities themselves are not needed, only how many there are in a row and their dtype.
+// The gradient does not need the log-probabilities, only how many a row has and their dtype.
 absl::Status InferGrad(InferContext& c) {
   const auto& options = c.options<Grad>();
   if (options.classes() < 1) {

@@ -1,6 +1,6 @@
 // softmax_cross_entropy: the mean over rows of -sum(target * log_softmax(logits)), where the target is the label's
-// class (or given probabilities), smoothed. The forward pass keeps only the log of each row's sum of exponentials; the
-// gradient computes the softmax from it again, in place of the logits where nobody needs them any more.
+// class (or given probabilities), smoothed. The forward pass keeps only the log of each row's sum of exponentials. The
+// gradient computes the softmax from it again, and writes over the logits where nobody needs them any more.
 #include <absl/strings/str_cat.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ using proto::ParseOptions;
 using Cross = proto::SoftmaxCrossEntropy;
 
 constexpr int64_t kBlock = 256;
-constexpr int64_t kChunk = 1 << 14;  // elements that one piece of work covers
+constexpr int64_t kChunk = 1 << 14;  // elements in a piece of work
 
 int64_t Classes(const ValueType& logits) { return logits.shape[logits.shape.rank() - 1]; }
 int64_t Rows(const ValueType& logits) { return logits.shape.Count(0, logits.shape.rank() - 1); }
@@ -83,7 +83,7 @@ absl::Status InferTargetGrad(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status Layer(LayerContext& c) {  // the row sums stay inside
+absl::Status Layer(LayerContext& c) {  // the layer has one output; the row sums stay inside
   std::vector<ValueId> inputs;
   for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
   c.SetOutput(0, c.Op("softmax_cross_entropy", inputs, c.options_handle()));
@@ -102,14 +102,14 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-absl::Status Prepare(PrepareContext& c) {  // the rows' losses
+absl::Status Prepare(PrepareContext& c) {  // makes room for the rows' losses
   c.SetWorkspaceBytes(Rows(c.types().input(0)) * static_cast<int64_t>(sizeof(double)));
   return absl::OkStatus();
 }
 
 Cost CostOfNode(const NodeTypes& types) { return {.flops = 6.0 * static_cast<double>(types.input(0).num_elements())}; }
 
-// fn(labels) with integer labels or probabilities T.
+// Calls fn(labels) with integer labels, or with probabilities of type T.
 template <class T, class Fn>
 absl::Status DispatchTarget(const KernelContext& k, Fn&& fn) {
   const DType dtype = k.input_type(1).dtype;
@@ -166,7 +166,7 @@ absl::Status Forward(const KernelContext& k, const Label* labels) {
   return absl::OkStatus();
 }
 
-// dlogits = (softmax * sum(target) - target) * dloss / rows
+// Computes dlogits = (softmax * sum(target) - target) * dloss / rows.
 template <class T, class Label>
 absl::Status Backward(const KernelContext& k, const Label* labels) {
   using A = Accumulator<T>;
@@ -199,9 +199,10 @@ absl::Status Backward(const KernelContext& k, const Label* labels) {
             dz[i] = static_cast<T>((softmax * total - sharp * static_cast<A>(t[i]) - even) * scale);
           }
         } else if (labels[r] != ignored) {
-          const A own = Exp(static_cast<A>(z[labels[r]]) - row_lse) - even - sharp;  // z may be dz
-          // Two sweeps over a block that stays in the cache: with the store between them the compiler vectorises
-          // neither.
+          // This is computed first, because z may be dz.
+          const A own = Exp(static_cast<A>(z[labels[r]]) - row_lse) - even - sharp;
+          // There are two sweeps over a block that stays in the cache: with the store between them the compiler would
+          // vectorise neither.
           for (int64_t first = 0; first < classes; first += kBlock) {
             const int64_t n = std::min(kBlock, classes - first);
             A block[kBlock];
@@ -218,7 +219,7 @@ absl::Status Backward(const KernelContext& k, const Label* labels) {
   return absl::OkStatus();
 }
 
-// Probabilities that are computed, not given: dtarget = ((1 - smoothing) * -log_softmax) * dloss / rows
+// For probabilities that are computed, not given: dtarget = ((1 - smoothing) * -log_softmax) * dloss / rows.
 template <class T>
 absl::Status TargetBackward(const KernelContext& k) {
   using A = Accumulator<T>;

@@ -19,7 +19,7 @@ namespace snug::ops::add_n {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;
-constexpr int64_t kBlock = 1024;  // sums that stay in the first-level cache while the inputs pass by
+constexpr int64_t kBlock = 1024;  // so many sums stay in the first-level cache while the inputs pass by
 
 absl::Status Infer(InferContext& c) {
   if (c.num_inputs() == 0) return absl::InvalidArgumentError("expected at least 1 input (x...), found 0");

@@ -69,7 +69,7 @@ std::string Expression(const NodeTypes& types, absl::string_view x) {
 }
 
 void Samples(SampleBuilder& s) {
-  // Rounding to a narrower type is not differentiable by differences.
+  // Differences cannot check the gradient, because rounding to a narrower type makes steps.
   s.Case("to_float32").Input({5, 7}).NoGradient().With(ParseOptions<proto::Cast>("dtype: FLOAT32"));
   s.Case("to_bfloat16").Input({2, 3, 4, 5}).NoGradient().With(ParseOptions<proto::Cast>("dtype: BFLOAT16"));
   s.Case("to_float64").Input({5, 7}).With(ParseOptions<proto::Cast>("dtype: FLOAT64"));

@@ -1,4 +1,4 @@
-// clip: y = x, but at least `min` and at most `max`; NaN stays. Its gradient reads x, and flows where y = x.
+// clip: y = x, but at least `min` and at most `max`; a NaN stays. Its gradient reads x, and flows where y = x.
 #include <absl/strings/str_cat.h>
 
 #include <limits>

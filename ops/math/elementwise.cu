@@ -1,4 +1,4 @@
-// Elementwise kernels: the functions of ops/math/functions.h over whole arrays.
+// Applies the functions of ops/math/functions.h to whole arrays.
 //
 // Where all operands lie like the output, 16 bytes of each are read and written at a time. Otherwise each element of
 // the output works out where its operands lie.
@@ -15,13 +15,13 @@
 namespace snug {
 namespace {
 
-// T, once for each of a pack of types.
+// Gives T once for each type in a pack.
 template <class, class T>
 using As = T;
 template <size_t J>
 using At = std::integral_constant<size_t, J>;
 
-// y = f(x[0], x[1], ...), with an Accumulator's precision.
+// Computes y = f(x[0], x[1], ...) with an Accumulator's precision.
 template <class F, class T>
 __device__ T Apply(const F& f, T a) {
   return static_cast<T>(f(static_cast<Accumulator<T>>(a)));
@@ -36,7 +36,7 @@ __device__ T Apply(const F& f, T a, T b, T c) {
       f(static_cast<Accumulator<T>>(a), static_cast<Accumulator<T>>(b), static_cast<Accumulator<T>>(c)));
 }
 
-// kPack elements per thread; n is a multiple of it. y may be any of the x.
+// Each thread does kPack elements; n is a multiple of it. y may be any of the x.
 template <int kPack, class F, class T, class... X>
 __global__ void MapKernel(int64_t n, F f, T* y, X... x) {
   using Pack = CudaPack<T, kPack>;

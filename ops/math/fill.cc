@@ -1,4 +1,4 @@
-// fill: a value of one number throughout. It starts the backward pass, and stands for a gradient that is zero.
+// fill: a value of one number throughout. The backward pass starts with it, and it stands for gradients that are zero.
 #include <algorithm>
 
 #include "engine/base/parallel.h"

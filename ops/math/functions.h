@@ -1,6 +1,6 @@
-// What the elementwise ops compute, element by element: one formula each, for the processor's loops (lib/elementwise.h)
-// and for CUDA's (elementwise.cu). They work in float (for float32 and bfloat16) or double. They are compiled into
-// vector loops, so they have no branches that a compiler cannot turn into selects.
+// What the elementwise ops compute, element by element. There is one formula for each, for the processor's loops
+// (lib/elementwise.h) and for CUDA's (elementwise.cu). It works in float (for float32 and bfloat16) or double. It is
+// compiled into vector loops, so it may only have branches that a compiler can turn into selects.
 #pragma once
 
 #include <cmath>
@@ -9,8 +9,8 @@
 #include "engine/base/host_device.h"
 #include "ops/lib/vec_math.h"
 
-// SNUG_FUNCTIONS, at the end, is the list of them: what is in it has CUDA kernels (elementwise.cu), and may be a part
-// of fused ones, which are compiled at run time and call it by its name.
+// SNUG_FUNCTIONS, at the end, lists them. Those in the list have CUDA kernels (elementwise.cu) and may be part of fused
+// ones, which are compiled at run time and call them by name.
 namespace snug::functions {
 
 struct Add {
@@ -55,7 +55,7 @@ struct Max {
   }
 };
 
-struct MaxGrad {  // of the first of two
+struct MaxGrad {  // the gradient of the first of the two
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b, A dy) const {
     return a < b ? A(0) : a == b ? dy * A(0.5) : dy;
@@ -83,7 +83,7 @@ struct PowerBaseGrad {
   }
 };
 
-// 0 at a = 0, where b >= 0 (that is, where y is finite): the limit from there, as in PyTorch.
+// This is 0 at a = 0 where b >= 0 (that is, where y is finite): the limit from there, as in PyTorch.
 struct PowerExponentGrad {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A y, A dy) const {
@@ -163,7 +163,7 @@ struct Scale {
   }
 };
 
-// At least min and at most max.
+// Limits x to at least min and at most max.
 struct Range {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -188,7 +188,7 @@ struct ClipGrad : Range {
 struct Relu {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
-    return x < A(0) ? A(0) : x;  // NaN stays NaN, so that a broken step is seen
+    return x < A(0) ? A(0) : x;  // a NaN stays, so that a broken step is seen
   }
 };
 
@@ -272,7 +272,7 @@ struct SiluGrad {
   }
 };
 
-struct Softplus {  // = max(x, 0) + log(1 + u), u = exp(-|x|), the latter with the digits of a small u
+struct Softplus {  // max(x, 0) + log(1 + u) with u = exp(-|x|); the logarithm keeps the digits of a small u
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     const A u = Exp(-std::fabs(x));
@@ -367,8 +367,8 @@ struct Same {
 
 }  // namespace snug::functions
 
-// A row for each function. After the name what it has of its node's options, `f` being the function object: the numbers
-// that initialise it, in their sequence.
+// There is a row for each function: its name, then those of its node's options that it needs. They are the numbers that
+// initialise it, in their sequence; `f` is the function object.
 // clang-format off
 #define SNUG_FUNCTIONS(ROW) \
   ROW(Add) \

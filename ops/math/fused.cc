@@ -1,9 +1,10 @@
-// fused: a chain of elementwise ops as one node, and fused_reduce, one that a reduction ends. The pass fuse_elementwise
-// makes them for CUDA, where they are kernels that NVRTC compiles (lib/fused_cuda.h). The plain kernel runs the members
-// one by one, each by its own plain kernel, with what lies between them in the workspace: the truth to be equalled.
+// fused: a chain of elementwise ops as one node; and fused_reduce, a chain that a reduction ends. The pass
+// fuse_elementwise makes them for CUDA, where NVRTC compiles their kernels (lib/fused_cuda.h). The plain kernel runs
+// the members one by one, each by its own plain kernel, with what lies between them in the workspace: other kernels
+// have to give the same bits.
 //
-// The result of a chain may lie on an operand of its type, which is read element by element as the result is written. A
-// reduction's may not: one result is written while another still reads all of the operand.
+// The result of a chain may lie on an operand of its type, because element i of it is read before element i of the
+// result is written. A reduction's may not: one result is written while another still needs all of the operand.
 #include <absl/strings/str_cat.h>
 
 #include <array>
@@ -30,7 +31,7 @@ namespace {
 
 using proto::ParseOptions;
 
-constexpr int64_t kAlignment = 64;  // of what lies in the workspace
+constexpr int64_t kAlignment = 64;  // everything in the workspace begins at a multiple of it
 
 absl::StatusOr<FusedChain> ChainOf(const InferContext& c) {
   NodeTypes types;
@@ -58,7 +59,8 @@ absl::Status InferReduce(InferContext& c) {
 
 struct Plain {
   FusedChain chain;
-  std::vector<int64_t> offsets;  // in the workspace, by member; the last one's is the node's output
+  // Indexed by member: where its result lies in the workspace. The last one's is the node's output instead.
+  std::vector<int64_t> offsets;
 };
 
 absl::Status Prepare(PrepareContext& c) {
@@ -180,7 +182,7 @@ void ReduceSamples(SampleBuilder& s) {
           "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 0\"");
   reduced("in_parts_by_blocks", {{2, 20000}, {2, 1}},
           "op: \"reduce_mean\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
-  // An operand has the result's type, and every result needs all of it.
+  // One operand has the result's type, but may not be overwritten, because every result needs all of it.
   reduced("rows_as_long_as_columns", {{64, 64}, {64}},
           "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
   s.Case("known")

@@ -7,7 +7,7 @@
 namespace snug::ops::min {
 namespace {
 
-absl::Status Gradient(GradContext& g) {  // an input gets it where the other one is larger
+absl::Status Gradient(GradContext& g) {  // an input gets dy where the other one is larger
   for (const int i : {0, 1}) {
     if (!g.wants(i)) continue;
     const ValueId grad = g.Op("max_grad", {g.input(1 - i), g.input(i), g.output_grad(0)});

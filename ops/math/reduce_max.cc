@@ -1,5 +1,5 @@
-// reduce_max: y = the largest of x along axes; NaN wins. The gradient is spread evenly over all that are largest, as in
-// torch.amax.
+// reduce_max: y = the largest of x along axes; NaN wins. The gradient is spread evenly over all elements that are
+// largest, as in torch.amax.
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
@@ -41,7 +41,7 @@ absl::Status Kernel(const KernelContext& k) {
 
 constexpr int64_t kChunk = 1 << 15;
 
-// One run of x: elements of outputs side by side, or all of output 0.
+// Takes one run of x: one element of each of the outputs side by side, or elements of output 0 only.
 template <class T>
 SNUG_INLINE void CountLargest(bool side_by_side, int64_t n, const T* x, const Accumulator<T>* largest,
                               Accumulator<T>* count) {
@@ -83,7 +83,8 @@ SNUG_INLINE void ForEachRun(const ReducePlan& plan, int64_t width, const Body& b
   }
 }
 
-// A strip of outputs at a time, in two sweeps over its part of x: how many elements are largest, then the gradient.
+// Does a strip of outputs at a time in two sweeps over its part of x: the first counts the largest elements, the second
+// writes the gradient.
 template <class T>
 void MaxGrad(int threads, const ReducePlan& plan, const T* x, const T* y, const T* dy, T* dx) {
   using A = Accumulator<T>;

@@ -13,7 +13,7 @@ namespace {
 
 using proto::ParseOptions;
 
-absl::Status Gradient(GradContext& g) {  // scaled before it is repeated, where it is smaller
+absl::Status Gradient(GradContext& g) {  // dy is scaled before it is repeated, because it is smaller then
   proto::Scale scale;
   scale.set_factor(ShareInMean(g.input_type(0), g.output_type(0)));
   g.SetInputGrad(0, RepeatToInput(g, g.Op("scale", {g.output_grad(0)}, proto::MakeOptions(scale))));

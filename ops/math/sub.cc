@@ -6,7 +6,7 @@
 namespace snug::ops::sub {
 namespace {
 
-absl::Status Gradient(GradContext& g) {  // da = dy, db = -dy: negated after it is summed, where it is smaller
+absl::Status Gradient(GradContext& g) {  // da = dy; db = -dy is negated after it is summed, because it is smaller then
   if (g.wants(0)) g.SetInputGrad(0, SumToShape(g, g.output_grad(0), g.input_type(0).shape));
   if (g.wants(1)) g.SetInputGrad(1, g.Op("neg", {SumToShape(g, g.output_grad(0), g.input_type(1).shape)}));
   return g.status();

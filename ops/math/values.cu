@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-constexpr int kMostTerms = 256;  // of one sum: what fits a kernel's arguments
+constexpr int kMostTerms = 256;  // the most terms in one sum that fit a kernel's arguments
 
 template <class T>
 struct Terms {

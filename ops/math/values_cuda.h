@@ -1,4 +1,4 @@
-// Values made, added up and converted by CUDA kernels (values.cu).
+// CUDA kernels that make, add up and convert values (values.cu).
 #pragma once
 
 #include <absl/status/status.h>
@@ -9,7 +9,7 @@ namespace snug {
 
 absl::Status AddNCuda(const KernelContext& k);
 absl::Status CastCuda(const KernelContext& k);
-// Output 0, whatever its dtype.
+// Fills output 0, whatever its dtype.
 absl::Status FillCuda(const KernelContext& k, double value);
 
 }  // namespace snug

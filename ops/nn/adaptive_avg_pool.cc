@@ -34,7 +34,7 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-// Forward and backward: `x` is the unpooled one, `y` the pooled one.
+// It is the same forward and backward: `x` is the value before pooling, `y` the one after.
 absl::StatusOr<PoolGeometry> Geometry(const ValueType& x, const ValueType& y) {
   return MakeAdaptivePoolGeometry(y.shape.dims().subspan(2), x.shape, x.layout);
 }

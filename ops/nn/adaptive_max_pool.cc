@@ -1,5 +1,5 @@
 // adaptive_max_pool: the largest element of each of `size` windows that divide the input as evenly as they can.
-// Training runs adaptive_max_pool_indices: see max_pool.cc.
+// Training runs adaptive_max_pool_indices; max_pool.cc says why.
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
 #include "ops/lib/pool_infer.h"
@@ -43,7 +43,7 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-// Forward and backward: `x` is the unpooled one, `y` the pooled one.
+// It is the same forward and backward: `x` is the value before pooling, `y` the one after.
 absl::StatusOr<PoolGeometry> Geometry(const ValueType& x, const ValueType& y) {
   return MakeAdaptivePoolGeometry(y.shape.dims().subspan(2), x.shape, x.layout);
 }

@@ -1,4 +1,4 @@
-// avg_pool: the mean of each window. The gradient needs shapes only.
+// avg_pool: the mean of each window. The gradient needs only shapes.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -57,7 +57,7 @@ absl::Status Backward(const KernelContext& k) {
 
 #if SNUG_HAS_ONEDNN
 
-// Our own loops are the op's choice; the library's kernels can be chosen instead.
+// By itself the op takes our own loops; a tuning may choose the library's kernels.
 constexpr absl::string_view kOneDnn = "oneDNN";
 
 absl::StatusOr<onednn::KernelPtr> MakeForward(const NodeTypes& t, int threads) {
@@ -151,7 +151,7 @@ void Samples(SampleBuilder& s) {
       .Values({6, 12, 18})
       .With(options("kernel: 3 stride: 2 pad: 1 include_padding: false"))
       .Expect(0, {9, 15});
-  // The second window reaches beyond the padding: only what lies within it counts.
+  // The second window reaches beyond the padding; only what lies within it counts.
   s.Case("counts_up_to_the_padding")
       .Input({1, 1, 4})
       .Values({1, 2, 3, 4})

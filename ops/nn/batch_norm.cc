@@ -58,7 +58,7 @@ absl::Status Layer(LayerContext& c) {
   const auto& options = c.options<proto::BatchNorm>();
   std::vector<ValueId> inputs;
   for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
-  if (inputs.size() != 1 || c.type(inputs[0]).shape.rank() < 2) {  // shape inference says what is wrong
+  if (inputs.size() != 1 || c.type(inputs[0]).shape.rank() < 2) {  // shape inference then says what is wrong
     c.Op("batch_norm", inputs, c.options_handle());
     return c.status();
   }

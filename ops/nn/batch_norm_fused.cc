@@ -1,6 +1,6 @@
 // Batch normalisation with an addition and an activation in the same sweep, forward, backward and for inference. Only
-// the fusion pass makes these nodes, after the backward graph is there: they have no gradients of their own. What the
-// activation let through: the backward pass computes it anew from x, or, after an addition, reads it from y.
+// the fusion pass makes these nodes, after the backward graph is there, so they have no gradients of their own. The
+// backward pass computes what the activation let through anew from x or, after an addition, reads it from y.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -21,7 +21,7 @@ namespace {
 using Fused = proto::FusedBatchNorm;
 using proto::ParseOptions;
 
-// Ports of the backward ops.
+// The ports of the backward ops.
 enum GradInput { kX, kWeight, kBias, kMean, kVar, kDy };
 enum AddGradInput { kAddY, kAddX, kAddWeight, kAddMean, kAddVar, kAddDy, kAddDy2 };
 
@@ -60,7 +60,7 @@ absl::Status InferInference(InferContext& c) {
   return absl::OkStatus();
 }
 
-// With the ports x, first of [channels], last of them, and dy.
+// Checks and infers from these ports: x, those of [channels] from `first` to `last`, and dy.
 absl::Status InferBackward(InferContext& c, int x, int first, int last, int dy) {
   SNUG_RETURN_IF_ERROR(CheckChannelPorts(c, x, first, last + 1));
   SNUG_RETURN_IF_ERROR(CheckOptions(c));
@@ -153,7 +153,7 @@ struct AddGrad {
   }
 };
 
-// Every activation and shape of these, through `sample`.
+// Calls `sample` for every activation and shape.
 template <class Fn>
 void ForEachVariant(Fn sample) {
   sample("identity", "activation: IDENTITY", Shape{3, 5, 4, 3});
@@ -238,7 +238,7 @@ void GradSamples(SampleBuilder& s) {
   s.Case("dy").Input({3, 5}).Absent().Absent().Input({5}).Input({5}).Input({3}).Fails("expected shape [3, 5]");
 }
 
-// With and without a second gradient; channels-last and plain are the suite's.
+// Adds samples with and without a second gradient. The conformance suite tries layouts.
 void AddGradSamples(SampleBuilder& s) {
   ForEachVariant([&s](const char* name, const char* options, const Shape& x) {
     for (const bool second : {false, true}) {
@@ -353,7 +353,7 @@ SNUG_OPS(batch_norm_fused) {
                   {.name = "dy2", .optional = true}},
        .outputs = {{"dx"}, {"dweight", PortType::kFloat32}, {"dbias", PortType::kFloat32}, {"dadd"}},
        .infer = InferAddGrad,
-       // Never dadd on x: dx is computed from both.
+       // dadd may never lie on x, because dx is computed from both.
        .aliases = {{Alias::Kind::kMayShare, 0, kAddDy},
                    {Alias::Kind::kMayShare, 0, kAddX},
                    {Alias::Kind::kMayShare, 0, kAddY},

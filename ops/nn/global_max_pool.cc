@@ -1,4 +1,5 @@
-// global_max_pool: the maximum over the spatial dimensions. Training runs global_max_pool_indices: see max_pool.cc.
+// global_max_pool: the maximum over the spatial dimensions. Training runs global_max_pool_indices; max_pool.cc says
+// why.
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
 #include "ops/lib/global_pool.h"

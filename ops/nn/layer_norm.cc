@@ -1,6 +1,6 @@
-// layer_norm: normalises each row (the last `axes` axes) by its own mean and variance, and its gradient. Rows are
-// contiguous. The gradients of weight and bias are summed over chunks of rows whose size follows from the shape, and
-// the chunks' sums in order: the same bits on any number of threads.
+// layer_norm: normalises each row (the last `axes` axes) by its own mean and variance; and its gradient. Rows are
+// contiguous. The gradients of weight and bias are summed over chunks of rows, whose size follows from the shape, and
+// the chunks' sums in order, so the bits are the same on any number of threads.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -29,11 +29,11 @@ namespace {
 
 using proto::ParseOptions;
 
-constexpr int64_t kChunk = 1 << 15;  // elements that one piece of work covers, at least
-constexpr int64_t kMinRows = 16;     // of a piece: its sums are few beside its elements
-constexpr int64_t kColumns = 64;     // columns whose sums are added up at once
+constexpr int64_t kChunk = 1 << 15;  // the fewest elements in a piece of work
+constexpr int64_t kMinRows = 16;     // a piece has no fewer rows, so that its sums are few beside its elements
+constexpr int64_t kColumns = 64;     // sums of so many columns are added up at once
 
-// x seen as [rows, width].
+// Sees x as [rows, width].
 struct View {
   explicit View(const ValueType& x, const proto::LayerNorm& options) {
     const int split = x.shape.rank() - static_cast<int>(options.axes());
@@ -116,7 +116,7 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-absl::Status PrepareGrad(PrepareContext& c) {  // the chunks' sums: [chunks][2][width]
+absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sums: [chunks][2][width]
   const ValueType& x = c.types().input(0);
   const View view(x, c.options<proto::LayerNorm>());
   c.SetWorkspaceBytes(view.chunks * 2 * view.width * SizeOf(Float32PortType(x.dtype)));
@@ -173,8 +173,8 @@ void Forward(const KernelContext& k) {
               });
 }
 
-// With g = dy weight and x' = (x - mean) inv_std: dx = inv_std (g - mean(g) - x' mean(g x')), dweight = sum over rows
-// of dy x', dbias = sum over rows of dy.
+// Let g = dy weight and x' = (x - mean) inv_std. Then dx = inv_std (g - mean(g) - x' mean(g x')), and dweight and dbias
+// are the sums over rows of dy x' and dy.
 template <class T>
 void Backward(const KernelContext& k) {
   using A = Accumulator<T>;

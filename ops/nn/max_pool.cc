@@ -1,5 +1,6 @@
-// max_pool: the largest element of each window. Training runs max_pool_indices, which also keeps where in its window
-// each maximum was, a byte each: all that the gradient needs. A network that only runs forward keeps nothing.
+// max_pool: the largest element of each window. Training runs max_pool_indices, which also keeps the position of each
+// maximum in its window: that is all the gradient needs, and mostly one byte each. A network that only runs forward
+// keeps nothing.
 #include <cmath>
 #include <limits>
 
@@ -55,7 +56,7 @@ absl::Status Backward(const KernelContext& k) {
   return MaximumUnpool(k, g);
 }
 
-// One comparison for each tap of each window.
+// It counts one comparison for each tap of each window.
 Cost ForwardCost(const NodeTypes& t) {
   const absl::StatusOr<PoolGeometry> g =
       MakePoolGeometry(t.options.Get<proto::Pool>(), t.input(0).shape, t.input(0).layout);

@@ -27,7 +27,7 @@ __global__ void SoftmaxKernel(CudaRows rows, const T* x, T* y) {
   }
 }
 
-// softmax: dx = y (dy - sum(y dy)); log_softmax: dx = dy - exp(y) sum(dy). dx may be y or dy.
+// For softmax, dx = y (dy - sum(y dy)); for log_softmax, dx = dy - exp(y) sum(dy). dx may be y or dy.
 template <class T, bool kLog, class Team>
 __global__ void SoftmaxGradKernel(CudaRows rows, const T* y, const T* dy, T* dx) {
   using A = Accumulator<T>;
@@ -74,7 +74,7 @@ __global__ void LayerNormKernel(CudaRows rows, double epsilon, const T* x, const
   }
 }
 
-// With g = dy weight and x' = (x - mean) inv_std: dx = inv_std (g - mean(g) - x' mean(g x')). dx may be x or dy.
+// Let g = dy weight and x' = (x - mean) inv_std. Then dx = inv_std (g - mean(g) - x' mean(g x')). dx may be x or dy.
 template <class T, class Team>
 __global__ void LayerNormGradKernel(CudaRows rows, const T* x, const Float32Port<T>* weight,
                                     const Float32Port<T>* means, const Float32Port<T>* inv_stds, const T* dy, T* dx) {
@@ -100,7 +100,7 @@ __global__ void LayerNormGradKernel(CudaRows rows, const T* x, const Float32Port
   }
 }
 
-// The sums over rows for dweight and dbias, in parts: [parts, 2, width].
+// The sums over rows for dweight and dbias are computed in parts: [parts, 2, width].
 int64_t ColumnParts(int64_t rows, int64_t width) {
   return std::clamp<int64_t>(std::min(rows / 32, (1 << 16) / std::max<int64_t>(width, 1)), 1, 256);
 }

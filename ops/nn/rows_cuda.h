@@ -1,4 +1,4 @@
-// Softmax and layer norm by CUDA kernels (rows.cu): what goes on within rows of a value.
+// Softmax and layer norm, which work within rows of a value, by CUDA kernels (rows.cu).
 #pragma once
 
 #include <absl/status/status.h>

@@ -1,4 +1,4 @@
-// softmax and log_softmax along one axis, and their gradients, which read the output only (the input may be
+// softmax and log_softmax along one axis, and their gradients, which read only the output (so the input may be
 // overwritten). The axis may lie anywhere: x is seen as [outer, axis, inner]. With inner = 1 a row is contiguous, and
 // reductions go through lanes; otherwise `inner` neighbours are done at once.
 #include <algorithm>
@@ -24,8 +24,8 @@ namespace {
 
 using proto::ParseOptions;
 
-constexpr int64_t kChunk = 1 << 14;  // elements that one piece of work covers
-constexpr int64_t kStrip = 64;       // neighbours that are done at once
+constexpr int64_t kChunk = 1 << 14;  // elements in a piece of work
+constexpr int64_t kStrip = 64;       // so many neighbours are done at once
 
 struct View {
   int64_t outer, axis, inner;
@@ -68,7 +68,8 @@ absl::Status LogSoftmaxGradient(GradContext& g) {
 
 Cost CostOfNode(const NodeTypes& types) { return {.flops = 5.0 * static_cast<double>(types.output(0).num_elements())}; }
 
-// Strips of columns: row(first element) for inner = 1, strip(first element, columns) otherwise.
+// Calls row(first element) for each row where inner = 1, and otherwise strip(first element, columns) for each strip of
+// columns.
 template <class Row, class Strip>
 void ForEachRow(int threads, const View& view, Row row, Strip strip) {
   if (view.inner == 1) {
@@ -144,7 +145,7 @@ void Forward(const KernelContext& k) {
       });
 }
 
-// softmax: dx = y (dy - sum(y dy)); log_softmax: dx = dy - exp(y) sum(dy)
+// For softmax, dx = y (dy - sum(y dy)); for log_softmax, dx = dy - exp(y) sum(dy).
 template <class T, bool kLog>
 void Backward(const KernelContext& k) {
   using A = Accumulator<T>;

@@ -1,5 +1,5 @@
-// accumulate, accumulate_mean: what the micro-batches of a step add up to. All but the last one add to a sum; the last
-// one takes the mean of the sum and its own part, and leaves the sum empty for the next step.
+// accumulate and accumulate_mean add up what the micro-batches of a step contribute. All but the last one add to a sum;
+// the last one takes the mean of the sum and its own part, and leaves the sum empty for the next step.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"

@@ -84,7 +84,7 @@ void Samples(SampleBuilder& s) {
   with("adamw", "beta1: 0.8 beta2: 0.99 epsilon: 1e-6 weight_decay: 0.1 decoupled_decay: true", {131}, 99, 1);
   with("gate_closed", "beta1: 0.9 beta2: 0.999 epsilon: 1e-8", {9}, 3, 0);
   const auto known = [&s](const char* name, const char* options, std::vector<double> param, std::vector<double> m,
-                          std::vector<double> v) {  // from torch.optim
+                          std::vector<double> v) {  // expects values from torch.optim
     s.Case(name)
         .With(ParseOptions<proto::Update>(options))
         .Input({2})

@@ -45,7 +45,7 @@ bool IsFinite(const T* x, int64_t n, int threads) {
       for (int64_t i = begin; i < end; ++i) {
         const A value = static_cast<A>(x[i]);
         const A magnitude = value < A(0) ? -value : value;
-        bad += magnitude <= std::numeric_limits<A>::max() ? 0 : 1;  // NaN compares false
+        bad += magnitude <= std::numeric_limits<A>::max() ? 0 : 1;  // a NaN compares false
       }
     });
     if (bad != 0) finite.store(false, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
 // global_norm: the Euclidean norm of all gradients together, for clipping. Sums of squares are kept in double, in
-// chunks of fixed size, added in order: the same bits on any number of threads.
+// chunks of fixed size that are added in order, so the bits are the same on any number of threads.
 #include <cmath>
 
 #include "engine/base/parallel.h"
@@ -28,7 +28,7 @@ absl::Status Infer(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status Prepare(PrepareContext& c) {  // the chunks' sums of the largest gradient
+absl::Status Prepare(PrepareContext& c) {  // makes room for the chunks' sums of the largest gradient
   int64_t chunks = 0;
   for (const ValueType& type : c.types().inputs) chunks = std::max(chunks, Chunks(type.num_elements()));
   c.SetWorkspaceBytes(chunks * static_cast<int64_t>(sizeof(double)));

@@ -1,5 +1,5 @@
-// momentum_update: gradient descent with momentum, or Nesterov's, in the order of operations of torch.optim.SGD. The
-// velocity starts at zero, which gives PyTorch's first step too.
+// momentum_update: gradient descent with momentum, or with Nesterov's, in the order of operations of torch.optim.SGD.
+// The velocity starts at zero, which gives PyTorch's first step too.
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/lib/cuda_together.h"
@@ -65,7 +65,8 @@ void Samples(SampleBuilder& s) {
   with("decay", "momentum: 0.9 weight_decay: 0.1 lr_mult: 2", {131}, 1);
   with("nesterov", "momentum: 0.9 weight_decay: 0.1 nesterov: true", {131}, 1);
   with("gate_closed", "momentum: 0.9", {9}, 0);
-  const auto known = [&s](const char* name, const char* options, std::vector<double> param) {  // from torch.optim.SGD
+  // These expect values from torch.optim.SGD
+  const auto known = [&s](const char* name, const char* options, std::vector<double> param) {
     s.Case(name)
         .With(ParseOptions<proto::Update>(options))
         .Input({2})

@@ -1,4 +1,4 @@
-// The options of an update, for what does not know protobuf.
+// Turns the options of an update into numbers, for code that does not know protobuf.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace snug {
 
-// KernelRow::prepare of an update's CUDA kernel. `Update`: proto::Update.
+// The KernelRow::prepare of an update's CUDA kernel. `Update` is proto::Update.
 template <class Update>
 absl::Status PrepareUpdateCuda(PrepareContext& c) {
   const auto& options = c.options<Update>();

@@ -15,14 +15,14 @@ namespace {
 
 const uint8_t* Gate(const KernelContext& k) { return k.input<uint8_t>(k.num_inputs() - 1); }
 
-// One parameter's part of an update.
+// What an update does to one parameter.
 struct Update {
   int64_t n;
   const void* grad;
   void* param;
   void* slots[2];
   const void* rate;
-  const int64_t* state;  // Adam's
+  const int64_t* state;  // for Adam only
   const uint8_t* gate;
   UpdateNumbers numbers;
 };
@@ -67,7 +67,7 @@ __global__ void AdamKernel(const __grid_constant__ All all) {
   const int at = all.At(blockIdx.x);
   const Update& update = all.members[at];
   const UpdateNumbers& numbers = update.numbers;
-  if (threadIdx.x == 0) {  // powers take longer than the rest
+  if (threadIdx.x == 0) {  // one thread does this for all: powers take longer than the rest
     const double lr = static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult;
     const double step = static_cast<double>(update.state[1] + 1);
     step_size = static_cast<T>(lr / (1 - pow(numbers.beta1, step)));
@@ -102,7 +102,7 @@ __global__ void AccumulateKernel(int64_t n, const uint8_t* gate, const G* part, 
   SNUG_CUDA_FOR(i, n) { sum[i] += static_cast<T>(part[i]); }
 }
 
-// mean may be part.
+// `mean` may be `part`.
 template <class T, class G>
 __global__ void AccumulateMeanKernel(int64_t n, const uint8_t* gate, T count, const G* part, T* sum, T* mean) {
   const bool empties = *gate != 0;
@@ -116,7 +116,7 @@ __global__ void AdvanceStepKernel(const uint8_t* gate, int64_t* state) { state[1
 
 __global__ void SetKernel(uint8_t value, uint8_t* y) { *y = value; }
 
-// Whoever finds a number that is not finite writes 0: all write the same.
+// Every thread that finds a number that is not finite writes 0. They all write the same, so they need not agree.
 template <class T>
 __global__ void AllFiniteKernel(int64_t n, const T* x, uint8_t* y) {
   using A = Accumulator<T>;
@@ -135,7 +135,8 @@ __global__ void ClipKernel(int64_t n, double max_norm, const Float32Port<T>* nor
   SNUG_CUDA_FOR(i, n) { y[i] = static_cast<T>(static_cast<A>(g[i]) * scale); }
 }
 
-// The sums of squares of all gradients follow each other in the workspace: a few of each, one from each block.
+// The sums of squares of all gradients follow each other in the workspace. Each gradient has a few, one from each
+// block.
 int64_t NormBlocks(int64_t n) { return std::clamp<int64_t>(cuda::CountBlocks(n, 1 << 13), 1, 1 << 10); }
 
 template <class T>
@@ -157,7 +158,7 @@ __global__ void RootKernel(int64_t n, const double* sums, S* norm) {
   if (threadIdx.x == 0) *norm = static_cast<S>(sqrt(total));
 }
 
-// Inputs: the parameter, its slots, the gradient, the learning rate, and the gate at last.
+// The inputs are the parameter, its slots, the gradient, the learning rate and, at the end, the gate.
 Update UpdateOf(const KernelContext& k, int slots) {
   Update update{.n = k.input_type(0).num_elements(),
                 .grad = k.input<void>(slots + 1),
@@ -171,7 +172,7 @@ Update UpdateOf(const KernelContext& k, int slots) {
   return update;
 }
 
-// kernel_for(parameter's zero, gradient's zero, what the kernel is given): the kernel for these.
+// kernel_for(zero of the parameter's type, zero of the gradient's type, arguments) returns the kernel for these.
 template <class KernelFor>
 absl::Status LaunchUpdates(absl::Span<const KernelContext> nodes, int slots, const KernelFor& kernel_for) {
   const KernelContext& k = nodes[0];

@@ -1,5 +1,4 @@
-// What happens after the backward pass, by CUDA kernels (updates.cu). Gate, learning rate and step are read on the
-// device.
+// The work after the backward pass, by CUDA kernels (updates.cu). They read gate, learning rate and step on the device.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,13 +9,13 @@
 
 namespace snug {
 
-// The options of proto::Update, as numbers.
+// The options of proto::Update as numbers.
 struct UpdateNumbers {
   double lr_mult, momentum, weight_decay, beta1, beta2, epsilon;
   bool nesterov, decoupled_decay;
 };
 
-// Of several parameters at once (KernelRow::together); prepared as UpdateNumbers.
+// These update several parameters at once (KernelRow::together). They are prepared as UpdateNumbers.
 absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes);

@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-// Four elements per thread, those of one counter. y may be x.
+// Each thread does four elements: those that one counter of the random numbers serves. y may be x.
 template <class T>
 __global__ void DropElementsKernel(int64_t n, int32_t dropped, Accumulator<T> scale, const int64_t* state,
                                    uint64_t random_id, const T* x, T* y) {
@@ -23,7 +23,7 @@ __global__ void DropElementsKernel(int64_t n, int32_t dropped, Accumulator<T> sc
   }
 }
 
-// Samples of `width` elements. y may be x.
+// Samples have `width` elements. y may be x.
 template <class T>
 __global__ void DropSamplesKernel(int64_t n, int64_t width, double rate, Accumulator<T> scale, const int64_t* state,
                                   uint64_t random_id, const T* x, T* y) {

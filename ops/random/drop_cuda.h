@@ -1,4 +1,4 @@
-// Dropout and stochastic depth by CUDA kernels (drop.cu): the same random numbers as on the processor.
+// Dropout and stochastic depth by CUDA kernels (drop.cu). They draw the same random numbers as the processor.
 #pragma once
 
 #include <absl/status/status.h>
@@ -7,7 +7,7 @@
 
 namespace snug {
 
-// Input 0 is what is dropped, input 1 the random state.
+// Input 0 is the data, input 1 the random state.
 absl::Status DropElementsCuda(const KernelContext& k, double rate);
 absl::Status DropSamplesCuda(const KernelContext& k, double rate);
 

@@ -1,5 +1,5 @@
-// dropout: each element becomes zero with probability `rate`, else x / (1 - rate). The gradient draws the same numbers
-// again: nothing is kept. Outside training it is the identity, and there is no node.
+// dropout: each element becomes zero with probability `rate`, otherwise x / (1 - rate). The gradient draws the same
+// numbers again, so nothing is kept. Outside training it is the identity, and there is no node.
 #include <algorithm>
 #include <cmath>
 
@@ -25,7 +25,7 @@ namespace {
 using proto::ParseOptions;
 
 constexpr int64_t kChunk = 1 << 14;
-constexpr int64_t kBlock = 1 << 10;  // random words at a time, in the first-level cache
+constexpr int64_t kBlock = 1 << 10;  // so many random words are drawn at a time and stay in the first-level cache
 static_assert(kChunk % kBlock == 0 && kBlock % (4 * kCountersAtOnce) == 0);
 
 absl::Status Infer(InferContext& c) {
@@ -42,7 +42,7 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-// The numbers of an element belong to its logical position, so the layout is plain (the default of an op).
+// The numbers of an element belong to its logical position, so the layout has to be plain (an op's default).
 absl::Status Kernel(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -1,4 +1,4 @@
-// concat: inputs one after the other along an axis. Each gradient is a slice.
+// concat: puts inputs one after the other along an axis. Each gradient is a slice.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"

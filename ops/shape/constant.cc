@@ -1,4 +1,4 @@
-// constant: numbers written in the model file. A layer only: a Variable that never changes is the layer's output.
+// constant: numbers written in the model file. It is only a layer: its output is a Variable that never changes.
 #include "engine/base/error_part.h"
 #include "engine/base/status.h"
 #include "ops/layer_context.h"

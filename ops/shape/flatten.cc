@@ -1,4 +1,4 @@
-// flatten: axes from `axis` to the last become one. A view.
+// flatten: the axes from `axis` to the last become one. It is a view.
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"

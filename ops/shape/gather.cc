@@ -1,4 +1,4 @@
-// gather: slices of x along an axis, chosen by integers; its gradient adds them up again where they came from.
+// gather: slices of x along an axis, chosen by integers. Its gradient adds them up where they came from.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -19,7 +19,7 @@
 namespace snug::ops::gather {
 namespace {
 
-// x's shape with `axis` replaced by the shape of the indices.
+// Returns x's shape with `axis` replaced by the shape of the indices.
 absl::StatusOr<Shape> Gathered(const InferContext& c, const Shape& x, int axis, int indices) {
   const Shape& chosen = c.shape(indices);
   if (x.rank() - 1 + chosen.rank() > kMaxRank) {
@@ -51,7 +51,7 @@ absl::Status InferGrad(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status Gradient(GradContext& g) {  // the indices are all that is kept
+absl::Status Gradient(GradContext& g) {  // it keeps only the indices
   if (!g.wants(0)) return absl::OkStatus();
   proto::GatherGrad options;
   *options.mutable_gather() = g.options<proto::Gather>();
@@ -97,7 +97,7 @@ absl::Status BackwardCuda(const KernelContext& k) {
 }
 #endif
 
-// The entries along the axis.
+// Indices are below the number of entries along the axis.
 int64_t ForwardBound(const NodeTypes& types, int input) {
   if (input != 1) return 0;
   const Shape& x = types.input(0).shape;
@@ -111,7 +111,7 @@ int64_t BackwardBound(const NodeTypes& types, int input) {
   return axis.ok() ? types.output(0).shape[*axis] : 0;
 }
 
-Cost ForwardCost(const NodeTypes& types) {  // the rows that are read, not all of x
+Cost ForwardCost(const NodeTypes& types) {  // it counts the rows that are read, not all of x
   return {.flops = 0, .bytes = static_cast<double>(2 * types.output(0).size_bytes() + types.input(1).size_bytes())};
 }
 

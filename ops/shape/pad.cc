@@ -18,7 +18,7 @@
 namespace snug::ops::pad {
 namespace {
 
-// Where x begins in y.
+// Returns the index in y at which x begins.
 Shape Begin(const proto::Pad& options, int rank) {
   Shape begin;
   for (int i = 0; i < rank; ++i) begin.Append(0);
@@ -29,7 +29,7 @@ Shape Begin(const proto::Pad& options, int rank) {
   return begin;
 }
 
-// Integers up to 2^53 that the dtype holds.
+// Says whether the dtype can hold the number. Integers are held up to 2^53.
 bool Holds(DType dtype, double value) {
   if (IsFloating(dtype)) return true;
   const double most = dtype == DType::kUint8 ? 255 : dtype == DType::kInt32 ? 2147483647 : 9007199254740992;

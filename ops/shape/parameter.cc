@@ -1,4 +1,4 @@
-// parameter: a Variable of its own, read as it is. A layer only: the Variable's value is the layer's output.
+// parameter: a Variable of its own, read as it is. It is only a layer: its output is the Variable's value.
 #include "engine/base/error_part.h"
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
@@ -15,7 +15,7 @@ absl::Status Layer(LayerContext& c) {
   const auto& options = c.options<proto::Parameter>();
   absl::StatusOr<Shape> shape = ShapeOption(options);
   if (!shape.ok()) return OptionError("dim", shape.status().message());
-  // As for a weight [out, in, window...] (PyTorch's rule); a vector counts as `in`.
+  // The fans are counted as in a weight [out, in, window...] (PyTorch's rule); a vector counts as `in`.
   const int rank = shape->rank();
   const int64_t window = rank > 2 ? shape->Count(2, rank) : 1;
   const int64_t fan_in = rank == 0 ? 1 : rank == 1 ? (*shape)[0] : (*shape)[1] * window;

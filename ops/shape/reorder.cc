@@ -1,11 +1,11 @@
 // reorder: the same value in another layout. Only the compiler makes it.
 //
-// Where the target comes from: the layout pass writes it into the options ("" is plain, "nhwc" is channels-last), so it
-// survives inference. Packed layouts are wished for when kernels are chosen, after the last inference: there the
-// compiler sets the output's type itself. Kernels look at the types alone.
+// The layout pass writes the target into the options ("" is plain, "nhwc" is channels-last), so it survives inference.
+// Packed layouts are asked for when kernels are chosen, after the last inference, so there the compiler sets the
+// output's type itself. Kernels look only at the types.
 //
-// Plain <-> channels-last is a transposition of [channels, pixels] per sample: own loops, in register blocks of 64
-// bytes squared. Packed formats are the library's, and so is their reorder.
+// Plain <-> channels-last is a transposition of [channels, pixels] for each sample. Our own loops do it, in register
+// blocks of 64 bytes squared. Packed formats are the library's, and so is their reorder.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -51,16 +51,17 @@ Cost ReorderCost(const NodeTypes& /*types*/) { return {}; }
 
 // ---- transposition ----
 
-// A block of kLanes rows of 64 bytes each.
+// A block has kLanes rows of 64 bytes each.
 template <class T>
 inline constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
 
-// One stage of transposing a square block in registers: swaps the off-diagonal quarters of every 2 kStep x 2 kStep
+// Does one stage of transposing a square block in registers: swaps the off-diagonal quarters of every 2 kStep x 2 kStep
 // square. After stages 1, 2, 4, ... the block is transposed.
 template <int64_t kStep, class T, class Vector>
 SNUG_INLINE void SwapQuarters(Vector* rows) {
   constexpr int64_t kSize = kLanes<T>;
-  // (By reference: passed by value, such vectors have another ABI where the compiler's least processor has none.)
+  // The vectors are passed by reference, because by value they have another ABI where the compiler's least processor
+  // has no such registers.
   const auto swap = []<size_t... i>(std::index_sequence<i...>, Vector & upper, Vector & lower) SNUG_LAMBDA {
     const Vector a = upper;
     const Vector b = lower;
@@ -73,7 +74,7 @@ SNUG_INLINE void SwapQuarters(Vector* rows) {
   }
 }
 
-// to[j * to_stride + i] = from[i * from_stride + j] for a whole block.
+// Sets to[j * to_stride + i] = from[i * from_stride + j] for a whole block.
 template <class T>
 SNUG_INLINE void TransposeBlock(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
   using Vector __attribute__((vector_size(64))) = T;
@@ -97,7 +98,7 @@ SNUG_INLINE void TransposeScalars(const T* from, int64_t from_stride, int64_t ro
   }
 }
 
-// to [columns, rows] = from [rows, columns], the columns [begin, end) of it.
+// Transposes the columns [begin, end) of from [rows, columns] into to [columns, rows].
 template <class T>
 SNUG_INLINE void TransposeColumns(const T* from, int64_t rows, int64_t columns, int64_t begin, int64_t end, T* to) {
   constexpr int64_t kSize = kLanes<T>;
@@ -114,7 +115,7 @@ SNUG_INLINE void TransposeColumns(const T* from, int64_t rows, int64_t columns, 
 
 template <class T>
 void Transpose(int threads, int64_t batch, int64_t rows, int64_t columns, const T* from, T* to) {
-  // A chunk is some columns of one sample: about 64 KiB, whole blocks of lanes.
+  // A chunk is some columns of one sample: about 64 KiB, in whole blocks of lanes.
   const int64_t lanes = kLanes<T>;
   const int64_t wanted = (int64_t{64} << 10) / static_cast<int64_t>(sizeof(T)) / rows / lanes * lanes;
   const int64_t width = std::max(lanes, wanted);

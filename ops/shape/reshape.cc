@@ -1,5 +1,5 @@
-// reshape: the same elements under other dimensions, the batch apart; and reshape_to, which states the whole shape (the
-// gradient's form). Both are views.
+// reshape: the same elements under other dimensions, besides the batch; and reshape_to, which states the whole shape,
+// as gradients need it. Both are views.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -59,7 +59,7 @@ absl::Status InferTo(InferContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status Gradient(GradContext& g) {  // the way back
+absl::Status Gradient(GradContext& g) {  // it is reshaped back
   g.SetInputGrad(0, ReshapeTo(g, g.output_grad(0), g.input_type(0).shape));
   return g.status();
 }

@@ -40,7 +40,7 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
-absl::Status GradientOfGrad(GradContext& g) {  // the part back
+absl::Status GradientOfGrad(GradContext& g) {  // it takes the part back
   g.SetInputGrad(0, g.Op("slice", {g.output_grad(0)}, proto::MakeOptions(g.options<proto::SliceGrad>().slice())));
   return g.status();
 }
@@ -51,7 +51,7 @@ std::optional<int64_t> OutputInInput(const NodeTypes& types, int) {
   return RangeWithin(types.input(0), box->begin, box->step, types.output(0));
 }
 
-// Strides of the part within the whole.
+// Returns the strides of the part within the whole.
 Strides Stepped(const Strides& whole, const Shape& step) {
   Strides strides = whole;
   for (int i = 0; i < step.rank(); ++i) strides[static_cast<size_t>(i)] *= step[i];
@@ -72,7 +72,7 @@ absl::Status SliceGradKernel(const KernelContext& k) {
   SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(k.options<proto::SliceGrad>().slice(), whole));
   const Strides strides = k.output_type(0).strides();
   const int64_t bytes = SizeOf(k.output_type(0).dtype);
-  const uint64_t zero = 0;  // of every dtype
+  const uint64_t zero = 0;  // zero in every dtype
   Shape covered = box.shape;
   bool gaps = false;
   for (int i = 0; i < whole.rank(); ++i) {

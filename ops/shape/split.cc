@@ -1,4 +1,4 @@
-// split: x cut along an axis into several outputs. The gradient joins theirs, zeros where an output has none.
+// split: cuts x along an axis into several outputs. The gradient joins theirs, with zeros where an output has none.
 #include <absl/strings/str_cat.h>
 
 #include <vector>

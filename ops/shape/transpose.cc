@@ -1,4 +1,4 @@
-// transpose: axes in another order. The gradient is the transpose back.
+// transpose: puts the axes in another order. The gradient is the transpose back.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -14,7 +14,7 @@
 namespace snug::ops::transpose {
 namespace {
 
-// Output axis i is input axis axes[i]; checked by Infer.
+// Output axis i is input axis axes[i]; Infer has checked them.
 std::array<int, kMaxRank> Axes(const proto::Transpose& options) {
   std::array<int, kMaxRank> axes = {};
   const int rank = options.axes_size();

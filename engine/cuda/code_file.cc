@@ -16,7 +16,7 @@
 namespace snug::cuda {
 namespace {
 
-// What stands before the code. It ends with a hash of the code, so a file that was cut off does not have it.
+// Returns what stands before the code. It ends with a hash of the code, which a file that was cut off does not match.
 std::string HeadOf(absl::string_view key, absl::string_view code) {
   return absl::StrCat("snug kernel 1\n", key, "\n", code.size(), " ", absl::Hex(HashName(code), absl::kZeroPad16),
                       "\n");
@@ -40,7 +40,7 @@ std::optional<std::string> ReadCode(const std::string& folder, absl::string_view
   const std::string path = CodePath(folder, key);
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
-  std::ostringstream read;  // keeps to itself what reading throws
+  std::ostringstream read;  // a string stream does not let out what reading throws
   read << std::ifstream(path, std::ios::binary).rdbuf();
   const std::string bytes = read.str();
   absl::string_view rest = bytes;

@@ -1,5 +1,5 @@
-// The library sees matrices by columns: what is row-major to us is the transpose to it. So it computes
-// c^T [n, m] = b^T [n, k] a^T [k, m]: our b is its first factor, and a bias [n] runs along the rows of its result.
+// The library sees matrices by columns, so what is row-major to us is the transpose to it. It therefore computes c^T
+// [n, m] = b^T [n, k] a^T [k, m]: our b is its first factor, and a bias [n] runs along the rows of its result.
 #include "engine/cuda/cublas_matmul.h"
 
 #include <absl/strings/str_cat.h>
@@ -20,8 +20,8 @@ namespace snug::cuda {
 
 struct CublasMatMuls::Algorithms {
   std::vector<cublasLtMatmulHeuristicResult_t> candidates;
-  size_t taken = 0;     // those before it were refused
-  std::string refusal;  // what the library said last, against one of them or the product
+  size_t taken = 0;     // the library refused those before it
+  std::string refusal;  // what the library said last when it refused one of them, or the product
 
   bool refused() const { return taken == candidates.size(); }
 };
@@ -55,13 +55,13 @@ std::string Describe(const CublasMatMul& product) {
                       product.tf32 ? " with TF32" : "");
 }
 
-// What the library is told of a product. All of it lives here.
+// Everything that tells the library about a product. All of it lives in here.
 struct Description {
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t first, second, result;
 };
 
-// Of a row-major matrix [rows, columns] as it is stored.
+// Describes a row-major matrix [rows, columns] as it is stored.
 absl::Status DescribeMatrix(const Api& api, const CublasMatMul& product, int64_t rows, int64_t columns, int64_t step,
                             cublasLtMatrixLayoutOpaque_t* layout) {
   SNUG_CUDA_CALL(api, cublasLtMatrixLayoutInit_internal,
@@ -109,9 +109,9 @@ absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const void
   return DescribeMatrix(api, product, m, n, m * n, &to->result);
 }
 
-constexpr int kFewestAsked = 4, kMostAsked = 16;  // of the heuristics
+constexpr int kFewestAsked = 4, kMostAsked = 16;  // how many algorithms the heuristics are asked for
 
-// What they list, from the algorithm of that rank on, and those before it at the end.
+// Lists the heuristics' algorithms, from that of the wanted rank on, with those before it at the end.
 absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const CublasMatMul& product,
                             Description* description, std::vector<cublasLtMatmulHeuristicResult_t>* to) {
   cublasLtMatmulPreferenceOpaque_t preference;
@@ -145,8 +145,8 @@ absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const Cubla
   return absl::OkStatus();
 }
 
-// Whether it has nothing for a product's description: a newer library has larger ones, and no room for them in this
-// build's.
+// Says whether the library has nothing for a product. A newer one also says so if its description is larger than this
+// build has room for.
 bool HasNone(const absl::Status& status) { return Refuses(status) || absl::IsResourceExhausted(status); }
 
 absl::Status Ask(const CudaStream& stream, cublasLtHandle_t handle, const CublasMatMul& product,
@@ -176,7 +176,7 @@ absl::StatusOr<std::unique_ptr<CublasMatMuls>> CublasMatMuls::Create(CudaStream&
 }
 
 CublasMatMuls::~CublasMatMuls() {
-  stream_.device().MakeCurrent().IgnoreError();  // giving back is tried whatever happened
+  stream_.device().MakeCurrent().IgnoreError();  // the handle is given back whatever happened
   stream_.device().api().table().cublasLtDestroy(handle_);
 }
 
@@ -186,7 +186,7 @@ absl::Status CublasMatMuls::Settle(const CublasMatMul& product) {
   if (known != nullptr) return known->refused() ? absl::UnimplementedError(known->refusal) : absl::OkStatus();
   SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
   Description description;
-  // The heuristics want an address of the bias, as it will be aligned, and read nothing there.
+  // The heuristics want to know how the bias will be aligned. They get an address for it, and read nothing there.
   constexpr uintptr_t kAligned = 256;
   const void* const somewhere = product.bias ? reinterpret_cast<const void*>(kAligned) : nullptr;
   absl::Status ready = DescribeAll(api, product, somewhere, &description);
@@ -222,7 +222,7 @@ absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArgumen
 
 #else
 
-// Never reached: a library that this build does not know is not there.
+// No product gets here, because a library that this build does not know is never there.
 struct CublasMatMuls::Algorithms {};
 CublasMatMuls::CublasMatMuls(CudaStream& stream, cublasLtContext* handle) : stream_(stream), handle_(handle) {}
 CublasMatMuls::~CublasMatMuls() = default;

@@ -96,10 +96,10 @@ Meaning MeaningOf(cudnnStatus_t code) {
       code == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
     return {absl::StatusCode::kResourceExhausted, kMemoryAdvice};
   }
-  if (CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED) {  // there are a dozen reasons, each with a code
+  if (CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED) {  // a dozen reasons have a code each
     return {absl::StatusCode::kUnimplemented, "cuDNN has no kernel for these shapes and types"};
   }
-  // So it also answers where it is not told wrong things, but serves none such.
+  // cuDNN also answers so to what is right but what it does not serve.
   const bool refuses = CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_BAD_PARAM;
   return {refuses ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kInternal, kWithoutAdvice};
 }

@@ -2,7 +2,7 @@
 //
 //   SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const cuda::Api> api, cuda::Api::Load());
 //
-// Knows no CUDA header: who calls the libraries includes cuda_table.h too.
+// This header includes none of CUDA's; who calls the libraries includes cuda_table.h too.
 #pragma once
 
 #include <absl/status/status.h>
@@ -22,28 +22,28 @@ enum class Library { kDriver, kRuntime, kCublasLt, kCudnn, kNvrtc };
 // What became of one library.
 struct LibraryState {
   Library library = Library::kDriver;
-  std::string file;     // its name as dlopen takes it; empty: linked statically
-  std::string version;  // "13.0"; empty: not there
-  std::string problem;  // why it cannot be used, and what to do; empty: it can
+  std::string file;     // the name that dlopen takes; empty: linked statically
+  std::string version;  // such as "13.0"; empty: the library is not there
+  std::string problem;  // why the library cannot be used, and what to do about it; empty: it can be used
 };
 
-// Immutable. Libraries that were opened stay open to the end of the process, as they insist on.
+// Immutable. Libraries that were opened stay open to the end of the process, because they insist on it.
 class Api {
  public:
-  // The driver must be there and be recent enough; what is wrong with the others is said when they are needed.
-  // FailedPrecondition otherwise. SNUG_CUDA_LIBRARIES may list folders, separated by colons, to look in first.
+  // Fails with FailedPrecondition if the driver is missing or too old; what is wrong with other libraries is said when
+  // they are needed. SNUG_CUDA_LIBRARIES may list folders, separated by colons, that are looked in first.
   static absl::StatusOr<std::shared_ptr<const Api>> Load();
 
-  // For tests, with entries of their own.
+  // For tests, which bring their own entries.
   Api(const Table& table, std::vector<LibraryState> libraries);
   ~Api();
 
   const Table& table() const { return *table_; }
   const std::vector<LibraryState>& libraries() const { return libraries_; }
-  // FailedPrecondition, with the reason, where the library cannot be used.
+  // Fails with FailedPrecondition, and the reason, if the library cannot be used.
   absl::Status Require(Library library) const;
 
-  // The error `code` of `function`, as a sentence: what was being done, the error's name and text, what to do.
+  // Returns the error `code` of `function` as a sentence: what was being done, the error's name and text, what to do.
   absl::Status Error(Library library, absl::string_view function, int code, absl::string_view doing) const;
 
  private:
@@ -51,9 +51,9 @@ class Api {
   std::vector<LibraryState> libraries_;
 };
 
-// Every library, found or not. Opens them, but no device.
+// Returns every library, found or not. It opens them, but no device.
 std::vector<LibraryState> FindLibraries();
 
-absl::string_view Name(Library library);  // "the CUDA driver", "cuDNN"
+absl::string_view Name(Library library);  // such as "the CUDA driver" or "cuDNN"
 
 }  // namespace snug::cuda

@@ -13,10 +13,10 @@
 
 namespace snug::cuda {
 
-// Not zeroed.
+// Its bytes are not zeroed.
 class CudaArena {
  public:
-  // ResourceExhausted, with what the device has, when it does not fit.
+  // Fails with ResourceExhausted, and says what the device has, if the arena does not fit.
   static absl::StatusOr<std::unique_ptr<CudaArena>> Create(std::shared_ptr<const CudaDevice> device,
                                                            int64_t size_bytes);
   ~CudaArena();
@@ -35,21 +35,21 @@ class CudaArena {
   const int64_t size_bytes_;
 };
 
-// Reserves addresses and puts memory under them as it grows: nothing moves, so addresses that were handed out stay good
+// Reserves addresses and puts memory under them as it grows. Nothing moves, so addresses that were handed out stay good
 // when a larger plan arrives. Thread-compatible.
 class GrowingCudaArena {
  public:
   static absl::StatusOr<std::unique_ptr<GrowingCudaArena>> Create(std::shared_ptr<const CudaDevice> device,
                                                                   int64_t most_bytes);
-  ~GrowingCudaArena();  // all work of the device that uses it is done
+  ~GrowingCudaArena();  // all work of the device that uses it has to be done
   GrowingCudaArena(const GrowingCudaArena&) = delete;
   GrowingCudaArena& operator=(const GrowingCudaArena&) = delete;
 
-  // At least as large from now on. On an error it is as it was.
+  // Makes it at least as large. After an error it is as it was before.
   absl::Status GrowTo(int64_t size_bytes);
 
   std::byte* data() const { return data_; }
-  int64_t size_bytes() const { return size_bytes_; }  // what it holds of the device's memory
+  int64_t size_bytes() const { return size_bytes_; }  // how much of the device's memory it holds
 
  private:
   struct Piece {

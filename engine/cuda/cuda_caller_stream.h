@@ -1,4 +1,5 @@
-// A stream that is not ours, and what makes work on ours come after what it was given, and before what it is given.
+// A stream that is not ours. It puts work on our streams after what it was given before, and before what it is given
+// later.
 #pragma once
 
 #include <absl/status/status.h>
@@ -13,16 +14,16 @@ namespace snug::cuda {
 // Thread-compatible.
 class CallerStream {
  public:
-  // A cudaStream_t of this device, which outlives this; null: CUDA's default one.
+  // `handle` is a cudaStream_t of this device and outlives this; null: CUDA's default stream.
   static absl::StatusOr<std::unique_ptr<CallerStream>> Create(std::shared_ptr<const CudaDevice> device,
                                                               CUstream_st* handle);
   ~CallerStream();
   CallerStream(const CallerStream&) = delete;
   CallerStream& operator=(const CallerStream&) = delete;
 
-  // `ours` goes on when what theirs has been given so far is done; nobody else waits.
+  // Makes `ours` wait for what their stream has been given so far. Nobody else waits.
   absl::Status ComesBefore(const CudaStream& ours) const;
-  // Theirs goes on when what `ours` has been given so far is done.
+  // Makes their stream wait for what `ours` has been given so far.
   absl::Status ComesAfter(const CudaStream& ours) const;
 
  private:

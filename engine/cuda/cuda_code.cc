@@ -27,7 +27,7 @@ absl::Status CudaCode::Launch(const CudaStream& stream, const char* entry, const
   CUkernel kernel = nullptr;
   SNUG_CUDA_CALL(*api_, cuLibraryGetKernel, (&kernel, handle_, entry), doing());
   void* arguments[] = {const_cast<uint64_t*>(argument.data())};
-  // A CUkernel passes for a CUfunction: it is that of the current context.
+  // A CUkernel can be passed as a CUfunction, and then means that of the current context.
   SNUG_CUDA_CALL(*api_, cuLaunchKernel,
                  (reinterpret_cast<CUfunction>(kernel), static_cast<unsigned>(shape.blocks), 1, 1,
                   static_cast<unsigned>(shape.threads), 1, 1, 0, stream.handle(), arguments, nullptr),

@@ -1,4 +1,4 @@
-// Code that the driver has loaded (what NVRTC made), and launches of its kernels.
+// Code that NVRTC made and the driver has loaded, and launches of its kernels.
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,7 +15,7 @@ struct CUlib_st;
 
 namespace snug::cuda {
 
-// Immutable. For every device of the generation that it was compiled for.
+// Immutable. It serves every device of the generation that it was compiled for.
 class CudaCode {
  public:
   // `name` is for messages.
@@ -25,7 +25,7 @@ class CudaCode {
   CudaCode(const CudaCode&) = delete;
   CudaCode& operator=(const CudaCode&) = delete;
 
-  // The kernel `entry`, whose one argument is a struct of these words. No blocks: nothing is done.
+  // Launches the kernel `entry`, whose one argument is a struct of these words. Without blocks nothing is done.
   absl::Status Launch(const CudaStream& stream, const char* entry, const LaunchShape& shape,
                       absl::Span<const uint64_t> argument) const;
 

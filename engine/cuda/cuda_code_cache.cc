@@ -31,7 +31,7 @@ absl::StatusOr<std::shared_ptr<const CudaCode>> CodeCache::Get(const CudaDevice&
   if (const auto found = loaded_.find(key); found != loaded_.end()) return found->second;
   std::shared_ptr<const CudaCode> loaded;
   if (const std::optional<std::string> kept = ReadCode(folder_, key); kept.has_value()) {
-    // What the driver does not take any more is written anew.
+    // If the driver does not take the code any more, it is compiled again.
     if (auto code = CudaCode::Load(device.shared_api(), source.name, *kept); code.ok()) loaded = *std::move(code);
   }
   if (loaded == nullptr) {

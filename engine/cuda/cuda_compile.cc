@@ -13,13 +13,13 @@
 namespace snug::cuda {
 namespace {
 
-// What NVRTC compiles for: 10 times the major number of a compute capability, and the minor one.
+// What NVRTC compiles for. `number` is 10 times the major number of a compute capability, plus the minor one.
 struct Target {
   int number = 0;
-  bool ptx = false;  // not for this device, but for an earlier one in general: the driver translates it
+  bool ptx = false;  // code for any later device, which the driver translates
 };
 
-// As nvcc compiles the other kernels: both contract a product and a sum into one instruction.
+// These are nvcc's choices for our other kernels: both turn a product and a sum into one instruction.
 std::vector<std::string> OptionsFor(const Target& target) {
   return {absl::StrCat("--gpu-architecture=", target.ptx ? "compute_" : "sm_", target.number), "--std=c++20",
           "--fmad=true"};
@@ -34,7 +34,7 @@ absl::Status RequireNvrtc(const Api& api) {
   return absl::Status(there.code(), absl::StrCat(there.message(), "; ", kAdvice));
 }
 
-// Those that NVRTC compiles for.
+// Returns the targets that NVRTC compiles for.
 absl::StatusOr<std::vector<int>> TargetNumbers(const Api& api) {
   int count = 0;
   SNUG_CUDA_CALL(api, nvrtcGetNumSupportedArchs, (&count), kAskingForTargets);
@@ -43,8 +43,8 @@ absl::StatusOr<std::vector<int>> TargetNumbers(const Api& api) {
   return numbers;
 }
 
-// An NVRTC that is older than the device compiles for the last one before it that it knows. Where it knows none such,
-// compiling will say so.
+// Returns the target for a device. An NVRTC that is older than the device compiles for the last one before it that it
+// knows. If it knows none, compiling will say so.
 absl::StatusOr<Target> TargetFor(const Api& api, int major, int minor) {
   SNUG_ASSIGN_OR_RETURN(const std::vector<int> numbers, TargetNumbers(api));
   const int wanted = 10 * major + minor;
@@ -57,7 +57,7 @@ absl::StatusOr<Target> TargetFor(const Api& api, int major, int minor) {
   return best;
 }
 
-// A program of NVRTC's.
+// Owns a program of NVRTC's.
 class Program {
  public:
   explicit Program(const Api& api) : api_(api) {}
@@ -91,7 +91,7 @@ class Program {
 
   absl::StatusOr<std::string> Code(const KernelSource& source, const Target& target) {
     size_t bytes = 0;
-    if (target.ptx) {  // ends with a zero, as the driver wants it
+    if (target.ptx) {  // it ends with a zero, which the driver wants
       SNUG_CUDA_CALL(api_, nvrtcGetPTXSize, (handle_, &bytes), Doing(source));
       std::string text(bytes, '\0');
       SNUG_CUDA_CALL(api_, nvrtcGetPTX, (handle_, text.data()), Doing(source));
@@ -108,7 +108,7 @@ class Program {
     return absl::StrCat("compiling the kernel of ", source.name, " (", kAdvice, ")");
   }
 
-  // What the compiler said; there may be nothing.
+  // Returns what the compiler said, which may be nothing.
   std::string Log() const {
     size_t bytes = 0;
     if (api_.table().nvrtcGetProgramLogSize(handle_, &bytes) != NVRTC_SUCCESS || bytes <= 1) return "NVRTC";

@@ -1,4 +1,5 @@
-// NVRTC: CUDA source that was written at run time becomes code for a device. Needs no device, nor the driver.
+// Turns CUDA source that was written at run time into code for a device, by NVRTC. It needs neither a device nor the
+// driver.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,19 +21,19 @@ struct SourceHeader {
 struct KernelSource {
   std::string name;  // for messages
   std::string text;
-  absl::Span<const SourceHeader> headers;  // outlive it
+  absl::Span<const SourceHeader> headers;  // they have to outlive it
 };
 
-// All that the code depends on beside the source: compiler, version, options, headers.
+// Returns all that the code depends on besides the source: compiler, version, options, headers.
 absl::StatusOr<std::string> CompilerText(const Api& api, absl::Span<const SourceHeader> headers, int major, int minor);
 
-// For devices of that compute capability; PTX, which the driver translates, where NVRTC is older than they are.
-// FailedPrecondition without NVRTC; Internal, with what the compiler said.
+// Compiles for devices of that compute capability, or to PTX, which the driver translates, if NVRTC is older than they
+// are. Fails with FailedPrecondition if there is no NVRTC, or with Internal and what the compiler said.
 absl::StatusOr<std::string> CompileForDevice(const Api& api, const KernelSource& source, int major, int minor);
 
-// Whether NVRTC is there and compiles a kernel that does nothing; FailedPrecondition says why not.
+// Checks that NVRTC is there and compiles a kernel that does nothing. If not, FailedPrecondition says why.
 absl::Status TryCompiler(const Api& api);
-// The same of this machine's NVRTC, wherever it is found.
+// Does the same for this machine's NVRTC, wherever it is found.
 absl::Status FindCompiler();
 
 }  // namespace snug::cuda

@@ -44,7 +44,7 @@ absl::StatusOr<int> CountDevices(const Api& api) {
   return count;
 }
 
-// The device has no room; with what it has, as far as that is known.
+// Returns the error that the device has no room, and says what it has as far as that is known.
 absl::Status WithRoom(const CudaDevice& device, const absl::Status& refusal) {
   const absl::StatusOr<int64_t> free = device.FreeBytes();
   if (!absl::IsResourceExhausted(refusal) || !free.ok()) return refusal;
@@ -144,7 +144,7 @@ absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes) const {
 
 void CudaDevice::Free(std::byte* address) const {
   if (address == nullptr) return;
-  MakeCurrent().IgnoreError();  // giving back is tried whatever happened: a device that is lost refuses everything
+  MakeCurrent().IgnoreError();  // freeing is tried whatever happened: a device that is lost refuses everything
   api_->table().cuMemFree(reinterpret_cast<CUdeviceptr>(address));
 }
 

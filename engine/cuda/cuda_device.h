@@ -1,4 +1,4 @@
-// A CUDA device, opened: its memory, and what it is. Streams and events are made on it (cuda_stream.h).
+// An open CUDA device: its memory, and what it is. Streams and events are made on it (cuda_stream.h).
 //
 //   SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const cuda::Api> api, cuda::Api::Load());
 //   SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<cuda::CudaDevice> device, cuda::CudaDevice::Open(api, 0));
@@ -24,29 +24,29 @@ namespace snug::cuda {
 struct DeviceInfo {
   int index = 0;
   std::string name;
-  int major = 0, minor = 0;  // compute capability
+  int major = 0, minor = 0;  // the compute capability
   int64_t total_bytes = 0;
   int processors = 0;
 
-  std::string ToString() const;  // "NVIDIA H200 (sm_90, 132 processors, 139.8 GiB)"
+  std::string ToString() const;  // such as "NVIDIA H200 (sm_90, 132 processors, 139.8 GiB)"
 };
 
-// Those that the driver shows.
+// Lists the devices that the driver shows.
 absl::StatusOr<std::vector<DeviceInfo>> ListDevices(const Api& api);
 
-// NotFound: no device of that number.
+// Fails with NotFound if there is no device of that number.
 absl::StatusOr<DeviceInfo> FindDevice(const Api& api, int index);
 
-// What this build has code for, as it was configured: "90-real;80-real;90-virtual".
+// Returns what this build has code for, in the notation of its configuration: "90-real;80-real;90-virtual".
 absl::string_view CompiledArchitectures();
-// Whether code for `architectures` runs on a device of that capability: a real one on its own generation from its minor
-// version on, a virtual one on all later devices.
+// Says whether code for `architectures` runs on a device of that capability. Real code runs on its own generation from
+// its minor version on, virtual code on all later devices.
 bool RunsOn(absl::string_view architectures, int major, int minor);
 
 // Thread-safe. Everything made on a device keeps it open.
 class CudaDevice {
  public:
-  // NotFound: no device of that number. FailedPrecondition: no code for it in this build.
+  // Fails with NotFound if there is no device of that number, with FailedPrecondition if this build has no code for it.
   static absl::StatusOr<std::shared_ptr<CudaDevice>> Open(std::shared_ptr<const Api> api, int index);
   ~CudaDevice();
   CudaDevice(const CudaDevice&) = delete;
@@ -57,18 +57,18 @@ class CudaDevice {
   const DeviceInfo& info() const { return info_; }
   Device device() const { return {Device::Kind::kCuda, static_cast<int16_t>(info_.index)}; }
 
-  // Calls of this thread are meant for this device from now on. Everything here and in cuda_stream.h does that itself.
+  // Directs the calls of this thread to this device from now on. Everything here and in cuda_stream.h does that itself.
   absl::Status MakeCurrent() const;
 
-  // Of the device's memory, not of ours.
+  // Returns what is free of the device's memory, not of ours.
   absl::StatusOr<int64_t> FreeBytes() const;
 
-  // bytes > 0; aligned to 256.
+  // `bytes` has to be above 0. The block is aligned to 256.
   absl::StatusOr<std::byte*> Allocate(int64_t bytes) const;
-  // Returns after all work of the device that uses the block.
+  // Returns only after all work of the device that uses the block.
   void Free(std::byte* address) const;
 
-  // Host memory that the device copies from and to directly.
+  // Takes host memory that the device copies from and to directly.
   absl::StatusOr<std::byte*> AllocatePinned(int64_t bytes) const;
   void FreePinned(std::byte* address) const;
 
@@ -81,7 +81,7 @@ class CudaDevice {
   CUctx_st* context_ = nullptr;  // the primary one, which the runtime's kernels use too
 };
 
-// Pinned host memory that goes with its owner.
+// Pinned host memory, which is freed with its owner.
 class PinnedBytes {
  public:
   static absl::StatusOr<std::unique_ptr<PinnedBytes>> Create(std::shared_ptr<const CudaDevice> device, int64_t bytes);

@@ -18,13 +18,13 @@ void CudaGraph::Drop() {
 absl::Status CudaGraph::Capture(CudaStream& stream, const std::function<absl::Status()>& ask) {
   SNUG_RETURN_IF_ERROR(device_->MakeCurrent());
   const Api& api = device_->api();
-  // Other threads, which may have a session of their own, go on as they like.
+  // Other threads, which may have sessions of their own, can go on as they like.
   SNUG_CUDA_CALL(api, cuStreamBeginCapture, (stream.handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
                  "beginning to record a step");
   absl::Status status = ask();
   CUgraph recorded = nullptr;
   const CUresult ended = api.table().cuStreamEndCapture(stream.handle(), &recorded);
-  // After an error of `ask` the recording is incomplete, and its end an error that follows from the first.
+  // After an error of `ask` the recording is incomplete, so the error that ends it only follows from the first.
   if (status.ok() && ended != CUDA_SUCCESS) {
     status = api.Error(Library::kDriver, "cuStreamEndCapture", ended, "recording a step");
   }

@@ -1,4 +1,4 @@
-// What streams are asked for, recorded once and launched as a whole: a CUDA graph.
+// A CUDA graph: what streams are asked for, recorded once and launched as a whole.
 //
 //   CudaGraph graph(device);
 //   SNUG_RETURN_IF_ERROR(graph.Capture(*stream, [&] { return AskForTheStep(); }));
@@ -21,13 +21,13 @@ namespace snug::cuda {
 class CudaGraph {
  public:
   explicit CudaGraph(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
-  ~CudaGraph();  // all launches are done
+  ~CudaGraph();  // all launches have to be done
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
 
-  // Records what `ask` asks of `stream`, and of streams that wait for events of it and that it waits for in the end;
-  // nothing runs. Addresses and numbers are those of now. Again: the graph is changed in place where only these
-  // differ. On an error there is no graph.
+  // Records what `ask` asks of `stream`, and of streams that wait for events of it and that it waits for in the end.
+  // Nothing runs; addresses and numbers are recorded as they are now. If only these differ from an earlier recording,
+  // the graph is changed in place. After an error there is no graph.
   absl::Status Capture(CudaStream& stream, const std::function<absl::Status()>& ask);
   bool captured() const { return executable_ != nullptr; }
 

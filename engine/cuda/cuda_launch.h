@@ -2,12 +2,11 @@
 //
 //   return k.cuda()->Launch(AddKernel<T>, {.blocks = CountBlocks(n, 256), .threads = 256}, n, a, b, y);
 //
-// An op's CUDA function (KernelRow::run) only asks for work, in sequence, on that stream: it neither waits nor
-// allocates, and passes no number to a kernel that changes from step to step, so it can be captured in a graph.
-// Workspace comes from the plan (KernelRow::prepare). What a kernel finds wrong in its data it cannot report: it writes
-// NaN.
+// An op's CUDA function (KernelRow::run) only asks for work, in sequence, on that stream. It neither waits nor
+// allocates, and gives kernels no number that changes from step to step, so it can be captured in a graph. Workspace
+// comes from the plan (KernelRow::prepare). A kernel cannot report what it finds wrong in its data, so it writes NaN.
 //
-// Knows no CUDA header: who launches kernels is compiled by nvcc, and again by g++ for the tests
+// This header includes none of CUDA's: files that launch kernels are compiled by nvcc, and again by g++ for the tests
 // (tests/cuda/emulation/emulation.h).
 #pragma once
 
@@ -26,13 +25,13 @@ struct LaunchShape {
   int64_t blocks = 1;  // along x; along y and z at most 65535
   int64_t blocks_y = 1;
   int64_t blocks_z = 1;
-  int threads = 256;  // of a block
+  int threads = 256;  // threads in a block
 };
 
-// Blocks of `threads` that n elements need.
+// Returns how many blocks of `threads` n elements need.
 constexpr int64_t CountBlocks(int64_t n, int64_t threads) { return (n + threads - 1) / threads; }
 
-// One per stream; as thread-compatible as the stream.
+// There is one for each stream. It is as thread-compatible as the stream.
 class LaunchContext {
  public:
   explicit LaunchContext(CudaStream& stream) : stream_(stream) {}
@@ -40,7 +39,7 @@ class LaunchContext {
   CudaStream& stream() const { return stream_; }
   const CudaDevice& device() const { return stream_.device(); }
 
-  // `kernel`: a __global__ function that takes what the arguments convert to. No blocks: nothing is done.
+  // `kernel` is a __global__ function that takes what the arguments convert to. Without blocks nothing is done.
   template <class... P>
   absl::Status Launch(void (*kernel)(P...), const LaunchShape& shape, std::type_identity_t<P>... arguments) const {
 #ifdef SNUG_CUDA_EMULATION
@@ -50,11 +49,11 @@ class LaunchContext {
     return LaunchKernel(reinterpret_cast<const void*>(kernel), shape, addresses);
   }
 
-  // To zero.
+  // Sets the bytes to zero.
   absl::Status Clear(void* address, int64_t bytes) const {
     return stream_.Clear(static_cast<std::byte*>(address), bytes);
   }
-  // Within the device.
+  // Copies within the device.
   absl::Status Copy(void* to, const void* from, int64_t bytes) const;
 
  private:

@@ -1,11 +1,12 @@
-// CUDA's optional libraries, as one stream uses them: their handles, made when they are first needed. A library that is
-// not there, or has nothing for a node, answers Unimplemented: the next row of the op serves then.
+// CUDA's optional libraries, as one stream uses them: their handles, which are made when they are first needed. A
+// library that is not there, or has nothing for a node, answers Unimplemented; then the next row of the op serves.
 //
 //   cuda::StreamLibraries& libraries = cuda::LibrariesOf(k.cuda()->stream());
 //   SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, libraries.matmuls());
 //   return products->Run(product, arguments);
 //
-// Knows no CUDA header. What nvcc compiles knows nothing of this: a stream's libraries are found by its handle.
+// This header includes none of CUDA's. What nvcc compiles knows nothing of this, so a stream's libraries are found by
+// its handle.
 #pragma once
 
 #include <absl/status/status.h>
@@ -23,12 +24,12 @@ namespace snug::cuda {
 class CublasMatMuls;  // cublas_matmul.h
 class CudnnConvs;     // cudnn_conv.h
 
-// Whether a library has nothing for what was asked of it, a node or one algorithm for it.
+// Says whether a library has nothing for what was asked of it, a node or one algorithm for it.
 inline bool Refuses(const absl::Status& status) {
   return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status);
 }
 
-// The stream must outlive it. Thread-compatible, as the stream.
+// The stream must outlive it. It is thread-compatible, as the stream is.
 class StreamLibraries {
  public:
   explicit StreamLibraries(CudaStream& stream);
@@ -36,7 +37,7 @@ class StreamLibraries {
   StreamLibraries(const StreamLibraries&) = delete;
   StreamLibraries& operator=(const StreamLibraries&) = delete;
 
-  // Unimplemented, with the reason: the library is not there.
+  // Each fails with Unimplemented, and the reason, if the library is not there.
   absl::StatusOr<CublasMatMuls*> matmuls();
   absl::StatusOr<CudnnConvs*> convs();
 
@@ -46,14 +47,14 @@ class StreamLibraries {
   std::unique_ptr<CudnnConvs> convs_;
 };
 
-// As long as the stream.
+// Returns the libraries of a stream, which live as long as it does.
 StreamLibraries& LibrariesOf(CudaStream& stream);
 
-// Behind LibrariesOf: an Api's table has one. Thread-safe: mu_ guards the map.
+// Holds what LibrariesOf returns; an Api's table has one. Thread-safe: mu_ guards the map.
 class LibrariesOfStreams {
  public:
   StreamLibraries& Of(CudaStream& stream);
-  void Drop(const CudaStream& stream);  // its end
+  void Drop(const CudaStream& stream);  // a stream calls this at its end
 
  private:
   std::mutex mu_;

@@ -1,4 +1,4 @@
-// Fills the table with dlopen and dlsym.
+// Finds CUDA's libraries and fills the table of their functions, with dlopen and dlsym.
 #include <absl/strings/str_cat.h>
 #include <dlfcn.h>
 
@@ -13,12 +13,12 @@ namespace snug::cuda {
 namespace {
 
 #define SNUG_TEXT(x) #x
-#define SNUG_TEXT_OF(x) SNUG_TEXT(x)  // of what a macro stands for: cuMemAlloc is cuMemAlloc_v2
+#define SNUG_TEXT_OF(x) SNUG_TEXT(x)  // expands x first: cuMemAlloc is cuMemAlloc_v2
 
 struct Wanted {
   Library library;
   const char* stem;
-  int number;  // of the interface that this build knows
+  int number;  // the version of the interface that this build knows
   const char* advice;
 };
 constexpr Wanted kNvrtcWanted = {Library::kNvrtc, "libnvrtc.so.", CUDART_VERSION / 1000, "fused kernels need it"};
@@ -33,7 +33,7 @@ constexpr Wanted kLibraries[] = {
     kNvrtcWanted,
 };
 
-// What this build cannot call.
+// Returns the libraries that this build cannot call.
 std::vector<LibraryState> LeftOut() {
   std::vector<LibraryState> states;
   if (!SNUG_HAS_CUBLASLT) {
@@ -49,7 +49,7 @@ std::string VersionText(int major, int minor, int patch = 0) {
   return absl::StrCat(major, ".", minor, patch > 0 ? absl::StrCat(".", patch) : "");
 }
 
-// Of the driver: the newest CUDA that it serves.
+// Returns the newest CUDA that the driver serves.
 std::string DriverVersion(const Table& table) {
   int version = 0;
   if (table.cuDriverGetVersion(&version) != CUDA_SUCCESS) return "";
@@ -85,12 +85,12 @@ std::string VersionOf(Library library, const Table& table) {
   return "";
 }
 
-// What the library opens by itself while it is used.
+// Returns the files that the library opens by itself while it is used.
 std::vector<std::string> OpenedByItself(const Wanted& wanted, const Table& table) {
   switch (wanted.library) {
     case Library::kNvrtc:
       return {absl::StrCat("libnvrtc-builtins.so.", VersionOf(wanted.library, table))};
-    case Library::kCudnn:  // those that single convolutions go through
+    case Library::kCudnn:  // the parts that single convolutions go through
       return {absl::StrCat("libcudnn_graph.so.", wanted.number), absl::StrCat("libcudnn_ops.so.", wanted.number),
               absl::StrCat("libcudnn_cnn.so.", wanted.number)};
     default:
@@ -98,14 +98,14 @@ std::vector<std::string> OpenedByItself(const Wanted& wanted, const Table& table
   }
 }
 
-// Looks up one entry; the first that a library lacks is what is wrong with it.
+// Looks up one entry; `missing` keeps the first that the library lacks.
 template <class Function>
 void LookUp(void* library, const char* symbol, Function* entry, std::string* missing) {
   *entry = reinterpret_cast<Function>(dlsym(library, symbol));
   if (*entry == nullptr && missing->empty()) *missing = symbol;
 }
 
-// All of one library's.
+// Looks up all entries of one library, and returns the first that it lacks.
 std::string LookUpAll(Library library, void* handle, Table* table) {
   std::string missing;
 #define SNUG_CUDA_FUNCTION(of, function) \
@@ -121,7 +121,8 @@ void FillRuntime(Table* table) {
   table->cudaGetErrorString = &::cudaGetErrorString;
 }
 
-// Opens a library with those that it opens itself, and fills in its part of the table. What is wrong with it is said.
+// Opens a library, and the files that it opens itself, and fills in its part of the table. The result says what is
+// wrong with it.
 LibraryState LoadLibrary(const Wanted& wanted, Table* table) {
   LibraryState state{wanted.library, absl::StrCat(wanted.stem, wanted.number), "", ""};
   const absl::StatusOr<OpenedLibrary> opened = OpenLibrary(state.file);
@@ -171,7 +172,7 @@ std::vector<LibraryState> FindLibraries() {
   return LoadTable(&table);
 }
 
-// Opens no other library: the large ones take their time.
+// This opens no other library, because the large ones take their time.
 absl::Status FindCompiler() {
   Table table;
   const LibraryState nvrtc = LoadLibrary(kNvrtcWanted, &table);

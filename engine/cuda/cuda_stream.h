@@ -1,4 +1,4 @@
-// A stream of a CUDA device and the events between streams. Everything is only asked for here, in sequence; nothing
+// A stream of a CUDA device, and the events between streams. Everything here only asks for work, in sequence; nothing
 // waits but Synchronize and CudaEvent::Wait.
 #pragma once
 
@@ -23,18 +23,18 @@ class CudaStream;
 // A point in a stream. Recording it again moves it on.
 class CudaEvent {
  public:
-  // `timed`: also notes when it was passed, which costs the device some time.
+  // If `timed`, the event also notes when it was passed, which costs the device some time.
   static absl::StatusOr<std::unique_ptr<CudaEvent>> Create(std::shared_ptr<const CudaDevice> device,
                                                            bool timed = false);
   ~CudaEvent();
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
-  // Never blocks. One that was never recorded has passed.
+  // Never blocks. An event that was never recorded has passed.
   absl::StatusOr<bool> Passed() const;
-  // The host waits.
+  // Makes the host wait.
   absl::Status Wait() const;
-  // Both are timed and have passed.
+  // Both events have to be timed, and have to have passed.
   absl::StatusOr<double> MillisecondsSince(const CudaEvent& earlier) const;
 
  private:
@@ -46,7 +46,7 @@ class CudaEvent {
   CUevent_st* const handle_;
 };
 
-// Events that are used for a while and given back. Thread-safe: mu_ guards the list.
+// Lends events for a while. Thread-safe: mu_ guards the list.
 class EventPool {
  public:
   explicit EventPool(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
@@ -71,14 +71,14 @@ class CudaStream {
   CUstream_st* handle() const { return handle_; }
   const CudaDevice& device() const { return *device_; }
 
-  // Host memory that is pinned is read, or written, when the stream comes to it: leave it alone until then.
+  // If the host memory is pinned, it is read, or written, when the stream comes to it: leave it alone until then.
   absl::Status Upload(std::byte* to, const std::byte* from, int64_t bytes);
   absl::Status Download(std::byte* to, const std::byte* from, int64_t bytes);
-  absl::Status Clear(std::byte* address, int64_t bytes);  // to zero
+  absl::Status Clear(std::byte* address, int64_t bytes);  // sets the bytes to zero
 
   absl::Status Record(CudaEvent& event);
-  absl::Status WaitFor(const CudaEvent& event);  // the stream does, not the host
-  absl::Status Synchronize();                    // the host waits for the stream
+  absl::Status WaitFor(const CudaEvent& event);  // makes the stream wait, not the host
+  absl::Status Synchronize();                    // makes the host wait for the stream
 
  private:
   CudaStream(std::shared_ptr<const CudaDevice> device, CUstream_st* handle)

@@ -22,7 +22,7 @@ namespace snug::cuda {
 class LibrariesOfStreams;  // cuda_libraries.h
 
 struct Table {
-  std::shared_ptr<LibrariesOfStreams> libraries;  // of the Api that the table belongs to
+  std::shared_ptr<LibrariesOfStreams> libraries;  // belong to the Api that has this table
 #define SNUG_CUDA_FUNCTION(library, function) decltype(&::function) function = nullptr;
 #include "engine/cuda/cuda_functions.inc"
 #undef SNUG_CUDA_FUNCTION

@@ -19,7 +19,7 @@ namespace snug::cuda {
 
 namespace {
 
-// A description that the library keeps. `destroy` is its entry in the table.
+// Owns a description that the library keeps. `destroy` is its entry in the table.
 template <class Handle, auto destroy>
 struct Descriptor {
   explicit Descriptor(const Api& of) : api(of) {}
@@ -40,14 +40,14 @@ using ActivationDescriptor = Descriptor<cudnnActivationDescriptor_t, &Table::cud
 struct Candidate {
   int algorithm;
   size_t workspace_bytes;
-  bool fused;  // with bias and activation
+  bool fused;  // whether bias and activation are included
 };
 
 constexpr int kAlgorithmsAsked = 16;  // more than there are of any kind
 
 cudnnDataType_t CudnnType(DType dtype) { return dtype == DType::kBFloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT; }
 
-// Among the library's names, the default one is that which permits TF32; it never makes float16 of float32.
+// The library's default is what permits TF32. It never turns float32 into float16.
 cudnnMathType_t MathType(const CudnnConv& conv) {
   if (conv.dtype == DType::kBFloat16) return CUDNN_TENSOR_OP_MATH;
   return conv.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
@@ -73,8 +73,8 @@ struct CudnnPlan {
   ConvDescriptor conv;
   ActivationDescriptor activation;
   std::vector<Candidate> candidates;
-  size_t taken = 0;     // those before it were refused
-  std::string refusal;  // what the library said last, against one of them or the convolution
+  size_t taken = 0;     // the library refused those before it
+  std::string refusal;  // what the library said last when it refused one of them, or the convolution
 };
 
 namespace {
@@ -130,7 +130,7 @@ absl::Status DescribeAll(const Api& api, const CudnnConv& conv, CudnnPlan* plan)
   return DescribeActivation(api, conv, &plan->activation);
 }
 
-// Of the heuristics' list, fastest first.
+// Returns the algorithms in the heuristics' list, the fastest first.
 template <class Performance>
 std::vector<int> WhatIsWanted(const CudnnConv& conv, const std::array<Performance, kAlgorithmsAsked>& listed,
                               int count) {
@@ -208,7 +208,7 @@ absl::Status FindCandidates(const Api& api, cudnnHandle_t handle, const CudnnCon
   std::vector<Candidate> alone;
   plan->refusal = absl::StrCat("choosing an algorithm for ", Describe(conv), ": its heuristics list none",
                                conv.fast ? "" : " that gives the same bits each time");
-  size_t least_bytes = std::numeric_limits<size_t>::max();  // of those that want too much
+  size_t least_bytes = std::numeric_limits<size_t>::max();  // the least that is wanted by those that want too much
   for (const int algorithm : algorithms) {
     const absl::StatusOr<size_t> bytes = WorkspaceBytes(api, handle, conv, *plan, algorithm);
     if (Refuses(bytes.status())) {
@@ -227,11 +227,11 @@ absl::Status FindCandidates(const Api& api, cudnnHandle_t handle, const CudnnCon
   if (alone.empty()) return absl::OkStatus();
   const auto last = static_cast<std::ptrdiff_t>(alone.size()) - 1;
   std::rotate(alone.begin(), alone.begin() + std::min<std::ptrdiff_t>(conv.rank - 1, last), alone.end());
-  // One that adds the bias is worth more than a faster one that does not; but where an algorithm was asked for, that
-  // one.
+  // An algorithm that adds the bias is worth more than a faster one that does not. But if an algorithm was asked for,
+  // it is taken.
   const bool asked_for = conv.rank > 1;
   for (const Candidate& candidate : alone) {
-    // Without a relu, the library adds a bias in one algorithm only.
+    // If there is no relu, only one of the library's algorithms adds a bias.
     const bool adds = conv.relu || candidate.algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
     if (conv.bias && adds) plan->candidates.push_back({candidate.algorithm, candidate.workspace_bytes, /*fused=*/true});
     if (asked_for) plan->candidates.push_back(candidate);
@@ -297,7 +297,7 @@ absl::StatusOr<std::unique_ptr<CudnnConvs>> CudnnConvs::Create(CudaStream& strea
 }
 
 CudnnConvs::~CudnnConvs() {
-  stream_.device().MakeCurrent().IgnoreError();  // giving back is tried whatever happened
+  stream_.device().MakeCurrent().IgnoreError();  // the handle is given back whatever happened
   plans_.clear();
   stream_.device().api().table().cudnnDestroy(handle_);
 }
@@ -340,7 +340,7 @@ absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments
 
 #else
 
-// Never reached: a library that this build does not know is not there.
+// No convolution gets here, because a library that this build does not know is never there.
 struct CudnnPlan {};
 CudnnConvs::CudnnConvs(CudaStream& stream, cudnnContext* handle) : stream_(stream), handle_(handle) {}
 CudnnConvs::~CudnnConvs() = default;

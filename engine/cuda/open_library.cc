@@ -14,10 +14,10 @@
 namespace snug::cuda {
 namespace {
 
-// The first of them that can be opened.
+// Opens the first of them that can be opened.
 absl::StatusOr<void*> OpenFirst(const std::vector<std::string>& names) {
   std::string problem;
-  bool of_a_file = false;  // that is there
+  bool of_a_file = false;  // whether the problem is one of a file that is there
   for (const std::string& name : names) {
     if (void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); handle != nullptr) return handle;
     const char* const said = dlerror();

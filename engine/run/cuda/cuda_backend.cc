@@ -47,7 +47,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(EngineKind kind, const Executable& executable,
                                                          const ArenaBytes& arenas, Poison*) override {
     if (executable.memory.dynamic.has_value() && InfoOf(kind).needs_plan) {
-      return snug::MakeExecutor(kind, executable, arenas, nullptr);  // says that it needs a plan
+      return snug::MakeExecutor(kind, executable, arenas, nullptr);  // this returns the error that it needs a plan
     }
     const CudaMode mode = kind == EngineKind::kDynamic            ? CudaMode::kPushed
                           : executable.memory.dynamic.has_value() ? CudaMode::kDynamic
@@ -60,8 +60,8 @@ class CudaBackend final : public Backend {
   absl::Status Follow(CUstream_st* stream) override { return streams_.Follow(stream); }
 
   int64_t FreeBytes() const override { return streams_.device()->FreeBytes().value_or(-1); }
-  // One thread asks for the Steps, one after the other: what one gives back at once, the next may take, long before
-  // either runs, on the same stream or by the dependency rule.
+  // One thread asks for the Steps, one after the other. So the next Step may take at once what one gives back, long
+  // before either runs: they run on the same stream, or the dependency rule keeps them apart.
   absl::StatusOr<memory::Place> DynamicPlace(memory::Places* places) override {
     const int index = streams_.device()->info().index;
     memory::SupportCuda({streams_.device()}, {{index, streams_.all()}}, places);

@@ -1,4 +1,4 @@
-// Sessions on a CUDA device.
+// Makes sessions on a CUDA device.
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -87,7 +87,7 @@ absl::Status CudaExecutor::MakeEvents() {
   return absl::OkStatus();
 }
 
-// Nothing is compiled, and no algorithm is chosen, while a step runs.
+// Does all compiling and choosing of algorithms now, so that none happens while a step runs.
 absl::Status CudaExecutor::SettleSteps(cuda::CodeCache& code) {
   SNUG_RETURN_IF_ERROR(streams_.device()->MakeCurrent());
   for (size_t i = 0; i < steps_.size(); ++i) {
@@ -127,7 +127,8 @@ absl::Status CudaExecutor::Run(Failure* failure) {
 }
 
 absl::Status CudaExecutor::Begin(Failure* failure) {
-  // Runs that follow a stream of the caller's come one after the other by our first one; only times are read between.
+  // Runs that follow a stream of the caller's come one after the other on our first stream, so the host does not wait
+  // between them unless it has to read times.
   const bool follows = under_way_ && streams_.caller() != nullptr && times_ == nullptr;
   absl::Status before = follows ? steps_.EndRun(/*complete=*/true) : WaitForRun();
   before.Update(std::exchange(ended_, absl::OkStatus()));
@@ -143,12 +144,13 @@ absl::Status CudaExecutor::Begin(Failure* failure) {
   absl::Status status = Ask(failure);
   under_way_ = status.ok();
   if (status.ok()) return status;
-  if (follows && !Wait(/*joined=*/false).ok()) failure->variables_changed |= mutates_;  // by the runs before
+  // The runs before this one may have changed Variables, too.
+  if (follows && !Wait(/*joined=*/false).ok()) failure->variables_changed |= mutates_;
   return End(std::move(status));
 }
 
 absl::Status CudaExecutor::Finish(Failure* /*failure*/) {
-  WaitForRun().IgnoreError();  // it is in ended_
+  WaitForRun().IgnoreError();  // the error is in ended_
   return std::exchange(ended_, absl::OkStatus());
 }
 
@@ -159,7 +161,7 @@ absl::Status CudaExecutor::WaitForRun() {
   return ended_;
 }
 
-// Whatever has happened: what was asked for before is no longer under way when this returns.
+// Waits in any case, so that nothing that was asked for before is under way when this returns.
 absl::Status CudaExecutor::End(absl::Status status) {
   status.Update(Wait(/*joined=*/status.ok()));
   status.Update(steps_.EndRun(/*complete=*/status.ok()));
@@ -186,14 +188,14 @@ absl::Status CudaExecutor::Ask(Failure* failure) {
   SNUG_RETURN_IF_ERROR(staging_->BringInputs());
   const bool graph = mode_ == CudaMode::kGraph && loaded_ && times_ == nullptr;
   SNUG_RETURN_IF_ERROR(graph ? LaunchGraph(failure) : AskForSteps(failure));
-  loaded_ |= times_ == nullptr || launches_.empty();  // with times, none of those for several Steps
+  loaded_ |= times_ == nullptr || launches_.empty();  // runs with times do not use the launches for several Steps
   SNUG_RETURN_IF_ERROR(staging_->DownloadSmall());
   return caller == nullptr ? absl::OkStatus() : caller->ComesAfter(streams_[0]);
 }
 
 absl::Status CudaExecutor::LaunchGraph(Failure* failure) {
   if (stale_ || !graph_.captured()) {
-    Failure recording;  // nothing runs yet
+    Failure recording;  // its variables_changed does not count, because nothing runs yet
     const absl::Status captured = graph_.Capture(streams_[0], [&] { return AskForSteps(&recording); });
     failure->step = recording.step;
     SNUG_RETURN_IF_ERROR(captured);
@@ -236,7 +238,8 @@ absl::Status CudaExecutor::RunStep(size_t i) {
   return RunTaken(i);
 }
 
-// A library may see only now that it has nothing for the Step: in the first run, before anything is recorded.
+// Runs a Step whose blocks are taken. A library may see only now, in the first run, that it has nothing for the Step;
+// then its other kernel serves before anything is recorded.
 absl::Status CudaExecutor::RunTaken(size_t i) {
   const auto run = [&] { return arenas_.blocks == nullptr ? steps_.Run(i) : steps_.RunOnTaken(i); };
   absl::Status status = run();
@@ -270,7 +273,7 @@ absl::Status CudaExecutor::PushStep(size_t i, Failure* failure) {
   });
 }
 
-// The other streams begin when the first one has come here.
+// Lets the other streams begin when the first one has come here.
 absl::Status CudaExecutor::Fork() {
   if (forked_ == nullptr) return absl::OkStatus();
   SNUG_RETURN_IF_ERROR(streams_[0].Record(*forked_));
@@ -278,7 +281,7 @@ absl::Status CudaExecutor::Fork() {
   return absl::OkStatus();
 }
 
-// The first stream goes on when the others are done.
+// Lets the first stream go on when the others are done.
 absl::Status CudaExecutor::Join() {
   for (size_t s = 1; s < stream_count_; ++s) {
     SNUG_RETURN_IF_ERROR(streams_[s].Record(*joined_[s - 1]));
@@ -287,7 +290,7 @@ absl::Status CudaExecutor::Join() {
   return absl::OkStatus();
 }
 
-// For the first stream, which all others have joined; or for each of them.
+// Waits for the first stream, if all others have joined it, or else for each of them.
 absl::Status CudaExecutor::Wait(bool joined) {
   absl::Status status;
   for (size_t s = 0; s < (joined ? 1 : stream_count_); ++s) status.Update(streams_[s].Synchronize());

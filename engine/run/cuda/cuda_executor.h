@@ -1,7 +1,7 @@
-// Runs the Steps on CUDA streams, by the schedule that the compiler worked out: the whole step is asked for at once,
+// Runs the Steps on CUDA streams, by the schedule that the compiler worked out. The whole step is asked for at once,
 // streams wait for each other by events, and the host waits once, in Finish. The second run records this as a CUDA
-// graph, and from then on it is a single launch. The first one cannot: kernels and libraries are loaded as they are
-// launched first, and what that does need not be allowed while something is recorded.
+// graph, and from then on it is a single launch. The first run cannot be recorded: kernels and libraries are loaded
+// when they are first launched, and that need not be allowed while something is recorded.
 #pragma once
 
 #include <atomic>
@@ -21,15 +21,15 @@ namespace snug {
 
 enum class CudaMode : uint8_t {
   kGraph,    // a step is recorded once and launched as a whole
-  kStreams,  // asked for anew each time
-  kSerial,   // one stream, and the host waits after each Step: errors name it
+  kStreams,  // Steps are asked for anew each time
+  kSerial,   // one stream, and the host waits after each Step, so errors name it
   kDynamic,  // one stream, and memory is taken as Steps are asked for
-  kPushed,   // the dependency rule as Steps are asked for, whether memory is planned or dynamic
+  kPushed,   // the dependency rule is applied as Steps are asked for, whether memory is planned or dynamic
 };
 
 class CudaExecutor final : public PlannedExecutor {
  public:
-  // All but `code` must outlive it. `uploads` null: nothing is uploaded ahead.
+  // All but `code` must outlive it. If `uploads` is null, nothing is uploaded ahead.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Executable& executable, const ArenaBytes& arenas,
                                                           CudaStreams& streams, CudaMode mode, CudaUploads* uploads,
                                                           cuda::CodeCache& code);
@@ -49,9 +49,9 @@ class CudaExecutor final : public PlannedExecutor {
   std::vector<At> Running() const override;
 
  private:
-  struct Launch {  // one launch for them all
+  struct Launch {  // all its Steps run in one launch
     std::vector<size_t> steps;
-    std::vector<KernelContext> contexts;  // of several
+    std::vector<KernelContext> contexts;  // if there are several Steps
   };
 
   CudaExecutor(const Executable& executable, const ArenaBytes& arenas, const CudaStreams& streams, CudaMode mode,
@@ -68,7 +68,7 @@ class CudaExecutor final : public PlannedExecutor {
   absl::Status AskForLaunch(const Launch& launch, Failure* failure);
   absl::Status PushStep(size_t step, Failure* failure);
   absl::Status RunStep(size_t step);
-  absl::Status RunTaken(size_t step);  // where memory is dynamic, its blocks are
+  absl::Status RunTaken(size_t step);  // for dynamic memory, after its blocks were taken
   void Refuse(size_t step, const absl::Status& why);
   absl::Status Fork();
   absl::Status Join();
@@ -80,20 +80,20 @@ class CudaExecutor final : public PlannedExecutor {
   const CudaMode mode_;
   const size_t stream_count_;
   const std::unique_ptr<CudaStaging> staging_;
-  const bool ahead_;                                      // inputs may be fed while a run is under way
-  const bool mutates_;                                    // Variables
-  std::vector<std::vector<int32_t>> waits_;               // by Step: for which of other streams
-  std::vector<std::unique_ptr<cuda::CudaEvent>> done_;    // by Step; null: no other stream waits for it
-  std::unique_ptr<cuda::CudaEvent> forked_;               // null: one stream
-  std::vector<std::unique_ptr<cuda::CudaEvent>> joined_;  // of the streams but the first
-  std::vector<Launch> launches_;                          // of one stream, in sequence; none: Step by Step
+  const bool ahead_;                                    // whether inputs may be fed while a run is under way
+  const bool mutates_;                                  // whether a run changes Variables
+  std::vector<std::vector<int32_t>> waits_;             // indexed by Step: the Steps of other streams that it waits for
+  std::vector<std::unique_ptr<cuda::CudaEvent>> done_;  // indexed by Step; null: no other stream waits for it
+  std::unique_ptr<cuda::CudaEvent> forked_;             // null: there is one stream
+  std::vector<std::unique_ptr<cuda::CudaEvent>> joined_;  // one for each stream but the first
+  std::vector<Launch> launches_;  // in the sequence of the one stream; empty: it goes Step by Step
   cuda::CudaGraph graph_;
   std::unique_ptr<CudaTasks> tasks_;               // null: the schedule says who waits for whom
   std::unique_ptr<BlockAccesses> block_accesses_;  // null: memory is planned, or one stream needs no rule
-  std::vector<char> was_refused_;                  // by Step: its `instead` serves
-  std::vector<Refused> refused_;                   // that nobody was told of yet
+  std::vector<char> was_refused_;                  // indexed by Step: whether its `instead` serves
+  std::vector<Refused> refused_;                   // what TakeRefused has not told anybody yet
   bool loaded_ = false;                            // every kernel has been asked for before
-  bool stale_ = true;                              // what the graph has recorded, if anything
+  bool stale_ = true;                              // whether what the graph has recorded no longer holds
   std::unique_ptr<CudaStepTimes> step_times_;
   bool under_way_ = false;  // a run has begun, and nobody has waited for its end
   absl::Status ended_;      // what became of a run that was waited for; Begin or Finish says it

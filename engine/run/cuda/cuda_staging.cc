@@ -10,7 +10,7 @@
 namespace snug {
 namespace {
 
-// What is copied after every step, whether somebody wants it or not: losses and metrics.
+// Outputs of at most so many bytes are copied after every step, whether somebody wants them or not: losses and metrics.
 constexpr int64_t kSmall = 4096;
 
 int64_t Place(const ValueType& type, int64_t* end) {
@@ -64,7 +64,7 @@ absl::Status CudaStaging::MakeEvents() {
 
 CudaStaging::~CudaStaging() {
   if (uploads_ == nullptr) return;
-  uploads_->stream().Synchronize().IgnoreError();  // it may read our bytes
+  uploads_->stream().Synchronize().IgnoreError();  // uploads may be reading our bytes
   uploads_->GiveBack(this);
 }
 
@@ -90,7 +90,7 @@ absl::Status CudaStaging::Feed(size_t i) {
   return absl::OkStatus();
 }
 
-// From now on the other side is filled, and this one when `reader` has read what it was given.
+// Fills the other side from now on, and this one again when `reader` has read what it was given.
 absl::Status CudaStaging::TurnSides(cuda::CudaStream& reader) {
   Side& side = sides_[filling_];
   SNUG_RETURN_IF_ERROR(reader.Record(*side.read));
@@ -101,12 +101,12 @@ absl::Status CudaStaging::TurnSides(cuda::CudaStream& reader) {
 
 absl::Status CudaStaging::UploadAhead() {
   const bool any = std::any_of(inputs_.begin(), inputs_.end(), [](const Input& input) { return input.fed; });
-  // Where another program's inputs wait already, these go as their step begins.
+  // If another program's inputs wait there already, these are sent when their step begins.
   if (!any || uploads_ == nullptr || !uploads_->Claim(this)) return absl::OkStatus();
   SNUG_RETURN_IF_ERROR(streams_.device()->MakeCurrent());
   absl::Status status = SendAhead();
   if (!status.ok()) {
-    uploads_->stream().Synchronize().IgnoreError();  // what was asked for before is no longer under way
+    uploads_->stream().Synchronize().IgnoreError();  // so that nothing that was asked for before is under way
     if (!AnyAhead()) uploads_->GiveBack(this);
     return status;
   }
@@ -144,7 +144,7 @@ absl::Status CudaStaging::SendFed() {
 
 absl::Status CudaStaging::TakeAhead() {
   if (!AnyAhead()) return absl::OkStatus();
-  // Whatever fails: a step takes what waits for it, or it is lost.
+  // Whatever fails, nothing waits any longer after this: a step takes it, or it is lost.
   uploads_->GiveBack(this);
   absl::Status status;
   if (sides_[ahead_].in_flight) status = streams_[0].WaitFor(*sides_[ahead_].read);
@@ -177,7 +177,8 @@ absl::Status CudaStaging::Fetch(size_t output) {
   SNUG_RETURN_IF_ERROR(streams_.device()->MakeCurrent());
   SNUG_RETURN_IF_ERROR(Download(output));
   SNUG_RETURN_IF_ERROR(streams_[0].Synchronize());
-  outputs_[output].here = executable_.outputs[output].slot.arena != Arena::kCaller;  // another may be bound
+  // The caller may bind another buffer before the next Fetch.
+  outputs_[output].here = executable_.outputs[output].slot.arena != Arena::kCaller;
   return absl::OkStatus();
 }
 

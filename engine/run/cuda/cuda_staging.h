@@ -1,5 +1,6 @@
-// What is fed and fetched, on the host: pinned bytes, from which inputs are copied to the device as a step begins, or
-// while the step before runs, and to which outputs are copied as it ends; large ones only when they are asked for.
+// The host's bytes of what is fed and fetched. They are pinned. Inputs are copied from them to the device as a step
+// begins, or while the step before runs; outputs are copied to them as it ends, large ones only when they are asked
+// for.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -18,8 +19,8 @@ namespace snug {
 
 class CudaStaging {
  public:
-  // All must outlive it. Everything goes by the first stream, but what is uploaded ahead. `uploads` null: nothing is;
-  // then inputs are not to be fed while a step runs.
+  // All must outlive it. Everything goes through the first stream, except what is uploaded ahead. If `uploads` is null,
+  // nothing is uploaded ahead, and inputs may not be fed while a step runs.
   static absl::StatusOr<std::unique_ptr<CudaStaging>> Create(const Executable& executable, const ArenaBytes& arenas,
                                                              const CudaStreams& streams, CudaUploads* uploads);
   ~CudaStaging();
@@ -27,32 +28,32 @@ class CudaStaging {
   CudaStaging& operator=(const CudaStaging&) = delete;
 
   std::byte* InputBytes(size_t input) const { return inputs_[input].host[filling_]; }
-  // Null: it is the caller's, and nothing is bound.
+  // Returns null if the output is the caller's and nothing is bound.
   std::byte* OutputBytes(size_t output) const;
 
   absl::Status Feed(size_t input);    // waits until its bytes can be written to
-  absl::Status Fetch(size_t output);  // waits for what was not copied yet
+  absl::Status Fetch(size_t output);  // waits for an output that was not copied yet
 
-  // What was fed goes to where it waits for its step; does nothing where that is not to be had.
+  // Sends what was fed to where it waits for its step. Does nothing if another program's inputs wait there.
   absl::Status UploadAhead();
   bool IsAhead(size_t input) const { return inputs_[input].ahead; }
 
-  // As a step begins: what was fed is where the step looks for it. As it ends.
+  // BringInputs is called as a step begins and brings what was fed to where the step looks for it; DownloadSmall is
+  // called as it ends.
   absl::Status BringInputs();
   absl::Status DownloadSmall();
 
  private:
-  // Of the host's bytes for inputs there are two where inputs are uploaded ahead: one is filled while the device may
-  // still read the other.
+  // If inputs are uploaded ahead, the host has each twice: one is filled while the device may still read the other.
   static constexpr size_t kSides = 2;
   struct Input {
     std::array<std::byte*, kSides> host = {};
-    bool fed = false;    // and not sent yet
-    bool ahead = false;  // sent, and waiting for its step
+    bool fed = false;    // it is fed and not sent yet
+    bool ahead = false;  // it was sent, and waits for its step
   };
   struct Side {
-    std::unique_ptr<cuda::CudaEvent> read;  // by the device
-    bool in_flight = false;                 // it may not have passed
+    std::unique_ptr<cuda::CudaEvent> read;  // passes when the device has read this side
+    bool in_flight = false;                 // whether `read` may not have passed yet
   };
   struct Output {
     std::byte* host = nullptr;
@@ -73,12 +74,12 @@ class CudaStaging {
   const ArenaBytes arenas_;
   const CudaStreams& streams_;
   CudaUploads* const uploads_;
-  const UploadLayout layout_;  // in their bytes
+  const UploadLayout layout_;  // says where each input lies in pinned bytes and uploads
   const std::unique_ptr<cuda::PinnedBytes> bytes_;
   std::vector<Input> inputs_;
   std::array<Side, kSides> sides_;
-  size_t filling_ = 0;  // which of the sides
-  size_t ahead_ = 0;    // which was uploaded ahead last
+  size_t filling_ = 0;  // the side that is being filled
+  size_t ahead_ = 0;    // the side that was uploaded ahead last
   std::vector<Output> outputs_;
 };
 

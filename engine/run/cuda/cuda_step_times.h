@@ -1,4 +1,4 @@
-// When the Steps of a run began and ended on the device, by timed events around each.
+// Measures when the Steps of a run began and ended on the device, by timed events around each.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -17,19 +17,19 @@ class CudaStepTimes {
   static absl::StatusOr<std::unique_ptr<CudaStepTimes>> Create(const std::shared_ptr<const cuda::CudaDevice>& device,
                                                                size_t steps);
 
-  // What the device is asked for as a run begins, and before and after each Step.
+  // The device is asked for Start as a run begins, and for Begin and End before and after each Step.
   absl::Status Start(cuda::CudaStream& stream);
   absl::Status Begin(size_t step, cuda::CudaStream& stream) { return stream.Record(*begin_[step]); }
   absl::Status End(size_t step, cuda::CudaStream& stream) { return stream.Record(*end_[step]); }
 
-  // Once all that has passed: the times of each Step, on the host's clock. A stream turns to a Step as the one before
-  // it ends.
+  // Writes the times of each Step, on the host's clock, once all of them have passed. A stream turns to a Step as the
+  // one before it ends.
   absl::Status Write(const Schedule& schedule, StepTime* times) const;
 
  private:
   std::unique_ptr<cuda::CudaEvent> start_;
   int64_t start_ns_ = 0;
-  std::vector<std::unique_ptr<cuda::CudaEvent>> begin_, end_;  // by Step
+  std::vector<std::unique_ptr<cuda::CudaEvent>> begin_, end_;  // indexed by Step
 };
 
 }  // namespace snug

@@ -1,4 +1,5 @@
-// The streams of a session on a CUDA device, made as its programs need them, and where kernels are launched on each.
+// The streams of a session on a CUDA device, which are made as its programs need them, with what launches kernels on
+// each.
 #pragma once
 
 #include <absl/status/status.h>
@@ -16,7 +17,7 @@ class CudaStreams {
  public:
   explicit CudaStreams(std::shared_ptr<const cuda::CudaDevice> device) : device_(std::move(device)) {}
 
-  // At least so many from now on; none ever moves.
+  // Makes at least so many streams. None ever moves.
   absl::Status GrowTo(size_t count) {
     while (streams_.size() < count) {
       absl::StatusOr<std::unique_ptr<cuda::CudaStream>> made = cuda::CudaStream::Create(device_);
@@ -36,7 +37,7 @@ class CudaStreams {
   }
   const std::shared_ptr<const cuda::CudaDevice>& device() const { return device_; }
 
-  // The stream of an embedding program between whose work a step comes, from the next one on.
+  // From the next step on, puts steps between the work before and after them on an embedding program's stream.
   absl::Status Follow(CUstream_st* stream) {
     absl::StatusOr<std::unique_ptr<cuda::CallerStream>> made = cuda::CallerStream::Create(device_, stream);
     if (!made.ok()) return made.status();

@@ -9,7 +9,7 @@ namespace snug {
 
 struct CudaTasks::Policy {
   Clock* wanted;
-  // Events do not tell the host: Forget() says when all have.
+  // The host cannot see this, because events do not tell it; Forget() is called when all have finished.
   bool Finished(const Who&) const { return false; }
   void Wait(const Who& who) {
     int64_t& count = (*wanted)[who.stream];
@@ -22,7 +22,7 @@ CudaTasks::CudaTasks(const CudaStreams& streams, size_t count) : streams_(stream
   for (Stream& stream : tasks_) stream.before.assign(count, 0);
 }
 
-// Whether one of the other tasks that are wanted comes after that of `stream`.
+// Says whether another wanted task already comes after the one of `stream`.
 bool CudaTasks::Implied(const Clock& wanted, size_t stream) const {
   for (size_t other = 0; other < wanted.size(); ++other) {
     if (other == stream || wanted[other] == 0) continue;

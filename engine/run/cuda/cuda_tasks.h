@@ -1,6 +1,6 @@
-// The dependency rule (engine/base/conflict.h) on CUDA streams: tasks are asked of streams as they are pushed, each
+// The dependency rule (engine/base/conflict.h) on CUDA streams. Tasks are asked of streams as they are pushed, each
 // after those before it that it conflicts with. That takes no thread, and the host waits for nothing: streams wait for
-// events, and only where neither a stream's own sequence nor an earlier wait has the same effect.
+// events, and only if neither a stream's own sequence nor an earlier wait has the same effect.
 #pragma once
 
 #include <absl/status/status.h>
@@ -19,33 +19,33 @@ namespace snug {
 // Thread-compatible.
 class CudaTasks {
  public:
-  // On the first `count` streams, which must outlive it.
+  // Pushes to the first `count` streams, which must outlive it.
   CudaTasks(const CudaStreams& streams, size_t count);
 
-  // `ask` asks the stream for the task's work.
+  // Pushes a task. `ask` asks the stream for its work.
   absl::Status Push(size_t stream, absl::Span<const Access> accesses, const std::function<absl::Status()>& ask);
-  // Whatever is pushed from now on comes after all that was pushed: somebody has seen to it.
+  // Puts whatever is pushed from now on after all that was pushed. The caller has made sure that it comes after.
   void Forget();
 
-  // That streams were made to wait, so far.
+  // Returns how often streams were made to wait so far.
   int64_t waits() const { return waits_; }
 
  private:
-  // A task: the number-th of its stream.
+  // A task, as a number among those of its stream.
   struct Who {
     size_t stream = 0;
     int64_t number = 0;
     friend bool operator==(const Who&, const Who&) = default;
   };
-  // By stream: how many of its tasks come before something.
+  // Indexed by stream: how many of its tasks come before something.
   using Clock = std::vector<int64_t>;
   struct Pushed {
-    std::unique_ptr<cuda::CudaEvent> done;  // given back when nobody can wait for it any more
-    Clock before;                           // the task itself counts, too
+    std::unique_ptr<cuda::CudaEvent> done;  // goes back to events_ when nobody can wait for it any more
+    Clock before;                           // what comes before its end; the task itself counts, too
   };
   struct Stream {
     std::vector<Pushed> tasks;
-    Clock before;  // what it is given next
+    Clock before;  // what comes before the next task of the stream
   };
   struct Policy;
 

@@ -31,7 +31,7 @@ absl::Status CudaVariables::Upload() {
   SNUG_RETURN_IF_ERROR(streams_.device()->MakeCurrent());
   const int64_t alignment = streams_.device()->device().alignment();
   for (auto first = written_.begin(); first != written_.end();) {
-    // What lies side by side goes in one copy.
+    // Variables that lie side by side go in one copy.
     const int64_t begin = first->first;
     int64_t end = begin + first->second;
     auto next = std::next(first);

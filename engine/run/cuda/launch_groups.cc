@@ -14,7 +14,7 @@ bool Conflict(const Step& a, const Step& b) {
   });
 }
 
-// Whether one launch serves both: the same kernel, for the same types of elements.
+// Says whether one launch can serve both: they have the same kernel, for the same types of elements.
 bool Alike(const Step& a, const Step& b) {
   const auto same_type = [](const ValueType& x, const ValueType& y) { return x.dtype == y.dtype; };
   return a.kernel == b.kernel && absl::c_equal(a.types.inputs, b.types.inputs, same_type) &&
@@ -22,7 +22,7 @@ bool Alike(const Step& a, const Step& b) {
 }
 
 bool CanJoin(const Step& step) {
-  constexpr int64_t kMostBytes = int64_t{1} << 20;  // of its first input: about what is written in a launch's time
+  constexpr int64_t kMostBytes = int64_t{1} << 20;  // a larger first input takes longer to write than a launch
   return step.kernel->together != nullptr && step.types.input(0).size_bytes() <= kMostBytes;
 }
 
@@ -30,8 +30,8 @@ bool CanJoin(const Step& step) {
 
 std::vector<std::vector<size_t>> GroupLaunches(const std::vector<Step>& steps) {
   std::vector<std::vector<size_t>> launches;
-  constexpr size_t kMostWaiting = 16;        // groups: every Step is compared with all that wait
-  std::vector<std::vector<size_t>> waiting;  // no two Steps in it conflict
+  constexpr size_t kMostWaiting = 16;        // groups: few, because every Step is compared with all that wait
+  std::vector<std::vector<size_t>> waiting;  // no two Steps in these conflict
   const auto launch_if = [&](const auto& due) {
     const auto end = std::stable_partition(waiting.begin(), waiting.end(),
                                            [&](const std::vector<size_t>& group) { return !due(group); });

@@ -1,4 +1,5 @@
-// Steps between the work of an embedding program's own stream: in its sequence, and the host waits for nothing.
+// Steps that run between the work of an embedding program's own stream: they keep its sequence, and the host waits for
+// nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ constexpr int kEmbeddedSteps = 6;
 float InputOf(int step, int64_t i) { return static_cast<float>((step * 7 + i * 5) % 11) / 4 - 1; }
 std::vector<int32_t> Labels() { return {0, 1, 2, 1}; }
 
-// What steps on these inputs put out, one by one on the CPU.
+// Returns what steps on these inputs put out if they run one by one on the CPU.
 std::vector<std::vector<double>> Truth(const LoadedNetwork& loaded) {
   std::vector<Compiled> all;
   CompileOptions options = OptionsOf({.strategy = "none"});
@@ -65,7 +66,7 @@ class Embedding {
     for (std::byte* const buffer : {x_, y_, out_}) device_->Free(buffer);
   }
 
-  // Everything is asked for, and nothing has to have run yet.
+  // Asks for everything; nothing has to have run yet when it returns.
   absl::Status Step(int step) {
     SNUG_RETURN_IF_ERROR(fake_.Run(stream_->handle(), "produce", [this, step] {
       for (int64_t i = 0; i < kBatch * kInputs; ++i) reinterpret_cast<float*>(x_)[i] = InputOf(step, i);
@@ -75,7 +76,7 @@ class Embedding {
     return fake_.Run(stream_->handle(), "consume", [this] {
       const float* const out = reinterpret_cast<const float*>(out_);
       outputs.emplace_back(out, out + kBatch * kClasses);
-      std::memset(x_, 0xff, sizeof(float) * kBatch * kInputs);  // both are the program's again
+      std::memset(x_, 0xff, sizeof(float) * kBatch * kInputs);  // nobody may need x or out any more
       std::memset(out_, 0xff, sizeof(float) * kBatch * kClasses);
     });
   }
@@ -149,7 +150,7 @@ TEST(CallersStream, IsNotWaitedForToSetWhatTheNextStepUses) {
   EXPECT_EQ(program.fake().Count("cuStreamSynchronize") + program.fake().Count("cuEventSynchronize"), 0);
 }
 
-// Whoever waits first sees that a step failed; what it left behind is the session's to know.
+// Whoever waits first sees that a step failed; the session has to know what it left behind.
 TEST(CallersStream, AStepWhoseFailureAnotherSawHasFailedTheSession) {
   const LoadedNetwork loaded = LoadModel("tests/data/tiny.pbtxt").value();
   for (const bool looks : {false, true}) {
@@ -159,7 +160,7 @@ TEST(CallersStream, AStepWhoseFailureAnotherSawHasFailedTheSession) {
     ASSERT_TRUE(program.Step(0).ok());
     program.fake().FailCall(0, "cuStreamSynchronize");
     EXPECT_FALSE(session.FetchScalar("loss").ok());
-    // Half changed Variables are neither trained on nor kept.
+    // Variables that are half changed are neither trained on nor kept.
     EXPECT_FALSE(looks ? session.GetVariable("a.weight").ok() : program.Step(1).ok());
     EXPECT_TRUE(session.failed());
     EXPECT_EQ(program.Step(1).code(), absl::StatusCode::kFailedPrecondition);

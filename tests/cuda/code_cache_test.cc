@@ -36,7 +36,7 @@ class Code : public testing::Test {
   absl::Status Get(CodeCache& cache, const KernelSource& source = kSource) {
     return cache.Get(*device_, source).status();
   }
-  // By a process that begins now.
+  // Gets the code as a process that begins now does.
   absl::Status GetAnew(const KernelSource& source = kSource) {
     CodeCache cache(folder_);
     return Get(cache, source);

@@ -123,7 +123,7 @@ TEST(EventPool, EventsAreUsedAgain) {
   EXPECT_EQ(fake.Count("cuEventCreate"), 1);
 }
 
-// Everything a program does with a device and its streams, once.
+// Does once everything that a program does with a device and its streams.
 absl::Status UseEverything(const FakeCuda& fake) {
   SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<CudaDevice> device, CudaDevice::Open(fake.api(), 0));
   SNUG_RETURN_IF_ERROR(ListDevices(device->api()));
@@ -155,7 +155,8 @@ TEST(CudaFailures, AreReportedWhereverTheyHappenAndLeaveNothingBehind) {
     const absl::Status status = UseEverything(fake);
     ASSERT_TRUE(fake.has_failed());
     const std::string failed = fake.calls()[static_cast<size_t>(n)];
-    // Giving back has nobody to report to; the call that comes next fails too, if the device is lost.
+    // A call that gives something back has nobody to report to. If the device is lost, the call that comes next fails
+    // too.
     const bool gives_back = failed.find("Free") != std::string::npos || failed.find("Destroy") != std::string::npos ||
                             failed.find("Release") != std::string::npos || status.ok();
     if (!gives_back) {

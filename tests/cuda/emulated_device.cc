@@ -1,4 +1,4 @@
-// Of snug_cuda_test: the pretended device, with the CUDA kernels run by the processor.
+// The device of snug_cuda_test is pretended, and the processor runs its CUDA kernels.
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/emulation/generated.h"
 #include "tests/cuda/fake_cuda.h"
@@ -12,6 +12,6 @@ TestDevice OpenTestDevice() {
   return {.world = fake, .device = cuda::CudaDevice::Open(fake->api(), 0).value(), .slow = true};
 }
 
-absl::Status CanCompileKernels() { return absl::OkStatus(); }  // g++ does
+absl::Status CanCompileKernels() { return absl::OkStatus(); }  // g++ compiles them
 
 }  // namespace snug

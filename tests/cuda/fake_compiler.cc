@@ -1,4 +1,4 @@
-// The pretended NVRTC, and code that is loaded: the source itself.
+// The pretended NVRTC, and the loading of code, which here is the source itself.
 #include <algorithm>
 #include <cstring>
 #include <memory>

@@ -7,7 +7,7 @@
 namespace snug::cuda::fake_cublas {
 namespace {
 
-// Of values that were not set; the library's own defaults.
+// Fills the structure with garbage first, so that nobody can rely on what was not set.
 template <class Inside, class Opaque>
 void Store(Opaque* to, const Inside& value) {
   static_assert(sizeof(Inside) <= sizeof(Opaque));
@@ -34,7 +34,7 @@ struct Algorithm {
 };
 constexpr uint64_t kSign = 0x5eed;
 
-// The matrices fit each other and lie in memory as they should.
+// Says whether the matrices fit each other and lie in memory as they should.
 bool Fits(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& d) {
   const bool turned_a = o.transpose_a != CUBLAS_OP_N;
   const bool turned_b = o.transpose_b != CUBLAS_OP_N;
@@ -155,7 +155,7 @@ cublasStatus_t Choose(const Operation& operation, const Matrix& a, const Matrix&
                       const Preference& preference, int asked, cublasLtMatmulHeuristicResult_t* found, int* count) {
   if (!Fits(operation, a, b, d)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!Documented(operation, d)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  // What adds up in place, or in bfloat16, was not to be asked for.
+  // Algorithms that add up in place, or in bfloat16, must not be asked for.
   if (preference.reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (*count = 0; *count < asked && *count < 3; ++*count) {
     cublasLtMatmulHeuristicResult_t& one = found[*count];
@@ -183,7 +183,7 @@ cublasStatus_t Bind(const Call& call, std::function<void()>* work) {
   const double alpha = NumberAt(call.alpha, TypeOf(o.scale), 0);
   if (NumberAt(call.beta, TypeOf(o.scale), 0) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   *work = [call, alpha] {
-    // Its workspace is its own for as long as it runs.
+    // The workspace may hold anything while the product runs.
     if (call.workspace_bytes > 0) std::memset(call.workspace, 0xab, call.workspace_bytes);
     Compute(call, alpha);
   };

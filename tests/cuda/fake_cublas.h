@@ -1,6 +1,6 @@
-// A pretended cuBLASLt: computes on the host what it was told of, by its documentation alone: matrices by columns, each
-// with its leading dimension, transposed and repeated as described; bias along the rows of the result. Wrong
-// descriptions give wrong numbers.
+// A pretended cuBLASLt. It computes on the host what it was told to, by the documentation alone: matrices by columns,
+// each with its leading dimension, transposed and repeated as described, and a bias along the rows of the result. A
+// wrong description gives wrong numbers.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace snug::cuda::fake_cublas {
 
-// What the opaque structures hold here.
+// The opaque structures hold these here.
 struct Operation {
   cublasComputeType_t compute;
   cudaDataType_t scale;
@@ -39,8 +39,8 @@ cublasStatus_t Describe(cublasLtMatmulPreference_t to, size_t bytes);
 cublasStatus_t Set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
                    size_t bytes);
 
-// Up to three algorithms, numbers 0 to 2, that take all the workspace there may be; NOT_SUPPORTED for what the library
-// does not document.
+// Lists up to three algorithms, with the numbers 0 to 2, which take all the workspace there may be. Returns
+// NOT_SUPPORTED for what the library does not document.
 cublasStatus_t Choose(const Operation& operation, const Matrix& a, const Matrix& b, const Matrix& d,
                       const Preference& preference, int asked, cublasLtMatmulHeuristicResult_t* found, int* count);
 int NumberOf(const cublasLtMatmulAlgo_t& algorithm);
@@ -54,7 +54,7 @@ struct Call {
   void* workspace;
   size_t workspace_bytes;
 };
-// What has to be done on the stream, or why not.
+// Puts into `work` what has to be done on the stream, or returns why it cannot be done.
 cublasStatus_t Bind(const Call& call, std::function<void()>* work);
 
 template <class Inside, class Opaque>

@@ -1,4 +1,4 @@
-// What the pretended CUDA (fake_cuda.h) consists of: for the files that pretend its functions.
+// What the pretended CUDA (fake_cuda.h) consists of, for the files that pretend its functions.
 #pragma once
 
 #include <cuda.h>
@@ -20,39 +20,39 @@
 namespace snug::cuda {
 namespace fake {
 
-// A capture while it goes on.
+// A capture that is going on.
 struct Capture {
   FakeGraph graph;
   CUstream origin = nullptr;
-  std::set<CUstream> streams;  // that take part
-  bool broken = false;         // by a call that no capture allows
+  std::set<CUstream> streams;  // those that take part
+  bool broken = false;         // a call came that no capture allows
 };
 
 struct Event {
   int64_t recorded = 0, passed = 0;
-  // Recorded in a capture: what comes before it there.
+  // If it was recorded in a capture: that one, and what comes before the event there.
   std::shared_ptr<Capture> capture;
   FakeGraph::Nodes after;
   int64_t passed_at = 0;
 };
 
-// What a stream has been given and has not done yet.
+// A piece of work that a stream has been given and has not done yet.
 struct Work {
-  std::function<bool()> ready;  // empty: always
+  std::function<bool()> ready;  // empty: it always is
   std::function<void()> run;
 };
 
 struct Stream {
   std::deque<Work> queue;
-  std::shared_ptr<Capture> capture;  // instead of the queue
-  FakeGraph::Nodes last;             // of the capture: what the stream was given last
+  std::shared_ptr<Capture> capture;  // if it is set, the stream's work goes there and not into the queue
+  FakeGraph::Nodes last;             // what the stream was given last in the capture
 };
 
-// What NVRTC is given, and the code that comes of it: the same text.
+// A program of NVRTC's. Its code is the text of the source.
 struct Source {
   std::string text;
 };
-// Loaded code, and the kernels that were asked for by name.
+// Code that was loaded, with the kernels that were asked for by name.
 struct LoadedCode {
   struct Kernel {
     const LoadedCode* code;
@@ -92,12 +92,12 @@ struct FakeCuda::State {
   int64_t time = 0;  // rises with each event that passes
   std::map<CUstream, std::unique_ptr<fake::Stream>> streams;
   std::map<CUevent, std::shared_ptr<fake::Event>> events;
-  std::shared_ptr<fake::Capture> capture;  // one at a time
+  std::shared_ptr<fake::Capture> capture;  // there is one at a time
   int cublas_handles = 0, cudnn_handles = 0, cudnn_descriptors = 0;
   std::map<CUgraph, std::shared_ptr<FakeGraph>> graphs;
   std::map<CUgraphExec, std::shared_ptr<FakeGraph>> executables;
   std::map<nvrtcProgram, std::unique_ptr<fake::Source>> programs;
-  std::set<const void*> launched;  // kernels
+  std::set<const void*> launched;  // the kernels
   std::map<CUlibrary, std::unique_ptr<fake::LoadedCode>> libraries;
 
   bool OnDevice(const void* address) const {
@@ -121,14 +121,14 @@ struct FakeCuda::State {
     return *found->second;
   }
 
-  // The stream is given something to do.
+  // Gives the stream something to do.
   void Push(CUstream stream, std::function<void()> run) {
     fake::Stream& to = At(stream);
     if (to.capture == nullptr) return to.queue.push_back({nullptr, std::move(run)});
     to.last = {to.capture->graph.Add(to.last, std::move(run))};
   }
 
-  // Whether a capture forbids such a call; it is broken then.
+  // Says whether a capture forbids such a call, and marks it as broken then.
   bool Forbidden() {
     if (capture != nullptr) capture->broken = true;
     return capture != nullptr;
@@ -142,7 +142,7 @@ struct FakeCuda::State {
     capture = nullptr;
   }
 
-  // Whether this call is the one that was to fail.
+  // Says whether this call is the one that has to fail.
   bool Fails(const std::string& name) {
     calls.push_back(name);
     const bool counted = fails_only.empty() || fails_only == name;
@@ -151,7 +151,7 @@ struct FakeCuda::State {
     return true;
   }
 
-  // One piece of work of any stream that may go on; which, is chosen by chance.
+  // Does one piece of work of a stream that may go on. Chance chooses the stream.
   bool Advance() {
     std::vector<fake::Stream*> able;
     for (const auto& [handle, stream] : streams) {

@@ -1,4 +1,4 @@
-// How functions of CUDA's libraries are pretended. A file writes some, in snug::cuda,
+// Pretends functions of CUDA's libraries. A file writes some, in snug::cuda,
 //
 //   SNUG_FAKE(cuDeviceGetCount, int* count) {
 //     *count = s.options.devices;
@@ -6,7 +6,7 @@
 //   }
 //
 // with the pretended CUDA as `s`, and puts them into a table with FillEntries. Each call is noted, and may be the one
-// that is to fail.
+// that has to fail.
 #pragma once
 
 #include <string>
@@ -21,9 +21,10 @@ using State = FakeCuda::State;
 
 namespace fake {
 
-State& CurrentState();  // the table's functions take no argument of ours
+State& CurrentState();  // a global, because the table's functions take no argument of ours
 
-// Whether a function gives something back: it does so even when it reports a failure, which then is of earlier work.
+// Says whether a function gives something back. It does so even when it reports a failure, which then is of earlier
+// work.
 bool GivesBack(const std::string& name);
 
 inline CUresult FailureOf(CUresult) { return CUDA_ERROR_UNKNOWN; }
@@ -40,20 +41,20 @@ constexpr const char* kName = nullptr;
 #include "engine/cuda/cuda_functions.inc"
 #undef SNUG_CUDA_FUNCTION
 
-// By file.
+// There is one for each file of such functions.
 void FillDriver(Table* table);
 void FillLibraries(Table* table);
 void FillCompiler(Table* table);
 
 }  // namespace fake
 
-// What stands for each function: overloads of Fake, by the entry.
+// The pretended functions are overloads of Fake, told apart by their entry.
 template <auto entry>
 struct Entry {};
 #define SNUG_FAKE(function, ...) \
   static auto Fake(Entry<&Table::function>, [[maybe_unused]] State& s __VA_OPT__(, ) __VA_ARGS__)
 
-// `File`: a type of the file's own, as it sees no other's functions.
+// `File` is a type of the file's own, so that each file has its own instances and sees no other's functions.
 template <class File, auto entry, class Function>
 struct Trampoline;
 template <class File, auto entry, class R, class... A>
@@ -64,7 +65,7 @@ struct Trampoline<File, entry, R (*)(A...)> {
     State& s = fake::CurrentState();
     if constexpr (std::is_enum_v<R>) {
       const std::string name = fake::kName<entry>;
-      if (name.rfind("cuGetError", 0) != 0 && s.Fails(name)) {  // an error is described without that being a call
+      if (name.rfind("cuGetError", 0) != 0 && s.Fails(name)) {  // describing an error does not count as a call
         if (fake::GivesBack(name)) Fake(Entry<entry>(), s, arguments...);
         return fake::FailureOf(R());
       }

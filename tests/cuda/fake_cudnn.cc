@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kTooMuch = size_t{1} << 40;
 constexpr size_t kSome = 64;
 
-// Where an element lies.
+// Returns where an element lies.
 int64_t Offset(const Tensor& t, int n, int c, int h, int w) {
   const auto [dim_n, dim_c, dim_h, dim_w] = t.dims;
   const int64_t at = t.format == CUDNN_TENSOR_NHWC ? ((int64_t{n} * dim_h + h) * dim_w + w) * dim_c + c

@@ -1,6 +1,6 @@
-// A pretended cuDNN: convolves on the host what it was told of, by its documentation alone: formats, groups, dilations,
-// symmetric padding. Wrong descriptions give wrong numbers. Its heuristics list first what must not be taken:
-// algorithms that add up in any sequence, and such as want more workspace than there is.
+// A pretended cuDNN. It convolves on the host what it was told to, by the documentation alone: formats, groups,
+// dilations, symmetric padding. A wrong description gives wrong numbers. Its heuristics list first what must not be
+// taken: algorithms that add up in any sequence, and those that want more workspace than there is.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace snug::cuda::fake_cudnn {
 
-// What the descriptors are here.
+// The descriptors stand for these here.
 struct Tensor {
   cudnnTensorFormat_t format;
   cudnnDataType_t type;
@@ -39,19 +39,19 @@ struct Call {
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
   const void *alpha = nullptr, *beta = nullptr;
-  // Of the fused form.
+  // These are for the fused form only.
   const Activation* activation = nullptr;
   Tensor bias_type = {};
   const void* bias = nullptr;
 };
 
-// Whether it is one of the documented ones, and the shapes fit.
+// Says whether it is one of the documented convolutions, and whether the shapes fit.
 cudnnStatus_t Check(Kind kind, const Tensor& x, const Tensor& w, const Tensor& y, const Convolution& conv);
 size_t WorkspaceBytes(Kind kind, int algorithm);
-// What has to be done on the stream, or why not.
+// Puts into `work` what has to be done on the stream, or returns why it cannot be done.
 cudnnStatus_t Bind(const Call& call, std::function<void()>* work);
 
-// The heuristics' list.
+// Lists what the heuristics recommend.
 template <class Performance>
 void List(Kind kind, int asked, int* count, Performance* to) {
   const std::array<int, 3> algorithms = kind == Kind::kForward ? std::array{5, 0, 1} : std::array{0, 2, 1};

@@ -1,4 +1,4 @@
-// A device of a pretended CUDA, and whether an error says something.
+// Opens a device of a pretended CUDA, and tells whether an error says something.
 #pragma once
 
 #include <absl/status/status.h>

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kAlignment = 256;
 constexpr size_t kGranularity = 2 << 20;
 constexpr int kPoison = 0xee;
-constexpr size_t kPoisoned = 1 << 20;  // of a block: large ones stay untouched, which costs nothing
+constexpr size_t kPoisoned = 1 << 20;  // the rest of a large block stays untouched, which costs nothing
 
 void* NewBytes(size_t bytes) {
   void* address = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
@@ -113,7 +113,7 @@ SNUG_FAKE(cuMemFreeHost, void* address) {
 
 SNUG_FAKE(cuMemcpyHtoDAsync, CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
   CheckDevice(s, to);
-  // Memory that is not pinned is read before the call returns.
+  // Host memory that is not pinned is read before the call returns.
   auto copy = std::make_shared<std::vector<std::byte>>();
   if (!fake::Contains(s.pinned, from)) {
     copy->assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
@@ -244,7 +244,7 @@ SNUG_FAKE(cuStreamWaitEvent, CUstream stream, CUevent event, unsigned) {
 }
 SNUG_FAKE(cuEventQuery, CUevent event) {
   const fake::Event& e = s.At(event);
-  if (e.passed < e.recorded) s.Advance();  // time goes by
+  if (e.passed < e.recorded) s.Advance();  // asking lets time go by
   return e.passed >= e.recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 SNUG_FAKE(cuEventSynchronize, CUevent event) {
@@ -311,7 +311,7 @@ SNUG_FAKE(cuGraphDestroy, CUgraph graph) {
 
 SNUG_FAKE(cudaLaunchKernel, const void* kernel, dim3 grid, dim3 block, void** arguments, size_t, cudaStream_t stream) {
   s.At(stream);
-  // Kernels are loaded as they are launched first, which nothing that is recorded may do.
+  // Kernels are loaded when they are first launched, which is not allowed while something is recorded.
   const bool loaded = !s.launched.insert(kernel).second;
   if (s.capture != nullptr && !loaded) {
     s.capture->broken = true;

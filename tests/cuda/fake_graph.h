@@ -13,14 +13,14 @@ class FakeGraph {
  public:
   using Nodes = std::set<size_t>;
 
-  // Its number.
+  // Adds a node and returns its number.
   size_t Add(const Nodes& after, std::function<void()> run) {
     nodes_.push_back({after, std::move(run)});
     return nodes_.size() - 1;
   }
   size_t size() const { return nodes_.size(); }
 
-  // Whether every node of `some` is one of `last`, or before one.
+  // Says whether every node of `some` is one of `last`, or comes before one.
   bool AllBefore(const Nodes& some, const Nodes& last) const {
     Nodes before = last;
     for (size_t i = nodes_.size(); i-- > 0;) {  // a node comes after what it depends on
@@ -29,13 +29,13 @@ class FakeGraph {
     return std::includes(before.begin(), before.end(), some.begin(), some.end());
   }
 
-  // Whether only what the nodes do differs.
+  // Says whether the graphs differ only in what their nodes do.
   bool LooksLike(const FakeGraph& other) const {
     return std::equal(nodes_.begin(), nodes_.end(), other.nodes_.begin(), other.nodes_.end(),
                       [](const Node& a, const Node& b) { return a.after == b.after; });
   }
 
-  // Everything, in one of the sequences that the dependencies allow.
+  // Runs everything, in one of the sequences that the dependencies allow.
   void Run(std::mt19937_64& random) const {
     std::vector<size_t> left(nodes_.size());
     for (size_t i = 0; i < left.size(); ++i) left[i] = i;

@@ -1,4 +1,4 @@
-// The pretended cuBLASLt and cuDNN: what is asked of them is done on the host (fake_cublas.h, fake_cudnn.h).
+// The pretended cuBLASLt and cuDNN, which do on the host what is asked of them (fake_cublas.h, fake_cudnn.h).
 #include <functional>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace snug::cuda {
 namespace {
 
-// Descriptors are counted: what is made is given back.
+// Descriptors are counted, to see that all are given back.
 template <class Inside, class Descriptor>
 cudnnStatus_t NewDescriptor(State& s, Descriptor* to) {
   ++s.cudnn_descriptors;
@@ -27,7 +27,7 @@ Inside& Within(Descriptor descriptor) {
   return *reinterpret_cast<Inside*>(descriptor);
 }
 
-// The three kinds of convolution: their heuristics, workspaces and work are alike.
+// The three kinds of convolution have the same heuristics, workspaces and work.
 template <class Performance>
 cudnnStatus_t ListAlgorithms(State& s, fake_cudnn::Kind kind, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
                              cudnnTensorDescriptor_t y, cudnnConvolutionDescriptor_t conv, int asked, int* count,

@@ -1,4 +1,4 @@
-// Elements of a pretended library's arrays, as numbers.
+// Reads and writes elements of a pretended library's arrays as numbers.
 #pragma once
 
 #include <bit>
@@ -25,7 +25,7 @@ inline void PutNumber(void* data, DType dtype, int64_t i, double value) {
   }
 }
 
-// To the 10 bits of mantissa that TF32 has.
+// Rounds to the 10 bits of mantissa that TF32 has.
 inline double RoundedToTf32(double value) {
   auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
   bits = (bits + 0x1000U) & ~0x1fffU;

@@ -65,7 +65,7 @@ TEST(Compiler, IsThereWhereItCompilesALine) {
   EXPECT_EQ(fake.Leaks(), "");
 }
 
-// As where it does not find the files beside it.
+// Such an NVRTC does not find the files beside it, for example.
 TEST(Compiler, ThatCompilesNothingIsNotThereAndSaysWhy) {
   FakeCuda fake;
   for (const char* call : {"nvrtcGetSupportedArchs", "nvrtcCreateProgram", "nvrtcCompileProgram", "nvrtcGetCUBIN"}) {
@@ -121,7 +121,7 @@ TEST_F(FusedSession, WithoutNvrtcIsAnErrorThatSaysWhatToDo) {
   EXPECT_EQ(fake.Leaks(), "");
 }
 
-// Each op by the CPU's plain kernel: what is tested is the pass, and the plans with what it made.
+// Each op runs by the CPU's plain kernel, so this tests the pass, and the plans for what it made.
 TEST_F(FusedSession, HasTheCpusBitsUnderEveryPlan) {
   const absl::StatusOr<Result> truth = TrainOnCpu(loaded_, 3);
   ASSERT_TRUE(truth.ok()) << truth.status();

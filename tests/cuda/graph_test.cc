@@ -9,7 +9,7 @@
 namespace snug::cuda {
 namespace {
 
-// Two streams that each write a byte, and then the first a sum.
+// Two streams compute a number each, and then the first one adds them up.
 class CudaGraphs : public testing::Test {
  protected:
   absl::Status Ask(bool join = true) {

@@ -1,6 +1,6 @@
-// Whole networks on the pretended device before any kernel is written for it: every op's plain kernel for the CPU is
-// work of a stream, as a launch is, with the pointers that it was asked with. So what runs there has to have the CPU's
-// bits: streams, events, graphs, copies and plans are tested alone.
+// Runs whole networks on the pretended device without CUDA kernels: the CPU's plain kernel of every op becomes work of
+// a stream, as a launch does, with the pointers that it was asked with. So the results must have the CPU's bits, and
+// streams, events, graphs, copies and plans are tested alone.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -15,10 +15,10 @@ namespace snug {
 // The built-in ops, each with a CUDA kernel, which runs after UseHostKernels.
 const OpRegistry& OpsWithHostKernels();
 
-// Compiled with these ops. The pretended device must outlive what it becomes.
+// Makes a network that was compiled with these ops run them on `fake`, which must outlive what becomes of it.
 void UseHostKernels(cuda::FakeCuda& fake, Compiled* compiled);
 
-// All of it.
+// Compiles with these ops, and calls UseHostKernels.
 absl::StatusOr<Compiled> CompileForFake(const LoadedNetwork& loaded, const How& how, cuda::FakeCuda& fake);
 std::shared_ptr<const cuda::CudaDevice> OpenFake(const cuda::FakeCuda& fake);
 

@@ -1,4 +1,4 @@
-// Which Steps run in one launch, and that nothing else changes by it.
+// Tests which Steps run in one launch, and that nothing else changes by it.
 #include "engine/run/cuda/launch_groups.h"
 
 #include <gmock/gmock.h>
@@ -51,9 +51,9 @@ TEST(LaunchGroups, AreOfStepsWhoseBytesAreLeftAlone) {
 TEST(LaunchGroups, ComeBeforeWhatWantsTheirBytes) {
   const Launches launches = GroupLaunches({
       StepOf(kOneKernel, {Reads(0, 8), Writes(100, 108)}), StepOf(kOneKernel, {Reads(8, 16), Writes(108, 116)}),
-      StepOf(kAloneKernel, {Writes(12, 20)}),  // over the gradient of the second
+      StepOf(kAloneKernel, {Writes(12, 20)}),  // writes over the gradient of the second
       StepOf(kOneKernel, {Reads(12, 20), Writes(116, 124)}),
-      StepOf(kAloneKernel, {Reads(116, 124)}),  // the third's parameter
+      StepOf(kAloneKernel, {Reads(116, 124)}),  // reads the third's parameter
   });
   EXPECT_THAT(launches, ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(3), ElementsAre(4)));
 }
@@ -62,7 +62,7 @@ TEST(LaunchGroups, AreOfOneFunctionAndOneType) {
   const Launches launches = GroupLaunches({
       StepOf(kOneKernel, {Writes(0, 8)}), StepOf(kAnotherKernel, {Writes(8, 16)}),
       StepOf(kOneKernel, {Writes(16, 24)}, 1, DType::kBFloat16), StepOf(kOneKernel, {Writes(24, 32)}),
-      StepOf(kOneKernel, {Reads(0, 8), Writes(32, 40)}),  // after the first
+      StepOf(kOneKernel, {Reads(0, 8), Writes(32, 40)}),  // has to come after the first
   });
   EXPECT_THAT(launches, ElementsAre(ElementsAre(0, 3), ElementsAre(1), ElementsAre(2), ElementsAre(4)));
 }
@@ -77,7 +77,7 @@ TEST(LaunchGroups, AreOfSmallOnesAndHaveTheirMost) {
   EXPECT_EQ(launches[1].size(), static_cast<size_t>(kMostTogether));
 }
 
-// Every pair that conflicts keeps its sequence, and nobody is lost.
+// Every pair that conflicts keeps its sequence, and no Step is lost.
 TEST(LaunchGroups, KeepTheSequenceOfWhatConflicts) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     std::mt19937_64 random(seed);
@@ -128,7 +128,7 @@ TEST(Together, ABlockWorksForOneMember) {
   EXPECT_THAT(members, ElementsAre(0, 1, 1, 2, 2, 2));
 }
 
-// Of a whole network without sharing, where nobody wants the gradients' bytes: all its updates are one launch.
+// In a whole network without sharing, where nobody wants the gradients' bytes, all updates are one launch.
 class UpdatesTogether : public testing::TestWithParam<const char*> {};
 
 TEST_P(UpdatesTogether, AreOneLaunchWithTheSameBits) {
@@ -153,7 +153,7 @@ TEST_P(UpdatesTogether, AreOneLaunchWithTheSameBits) {
   EXPECT_EQ(launches[0] - launches[1], kSteps * (kParameters - 1));
 }
 
-// A step whose ops are timed asks for each update by itself: what it has loaded is not what the graph records.
+// A step whose ops are timed asks for each update by itself, so it has not loaded the kernels that the graph records.
 TEST(LaunchGroups, AreLaunchedBeforeAGraphRecordsThem) {
   const LoadedNetwork loaded = LoadModel("tests/data/tiny_conv.pbtxt").value();
   cuda::FakeCuda fake({.kernels = cuda::emulation::BindLaunch});
@@ -169,7 +169,7 @@ TEST(LaunchGroups, AreLaunchedBeforeAGraphRecordsThem) {
   EXPECT_GT(fake.Count("cuGraphLaunch"), 0);
 }
 
-// Under the plans that users get, too.
+// This holds under the plans that users get, too.
 TEST(LaunchGroups, OfModelsLeaveFewUpdatesAlone) {
   const struct {
     const char* path;

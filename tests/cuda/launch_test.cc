@@ -1,4 +1,4 @@
-// Launches, and the emulation of kernels that the conformance tests stand on.
+// Tests launches, and the emulation of kernels that the conformance tests rely on.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -25,7 +25,8 @@ struct Opened {
   }
 };
 
-// This file is not compiled with emulation.h before everything else: the header does not tell Launch of the emulation.
+// This file is not compiled with emulation.h before everything else, so the header does not tell the emulation of
+// launches.
 template <class... P>
 absl::Status Launch(const LaunchContext& context, void (*kernel)(P...), const LaunchShape& shape,
                     std::type_identity_t<P>... arguments) {
@@ -38,7 +39,7 @@ void Write(int64_t n, int* to) {
   if (i < n) to[i] = static_cast<int>(i) + static_cast<int>(1000 * blockIdx.y);
 }
 
-// Each block's part of an array, backwards.
+// Reverses each block's part of an array.
 void Reverse(int* array) {
   static int part[64];  // __shared__
   int* own = array + static_cast<int64_t>(blockIdx.x) * blockDim.x;

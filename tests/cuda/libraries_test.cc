@@ -1,6 +1,6 @@
-// CUDA's libraries behind kernels: which calls are made, that one of them failing is an error and leaves nothing
-// behind, and that training by them has the same bits however a step is run. What they compute is compared with other
-// kernels in the op conformance suite (main.cc).
+// Tests CUDA's libraries behind kernels: which calls are made, that a failing one is an error and leaves nothing
+// behind, and that training with them has the same bits however a step is run. The op conformance suite (main.cc)
+// compares what they compute with other kernels.
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// A stream of the pretended device, and numbers to multiply.
+// A stream of the pretended device, with numbers to multiply.
 struct Products {
   explicit Products(FakeCuda& f) : fake(f) {
     stream = cuda::CudaStream::Create(cuda::CudaDevice::Open(fake.api(), 0).value()).value();
@@ -45,7 +45,8 @@ struct Products {
   std::vector<float> a{1, 2, 3, 4}, b{10, 1, 100, 1000}, bias{0.5, -5000}, c{0, 0, 0, 0};
   char bytes[64] = {};
   void* room = bytes;
-  std::unique_ptr<cuda::CudaStream> stream;  // ends first: what it was given last may not have run yet
+  // This member comes after the memory, so it ends first: what it was given last may not have run yet.
+  std::unique_ptr<cuda::CudaStream> stream;
 };
 
 constexpr cuda::CublasMatMul kProduct = {.m = 2, .n = 2, .k = 2, .bias = true, .relu = true, .workspace_bytes = 64};
@@ -138,7 +139,7 @@ TEST(CublasMatMul, OfALibraryThatIsMissingIsNotThereAndWhyIsSaid) {
   EXPECT_EQ(status.message(), "not there");
 }
 
-// Which call fails, is an error that names it; the next try succeeds.
+// Whichever call fails, the error names it, and the next try succeeds.
 TEST(CublasMatMul, EveryCallThatFailsIsAnErrorAndLeavesNothingBehind) {
   for (int64_t n = 0;; ++n) {
     FakeCuda fake({.any_address = true});
@@ -191,7 +192,7 @@ TEST(CudnnConv, SaysHowMuchWorkspaceIsWantedWhereItIsMoreThanPlanned) {
                     HasSubstr("at least 64 bytes of workspace are wanted, and 63 are planned")));
 }
 
-// Of 3 channels cuDNN makes copies with 8 (bfloat16) in its workspace.
+// For values of 3 channels cuDNN makes copies with 8 (bfloat16) in its workspace.
 TEST(CudnnConv, HasRoomForCopiesOfAnImageWithMoreChannels) {
   const LoadedNetwork loaded = LoadModel("models/resnet50.pbtxt").value();
   const absl::StatusOr<Compiled> compiled =
@@ -213,7 +214,7 @@ TEST(CudnnConv, HasRoomForCopiesOfAnImageWithMoreChannels) {
   EXPECT_EQ(stems, 2) << "forward and backward";
 }
 
-// Whole networks: every kernel emulated, products and convolutions by the pretended libraries.
+// A whole network: every kernel is emulated, products and convolutions are the pretended libraries'.
 struct Network {
   LoadedNetwork loaded;
   How how;
@@ -260,7 +261,8 @@ TEST_P(CudaLibraries, AreStartedAndAskedWhatToDoAsTheSessionOpensItsDevice) {
     EXPECT_LE(fake->Count("cublasLtCreate"), 2) << "one for each stream";
     EXPECT_EQ(fake->Count("cublasLtMatmul"), 0);
     fake->ClearCalls();
-    for (int i = 0; i < 3; ++i) ASSERT_TRUE(network.Step(*session).ok());  // the graph is recorded, and launched
+    // The second of these records the graph and launches it, the third only launches it.
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(network.Step(*session).ok());
     EXPECT_EQ(fake->Count("cuGraphLaunch"), 2);
     EXPECT_EQ(choices(), 0);
     EXPECT_GT(fake->Count("cublasLtMatmul"), 0);
@@ -308,7 +310,7 @@ TEST_P(CudaLibraries, EveryCallOfAStepThatFailsIsAnErrorAndLeavesNothingBehind) 
   }
 }
 
-// Whoever asked for the node is told, once, however it is asked for.
+// Whoever asked for the node is told, and told once, however the step is run.
 TEST_P(CudaLibraries, ThatDoNotServeANodeAreNamedAndCounted) {
   for (const auto& [libraries, engine] :
        {std::pair{FakeLibraries::kRefuse, EngineKind::kReplay}, std::pair{FakeLibraries::kRefuse, EngineKind::kSerial},

@@ -1,5 +1,5 @@
-// GoogleTest's main, and the op conformance suite on a pretended device that runs CUDA kernels on the processor: one
-// test for each case, `Cuda.relu/vector/float32`.
+// GoogleTest's main, and the op conformance suite on a pretended device whose CUDA kernels the processor runs. There is
+// one test for each case, `Cuda.relu/vector/float32`.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -18,7 +18,7 @@
 namespace snug::test {
 namespace {
 
-// The device, for as long as a test runs: there is one at a time.
+// The device, for as long as a test runs. There can be one at a time.
 class Emulated {
  public:
   explicit Emulated(cuda::FakeLibraries libraries = cuda::FakeLibraries::kServe)
@@ -47,7 +47,7 @@ class CudaConformanceTest : public ::testing::Test {
   void TestBody() override {
     std::optional<Emulated> device(std::in_place);
     ASSERT_TRUE(device->Open().ok());
-    if (!case_.sample->run_error().empty()) {  // nobody can be told, but nothing else may happen
+    if (!case_.sample->run_error().empty()) {  // the kernel cannot tell anybody, but nothing else may happen
       EXPECT_TRUE(RunCuda(OpRegistry::Builtin(), case_).ok());
       return;
     }
@@ -60,8 +60,8 @@ class CudaConformanceTest : public ::testing::Test {
   }
 
  private:
-  // Where a library refuses, or is not there, our own kernel serves within what was prepared for the library's; it adds
-  // the bias where that one does not.
+  // If a library refuses, or is not there, our own kernel serves within what was prepared for the library's. It adds
+  // the bias if the library does not.
   void CheckWithFewerLibraries() {
     for (const cuda::FakeLibraries libraries :
          {cuda::FakeLibraries::kServeUnfused, cuda::FakeLibraries::kRefuse, cuda::FakeLibraries::kMissing}) {
@@ -115,7 +115,7 @@ TEST(CudaKernels, EveryOpHasOne) {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  setenv("SNUG_KERNEL_CACHE", "off", 1);  // pretended code is nothing to keep
+  setenv("SNUG_KERNEL_CACHE", "off", 1);  // pretended code must not be kept
   snug::test::RegisterConformanceTests();
   return RUN_ALL_TESTS();
 }

@@ -45,7 +45,7 @@ TEST(GrowingCudaArena, GrowsInPlaceAndKeepsWhatItHolds) {
   const auto arena = GrowingCudaArena::Create(device, 64 * kMiB).value();
   EXPECT_EQ(fake.used_bytes(), 0);
   ASSERT_TRUE(arena->GrowTo(1).ok());
-  EXPECT_EQ(arena->size_bytes(), 2 * kMiB);  // the granularity
+  EXPECT_EQ(arena->size_bytes(), 2 * kMiB);  // rounded up to the granularity
   std::byte* const data = arena->data();
   data[0] = std::byte{5};
   ASSERT_TRUE(arena->GrowTo(2 * kMiB).ok());
@@ -61,7 +61,7 @@ TEST(GrowingCudaArena, GrowsInPlaceAndKeepsWhatItHolds) {
   EXPECT_EQ(data[0], std::byte{5});
 }
 
-// Every allocator, taking and freeing on two streams.
+// Takes and frees on two streams with an allocator.
 absl::Status UseAllocator(const FakeCuda& fake, const AllocatorOptions& options) {
   SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<CudaDevice> device, CudaDevice::Open(fake.api(), 0));
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<CudaStream> a, CudaStream::Create(device));
@@ -113,7 +113,7 @@ TEST(CudaAllocators, AFailureAtAnyCallLeavesNothingBehind) {
 TEST(CudaAllocators, PreallocTakesItsShareOfWhatIsFree) {
   FakeCuda fake({.device_bytes = 100 * kMiB});
   const auto device = OpenDevice(fake);
-  const auto other = CudaArena::Create(device, 20 * kMiB).value();  // another program's
+  const auto other = CudaArena::Create(device, 20 * kMiB).value();  // belongs to another program
   Places places({.allocator = "prealloc", .fraction_of_device_memory = 0.5});
   SupportCuda({device}, {}, &places);
   ASSERT_TRUE(places.Alloc(Place::Cuda(0), 1).ok());

@@ -1,4 +1,4 @@
-// Training on a device and on the CPU, to be compared.
+// Trains on a device and on the CPU, so that the results can be compared.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -21,7 +21,7 @@ struct How {
   EngineKind engine = EngineKind::kReplay;
   bool keep_inputs = false;
   bool training = true;
-  bool libraries = false;  // CUDA's kernels are those of its libraries where these have some
+  bool libraries = false;  // CUDA's kernels are those of its libraries, where these have some
   std::vector<std::string> bound = {};
   int64_t batch = 4;
   bool ahead = false;  // inputs may be uploaded ahead
@@ -36,29 +36,29 @@ struct How {
 CompileOptions OptionsOf(const How& how);  // for the CPU
 
 struct Result {
-  std::vector<double> losses;                // of each step
-  std::map<std::string, std::string> state;  // bytes of each Variable that lasts
+  std::vector<double> losses;                // one for each step
+  std::map<std::string, std::string> state;  // the bytes of each Variable that lasts
   bool operator==(const Result&) const = default;
 };
 
-absl::StatusOr<LoadedNetwork> LoadModel(const std::string& path);  // from the root of the repository
+absl::StatusOr<LoadedNetwork> LoadModel(const std::string& path);  // `path` begins at the root of the repository
 
-// For the CPU's plain kernels; for CUDA's.
+// One compiles for the CPU's plain kernels, the other for CUDA's.
 absl::StatusOr<Compiled> CompileForCpu(const LoadedNetwork& loaded, const How& how);
 absl::StatusOr<Compiled> CompileForCuda(const LoadedNetwork& loaded, const How& how);
 
-// Null: on the CPU.
+// The session is on the CPU if `device` is null.
 absl::StatusOr<std::unique_ptr<Session>> NewSession(std::vector<Compiled> compiled, const How& how,
                                                     std::shared_ptr<const cuda::CudaDevice> device);
 
 constexpr int kTrainingSteps = 3;  // the graph is recorded in the second
 
 absl::StatusOr<double> LossOf(Session& session, const LoadedNetwork& loaded);
-// Steps on seeded random data, fed anew each time.
+// Runs steps on seeded random data, which is fed anew each time.
 absl::StatusOr<Result> Train(Session& session, const LoadedNetwork& loaded, int steps);
 std::map<std::string, std::string> StateBytes(Session& session);
 
-// Both at once.
+// Compiles and trains.
 absl::StatusOr<Result> TrainOnCpu(const LoadedNetwork& loaded, int steps, int64_t batch = How().batch);
 
 }  // namespace snug

@@ -1,5 +1,5 @@
-// The real NVRTC, where this machine has it: every source that fusion writes for our networks, and for chains by
-// chance, is compiled for the devices that count. Nothing is run.
+// Tests with the real NVRTC, if this machine has it: every source that fusion writes for our networks, and for random
+// chains, is compiled for the devices that matter. Nothing is run.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class Nvrtc : public testing::Test {
   std::unique_ptr<cuda::Api> api_;
 };
 
-// By text, of the whole training of a network.
+// Collects the sources of a network's whole training; the key is the text.
 void CollectSources(const std::string& path, DType precision, std::map<std::string, cuda::KernelSource>* sources) {
   const LoadedNetwork loaded = LoadModel(path).value();
   const absl::StatusOr<Compiled> compiled =

@@ -29,7 +29,7 @@ class OpenLibraryTest : public testing::Test {
     unsetenv(kFoldersVariable);
     std::filesystem::remove_all(folder_);
   }
-  // A copy of a library that this machine has.
+  // Copies a library that this machine has to `file`.
   void Put(const std::filesystem::path& file) const {
     void* const library = dlopen("libm.so.6", RTLD_NOW);
     ASSERT_NE(library, nullptr) << dlerror();

@@ -104,7 +104,7 @@ class Maker {
     return {};
   }
 
-  // Of the last value: along some of its axes, or all.
+  // Reduces the last value, along some of its axes or all.
   FusedMemberSpec Reduction() {
     constexpr absl::string_view kOps[] = {"reduce_sum", "reduce_mean", "reduce_max"};
     FusedMemberSpec spec{kOps[Below(3)], {}, {static_cast<int>(values_.size()) - 1}};

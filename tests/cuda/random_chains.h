@@ -1,4 +1,4 @@
-// Chains of elementwise ops by chance: of all that a fused node may have, with broadcast inputs, casts and options.
+// Makes random chains of elementwise ops, with all that a fused node may have: broadcast inputs, casts and options.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace snug::test {
 struct RandomChain {
   FusedChain chain;
   const char* op = "fused";  // or "fused_reduce"
-  NodeTypes types;           // of the node
+  NodeTypes types;           // the types of the node
   std::string ToString() const;
 };
 

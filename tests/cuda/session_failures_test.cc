@@ -1,5 +1,5 @@
-// Every call of a session's life fails once: that is an error, nothing is left behind, and the Variables are as they
-// were, or the session says that they are not.
+// Lets every call in a session's life fail once. That has to be an error and leave nothing behind, and either the
+// Variables are as they were, or the session says that they are not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -74,7 +74,8 @@ TEST_P(CudaSessionFailures, OfAStepAreErrorsAndTheSessionKnowsWhereItStands) {
           calls = static_cast<int64_t>(fake.calls().size());
           continue;
         }
-        // What waits for streams asks as often as it has to, which depends on how far they have come.
+        // How many calls a step makes may depend on how far streams have come: whoever waits for them asks as often as
+        // it must.
         if (!GetParam().dynamic.garbage.gc_fast && !fake.has_failed()) {
           EXPECT_TRUE(status.ok()) << status;
           continue;
@@ -85,7 +86,7 @@ TEST_P(CudaSessionFailures, OfAStepAreErrorsAndTheSessionKnowsWhereItStands) {
         if (failed == "cuGraphDestroy" || failed == "cuGraphExecDestroy") {
           EXPECT_TRUE(status.ok()) << where << ": what is given back has nobody to report to";
         } else {
-          // An allocator that is refused memory asks once more.
+          // An allocator that is refused memory asks once more, so the step may succeed.
           EXPECT_TRUE(!status.ok() || GetParam().strategy == "dynamic") << where;
           EXPECT_TRUE(status.ok() || status.message().find(failed) != absl::string_view::npos)
               << where << ": " << status;

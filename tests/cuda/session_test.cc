@@ -1,4 +1,4 @@
-// Sessions on the pretended device: the same bits as on the CPU, however the step is run.
+// Sessions on the pretended device give the same bits as on the CPU, however the step is run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -96,7 +96,7 @@ class CudaRuns : public testing::Test {
     const absl::Status status = session_->Run();
     ASSERT_TRUE(status.ok()) << status;
   }
-  // The calls of a step that has been done before, turning to the device left out.
+  // Returns the calls of a step that has been done before, without those that only turn to the device.
   std::vector<std::string> CallsOfStep() {
     Feed();
     fake_.ClearCalls();
@@ -124,7 +124,7 @@ TEST_F(CudaRuns, AStepIsTwoUploadsOneLaunchTwoDownloadsAndOneWait) {
   EXPECT_EQ(fake_.Count("cuStreamBeginCapture"), 0) << "a learning rate is no argument of a kernel";
 }
 
-// The truth about a step, call by call: a change of it is a change of this list.
+// This list is what a step does, call by call. Whoever changes a step has to change it.
 TEST_F(CudaRuns, WithoutAGraphAStepAsksForEachOpOnceAndWaitsAtTheEnd) {
   Make({.graph = false});
   Step();
@@ -163,7 +163,7 @@ TEST_F(CudaRuns, TheDynamicEngineFindsTheWaitsAsItGoes) {
   }
 }
 
-// The interleavings in which another stream takes bytes that one has just given back.
+// Tries interleavings in which another stream takes bytes that one has just given back.
 TEST(CudaSessions, DynamicMemoryOnSeveralStreamsHasTheSameBitsInManyInterleavings) {
   const LoadedNetwork loaded = LoadModel("tests/data/tiny.pbtxt").value();
   const Result truth = TrainOnCpu(loaded, kTrainingSteps).value();

@@ -27,7 +27,7 @@ TEST(SharedDevice, IsOpenedAgainWhereATestHasLostIt) {
   {
     SharedDevice shared([&] { return cuda::CudaDevice::Open(fake.api(), 0); });
     ASSERT_TRUE(shared.Get().ok());
-    fake.FailCall(0, "cuMemGetInfo");  // as all calls do once a kernel has strayed
+    fake.FailCall(0, "cuMemGetInfo");  // all calls fail so once a kernel has strayed
     ASSERT_TRUE(shared.Get().ok());
     EXPECT_EQ(fake.Count(kOpening), 2);
     EXPECT_EQ(fake.Count("cuDevicePrimaryCtxRelease"), 1);

@@ -1,4 +1,4 @@
-// The dependency rule on CUDA streams: random programs end as one task after the other does, in every interleaving.
+// The dependency rule on CUDA streams: in every interleaving, random programs end as if one task ran after the other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct TaskList {
   std::vector<Task> tasks;
 };
 
-// What a task does to bytes: all that it writes depends on all that it reads and on what was there.
+// Does a task's work on bytes: all that it writes depends on all that it reads and on what was there.
 void Compute(const std::vector<Access>& accesses, std::vector<uint32_t>& bytes) {
   uint32_t sum = 1;
   for (const Access& access : accesses) {
@@ -36,7 +36,7 @@ void Compute(const std::vector<Access>& accesses, std::vector<uint32_t>& bytes) 
 
 constexpr int64_t kBytes = 100;
 
-// `one_byte`: as variables are used, else ranges that overlap in part.
+// With `one_byte` tasks access bytes as they access Variables, otherwise ranges that overlap in part.
 TaskList RandomTasks(uint64_t seed, size_t streams, bool one_byte) {
   std::mt19937_64 random(seed);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
@@ -44,7 +44,7 @@ TaskList RandomTasks(uint64_t seed, size_t streams, bool one_byte) {
   for (int t = 0; t < 300; ++t) {
     TaskList::Task& task = program.tasks.emplace_back();
     const int64_t reads = one_byte ? 2 + below(18) : below(3);
-    for (int64_t a = 0; a <= reads; ++a) {  // duplicates, and what is both read and written, are allowed
+    for (int64_t a = 0; a <= reads; ++a) {  // there may be duplicates, and what is both read and written
       const int64_t begin = below(kBytes);
       const int64_t end = one_byte ? begin + 1 : std::min(kBytes, begin + below(20));
       task.accesses.push_back({{0, begin, end}, a == reads});

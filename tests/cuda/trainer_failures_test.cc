@@ -1,5 +1,6 @@
-// Every call of a training fails once: the error names it, nothing is left behind, and what a checkpoint would keep is
-// the state after the last step that was done, bit for bit; with the next batch on its way to the device meanwhile.
+// Lets every call of a training fail once, while the next batch is on its way to the device. The error has to name the
+// call and leave nothing behind, and what a checkpoint would keep is, bit for bit, the state after the last step that
+// was done.
 #include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
@@ -49,13 +50,13 @@ class CudaTrainerFailures : public testing::TestWithParam<const char*> {
     return Trainer::Create(loaded_.network, loaded_.source_map, OpRegistry::Builtin(), training, std::move(data),
                            options);
   }
-  // The learning rate is set before a step, and is none of what a step changes.
+  // The learning rate does not count: it is set before a step, and a step does not change it.
   static State StateOf(Session& session) {
     State state = StateBytes(session);
     state.erase("optimizer.learning_rate");
     return state;
   }
-  // After each number of steps.
+  // Returns the state after each number of steps.
   std::vector<State> States() const {
     FakeCuda fake({.kernels = cuda::emulation::BindLaunch});
     const std::unique_ptr<Trainer> trainer = Begin(fake).value();
@@ -103,7 +104,7 @@ TEST_P(CudaTrainerFailures, AreErrorsAndTheStateIsThatOfTheStepBefore) {
       if (trainer.session().failed()) continue;
       ++whole;
       EXPECT_TRUE(StateOf(trainer.session()) == states[static_cast<size_t>(trainer.step())]) << where;
-      // What it goes on with is what it would have gone on with.
+      // The training has to go on as it would have without the failure.
       const absl::Status again = trainer.Run({});
       EXPECT_TRUE(again.ok()) << where << ": " << again;
       EXPECT_TRUE(StateOf(trainer.session()) == states.back()) << where;

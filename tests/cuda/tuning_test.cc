@@ -1,5 +1,5 @@
-// Tuning on a pretended device: which kernels are measured, that a tuning makes the libraries take what it names and
-// nothing less exact than the run permits, and that training by it agrees.
+// Tuning on a pretended device: which kernels are measured, and that a tuning makes the libraries take what it names,
+// but nothing less exact than the run permits. Training with it has to agree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr char kNetwork[] = "tests/data/tiny_conv.pbtxt";  // products and convolutions
+constexpr char kNetwork[] = "tests/data/tiny_conv.pbtxt";  // it has products and convolutions
 
 class CudaTuning : public testing::Test {
  protected:
@@ -34,13 +34,13 @@ class CudaTuning : public testing::Test {
     CompileOptions options = OptionsOf(how);
     options.device = {Device::Kind::kCuda, 0};
     options.plain_kernels = false;
-    options.disabled_passes.insert("fuse_elementwise");  // would compile them by NVRTC
+    options.disabled_passes.insert("fuse_elementwise");  // its kernels would need NVRTC
     return options;
   }
   absl::StatusOr<Compiled> CompileWith(const CompileOptions& options) const {
     return Compile(loaded_.network, loaded_.source_map, OpRegistry::Builtin(), options);
   }
-  // A tuning that asks for `choice` wherever there is one.
+  // Returns a tuning that asks for `choice` wherever there is one.
   static std::shared_ptr<const Tuning> AllBy(const Compiled& compiled, const std::string& choice) {
     Tuning tuning;
     for (const KernelChoice& kernel : compiled.kernels) {

@@ -1,4 +1,5 @@
-// Inputs that go to the device while the step before runs: the same bits as without, whatever the device is at.
+// Inputs that go to the device while the step before runs give the same bits as those that wait, whatever the device is
+// doing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ absl::Status FeedStep(Session& session, int step) {
   return FeedRandom(session, OpRegistry::Builtin(), static_cast<uint64_t>(step));
 }
 
-// Other data in every step.
+// Trains with other data in every step.
 absl::StatusOr<Result> TrainAhead(Session& session, const LoadedNetwork& loaded) {
   Result result;
   SNUG_RETURN_IF_ERROR(FeedStep(session, 0));
@@ -86,7 +87,7 @@ TEST(UploadAhead, AKeptInputThatDidNotArriveIsFedAgain) {
   ASSERT_TRUE(session->UploadAhead().ok());
   fake.FailCall(0, "cuMemcpyDtoDAsync");
   ASSERT_FALSE(session->Run().ok());
-  // Otherwise this would be a step on what was fed first.
+  // If this ran, it would be a step on what was fed first.
   const absl::Status status = session->Run();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("feed it again"));
@@ -98,7 +99,7 @@ class OneUploadAhead : public testing::Test {
  protected:
   void SetUp() override { session_ = NewOnFake(loaded_, {.ahead = true}, fake_); }
   void Feed(int step) { ASSERT_TRUE(FeedStep(*session_, step).ok()); }
-  // Turning to the device left out.
+  // Returns the calls that `what` makes, without those that only turn to the device.
   std::vector<std::string> CallsOf(const std::function<absl::Status()>& what) {
     fake_.ClearCalls();
     const absl::Status status = what();
@@ -107,7 +108,7 @@ class OneUploadAhead : public testing::Test {
     std::erase(calls, "cuCtxSetCurrent");
     return calls;
   }
-  // After a step on what is fed, of this seed.
+  // Feeds what this seed gives, runs a step and returns its loss.
   double LossOfStep(int step) {
     Feed(step);
     EXPECT_TRUE(session_->Run().ok());
@@ -148,7 +149,7 @@ TEST_F(OneUploadAhead, VariablesWaitForTheStep) {
   EXPECT_TRUE(session_->Finish().ok()) << "nothing is under way";
 }
 
-// Forward only: every step on the same data has the same loss.
+// These steps are forward only, so every step on the same data has the same loss.
 class OneForwardAhead : public OneUploadAhead {
  protected:
   void SetUp() override { session_ = NewOnFake(loaded_, {.training = false, .ahead = true}, fake_); }
@@ -177,7 +178,7 @@ TEST_F(OneForwardAhead, OutputsWaitForTheStep) {
   EXPECT_TRUE(session_->Finish().ok());
 }
 
-// The loss of a step of program 0, before which program 1 runs; by step.
+// Runs program 1 before each step of program 0, and returns the losses of these steps.
 std::vector<double> LossesBeside(const LoadedNetwork& loaded, bool ahead) {
   FakeCuda fake;
   std::vector<Compiled> both;

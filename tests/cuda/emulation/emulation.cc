@@ -43,7 +43,7 @@ std::map<const void*, Binder>& Binders() {
   return *binders;
 }
 
-// A stack that AddressSanitizer is told about when it is switched to.
+// A stack as AddressSanitizer has to know it before a switch.
 struct Stack {
   const void* bottom = nullptr;
   size_t size = 0;
@@ -61,7 +61,7 @@ void AfterSwitch(void*, Stack*) {}
 struct Fiber {
   static constexpr size_t kStackBytes = 256 << 10;
 
-  explicit Fiber(void (*main)())  // what is not touched costs no memory
+  explicit Fiber(void (*main)())  // a stack costs no memory where it is not touched
       : bytes(new char[kStackBytes]), stack{bytes.get(), kStackBytes}, execution(bytes.get(), kStackBytes, main) {}
 
   std::unique_ptr<char[]> bytes;
@@ -81,7 +81,7 @@ class BlockRunner {
   void Run(const Call& call, unsigned threads) {
     call_ = &call;
     while (fibers_.size() < threads) fibers_.push_back(std::make_unique<Fiber>(Main));
-    // The first thread tells whether the kernel has a barrier.
+    // The first thread shows whether the kernel has a barrier.
     fibers_[0]->done = false;
     Resume(0);
     if (fibers_[0]->done) {

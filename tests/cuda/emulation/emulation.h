@@ -2,9 +2,9 @@
 // everything else. A kernel is then a plain function, and a launch calls it once for each thread of each block, one
 // block after the other.
 //
-// Threads of a block are fibers where the kernel has a barrier; they run in turn, forwards up to one barrier and
-// backwards up to the next, so that a barrier that is missing shows. Others are a loop. Not emulated: warps, atomics,
-// dynamic shared memory.
+// If the kernel has a barrier, the threads of a block are fibers. They run in turn, forwards up to one barrier and
+// backwards up to the next, so that a missing barrier shows. Otherwise they are a loop. Warps, atomics and dynamic
+// shared memory are not emulated.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static  // one block at a time
+#define __shared__ static  // one block runs at a time
 #define __launch_bounds__(...)
 #define __grid_constant__
 // NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
@@ -30,20 +30,20 @@ struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
 
-// One thread of a launch, what was passed copied; called with the indices set. Or the whole launch.
+// Runs one thread of a launch, whose indices have been set, with a copy of what was passed; or runs the whole launch.
 using Call = std::function<void()>;
 using Binder = Call (*)(const void* kernel, void** arguments);
 
 void Know(const void* kernel, Binder binder);
-// What calls `thread` for each thread of the grid.
+// Returns what calls `thread` for each thread of the grid.
 Call RunGrid(Call thread, const unsigned (&grid)[3], unsigned threads);
-// What runs the whole grid. The arguments are copied now.
+// Returns what runs the whole grid. The arguments are copied now.
 Call BindLaunch(const void* kernel, const unsigned (&grid)[3], unsigned threads, void** arguments);
 
-// Where a thread waits for all of its block.
+// Makes a thread wait for all of its block.
 void Barrier();
 
-// From now on BindLaunch knows the kernel's parameters.
+// Tells BindLaunch the kernel's parameters.
 template <class... P>
 void Know(void (*kernel)(P...)) {
   Know(reinterpret_cast<const void*>(kernel), [](const void* bound, void** arguments) -> Call {

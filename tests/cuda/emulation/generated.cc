@@ -17,7 +17,7 @@
 namespace snug::cuda::emulation {
 namespace {
 
-// A source's indices and its barrier are those of the program that loads it.
+// This makes a source use the indices and the barrier of the program that loads it.
 constexpr char kBefore[] = R"(
 #define __global__
 #define __device__
@@ -38,14 +38,14 @@ extern "C" void SetUp(const void* const (&indices)[4], void (*barrier)()) {
 #define __syncthreads() snug_barrier()
 )";
 
-// Functions for each entry: a thread of it, and how large its argument is.
+// Writes two functions for an entry: one runs a thread of it, the other tells how large its argument is.
 std::string Runner(const std::string& entry) {
   return absl::StrCat("\nextern \"C\" void Run_", entry, "(const void* argument) { ", entry,
                       "(*static_cast<const snug::Arguments*>(argument)); }\n", "extern \"C\" unsigned long SizeFor_",
                       entry, "() { return sizeof(snug::Arguments); }\n");
 }
 
-// The names of the kernels in a source.
+// Returns the names of the kernels in a source.
 std::vector<std::string> Entries(const std::string& source) {
   static constexpr char kKernel[] = "__global__ void ";
   std::vector<std::string> entries;
@@ -56,7 +56,8 @@ std::vector<std::string> Entries(const std::string& source) {
   return entries;
 }
 
-// With the options of the emulated kernels that count: ISO C++ contracts no products and sums.
+// Compiles a source with those options of the emulated kernels that matter: in ISO C++ a product and a sum do not
+// become one instruction.
 void* Build(const std::string& source) {
   std::string folder = (std::filesystem::temp_directory_path() / "snug_generated_XXXXXX").string();
   SNUG_CHECK_MSG(mkdtemp(folder.data()) != nullptr, folder);

@@ -1,12 +1,12 @@
-// Going from one stack to another. ucontext does it with two system calls each time; on x86-64 a few instructions do,
-// which is what makes blocks of hundreds of threads with many barriers bearable.
+// Switches from one stack to another. ucontext needs two system calls each time; on x86-64 a few instructions do it,
+// which makes blocks of hundreds of threads with many barriers bearable.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #if defined(__x86_64__)
-// Saves what a function must keep on the stack, and the stack in *from; goes on where `to` was saved.
+// Saves on the stack what a function must keep, and the stack in *from; goes on where `to` was saved.
 extern "C" void SnugSwitchStack(void** from, void* to);
 #else
 #include <ucontext.h>
@@ -18,14 +18,14 @@ namespace snug::cuda::emulation {
 
 class Execution {
  public:
-  Execution() = default;  // of the stack that runs
-  // Of a stack of its own, on which main starts; it never returns.
+  Execution() = default;  // stands for the stack that runs
+  // Stands for a stack of its own, on which main starts. main never returns.
   Execution(char* stack, size_t bytes, void (*main)()) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): rounded down
     auto* top = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack + bytes) & ~uintptr_t{15});
-    *--top = nullptr;  // where main would return to
+    *--top = nullptr;  // main would return to this
     *--top = reinterpret_cast<void*>(main);
-    for (int i = 0; i < 6; ++i) *--top = nullptr;  // registers
+    for (int i = 0; i < 6; ++i) *--top = nullptr;  // six registers
     saved_ = top;
   }
   void SwitchTo(Execution& other) { SnugSwitchStack(&saved_, other.saved_); }

@@ -42,7 +42,7 @@ absl::StatusOr<Setup> MakeSetup(const ConformanceCase& c, DType dtype, const Lay
 }
 absl::StatusOr<Setup> MakeSetup(const ConformanceCase& c) { return MakeSetup(c, c.dtype, c.layout); }
 
-// The same numbers in double.
+// Makes a setup with the same numbers in double.
 absl::StatusOr<Setup> MakeDoubleSetup(const ConformanceCase& c, const Setup& setup) {
   Setup result;
   result.types = SampleTypes(*c.op, *c.sample, DType::kFloat64);
@@ -62,7 +62,7 @@ absl::StatusOr<NodeRun> RunOnce(const OpRegistry& registry, const ConformanceCas
   return runner.Run(setup.inputs, options);
 }
 
-// All that a node leaves behind: outputs, then mutated inputs, each with a name.
+// Returns all that a node leaves behind, each with a name: outputs, then mutated inputs.
 std::vector<std::pair<std::string, Tensor>> ResultsOf(const NodeRun& run) {
   std::vector<std::pair<std::string, Tensor>> results;
   for (size_t o = 0; o < run.outputs.size(); ++o) results.emplace_back(absl::StrCat("output ", o), run.outputs[o]);
@@ -81,7 +81,8 @@ void CompareBits(absl::string_view what, const NodeRun& a, const NodeRun& b, Fai
   }
 }
 
-// Numbers only: bytes are an op's own business (masks, indices, reserve space), and are seen in what it makes of them.
+// Compares numbers only. Bytes are an op's own business (masks, indices, reserve space), and show in what it makes of
+// them.
 void CompareNumbers(absl::string_view what, const NodeRun& found, const NodeRun& expected, double tolerance,
                     Failures* failures) {
   const auto left = ResultsOf(found);
@@ -103,7 +104,7 @@ Failures FailuresOf(const absl::Status& status, Failures failures) {
 }
 
 const KernelRow& FirstOnCpu(const OpDef& op) {
-  static const auto* const none = new KernelRow;  // of views
+  static const auto* const none = new KernelRow;  // serves for views
   const std::vector<const KernelRow*> rows = op.KernelsOn(Device::Kind::kCpu);
   return rows.empty() ? *none : *rows[0];
 }
@@ -145,7 +146,7 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
     if (any_threads) CompareBits(absl::StrCat("1 and ", threads, " threads"), first, run, failures);
   }
 
-  // Each output over each input it may lie on, and two at once.
+  // Each output is tried over each input that it may lie on, and two at once.
   const std::vector<Alias> in_place = PossibleInPlace(c, setup);
   for (const Alias& alias : in_place) {
     for (const int threads : {1, 3}) {
@@ -174,7 +175,7 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
   return absl::OkStatus();
 }
 
-// What the op offers beside its own choice, for `snug tune` to measure.
+// Tries what the op offers besides its own choice, for `snug tune` to measure.
 absl::Status CompareChoices(const OpRegistry& registry, const ConformanceCase& c, const Setup& setup,
                             const NodeRun& plain, double tolerance, Failures* failures) {
   const VariantsFn& variants = FirstOnCpu(*c.op).variants;
@@ -227,8 +228,8 @@ absl::Status CompareResults(const OpRegistry& registry, const ConformanceCase& c
   return absl::OkStatus();
 }
 
-// The chain forward + gradient with fast kernels in the case's dtype and layout, against plain kernels in double: here
-// what forward keeps for backward is read by the kernels that it is meant for.
+// Compares the chain of forward and gradient by fast kernels, in the case's dtype and layout, with plain kernels in
+// double. So what forward keeps for backward is read by the kernels that it is meant for.
 absl::Status CompareGradientChain(const OpRegistry& registry, const ConformanceCase& c,
                                   const std::vector<KernelChoice>& choices, Failures* failures) {
   SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
@@ -243,7 +244,7 @@ absl::Status CompareGradientChain(const OpRegistry& registry, const ConformanceC
   SNUG_ASSIGN_OR_RETURN(const GradientGraph double_graph,
                         BuildGradientGraph(registry, *c.op, *c.sample, double_setup.types, wanted, weighted));
   const std::map<ValueId, Tensor> feeds = FeedsOf(graph, *c.op, *c.sample, setup.types);
-  std::map<ValueId, Tensor> double_feeds;  // the same numbers
+  std::map<ValueId, Tensor> double_feeds;  // the same numbers in double
   const auto add = [&](ValueId from, ValueId to) {
     if (!from.valid()) return;
     const Tensor plain = WithLayout(feeds.at(from), Layout::Plain());
@@ -285,7 +286,7 @@ absl::Status CompareCuda(const OpRegistry& registry, const ConformanceCase& c, F
   return absl::OkStatus();
 }
 
-// Where there are several CUDA kernels for a node, each by its name.
+// If a node has several CUDA kernels, tries each by its name.
 absl::Status CompareCudaChoices(const OpRegistry& registry, const ConformanceCase& c, Failures* failures) {
   if (c.op->KernelsOn(kOnCuda).size() < 2) return absl::OkStatus();
   SNUG_ASSIGN_OR_RETURN(const Setup setup, MakeSetup(c));
@@ -293,14 +294,14 @@ absl::Status CompareCudaChoices(const OpRegistry& registry, const ConformanceCas
   for (const absl::string_view name : {"library", "library_tf32", "library_fast", "library_tf32_fast", "own"}) {
     const absl::StatusOr<NodeRunner> runner =
         NodeRunner::Make(registry, *c.op, setup.types, KernelChoice::kCuda, 1, c.sample->random_id(), name);
-    if (absl::IsInvalidArgument(runner.status()) && name != "own") continue;  // there is none for this node
+    if (absl::IsInvalidArgument(runner.status()) && name != "own") continue;  // this node has no such kernel
     SNUG_RETURN_IF_ERROR(runner.status());
     SNUG_ASSIGN_OR_RETURN(const NodeRun first, runner->Run(setup.inputs, {.garbage = kGarbage}));
     SNUG_ASSIGN_OR_RETURN(const NodeRun again, runner->Run(setup.inputs, {.garbage = kOtherGarbage}));
     if (!absl::StrContains(name, "fast")) {
       CompareBits(absl::StrCat("\"", name, "\", run again over other garbage"), first, again, failures);
     }
-    // The mantissa of TF32 is longer than bfloat16's.
+    // This is generous: the mantissa of TF32 is longer than bfloat16's.
     const DType precision = absl::StrContains(name, "tf32") ? DType::kBFloat16 : c.dtype;
     const double tolerance = c.dtype == DType::kFloat64 ? kExactTolerance : c.sample->tolerance(precision);
     CompareNumbers(absl::StrCat("\"", name, "\" against the plain kernel"), first, plain, tolerance, failures);
@@ -335,7 +336,7 @@ std::vector<ConformanceCase> CasesOf(const std::deque<OpSamples>& samples) {
         if (!IsBad(sample) && HasChannelsLastForm(*of_op.op, sample)) {
           cases.push_back({of_op.op, &sample, dtype, Layout::ChannelsLast()});
         }
-        if (!sample.infer_error().empty()) break;  // rejected before a dtype matters: once is enough
+        if (!sample.infer_error().empty()) break;  // the dtype does not matter to a rejection, so one case is enough
       }
     }
   }

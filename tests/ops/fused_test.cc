@@ -1,4 +1,4 @@
-// What a `fused` node may have as members.
+// Tests what a `fused` node may have as members.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace snug {
 namespace {
 
-// Whether an op was made by Elementwise or Broadcasting (ops/lib/elementwise.h): its output may lie on any input.
+// Says whether an op was made by Elementwise or Broadcasting (ops/lib/elementwise.h): its output may lie on any input.
 bool IsElementwise(const OpDef& op) {
   if (op.outputs.size() != 1 || op.inputs.empty() || op.plain() == nullptr || op.plain()->prepare != nullptr ||
       op.inputs.back().variadic)
@@ -40,7 +40,7 @@ TEST(Fused, OptionsNameTheirMembers) {
   EXPECT_EQ(FusedOptions(members).text(), "member { op: \"mul\" input: [0, 1] } member { op: \"relu\" input: [2] }");
 }
 
-// The whole of a source, to be read once.
+// This has a whole source in it, so that somebody reads one.
 TEST(Fused, SourceIsOneLoop) {
   NodeTypes types;
   types.inputs = {{DType::kFloat32, {2, 3, 4}, {}}, {DType::kFloat32, {3, 1}, {}}, {DType::kFloat32, {2, 3, 4}, {}}};

@@ -18,7 +18,8 @@ std::vector<T> Numbers(int64_t n, uint64_t stream) {
   return v;
 }
 
-// Against three loops in double, over every orientation, with and without bias, sizes around every blocking boundary.
+// Compares with three loops in double, for every orientation, with and without bias, in sizes around every blocking
+// boundary.
 template <class T>
 void CheckAgainstLoops(double tolerance) {
   const int64_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},      {8, 32, 16},   {9, 33, 17},

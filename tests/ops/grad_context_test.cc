@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 class GradContextTest : public ::testing::Test {
  protected:
   GradContextTest() {
-    // f(x, w?) -> y; its layer-style gradient takes x, w, y, dy and gives dx, dw.
+    // The op is f(x, w?) -> y; its layer-style gradient takes x, w, y, dy and gives dx, dw.
     OpDef layer_grad =
         test::FakeOp("f_grad", {{"x"}, {"w", PortType::kFloating, /*optional=*/true}, {"y"}, {"dy"}}, {{"dx"}, {"dw"}});
     layer_grad.infer = [](InferContext& c) {
@@ -70,7 +70,7 @@ TEST_F(GradContextTest, ASuffixNamesTheNode) {
 TEST_F(GradContextTest, WantsOnlyPresentAndAskedFor) {
   GradContext g(builder_, AddForward({x_, ValueId()}), {dy_}, {false, true});
   EXPECT_FALSE(g.wants(0));
-  EXPECT_FALSE(g.wants(1));  // absent
+  EXPECT_FALSE(g.wants(1));  // the input is absent
   EXPECT_FALSE(g.has_input(1));
   EXPECT_TRUE(g.has_output_grad(0));
 }

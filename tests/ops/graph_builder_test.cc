@@ -34,7 +34,7 @@ class GraphBuilderTest : public ::testing::Test {
   }
 
   ValueId Value(DType dtype, const Shape& shape = {2}) { return graph_.AddInput("v", {dtype, shape}); }
-  // The error of adding a node; "" when it works.
+  // Returns the error of adding a node, or "" if it works.
   std::string Error(const std::string& op, std::vector<ValueId> inputs) {
     const absl::StatusOr<NodeId> node = builder_.Add({.name = op, .op = op, .inputs = std::move(inputs)});
     return std::string(node.status().message());

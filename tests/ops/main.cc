@@ -1,4 +1,4 @@
-// GoogleTest's main, and one test for each case of the op conformance suite: `Ops.relu/vector/float32`.
+// GoogleTest's main, and one test for each case of the op conformance suite, `Ops.relu/vector/float32`.
 #include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Does the conformance suite see a small mistake? Every gradient and every kernel in turn is made wrong by 0.1 percent;
-// some case of some op must then fail.
+// Tests that the conformance suite sees a small mistake. Every gradient and every kernel in turn is made wrong by 0.1
+// percent; some case of some op must then fail.
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
@@ -23,11 +23,11 @@ namespace {
 
 constexpr double kFactor = 1.001;
 
-// Of an OpDef's entries most are plain function pointers, so what a wrapped function needs stands here.
+// What a wrapped function needs. It is global, because most entries of an OpDef are plain function pointers.
 struct Wrapped {
   const OpDef* op = nullptr;
   KernelFn kernel = nullptr;
-  int port = 0;  // whose gradient, or which output, is wrong; kernels that mutate: -1 - input
+  int port = 0;  // the input whose gradient is wrong, or the output; for an input that a kernel mutates: -1 - input
 };
 Wrapped wrapped;
 
@@ -89,19 +89,20 @@ absl::Status WrongKernel(const KernelContext& k) {
       const int64_t count = k.input_type(input).num_elements();
       Multiply(values, count);
       const bool empty = std::all_of(values, values + count, [](T value) { return static_cast<double>(value) == 0; });
-      if (empty) std::fill_n(values, count, static_cast<T>(kFactor - 1));  // no factor shows there
+      if (empty) std::fill_n(values, count, static_cast<T>(kFactor - 1));  // a factor does not show in zeros
       return absl::OkStatus();
     });
   }
   if (wrapped.port >= k.num_outputs() || !IsFloating(k.output_type(wrapped.port).dtype)) return absl::OkStatus();
-  if (k.output_type(wrapped.port).layout.kind == Layout::Kind::kPacked) return absl::OkStatus();  // opaque
+  // What packed bytes mean is the library's secret.
+  if (k.output_type(wrapped.port).layout.kind == Layout::Kind::kPacked) return absl::OkStatus();
   return DispatchFloating(k.output_type(wrapped.port).dtype, [&](auto zero) {
     Multiply(k.output<decltype(zero)>(wrapped.port), k.output_type(wrapped.port).num_elements());
     return absl::OkStatus();
   });
 }
 
-// All builtin ops, but one of them another.
+// Returns all builtin ops, of which one is replaced.
 OpRegistry RegistryWith(const OpDef& changed) {
   OpRegistry registry;
   std::vector<OpDef> ops = {ScaleOp()};
@@ -118,7 +119,7 @@ const std::vector<ConformanceCase>& Cases() {
 
 bool IsGood(const ConformanceCase& c) { return c.sample->infer_error().empty() && c.sample->run_error().empty(); }
 
-// Whether any case of `op_name` that `wanted` picks fails in `registry`.
+// Says whether any case of `op_name` that `wanted` picks fails in `registry`.
 template <class Wanted>
 bool SomeCaseFails(const OpRegistry& registry, absl::string_view op_name, Wanted&& wanted) {
   for (ConformanceCase c : Cases()) {
@@ -129,7 +130,7 @@ bool SomeCaseFails(const OpRegistry& registry, absl::string_view op_name, Wanted
   return false;
 }
 
-// Which ops' gradients use an op: the nodes that the gradients of all samples are made of.
+// Maps an op to those ops whose gradients use it, by the gradient nodes of all samples.
 const std::map<std::string, std::set<std::string>>& UsersInGradients() {
   static const auto* const users = [] {
     auto* result = new std::map<std::string, std::set<std::string>>;
@@ -152,7 +153,7 @@ const std::map<std::string, std::set<std::string>>& UsersInGradients() {
   return *users;
 }
 
-// Ops of libraries ask for packed layouts, which come and go through `reorder`.
+// Returns the ops that use this one. Those of libraries use `reorder`, because they ask for packed layouts.
 std::set<std::string> UsersOf(absl::string_view op_name) {
   std::set<std::string> users;
   if (const auto it = UsersInGradients().find(std::string(op_name)); it != UsersInGradients().end()) users = it->second;
@@ -164,9 +165,9 @@ std::set<std::string> UsersOf(absl::string_view op_name) {
   return users;
 }
 
-// Whether a case of the op itself fails, or one of an op that uses it.
+// Says whether a case of the op itself fails, or one of an op that uses it.
 bool SuiteFails(const OpRegistry& registry, absl::string_view op_name) {
-  // bfloat16 rounds a thousandth away.
+  // bfloat16 would round a thousandth away.
   const auto wide = [](const ConformanceCase& c) { return c.dtype != DType::kBFloat16; };
   if (SomeCaseFails(registry, op_name, wide)) return true;
   const std::set<std::string> users = UsersOf(op_name);
@@ -174,7 +175,7 @@ bool SuiteFails(const OpRegistry& registry, absl::string_view op_name) {
                      [&](const std::string& user) { return SomeCaseFails(registry, user, wide); });
 }
 
-// The largest absolute gradient of an input over all samples: 0 where nothing ever flows back into it.
+// Returns the largest absolute gradient of an input over all samples: 0 if nothing ever flows back into it.
 double LargestGradient(const OpDef& op, size_t input) {
   double largest = 0;
   for (const ConformanceCase& c : Cases()) {
@@ -221,7 +222,8 @@ TEST(Mutation, AGradientWrongByAThousandthIsSeen) {
   }
 }
 
-// Ports whose content a kernel computes: floating outputs, and floating inputs that it mutates (as -1 - input).
+// Returns the ports whose content a kernel computes: floating outputs, and floating inputs that it mutates (as -1 -
+// input).
 std::set<int> ComputedPorts(const OpDef& op) {
   std::set<int> ports;
   for (const ConformanceCase& c : Cases()) {
@@ -241,7 +243,7 @@ std::set<int> ComputedPorts(const OpDef& op) {
   return ports;
 }
 
-// Of the plain kernels, or of those that come before them.
+// Makes the plain kernels wrong, or those that come before them.
 void ExpectKernelFaultsSeen(bool plain) {
   for (const OpDef* op : OpRegistry::Builtin().all()) {
     const auto changes = [plain](const KernelRow& row) {
@@ -277,7 +279,7 @@ TEST(Samples, EveryOpHasGoodOnesAndEveryInferenceBadOnes) {
   for (const OpDef* op : OpRegistry::Builtin().all()) {
     if (op->traits.layer_only) continue;
     EXPECT_TRUE(good.contains(std::string(op->name))) << op->name << " has no good sample";
-    // With a single input, shapes cannot disagree: there may be nothing to reject.
+    // With a single input shapes cannot disagree, so there may be nothing to reject.
     const bool can_fail = op->inputs.size() > 1 || (op->inputs.size() == 1 && op->inputs[0].variadic);
     if (can_fail) {
       EXPECT_TRUE(rejecting.contains(op->infer)) << op->name << " has no bad sample";

@@ -1,4 +1,4 @@
-// The runner sees kernels that misbehave: without that, the conformance suite would prove nothing.
+// Tests that the runner sees kernels that misbehave: otherwise the conformance suite would prove nothing.
 #include "tests/testing/node_runner.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +90,7 @@ TEST(NodeRunner, APrepareThatIsNeverContentIsAnError) {
   EXPECT_THAT(status.message(), HasSubstr("asks for other layouts"));
 }
 
-// The suite on top of it.
+// Returns what the conformance suite says of such an op.
 Failures FailuresOfOp(OpDef op) {
   op.samples = [](SampleBuilder& s) { s.Case("s").Input({4}).Only({DType::kFloat32}); };
   OpRegistry registry;
@@ -141,7 +141,7 @@ TEST(Conformance, SeesResultsThatDependOnThreads) {
 TEST(Conformance, SeesAnAliasThatDoesNotWorkInPlace) {
   OpDef op = FakeOp("f", {{"x"}}, {{"y"}});
   op.aliases = {{Alias::Kind::kMayShare, 0, 0}};
-  op.kernels[0].run = [](const KernelContext& k) {  // reverses
+  op.kernels[0].run = [](const KernelContext& k) {  // reverses its input
     for (int i = 0; i < 4; ++i) k.output<float>(0)[i] = k.input<float>(0)[3 - i];
     return absl::OkStatus();
   };

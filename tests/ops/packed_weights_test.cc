@@ -1,4 +1,4 @@
-// Large weights are packed before they are multiplied with: no sample of the conformance suite is as large.
+// Tests that large weights are packed before they are multiplied with. No sample of the conformance suite is as large.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What a sample says is what its inputs are.
+// Tests that inputs are what a sample says.
 #include "tests/testing/sample_values.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ TEST(SampleTypes, FollowThePorts) {
   const NodeTypes half = SampleTypes(Op(), sample, DType::kBFloat16, Layout::ChannelsLast());
   std::vector<std::string> texts;
   for (const ValueType& type : half.inputs) texts.push_back(type.ToString());
-  texts.pop_back();  // absent
+  texts.pop_back();  // the absent input has none
   EXPECT_THAT(texts, ElementsAre("bfloat16[2, 3, 4]nhwc", "bfloat16[3, 3, 3]", "float32[3]", "int32[2]", "uint8[5]",
                                  "bfloat16[]"));
   EXPECT_FALSE(half.has_input(6));

@@ -10,7 +10,7 @@
 namespace snug {
 namespace {
 
-// Every index of the box, in row-major order.
+// Calls fn for every index of the box, in row-major order.
 template <class Fn>
 void ForEachIndex(const Shape& box, const Fn& fn) {
   for (int64_t linear = 0; linear < box.num_elements(); ++linear) {
@@ -52,7 +52,7 @@ TYPED_TEST_SUITE(StridedCopy, ElementTypes);
 
 TYPED_TEST(StridedCopy, ContiguousRuns) {
   ExpectCopied<TypeParam>({3, 5, 7}, {70, 14, 1}, {35, 7, 1}, 2);
-  ExpectCopied<TypeParam>({1000003}, {1}, {1}, 2);  // one run, in pieces
+  ExpectCopied<TypeParam>({1000003}, {1}, {1}, 2);  // one run, which is cut into pieces
   ExpectCopied<TypeParam>({}, {}, {}, 2);
 }
 

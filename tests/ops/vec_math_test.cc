@@ -1,5 +1,5 @@
-// The float functions of vec_math.h against the standard library's in double, over all floats (every 509th, and the
-// special ones), compiled as kernels compile them.
+// Compares the float functions of vec_math.h with the standard library's in double, over all floats (every 509th, and
+// the special ones), compiled as kernels compile them.
 #include "ops/lib/vec_math.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// |found - expected| in units of the last place of the float nearest to `expected`.
+// Returns |found - expected| in units of the last place of the float nearest to `expected`.
 double UlpError(float found, double expected) {
   const float nearest = static_cast<float>(expected);
   if (std::isnan(nearest)) return std::isnan(found) ? 0 : kInfinity;
@@ -86,7 +86,7 @@ TEST(VecMath, Pow) {
       b.push_back(y);
     }
   }
-  // Bases near 1 with large exponents, and everything else.
+  // Half of the pairs have bases near 1 with large exponents, the others are anything.
   uint32_t state = 1;
   const auto next = [&] { return state = state * 1664525U + 1013904223U; };
   for (int i = 0; i < 1000000; ++i) {

@@ -1,3 +1,4 @@
+// The plain kernels of attention: they compute each score whenever it is needed, and keep nothing.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,3 +1,4 @@
+// The kernel row of matrix products by our own CUDA kernel (matmul_node.cu).
 #include "engine/base/status.h"
 #include "ops/lib/library_variant.h"
 #include "ops/lib/matmul_node_cuda.h"

@@ -1,4 +1,4 @@
-// The kernel row of matrix products by our own CUDA kernel.
+// Matrix products by our own CUDA kernel (cuda_gemm.h).
 #include "engine/base/status.h"
 #include "ops/lib/axes.h"
 #include "ops/lib/cuda_gemm.h"

@@ -289,6 +289,29 @@ struct SoftplusGrad {
   }
 };
 
+// exp(x) - 1 with the digits of a small x, where x <= 0.
+template <class A>
+SNUG_HOST_DEVICE A ExpMinus1(A x) {
+  const A t = snug::Tanh(x * A(0.5));
+  return A(2) * t / (A(1) - t);
+}
+
+struct Elu {
+  double alpha;
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x) const {
+    return x > A(0) ? x : static_cast<A>(alpha) * ExpMinus1(x);
+  }
+};
+
+struct EluGrad {
+  double alpha;
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A y, A dy) const {
+    return y > A(0) ? dy : dy * (y + static_cast<A>(alpha));
+  }
+};
+
 struct HardSigmoid {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -416,5 +439,7 @@ struct Same {
   ROW(GeluGrad) \
   ROW(GeluByTanh) \
   ROW(GeluByTanhGrad) \
+  ROW(Elu, f.alpha) \
+  ROW(EluGrad, f.alpha) \
   ROW(Same)
 // clang-format on

@@ -268,6 +268,9 @@ class Network:
     def op_hard_sigmoid(self, layer, o, x):
         return (x + 3).clamp(0, 6) / 6  # F.hardsigmoid has a gradient of 1/6 in float32, in double too
 
+    def op_elu(self, layer, o, x):
+        return F.elu(x, o.get("alpha", 1.0))
+
     def op_softmax(self, layer, o, x):
         return x.softmax(o.get("axis", -1))
 

@@ -312,6 +312,23 @@ struct EluGrad {
   }
 };
 
+inline constexpr double kSeluScale = 1.05070098735548049342;
+inline constexpr double kSeluAlpha = 1.67326324235437728482;
+
+struct Selu {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x) const {
+    return x > A(0) ? x * A(kSeluScale) : A(kSeluScale * kSeluAlpha) * ExpMinus1(x);
+  }
+};
+
+struct SeluGrad {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A y, A dy) const {
+    return y > A(0) ? dy * A(kSeluScale) : dy * (y + A(kSeluScale * kSeluAlpha));
+  }
+};
+
 struct HardSigmoid {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -441,5 +458,7 @@ struct Same {
   ROW(GeluByTanhGrad) \
   ROW(Elu, f.alpha) \
   ROW(EluGrad, f.alpha) \
+  ROW(Selu) \
+  ROW(SeluGrad) \
   ROW(Same)
 // clang-format on

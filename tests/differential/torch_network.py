@@ -271,6 +271,9 @@ class Network:
     def op_elu(self, layer, o, x):
         return F.elu(x, o.get("alpha", 1.0))
 
+    def op_selu(self, layer, o, x):
+        return F.selu(x)
+
     def op_softmax(self, layer, o, x):
         return x.softmax(o.get("axis", -1))
 

@@ -329,6 +329,29 @@ struct SeluGrad {
   }
 };
 
+// tanh(log(1 + exp(x))), of exp(-|x|), which does not overflow.
+template <class A>
+SNUG_HOST_DEVICE A TanhOfSoftplus(A x) {
+  const A u = Exp(-std::fabs(x));
+  const A n = x < A(0) ? u * (u + A(2)) : A(1) + A(2) * u;
+  return n / (n + (x < A(0) ? A(2) : A(2) * u * u));
+}
+
+struct Mish {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x) const {
+    return x * TanhOfSoftplus(x);
+  }
+};
+
+struct MishGrad {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A dy) const {
+    const A t = TanhOfSoftplus(x);
+    return dy * (t + x * snug::Sigmoid(x) * (A(1) - t * t));
+  }
+};
+
 struct HardSigmoid {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -460,5 +483,7 @@ struct Same {
   ROW(EluGrad, f.alpha) \
   ROW(Selu) \
   ROW(SeluGrad) \
+  ROW(Mish) \
+  ROW(MishGrad) \
   ROW(Same)
 // clang-format on

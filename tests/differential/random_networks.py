@@ -335,7 +335,7 @@ class Builder:
 
     def activation(self):
         op = self.random.choice(["relu", "relu6", "leaky_relu", "sigmoid", "tanh", "gelu", "silu", "hard_swish",
-                                 "hard_sigmoid", "elu", "selu", "softmax", "log_softmax"])
+                                 "hard_sigmoid", "elu", "selu", "mish", "softmax", "log_softmax"])
         x = self.pick()
         options = {}
         if op == "leaky_relu" and self.chance(0.5):

@@ -274,6 +274,9 @@ class Network:
     def op_selu(self, layer, o, x):
         return F.selu(x)
 
+    def op_mish(self, layer, o, x):
+        return F.mish(x)
+
     def op_softmax(self, layer, o, x):
         return x.softmax(o.get("axis", -1))
 

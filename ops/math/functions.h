@@ -352,6 +352,13 @@ struct MishGrad {
   }
 };
 
+struct HardTanhGrad : Range {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A y, A dy) const {
+    return y > static_cast<A>(min) && y < static_cast<A>(max) ? dy : A(0);
+  }
+};
+
 struct HardSigmoid {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -485,5 +492,6 @@ struct Same {
   ROW(SeluGrad) \
   ROW(Mish) \
   ROW(MishGrad) \
+  ROW(HardTanhGrad, f.min, f.max) \
   ROW(Same)
 // clang-format on

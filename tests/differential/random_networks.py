@@ -335,13 +335,15 @@ class Builder:
 
     def activation(self):
         op = self.random.choice(["relu", "relu6", "leaky_relu", "sigmoid", "tanh", "gelu", "silu", "hard_swish",
-                                 "hard_sigmoid", "elu", "selu", "mish", "softmax", "log_softmax"])
+                                 "hard_sigmoid", "elu", "selu", "mish", "hard_tanh", "softmax", "log_softmax"])
         x = self.pick()
         options = {}
         if op == "leaky_relu" and self.chance(0.5):
             options["slope"] = self.random.choice([0.2, 0.05])
         if op == "elu" and self.chance(0.5):
             options["alpha"] = self.random.choice([0.5, 2.0])
+        if op == "hard_tanh" and self.chance(0.5):
+            options = {"min": -0.5, "max": 0.25}
         if op == "gelu" and self.chance(0.5):
             options["tanh"] = True
         if op.endswith("softmax"):

@@ -277,6 +277,9 @@ class Network:
     def op_mish(self, layer, o, x):
         return F.mish(x)
 
+    def op_hard_tanh(self, layer, o, x):
+        return F.hardtanh(x, o.get("min", -1.0), o.get("max", 1.0))
+
     def op_softmax(self, layer, o, x):
         return x.softmax(o.get("axis", -1))
 

@@ -17,11 +17,13 @@ using uint64_t = unsigned long long;
 namespace std {
 
 using ::copysign;
+using ::cos;
 using ::erf;
 using ::exp;
 using ::fabs;
 using ::log;
 using ::pow;
+using ::sin;
 using ::sqrt;
 using ::tanh;
 

@@ -155,6 +155,20 @@ struct Logarithm {
   }
 };
 
+struct Sine {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x) const {
+    return std::sin(x);
+  }
+};
+
+struct SineGrad {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A dy) const {
+    return dy * std::cos(x);
+  }
+};
+
 struct Scale {
   double factor, offset;
   template <class A>
@@ -493,5 +507,7 @@ struct Same {
   ROW(Mish) \
   ROW(MishGrad) \
   ROW(HardTanhGrad, f.min, f.max) \
+  ROW(Sine) \
+  ROW(SineGrad) \
   ROW(Same)
 // clang-format on

@@ -383,7 +383,8 @@ class Builder:
         return self.add(op, [b, a] if op not in ("div", "pow") and self.chance(0.3) else [a, b])
 
     def unary(self):
-        op = self.random.choice(["exp", "log", "sqrt", "square", "abs", "neg", "clip", "scale", "stop_gradient"])
+        op = self.random.choice(["exp", "log", "sqrt", "square", "abs", "neg", "clip", "scale", 
+                                 "sin", "stop_gradient"])
         x = self.pick()
         options = {}
         if op == "exp":

@@ -341,6 +341,9 @@ class Network:
     def op_scale(self, layer, o, x):
         return x * o.get("factor", 1.0) + o.get("offset", 0.0)
 
+    def op_sin(self, layer, o, x):
+        return x.sin()
+
     def op_stop_gradient(self, layer, o, x):
         return x.detach()
 

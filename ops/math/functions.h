@@ -169,6 +169,20 @@ struct SineGrad {
   }
 };
 
+struct Cosine {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x) const {
+    return std::cos(x);
+  }
+};
+
+struct CosineGrad {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A dy) const {
+    return -dy * std::sin(x);
+  }
+};
+
 struct Scale {
   double factor, offset;
   template <class A>
@@ -509,5 +523,7 @@ struct Same {
   ROW(HardTanhGrad, f.min, f.max) \
   ROW(Sine) \
   ROW(SineGrad) \
+  ROW(Cosine) \
+  ROW(CosineGrad) \
   ROW(Same)
 // clang-format on

@@ -344,6 +344,9 @@ class Network:
     def op_sin(self, layer, o, x):
         return x.sin()
 
+    def op_cos(self, layer, o, x):
+        return x.cos()
+
     def op_stop_gradient(self, layer, o, x):
         return x.detach()
 

@@ -21,6 +21,7 @@ using ::cos;
 using ::erf;
 using ::exp;
 using ::fabs;
+using ::floor;
 using ::log;
 using ::pow;
 using ::sin;

@@ -183,6 +183,13 @@ struct CosineGrad {
   }
 };
 
+struct Floor {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x) const {
+    return std::floor(x);
+  }
+};
+
 struct Scale {
   double factor, offset;
   template <class A>
@@ -525,5 +532,6 @@ struct Same {
   ROW(SineGrad) \
   ROW(Cosine) \
   ROW(CosineGrad) \
+  ROW(Floor) \
   ROW(Same)
 // clang-format on

@@ -347,6 +347,9 @@ class Network:
     def op_cos(self, layer, o, x):
         return x.cos()
 
+    def op_floor(self, layer, o, x):
+        return x.detach().floor()
+
     def op_stop_gradient(self, layer, o, x):
         return x.detach()
 

@@ -190,6 +190,13 @@ struct Floor {
   }
 };
 
+struct Sign {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x) const {
+    return x > A(0) ? A(1) : x < A(0) ? A(-1) : A(0);
+  }
+};
+
 struct Scale {
   double factor, offset;
   template <class A>
@@ -533,5 +540,6 @@ struct Same {
   ROW(Cosine) \
   ROW(CosineGrad) \
   ROW(Floor) \
+  ROW(Sign) \
   ROW(Same)
 // clang-format on

@@ -384,7 +384,7 @@ class Builder:
 
     def unary(self):
         op = self.random.choice(["exp", "log", "sqrt", "square", "abs", "neg", "clip", "scale", 
-                                 "sin", "cos", "floor", "stop_gradient"])
+                                 "sin", "cos", "floor", "sign", "stop_gradient"])
         x = self.pick()
         options = {}
         if op == "exp":

@@ -350,6 +350,9 @@ class Network:
     def op_floor(self, layer, o, x):
         return x.detach().floor()
 
+    def op_sign(self, layer, o, x):
+        return x.detach().sign()
+
     def op_stop_gradient(self, layer, o, x):
         return x.detach()
 

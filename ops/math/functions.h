@@ -401,6 +401,27 @@ struct HardTanhGrad : Range {
   }
 };
 
+struct Prelu {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A slope) const {
+    return x > A(0) ? x : x * slope;
+  }
+};
+
+struct PreluGrad {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A slope, A dy) const {
+    return x > A(0) ? dy : dy * slope;
+  }
+};
+
+struct PreluSlopeGrad {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A dy) const {
+    return x > A(0) ? A(0) : dy * x;
+  }
+};
+
 struct HardSigmoid {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -541,5 +562,8 @@ struct Same {
   ROW(CosineGrad) \
   ROW(Floor) \
   ROW(Sign) \
+  ROW(Prelu) \
+  ROW(PreluGrad) \
+  ROW(PreluSlopeGrad) \
   ROW(Same)
 // clang-format on

@@ -350,6 +350,11 @@ class Builder:
             options["axis"] = self.random.randint(1, len(self.shape(x)) - 1) if len(self.shape(x)) > 1 else -1
         return self.add(op, [x], options)
 
+    def prelu(self):
+        x = self.pick(lambda value: value.dim() >= 2)
+        options = {"num_parameters": self.shape(x)[1]} if self.chance(0.6) else {}
+        return self.add("prelu", [x], options, self.overrides("weight"))
+
     def chance_layer(self):
         return self.add(self.random.choice(["dropout", "stochastic_depth"]), [self.pick()], {"rate": 0.0})
 
@@ -483,7 +488,7 @@ class Builder:
 
     KINDS = [dense, dense, dense, conv, conv, conv, conv, bias_add, matmul, embedding, attention, pool, pool, pool, global_pool,
              adaptive_pool, batch_norm, batch_norm, batch_norm, layer_norm, layer_norm, activation, activation, activation,
-             activation, chance_layer, binary, binary, binary, binary, unary, unary, unary, reduce, concat, slice, split,
+             activation, prelu, chance_layer, binary, binary, binary, binary, unary, unary, unary, reduce, concat, slice, split,
              reshape, transpose, pad, gather]
 
     # ---- a whole network

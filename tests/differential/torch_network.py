@@ -280,6 +280,9 @@ class Network:
     def op_hard_tanh(self, layer, o, x):
         return F.hardtanh(x, o.get("min", -1.0), o.get("max", 1.0))
 
+    def op_prelu(self, layer, o, x):
+        return F.prelu(x, self.parameter(layer, "weight", (o.get("num_parameters", 1),)))
+
     def op_softmax(self, layer, o, x):
         return x.softmax(o.get("axis", -1))
 

@@ -491,6 +491,20 @@ struct GeluByTanhGrad {
   }
 };
 
+struct AbsoluteError {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A target) const {
+    return std::fabs(x - target);
+  }
+};
+
+struct AbsoluteErrorGrad {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A target, A dy) const {
+    return x > target ? dy : x < target ? -dy : A(0);
+  }
+};
+
 struct Same {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -565,5 +579,7 @@ struct Same {
   ROW(Prelu) \
   ROW(PreluGrad) \
   ROW(PreluSlopeGrad) \
+  ROW(AbsoluteError) \
+  ROW(AbsoluteErrorGrad) \
   ROW(Same)
 // clang-format on

@@ -519,7 +519,8 @@ class Builder:
             return self.add("reduce_mean", [self.add("square", [self.pick()])])
         if kind == "regression":
             x = self.pick_of_batch()
-            return self.add("mean_squared_error", [x, self.input("target", self.shape(x)[1:])])
+            op = self.random.choice(["mean_squared_error", "l1_loss"])
+            return self.add(op, [x, self.input("target", self.shape(x)[1:])])
         scores = self.logits()
         *rows, classes = self.shape(scores)[1:]
         options = {}

@@ -424,6 +424,9 @@ class Network:
     def op_mean_squared_error(self, layer, o, x, target):
         return F.mse_loss(x, target)
 
+    def op_l1_loss(self, layer, o, x, target):
+        return F.l1_loss(x, target)
+
     def rows_that_count(self, o, scores, labels):
         labels = labels.reshape(-1)
         counts = labels != o.get("ignore_index", -100)

@@ -1,0 +1,68 @@
+// Losses that are layers of several nodes, and their gradients, against PyTorch's numbers.
+#include <absl/strings/str_cat.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/run/train_util.h"
+
+namespace snug {
+namespace {
+
+using testing::DoubleNear;
+using testing::Pointwise;
+
+const std::vector<double> kX = {0.5, -1.5, 2, 0, 0.25, -3};
+const std::vector<double> kTarget = {0.25, 0.5, 0.875, 1, 0.75, 0.125};
+
+// A batch of two rows of three.
+std::unique_ptr<Session> MakeLoss(const std::string& loss, DType precision, const std::vector<double>& x = kX) {
+  auto session = MakeSession(absl::StrCat(R"(
+      input { name: "x" shape { dim: 3 } }
+      input { name: "target" shape { dim: 3 } }
+      layer { name: "loss" input: "x" input: "target" )",
+                                          loss, R"( }
+      objective: "loss")"),
+                             {.batch = 2, .precision = precision, .gradients = {"x", "target"}});
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  if (!session.ok()) return nullptr;
+  EXPECT_TRUE((*session)->Feed("x", x).ok());
+  EXPECT_TRUE((*session)->Feed("target", kTarget).ok());
+  EXPECT_TRUE((*session)->Run().ok());
+  return *std::move(session);
+}
+
+void ExpectLoss(const std::string& loss, double value, const std::vector<double>& dx,
+                const std::vector<double>& dtarget) {
+  SCOPED_TRACE(loss);
+  for (const auto& [precision, tolerance] :
+       {std::pair(DType::kFloat64, 1e-12), {DType::kFloat32, 1e-6}, {DType::kBFloat16, 1e-2}}) {
+    const auto session = MakeLoss(loss, precision);
+    ASSERT_NE(session, nullptr);
+    // All numbers of x and target are bfloat16's, and the loss is float32 there, too.
+    EXPECT_NEAR(*session->FetchScalar("loss"), value, precision == DType::kFloat64 ? 1e-12 : 1e-6);
+    EXPECT_THAT(*session->Fetch("d(x)"), Pointwise(DoubleNear(tolerance), dx));
+    EXPECT_THAT(*session->Fetch("d(target)"), Pointwise(DoubleNear(tolerance), dtarget));
+  }
+}
+
+TEST(LossLayers, L1Loss) {
+  ExpectLoss("l1_loss {}", 1.3333333333333333,
+             {0.16666666666666666, -0.16666666666666666, 0.16666666666666666, -0.16666666666666666,
+              -0.16666666666666666, -0.16666666666666666},
+             {-0.16666666666666666, 0.16666666666666666, -0.16666666666666666, 0.16666666666666666, 0.16666666666666666,
+              0.16666666666666666});
+}
+
+TEST(LossLayers, ATargetOfAnotherShapeIsAnError) {
+  const auto session = MakeSession(R"(
+      input { name: "x" shape { dim: 3 } }
+      input { name: "target" shape { dim: 1 } }
+      layer { name: "loss" input: "x" input: "target" l1_loss {} }
+      objective: "loss")",
+                                   {.batch = 2});
+  EXPECT_THAT(std::string(session.status().message()),
+              testing::HasSubstr("input 1 \"target\" [2, 1]: expected shape [2, 3]"));
+}
+
+}  // namespace
+}  // namespace snug

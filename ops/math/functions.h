@@ -505,6 +505,26 @@ struct AbsoluteErrorGrad {
   }
 };
 
+struct Huber {
+  double delta;
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A target) const {
+    const A size = std::fabs(x - target);
+    const A most = static_cast<A>(delta);
+    return size < most ? A(0.5) * size * size : most * (size - A(0.5) * most);
+  }
+};
+
+struct HuberGrad {
+  double delta;
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A target, A dy) const {
+    const A error = x - target;
+    const A most = static_cast<A>(delta);
+    return dy * (error < -most ? -most : error > most ? most : error);
+  }
+};
+
 struct Same {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -581,5 +601,7 @@ struct Same {
   ROW(PreluSlopeGrad) \
   ROW(AbsoluteError) \
   ROW(AbsoluteErrorGrad) \
+  ROW(Huber, f.delta) \
+  ROW(HuberGrad, f.delta) \
   ROW(Same)
 // clang-format on

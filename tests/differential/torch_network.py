@@ -427,6 +427,9 @@ class Network:
     def op_l1_loss(self, layer, o, x, target):
         return F.l1_loss(x, target)
 
+    def op_huber_loss(self, layer, o, x, target):
+        return F.huber_loss(x, target, delta=o.get("delta", 1.0))
+
     def rows_that_count(self, o, scores, labels):
         labels = labels.reshape(-1)
         counts = labels != o.get("ignore_index", -100)

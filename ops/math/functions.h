@@ -525,6 +525,21 @@ struct HuberGrad {
   }
 };
 
+struct BinaryCrossEntropy {  // -target log(s) - (1 - target) log(1 - s), s = sigmoid(x), where x and target x may
+                             // cancel
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A target) const {
+    return (x < A(0) ? A(0) : x) - x * target + Softplus()(-std::fabs(x));
+  }
+};
+
+struct BinaryCrossEntropyGrad {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A target, A dy) const {
+    return dy * (snug::Sigmoid(x) - target);
+  }
+};
+
 struct Same {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -603,5 +618,7 @@ struct Same {
   ROW(AbsoluteErrorGrad) \
   ROW(Huber, f.delta) \
   ROW(HuberGrad, f.delta) \
+  ROW(BinaryCrossEntropy) \
+  ROW(BinaryCrossEntropyGrad) \
   ROW(Same)
 // clang-format on

@@ -514,7 +514,7 @@ class Builder:
         return self.dense(x, self.random.randint(2, 6))
 
     def loss(self):
-        kind = self.random.choice(["classes", "classes", "classes", "probabilities", "nll", "squares", "regression"])
+        kind = self.random.choice(["classes", "classes", "classes", "probabilities", "nll", "squares", "regression", "binary"])
         if kind == "squares":
             return self.add("reduce_mean", [self.add("square", [self.pick()])])
         if kind == "regression":
@@ -522,6 +522,10 @@ class Builder:
             op = self.random.choice(["mean_squared_error", "l1_loss", "huber_loss"])
             options = {"delta": 0.5} if op == "huber_loss" and self.chance(0.5) else {}
             return self.add(op, [x, self.input("target", self.shape(x)[1:])], options)
+        if kind == "binary":
+            x = self.pick_of_batch()
+            target = self.add("sigmoid", [self.input("target", self.shape(x)[1:])])
+            return self.add("binary_cross_entropy_with_logits", [x, target])
         scores = self.logits()
         *rows, classes = self.shape(scores)[1:]
         options = {}

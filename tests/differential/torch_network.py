@@ -430,6 +430,9 @@ class Network:
     def op_huber_loss(self, layer, o, x, target):
         return F.huber_loss(x, target, delta=o.get("delta", 1.0))
 
+    def op_binary_cross_entropy_with_logits(self, layer, o, x, target):
+        return F.binary_cross_entropy_with_logits(x, target)
+
     def rows_that_count(self, o, scores, labels):
         labels = labels.reshape(-1)
         counts = labels != o.get("ignore_index", -100)

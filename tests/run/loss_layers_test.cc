@@ -64,6 +64,13 @@ TEST(LossLayers, HuberLoss) {
              {-0.041666666666666664, 0.3333333333333333, -0.1875, 0.16666666666666666, 0.08333333333333333, 0.375});
 }
 
+TEST(LossLayers, BinaryCrossEntropyWithLogits) {
+  ExpectLoss("binary_cross_entropy_with_logits {}", 0.6554320375363939,
+             {0.0620765552003091, -0.05292907936560728, 0.0009661796629803857, -0.08333333333333333,
+              -0.03130391651903366, -0.012929021137072205},
+             {-0.08333333333333333, 0.25, -0.3333333333333333, -0.0, -0.041666666666666664, 0.5});
+}
+
 TEST(LossLayers, ATargetOfAnotherShapeIsAnError) {
   const auto session = MakeSession(R"(
       input { name: "x" shape { dim: 3 } }

@@ -540,6 +540,20 @@ struct BinaryCrossEntropyGrad {
   }
 };
 
+struct KlDivergence {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A target) const {
+    return target == A(0) ? A(0) : target * (Log(target) - x);
+  }
+};
+
+struct KlDivergenceTargetGrad {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A x, A target, A dy) const {
+    return dy * (Log(target) + A(1) - x);
+  }
+};
+
 struct Same {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
@@ -620,5 +634,7 @@ struct Same {
   ROW(HuberGrad, f.delta) \
   ROW(BinaryCrossEntropy) \
   ROW(BinaryCrossEntropyGrad) \
+  ROW(KlDivergence) \
+  ROW(KlDivergenceTargetGrad) \
   ROW(Same)
 // clang-format on

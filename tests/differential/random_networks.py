@@ -514,7 +514,8 @@ class Builder:
         return self.dense(x, self.random.randint(2, 6))
 
     def loss(self):
-        kind = self.random.choice(["classes", "classes", "classes", "probabilities", "nll", "squares", "regression", "binary"])
+        kind = self.random.choice(["classes", "classes", "classes", "probabilities", "nll", "squares", "regression", "binary",
+                                   "divergence"])
         if kind == "squares":
             return self.add("reduce_mean", [self.add("square", [self.pick()])])
         if kind == "regression":
@@ -535,6 +536,9 @@ class Builder:
             target = self.integers("label", rows, classes)
             if self.chance(0.3):
                 options["ignore_index"] = self.random.randrange(classes)
+        if kind == "divergence":
+            target = self.add("softmax", [self.input("target", [*rows, classes])])
+            return self.add("kl_divergence", [self.add("log_softmax", [scores]), target])
         if kind == "nll":
             return self.add("nll_loss", [self.add("log_softmax", [scores]), target], options)
         if kind == "classes" and self.chance(0.4):

@@ -433,6 +433,9 @@ class Network:
     def op_binary_cross_entropy_with_logits(self, layer, o, x, target):
         return F.binary_cross_entropy_with_logits(x, target)
 
+    def op_kl_divergence(self, layer, o, x, target):
+        return F.kl_div(x, target, reduction="batchmean")
+
     def rows_that_count(self, o, scores, labels):
         labels = labels.reshape(-1)
         counts = labels != o.get("ignore_index", -100)

@@ -71,6 +71,12 @@ TEST(LossLayers, BinaryCrossEntropyWithLogits) {
              {-0.08333333333333333, 0.25, -0.3333333333333333, -0.0, -0.041666666666666664, 0.5});
 }
 
+TEST(LossLayers, KlDivergence) {
+  ExpectLoss(
+      "kl_divergence {}", -1.111589448077609, {-0.125, -0.25, -0.4375, -0.5, -0.375, -0.0625},
+      {-0.4431471805599453, 0.9034264097200273, -0.5667656963122614, 0.5, 0.23115896377410955, 0.9602792291600821});
+}
+
 TEST(LossLayers, ATargetOfAnotherShapeIsAnError) {
   const auto session = MakeSession(R"(
       input { name: "x" shape { dim: 3 } }

@@ -1,5 +1,8 @@
 #include "ops/lib/mean_loss.h"
 
+#include <absl/strings/str_cat.h>
+
+#include "engine/base/error_part.h"
 #include "proto/data_type.h"
 
 namespace snug {
@@ -11,6 +14,15 @@ std::vector<ValueId> Float32Inputs(LayerContext& c) {
     inputs[i] = c.Op("cast", {inputs[i]}, proto::CastTo(DType::kFloat32), i == 0 ? "x.float32" : "target.float32");
   }
   return inputs;
+}
+
+absl::Status CheckTargetShape(const LayerContext& c) {
+  const Shape& x = c.type(c.input(0)).shape;
+  const Shape& target = c.type(c.input(1)).shape;
+  if (x == target) return absl::OkStatus();
+  return About({.kind = ErrorPart::Kind::kInput, .index = 1},
+               absl::InvalidArgumentError(
+                   absl::StrCat("input 1 \"target\" ", target.ToString(), ": expected shape ", x.ToString())));
 }
 
 absl::Status MeanLossLayer(LayerContext& c, absl::string_view op) {

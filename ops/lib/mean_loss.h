@@ -18,6 +18,9 @@ namespace snug {
 // The layer's inputs as ports of kFloat32 take them.
 std::vector<ValueId> Float32Inputs(LayerContext& c);
 
+// For layers whose nodes would broadcast: the target has the shape of x.
+absl::Status CheckTargetShape(const LayerContext& c);
+
 // The layer's output is the mean of what `op` makes of its inputs, with its options.
 absl::Status MeanLossLayer(LayerContext& c, absl::string_view op);
 

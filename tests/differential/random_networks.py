@@ -520,7 +520,7 @@ class Builder:
             return self.add("reduce_mean", [self.add("square", [self.pick()])])
         if kind == "regression":
             x = self.pick_of_batch()
-            op = self.random.choice(["mean_squared_error", "l1_loss", "huber_loss"])
+            op = self.random.choice(["mean_squared_error", "l1_loss", "huber_loss", "cosine_similarity_loss"])
             options = {"delta": 0.5} if op == "huber_loss" and self.chance(0.5) else {}
             return self.add(op, [x, self.input("target", self.shape(x)[1:])], options)
         if kind == "binary":

@@ -436,6 +436,9 @@ class Network:
     def op_kl_divergence(self, layer, o, x, target):
         return F.kl_div(x, target, reduction="batchmean")
 
+    def op_cosine_similarity_loss(self, layer, o, x, target):
+        return (1 - F.cosine_similarity(x, target, o.get("axis", 1), o.get("epsilon", 1e-8))).mean()
+
     def rows_that_count(self, o, scores, labels):
         labels = labels.reshape(-1)
         counts = labels != o.get("ignore_index", -100)

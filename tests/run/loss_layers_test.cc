@@ -77,15 +77,42 @@ TEST(LossLayers, KlDivergence) {
       {-0.4431471805599453, 0.9034264097200273, -0.5667656963122614, 0.5, 0.23115896377410955, 0.9602792291600821});
 }
 
+TEST(LossLayers, CosineSimilarityLoss) {
+  ExpectLoss("cosine_similarity_loss {}", 0.8123035281875433,
+             {-0.03087410307326175, -0.14347377310515758, -0.09988680406055273, -0.1322133454932891,
+              -0.09984387125182864, -0.008320322604319055},
+             {-0.045166207053467335, 0.381859750542951, -0.20530094115212424, -0.015708516296232364,
+              -0.04483472359549655, 0.39467647194283817});
+  ExpectLoss("cosine_similarity_loss { axis: 0 }", 0.9121245183294867,
+             {0.0, -0.032862036222526356, -0.06939494012581895, -0.6467616667635545, -0.19717221733515816,
+              -0.046263293417212636},
+             {-0.3043584314181433, 0.2805912323615712, -0.04811382515390114, 0.07608960785453583, -0.1870608215743808,
+              0.33679677607730807});
+  ExpectLoss("cosine_similarity_loss { epsilon: 2.5 }", 0.9242045611658781,
+             {-0.012822978066727417, -0.059589133368909766, -0.04148610551000047, -0.06643638388299197,
+              -0.05017092438060428, -0.0041809103650503575},
+             {-0.03922322702763681, 0.11766968108291043, -0.15689290811054724, 0.0, -0.016609095970747993,
+              0.19930915164897592});
+}
+
+TEST(LossLayers, AVectorOfLength0HasNoGradient) {
+  const auto session = MakeLoss("cosine_similarity_loss {}", DType::kFloat64, {0, 0, 0, 0.25, -1, 2});
+  EXPECT_THAT(*session->Fetch("d(target)"), testing::Each(testing::Truly([](double x) { return std::isfinite(x); })));
+  EXPECT_THAT(*session->Fetch("d(target)"), testing::Contains(0).Times(3));
+}
+
 TEST(LossLayers, ATargetOfAnotherShapeIsAnError) {
-  const auto session = MakeSession(R"(
+  for (const std::string loss : {"l1_loss {}", "cosine_similarity_loss {}"}) {
+    const auto session = MakeSession(absl::StrCat(R"(
       input { name: "x" shape { dim: 3 } }
       input { name: "target" shape { dim: 1 } }
-      layer { name: "loss" input: "x" input: "target" l1_loss {} }
-      objective: "loss")",
-                                   {.batch = 2});
-  EXPECT_THAT(std::string(session.status().message()),
-              testing::HasSubstr("input 1 \"target\" [2, 1]: expected shape [2, 3]"));
+      layer { name: "loss" input: "x" input: "target" )",
+                                                  loss, R"( }
+      objective: "loss")"),
+                                     {.batch = 2});
+    EXPECT_THAT(std::string(session.status().message()),
+                testing::HasSubstr("input 1 \"target\" [2, 1]: expected shape [2, 3]"));
+  }
 }
 
 }  // namespace

@@ -171,6 +171,18 @@ class Updates {
         return Add("adam_update", name, {p, m, v, g, learning_rate_, RandomState(), gate_}, proto::MakeOptions(update))
             .status();
       }
+      case proto::Optimizer::kRmsprop: {
+        const proto::Rmsprop& rmsprop = optimizer_.rmsprop();
+        update.set_beta2(rmsprop.alpha());
+        update.set_epsilon(rmsprop.epsilon());
+        const ValueId v = AddSlot(p, "v");
+        if (rmsprop.momentum() == 0)
+          return Add("rmsprop_update", name, {p, v, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
+        update.set_momentum(rmsprop.momentum());
+        return Add("rmsprop_momentum_update", name, {p, v, AddSlot(p, "momentum"), g, learning_rate_, gate_},
+                   proto::MakeOptions(update))
+            .status();
+      }
       case proto::Optimizer::kSgd:
       case proto::Optimizer::KIND_NOT_SET:
         break;

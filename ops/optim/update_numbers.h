@@ -8,18 +8,23 @@
 
 namespace snug {
 
-// The KernelRow::prepare of an update's CUDA kernel. `Update` is proto::Update.
+// `Update` is proto::Update.
+template <class Update>
+UpdateNumbers NumbersOf(const Update& options) {
+  return {.lr_mult = options.lr_mult(),
+          .momentum = options.momentum(),
+          .weight_decay = options.weight_decay(),
+          .beta1 = options.beta1(),
+          .beta2 = options.beta2(),
+          .epsilon = options.epsilon(),
+          .nesterov = options.nesterov(),
+          .decoupled_decay = options.decoupled_decay()};
+}
+
+// The KernelRow::prepare of an update's CUDA kernel.
 template <class Update>
 absl::Status PrepareUpdateCuda(PrepareContext& c) {
-  const auto& options = c.options<Update>();
-  c.SetKernel(std::make_shared<UpdateNumbers>(UpdateNumbers{.lr_mult = options.lr_mult(),
-                                                            .momentum = options.momentum(),
-                                                            .weight_decay = options.weight_decay(),
-                                                            .beta1 = options.beta1(),
-                                                            .beta2 = options.beta2(),
-                                                            .epsilon = options.epsilon(),
-                                                            .nesterov = options.nesterov(),
-                                                            .decoupled_decay = options.decoupled_decay()}));
+  c.SetKernel(std::make_shared<UpdateNumbers>(NumbersOf(c.options<Update>())));
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include "ops/lib/dispatch.h"
 #include "ops/lib/float32_port.h"
 #include "ops/lib/update.h"
+#include "ops/optim/update_functions.h"
 #include "ops/optim/updates_cuda.h"
 
 namespace snug {
@@ -22,7 +23,7 @@ struct Update {
   void* param;
   void* slots[2];
   const void* rate;
-  const int64_t* state;  // for Adam only
+  const int64_t* state;  // for updates that count steps
   const uint8_t* gate;
   UpdateNumbers numbers;
 };
@@ -96,6 +97,26 @@ __global__ void AdamKernel(const __grid_constant__ All all) {
   }
 }
 
+template <template <class> class F, class T, class G, class All>
+__global__ void UpdateKernel(const __grid_constant__ All all) {
+  const int at = all.At(blockIdx.x);
+  const Update& update = all.members[at];
+  if (*update.gate == 0) return;
+  const double rate = static_cast<double>(*static_cast<const T*>(update.rate)) * update.numbers.lr_mult;
+  const F<T> function(update.numbers, rate, update.state == nullptr ? 1 : static_cast<double>(update.state[1] + 1));
+  const auto* g = static_cast<const G*>(update.grad);
+  auto* p = static_cast<T*>(update.param);
+  auto* first = static_cast<T*>(update.slots[0]);
+  auto* second = static_cast<T*>(update.slots[1]);
+  SNUG_TOGETHER_FOR(i, all, at, update.n) {
+    if constexpr (F<T>::kSlots == 1) {
+      function(static_cast<T>(g[i]), p[i], first[i]);
+    } else {
+      function(static_cast<T>(g[i]), p[i], first[i], second[i]);
+    }
+  }
+}
+
 template <class T, class G>
 __global__ void AccumulateKernel(int64_t n, const uint8_t* gate, const G* part, T* sum) {
   if (*gate == 0) return;
@@ -158,14 +179,15 @@ __global__ void RootKernel(int64_t n, const double* sums, S* norm) {
   if (threadIdx.x == 0) *norm = static_cast<S>(sqrt(total));
 }
 
-// The inputs are the parameter, its slots, the gradient, the learning rate and, at the end, the gate.
+// The inputs are the parameter, its slots, the gradient, the learning rate, the state where steps are counted, and the
+// gate.
 Update UpdateOf(const KernelContext& k, int slots) {
   Update update{.n = k.input_type(0).num_elements(),
                 .grad = k.input<void>(slots + 1),
                 .param = k.variable<void>(0),
                 .slots = {},
                 .rate = k.input<void>(slots + 2),
-                .state = slots == 2 ? k.input<int64_t>(slots + 3) : nullptr,
+                .state = k.num_inputs() == slots + 5 ? k.input<int64_t>(slots + 3) : nullptr,
                 .gate = Gate(k),
                 .numbers = k.prepared<UpdateNumbers>()};
   for (int i = 0; i < slots; ++i) update.slots[i] = k.variable<void>(1 + i);
@@ -204,6 +226,17 @@ absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes) {
     return AdamKernel<decltype(zero), decltype(grad_zero), std::decay_t<decltype(all)>>;
   });
 }
+
+template <template <class> class F>
+absl::Status UpdateCuda(absl::Span<const KernelContext> nodes) {
+  return LaunchUpdates(nodes, F<float>::kSlots, [](auto zero, auto grad_zero, const auto& all) {
+    return UpdateKernel<F, decltype(zero), decltype(grad_zero), std::decay_t<decltype(all)>>;
+  });
+}
+
+#define SNUG_UPDATE(F) template absl::Status UpdateCuda<updates::F>(absl::Span<const KernelContext>);
+SNUG_UPDATES(SNUG_UPDATE)
+#undef SNUG_UPDATE
 
 absl::Status AccumulateCuda(const KernelContext& k) {
   return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto part_zero) {

@@ -19,6 +19,9 @@ struct UpdateNumbers {
 absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes);
+// For the functions of update_functions.h.
+template <template <class> class F>
+absl::Status UpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status AccumulateCuda(const KernelContext& k);
 absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count);
 absl::Status AdvanceStepCuda(const KernelContext& k);

@@ -194,7 +194,8 @@ TEST(LaunchGroups, OfModelsLeaveFewUpdatesAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, UpdatesTogether,
-                         testing::Values("sgd {}", "sgd { momentum: 0.9 nesterov: true }", "adam {}"));
+                         testing::Values("sgd {}", "sgd { momentum: 0.9 nesterov: true }", "adam {}", "rmsprop {}",
+                                         "rmsprop { momentum: 0.9 }"));
 
 }  // namespace
 }  // namespace snug

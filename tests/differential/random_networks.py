@@ -551,18 +551,21 @@ class Builder:
 
     def choose_optimizer(self):
         r = self.random
-        kind = r.choice(["sgd", "sgd", "sgd", "adam", "adamw"])
+        kind = r.choice(["sgd", "sgd", "sgd", "adam", "adamw", "rmsprop"])
         optimizer = {"learning_rate": r.choice([0.01, 0.05, 0.1]) if kind == "sgd" else r.choice([1e-3, 2e-3, 5e-3])}
         if self.chance(0.6):
             optimizer["weight_decay"] = r.choice([0.01, 0.1])
         if self.chance(0.25):
             optimizer["clip_norm"] = r.choice([0.1, 1.0])
         options = {}
-        if kind == "sgd" and self.chance(0.7):
-            options["momentum"] = r.choice([0.5, 0.9])
-            if self.chance(0.4):
-                options["nesterov"] = True
-        elif kind != "sgd":
+        if kind == "sgd":
+            if self.chance(0.7):
+                options["momentum"] = r.choice([0.5, 0.9])
+                if self.chance(0.4):
+                    options["nesterov"] = True
+        elif kind == "rmsprop":
+            options = r.choice([{}, {"alpha": 0.9, "epsilon": 1e-4}, {"momentum": 0.9, "epsilon": 1e-6}])
+        else:
             options["epsilon"] = r.choice([1e-8, 1e-6, 1e-4])
             if self.chance(0.5):
                 options.update(beta1=r.choice([0.8, 0.95]), beta2=r.choice([0.9, 0.99]))

@@ -131,6 +131,9 @@ class Network:
         if kind == "sgd":
             return torch.optim.SGD(groups, lr=0.0, momentum=options.get("momentum", 0.0),
                                    nesterov=options.get("nesterov", False))
+        if kind == "rmsprop":
+            return torch.optim.RMSprop(groups, lr=0.0, alpha=options.get("alpha", 0.99), eps=options.get("epsilon", 1e-8),
+                                       momentum=options.get("momentum", 0.0))
         make = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
         return make(groups, lr=0.0, betas=(options.get("beta1", 0.9), options.get("beta2", 0.999)),
                     eps=options.get("epsilon", 1e-8))

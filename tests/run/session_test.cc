@@ -1,5 +1,6 @@
 #include "engine/run/session.h"
 
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,6 +72,22 @@ TEST(Session, AdamWFollowsPyTorch) {
     v = 0.999 * v + 0.001 * g * g;
     w -= 0.01 * (m / (1 - std::pow(0.9, step))) / (std::sqrt(v / (1 - std::pow(0.999, step))) + 1e-8);
     EXPECT_NEAR(Weight(*session), w, 1e-12) << "step " << step;
+  }
+}
+
+TEST(Session, RmspropFollowsPyTorch) {
+  for (const double momentum : {0.0, 0.9}) {
+    const auto session = MakeSquare(
+        absl::StrCat("optimizer { learning_rate: 0.01 weight_decay: 0.1 rmsprop { momentum: ", momentum, " } }"), 1);
+    double w = 2, v = 0, velocity = 0;
+    for (int step = 1; step <= 4; ++step) {
+      ASSERT_TRUE(session->Run().ok());
+      const double g = 2 * w + 0.1 * w;
+      v = 0.99 * v + 0.01 * g * g;
+      velocity = momentum * velocity + g / (std::sqrt(v) + 1e-8);
+      w -= 0.01 * velocity;
+      EXPECT_NEAR(Weight(*session), w, 1e-12) << "step " << step;
+    }
   }
 }
 

@@ -1,0 +1,54 @@
+// What optimizers make of one element of a parameter and of its slots: one formula each, for the processor and for CUDA
+// (update_op.h). A function is made once for a step, of the options, the learning rate and the number of the step, from
+// 1 on.
+//
+// SNUG_UPDATES, at the end, is the list of them: what is in it has CUDA kernels (updates.cu).
+#pragma once
+
+#include <cmath>
+
+#include "engine/base/host_device.h"
+#include "ops/optim/updates_cuda.h"
+
+namespace snug::updates {
+
+template <class T>
+struct Rmsprop {
+  static constexpr int kSlots = 1;
+  T lr, decay, alpha, rest, epsilon;
+
+  SNUG_HOST_DEVICE Rmsprop(const UpdateNumbers& n, double rate, double /*step*/)
+      : lr(static_cast<T>(rate)),
+        decay(static_cast<T>(n.weight_decay)),
+        alpha(static_cast<T>(n.beta2)),
+        rest(static_cast<T>(1 - n.beta2)),
+        epsilon(static_cast<T>(n.epsilon)) {}
+
+  // The update before the learning rate.
+  SNUG_HOST_DEVICE T Direction(T grad, T p, T& v) const {
+    grad += decay * p;
+    v = alpha * v + rest * grad * grad;
+    return grad / (std::sqrt(v) + epsilon);
+  }
+  SNUG_HOST_DEVICE void operator()(T grad, T& p, T& v) const { p -= lr * Direction(grad, p, v); }
+};
+
+template <class T>
+struct RmspropMomentum : Rmsprop<T> {
+  static constexpr int kSlots = 2;
+  T momentum;
+
+  SNUG_HOST_DEVICE RmspropMomentum(const UpdateNumbers& n, double rate, double step)
+      : Rmsprop<T>(n, rate, step), momentum(static_cast<T>(n.momentum)) {}
+
+  SNUG_HOST_DEVICE void operator()(T grad, T& p, T& v, T& velocity) const {
+    velocity = momentum * velocity + this->Direction(grad, p, v);
+    p -= this->lr * velocity;
+  }
+};
+
+}  // namespace snug::updates
+
+#define SNUG_UPDATES(ROW) \
+  ROW(Rmsprop)            \
+  ROW(RmspropMomentum)

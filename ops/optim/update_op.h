@@ -1,0 +1,84 @@
+// Makes an optimizer's update op of a function of update_functions.h. Its ports: the parameter, its slots, the
+// gradient, the learning rate, the random state {seed, step} where the op counts steps, and the gate.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <vector>
+
+#include "engine/base/status.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/cuda_together.h"
+#include "ops/lib/random_state.h"
+#include "ops/lib/update.h"
+#include "ops/op_def.h"
+#include "ops/optim/update_functions.h"
+#include "ops/optim/update_numbers.h"
+#include "ops/optim/updates_cuda.h"
+
+namespace snug {
+
+namespace proto {
+class Update;
+}
+
+template <int kSlots, bool kCounts>
+absl::Status InferUpdate(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckUpdate(c, kSlots, /*others=*/kCounts ? 1 : 0));
+  return kCounts ? CheckRandomState(c, kSlots + 3) : absl::OkStatus();
+}
+
+template <template <class> class F, bool kCounts>
+absl::Status UpdateCpu(const KernelContext& k) {
+  if (!GateIsOpen(k)) return absl::OkStatus();
+  constexpr int kSlots = F<float>::kSlots;
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(kSlots + 1).dtype, [&](auto zero, auto grad_zero) {
+    using T = decltype(zero);
+    const UpdateNumbers numbers = NumbersOf(k.options<proto::Update>());
+    const double rate = static_cast<double>(*k.input<T>(kSlots + 2)) * numbers.lr_mult;
+    const double step = kCounts ? static_cast<double>(k.input<int64_t>(kSlots + 3)[1] + 1) : 1;
+    const F<T> update(numbers, rate, step);
+    const auto* g = k.input<decltype(grad_zero)>(kSlots + 1);
+    T* p = k.variable<T>(0);
+    T* first = k.variable<T>(1);
+    if constexpr (kSlots == 1) {
+      ForEachElement(k.threads(), k.input_type(0).num_elements(),
+                     [=](int64_t i) SNUG_LAMBDA { update(static_cast<T>(g[i]), p[i], first[i]); });
+    } else {
+      T* second = k.variable<T>(2);
+      ForEachElement(k.threads(), k.input_type(0).num_elements(),
+                     [=](int64_t i) SNUG_LAMBDA { update(static_cast<T>(g[i]), p[i], first[i], second[i]); });
+    }
+    return absl::OkStatus();
+  });
+}
+
+template <template <class> class F, bool kCounts = false>
+OpDef UpdateOp(absl::string_view name, absl::string_view doc, const std::vector<absl::string_view>& slots,
+               SamplesFn samples) {
+  OpDef op{.name = name,
+           .doc = doc,
+           .inputs = {{"param", PortType::kFloat32}},
+           .outputs = {},
+           .infer = InferUpdate<F<float>::kSlots, kCounts>,
+           .aliases = {{Alias::Kind::kMutates, 0, 0}},
+           .kernels = {{.name = "plain", .run = UpdateCpu<F, kCounts>},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
+                        .run = SNUG_IF_CUDA(Alone<UpdateCuda<F>>),
+                        .together = SNUG_IF_CUDA(UpdateCuda<F>)}},
+           .samples = samples};
+  for (const absl::string_view slot : slots) {
+    op.aliases.push_back({Alias::Kind::kMutates, 0, static_cast<int>(op.inputs.size())});
+    op.inputs.push_back({slot, PortType::kFloat32});
+  }
+  op.inputs.push_back({"grad"});
+  op.inputs.push_back({"lr", PortType::kFloat32});
+  if (kCounts) op.inputs.push_back({"state", PortType::kInteger});
+  op.inputs.push_back({"gate", PortType::kBytes});
+  return op;
+}
+
+}  // namespace snug

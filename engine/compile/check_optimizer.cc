@@ -50,6 +50,10 @@ absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const OptionPlace
   SNUG_RETURN_IF_ERROR(check.Fraction("rmsprop.alpha", optimizer.rmsprop().alpha()));
   SNUG_RETURN_IF_ERROR(check.AtLeast0("rmsprop.epsilon", optimizer.rmsprop().epsilon()));
   SNUG_RETURN_IF_ERROR(check.Fraction("rmsprop.momentum", optimizer.rmsprop().momentum()));
+  const proto::Adagrad& adagrad = optimizer.adagrad();
+  SNUG_RETURN_IF_ERROR(check.AtLeast0("adagrad.lr_decay", adagrad.lr_decay()));
+  SNUG_RETURN_IF_ERROR(check.AtLeast0("adagrad.initial_accumulator_value", adagrad.initial_accumulator_value()));
+  SNUG_RETURN_IF_ERROR(check.AtLeast0("adagrad.epsilon", adagrad.epsilon()));
   SNUG_RETURN_IF_ERROR(CheckAdam(check, "adam", optimizer.adam()));
   return CheckAdam(check, "adamw", optimizer.adamw());
 }

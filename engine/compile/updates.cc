@@ -140,11 +140,12 @@ class Updates {
 
   const std::string& NameOf(ValueId id) const { return graph_.value(id).name; }
 
-  ValueId AddSlot(ValueId parameter, absl::string_view suffix) {
+  ValueId AddSlot(ValueId parameter, absl::string_view suffix, double initial = 0) {
     const VariableId owner = graph_.value(parameter).variable;
     const VariableId id = graph_.AddVariable({.name = absl::StrCat(NameOf(parameter), "/", suffix),
                                               .type = graph_.type(parameter),
                                               .role = VariableRole::kSlot,
+                                              .init = {.kind = Initializer::Kind::kConstant, .value = initial},
                                               .slot_of = owner});
     return graph_.variable(id).value;
   }
@@ -180,6 +181,15 @@ class Updates {
           return Add("rmsprop_update", name, {p, v, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
         update.set_momentum(rmsprop.momentum());
         return Add("rmsprop_momentum_update", name, {p, v, AddSlot(p, "momentum"), g, learning_rate_, gate_},
+                   proto::MakeOptions(update))
+            .status();
+      }
+      case proto::Optimizer::kAdagrad: {
+        const proto::Adagrad& adagrad = optimizer_.adagrad();
+        update.set_lr_decay(adagrad.lr_decay());
+        update.set_epsilon(adagrad.epsilon());
+        const ValueId squares = AddSlot(p, "squares", adagrad.initial_accumulator_value());
+        return Add("adagrad_update", name, {p, squares, g, learning_rate_, RandomState(), gate_},
                    proto::MakeOptions(update))
             .status();
       }

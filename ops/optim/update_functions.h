@@ -47,8 +47,26 @@ struct RmspropMomentum : Rmsprop<T> {
   }
 };
 
+template <class T>
+struct Adagrad {
+  static constexpr int kSlots = 1;
+  T lr, decay, epsilon;
+
+  SNUG_HOST_DEVICE Adagrad(const UpdateNumbers& n, double rate, double step)
+      : lr(static_cast<T>(rate / (1 + (step - 1) * n.lr_decay()))),
+        decay(static_cast<T>(n.weight_decay)),
+        epsilon(static_cast<T>(n.epsilon)) {}
+
+  SNUG_HOST_DEVICE void operator()(T grad, T& p, T& sum) const {
+    grad += decay * p;
+    sum += grad * grad;
+    p -= lr * (grad / (std::sqrt(sum) + epsilon));
+  }
+};
+
 }  // namespace snug::updates
 
 #define SNUG_UPDATES(ROW) \
   ROW(Rmsprop)            \
-  ROW(RmspropMomentum)
+  ROW(RmspropMomentum)    \
+  ROW(Adagrad)

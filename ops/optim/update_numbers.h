@@ -14,7 +14,7 @@ UpdateNumbers NumbersOf(const Update& options) {
   return {.lr_mult = options.lr_mult(),
           .momentum = options.momentum(),
           .weight_decay = options.weight_decay(),
-          .beta1 = options.beta1(),
+          .beta1 = options.has_lr_decay() ? options.lr_decay() : options.beta1(),
           .beta2 = options.beta2(),
           .epsilon = options.epsilon(),
           .nesterov = options.nesterov(),

@@ -4,6 +4,7 @@
 #include <absl/status/status.h>
 #include <absl/types/span.h>
 
+#include "engine/base/host_device.h"
 #include "ops/kernel_context.h"
 #include "ops/prepare_context.h"
 
@@ -13,6 +14,9 @@ namespace snug {
 struct UpdateNumbers {
   double lr_mult, momentum, weight_decay, beta1, beta2, epsilon;
   bool nesterov, decoupled_decay;
+
+  // Adagrad's, which has no beta1: the arguments of a launch are no longer than 32 of these.
+  SNUG_HOST_DEVICE double lr_decay() const { return beta1; }
 };
 
 // These update several parameters at once (KernelRow::together). They are prepared as UpdateNumbers.

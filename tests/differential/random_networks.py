@@ -551,7 +551,7 @@ class Builder:
 
     def choose_optimizer(self):
         r = self.random
-        kind = r.choice(["sgd", "sgd", "sgd", "adam", "adamw", "rmsprop"])
+        kind = r.choice(["sgd", "sgd", "sgd", "adam", "adamw", "rmsprop", "adagrad"])
         optimizer = {"learning_rate": r.choice([0.01, 0.05, 0.1]) if kind == "sgd" else r.choice([1e-3, 2e-3, 5e-3])}
         if self.chance(0.6):
             optimizer["weight_decay"] = r.choice([0.01, 0.1])
@@ -565,6 +565,8 @@ class Builder:
                     options["nesterov"] = True
         elif kind == "rmsprop":
             options = r.choice([{}, {"alpha": 0.9, "epsilon": 1e-4}, {"momentum": 0.9, "epsilon": 1e-6}])
+        elif kind == "adagrad":
+            options = r.choice([{}, {"initial_accumulator_value": 0.1}, {"lr_decay": 0.5}])
         else:
             options["epsilon"] = r.choice([1e-8, 1e-6, 1e-4])
             if self.chance(0.5):

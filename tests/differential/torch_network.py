@@ -134,6 +134,9 @@ class Network:
         if kind == "rmsprop":
             return torch.optim.RMSprop(groups, lr=0.0, alpha=options.get("alpha", 0.99), eps=options.get("epsilon", 1e-8),
                                        momentum=options.get("momentum", 0.0))
+        if kind == "adagrad":
+            return torch.optim.Adagrad(groups, lr=0.0, lr_decay=options.get("lr_decay", 0.0), eps=1e-10,
+                                       initial_accumulator_value=options.get("initial_accumulator_value", 0.0))
         make = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
         return make(groups, lr=0.0, betas=(options.get("beta1", 0.9), options.get("beta2", 0.999)),
                     eps=options.get("epsilon", 1e-8))

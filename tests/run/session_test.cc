@@ -91,6 +91,19 @@ TEST(Session, RmspropFollowsPyTorch) {
   }
 }
 
+TEST(Session, AdagradFollowsPyTorch) {
+  const auto session = MakeSquare(
+      "optimizer { learning_rate: 0.1 weight_decay: 0.1 adagrad { lr_decay: 0.5 initial_accumulator_value: 3 } }", 1);
+  double w = 2, sum = 3;
+  for (int step = 0; step < 4; ++step) {
+    ASSERT_TRUE(session->Run().ok());
+    const double g = 2 * w + 0.1 * w;
+    sum += g * g;
+    w -= 0.1 / (1 + 0.5 * step) * g / (std::sqrt(sum) + 1e-10);
+    EXPECT_NEAR(Weight(*session), w, 1e-12) << "step " << step;
+  }
+}
+
 TEST(Session, ClippingScalesToTheGlobalNorm) {
   const auto session = MakeSquare("optimizer { learning_rate: 1 clip_norm: 0.5 sgd {} }", 3, {.gradient_norm = true});
   ASSERT_TRUE(session->Run().ok());

@@ -54,6 +54,8 @@ absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const OptionPlace
   SNUG_RETURN_IF_ERROR(check.AtLeast0("adagrad.lr_decay", adagrad.lr_decay()));
   SNUG_RETURN_IF_ERROR(check.AtLeast0("adagrad.initial_accumulator_value", adagrad.initial_accumulator_value()));
   SNUG_RETURN_IF_ERROR(check.AtLeast0("adagrad.epsilon", adagrad.epsilon()));
+  SNUG_RETURN_IF_ERROR(check.Fraction("lion.beta1", optimizer.lion().beta1()));
+  SNUG_RETURN_IF_ERROR(check.Fraction("lion.beta2", optimizer.lion().beta2()));
   SNUG_RETURN_IF_ERROR(CheckAdam(check, "adam", optimizer.adam()));
   return CheckAdam(check, "adamw", optimizer.adamw());
 }

@@ -193,6 +193,11 @@ class Updates {
                    proto::MakeOptions(update))
             .status();
       }
+      case proto::Optimizer::kLion:
+        update.set_beta1(optimizer_.lion().beta1());
+        update.set_beta2(optimizer_.lion().beta2());
+        return Add("lion_update", name, {p, AddSlot(p, "m"), g, learning_rate_, gate_}, proto::MakeOptions(update))
+            .status();
       case proto::Optimizer::kSgd:
       case proto::Optimizer::KIND_NOT_SET:
         break;

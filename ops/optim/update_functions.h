@@ -64,9 +64,30 @@ struct Adagrad {
   }
 };
 
+template <class T>
+struct Lion {
+  static constexpr int kSlots = 1;
+  T lr, keep, beta1, rest1, beta2, rest2;
+
+  SNUG_HOST_DEVICE Lion(const UpdateNumbers& n, double rate, double /*step*/)
+      : lr(static_cast<T>(rate)),
+        keep(static_cast<T>(1 - rate * n.weight_decay)),
+        beta1(static_cast<T>(n.beta1)),
+        rest1(static_cast<T>(1 - n.beta1)),
+        beta2(static_cast<T>(n.beta2)),
+        rest2(static_cast<T>(1 - n.beta2)) {}
+
+  SNUG_HOST_DEVICE void operator()(T grad, T& p, T& m) const {
+    const T direction = beta1 * m + rest1 * grad;
+    m = beta2 * m + rest2 * grad;
+    p = keep * p - (direction > T(0) ? lr : direction < T(0) ? -lr : T(0));
+  }
+};
+
 }  // namespace snug::updates
 
 #define SNUG_UPDATES(ROW) \
   ROW(Rmsprop)            \
   ROW(RmspropMomentum)    \
-  ROW(Adagrad)
+  ROW(Adagrad)            \
+  ROW(Lion)

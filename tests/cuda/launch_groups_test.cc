@@ -195,7 +195,7 @@ TEST(LaunchGroups, OfModelsLeaveFewUpdatesAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, UpdatesTogether,
                          testing::Values("sgd {}", "sgd { momentum: 0.9 nesterov: true }", "adam {}", "rmsprop {}",
-                                         "rmsprop { momentum: 0.9 }", "adagrad { lr_decay: 0.1 }"));
+                                         "rmsprop { momentum: 0.9 }", "adagrad { lr_decay: 0.1 }", "lion {}"));
 
 }  // namespace
 }  // namespace snug

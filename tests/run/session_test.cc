@@ -104,6 +104,19 @@ TEST(Session, AdagradFollowsPyTorch) {
   }
 }
 
+TEST(Session, LionFollowsItsPaper) {
+  const auto session = MakeSquare("optimizer { learning_rate: 0.9 weight_decay: 0.1 lion { beta1: 0.5 } }", 1);
+  double w = 2, m = 0;
+  for (int step = 1; step <= 6; ++step) {  // w changes its sign
+    ASSERT_TRUE(session->Run().ok());
+    const double g = 2 * w;
+    const double c = 0.5 * m + 0.5 * g;
+    w -= 0.9 * ((c > 0 ? 1 : -1) + 0.1 * w);
+    m = 0.99 * m + 0.01 * g;
+    EXPECT_NEAR(Weight(*session), w, 1e-12) << "step " << step;
+  }
+}
+
 TEST(Session, ClippingScalesToTheGlobalNorm) {
   const auto session = MakeSquare("optimizer { learning_rate: 1 clip_norm: 0.5 sgd {} }", 3, {.gradient_norm = true});
   ASSERT_TRUE(session->Run().ok());

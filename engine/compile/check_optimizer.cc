@@ -33,7 +33,8 @@ class Checker {
   const OptionPlaces& places_;
 };
 
-absl::Status CheckAdam(const Checker& check, absl::string_view kind, const proto::Adam& adam) {
+template <class Adam>
+absl::Status CheckAdam(const Checker& check, absl::string_view kind, const Adam& adam) {
   SNUG_RETURN_IF_ERROR(check.Fraction(absl::StrCat(kind, ".beta1"), adam.beta1()));
   SNUG_RETURN_IF_ERROR(check.Fraction(absl::StrCat(kind, ".beta2"), adam.beta2()));
   return check.AtLeast0(absl::StrCat(kind, ".epsilon"), adam.epsilon());
@@ -56,6 +57,7 @@ absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const OptionPlace
   SNUG_RETURN_IF_ERROR(check.AtLeast0("adagrad.epsilon", adagrad.epsilon()));
   SNUG_RETURN_IF_ERROR(check.Fraction("lion.beta1", optimizer.lion().beta1()));
   SNUG_RETURN_IF_ERROR(check.Fraction("lion.beta2", optimizer.lion().beta2()));
+  SNUG_RETURN_IF_ERROR(CheckAdam(check, "lamb", optimizer.lamb()));
   SNUG_RETURN_IF_ERROR(CheckAdam(check, "adam", optimizer.adam()));
   return CheckAdam(check, "adamw", optimizer.adamw());
 }

@@ -198,6 +198,22 @@ class Updates {
         update.set_beta2(optimizer_.lion().beta2());
         return Add("lion_update", name, {p, AddSlot(p, "m"), g, learning_rate_, gate_}, proto::MakeOptions(update))
             .status();
+      case proto::Optimizer::kLamb: {
+        const proto::Lamb& lamb = optimizer_.lamb();
+        update.set_beta1(lamb.beta1());
+        update.set_beta2(lamb.beta2());
+        update.set_epsilon(lamb.epsilon());
+        const ValueId m = AddSlot(p, "m");
+        const ValueId v = AddSlot(p, "v");
+        const Options options = proto::MakeOptions(update);
+        const std::string parameter = NameOf(p);
+        SNUG_ASSIGN_OR_RETURN(const ValueId direction, Add("lamb_direction", absl::StrCat(parameter, "/direction"),
+                                                           {p, m, v, g, RandomState(), gate_}, options));
+        SNUG_ASSIGN_OR_RETURN(const ValueId size, Add("global_norm", absl::StrCat(parameter, "/size"), {p}, Options()));
+        SNUG_ASSIGN_OR_RETURN(const ValueId change,
+                              Add("global_norm", absl::StrCat(parameter, "/change"), {direction}, Options()));
+        return Add("lamb_update", name, {p, direction, size, change, learning_rate_, gate_}, options).status();
+      }
       case proto::Optimizer::kSgd:
       case proto::Optimizer::KIND_NOT_SET:
         break;

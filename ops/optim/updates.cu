@@ -117,6 +117,45 @@ __global__ void UpdateKernel(const __grid_constant__ All all) {
   }
 }
 
+// direction may be g.
+template <class T, class G>
+__global__ void LambDirectionKernel(int64_t n, UpdateNumbers numbers, const int64_t* state, const uint8_t* gate,
+                                    const T* p, const G* g, T* m, T* v, T* direction) {
+  __shared__ T correction1, correction2;
+  if (threadIdx.x == 0) {  // powers take longer than the rest
+    const double step = static_cast<double>(state[1] + 1);
+    correction1 = static_cast<T>(1 - pow(numbers.beta1, step));
+    correction2 = static_cast<T>(1 - pow(numbers.beta2, step));
+  }
+  __syncthreads();
+  const bool open = *gate != 0;
+  const T beta1 = static_cast<T>(numbers.beta1);
+  const T beta2 = static_cast<T>(numbers.beta2);
+  const T rest1 = static_cast<T>(1 - numbers.beta1);
+  const T rest2 = static_cast<T>(1 - numbers.beta2);
+  const T epsilon = static_cast<T>(numbers.epsilon);
+  const T decay = static_cast<T>(numbers.weight_decay);
+  SNUG_CUDA_FOR(i, n) {
+    const T grad = static_cast<T>(g[i]);
+    const T first = beta1 * m[i] + rest1 * grad;
+    const T second = beta2 * v[i] + rest2 * grad * grad;
+    if (open) {
+      m[i] = first;
+      v[i] = second;
+    }
+    direction[i] = first / correction1 / (std::sqrt(second / correction2) + epsilon) + decay * p[i];
+  }
+}
+
+template <class T>
+__global__ void LambUpdateKernel(int64_t n, double lr_mult, const T* rate, const T* size, const T* change,
+                                 const uint8_t* gate, const T* direction, T* p) {
+  if (*gate == 0) return;
+  const T lr = static_cast<T>(static_cast<double>(*rate) * lr_mult);
+  const T scale = *size > T(0) && *change > T(0) ? lr * (*size / *change) : lr;
+  SNUG_CUDA_FOR(i, n) { p[i] -= scale * direction[i]; }
+}
+
 template <class T, class G>
 __global__ void AccumulateKernel(int64_t n, const uint8_t* gate, const G* part, T* sum) {
   if (*gate == 0) return;
@@ -237,6 +276,25 @@ absl::Status UpdateCuda(absl::Span<const KernelContext> nodes) {
 #define SNUG_UPDATE(F) template absl::Status UpdateCuda<updates::F>(absl::Span<const KernelContext>);
 SNUG_UPDATES(SNUG_UPDATE)
 #undef SNUG_UPDATE
+
+absl::Status LambDirectionCuda(const KernelContext& k) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
+    using T = decltype(zero);
+    using G = decltype(grad_zero);
+    const int64_t n = k.input_type(0).num_elements();
+    return k.cuda()->Launch(LambDirectionKernel<T, G>, ShapeFor(n), n, k.prepared<UpdateNumbers>(), k.input<int64_t>(4),
+                            Gate(k), k.input<T>(0), k.input<G>(3), k.variable<T>(1), k.variable<T>(2), k.output<T>(0));
+  });
+}
+
+absl::Status LambUpdateCuda(const KernelContext& k) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto) {
+    using T = decltype(zero);
+    const int64_t n = k.input_type(0).num_elements();
+    return k.cuda()->Launch(LambUpdateKernel<T>, ShapeFor(n), n, k.prepared<UpdateNumbers>().lr_mult, k.input<T>(4),
+                            k.input<T>(2), k.input<T>(3), Gate(k), k.input<T>(1), k.variable<T>(0));
+  });
+}
 
 absl::Status AccumulateCuda(const KernelContext& k) {
   return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto part_zero) {

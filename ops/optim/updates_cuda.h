@@ -26,6 +26,8 @@ absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes);
 // For the functions of update_functions.h.
 template <template <class> class F>
 absl::Status UpdateCuda(absl::Span<const KernelContext> nodes);
+absl::Status LambDirectionCuda(const KernelContext& k);  // prepared as UpdateNumbers
+absl::Status LambUpdateCuda(const KernelContext& k);     // likewise
 absl::Status AccumulateCuda(const KernelContext& k);
 absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count);
 absl::Status AdvanceStepCuda(const KernelContext& k);

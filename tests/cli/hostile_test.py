@@ -102,6 +102,7 @@ class NumberTest(SnugTest):
             ("rmsprop { alpha: @1 }", "rmsprop.alpha: expected at least 0 and less than 1, found 1"),
             ("adagrad { lr_decay: @-1 }", "adagrad.lr_decay: expected a number of at least 0, found -1"),
             ("lion { beta2: @1 }", "lion.beta2: expected at least 0 and less than 1, found 1"),
+            ("lamb { epsilon: @-1 }", "lamb.epsilon: expected a number of at least 0, found -1"),
         ):
             error = self.error(*self.step(optimizer=optimizer.replace("@", "")))
             column = len("optimizer { ") + optimizer.index("@") + 1

@@ -117,6 +117,21 @@ TEST(Session, LionFollowsItsPaper) {
   }
 }
 
+TEST(Session, LambFollowsItsPaper) {
+  const auto session = MakeSquare("optimizer { learning_rate: 0.01 weight_decay: 0.1 lamb {} }", 1);
+  double w = 2, m = 0, v = 0;
+  for (int step = 1; step <= 4; ++step) {
+    ASSERT_TRUE(session->Run().ok());
+    const double g = 2 * w;
+    m = 0.9 * m + 0.1 * g;
+    v = 0.999 * v + 0.001 * g * g;
+    const double r = (m / (1 - std::pow(0.9, step))) / (std::sqrt(v / (1 - std::pow(0.999, step))) + 1e-6);
+    const double u = r + 0.1 * w;
+    w -= 0.01 * (std::abs(w) / std::abs(u)) * u;
+    EXPECT_NEAR(Weight(*session), w, 1e-12) << "step " << step;
+  }
+}
+
 TEST(Session, ClippingScalesToTheGlobalNorm) {
   const auto session = MakeSquare("optimizer { learning_rate: 1 clip_norm: 0.5 sgd {} }", 3, {.gradient_norm = true});
   ASSERT_TRUE(session->Run().ok());

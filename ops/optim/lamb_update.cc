@@ -1,0 +1,218 @@
+// lamb_direction, lamb_update: LAMB (You et al. 2020, algorithm 2, with the norms themselves as phi). Between the two
+// stand the norms of the parameter and of the direction, which scale the step.
+#include <absl/strings/str_cat.h>
+
+#include <cmath>
+
+#include "engine/base/status.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/lib/random_state.h"
+#include "ops/lib/update.h"
+#include "ops/op_def.h"
+#include "ops/optim/update_numbers.h"
+#include "ops/optim/updates_cuda.h"
+#include "ops/sample_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/options.h"
+
+namespace snug::ops::lamb_update {
+namespace {
+
+using proto::ParseOptions;
+
+absl::Status CheckLike(const InferContext& c, int i, DType dtype, const Shape& shape) {
+  if (c.input(i).dtype != dtype) {
+    return c.InputError(i,
+                        absl::StrCat("expected ", Name(dtype), " like the parameter, found ", Name(c.input(i).dtype)));
+  }
+  return c.CheckShape(i, shape);
+}
+
+absl::Status InferDirection(InferContext& c) {
+  const DType dtype = c.input(0).dtype;
+  for (const int slot : {1, 2}) SNUG_RETURN_IF_ERROR(CheckLike(c, slot, dtype, c.shape(0)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(3, c.shape(0)));
+  SNUG_RETURN_IF_ERROR(CheckRandomState(c, 4));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(5, Shape()));
+  c.SetOutput(0, c.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status InferUpdate(InferContext& c) {
+  const DType dtype = c.input(0).dtype;
+  SNUG_RETURN_IF_ERROR(CheckLike(c, 1, dtype, c.shape(0)));
+  for (const int number : {2, 3, 4}) SNUG_RETURN_IF_ERROR(CheckLike(c, number, dtype, Shape()));
+  return c.CheckShape(5, Shape());
+}
+
+absl::Status DirectionCpu(const KernelContext& k) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
+    using T = decltype(zero);
+    const auto& options = k.options<proto::Update>();
+    const double step = static_cast<double>(k.input<int64_t>(4)[1] + 1);
+    const T beta1 = static_cast<T>(options.beta1());
+    const T beta2 = static_cast<T>(options.beta2());
+    const T rest1 = static_cast<T>(1 - options.beta1());
+    const T rest2 = static_cast<T>(1 - options.beta2());
+    const T correction1 = static_cast<T>(1 - std::pow(options.beta1(), step));
+    const T correction2 = static_cast<T>(1 - std::pow(options.beta2(), step));
+    const T epsilon = static_cast<T>(options.epsilon());
+    const T decay = static_cast<T>(options.weight_decay());
+    const bool open = GateIsOpen(k);
+    const T* p = k.input<T>(0);
+    T* m = k.variable<T>(1);
+    T* v = k.variable<T>(2);
+    const auto* g = k.input<decltype(grad_zero)>(3);
+    T* direction = k.output<T>(0);
+    ForEachElement(k.threads(), k.input_type(0).num_elements(), [=](int64_t i) SNUG_LAMBDA {
+      const T grad = static_cast<T>(g[i]);
+      const T first = beta1 * m[i] + rest1 * grad;
+      const T second = beta2 * v[i] + rest2 * grad * grad;
+      m[i] = open ? first : m[i];
+      v[i] = open ? second : v[i];
+      direction[i] = first / correction1 / (std::sqrt(second / correction2) + epsilon) + decay * p[i];
+    });
+    return absl::OkStatus();
+  });
+}
+
+absl::Status UpdateCpu(const KernelContext& k) {
+  if (!GateIsOpen(k)) return absl::OkStatus();
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto) {
+    using T = decltype(zero);
+    T* p = k.variable<T>(0);
+    const T* direction = k.input<T>(1);
+    const T size = *k.input<T>(2);
+    const T change = *k.input<T>(3);
+    const T lr = static_cast<T>(static_cast<double>(*k.input<T>(4)) * k.options<proto::Update>().lr_mult());
+    const T scale = size > T(0) && change > T(0) ? lr * (size / change) : lr;
+    ForEachElement(k.threads(), k.input_type(0).num_elements(),
+                   [=](int64_t i) SNUG_LAMBDA { p[i] -= scale * direction[i]; });
+    return absl::OkStatus();
+  });
+}
+
+void DirectionSamples(SampleBuilder& s) {
+  const auto with = [&s](const char* name, const char* options, const Shape& shape, double step, double gate) {
+    s.Case(name)
+        .With(ParseOptions<proto::Update>(options))
+        .Input(shape)
+        .Input(shape)
+        .Input(shape)
+        .Range(0.1, 1)
+        .Input(shape)
+        .Int({2}, 0, 100, DType::kInt64)
+        .Values({1, step})
+        .Bytes({})
+        .Values({gate});
+  };
+  with("first_step", "beta1: 0.9 beta2: 0.999 epsilon: 1e-6", {5, 7}, 0, 1);
+  with("decay", "beta1: 0.8 beta2: 0.99 epsilon: 1e-6 weight_decay: 0.1", {131}, 9, 1);
+  with("gate_closed", "beta1: 0.9 beta2: 0.999 epsilon: 1e-6", {9}, 3, 0);
+  s.Case("known")  // from the paper's formulas
+      .With(ParseOptions<proto::Update>("beta1: 0.9 beta2: 0.999 epsilon: 1e-6 weight_decay: 0.1"))
+      .Input({2})
+      .Values({1, -2})
+      .Input({2})
+      .Values({0.1, -0.2})
+      .Input({2})
+      .Values({0.01, 0.04})
+      .Input({2})
+      .Values({0.5, 0.25})
+      .Int({2}, 0, 100, DType::kInt64)
+      .Values({1, 9})
+      .Bytes({})
+      .Values({1})
+      .Expect(0, {0.3119363350552754, -0.31868809676710785})
+      .ExpectMutated(1, {0.14, -0.15500000000000003})
+      .ExpectMutated(2, {0.01024, 0.0400225});
+  s.Case("slot")
+      .Input({4})
+      .Input({4})
+      .Input({2})
+      .Input({4})
+      .Int({2}, 0, 9, DType::kInt64)
+      .Bytes({})
+      .Fails("input 2 \"v\" [2]: expected shape [4]");
+}
+
+void UpdateSamples(SampleBuilder& s) {
+  const auto with = [&s](const char* name, double size, double change, double gate) -> Sample& {
+    return s.Case(name)
+        .With(ParseOptions<proto::Update>("lr_mult: 2"))
+        .Input({2})
+        .Values({1, -2})
+        .Input({2})
+        .Values({3, 4})
+        .Input({})
+        .Values({size})
+        .Input({})
+        .Values({change})
+        .Input({})
+        .Values({0.25})
+        .Bytes({})
+        .Values({gate});
+  };
+  with("known", 2, 5, 1).ExpectMutated(0, {0.4, -2.8});
+  with("no_size", 0, 5, 1).ExpectMutated(0, {-0.5, -4});
+  with("no_change", 2, 0, 1).ExpectMutated(0, {-0.5, -4});
+  with("gate_closed", 2, 5, 0).ExpectMutated(0, {1, -2});
+  s.Case("some")
+      .Input({5, 7})
+      .Input({5, 7})
+      .Input({})
+      .Range(1, 2)
+      .Input({})
+      .Range(1, 2)
+      .Input({})
+      .Range(0.001, 0.01)
+      .Bytes({})
+      .Values({1});
+  s.Case("shape").Input({4}).Input({5}).Input({}).Input({}).Input({}).Bytes({}).Fails(
+      "input 1 \"direction\" [5]: expected shape [4]");
+}
+
+}  // namespace
+
+SNUG_OPS(lamb_update) {
+  return {
+      {.name = "lamb_direction",
+       .doc =
+           "m = beta1 m + (1 - beta1) grad; v = beta2 v + (1 - beta2) grad^2; direction = m' / (sqrt(v') + epsilon) + "
+           "weight_decay param, ' with the bias corrected",
+       .inputs = {{"param", PortType::kFloat32},
+                  {"m", PortType::kFloat32},
+                  {"v", PortType::kFloat32},
+                  {"grad"},
+                  {"state", PortType::kInteger},
+                  {"gate", PortType::kBytes}},
+       .outputs = {{"direction", PortType::kFloat32}},
+       .infer = InferDirection,
+       .aliases = {{Alias::Kind::kMutates, 0, 1}, {Alias::Kind::kMutates, 0, 2}, {Alias::Kind::kMayShare, 0, 3}},
+       .kernels = {{.name = "plain", .run = DirectionCpu},
+                   {.device = kOnCuda,
+                    .name = "own",
+                    .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
+                    .run = SNUG_IF_CUDA(LambDirectionCuda)}},
+       .samples = DirectionSamples},
+      {.name = "lamb_update",
+       .doc = "param -= lr size / change direction, size and change being the norms of param and direction",
+       .inputs = {{"param", PortType::kFloat32},
+                  {"direction", PortType::kFloat32},
+                  {"size", PortType::kFloat32},
+                  {"change", PortType::kFloat32},
+                  {"lr", PortType::kFloat32},
+                  {"gate", PortType::kBytes}},
+       .outputs = {},
+       .infer = InferUpdate,
+       .aliases = {{Alias::Kind::kMutates, 0, 0}},
+       .kernels = {{.name = "plain", .run = UpdateCpu},
+                   {.device = kOnCuda,
+                    .name = "own",
+                    .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
+                    .run = SNUG_IF_CUDA(LambUpdateCuda)}},
+       .samples = UpdateSamples}};
+}
+
+}  // namespace snug::ops::lamb_update

@@ -17,8 +17,8 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/pipeline.h"
-#include "engine/run/random_feed.h"
-#include "engine/run/session.h"
+#include "engine/run/session/random_feed.h"
+#include "engine/run/session/session.h"
 #include "proto/text_loader.h"
 
 namespace snug {
@@ -50,7 +50,7 @@ std::unique_ptr<Session> Make(const LoadedNetwork& network, const std::string& m
   options.memory.strategy = strategy;
   options.memory.dynamic.allocator = settings.allocator;
   Compiled compiled = Compile(network.network, network.source_map, OpRegistry::Builtin(), options).value();
-  std::unique_ptr<Session> session = Session::Create(std::move(compiled), {.engine = EngineKind::kSerial}).value();
+  std::unique_ptr<Session> session = Session::Create(std::move(compiled), {.engine = ExecutorKind::kSerial}).value();
   SNUG_CHECK_OK(FeedRandom(*session, OpRegistry::Builtin(), 1));
   for (int i = 0; i < 3; ++i) SNUG_CHECK_OK(session->Run());
   return session;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/run/dynamic_engine.h"
+#include "engine/run/dependency/dynamic_engine.h"
 
 namespace snug {
 namespace {

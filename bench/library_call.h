@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/base/dtype.h"
-#include "ops/lib/conv_geometry.h"
+#include "ops/kernels/conv/geometry.h"
 
 namespace snug::bench {
 

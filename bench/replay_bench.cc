@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/run/executors.h"
+#include "engine/run/executors/executors.h"
 
 namespace snug {
 namespace {
@@ -35,7 +35,7 @@ Executable Chain(int steps, int streams) {
   return executable;
 }
 
-void Report(const char* name, EngineKind engine, int streams, int steps, int rounds) {
+void Report(const char* name, ExecutorKind engine, int streams, int steps, int rounds) {
   const Executable executable = Chain(steps, streams);
   const std::unique_ptr<Executor> executor = MakeExecutor(engine, executable, {}, nullptr).value();
   std::vector<double> times;
@@ -69,11 +69,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "replay_bench: --steps and --rounds are at least 1\n");
     return 2;
   }
-  using snug::EngineKind;
-  snug::Report("serial", EngineKind::kSerial, 1, steps, rounds);
-  snug::Report("replay, one stream", EngineKind::kReplay, 1, steps, rounds);
-  snug::Report("replay, two streams that wait at every Step", EngineKind::kReplay, 2, steps, rounds);
-  snug::Report("dynamic engine, one stream", EngineKind::kDynamic, 1, steps, rounds);
-  snug::Report("dynamic engine, two streams", EngineKind::kDynamic, 2, steps, rounds);
+  using snug::ExecutorKind;
+  snug::Report("serial", ExecutorKind::kSerial, 1, steps, rounds);
+  snug::Report("replay, one stream", ExecutorKind::kReplay, 1, steps, rounds);
+  snug::Report("replay, two streams that wait at every Step", ExecutorKind::kReplay, 2, steps, rounds);
+  snug::Report("dynamic engine, one stream", ExecutorKind::kDynamic, 1, steps, rounds);
+  snug::Report("dynamic engine, two streams", ExecutorKind::kDynamic, 2, steps, rounds);
   return 0;
 }

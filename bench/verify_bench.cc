@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/compile/schedule_steps.h"
-#include "engine/compile/verify_executable.h"
+#include "engine/compile/schedule/schedule_steps.h"
+#include "engine/compile/schedule/verify_executable.h"
 #include "proto/text_loader.h"
 
 namespace snug {

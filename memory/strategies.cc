@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "memory/best.h"
 #include "memory/in_place.h"
 #include "memory/lower_bound.h"
 #include "memory/olla.h"
 #include "memory/order/best.h"
 #include "memory/order/in_place_tasks.h"
-#include "memory/order/olla.h"
+#include "memory/order/olla/olla.h"
 #include "memory/place/exact.h"
 #include "memory/place/offset.h"
 #include "memory/place/olla.h"

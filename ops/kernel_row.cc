@@ -1,8 +1,13 @@
 #include "ops/kernel_row.h"
 
+#include <utility>
+
 #include "ops/node_types.h"
 
 namespace snug {
+
+KernelRow Plain(KernelFn run) { return {.name = "plain", .run = std::move(run)}; }
+KernelRow OwnOnCuda(KernelFn run) { return {.device = kOnCuda, .name = "own", .run = std::move(run)}; }
 
 absl::Status NotInDouble(const NodeTypes& types) {
   bool in_double = false;

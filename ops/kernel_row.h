@@ -3,7 +3,7 @@
 // library is one more row.
 //
 // The compiler takes the first row that serves a node's types, prepares it, and goes on to the next one if it declines
-// (engine/compile/choose.h). Entries are callables, which may have state; a null one has a stated meaning.
+// (engine/compile/kernels/choose.h). Entries are callables, which may have state; a null one has a stated meaning.
 #pragma once
 
 #include <absl/status/status.h>
@@ -69,7 +69,7 @@ struct KernelRow {
   // and the registry leaves the row out.
   KernelFn run = nullptr;
   // Does the same for 1 to kMostTogether nodes of this row at once, whose ports have the same dtypes
-  // (ops/lib/cuda_together.h). Null: they run one by one.
+  // (ops/kit/cuda_together.h). Null: they run one by one.
   TogetherFn together = nullptr;
 };
 
@@ -78,6 +78,10 @@ struct PreparedKernel {
   std::shared_ptr<const KernelRow> kernel;
   std::shared_ptr<const void> prepared;
 };
+
+// The two rows that most ops have: the reference, and a kernel of ours on CUDA that needs no workspace.
+KernelRow Plain(KernelFn run);
+KernelRow OwnOnCuda(KernelFn run);
 
 // For KernelRow::serves, if a kernel knows float32 and bfloat16 only.
 absl::Status NotInDouble(const NodeTypes& types);

@@ -86,7 +86,7 @@ struct Cost {
 // How an op computes each element of its one output from one element of each input. Such an op may be a member of fused
 // kernels, which are compiled at run time.
 struct ElementwiseForm {
-  // Returns the element in C++ (ops/lib/expression.h); `operands` has the operands' elements with commas between them.
+  // Returns the element in C++ (ops/kit/expression.h); `operands` has the operands' elements with commas between them.
   // Null: the op is not elementwise.
   std::string (*expression)(const NodeTypes&, absl::string_view operands) = nullptr;
   // Says how an operand lies under the output; null: it is broadcast along the first axes.
@@ -127,9 +127,9 @@ struct OpDef {
   RangeFn input_in_output = nullptr;
   CostFn cost = nullptr;  // null: one flop per output element, bytes of inputs and outputs
   ElementwiseForm elementwise = {};
-  // What the op does as the reduction that ends a fused kernel (ops/lib/fused_reduction.h); null: it cannot be one.
+  // What the op does as the reduction that ends a fused kernel (ops/kernels/reduce/reduce.h); null: it cannot be one.
   ReductionFn reduction = nullptr;
-  Activation activation = {};       // the activation that this op is (ops/lib/activation.h); kIdentity: it is none
+  Activation activation = {};       // the activation that this op is (ops/activation.h); kIdentity: it is none
   Activation activation_grad = {};  // the activation whose gradient this op computes from y and dy
   WithActivation with_activation = {};
   std::vector<KernelRow> kernels = {};  // required (except views, layer_only): "plain" is the last one on the CPU

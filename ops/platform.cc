@@ -7,12 +7,12 @@
 
 #include "engine/base/has_cuda.h"
 #include "engine/base/status.h"
-#include "ops/lib/isa.h"
+#include "ops/kit/isa.h"
 #if SNUG_HAS_CUDA
 #include "engine/cuda/cuda_device.h"
 #endif
 #if SNUG_HAS_ONEDNN
-#include "ops/lib/onednn.h"
+#include "ops/kit/onednn.h"
 #endif
 
 namespace snug {

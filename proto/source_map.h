@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/source_loc.h"
+#include "engine/base/text/source_loc.h"
 
 namespace google::protobuf {
 class FieldDescriptor;

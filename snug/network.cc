@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "snug/internal/convert.h"
 #include "snug/internal/custom.pb.h"
 #include "snug/internal/fill.h"

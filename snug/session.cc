@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/compile/memory_settings.h"
+#include "engine/compile/memory/memory_settings.h"
 #include "snug/internal/convert.h"
 #include "snug/internal/fill.h"
 #include "snug/internal/network_impl.h"
@@ -81,7 +81,7 @@ Result<std::vector<std::string>> NamesOf(const std::vector<Endpoint>& endpoints)
 absl::StatusOr<engine::SessionOptions> EngineOptionsOf(const SessionOptions& options) {
   engine::SessionOptions result{.seed = options.seed};
   if (!options.engine.empty()) {
-    absl::StatusOr<EngineKind> kind = ParseEngine(options.engine);
+    absl::StatusOr<ExecutorKind> kind = ParseExecutor(options.engine);
     if (!kind.ok()) return Annotate(kind.status(), "option \"engine\"");
     result.engine = *kind;
   }

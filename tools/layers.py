@@ -36,11 +36,14 @@ BEHIND_PUBLIC_HEADERS = "snug/internal/"
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|nvrtc|cub/|thrust/|cooperative_groups|mma\.h|nv)")
 CUDA_FILES = ["*.cu", "*.cuh", "*cuda*", "cublas*", "cudnn*"]
 ONEDNN_HEADER = re.compile(r"(^|/)dnnl")
-ONEDNN_FILES = ["ops/lib/onednn*", "bench/onednn*"]
+ONEDNN_FILES = ["ops/kit/onednn*", "ops/kernels/*/onednn*", "bench/onednn*"]
 # Headers of the library include nothing heavier of Abseil than these, except headers that only .cc files next to them
 # include.
-PRIVATE_HEADERS = ["*_internal.h", "ops/lib/*"]
+PRIVATE_HEADERS = ["*_internal.h", "ops/*/*"]
 ABSL_IN_HEADERS = {"absl/status/status.h", "absl/status/statusor.h", "absl/strings/string_view.h", "absl/types/span.h"}
+
+# What ops share among themselves and keep to themselves: everybody else knows ops by the headers in ops/ alone.
+INSIDES_OF_OPS = re.compile(r"^ops/\w+/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 SOURCES = (".h", ".cc", ".cu", ".cuh", ".inc")
@@ -75,7 +78,7 @@ def problem_with(path, quote, header):
     if CUDA_HEADER.match(header) and not in_cuda:
         return "CUDA headers are only for .cu, .cuh and files named *cuda*, cublas*, cudnn*"
     if ONEDNN_HEADER.search(header) and not any(fnmatch.fnmatch(path, pattern) for pattern in ONEDNN_FILES):
-        return "only ops/lib/onednn* (and bench/onednn*) know oneDNN"
+        return "only files named onednn* in ops/kit, ops/kernels and bench know oneDNN"
     private = any(fnmatch.fnmatch(path, pattern) for pattern in PRIVATE_HEADERS)
     if in_header and not private and layer in MAY_INCLUDE and header.startswith("absl/") and header not in ABSL_IN_HEADERS:
         return "headers include no more of Abseil than status, statusor, string_view and span"
@@ -92,6 +95,8 @@ def problem_with(path, quote, header):
         return "files of ours are included with quotes"
     if layer is None or layer in UNRESTRICTED or target == layer:
         return None
+    if INSIDES_OF_OPS.match(header):
+        return "folders of ops/ are for ops: others include the headers that lie in ops/ itself"
     if target not in MAY_INCLUDE[layer]:
         return f"{layer} may include only {', '.join(MAY_INCLUDE[layer]) or 'itself'}"
     return None
@@ -119,43 +124,47 @@ def self_test():
         ("engine/cuda/cuda_a.cc", '#include "memory/problem.h"'),
         ("memory/a.cc", '#include "engine/graph/graph.h"'),
         ("engine/graph/a.cc", '#  include "ops/registry.h"'),
-        ("ops/math/a.cc", '#include "engine/run/session.h"'),
+        ("ops/math/a.cc", '#include "engine/run/session/session.h"'),
         ("ops/math/a.cc", '#include "memory/problem.h"'),
         ("ops/math/a.cc", '#include "relu.h"'),
         ("ops/math/a.cc", "#include <engine/base/status.h>"),
         ("ops/op_def.h", '#include "proto/network.pb.h"'),
-        ("ops/lib/a.h", '#include "proto/options.h"'),
+        ("ops/kit/a.h", '#include "proto/options.h"'),
         ("ops/math/a.cu", '#include "proto/network.pb.h"'),
         ("ops/math/a.cu", '#include "proto/options.h"'),
         ("ops/math/a.cc", "#include <cuda_runtime.h>"),
         ("ops/nn/a.cc", "#include <oneapi/dnnl/dnnl.hpp>"),
         ("bench/op_bench.cc", "#include <dnnl.hpp>"),
         ("engine/graph/a.h", "#include <absl/strings/str_cat.h>"),
-        ("engine/compile/a.cc", '#include "engine/run/session.h"'),
+        ("engine/compile/a.cc", '#include "engine/run/session/session.h"'),
         ("engine/run/a.cc", '#include "engine/train/trainer.h"'),
+        ("engine/compile/passes/a.cc", '#include "ops/kernels/conv/geometry.h"'),
+        ("tools/cli/a.cc", '#include "ops/kit/isa.h"'),
         ("tools/a.cc", '#include "snug/session.h"'),
-        ("snug/session.h", '#include "engine/run/session.h"'),
+        ("snug/session.h", '#include "engine/run/session/session.h"'),
         ("snug/session.h", "#include <absl/status/status.h>"),
         ("snug/session.h", '#include "snug/internal/engine.h"'),
     ]
     right = [
         ("engine/base/a.cc", "#include <absl/strings/str_cat.h>"),
         ("ops/math/a.cc", '#include "proto/network.pb.h"'),
-        ("ops/math/a.cc", '// #include "engine/run/session.h"'),
+        ("ops/math/a.cc", '// #include "engine/run/session/session.h"'),
         ("proto/text_loader.h", '#include "proto/network.pb.h"'),
         ("ops/math/a.cu", "#include <cuda_runtime.h>"),
-        ("ops/lib/cublas.cc", "#include <cublas_v2.h>"),
+        ("ops/kernels/matmul/cublaslt.cc", "#include <cublas_v2.h>"),
         ("memory/allocator/cuda_source.cc", '#include "engine/cuda/cuda_device.h"'),
-        ("ops/lib/onednn_conv.h", "#include <oneapi/dnnl/dnnl.hpp>"),
-        ("ops/lib/onednn_internal.h", "#include <absl/strings/str_cat.h>"),
+        ("ops/kernels/conv/onednn.h", "#include <oneapi/dnnl/dnnl.hpp>"),
+        ("ops/kit/onednn_internal.h", "#include <absl/strings/str_cat.h>"),
         ("engine/run/a.cc", '#include "engine/compile/executable.h"'),
+        ("engine/compile/passes/a.cc", '#include "ops/fused_chain.h"'),
+        ("ops/nn/a.cc", '#include "ops/kernels/pool/geometry.h"'),
         ("tools/a.cc", '#include "engine/train/trainer.h"'),
         ("snug/session.h", '#include "snug/network.h"'),
         ("snug/session.h", "#include <vector>"),
-        ("snug/session.cc", '#include "engine/run/session.h"'),
+        ("snug/session.cc", '#include "engine/run/session/session.h"'),
         ("examples/embed/spiral.cc", "#include <snug/snug.h>"),
-        ("snug/internal/engine.h", '#include "engine/run/session.h"'),
-        ("tests/ops/a_test.cc", '#include "engine/run/session.h"'),
+        ("snug/internal/engine.h", '#include "engine/run/session/session.h"'),
+        ("tests/ops/a_test.cc", '#include "engine/run/session/session.h"'),
     ]
     failed = [f"not found: {p}: {line}" for p, line in wrong if not list(check(p, "#pragma once\n" + line))]
     failed += [f"wrongly reported: {p}: {line}" for p, line in right if list(check(p, "#pragma once\n" + line))]

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json.h"
-#include "engine/base/suggest.h"
+#include "engine/base/text/json.h"
+#include "engine/base/text/suggest.h"
 #include "tools/cli/command.h"
 #include "tools/cli/spin_briefly.h"
 

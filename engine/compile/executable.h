@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/compile/accesses.h"
-#include "engine/compile/plan_memory.h"
-#include "engine/compile/streams.h"
+#include "engine/compile/memory/plan_memory.h"
+#include "engine/compile/schedule/accesses.h"
+#include "engine/compile/schedule/streams.h"
 #include "engine/graph/graph.h"
 #include "ops/node_types.h"
 #include "ops/op_def.h"

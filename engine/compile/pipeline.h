@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "engine/base/device.h"
-#include "engine/compile/caller_values.h"
-#include "engine/compile/choose.h"
-#include "engine/compile/decay.h"
+#include "engine/compile/differentiate/updates.h"
 #include "engine/compile/executable.h"
-#include "engine/compile/plan_memory.h"
+#include "engine/compile/import/decay.h"
+#include "engine/compile/kernels/choose.h"
+#include "engine/compile/memory/caller_values.h"
+#include "engine/compile/memory/plan_memory.h"
+#include "engine/compile/memory/tasks.h"
 #include "engine/compile/summary.h"
-#include "engine/compile/tasks.h"
-#include "engine/compile/updates.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 #include "proto/option_places.h"
@@ -46,7 +46,7 @@ struct CompileOptions {
   std::vector<std::string> gradients;  // values whose gradients become outputs "d(<name>)"
   bool gradient_norm = false;          // adds an output "gradient_norm"
   DecayRule decay_rule = DecayRule::kAll;
-  std::optional<std::vector<std::string>> no_decay;  // patterns (engine/base/glob.h); if absent, the network's
+  std::optional<std::vector<std::string>> no_decay;  // patterns (engine/base/text/glob.h); if absent, the network's
   OptionPlaces no_decay_places;                      // where the patterns were written, for errors
   const proto::Optimizer* optimizer = nullptr;       // null: the network's, or SGD with momentum 0.9
   // Whether what is fed stays until it is fed anew. Otherwise a step consumes its inputs: their bytes are free after

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "engine/base/hash.h"
-#include "engine/base/output_file.h"
+#include "engine/base/text/output_file.h"
 
 namespace snug::cuda {
 namespace {

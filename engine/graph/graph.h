@@ -20,7 +20,7 @@
 
 #include "engine/base/ids.h"
 #include "engine/base/options.h"
-#include "engine/base/source_loc.h"
+#include "engine/base/text/source_loc.h"
 #include "engine/graph/value_type.h"
 
 namespace snug {

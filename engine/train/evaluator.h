@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/compile/pipeline.h"
-#include "engine/run/session.h"
+#include "engine/run/session/session.h"
 #include "engine/train/data/loader.h"
 #include "engine/train/feeder.h"
 #include "engine/train/metrics.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/run/program.h"
+#include "engine/run/session/program.h"
 #include "engine/train/data/dataset.h"
 
 namespace snug {

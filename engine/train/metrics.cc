@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "engine/base/status.h"
-#include "engine/run/value_view.h"
+#include "engine/run/session/value_view.h"
 #include "proto/network.pb.h"
 
 namespace snug {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/run/program.h"
+#include "engine/run/session/program.h"
 
 namespace snug {
 

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <fstream>
 
-#include "engine/base/json.h"
-#include "engine/base/output_file.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
+#include "engine/base/text/output_file.h"
 
 namespace snug {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "engine/base/bfloat16.h"
 #include "engine/base/status.h"
-#include "engine/run/bound_steps.h"
-#include "engine/run/serial_executor.h"
+#include "engine/run/executors/bound_steps.h"
+#include "engine/run/executors/serial_executor.h"
 #include "memory/host_arena.h"
 #include "ops/graph_builder.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/compile/pipeline.h"
-#include "engine/run/session.h"
+#include "engine/run/session/session.h"
 
 namespace snug {
 

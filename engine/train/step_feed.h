@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "engine/run/session.h"
+#include "engine/run/session/session.h"
 #include "engine/train/data/loader.h"
 #include "engine/train/feeder.h"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "engine/base/status.h"
-#include "engine/compile/import.h"
+#include "engine/compile/import/import.h"
 
 namespace snug {
 

@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "engine/base/output_file.h"
 #include "engine/base/status.h"
+#include "engine/base/text/output_file.h"
 
 namespace snug::memory {
 

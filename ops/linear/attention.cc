@@ -1,6 +1,6 @@
 // attention: out = softmax(scale q k^T + mask) v for every head, as one op whose memory is linear in the length. Its
 // gradient computes the probabilities again from q, k and `lse`.
-#include "ops/lib/attention.h"
+#include "ops/kernels/attention/attention.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -11,9 +11,8 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/attention_cuda.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/float32_port.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -364,8 +363,8 @@ SNUG_OPS(attention) {
        .gradient = Gradient,
        .cost = CostOf,
        .kernels = {{.name = "own", .serves = NotInDouble, .prepare = Prepare, .run = AttentionFast},
-                   {.name = "plain", .run = AttentionCpu},
-                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(ForwardCuda)}},
+                   Plain(AttentionCpu),
+                   OwnOnCuda(SNUG_IF_CUDA(ForwardCuda))},
        .samples = Samples},
       {.name = "attention_grad",
        .doc = "dq, dk, dv of attention; the probabilities are computed again from q, k and lse",
@@ -375,8 +374,8 @@ SNUG_OPS(attention) {
        .infer = InferGrad,
        .cost = GradCostOf,
        .kernels = {{.name = "own", .serves = NotInDouble, .prepare = PrepareGrad, .run = AttentionGradFast},
-                   {.name = "plain", .run = AttentionGradCpu},
-                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(BackwardCuda)}},
+                   Plain(AttentionGradCpu),
+                   OwnOnCuda(SNUG_IF_CUDA(BackwardCuda))},
        .samples = GradSamples}};
 }
 

@@ -12,11 +12,11 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/reduce/cuda.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/elementwise.h"
+#include "ops/kit/isa.h"
 #include "ops/layer_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/elementwise.h"
-#include "ops/lib/isa.h"
-#include "ops/lib/reduce_cuda.h"
 #include "ops/linear/bias_add_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -326,12 +326,10 @@ SNUG_OPS(bias_add) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
            .elementwise = {FunctionExpression<functions::Add>, ViewOfOperand},
-           .kernels = {{.name = "plain", .run = BiasAddCpu},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                                                            const Folded f = Fold(k.input_type(0),
-                                                                                  k.options<proto::BiasAdd>().axis());
-                                                            return BiasAddCuda(k, f.channels, f.inner);
-                                                          })}},
+           .kernels = {Plain(BiasAddCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         const Folded f = Fold(k.input_type(0), k.options<proto::BiasAdd>().axis());
+                         return BiasAddCuda(k, f.channels, f.inner);
+                       }))},
            .samples = Samples},
           {.name = "bias_grad",
            .doc = "db = sum of dy over all axes but `axis`",

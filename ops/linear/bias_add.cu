@@ -1,5 +1,5 @@
-#include "ops/lib/cuda_kernel.h"
-#include "ops/lib/dispatch.h"
+#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/dispatch.h"
 #include "ops/linear/bias_add_cuda.h"
 
 namespace snug {

@@ -15,12 +15,12 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/conv/cuda.h"
+#include "ops/kernels/conv/geometry.h"
+#include "ops/kernels/conv/plain.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/options.h"
 #include "ops/layer_context.h"
-#include "ops/lib/conv_geometry.h"
-#include "ops/lib/conv_plain.h"
-#include "ops/lib/conv_rows.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -28,8 +28,8 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 #if SNUG_HAS_ONEDNN
-#include "ops/lib/onednn_bfloat16.h"
-#include "ops/lib/onednn_conv.h"
+#include "ops/kernels/conv/onednn.h"
+#include "ops/kernels/matmul/onednn_bfloat16.h"
 #endif
 
 namespace snug::ops::conv {
@@ -318,7 +318,7 @@ KernelRow GradWeightOneDnn() { return {}; }
 
 std::vector<KernelRow> Kernels(KernelRow onednn, KernelFn plain, [[maybe_unused]] ConvPart part,
                                [[maybe_unused]] DescribeConv describe) {
-  std::vector<KernelRow> rows = {std::move(onednn), {.name = "plain", .run = std::move(plain)}};
+  std::vector<KernelRow> rows = {std::move(onednn), Plain(std::move(plain))};
 #if SNUG_HAS_CUDA
   rows.push_back(CudnnConvRow(part, describe));
   rows.push_back(OwnCudaConvRow(part, describe));

@@ -3,12 +3,12 @@
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
+#include "ops/activation.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
+#include "ops/kernels/matmul/node.h"
+#include "ops/kit/elementwise.h"
 #include "ops/layer_context.h"
-#include "ops/lib/activation.h"
-#include "ops/lib/elementwise.h"
-#include "ops/lib/matmul_node.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"

@@ -5,9 +5,8 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/copy/gather_rows.h"
 #include "ops/layer_context.h"
-#include "ops/lib/gather_rows.h"
-#include "ops/lib/gather_rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -159,10 +158,8 @@ SNUG_OPS(embedding) {
            .gradient = Gradient,
            .index_bound = [](const NodeTypes& types, int input) { return input == 0 ? types.input(1).shape[0] : 0; },
            .cost = CostOf,
-           .kernels = {{.name = "plain", .run = EmbeddingCpu},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                                                            return GatherRowsCuda(k, 1, 0, 0);
-                                                          })}},
+           .kernels = {Plain(EmbeddingCpu),
+                       OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) { return GatherRowsCuda(k, 1, 0, 0); }))},
            .samples = Samples},
           {.name = "embedding_grad",
            .doc = "dw[e] = sum of dy over the positions where ids = e",

@@ -8,9 +8,9 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/float32_port.h"
-#include "ops/lib/labels.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
+#include "ops/loss/labels.h"
 #include "ops/loss/losses_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -129,7 +129,7 @@ SNUG_OPS(accuracy) {
            .infer = Infer,
            .index_bound = LabelBound,
            .cost = CostOfNode,
-           .kernels = {{.name = "plain", .run = AccuracyCpu},
+           .kernels = {Plain(AccuracyCpu),
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = SNUG_IF_CUDA(PrepareRowsCuda),
@@ -144,7 +144,7 @@ SNUG_OPS(accuracy) {
            .infer = InferTopK,
            .index_bound = LabelBound,
            .cost = CostOfNode,
-           .kernels = {{.name = "plain", .run = TopKCpu},
+           .kernels = {Plain(TopKCpu),
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = SNUG_IF_CUDA(PrepareRowsCuda),

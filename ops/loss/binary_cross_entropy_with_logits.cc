@@ -1,7 +1,7 @@
 // binary_cross_entropy_with_logits: the mean of -target log(s) - (1 - target) log(1 - s), s = sigmoid(x), over all
 // elements. Targets are probabilities.
-#include "ops/lib/elementwise.h"
-#include "ops/lib/mean_loss.h"
+#include "ops/kit/elementwise.h"
+#include "ops/kit/mean_loss.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

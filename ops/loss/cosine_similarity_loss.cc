@@ -4,7 +4,7 @@
 
 #include "engine/base/error_part.h"
 #include "engine/base/status.h"
-#include "ops/lib/mean_loss.h"
+#include "ops/kit/mean_loss.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
 

@@ -1,8 +1,8 @@
 // huber_loss: the mean of a function of x - target that is a square near 0, and a line from `delta` on.
 #include <absl/strings/str_cat.h>
 
-#include "ops/lib/elementwise.h"
-#include "ops/lib/mean_loss.h"
+#include "ops/kit/elementwise.h"
+#include "ops/kit/mean_loss.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"

@@ -1,7 +1,7 @@
 // kl_divergence: how far log-probabilities x are from probabilities, summed, divided by the batch (its mean over
 // samples: PyTorch's "batchmean"). Of a target of 0 nothing is added.
-#include "ops/lib/elementwise.h"
-#include "ops/lib/mean_loss.h"
+#include "ops/kit/elementwise.h"
+#include "ops/kit/mean_loss.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"

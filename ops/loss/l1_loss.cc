@@ -1,6 +1,6 @@
 // l1_loss: the mean of |x - target| over all elements. Where both are equal the gradient is 0.
-#include "ops/lib/elementwise.h"
-#include "ops/lib/mean_loss.h"
+#include "ops/kit/elementwise.h"
+#include "ops/kit/mean_loss.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

@@ -4,10 +4,10 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/float32_port.h"
-#include "ops/lib/isa.h"
-#include "ops/lib/lanes.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
+#include "ops/kit/isa.h"
+#include "ops/kit/lanes.h"
 #include "ops/loss/losses_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -130,8 +130,7 @@ SNUG_OPS(mean_squared_error) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}, {Alias::Kind::kMayShare, 0, 1}},
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfNode,
-           .kernels = {{.name = "plain", .run = GradCpu},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(SquaredErrorGradCuda)}},
+           .kernels = {Plain(GradCpu), OwnOnCuda(SNUG_IF_CUDA(SquaredErrorGradCuda))},
            .samples = GradSamples}};
 }
 

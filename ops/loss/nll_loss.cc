@@ -7,9 +7,9 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/float32_port.h"
-#include "ops/lib/labels.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
+#include "ops/loss/labels.h"
 #include "ops/loss/losses_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -137,7 +137,7 @@ SNUG_OPS(nll_loss) {
            .gradient = Gradient,
            .index_bound = LabelBound,
            .cost = CostOfLoss,
-           .kernels = {{.name = "plain", .run = LossCpu},
+           .kernels = {Plain(LossCpu),
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = SNUG_IF_CUDA(PrepareRowsCuda),
@@ -149,7 +149,7 @@ SNUG_OPS(nll_loss) {
            .inputs = {{"labels", PortType::kInteger}, {"dloss", PortType::kFloat32}},
            .outputs = {{"dx"}},
            .infer = InferGrad,
-           .kernels = {{.name = "plain", .run = GradCpu},
+           .kernels = {Plain(GradCpu),
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = SNUG_IF_CUDA(PrepareCountCuda),

@@ -12,13 +12,13 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
+#include "ops/kit/isa.h"
+#include "ops/kit/lanes.h"
+#include "ops/kit/vec_math.h"
 #include "ops/layer_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/float32_port.h"
-#include "ops/lib/isa.h"
-#include "ops/lib/labels.h"
-#include "ops/lib/lanes.h"
-#include "ops/lib/vec_math.h"
+#include "ops/loss/labels.h"
 #include "ops/loss/losses_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -344,7 +344,7 @@ SNUG_OPS(softmax_cross_entropy) {
        .infer = InferGrad,
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
        .cost = CostOfNode,
-       .kernels = {{.name = "plain", .run = BackwardCpu},
+       .kernels = {Plain(BackwardCpu),
                    {.device = kOnCuda,
                     .name = "own",
                     .prepare = SNUG_IF_CUDA(PrepareCountCuda),
@@ -359,11 +359,9 @@ SNUG_OPS(softmax_cross_entropy) {
        .outputs = {{"dtarget"}},
        .infer = InferTargetGrad,
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-       .kernels = {{.name = "plain", .run = TargetBackwardCpu},
-                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                                                        return CrossEntropyTargetGradCuda(
-                                                            k, k.options<Cross>().label_smoothing());
-                                                      })}},
+       .kernels = {Plain(TargetBackwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                     return CrossEntropyTargetGradCuda(k, k.options<Cross>().label_smoothing());
+                   }))},
        .samples = TargetGradSamples}};
 }
 

@@ -1,5 +1,5 @@
 // abs: y = |x|; its gradient at 0 is 0.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

@@ -8,9 +8,9 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/expression.h"
-#include "ops/lib/isa.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/expression.h"
+#include "ops/kit/isa.h"
 #include "ops/math/values_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -84,19 +84,18 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(add_n) {
-  return {
-      {.name = "add_n",
-       .doc = "y = x0 + x1 + ..., from left to right",
-       .inputs = {{.name = "x", .variadic = true}},
-       .outputs = {{"y"}},
-       .infer = Infer,
-       .gradient = Gradient,
-       .aliases = {{Alias::Kind::kMayShare, 0, 0}},
-       .traits = {.layout = LayoutRule::kAgnostic},
-       .cost = CostOfSum,
-       .elementwise = {Expression},
-       .kernels = {{.name = "plain", .run = Kernel}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(AddNCuda)}},
-       .samples = Samples}};
+  return {{.name = "add_n",
+           .doc = "y = x0 + x1 + ..., from left to right",
+           .inputs = {{.name = "x", .variadic = true}},
+           .outputs = {{"y"}},
+           .infer = Infer,
+           .gradient = Gradient,
+           .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+           .traits = {.layout = LayoutRule::kAgnostic},
+           .cost = CostOfSum,
+           .elementwise = {Expression},
+           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA(AddNCuda))},
+           .samples = Samples}};
 }
 
 }  // namespace snug::ops::add_n

@@ -1,7 +1,7 @@
 // broadcast_to: x repeated until its shape is `dim`, by NumPy's rules.
 #include "engine/base/status.h"
-#include "ops/lib/elementwise.h"
-#include "ops/lib/shape_option.h"
+#include "ops/kit/elementwise.h"
+#include "ops/kit/options.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -47,18 +47,18 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(broadcast_to) {
-  return {{.name = "broadcast_to",
-           .doc = "y = x repeated to the shape `dim`",
-           .inputs = {{"x"}},
-           .outputs = {{"y"}},
-           .infer = Infer,
-           .gradient = Gradient,
-           .traits = {.layout = LayoutRule::kAgnostic},
-           .cost = CostOfCopy,
-           .elementwise = {FunctionExpression<functions::Same>},
-           .kernels = {{.name = "plain", .run = BroadcastKernel<functions::Same>},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(ElementwiseCuda<functions::Same>)}},
-           .samples = Samples}};
+  return {
+      {.name = "broadcast_to",
+       .doc = "y = x repeated to the shape `dim`",
+       .inputs = {{"x"}},
+       .outputs = {{"y"}},
+       .infer = Infer,
+       .gradient = Gradient,
+       .traits = {.layout = LayoutRule::kAgnostic},
+       .cost = CostOfCopy,
+       .elementwise = {FunctionExpression<functions::Same>},
+       .kernels = {Plain(BroadcastKernel<functions::Same>), OwnOnCuda(SNUG_IF_CUDA(ElementwiseCuda<functions::Same>))},
+       .samples = Samples}};
 }
 
 }  // namespace snug::ops::broadcast_to

@@ -3,10 +3,10 @@
 
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
+#include "ops/kit/convert.h"
+#include "ops/kit/elementwise.h"
+#include "ops/kit/expression.h"
 #include "ops/layer_context.h"
-#include "ops/lib/convert.h"
-#include "ops/lib/elementwise.h"
-#include "ops/lib/expression.h"
 #include "ops/math/values_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/data_type.h"
@@ -90,19 +90,18 @@ void Samples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(cast) {
-  return {
-      {.name = "cast",
-       .doc = "y = x as `dtype`",
-       .inputs = {{"x", PortType::kAny}},
-       .outputs = {{"y", PortType::kAny}},
-       .infer = Infer,
-       .layer = Layer,
-       .gradient = Gradient,
-       .traits = {.layout = LayoutRule::kAgnostic},
-       .cost = CostOfCast,
-       .elementwise = {Expression},
-       .kernels = {{.name = "plain", .run = Kernel}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(CastCuda)}},
-       .samples = Samples}};
+  return {{.name = "cast",
+           .doc = "y = x as `dtype`",
+           .inputs = {{"x", PortType::kAny}},
+           .outputs = {{"y", PortType::kAny}},
+           .infer = Infer,
+           .layer = Layer,
+           .gradient = Gradient,
+           .traits = {.layout = LayoutRule::kAgnostic},
+           .cost = CostOfCast,
+           .elementwise = {Expression},
+           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA(CastCuda))},
+           .samples = Samples}};
 }
 
 }  // namespace snug::ops::cast

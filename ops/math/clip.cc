@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "engine/base/status.h"
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"

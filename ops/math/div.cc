@@ -1,5 +1,5 @@
 // div: y = a / b with NumPy broadcasting. The gradient of b reads y, so that a is free.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

@@ -6,10 +6,10 @@
 #include <tuple>
 #include <utility>
 
-#include "ops/lib/broadcast.h"
-#include "ops/lib/cuda_kernel.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/elementwise.h"
+#include "ops/kit/broadcast.h"
+#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 
 namespace snug {

@@ -1,5 +1,5 @@
 // exp: y = exp(x); its gradient reads y.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

@@ -5,8 +5,8 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/shape_option.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/options.h"
 #include "ops/math/values_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -60,10 +60,9 @@ SNUG_OPS(fill) {
            .outputs = {{"y", PortType::kAny}},
            .infer = Infer,
            .cost = CostOfFill,
-           .kernels = {{.name = "plain", .run = Kernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                                                            return FillCuda(k, k.options<proto::Fill>().value());
-                                                          })}},
+           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         return FillCuda(k, k.options<proto::Fill>().value());
+                       }))},
            .samples = Samples}};
 }
 

@@ -1,5 +1,5 @@
 // floor: y = the largest whole number that is at most x; nothing flows back.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

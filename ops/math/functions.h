@@ -1,5 +1,5 @@
 // What the elementwise ops compute, element by element. There is one formula for each, for the processor's loops
-// (lib/elementwise.h) and for CUDA's (elementwise.cu). It works in float (for float32 and bfloat16) or double. It is
+// (kit/elementwise.h) and for CUDA's (elementwise.cu). It works in float (for float32 and bfloat16) or double. It is
 // compiled into vector loops, so it may only have branches that a compiler can turn into selects.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "engine/base/host_device.h"
-#include "ops/lib/vec_math.h"
+#include "ops/kit/vec_math.h"
 
 // SNUG_FUNCTIONS, at the end, lists them. Those in the list have CUDA kernels (elementwise.cu) and may be part of fused
 // ones, which are compiled at run time and call them by name.

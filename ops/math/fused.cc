@@ -1,7 +1,7 @@
 // fused: a chain of elementwise ops as one node; and fused_reduce, a chain that a reduction ends. The pass
-// fuse_elementwise makes them for CUDA, where NVRTC compiles their kernels (lib/fused_cuda.h). The plain kernel runs
-// the members one by one, each by its own plain kernel, with what lies between them in the workspace: other kernels
-// have to give the same bits.
+// fuse_elementwise makes them for CUDA, where NVRTC compiles their kernels (kernels/fused/cuda.h). The plain kernel
+// runs the members one by one, each by its own plain kernel, with what lies between them in the workspace: other
+// kernels have to give the same bits.
 //
 // The result of a chain may lie on an operand of its type, because element i of it is read before element i of the
 // result is written. A reduction's may not: one result is written while another still needs all of the operand.
@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "ops/fused_chain.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/fused_chain.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 #include "proto/fused.pb.h"
 #include "proto/options.h"
 #if SNUG_HAS_CUDA
-#include "ops/lib/fused_cuda.h"
+#include "ops/kernels/fused/cuda.h"
 #endif
 
 namespace snug::ops::fused {

@@ -1,5 +1,5 @@
 // log: y = log(x), the natural logarithm.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

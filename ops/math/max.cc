@@ -1,6 +1,6 @@
 // max: y = the larger of a and b, with NumPy broadcasting; NaN wins. Where both are equal each gets half of the
 // gradient, as in torch.maximum.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

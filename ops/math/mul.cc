@@ -1,5 +1,5 @@
 // mul: y = a b, element by element, with NumPy broadcasting.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

@@ -1,5 +1,5 @@
 // neg: y = -x.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

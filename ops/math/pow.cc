@@ -1,6 +1,6 @@
 // pow: y = a to the power b, with NumPy broadcasting. Special values are as in C's pow. The gradient of b reads y
 // instead of b.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

@@ -3,11 +3,11 @@
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/fused_reduction.h"
-#include "ops/lib/isa.h"
-#include "ops/lib/reduce_axes.h"
-#include "ops/lib/reduce_cuda.h"
+#include "ops/kernels/reduce/cuda.h"
+#include "ops/kernels/reduce/options.h"
+#include "ops/kernels/reduce/reduce.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/isa.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -176,7 +176,7 @@ SNUG_OPS(reduce_max) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
            .reduction = Fused,
-           .kernels = {{.name = "plain", .run = Kernel},
+           .kernels = {Plain(Kernel),
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = SNUG_IF_CUDA(PrepareReduceNodeCuda),
@@ -191,12 +191,10 @@ SNUG_OPS(reduce_max) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
-           .kernels = {{.name = "plain", .run = GradKernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                                                            return ReduceMaxGradCuda(
-                                                                k, PlanReduce(k.input_type(0), k.input_type(1),
-                                                                              k.options<proto::Reduce>()));
-                                                          })}},
+           .kernels = {Plain(GradKernel), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         return ReduceMaxGradCuda(
+                             k, PlanReduce(k.input_type(0), k.input_type(1), k.options<proto::Reduce>()));
+                       }))},
            .samples = GradSamples}};
 }
 

@@ -1,9 +1,9 @@
 // reduce_sum: y = the sum of x along axes. Its gradient keeps nothing.
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/fused_reduction.h"
-#include "ops/lib/reduce_axes.h"
-#include "ops/lib/reduce_cuda.h"
+#include "ops/kernels/reduce/cuda.h"
+#include "ops/kernels/reduce/options.h"
+#include "ops/kernels/reduce/reduce.h"
+#include "ops/kit/dispatch.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -46,7 +46,7 @@ SNUG_OPS(reduce_sum) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfReduce,
            .reduction = Fused,
-           .kernels = {{.name = "plain", .run = Kernel},
+           .kernels = {Plain(Kernel),
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = SNUG_IF_CUDA(PrepareReduceNodeCuda),

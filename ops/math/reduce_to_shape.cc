@@ -3,11 +3,10 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/fused_reduction.h"
-#include "ops/lib/reduce.h"
-#include "ops/lib/reduce_cuda.h"
-#include "ops/lib/shape_option.h"
+#include "ops/kernels/reduce/cuda.h"
+#include "ops/kernels/reduce/reduce.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/options.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -84,7 +83,7 @@ SNUG_OPS(reduce_to_shape) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfSum,
            .reduction = Fused,
-           .kernels = {{.name = "plain", .run = Kernel},
+           .kernels = {Plain(Kernel),
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = PrepareCuda,

@@ -1,5 +1,5 @@
 // scale: y = factor x + offset.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"

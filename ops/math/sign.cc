@@ -1,7 +1,7 @@
 // sign: y = 1 where x > 0, -1 where x < 0, else 0, also where x is NaN, as in PyTorch; nothing flows back.
 #include <cmath>
 
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

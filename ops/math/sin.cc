@@ -1,5 +1,5 @@
 // sin: y = sin(x), and its gradient, which reads x.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

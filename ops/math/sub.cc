@@ -1,5 +1,5 @@
 // sub: y = a - b with NumPy broadcasting.
-#include "ops/lib/elementwise.h"
+#include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 

@@ -1,8 +1,8 @@
 #include <absl/strings/str_cat.h>
 
-#include "ops/lib/convert.h"
-#include "ops/lib/cuda_kernel.h"
-#include "ops/lib/dispatch.h"
+#include "ops/kit/convert.h"
+#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/dispatch.h"
 #include "ops/math/values_cuda.h"
 
 namespace snug {

@@ -1,8 +1,8 @@
 // adaptive_avg_pool: the mean of each of `size` windows that divide the input as evenly as they can.
 #include "engine/base/status.h"
-#include "ops/lib/pool_infer.h"
-#include "ops/lib/pool_kernels.h"
-#include "ops/lib/shape_option.h"
+#include "ops/kernels/pool/infer.h"
+#include "ops/kernels/pool/pool.h"
+#include "ops/kit/options.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -75,25 +75,23 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(adaptive_avg_pool) {
-  return {
-      {.name = "adaptive_avg_pool",
-       .doc = "y = the mean of each of `size` windows, from floor(i in / size) to ceil((i + 1) in / size)",
-       .inputs = {{"x"}},
-       .outputs = {{"y"}},
-       .infer = Infer,
-       .gradient = Gradient,
-       .traits = {.layout = LayoutRule::kPrefers},
-       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
-       .samples = Samples},
-      {.name = "adaptive_avg_pool_grad",
-       .doc = "dx = the sum over the windows that cover it of dy / the window's size",
-       .inputs = {{"dy"}},
-       .outputs = {{"dx"}},
-       .infer = InferGrad,
-       .traits = {.layout = LayoutRule::kPrefers},
-       .kernels = {{.name = "plain", .run = Backward},
-                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Backward)}},
-       .samples = GradSamples}};
+  return {{.name = "adaptive_avg_pool",
+           .doc = "y = the mean of each of `size` windows, from floor(i in / size) to ceil((i + 1) in / size)",
+           .inputs = {{"x"}},
+           .outputs = {{"y"}},
+           .infer = Infer,
+           .gradient = Gradient,
+           .traits = {.layout = LayoutRule::kPrefers},
+           .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+           .samples = Samples},
+          {.name = "adaptive_avg_pool_grad",
+           .doc = "dx = the sum over the windows that cover it of dy / the window's size",
+           .inputs = {{"dy"}},
+           .outputs = {{"dx"}},
+           .infer = InferGrad,
+           .traits = {.layout = LayoutRule::kPrefers},
+           .kernels = {Plain(Backward), OwnOnCuda(SNUG_IF_CUDA(Backward))},
+           .samples = GradSamples}};
 }
 
 }  // namespace snug::ops::adaptive_avg_pool

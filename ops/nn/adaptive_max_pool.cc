@@ -1,10 +1,10 @@
 // adaptive_max_pool: the largest element of each of `size` windows that divide the input as evenly as they can.
 // Training runs adaptive_max_pool_indices; max_pool.cc says why.
 #include "engine/base/status.h"
+#include "ops/kernels/pool/infer.h"
+#include "ops/kernels/pool/pool.h"
+#include "ops/kit/options.h"
 #include "ops/layer_context.h"
-#include "ops/lib/pool_infer.h"
-#include "ops/lib/pool_kernels.h"
-#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -92,34 +92,32 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(adaptive_max_pool) {
-  return {
-      {.name = "adaptive_max_pool",
-       .doc = "y = the maximum of each of `size` windows, from floor(i in / size) to ceil((i + 1) in / size)",
-       .inputs = {{"x"}},
-       .outputs = {{"y"}},
-       .infer = Infer<false>,
-       .layer = Layer,
-       .traits = {.layout = LayoutRule::kPrefers},
-       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
-       .samples = Samples},
-      {.name = "adaptive_max_pool_indices",
-       .doc = "y = the maximum of each window, index = its number within the window (the first, if several)",
-       .inputs = {{"x"}},
-       .outputs = {{"y"}, {"index", PortType::kAny}},
-       .infer = Infer<true>,
-       .gradient = Gradient,
-       .traits = {.layout = LayoutRule::kPrefers},
-       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
-       .samples = GoodSamples},
-      {.name = "adaptive_max_pool_grad",
-       .doc = "dx = the sum of dy over the windows whose maximum it was",
-       .inputs = {{"index", PortType::kAny}, {"dy"}},
-       .outputs = {{"dx"}},
-       .infer = InferGrad,
-       .traits = {.layout = LayoutRule::kPrefers},
-       .kernels = {{.name = "plain", .run = Backward},
-                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Backward)}},
-       .samples = GradSamples}};
+  return {{.name = "adaptive_max_pool",
+           .doc = "y = the maximum of each of `size` windows, from floor(i in / size) to ceil((i + 1) in / size)",
+           .inputs = {{"x"}},
+           .outputs = {{"y"}},
+           .infer = Infer<false>,
+           .layer = Layer,
+           .traits = {.layout = LayoutRule::kPrefers},
+           .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+           .samples = Samples},
+          {.name = "adaptive_max_pool_indices",
+           .doc = "y = the maximum of each window, index = its number within the window (the first, if several)",
+           .inputs = {{"x"}},
+           .outputs = {{"y"}, {"index", PortType::kAny}},
+           .infer = Infer<true>,
+           .gradient = Gradient,
+           .traits = {.layout = LayoutRule::kPrefers},
+           .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+           .samples = GoodSamples},
+          {.name = "adaptive_max_pool_grad",
+           .doc = "dx = the sum of dy over the windows whose maximum it was",
+           .inputs = {{"index", PortType::kAny}, {"dy"}},
+           .outputs = {{"dx"}},
+           .infer = InferGrad,
+           .traits = {.layout = LayoutRule::kPrefers},
+           .kernels = {Plain(Backward), OwnOnCuda(SNUG_IF_CUDA(Backward))},
+           .samples = GradSamples}};
 }
 
 }  // namespace snug::ops::adaptive_max_pool

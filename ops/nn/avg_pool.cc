@@ -2,9 +2,9 @@
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
-#include "ops/lib/pool_infer.h"
-#include "ops/lib/pool_kernels.h"
-#include "ops/lib/shape_option.h"
+#include "ops/kernels/pool/infer.h"
+#include "ops/kernels/pool/pool.h"
+#include "ops/kit/options.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -12,7 +12,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 #if SNUG_HAS_ONEDNN
-#include "ops/lib/onednn_pool.h"
+#include "ops/kernels/pool/onednn.h"
 #endif
 
 namespace snug::ops::avg_pool {
@@ -203,8 +203,8 @@ SNUG_OPS(avg_pool) {
                         .prepare = kPrepare,
                         .variants = kChoices,
                         .run = kFast},
-                       {.name = "plain", .run = Forward},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
+                       Plain(Forward),
+                       OwnOnCuda(SNUG_IF_CUDA(Forward))},
            .samples = Samples},
           {.name = "avg_pool_grad",
            .doc = "dx = the sum over the windows that cover it of dy / the window's size",
@@ -218,8 +218,8 @@ SNUG_OPS(avg_pool) {
                         .prepare = kPrepareGrad,
                         .variants = kGradChoices,
                         .run = kFast},
-                       {.name = "plain", .run = Backward},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Backward)}},
+                       Plain(Backward),
+                       OwnOnCuda(SNUG_IF_CUDA(Backward))},
            .samples = GradSamples}};
 }
 

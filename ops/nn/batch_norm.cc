@@ -1,6 +1,6 @@
 // batch_norm: normalises each channel (axis 1) by the mean and variance of the batch, its gradient, and the update of
 // the running statistics. A layer becomes batch_norm_inference where nothing is trained.
-#include "ops/lib/batch_norm.h"
+#include "ops/kernels/batch_norm/batch_norm.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -10,12 +10,13 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/batch_norm/cuda.h"
+#include "ops/kernels/batch_norm/rows.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
 #include "ops/layer_context.h"
-#include "ops/lib/batch_norm_cuda.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/float32_port.h"
-#include "ops/lib/update.h"
 #include "ops/op_def.h"
+#include "ops/optim/update.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
@@ -232,13 +233,7 @@ SNUG_OPS(batch_norm) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = BatchNormCost<7>,
-           .kernels =
-               {{.name = "own", .serves = NotInDouble, .prepare = PrepareBatchNorm, .run = BatchNormCpuFast<Forward>},
-                {.name = "plain", .run = BatchNormCpu<Forward>},
-                {.device = kOnCuda,
-                 .name = "own",
-                 .prepare = SNUG_IF_CUDA(PrepareBatchNormCuda),
-                 .run = SNUG_IF_CUDA(BatchNormCuda<Forward>)}},
+           .kernels = BatchNormKernels<Forward>(),
            .samples = Samples},
           {.name = "batch_norm_grad",
            .doc = "dx, dweight, dbias of batch_norm",
@@ -252,13 +247,7 @@ SNUG_OPS(batch_norm) {
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = BatchNormCost<9>,
-           .kernels =
-               {{.name = "own", .serves = NotInDouble, .prepare = PrepareBatchNorm, .run = BatchNormCpuFast<Backward>},
-                {.name = "plain", .run = BatchNormCpu<Backward>},
-                {.device = kOnCuda,
-                 .name = "own",
-                 .prepare = SNUG_IF_CUDA(PrepareBatchNormCuda),
-                 .run = SNUG_IF_CUDA(BatchNormCuda<Backward>)}},
+           .kernels = BatchNormKernels<Backward>(),
            .samples = GradSamples},
           {.name = "batch_norm_update",
            .doc = "running = (1 - momentum) running + momentum batch, the variance unbiased",
@@ -270,13 +259,10 @@ SNUG_OPS(batch_norm) {
            .outputs = {},
            .infer = InferUpdate,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},
-           .kernels = {{.name = "plain", .run = UpdateCpu},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                                                            const auto& options = k.options<proto::StatisticUpdate>();
-                                                            return BatchNormUpdateCuda(
-                                                                k, options.momentum(),
-                                                                static_cast<double>(options.count()));
-                                                          })}},
+           .kernels = {Plain(UpdateCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         const auto& options = k.options<proto::StatisticUpdate>();
+                         return BatchNormUpdateCuda(k, options.momentum(), static_cast<double>(options.count()));
+                       }))},
            .samples = UpdateSamples}};
 }
 

@@ -5,9 +5,9 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/batch_norm.h"
-#include "ops/lib/batch_norm_cuda.h"
-#include "ops/lib/float32_port.h"
+#include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kernels/batch_norm/rows.h"
+#include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -114,13 +114,7 @@ SNUG_OPS(batch_norm_inference) {
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = BatchNormCost<3>,
-           .kernels =
-               {{.name = "own", .serves = NotInDouble, .prepare = PrepareBatchNorm, .run = BatchNormCpuFast<Forward>},
-                {.name = "plain", .run = BatchNormCpu<Forward>},
-                {.device = kOnCuda,
-                 .name = "own",
-                 .prepare = SNUG_IF_CUDA(PrepareBatchNormCuda),
-                 .run = SNUG_IF_CUDA(BatchNormCuda<Forward>)}},
+           .kernels = BatchNormKernels<Forward>(),
            .samples = Samples},
           {.name = "batch_norm_inference_grad",
            .doc = "dx, dweight, dbias of batch_norm_inference",
@@ -134,13 +128,7 @@ SNUG_OPS(batch_norm_inference) {
            .aliases = {{Alias::Kind::kMayShare, 0, 4}, {Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = BatchNormCost<5>,
-           .kernels =
-               {{.name = "own", .serves = NotInDouble, .prepare = PrepareBatchNorm, .run = BatchNormCpuFast<Backward>},
-                {.name = "plain", .run = BatchNormCpu<Backward>},
-                {.device = kOnCuda,
-                 .name = "own",
-                 .prepare = SNUG_IF_CUDA(PrepareBatchNormCuda),
-                 .run = SNUG_IF_CUDA(BatchNormCuda<Backward>)}},
+           .kernels = BatchNormKernels<Backward>(),
            .samples = GradSamples}};
 }
 

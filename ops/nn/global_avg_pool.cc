@@ -1,8 +1,8 @@
 // global_avg_pool: the mean over the spatial dimensions.
 #include "engine/base/status.h"
-#include "ops/lib/global_pool.h"
-#include "ops/lib/pool_infer.h"
-#include "ops/lib/pool_kernels.h"
+#include "ops/kernels/pool/global.h"
+#include "ops/kernels/pool/infer.h"
+#include "ops/kernels/pool/pool.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -61,26 +61,24 @@ void GradSamples(SampleBuilder& s) {
 }  // namespace
 
 SNUG_OPS(global_avg_pool) {
-  return {
-      {.name = "global_avg_pool",
-       .doc = "y = the mean over the spatial dimensions, which go away unless keep_dims",
-       .inputs = {{"x"}},
-       .outputs = {{"y"}},
-       .infer = Infer,
-       .gradient = Gradient,
-       .traits = {.layout = LayoutRule::kPrefers},
-       .cost = ForwardCost,
-       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
-       .samples = Samples},
-      {.name = "global_avg_pool_grad",
-       .doc = "dx = dy / the number of pixels",
-       .inputs = {{"dy"}},
-       .outputs = {{"dx"}},
-       .infer = InferGrad,
-       .traits = {.layout = LayoutRule::kPrefers},
-       .kernels = {{.name = "plain", .run = Backward},
-                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Backward)}},
-       .samples = GradSamples}};
+  return {{.name = "global_avg_pool",
+           .doc = "y = the mean over the spatial dimensions, which go away unless keep_dims",
+           .inputs = {{"x"}},
+           .outputs = {{"y"}},
+           .infer = Infer,
+           .gradient = Gradient,
+           .traits = {.layout = LayoutRule::kPrefers},
+           .cost = ForwardCost,
+           .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+           .samples = Samples},
+          {.name = "global_avg_pool_grad",
+           .doc = "dx = dy / the number of pixels",
+           .inputs = {{"dy"}},
+           .outputs = {{"dx"}},
+           .infer = InferGrad,
+           .traits = {.layout = LayoutRule::kPrefers},
+           .kernels = {Plain(Backward), OwnOnCuda(SNUG_IF_CUDA(Backward))},
+           .samples = GradSamples}};
 }
 
 }  // namespace snug::ops::global_avg_pool

@@ -1,10 +1,10 @@
 // global_max_pool: the maximum over the spatial dimensions. Training runs global_max_pool_indices; max_pool.cc says
 // why.
 #include "engine/base/status.h"
+#include "ops/kernels/pool/global.h"
+#include "ops/kernels/pool/infer.h"
+#include "ops/kernels/pool/pool.h"
 #include "ops/layer_context.h"
-#include "ops/lib/global_pool.h"
-#include "ops/lib/pool_infer.h"
-#include "ops/lib/pool_kernels.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -100,7 +100,7 @@ SNUG_OPS(global_max_pool) {
        .layer = Layer,
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = ForwardCost,
-       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
+       .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
        .samples = Samples},
       {.name = "global_max_pool_indices",
        .doc = "y = the maximum over the spatial dimensions, index = the number of its pixel (the first, if several)",
@@ -110,7 +110,7 @@ SNUG_OPS(global_max_pool) {
        .gradient = Gradient,
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = ForwardCost,
-       .kernels = {{.name = "plain", .run = Forward}, {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Forward)}},
+       .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
        .samples = GoodSamples},
       {.name = "global_max_pool_grad",
        .doc = "dx = dy where the maximum was, else 0",
@@ -118,8 +118,7 @@ SNUG_OPS(global_max_pool) {
        .outputs = {{"dx"}},
        .infer = InferGrad,
        .traits = {.layout = LayoutRule::kPrefers},
-       .kernels = {{.name = "plain", .run = Backward},
-                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(Backward)}},
+       .kernels = {Plain(Backward), OwnOnCuda(SNUG_IF_CUDA(Backward))},
        .samples = GradSamples}};
 }
 

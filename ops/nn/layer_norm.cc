@@ -12,11 +12,11 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
+#include "ops/kit/isa.h"
+#include "ops/kit/lanes.h"
 #include "ops/layer_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/float32_port.h"
-#include "ops/lib/isa.h"
-#include "ops/lib/lanes.h"
 #include "ops/nn/rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -322,13 +322,11 @@ SNUG_OPS(layer_norm) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .cost = CostOfNode,
-           .kernels = {{.name = "plain", .run = ForwardCpu},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                                                            const auto& options = k.options<proto::LayerNorm>();
-                                                            const View view(k.input_type(0), options);
-                                                            return LayerNormCuda(k, view.rows, view.width,
-                                                                                 options.epsilon());
-                                                          })}},
+           .kernels = {Plain(ForwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         const auto& options = k.options<proto::LayerNorm>();
+                         const View view(k.input_type(0), options);
+                         return LayerNormCuda(k, view.rows, view.width, options.epsilon());
+                       }))},
            .samples = Samples},
           {.name = "layer_norm_grad",
            .doc = "dx, dweight, dbias of layer_norm",

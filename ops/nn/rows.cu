@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include "ops/lib/cuda_kernel.h"
-#include "ops/lib/cuda_rows.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/float32_port.h"
-#include "ops/lib/vec_math.h"
+#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda_rows.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
+#include "ops/kit/vec_math.h"
 #include "ops/nn/rows_cuda.h"
 
 namespace snug {

@@ -9,10 +9,10 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/isa.h"
-#include "ops/lib/lanes.h"
-#include "ops/lib/vec_math.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/isa.h"
+#include "ops/kit/lanes.h"
+#include "ops/kit/vec_math.h"
 #include "ops/nn/rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -257,7 +257,7 @@ SNUG_OPS(softmax) {
                  .gradient = gradient,
                  .aliases = {{Alias::Kind::kMayShare, 0, 0}},
                  .cost = CostOfNode,
-                 .kernels = {{.name = "plain", .run = cpu}, {.device = kOnCuda, .name = "own", .run = cuda}},
+                 .kernels = {Plain(cpu), OwnOnCuda(cuda)},
                  .samples = samples};
   };
   const auto backward = [](absl::string_view name, absl::string_view doc, KernelFn cpu, KernelFn cuda) {
@@ -268,7 +268,7 @@ SNUG_OPS(softmax) {
                  .infer = InferGrad,
                  .aliases = {{Alias::Kind::kMayShare, 0, 1}, {Alias::Kind::kMayShare, 0, 0}},
                  .cost = CostOfNode,
-                 .kernels = {{.name = "plain", .run = cpu}, {.device = kOnCuda, .name = "own", .run = cuda}},
+                 .kernels = {Plain(cpu), OwnOnCuda(cuda)},
                  .samples = GradSamples};
   };
   return {

@@ -5,8 +5,8 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/update.h"
 #include "ops/op_def.h"
+#include "ops/optim/update.h"
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -115,8 +115,7 @@ SNUG_OPS(accumulate) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
            .cost = CostOfNode,
-           .kernels = {{.name = "plain", .run = AccumulateCpu},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(AccumulateCuda)}},
+           .kernels = {Plain(AccumulateCpu), OwnOnCuda(SNUG_IF_CUDA(AccumulateCuda))},
            .samples = Samples},
           {.name = "accumulate_mean",
            .doc = "y = (sum + x) / count; sum = 0",
@@ -125,11 +124,9 @@ SNUG_OPS(accumulate) {
            .infer = InferMean,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMayShare, 0, 1}},
            .cost = CostOfNode,
-           .kernels = {{.name = "plain", .run = MeanCpu},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                                                            return AccumulateMeanCuda(
-                                                                k, k.options<proto::Accumulate>().count());
-                                                          })}},
+           .kernels = {Plain(MeanCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         return AccumulateMeanCuda(k, k.options<proto::Accumulate>().count());
+                       }))},
            .samples = MeanSamples}};
 }
 

@@ -2,7 +2,7 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/random_state.h"
+#include "ops/kit/random_state.h"
 #include "ops/op_def.h"
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
@@ -36,8 +36,7 @@ SNUG_OPS(advance_step) {
            .outputs = {},
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
-           .kernels = {{.name = "plain", .run = Kernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(AdvanceStepCuda)}},
+           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA(AdvanceStepCuda))},
            .samples = Samples}};
 }
 

@@ -8,8 +8,8 @@
 #include "engine/base/parallel.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/isa.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/isa.h"
 #include "ops/op_def.h"
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
@@ -84,8 +84,7 @@ SNUG_OPS(all_finite) {
            .outputs = {{"y", PortType::kBytes}},
            .infer = Infer,
            .cost = CostOfTest,
-           .kernels = {{.name = "plain", .run = Kernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(AllFiniteCuda)}},
+           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA(AllFiniteCuda))},
            .samples = Samples}};
 }
 

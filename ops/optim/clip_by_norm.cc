@@ -7,10 +7,10 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/float32_port.h"
-#include "ops/lib/update.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
+#include "ops/optim/update.h"
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -63,11 +63,9 @@ SNUG_OPS(clip_by_norm) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.layout = LayoutRule::kAgnostic},
-           .kernels = {{.name = "plain", .run = ClipCpu},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                                                            return ClipByNormCuda(
-                                                                k, k.options<proto::ClipNorm>().max_norm());
-                                                          })}},
+           .kernels = {Plain(ClipCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         return ClipByNormCuda(k, k.options<proto::ClipNorm>().max_norm());
+                       }))},
            .samples = Samples}};
 }
 

@@ -7,9 +7,9 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/random_state.h"
-#include "ops/lib/update.h"
+#include "ops/kit/random_state.h"
 #include "ops/op_def.h"
+#include "ops/optim/update.h"
 #include "ops/optim/update_numbers.h"
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
@@ -190,7 +190,7 @@ SNUG_OPS(lamb_update) {
        .outputs = {{"direction", PortType::kFloat32}},
        .infer = InferDirection,
        .aliases = {{Alias::Kind::kMutates, 0, 1}, {Alias::Kind::kMutates, 0, 2}, {Alias::Kind::kMayShare, 0, 3}},
-       .kernels = {{.name = "plain", .run = DirectionCpu},
+       .kernels = {Plain(DirectionCpu),
                    {.device = kOnCuda,
                     .name = "own",
                     .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),
@@ -207,7 +207,7 @@ SNUG_OPS(lamb_update) {
        .outputs = {},
        .infer = InferUpdate,
        .aliases = {{Alias::Kind::kMutates, 0, 0}},
-       .kernels = {{.name = "plain", .run = UpdateCpu},
+       .kernels = {Plain(UpdateCpu),
                    {.device = kOnCuda,
                     .name = "own",
                     .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),

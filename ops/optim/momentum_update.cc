@@ -2,9 +2,9 @@
 // The velocity starts at zero, which gives PyTorch's first step too.
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/cuda_together.h"
-#include "ops/lib/update.h"
+#include "ops/kit/cuda_together.h"
 #include "ops/op_def.h"
+#include "ops/optim/update.h"
 #include "ops/optim/update_numbers.h"
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
@@ -106,7 +106,7 @@ SNUG_OPS(momentum_update) {
            .outputs = {},
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},
-           .kernels = {{.name = "plain", .run = UpdateCpu},
+           .kernels = {Plain(UpdateCpu),
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),

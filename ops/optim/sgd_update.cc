@@ -1,9 +1,9 @@
 // sgd_update: one step of plain stochastic gradient descent, in the order of operations of torch.optim.SGD.
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/cuda_together.h"
-#include "ops/lib/update.h"
+#include "ops/kit/cuda_together.h"
 #include "ops/op_def.h"
+#include "ops/optim/update.h"
 #include "ops/optim/update_numbers.h"
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
@@ -69,7 +69,7 @@ SNUG_OPS(sgd_update) {
            .outputs = {},
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
-           .kernels = {{.name = "plain", .run = UpdateCpu},
+           .kernels = {Plain(UpdateCpu),
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = SNUG_IF_CUDA(PrepareUpdateCuda<proto::Update>),

@@ -2,12 +2,12 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/lib/cuda_kernel.h"
-#include "ops/lib/cuda_reduce.h"
-#include "ops/lib/cuda_together.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/float32_port.h"
-#include "ops/lib/update.h"
+#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda_reduce.h"
+#include "ops/kit/cuda_together.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
+#include "ops/optim/update.h"
 #include "ops/optim/update_functions.h"
 #include "ops/optim/updates_cuda.h"
 

@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "ops/lib/cuda_kernel.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/random_state.h"
+#include "ops/kit/cuda_kernel.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/random_state.h"
 #include "ops/random/drop_cuda.h"
 
 namespace snug {

@@ -8,12 +8,12 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/isa.h"
+#include "ops/kit/random_state.h"
 #include "ops/layer_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/drop.h"
-#include "ops/lib/isa.h"
-#include "ops/lib/random_state.h"
 #include "ops/op_def.h"
+#include "ops/random/drop.h"
 #include "ops/random/drop_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -113,8 +113,7 @@ SNUG_OPS(dropout) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true},
-           .kernels = {{.name = "plain", .run = Kernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(KernelCuda)}},
+           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA(KernelCuda))},
            .samples = Samples},
           {.name = "dropout_grad",
            .doc = "dx = dy / (1 - rate) where x was kept, else 0",
@@ -123,8 +122,7 @@ SNUG_OPS(dropout) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true},
-           .kernels = {{.name = "plain", .run = Kernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(KernelCuda)}},
+           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA(KernelCuda))},
            .samples = GradSamples}};
 }
 

@@ -7,11 +7,11 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
-#include "ops/lib/drop.h"
-#include "ops/lib/elementwise.h"
-#include "ops/lib/random_state.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/elementwise.h"
+#include "ops/kit/random_state.h"
 #include "ops/op_def.h"
+#include "ops/random/drop.h"
 #include "ops/random/drop_cuda.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -114,8 +114,7 @@ SNUG_OPS(stochastic_depth) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true, .layout = LayoutRule::kAgnostic},
-           .kernels = {{.name = "plain", .run = Kernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(KernelCuda)}},
+           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA(KernelCuda))},
            .samples = Samples},
           {.name = "stochastic_depth_grad",
            .doc = "dx = dy / (1 - rate) for samples that were kept, else 0",
@@ -124,8 +123,7 @@ SNUG_OPS(stochastic_depth) {
            .infer = Infer,
            .aliases = {{Alias::Kind::kMayShare, 0, 0}},
            .traits = {.random = true, .layout = LayoutRule::kAgnostic},
-           .kernels = {{.name = "plain", .run = Kernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(KernelCuda)}},
+           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA(KernelCuda))},
            .samples = GradSamples}};
 }
 

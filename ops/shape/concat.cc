@@ -5,13 +5,13 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/axis_option.h"
-#include "ops/lib/byte_range.h"
-#include "ops/lib/copy_box.h"
-#include "ops/lib/slice_box.h"
+#include "ops/kernels/copy/byte_range.h"
+#include "ops/kernels/copy/copy_box.h"
+#include "ops/kit/options.h"
 #include "ops/node_types.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
+#include "ops/slice_box.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
@@ -102,8 +102,7 @@ SNUG_OPS(concat) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .input_in_output = InputInOutput,
-           .kernels = {{.name = "plain", .run = ConcatKernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(ConcatKernel)}},
+           .kernels = {Plain(ConcatKernel), OwnOnCuda(SNUG_IF_CUDA(ConcatKernel))},
            .samples = Samples}};
 }
 

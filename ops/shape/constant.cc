@@ -1,8 +1,8 @@
 // constant: numbers written in the model file. It is only a layer: its output is a Variable that never changes.
 #include "engine/base/error_part.h"
 #include "engine/base/status.h"
+#include "ops/kit/options.h"
 #include "ops/layer_context.h"
-#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "proto/data_type.h"
 #include "proto/network.pb.h"

@@ -2,7 +2,7 @@
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
-#include "ops/lib/reshape_to.h"
+#include "ops/kernels/copy/reshape_to.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"

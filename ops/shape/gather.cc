@@ -5,10 +5,8 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/axis_option.h"
-#include "ops/lib/gather_rows.h"
-#include "ops/lib/gather_rows_cuda.h"
-#include "ops/lib/shape_option.h"
+#include "ops/kernels/copy/gather_rows.h"
+#include "ops/kit/options.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -171,8 +169,7 @@ SNUG_OPS(gather) {
        .gradient = Gradient,
        .index_bound = ForwardBound,
        .cost = ForwardCost,
-       .kernels = {{.name = "plain", .run = Forward},
-                   {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(ForwardCuda)}},
+       .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(ForwardCuda))},
        .samples = Samples},
       {.name = "gather_grad",
        .doc = "dx = the sum of dy over the positions where the indices chose it",

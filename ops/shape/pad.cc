@@ -7,9 +7,9 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/axis_option.h"
-#include "ops/lib/copy_box.h"
-#include "ops/lib/dispatch.h"
+#include "ops/kernels/copy/copy_box.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/options.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -133,8 +133,7 @@ SNUG_OPS(pad) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .kernels = {{.name = "plain", .run = PadKernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(PadKernel)}},
+           .kernels = {Plain(PadKernel), OwnOnCuda(SNUG_IF_CUDA(PadKernel))},
            .samples = Samples}};
 }
 

@@ -1,8 +1,8 @@
 // parameter: a Variable of its own, read as it is. It is only a layer: its output is the Variable's value.
 #include "engine/base/error_part.h"
 #include "engine/base/status.h"
+#include "ops/kit/options.h"
 #include "ops/layer_context.h"
-#include "ops/lib/shape_option.h"
 #include "ops/op_def.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"

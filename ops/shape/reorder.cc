@@ -16,15 +16,15 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/copy_box.h"
-#include "ops/lib/isa.h"
+#include "ops/kernels/copy/copy_box.h"
+#include "ops/kit/isa.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 #if SNUG_HAS_ONEDNN
-#include "ops/lib/onednn_reorder.h"
+#include "ops/kernels/copy/onednn_reorder.h"
 #endif
 
 namespace snug::ops::reorder {
@@ -226,13 +226,11 @@ SNUG_OPS(reorder) {
            .traits = {.layout = LayoutRule::kConverts},
            .cost = ReorderCost,
            .kernels = {{.name = "onednn", .library = "oneDNN", .serves = NotInDouble, .prepare = Prepare, .run = kFast},
-                       {.name = "plain", .run = ReorderCpu},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                                                            return CopyBoxCuda(
-                                                                k, SizeOf(k.input_type(0).dtype), k.input_type(0).shape,
-                                                                k.input<void>(0), k.input_type(0).strides(),
-                                                                k.output<void>(0), k.output_type(0).strides());
-                                                          })}},
+                       Plain(ReorderCpu),
+                       OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         return CopyBoxCuda(k, SizeOf(k.input_type(0).dtype), k.input_type(0).shape, k.input<void>(0),
+                                            k.input_type(0).strides(), k.output<void>(0), k.output_type(0).strides());
+                       }))},
            .samples = Samples}};
 }
 

@@ -3,13 +3,13 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/byte_range.h"
-#include "ops/lib/copy_box.h"
-#include "ops/lib/shape_option.h"
-#include "ops/lib/slice_box.h"
+#include "ops/kernels/copy/byte_range.h"
+#include "ops/kernels/copy/copy_box.h"
+#include "ops/kit/options.h"
 #include "ops/node_types.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
+#include "ops/slice_box.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -137,8 +137,7 @@ SNUG_OPS(slice) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .output_in_input = OutputInInput,
-           .kernels = {{.name = "plain", .run = SliceKernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(SliceKernel)}},
+           .kernels = {Plain(SliceKernel), OwnOnCuda(SNUG_IF_CUDA(SliceKernel))},
            .samples = Samples},
           {.name = "slice_grad",
            .doc = "dx = dy where the slice was taken, 0 elsewhere",
@@ -147,8 +146,7 @@ SNUG_OPS(slice) {
            .infer = InferGrad,
            .gradient = GradientOfGrad,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .kernels = {{.name = "plain", .run = SliceGradKernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(SliceGradKernel)}},
+           .kernels = {Plain(SliceGradKernel), OwnOnCuda(SNUG_IF_CUDA(SliceGradKernel))},
            .samples = GradSamples}};
 }
 

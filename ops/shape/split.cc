@@ -7,10 +7,9 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/axis_option.h"
-#include "ops/lib/byte_range.h"
-#include "ops/lib/copy_box.h"
-#include "ops/lib/shape_option.h"
+#include "ops/kernels/copy/byte_range.h"
+#include "ops/kernels/copy/copy_box.h"
+#include "ops/kit/options.h"
 #include "ops/node_types.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -131,8 +130,7 @@ SNUG_OPS(split) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .output_in_input = OutputInInput,
-           .kernels = {{.name = "plain", .run = SplitKernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(SplitKernel)}},
+           .kernels = {Plain(SplitKernel), OwnOnCuda(SNUG_IF_CUDA(SplitKernel))},
            .samples = Samples}};
 }
 

@@ -5,7 +5,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/copy_box.h"
+#include "ops/kernels/copy/copy_box.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -91,8 +91,7 @@ SNUG_OPS(transpose) {
            .outputs = {{"y", PortType::kAny}},
            .infer = Infer,
            .gradient = Gradient,
-           .kernels = {{.name = "plain", .run = TransposeKernel},
-                       {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA(TransposeKernel)}},
+           .kernels = {Plain(TransposeKernel), OwnOnCuda(SNUG_IF_CUDA(TransposeKernel))},
            .samples = Samples}};
 }
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "proto/loader/scope.h"
 #include "proto/network.pb.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/base/source_loc.h"
+#include "engine/base/text/source_loc.h"
 
 namespace snug::loader {
 namespace {

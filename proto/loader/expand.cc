@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "proto/loader/block.h"
 #include "proto/loader/check.h"
 #include "proto/loader/fill.h"

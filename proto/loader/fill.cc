@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "proto/expected.h"
 #include "proto/loader/utf8.h"
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "proto/loader/fill.h"
 #include "proto/network.pb.h"
 

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 
 namespace snug::loader {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 
 namespace snug::loader {
 namespace {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 
 namespace snug::loader {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "proto/expected.h"
 #include "snug/internal/custom.pb.h"
 

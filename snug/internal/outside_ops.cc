@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/base/error_part.h"
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "snug/internal/convert.h"
 #include "snug/internal/custom.pb.h"
 

@@ -187,7 +187,7 @@ TEST_P(DynamicAllocationTest, StepsAllocateNothing) {
                                   .garbage = {.gc_threshold_gb = 1e-4}}};
     auto compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
-    auto session = Session::Create(*std::move(compiled), {.seed = 1, .engine = EngineKind::kSerial});
+    auto session = Session::Create(*std::move(compiled), {.seed = 1, .engine = ExecutorKind::kSerial});
     ASSERT_TRUE(session.ok()) << session.status().message();
     ASSERT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 1).ok());
     ExpectStepsAllocateNothing(**session);

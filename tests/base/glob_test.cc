@@ -1,4 +1,4 @@
-#include "engine/base/glob.h"
+#include "engine/base/text/glob.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/base/json.h"
+#include "engine/base/text/json.h"
 
 #include <gtest/gtest.h>
 

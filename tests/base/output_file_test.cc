@@ -1,4 +1,4 @@
-#include "engine/base/output_file.h"
+#include "engine/base/text/output_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/base/source_loc.h"
+#include "engine/base/text/source_loc.h"
 
 #include <gtest/gtest.h>
 

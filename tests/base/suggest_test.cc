@@ -1,4 +1,4 @@
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/compile/decay.h"
+#include "engine/compile/import/decay.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

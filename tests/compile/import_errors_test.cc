@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "engine/compile/import.h"
+#include "engine/compile/import/import.h"
 #include "proto/text_loader.h"
 
 namespace snug {

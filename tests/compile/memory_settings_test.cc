@@ -1,6 +1,6 @@
 // What files, flags and programs say of memory: every option of the proto takes effect, who comes first, and errors
 // that say where.
-#include "engine/compile/memory_settings.h"
+#include "engine/compile/memory/memory_settings.h"
 
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>

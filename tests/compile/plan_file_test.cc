@@ -1,4 +1,4 @@
-#include "engine/compile/plan_file.h"
+#include "engine/compile/memory/plan_file.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_replace.h>

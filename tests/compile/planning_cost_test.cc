@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "engine/compile/dynamic_memory.h"
+#include "engine/compile/memory/dynamic_memory.h"
 #include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "engine/compile/import.h"
+#include "engine/compile/import/import.h"
 #include "proto/text_loader.h"
 
 namespace snug {

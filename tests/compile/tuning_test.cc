@@ -1,4 +1,4 @@
-#include "engine/compile/tuning.h"
+#include "engine/compile/kernels/tuning.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

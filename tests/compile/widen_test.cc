@@ -1,5 +1,5 @@
 // What a product that computes on float32 reads: a parameter as it is, a copy of its own of everything else.
-#include "engine/compile/widen.h"
+#include "engine/compile/kernels/widen.h"
 
 #include <gtest/gtest.h>
 

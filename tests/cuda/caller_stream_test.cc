@@ -28,7 +28,7 @@ std::vector<std::vector<double>> Truth(const LoadedNetwork& loaded) {
   CompileOptions options = OptionsOf({.strategy = "none"});
   options.fetch = {"out"};
   all.push_back(Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options).value());
-  const auto session = NewSession(std::move(all), {.engine = EngineKind::kSerial}, nullptr).value();
+  const auto session = NewSession(std::move(all), {.engine = ExecutorKind::kSerial}, nullptr).value();
   std::vector<std::vector<double>> outputs;
   for (int step = 0; step < kEmbeddedSteps; ++step) {
     std::vector<double> x;
@@ -101,9 +101,9 @@ const std::vector<How>& Ways() {
       {.graph = false},
       {.streams = 2},
       {.streams = 2, .graph = false},
-      {.streams = 2, .engine = EngineKind::kDynamic},
-      {.strategy = "dynamic", .engine = EngineKind::kSerial},
-      {.strategy = "dynamic", .streams = 2, .engine = EngineKind::kDynamic},
+      {.streams = 2, .engine = ExecutorKind::kDynamic},
+      {.strategy = "dynamic", .engine = ExecutorKind::kSerial},
+      {.strategy = "dynamic", .streams = 2, .engine = ExecutorKind::kDynamic},
   };
   return *ways;
 }

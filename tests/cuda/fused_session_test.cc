@@ -9,8 +9,8 @@
 
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_compile.h"
-#include "engine/run/random_feed.h"
-#include "ops/lib/fused_cuda.h"
+#include "engine/run/session/random_feed.h"
+#include "ops/kernels/fused/cuda.h"
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/host_kernels.h"
 #include "tests/cuda/networks.h"

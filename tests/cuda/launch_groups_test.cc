@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "ops/lib/cuda_together.h"
+#include "ops/kit/cuda_together.h"
 #include "proto/network.pb.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/fake_cuda.h"
@@ -137,7 +137,7 @@ TEST_P(UpdatesTogether, AreOneLaunchWithTheSameBits) {
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(GetParam(), loaded.network.mutable_optimizer()));
   std::vector<Result> results;
   std::vector<int64_t> launches;
-  for (const EngineKind engine : {EngineKind::kSerial, EngineKind::kReplay}) {
+  for (const ExecutorKind engine : {ExecutorKind::kSerial, ExecutorKind::kReplay}) {
     const How how{.strategy = "none", .graph = false, .engine = engine};
     cuda::FakeCuda fake({.kernels = cuda::emulation::BindLaunch});
     std::vector<Compiled> all;

@@ -13,7 +13,7 @@
 #include "engine/cuda/cublas_matmul.h"
 #include "engine/cuda/cuda_libraries.h"
 #include "engine/cuda/cudnn_conv.h"
-#include "engine/run/random_feed.h"
+#include "engine/run/session/random_feed.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"
@@ -312,11 +312,11 @@ TEST_P(CudaLibraries, EveryCallOfAStepThatFailsIsAnErrorAndLeavesNothingBehind) 
 
 // Whoever asked for the node is told, and told once, however the step is run.
 TEST_P(CudaLibraries, ThatDoNotServeANodeAreNamedAndCounted) {
-  for (const auto& [libraries, engine] :
-       {std::pair{FakeLibraries::kRefuse, EngineKind::kReplay}, std::pair{FakeLibraries::kRefuse, EngineKind::kSerial},
-        std::pair{FakeLibraries::kRefuse, EngineKind::kDynamic},
-        std::pair{FakeLibraries::kMissing, EngineKind::kReplay},
-        std::pair{FakeLibraries::kServe, EngineKind::kReplay}}) {
+  for (const auto& [libraries, engine] : {std::pair{FakeLibraries::kRefuse, ExecutorKind::kReplay},
+                                          std::pair{FakeLibraries::kRefuse, ExecutorKind::kSerial},
+                                          std::pair{FakeLibraries::kRefuse, ExecutorKind::kDynamic},
+                                          std::pair{FakeLibraries::kMissing, ExecutorKind::kReplay},
+                                          std::pair{FakeLibraries::kServe, ExecutorKind::kReplay}}) {
     const std::unique_ptr<FakeCuda> fake = NewFake(libraries);
     std::vector<std::string> lines;
     const Network network =

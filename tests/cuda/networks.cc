@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/run/random_feed.h"
-#include "engine/run/saved_inputs.h"
+#include "engine/run/session/random_feed.h"
+#include "engine/run/session/saved_inputs.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "tests/gpu/test_device.h"
 #include "tests/testing/source_path.h"
@@ -32,7 +32,7 @@ CompileOptions OptionsOf(const How& how) {
 }
 
 std::string How::ToString() const {
-  return absl::StrCat(strategy, ", ", streams, " streams, engine ", EngineName(engine), graph ? ", graph" : "",
+  return absl::StrCat(strategy, ", ", streams, " streams, engine ", ExecutorName(engine), graph ? ", graph" : "",
                       keep_inputs ? ", inputs kept" : "", libraries ? ", libraries" : "", ahead ? ", ahead" : "");
 }
 
@@ -95,7 +95,7 @@ absl::StatusOr<Result> Train(Session& session, const LoadedNetwork& loaded, int 
 }
 
 absl::StatusOr<Result> TrainOnCpu(const LoadedNetwork& loaded, int steps, int64_t batch) {
-  const How how{.strategy = "none", .engine = EngineKind::kSerial, .batch = batch};
+  const How how{.strategy = "none", .engine = ExecutorKind::kSerial, .batch = batch};
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, CompileForCpu(loaded, how));
   std::vector<Compiled> all;
   all.push_back(std::move(compiled));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/cuda/cuda_device.h"
-#include "engine/run/session.h"
+#include "engine/run/session/session.h"
 #include "proto/text_loader.h"
 
 namespace snug {
@@ -18,7 +18,7 @@ struct How {
   std::string strategy = "best";
   int streams = 1;
   bool graph = true;
-  EngineKind engine = EngineKind::kReplay;
+  ExecutorKind engine = ExecutorKind::kReplay;
   bool keep_inputs = false;
   bool training = true;
   bool libraries = false;  // CUDA's kernels are those of its libraries, where these have some

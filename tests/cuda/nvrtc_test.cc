@@ -11,7 +11,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_compile.h"
 #include "engine/cuda/cuda_table.h"
-#include "ops/lib/fused_cuda.h"
+#include "ops/kernels/fused/cuda.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/random_chains.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ops/lib/fused_chain.h"
+#include "ops/fused_chain.h"
 
 namespace snug::test {
 

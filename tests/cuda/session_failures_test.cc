@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/run/random_feed.h"
+#include "engine/run/session/random_feed.h"
 #include "tests/cuda/host_kernels.h"
 
 namespace snug {
@@ -116,13 +116,13 @@ TEST_P(CudaSessionFailures, OfAStepAreErrorsAndTheSessionKnowsWhereItStands) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, CudaSessionFailures,
                          testing::Values(How{.streams = 2}, How{.streams = 2, .graph = false}, How{.ahead = true},
-                                         How{.engine = EngineKind::kSerial},
-                                         How{.streams = 2, .engine = EngineKind::kDynamic},
-                                         How{.strategy = "dynamic", .engine = EngineKind::kSerial},
-                                         How{.strategy = "dynamic", .streams = 2, .engine = EngineKind::kDynamic},
+                                         How{.engine = ExecutorKind::kSerial},
+                                         How{.streams = 2, .engine = ExecutorKind::kDynamic},
+                                         How{.strategy = "dynamic", .engine = ExecutorKind::kSerial},
+                                         How{.strategy = "dynamic", .streams = 2, .engine = ExecutorKind::kDynamic},
                                          How{.strategy = "dynamic",
                                              .streams = 2,
-                                             .engine = EngineKind::kDynamic,
+                                             .engine = ExecutorKind::kDynamic,
                                              .dynamic = {.garbage = {.gc_fast = false}}}),
                          [](const auto& info) { return "way" + std::to_string(info.index); });
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/run/profiler.h"
-#include "engine/run/random_feed.h"
+#include "engine/run/observe/profiler.h"
+#include "engine/run/session/random_feed.h"
 #include "tests/cuda/host_kernels.h"
 
 namespace snug {
@@ -51,11 +51,11 @@ TEST_P(CudaSession, TrainsToTheSameBitsHoweverAStepIsRun) {
     }
   }
   ways.push_back({.keep_inputs = true});
-  ways.push_back({.streams = 2, .engine = EngineKind::kSerial});
-  ways.push_back({.strategy = "dynamic", .engine = EngineKind::kSerial});
+  ways.push_back({.streams = 2, .engine = ExecutorKind::kSerial});
+  ways.push_back({.strategy = "dynamic", .engine = ExecutorKind::kSerial});
   for (const char* strategy : {"none", "both", "best", "dynamic"}) {
     for (const int streams : {1, 2, 3}) {
-      ways.push_back({.strategy = strategy, .streams = streams, .engine = EngineKind::kDynamic});
+      ways.push_back({.strategy = strategy, .streams = streams, .engine = ExecutorKind::kDynamic});
     }
   }
   uint64_t seed = 0;
@@ -149,7 +149,7 @@ TEST_F(CudaRuns, StreamsWaitOnlyWhereTheScheduleSaysSo) {
 
 TEST_F(CudaRuns, TheDynamicEngineFindsTheWaitsAsItGoes) {
   for (const char* strategy : {"none", "best"}) {
-    Make({.strategy = strategy, .streams = 3, .engine = EngineKind::kDynamic});
+    Make({.strategy = strategy, .streams = 3, .engine = ExecutorKind::kDynamic});
     Step();
     CallsOfStep();
     const auto waits = static_cast<int64_t>(session_->compiled().executable.schedule.waits.size());
@@ -169,7 +169,7 @@ TEST(CudaSessions, DynamicMemoryOnSeveralStreamsHasTheSameBitsInManyInterleaving
   const Result truth = TrainOnCpu(loaded, kTrainingSteps).value();
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     FakeCuda fake({.seed = seed});
-    How how{.strategy = "dynamic", .streams = 3, .engine = EngineKind::kDynamic};
+    How how{.strategy = "dynamic", .streams = 3, .engine = ExecutorKind::kDynamic};
     how.dynamic.garbage.gc_fast = seed % 2 == 0;
     const absl::StatusOr<Result> found = TrainOnFake(loaded, how, fake);
     ASSERT_TRUE(found.ok()) << found.status();
@@ -182,7 +182,7 @@ TEST(CudaSessions, AnAllocatorOnADeviceTakesWhatWasForetold) {
   const LoadedNetwork loaded = LoadModel("models/lenet.pbtxt").value();
   for (const char* allocator : {"auto_growth", "buddy", "prealloc", "system"}) {
     FakeCuda fake;
-    How how{.strategy = "dynamic", .engine = EngineKind::kSerial};
+    How how{.strategy = "dynamic", .engine = ExecutorKind::kSerial};
     how.dynamic.allocator = {.allocator = allocator, .initial_mb = 20, .buddy_initial_mb = 1, .buddy_max_pool_mb = 1};
     const auto session = NewSession(One(CompileForFake(loaded, how, fake).value()), how, OpenFake(fake)).value();
     const int64_t before = fake.used_bytes();
@@ -331,11 +331,11 @@ TEST(CudaSessions, WhatIsForTheCpuIsRefused) {
     return std::string(Session::Create(CompileForFake(loaded, how, fake).value(), options).status().message());
   };
   const auto device = OpenFake(fake);
-  EXPECT_THAT(refusal({}, {.engine = EngineKind::kSerial, .poison = true, .cuda_device = device}),
+  EXPECT_THAT(refusal({}, {.engine = ExecutorKind::kSerial, .poison = true, .cuda_device = device}),
               HasSubstr("compute-sanitizer"));
-  EXPECT_THAT(refusal({}, {.engine = EngineKind::kSerial, .check_access = true, .cuda_device = device}),
+  EXPECT_THAT(refusal({}, {.engine = ExecutorKind::kSerial, .check_access = true, .cuda_device = device}),
               HasSubstr("checking accesses is for the CPU"));
-  EXPECT_THAT(refusal({.strategy = "dynamic"}, {.engine = EngineKind::kReplay, .cuda_device = device}),
+  EXPECT_THAT(refusal({.strategy = "dynamic"}, {.engine = ExecutorKind::kReplay, .cuda_device = device}),
               HasSubstr("expected planned memory"));
   std::vector<Compiled> mixed;
   mixed.push_back(CompileForFake(loaded, {}, fake).value());

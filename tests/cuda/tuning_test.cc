@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/run/tuner.h"
-#include "ops/lib/library_variant.h"
+#include "engine/run/observe/tuner.h"
+#include "ops/kit/library_variant.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"

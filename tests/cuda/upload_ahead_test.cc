@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/run/random_feed.h"
+#include "engine/run/session/random_feed.h"
 #include "tests/cuda/host_kernels.h"
 
 namespace snug {
@@ -61,7 +61,7 @@ TEST(UploadAhead, TrainsToTheSameBits) {
   std::vector<Compiled> on_cpu;
   on_cpu.push_back(CompileForCpu(loaded, {}).value());
   const absl::StatusOr<Result> truth =
-      TrainOneByOne(*NewSession(std::move(on_cpu), {.engine = EngineKind::kSerial}, nullptr).value(), loaded);
+      TrainOneByOne(*NewSession(std::move(on_cpu), {.engine = ExecutorKind::kSerial}, nullptr).value(), loaded);
   ASSERT_TRUE(truth.ok()) << truth.status();
   for (uint64_t seed = 0; seed < 30; ++seed) {
     for (How how : {How{}, How{.graph = false}, How{.streams = 2, .graph = false}, How{.keep_inputs = true}}) {
@@ -232,7 +232,7 @@ TEST(UploadsAhead, AreDoneWithoutWhereTheyDoNotFit) {
   EXPECT_EQ(upload_bytes({}, planned + bytes - 1), 0) << "the device is too small";
   EXPECT_EQ(upload_bytes({.memory_limit = planned + bytes}), bytes);
   EXPECT_EQ(upload_bytes({.memory_limit = planned + bytes - 1}), 0);
-  EXPECT_EQ(upload_bytes({.engine = EngineKind::kSerial}), 0) << "the host waits after each op";
+  EXPECT_EQ(upload_bytes({.engine = ExecutorKind::kSerial}), 0) << "the host waits after each op";
 }
 
 }  // namespace

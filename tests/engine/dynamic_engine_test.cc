@@ -1,6 +1,6 @@
 // What only shows in parallel: who waits for whom. Gates, not sleeps: a task that must not have run yet is one that a
 // closed gate holds back, and what must be possible meanwhile is done before the gate opens.
-#include "engine/run/dynamic_engine.h"
+#include "engine/run/dependency/dynamic_engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

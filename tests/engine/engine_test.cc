@@ -1,5 +1,5 @@
 // What every engine does, the serial one and the dynamic one with any number of workers.
-#include "engine/run/engine.h"
+#include "engine/run/dependency/engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class EveryEngine : public testing::TestWithParam<EngineKind> {
+class EveryEngine : public testing::TestWithParam<ExecutorKind> {
  protected:
   int64_t Version(Tag tag) { return engine->Version(tag).value(); }
   static TaskFunction Fail(const std::string& message) {

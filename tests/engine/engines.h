@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "engine/run/dynamic_engine.h"
-#include "engine/run/serial_engine.h"
+#include "engine/run/dependency/dynamic_engine.h"
+#include "engine/run/dependency/serial_engine.h"
 
 namespace snug {
 
-struct EngineKind {
+struct ExecutorKind {
   std::string name;
   int workers = 0;  // 0: the serial engine
 };
 
-inline std::vector<EngineKind> AllEngines() {
+inline std::vector<ExecutorKind> AllEngines() {
   return {{"Serial", 0}, {"Workers1", 1}, {"Workers2", 2}, {"Workers4", 4}, {"Workers16", 16}};
 }
 

@@ -1,6 +1,6 @@
-// A model checker for code that is a template over its synchronisation primitives (engine/run/dynamic/sync.h): runs it
-// in every interleaving, sequentially consistent, and stops at the first in which an expectation fails or all threads
-// are stuck.
+// A model checker for code that is a template over its synchronisation primitives (engine/run/dependency/sync.h): runs
+// it in every interleaving, sequentially consistent, and stops at the first in which an expectation fails or all
+// threads are stuck.
 //
 // Threads are fibers of one system thread. Before each operation on a primitive the next thread to run is a choice; the
 // choices of one execution are a path in a tree that is searched depth first, each path from the beginning. A state

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/run/dynamic/scheduler.h"
+#include "engine/run/dependency/scheduler.h"
 #include "tests/engine/model_sync.h"
 
 namespace snug {

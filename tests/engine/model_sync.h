@@ -1,4 +1,4 @@
-// The primitives of engine/run/dynamic/sync.h, with every operation a step of the model. Relaxed ones belong to the
+// The primitives of engine/run/dependency/sync.h, with every operation a step of the model. Relaxed ones belong to the
 // step before them: the code under test uses them only for what no other thread changes meanwhile, because a lock is
 // held, or the object is not shared yet, or another operation follows that decides.
 #pragma once

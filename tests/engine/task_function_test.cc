@@ -1,4 +1,4 @@
-#include "engine/run/task_function.h"
+#include "engine/run/dependency/task_function.h"
 
 #include <gtest/gtest.h>
 

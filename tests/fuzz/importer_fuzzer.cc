@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "engine/base/status.h"
-#include "engine/compile/backward.h"
-#include "engine/compile/import.h"
+#include "engine/compile/differentiate/backward.h"
+#include "engine/compile/import/import.h"
 #include "engine/graph/verify.h"
 #include "proto/text_loader.h"
 

@@ -62,15 +62,15 @@ TEST_P(CudaTraining, LosesAsTheCpuDoes) {
 
 void CudaTraining::CheckBits(bool libraries) {
   const absl::StatusOr<Result> truth =
-      Train({.strategy = "none", .engine = EngineKind::kSerial, .libraries = libraries});
+      Train({.strategy = "none", .engine = ExecutorKind::kSerial, .libraries = libraries});
   ASSERT_TRUE(truth.ok()) << truth.status();
-  std::vector<How> ways = {{.strategy = "dynamic", .engine = EngineKind::kSerial},
+  std::vector<How> ways = {{.strategy = "dynamic", .engine = ExecutorKind::kSerial},
                            {.streams = 2},
-                           {.streams = 2, .engine = EngineKind::kDynamic},
-                           {.strategy = "dynamic", .streams = 2, .engine = EngineKind::kDynamic},
+                           {.streams = 2, .engine = ExecutorKind::kDynamic},
+                           {.strategy = "dynamic", .streams = 2, .engine = ExecutorKind::kDynamic},
                            {.strategy = "dynamic",
                             .streams = 2,
-                            .engine = EngineKind::kDynamic,
+                            .engine = ExecutorKind::kDynamic,
                             .dynamic = {.garbage = {.gc_fast = false}}}};
   if (!slow()) ways.push_back({.keep_inputs = true});
   for (const char* strategy : {"none", "best"}) {

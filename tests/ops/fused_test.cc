@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
-#include "ops/lib/fused_chain.h"
-#include "ops/lib/fused_source.h"
+#include "ops/fused_chain.h"
+#include "ops/kernels/fused/source.h"
 #include "ops/registry.h"
 #include "proto/fused.pb.h"
 #include "proto/options.h"
@@ -13,7 +13,7 @@
 namespace snug {
 namespace {
 
-// Says whether an op was made by Elementwise or Broadcasting (ops/lib/elementwise.h): its output may lie on any input.
+// Says whether an op was made by Elementwise or Broadcasting (ops/kit/elementwise.h): its output may lie on any input.
 bool IsElementwise(const OpDef& op) {
   if (op.outputs.size() != 1 || op.inputs.empty() || op.plain() == nullptr || op.plain()->prepare != nullptr ||
       op.inputs.back().variadic)
@@ -52,7 +52,7 @@ TEST(Fused, SourceIsOneLoop) {
   EXPECT_EQ(source.pack, 4);
   EXPECT_EQ(source.packed, std::vector<bool>({true, false, true}));
   EXPECT_EQ(source.text, R"(// mul, add
-#include "ops/lib/fused_prelude.h"
+#include "ops/kernels/fused/prelude.h"
 
 namespace snug {
 

@@ -1,4 +1,4 @@
-#include "ops/lib/gemm.h"
+#include "ops/kernels/matmul/gemm.h"
 
 #include <gtest/gtest.h>
 

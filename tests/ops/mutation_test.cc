@@ -13,7 +13,7 @@
 #include "ops/graph_builder.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
-#include "ops/lib/dispatch.h"
+#include "ops/kit/dispatch.h"
 #include "tests/ops/conformance.h"
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/sample_values.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/base/random.h"
-#include "ops/lib/isa.h"
+#include "ops/kit/isa.h"
 #include "tests/testing/node_runner.h"
 
 namespace snug::test {

@@ -1,4 +1,4 @@
-#include "ops/lib/random_state.h"
+#include "ops/kit/random_state.h"
 
 #include <gtest/gtest.h>
 

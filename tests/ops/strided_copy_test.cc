@@ -1,4 +1,4 @@
-#include "ops/lib/strided_copy.h"
+#include "ops/kernels/copy/strided_copy.h"
 
 #include <gtest/gtest.h>
 

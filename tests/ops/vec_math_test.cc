@@ -1,6 +1,6 @@
 // Compares the float functions of vec_math.h with the standard library's in double, over all floats (every 509th, and
 // the special ones), compiled as kernels compile them.
-#include "ops/lib/vec_math.h"
+#include "ops/kit/vec_math.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-#include "ops/lib/isa.h"
+#include "ops/kit/isa.h"
 
 namespace snug {
 namespace {

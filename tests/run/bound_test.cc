@@ -10,7 +10,7 @@
 #include <map>
 #include <random>
 
-#include "engine/compile/plan_file.h"
+#include "engine/compile/memory/plan_file.h"
 #include "tests/run/train_util.h"
 
 namespace snug {
@@ -73,7 +73,7 @@ class Block {
 
 struct BoundRun {
   const char* name;
-  EngineKind engine = EngineKind::kSerial;
+  ExecutorKind engine = ExecutorKind::kSerial;
   const char* memory = "best";
   int streams = 1;
   bool poison = false;
@@ -151,7 +151,7 @@ TEST_P(Bound, TrainsToTheSameBits) {
     const absl::StatusOr<LoadedNetwork> loaded = LoadModel(model);
     ASSERT_TRUE(loaded.ok());
     CompileOptions options{.batch = 8, .fetch = {"fc3", "relu1", "loss"}};
-    const auto expected = Results(*MustMakeBound(*loaded, options, {"truth", EngineKind::kSerial, "none"}));
+    const auto expected = Results(*MustMakeBound(*loaded, options, {"truth", ExecutorKind::kSerial, "none"}));
     for (const std::vector<std::string>& bound :
          {std::vector<std::string>{"image"}, {"fc3"}, {"relu1", "label", "loss", "fc3", "image"}}) {
       options.bound = bound;
@@ -166,14 +166,14 @@ TEST_P(Bound, TrainsToTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Bound,
-                         ::testing::Values(BoundRun{"serial_none", EngineKind::kSerial, "none"},
-                                           BoundRun{"serial_poison", EngineKind::kSerial, "best", 1, true},
-                                           BoundRun{"replay", EngineKind::kReplay},
-                                           BoundRun{"replay_on_3", EngineKind::kReplay, "best", 3},
-                                           BoundRun{"replay_both_on_2", EngineKind::kReplay, "both", 2},
-                                           BoundRun{"dynamic_on_3", EngineKind::kDynamic, "best", 3},
-                                           BoundRun{"allocator", EngineKind::kSerial, "dynamic"},
-                                           BoundRun{"allocator_on_2", EngineKind::kDynamic, "dynamic", 2}),
+                         ::testing::Values(BoundRun{"serial_none", ExecutorKind::kSerial, "none"},
+                                           BoundRun{"serial_poison", ExecutorKind::kSerial, "best", 1, true},
+                                           BoundRun{"replay", ExecutorKind::kReplay},
+                                           BoundRun{"replay_on_3", ExecutorKind::kReplay, "best", 3},
+                                           BoundRun{"replay_both_on_2", ExecutorKind::kReplay, "both", 2},
+                                           BoundRun{"dynamic_on_3", ExecutorKind::kDynamic, "best", 3},
+                                           BoundRun{"allocator", ExecutorKind::kSerial, "dynamic"},
+                                           BoundRun{"allocator_on_2", ExecutorKind::kDynamic, "dynamic", 2}),
                          [](const auto& info) { return info.param.name; });
 
 LoadedNetwork Text(const std::string& text) {
@@ -205,7 +205,7 @@ TEST(BoundViews, LieInTheCallersBytesOrAreCopied) {
   CompileOptions options{.batch = 1,
                          .training = false,
                          .fetch = {"flat", "right", "a", "ab", "grid", "act", "line", "part", "sum", "loss"}};
-  const auto expected = Results(*MustMakeBound(loaded, options, {"truth", EngineKind::kSerial, "none"}));
+  const auto expected = Results(*MustMakeBound(loaded, options, {"truth", ExecutorKind::kSerial, "none"}));
   for (const std::vector<std::string>& bound : {std::vector<std::string>{"x"},
                                                 {"grid"},
                                                 {"ab"},
@@ -218,8 +218,8 @@ TEST(BoundViews, LieInTheCallersBytesOrAreCopied) {
     options.bound = bound;
     if (std::find(bound.begin(), bound.end(), "b") != bound.end()) options.fetch.push_back("b");
     for (const BoundRun how :
-         {BoundRun{"serial", EngineKind::kSerial, "both"}, BoundRun{"replay", EngineKind::kReplay, "best", 3},
-          BoundRun{"dynamic", EngineKind::kDynamic, "dynamic", 2}}) {
+         {BoundRun{"serial", ExecutorKind::kSerial, "both"}, BoundRun{"replay", ExecutorKind::kReplay, "best", 3},
+          BoundRun{"dynamic", ExecutorKind::kDynamic, "dynamic", 2}}) {
       CompileOptions truth = options;
       truth.bound = {};
       EXPECT_EQ(Results(*MustMakeBound(loaded, options, how)),
@@ -233,9 +233,9 @@ TEST(BoundViews, LieInTheCallersBytesOrAreCopied) {
 TEST(BoundPlan, HasNoBytesForThem) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadModel("mlp");
   CompileOptions options{.batch = 5, .fetch = {"fc3"}, .keep_inputs = true};
-  const std::unique_ptr<Session> unbound = MustMakeBound(*loaded, options, {"none", EngineKind::kSerial, "none"});
+  const std::unique_ptr<Session> unbound = MustMakeBound(*loaded, options, {"none", ExecutorKind::kSerial, "none"});
   options.bound = {"image", "fc3"};
-  const std::unique_ptr<Session> bound = MustMakeBound(*loaded, options, {"none", EngineKind::kSerial, "none"});
+  const std::unique_ptr<Session> bound = MustMakeBound(*loaded, options, {"none", ExecutorKind::kSerial, "none"});
   const auto aligned = [](int64_t bytes) { return memory::AlignUp(bytes, 64); };
   EXPECT_EQ(unbound->step_bytes() - bound->step_bytes(), aligned(5 * 784 * 4) + aligned(5 * 10 * 4));
   EXPECT_EQ(unbound->state_bytes(), bound->state_bytes());
@@ -336,7 +336,7 @@ TEST(BoundErrors, AccessesCannotBeChecked) {
   absl::StatusOr<Compiled> compiled =
       Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), {.bound = {"image"}});
   ASSERT_TRUE(compiled.ok());
-  const auto session = Session::Create(*std::move(compiled), {.engine = EngineKind::kSerial, .check_access = true});
+  const auto session = Session::Create(*std::move(compiled), {.engine = ExecutorKind::kSerial, .check_access = true});
   EXPECT_THAT(std::string(session.status().message()), HasSubstr("\"image\", which is bound, has none there"));
 }
 

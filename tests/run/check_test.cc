@@ -55,7 +55,7 @@ absl::StatusOr<Compiled> CompileForChecks(const std::string& model, int64_t batc
 absl::StatusOr<std::unique_ptr<Session>> Checked(absl::StatusOr<Compiled> compiled) {
   if (!compiled.ok()) return compiled.status();
   auto session =
-      Session::Create(*std::move(compiled), {.seed = 1, .engine = EngineKind::kSerial, .check_access = true});
+      Session::Create(*std::move(compiled), {.seed = 1, .engine = ExecutorKind::kSerial, .check_access = true});
   if (!session.ok()) return session;
   const absl::Status fed = FeedRandom(**session, OpRegistry::Builtin(), 1);
   if (!fed.ok()) return fed;
@@ -217,9 +217,9 @@ TEST(CheckAccess, IsForOneThreadOneProgramAndTheSerialEngine) {
     options.check_access = true;
     return std::string(Session::Create(*std::move(compiled), options).status().message());
   };
-  EXPECT_THAT(error(2, {.engine = EngineKind::kSerial}), HasSubstr("one thread per op, found 2"));
+  EXPECT_THAT(error(2, {.engine = ExecutorKind::kSerial}), HasSubstr("one thread per op, found 2"));
   EXPECT_THAT(error(1, {}), HasSubstr("serial"));
-  EXPECT_THAT(error(1, {.engine = EngineKind::kSerial, .poison = true}), HasSubstr("poison"));
+  EXPECT_THAT(error(1, {.engine = ExecutorKind::kSerial, .poison = true}), HasSubstr("poison"));
 }
 
 struct CheckedNetwork {

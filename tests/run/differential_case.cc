@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/run/session.h"
+#include "engine/run/session/session.h"
 #include "proto/text_loader.h"
 
 namespace snug::test {

@@ -1,9 +1,9 @@
 // Blocks of dynamic memory whose Steps run on several streams, later than the host asks for them.
-#include "engine/run/dynamic_blocks.h"
+#include "engine/run/executors/dynamic_blocks.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/memory/allocator_doubles.h"
+#include "tests/memory/allocator/doubles.h"
 
 namespace snug {
 namespace {

@@ -13,7 +13,7 @@
 #include "memory/allocator/host_source.h"
 #include "memory/in_place.h"
 #include "memory/share/pool.h"
-#include "tests/memory/allocator_doubles.h"
+#include "tests/memory/allocator/doubles.h"
 #include "tests/run/train_util.h"
 #include "tests/testing/kernel_of.h"
 
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 struct DynamicRun {
   std::string name;
   DynamicMemoryOptions options;
-  EngineKind engine = EngineKind::kSerial;
+  ExecutorKind engine = ExecutorKind::kSerial;
   int streams = 1;
   int64_t memory_limit = 0;
 };
@@ -42,8 +42,8 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-absl::StatusOr<std::unique_ptr<Session>> PlanAndFeed(Compiled compiled, const MemoryOptions& memory, EngineKind engine,
-                                                     memory::Places* places = nullptr) {
+absl::StatusOr<std::unique_ptr<Session>> PlanAndFeed(Compiled compiled, const MemoryOptions& memory,
+                                                     ExecutorKind engine, memory::Places* places = nullptr) {
   const absl::Status planned = PlanAndLower(compiled, memory);
   if (!planned.ok()) return planned;
   absl::StatusOr<std::unique_ptr<Session>> session =
@@ -81,7 +81,7 @@ Compiled CompileNet(const LoadedNetwork& loaded, int64_t batch) {
 }
 
 Result UnsharedTruth(const Compiled& compiled, int steps) {
-  const auto session = PlanAndFeed(compiled, {.strategy = "none"}, EngineKind::kSerial);
+  const auto session = PlanAndFeed(compiled, {.strategy = "none"}, ExecutorKind::kSerial);
   EXPECT_TRUE(session.ok()) << session.status().message();
   return TrainOn(**session, steps);
 }
@@ -125,23 +125,23 @@ std::vector<DynamicRun> SerialRuns(bool few) {
 
 std::vector<DynamicRun> ParallelRuns(bool few) {
   if (few)
-    return {{"1 worker", {}, EngineKind::kDynamic, 1},
-            {"2 workers", {}, EngineKind::kDynamic, 2},
-            {"4 workers, not in place", {.inplace = false}, EngineKind::kDynamic, 4}};
+    return {{"1 worker", {}, ExecutorKind::kDynamic, 1},
+            {"2 workers", {}, ExecutorKind::kDynamic, 2},
+            {"4 workers, not in place", {.inplace = false}, ExecutorKind::kDynamic, 4}};
   std::vector<DynamicRun> runs;
   for (const int streams : {1, 2, 4}) {
     for (const bool inplace : {true, false}) {
       const std::string suffix = std::to_string(streams) + (inplace ? " workers" : " workers, not in place");
-      runs.push_back({suffix, {.inplace = inplace}, EngineKind::kDynamic, streams});
+      runs.push_back({suffix, {.inplace = inplace}, ExecutorKind::kDynamic, streams});
       runs.push_back({"buddy, in batches, " + suffix,
                       {.allocator = {.allocator = "buddy", .buddy_initial_mb = 8, .buddy_max_pool_mb = 4},
                        .garbage = {.gc_threshold_gb = 1e-3},
                        .inplace = inplace},
-                      EngineKind::kDynamic,
+                      ExecutorKind::kDynamic,
                       streams});
       runs.push_back({"system, the large ones, " + suffix,
                       {.allocator = {.allocator = "system"}, .garbage = {.gc_fraction = 0.5}, .inplace = inplace},
-                      EngineKind::kDynamic,
+                      ExecutorKind::kDynamic,
                       streams});
     }
   }
@@ -356,7 +356,7 @@ TEST_F(DynamicMemoryTest, ProgramsOfOneSessionShareTheAllocatorAndKeepTheirInput
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     programs.push_back(*std::move(compiled));
   }
-  const auto session = Session::Create(std::move(programs), {.seed = 3, .engine = EngineKind::kSerial});
+  const auto session = Session::Create(std::move(programs), {.seed = 3, .engine = ExecutorKind::kSerial});
   ASSERT_TRUE(session.ok()) << session.status().message();
   for (size_t i = 0; i < 2; ++i) {
     Program& program = (*session)->program(i);
@@ -375,7 +375,7 @@ TEST_F(DynamicMemoryTest, ProgramsOfOneSessionShareTheAllocatorAndKeepTheirInput
 }
 
 TEST_F(DynamicMemoryTest, ReplayAndPoisonRefuseIt) {
-  const absl::Status replay = MakeDynamic(Lenet(), 4, {.engine = EngineKind::kReplay}).status();
+  const absl::Status replay = MakeDynamic(Lenet(), 4, {.engine = ExecutorKind::kReplay}).status();
   EXPECT_THAT(std::string(replay.message()), HasSubstr("engine \"replay\": expected planned memory"));
   const LoadedNetwork loaded = Lenet();
   CompileOptions options{.batch = 4, .threads = 1};
@@ -383,13 +383,13 @@ TEST_F(DynamicMemoryTest, ReplayAndPoisonRefuseIt) {
   auto compiled = Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
   ASSERT_TRUE(compiled.ok());
   const absl::Status poison =
-      Session::Create(*std::move(compiled), {.engine = EngineKind::kSerial, .poison = true}).status();
+      Session::Create(*std::move(compiled), {.engine = ExecutorKind::kSerial, .poison = true}).status();
   EXPECT_EQ(poison.message(), "poison goes by a plan: dynamic memory has none");
 }
 
 TEST_F(DynamicMemoryTest, AfterAFailedStepEverythingIsBackAndTheNextRuns) {
   const LoadedNetwork loaded = Lenet();
-  for (const EngineKind engine : {EngineKind::kSerial, EngineKind::kDynamic}) {
+  for (const ExecutorKind engine : {ExecutorKind::kSerial, ExecutorKind::kDynamic}) {
     CompileOptions options{.batch = 4, .threads = 1, .keep_inputs = true};
     options.memory = {.strategy = "dynamic", .streams = 2, .dynamic = {.garbage = {.gc_threshold_gb = 1}}};
     auto compiled = Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
@@ -460,7 +460,7 @@ TEST_F(DynamicMemoryTest, ALimitThatThePredictionKeepsIsKept) {
 
 // What is not foretold, as the limit is that of somebody else's allocator: in the forward pass, before any update.
 TEST_F(DynamicMemoryTest, OutOfMemoryInAStepNamesTheNodeAndGivesEverythingBack) {
-  for (const EngineKind engine : {EngineKind::kSerial, EngineKind::kDynamic}) {
+  for (const ExecutorKind engine : {ExecutorKind::kSerial, ExecutorKind::kDynamic}) {
     const LoadedNetwork loaded = Lenet();
     memory::Places places({.memory_limit = PredictedBytes(16).used / 4, .retry_ms = 1});
     const auto session = MakeDynamic(loaded, 16, {.engine = engine, .streams = 2}, &places);

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/run/saved_inputs.h"
+#include "engine/run/session/saved_inputs.h"
 #include "tests/run/train_util.h"
 
 namespace snug {
@@ -29,7 +29,7 @@ constexpr int64_t kLargeBytes = 400'000'000;
 struct Way {
   std::string strategy, policy;  // no policy: memory is dynamic
   int streams = 1;
-  EngineKind engine = EngineKind::kSerial;
+  ExecutorKind engine = ExecutorKind::kSerial;
   bool poison = false;
   std::array<int, 4> choice = {};  // what these are by number: strategy, policy, streams, engine
 
@@ -37,7 +37,7 @@ struct Way {
     return strategy == other.strategy && policy == other.policy && streams == other.streams;
   }
   std::string ToString() const {
-    return absl::StrCat(strategy, " ", policy, ", ", streams, " streams, engine ", EngineName(engine),
+    return absl::StrCat(strategy, " ", policy, ", ", streams, " streams, engine ", ExecutorName(engine),
                         poison ? ", poisoned" : "");
   }
 };
@@ -46,9 +46,9 @@ struct Way {
 void AddRunners(const Way& planned, std::vector<Way>* ways) {
   const bool dynamic = planned.strategy == kDynamicMemory;
   int number = 0;
-  for (const EngineInfo& engine : Engines()) {
+  for (const ExecutorInfo& engine : Executors()) {
     for (const bool poison : {false, true}) {
-      if (poison && engine.kind != EngineKind::kSerial) continue;  // no other has it
+      if (poison && engine.kind != ExecutorKind::kSerial) continue;  // no other has it
       Way way = planned;
       way.engine = engine.kind;
       way.poison = poison;
@@ -107,7 +107,7 @@ struct Left {
   bool operator==(const Left&) const = default;
 };
 
-Left WhatTrainingLeaves(Compiled compiled, EngineKind engine, bool poison) {
+Left WhatTrainingLeaves(Compiled compiled, ExecutorKind engine, bool poison) {
   absl::StatusOr<std::unique_ptr<Session>> made =
       Session::Create(std::move(compiled), {.seed = 3, .engine = engine, .poison = poison});
   SNUG_CHECK_OK(made.status());
@@ -142,7 +142,7 @@ void ExpectTheSameBits(const MatrixNetwork& net) {
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   const absl::Status unshared = PlanAndLower(*compiled, {.strategy = "none"});
   ASSERT_TRUE(unshared.ok()) << unshared.message();
-  const Left truth = WhatTrainingLeaves(*compiled, EngineKind::kSerial, /*poison=*/false);
+  const Left truth = WhatTrainingLeaves(*compiled, ExecutorKind::kSerial, /*poison=*/false);
   const bool large = compiled->executable.memory.total_bytes() > kLargeBytes;
   const std::vector<Way> ways = net.all && !large ? AllWays() : SampleOfWays(static_cast<uint32_t>(net.batch));
   const Way* last = nullptr;
@@ -164,7 +164,7 @@ TEST(Matrix, HasEveryRowOfTheTables) {
   const std::vector<Way> sample = SampleOfWays(1);
   const auto any = [&](const auto& is) { return std::any_of(sample.begin(), sample.end(), is); };
   for (const std::string& strategy : StrategiesAndDynamic()) {
-    for (const EngineInfo& engine : Engines()) {
+    for (const ExecutorInfo& engine : Executors()) {
       const bool possible = strategy != kDynamicMemory || !engine.needs_plan;
       EXPECT_EQ(any([&](const Way& way) { return way.strategy == strategy && way.engine == engine.kind; }), possible)
           << strategy << ", " << engine.name;

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <optional>
 
-#include "engine/run/serial_executor.h"
+#include "engine/run/executors/serial_executor.h"
 #include "tests/run/train_util.h"
 #include "tests/testing/guarded_bytes.h"
 
@@ -31,7 +31,7 @@ std::unique_ptr<Session> MakeConsuming(const LoadedNetwork& loaded, const Compil
   if (!compiled.ok()) return nullptr;
   absl::StatusOr<std::unique_ptr<Session>> session =
       Session::Create(*std::move(compiled),
-                      {.seed = 3, .engine = poison ? EngineKind::kSerial : EngineKind::kReplay, .poison = poison});
+                      {.seed = 3, .engine = poison ? ExecutorKind::kSerial : ExecutorKind::kReplay, .poison = poison});
   EXPECT_TRUE(session.ok()) << session.status().message();
   if (!session.ok()) return nullptr;
   EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 3).ok());
@@ -141,7 +141,7 @@ TEST(Memory, PoisonReachesWhatAPlanFreesTooEarly) {
     ++found;
   }
   ASSERT_EQ(found, 1);
-  auto session = Session::Create(*std::move(compiled), {.seed = 3, .engine = EngineKind::kSerial, .poison = true});
+  auto session = Session::Create(*std::move(compiled), {.seed = 3, .engine = ExecutorKind::kSerial, .poison = true});
   ASSERT_TRUE(session.ok()) << session.status().message();
   ASSERT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 3).ok());
   ASSERT_TRUE((*session)->Run().ok());

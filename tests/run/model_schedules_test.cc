@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/run/executors.h"
+#include "engine/run/executors/executors.h"
 #include "tests/run/schedule_util.h"
 #include "tests/run/train_util.h"
 
@@ -62,7 +62,7 @@ TEST_P(ModelSchedules, AreKeptByEveryEngine) {
       std::vector<std::vector<Access>> accesses;
       for (const Step& step : compiled->executable.steps) accesses.push_back(step.accesses);
       const auto pairs = test::ConflictingPairs(accesses);
-      for (const EngineInfo& engine : Engines()) {
+      for (const ExecutorInfo& engine : Executors()) {
         SCOPED_TRACE(absl::StrCat(strategy, ", ", streams, " streams, ", engine.name));
         const auto noted = test::MakeNoted(accesses, compiled->executable.schedule);
         auto executor = MakeExecutor(engine.kind, noted->executable, {}, nullptr);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/compile/pipeline.h"
-#include "engine/run/session.h"
+#include "engine/run/session/session.h"
 #include "proto/network.pb.h"
 #include "proto/text_loader.h"
 #include "tests/testing/parity_golden.h"

@@ -13,10 +13,10 @@
 #include <string>
 
 #include "engine/base/status.h"
-#include "engine/compile/lower.h"
-#include "engine/compile/plan_file.h"
-#include "engine/compile/schedule_steps.h"
-#include "engine/compile/verify_executable.h"
+#include "engine/compile/memory/plan_file.h"
+#include "engine/compile/schedule/lower.h"
+#include "engine/compile/schedule/schedule_steps.h"
+#include "engine/compile/schedule/verify_executable.h"
 #include "tests/run/executable_oracle.h"
 #include "tests/run/train_util.h"
 
@@ -312,7 +312,7 @@ constexpr KindOfFault kFaults[] = {
 
 // What two steps by the serial engine leave behind.
 std::string Bits(Compiled compiled) {
-  auto session = Session::Create(std::move(compiled), {.seed = 3, .engine = EngineKind::kSerial});
+  auto session = Session::Create(std::move(compiled), {.seed = 3, .engine = ExecutorKind::kSerial});
   SNUG_CHECK_OK(session.status());
   SNUG_CHECK_OK(FeedRandom(**session, OpRegistry::Builtin(), 3));
   std::string bits;

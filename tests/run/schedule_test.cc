@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "engine/run/executors.h"
+#include "engine/run/executors/executors.h"
 #include "tests/run/schedule_util.h"
 #include "tests/run/train_util.h"
 #include "tests/testing/kernel_of.h"
@@ -49,9 +49,9 @@ TEST(Schedule, TasksGoWhereTheyCanBeginFirst) {
   EXPECT_EQ(AssignStreams(tasks, {0, 1, 2, 3, 4}, 1), (std::vector<int32_t>{0, 0, 0, 0, 0}));
 }
 
-class EveryEngine : public testing::TestWithParam<EngineInfo> {};
+class EveryEngine : public testing::TestWithParam<ExecutorInfo> {};
 
-void CheckOrder(EngineKind engine, uint64_t seeds) {
+void CheckOrder(ExecutorKind engine, uint64_t seeds) {
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(seed);
     const RandomSteps steps = test::MakeRandomSteps(seed);
@@ -136,7 +136,7 @@ TEST_P(EveryEngine, IndependentStepsRunAtTheSameTime) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedule, EveryEngine, testing::ValuesIn(Engines()),
+INSTANTIATE_TEST_SUITE_P(Schedule, EveryEngine, testing::ValuesIn(Executors()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

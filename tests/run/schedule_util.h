@@ -12,8 +12,8 @@
 
 #include "engine/base/conflict.h"
 #include "engine/compile/executable.h"
-#include "engine/compile/streams.h"
-#include "engine/run/executor.h"
+#include "engine/compile/schedule/streams.h"
+#include "engine/run/executors/executor.h"
 #include "ops/kernel_context.h"
 #include "tests/testing/kernel_of.h"
 

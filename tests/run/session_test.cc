@@ -1,4 +1,4 @@
-#include "engine/run/session.h"
+#include "engine/run/session/session.h"
 
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Traces as a viewer reads them: JSON whose slices nest, with an arrow for each planned wait and no other.
-#include "engine/run/trace.h"
+#include "engine/run/observe/trace.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
@@ -14,8 +14,8 @@
 #include <sstream>
 #include <utility>
 
-#include "engine/compile/memory_report.h"
-#include "engine/run/executors.h"
+#include "engine/compile/memory/memory_report.h"
+#include "engine/run/executors/executors.h"
 #include "tests/run/train_util.h"
 
 namespace snug {
@@ -95,7 +95,7 @@ std::vector<TraceEvent> TraceOf(Session& session, int steps) {
   return events;
 }
 
-std::unique_ptr<Session> MakeModel(const char* model, int64_t image, EngineKind engine, int streams) {
+std::unique_ptr<Session> MakeModel(const char* model, int64_t image, ExecutorKind engine, int streams) {
   absl::StatusOr<LoadedNetwork> loaded = LoadModel(model);
   EXPECT_TRUE(loaded.ok()) << loaded.status().message();
   if (image > 0) {
@@ -139,7 +139,7 @@ std::string SliceAt(const std::map<int, std::vector<TraceEvent>>& tracks, const 
 
 TEST(Trace, OfResNetOnTwoStreams) {
   constexpr int kSteps = 2;
-  const std::unique_ptr<Session> session = MakeModel("resnet18", 32, EngineKind::kReplay, 2);
+  const std::unique_ptr<Session> session = MakeModel("resnet18", 32, ExecutorKind::kReplay, 2);
   const std::vector<TraceEvent> events = TraceOf(*session, kSteps);
   const auto tracks = Tracks(events);
   ASSERT_EQ(tracks.size(), 3u);  // the host, two streams
@@ -201,7 +201,7 @@ TEST(Trace, OfResNetOnTwoStreams) {
 }
 
 TEST(Trace, LiveBytesAreThePlansOnOneStream) {
-  for (const EngineKind engine : {EngineKind::kReplay, EngineKind::kSerial}) {
+  for (const ExecutorKind engine : {ExecutorKind::kReplay, ExecutorKind::kSerial}) {
     const std::unique_ptr<Session> session = MakeModel("lenet", 0, engine, 1);
     const MemoryPlan& plan = session->compiled().executable.memory;
     const std::vector<TraceEvent> events = TraceOf(*session, 1);
@@ -217,7 +217,7 @@ TEST(Trace, LiveBytesAreThePlansOnOneStream) {
 }
 
 TEST(Trace, OfTheSerialEngineHasOneTrackAndNoArrows) {
-  const std::unique_ptr<Session> session = MakeModel("lenet", 0, EngineKind::kSerial, 2);
+  const std::unique_ptr<Session> session = MakeModel("lenet", 0, ExecutorKind::kSerial, 2);
   ASSERT_FALSE(session->compiled().executable.schedule.waits.empty());
   const std::vector<TraceEvent> events = TraceOf(*session, 1);
   EXPECT_EQ(Tracks(events).size(), 2u);  // with the host's

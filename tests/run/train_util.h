@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine/compile/pipeline.h"
-#include "engine/run/random_feed.h"
-#include "engine/run/session.h"
+#include "engine/run/session/random_feed.h"
+#include "engine/run/session/session.h"
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"
 #include "ops/kernel_context.h"

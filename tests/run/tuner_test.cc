@@ -1,5 +1,5 @@
 // `snug tune`: what it chooses computes the same to rounding, and nothing is taken that was not measured to be faster.
-#include "engine/run/tuner.h"
+#include "engine/run/observe/tuner.h"
 
 #include <gtest/gtest.h>
 

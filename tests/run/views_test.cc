@@ -8,7 +8,7 @@
 #include <random>
 
 #include "engine/base/status.h"
-#include "engine/compile/plan_file.h"
+#include "engine/compile/memory/plan_file.h"
 #include "tests/run/train_util.h"
 #include "tests/testing/source_path.h"
 
@@ -173,7 +173,8 @@ layer { name: "last" input: "fed" input: "twice" add {} }
 }
 
 // All that three steps leave behind, bit for bit.
-std::vector<std::string> TrainToBits(Compiled compiled, EngineKind engine = EngineKind::kReplay, bool poison = false) {
+std::vector<std::string> TrainToBits(Compiled compiled, ExecutorKind engine = ExecutorKind::kReplay,
+                                     bool poison = false) {
   absl::StatusOr<std::unique_ptr<Session>> session =
       Session::Create(std::move(compiled), {.seed = 3, .engine = engine, .poison = poison});
   SNUG_CHECK_OK(session.status());
@@ -205,7 +206,7 @@ void ExpectSameBits(const std::string& text, int64_t batch, bool every_strategy)
     if (!every_strategy && name != "none" && name != "best") continue;
     const Compiled compiled = CompileText(text, batch, OpRegistry::Builtin(), {.strategy = name});
     EXPECT_TRUE(TrainToBits(compiled) == truth) << name << ", batch " << batch << text;
-    EXPECT_TRUE(TrainToBits(compiled, EngineKind::kSerial, /*poison=*/true) == truth)
+    EXPECT_TRUE(TrainToBits(compiled, ExecutorKind::kSerial, /*poison=*/true) == truth)
         << name << ", poisoned, batch " << batch << text;
   }
 }
@@ -213,25 +214,25 @@ void ExpectSameBits(const std::string& text, int64_t batch, bool every_strategy)
 // On several streams, by plans with waits for bytes and without, by either engine; and without a plan.
 void ExpectSameBitsSideBySide(const std::string& text, int64_t batch, bool every_policy) {
   const std::vector<std::string> truth = BitsOfCopies(text, batch);
-  const auto expect = [&](const MemoryOptions& memory, EngineKind engine) {
+  const auto expect = [&](const MemoryOptions& memory, ExecutorKind engine) {
     EXPECT_TRUE(TrainToBits(CompileText(text, batch, OpRegistry::Builtin(), memory), engine) == truth)
         << memory.strategy << " " << memory.stream_policy << ", " << memory.streams << " streams, engine "
-        << EngineName(engine) << text;
+        << ExecutorName(engine) << text;
   };
   for (const int streams : {2, 4}) {
     for (const absl::string_view policy : StreamPolicies()) {
       if (!every_policy && policy != "serial" && policy != "waitless") continue;
       for (const char* strategy : {"both", "best"}) {
         const MemoryOptions memory{.strategy = strategy, .streams = streams, .stream_policy = std::string(policy)};
-        expect(memory, EngineKind::kReplay);
-        expect(memory, EngineKind::kDynamic);
+        expect(memory, ExecutorKind::kReplay);
+        expect(memory, ExecutorKind::kDynamic);
       }
     }
   }
   for (const bool inplace : {true, false}) {
-    expect({.strategy = "dynamic", .dynamic = {.inplace = inplace}}, EngineKind::kSerial);
+    expect({.strategy = "dynamic", .dynamic = {.inplace = inplace}}, ExecutorKind::kSerial);
     for (const int streams : {1, 2, 4}) {
-      expect({.strategy = "dynamic", .streams = streams, .dynamic = {.inplace = inplace}}, EngineKind::kDynamic);
+      expect({.strategy = "dynamic", .streams = streams, .dynamic = {.inplace = inplace}}, ExecutorKind::kDynamic);
     }
   }
 }
@@ -255,11 +256,11 @@ TEST(Views, AreFetchedFromWhereTheyLie) {
   ASSERT_TRUE(with.ok() && without.ok()) << with.status().message();
   EXPECT_LT(with->tasks.tasks.size(), without->tasks.tasks.size());
   EXPECT_TRUE(TrainToBits(*with) == TrainToBits(*without));
-  EXPECT_TRUE(TrainToBits(*with, EngineKind::kSerial, /*poison=*/true) == TrainToBits(*without));
+  EXPECT_TRUE(TrainToBits(*with, ExecutorKind::kSerial, /*poison=*/true) == TrainToBits(*without));
   options.memory.strategy = "dynamic";
   const absl::StatusOr<Compiled> dynamic = TryCompile(kFeatures, OpRegistry::Builtin(), options);
   ASSERT_TRUE(dynamic.ok()) << dynamic.status().message();
-  EXPECT_TRUE(TrainToBits(*dynamic, EngineKind::kSerial) == TrainToBits(*without));
+  EXPECT_TRUE(TrainToBits(*dynamic, ExecutorKind::kSerial) == TrainToBits(*without));
 }
 
 const Step& StepOf(const Compiled& compiled, const std::string& node) {
@@ -308,7 +309,7 @@ TEST(Views, KernelsTouchOnlyWhatTheyDeclare) {
     absl::StatusOr<Compiled> compiled = TryCompile(text, OpRegistry::Builtin(), options);
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     auto session =
-        Session::Create(*std::move(compiled), {.seed = 3, .engine = EngineKind::kSerial, .check_access = true});
+        Session::Create(*std::move(compiled), {.seed = 3, .engine = ExecutorKind::kSerial, .check_access = true});
     ASSERT_TRUE(session.ok()) << session.status().message();
     ASSERT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 3).ok());
     const absl::Status status = (*session)->Run();

@@ -1,5 +1,5 @@
 // The watchdog names what is stuck, and what waits for it; it keeps quiet otherwise.
-#include "engine/run/watchdog.h"
+#include "engine/run/observe/watchdog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ std::string NodeName(const Compiled& compiled, int32_t step) {
   return compiled.graph.node(compiled.executable.steps[static_cast<size_t>(step)].node).name;
 }
 
-std::unique_ptr<Session> MakeWatched(Compiled compiled, EngineKind engine, double seconds, Reports& reports) {
+std::unique_ptr<Session> MakeWatched(Compiled compiled, ExecutorKind engine, double seconds, Reports& reports) {
   auto session = Session::Create(
       std::move(compiled),
       {.seed = 1, .engine = engine, .watchdog = {.seconds = seconds, .report = [&reports](const std::string& text) {
@@ -73,7 +73,7 @@ std::unique_ptr<Session> MakeWatched(Compiled compiled, EngineKind engine, doubl
   return *std::move(session);
 }
 
-class AnyEngine : public testing::TestWithParam<EngineInfo> {};
+class AnyEngine : public testing::TestWithParam<ExecutorInfo> {};
 
 TEST_P(AnyEngine, NamesTheStepThatIsStuckAndReportsAgainAfterTwiceAsLong) {
   constexpr double kSeconds = 0.2;
@@ -98,7 +98,7 @@ TEST_P(AnyEngine, NamesTheStepThatIsStuckAndReportsAgainAfterTwiceAsLong) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Watchdog, AnyEngine, testing::ValuesIn(Engines()),
+INSTANTIATE_TEST_SUITE_P(Watchdog, AnyEngine, testing::ValuesIn(Executors()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Watchdog, SaysWhatOtherStreamsWaitFor) {
@@ -109,7 +109,7 @@ TEST(Watchdog, SaysWhatOtherStreamsWaitFor) {
   compiled.executable.steps[static_cast<size_t>(a)].prepared = std::make_shared<Reports*>(&reports);
   const std::string stuck = NodeName(compiled, a), waiting = NodeName(compiled, b);
   const int32_t stream = compiled.executable.schedule.stream_of[static_cast<size_t>(a)];
-  const std::unique_ptr<Session> session = MakeWatched(std::move(compiled), EngineKind::kReplay, 0.2, reports);
+  const std::unique_ptr<Session> session = MakeWatched(std::move(compiled), ExecutorKind::kReplay, 0.2, reports);
   EXPECT_TRUE(session->Run().ok());
   const std::lock_guard<std::mutex> lock(reports.mu);
   EXPECT_THAT(reports.texts[0], HasSubstr("running \"" + stuck + "\""));
@@ -122,7 +122,7 @@ TEST(Watchdog, SaysNothingWhileStepsFinishNorBetweenRuns) {
   bool quiet = false;
   for (int attempt = 0; attempt < 5 && !quiet; ++attempt) {
     Reports reports;
-    const std::unique_ptr<Session> session = MakeWatched(CompileMlpOfNothing(2), EngineKind::kReplay, 0.4, reports);
+    const std::unique_ptr<Session> session = MakeWatched(CompileMlpOfNothing(2), ExecutorKind::kReplay, 0.4, reports);
     const int64_t begin = MonotonicNanoseconds();
     while (static_cast<double>(MonotonicNanoseconds() - begin) * 1e-9 < 0.8) ASSERT_TRUE(session->Run().ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(800));

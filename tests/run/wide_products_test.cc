@@ -1,5 +1,6 @@
-// Products of bfloat16 values that compute on float32 (ops/lib/onednn_bfloat16.h): all of a network's or none,
-// parameters read as they are, and losses those of float32 but for the rounding of what lies between the products.
+// Products of bfloat16 values that compute on float32 (ops/kernels/matmul/onednn_bfloat16.h): all of a network's or
+// none, parameters read as they are, and losses those of float32 but for the rounding of what lies between the
+// products.
 #include <absl/algorithm/container.h>
 #include <absl/strings/match.h>
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 
 #include "tests/run/train_util.h"
 #if SNUG_HAS_ONEDNN
-#include "ops/lib/onednn.h"
+#include "ops/kit/onednn.h"
 #endif
 
 namespace snug {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "ops/lib/dispatch.h"
+#include "ops/kit/dispatch.h"
 
 namespace snug::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <map>
 
-#include "engine/compile/import.h"
+#include "engine/compile/import/import.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/open_data.h"
 #include "engine/train/trainer.h"
@@ -90,7 +90,7 @@ struct How {
   DType precision = DType::kFloat64;
   std::string strategy = "best";
   int streams = 1;
-  std::optional<EngineKind> engine;
+  std::optional<ExecutorKind> engine;
   bool evaluates = false;
 };
 
@@ -275,7 +275,7 @@ TEST(MicroBatches, ResumedIsAsUninterrupted) {
 
 TEST(MicroBatches, WhereBytesLieAndWhoRunsThemChangesNothing) {
   const How plain{
-      .batch = 16, .accumulate = 4, .precision = DType::kFloat32, .strategy = "none", .engine = EngineKind::kSerial};
+      .batch = 16, .accumulate = 4, .precision = DType::kFloat32, .strategy = "none", .engine = ExecutorKind::kSerial};
   const Made expected = Make(kNormalised, plain);
   ASSERT_NE(expected.trainer, nullptr) << expected.status.message();
   ASSERT_TRUE(expected.trainer->Run({}).ok());
@@ -296,7 +296,7 @@ TEST(MicroBatches, WhereBytesLieAndWhoRunsThemChangesNothing) {
     how.strategy = strategy;
     check(how, strategy);
   }
-  for (const EngineInfo& engine : Engines()) {
+  for (const ExecutorInfo& engine : Executors()) {
     How how = plain;
     how.strategy = "best";
     how.engine = engine.kind;

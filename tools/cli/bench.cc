@@ -12,18 +12,18 @@
 #include <optional>
 #include <utility>
 
-#include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
 #include "engine/compile/compile_settings.h"
-#include "engine/compile/tuning.h"
-#include "engine/run/step_timer.h"
+#include "engine/compile/kernels/tuning.h"
+#include "engine/run/observe/step_timer.h"
 #include "ops/graph_builder.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/device_flag.h"
-#include "tools/cli/flags.h"
-#include "tools/cli/memory_flags.h"
-#include "tools/cli/run_flags.h"
+#include "tools/cli/flags/device_flag.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/run_flags.h"
 
 namespace snug::cli {
 namespace {

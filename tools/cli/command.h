@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli/flags.h"
+#include "tools/cli/flags/flags.h"
 
 namespace snug::cli {
 

@@ -9,17 +9,17 @@
 #include <fstream>
 #include <system_error>
 
-#include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/stage_text.h"
 #include "engine/graph/print.h"
 #include "proto/network_writer.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/device_flag.h"
-#include "tools/cli/flags.h"
-#include "tools/cli/memory_flags.h"
+#include "tools/cli/flags/device_flag.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
 
 namespace snug::cli {
 namespace {

@@ -12,23 +12,20 @@
 #include <vector>
 
 #include "engine/base/has_cuda.h"
-#include "engine/base/json.h"
 #include "engine/base/processors.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
 #include "memory/available_bytes.h"
 #include "memory/ilp/solver.h"
-#include "ops/lib/isa.h"
+#include "ops/platform.h"
 #if SNUG_HAS_CUDA
 #include "engine/cuda/code_file.h"
 #include "engine/cuda/cuda_code_cache.h"
 #include "engine/cuda/cuda_compile.h"
 #include "engine/cuda/cuda_device.h"
 #endif
-#if SNUG_HAS_ONEDNN
-#include "ops/lib/onednn.h"
-#endif
 #include "tools/cli/command.h"
-#include "tools/cli/flags.h"
+#include "tools/cli/flags/flags.h"
 
 namespace snug::cli {
 namespace {
@@ -97,14 +94,13 @@ std::vector<Finding> Examine() {
                       : turns != nullptr ? absl::StrCat("spin for ", turns, " turns")
                                          : "as OpenMP has them",
                       "GOMP_SPINCOUNT and OMP_WAIT_POLICY say how long they stay awake"});
-  findings.push_back({"instructions", Name(CurrentIsa()), "what our own loops use; SNUG_ISA can lower it"});
+  const Platform platform = CpuPlatform();
+  findings.push_back({"instructions", platform.instructions, "what our own loops use; SNUG_ISA can lower it"});
   findings.push_back(
       {"memory", absl::StrFormat("%.1f GB", static_cast<double>(memory::AvailableBytes()) * 1e-9), "free for arenas"});
-#if SNUG_HAS_ONEDNN
-  findings.push_back({"oneDNN", onednn::Version(), "for convolutions, matrix products and more"});
-#else
-  findings.push_back({"oneDNN", "not in this build", "convolutions take plain loops, which are slow"});
-#endif
+  findings.push_back({"library", platform.library,
+                      platform.library == "none" ? "without oneDNN convolutions take plain loops, which are slow"
+                                                 : "for convolutions, matrix products and more"});
   findings.push_back({"ILP solvers", memory::IlpSolvers().empty() ? "none" : absl::StrJoin(memory::IlpSolvers(), ", "),
                       memory::IlpSolvers().empty() ? "--memory=olla is not there" : "for --memory=olla"});
   ExamineCuda(&findings);

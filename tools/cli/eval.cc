@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inference.h"
 

@@ -7,13 +7,13 @@
 #include <map>
 #include <utility>
 
-#include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
 #include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags.h"
-#include "tools/cli/memory_flags.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
 
 namespace snug::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "engine/compile/defaults.h"
 #include "engine/train/open_data.h"
 #include "proto/train.pb.h"
-#include "tools/cli/proto_flags.h"
+#include "tools/cli/flags/proto_flags.h"
 #include "tools/cli/weights.h"
 
 namespace snug::cli {

@@ -9,9 +9,9 @@
 
 #include "engine/train/evaluator.h"
 #include "proto/text_loader.h"
-#include "tools/cli/flags.h"
-#include "tools/cli/memory_flags.h"
-#include "tools/cli/run_flags.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/run_flags.h"
 
 namespace snug {
 namespace proto {

@@ -8,17 +8,17 @@
 #include <memory>
 #include <utility>
 
-#include "engine/base/json.h"
 #include "engine/base/status.h"
-#include "engine/compile/memory_report.h"
+#include "engine/base/text/json.h"
+#include "engine/compile/memory/memory_report.h"
 #include "engine/compile/pipeline.h"
-#include "engine/run/random_feed.h"
-#include "engine/run/saved_inputs.h"
-#include "engine/run/session.h"
+#include "engine/run/session/random_feed.h"
+#include "engine/run/session/saved_inputs.h"
+#include "engine/run/session/session.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags.h"
-#include "tools/cli/memory_flags.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
 
 namespace snug::cli {
 namespace {

@@ -5,11 +5,11 @@
 
 #include <cstdio>
 
-#include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
 #include "ops/registry.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags.h"
+#include "tools/cli/flags/flags.h"
 
 namespace snug::cli {
 namespace {

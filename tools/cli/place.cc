@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
 #include "memory/formats/csv.h"
 #include "memory/formats/nnc.h"
 #include "memory/formats/text_file.h"
@@ -20,8 +20,8 @@
 #include "memory/verifier.h"
 #include "memory/verifier_partial.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags.h"
-#include "tools/cli/memory_flags.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
 
 namespace snug::cli {
 namespace {

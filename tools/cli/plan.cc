@@ -6,17 +6,17 @@
 #include <optional>
 #include <utility>
 
-#include "engine/base/json.h"
 #include "engine/base/status.h"
-#include "engine/compile/memory_report.h"
+#include "engine/base/text/json.h"
+#include "engine/compile/memory/memory_report.h"
+#include "engine/compile/memory/plan_file.h"
 #include "engine/compile/pipeline.h"
-#include "engine/compile/plan_file.h"
-#include "engine/compile/schedule_steps.h"
+#include "engine/compile/schedule/schedule_steps.h"
 #include "memory/formats/text_file.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags.h"
-#include "tools/cli/memory_flags.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/plan_dynamic.h"
 #include "tools/cli/plan_picture.h"
 

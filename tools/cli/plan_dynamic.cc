@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "engine/base/json.h"
-#include "engine/compile/memory_settings.h"
+#include "engine/base/text/json.h"
+#include "engine/compile/memory/memory_settings.h"
 
 namespace snug::cli {
 namespace {

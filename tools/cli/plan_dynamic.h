@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/compile/memory_report.h"
+#include "engine/compile/memory/memory_report.h"
 #include "engine/compile/pipeline.h"
 
 namespace snug::cli {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/compile/memory_report.h"
-#include "engine/compile/order.h"
+#include "engine/compile/memory/memory_report.h"
+#include "engine/compile/memory/order.h"
 
 namespace snug::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json.h"
-#include "engine/base/output_file.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
+#include "engine/base/text/output_file.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inference.h"
 

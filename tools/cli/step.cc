@@ -7,18 +7,18 @@
 #include <utility>
 
 #include "engine/base/heap_bytes.h"
-#include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
 #include "engine/compile/pipeline.h"
-#include "engine/run/random_feed.h"
-#include "engine/run/saved_inputs.h"
-#include "engine/run/session.h"
+#include "engine/run/session/random_feed.h"
+#include "engine/run/session/saved_inputs.h"
+#include "engine/run/session/session.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/device_flag.h"
-#include "tools/cli/flags.h"
-#include "tools/cli/memory_flags.h"
-#include "tools/cli/run_flags.h"
+#include "tools/cli/flags/device_flag.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/run_flags.h"
 #include "tools/cli/step_observer.h"
 
 namespace snug::cli {
@@ -41,7 +41,7 @@ struct Measured {
 // Tells whether only libraries may take heap while steps run. Engines that follow a plan take none, unless they record
 // what runs.
 bool OnlyLibrariesTakeHeap(const Session& session, const SessionOptions& options) {
-  return !session.compiled().executable.memory.dynamic.has_value() && *options.engine != EngineKind::kDynamic &&
+  return !session.compiled().executable.memory.dynamic.has_value() && *options.engine != ExecutorKind::kDynamic &&
          !options.check_access && options.watchdog.seconds == 0;
 }
 
@@ -95,7 +95,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
       .Key("streams")
       .Number(static_cast<int64_t>(session.compiled().executable.schedule.count()))
       .Key("engine")
-      .String(EngineName(*options.engine))
+      .String(ExecutorName(*options.engine))
       .Key("precision")
       .String(flags.compile.precision)
       .Key("seed")
@@ -155,7 +155,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   session_options.seed = static_cast<uint64_t>(f.seed);
   session_options.poison = f.poison;
   if (!session_options.engine.has_value()) {
-    session_options.engine = f.poison || dynamic_memory ? EngineKind::kSerial : EngineKind::kReplay;
+    session_options.engine = f.poison || dynamic_memory ? ExecutorKind::kSerial : ExecutorKind::kReplay;
   }
   SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json.h"
-#include "engine/run/profiler.h"
-#include "engine/run/session.h"
-#include "engine/run/trace.h"
-#include "tools/cli/flags.h"
+#include "engine/base/text/json.h"
+#include "engine/run/observe/profiler.h"
+#include "engine/run/observe/trace.h"
+#include "engine/run/session/session.h"
+#include "tools/cli/flags/flags.h"
 
 namespace snug::cli {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/byte_size.h"
-#include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/text/byte_size.h"
+#include "engine/base/text/json.h"
 #include "engine/compile/defaults.h"
 #include "engine/train/checkpoint/init_from.h"
 #include "engine/train/checkpoint/posix_file_system.h"
@@ -24,15 +24,15 @@
 #include "engine/train/trainer.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/device_flag.h"
-#include "tools/cli/flags.h"
-#include "tools/cli/memory_flags.h"
-#include "tools/cli/proto_flags.h"
-#include "tools/cli/run_flags.h"
+#include "tools/cli/flags/device_flag.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/proto_flags.h"
+#include "tools/cli/flags/run_flags.h"
+#include "tools/cli/flags/training_options.h"
 #include "tools/cli/step_observer.h"
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/train_log.h"
-#include "tools/cli/training_options.h"
 
 namespace snug::cli {
 namespace {

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <utility>
 
-#include "engine/base/byte_size.h"
-#include "engine/base/output_file.h"
 #include "engine/base/status.h"
+#include "engine/base/text/byte_size.h"
+#include "engine/base/text/output_file.h"
 
 namespace snug::cli {
 namespace {

@@ -5,16 +5,16 @@
 #include <cstdio>
 #include <utility>
 
-#include "engine/base/json.h"
-#include "engine/base/output_file.h"
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
+#include "engine/base/text/output_file.h"
 #include "engine/compile/defaults.h"
-#include "engine/run/tuner.h"
+#include "engine/run/observe/tuner.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags.h"
-#include "tools/cli/memory_flags.h"
-#include "tools/cli/run_flags.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/run_flags.h"
 
 namespace snug::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "engine/run/session.h"
+#include "engine/run/session/session.h"
 
 namespace snug::cli {
 

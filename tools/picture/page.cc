@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/base/json.h"
+#include "engine/base/text/json.h"
 #include "tools/picture/picture.h"
 
 namespace snug::cli {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/compile/conversions.h"
+#include "engine/compile/kernels/conversions.h"
 #include "engine/compile/passes/pass.h"
 #include "ops/graph_builder.h"
 

@@ -9,8 +9,8 @@
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
+#include "ops/activation.h"
 #include "ops/graph_builder.h"
-#include "ops/lib/activation.h"
 
 namespace snug {
 absl::Status FuseActivation(Graph& graph, const OpRegistry& registry) {

@@ -17,8 +17,8 @@
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
+#include "ops/activation.h"
 #include "ops/graph_builder.h"
-#include "ops/lib/activation.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 

@@ -1,5 +1,5 @@
 // Joins elementwise nodes that pass values of one shape to each other into one `fused` node, for CUDA, where it becomes
-// one kernel (ops/lib/fused_chain.h). The values between them are never stored. The last one may be a reduction:
+// one kernel (ops/fused_chain.h). The values between them are never stored. The last one may be a reduction:
 // `fused_reduce`.
 //
 // A group grows from each node upwards. A node whose output the group reads joins it if
@@ -24,8 +24,8 @@
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
+#include "ops/fused_chain.h"
 #include "ops/graph_builder.h"
-#include "ops/lib/fused_chain.h"
 
 namespace snug {
 namespace {

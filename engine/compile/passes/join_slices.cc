@@ -13,7 +13,7 @@
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
 #include "ops/graph_builder.h"
-#include "ops/lib/slice_box.h"
+#include "ops/slice_box.h"
 #include "proto/data_type.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"

@@ -33,7 +33,7 @@ std::string Size(const GuardedBlock& block) {
 }  // namespace
 
 CheckExecutor::CheckExecutor(const Executable& executable, const ArenaBytes& arenas)
-    : PlannedExecutor(executable, arenas), memory_(executable, arenas), touches_(executable.steps.size()) {
+    : BoundExecutor(executable, arenas), memory_(executable, arenas), touches_(executable.steps.size()) {
   for (size_t i = 0; i < executable.steps.size(); ++i) {
     const Step& step = executable.steps[i];
     for (const Access& access : step.accesses) {

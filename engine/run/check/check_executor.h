@@ -18,11 +18,11 @@
 
 #include "engine/run/check/fault_catcher.h"
 #include "engine/run/check/guarded_memory.h"
-#include "engine/run/planned_executor.h"
+#include "engine/run/executors/bound_executor.h"
 
 namespace snug {
 
-class CheckExecutor : public PlannedExecutor {
+class CheckExecutor : public BoundExecutor {
  public:
   // The Executable must have a padded plan, and must outlive this. Between runs all arenas are open.
   CheckExecutor(const Executable& executable, const ArenaBytes& arenas);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/compile/executable.h"
-#include "engine/run/bound_steps.h"
+#include "engine/run/executors/bound_steps.h"
 
 namespace snug {
 

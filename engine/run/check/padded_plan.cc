@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/compile/lower.h"
-#include "engine/compile/schedule_steps.h"
-#include "engine/compile/verify_executable.h"
+#include "engine/compile/schedule/lower.h"
+#include "engine/compile/schedule/schedule_steps.h"
+#include "engine/compile/schedule/verify_executable.h"
 
 namespace snug {
 namespace {

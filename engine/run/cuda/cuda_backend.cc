@@ -44,14 +44,14 @@ class CudaBackend final : public Backend {
   absl::Status BeforeRun() override { return variables_->Upload(); }
   void AfterRun() override { variables_->Ran(); }
 
-  absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(EngineKind kind, const Executable& executable,
+  absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorKind kind, const Executable& executable,
                                                          const ArenaBytes& arenas, Poison*) override {
     if (executable.memory.dynamic.has_value() && InfoOf(kind).needs_plan) {
       return snug::MakeExecutor(kind, executable, arenas, nullptr);  // this returns the error that it needs a plan
     }
-    const CudaMode mode = kind == EngineKind::kDynamic            ? CudaMode::kPushed
+    const CudaMode mode = kind == ExecutorKind::kDynamic          ? CudaMode::kPushed
                           : executable.memory.dynamic.has_value() ? CudaMode::kDynamic
-                          : kind == EngineKind::kSerial           ? CudaMode::kSerial
+                          : kind == ExecutorKind::kSerial         ? CudaMode::kSerial
                           : graph_                                ? CudaMode::kGraph
                                                                   : CudaMode::kStreams;
     return CudaExecutor::Create(executable, arenas, streams_, mode, uploads_.get(), code_);

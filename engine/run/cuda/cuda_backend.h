@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "engine/run/backend.h"
+#include "engine/run/session/backend.h"
 
 namespace snug {
 

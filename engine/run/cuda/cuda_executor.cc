@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Executor>> CudaExecutor::Create(const Executable&
 
 CudaExecutor::CudaExecutor(const Executable& executable, const ArenaBytes& arenas, const CudaStreams& streams,
                            CudaMode mode, std::unique_ptr<CudaStaging> staging, bool ahead)
-    : PlannedExecutor(executable, arenas, LaunchesOf(executable, streams, OneStream(mode))),
+    : BoundExecutor(executable, arenas, LaunchesOf(executable, streams, OneStream(mode))),
       streams_(streams),
       mode_(mode),
       stream_count_(OneStream(mode) ? 1 : static_cast<size_t>(executable.schedule.count())),
@@ -115,7 +115,7 @@ size_t CudaExecutor::StreamOf(size_t step) const {
 }
 
 void CudaExecutor::Rebind(size_t caller_buffer) {
-  PlannedExecutor::Rebind(caller_buffer);
+  BoundExecutor::Rebind(caller_buffer);
   stale_ = true;
 }
 

@@ -11,11 +11,11 @@
 
 #include "engine/cuda/cuda_code_cache.h"
 #include "engine/cuda/cuda_graph.h"
-#include "engine/run/block_accesses.h"
 #include "engine/run/cuda/cuda_staging.h"
 #include "engine/run/cuda/cuda_step_times.h"
 #include "engine/run/cuda/cuda_tasks.h"
-#include "engine/run/planned_executor.h"
+#include "engine/run/executors/block_accesses.h"
+#include "engine/run/executors/bound_executor.h"
 
 namespace snug {
 
@@ -27,7 +27,7 @@ enum class CudaMode : uint8_t {
   kPushed,   // the dependency rule is applied as Steps are asked for, whether memory is planned or dynamic
 };
 
-class CudaExecutor final : public PlannedExecutor {
+class CudaExecutor final : public BoundExecutor {
  public:
   // All but `code` must outlive it. If `uploads` is null, nothing is uploaded ahead.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Executable& executable, const ArenaBytes& arenas,

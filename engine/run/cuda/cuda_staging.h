@@ -10,10 +10,10 @@
 #include <memory>
 #include <vector>
 
-#include "engine/run/bound_steps.h"
 #include "engine/run/cuda/cuda_streams.h"
 #include "engine/run/cuda/cuda_uploads.h"
-#include "engine/run/upload_layout.h"
+#include "engine/run/executors/bound_steps.h"
+#include "engine/run/session/upload_layout.h"
 
 namespace snug {
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "engine/compile/streams.h"
+#include "engine/compile/schedule/streams.h"
 #include "engine/cuda/cuda_stream.h"
-#include "engine/run/executor.h"
+#include "engine/run/executors/executor.h"
 
 namespace snug {
 

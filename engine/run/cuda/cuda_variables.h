@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "engine/cuda/cuda_arena.h"
-#include "engine/run/backend.h"
 #include "engine/run/cuda/cuda_streams.h"
+#include "engine/run/session/backend.h"
 #include "memory/host_arena.h"
 
 namespace snug {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "engine/base/status.h"
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "engine/train/checkpoint/convert.h"
 #include "engine/train/checkpoint/digest.h"
 #include "engine/train/checkpoint/name_patterns.h"

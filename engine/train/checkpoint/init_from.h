@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/run/session.h"
+#include "engine/run/session/session.h"
 #include "engine/train/checkpoint/file_system.h"
 
 namespace snug::checkpoint {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "engine/base/glob.h"
+#include "engine/base/text/glob.h"
 
 namespace snug::checkpoint {
 

@@ -9,8 +9,8 @@
 
 namespace snug::checkpoint {
 
-// The last pattern that matches a name decides (engine/base/glob.h): a pattern that begins with '!' leaves the name
-// out, others take it in. A name that no pattern matches is out, unless the first pattern begins with '!'. Without
+// The last pattern that matches a name decides (engine/base/text/glob.h): a pattern that begins with '!' leaves the
+// name out, others take it in. A name that no pattern matches is out, unless the first pattern begins with '!'. Without
 // patterns all names are in.
 class NamePatterns {
  public:

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/compile/import.h"
+#include "engine/compile/import/import.h"
 #include "engine/train/checkpoint/convert.h"
 #include "engine/train/checkpoint/digest.h"
 

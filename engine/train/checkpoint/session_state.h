@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/run/session.h"
+#include "engine/run/session/session.h"
 #include "engine/train/checkpoint/safetensors.h"
 
 namespace snug::checkpoint {

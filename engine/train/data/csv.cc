@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "engine/train/data/csv_records.h"
 #include "engine/train/data/file_bytes.h"
 

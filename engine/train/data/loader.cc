@@ -9,7 +9,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/status.h"
-#include "engine/run/dynamic_engine.h"
+#include "engine/run/dependency/dynamic_engine.h"
 #include "engine/train/data/permutation.h"
 
 namespace snug {

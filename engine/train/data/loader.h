@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/run/engine.h"
+#include "engine/run/dependency/engine.h"
 #include "engine/train/data/dataset.h"
 #include "engine/train/data/image_transform.h"
 #include "memory/host_arena.h"

@@ -3,7 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
-#include "engine/base/suggest.h"
+#include "engine/base/text/suggest.h"
 #include "engine/train/data/synthetic/tasks.h"
 
 namespace snug {

@@ -11,8 +11,8 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/pipeline.h"
-#include "engine/run/random_feed.h"
-#include "engine/run/session.h"
+#include "engine/run/session/random_feed.h"
+#include "engine/run/session/session.h"
 #include "engine/train/checkpoint/convert.h"
 #include "engine/train/checkpoint/posix_file_system.h"
 #include "engine/train/checkpoint/session_state.h"

@@ -1,0 +1,79 @@
+#include "engine/base/text/output_file.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace snug {
+namespace {
+
+constexpr absl::string_view kTemporary = ".tmp";
+constexpr size_t kDigits = 8;  // the number of random digits behind it
+
+absl::Status CannotWrite(const std::string& path, int error) {
+  return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(error)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& given) {
+  struct stat found;
+  std::string path = given;
+  if (lstat(given.c_str(), &found) == 0 && S_ISLNK(found.st_mode)) {
+    std::error_code failed;
+    path = std::filesystem::weakly_canonical(given, failed).string();
+    if (failed) return CannotWrite(given, failed.value());
+  }
+  if (stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected the name of a file, found a folder or a device of that name"));
+  }
+  // The random digits keep two programs that write the same file apart.
+  std::random_device random;
+  std::string temporary = absl::StrCat(path, kTemporary, absl::Hex(random(), absl::kZeroPad8));
+  std::FILE* file = std::fopen(temporary.c_str(), "wbx");  // "x" refuses a link that somebody may have put here
+  if (file == nullptr) return CannotWrite(path, errno);
+  return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary), file));
+}
+
+void OutputFile::RemoveLeftovers(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::string stem = absl::StrCat(file.filename().string(), kTemporary);
+  std::error_code failed;
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(file.has_parent_path() ? file.parent_path() : ".", failed)) {
+    const std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, stem) && name.size() == stem.size() + kDigits) leftovers.push_back(entry.path());
+  }
+  // A file that cannot be removed only takes room, so errors are ignored.
+  for (const std::filesystem::path& leftover : leftovers) std::filesystem::remove(leftover, failed);
+}
+
+OutputFile::~OutputFile() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  std::remove(temporary_.c_str());
+}
+
+void OutputFile::Write(absl::string_view text) {
+  if (error_ == 0 && std::fwrite(text.data(), 1, text.size(), file_) != text.size()) error_ = errno;
+}
+
+absl::Status OutputFile::Finish() {
+  if (std::fclose(std::exchange(file_, nullptr)) != 0 && error_ == 0) error_ = errno;
+  if (error_ == 0 && std::rename(temporary_.c_str(), path_.c_str()) != 0) error_ = errno;
+  if (error_ == 0) return absl::OkStatus();
+  std::remove(temporary_.c_str());
+  return CannotWrite(path_, error_);
+}
+
+}  // namespace snug

@@ -1,0 +1,248 @@
+#include "engine/compile/differentiate/updates.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "ops/graph_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug {
+namespace {
+
+class Updates {
+ public:
+  Updates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
+          const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options)
+      : imported_(imported),
+        graph_(imported.graph),
+        builder_(registry, &imported.graph),
+        optimizer_(optimizer),
+        options_(options) {
+    for (const Variable& variable : graph_.variables()) {
+      const auto it = gradients.find(variable.value);
+      if (it != gradients.end()) trained_.push_back({variable.value, it->second});
+    }
+    // Updates come in the order in which the backward pass completes the gradients.
+    std::stable_sort(trained_.begin(), trained_.end(),
+                     [](const Trained& a, const Trained& b) { return a.gradient < b.gradient; });
+  }
+
+  absl::Status Run() {
+    SNUG_RETURN_IF_ERROR(AddGate());
+    if (options_.micro_batches.count > 1) SNUG_RETURN_IF_ERROR(AddSums());
+    if (!options_.micro_batches.last) return absl::OkStatus();
+    if (!trained_.empty()) {
+      learning_rate_ = AddScalar(kLearningRateName, optimizer_.learning_rate());
+      SNUG_RETURN_IF_ERROR(AddGradientNorm());
+      for (const Trained& trained : trained_) SNUG_RETURN_IF_ERROR(AddUpdate(trained));
+    }
+    for (NodeSpec spec : imported_.statistic_updates) {
+      spec.inputs.push_back(gate_);
+      const SourceLoc loc = spec.loc;
+      SNUG_RETURN_IF_ERROR(At(loc, builder_.Add(std::move(spec)).status()));
+    }
+    imported_.statistic_updates.clear();
+    return Add("advance_step", "state/advance_step", {RandomState(), gate_}, Options()).status();
+  }
+
+ private:
+  struct Trained {
+    ValueId parameter, gradient;
+  };
+
+  ValueId RandomState() const { return imported_.random_state; }
+
+  absl::StatusOr<ValueId> Add(absl::string_view op, std::string name, std::vector<ValueId> inputs, Options options) {
+    SNUG_ASSIGN_OR_RETURN(const NodeId id, builder_.Add({.name = std::move(name),
+                                                         .op = std::string(op),
+                                                         .options = std::move(options),
+                                                         .inputs = std::move(inputs),
+                                                         .phase = Phase::kUpdate}));
+    const Node& node = graph_.node(id);
+    return node.outputs.empty() ? ValueId() : node.outputs[0];
+  }
+
+  DType StateType() const { return trained_.empty() ? DType::kFloat32 : graph_.type(trained_.front().parameter).dtype; }
+
+  ValueId AddScalar(absl::string_view name, double value) {
+    const VariableId id = graph_.AddVariable({.name = std::string(name),
+                                              .type = {StateType(), Shape(), {}},
+                                              .role = VariableRole::kScalar,
+                                              .init = {.kind = Initializer::Kind::kConstant, .value = value}});
+    return graph_.variable(id).value;
+  }
+
+  absl::Status AddGate() {
+    SNUG_ASSIGN_OR_RETURN(gate_, Add("all_finite", "gate", graph_.objectives, Options()));
+    return absl::OkStatus();
+  }
+
+  // In the last micro-batch, the updates read means over all micro-batches instead of the values themselves.
+  absl::Status AddSums() {
+    for (Trained& trained : trained_) {
+      SNUG_ASSIGN_OR_RETURN(trained.gradient,
+                            AddSum(absl::StrCat(NameOf(trained.parameter), "/gradient"), trained.gradient));
+    }
+    for (NodeSpec& spec : imported_.statistic_updates) {
+      for (ValueId& input : spec.inputs) {
+        if (!input.valid() || graph_.value(input).variable.valid()) continue;
+        const auto known = means_.find(input);
+        if (known != means_.end()) {
+          input = known->second;
+          continue;
+        }
+        const std::string name = NameOf(input);  // a copy: the Value moves when Variables are added
+        SNUG_ASSIGN_OR_RETURN(const ValueId mean, AddSum(name, input));
+        means_.emplace(input, mean);
+        input = mean;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the mean in the last micro-batch, and nothing before it.
+  absl::StatusOr<ValueId> AddSum(absl::string_view name, ValueId part) {
+    ValueType type = graph_.type(part);
+    type.dtype = type.dtype == DType::kBFloat16 ? DType::kFloat32 : type.dtype;
+    const VariableId id = graph_.AddVariable(
+        {.name = absl::StrCat(name, "/sum"), .type = std::move(type), .role = VariableRole::kWithinStep});
+    const ValueId sum = graph_.variable(id).value;
+    const std::vector<ValueId> inputs = {sum, part, gate_};
+    if (!options_.micro_batches.last) {
+      return Add("accumulate", absl::StrCat(name, "/accumulate"), inputs, Options());
+    }
+    proto::Accumulate options;
+    options.set_count(options_.micro_batches.count);
+    return Add("accumulate_mean", absl::StrCat(name, "/mean"), inputs, proto::MakeOptions(options));
+  }
+
+  absl::Status AddGradientNorm() {
+    const bool clips = optimizer_.has_clip_norm();
+    if (!clips && !options_.gradient_norm) return absl::OkStatus();
+    std::vector<ValueId> gradients;
+    for (const Trained& trained : trained_) gradients.push_back(trained.gradient);
+    SNUG_ASSIGN_OR_RETURN(const ValueId norm, Add("global_norm", std::string(kGradientNormName), gradients, Options()));
+    if (options_.gradient_norm) graph_.outputs.push_back({std::string(kGradientNormName), norm});
+    if (!clips) return absl::OkStatus();
+    proto::ClipNorm clip;
+    clip.set_max_norm(optimizer_.clip_norm());
+    for (Trained& trained : trained_) {
+      SNUG_ASSIGN_OR_RETURN(trained.gradient, Add("clip_by_norm", absl::StrCat(NameOf(trained.parameter), "/clip"),
+                                                  {trained.gradient, norm}, proto::MakeOptions(clip)));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string& NameOf(ValueId id) const { return graph_.value(id).name; }
+
+  ValueId AddSlot(ValueId parameter, absl::string_view suffix, double initial = 0) {
+    const VariableId owner = graph_.value(parameter).variable;
+    const VariableId id = graph_.AddVariable({.name = absl::StrCat(NameOf(parameter), "/", suffix),
+                                              .type = graph_.type(parameter),
+                                              .role = VariableRole::kSlot,
+                                              .init = {.kind = Initializer::Kind::kConstant, .value = initial},
+                                              .slot_of = owner});
+    return graph_.variable(id).value;
+  }
+
+  absl::Status AddUpdate(const Trained& trained) {
+    const Variable& variable = graph_.variable(graph_.value(trained.parameter).variable);
+    proto::Update update;
+    update.set_lr_mult(variable.lr_mult);
+    update.set_weight_decay(optimizer_.weight_decay() * variable.decay_mult);
+    const ValueId p = trained.parameter;
+    const ValueId g = trained.gradient;
+    const std::string name = absl::StrCat(NameOf(p), "/update");
+    switch (optimizer_.kind_case()) {
+      case proto::Optimizer::kAdam:
+      case proto::Optimizer::kAdamw: {
+        const bool decoupled = optimizer_.kind_case() == proto::Optimizer::kAdamw;
+        const proto::Adam& adam = decoupled ? optimizer_.adamw() : optimizer_.adam();
+        update.set_beta1(adam.beta1());
+        update.set_beta2(adam.beta2());
+        update.set_epsilon(adam.epsilon());
+        update.set_decoupled_decay(decoupled);
+        const ValueId m = AddSlot(p, "m");
+        const ValueId v = AddSlot(p, "v");
+        return Add("adam_update", name, {p, m, v, g, learning_rate_, RandomState(), gate_}, proto::MakeOptions(update))
+            .status();
+      }
+      case proto::Optimizer::kRmsprop: {
+        const proto::Rmsprop& rmsprop = optimizer_.rmsprop();
+        update.set_beta2(rmsprop.alpha());
+        update.set_epsilon(rmsprop.epsilon());
+        const ValueId v = AddSlot(p, "v");
+        if (rmsprop.momentum() == 0)
+          return Add("rmsprop_update", name, {p, v, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
+        update.set_momentum(rmsprop.momentum());
+        return Add("rmsprop_momentum_update", name, {p, v, AddSlot(p, "momentum"), g, learning_rate_, gate_},
+                   proto::MakeOptions(update))
+            .status();
+      }
+      case proto::Optimizer::kAdagrad: {
+        const proto::Adagrad& adagrad = optimizer_.adagrad();
+        update.set_lr_decay(adagrad.lr_decay());
+        update.set_epsilon(adagrad.epsilon());
+        const ValueId squares = AddSlot(p, "squares", adagrad.initial_accumulator_value());
+        return Add("adagrad_update", name, {p, squares, g, learning_rate_, RandomState(), gate_},
+                   proto::MakeOptions(update))
+            .status();
+      }
+      case proto::Optimizer::kLion:
+        update.set_beta1(optimizer_.lion().beta1());
+        update.set_beta2(optimizer_.lion().beta2());
+        return Add("lion_update", name, {p, AddSlot(p, "m"), g, learning_rate_, gate_}, proto::MakeOptions(update))
+            .status();
+      case proto::Optimizer::kLamb: {
+        const proto::Lamb& lamb = optimizer_.lamb();
+        update.set_beta1(lamb.beta1());
+        update.set_beta2(lamb.beta2());
+        update.set_epsilon(lamb.epsilon());
+        const ValueId m = AddSlot(p, "m");
+        const ValueId v = AddSlot(p, "v");
+        const Options options = proto::MakeOptions(update);
+        const std::string parameter = NameOf(p);
+        SNUG_ASSIGN_OR_RETURN(const ValueId direction, Add("lamb_direction", absl::StrCat(parameter, "/direction"),
+                                                           {p, m, v, g, RandomState(), gate_}, options));
+        SNUG_ASSIGN_OR_RETURN(const ValueId size, Add("global_norm", absl::StrCat(parameter, "/size"), {p}, Options()));
+        SNUG_ASSIGN_OR_RETURN(const ValueId change,
+                              Add("global_norm", absl::StrCat(parameter, "/change"), {direction}, Options()));
+        return Add("lamb_update", name, {p, direction, size, change, learning_rate_, gate_}, options).status();
+      }
+      case proto::Optimizer::kSgd:
+      case proto::Optimizer::KIND_NOT_SET:
+        break;
+    }
+    const proto::Sgd& sgd = optimizer_.sgd();
+    if (sgd.momentum() == 0)
+      return Add("sgd_update", name, {p, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
+    update.set_momentum(sgd.momentum());
+    update.set_nesterov(sgd.nesterov());
+    return Add("momentum_update", name, {p, AddSlot(p, "momentum"), g, learning_rate_, gate_},
+               proto::MakeOptions(update))
+        .status();
+  }
+
+  Imported& imported_;
+  Graph& graph_;
+  GraphBuilder builder_;
+  const proto::Optimizer& optimizer_;
+  const UpdateOptions& options_;
+  std::vector<Trained> trained_;
+  std::unordered_map<ValueId, ValueId> means_;  // the means of what statistics' updates read
+  ValueId gate_, learning_rate_;
+};
+
+}  // namespace
+
+absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
+                        const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options) {
+  return Updates(imported, registry, optimizer, gradients, options).Run();
+}
+
+}  // namespace snug

@@ -1,0 +1,65 @@
+#include "engine/compile/import/check_optimizer.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <cmath>
+
+#include "engine/base/status.h"
+#include "proto/network.pb.h"
+
+namespace snug {
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(const OptionPlaces& places) : places_(places) {}
+
+  absl::Status AtLeast0(absl::string_view option, double value) const {
+    return Check(value >= 0 && std::isfinite(value), option, "a number of at least 0", value);
+  }
+  absl::Status MoreThan0(absl::string_view option, double value) const {
+    return Check(value > 0, option, "more than 0", value);
+  }
+  absl::Status Fraction(absl::string_view option, double value) const {
+    return Check(value >= 0 && value < 1, option, "at least 0 and less than 1", value);
+  }
+
+ private:
+  absl::Status Check(bool good, absl::string_view option, absl::string_view expected, double value) const {
+    if (good) return absl::OkStatus();
+    return places_.Error(absl::StrCat("optimizer.", option), absl::StrCat("expected ", expected, ", found ", value));
+  }
+
+  const OptionPlaces& places_;
+};
+
+template <class Adam>
+absl::Status CheckAdam(const Checker& check, absl::string_view kind, const Adam& adam) {
+  SNUG_RETURN_IF_ERROR(check.Fraction(absl::StrCat(kind, ".beta1"), adam.beta1()));
+  SNUG_RETURN_IF_ERROR(check.Fraction(absl::StrCat(kind, ".beta2"), adam.beta2()));
+  return check.AtLeast0(absl::StrCat(kind, ".epsilon"), adam.epsilon());
+}
+
+}  // namespace
+
+absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const OptionPlaces& places) {
+  const Checker check(places);
+  SNUG_RETURN_IF_ERROR(check.AtLeast0("learning_rate", optimizer.learning_rate()));
+  SNUG_RETURN_IF_ERROR(check.AtLeast0("weight_decay", optimizer.weight_decay()));
+  if (optimizer.has_clip_norm()) SNUG_RETURN_IF_ERROR(check.MoreThan0("clip_norm", optimizer.clip_norm()));
+  SNUG_RETURN_IF_ERROR(check.Fraction("sgd.momentum", optimizer.sgd().momentum()));
+  SNUG_RETURN_IF_ERROR(check.Fraction("rmsprop.alpha", optimizer.rmsprop().alpha()));
+  SNUG_RETURN_IF_ERROR(check.AtLeast0("rmsprop.epsilon", optimizer.rmsprop().epsilon()));
+  SNUG_RETURN_IF_ERROR(check.Fraction("rmsprop.momentum", optimizer.rmsprop().momentum()));
+  const proto::Adagrad& adagrad = optimizer.adagrad();
+  SNUG_RETURN_IF_ERROR(check.AtLeast0("adagrad.lr_decay", adagrad.lr_decay()));
+  SNUG_RETURN_IF_ERROR(check.AtLeast0("adagrad.initial_accumulator_value", adagrad.initial_accumulator_value()));
+  SNUG_RETURN_IF_ERROR(check.AtLeast0("adagrad.epsilon", adagrad.epsilon()));
+  SNUG_RETURN_IF_ERROR(check.Fraction("lion.beta1", optimizer.lion().beta1()));
+  SNUG_RETURN_IF_ERROR(check.Fraction("lion.beta2", optimizer.lion().beta2()));
+  SNUG_RETURN_IF_ERROR(CheckAdam(check, "lamb", optimizer.lamb()));
+  SNUG_RETURN_IF_ERROR(CheckAdam(check, "adam", optimizer.adam()));
+  return CheckAdam(check, "adamw", optimizer.adamw());
+}
+
+}  // namespace snug

@@ -1,0 +1,246 @@
+#include "engine/compile/kernels/choose.h"
+
+#include <absl/algorithm/container.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "engine/compile/kernels/conversions.h"
+#include "engine/compile/kernels/widen.h"
+#include "ops/graph_builder.h"
+#include "ops/prepare_context.h"
+
+namespace snug {
+namespace {
+
+class Chooser {
+ public:
+  Chooser(Graph& graph, const OpRegistry& registry, const ChooseOptions& options)
+      : graph_(graph),
+        registry_(registry),
+        options_(options),
+        keeps_reorders_(options.device.kind == Device::Kind::kCpu),
+        widener_(graph, registry) {}
+
+  absl::StatusOr<std::vector<KernelChoice>> Run() {
+    SetThreadsPerOp(options_.threads);  // libraries size their kernels for so many threads
+    for (const NodeId id : graph_.ProgramOrder()) {
+      const absl::Status status = Choose(id);
+      if (!status.ok()) {
+        const Node& node = graph_.node(id);
+        return NodeError(node.loc, node.name, node.op, status);
+      }
+      widener_.Pass(id);
+    }
+    widener_.RemoveUnreadCasts();
+    choices_.resize(graph_.node_capacity());
+    return std::move(choices_);
+  }
+
+ private:
+  KernelChoice& choice(NodeId id) {
+    if (choices_.size() <= static_cast<size_t>(id.index)) choices_.resize(graph_.node_capacity());
+    return choices_[static_cast<size_t>(id.index)];
+  }
+
+  absl::Status Choose(NodeId id) {
+    const OpDef& op = registry_.Get(graph_.node(id).op);
+    if (op.traits.view) return absl::OkStatus();
+    std::vector<const KernelRow*> rows = op.KernelsOn(options_.device.kind);
+    if (rows.empty()) {
+      return absl::UnimplementedError(absl::StrCat("no CUDA kernel for ", op.name,
+                                                   ": `snug ops --json` says which ops have one; --device=cpu runs "
+                                                   "them all"));
+    }
+    if (options_.plain_kernels) rows.erase(rows.begin(), rows.end() - 1);
+    return ChooseAmong(id, op, rows);
+  }
+
+  // The first of them that serves, which the last one does in any case.
+  absl::Status ChooseAmong(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
+    while (rows.size() > 1 && rows[0]->serves != nullptr) {
+      const absl::Status serves = rows[0]->serves(TypesOf(graph_, graph_.node(id)));
+      if (serves.ok()) break;
+      if (!absl::IsUnimplemented(serves)) return serves;
+      rows.remove_prefix(1);
+    }
+    choice(id) = {.kernel = Shared(*rows[0])};
+    if (rows[0]->prepare == nullptr) return absl::OkStatus();
+    return Annotate(Prepare(id, op, rows), "prepare");
+  }
+
+  // One for each row, so that Steps of a row can be told.
+  std::shared_ptr<const KernelRow> Shared(const KernelRow& row) {
+    std::shared_ptr<const KernelRow>& shared = shared_[&row];
+    if (shared == nullptr) shared = std::make_shared<const KernelRow>(row);
+    return shared;
+  }
+
+  // The first of these rows, or what a tuning asks for instead.
+  absl::Status Prepare(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
+    const KernelRow& row = *rows[0];
+    if (row.variants == nullptr || (options_.tuning == nullptr && !options_.list_choices)) {
+      return PrepareNamed(id, op, rows, "");
+    }
+    const NodeTypes types = TypesOf(graph_, graph_.node(id));
+    KernelChoice& chosen = choice(id);  // until nodes are inserted
+    chosen.key = TuningKey(op.name, types);
+    if (options_.list_choices) chosen.offered = row.variants(ContextFor(types, ""));
+    const std::string tuned = options_.tuning != nullptr ? options_.tuning->ChoiceFor(chosen.key) : "";
+    if (tuned.empty()) return PrepareNamed(id, op, rows, "");
+    chosen.choice = tuned;
+    const auto named = absl::c_find_if(rows, [&](const KernelRow* other) { return other->name == tuned; });
+    absl::Status prepared = named == rows.end() || *named == &row
+                                ? PrepareNamed(id, op, rows, tuned)
+                                : TakeRow(id, op, rows.subspan(static_cast<size_t>(named - rows.begin())));
+    if (prepared.ok()) return prepared;
+    return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
+  }
+
+  PrepareContext ContextFor(const NodeTypes& types, absl::string_view named) const {
+    return PrepareContext(types, options_.threads, named, options_.device,
+                          {.tf32 = options_.tf32, .fast = options_.fast});
+  }
+
+  // `named`: empty, or the kernel that is wanted.
+  absl::Status PrepareNamed(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows,
+                            const std::string& named) {
+    const PrepareFn& prepare = rows[0]->prepare;
+    NodeTypes types = TypesOf(graph_, graph_.node(id));
+    PrepareContext context = ContextFor(types, named);
+    SNUG_RETURN_IF_ERROR(prepare(context));
+    if (context.wants_float32()) {
+      SNUG_RETURN_IF_ERROR(Widen(id));
+      return PrepareNamed(id, op, rows, "");
+    }
+    if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, rows, context);
+
+    for (const auto& [i, layout] : context.wanted_inputs()) {
+      SNUG_ASSIGN_OR_RETURN(graph_.node(id).inputs[static_cast<size_t>(i)],
+                            Reordered(graph_.node(id).inputs[static_cast<size_t>(i)], layout, id));
+    }
+    for (const auto& [i, layout] : context.wanted_outputs()) {
+      SNUG_RETURN_IF_ERROR(ReorderOutput(id, i, layout));
+    }
+    types = TypesOf(graph_, graph_.node(id));
+    PrepareContext again = ContextFor(types, named);
+    SNUG_RETURN_IF_ERROR(prepare(again));
+    SNUG_CHECK_MSG(again.wanted_inputs().empty() && again.wanted_outputs().empty(), op.name);
+    return Take(id, op, rows, again);
+  }
+
+  absl::Status Take(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows,
+                    const PrepareContext& context) {
+    KernelChoice& chosen = choice(id);
+    if (context.declined()) {
+      SNUG_CHECK_MSG(rows.size() > 1, op.name);
+      return TakeRow(id, op, rows.subspan(1));
+    }
+    chosen.prepared = context.kernel();
+    chosen.workspace_bytes = context.workspace_bytes();
+    chosen.varies = context.varies();
+    if (!context.variant().empty()) chosen.choice = context.variant();
+    return rows[0]->settle != nullptr && rows.size() > 1 ? PrepareInstead(id, op, rows.subspan(1)) : absl::OkStatus();
+  }
+
+  // The first of these rows instead of one before them; what a tuning asked for is still that.
+  absl::Status TakeRow(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
+    const KernelChoice before = choice(id);
+    SNUG_RETURN_IF_ERROR(ChooseAmong(id, op, rows));
+    KernelChoice& other = choice(id);
+    other.key = before.key;
+    other.offered = before.offered;
+    if (other.choice.empty()) other.choice = before.choice;
+    return absl::OkStatus();
+  }
+
+  // The first of these rows as what serves where the kernel cannot be settled: with the layouts and the workspace of
+  // the plan, which has room for both.
+  absl::Status PrepareInstead(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
+    const NodeTypes types = TypesOf(graph_, graph_.node(id));
+    while (rows.size() > 1 && rows[0]->serves != nullptr && !rows[0]->serves(types).ok()) rows.remove_prefix(1);
+    PrepareContext context = ContextFor(types, "");
+    if (rows[0]->prepare != nullptr) SNUG_RETURN_IF_ERROR(rows[0]->prepare(context));
+    const bool as_it_is = !context.declined() && !context.wants_float32() && context.wanted_inputs().empty() &&
+                          context.wanted_outputs().empty();
+    SNUG_CHECK_MSG(as_it_is, op.name);
+    KernelChoice& chosen = choice(id);
+    chosen.instead = {Shared(*rows[0]), context.kernel()};
+    chosen.workspace_bytes = std::max(chosen.workspace_bytes, context.workspace_bytes());
+    return absl::OkStatus();
+  }
+
+  // `value` in another layout: an existing reorder of it, or a new one right before `reader`. A Variable's reorder
+  // stands before its mutations, because every reader does.
+  absl::StatusOr<ValueId> Reordered(ValueId value, const Layout& layout, NodeId reader) {
+    const Phase phase = graph_.node(reader).phase;
+    for (const auto& [known, reordered] : reorders_[value]) {
+      const bool near = keeps_reorders_ || graph_.node(graph_.value(reordered).producer).phase == phase;
+      if (known == layout && near) return reordered;
+    }
+    const ValueId result = InsertReorder(graph_, value, layout, reader, reader);
+    SNUG_RETURN_IF_ERROR(ChooseFor(graph_.value(result).producer, reader));
+    reorders_[value].emplace_back(layout, result);
+    return result;
+  }
+
+  absl::Status ReorderOutput(NodeId id, int output, const Layout& layout) {
+    const ValueId value = graph_.node(id).outputs[static_cast<size_t>(output)];
+    const Layout wanted = graph_.type(value).layout;
+    graph_.value(value).type.layout = layout;
+    const ValueId result = InsertReorder(graph_, value, wanted, graph_.node(id).next, id);
+    ReadInstead(graph_, value, result);
+    return ChooseFor(graph_.value(result).producer, id);
+  }
+
+  // Makes the node compute on float32 from now on.
+  absl::Status Widen(NodeId id) {
+    for (const NodeId cast : widener_.Widen(id)) SNUG_RETURN_IF_ERROR(ChooseFor(cast, id));
+    return absl::OkStatus();
+  }
+
+  // Chooses a kernel for a node that was just inserted for `beside`.
+  absl::Status ChooseFor(NodeId inserted, NodeId beside) {
+    SNUG_RETURN_IF_ERROR(Choose(inserted));
+    choice(inserted).inserted_for = beside;
+    return absl::OkStatus();
+  }
+
+  Graph& graph_;
+  const OpRegistry& registry_;
+  const ChooseOptions& options_;
+  // The backward pass reads those of the forward pass. On CUDA it makes its own: kept they would be a copy of all
+  // weights at the peak, to save one sweep over them.
+  const bool keeps_reorders_;
+  std::vector<KernelChoice> choices_;
+  std::map<const KernelRow*, std::shared_ptr<const KernelRow>> shared_;
+  std::map<ValueId, std::vector<std::pair<Layout, ValueId>>> reorders_;
+  Widener widener_;
+};
+
+}  // namespace
+
+std::string KernelChoice::Name() const {
+  if (kernel == nullptr) return "";
+  return absl::StrCat(kernel->name, choice.empty() || choice == kernel->name ? "" : " ",
+                      choice == kernel->name ? "" : choice);
+}
+
+absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRegistry& registry,
+                                                        const ChooseOptions& options) {
+  return Chooser(graph, registry, options).Run();
+}
+
+std::vector<std::string> NodesThatVary(const Graph& graph, const std::vector<KernelChoice>& choices) {
+  std::vector<std::string> names;
+  for (const NodeId id : graph.ProgramOrder()) {
+    if (choices[static_cast<size_t>(id.index)].varies) names.push_back(graph.node(id).name);
+  }
+  return names;
+}
+
+}  // namespace snug

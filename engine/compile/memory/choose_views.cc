@@ -1,0 +1,125 @@
+#include "engine/compile/memory/choose_views.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/compile/memory/order.h"
+#include "engine/compile/memory/tasks.h"
+#include "memory/lower_bound.h"
+#include "memory/order/best.h"
+#include "memory/order/in_place_tasks.h"
+
+namespace snug {
+namespace {
+
+constexpr size_t kMostTries = 64;
+constexpr int64_t kOrderWork = int64_t{1} << 20;
+
+// The cost of a choice of views.
+struct ViewCost {
+  int64_t peak = 0;
+  double area = 0;  // bytes times positions, over all buffers
+
+  friend bool operator<=(const ViewCost& a, const ViewCost& b) {
+    return a.peak != b.peak ? a.peak < b.peak : a.area <= b.area;
+  }
+};
+
+class ViewChooser {
+ public:
+  ViewChooser(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
+              int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound)
+      : graph_(graph),
+        registry_(registry),
+        kernels_(kernels),
+        alignment_(alignment),
+        keep_inputs_(keep_inputs),
+        bound_(bound) {}
+
+  std::vector<char> Copied() {
+    std::vector<char> none = CopiedForCaller(graph_, registry_, alignment_, bound_);
+    std::vector<NodeId> optional = Views::Optional(graph_, registry_, alignment_);
+    std::erase_if(optional, [&](NodeId id) { return none[static_cast<size_t>(id.index)] != 0; });
+    if (optional.empty()) return none;
+    std::vector<char> copied = none;
+    for (const NodeId id : optional) copied[static_cast<size_t>(id.index)] = 1;
+    const std::vector<char> all = copied;
+    ViewCost cost = CostOf(copied);
+    // Tries the views one after the other, or several at once where there are very many.
+    const size_t at_once = (optional.size() + kMostTries - 1) / kMostTries;
+    for (size_t begin = 0; begin < optional.size(); begin += at_once) {
+      std::vector<char> fewer = copied;
+      for (size_t i = begin; i < std::min(begin + at_once, optional.size()); ++i) {
+        fewer[static_cast<size_t>(optional[i].index)] = 0;
+      }
+      Take(std::move(fewer), &copied, &cost);
+    }
+    // Some views only pay together, and what is best in the given order need not be so in the best one. So all and none
+    // are compared too, in the best order.
+    cost = CostInBestOrder(copied);
+    for (const std::vector<char>& other : {none, all}) {
+      const ViewCost its = CostInBestOrder(other);
+      if (copied == other || cost <= its) continue;
+      copied = other;
+      cost = its;
+    }
+    return copied;
+  }
+
+ private:
+  StepTasks TasksWith(const std::vector<char>& copied) const {
+    return FindTasks(graph_, registry_, kernels_, Views(graph_, registry_, alignment_, copied), alignment_,
+                     keep_inputs_, bound_);
+  }
+
+  ViewCost CostOf(const StepTasks& tasks, const memory::TaskOrder& order) const {
+    const memory::Problem problem = memory::LifetimesOf(tasks.tasks, order);
+    ViewCost cost{.peak = memory::LowerBound(problem)};
+    for (const memory::Buffer& buffer : problem.buffers) {
+      cost.area += static_cast<double>(buffer.size_bytes) * (1.0 + buffer.last - buffer.first);
+    }
+    return cost;
+  }
+
+  ViewCost CostOf(const std::vector<char>& copied) const {
+    const StepTasks tasks = TasksWith(copied);
+    return CostOf(tasks, GivenOrder(graph_, tasks));
+  }
+
+  // Returns the lower of the costs in the given order and in the best order that is found quickly.
+  ViewCost CostInBestOrder(const std::vector<char>& copied) const {
+    const StepTasks tasks = TasksWith(copied);
+    const ViewCost given = CostOf(tasks, GivenOrder(graph_, tasks));
+    const absl::StatusOr<memory::InPlaceTasks> plain = memory::WithoutInPlace(tasks.tasks);
+    SNUG_CHECK_OK(plain.status());
+    const absl::StatusOr<memory::Ordering> ordering = memory::OrderBest(plain->tasks, {.work_limit = kOrderWork});
+    SNUG_CHECK_OK(ordering.status());
+    const ViewCost found = CostOf(tasks, plain->OriginalOrder(ordering->order));
+    return given <= found ? given : found;
+  }
+
+  void Take(std::vector<char> other, std::vector<char>* copied, ViewCost* cost) const {
+    const ViewCost its = CostOf(other);
+    if (!(its <= *cost)) return;
+    *cost = its;
+    *copied = std::move(other);
+  }
+
+  const Graph& graph_;
+  const OpRegistry& registry_;
+  const std::vector<KernelChoice>& kernels_;
+  const int64_t alignment_;
+  const bool keep_inputs_;
+  const absl::Span<const CallerValue> bound_;
+};
+
+}  // namespace
+
+Views ChooseViews(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
+                  int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound) {
+  return Views(graph, registry, alignment,
+               ViewChooser(graph, registry, kernels, alignment, keep_inputs, bound).Copied());
+}
+
+}  // namespace snug

@@ -1,0 +1,131 @@
+#include "engine/run/observe/trace.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/graph_builder.h"
+
+namespace snug {
+namespace {
+
+constexpr int kHostTrack = 0;
+
+int TrackOf(int32_t stream) { return stream + 1; }
+
+}  // namespace
+
+Trace::Trace(std::unique_ptr<OutputFile> file, const Compiled& compiled, const OpRegistry& registry)
+    : file_(std::move(file)),
+      compiled_(compiled),
+      live_(compiled.tasks.tasks, compiled.executable.memory),
+      origin_ns_(MonotonicNanoseconds()) {
+  for (const Step& step : compiled.executable.steps) {
+    const Node& node = compiled.graph.node(step.node);
+    const Cost cost = CostOf(registry.Get(node.op), step.types);
+    steps_.push_back({.name = node.name,
+                      .op = node.op,
+                      .kernel = compiled.kernels[static_cast<size_t>(step.node.index)].Name(),
+                      .flops = cost.flops,
+                      .bytes = cost.bytes});
+  }
+  const Schedule& schedule = compiled.executable.schedule;
+  for (const auto& wait : schedule.waits) steps_[static_cast<size_t>(wait.second)].waits = true;
+
+  file_->Write("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [");
+  AddMetadata("process_name", kHostTrack, absl::StrCat("snug ", compiled.graph.name));
+  AddMetadata("thread_name", kHostTrack, "host: feed, run, fetch");
+  for (int32_t s = 0; s < schedule.count(); ++s) AddMetadata("thread_name", TrackOf(s), absl::StrCat("stream ", s));
+}
+
+Json Trace::Begin(absl::string_view ph, absl::string_view name, int track) {
+  file_->Write(std::exchange(first_, false) ? "\n" : ",\n");
+  Json json;
+  json.Object().Key("ph").String(ph).Key("name").String(name);
+  json.Key("pid").Number(int64_t{1}).Key("tid").Number(int64_t{track});
+  return json;
+}
+
+Json Trace::BeginSlice(absl::string_view name, absl::string_view category, int track, int64_t begin_ns,
+                       int64_t end_ns) {
+  Json json = Begin("X", name, track);
+  json.Key("cat").String(category).Key("ts").Number(Microseconds(begin_ns));
+  json.Key("dur").Number(static_cast<double>(end_ns - begin_ns) / 1e3);
+  return json;
+}
+
+void Trace::End(Json& json) {
+  json.End();
+  file_->Write(json.text());
+}
+
+void Trace::AddMetadata(absl::string_view what, int track, absl::string_view name) {
+  Json json = Begin("M", what, track);
+  json.Key("args").Object().Key("name").String(name).End();
+  End(json);
+  if (what != "thread_name") return;
+  json = Begin("M", "thread_sort_index", track);
+  json.Key("args").Object().Key("sort_index").Number(int64_t{track}).End();
+  End(json);
+}
+
+void Trace::AddCounter(absl::string_view name, int64_t ns, int64_t bytes) {
+  Json json = Begin("C", name, kHostTrack);
+  json.Key("ts").Number(Microseconds(ns)).Key("args").Object().Key("bytes").Number(bytes).End();
+  End(json);
+}
+
+// An arrow binds to the slice that is open at its time, so it goes from shortly before the end of one to the begin of
+// the other.
+void Trace::AddWait(const StepTime& from, const StepTime& to) {
+  const auto add = [&](absl::string_view ph, int32_t stream, int64_t ns) {
+    Json json = Begin(ph, "wait", TrackOf(stream));
+    json.Key("cat").String("wait").Key("id").Number(arrows_).Key("ts").Number(Microseconds(ns));
+    if (ph == "f") json.Key("bp").String("e");
+    End(json);
+  };
+  add("s", from.stream, std::max(from.begin_ns, from.end_ns - 1));
+  add("f", to.stream, to.begin_ns);
+  ++arrows_;
+}
+
+void Trace::AddHost(absl::string_view name, int64_t begin_ns, int64_t end_ns) {
+  Json json = BeginSlice(name, "host", kHostTrack, begin_ns, end_ns);
+  json.Key("args").Object().Key("step").Number(training_step_).End();
+  End(json);
+}
+
+void Trace::AddStep(absl::Span<const StepTime> times) {
+  for (size_t i = 0; i < times.size(); ++i) {
+    const StepTime& time = times[i];
+    const StepText& step = steps_[i];
+    if (step.waits && time.turn_ns < time.begin_ns) {
+      Json json = BeginSlice("waiting", "wait", TrackOf(time.stream), time.turn_ns, time.begin_ns);
+      json.Key("args").Object().Key("before").String(step.name).Key("step").Number(training_step_).End();
+      End(json);
+    }
+    Json json = BeginSlice(step.name, "step", TrackOf(time.stream), time.begin_ns, time.end_ns);
+    json.Key("args").Object().Key("op").String(step.op).Key("kernel").String(step.kernel);
+    json.Key("flops").Number(step.flops);
+    json.Key("bytes").Number(step.bytes).Key("step").Number(training_step_).End();
+    End(json);
+  }
+  for (const auto& [a, b] : compiled_.executable.schedule.waits) {
+    const StepTime& from = times[static_cast<size_t>(a)];
+    const StepTime& to = times[static_cast<size_t>(b)];
+    if (from.stream != to.stream) AddWait(from, to);  // the serial engine has one stream, whatever the schedule says
+  }
+  for (const LiveBytes::Sample& sample : live_.During(times)) {
+    AddCounter("step arena: live bytes", sample.ns, sample.bytes);
+  }
+  if (!times.empty()) AddCounter("state arena", times[0].turn_ns, compiled_.executable.memory.state_plan.arena_bytes);
+  ++training_step_;
+}
+
+absl::Status Trace::Finish() {
+  file_->Write("\n]}\n");
+  return file_->Finish();
+}
+
+}  // namespace snug

@@ -1,0 +1,60 @@
+// Writes a trace of training steps for ui.perfetto.dev or chrome://tracing: what each stream did when, the waits
+// between streams as arrows, the memory that was live, and what the host fed and fetched.
+//
+// The format is the JSON of the Trace Event Format. There is a track for the host, one for each stream, and a counter
+// for each arena. Events go to the file step by step, so even a long trace takes no memory.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/types/span.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/text/json.h"
+#include "engine/base/text/output_file.h"
+#include "engine/compile/pipeline.h"
+#include "engine/run/executors/executor.h"
+#include "engine/run/observe/live_bytes.h"
+
+namespace snug {
+
+class Trace {
+ public:
+  // `compiled` must outlive this.
+  Trace(std::unique_ptr<OutputFile> file, const Compiled& compiled, const OpRegistry& registry);
+
+  // Adds a slice to the host's track.
+  void AddHost(absl::string_view name, int64_t begin_ns, int64_t end_ns);
+  // Adds one step of training, by the times that Executor::SetTimes asks for.
+  void AddStep(absl::Span<const StepTime> times);
+  // Makes the file appear. Nothing can be added after that.
+  absl::Status Finish();
+
+ private:
+  // Begins an event and leaves its object open. `ph` is the format's letter for the kind of event.
+  Json Begin(absl::string_view ph, absl::string_view name, int track);
+  Json BeginSlice(absl::string_view name, absl::string_view category, int track, int64_t begin_ns, int64_t end_ns);
+  void End(Json& json);
+  void AddMetadata(absl::string_view what, int track, absl::string_view name);
+  void AddCounter(absl::string_view name, int64_t ns, int64_t bytes);
+  void AddWait(const StepTime& from, const StepTime& to);
+  double Microseconds(int64_t ns) const { return static_cast<double>(ns - origin_ns_) / 1e3; }
+
+  struct StepText {
+    std::string name, op, kernel;
+    double flops = 0, bytes = 0;
+    bool waits = false;  // whether it waits for another stream
+  };
+
+  const std::unique_ptr<OutputFile> file_;
+  const Compiled& compiled_;
+  const LiveBytes live_;
+  const int64_t origin_ns_;  // the zero of the trace's clock
+  std::vector<StepText> steps_;
+  int64_t training_step_ = 0, arrows_ = 0;
+  bool first_ = true;
+};
+
+}  // namespace snug

@@ -1,0 +1,76 @@
+// Scaled dot-product attention: what lies where, and two pairs of kernels. The plain ones compute each score whenever
+// they need it and keep nothing. The fast ones go through blocks of queries and keys with matrix products in registers
+// and cache; of the [queries, keys] scores only a block exists at a time (Dao et al. 2022, FlashAttention), so memory
+// is linear in the length. The forward pass leaves the logarithm of each query's sum of exponentials, from which the
+// backward pass computes the blocks again.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <array>
+#include <cstdint>
+
+#include "engine/base/dtype.h"
+#include "engine/base/host_device.h"
+#include "engine/base/shape.h"
+#include "ops/kernel_context.h"
+
+namespace snug {
+
+// Says where the elements of a [batch, heads, length, width] operand lie. The axes may lie in any order in memory, but
+// width is contiguous.
+struct AttentionOperand {
+  int64_t batch = 0, head = 0, row = 0;  // strides of these axes
+
+  SNUG_HOST_DEVICE int64_t Offset(int64_t b, int64_t h, int64_t i) const { return b * batch + h * head + i * row; }
+};
+
+struct AttentionSizes {
+  int64_t batch = 0, heads = 0, queries = 0, keys = 0, width = 0;
+  AttentionOperand q, k;             // out and dq lie like q; v, dk and dv lie like k
+  std::array<int64_t, 4> mask = {};  // strides over [batch, heads, queries, keys]; 0: broadcast
+  double scale = 1;
+  bool causal = false;  // query i sees keys 0 to i
+
+  // Returns how many keys a query sees.
+  SNUG_HOST_DEVICE int64_t KeysOf(int64_t query) const { return causal && query + 1 < keys ? query + 1 : keys; }
+};
+
+template <class T>
+struct AttentionForward {
+  const T *q = nullptr, *k = nullptr, *v = nullptr;
+  const T* mask = nullptr;  // null: no mask
+  T* out = nullptr;
+  Accumulator<T>* lse = nullptr;  // [batch, heads, queries]: the logarithm of each query's sum of exponentials
+};
+
+template <class T>
+struct AttentionBackward {
+  const T *q = nullptr, *k = nullptr, *v = nullptr;
+  const T* mask = nullptr;
+  const T *out = nullptr, *dout = nullptr;
+  const Accumulator<T>* lse = nullptr;
+  T *dq = nullptr, *dk = nullptr, *dv = nullptr;
+};
+
+template <class T>
+void PlainAttention(int threads, const AttentionSizes& sizes, const AttentionForward<T>& call);
+template <class T>
+void PlainAttentionGrad(int threads, const AttentionSizes& sizes, const AttentionBackward<T>& call);
+
+// These are instantiated for float and BFloat16.
+template <class T>
+void BlockedAttention(int threads, const AttentionSizes& sizes, const AttentionForward<T>& call, void* workspace);
+template <class T>
+void BlockedAttentionGrad(int threads, const AttentionSizes& sizes, const AttentionBackward<T>& call, void* workspace);
+int64_t BlockedAttentionWorkspaceBytes(int threads, const AttentionSizes& sizes);
+int64_t BlockedAttentionGradWorkspaceBytes(int threads, const AttentionSizes& sizes);
+
+// On CUDA (cuda.cu). Memory is linear in the length: of the scores only what a block of threads works at exists, and
+// the backward pass computes them again.
+template <class T>
+absl::Status AttentionCuda(const KernelContext& k, const AttentionSizes& sizes, const AttentionForward<T>& call);
+template <class T>
+absl::Status AttentionGradCuda(const KernelContext& k, const AttentionSizes& sizes, const AttentionBackward<T>& call);
+
+}  // namespace snug

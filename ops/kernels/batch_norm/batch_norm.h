@@ -1,0 +1,158 @@
+// Batch normalisation over every axis but 1, with an activation and an addition in the same sweep: the batch_norm ops
+// share this. There are two kernels: a plain one, which shows what is computed, and a fast one for float32 and
+// bfloat16.
+//
+// The forward pass reads x twice (statistics, then normalisation). The backward pass reads x and dy twice (two sums for
+// each channel, then dx) and works out from x what the activation let through. Where the masked gradient is asked for
+// too, the first reading writes it and the second one takes it in place of dy. In plain layout a channel is done from
+// start to end, so the second reading comes from the cache.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "engine/base/host_device.h"
+#include "engine/graph/value_type.h"
+#include "ops/activation.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
+
+namespace snug {
+
+// Sees x as [outer, channels, inner] in memory. Inner is 1 for channels-last data and for rank 2.
+struct ChannelView {
+  explicit ChannelView(const ValueType& x);
+  int64_t outer, channels, inner;
+  SNUG_HOST_DEVICE int64_t count() const { return outer * inner; }  // the number of elements in one channel
+};
+
+// y = activation((x - mean) / sqrt(var + epsilon) * weight + bias + add). The activation is none, relu or relu6.
+template <class T>
+struct BatchNormForward {
+  const T* x;
+  const T* add = nullptr;  // null: 0
+  T* y;
+  const Float32Port<T>* weight = nullptr;  // [C]; null: 1
+  const Float32Port<T>* bias = nullptr;    // [C]; null: 0
+  // All are [C]. Either mean and var are given, or those of the batch are computed and written (the variance with 1/n).
+  const Float32Port<T>* mean = nullptr;
+  const Float32Port<T>* var = nullptr;
+  Float32Port<T>* batch_mean = nullptr;
+  Float32Port<T>* batch_var = nullptr;
+  double epsilon;
+  Activation activation = Activation::kIdentity;
+};
+
+// Let g be dy + dy2 where the activation lets it through, n the number of elements in a channel, and
+// x' = (x - mean) inv_std. Then
+//   dbias = sum(g), dweight = sum(g x'), dadd = g,
+//   dx = weight inv_std (g - (dbias + x' dweight) / n) if `training`, else weight inv_std g.
+// dy + dy2 is rounded to T, so the bits are those of a sum that was stored. If y is there, it tells what the activation
+// lets through; otherwise this is computed anew as in the forward pass, without an addition.
+//
+// It may work in place: dx may lie on any of x, y, dy and dy2; dadd may lie on y, dy or dy2, but not on x, which is
+// read after dadd is written.
+template <class T>
+struct BatchNormBackward {
+  const T* y = nullptr;  // given if and only if dadd is asked for
+  const T* x;
+  const Float32Port<T>* weight = nullptr;
+  const Float32Port<T>* bias = nullptr;  // needed by an activation without y
+  const Float32Port<T>* mean;
+  const Float32Port<T>* var;
+  const T* dy;
+  const T* dy2 = nullptr;  // null: 0; only together with dadd
+  T* dx;
+  T* dadd = nullptr;  // null: not asked for
+  Float32Port<T>* dweight;
+  Float32Port<T>* dbias;
+  double epsilon;
+  bool training;
+  Activation activation = Activation::kIdentity;
+};
+
+// Says whether a gradient passes the activation. `v` is the activation's output or its input: both tell.
+template <class A>
+SNUG_HOST_DEVICE bool LetsThrough(Activation activation, A v) {
+  if (activation == Activation::kIdentity) return true;
+  return v > 0 && (activation == Activation::kRelu || v < 6);
+}
+
+template <class T>
+void BatchNormPlain(int threads, const ChannelView& view, const BatchNormForward<T>& call);
+template <class T>
+void BatchNormPlain(int threads, const ChannelView& view, const BatchNormBackward<T>& call);
+
+// Returns the bytes of workspace that the fast kernels need.
+int64_t BatchNormWorkspace(const ChannelView& view);
+template <class T>
+void BatchNormFast(int threads, const ChannelView& view, const BatchNormForward<T>& call, void* workspace);
+template <class T>
+void BatchNormFast(int threads, const ChannelView& view, const BatchNormBackward<T>& call, void* workspace);
+
+// Checks that x has rank 2 or more, and that the ports [first, end) that are present have the shape [channels].
+absl::Status CheckChannelPorts(const InferContext& c, int x, int first, int end);
+// Checks that channels have more than one element: a single one has no variance.
+absl::Status CheckChannelCount(const InferContext& c, int x);
+absl::Status CheckEpsilon(const InferContext& c, double epsilon);
+
+// Infers dx, dweight and dbias from x, weight (optional), mean, var and dy.
+absl::Status InferBatchNormGrad(InferContext& c);
+
+absl::Status PrepareBatchNorm(PrepareContext& c);
+
+template <int kFlops>  // for each element
+Cost BatchNormCost(const NodeTypes& types) {
+  return {.flops = kFlops * static_cast<double>(types.input(0).num_elements())};
+}
+
+// The kernels of an op. Call::Make<T>(k) says what is to be done; input 0 gives the dtype and the shape.
+template <class Call>
+absl::Status BatchNormCpu(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    BatchNormPlain(k.threads(), ChannelView(k.input_type(0)), Call::template Make<decltype(zero)>(k));
+    return absl::OkStatus();
+  });
+}
+template <class Call>
+absl::Status BatchNormCpuFast(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_same_v<T, double>) {
+      return absl::InternalError("the fast batch norm was given float64");
+    } else {
+      BatchNormFast(k.threads(), ChannelView(k.input_type(0)), Call::template Make<T>(k), k.workspace());
+      return absl::OkStatus();
+    }
+  });
+}
+
+// Returns the input, or null where it is absent.
+template <class T>
+const T* InputOrNull(const KernelContext& k, int i) {
+  return k.has_input(i) ? k.input<T>(i) : nullptr;
+}
+
+// Returns the call of a node whose types come from InferBatchNormGrad.
+template <class T>
+BatchNormBackward<T> BatchNormGradCall(const KernelContext& k, double epsilon, bool training) {
+  using S = Float32Port<T>;
+  return {.x = k.input<T>(0),
+          .weight = InputOrNull<S>(k, 1),
+          .mean = k.input<S>(2),
+          .var = k.input<S>(3),
+          .dy = k.input<T>(4),
+          .dx = k.output<T>(0),
+          .dweight = k.output<S>(1),
+          .dbias = k.output<S>(2),
+          .epsilon = epsilon,
+          .training = training};
+}
+
+}  // namespace snug

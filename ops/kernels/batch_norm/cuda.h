@@ -1,0 +1,35 @@
+// Batch normalisation by CUDA kernels (cuda.cu), which do what batch_norm.h says of each call.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "ops/kernels/batch_norm/batch_norm.h"
+
+namespace snug {
+
+template <class T>
+absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, const BatchNormForward<T>& call);
+template <class T>
+absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, const BatchNormBackward<T>& call);
+
+// Says in how many parts the sums of channels are computed. It depends on shapes alone, so the bits do too.
+struct BatchNormCudaParts {
+  explicit BatchNormCudaParts(const ChannelView& view);
+  bool by_block;  // a block of threads for each channel and part; otherwise one thread
+  int64_t parts;
+};
+
+absl::Status PrepareBatchNormCuda(PrepareContext& c);
+
+// The kernel of an op, with the same Call as BatchNormCpu.
+template <class Call>
+absl::Status BatchNormCuda(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    return BatchNormOnCuda(k, ChannelView(k.input_type(0)), Call::template Make<decltype(zero)>(k));
+  });
+}
+
+// If the gate is open, sets running = (1 - momentum) running + momentum batch. Channels have n elements.
+absl::Status BatchNormUpdateCuda(const KernelContext& k, double momentum, double n);
+
+}  // namespace snug

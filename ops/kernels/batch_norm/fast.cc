@@ -1,0 +1,487 @@
+// The fast kernels of batch normalisation, for float32 and bfloat16 storage. They are bound by memory.
+//
+// Where channels lie side by side (channels-last, rank 2), the rows are cut into chunks, by the shape alone. A first
+// pass leaves two sums for each channel and chunk in the workspace; these are added in double, in order; a second pass
+// computes the elements. Rows of few channels are folded: 96 rows of 3 channels become one of 288, so that loops over a
+// row are long and fill whole vectors.
+//
+// Where channels lie apart (plain layout), one channel is done at a time: first its sums, in lanes over its planes,
+// then its elements.
+//
+// Variances come from sums of x - shift and of its square. The shift is a mean of a few elements, close enough to the
+// mean that nothing cancels.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <type_traits>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kit/isa.h"
+#include "ops/kit/lanes.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kVector = 16;     // folded rows are a multiple of so many floats
+constexpr int64_t kMinWidth = 256;  // folded rows have no fewer floats
+constexpr int64_t kNormElements = 1 << 15;
+constexpr int64_t kMinRows = 32;    // a chunk has no fewer, so that its sums are few beside its elements
+constexpr int64_t kMaxRows = 1024;  // a chunk has no more, as its rows are added up in float
+constexpr int64_t kShiftSamples = 16;
+constexpr int64_t kPatterns = 5;  // arrays of [width] in the workspace beside the chunks' sums
+
+// A channel's numbers. Loops over rows of channels read them from five arrays, one behind the other: the patterns.
+struct Numbers {
+  float mean = 0, scale = 0, bias = 0;  // normalised: (x - mean) scale + bias
+  float offset = 0, slope = 0;          // backward: dx = g scale + (x - mean) slope + offset
+};
+static_assert(sizeof(Numbers) == kPatterns * sizeof(float));
+SNUG_INLINE Numbers NumbersAt(const float* patterns, int64_t width, int64_t c) {
+  return {patterns[c], patterns[width + c], patterns[2 * width + c], patterns[3 * width + c], patterns[4 * width + c]};
+}
+
+// How the rows of a channels-last view are cut.
+struct RowChunks {
+  explicit RowChunks(const ChannelView& view) : channels(view.channels), count(view.outer) {
+    const int64_t unit = kVector / std::gcd(channels, kVector);
+    fold = channels < kMinWidth ? (kMinWidth + unit * channels - 1) / (unit * channels) * unit : 1;
+    width = channels * fold;
+    rows_per_chunk = std::clamp(kNormElements / width, kMinRows, kMaxRows) * fold;
+    chunks = (count + rows_per_chunk - 1) / rows_per_chunk;
+  }
+  int64_t workspace_floats() const { return (chunks * 2 + kPatterns) * width; }
+
+  int64_t channels, count;
+  int64_t fold;   // so many rows are done as one
+  int64_t width;  // the number of elements in such a folded row
+  int64_t rows_per_chunk, chunks;
+};
+
+struct Pair {
+  float a, b;
+};
+
+template <class T>
+SNUG_INLINE float Centred(const T* x, int64_t i, const Numbers& c) {
+  return static_cast<float>(x[i]) - c.mean;
+}
+
+template <class T>
+struct ForwardSums {  // what the pass of sums adds up; the shift is in place of the mean
+  const T* x;
+  SNUG_INLINE Pair operator()(int64_t i, const Numbers& c) const {
+    const float d = Centred(x, i, c);
+    return {d, d * d};
+  }
+};
+
+// Returns how much of a gradient `g` the activation lets through; `v` is the activation's output or its input.
+template <Activation kActivation>
+SNUG_INLINE float Through(float v, float g) {
+  if constexpr (kActivation == Activation::kIdentity) return g;
+  if constexpr (kActivation == Activation::kRelu) return v > 0.0F ? g : 0.0F;
+  return ((v > 0.0F) & (v < 6.0F)) ? g : 0.0F;
+}
+
+template <Activation kActivation, class T>
+struct BackwardSums {
+  const T *x, *dy;
+  SNUG_INLINE Pair operator()(int64_t i, const Numbers& c) const {
+    const float centred = Centred(x, i, c);
+    const float g = Through<kActivation>(centred * c.scale + c.bias, static_cast<float>(dy[i]));
+    return {g, g * centred};
+  }
+};
+
+// Does the same where y is there to tell, and stores the gradient that the activation lets through.
+template <Activation kActivation, bool kSecond, class T>
+struct StoringBackwardSums {
+  const T *x, *y, *dy, *dy2;
+  T* dadd;
+  SNUG_INLINE Pair operator()(int64_t i, const Numbers& c) const {
+    float sum = static_cast<float>(dy[i]);
+    if constexpr (kSecond) sum = static_cast<float>(static_cast<T>(sum + static_cast<float>(dy2[i])));
+    const float g = Through<kActivation>(static_cast<float>(y[i]), sum);
+    const float centred = Centred(x, i, c);
+    dadd[i] = static_cast<T>(g);
+    return {g, g * centred};
+  }
+};
+
+template <Activation kActivation, bool kAdd, class T>
+struct ForwardElement {  // y = activation((x - mean) scale + bias + add)
+  const T *x, *add;
+  T* y;
+  SNUG_INLINE void operator()(int64_t i, const Numbers& c) const {
+    float v = Centred(x, i, c) * c.scale + c.bias;
+    if constexpr (kAdd) v += static_cast<float>(add[i]);
+    if constexpr (kActivation != Activation::kIdentity) v = v < 0.0F ? 0.0F : v;
+    if constexpr (kActivation == Activation::kRelu6) v = v > 6.0F ? 6.0F : v;
+    y[i] = static_cast<T>(v);
+  }
+};
+
+template <Activation kActivation, class T>
+struct BackwardElement {
+  const T *x, *dy;
+  T* dx;
+  SNUG_INLINE void operator()(int64_t i, const Numbers& c) const {
+    const float centred = Centred(x, i, c);
+    const float g = Through<kActivation>(centred * c.scale + c.bias, static_cast<float>(dy[i]));
+    dx[i] = static_cast<T>(g * c.scale + (centred * c.slope + c.offset));
+  }
+};
+
+// ---- channels side by side ----
+
+// Sets a[c] and b[c], for c in [0, width), to what sums(i, numbers of c) gives for a chunk's rows, added up.
+template <class Sums>
+SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float* patterns, float* a, float* b,
+                         Sums sums) {
+  for (int64_t c = 0; c < width; ++c) a[c] = b[c] = 0;
+  int64_t i = begin;
+  for (; i + 4 * width <= end; i += 4 * width) {
+    SNUG_INDEPENDENT
+    for (int64_t c = 0; c < width; ++c) {
+      const Numbers numbers = NumbersAt(patterns, width, c);
+      const Pair p = sums(i + c, numbers), q = sums(i + width + c, numbers);
+      const Pair r = sums(i + 2 * width + c, numbers), s = sums(i + 3 * width + c, numbers);
+      a[c] += (p.a + q.a) + (r.a + s.a);
+      b[c] += (p.b + q.b) + (r.b + s.b);
+    }
+  }
+  for (; i < end; i += width) {
+    const int64_t n = std::min(width, end - i);
+    SNUG_INDEPENDENT
+    for (int64_t c = 0; c < n; ++c) {
+      const Pair p = sums(i + c, NumbersAt(patterns, width, c));
+      a[c] += p.a;
+      b[c] += p.b;
+    }
+  }
+}
+
+// Computes the sums of each chunk's rows into `partial`, [chunks][2][width].
+template <class Sums>
+void SumChunks(int threads, const RowChunks& rows, const float* patterns, float* partial, Sums sums) {
+  ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
+    float* a = partial + begin / rows.rows_per_chunk * 2 * rows.width;
+    const int64_t width = rows.width;
+    const int64_t first = begin * rows.channels;
+    const int64_t last = end * rows.channels;
+    WithIsa([=]() SNUG_LAMBDA { SumRows(first, last, width, patterns, a, a + width, sums); });
+  });
+}
+
+// Adds up the sums of all chunks, for the channels [begin, end).
+void AddChunks(const RowChunks& rows, const float* partial, int64_t begin, int64_t end, double* a, double* b) {
+  WithIsa([=]() SNUG_LAMBDA {
+    const int64_t n = end - begin;
+    for (int64_t c = 0; c < n; ++c) a[c] = b[c] = 0;
+    for (int64_t k = 0; k < rows.chunks; ++k) {
+      for (int64_t f = 0; f < rows.fold; ++f) {
+        const float* s = partial + k * 2 * rows.width + f * rows.channels + begin;
+        for (int64_t c = 0; c < n; ++c) {
+          a[c] += static_cast<double>(s[c]);
+          b[c] += static_cast<double>(s[rows.width + c]);
+        }
+      }
+    }
+  });
+}
+
+// Calls fn(c, sum of a, sum of b) for each channel.
+template <class Fn>
+void ForEachSum(int threads, const RowChunks& rows, const float* partial, Fn fn) {
+  constexpr int64_t kChannels = 64;
+  ParallelFor(threads, rows.channels, kChannels, [=](int64_t begin, int64_t end) {
+    double a[kChannels], b[kChannels];
+    AddChunks(rows, partial, begin, end, a, b);
+    for (int64_t c = begin; c < end; ++c) fn(c, a[c - begin], b[c - begin]);
+  });
+}
+
+// Writes a channel's numbers into the patterns, once for each row of a folded one.
+void SetPatterns(const RowChunks& rows, float* patterns, int64_t c, const Numbers& numbers) {
+  float values[kPatterns];
+  std::memcpy(values, &numbers, sizeof(values));
+  for (const float value : values) {
+    for (int64_t f = 0; f < rows.fold; ++f) patterns[f * rows.channels + c] = value;
+    patterns += rows.width;
+  }
+}
+
+// Sets the shift of each channel to the mean of a few rows, evenly spread.
+template <class T>
+void SetShifts(const RowChunks& rows, const T* x, float* shifts) {
+  const int64_t n = std::min(kShiftSamples, rows.count);
+  WithIsa([=]() SNUG_LAMBDA {
+    for (int64_t c = 0; c < rows.channels; ++c) shifts[c] = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      const T* row = x + k * rows.count / n * rows.channels;
+      for (int64_t c = 0; c < rows.channels; ++c) shifts[c] += static_cast<float>(row[c]);
+    }
+    for (int64_t c = 0; c < rows.channels; ++c) shifts[c] /= static_cast<float>(n);
+  });
+  for (int64_t f = 1; f < rows.fold; ++f) std::copy(shifts, shifts + rows.channels, shifts + f * rows.channels);
+}
+
+// Calls element(i, numbers) for every element.
+template <class Element>
+void ForEachElementOfRows(int threads, const RowChunks& rows, const float* patterns, Element element) {
+  ParallelFor(threads, rows.count, rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
+    const int64_t width = rows.width;
+    const int64_t first = begin * rows.channels;
+    const int64_t last = end * rows.channels;
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t i = first; i < last; i += width) {
+        const int64_t n = std::min(width, last - i);
+        SNUG_INDEPENDENT
+        for (int64_t c = 0; c < n; ++c) element(i + c, NumbersAt(patterns, width, c));
+      }
+    });
+  });
+}
+
+// ---- channels apart ----
+
+// Adds up what sums(i, numbers) gives for one channel's planes.
+template <class Sums>
+SNUG_INLINE void SumLanes(const ChannelView& view, int64_t channel, Numbers numbers, Sums sums, double* a, double* b) {
+  *a = *b = 0;
+  float la[kLanes], lb[kLanes];
+  int64_t pending = 0;  // how many elements were added to the lanes
+  for (int j = 0; j < kLanes; ++j) la[j] = lb[j] = 0;
+  const auto flush = [&]() SNUG_LAMBDA {
+    for (int width = kLanes / 2; width > 0; width /= 2) {
+      for (int j = 0; j < width; ++j) {
+        la[j] += la[j + width];
+        lb[j] += lb[j + width];
+      }
+    }
+    *a += static_cast<double>(la[0]);
+    *b += static_cast<double>(lb[0]);
+    for (int j = 0; j < kLanes; ++j) la[j] = lb[j] = 0;
+    pending = 0;
+  };
+  for (int64_t n = 0; n < view.outer; ++n) {
+    const int64_t plane = (n * view.channels + channel) * view.inner;
+    for (int64_t begin = 0; begin < view.inner; begin += kLaneBlock) {
+      const int64_t end = plane + std::min(view.inner, begin + kLaneBlock);
+      int64_t i = plane + begin;
+      for (; i + kLanes <= end; i += kLanes) {
+        SNUG_INDEPENDENT
+        for (int j = 0; j < kLanes; ++j) {
+          const Pair p = sums(i + j, numbers);
+          la[j] += p.a;
+          lb[j] += p.b;
+        }
+      }
+      for (int j = 0; i + j < end; ++j) {
+        const Pair p = sums(i + j, numbers);
+        la[j] += p.a;
+        lb[j] += p.b;
+      }
+      pending += std::min(view.inner - begin, kLaneBlock);
+      if (pending >= kLaneBlock) flush();
+    }
+  }
+  flush();
+}
+
+template <class Sums>
+void SumPlanes(const ChannelView& view, int64_t channel, const Numbers& numbers, Sums sums, double* a, double* b) {
+  WithIsa([&, channel, numbers]() SNUG_LAMBDA { SumLanes(view, channel, numbers, sums, a, b); });
+}
+
+template <class Element>
+void ForEachElementOfPlanes(const ChannelView& view, int64_t channel, const Numbers& numbers, Element element) {
+  WithIsa([=]() SNUG_LAMBDA {
+    for (int64_t n = 0; n < view.outer; ++n) {
+      const int64_t plane = (n * view.channels + channel) * view.inner;
+      SNUG_INDEPENDENT
+      for (int64_t i = plane; i < plane + view.inner; ++i) element(i, numbers);
+    }
+  });
+}
+
+// Returns the mean of a few elements of a channel, evenly spread.
+template <class T>
+float Shift(const ChannelView& view, const T* x, int64_t channel) {
+  const int64_t n = std::min(kShiftSamples, view.count());
+  float sum = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t at = k * view.count() / n;
+    sum += static_cast<float>(x[(at / view.inner * view.channels + channel) * view.inner + at % view.inner]);
+  }
+  return sum / static_cast<float>(n);
+}
+
+// ---- both layouts ----
+
+template <class T>
+void SetStatistics(const BatchNormForward<T>& call, int64_t c, double n, double shift, double sum, double squares) {
+  const double d = sum / n;
+  call.batch_mean[c] = static_cast<float>(shift + d);
+  call.batch_var[c] = static_cast<float>(std::max(0.0, squares / n - d * d));
+}
+
+// Gives the same bits forward and backward, because the backward pass computes anew what the activation let through.
+template <class Call>
+Numbers Normalising(const Call& call, int64_t c, double mean, double var) {
+  const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
+  return {.mean = static_cast<float>(mean),
+          .scale = static_cast<float>(weight / std::sqrt(var + call.epsilon)),
+          .bias = call.bias != nullptr ? call.bias[c] : 0.0F};
+}
+
+template <class T>
+Numbers ForwardNumbers(const BatchNormForward<T>& call, int64_t c) {
+  const bool of_batch = call.batch_mean != nullptr;
+  return Normalising(call, c, static_cast<double>(of_batch ? call.batch_mean[c] : call.mean[c]),
+                     static_cast<double>(of_batch ? call.batch_var[c] : call.var[c]));
+}
+
+// Returns the numbers that the pass of sums needs.
+template <class T>
+Numbers SumsNumbers(const BatchNormBackward<T>& call, int64_t c) {
+  return Normalising(call, c, static_cast<double>(call.mean[c]), static_cast<double>(call.var[c]));
+}
+
+// Returns the numbers for dx. Sets the gradients of weight and bias too.
+template <class T>
+Numbers BackwardNumbers(const BatchNormBackward<T>& call, int64_t c, double n, double sum, double product) {
+  const double inv_std = 1 / std::sqrt(static_cast<double>(call.var[c]) + call.epsilon);
+  const double scale = (call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1) * inv_std;
+  call.dbias[c] = static_cast<float>(sum);
+  call.dweight[c] = static_cast<float>(product * inv_std);
+  Numbers numbers = SumsNumbers(call, c);
+  if (call.training) {
+    numbers.offset = static_cast<float>(-scale * sum / n);
+    numbers.slope = static_cast<float>(-scale * inv_std * inv_std * product / n);
+  }
+  return numbers;
+}
+
+template <class T, class Element>
+void Forward(int threads, const ChannelView& view, const BatchNormForward<T>& call, float* workspace, Element element) {
+  const ForwardSums<T> sums = {call.x};
+  const double n = static_cast<double>(view.count());
+  if (view.inner > 1) {
+    ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        if (call.batch_mean != nullptr) {
+          const Numbers shift = {.mean = Shift(view, call.x, c)};
+          double sum = 0, squares = 0;
+          SumPlanes(view, c, shift, sums, &sum, &squares);
+          SetStatistics(call, c, n, static_cast<double>(shift.mean), sum, squares);
+        }
+        ForEachElementOfPlanes(view, c, ForwardNumbers(call, c), element);
+      }
+    });
+    return;
+  }
+  const RowChunks rows(view);
+  float* patterns = workspace;
+  float* partial = workspace + kPatterns * rows.width;
+  const auto set = [=](int64_t c) { SetPatterns(rows, patterns, c, ForwardNumbers(call, c)); };
+  if (call.batch_mean != nullptr) {
+    SetShifts(rows, call.x, patterns);
+    SumChunks(threads, rows, patterns, partial, sums);
+    ForEachSum(threads, rows, partial, [=](int64_t c, double sum, double squares) {
+      SetStatistics(call, c, n, static_cast<double>(patterns[c]), sum, squares);
+      set(c);
+    });
+  } else {
+    for (int64_t c = 0; c < rows.channels; ++c) set(c);
+  }
+  ForEachElementOfRows(threads, rows, patterns, element);
+}
+
+template <class T, class Sums, class Element>
+void Backward(int threads, const ChannelView& view, const BatchNormBackward<T>& call, float* workspace, Sums sums,
+              Element element) {
+  const double n = static_cast<double>(view.count());
+  if (view.inner > 1) {
+    ParallelFor(threads, view.channels, 1, [=](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        double sum = 0, product = 0;
+        SumPlanes(view, c, SumsNumbers(call, c), sums, &sum, &product);
+        ForEachElementOfPlanes(view, c, BackwardNumbers(call, c, n, sum, product), element);
+      }
+    });
+    return;
+  }
+  const RowChunks rows(view);
+  float* patterns = workspace;
+  float* partial = workspace + kPatterns * rows.width;
+  for (int64_t c = 0; c < rows.channels; ++c) SetPatterns(rows, patterns, c, SumsNumbers(call, c));
+  SumChunks(threads, rows, patterns, partial, sums);
+  ForEachSum(threads, rows, partial, [=](int64_t c, double sum, double product) {
+    SetPatterns(rows, patterns, c, BackwardNumbers(call, c, n, sum, product));
+  });
+  ForEachElementOfRows(threads, rows, patterns, element);
+}
+
+// Calls fn with the activation as a compile-time constant.
+template <class Fn>
+void DispatchActivation(Activation activation, Fn&& fn) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return fn(std::integral_constant<Activation, Activation::kIdentity>());
+    case Activation::kRelu:
+      return fn(std::integral_constant<Activation, Activation::kRelu>());
+    case Activation::kRelu6:
+      return fn(std::integral_constant<Activation, Activation::kRelu6>());
+    default:
+      SNUG_CHECK_MSG(false, "batch norm has no such activation");
+  }
+}
+
+}  // namespace
+
+int64_t BatchNormWorkspace(const ChannelView& view) {
+  return view.inner > 1 ? 0 : RowChunks(view).workspace_floats() * static_cast<int64_t>(sizeof(float));
+}
+
+template <class T>
+void BatchNormFast(int threads, const ChannelView& view, const BatchNormForward<T>& call, void* workspace) {
+  DispatchActivation(call.activation, [&](auto activation) {
+    float* floats = static_cast<float*>(workspace);
+    if (call.add != nullptr) {
+      Forward(threads, view, call, floats, ForwardElement<activation(), true, T>{call.x, call.add, call.y});
+    } else {
+      Forward(threads, view, call, floats, ForwardElement<activation(), false, T>{call.x, nullptr, call.y});
+    }
+  });
+}
+
+template <class T>
+void BatchNormFast(int threads, const ChannelView& view, const BatchNormBackward<T>& call, void* workspace) {
+  DispatchActivation(call.activation, [&](auto activation) {
+    float* floats = static_cast<float*>(workspace);
+    if (call.dadd == nullptr) {
+      Backward(threads, view, call, floats, BackwardSums<activation(), T>{call.x, call.dy},
+               BackwardElement<activation(), T>{call.x, call.dy, call.dx});
+      return;
+    }
+    const BackwardElement<Activation::kIdentity, T> element = {call.x, call.dadd, call.dx};
+    if (call.dy2 == nullptr) {
+      using Sums = StoringBackwardSums<activation(), false, T>;
+      Backward(threads, view, call, floats, Sums{call.x, call.y, call.dy, nullptr, call.dadd}, element);
+    } else {
+      using Sums = StoringBackwardSums<activation(), true, T>;
+      Backward(threads, view, call, floats, Sums{call.x, call.y, call.dy, call.dy2, call.dadd}, element);
+    }
+  });
+}
+
+template void BatchNormFast(int, const ChannelView&, const BatchNormForward<float>&, void*);
+template void BatchNormFast(int, const ChannelView&, const BatchNormForward<BFloat16>&, void*);
+template void BatchNormFast(int, const ChannelView&, const BatchNormBackward<float>&, void*);
+template void BatchNormFast(int, const ChannelView&, const BatchNormBackward<BFloat16>&, void*);
+
+}  // namespace snug

@@ -1,0 +1,132 @@
+#include "ops/kernels/copy/gather_rows.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/isa.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kElementsPerTask = 1 << 15;
+constexpr int64_t kGatheredColumns = 256;  // sums of so many columns are kept together
+
+absl::Status ChoiceError(absl::string_view name, const Shape& shape, int64_t position, int64_t found, int64_t rows) {
+  std::string index;
+  int64_t rest = position;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    index = absl::StrCat(rest % shape[axis], index.empty() ? "" : ", ", index);
+    rest /= shape[axis];
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, "[", index, "]: expected an entry in [0, ", rows, "), found ", found));
+}
+
+template <class Index>
+absl::Status CheckChoices(absl::string_view name, const Shape& shape, const Index* choices, int64_t rows) {
+  for (int64_t i = 0; i < shape.num_elements(); ++i) {
+    if (choices[i] < 0 || choices[i] >= rows) return ChoiceError(name, shape, i, choices[i], rows);
+  }
+  return absl::OkStatus();
+}
+
+// Computes the sum of dy's rows at `positions`, in that order.
+template <class T>
+SNUG_INLINE void SumRows(const int64_t* positions, int64_t count, int64_t inner, const T* dy, T* row) {
+  using A = Accumulator<T>;
+  for (int64_t begin = 0; begin < inner; begin += kGatheredColumns) {
+    const int64_t columns = std::min(kGatheredColumns, inner - begin);
+    A sums[kGatheredColumns];
+    for (int64_t j = 0; j < columns; ++j) sums[j] = A(0);
+    for (int64_t p = 0; p < count; ++p) {
+      const T* from = dy + positions[p] * inner + begin;
+      for (int64_t j = 0; j < columns; ++j) sums[j] += static_cast<A>(from[j]);
+    }
+    for (int64_t j = 0; j < columns; ++j) row[begin + j] = static_cast<T>(sums[j]);
+  }
+}
+
+// Sorts the positions by the row they chose (a counting sort). Those of row r are sorted[ends[r]] to sorted[ends[r +
+// 1]], the latter excluded.
+template <class Index>
+void SortByRow(const Index* choices, int64_t n, int64_t rows, int64_t* ends, int64_t* sorted) {
+  std::fill(ends, ends + rows + 1, 0);
+  for (int64_t i = 0; i < n; ++i) ++ends[choices[i] + 1];
+  int64_t begin = 0;
+  for (int64_t r = 1; r <= rows; ++r) {  // turns counts into begins, which the next loop turns into ends
+    const int64_t count = ends[r];
+    ends[r] = begin;
+    begin += count;
+  }
+  for (int64_t i = 0; i < n; ++i) sorted[ends[choices[i] + 1]++] = i;
+}
+
+template <class T, class Index>
+absl::Status ScatterAdd(const KernelContext& k, int choices_input, int dy_input, int axis, absl::string_view name) {
+  const Shape& shape = k.output_type(0).shape;
+  const Index* choices = k.input<Index>(choices_input);
+  const T* dy = k.input<T>(dy_input);
+  T* dx = k.output<T>(0);
+  const int64_t n = k.input_type(choices_input).num_elements();
+  const int64_t rows = shape[axis];
+  const int64_t inner = shape.Count(axis + 1, shape.rank());
+  SNUG_RETURN_IF_ERROR(CheckChoices(name, k.input_type(choices_input).shape, choices, rows));
+  int64_t* ends = k.workspace<int64_t>();
+  int64_t* sorted = ends + rows + 1;
+  SortByRow(choices, n, rows, ends, sorted);
+  ParallelFor(k.threads(), shape.Count(0, axis + 1),
+              std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, inner)), [=](int64_t first, int64_t last) {
+                WithIsa([=]() SNUG_LAMBDA {
+                  for (int64_t i = first; i < last; ++i) {
+                    const int64_t r = i % rows;
+                    SumRows(sorted + ends[r], ends[r + 1] - ends[r], inner, dy + i / rows * n * inner, dx + i * inner);
+                  }
+                });
+              });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status GatherRows(const KernelContext& k, int x, int choices_input, int axis, absl::string_view name) {
+  return DispatchInteger(k.input_type(choices_input).dtype, [&](auto zero) -> absl::Status {
+    using Index = decltype(zero);
+    const Index* choices = k.input<Index>(choices_input);
+    const Shape& shape = k.input_type(x).shape;
+    const int64_t n = k.input_type(choices_input).num_elements();
+    const int64_t rows = shape[axis];
+    SNUG_RETURN_IF_ERROR(CheckChoices(name, k.input_type(choices_input).shape, choices, rows));
+    const int64_t row_bytes = shape.Count(axis + 1, shape.rank()) * SizeOf(k.input_type(x).dtype);
+    const char* from = k.input<char>(x);
+    char* to = k.output<char>(0);
+    ParallelFor(k.threads(), shape.Count(0, axis) * n, std::max<int64_t>(1, kElementsPerTask / row_bytes),
+                [=](int64_t begin, int64_t end) {
+                  for (int64_t i = begin; i < end; ++i) {
+                    std::memcpy(to + i * row_bytes, from + (i / n * rows + choices[i % n]) * row_bytes,
+                                static_cast<size_t>(row_bytes));
+                  }
+                });
+    return absl::OkStatus();
+  });
+}
+
+absl::Status ScatterAddRows(const KernelContext& k, int choices, int dy, int axis, absl::string_view name) {
+  return DispatchInteger(k.input_type(choices).dtype, [&](auto index) {
+    return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+      return ScatterAdd<decltype(zero), decltype(index)>(k, choices, dy, axis, name);
+    });
+  });
+}
+
+int64_t ScatterAddWorkspaceBytes(const NodeTypes& types, int choices, int axis) {
+  return (types.output(0).shape[axis] + 1 + types.input(choices).num_elements()) *
+         static_cast<int64_t>(sizeof(int64_t));
+}
+
+}  // namespace snug

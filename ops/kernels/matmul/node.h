@@ -1,0 +1,47 @@
+// A node that is one matrix product, or a batch of them. An op brings a function from its types to this description;
+// kernels and cost come from here.
+#pragma once
+
+#include <vector>
+
+#include "engine/base/shape.h"
+#include "ops/activation.h"
+#include "ops/kernel_context.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
+
+namespace snug {
+
+// Describes c [m, n] = activation(a [m, k] b [k, n] + bias [n]), for each index of `batch`.
+struct MatMulNode {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;  // a is stored [k, m]
+  bool transpose_b = false;  // b is stored [n, k]
+  Shape batch = {};
+  Strides a_batch = {}, b_batch = {};  // how many elements lie between matrices along each axis of batch; 0: broadcast
+  int a = 0, b = 1, bias = -1;         // input ports; bias is -1 where there is none, c is output 0
+  Activation activation = Activation::kIdentity;
+};
+
+double MultiplyAdds(const MatMulNode& node);
+
+using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
+
+// Returns the kernel rows of an op whose nodes are such products.
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe);
+
+// `forward` says that its multiply-adds count as the model's.
+template <DescribeMatMul describe, bool forward>
+Cost MatMulCost(const NodeTypes& types) {
+  Cost cost;
+  const double multiply_adds = MultiplyAdds(describe(types));
+  cost.flops = 2 * multiply_adds;
+  for (int i = 0; i < types.num_inputs(); ++i) {
+    if (types.has_input(i)) cost.bytes += static_cast<double>(types.input(i).size_bytes());
+  }
+  cost.bytes += static_cast<double>(types.output(0).size_bytes());
+  if (forward) cost.multiply_adds = multiply_adds;
+  return cost;
+}
+
+}  // namespace snug

@@ -1,0 +1,125 @@
+// Rows of windows are dealt out to threads. Backward, each element of dx is written once, by adding up the windows that
+// cover it in row-major order. Nothing is scattered, so threads do not meet and the bits do not depend on them.
+#include "ops/kernels/pool/pool.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/base/dtype.h"
+#include "engine/base/has_cuda.h"
+#include "engine/base/parallel.h"
+#include "ops/kernels/pool/pooling.h"
+#include "ops/kernels/pool/rows_lanes.h"
+#include "ops/kernels/pool/rows_plain.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/isa.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kChunk = 1 << 15;  // the fewest elements in a thread's piece of work
+
+// Geometry and pooling are copied into each piece of work, so that the compiler sees that no store changes them.
+template <class Pooling, class T>
+void Pool(int threads, const PoolGeometry& geometry, const Pooling& pooling, const T* x, T* y) {
+  const int64_t rows = geometry.outer * geometry.axes[0].out * geometry.axes[1].out;
+  const int64_t reads = std::max(geometry.outputs(), geometry.inputs()) * geometry.outer * geometry.lanes;
+  ParallelFor(threads, rows, std::max<int64_t>(1, kChunk * rows / reads), [&](int64_t begin, int64_t end) {
+    WithIsa([begin, end, x, y, g = geometry, p = pooling]() SNUG_LAMBDA {
+      const IndexRange whole = WholeWindows(g.axes[2]);
+      for (PoolRow row(begin, g.axes[0].out, g.axes[1].out); row.index < end; row.Next()) {
+        if (g.lanes > 1) {
+          PoolRowLanes(g, p, row, whole, end, x, y);
+        } else {
+          PoolRowPlain(g, p, row, x, y);
+        }
+      }
+    });
+  });
+}
+
+template <class Pooling, class T>
+void Unpool(int threads, const PoolGeometry& geometry, const Pooling& pooling, const T* dy, T* dx) {
+  const int64_t rows = geometry.outer * geometry.axes[0].in * geometry.axes[1].in;
+  const int64_t row_size = geometry.axes[2].in * geometry.lanes;
+  const bool tiles = geometry.lanes > 1 && std::all_of(geometry.axes.begin(), geometry.axes.end(),
+                                                       [](const PoolAxis& axis) { return axis.tiles(); });
+  ParallelFor(threads, rows, std::max<int64_t>(1, kChunk / row_size), [&](int64_t begin, int64_t end) {
+    WithIsa([begin, end, tiles, dy, dx, g = geometry, p = pooling]() SNUG_LAMBDA {
+      const SideBySide side_by_side(g);
+      for (PoolRow row(begin, g.axes[0].in, g.axes[1].in); row.index < end; row.Next()) {
+        if (tiles) {
+          UnpoolTileRowLanes(g, p, row, side_by_side, end, dy, dx);
+        } else if (g.lanes > 1) {
+          UnpoolRowLanes(g, p, row, end, dy, dx);
+        } else {
+          UnpoolRowPlain(g, p, row, dy, dx);
+        }
+      }
+    });
+  });
+}
+
+// Calls fn with an element of g's index type.
+template <class Fn>
+absl::Status WithIndex(const PoolGeometry& g, const Fn& fn) {
+  return g.index_type() == DType::kUint8 ? fn(uint8_t{}) : fn(int32_t{});
+}
+
+}  // namespace
+
+absl::Status AveragePool(const KernelContext& k, const PoolGeometry& g, bool include_padding) {
+#if SNUG_HAS_CUDA
+  if (k.cuda() != nullptr) return AveragePoolCuda(k, g, include_padding);
+#endif
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Pool(k.threads(), g, AveragePooling<T>(g, include_padding), k.input<T>(0), k.output<T>(0));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status AverageUnpool(const KernelContext& k, const PoolGeometry& g, bool include_padding) {
+#if SNUG_HAS_CUDA
+  if (k.cuda() != nullptr) return AverageUnpoolCuda(k, g, include_padding);
+#endif
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Unpool(k.threads(), g, AveragePooling<T>(g, include_padding), k.input<T>(0), k.output<T>(0));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status MaximumPool(const KernelContext& k, const PoolGeometry& g) {
+#if SNUG_HAS_CUDA
+  if (k.cuda() != nullptr) return MaximumPoolCuda(k, g);
+#endif
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (k.num_outputs() == 1) {
+      Pool(k.threads(), g, MaximumPooling<T, void>(nullptr), k.input<T>(0), k.output<T>(0));
+      return absl::OkStatus();
+    }
+    return WithIndex(g, [&](auto none) {
+      using Index = decltype(none);
+      Pool(k.threads(), g, MaximumPooling<T, Index>(k.output<Index>(1)), k.input<T>(0), k.output<T>(0));
+      return absl::OkStatus();
+    });
+  });
+}
+
+absl::Status MaximumUnpool(const KernelContext& k, const PoolGeometry& g) {
+#if SNUG_HAS_CUDA
+  if (k.cuda() != nullptr) return MaximumUnpoolCuda(k, g);
+#endif
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return WithIndex(g, [&](auto none) {
+      using Index = const decltype(none);
+      Unpool(k.threads(), g, MaximumPooling<T, Index>(k.input<Index>(0)), k.input<T>(1), k.output<T>(0));
+      return absl::OkStatus();
+    });
+  });
+}
+
+}  // namespace snug

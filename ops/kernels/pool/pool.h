@@ -1,0 +1,27 @@
+// The kernels of pooling, for any geometry and both layouts: the pooling ops bind them, whatever their options. They
+// run on a CUDA device where the node does.
+#pragma once
+
+#include "ops/kernel_context.h"
+#include "ops/kernels/pool/geometry.h"
+
+namespace snug {
+
+// Sets output 0 to the mean of each window of input 0. `include_padding` counts padding as zeros.
+absl::Status AveragePool(const KernelContext& k, const PoolGeometry& g, bool include_padding);
+// Computes the gradient: input 0 is dy, output 0 is dx.
+absl::Status AverageUnpool(const KernelContext& k, const PoolGeometry& g, bool include_padding);
+
+// Sets output 0 to the first maximum of each window of input 0, in row-major order; NaN is above everything. If the
+// node has an output 1, sets it to the maximum's number within the window, in g.index_type().
+absl::Status MaximumPool(const KernelContext& k, const PoolGeometry& g);
+// Computes the gradient: input 0 has these numbers, input 1 is dy, output 0 is dx.
+absl::Status MaximumUnpool(const KernelContext& k, const PoolGeometry& g);
+
+// What the four call where the node runs on CUDA (cuda.cu).
+absl::Status AveragePoolCuda(const KernelContext& k, const PoolGeometry& g, bool include_padding);
+absl::Status AverageUnpoolCuda(const KernelContext& k, const PoolGeometry& g, bool include_padding);
+absl::Status MaximumPoolCuda(const KernelContext& k, const PoolGeometry& g);
+absl::Status MaximumUnpoolCuda(const KernelContext& k, const PoolGeometry& g);
+
+}  // namespace snug

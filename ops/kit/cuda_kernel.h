@@ -1,0 +1,32 @@
+// What kernels and their launchers have in common. It is for .cu files, which nvcc compiles, and g++ does for the tests
+// (tests/cuda/emulation/emulation.h).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/cuda/cuda_launch.h"
+#include "ops/kit/cuda_threads.h"
+
+namespace snug {
+
+// A loop `for (int64_t i = FirstIndex(); i < n; i += IndexStep())` that all threads of the grid do together.
+#define SNUG_CUDA_FOR(i, n)                                                              \
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < (n); \
+       i += static_cast<int64_t>(gridDim.x) * blockDim.x)
+
+// Returns the grid for such a loop. It has never more blocks than keep every processor busy several times over.
+inline cuda::LaunchShape ShapeFor(int64_t n) {
+  return {.blocks = std::min<int64_t>(cuda::CountBlocks(n, kCudaThreads), 1 << 14), .threads = kCudaThreads};
+}
+
+// Several neighbours in an array, which are read and written at once.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) CudaPack {
+  T values[kCount];
+};
+
+// Says whether an array may be read in packs of 16 bytes.
+inline bool IsAligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
+
+}  // namespace snug

@@ -1,0 +1,44 @@
+#include "ops/kit/elementwise.h"
+
+#include <utility>
+
+#include "ops/kit/options.h"
+#include "proto/internal.pb.h"
+#include "proto/options.h"
+
+namespace snug {
+namespace internal {
+
+OpDef CompleteElementwise(OpDef op, InferFn infer, ElementwiseForm form, KernelFn plain, KernelFn cuda) {
+  if (op.infer == nullptr) op.infer = infer;
+  if (op.kernels.empty()) {
+    op.kernels = {Plain(std::move(plain)), OwnOnCuda(std::move(cuda))};
+  }
+  if (op.elementwise.expression == nullptr) op.elementwise = form;
+  op.traits.layout = LayoutRule::kAgnostic;
+  for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
+    op.aliases.push_back({Alias::Kind::kMayShare, /*output=*/0, /*input=*/i});
+  }
+  return op;
+}
+
+}  // namespace internal
+
+absl::Status GradientFromOutput(GradContext& g, absl::string_view op) {
+  g.SetInputGrad(0, g.Op(op, {g.output(0), g.output_grad(0)}, g.options_handle()));
+  return g.status();
+}
+
+absl::Status GradientFromInput(GradContext& g, absl::string_view op) {
+  g.SetInputGrad(0, g.Op(op, {g.input(0), g.output_grad(0)}, g.options_handle()));
+  return g.status();
+}
+
+ValueId SumToShape(GradContext& g, ValueId value, const Shape& shape) {
+  if (!g.status().ok() || g.type(value).shape == shape) return value;
+  proto::ShapeOf target;
+  SetShapeOption(shape, &target);
+  return g.Op("reduce_to_shape", {value}, proto::MakeOptions(target));
+}
+
+}  // namespace snug

@@ -1,0 +1,50 @@
+#include "ops/kit/isa.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace snug {
+namespace {
+
+Isa Detect() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    return Isa::kAvx512;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::kAvx2;
+#endif
+  return Isa::kBaseline;
+}
+
+Isa Choose() {
+  const Isa machine = Detect();
+  const char* wanted = std::getenv("SNUG_ISA");
+  if (wanted == nullptr) return machine;
+  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (std::strcmp(wanted, Name(isa)) == 0) return std::min(isa, machine);
+  }
+  return machine;
+}
+
+}  // namespace
+
+Isa CurrentIsa() {
+  static const Isa isa = Choose();
+  return isa;
+}
+
+const char* Name(Isa isa) {
+  switch (isa) {
+    case Isa::kBaseline:
+      return "baseline";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+  }
+  return "?";
+}
+
+}  // namespace snug

@@ -1,0 +1,238 @@
+#include "tools/cli/flags/memory_flags.h"
+
+#include <absl/algorithm/container.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "engine/base/max_threads.h"
+#include "engine/base/processors.h"
+#include "engine/base/status.h"
+#include "engine/compile/memory/memory_settings.h"
+#include "memory/ilp/solver.h"
+#include "memory/strategies.h"
+#include "tools/cli/command.h"
+#include "tools/cli/flags/device_flag.h"
+#include "tools/cli/flags/proto_flags.h"
+
+namespace snug::cli {
+namespace {
+
+std::string StrategyNames() {
+  return absl::StrJoin(memory::Strategies(), ", ", [](std::string* out, const memory::Strategy& strategy) {
+    absl::StrAppend(out, strategy.name, strategy.name == memory::kDefaultStrategy ? " (default)" : "");
+  });
+}
+
+std::string StreamPolicyNames() { return absl::StrJoin(StreamPolicies(), ", "); }
+
+}  // namespace
+
+void CompileFlags::AddTo(Flags& flags) {
+  AddDeviceFlag(flags, &device);
+  flags.Add("batch", &batch, "samples in a step; default: the model file's, or 1", 1);
+  flags.Add("threads", &threads, "threads of each op; default: every processor", 1, kMaxThreads);
+  flags.Add("precision", &precision, "float32 (default), bfloat16 (with float32 parameters) or float64");
+  flags.Add("disable-passes", &disabled_passes, "compiler passes to leave out, by name");
+  flags.Add("tf32", &tf32,
+            "on a GPU: products and convolutions of float32 values round their factors to TF32's 10 bits of mantissa, "
+            "which tensor cores take; default false");
+  flags.Add(
+      "fast", &fast,
+      "on a GPU: gradients of convolutions may add in another sequence, with other bits, each time; what runs them "
+      "says which, as does `snug compile`; default false");
+  flags.Add("plain-kernels", &plain_kernels,
+            "the reference kernels, which are slow; on a GPU: Snug's own, none of cuBLASLt or cuDNN");
+  flags.Add("tuning", &tuning,
+            "what `snug tune` found to be fastest on this machine: kernels, passes, and --threads unless it is given");
+  flags.Add("keep-inputs", &keep_inputs, "what is fed stays for the next step; default: its bytes are used again");
+}
+
+absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
+  std::string without_fusion;
+  absl::StatusOr<CompileOptions> options =
+      SettleCompile(*this, streams, OptionPlaces::OnCommandLine(), &without_fusion);
+  if (!without_fusion.empty()) std::fprintf(stderr, "without the pass fuse_elementwise: %s\n", without_fusion.c_str());
+  return options;
+}
+
+PlannerFlags::PlannerFlags()
+    : match_range(memory::PlannerOptions().match_range), colors(memory::PlannerOptions().colors) {}
+
+void PlannerFlags::AddTo(Flags& flags) {
+  flags.Add("work-limit", &work_limit, "steps of search, reproducible on every machine; default: the strategy's own");
+  flags.Add("time-limit", &time_limit, "seconds of search; what a clock stops is not reproducible; default: none");
+  flags.Add("match-range", &match_range,
+            "share, both: blocks of size / R to size * R are taken from the pool; 0: none; -1: tries 1, 2, 4, ...; "
+            "default 16",
+            -1);
+  flags.Add("colors", &colors, "sharing for parallel streams: longest paths that are coloured; default 2", 1);
+  flags.Add("olla", &olla_mode,
+            "olla: split (order, then offsets), joint (both in one program), auto (split, and joint for small graphs; "
+            "default)");
+  flags.Add("olla-spans", &olla.spans, "olla: tasks only within their earliest and latest position; default true");
+  flags.Add("olla-precedence", &olla.precedence,
+            "olla: nothing about the offsets of two values that never live together; default true");
+  flags.Add("olla-stages", &olla.stages,
+            "olla: a program for each part that every order runs as a whole; default true");
+  flags.Add("olla-merge", &olla.merge,
+            "olla: tasks that may as well run in one go are one for the program of the order; default true");
+  flags.Add("olla-fast-start", &olla.fast_start,
+            "olla: begins with the plan of best, and its bound; false: with the given order alone; default true");
+  flags.Add("olla-early-updates", &olla.early_updates,
+            "olla: weight updates run early, which is faster and can cost bytes; default false");
+  flags.Add("olla-pyramid", &olla.pyramid,
+            "olla: nested lifetimes are stacked first, which is faster and can cost bytes; default false");
+  flags.Add("olla-warm-start", &olla.warm_start, "olla: the solver begins with the plan to beat; default false");
+}
+
+void PlannerFlags::AddThreadsTo(Flags& flags) {
+  flags.Add("threads", &threads, "threads of the search, which do not change its result; default: every processor", 1,
+            kMaxThreads);
+}
+
+namespace {
+
+absl::StatusOr<memory::OllaOptions::Mode> ParseOllaMode(const std::string& mode) {
+  using Mode = memory::OllaOptions::Mode;
+  if (mode == "auto") return Mode::kAuto;
+  if (mode == "split") return Mode::kSplit;
+  if (mode == "joint") return Mode::kJoint;
+  return absl::InvalidArgumentError(absl::StrCat("--olla: expected auto, split or joint, found \"", mode, "\""));
+}
+
+}  // namespace
+
+absl::StatusOr<memory::PlannerOptions> PlannerFlags::Options() const {
+  if (time_limit < 0)
+    return absl::InvalidArgumentError(absl::StrCat("--time-limit: expected seconds, found ", time_limit));
+  constexpr int64_t kMost = 1 << 30;
+  if (match_range > kMost || colors > kMost) {
+    return absl::InvalidArgumentError(absl::StrCat("--match-range, --colors: expected at most ", kMost));
+  }
+  memory::OllaOptions olla_options = olla;
+  SNUG_ASSIGN_OR_RETURN(olla_options.mode, ParseOllaMode(olla_mode));
+  return memory::PlannerOptions{.work_limit = work_limit,
+                                .time_limit = time_limit,
+                                .threads = threads > 0 ? static_cast<int>(threads) : AvailableProcessors(),
+                                .match_range = static_cast<int>(match_range),
+                                .colors = static_cast<int>(colors),
+                                .olla = std::move(olla_options)};
+}
+
+void StreamFlags::AddTo(Flags& flags) {
+  flags.Add("streams", &count, "queues that run a step side by side, each op on --threads threads; default 1", 1,
+            kMaxThreads);
+  flags.Add("stream-policy", &policy,
+            absl::StrCat("how values share bytes among streams, in the order of --memory: ", StreamPolicyNames(),
+                         "; serial: by --memory, and streams wait where bytes are used again; waitless: nobody waits "
+                         "for bytes (the default for best on several streams)"));
+}
+
+absl::Status StreamFlags::SetIn(MemoryOptions* options) const {
+  if (!policy.empty() && !absl::c_linear_search(StreamPolicies(), policy)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--stream-policy: expected one of ", StreamPolicyNames(), ", found \"", policy, "\""));
+  }
+  options->streams = static_cast<int>(count);
+  options->stream_policy = policy;
+  return absl::OkStatus();
+}
+
+void MemoryFlags::AddTo(Flags& flags) {
+  flags.Add("memory", "TEXT",
+            absl::StrCat("how memory is planned: ", StrategyNames(),
+                         "; or dynamic: not at all, values are freed as they die"),
+            [this](const std::string& value) {
+              given.set_strategy(value);
+              return absl::OkStatus();
+            });
+  planner.AddTo(flags);
+  AddProtoFlags("", "", &given, flags);
+  streams.AddTo(flags);
+  flags.Add("plan", &plan_file, "a plan that `snug plan --write-plan` saved: nothing is planned");
+}
+
+namespace {
+
+MemorySource OnCommandLine(const proto::Memory& given) { return {&given, OptionPlaces::OnCommandLine()}; }
+
+MemorySource InFile(const LoadedNetwork& file) {
+  return {&file.network.training().memory(), OptionPlaces::InFile(file.source_map)};
+}
+
+}  // namespace
+
+absl::StatusOr<MemoryOptions> MemoryFlags::Options(absl::Span<const LoadedNetwork* const> files) const {
+  const bool planned = !plan_file.empty();
+  if (planned && (given.has_strategy() || !streams.policy.empty())) {
+    return absl::InvalidArgumentError("--plan excludes --memory and --stream-policy: a saved plan is used as it is");
+  }
+  std::vector<MemorySource> sources = {OnCommandLine(given)};
+  for (const LoadedNetwork* file : files) sources.push_back(InFile(*file));
+  // A saved plan replaces what files say about planning, but a limit in a file holds for it too.
+  std::vector<proto::Memory> limits(sources.size());
+  for (size_t i = 1; planned && i < sources.size(); ++i) {
+    SNUG_RETURN_IF_ERROR(CheckMemory(sources[i]));
+    if (sources[i].memory->has_memory_limit()) limits[i].set_memory_limit(sources[i].memory->memory_limit());
+    sources[i].memory = &limits[i];
+  }
+  SNUG_ASSIGN_OR_RETURN(MemoryOptions options, SettleMemory(sources));
+  options.plan_file = plan_file;
+  SNUG_RETURN_IF_ERROR(streams.SetIn(&options));
+  SNUG_ASSIGN_OR_RETURN(options.planner, planner.Options());
+  return options;
+}
+
+void StrategyListFlags::AddTo(Flags& flags) {
+  const std::string slow =
+      slow_seconds > 0 ? absl::StrCat("slow ones get ", slow_seconds, " s") : "but slow ones must be named";
+  flags.Add("memory", &strategies,
+            absl::StrCat("the strategies; default: all, ", slow, ": ", StrategyNames(), ", ", kDynamicMemory));
+  planner.AddTo(flags);
+  AddProtoFlags("", "", &given, flags, {"memory-limit"});
+  streams.AddTo(flags);
+}
+
+void StrategyListFlags::AddLimitTo(Flags& flags, const std::string& help) {
+  flags.Add("memory-limit", "TEXT", help, [this](const std::string& value) {
+    given.set_memory_limit(value);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options(const LoadedNetwork& file) const {
+  std::vector<std::string> names = strategies;
+  if (names.empty()) {
+    for (const memory::Strategy& strategy : memory::Strategies()) {
+      const bool there = !strategy.by_solver || !memory::IlpSolvers().empty();
+      if (there && (!strategy.slow || slow_seconds > 0)) names.emplace_back(strategy.name);
+    }
+    names.emplace_back(kDynamicMemory);
+  }
+  SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options());
+  const bool limited = planner_options.work_limit > 0 || planner_options.time_limit > 0;
+  SNUG_ASSIGN_OR_RETURN(const MemoryOptions merged, MergeMemory({OnCommandLine(given), InFile(file)}));
+  if (!absl::c_linear_search(names, kDynamicMemory)) SNUG_RETURN_IF_ERROR(ExpectNothingDynamic(OnCommandLine(given)));
+  std::vector<MemoryOptions> list;
+  for (const std::string& name : names) {
+    SNUG_RETURN_IF_ERROR(CheckStrategyName(name));
+    MemoryOptions& options = list.emplace_back(merged);
+    options.strategy = name;
+    options.planner = planner_options;
+    SNUG_RETURN_IF_ERROR(streams.SetIn(&options));
+    if (name == kDynamicMemory) {
+      options.stream_policy.clear();  // a policy says how a plan shares bytes, and here is none
+      continue;
+    }
+    SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(name));
+    if (strategy->slow && !limited) options.planner.time_limit = slow_seconds;
+  }
+  return list;
+}
+
+}  // namespace snug::cli

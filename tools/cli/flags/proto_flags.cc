@@ -1,0 +1,216 @@
+#include "tools/cli/flags/proto_flags.h"
+
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/str_split.h>
+#include <google/protobuf/descriptor.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/base/text/suggest.h"
+#include "proto/field_options.pb.h"
+#include "proto/flag_names.h"
+
+namespace snug::cli {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// A number or text from the command line.
+struct Parsed {
+  int64_t integer = 0;
+  double number = 0;
+  bool truth = false;
+  std::string text;
+};
+
+absl::StatusOr<Parsed> Parse(const FieldDescriptor& field, const std::string& name, const std::string& value) {
+  const auto wrong = [&](absl::string_view expected) {
+    return absl::InvalidArgumentError(absl::StrCat("--", name, ": expected ", expected, ", found \"", value, "\""));
+  };
+  Parsed parsed;
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT64:
+      if (!absl::SimpleAtoi(value, &parsed.integer) || parsed.integer < 0) return wrong("a whole number of at least 0");
+      return parsed;
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      if (!absl::SimpleAtod(value, &parsed.number) || !std::isfinite(parsed.number)) return wrong("a number");
+      return parsed;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      parsed.truth = value.empty() || value == "true";
+      if (!parsed.truth && value != "false") return wrong("true or false");
+      return parsed;
+    default:
+      parsed.text = value;
+      return parsed;
+  }
+}
+
+void Store(const FieldDescriptor* field, const Parsed& value, Message* message) {
+  const google::protobuf::Reflection& reflection = *message->GetReflection();
+  const bool list = field->is_repeated();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT64:
+      return list ? reflection.AddInt64(message, field, value.integer)
+                  : reflection.SetInt64(message, field, value.integer);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return list ? reflection.AddDouble(message, field, value.number)
+                  : reflection.SetDouble(message, field, value.number);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return list ? reflection.AddBool(message, field, value.truth) : reflection.SetBool(message, field, value.truth);
+    default:
+      return list ? reflection.AddString(message, field, value.text) : reflection.SetString(message, field, value.text);
+  }
+}
+
+const char* ValueName(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT64:
+      return "N";
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return field.is_repeated() ? "X,Y" : "X";
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "";
+    default:
+      return field.is_repeated() ? "A,B" : "TEXT";
+  }
+}
+
+std::string Default(const FieldDescriptor& field) {
+  if (!field.has_default_value()) return "";
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT64:
+      return absl::StrCat("; default ", field.default_value_int64());
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return absl::StrCat("; default ", field.default_value_double());
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return absl::StrCat("; default ", field.default_value_bool() ? "true" : "false");
+    default:
+      return absl::StrCat("; default ", field.default_value_string());
+  }
+}
+
+// The fields that lead from a message to one of its parts. Parts are made when a flag sets something in them.
+using Path = std::vector<const FieldDescriptor*>;
+
+class Adder {
+ public:
+  Adder(Message* root, Flags& flags, const std::set<std::string>& without)
+      : root_(root), flags_(flags), without_(without) {}
+
+  void Add(const google::protobuf::Descriptor& type, const std::string& prefix, const std::string& oneof_flag,
+           const Path& path) {
+    for (int i = 0; i < type.field_count(); ++i) {
+      const FieldDescriptor* field = type.field(i);
+      const std::string name = FlagName(*field, prefix);
+      if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+        AddScalar(field, name, path);
+        continue;
+      }
+      Path inner = path;
+      inner.push_back(field);
+      Add(*field->message_type(), FlagPrefix(*field, prefix), name, inner);
+    }
+    for (int i = 0; i < type.oneof_decl_count(); ++i) AddChoice(*type.oneof_decl(i), oneof_flag, path);
+  }
+
+ private:
+  void AddScalar(const FieldDescriptor* field, const std::string& name, const Path& path) {
+    if (flags_.Has(name) || without_.contains(name)) return;
+    const std::string help = absl::StrCat(field->options().GetExtension(proto::help), Default(*field));
+    flags_.Add(name, ValueName(*field), help, [this_root = root_, field, name, path](const std::string& value) {
+      return Set(this_root, path, *field, name, value);
+    });
+  }
+
+  static absl::Status Set(Message* root, const Path& path, const FieldDescriptor& field, const std::string& name,
+                          const std::string& value) {
+    SNUG_ASSIGN_OR_RETURN(Message* const message, Reach(root, path, name));
+    std::vector<std::string> entries = {value};
+    if (field.is_repeated()) entries = absl::StrSplit(value, ',');
+    for (const std::string& entry : entries) {
+      SNUG_ASSIGN_OR_RETURN(const Parsed parsed, Parse(field, name, entry));
+      Store(&field, parsed, message);
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the message at the end of the path. It is an error if a oneof on the way has another member chosen.
+  static absl::StatusOr<Message*> Reach(Message* root, const Path& path, const std::string& name) {
+    Message* message = root;
+    for (const FieldDescriptor* field : path) {
+      const google::protobuf::Reflection& reflection = *message->GetReflection();
+      if (const google::protobuf::OneofDescriptor* oneof = field->containing_oneof()) {
+        const FieldDescriptor* chosen = reflection.GetOneofFieldDescriptor(*message, oneof);
+        if (chosen != nullptr && chosen != field) {
+          return absl::InvalidArgumentError(absl::StrCat("--", name, ": is for ", FlagName(*field, ""), ", but ",
+                                                         FlagName(*chosen, ""), " was chosen before"));
+        }
+      }
+      message = reflection.MutableMessage(message, field);
+    }
+    return message;
+  }
+
+  void AddChoice(const google::protobuf::OneofDescriptor& oneof, const std::string& name, const Path& path) {
+    if (flags_.Has(name)) return;
+    std::vector<std::string> names;
+    for (int i = 0; i < oneof.field_count(); ++i) names.push_back(FlagName(*oneof.field(i), ""));
+    flags_.Add(name, "NAME", absl::StrJoin(names, ", "),
+               [this_root = root_, &oneof, name, path](const std::string& value) {
+                 return Choose(this_root, path, oneof, name, value);
+               });
+  }
+
+  static absl::Status Choose(Message* root, const Path& path, const google::protobuf::OneofDescriptor& oneof,
+                             const std::string& name, const std::string& value) {
+    Suggester suggester(value);
+    std::vector<std::string> names;
+    for (int i = 0; i < oneof.field_count(); ++i) {
+      const FieldDescriptor* member = oneof.field(i);
+      names.push_back(FlagName(*member, ""));
+      suggester.Consider(names.back());
+      if (names.back() != value) continue;
+      Path inner = path;
+      inner.push_back(member);
+      return Reach(root, inner, name).status();
+    }
+    return absl::InvalidArgumentError(absl::StrCat("--", name, ": expected one of ", absl::StrJoin(names, ", "),
+                                                   "; found \"", value, "\"", suggester.Question()));
+  }
+
+  Message* root_;
+  Flags& flags_;
+  const std::set<std::string>& without_;
+};
+
+}  // namespace
+
+void AddProtoFlags(const std::string& prefix, const std::string& oneof_flag, Message* message, Flags& flags,
+                   const std::set<std::string>& without) {
+  Adder(message, flags, without).Add(*message->GetDescriptor(), prefix, oneof_flag, {});
+}
+
+void Override(const Message& given, Message* base) {
+  const google::protobuf::Reflection& reflection = *base->GetReflection();
+  std::vector<const FieldDescriptor*> fields, plain;
+  given.GetReflection()->ListFields(given, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (!field->is_repeated() && field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      Override(given.GetReflection()->GetMessage(given, field), reflection.MutableMessage(base, field));
+    } else {
+      plain.push_back(field);
+    }
+  }
+  const std::unique_ptr<Message> copy(given.New());
+  copy->CopyFrom(given);
+  reflection.SwapFields(base, copy.get(), plain);
+}
+
+}  // namespace snug::cli

@@ -1,0 +1,26 @@
+// Adds flags for the fields of a message, so that a file and the command line name the same options: field
+// `evaluate_every` is --evaluate-every, and `every` within `checkpoint` is --checkpoint-every. For a oneof, a flag
+// named like the message that holds it chooses the member: --schedule=cosine; that member's own fields are flags such
+// as --schedule-cosine-final. The field itself gives the help and, where it differs, the flag's name
+// (proto/field_options.proto).
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <set>
+#include <string>
+
+#include "tools/cli/flags/flags.h"
+
+namespace snug::cli {
+
+// `message` must outlive the flags; only what the command line gives is set in it. `prefix` is "" or ends with a
+// hyphen. `oneof_flag` is the name of the flag that chooses among the members of the message's oneof. Names that are
+// flags already are skipped, and so are those in `without`.
+void AddProtoFlags(const std::string& prefix, const std::string& oneof_flag, google::protobuf::Message* message,
+                   Flags& flags, const std::set<std::string>& without = {});
+
+// Replaces fields of `base` by those that `given` has. A list is replaced as a whole.
+void Override(const google::protobuf::Message& given, google::protobuf::Message* base);
+
+}  // namespace snug::cli

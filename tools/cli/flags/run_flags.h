@@ -1,0 +1,24 @@
+// The flags shared by all commands that run steps: which engine runs them, and what watches it.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <string>
+
+#include "engine/run/session/session.h"
+#include "tools/cli/flags/flags.h"
+
+namespace snug::cli {
+
+struct RunFlags {
+  std::string engine, cuda_graph = "on";
+  double watchdog = 0;
+  bool watchdog_abort = false, check_access = false, strict_kernels = false;
+
+  void AddTo(Flags& flags);
+  // Returns options without the seed. Checks need one thread per op, and set that in `compile` unless --threads was
+  // given.
+  absl::StatusOr<SessionOptions> Options(bool threads_given, CompileOptions* compile) const;
+};
+
+}  // namespace snug::cli

@@ -17,7 +17,7 @@
 #include "memory/allocator/host_source.h"
 #include "memory/allocator/simulate.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using Action = AllocatorEvent::Action;
@@ -139,11 +139,11 @@ void Print(const char* title, const std::vector<AllocatorEvent>& events) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory
 
 int main(int argc, char** argv) {
   const int operations = argc > 1 ? std::atoi(argv[1]) : 1'000'000;
-  using namespace snug::memory;
+  using namespace snug::core::memory;
   Print("Random, at most 200 blocks below 1 MB", RandomTrace(operations, 200, 20));
   Print("Random, at most 20,000 blocks below 16 KB", RandomTrace(operations, 20'000, 14));
   Print("Training, 50 layers", TrainingTrace(operations));

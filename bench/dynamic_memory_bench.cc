@@ -21,7 +21,7 @@
 #include "engine/run/session/session.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct Settings {
@@ -125,13 +125,13 @@ bool Parse(int argc, char** argv, Settings* settings) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core
 
 int main(int argc, char** argv) {
-  snug::Settings settings;
-  if (!snug::Parse(argc, argv, &settings)) return 2;
+  snug::core::Settings settings;
+  if (!snug::core::Parse(argc, argv, &settings)) return 2;
   const char* const times = settings.peaks ? "" : " best, CPU ms | dynamic, CPU ms | ratio |";
   std::printf("| model | batch |%s best MB | dynamic in use MB | dynamic reserved MB | reserved / best |\n", times);
   std::printf("|---|---|%s---|---|---|---|\n", settings.peaks ? "" : "---|---|---|");
-  for (const std::string& model : settings.models) snug::Measure(model, settings);
+  for (const std::string& model : settings.models) snug::core::Measure(model, settings);
 }

@@ -16,7 +16,7 @@
 #include "engine/base/status.h"
 #include "engine/run/dependency/dynamic_engine.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct Access {
@@ -107,7 +107,7 @@ void Run(int64_t tasks, int workers, int rounds) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core
 
 int main(int argc, char** argv) {
   int64_t tasks = 200000;
@@ -128,6 +128,6 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  snug::Run(tasks, workers, rounds);
+  snug::core::Run(tasks, workers, rounds);
   return 0;
 }

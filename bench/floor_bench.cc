@@ -18,7 +18,7 @@
 #include "engine/base/status.h"
 #include "proto/text_loader.h"
 
-namespace snug::bench {
+namespace snug::core::bench {
 namespace {
 
 struct Arguments {
@@ -97,6 +97,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace snug::bench
+}  // namespace snug::core::bench
 
-int main(int argc, char** argv) { return snug::bench::Main(argc, argv); }
+int main(int argc, char** argv) { return snug::core::bench::Main(argc, argv); }

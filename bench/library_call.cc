@@ -3,7 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
-namespace snug::bench {
+namespace snug::core::bench {
 
 double LibraryCall::multiply_adds() const {
   if (kind != Kind::kMatMul) return conv.multiply_adds();
@@ -25,4 +25,4 @@ std::string LibraryCall::ToString() const {
                       join(conv.pad_begin), ":", join(conv.pad_end));
 }
 
-}  // namespace snug::bench
+}  // namespace snug::core::bench

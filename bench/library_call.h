@@ -7,7 +7,7 @@
 #include "engine/base/dtype.h"
 #include "ops/kernels/conv/geometry.h"
 
-namespace snug::bench {
+namespace snug::core::bench {
 
 struct LibraryCall {
   enum class Kind { kConvForward, kConvBackwardData, kConvBackwardWeights, kMatMul };
@@ -22,4 +22,4 @@ struct LibraryCall {
   std::string ToString() const;  // equal calls have equal texts
 };
 
-}  // namespace snug::bench
+}  // namespace snug::core::bench

@@ -10,7 +10,7 @@
 
 #include "engine/base/parallel.h"
 
-namespace snug::bench {
+namespace snug::core::bench {
 namespace {
 
 using dnnl::memory;
@@ -190,4 +190,4 @@ double CopyBandwidth(int threads) {
   return 2.0 * kBytes / best;
 }
 
-}  // namespace snug::bench
+}  // namespace snug::core::bench

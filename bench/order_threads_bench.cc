@@ -24,7 +24,7 @@
 #include "memory/formats/graph.h"
 #include "memory/order/best.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int kThreads[] = {1, 2, 4};
@@ -213,6 +213,6 @@ int Run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory
 
-int main(int argc, char** argv) { return snug::memory::Run(argc, argv); }
+int main(int argc, char** argv) { return snug::core::memory::Run(argc, argv); }

@@ -12,7 +12,7 @@
 #include "engine/base/status.h"
 #include "engine/run/executors/executors.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::Status Nothing(const KernelContext&) { return absl::OkStatus(); }
@@ -51,7 +51,7 @@ void Report(const char* name, ExecutorKind engine, int streams, int steps, int r
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core
 
 int main(int argc, char** argv) {
   int steps = 1000, rounds = 200;
@@ -69,11 +69,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "replay_bench: --steps and --rounds are at least 1\n");
     return 2;
   }
-  using snug::ExecutorKind;
-  snug::Report("serial", ExecutorKind::kSerial, 1, steps, rounds);
-  snug::Report("replay, one stream", ExecutorKind::kReplay, 1, steps, rounds);
-  snug::Report("replay, two streams that wait at every Step", ExecutorKind::kReplay, 2, steps, rounds);
-  snug::Report("dynamic engine, one stream", ExecutorKind::kDynamic, 1, steps, rounds);
-  snug::Report("dynamic engine, two streams", ExecutorKind::kDynamic, 2, steps, rounds);
+  using snug::core::ExecutorKind;
+  snug::core::Report("serial", ExecutorKind::kSerial, 1, steps, rounds);
+  snug::core::Report("replay, one stream", ExecutorKind::kReplay, 1, steps, rounds);
+  snug::core::Report("replay, two streams that wait at every Step", ExecutorKind::kReplay, 2, steps, rounds);
+  snug::core::Report("dynamic engine, one stream", ExecutorKind::kDynamic, 1, steps, rounds);
+  snug::core::Report("dynamic engine, two streams", ExecutorKind::kDynamic, 2, steps, rounds);
   return 0;
 }

@@ -8,7 +8,7 @@
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 
-namespace snug::bench {
+namespace snug::core::bench {
 namespace {
 
 using Kind = LibraryCall::Kind;
@@ -107,4 +107,4 @@ StepWork FindStepWork(const Compiled& compiled, const OpRegistry& registry) {
   return work;
 }
 
-}  // namespace snug::bench
+}  // namespace snug::core::bench

@@ -8,7 +8,7 @@
 #include "engine/compile/pipeline.h"
 #include "ops/registry.h"
 
-namespace snug::bench {
+namespace snug::core::bench {
 
 struct CountedCall {
   LibraryCall call;
@@ -22,4 +22,4 @@ struct StepWork {
 
 StepWork FindStepWork(const Compiled& compiled, const OpRegistry& registry);
 
-}  // namespace snug::bench
+}  // namespace snug::core::bench

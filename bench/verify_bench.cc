@@ -16,7 +16,7 @@
 #include "engine/compile/schedule/verify_executable.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 template <class Body>
@@ -51,7 +51,7 @@ void Report(const char* model, int streams) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core
 
 int main(int argc, char** argv) {
   int streams = 1;
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
     if (std::strncmp(argv[i], "--streams=", 10) == 0) {
       streams = std::atoi(argv[i] + 10);
     } else {
-      snug::Report(argv[i], streams);
+      snug::core::Report(argv[i], streams);
     }
   }
   return 0;

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <string>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 int64_t AvailableBytes() {
   std::ifstream meminfo("/proc/meminfo");
@@ -15,4 +15,4 @@ int64_t AvailableBytes() {
   return -1;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 int64_t AvailableBytes();
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

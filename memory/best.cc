@@ -13,7 +13,7 @@
 #include "memory/share/nnc.h"
 #include "memory/share/pool.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // The work limits when the user gives none, each a fraction of a second. The orderer's and the search's own defaults
@@ -91,4 +91,4 @@ absl::StatusOr<TaskPlan> PlanBest(const Tasks& tasks, const TaskOrder& given, co
   return best;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

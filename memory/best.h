@@ -6,9 +6,9 @@
 
 #include "memory/strategies.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // The bound in placement.report holds for all legal orders and for every choice of what is written in place.
 absl::StatusOr<TaskPlan> PlanBest(const Tasks& tasks, const TaskOrder& given, const PlannerOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 
 #include "memory/available_bytes.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 absl::StatusOr<std::unique_ptr<HostArena>> HostArena::Create(int64_t size_bytes) {
   if (size_bytes == 0) return std::unique_ptr<HostArena>(new HostArena(nullptr, 0));
@@ -33,4 +33,4 @@ HostArena::~HostArena() {
   if (data_ != nullptr) munmap(data_, static_cast<size_t>(size_bytes_));
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class HostArena {
  public:
@@ -27,4 +27,4 @@ class HostArena {
   int64_t size_bytes_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -8,7 +8,7 @@
 #include "memory/live_spans.h"
 #include "memory/lower_bound.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // The bytes live over time. Ranges can be added to: it is a segment tree over the moments at which anything changes.
@@ -191,4 +191,4 @@ absl::StatusOr<Placement> PlaceFolded(const Problem& problem, const PlannerOptio
   return placement;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

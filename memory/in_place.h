@@ -9,7 +9,7 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Says what to do with an output that is smaller than its input: in place it would keep the input's whole size for as
 // long as it lives.
@@ -34,4 +34,4 @@ Plan Unfold(const Folded& folded, const Plan& plan);
 absl::StatusOr<Placement> PlaceFolded(const Problem& problem, const PlannerOptions& options,
                                       absl::StatusOr<Placement> (*place)(const Problem&, const PlannerOptions&));
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

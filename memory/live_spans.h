@@ -5,7 +5,7 @@
 
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Calls `visit(first, last)` for each stretch, in sequence.
 template <typename Visit>
@@ -18,4 +18,4 @@ void ForEachLiveSpan(const Buffer& buffer, const Visit& visit) {
   visit(from, buffer.last);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 struct Change {
@@ -72,4 +72,4 @@ int64_t LowerBound(const Problem& problem) {
   return bound;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -24,7 +24,7 @@
 #include "memory/place/olla.h"
 #include "memory/share/pool.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using Mode = OllaOptions::Mode;
@@ -278,4 +278,4 @@ absl::StatusOr<TaskPlan> PlanByOlla(const Tasks& tasks, const TaskOrder& given, 
   return plan;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -5,7 +5,7 @@
 
 #include "memory/strategies.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // The result is never larger than what `both` makes of the given order. It is also never larger than the plan that
 // `exact` finds for that order within a fraction of a second's work, nor, with fast_start, than that of `best`; both
@@ -17,4 +17,4 @@ namespace snug::memory {
 // building the programs.
 absl::StatusOr<TaskPlan> PlanByOlla(const Tasks& tasks, const TaskOrder& given, const PlannerOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

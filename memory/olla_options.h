@@ -5,7 +5,7 @@
 
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct OllaOptions {
   enum class Mode {
@@ -41,4 +41,4 @@ struct OllaOptions {
   }
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -6,7 +6,7 @@
 #include <functional>
 #include <queue>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 std::vector<Edge> PrecedenceOf(const Tasks& tasks) {
   std::vector<Edge> edges = tasks.edges;
@@ -135,4 +135,4 @@ bool PartialOrder::Before(int32_t a, int32_t b) const {
   return at != clock.end() && at->chain == place.chain && at->position >= place.position;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

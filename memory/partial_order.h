@@ -12,7 +12,7 @@
 
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 using Edge = std::pair<int32_t, int32_t>;  // (before, after)
 
@@ -49,4 +49,4 @@ class PartialOrder {
   std::vector<std::vector<ChainPosition>> clock_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

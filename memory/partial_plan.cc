@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "memory/place/partial.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // The time limit covers everything: the order gets this part of it, the offsets what is left.
@@ -120,4 +120,4 @@ absl::StatusOr<UsesPlan> PlanUses(const PartialProblem& problem, const Strategy&
   return best;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,7 +7,7 @@
 #include "memory/partial_problem.h"
 #include "memory/strategies.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Returns the problem for tasks that run in this order.
 PartialProblem InSequence(const PartialProblem& problem, const TaskOrder& order);
@@ -33,4 +33,4 @@ struct UsesPlan {
 absl::StatusOr<UsesPlan> PlanUses(const PartialProblem& problem, const Strategy& strategy,
                                   const PlannerOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,7 +7,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 absl::Status CheckView(const PartialProblem& problem, const PartialBuffer& view) {
@@ -120,4 +120,4 @@ Plan SerialForm::PlanOf(const PartialProblem& partial, const Plan& serial) const
   return plan;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/partial_order.h"
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct PartialBuffer {
   std::string name;  // only for reports
@@ -55,4 +55,4 @@ struct SerialForm {
 absl::StatusOr<SerialForm> ToSerial(const PartialProblem& problem);  // FailedPrecondition where the tasks or buffers
                                                                      // are not like that
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

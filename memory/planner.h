@@ -10,7 +10,7 @@
 #include "memory/problem.h"
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct PlannerOptions {
   // Planners that search count work in units of their own and stop when it is spent: the same limit gives the same plan
@@ -54,4 +54,4 @@ struct Ordering {
   SearchReport report;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // A range of positions in the Order, both ends included.
 struct Span {
@@ -47,4 +47,4 @@ struct Plan {
 
 inline int64_t AlignUp(int64_t value, int64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 int Race(int threads, int count, const std::function<bool(int index, const std::function<bool()>& stop)>& attempt) {
   std::atomic<int> next{0};
@@ -38,4 +38,4 @@ void RunAll(int threads, int count, const std::function<void(int index)>& task) 
   for (std::thread& other : others) other.join();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

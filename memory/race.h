@@ -3,7 +3,7 @@
 
 #include <functional>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Runs attempt(0), attempt(1), ... up to `count`; returns the smallest index whose attempt succeeded, or `count`. Every
 // attempt before that one runs to its end. Later ones are told to stop (`stop()` turns true) or never begin. `attempt`
@@ -14,4 +14,4 @@ int Race(int threads, int count, const std::function<bool(int index, const std::
 // called from several threads at once.
 void RunAll(int threads, int count, const std::function<void(int index)>& task);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -26,7 +26,7 @@
 #include "memory/share/pool.h"
 #include "memory/verifier.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 absl::StatusOr<Placement> PlaceNone(const Problem& problem, const PlannerOptions&) {
@@ -118,4 +118,4 @@ absl::StatusOr<Placement> PlaceProblem(const Problem& problem, absl::string_view
   return PlaceVerified(problem, *strategy, options);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

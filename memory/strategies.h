@@ -7,7 +7,7 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 using OrderFn = absl::StatusOr<Ordering> (*)(const Tasks&, const PlannerOptions&);
 using PlaceFn = absl::StatusOr<Placement> (*)(const Problem&, const PlannerOptions&);
@@ -50,4 +50,4 @@ absl::StatusOr<TaskPlan> PlanTasks(const Tasks& tasks, const TaskOrder& given, a
 absl::StatusOr<Placement> PlaceProblem(const Problem& problem, absl::string_view strategy,
                                        const PlannerOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

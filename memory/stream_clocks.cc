@@ -6,7 +6,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 absl::StatusOr<StreamClocks> StreamClocks::Create(int32_t tasks, const std::vector<std::vector<int32_t>>& streams,
                                                   const std::vector<std::pair<int32_t, int32_t>>& waits,
@@ -71,4 +71,4 @@ absl::Status StreamClocks::Run(const std::vector<std::vector<size_t>>& followers
   return absl::OkStatus();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

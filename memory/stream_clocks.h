@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class StreamClocks {
  public:
@@ -36,4 +36,4 @@ class StreamClocks {
   std::vector<int32_t> done_;   // task x stream: the last task of the stream that is done by then, or -1
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Calls `visit(before, after)` for each precedence, possibly more than once for a pair.
@@ -142,4 +142,4 @@ int64_t PeakOf(const Tasks& tasks, const TaskOrder& order) {
   return peak;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -14,7 +14,7 @@
 
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct TaskValue {
   std::string name;
@@ -58,4 +58,4 @@ Problem LifetimesOf(const Tasks& tasks, const TaskOrder& order);
 // Returns the most bytes that are live at once; alignment and in-place pairs do not count.
 int64_t PeakOf(const Tasks& tasks, const TaskOrder& order);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 std::string Describe(const Problem& problem, const Plan& plan, size_t i) {
@@ -128,4 +128,4 @@ absl::Status Verify(const Problem& problem, const Plan& plan) {
   return absl::OkStatus();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Finds which tasks can be reached from each, by a depth-first search from every one of them.
@@ -108,4 +108,4 @@ absl::Status VerifyPartial(const PartialProblem& problem, const Plan& plan) {
   return absl::OkStatus();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "engine/base/status.h"
 #include "memory/stream_clocks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 class Verifier {
@@ -157,4 +157,4 @@ absl::Status VerifyUnderWaits(const Tasks& tasks, const TaskOrder& order, const 
   return Verifier(tasks, order, plan, clocks).Verify();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

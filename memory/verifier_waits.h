@@ -11,7 +11,7 @@
 #include "memory/problem.h"
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct StreamSchedule {
   std::vector<std::vector<int32_t>> streams;       // the tasks of each stream, in the sequence in which it runs them
@@ -29,4 +29,4 @@ struct StreamSchedule {
 absl::Status VerifyUnderWaits(const Tasks& tasks, const TaskOrder& order, const StreamSchedule& schedule,
                               const Plan& plan);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -2,7 +2,7 @@
 
 #include "proto/internal.pb.h"
 
-namespace snug {
+namespace snug::core {
 
 Activation FromProto(proto::Activation activation) {
   switch (activation) {
@@ -36,4 +36,4 @@ proto::Activation ToProto(Activation activation) {
   return proto::IDENTITY;
 }
 
-}  // namespace snug
+}  // namespace snug::core

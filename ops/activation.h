@@ -7,10 +7,11 @@
 
 #include "engine/base/host_device.h"
 
-namespace snug {
-namespace proto {
+namespace snug::proto {
 enum Activation : int;
 }
+
+namespace snug::core {
 
 enum class Activation : uint8_t { kIdentity, kRelu, kRelu6, kSigmoid, kTanh };
 
@@ -35,4 +36,4 @@ SNUG_HOST_DEVICE A Activate(Activation activation, A x) {
   return x;
 }
 
-}  // namespace snug
+}  // namespace snug::core

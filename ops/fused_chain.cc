@@ -12,7 +12,7 @@
 #include "proto/options.h"
 #include "proto/options_from_text.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::StatusOr<FusedMember> ReadMember(const proto::Fused::Member& read, const FusedChain& chain, bool last) {
@@ -90,4 +90,4 @@ Options FusedOptions(absl::Span<const FusedMemberSpec> members) {
   return proto::MakeOptions(options);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -16,7 +16,7 @@
 #include "ops/node_types.h"
 #include "ops/op_def.h"
 
-namespace snug {
+namespace snug::core {
 
 inline constexpr int kMostFusedInputs = 12;   // they are pointers among a kernel's arguments, whose size is limited
 inline constexpr int kMostFusedMembers = 32;  // more would cost many registers and long compilations
@@ -57,4 +57,4 @@ struct FusedMemberSpec {
 };
 Options FusedOptions(absl::Span<const FusedMemberSpec> members);
 
-}  // namespace snug
+}  // namespace snug::core

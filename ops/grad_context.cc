@@ -6,7 +6,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 GradContext::GradContext(GraphBuilder& builder, NodeId node, std::vector<ValueId> output_grads,
                          std::vector<bool> wanted)
@@ -48,4 +48,4 @@ NodeSpec GradContext::Describe(absl::string_view op, absl::string_view suffix) {
           .forward = node_};
 }
 
-}  // namespace snug
+}  // namespace snug::core

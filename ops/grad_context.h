@@ -14,7 +14,7 @@
 
 #include "ops/op_context.h"
 
-namespace snug {
+namespace snug::core {
 
 class GradContext : public OpContext {
  public:
@@ -60,4 +60,4 @@ class GradContext : public OpContext {
   std::vector<ValueId> input_grads_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

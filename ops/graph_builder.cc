@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 const Port& PortAt(const std::vector<Port>& ports, int i) {
@@ -162,4 +162,4 @@ absl::Status NodeError(const SourceLoc& loc, absl::string_view name, absl::strin
   return Annotate(status, absl::StrCat(where, where.empty() ? "" : ": ", "layer \"", name, "\" (", op, ")"));
 }
 
-}  // namespace snug
+}  // namespace snug::core

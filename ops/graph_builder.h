@@ -11,7 +11,7 @@
 #include "ops/node_types.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::core {
 
 // Checks the ports and runs the op's infer, which fills types->outputs (their layouts follow the op's rule).
 absl::Status InferTypes(const OpDef& op, NodeTypes* types);
@@ -39,4 +39,4 @@ class GraphBuilder {
 // Returns `models/mlp.pbtxt:4:9: layer "fc1" (dense): <message>`.
 absl::Status NodeError(const SourceLoc& loc, absl::string_view name, absl::string_view op, const absl::Status& status);
 
-}  // namespace snug
+}  // namespace snug::core

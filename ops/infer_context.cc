@@ -6,7 +6,7 @@
 
 #include "engine/base/error_part.h"
 
-namespace snug {
+namespace snug::core {
 
 void InferContext::SetOutput(int i, ValueType type) {
   auto& outputs = types_.outputs;
@@ -22,7 +22,7 @@ absl::Status InferContext::InputError(int i, absl::string_view message) const {
 }
 
 absl::Status InferContext::OptionError(absl::string_view option, absl::string_view message) {
-  return snug::OptionError(option, message);
+  return core::OptionError(option, message);
 }
 
 absl::Status InferContext::CheckRank(int i, int min_rank, int max_rank) const {
@@ -37,4 +37,4 @@ absl::Status InferContext::CheckShape(int i, const Shape& expected) const {
   return InputError(i, absl::StrCat("expected shape ", expected.ToString()));
 }
 
-}  // namespace snug
+}  // namespace snug::core

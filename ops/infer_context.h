@@ -9,7 +9,7 @@
 
 #include "ops/node_types.h"
 
-namespace snug {
+namespace snug::core {
 
 class InferContext {
  public:
@@ -43,4 +43,4 @@ class InferContext {
   const std::vector<std::string>& names_;  // the names of the ports
 };
 
-}  // namespace snug
+}  // namespace snug::core

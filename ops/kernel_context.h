@@ -9,7 +9,7 @@
 
 #include "ops/node_types.h"
 
-namespace snug {
+namespace snug::core {
 
 namespace cuda {
 class LaunchContext;
@@ -78,4 +78,4 @@ class KernelContext {
   const cuda::LaunchContext* cuda_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "ops/node_types.h"
 
-namespace snug {
+namespace snug::core {
 
 KernelRow Plain(KernelFn run) { return {.name = "plain", .run = std::move(run)}; }
 KernelRow OwnOnCuda(KernelFn run) { return {.device = kOnCuda, .name = "own", .run = std::move(run)}; }
@@ -18,4 +18,4 @@ absl::Status NotInDouble(const NodeTypes& types) {
   return in_double ? absl::UnimplementedError("it knows float32 and bfloat16, not float64") : absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

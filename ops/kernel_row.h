@@ -17,7 +17,7 @@
 
 #include "engine/base/device.h"
 
-namespace snug {
+namespace snug::core {
 
 class PrepareContext;
 class KernelContext;
@@ -86,4 +86,4 @@ KernelRow OwnOnCuda(KernelFn run);
 // For KernelRow::serves, if a kernel knows float32 and bfloat16 only.
 absl::Status NotInDouble(const NodeTypes& types);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace snug {
+namespace snug::core {
 
 absl::Status LayerContext::CheckInputs(int expected) const {
   if (num_inputs() == expected) return absl::OkStatus();
@@ -10,4 +10,4 @@ absl::Status LayerContext::CheckInputs(int expected) const {
       absl::StrCat("expected ", expected, expected == 1 ? " input" : " inputs", ", found ", num_inputs()));
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 
 #include "ops/op_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // What a layer asks for; the model file's `param` entries and initialisers override it.
 struct ParameterSpec {
@@ -68,4 +68,4 @@ class LayerContext : public OpContext {
   ~LayerContext() = default;
 };
 
-}  // namespace snug
+}  // namespace snug::core

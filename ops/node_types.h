@@ -8,7 +8,7 @@
 #include "engine/base/options.h"
 #include "engine/graph/value_type.h"
 
-namespace snug {
+namespace snug::core {
 
 struct NodeTypes {
   std::vector<ValueType> inputs;  // has_input tells which optional inputs are absent
@@ -23,4 +23,4 @@ struct NodeTypes {
   const ValueType& output(int i) const { return outputs[static_cast<size_t>(i)]; }
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace snug {
+namespace snug::core {
 
 ValueId OpContext::Op(absl::string_view op, std::vector<ValueId> inputs, Options options, absl::string_view suffix) {
   const std::vector<ValueId> outputs = Ops(op, std::move(inputs), std::move(options), suffix);
@@ -27,4 +27,4 @@ std::vector<ValueId> OpContext::Ops(absl::string_view op, std::vector<ValueId> i
   return builder_.graph().node(*node).outputs;
 }
 
-}  // namespace snug
+}  // namespace snug::core

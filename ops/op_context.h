@@ -9,7 +9,7 @@
 
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 
 class OpContext {
  public:
@@ -41,4 +41,4 @@ class OpContext {
   absl::Status status_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

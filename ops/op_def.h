@@ -16,7 +16,7 @@
 #include "engine/base/has_cuda.h"
 #include "ops/kernel_row.h"
 
-namespace snug {
+namespace snug::core {
 
 class InferContext;
 class LayerContext;
@@ -142,7 +142,7 @@ struct OpDef {
   const KernelRow* plain() const { return FindKernel(Device::Kind::kCpu, "plain"); }
 };
 
-}  // namespace snug
+}  // namespace snug::core
 
 // For an op's table: `.run = SNUG_IF_CUDA(SoftmaxCuda)`, or with a lambda that adds the node's options. It is null in
 // builds without CUDA, which do not have the function.
@@ -153,6 +153,6 @@ struct OpDef {
 #endif
 
 // Defines the ops of one file: `SNUG_OPS(softmax) { return {{.name = "softmax", ...}}; }`. The stem is the file's name
-// and that of its namespace, snug::ops::softmax, in which names cannot clash with other files'. A mismatch is a link
-// error that names it.
-#define SNUG_OPS(stem) std::vector<::snug::OpDef> OpsIn_##stem()
+// and that of its namespace, snug::core::ops::softmax, in which names cannot clash with other files'. A mismatch is a
+// link error that names it.
+#define SNUG_OPS(stem) std::vector<::snug::core::OpDef> OpsIn_##stem()

@@ -15,7 +15,7 @@
 #include "ops/kit/onednn.h"
 #endif
 
-namespace snug {
+namespace snug::core {
 
 Platform CpuPlatform() {
 #if SNUG_HAS_ONEDNN
@@ -58,4 +58,4 @@ absl::StatusOr<Platform> PlatformOf(const Device& device) {
 
 #endif
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 
 #include "engine/base/device.h"
 
-namespace snug {
+namespace snug::core {
 
 namespace cuda {
 struct DeviceInfo;
@@ -26,4 +26,4 @@ Platform CudaPlatform(const cuda::DeviceInfo& device);  // only in builds with C
 // Fails where there is no such device.
 absl::StatusOr<Platform> PlatformOf(const Device& device);
 
-}  // namespace snug
+}  // namespace snug::core

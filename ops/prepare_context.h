@@ -13,7 +13,7 @@
 #include "engine/base/device.h"
 #include "ops/node_types.h"
 
-namespace snug {
+namespace snug::core {
 
 // What a kernel may do with its numbers beyond what everybody expects.
 struct KernelLicence {
@@ -77,4 +77,4 @@ class PrepareContext {
   bool varies_ = false;
 };
 
-}  // namespace snug
+}  // namespace snug::core

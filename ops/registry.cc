@@ -6,7 +6,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 namespace ops {
 #define SNUG_OP_FILE(stem)           \
@@ -95,4 +95,4 @@ absl::string_view OpRegistry::file_of(absl::string_view name) const {
   return it == ops_.end() ? "" : absl::string_view(it->second.file);
 }
 
-}  // namespace snug
+}  // namespace snug::core

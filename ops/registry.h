@@ -12,7 +12,7 @@
 
 #include "ops/op_def.h"
 
-namespace snug {
+namespace snug::core {
 
 class OpRegistry {
  public:
@@ -38,4 +38,4 @@ class OpRegistry {
   std::map<std::string, Entry, std::less<>> ops_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace snug {
+namespace snug::core {
 
 Sample& Sample::With(Options options) {
   options_ = std::move(options);
@@ -84,4 +84,4 @@ double Sample::tolerance(DType dtype) const {
   return dtype == DType::kBFloat16 ? tolerance_bfloat16_ : tolerance_float32_;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -18,7 +18,7 @@
 #include "engine/base/shape.h"
 #include "engine/graph/value_type.h"
 
-namespace snug {
+namespace snug::core {
 
 struct SampleInput {
   Shape shape;
@@ -95,4 +95,4 @@ class SampleBuilder {
   std::deque<Sample> cases_;  // a deque, so that references stay valid
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include "ops/kit/options.h"
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::Status CheckCount(absl::string_view option, int count, int axes) {
@@ -69,4 +69,4 @@ proto::Slice SliceAlong(int axis, int64_t begin, int64_t size) {
   return slice;
 }
 
-}  // namespace snug
+}  // namespace snug::core

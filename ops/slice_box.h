@@ -9,7 +9,7 @@ namespace snug::proto {
 class Slice;
 }
 
-namespace snug {
+namespace snug::core {
 
 struct SliceBox {
   Shape begin;  // the index of the first element
@@ -23,4 +23,4 @@ absl::StatusOr<SliceBox> ResolveSlice(const proto::Slice& options, const Shape& 
 // Returns the options of a slice that takes [begin, begin + size) along one axis.
 proto::Slice SliceAlong(int axis, int64_t begin, int64_t size);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,45 +6,45 @@
 
 namespace snug::proto {
 
-DType ToDType(DataType type, DType floating) {
+core::DType ToDType(DataType type, core::DType floating) {
   switch (type) {
     case FLOAT:
       return floating;
     case FLOAT32:
-      return DType::kFloat32;
+      return core::DType::kFloat32;
     case BFLOAT16:
-      return DType::kBFloat16;
+      return core::DType::kBFloat16;
     case FLOAT64:
-      return DType::kFloat64;
+      return core::DType::kFloat64;
     case INT32:
-      return DType::kInt32;
+      return core::DType::kInt32;
     case INT64:
-      return DType::kInt64;
+      return core::DType::kInt64;
     case UINT8:
-      return DType::kUint8;
+      return core::DType::kUint8;
   }
   return floating;
 }
 
-DataType FromDType(DType dtype) {
+DataType FromDType(core::DType dtype) {
   switch (dtype) {
-    case DType::kFloat32:
+    case core::DType::kFloat32:
       return FLOAT32;
-    case DType::kBFloat16:
+    case core::DType::kBFloat16:
       return BFLOAT16;
-    case DType::kFloat64:
+    case core::DType::kFloat64:
       return FLOAT64;
-    case DType::kInt32:
+    case core::DType::kInt32:
       return INT32;
-    case DType::kInt64:
+    case core::DType::kInt64:
       return INT64;
-    case DType::kUint8:
+    case core::DType::kUint8:
       return UINT8;
   }
   return FLOAT;
 }
 
-Options CastTo(DType dtype) {
+core::Options CastTo(core::DType dtype) {
   Cast options;
   options.set_dtype(FromDType(dtype));
   return MakeOptions(options);

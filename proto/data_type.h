@@ -9,8 +9,8 @@ namespace snug::proto {
 enum DataType : int;
 
 // FLOAT becomes `floating`, the precision of the run.
-DType ToDType(DataType type, DType floating);
-DataType FromDType(DType dtype);
-Options CastTo(DType dtype);  // the options of a cast
+core::DType ToDType(DataType type, core::DType floating);
+DataType FromDType(core::DType dtype);
+core::Options CastTo(core::DType dtype);  // the options of a cast
 
 }  // namespace snug::proto

@@ -2,7 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace snug {
+namespace snug::core {
 
 std::string Expected(const google::protobuf::FieldDescriptor* field) {
   using google::protobuf::FieldDescriptor;
@@ -28,4 +28,4 @@ std::string Expected(const google::protobuf::FieldDescriptor* field) {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

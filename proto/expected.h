@@ -5,9 +5,9 @@
 
 #include <string>
 
-namespace snug {
+namespace snug::core {
 
 // Returns `an integer`, `a string`, `one of A, B`.
 std::string Expected(const google::protobuf::FieldDescriptor* field);
 
-}  // namespace snug
+}  // namespace snug::core

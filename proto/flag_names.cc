@@ -11,7 +11,7 @@
 #include "proto/field_options.pb.h"
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 
 using google::protobuf::FieldDescriptor;
 
@@ -40,4 +40,4 @@ std::string FlagOfOption(absl::string_view option) {
   return "";
 }
 
-}  // namespace snug
+}  // namespace snug::core

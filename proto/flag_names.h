@@ -10,7 +10,7 @@ namespace google::protobuf {
 class FieldDescriptor;
 }
 
-namespace snug {
+namespace snug::core {
 
 // Returns the flag of a field. `prefix` begins the names of all flags of its message; it is empty or ends with a
 // hyphen.
@@ -21,4 +21,4 @@ std::string FlagPrefix(const google::protobuf::FieldDescriptor& field, absl::str
 // Returns "checkpoint-keep" for "training.checkpoint.keep", and "sgd-momentum" for "optimizer.sgd.momentum".
 std::string FlagOfOption(absl::string_view option);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -19,7 +19,7 @@
 
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -181,4 +181,4 @@ absl::Status SaveNetworkFile(const proto::Network& network, const std::string& p
   return status;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,11 +6,11 @@
 
 #include <string>
 
-namespace snug {
-
-namespace proto {
+namespace snug::proto {
 class Network;
 }
+
+namespace snug::core {
 
 std::string WriteNetworkText(const proto::Network& network);
 
@@ -19,4 +19,4 @@ std::string WriteNetworkBinary(const proto::Network& network);
 // Chooses the form by the file's name: *.pb is binary, everything else is text.
 absl::Status SaveNetworkFile(const proto::Network& network, const std::string& path);
 
-}  // namespace snug
+}  // namespace snug::core

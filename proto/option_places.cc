@@ -9,7 +9,7 @@
 #include "proto/flag_names.h"
 #include "proto/source_map.h"
 
-namespace snug {
+namespace snug::core {
 
 OptionPlaces OptionPlaces::InFile(const SourceMap& locations) {
   OptionPlaces places;
@@ -55,4 +55,4 @@ std::string OptionPlaces::Written(absl::string_view option, absl::string_view va
   return absl::StrCat(option, ": \"", value, "\"");
 }
 
-}  // namespace snug
+}  // namespace snug::core

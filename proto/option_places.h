@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace snug {
+namespace snug::core {
 
 class SourceMap;
 
@@ -45,4 +45,4 @@ class OptionPlaces {
   const SourceMap* locations_ = nullptr;  // only for options in a file
 };
 
-}  // namespace snug
+}  // namespace snug::core

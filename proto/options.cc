@@ -12,7 +12,7 @@
 
 namespace snug::proto {
 
-Options MakeOptions(const google::protobuf::Message& message) {
+core::Options MakeOptions(const google::protobuf::Message& message) {
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
@@ -29,8 +29,8 @@ Options MakeOptions(const google::protobuf::Message& message) {
 
   std::shared_ptr<google::protobuf::Message> copy(message.New());
   copy->CopyFrom(message);
-  return Options(std::shared_ptr<const google::protobuf::Message>(std::move(copy)),
-                 std::string(message.GetDescriptor()->full_name()), std::move(bytes), std::move(text));
+  return core::Options(std::shared_ptr<const google::protobuf::Message>(std::move(copy)),
+                       std::string(message.GetDescriptor()->full_name()), std::move(bytes), std::move(text));
 }
 
 namespace internal {

@@ -12,14 +12,14 @@ class Message;
 
 namespace snug::proto {
 
-Options MakeOptions(const google::protobuf::Message& message);  // copies the message
+core::Options MakeOptions(const google::protobuf::Message& message);  // copies the message
 
 namespace internal {
 void ParseTextOrDie(const char* text, google::protobuf::Message* message);
 }
 // Makes options from text that is known to be right, for op samples and tests.
 template <class Message>
-Options ParseOptions(const char* text) {
+core::Options ParseOptions(const char* text) {
   Message message;
   internal::ParseTextOrDie(text, &message);
   return MakeOptions(message);

@@ -12,9 +12,9 @@
 
 namespace snug::proto {
 
-absl::StatusOr<Options> OptionsFromText(absl::string_view type, absl::string_view text) {
+absl::StatusOr<core::Options> OptionsFromText(absl::string_view type, absl::string_view text) {
   namespace pb = google::protobuf;
-  if (type.empty()) return Options();
+  if (type.empty()) return core::Options();
   const pb::Descriptor* descriptor = pb::DescriptorPool::generated_pool()->FindMessageTypeByName(std::string(type));
   if (descriptor == nullptr) return absl::InvalidArgumentError(absl::StrCat("no message is named \"", type, "\""));
   const std::unique_ptr<pb::Message> message(pb::MessageFactory::generated_factory()->GetPrototype(descriptor)->New());

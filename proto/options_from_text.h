@@ -10,6 +10,6 @@ namespace snug::proto {
 
 // Fails with InvalidArgument when there is no such message or the text is no such message. An empty type gives no
 // options.
-absl::StatusOr<Options> OptionsFromText(absl::string_view type, absl::string_view text);
+absl::StatusOr<core::Options> OptionsFromText(absl::string_view type, absl::string_view text);
 
 }  // namespace snug::proto

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 const SourceNode* Entry(const std::vector<SourceNode>& nodes, int i) {
@@ -111,4 +111,4 @@ std::string SourceMap::Trace(int32_t expansion) const {
   return trace;
 }
 
-}  // namespace snug
+}  // namespace snug::core

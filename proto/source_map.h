@@ -16,7 +16,7 @@ namespace google::protobuf {
 class FieldDescriptor;
 }
 
-namespace snug {
+namespace snug::core {
 
 // A place in the file, and how what is written there came into the network.
 struct SourcePos {
@@ -78,4 +78,4 @@ class SourceMap {
   std::vector<Expansion> expansions_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

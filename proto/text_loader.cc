@@ -20,7 +20,7 @@
 #include "proto/loader/syntax.h"
 #include "proto/loader/utf8.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::Status TooLarge(absl::string_view file, const LoadOptions& options) {
@@ -115,4 +115,4 @@ absl::StatusOr<LoadedNetwork> LoadTrainingFile(const std::string& path) {
       absl::StrCat(path, ": expected only `training { }` and `optimizer { }`, found a network"));
 }
 
-}  // namespace snug
+}  // namespace snug::core

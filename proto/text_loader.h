@@ -20,7 +20,7 @@
 #include "proto/network.pb.h"
 #include "proto/source_map.h"
 
-namespace snug {
+namespace snug::core {
 
 // Bounds against hostile files; the error for a file beyond one names it.
 struct LoadOptions {
@@ -50,4 +50,4 @@ absl::StatusOr<LoadedNetwork> LoadNetworkText(absl::string_view text, absl::stri
 absl::StatusOr<LoadedNetwork> LoadNetworkBinary(absl::string_view bytes, absl::string_view file_name,
                                                 const LoadOptions& options = {});
 
-}  // namespace snug
+}  // namespace snug::core

@@ -1,5 +1,3 @@
-#include "snug/internal/engine.h"
-
 #include "snug/network.h"
 
 #include <absl/strings/str_cat.h>
@@ -10,6 +8,7 @@
 #include "engine/base/text/suggest.h"
 #include "snug/internal/convert.h"
 #include "snug/internal/custom.pb.h"
+#include "snug/internal/engine.h"
 #include "snug/internal/fill.h"
 #include "snug/internal/network_impl.h"
 
@@ -19,14 +18,14 @@ namespace {
 
 constexpr size_t kMaxErrors = 20;
 
-SourcePos PosOf(const Where& where, const std::string& file) {
+core::SourcePos PosOf(const Where& where, const std::string& file) {
   if (where.file() != file) return {};
   return {where.line(), 0, -1};
 }
 
 // Adds a place to the map, so that what the compiler finds wrong is located too. Entries before it were written
 // elsewhere.
-void Place(std::vector<SourceNode>* places, int i, SourcePos pos) {
+void Place(std::vector<core::SourceNode>* places, int i, core::SourcePos pos) {
   places->resize(static_cast<size_t>(i));
   places->push_back({nullptr, pos, {}});
 }
@@ -36,13 +35,13 @@ class Builder {
   Builder(Network::Impl* impl, const Where& where) : impl_(*impl), where_(where) {}
 
   void Error(absl::string_view message) {
-    const SourceLoc loc{std::make_shared<const std::string>(where_.file()), where_.line(), 0, nullptr};
+    const core::SourceLoc loc{std::make_shared<const std::string>(where_.file()), where_.line(), 0, nullptr};
     if (impl_.errors.size() < kMaxErrors) {
       impl_.errors.emplace_back(At(loc, absl::InvalidArgumentError(message)).message());
     }
   }
 
-  SourcePos pos() const { return PosOf(where_, impl_.file); }
+  core::SourcePos pos() const { return PosOf(where_, impl_.file); }
 
   void Input(std::string name, const std::vector<int64_t>& shape, std::optional<DType> dtype) {
     if (name.empty()) return Error("an input without a name");
@@ -75,7 +74,7 @@ class Builder {
   }
 
   void Param(const std::string& layer_name, const std::string& parameter, const std::vector<Option>& options) {
-    Suggester suggester(layer_name);
+    core::Suggester suggester(layer_name);
     for (proto::Layer& layer : *impl_.network.mutable_layer()) {
       suggester.Consider(layer.name());
       if (layer.name() != layer_name) continue;
@@ -105,7 +104,8 @@ class Builder {
     if (!status.ok() && impl_.errors.size() < kMaxErrors) impl_.errors.emplace_back(status.message());
   }
 
-  void Add(std::vector<SourceNode>* places, google::protobuf::RepeatedPtrField<std::string>* names, std::string name) {
+  void Add(std::vector<core::SourceNode>* places, google::protobuf::RepeatedPtrField<std::string>* names,
+           std::string name) {
     *names->Add() = std::move(name);
     Place(places, names->size() - 1, pos());
   }
@@ -127,7 +127,7 @@ void Build(std::unique_ptr<Network::Impl>& impl, const Where& where, Function&& 
   }
 }
 
-Result<std::unique_ptr<Network::Impl>> Loaded(absl::StatusOr<LoadedNetwork> loaded) {
+Result<std::unique_ptr<Network::Impl>> Loaded(absl::StatusOr<core::LoadedNetwork> loaded) {
   if (!loaded.ok()) return embed::FromEngine(loaded.status());
   auto impl = std::make_unique<Network::Impl>();
   impl->network = std::move(loaded->network);
@@ -145,7 +145,7 @@ Network::Network(std::string name, Where where) noexcept {
   try {
     impl_ = std::make_unique<Impl>();
     impl_->file = where.file();
-    impl_->locations = SourceMap(impl_->file);
+    impl_->locations = core::SourceMap(impl_->file);
     impl_->network.set_name(std::move(name));
   } catch (...) {
     impl_.reset();
@@ -159,7 +159,7 @@ Network::~Network() = default;
 
 Result<Network> Network::FromFile(const std::string& path) noexcept {
   return embed::Guarded([&]() -> Result<Network> {
-    Result<std::unique_ptr<Impl>> impl = Loaded(LoadNetworkFile(path));
+    Result<std::unique_ptr<Impl>> impl = Loaded(core::LoadNetworkFile(path));
     if (!impl.ok()) return impl.status();
     return Network(*std::move(impl));
   });
@@ -167,7 +167,7 @@ Result<Network> Network::FromFile(const std::string& path) noexcept {
 
 Result<Network> Network::FromText(std::string_view text, const std::string& name) noexcept {
   return embed::Guarded([&]() -> Result<Network> {
-    Result<std::unique_ptr<Impl>> impl = Loaded(LoadNetworkText(embed::View(text), name));
+    Result<std::unique_ptr<Impl>> impl = Loaded(core::LoadNetworkText(embed::View(text), name));
     if (!impl.ok()) return impl.status();
     return Network(*std::move(impl));
   });
@@ -219,7 +219,7 @@ Status Network::status() const noexcept {
 
 Result<std::string> Network::ToText() const noexcept {
   if (Status s = status(); !s.ok()) return s;
-  return embed::Guarded([&]() -> Result<std::string> { return WriteNetworkText(impl_->network); });
+  return embed::Guarded([&]() -> Result<std::string> { return core::WriteNetworkText(impl_->network); });
 }
 
 }  // namespace v0

@@ -1,7 +1,7 @@
-#include "snug/internal/outside_node.h"
+#include "snug/op.h"
 
 #include "snug/internal/convert.h"
-#include "snug/op.h"
+#include "snug/internal/outside_node.h"
 
 namespace snug {
 inline namespace v0 {
@@ -9,12 +9,12 @@ namespace {
 
 // These return the running node's own values. In a gradient node, the inputs are the forward node's inputs, outputs and
 // output gradients, and the outputs are the gradients that are wanted.
-Tensor OwnInput(const OpCall::State& s, int i, const ValueType& type) {
+Tensor OwnInput(const OpCall::State& s, int i, const core::ValueType& type) {
   const bool present = s.kernel != nullptr && s.kernel->has_input(i);
   return embed::ToTensor(type, present ? const_cast<void*>(s.kernel->input<void>(i)) : nullptr);
 }
 
-Tensor OwnOutput(const OpCall::State& s, int i, const ValueType& type) {
+Tensor OwnOutput(const OpCall::State& s, int i, const core::ValueType& type) {
   return embed::ToTensor(type, s.kernel != nullptr ? s.kernel->output<void>(i) : nullptr);
 }
 

@@ -1,5 +1,3 @@
-#include "snug/internal/engine.h"
-
 #include "snug/session.h"
 
 #include <absl/strings/str_cat.h>
@@ -9,6 +7,7 @@
 
 #include "engine/compile/memory/memory_settings.h"
 #include "snug/internal/convert.h"
+#include "snug/internal/engine.h"
 #include "snug/internal/fill.h"
 #include "snug/internal/network_impl.h"
 
@@ -21,17 +20,17 @@ using embed::Guarded;
 using embed::View;
 
 // The program's come first, then the model file's.
-absl::StatusOr<MemoryOptions> MemoryOptionsOf(const Network::Impl& network, const SessionOptions& options) {
+absl::StatusOr<core::MemoryOptions> MemoryOptionsOf(const Network::Impl& network, const SessionOptions& options) {
   proto::Memory given;
   for (const Option& option : options.memory_options) SNUG_RETURN_IF_ERROR(embed::SetOption(option, &given));
   if (!options.memory.empty()) given.set_strategy(options.memory);
   if (options.memory_limit > 0) given.set_memory_limit(absl::StrCat(options.memory_limit));
-  return SettleMemory({{&given, OptionPlaces::InProgram()},
-                       {&network.network.training().memory(), OptionPlaces::InFile(network.locations)}});
+  return core::SettleMemory({{&given, core::OptionPlaces::InProgram()},
+                             {&network.network.training().memory(), core::OptionPlaces::InFile(network.locations)}});
 }
 
-absl::StatusOr<CompileOptions> CompileOptionsOf(const Network::Impl& network, const SessionOptions& options) {
-  const OptionPlaces places = OptionPlaces::InProgram();
+absl::StatusOr<core::CompileOptions> CompileOptionsOf(const Network::Impl& network, const SessionOptions& options) {
+  const core::OptionPlaces places = core::OptionPlaces::InProgram();
   const auto at_least = [&](absl::string_view name, int64_t least, int64_t found) {
     return found >= least ? absl::OkStatus()
                           : places.FlagError(name, absl::StrCat("expected at least ", least, ", found ", found));
@@ -41,12 +40,12 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const Network::Impl& network, co
   SNUG_RETURN_IF_ERROR(at_least("threads", 0, options.threads));
   SNUG_RETURN_IF_ERROR(at_least("streams", 1, options.streams));
   SNUG_RETURN_IF_ERROR(at_least("memory_limit", 0, options.memory_limit));
-  const CompileSettings settings{.device = options.device,
-                                 .batch = options.batch,
-                                 .threads = options.threads,
-                                 .precision = std::string(Name(embed::ToEngine(options.precision))),
-                                 .keep_inputs = options.keep_inputs};
-  SNUG_ASSIGN_OR_RETURN(CompileOptions compile, SettleCompile(settings, options.streams, places));
+  const core::CompileSettings settings{.device = options.device,
+                                       .batch = options.batch,
+                                       .threads = options.threads,
+                                       .precision = std::string(core::Name(embed::ToEngine(options.precision))),
+                                       .keep_inputs = options.keep_inputs};
+  SNUG_ASSIGN_OR_RETURN(core::CompileOptions compile, core::SettleCompile(settings, options.streams, places));
   compile.training = options.training;
   compile.fetch = options.fetch;
   compile.bound = options.bound;
@@ -56,33 +55,34 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const Network::Impl& network, co
 }
 
 // Compiles the program that was asked for, and then one for evaluation, if that was asked for.
-absl::StatusOr<std::vector<Compiled>> CompileAll(const Network::Impl& network, const SessionOptions& options) {
+absl::StatusOr<std::vector<core::Compiled>> CompileAll(const Network::Impl& network, const SessionOptions& options) {
   SNUG_RETURN_IF_ERROR(network.Check());
-  SNUG_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOf(network, options));
-  std::vector<Compiled> all;
+  SNUG_ASSIGN_OR_RETURN(core::CompileOptions compile, CompileOptionsOf(network, options));
+  std::vector<core::Compiled> all;
   for (const bool evaluation : {false, true}) {
     if (evaluation && options.evaluation_batch == 0) continue;
     if (evaluation) {
       compile.training = false;
       compile.batch = options.evaluation_batch;
     }
-    SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(network.network, network.locations, *network.ops, compile));
+    SNUG_ASSIGN_OR_RETURN(core::Compiled compiled,
+                          core::Compile(network.network, network.locations, *network.ops, compile));
     all.push_back(std::move(compiled));
   }
   return all;
 }
 
-Result<std::vector<std::string>> NamesOf(const std::vector<Endpoint>& endpoints) {
+Result<std::vector<std::string>> NamesOf(const std::vector<core::Endpoint>& endpoints) {
   std::vector<std::string> names;
-  for (const Endpoint& endpoint : endpoints) names.push_back(endpoint.name);
+  for (const core::Endpoint& endpoint : endpoints) names.push_back(endpoint.name);
   return names;
 }
 
-absl::StatusOr<engine::SessionOptions> EngineOptionsOf(const SessionOptions& options) {
-  engine::SessionOptions result{.seed = options.seed};
+absl::StatusOr<core::SessionOptions> EngineOptionsOf(const SessionOptions& options) {
+  core::SessionOptions result{.seed = options.seed};
   if (!options.engine.empty()) {
-    absl::StatusOr<ExecutorKind> kind = ParseExecutor(options.engine);
-    if (!kind.ok()) return Annotate(kind.status(), "option \"engine\"");
+    absl::StatusOr<core::ExecutorKind> kind = core::ParseExecutor(options.engine);
+    if (!kind.ok()) return core::Annotate(kind.status(), "option \"engine\"");
     result.engine = *kind;
   }
   if (!(options.watchdog >= 0)) {
@@ -96,7 +96,7 @@ absl::StatusOr<engine::SessionOptions> EngineOptionsOf(const SessionOptions& opt
   return result;
 }
 
-MemoryFigures FiguresOf(const MemoryPlan& plan) {
+MemoryFigures FiguresOf(const core::MemoryPlan& plan) {
   return {.strategy = plan.strategy,
           .state_bytes = plan.state_plan.arena_bytes,
           .step_bytes = plan.step_bytes(),
@@ -107,23 +107,23 @@ MemoryFigures FiguresOf(const MemoryPlan& plan) {
 }  // namespace
 
 struct Program::Impl {
-  engine::Session* session = nullptr;
+  core::Session* session = nullptr;
   size_t index = 0;
 
   auto& program() const { return session->program(index); }
-  const Compiled& compiled() const { return program().compiled(); }
+  const core::Compiled& compiled() const { return program().compiled(); }
 };
 
 struct Session::Impl {
   std::shared_ptr<const embed::OutsideOps> ops;  // the compiled nodes may point into them
-  std::unique_ptr<engine::Session> session;
+  std::unique_ptr<core::Session> session;
   Program::Impl first, evaluation;
   bool evaluates = false;
 };
 
 Status Program::Feed(std::string_view name, const Numbers& numbers) noexcept {
   return Guarded([&]() -> Status {
-    const absl::StatusOr<ValueView> view = impl_->program().Input(View(name));
+    const absl::StatusOr<core::ValueView> view = impl_->program().Input(View(name));
     if (!view.ok()) return FromEngine(view.status());
     return FromEngine(embed::Store(name, *view, numbers));
   });
@@ -138,7 +138,7 @@ Status Program::Run(std::initializer_list<Fed> feeds) noexcept {
 
 Result<int64_t> Program::SizeOfOutput(std::string_view name) noexcept {
   return Guarded([&]() -> Result<int64_t> {
-    const absl::StatusOr<ValueView> view = impl_->program().Output(View(name));
+    const absl::StatusOr<core::ValueView> view = impl_->program().Output(View(name));
     if (!view.ok()) return FromEngine(view.status());
     return view->type->num_elements();
   });
@@ -170,7 +170,7 @@ Result<Tensor> Program::Output(std::string_view name) noexcept {
 }
 
 Status Program::Bind(std::string_view name, const Buffer& buffer) noexcept {
-  static_assert(kBufferAlignment == CallerBuffers::kAlignment);
+  static_assert(kBufferAlignment == core::CallerBuffers::kAlignment);
   return Guarded([&]() -> Status {
     // The const_cast is safe because const memory is bound with `writable` false.
     return FromEngine(impl_->program().Bind(View(name), {.data = const_cast<void*>(buffer.data()),
@@ -202,12 +202,12 @@ Session::~Session() = default;
 Result<Session> Session::Create(const Network& network, const SessionOptions& options) noexcept {
   if (network.impl_ == nullptr) return network.status();
   return Guarded([&]() -> Result<Session> {
-    absl::StatusOr<std::vector<Compiled>> compiled = CompileAll(*network.impl_, options);
+    absl::StatusOr<std::vector<core::Compiled>> compiled = CompileAll(*network.impl_, options);
     if (!compiled.ok()) return FromEngine(compiled.status());
-    const absl::StatusOr<engine::SessionOptions> engine_options = EngineOptionsOf(options);
+    const absl::StatusOr<core::SessionOptions> engine_options = EngineOptionsOf(options);
     if (!engine_options.ok()) return FromEngine(engine_options.status());
-    absl::StatusOr<std::unique_ptr<engine::Session>> session =
-        engine::Session::Create(*std::move(compiled), *engine_options);
+    absl::StatusOr<std::unique_ptr<core::Session>> session =
+        core::Session::Create(*std::move(compiled), *engine_options);
     if (!session.ok()) return FromEngine(session.status());
     auto impl = std::make_unique<Impl>();
     impl->ops = network.impl_->ops;
@@ -222,14 +222,15 @@ Result<Session> Session::Create(const Network& network, const SessionOptions& op
 Result<MemoryFigures> Session::Plan(const Network& network, const SessionOptions& options) noexcept {
   if (network.impl_ == nullptr) return network.status();
   return Guarded([&]() -> Result<MemoryFigures> {
-    absl::StatusOr<std::vector<Compiled>> compiled = CompileAll(*network.impl_, options);
+    absl::StatusOr<std::vector<core::Compiled>> compiled = CompileAll(*network.impl_, options);
     if (!compiled.ok()) return FromEngine(compiled.status());
-    SNUG_EMBED_RETURN_IF_ERROR(ShareState(absl::MakeSpan(*compiled)));
+    SNUG_EMBED_RETURN_IF_ERROR(core::ShareState(absl::MakeSpan(*compiled)));
     // All programs share a step arena, which is as large as the largest step needs. So that program's figures are the
     // session's.
-    const auto largest = std::max_element(compiled->begin(), compiled->end(), [](const Compiled& a, const Compiled& b) {
-      return a.executable.memory.step_bytes() < b.executable.memory.step_bytes();
-    });
+    const auto largest =
+        std::max_element(compiled->begin(), compiled->end(), [](const core::Compiled& a, const core::Compiled& b) {
+          return a.executable.memory.step_bytes() < b.executable.memory.step_bytes();
+        });
     return FiguresOf(largest->executable.memory);
   });
 }
@@ -254,7 +255,8 @@ Status Session::Wait() noexcept {
 }
 
 int64_t Session::steps() const noexcept {
-  const absl::StatusOr<ValueView> state = impl_->session->FindVariable(kRandomStateName, HostAccess::kRead);
+  const absl::StatusOr<core::ValueView> state =
+      impl_->session->FindVariable(core::kRandomStateName, core::HostAccess::kRead);
   return state.ok() ? reinterpret_cast<const int64_t*>(state->data)[1] : 0;
 }
 
@@ -264,7 +266,7 @@ Status Session::SetLearningRate(double rate) noexcept {
 
 Result<double> Session::learning_rate() noexcept {
   return Guarded([&]() -> Result<double> {
-    const absl::StatusOr<std::vector<double>> rate = impl_->session->GetVariable(kLearningRateName);
+    const absl::StatusOr<std::vector<double>> rate = impl_->session->GetVariable(core::kLearningRateName);
     if (!rate.ok()) return FromEngine(rate.status());
     return rate->at(0);
   });
@@ -273,10 +275,10 @@ Result<double> Session::learning_rate() noexcept {
 Result<std::vector<Variable>> Session::variables() const noexcept {
   return Guarded([&]() -> Result<std::vector<Variable>> {
     std::vector<Variable> all;
-    for (const auto& [name, variable] : checkpoint::StateVariables(*impl_->session, HostAccess::kRead)) {
+    for (const auto& [name, variable] : core::checkpoint::StateVariables(*impl_->session, core::HostAccess::kRead)) {
       all.push_back({.name = name,
                      .type = embed::ToTensor(*variable.view.type, nullptr).type(),
-                     .parameter = variable.role == VariableRole::kParameter});
+                     .parameter = variable.role == core::VariableRole::kParameter});
     }
     return all;
   });
@@ -288,7 +290,7 @@ Result<Tensor> Session::FindVariable(std::string_view name) noexcept {
 
 Status Session::SetVariable(std::string_view name, const Numbers& numbers) noexcept {
   return Guarded([&]() -> Status {
-    const absl::StatusOr<ValueView> view = impl_->session->FindVariable(View(name));
+    const absl::StatusOr<core::ValueView> view = impl_->session->FindVariable(View(name));
     if (!view.ok()) return FromEngine(view.status());
     return FromEngine(embed::Store(name, *view, numbers));
   });
@@ -299,10 +301,10 @@ Result<std::string> Session::Save(const std::string& directory, int keep) noexce
     if (keep < 1) {
       return Status(StatusCode::kInvalidArgument, absl::StrCat("keep: expected at least 1, found ", keep));
     }
-    checkpoint::PosixFileSystem files;
-    checkpoint::CheckpointStore store(&files, directory, {.keep_last = keep});
-    absl::StatusOr<checkpoint::CheckpointStore::Saved> saved =
-        checkpoint::SaveTraining(store, steps(), *impl_->session);
+    core::checkpoint::PosixFileSystem files;
+    core::checkpoint::CheckpointStore store(&files, directory, {.keep_last = keep});
+    absl::StatusOr<core::checkpoint::CheckpointStore::Saved> saved =
+        core::checkpoint::SaveTraining(store, steps(), *impl_->session);
     if (!saved.ok()) return FromEngine(saved.status());
     return std::move(saved->path);
   });
@@ -310,20 +312,22 @@ Result<std::string> Session::Save(const std::string& directory, int keep) noexce
 
 Status Session::Restore(const std::string& path, Load what) noexcept {
   return Guarded([&]() -> Status {
-    checkpoint::PosixFileSystem files;
-    const absl::StatusOr<checkpoint::CheckpointStore::Found> found = checkpoint::FindCheckpoint(files, path);
+    core::checkpoint::PosixFileSystem files;
+    const absl::StatusOr<core::checkpoint::CheckpointStore::Found> found =
+        core::checkpoint::FindCheckpoint(files, path);
     if (!found.ok()) return FromEngine(found.status());
     if (what == Load::kWeights) {
       return FromEngine(
-          checkpoint::LoadState(*impl_->session, files, found->path, checkpoint::LoadMode::kWeights).status());
+          core::checkpoint::LoadState(*impl_->session, files, found->path, core::checkpoint::LoadMode::kWeights)
+              .status());
     }
-    const checkpoint::ResumeOptions resume = {
+    const core::checkpoint::ResumeOptions resume = {
         .other_rounding = what == Load::kContinue,
         .advice = "create the session with the same, or take parameters and statistics alone: Load::kWeights",
         .rounding_advice =
             "create the session with the same, or go on with what only rounds in another way: "
             "Load::kContinue"};
-    return FromEngine(checkpoint::Resume(*impl_->session, files, found->path, resume).status());
+    return FromEngine(core::checkpoint::Resume(*impl_->session, files, found->path, resume).status());
   });
 }
 

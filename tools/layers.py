@@ -4,8 +4,9 @@
     engine/base <- engine/cuda <- {memory, proto, engine/graph} <- ops <- engine/compile <- engine/run <- engine/train
         <- {tools, snug}
 
-and a few rules beside them: who may see CUDA, protobuf's generated headers, oneDNN, and what headers may include of
-Abseil. `layers.py` checks the files git knows; `layers.py --self-test` checks this script.
+and a few rules beside them: who may see CUDA, protobuf's generated headers, oneDNN, what headers may include of Abseil,
+and which namespaces are opened where. `layers.py` checks the files git knows; `layers.py --self-test` checks this
+script.
 """
 
 import fnmatch
@@ -45,6 +46,11 @@ ABSL_IN_HEADERS = {"absl/status/status.h", "absl/status/statusor.h", "absl/strin
 # What ops share among themselves and keep to themselves: everybody else knows ops by the headers in ops/ alone.
 INSIDES_OF_OPS = re.compile(r"^ops/\w+/")
 
+# `snug` is the public library alone: all else opens these within it. Its tests that stand beside it have a third.
+NAMESPACES = ["snug::core", "snug::proto"]
+NAMESPACE_OF_PUBLIC_TESTS = "snug::testing"
+
+NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace\s+([\w:]+)\s*\{")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 SOURCES = (".h", ".cc", ".cu", ".cuh", ".inc")
 
@@ -102,6 +108,22 @@ def problem_with(path, quote, header):
     return None
 
 
+def within(name, outer):
+    """Whether a namespace is the other or lies in it."""
+    return name == outer or name.startswith(outer + "::")
+
+
+def problem_with_namespace(path, name):
+    """Why file `path` may not open namespace `name`, or None."""
+    if any(fnmatch.fnmatch(path, pattern) for pattern in PUBLIC_HEADERS) and not path.startswith(BEHIND_PUBLIC_HEADERS):
+        return "public headers name nothing of the engine" if within(name, "core") or within(name, "snug::core") else None
+    if path.startswith(("snug/", "examples/")) or not within(name, "snug") or any(within(name, n) for n in NAMESPACES):
+        return None
+    if path.startswith("tests/") and within(name, NAMESPACE_OF_PUBLIC_TESTS):
+        return None
+    return "`snug` is the public library's: the engine's names are in `snug::core`, messages in `snug::proto`"
+
+
 def check(path, text):
     """Yields `path:line: message` for everything that is wrong in one file."""
     lines = text.splitlines()
@@ -111,6 +133,9 @@ def check(path, text):
             problem = problem_with(path, *match.groups())
             if problem:
                 yield f"{path}:{number}: #include {match.group(2)}: {problem}"
+        opened = NAMESPACE.match(line)
+        if opened and (problem := problem_with_namespace(path, opened.group(1))):
+            yield f"{path}:{number}: namespace {opened.group(1)}: {problem}"
     if path.endswith((".h", ".cuh")) and "#pragma once" not in lines:
         yield f"{path}:1: a header starts with #pragma once"
 
@@ -144,6 +169,12 @@ def self_test():
         ("snug/session.h", '#include "engine/run/session/session.h"'),
         ("snug/session.h", "#include <absl/status/status.h>"),
         ("snug/session.h", '#include "snug/internal/engine.h"'),
+        ("engine/base/a.h", "namespace snug {"),
+        ("ops/math/a.cu", "namespace snug::ops {"),
+        ("engine/run/a.cc", "namespace snug::testing {"),
+        ("tests/run/a_test.cc", "namespace snug {"),
+        ("snug/session.h", "namespace core {"),
+        ("snug/session.h", "namespace snug::core { class Session; }"),
     ]
     right = [
         ("engine/base/a.cc", "#include <absl/strings/str_cat.h>"),
@@ -165,6 +196,14 @@ def self_test():
         ("examples/embed/spiral.cc", "#include <snug/snug.h>"),
         ("snug/internal/engine.h", '#include "engine/run/session/session.h"'),
         ("tests/ops/a_test.cc", '#include "engine/run/session/session.h"'),
+        ("engine/base/a.h", "namespace snug::core {"),
+        ("ops/math/a.cc", "namespace snug::core::ops {"),
+        ("proto/options.h", "namespace snug::proto {"),
+        ("engine/base/a.h", "namespace google::protobuf {"),
+        ("tests/embed/a_test.cc", "namespace snug::testing {"),
+        ("snug/session.h", "namespace snug {"),
+        ("snug/internal/a.h", "namespace snug::core { class Session; }"),
+        ("examples/embed/a.cc", "namespace snug {"),
     ]
     failed = [f"not found: {p}: {line}" for p, line in wrong if not list(check(p, "#pragma once\n" + line))]
     failed += [f"wrongly reported: {p}: {line}" for p, line in right if list(check(p, "#pragma once\n" + line))]

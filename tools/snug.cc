@@ -16,7 +16,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/spin_briefly.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 constexpr Command kCommands[] = {
@@ -111,9 +111,9 @@ int Main(const Arguments& arguments) {
 }
 
 }  // namespace
-}  // namespace snug::cli
+}  // namespace snug::core::cli
 
 int main(int argc, char** argv) {
-  snug::cli::SpinBriefly(argv);
-  return snug::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
+  snug::core::cli::SpinBriefly(argv);
+  return snug::core::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

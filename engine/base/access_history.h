@@ -21,7 +21,7 @@
 #include "engine/base/conflict.h"
 #include "engine/base/interval_map.h"
 
-namespace snug {
+namespace snug::core {
 
 template <class Who>
 class AccessHistory {
@@ -116,4 +116,4 @@ class AccessHistory {
   std::map<int32_t, Arena> arenas_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include "engine/base/host_device.h"
 
-namespace snug {
+namespace snug::core {
 
 struct BFloat16 {
   uint16_t bits = 0;
@@ -25,4 +25,4 @@ struct BFloat16 {
 };
 static_assert(sizeof(BFloat16) == 2);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace snug {
+namespace snug::core {
 
 struct Region {
   int32_t arena = 0;  // >= 0, or kTagArena for tags
@@ -49,4 +49,4 @@ inline bool Overlap(const Region& a, const Region& b) {
 
 inline bool Conflicts(const Access& a, const Access& b) { return (a.write || b.write) && Overlap(a.region, b.region); }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include "engine/base/pause.h"
 
-namespace snug {
+namespace snug::core {
 
 void Counter::WaitLong(uint32_t at_least) {
   constexpr int kPolls = 2000;
@@ -21,4 +21,4 @@ void Counter::WaitLong(uint32_t at_least) {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

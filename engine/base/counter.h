@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace snug {
+namespace snug::core {
 
 class Counter {
  public:
@@ -31,4 +31,4 @@ class Counter {
   std::atomic<uint32_t> state_{0};
 };
 
-}  // namespace snug
+}  // namespace snug::core

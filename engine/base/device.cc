@@ -5,7 +5,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/strip.h>
 
-namespace snug {
+namespace snug::core {
 
 std::string Device::ToString() const {
   return (kind == Kind::kCpu ? "cpu:" : "cuda:") + std::to_string(static_cast<int>(index));
@@ -24,4 +24,4 @@ absl::StatusOr<Device> ParseDevice(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("expected cpu, cuda or cuda:N, found \"", text, "\""));
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace snug {
+namespace snug::core {
 
 struct Device {
   enum class Kind : uint8_t { kCpu, kCuda };
@@ -25,4 +25,4 @@ struct Device {
 // Accepts "cpu", "cuda" or "cuda:N". It does not check that there is such a device.
 absl::StatusOr<Device> ParseDevice(absl::string_view text);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -1,6 +1,6 @@
 #include "engine/base/dtype.h"
 
-namespace snug {
+namespace snug::core {
 
 int64_t SizeOf(DType dtype) {
   switch (dtype) {
@@ -32,4 +32,4 @@ std::optional<DType> DTypeFromName(absl::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 
 #include "engine/base/bfloat16.h"
 
-namespace snug {
+namespace snug::core {
 
 //       enumerator  name        C++ type
 #define SNUG_DTYPES(X)               \
@@ -53,4 +53,4 @@ struct AccumulatorOf<BFloat16> {
 template <class T>
 using Accumulator = typename AccumulatorOf<T>::type;
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr absl::string_view kPayload = "snug.error_part";  // its value: the kind's letter, then the name or the index
@@ -39,4 +39,4 @@ absl::Status OptionError(absl::string_view option, absl::string_view message) {
                absl::InvalidArgumentError(absl::StrCat("option \"", option, "\": ", message)));
 }
 
-}  // namespace snug
+}  // namespace snug::core

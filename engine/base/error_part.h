@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-namespace snug {
+namespace snug::core {
 
 struct ErrorPart {
   enum class Kind : char { kOption = 'o', kInput = 'i', kParameter = 'p' };
@@ -29,4 +29,4 @@ std::optional<ErrorPart> PartOf(const absl::Status& status);
 // Returns InvalidArgument `option "axis": <message>`, marked as being about the option.
 absl::Status OptionError(absl::string_view option, absl::string_view message);
 
-}  // namespace snug
+}  // namespace snug::core

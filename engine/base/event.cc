@@ -2,7 +2,7 @@
 
 #include "engine/base/pause.h"
 
-namespace snug {
+namespace snug::core {
 
 void Event::Signal() {
   // The waiter may have destroyed the Event by now. That is safe: waking sleepers uses only its address, never its
@@ -21,4 +21,4 @@ void Event::Wait() {
   while (!passed()) state_.wait(kSleeping, std::memory_order_acquire);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace snug {
+namespace snug::core {
 
 class Event {
  public:
@@ -24,4 +24,4 @@ class Event {
   std::atomic<uint32_t> state_{kOpen};
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace snug {
+namespace snug::core {
 
 inline uint64_t HashName(absl::string_view name) {
   uint64_t h = 0xcbf29ce484222325U;
@@ -14,4 +14,4 @@ inline uint64_t HashName(absl::string_view name) {
   return h;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 #include <malloc.h>
 #endif
 
-namespace snug {
+namespace snug::core {
 
 int64_t HeapBytes() {
 #if defined(__GLIBC__)
@@ -15,4 +15,4 @@ int64_t HeapBytes() {
 #endif
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-namespace snug {
+namespace snug::core {
 
 // Returns the bytes that malloc has from the system at the moment, whether handed out or free; 0 where the C library
 // does not tell.
 int64_t HeapBytes();
 
-}  // namespace snug
+}  // namespace snug::core

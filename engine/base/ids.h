@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace snug {
+namespace snug::core {
 
 template <class Tag>
 struct Id {
@@ -23,9 +23,9 @@ using NodeId = Id<struct NodeTag>;
 using ValueId = Id<struct ValueTag>;
 using VariableId = Id<struct VariableTag>;
 
-}  // namespace snug
+}  // namespace snug::core
 
 template <class Tag>
-struct std::hash<snug::Id<Tag>> {
-  size_t operator()(snug::Id<Tag> id) const noexcept { return std::hash<int32_t>()(id.index); }
+struct std::hash<snug::core::Id<Tag>> {
+  size_t operator()(snug::core::Id<Tag> id) const noexcept { return std::hash<int32_t>()(id.index); }
 };

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-namespace snug {
+namespace snug::core {
 
 template <class V>
 class IntervalMap {
@@ -89,4 +89,4 @@ class IntervalMap {
   std::map<int64_t, Piece> pieces_;  // keyed by begin
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 class Options {
  public:
@@ -50,4 +50,4 @@ class Options {
   std::shared_ptr<const Data> data_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

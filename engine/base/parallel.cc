@@ -8,7 +8,7 @@
 #include <omp.h>
 #endif
 
-namespace snug {
+namespace snug::core {
 namespace internal {
 
 void RunChunks(int threads, int64_t n, int64_t chunk, ChunkFn fn, void* body) {
@@ -50,4 +50,4 @@ void SetThreadsPerOp(int threads) {
 #endif
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include <memory>
 #include <type_traits>
 
-namespace snug {
+namespace snug::core {
 
 namespace internal {
 using ChunkFn = void (*)(void* body, int64_t begin, int64_t end);
@@ -36,4 +36,4 @@ void ParallelFor(int threads, int64_t n, int64_t chunk, Body&& body) {
 // Tells OpenMP (and with it oneDNN) how many threads the calling thread's parallel regions use.
 void SetThreadsPerOp(int threads);
 
-}  // namespace snug
+}  // namespace snug::core

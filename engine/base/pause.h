@@ -1,7 +1,7 @@
 // Tells the core, in each turn of a spinning loop, that it waits for another core.
 #pragma once
 
-namespace snug {
+namespace snug::core {
 
 inline void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -11,4 +11,4 @@ inline void Pause() {
 #endif
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace snug {
+namespace snug::core {
 
 int AvailableProcessors() {
   cpu_set_t set;
@@ -13,4 +13,4 @@ int AvailableProcessors() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -1,8 +1,8 @@
 // How many processors this process may use.
 #pragma once
 
-namespace snug {
+namespace snug::core {
 
 int AvailableProcessors();  // at least 1
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 
 #include "engine/base/host_device.h"
 
-namespace snug {
+namespace snug::core {
 
 struct Philox {
   uint64_t key = 0;
@@ -52,4 +52,4 @@ inline std::array<double, 2> ToNormals(uint32_t a, uint32_t b) {
   return {r * std::cos(angle), r * std::sin(angle)};
 }
 
-}  // namespace snug
+}  // namespace snug::core

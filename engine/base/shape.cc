@@ -8,7 +8,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 Shape::Shape(absl::Span<const int64_t> dims) : rank_(static_cast<int>(dims.size())) {
   SNUG_CHECK(dims.size() <= kMaxRank);
@@ -99,4 +99,4 @@ absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <string>
 
-namespace snug {
+namespace snug::core {
 
 inline constexpr int kMaxRank = 8;
 inline constexpr int64_t kMaxElements = int64_t{1} << 46;
@@ -54,4 +54,4 @@ absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b);
 // Turns -1 into rank - 1, and so on; an error states the range.
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace snug {
+namespace snug::core {
 
 absl::Status Annotate(const absl::Status& status, absl::string_view prefix) {
   if (status.ok()) return status;
@@ -22,4 +22,4 @@ void CheckFailed(const char* file, int line, const char* condition, absl::string
   std::abort();
 }
 }  // namespace internal
-}  // namespace snug
+}  // namespace snug::core

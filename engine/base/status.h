@@ -9,7 +9,7 @@
 
 #include <utility>
 
-namespace snug {
+namespace snug::core {
 
 // Returns the same error with `prefix: ` before its message. OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view prefix);
@@ -22,15 +22,15 @@ absl::Status ToStatus(absl::StatusOr<T>&& value) {
   return std::move(value).status();
 }
 }  // namespace internal
-}  // namespace snug
+}  // namespace snug::core
 
 #define SNUG_CONCAT_INNER(a, b) a##b
 #define SNUG_CONCAT(a, b) SNUG_CONCAT_INNER(a, b)
 
-#define SNUG_RETURN_IF_ERROR(expression)                               \
-  do {                                                                 \
-    absl::Status snug_status = ::snug::internal::ToStatus(expression); \
-    if (!snug_status.ok()) return snug_status;                         \
+#define SNUG_RETURN_IF_ERROR(expression)                                     \
+  do {                                                                       \
+    absl::Status snug_status = ::snug::core::internal::ToStatus(expression); \
+    if (!snug_status.ok()) return snug_status;                               \
   } while (false)
 
 #define SNUG_ASSIGN_OR_RETURN(declaration, expression) \
@@ -42,12 +42,13 @@ absl::Status ToStatus(absl::StatusOr<T>&& value) {
 
 #define SNUG_CHECK(condition)    \
   if (!(condition)) [[unlikely]] \
-  ::snug::internal::CheckFailed(__FILE__, __LINE__, #condition, "")
+  ::snug::core::internal::CheckFailed(__FILE__, __LINE__, #condition, "")
 #define SNUG_CHECK_MSG(condition, message) \
   if (!(condition)) [[unlikely]]           \
-  ::snug::internal::CheckFailed(__FILE__, __LINE__, #condition, message)
-#define SNUG_CHECK_OK(expression)                                                                                 \
-  do {                                                                                                            \
-    absl::Status snug_status = ::snug::internal::ToStatus(expression);                                            \
-    if (!snug_status.ok()) ::snug::internal::CheckFailed(__FILE__, __LINE__, #expression, snug_status.message()); \
+  ::snug::core::internal::CheckFailed(__FILE__, __LINE__, #condition, message)
+#define SNUG_CHECK_OK(expression)                                                                  \
+  do {                                                                                             \
+    absl::Status snug_status = ::snug::core::internal::ToStatus(expression);                       \
+    if (!snug_status.ok())                                                                         \
+      ::snug::core::internal::CheckFailed(__FILE__, __LINE__, #expression, snug_status.message()); \
   } while (false)

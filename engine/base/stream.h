@@ -5,7 +5,7 @@
 
 #include "engine/base/device.h"
 
-namespace snug {
+namespace snug::core {
 
 struct Stream {
   Device device;
@@ -14,4 +14,4 @@ struct Stream {
   friend bool operator==(Stream a, Stream b) { return a.device == b.device && a.index == b.index; }
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -15,7 +15,7 @@
 #include "engine/cuda/cuda_compile.h"
 #endif
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // What rounds, and what adds in any sequence, is a library on a GPU.
@@ -109,4 +109,4 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
   return options;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 #include "engine/compile/pipeline.h"
 #include "proto/option_places.h"
 
-namespace snug {
+namespace snug::core {
 
 // Each by the name of its flag.
 struct CompileSettings {
@@ -37,4 +37,4 @@ absl::StatusOr<Device> SettleDevice(const std::string& text, const OptionPlaces&
 // "float32", "bfloat16" or "float64"; otherwise the error says so, and not where.
 absl::StatusOr<DType> ParsePrecision(absl::string_view text);
 
-}  // namespace snug
+}  // namespace snug::core

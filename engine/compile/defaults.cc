@@ -6,7 +6,7 @@
 #include "proto/network.pb.h"
 #include "proto/train.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct BatchRule {
@@ -36,4 +36,4 @@ void SetDefaultKind(proto::Optimizer* optimizer) {
   if (optimizer->kind_case() == proto::Optimizer::KIND_NOT_SET) optimizer->mutable_sgd()->set_momentum(0.9);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -3,12 +3,13 @@
 
 #include <cstdint>
 
-namespace snug {
-namespace proto {
+namespace snug::proto {
 class Network;
 class Optimizer;
 class Training;
-}  // namespace proto
+}  // namespace snug::proto
+
+namespace snug::core {
 
 enum class BatchFor : uint8_t {
   kStep,       // a step to look at: the network's own, or 1
@@ -22,4 +23,4 @@ int64_t ChooseBatch(BatchFor purpose, int64_t given, const proto::Network& netwo
 // Of an optimizer without a kind: SGD with momentum 0.9.
 void SetDefaultKind(proto::Optimizer* optimizer);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 #include "ops/node_types.h"
 #include "ops/op_def.h"
 
-namespace snug {
+namespace snug::core {
 
 struct Slot {
   Arena arena = Arena::kStep;
@@ -59,4 +59,4 @@ struct Executable {
   std::vector<Slot> variables;               // indexed by VariableId; absent for constants that nothing reads
 };
 
-}  // namespace snug
+}  // namespace snug::core

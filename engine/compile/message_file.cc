@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "memory/formats/text_file.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 bool IsText(const std::string& path) { return absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".txt"); }
@@ -54,4 +54,4 @@ absl::Status WriteMessageFile(const std::string& path, const google::protobuf::M
   return memory::WriteTextFile(path, bytes);
 }
 
-}  // namespace snug
+}  // namespace snug::core

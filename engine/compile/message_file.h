@@ -11,11 +11,11 @@ namespace google::protobuf {
 class Message;
 }
 
-namespace snug {
+namespace snug::core {
 
 // `what` names what the file should have, such as "a plan"; `maker` is the command that writes such files.
 absl::Status ReadMessageFile(const std::string& path, absl::string_view what, absl::string_view maker,
                              google::protobuf::Message* message);
 absl::Status WriteMessageFile(const std::string& path, const google::protobuf::Message& message);
 
-}  // namespace snug
+}  // namespace snug::core

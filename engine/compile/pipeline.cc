@@ -25,7 +25,7 @@
 #include "engine/graph/verify.h"
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 proto::Optimizer DefaultOptimizer() {
@@ -213,4 +213,4 @@ absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap&
   return compiled;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -23,11 +23,12 @@
 #include "ops/registry.h"
 #include "proto/option_places.h"
 
-namespace snug {
-namespace proto {
+namespace snug::proto {
 class Network;
 class Optimizer;
-}  // namespace proto
+}  // namespace snug::proto
+
+namespace snug::core {
 class SourceMap;
 
 struct CompileOptions {
@@ -92,4 +93,4 @@ absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap&
 // Returns the names that `disabled_passes` accepts.
 std::vector<std::string> PassNames();
 
-}  // namespace snug
+}  // namespace snug::core

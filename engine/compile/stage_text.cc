@@ -2,7 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace snug {
+namespace snug::core {
 
 std::string OrderText(const Compiled& compiled) {
   std::string text;
@@ -34,4 +34,4 @@ std::string PlanText(const Compiled& compiled) {
   return text;
 }
 
-}  // namespace snug
+}  // namespace snug::core

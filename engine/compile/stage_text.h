@@ -5,7 +5,7 @@
 
 #include "engine/compile/pipeline.h"
 
-namespace snug {
+namespace snug::core {
 
 // Returns a line for each node that runs, in order: name, op, kernel, workspace. Views run nothing.
 std::string OrderText(const Compiled& compiled);
@@ -13,4 +13,4 @@ std::string OrderText(const Compiled& compiled);
 // needed.
 std::string PlanText(const Compiled& compiled);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 
 GraphSummary Summarize(const Graph& graph, const OpRegistry& registry) {
   GraphSummary summary;
@@ -27,4 +27,4 @@ GraphSummary Summarize(const Graph& graph, const OpRegistry& registry) {
   return summary;
 }
 
-}  // namespace snug
+}  // namespace snug::core

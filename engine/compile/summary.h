@@ -8,7 +8,7 @@
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::core {
 
 struct GraphSummary {
   int64_t parameters = 0;  // elements of all parameters; tied ones count once
@@ -19,4 +19,4 @@ struct GraphSummary {
 
 GraphSummary Summarize(const Graph& graph, const OpRegistry& registry);
 
-}  // namespace snug
+}  // namespace snug::core

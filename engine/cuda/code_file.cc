@@ -13,7 +13,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/text/output_file.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 // Returns what stands before the code. It ends with a hash of the code, which a file that was cut off does not match.
@@ -66,4 +66,4 @@ void WriteCode(const std::string& folder, absl::string_view key, absl::string_vi
   (*file)->Finish().IgnoreError();
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 // Says whether nobody but the user (and root) can put code into the folder: it is there, is theirs, and nobody else may
 // write to it. This matters because the code runs on the device unasked.
@@ -23,4 +23,4 @@ void WriteCode(const std::string& folder, absl::string_view key, absl::string_vi
 // Returns the file in which the code is kept.
 std::string CodePath(const std::string& folder, absl::string_view key);
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -14,7 +14,7 @@
 #include "engine/cuda/cuda_libraries.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 #if SNUG_HAS_CUBLASLT
 
@@ -238,4 +238,4 @@ absl::Status CublasMatMuls::Run(const CublasMatMul&, const CublasArguments&) {
 
 #endif
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -22,7 +22,7 @@
 
 struct cublasLtContext;
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 // Computes c [m, n] = a [m, k] b [k, n] + bias [n] on row-major matrices, `count` times. bfloat16 is added up in
 // float32.
@@ -74,4 +74,4 @@ class CublasMatMuls {
   std::map<CublasMatMul, std::unique_ptr<Algorithms>> algorithms_;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

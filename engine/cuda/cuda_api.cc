@@ -7,7 +7,7 @@
 #include "engine/cuda/cuda_libraries.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 struct Meaning {
@@ -189,4 +189,4 @@ absl::Status Api::Error(Library library, absl::string_view function, int code, a
                                    error.meaning.advice.empty() ? "" : "; ", error.meaning.advice));
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

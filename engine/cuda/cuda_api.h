@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 struct Table;
 
@@ -56,4 +56,4 @@ std::vector<LibraryState> FindLibraries();
 
 absl::string_view Name(Library library);  // such as "the CUDA driver" or "cuDNN"
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

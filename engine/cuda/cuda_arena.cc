@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 int64_t RoundUp(int64_t bytes, int64_t granularity) { return (bytes + granularity - 1) / granularity * granularity; }
@@ -110,4 +110,4 @@ GrowingCudaArena::~GrowingCudaArena() {
   table.cuMemAddressFree(Number(data_), static_cast<size_t>(reserved_bytes_));
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -11,7 +11,7 @@
 
 #include "engine/cuda/cuda_device.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 // Its bytes are not zeroed.
 class CudaArena {
@@ -70,4 +70,4 @@ class GrowingCudaArena {
   std::vector<Piece> pieces_;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

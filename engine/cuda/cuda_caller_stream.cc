@@ -5,7 +5,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 absl::StatusOr<std::unique_ptr<CallerStream>> CallerStream::Create(std::shared_ptr<const CudaDevice> device,
                                                                    CUstream_st* handle) {
@@ -34,4 +34,4 @@ absl::Status CallerStream::Order(CUstream_st* first, CUstream_st* second, CUeven
   return absl::OkStatus();
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -9,7 +9,7 @@
 
 #include "engine/cuda/cuda_stream.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 // Thread-compatible.
 class CallerStream {
@@ -37,4 +37,4 @@ class CallerStream {
   CUevent_st* ended_ = nullptr;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 absl::StatusOr<std::shared_ptr<const CudaCode>> CudaCode::Load(std::shared_ptr<const Api> api, std::string name,
                                                                const std::string& code) {
@@ -35,4 +35,4 @@ absl::Status CudaCode::Launch(const CudaStream& stream, const char* entry, const
   return absl::OkStatus();
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

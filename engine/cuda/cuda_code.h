@@ -13,7 +13,7 @@
 
 struct CUlib_st;
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 // Immutable. It serves every device of the generation that it was compiled for.
 class CudaCode {
@@ -38,4 +38,4 @@ class CudaCode {
   CUlib_st* const handle_;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/code_file.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 std::string DefaultCodeFolder() {
   const auto variable = [](const char* name) {
@@ -43,4 +43,4 @@ absl::StatusOr<std::shared_ptr<const CudaCode>> CodeCache::Get(const CudaDevice&
   return loaded;
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

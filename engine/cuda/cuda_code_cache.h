@@ -15,7 +15,7 @@
 #include "engine/cuda/cuda_code.h"
 #include "engine/cuda/cuda_compile.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 // Returns the folder that SNUG_KERNEL_CACHE names, if it is set; "off" gives "", which means none. Otherwise it is
 // snug/kernels in the user's folder of caches ($XDG_CACHE_HOME or ~/.cache).
@@ -35,4 +35,4 @@ class CodeCache {
   std::map<std::string, std::shared_ptr<const CudaCode>> loaded_;  // indexed by key
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

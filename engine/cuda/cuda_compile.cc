@@ -10,7 +10,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 // What NVRTC compiles for. `number` is 10 times the major number of a compute capability, plus the minor one.
@@ -158,4 +158,4 @@ absl::Status TryCompiler(const Api& api) {
   return absl::FailedPreconditionError(absl::StrCat("NVRTC is there and compiles nothing: ", compiled.message()));
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

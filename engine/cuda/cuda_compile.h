@@ -10,7 +10,7 @@
 
 #include "engine/cuda/cuda_api.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 // A file that a source may include.
 struct SourceHeader {
@@ -36,4 +36,4 @@ absl::Status TryCompiler(const Api& api);
 // Does the same for this machine's NVRTC, wherever it is found.
 absl::Status FindCompiler();
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

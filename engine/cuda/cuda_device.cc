@@ -12,7 +12,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 absl::StatusOr<int> Attribute(const Api& api, CUdevice device, CUdevice_attribute attribute) {
@@ -173,4 +173,4 @@ absl::StatusOr<std::unique_ptr<PinnedBytes>> PinnedBytes::Create(std::shared_ptr
 
 PinnedBytes::~PinnedBytes() { device_->FreePinned(data_); }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

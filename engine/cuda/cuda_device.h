@@ -19,7 +19,7 @@
 
 struct CUctx_st;
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 struct DeviceInfo {
   int index = 0;
@@ -101,4 +101,4 @@ class PinnedBytes {
   const int64_t size_bytes_;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

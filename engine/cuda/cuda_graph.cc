@@ -5,7 +5,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 CudaGraph::~CudaGraph() { Drop(); }
 
@@ -55,4 +55,4 @@ absl::Status CudaGraph::Launch(CudaStream& stream) const {
   return absl::OkStatus();
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -15,7 +15,7 @@
 struct CUgraph_st;
 struct CUgraphExec_st;
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 // Thread-compatible.
 class CudaGraph {
@@ -42,4 +42,4 @@ class CudaGraph {
   CUgraphExec_st* executable_ = nullptr;  // null: nothing is captured
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -5,7 +5,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 absl::Status LaunchContext::LaunchKernel(const void* kernel, const LaunchShape& shape, void** arguments) const {
   if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return absl::OkStatus();
@@ -33,4 +33,4 @@ absl::Status LaunchContext::Copy(void* to, const void* from, int64_t bytes) cons
   return absl::OkStatus();
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

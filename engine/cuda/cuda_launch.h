@@ -19,7 +19,7 @@
 
 #include "engine/cuda/cuda_stream.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 struct LaunchShape {
   int64_t blocks = 1;  // along x; along y and z at most 65535
@@ -62,4 +62,4 @@ class LaunchContext {
   CudaStream& stream_;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -5,7 +5,7 @@
 #include "engine/cuda/cuda_table.h"
 #include "engine/cuda/cudnn_conv.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 namespace {
 
@@ -50,4 +50,4 @@ void LibrariesOfStreams::Drop(const CudaStream& stream) {
   by_handle_.erase(stream.handle());
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -19,7 +19,7 @@
 #include "engine/cuda/cuda_api.h"
 #include "engine/cuda/cuda_stream.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 class CublasMatMuls;  // cublas_matmul.h
 class CudnnConvs;     // cudnn_conv.h
@@ -61,4 +61,4 @@ class LibrariesOfStreams {
   std::map<CUstream_st*, std::unique_ptr<StreamLibraries>> by_handle_;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -9,7 +9,7 @@
 #include "engine/cuda/cuda_table.h"
 #include "engine/cuda/open_library.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 #define SNUG_TEXT(x) #x
@@ -179,4 +179,4 @@ absl::Status FindCompiler() {
   return TryCompiler(Api(table, {nvrtc}));
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

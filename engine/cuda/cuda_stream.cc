@@ -8,7 +8,7 @@
 #include "engine/cuda/cuda_libraries.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 CUdeviceptr Address(const std::byte* address) { return reinterpret_cast<CUdeviceptr>(address); }
@@ -112,4 +112,4 @@ absl::Status CudaStream::Synchronize() {
   return absl::OkStatus();
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -16,7 +16,7 @@
 struct CUevent_st;
 struct CUstream_st;
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 class CudaStream;
 
@@ -88,4 +88,4 @@ class CudaStream {
   CUstream_st* const handle_;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

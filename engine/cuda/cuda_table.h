@@ -17,7 +17,7 @@
 #include <cudnn.h>
 #endif
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 class LibrariesOfStreams;  // cuda_libraries.h
 
@@ -38,13 +38,13 @@ inline Library LibraryOf(cublasStatus_t) { return Library::kCublasLt; }
 inline Library LibraryOf(cudnnStatus_t) { return Library::kCudnn; }
 #endif
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda
 
 // Calls an entry of the table; when it fails, returns the error from the function around it. `doing` says what was
 // being done ("taking 4096 bytes") and is evaluated only then. The arguments stand in parentheses.
-#define SNUG_CUDA_CALL(api, function, arguments, doing)                                                      \
-  do {                                                                                                       \
-    const auto snug_code = (api).table().function arguments;                                                 \
-    if (static_cast<int>(snug_code) != 0) [[unlikely]]                                                       \
-      return (api).Error(::snug::cuda::LibraryOf(snug_code), #function, static_cast<int>(snug_code), doing); \
+#define SNUG_CUDA_CALL(api, function, arguments, doing)                                                            \
+  do {                                                                                                             \
+    const auto snug_code = (api).table().function arguments;                                                       \
+    if (static_cast<int>(snug_code) != 0) [[unlikely]]                                                             \
+      return (api).Error(::snug::core::cuda::LibraryOf(snug_code), #function, static_cast<int>(snug_code), doing); \
   } while (false)

@@ -13,7 +13,7 @@
 #include "engine/cuda/cuda_libraries.h"
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 #if SNUG_HAS_CUDNN
 
@@ -354,4 +354,4 @@ absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv&, const CudnnArguments&) {
 
 #endif
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

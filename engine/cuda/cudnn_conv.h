@@ -21,7 +21,7 @@
 
 struct cudnnContext;
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 enum class CudnnConvKind : uint8_t { kForward, kGradInput, kGradWeight };
 
@@ -82,4 +82,4 @@ class CudnnConvs {
   std::map<CudnnConv, std::unique_ptr<CudnnPlan>> plans_;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

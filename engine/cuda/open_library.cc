@@ -11,7 +11,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 // Opens the first of them that can be opened.
@@ -65,4 +65,4 @@ absl::Status OpenBeside(const OpenedLibrary& library, const std::string& file) {
   return OpenFirst(names).status();
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

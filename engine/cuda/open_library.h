@@ -11,7 +11,7 @@
 
 #include <string>
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 // This environment variable lists folders, separated by colons, that are looked in first.
 inline constexpr char kFoldersVariable[] = "SNUG_CUDA_LIBRARIES";
@@ -30,4 +30,4 @@ absl::StatusOr<OpenedLibrary> OpenLibrary(const std::string& file);
 // above.
 absl::Status OpenBeside(const OpenedLibrary& library, const std::string& file);
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -7,7 +7,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 std::string Graph::UniqueName(std::string wanted) {
   if (node_names_.emplace(wanted, 1).second) return wanted;
@@ -134,4 +134,4 @@ std::vector<std::vector<NodeId>> ReadersOf(const Graph& graph) {
   return readers;
 }
 
-}  // namespace snug
+}  // namespace snug::core

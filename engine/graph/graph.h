@@ -23,7 +23,7 @@
 #include "engine/base/text/source_loc.h"
 #include "engine/graph/value_type.h"
 
-namespace snug {
+namespace snug::core {
 
 class Graph;
 
@@ -166,4 +166,4 @@ class Graph {
 // Returns the nodes that read each value, in program order. A node that reads it twice is there twice.
 std::vector<std::vector<NodeId>> ReadersOf(const Graph& graph);
 
-}  // namespace snug
+}  // namespace snug::core

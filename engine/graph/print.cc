@@ -4,7 +4,7 @@
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_replace.h>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::string_view RoleName(VariableRole role) {
@@ -106,4 +106,4 @@ std::string ToDot(const Graph& graph) {
   return dot + "}\n";
 }
 
-}  // namespace snug
+}  // namespace snug::core

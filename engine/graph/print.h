@@ -5,7 +5,7 @@
 
 #include "engine/graph/graph.h"
 
-namespace snug {
+namespace snug::core {
 
 // input image float32[64, 784]
 // variable fc1.weight float32[256, 784] parameter
@@ -14,4 +14,4 @@ std::string ToText(const Graph& graph);
 
 std::string ToDot(const Graph& graph);
 
-}  // namespace snug
+}  // namespace snug::core

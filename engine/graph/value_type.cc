@@ -4,7 +4,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 std::string Layout::ToString() const {
   switch (kind) {
@@ -46,4 +46,4 @@ std::string ValueType::ToString() const {
   return absl::StrCat(absl::string_view(Name(dtype)), shape.ToString(), layout.ToString());
 }
 
-}  // namespace snug
+}  // namespace snug::core

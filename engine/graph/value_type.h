@@ -9,7 +9,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/shape.h"
 
-namespace snug {
+namespace snug::core {
 
 // A library's own storage format (oneDNN's blocked weights): bytes that only that library reads. What it is, is in the
 // format itself: two that a library describes alike are equal, whenever and for whomever they were made.
@@ -63,4 +63,4 @@ struct ValueType {
   }
 };
 
-}  // namespace snug
+}  // namespace snug::core

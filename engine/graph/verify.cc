@@ -6,7 +6,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class Verifier {
@@ -81,4 +81,4 @@ class Verifier {
 
 absl::Status VerifyGraph(const Graph& graph) { return Verifier(graph).Run(); }
 
-}  // namespace snug
+}  // namespace snug::core

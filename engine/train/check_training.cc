@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "proto/train.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class Checker {
@@ -91,4 +91,4 @@ absl::Status CheckTraining(const proto::Training& training, const OptionPlaces& 
   return CheckData(check, training.data());
 }
 
-}  // namespace snug
+}  // namespace snug::core

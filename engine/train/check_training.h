@@ -5,14 +5,14 @@
 
 #include "proto/option_places.h"
 
-namespace snug {
-
-namespace proto {
+namespace snug::proto {
 class Training;
 }
+
+namespace snug::core {
 
 // Fails with InvalidArgument that names the option, and where it was written: `training.checkpoint.keep: expected ...,
 // found ...`.
 absl::Status CheckTraining(const proto::Training& training, const OptionPlaces& places = {});
 
-}  // namespace snug
+}  // namespace snug::core

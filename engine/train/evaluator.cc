@@ -6,7 +6,7 @@
 #include "engine/base/status.h"
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::StatusOr<std::vector<Compiled>> Evaluator::CompilePrograms(const proto::Network& network,
                                                                  const SourceMap& locations, const OpRegistry& registry,
@@ -74,4 +74,4 @@ absl::StatusOr<Evaluator::Report> Evaluator::Run(
   return report;
 }
 
-}  // namespace snug
+}  // namespace snug::core

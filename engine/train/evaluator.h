@@ -17,11 +17,11 @@
 #include "engine/train/feeder.h"
 #include "engine/train/metrics.h"
 
-namespace snug {
-
-namespace proto {
+namespace snug::proto {
 class Network;
 }
+
+namespace snug::core {
 class SourceMap;
 
 class Evaluator {
@@ -66,4 +66,4 @@ class Evaluator {
   std::vector<Part> parts_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 template <class From, class To>
@@ -103,4 +103,4 @@ absl::Status Feeder::Feed(absl::Span<const std::byte* const> fields, Program& pr
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "engine/run/session/program.h"
 #include "engine/train/data/dataset.h"
 
-namespace snug {
+namespace snug::core {
 
 class Feeder {
  public:
@@ -30,4 +30,4 @@ class Feeder {
   std::vector<Link> links_;  // one for each input
 };
 
-}  // namespace snug
+}  // namespace snug::core

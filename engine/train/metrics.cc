@@ -9,7 +9,7 @@
 #include "engine/run/session/value_view.h"
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct NamedOutput {
@@ -142,4 +142,4 @@ Metrics MeanMetrics::Get() const {
   return metrics;
 }
 
-}  // namespace snug
+}  // namespace snug::core

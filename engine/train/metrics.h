@@ -11,11 +11,11 @@
 
 #include "engine/run/session/program.h"
 
-namespace snug {
-
-namespace proto {
+namespace snug::proto {
 class Network;
 }
+
+namespace snug::core {
 
 // Returns the sum of the objectives as "loss", then each further output that is one number.
 using Metrics = std::vector<std::pair<std::string, double>>;
@@ -51,4 +51,4 @@ class MeanMetrics {
   std::vector<Term> terms_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

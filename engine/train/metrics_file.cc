@@ -13,7 +13,7 @@
 #include "engine/base/text/json.h"
 #include "engine/base/text/output_file.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr const char* kStep = "step";
@@ -98,4 +98,4 @@ absl::Status MetricsFile::Evaluation(const Trainer::EvaluationReport& report) {
       MetricsJson(kEvaluation, report.step, report.evaluation.metrics, {{"seconds", report.evaluation.seconds}}));
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 
 #include "engine/train/trainer.h"
 
-namespace snug {
+namespace snug::core {
 
 class MetricsFile {
  public:
@@ -42,4 +42,4 @@ class MetricsFile {
   std::FILE* file_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

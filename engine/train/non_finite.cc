@@ -15,7 +15,7 @@
 #include "memory/host_arena.h"
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 template <class T>
@@ -102,4 +102,4 @@ absl::StatusOr<std::string> DescribeNonFinite(const proto::Network& network, con
   return std::string("the step, run again by itself, had only finite numbers");
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,11 +9,11 @@
 #include "engine/compile/pipeline.h"
 #include "engine/run/session/session.h"
 
-namespace snug {
-
-namespace proto {
+namespace snug::proto {
 class Network;
 }
+
+namespace snug::core {
 class SourceMap;
 
 // `session` must have run its first program just now to a loss that is not finite, which has changed no Variable. Runs
@@ -25,4 +25,4 @@ absl::StatusOr<std::string> DescribeNonFinite(const proto::Network& network, con
                                               Session& session,
                                               const std::function<absl::Status(Program& program)>& feed);
 
-}  // namespace snug
+}  // namespace snug::core

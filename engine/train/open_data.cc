@@ -19,7 +19,7 @@
 #include "proto/network.pb.h"
 #include "proto/train.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
@@ -188,4 +188,4 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
       "snug train --help lists what there is");
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-namespace snug {
+namespace snug::core {
 
 class RunFolder {
  public:
@@ -21,4 +21,4 @@ class RunFolder {
   std::string path_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

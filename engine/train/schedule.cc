@@ -5,7 +5,7 @@
 
 #include "proto/train.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Goes from `a` at 0 to `b` at 1 along half a cosine.
@@ -51,4 +51,4 @@ double LearningRateFactor(const proto::Schedule& schedule, int64_t step, int64_t
   return FactorAt(schedule, std::min(at, 1.0));
 }
 
-}  // namespace snug
+}  // namespace snug::core

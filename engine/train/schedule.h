@@ -4,14 +4,14 @@
 
 #include <cstdint>
 
-namespace snug {
-
-namespace proto {
+namespace snug::proto {
 class Schedule;
 }
+
+namespace snug::core {
 
 // Returns the factor for step `step`, from 0, of `steps`. In a warm-up of w steps, step s has (s + 1) / w of the
 // schedule's first factor.
 double LearningRateFactor(const proto::Schedule& schedule, int64_t step, int64_t steps);
 
-}  // namespace snug
+}  // namespace snug::core

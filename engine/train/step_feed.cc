@@ -4,7 +4,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status StepFeed::Feed(int64_t step, int64_t part) {
   const int64_t number = step * parts_ + part;
@@ -57,4 +57,4 @@ absl::Status StepFeed::FeedInto(int64_t part, Program& program) const {
   return feeder_.Feed(batch_->data, program, part * program.compiled().batch);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "engine/train/data/loader.h"
 #include "engine/train/feeder.h"
 
-namespace snug {
+namespace snug::core {
 
 class StepFeed {
  public:
@@ -46,4 +46,4 @@ class StepFeed {
   absl::Status ahead_status_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 #include "proto/source_map.h"
 #include "proto/train.pb.h"
 
-namespace snug {
+namespace snug::core {
 Trainer::Trainer(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                  const proto::Training& training, TrainingData data, TrainerOptions options)
     : network_(network),
@@ -229,4 +229,4 @@ absl::Status Trainer::Run(const Callbacks& callbacks) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

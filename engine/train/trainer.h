@@ -18,12 +18,12 @@
 #include "engine/train/feeder.h"
 #include "engine/train/step_feed.h"
 
-namespace snug {
-
-namespace proto {
+namespace snug::proto {
 class Network;
 class Training;
-}  // namespace proto
+}  // namespace snug::proto
+
+namespace snug::core {
 class SourceMap;
 
 struct TrainingData {
@@ -127,4 +127,4 @@ class Trainer {
   std::unique_ptr<Evaluator> evaluator_;  // null when there is nothing to evaluate with
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 #include "engine/base/status.h"
 #include "engine/compile/import/import.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status SetDraw(Session& session, int64_t part, int64_t parts) {
   const absl::StatusOr<Session::View> draw = session.FindVariable(kDrawStateName, HostAccess::kWrite);
@@ -28,4 +28,4 @@ void ClearSums(Session& session) {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

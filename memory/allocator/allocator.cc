@@ -10,7 +10,7 @@
 #include "engine/base/status.h"
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 60;  // no device has as much, and a sum of a few such numbers stays in
@@ -329,4 +329,4 @@ OutOfMemory Allocator::Facts(const BlockPool& pool, int64_t bytes, const BlockOw
   return facts;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

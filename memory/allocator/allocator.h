@@ -28,7 +28,7 @@
 #include "memory/allocator/statistics.h"
 #include "memory/allocator/stream_events.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Says whom a block is for.
 struct BlockOwner {
@@ -118,4 +118,4 @@ class Allocator {
   OutOfMemoryAdvice advice_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -3,7 +3,7 @@
 #include <bit>
 #include <new>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 uint64_t Mix(uint64_t hash, uint64_t value) {
@@ -49,4 +49,4 @@ void BlockStore::Seal(Block* block) const {
 
 bool BlockStore::Intact(const Block* block) const { return !in_block_ || block->seal == SealOf(*block); }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

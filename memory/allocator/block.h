@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct Block;
 
@@ -71,4 +71,4 @@ class BlockStore {
   std::vector<Block*> spare_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

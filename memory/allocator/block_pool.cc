@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 BlockPool::BlockPool(const Options& options, CountedSource* source)
     : options_(options),
@@ -206,4 +206,4 @@ absl::Status BlockPool::Check() const {
   return absl::OkStatus();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

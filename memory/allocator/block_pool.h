@@ -18,7 +18,7 @@
 #include "memory/allocator/free_index.h"
 #include "memory/allocator/growth.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Describes a block that Take hands out.
 struct Grant {
@@ -86,4 +86,4 @@ class BlockPool {
   int64_t next_position_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,7 +7,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 absl::StatusOr<std::byte*> CountedSource::Allocate(int64_t bytes) {
   if (limit_bytes_ > 0 && bytes > limit_bytes_ - reserved_bytes_) {
@@ -34,4 +34,4 @@ int64_t CountedSource::available_bytes() const {
   return available < 0 ? within_limit : std::min(available, within_limit);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 
 #include "memory/allocator/memory_source.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Thread-compatible: the allocator that owns it calls it under its lock, so that two requests cannot both pass the
 // limit.
@@ -39,4 +39,4 @@ class CountedSource {
   int64_t frees_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

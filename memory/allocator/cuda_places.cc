@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "memory/available_bytes.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 int64_t CudaSource::available_bytes() const {
   const absl::StatusOr<int64_t> free = device_->FreeBytes();
@@ -77,4 +77,4 @@ void SupportCuda(const std::vector<std::shared_ptr<const cuda::CudaDevice>>& dev
   });
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -15,7 +15,7 @@
 #include "memory/allocator/places.h"
 #include "memory/allocator/stream_events.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class CudaSource final : public MemorySource {
  public:
@@ -73,4 +73,4 @@ class CudaStreamEvents final : public StreamEvents {
 void SupportCuda(const std::vector<std::shared_ptr<const cuda::CudaDevice>>& devices,
                  const std::map<int, std::vector<cuda::CudaStream*>>& streams, Places* places);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -3,7 +3,7 @@
 #include <bit>
 #include <utility>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 size_t FreeIndex::BinOf(int64_t bytes) {
   const auto value = static_cast<uint64_t>(bytes);
@@ -59,4 +59,4 @@ int64_t FreeIndex::largest_bytes() const {
   return 0;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

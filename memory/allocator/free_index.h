@@ -11,7 +11,7 @@
 
 #include "memory/allocator/block.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class FreeIndex {
  public:
@@ -37,4 +37,4 @@ class FreeIndex {
   int64_t bytes_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 std::vector<bool> LargestOf(const std::vector<int64_t>& bytes, double fraction) {
@@ -53,4 +53,4 @@ absl::Span<const int32_t> GarbageCollector::FreeNow() {
   return free_now_;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

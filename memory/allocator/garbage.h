@@ -9,7 +9,7 @@
 
 #include "memory/allocator/options.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // One collector serves one device. Thread-compatible. After the first step it allocates nothing as long as the same
 // values die.
@@ -41,4 +41,4 @@ class GarbageCollector {
   int64_t dead_bytes_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

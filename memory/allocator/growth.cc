@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kMegabyte = 1'000'000;
@@ -56,4 +56,4 @@ absl::StatusOr<Growth> GrowthOf(const AllocatorOptions& options, int64_t availab
   return growth;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

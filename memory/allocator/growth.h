@@ -8,7 +8,7 @@
 
 #include "memory/allocator/options.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct Growth {
   // Larger requests go to the system and are given back to it; with 0 all do.
@@ -27,4 +27,4 @@ int64_t ChunkBytes(const Growth& growth, int64_t needed, bool first, int64_t ava
 // unknown.
 absl::StatusOr<Growth> GrowthOf(const AllocatorOptions& options, int64_t available);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

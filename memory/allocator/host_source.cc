@@ -12,7 +12,7 @@
 #include "memory/available_bytes.h"
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kPageBytes = 4096;
@@ -60,4 +60,4 @@ void HostSource::Free(std::byte* address, int64_t bytes) {
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -4,7 +4,7 @@
 
 #include "memory/allocator/memory_source.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class HostSource final : public MemorySource {
  public:
@@ -21,4 +21,4 @@ class HostSource final : public MemorySource {
   const int64_t alignment_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

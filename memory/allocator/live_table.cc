@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 size_t LiveTable::HomeOf(const void* address) const {
   uint64_t hash = reinterpret_cast<uint64_t>(address) * 0x9e3779b97f4a7c15;
@@ -49,4 +49,4 @@ void LiveTable::Grow() {
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

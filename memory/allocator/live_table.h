@@ -11,7 +11,7 @@
 
 #include "memory/allocator/block_pool.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct LiveBlock {
   void* address = nullptr;  // null: the slot is empty
@@ -50,4 +50,4 @@ class LiveTable {
   size_t size_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 
 #include "memory/allocator/place.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Thread-safe: several allocators may share one source, as processes share a device.
 class MemorySource {
@@ -30,4 +30,4 @@ class MemorySource {
   virtual void Free(std::byte* address, int64_t bytes) = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

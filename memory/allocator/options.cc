@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using Wrong = std::optional<WrongOption>;
@@ -80,4 +80,4 @@ std::optional<WrongOption> FindWrong(const GarbageOptions& options) {
 absl::Status Validate(const AllocatorOptions& options) { return ToStatus(FindWrong(options)); }
 absl::Status Validate(const GarbageOptions& options) { return ToStatus(FindWrong(options)); }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct AllocatorOptions {
   // auto_growth takes chunks as they are needed and keeps them. prealloc takes one large chunk at the start. buddy is a
@@ -64,4 +64,4 @@ std::optional<WrongOption> FindWrong(const GarbageOptions& options);
 absl::Status Validate(const AllocatorOptions& options);
 absl::Status Validate(const GarbageOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -3,7 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 std::string Quoted(const std::string& name) { return name.empty() ? "(no name)" : absl::StrCat("\"", name, "\""); }
@@ -50,4 +50,4 @@ absl::Status ToStatus(const OutOfMemory& facts, const OutOfMemoryAdvice& advice)
   return absl::ResourceExhaustedError(text);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 
 #include "memory/allocator/place.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct OutOfMemory {
   struct Holder {
@@ -48,4 +48,4 @@ using OutOfMemoryAdvice = std::function<std::string(const OutOfMemory&)>;
 
 absl::Status ToStatus(const OutOfMemory& facts, const OutOfMemoryAdvice& advice);  // ResourceExhausted
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -13,7 +13,7 @@
 
 #include "memory/available_bytes.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Returns what this process has locked already.
@@ -60,4 +60,4 @@ absl::StatusOr<std::byte*> PinnedSource::Allocate(int64_t bytes) {
 
 void PinnedSource::Free(std::byte* address, int64_t bytes) { munmap(address, static_cast<size_t>(bytes)); }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

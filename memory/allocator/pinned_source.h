@@ -4,7 +4,7 @@
 
 #include "memory/allocator/memory_source.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class PinnedSource final : public MemorySource {
  public:
@@ -17,4 +17,4 @@ class PinnedSource final : public MemorySource {
   void Free(std::byte* address, int64_t bytes) override;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -2,7 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 std::string ToString(const Place& place) {
   switch (place.kind) {
@@ -16,4 +16,4 @@ std::string ToString(const Place& place) {
   return absl::StrCat("cuda:", place.device);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

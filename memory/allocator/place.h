@@ -5,7 +5,7 @@
 #include <compare>
 #include <string>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 enum class PlaceKind { kCpu, kPinned, kCuda };
 
@@ -23,4 +23,4 @@ struct Place {
 
 std::string ToString(const Place& place);  // "cpu", "pinned", "cuda:1"
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 #include "memory/allocator/host_source.h"
 #include "memory/allocator/pinned_source.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 absl::Status CheckHost(const Place& place) {
@@ -78,4 +78,4 @@ absl::StatusOr<Allocator*> Places::allocator(const Place& place) {
   return entries_.emplace(place, std::move(entry)).first->second.allocator.get();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -22,7 +22,7 @@
 #include "memory/allocator/place.h"
 #include "memory/allocator/stream_events.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Thread-safe: mu_ guards the tables; the allocators guard themselves.
 class Places {
@@ -62,4 +62,4 @@ class Places {
   std::map<Place, Entry> entries_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/allocator/allocator.h"
 #include "memory/allocator/virtual_source.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kSourceAlignment = 4096;  // no allocator asks for more
@@ -50,4 +50,4 @@ absl::StatusOr<AllocatorStatistics> Simulate(absl::Span<const AllocatorEvent> ev
   return allocator->statistics();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

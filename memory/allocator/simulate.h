@@ -13,7 +13,7 @@
 #include "memory/allocator/place.h"
 #include "memory/allocator/statistics.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct AllocatorEvent {
   enum class Action { kAllocate, kFree };
@@ -34,4 +34,4 @@ struct SimulatedDevice {
 absl::StatusOr<AllocatorStatistics> Simulate(absl::Span<const AllocatorEvent> events, const AllocatorOptions& options,
                                              const SimulatedDevice& device);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

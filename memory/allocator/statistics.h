@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct AllocatorStatistics {
   // Bytes in use, as they were asked for: without alignment, headers and tails.
@@ -46,4 +46,4 @@ struct BlockInfo {
   absl::string_view name;  // the name that Allocate was given
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

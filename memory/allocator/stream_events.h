@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // It is called under the allocator's lock, so it must not call the allocator.
 class StreamEvents {
@@ -21,4 +21,4 @@ class StreamEvents {
   virtual void Forget(Event event) = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

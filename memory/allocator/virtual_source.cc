@@ -5,7 +5,7 @@
 
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 VirtualSource::VirtualSource(Place place, int64_t size_bytes, int64_t alignment)
     : place_(place), size_bytes_(size_bytes), alignment_(alignment) {}
@@ -32,4 +32,4 @@ void VirtualSource::Free(std::byte*, int64_t bytes) {
   taken_bytes_ -= bytes;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -8,7 +8,7 @@
 
 #include "memory/allocator/memory_source.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class VirtualSource final : public MemorySource {
  public:
@@ -30,4 +30,4 @@ class VirtualSource final : public MemorySource {
   int64_t next_address_ = int64_t{1} << 40;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -13,7 +13,7 @@
 #include "engine/base/status.h"
 #include "memory/formats/text_file.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kMaxTime = std::numeric_limits<int32_t>::max() - 1;
@@ -127,4 +127,4 @@ std::string OffsetsCsv(const std::vector<std::string>& names, const Plan& plan) 
   return out;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -15,7 +15,7 @@
 
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // `path` only appears in messages.
 absl::StatusOr<Problem> ParseCsv(absl::string_view text, absl::string_view path);
@@ -23,4 +23,4 @@ absl::StatusOr<Problem> ParseCsv(absl::string_view text, absl::string_view path)
 // Returns lines of "id,offset".
 std::string OffsetsCsv(const std::vector<std::string>& names, const Plan& plan);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

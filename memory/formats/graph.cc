@@ -9,7 +9,7 @@
 #include "engine/base/status.h"
 #include "memory/formats/text_file.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kMaxTasks = 10'000'000;
@@ -114,4 +114,4 @@ absl::StatusOr<GraphFile> ParseGraph(absl::string_view path, absl::string_view t
   return GraphReader(path, text).Read();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

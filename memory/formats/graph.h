@@ -17,7 +17,7 @@
 
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct GraphFile {
   Tasks tasks;
@@ -28,4 +28,4 @@ struct GraphFile {
 absl::StatusOr<GraphFile> ReadGraphFile(const std::string& path);
 absl::StatusOr<GraphFile> ParseGraph(absl::string_view path, absl::string_view text);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -13,7 +13,7 @@
 #include "engine/base/status.h"
 #include "memory/formats/text_file.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kMaxId = std::numeric_limits<int32_t>::max() - 1;
@@ -147,4 +147,4 @@ bool IsNnc(absl::string_view text) { return absl::StartsWith(text, "nncgraph ");
 
 absl::StatusOr<NncFile> ParseNnc(absl::string_view text, absl::string_view path) { return Parser(path, text).Parse(); }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -18,7 +18,7 @@
 
 #include "memory/partial_problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct NncFile {
   PartialProblem problem;           // buffers have the names of the tensors: "t2"
@@ -33,4 +33,4 @@ bool IsNnc(absl::string_view text);
 // `path` only appears in messages.
 absl::StatusOr<NncFile> ParseNnc(absl::string_view text, absl::string_view path);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

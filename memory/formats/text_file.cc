@@ -15,7 +15,7 @@
 #include "engine/base/status.h"
 #include "engine/base/text/output_file.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes) {
   std::error_code ignored;
@@ -87,4 +87,4 @@ absl::Status TextLines::Error(absl::string_view message) const {
   return absl::InvalidArgumentError(absl::StrCat(path_, ":", number_, ": ", message));
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

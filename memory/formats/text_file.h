@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 constexpr int64_t kMaxSumOfSizes = int64_t{1} << 61;  // keeps every sum of what a file holds within 64 bits
 
@@ -55,4 +55,4 @@ class TextLines {
   int number_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 #include "engine/base/status.h"
 #include "memory/ilp/child.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Writes what goes through the pipe between two processes of one program on one machine, in the machine's own form of
@@ -155,4 +155,4 @@ SearchReport Anytime::Report() const {
   return report;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

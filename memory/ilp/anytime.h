@@ -14,7 +14,7 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // One thing that a search has found. A member that is left at its default says nothing.
 struct Finding {
@@ -65,4 +65,4 @@ class Anytime {
   SearchReport report_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

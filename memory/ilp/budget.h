@@ -9,7 +9,7 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class IlpBudget {
  public:
@@ -39,4 +39,4 @@ class IlpBudget {
   int64_t spent_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr double kFeasible = 1e-4;  // CBC promises 1e-6, but for its own form of the program
@@ -195,4 +195,4 @@ absl::StatusOr<IlpResult> SolveByCbc(const IlpModel& model, const IlpOptions& op
   return result;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -3,8 +3,8 @@
 
 #include "memory/ilp/solver.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 absl::StatusOr<IlpResult> SolveByCbc(const IlpModel& model, const IlpOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

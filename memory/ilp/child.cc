@@ -14,7 +14,7 @@
 #include <csignal>
 #include <cstring>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -126,4 +126,4 @@ absl::StatusOr<ChildEnd> RunInChild(double seconds, const std::function<void(con
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? ChildEnd::kReturned : ChildEnd::kDied;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

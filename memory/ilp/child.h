@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 enum class ChildEnd {
   kReturned,  // `body` returned
@@ -25,4 +25,4 @@ using SendFn = std::function<void(absl::string_view message)>;
 absl::StatusOr<ChildEnd> RunInChild(double seconds, const std::function<void(const SendFn& send)>& body,
                                     const std::function<void(absl::string_view message)>& receive);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 void IlpModel::AddConstraint(absl::Span<const LinearTerm> terms, double lower, double upper) {
   const size_t begin = columns_.size();
@@ -45,4 +45,4 @@ bool IlpModel::Satisfies(absl::Span<const double> values, double tolerance) cons
   return true;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct LinearTerm {
   int32_t variable = -1;
@@ -61,4 +61,4 @@ class IlpModel {
   std::vector<double> factors_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class IlpScale {
  public:
@@ -48,4 +48,4 @@ class IlpScale {
   double unit_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

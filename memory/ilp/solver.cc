@@ -6,7 +6,7 @@
 #include "engine/base/status.h"
 #include "memory/ilp/cbc.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 std::vector<absl::string_view> IlpSolvers() {
 #ifdef SNUG_HAS_CBC
@@ -37,4 +37,4 @@ absl::StatusOr<IlpResult> SolveIlp(const IlpModel& model, const IlpOptions& opti
   return result;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

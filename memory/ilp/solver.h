@@ -11,7 +11,7 @@
 
 #include "memory/ilp/model.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct IlpProgress {
   double objective = IlpModel::kInfinity;  // the cost of the best solution so far; infinity: there is none yet
@@ -52,4 +52,4 @@ absl::Status CheckIlpSolver();
 
 absl::StatusOr<IlpResult> SolveIlp(const IlpModel& model, const IlpOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -8,7 +8,7 @@
 #include "memory/order/reduce.h"
 #include "memory/order/windows.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kBestOrderWork = int64_t{1} << 25;  // takes a second or two
@@ -55,4 +55,4 @@ absl::StatusOr<Ordering> OrderBest(const Tasks& tasks, const PlannerOptions& opt
   return OrderBy(all, tasks, options);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

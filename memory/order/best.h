@@ -6,7 +6,7 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // The report's bound holds for all legal orders.
 absl::StatusOr<Ordering> OrderBest(const Tasks& tasks, const PlannerOptions& options);
@@ -15,4 +15,4 @@ absl::StatusOr<Ordering> OrderBest(const Tasks& tasks, const PlannerOptions& opt
 // inputs and outputs.
 absl::StatusOr<Ordering> OrderGreedy(const Tasks& tasks, const PlannerOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

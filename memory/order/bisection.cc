@@ -6,7 +6,7 @@
 #include "memory/order/exact_search.h"
 #include "memory/race.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kWorkOfPiece = int64_t{1} << 16;  // takes a millisecond or two
@@ -92,4 +92,4 @@ class Bisection {
 
 void CloseGap(int64_t work_limit, OrderSearch* search) { Bisection(work_limit, search).Run(); }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

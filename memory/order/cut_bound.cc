@@ -6,7 +6,7 @@
 
 #include "memory/order/min_cut.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 void RaiseBoundByCuts(int64_t work_limit, OrderSearch* search) {
   const TaskNet& net = search->net();
@@ -26,4 +26,4 @@ void RaiseBoundByCuts(int64_t work_limit, OrderSearch* search) {
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -8,8 +8,8 @@
 
 #include "memory/order/order_search.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 void RaiseBoundByCuts(int64_t work_limit, OrderSearch* search);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

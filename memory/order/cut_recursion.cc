@@ -8,7 +8,7 @@
 #include "memory/order/live_sweep.h"
 #include "memory/order/min_cut.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int kDepth = 7;
@@ -79,4 +79,4 @@ class Recursion {
 
 void ImproveByCuts(int64_t work_limit, OrderSearch* search) { Recursion(work_limit, search).Run(); }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,9 +7,9 @@
 
 #include "memory/order/order_search.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Improves the best order for as long as that succeeds and work is left.
 void ImproveByCuts(int64_t work_limit, OrderSearch* search);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,7 +7,7 @@
 
 #include "memory/order/greedy.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 constexpr size_t kMostStarts = 512;  // the most chains that are tried from one set
 }  // namespace
@@ -246,4 +246,4 @@ Answer ExactSearch::Decide(int64_t bound, int64_t work_limit) {
   return answer_;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -16,7 +16,7 @@
 #include "memory/order/task_net.h"
 #include "memory/order/task_sets.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 enum class Answer {
   kFound,
@@ -75,4 +75,4 @@ class ExactSearch {
   int64_t work_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // A heap of ready tasks by (first, second, task), least first. An outdated entry is skipped when it comes up.
@@ -98,4 +98,4 @@ TaskOrder Tighten(const TaskNet& net, TaskOrder order) {
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

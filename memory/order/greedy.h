@@ -11,7 +11,7 @@
 #include "memory/order/live_sweep.h"
 #include "memory/order/task_net.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Says which task is taken when none is free.
 enum class TaskPreference {
@@ -30,4 +30,4 @@ TaskOrder FollowOrder(const TaskNet& net, Direction direction, const TaskOrder& 
 // Follows `order` to and fro, below its own peak, for as long as its peak sinks.
 TaskOrder Tighten(const TaskNet& net, TaskOrder order);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/order/task_net.h"
 #include "memory/partial_order.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Knows which tasks follow which in every order. For larger graphs it knows only most of these pairs (reachability.h):
@@ -160,4 +160,4 @@ absl::StatusOr<InPlaceTasks> WithoutInPlace(const Tasks& tasks) {
   return Rewriter(tasks, followers).Run();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

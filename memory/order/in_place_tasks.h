@@ -15,7 +15,7 @@
 
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct InPlaceTasks {
   Tasks tasks;                  // have no in_place pairs
@@ -27,4 +27,4 @@ struct InPlaceTasks {
 // Takes O(pairs log n), and where the pairs are few also the time of a partial order of the tasks (partial_order.h).
 absl::StatusOr<InPlaceTasks> WithoutInPlace(const Tasks& tasks);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

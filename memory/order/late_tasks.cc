@@ -7,7 +7,7 @@
 
 #include "memory/order/reachability.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr size_t kMostAlong = 64;  // a task takes at most so many late ones along, which keeps the lists short
@@ -117,4 +117,4 @@ LateTasks::LateTasks(const TaskNet& net, bool none) {
   after = Lists(net.size, after_pairs);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,7 +7,7 @@
 
 #include "memory/order/task_net.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct LateTasks {
   // With `none`, no task counts as late.
@@ -21,4 +21,4 @@ struct LateTasks {
   Lists before, after;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -1,6 +1,6 @@
 #include "memory/order/live_sweep.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 LiveSweep::LiveSweep(const TaskNet& net, Direction direction)
     : net_(net),
@@ -79,4 +79,4 @@ void LiveSweep::Lower(int32_t task, int64_t bytes) {
   if (Ready(task)) changed_.push_back(task);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

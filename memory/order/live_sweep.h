@@ -7,7 +7,7 @@
 
 #include "memory/order/task_net.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 enum class Direction { kForward, kBackward };
 
@@ -51,4 +51,4 @@ class LiveSweep {
   std::vector<int32_t> changed_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

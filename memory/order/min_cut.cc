@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 MinCut::MinCut(const TaskNet& net) : tasks_(net.size), nodes_(net.size) {
   for (int32_t v = 0; v < static_cast<int32_t>(net.values.size()); ++v) nodes_ += net.readers[v].size() > 1 ? 1 : 0;
@@ -165,4 +165,4 @@ void MinCut::MarkInside() {
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -13,7 +13,7 @@
 
 #include "memory/order/task_net.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class MinCut {
  public:
@@ -59,4 +59,4 @@ class MinCut {
   bool complete_ = false;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -6,7 +6,7 @@
 #include "memory/order/greedy.h"
 #include "memory/order/live_sweep.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Every order has at least the inputs and outputs of each task live at once.
@@ -81,4 +81,4 @@ void OrderSearch::Note() {
   report_.curve.push_back({Seconds(), peak_ + net_.resident_bytes, bound_ + net_.resident_bytes});
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 #include "memory/order/task_net.h"
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class OrderSearch {
  public:
@@ -52,4 +52,4 @@ class OrderSearch {
   SearchReport report_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 Reachability::Reachability(const Lists& after, const TaskOrder& order)
     : trees_{GrowTree(after, order, false), GrowTree(after, order, true)} {}
@@ -36,4 +36,4 @@ std::vector<Reachability::Interval> Reachability::GrowTree(const Lists& after, c
   return tree;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

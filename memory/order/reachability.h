@@ -10,7 +10,7 @@
 
 #include "memory/order/task_net.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class Reachability {
  public:
@@ -37,4 +37,4 @@ class Reachability {
   std::vector<std::vector<Interval>> trees_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

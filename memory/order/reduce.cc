@@ -6,7 +6,7 @@
 
 #include "memory/order/reachability.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int kRounds = 12;  // each round does both kinds of merging; most graphs need three or four
@@ -196,4 +196,4 @@ ReducedNet Reduce(const TaskNet& net) {
   return reduced;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 
 #include "memory/order/task_net.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct ReducedNet {
   TaskNet net;                     // a task's write_bytes are the most that its members need beyond what is live then
@@ -22,4 +22,4 @@ struct ReducedNet {
 
 ReducedNet Reduce(const TaskNet& net);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,7 +7,7 @@
 
 #include "memory/order/reachability.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using TaskPairs = std::vector<std::pair<int32_t, int32_t>>;
@@ -135,4 +135,4 @@ int64_t NetPeak(const TaskNet& net, const TaskOrder& order) {
   return peak;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -13,7 +13,7 @@
 
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Lists of task or value numbers, one for each of 0 .. n-1, all in one array.
 class Lists {
@@ -65,4 +65,4 @@ struct TaskNet {
 // Returns the peak without resident bytes.
 int64_t NetPeak(const TaskNet& net, const TaskOrder& order);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 constexpr size_t kMost = size_t{1} << 22;  // an entry takes 32 bytes
 }  // namespace
@@ -36,4 +36,4 @@ void TaskSets::Grow() {
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // The exclusive or of the random keys of a set's tasks.
 struct TaskSetHash {
@@ -27,4 +27,4 @@ class TaskSets {
   size_t count_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -10,7 +10,7 @@
 #include "memory/order/live_sweep.h"
 #include "memory/race.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr size_t kLengths[] = {16, 32, 64, 128};  // the lengths of stretches that are tried
@@ -139,4 +139,4 @@ void ImproveByWindows(int64_t work_limit, OrderSearch* search) {
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

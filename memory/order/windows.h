@@ -6,9 +6,9 @@
 
 #include "memory/order/order_search.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Goes on for as long as a stretch of 16 to 128 tasks can be improved and work is left.
 void ImproveByWindows(int64_t work_limit, OrderSearch* search);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Walks down from an item that ends at the top, from each item to one that it rests on, for as long as `goes_on()`.
 // `is_top(i)` tells whether i ends at the top; `rest(i, visit)` calls visit(j) for every j that i rests on.
@@ -25,4 +25,4 @@ size_t PickBelowTop(size_t items, const IsTop& is_top, const Rest& rest, const G
   return picked;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

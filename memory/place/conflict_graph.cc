@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "memory/share/use_order.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 absl::StatusOr<PartialItems> ItemsOf(const PartialProblem& problem) {
   SNUG_ASSIGN_OR_RETURN(const UseOrder uses, UseOrder::Partial(problem));
@@ -123,4 +123,4 @@ SearchReport FindCliques(const ConflictGraph& graph, const PlannerOptions& optio
   return Cliques(graph, options).Find();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/partial_problem.h"
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct ConflictGraph {
   struct Item {
@@ -37,4 +37,4 @@ SearchReport FindCliques(const ConflictGraph& graph, const PlannerOptions& optio
 // a placed neighbour; the first placement is made whatever the limits.
 Placement PlaceConflicts(const ConflictGraph& graph, const std::vector<int64_t>& start, const PlannerOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

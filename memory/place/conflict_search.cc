@@ -9,7 +9,7 @@
 #include "memory/place/below_top.h"
 #include "memory/place/conflict_graph.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kConflictSearchWork = 20'000'000;
@@ -216,4 +216,4 @@ Placement PlaceConflicts(const ConflictGraph& graph, const std::vector<int64_t>&
   return search.Finish();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

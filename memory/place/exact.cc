@@ -10,7 +10,7 @@
 #include "memory/place/search.h"
 #include "memory/race.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kExactWork = 400'000'000;
@@ -161,4 +161,4 @@ absl::StatusOr<Placement> PlaceExact(const Problem& problem, const PlannerOption
   return progress.Finish();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

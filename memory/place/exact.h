@@ -8,7 +8,7 @@
 #include "memory/place/progress.h"
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // The work limit counts items and sections that the search looks at; the default takes some seconds. Without a capacity
 // it looks for the least total; with one, for any that is no larger.
@@ -17,4 +17,4 @@ absl::StatusOr<Placement> PlaceExact(const Problem& problem, const PlannerOption
 // Runs as a stage of another planner: improves until it is done or `work` is spent.
 void ImproveBySearch(const PlannerOptions& options, int64_t work, Progress* progress);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Each cut that takes whole-length buffers out sorts the rest again. Beyond so many nested cuts the gain is not worth
@@ -193,4 +193,4 @@ std::vector<Instance> Decompose(const Problem& problem, std::vector<int64_t>* of
   return std::move(decomposer.parts());
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct Item {
   int32_t buffer = 0;   // its number in the Problem
@@ -44,4 +44,4 @@ std::vector<Instance> Decompose(const Problem& problem, std::vector<int64_t>* of
 // Returns for each section the sum of the sizes that are live in it.
 std::vector<int64_t> LoadOf(const Instance& instance);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 bool LiveTogether(const Item& a, const Item& b) {
@@ -159,4 +159,4 @@ int64_t ListPlacer::Place(const std::vector<int32_t>& sequence, GapRule rule, in
   return total_;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

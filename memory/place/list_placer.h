@@ -8,7 +8,7 @@
 
 #include "memory/place/instance.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Lists which items are ever live together, the neighbours of all items in one array.
 struct Conflicts {
@@ -68,4 +68,4 @@ class ListPlacer {
   int64_t work_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

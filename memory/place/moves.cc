@@ -10,7 +10,7 @@
 #include "memory/place/list_placer.h"
 #include "memory/race.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kMaxPairsToMove = 4'000'000;  // with more pairs, thousands of lists take too long
@@ -116,4 +116,4 @@ void ImproveByMoves(const PlannerOptions& options, int64_t work, Progress* progr
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

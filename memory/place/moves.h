@@ -6,10 +6,10 @@
 #include "memory/place/progress.h"
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Improves the part that decides the total. Every part must have offsets. `work` counts neighbours looked at and is
 // dealt out to the chains before they begin, so that the result does not depend on threads.
 void ImproveByMoves(const PlannerOptions& options, int64_t work, Progress* progress);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 #include "memory/place/skyline.h"
 #include "memory/race.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // With more pairs of buffers that are live together, they would fill memory or take too long to go through.
@@ -77,4 +77,4 @@ absl::StatusOr<Placement> PlaceOffset(const Problem& problem, const PlannerOptio
   return progress.Finish();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

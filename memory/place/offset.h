@@ -6,7 +6,7 @@
 #include "memory/place/progress.h"
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // The work limit counts neighbours looked at; by default every sequence is tried. The bound is the max load. Each
 // sequence takes O(n log n + pairs of buffers that are live together), or O(n log n) where there are too many pairs.
@@ -15,4 +15,4 @@ absl::StatusOr<Placement> PlaceOffset(const Problem& problem, const PlannerOptio
 // Runs as the first stage of another planner.
 void ImproveByLists(const PlannerOptions& options, Progress* progress);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

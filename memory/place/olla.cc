@@ -22,7 +22,7 @@
 #include "memory/share/pool.h"
 #include "memory/verifier.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr size_t kMostPairs = 100'000;
@@ -215,4 +215,4 @@ absl::StatusOr<Placement> PlaceOlla(const Problem& problem, const PlannerOptions
   return Placement{.plan = {.offsets = best.offsets, .arena_bytes = best.total}, .report = anytime.Report()};
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

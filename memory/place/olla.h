@@ -9,7 +9,7 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Uses pyramid, fast_start and warm_start of options.olla. Stops at work_limit iterations of the simplex method or at
 // time_limit with the best plan so far (ilp/anytime.h). The first plan is that of greedy lists, or with fast_start that
@@ -34,4 +34,4 @@ absl::StatusOr<OffsetsResult> SolveOffsets(const Problem& problem, const Offsets
                                            const std::function<void(const Plan& plan)>& found,
                                            const std::function<void(int64_t bound)>& tighten);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

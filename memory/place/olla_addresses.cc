@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 int32_t OllaAddresses::Add(double size, double spacing, double fixed) {
   const double lower = fixed >= 0 ? fixed : 0;
@@ -52,4 +52,4 @@ void OllaAddresses::Encode(const std::vector<double>& addresses, std::vector<dou
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -10,7 +10,7 @@
 
 #include "memory/ilp/model.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class OllaAddresses {
  public:
@@ -57,4 +57,4 @@ class OllaAddresses {
   std::vector<Pair> pairs_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 std::vector<Span> NeededSpans(const Buffer& buffer) {
@@ -97,4 +97,4 @@ Plan PackLargestFirst(const Problem& problem) {
   return PackLowest(problem, sequence);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -8,7 +8,7 @@
 
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Tells whether both are needed at once at some position. Gaps do not count.
 bool LiveTogether(const Buffer& a, const Buffer& b);
@@ -24,4 +24,4 @@ Plan PackLowest(const Problem& problem, absl::Span<const int32_t> sequence);
 // Does PackLowest with the largest buffers first.
 Plan PackLargestFirst(const Problem& problem);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 bool AnyFixed(const Problem& problem) {
@@ -51,4 +51,4 @@ Problem PreplacePyramid(Problem problem) {
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

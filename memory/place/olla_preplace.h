@@ -4,7 +4,7 @@
 
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Puts buffers that live throughout, as the weights do, at the bottom: nothing could use what is below or between them,
 // so no optimum is lost. With alignments that differ it could be, so then nothing is changed.
@@ -15,4 +15,4 @@ Problem PreplaceConstant(Problem problem);
 // at one position only are left to the solver.
 Problem PreplacePyramid(Problem problem);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/place/conflict_graph.h"
 #include "memory/share/nnc.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Places all items side by side.
@@ -84,4 +84,4 @@ absl::StatusOr<Placement> PlacePartial(const PartialProblem& problem, absl::stri
   return placement;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

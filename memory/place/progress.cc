@@ -6,7 +6,7 @@
 
 #include "memory/lower_bound.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
@@ -93,4 +93,4 @@ Placement Progress::Finish() {
   return result;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/place/instance.h"
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class Progress {
  public:
@@ -57,4 +57,4 @@ class Progress {
   SearchReport report_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -5,7 +5,7 @@
 
 #include "engine/base/random.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kNoFloor = std::numeric_limits<int64_t>::max() / 4;
@@ -268,4 +268,4 @@ Verdict PlacementSearch::Solve(const Part& part) {
   return Verdict::kDoesNotFit;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -16,7 +16,7 @@
 #include "memory/place/list_placer.h"
 #include "memory/place/search_state.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Says which item is tried first on a section.
 enum class ItemPreference : uint8_t { kLongest, kLargest, kArea, kLoad };
@@ -88,4 +88,4 @@ class PlacementSearch {
                                   // one
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

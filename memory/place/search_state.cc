@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -225,4 +225,4 @@ bool SearchState::LeaveOpen(int32_t section) {
   return Settle();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -12,7 +12,7 @@
 #include "memory/place/instance.h"
 #include "memory/place/list_placer.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class SearchState {
  public:
@@ -103,4 +103,4 @@ class SearchState {
   int64_t work_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 struct Facts {
@@ -99,4 +99,4 @@ std::vector<int32_t> SequenceOf(const Instance& instance, int index) {
   return sequence;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int kCandidates = 16;
@@ -164,4 +164,4 @@ int64_t PlaceOnSkyline(const Instance& instance, int rule, std::vector<int64_t>*
   return Skyline(instance, rule).Fill(offsets);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

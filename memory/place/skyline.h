@@ -7,7 +7,7 @@
 
 #include "memory/place/instance.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Says which of the first few buffers that fit, from the left, is taken.
 constexpr int kSkylineRules = 3;  // 0: the first, 1: the longest-lived, 2: the largest
@@ -15,4 +15,4 @@ constexpr int kSkylineRules = 3;  // 0: the first, 1: the longest-lived, 2: the 
 // Fills `offsets` (one for each item, without base) and returns the highest end. It does not use gaps. O(n log n).
 int64_t PlaceOnSkyline(const Instance& instance, int rule, std::vector<int64_t>* offsets);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

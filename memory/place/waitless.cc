@@ -7,7 +7,7 @@
 #include "memory/partial_problem.h"
 #include "memory/place/partial.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 size_t At(int32_t index) { return static_cast<size_t>(index); }
@@ -103,4 +103,4 @@ absl::StatusOr<Placement> PlaceWaitless(const Tasks& tasks, const std::vector<st
   return placement;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -10,11 +10,11 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // `streams` has the tasks of each stream, in the sequence in which it runs them. The lower bound holds for this
 // schedule.
 absl::StatusOr<Placement> PlaceWaitless(const Tasks& tasks, const std::vector<std::vector<int32_t>>& streams,
                                         const PlannerOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

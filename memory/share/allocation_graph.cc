@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 AllocationGraph::AllocationGraph(const UseOrder& uses, const std::vector<int64_t>& sizes)
     : uses_(uses), sizes_(sizes), offsets_(sizes.size(), 0) {}
@@ -78,4 +78,4 @@ void AllocationGraph::Insert(const std::vector<int32_t>& string, int64_t bytes, 
   spent_ = 0;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

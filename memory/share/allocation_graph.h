@@ -9,7 +9,7 @@
 
 #include "memory/share/use_order.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class AllocationGraph {
  public:
@@ -56,4 +56,4 @@ class AllocationGraph {
   int64_t total_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -8,7 +8,7 @@
 
 #include "memory/lower_bound.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 absl::Status CheckNoFixedOffsets(const Problem& problem, absl::string_view strategy) {
   for (const Buffer& buffer : problem.buffers) {
@@ -53,4 +53,4 @@ Plan LayBlocksSideBySide(const Problem& problem, const std::vector<int32_t>& blo
   return plan;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

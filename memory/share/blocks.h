@@ -10,7 +10,7 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Fails with InvalidArgument where a buffer must lie at a certain offset: strategies of whole blocks cannot keep one.
 absl::Status CheckNoFixedOffsets(const Problem& problem, absl::string_view strategy);
@@ -21,4 +21,4 @@ Placement WithBound(const Problem& problem, Plan plan);
 // `block_of` has the block of each buffer, from 0; buffers of no bytes need none.
 Plan LayBlocksSideBySide(const Problem& problem, const std::vector<int32_t>& block_of);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -12,7 +12,7 @@
 #include "memory/live_spans.h"
 #include "memory/share/blocks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // The stretches of time in which one colour is taken, as a map from first to last moment.
@@ -64,4 +64,4 @@ absl::StatusOr<Placement> PlaceColoring(const Problem& problem, const PlannerOpt
   return WithBound(problem, Unfold(folded, Color(folded.problem)));
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,8 +7,8 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 absl::StatusOr<Placement> PlaceColoring(const Problem& problem, const PlannerOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -14,7 +14,7 @@
 #include "memory/share/blocks.h"
 #include "memory/share/use_order.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 enum class Ties { kEarlierFirst, kLaterFirst };
@@ -261,4 +261,4 @@ absl::StatusOr<Plan> PlaceNncPartial(const PartialProblem& problem, NncRule rule
   return plan;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

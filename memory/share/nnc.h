@@ -20,7 +20,7 @@
 #include "memory/partial_problem.h"
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 enum class NncRule { kLater, kSeed };
 
@@ -32,4 +32,4 @@ absl::StatusOr<Placement> PlaceNncSeed(const Problem& problem, const PlannerOpti
 // Plans for a partial order, with views, companions and kinds.
 absl::StatusOr<Plan> PlaceNncPartial(const PartialProblem& problem, NncRule rule);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

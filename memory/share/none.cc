@@ -1,6 +1,6 @@
 #include "memory/share/none.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 Plan PlanNone(const Problem& problem) {
   Plan plan;
@@ -12,4 +12,4 @@ Plan PlanNone(const Problem& problem) {
   return plan;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -4,8 +4,8 @@
 
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 Plan PlanNone(const Problem& problem);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

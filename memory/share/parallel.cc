@@ -11,7 +11,7 @@
 #include "memory/share/blocks.h"
 #include "memory/share/pool.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr absl::string_view kNames[] = {"implicit", "ancestors", "ancestors-only", "colors", "colors-only"};
@@ -230,4 +230,4 @@ absl::StatusOr<ParallelSharing> ShareInParallel(const Tasks& tasks, const TaskOr
   return sharing;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -23,7 +23,7 @@
 #include "memory/partial_order.h"
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct ParallelSharing {
   Placement placement;               // an offset for each value
@@ -40,4 +40,4 @@ absl::StatusOr<ParallelSharing> ShareInParallel(const Tasks& tasks, const TaskOr
 // Returns for each task the number of the path it is on, from 0; -1 for tasks on none of the `paths` longest.
 std::vector<int32_t> ColorLongestPaths(const Tasks& tasks, const TaskOrder& order, int paths);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/share/blocks.h"
 #include "memory/share/none.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 Plan Simulate(const Problem& problem, const Timeline& timeline, int match_range) {
@@ -118,4 +118,4 @@ absl::StatusOr<Placement> PlaceBoth(const Problem& problem, const PlannerOptions
   return WithBound(problem, Unfold(folded, Share(folded.problem, options.match_range)));
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -16,7 +16,7 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 absl::StatusOr<Placement> PlaceInPlace(const Problem& problem, const PlannerOptions& options);  // in place, no pool
 absl::StatusOr<Placement> PlaceShare(const Problem& problem, const PlannerOptions& options);    // pool, not in place
@@ -52,4 +52,4 @@ class SharedBlocks {
   int64_t given_back_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

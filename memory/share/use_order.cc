@@ -4,7 +4,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Returns for each task how many tasks come before it on the longest path to it.
@@ -92,4 +92,4 @@ std::vector<int32_t> UseOrder::Interferences() const {
   return counts;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

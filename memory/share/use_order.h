@@ -10,7 +10,7 @@
 #include "memory/partial_problem.h"
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class UseOrder {
  public:
@@ -42,4 +42,4 @@ class UseOrder {
   int64_t longest_ = 0;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -8,7 +8,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::elu {
+namespace snug::core::ops::elu {
 namespace {
 
 using proto::ParseOptions;
@@ -20,7 +20,7 @@ template <int kInputs>
 absl::Status Infer(InferContext& c) {
   const double alpha = c.options<proto::Elu>().alpha();
   if (!(alpha >= 0)) return c.OptionError("alpha", absl::StrCat("expected at least 0, found ", alpha));
-  return snug::internal::InferSameShape<kInputs>(c);
+  return core::internal::InferSameShape<kInputs>(c);
 }
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "elu_grad"); }
@@ -70,4 +70,4 @@ SNUG_OPS(elu) {
                                                       .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::elu
+}  // namespace snug::core::ops::elu

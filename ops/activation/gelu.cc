@@ -8,7 +8,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::gelu {
+namespace snug::core::ops::gelu {
 namespace {
 
 using proto::ParseOptions;
@@ -86,4 +86,4 @@ SNUG_OPS(gelu) {
                                             .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::gelu
+}  // namespace snug::core::ops::gelu

@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::hard_sigmoid {
+namespace snug::core::ops::hard_sigmoid {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "hard_sigmoid_grad"); }
@@ -38,4 +38,4 @@ SNUG_OPS(hard_sigmoid) {
                                                    .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::hard_sigmoid
+}  // namespace snug::core::ops::hard_sigmoid

@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::hard_swish {
+namespace snug::core::ops::hard_swish {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "hard_swish_grad"); }
@@ -35,4 +35,4 @@ SNUG_OPS(hard_swish) {
                                                  .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::hard_swish
+}  // namespace snug::core::ops::hard_swish

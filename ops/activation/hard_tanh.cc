@@ -8,7 +8,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::hard_tanh {
+namespace snug::core::ops::hard_tanh {
 namespace {
 
 using proto::ParseOptions;
@@ -26,7 +26,7 @@ absl::Status Infer(InferContext& c) {
   if (!(options.min() < options.max())) {
     return c.OptionError("max", absl::StrCat("expected more than `min`, ", options.min(), ", found ", options.max()));
   }
-  return snug::internal::InferSameShape<kInputs>(c);
+  return core::internal::InferSameShape<kInputs>(c);
 }
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "hard_tanh_grad"); }
@@ -75,4 +75,4 @@ SNUG_OPS(hard_tanh) {
                                                         .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::hard_tanh
+}  // namespace snug::core::ops::hard_tanh

@@ -6,7 +6,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::leaky_relu {
+namespace snug::core::ops::leaky_relu {
 namespace {
 
 using proto::ParseOptions;
@@ -59,4 +59,4 @@ SNUG_OPS(leaky_relu) {
                                                                   .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::leaky_relu
+}  // namespace snug::core::ops::leaky_relu

@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::mish {
+namespace snug::core::ops::mish {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "mish_grad"); }
@@ -45,4 +45,4 @@ SNUG_OPS(mish) {
                                         .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::mish
+}  // namespace snug::core::ops::mish

@@ -12,7 +12,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::prelu {
+namespace snug::core::ops::prelu {
 namespace {
 
 constexpr double kInitialSlope = 0.25;
@@ -94,4 +94,4 @@ SNUG_OPS(prelu) {
                                                   .samples = SlopeGradSamples})};
 }
 
-}  // namespace snug::ops::prelu
+}  // namespace snug::core::ops::prelu

@@ -4,7 +4,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::relu {
+namespace snug::core::ops::relu {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "relu_grad"); }
@@ -39,4 +39,4 @@ SNUG_OPS(relu) {
                                             .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::relu
+}  // namespace snug::core::ops::relu

@@ -4,7 +4,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::relu6 {
+namespace snug::core::ops::relu6 {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "relu6_grad"); }
@@ -38,4 +38,4 @@ SNUG_OPS(relu6) {
                                              .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::relu6
+}  // namespace snug::core::ops::relu6

@@ -4,7 +4,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::selu {
+namespace snug::core::ops::selu {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "selu_grad"); }
@@ -45,4 +45,4 @@ SNUG_OPS(selu) {
                                             .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::selu
+}  // namespace snug::core::ops::selu

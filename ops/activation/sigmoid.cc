@@ -4,7 +4,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::sigmoid {
+namespace snug::core::ops::sigmoid {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "sigmoid_grad"); }
@@ -38,4 +38,4 @@ SNUG_OPS(sigmoid) {
                                                .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::sigmoid
+}  // namespace snug::core::ops::sigmoid

@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::silu {
+namespace snug::core::ops::silu {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "silu_grad"); }
@@ -35,4 +35,4 @@ SNUG_OPS(silu) {
                                             .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::silu
+}  // namespace snug::core::ops::silu

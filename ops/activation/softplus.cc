@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::softplus {
+namespace snug::core::ops::softplus {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "softplus_grad"); }
@@ -39,4 +39,4 @@ SNUG_OPS(softplus) {
                                                 .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::softplus
+}  // namespace snug::core::ops::softplus

@@ -4,7 +4,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::tanh {
+namespace snug::core::ops::tanh {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "tanh_grad"); }
@@ -38,4 +38,4 @@ SNUG_OPS(tanh) {
                                             .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::tanh
+}  // namespace snug::core::ops::tanh

@@ -8,7 +8,7 @@
 #include "engine/base/host_device.h"
 #include "engine/graph/value_type.h"
 
-namespace snug {
+namespace snug::core {
 
 // Axes from the outermost to the innermost, each with the walked array's stride. Neighbours that are one axis in memory
 // are merged and axes of one element dropped, so the common cases have one to three axes.
@@ -90,4 +90,4 @@ class Walk {
   size_t inner_ = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::core

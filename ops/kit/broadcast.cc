@@ -1,6 +1,6 @@
 #include "ops/kit/broadcast.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 Strides AlignedStrides(const ValueType& operand, const ValueType& output) {
@@ -26,4 +26,4 @@ BroadcastView::BroadcastView(const Strides& strides, const ValueType& output) {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

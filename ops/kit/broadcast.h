@@ -11,7 +11,7 @@
 #include "ops/kit/axes.h"
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 
 class BroadcastView {
  public:
@@ -55,4 +55,4 @@ class BroadcastView {
   Axes axes_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

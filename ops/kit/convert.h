@@ -7,7 +7,7 @@
 
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 
 template <class To, class From>
 SNUG_INLINE To Convert(From x) {
@@ -21,4 +21,4 @@ SNUG_INLINE To Convert(From x) {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

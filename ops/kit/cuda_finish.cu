@@ -2,7 +2,7 @@
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // y has n values; bias is [channels], or null.
@@ -28,4 +28,4 @@ absl::Status FinishCuda(const KernelContext& k, int bias, int64_t channels, int6
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

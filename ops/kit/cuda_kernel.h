@@ -8,7 +8,7 @@
 #include "engine/cuda/cuda_launch.h"
 #include "ops/kit/cuda_threads.h"
 
-namespace snug {
+namespace snug::core {
 
 // A loop `for (int64_t i = FirstIndex(); i < n; i += IndexStep())` that all threads of the grid do together.
 #define SNUG_CUDA_FOR(i, n)                                                              \
@@ -29,4 +29,4 @@ struct alignas(sizeof(T) * kCount) CudaPack {
 // Says whether an array may be read in packs of 16 bytes.
 inline bool IsAligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "ops/kit/cuda_reduce_parts.h"
 #include "ops/kit/cuda_reduce_steps.h"
 
-namespace snug {
+namespace snug::core {
 
 // Gives one number for each output and part to store(output, part, total). A block computes it, or a thread.
 template <class Op, class T, class Map, class Store>
@@ -101,4 +101,4 @@ absl::Status ReduceOnCuda(const KernelContext& k, const ReducePlan& plan, const 
                           partial.partials, result);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 
 #include "ops/kernels/reduce/reduce.h"
 
-namespace snug {
+namespace snug::core {
 
 struct CudaReduceParts {
   explicit CudaReduceParts(const ReducePlan& plan) {
@@ -26,4 +26,4 @@ struct CudaReduceParts {
   int64_t parts;  // each output is summed in so many
 };
 
-}  // namespace snug
+}  // namespace snug::core

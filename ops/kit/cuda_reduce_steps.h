@@ -7,7 +7,7 @@
 
 #include "ops/kit/cuda_threads.h"
 
-namespace snug {
+namespace snug::core {
 
 // Combines what the threads of a block have, in a fixed order. The block has up to kCudaThreads threads, a power of
 // two. All threads call it, and all get the result.
@@ -40,4 +40,4 @@ __device__ inline double ReduceInSteps(int64_t begin, int64_t end, int64_t step,
   return total;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/cuda_reduce.h"
 
-namespace snug {
+namespace snug::core {
 
 // Rows [outer][inner] of `width` numbers, which lie `inner` apart.
 struct CudaRows {
@@ -60,4 +60,4 @@ absl::Status LaunchRows(const KernelContext& k, const CudaRows& rows, void (*by_
   return k.cuda()->Launch(by_thread, ShapeFor(rows.count()), arguments...);
 }
 
-}  // namespace snug
+}  // namespace snug::core

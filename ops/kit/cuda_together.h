@@ -19,7 +19,7 @@
 #include "ops/kit/cuda_kernel.h"
 #include "ops/op_def.h"
 
-namespace snug {
+namespace snug::core {
 
 // What such a kernel gets: a Member for each node, which has the number `n` of elements that its blocks go over.
 template <class Member, int kCount>
@@ -72,4 +72,4 @@ absl::Status Alone(const KernelContext& k) {
   return together({&k, 1});
 }
 
-}  // namespace snug
+}  // namespace snug::core

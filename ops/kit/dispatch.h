@@ -9,7 +9,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 template <class Fn>
 absl::Status DispatchFloating(DType dtype, Fn&& fn) {
@@ -49,4 +49,4 @@ absl::Status DispatchAny(DType dtype, Fn&& fn) {
   return absl::InternalError("unknown dtype");
 }
 
-}  // namespace snug
+}  // namespace snug::core

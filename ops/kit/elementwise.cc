@@ -6,7 +6,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug {
+namespace snug::core {
 namespace internal {
 
 OpDef CompleteElementwise(OpDef op, InferFn infer, ElementwiseForm form, KernelFn plain, KernelFn cuda) {
@@ -41,4 +41,4 @@ ValueId SumToShape(GradContext& g, ValueId value, const Shape& shape) {
   return g.Op("reduce_to_shape", {value}, proto::MakeOptions(target));
 }
 
-}  // namespace snug
+}  // namespace snug::core

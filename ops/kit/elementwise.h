@@ -35,7 +35,7 @@
 #include "ops/math/functions.h"
 #include "ops/op_def.h"
 
-namespace snug {
+namespace snug::core {
 
 inline constexpr int64_t kElementwiseChunk = 1 << 15;  // elements in a thread's piece of work
 inline constexpr int64_t kElementwiseBlock = 512;      // elements in a buffer on the stack
@@ -214,4 +214,4 @@ absl::Status GradientFromInput(GradContext& g, absl::string_view op);
 // Returns `value` summed over the axes along which `shape` was broadcast to it, or `value` itself if there are none.
 ValueId SumToShape(GradContext& g, ValueId value, const Shape& shape);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Writes the number in hexadecimal, so that C++ reads exactly the same one.
@@ -38,4 +38,4 @@ absl::string_view CppName(DType dtype) {
   return "";
 }
 
-}  // namespace snug
+}  // namespace snug::core

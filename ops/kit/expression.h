@@ -9,7 +9,7 @@
 
 #include "ops/node_types.h"
 
-namespace snug {
+namespace snug::core {
 
 // Returns what kernels call the type, for example "float".
 absl::string_view CppName(DType dtype);
@@ -18,4 +18,4 @@ absl::string_view CppName(DType dtype);
 std::string ApplyExpression(absl::string_view function, const std::vector<double>& numbers, const NodeTypes& types,
                             absl::string_view operands);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 
 #include "engine/base/dtype.h"
 
-namespace snug {
+namespace snug::core {
 
 inline DType Float32PortType(DType floating) { return floating == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
 
@@ -13,4 +13,4 @@ inline DType Float32PortType(DType floating) { return floating == DType::kFloat6
 template <class T>
 using Float32Port = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 Isa Detect() {
@@ -47,4 +47,4 @@ const char* Name(Isa isa) {
   return "?";
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 
 #include "engine/base/host_device.h"
 
-namespace snug {
+namespace snug::core {
 
 enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
 
@@ -61,4 +61,4 @@ void WithIsa(Body&& body) {
   body();
 }
 
-}  // namespace snug
+}  // namespace snug::core

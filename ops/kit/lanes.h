@@ -8,7 +8,7 @@
 
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 
 inline constexpr int kLanes = 32;
 inline constexpr int64_t kLaneBlock = 4096;
@@ -46,4 +46,4 @@ SNUG_INLINE A LaneMax(int64_t n, Element element) {
   return ReduceLanes<A>(0, n, element(0), element, [](A a, A b) SNUG_LAMBDA { return b > a ? b : a; });
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int kMostRank = 4;
@@ -48,4 +48,4 @@ std::vector<std::string> OtherLibraryVariants(const PrepareContext& c, bool vari
   return others;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 
 #include "ops/prepare_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // Its names are "library", "library_tf32", "library_fast" and "library_tf32_fast"; "library:3" is the third algorithm
 // that the library's heuristics list.
@@ -33,4 +33,4 @@ absl::Status TakeOwnBesideLibrary(PrepareContext& c);
 // our own kernel.
 std::vector<std::string> OtherLibraryVariants(const PrepareContext& c, bool varies);
 
-}  // namespace snug
+}  // namespace snug::core

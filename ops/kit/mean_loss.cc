@@ -5,7 +5,7 @@
 #include "engine/base/error_part.h"
 #include "proto/data_type.h"
 
-namespace snug {
+namespace snug::core {
 
 std::vector<ValueId> Float32Inputs(LayerContext& c) {
   std::vector<ValueId> inputs = c.inputs();
@@ -49,4 +49,4 @@ OpDef LossLayer(absl::string_view name, absl::string_view doc, LayerFn layer) {
           .traits = {.layer_only = true}};
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "ops/layer_context.h"
 #include "ops/op_def.h"
 
-namespace snug {
+namespace snug::core {
 
 // The layer's inputs as ports of kFloat32 take them.
 std::vector<ValueId> Float32Inputs(LayerContext& c);
@@ -31,4 +31,4 @@ absl::Status GradientOfEven(GradContext& g, absl::string_view op);
 // The table entry of the layer.
 OpDef LossLayer(absl::string_view name, absl::string_view doc, LayerFn layer);
 
-}  // namespace snug
+}  // namespace snug::core

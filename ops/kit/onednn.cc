@@ -12,7 +12,7 @@
 #include <omp.h>
 #endif
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 namespace {
 
 using dnnl::memory;
@@ -268,4 +268,4 @@ absl::Status FromError(const dnnl::error& error) {
   }
 }
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

@@ -12,7 +12,7 @@
 
 #include "engine/base/dtype.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 
 std::string Version();  // the version of the library that runs, such as "2.6.0"
 
@@ -42,4 +42,4 @@ class Kernel {
 };
 using KernelPtr = std::shared_ptr<const Kernel>;
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

@@ -23,7 +23,7 @@
 #include "ops/activation.h"
 #include "ops/kit/onednn.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 
 const dnnl::engine& CpuEngine();
 
@@ -97,4 +97,4 @@ auto Guard(Fn&& fn) -> decltype(fn()) {
   }
 }
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

@@ -4,7 +4,7 @@
 
 #include "ops/infer_context.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::StatusOr<int> AxisOption(absl::string_view option, int64_t axis, int rank) {
   absl::StatusOr<int> normal = NormalizeAxis(axis, rank);
@@ -36,4 +36,4 @@ absl::Status ReadSpatialOption(absl::string_view option, absl::Span<const int64_
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 
 #include "engine/base/shape.h"
 
-namespace snug {
+namespace snug::core {
 
 // `axis` within `rank`. Negative axes count from the end. It is an error if the axis is none of them, or if it is the
 // batch counted from the end: an op that cuts or joins the batch by accident is hard to find later.
@@ -35,4 +35,4 @@ inline constexpr int64_t kMaxSpatialOption = int64_t{1} << 30;  // keeps (kernel
 absl::Status ReadSpatialOption(absl::string_view option, absl::Span<const int64_t> given, int spatial, int64_t at_least,
                                std::array<int64_t, kMaxSpatial>* to);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // These are Philox's constants (engine/base/random.h).
@@ -104,4 +104,4 @@ absl::Status CheckRandomState(const InferContext& c, int input) {
   return c.InputError(input, absl::StrCat("expected ", expected.ToString(), ", found ", c.input(input).ToString()));
 }
 
-}  // namespace snug
+}  // namespace snug::core

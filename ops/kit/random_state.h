@@ -12,7 +12,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status CheckRandomState(const InferContext& c, int input);
 
@@ -36,4 +36,4 @@ void DrawWords(RandomStream random, uint64_t counter, int64_t n, uint32_t* words
 inline constexpr double kUniformRange = 0x1p24;
 SNUG_HOST_DEVICE inline int32_t ToUniformInt(uint32_t word) { return static_cast<int32_t>(word >> 8); }
 
-}  // namespace snug
+}  // namespace snug::core

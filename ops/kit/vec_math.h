@@ -13,7 +13,7 @@
 
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 
 namespace internal {
 // Adding this rounds a float (a double) of moderate size to an integer, which is then in the low bits.
@@ -194,4 +194,4 @@ SNUG_HOST_DEVICE inline double Tanh(double x) { return std::tanh(x); }
 SNUG_HOST_DEVICE inline double Erf(double x) { return std::erf(x); }
 SNUG_HOST_DEVICE inline double Pow(double a, double b) { return std::pow(a, b); }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -19,7 +19,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::attention {
+namespace snug::core::ops::attention {
 namespace {
 
 using proto::ParseOptions;
@@ -379,4 +379,4 @@ SNUG_OPS(attention) {
        .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::attention
+}  // namespace snug::core::ops::attention

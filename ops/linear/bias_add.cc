@@ -24,7 +24,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::bias_add {
+namespace snug::core::ops::bias_add {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;  // elements that a thread takes at a time
@@ -346,4 +346,4 @@ SNUG_OPS(bias_add) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::bias_add
+}  // namespace snug::core::ops::bias_add

@@ -2,7 +2,7 @@
 #include "ops/kit/dispatch.h"
 #include "ops/linear/bias_add_cuda.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Each thread does kPack elements; n is a multiple of it. y may be x.
@@ -35,4 +35,4 @@ absl::Status BiasAddCuda(const KernelContext& k, int64_t channels, int64_t inner
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

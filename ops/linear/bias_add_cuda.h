@@ -5,9 +5,9 @@
 
 #include "ops/kernel_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // Computes y = x + b; x lies as [outer, channels, inner].
 absl::Status BiasAddCuda(const KernelContext& k, int64_t channels, int64_t inner);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -32,7 +32,7 @@
 #include "ops/kernels/matmul/onednn_bfloat16.h"
 #endif
 
-namespace snug::ops::conv {
+namespace snug::core::ops::conv {
 namespace {
 
 using proto::MakeOptions;
@@ -535,4 +535,4 @@ SNUG_OPS(conv) {
            .samples = GradWeightSamples}};
 }
 
-}  // namespace snug::ops::conv
+}  // namespace snug::core::ops::conv

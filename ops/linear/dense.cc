@@ -15,7 +15,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::dense {
+namespace snug::core::ops::dense {
 namespace {
 
 using proto::ParseOptions;
@@ -223,4 +223,4 @@ SNUG_OPS(dense) {
            .samples = GradWeightSamples}};
 }
 
-}  // namespace snug::ops::dense
+}  // namespace snug::core::ops::dense

@@ -13,7 +13,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::embedding {
+namespace snug::core::ops::embedding {
 namespace {
 
 using proto::ParseOptions;
@@ -175,4 +175,4 @@ SNUG_OPS(embedding) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::embedding
+}  // namespace snug::core::ops::embedding

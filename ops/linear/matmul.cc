@@ -12,7 +12,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::matmul {
+namespace snug::core::ops::matmul {
 namespace {
 
 using proto::ParseOptions;
@@ -158,4 +158,4 @@ SNUG_OPS(matmul) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::matmul
+}  // namespace snug::core::ops::matmul

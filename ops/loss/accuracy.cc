@@ -17,7 +17,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::accuracy {
+namespace snug::core::ops::accuracy {
 namespace {
 
 using proto::ParseOptions;
@@ -155,4 +155,4 @@ SNUG_OPS(accuracy) {
            .samples = TopKSamples}};
 }
 
-}  // namespace snug::ops::accuracy
+}  // namespace snug::core::ops::accuracy

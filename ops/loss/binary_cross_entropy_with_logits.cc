@@ -5,7 +5,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::binary_cross_entropy_with_logits {
+namespace snug::core::ops::binary_cross_entropy_with_logits {
 namespace {
 
 absl::Status Layer(LayerContext& c) { return MeanLossLayer(c, "binary_cross_entropy"); }
@@ -64,4 +64,4 @@ SNUG_OPS(binary_cross_entropy_with_logits) {
                .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::binary_cross_entropy_with_logits
+}  // namespace snug::core::ops::binary_cross_entropy_with_logits

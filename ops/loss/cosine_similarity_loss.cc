@@ -8,7 +8,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::cosine_similarity_loss {
+namespace snug::core::ops::cosine_similarity_loss {
 namespace {
 
 // Its square is kept from 0 before the root is taken, whose gradient is then finite, and 0 for shorter vectors.
@@ -55,4 +55,4 @@ SNUG_OPS(cosine_similarity_loss) {
       "loss = mean of 1 - x target / (max(|x|, epsilon) max(|target|, epsilon)) for the vectors along `axis`", Layer)};
 }
 
-}  // namespace snug::ops::cosine_similarity_loss
+}  // namespace snug::core::ops::cosine_similarity_loss

@@ -8,7 +8,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::huber_loss {
+namespace snug::core::ops::huber_loss {
 namespace {
 
 using proto::ParseOptions;
@@ -20,7 +20,7 @@ template <int kInputs>
 absl::Status Infer(InferContext& c) {
   const double delta = c.options<proto::HuberLoss>().delta();
   if (!(delta > 0)) return c.OptionError("delta", absl::StrCat("expected more than 0, found ", delta));
-  return snug::internal::InferSameShape<kInputs>(c);
+  return core::internal::InferSameShape<kInputs>(c);
 }
 
 absl::Status Layer(LayerContext& c) { return MeanLossLayer(c, "huber"); }
@@ -87,4 +87,4 @@ SNUG_OPS(huber_loss) {
                .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::huber_loss
+}  // namespace snug::core::ops::huber_loss

@@ -7,7 +7,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::kl_divergence {
+namespace snug::core::ops::kl_divergence {
 namespace {
 
 absl::Status Layer(LayerContext& c) {
@@ -69,4 +69,4 @@ SNUG_OPS(kl_divergence) {
                .samples = TargetGradSamples})};
 }
 
-}  // namespace snug::ops::kl_divergence
+}  // namespace snug::core::ops::kl_divergence

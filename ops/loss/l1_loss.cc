@@ -4,7 +4,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::l1_loss {
+namespace snug::core::ops::l1_loss {
 namespace {
 
 absl::Status Layer(LayerContext& c) { return MeanLossLayer(c, "absolute_error"); }
@@ -43,4 +43,4 @@ SNUG_OPS(l1_loss) {
                .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::l1_loss
+}  // namespace snug::core::ops::l1_loss

@@ -8,7 +8,7 @@
 
 #include "ops/node_types.h"
 
-namespace snug {
+namespace snug::core {
 
 // Counts the rows that are not ignored. The error for a label that is no class names the label.
 template <class Label>
@@ -32,4 +32,4 @@ inline int64_t LabelBound(const NodeTypes& types, int input) {
   return input == 1 && logits.rank() > 0 ? logits[logits.rank() - 1] : 0;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include "ops/kit/vec_math.h"
 #include "ops/loss/losses_cuda.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -338,4 +338,4 @@ absl::Status SquaredErrorGradCuda(const KernelContext& k) {
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "ops/kernel_context.h"
 #include "ops/prepare_context.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status CrossEntropyCuda(const KernelContext& k, double smoothing, int64_t ignored);
 absl::Status CrossEntropyGradCuda(const KernelContext& k, double smoothing, int64_t ignored);
@@ -25,4 +25,4 @@ absl::Status PrepareRowsCuda(PrepareContext& c);
 absl::Status PrepareCountCuda(PrepareContext& c);
 absl::Status PrepareSquaredErrorCuda(PrepareContext& c);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::mean_squared_error {
+namespace snug::core::ops::mean_squared_error {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;
@@ -134,4 +134,4 @@ SNUG_OPS(mean_squared_error) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::mean_squared_error
+}  // namespace snug::core::ops::mean_squared_error

@@ -17,7 +17,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::nll_loss {
+namespace snug::core::ops::nll_loss {
 namespace {
 
 using Loss = proto::NegativeLogLikelihood;
@@ -160,4 +160,4 @@ SNUG_OPS(nll_loss) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::nll_loss
+}  // namespace snug::core::ops::nll_loss

@@ -26,7 +26,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::softmax_cross_entropy {
+namespace snug::core::ops::softmax_cross_entropy {
 namespace {
 
 using proto::ParseOptions;
@@ -365,4 +365,4 @@ SNUG_OPS(softmax_cross_entropy) {
        .samples = TargetGradSamples}};
 }
 
-}  // namespace snug::ops::softmax_cross_entropy
+}  // namespace snug::core::ops::softmax_cross_entropy

@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::abs {
+namespace snug::core::ops::abs {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "abs_grad"); }
@@ -35,4 +35,4 @@ SNUG_OPS(abs) {
                                            .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::abs
+}  // namespace snug::core::ops::abs

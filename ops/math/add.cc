@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::add {
+namespace snug::core::ops::add {
 namespace {
 
 absl::Status Gradient(GradContext& g) {
@@ -41,4 +41,4 @@ SNUG_OPS(add) {
                                         .samples = Samples})};
 }
 
-}  // namespace snug::ops::add
+}  // namespace snug::core::ops::add

@@ -15,7 +15,7 @@
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::add_n {
+namespace snug::core::ops::add_n {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;
@@ -98,4 +98,4 @@ SNUG_OPS(add_n) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::add_n
+}  // namespace snug::core::ops::add_n

@@ -7,7 +7,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::broadcast_to {
+namespace snug::core::ops::broadcast_to {
 namespace {
 
 using proto::ParseOptions;
@@ -61,4 +61,4 @@ SNUG_OPS(broadcast_to) {
        .samples = Samples}};
 }
 
-}  // namespace snug::ops::broadcast_to
+}  // namespace snug::core::ops::broadcast_to

@@ -13,7 +13,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::cast {
+namespace snug::core::ops::cast {
 namespace {
 
 using proto::ParseOptions;
@@ -104,4 +104,4 @@ SNUG_OPS(cast) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::cast
+}  // namespace snug::core::ops::cast

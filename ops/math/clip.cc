@@ -10,7 +10,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::clip {
+namespace snug::core::ops::clip {
 namespace {
 
 using proto::ParseOptions;
@@ -33,7 +33,7 @@ absl::Status Infer(InferContext& c) {
   if (options.has_min() && options.has_max() && !(options.min() <= options.max())) {
     return c.OptionError("max", absl::StrCat("expected at least `min`, ", options.min(), ", found ", options.max()));
   }
-  return snug::internal::InferSameShape<kInputs>(c);
+  return core::internal::InferSameShape<kInputs>(c);
 }
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "clip_grad"); }
@@ -84,4 +84,4 @@ SNUG_OPS(clip) {
                                                         .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::clip
+}  // namespace snug::core::ops::clip

@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::cos {
+namespace snug::core::ops::cos {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "cos_grad"); }
@@ -40,4 +40,4 @@ SNUG_OPS(cos) {
                                               .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::cos
+}  // namespace snug::core::ops::cos

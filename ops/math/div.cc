@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::div {
+namespace snug::core::ops::div {
 namespace {
 
 absl::Status Gradient(GradContext& g) {
@@ -50,4 +50,4 @@ SNUG_OPS(div) {
                                             .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::div
+}  // namespace snug::core::ops::div

@@ -12,7 +12,7 @@
 #include "ops/kit/elementwise.h"
 #include "ops/math/functions.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Gives T once for each type in a pack.
@@ -91,4 +91,4 @@ absl::Status ElementwiseOnCuda(const KernelContext& k, const F& f) {
 SNUG_FUNCTIONS(SNUG_FUNCTION)
 #undef SNUG_FUNCTION
 
-}  // namespace snug
+}  // namespace snug::core

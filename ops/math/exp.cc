@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::exp {
+namespace snug::core::ops::exp {
 namespace {
 
 absl::Status Gradient(GradContext& g) {  // dx = dy y
@@ -29,4 +29,4 @@ SNUG_OPS(exp) {
                                                .samples = Samples})};
 }
 
-}  // namespace snug::ops::exp
+}  // namespace snug::core::ops::exp

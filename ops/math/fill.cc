@@ -14,7 +14,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::fill {
+namespace snug::core::ops::fill {
 namespace {
 
 using proto::ParseOptions;
@@ -66,4 +66,4 @@ SNUG_OPS(fill) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::fill
+}  // namespace snug::core::ops::fill

@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::floor {
+namespace snug::core::ops::floor {
 namespace {
 
 absl::Status Gradient(GradContext&) { return absl::OkStatus(); }
@@ -25,4 +25,4 @@ SNUG_OPS(floor) {
                                          .samples = Samples})};
 }
 
-}  // namespace snug::ops::floor
+}  // namespace snug::core::ops::floor

@@ -11,7 +11,7 @@
 
 // SNUG_FUNCTIONS, at the end, lists them. Those in the list have CUDA kernels (elementwise.cu) and may be part of fused
 // ones, which are compiled at run time and call them by name.
-namespace snug::functions {
+namespace snug::core::functions {
 
 struct Add {
   template <class A>
@@ -274,7 +274,7 @@ struct LeakyReluGrad {
 struct Sigmoid {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
-    return snug::Sigmoid(x);
+    return core::Sigmoid(x);
   }
 };
 
@@ -288,7 +288,7 @@ struct SigmoidGrad {
 struct Tanh {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
-    return snug::Tanh(x);
+    return core::Tanh(x);
   }
 };
 
@@ -302,14 +302,14 @@ struct TanhGrad {
 struct Silu {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
-    return x * snug::Sigmoid(x);
+    return x * core::Sigmoid(x);
   }
 };
 
 struct SiluGrad {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
-    const A s = snug::Sigmoid(x);
+    const A s = core::Sigmoid(x);
     return dy * s * (A(1) + x * (A(1) - s));
   }
 };
@@ -327,14 +327,14 @@ struct Softplus {  // max(x, 0) + log(1 + u) with u = exp(-|x|); the logarithm k
 struct SoftplusGrad {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
-    return dy * snug::Sigmoid(x);
+    return dy * core::Sigmoid(x);
   }
 };
 
 // exp(x) - 1 with the digits of a small x, where x <= 0.
 template <class A>
 SNUG_HOST_DEVICE A ExpMinus1(A x) {
-  const A t = snug::Tanh(x * A(0.5));
+  const A t = core::Tanh(x * A(0.5));
   return A(2) * t / (A(1) - t);
 }
 
@@ -390,7 +390,7 @@ struct MishGrad {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
     const A t = TanhOfSoftplus(x);
-    return dy * (t + x * snug::Sigmoid(x) * (A(1) - t * t));
+    return dy * (t + x * core::Sigmoid(x) * (A(1) - t * t));
   }
 };
 
@@ -477,7 +477,7 @@ struct GeluGrad {
 struct GeluByTanh {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
-    const A t = snug::Tanh(A(kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
+    const A t = core::Tanh(A(kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
     return A(0.5) * x * (A(1) + t);
   }
 };
@@ -485,7 +485,7 @@ struct GeluByTanh {
 struct GeluByTanhGrad {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A dy) const {
-    const A t = snug::Tanh(A(kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
+    const A t = core::Tanh(A(kRootTwoOverPi) * (x + A(kCubic) * x * x * x));
     const A slope = A(kRootTwoOverPi) * (A(1) + A(3 * kCubic) * x * x);
     return dy * A(0.5) * ((A(1) + t) + x * (A(1) - t * t) * slope);
   }
@@ -536,7 +536,7 @@ struct BinaryCrossEntropy {  // -target log(s) - (1 - target) log(1 - s), s = si
 struct BinaryCrossEntropyGrad {
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x, A target, A dy) const {
-    return dy * (snug::Sigmoid(x) - target);
+    return dy * (core::Sigmoid(x) - target);
   }
 };
 
@@ -561,7 +561,7 @@ struct Same {
   }
 };
 
-}  // namespace snug::functions
+}  // namespace snug::core::functions
 
 // There is a row for each function: its name, then those of its node's options that it needs. They are the numbers that
 // initialise it, in their sequence; `f` is the function object.

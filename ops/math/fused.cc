@@ -26,7 +26,7 @@
 #include "ops/kernels/fused/cuda.h"
 #endif
 
-namespace snug::ops::fused {
+namespace snug::core::ops::fused {
 namespace {
 
 using proto::ParseOptions;
@@ -234,4 +234,4 @@ SNUG_OPS(fused) {
   return {fused, fused_reduce};
 }
 
-}  // namespace snug::ops::fused
+}  // namespace snug::core::ops::fused

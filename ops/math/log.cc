@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::log {
+namespace snug::core::ops::log {
 namespace {
 
 absl::Status Gradient(GradContext& g) {  // dx = dy / x
@@ -28,4 +28,4 @@ SNUG_OPS(log) {
                                              .samples = Samples})};
 }
 
-}  // namespace snug::ops::log
+}  // namespace snug::core::ops::log

@@ -4,7 +4,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::max {
+namespace snug::core::ops::max {
 namespace {
 
 absl::Status Gradient(GradContext& g) {
@@ -48,4 +48,4 @@ SNUG_OPS(max) {
                                         .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::max
+}  // namespace snug::core::ops::max

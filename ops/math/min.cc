@@ -4,7 +4,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::min {
+namespace snug::core::ops::min {
 namespace {
 
 absl::Status Gradient(GradContext& g) {  // an input gets dy where the other one is larger
@@ -36,4 +36,4 @@ SNUG_OPS(min) {
                                         .samples = Samples})};
 }
 
-}  // namespace snug::ops::min
+}  // namespace snug::core::ops::min

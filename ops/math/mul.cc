@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::mul {
+namespace snug::core::ops::mul {
 namespace {
 
 absl::Status Gradient(GradContext& g) {  // da = dy b, db = dy a
@@ -37,4 +37,4 @@ SNUG_OPS(mul) {
                                         .samples = Samples})};
 }
 
-}  // namespace snug::ops::mul
+}  // namespace snug::core::ops::mul

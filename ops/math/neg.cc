@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::neg {
+namespace snug::core::ops::neg {
 namespace {
 
 absl::Status Gradient(GradContext& g) {
@@ -28,4 +28,4 @@ SNUG_OPS(neg) {
                                        .samples = Samples})};
 }
 
-}  // namespace snug::ops::neg
+}  // namespace snug::core::ops::neg

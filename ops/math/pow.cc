@@ -4,7 +4,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::pow {
+namespace snug::core::ops::pow {
 namespace {
 
 absl::Status Gradient(GradContext& g) {
@@ -69,4 +69,4 @@ SNUG_OPS(pow) {
                                                       .samples = ExponentGradSamples})};
 }
 
-}  // namespace snug::ops::pow
+}  // namespace snug::core::ops::pow

@@ -12,7 +12,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::reduce_max {
+namespace snug::core::ops::reduce_max {
 namespace {
 
 using proto::ParseOptions;
@@ -198,4 +198,4 @@ SNUG_OPS(reduce_max) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::reduce_max
+}  // namespace snug::core::ops::reduce_max

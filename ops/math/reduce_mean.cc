@@ -8,7 +8,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::reduce_mean {
+namespace snug::core::ops::reduce_mean {
 namespace {
 
 using proto::ParseOptions;
@@ -61,4 +61,4 @@ SNUG_OPS(reduce_mean) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::reduce_mean
+}  // namespace snug::core::ops::reduce_mean

@@ -8,7 +8,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::reduce_sum {
+namespace snug::core::ops::reduce_sum {
 namespace {
 
 using proto::ParseOptions;
@@ -55,4 +55,4 @@ SNUG_OPS(reduce_sum) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::reduce_sum
+}  // namespace snug::core::ops::reduce_sum

@@ -12,7 +12,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::reduce_to_shape {
+namespace snug::core::ops::reduce_to_shape {
 namespace {
 
 using proto::ParseOptions;
@@ -93,4 +93,4 @@ SNUG_OPS(reduce_to_shape) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::reduce_to_shape
+}  // namespace snug::core::ops::reduce_to_shape

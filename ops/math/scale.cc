@@ -5,7 +5,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::scale {
+namespace snug::core::ops::scale {
 namespace {
 
 using proto::ParseOptions;
@@ -42,4 +42,4 @@ SNUG_OPS(scale) {
                                                   .samples = Samples})};
 }
 
-}  // namespace snug::ops::scale
+}  // namespace snug::core::ops::scale

@@ -5,7 +5,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::sign {
+namespace snug::core::ops::sign {
 namespace {
 
 absl::Status Gradient(GradContext&) { return absl::OkStatus(); }
@@ -27,4 +27,4 @@ SNUG_OPS(sign) {
                                         .samples = Samples})};
 }
 
-}  // namespace snug::ops::sign
+}  // namespace snug::core::ops::sign

@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::sin {
+namespace snug::core::ops::sin {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "sin_grad"); }
@@ -44,4 +44,4 @@ SNUG_OPS(sin) {
                                             .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::sin
+}  // namespace snug::core::ops::sin

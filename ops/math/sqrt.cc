@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::sqrt {
+namespace snug::core::ops::sqrt {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromOutput(g, "sqrt_grad"); }
@@ -35,4 +35,4 @@ SNUG_OPS(sqrt) {
                                             .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::sqrt
+}  // namespace snug::core::ops::sqrt

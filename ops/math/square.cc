@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::square {
+namespace snug::core::ops::square {
 namespace {
 
 absl::Status Gradient(GradContext& g) { return GradientFromInput(g, "square_grad"); }
@@ -35,4 +35,4 @@ SNUG_OPS(square) {
                                               .samples = GradSamples})};
 }
 
-}  // namespace snug::ops::square
+}  // namespace snug::core::ops::square

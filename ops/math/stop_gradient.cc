@@ -4,7 +4,7 @@
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::stop_gradient {
+namespace snug::core::ops::stop_gradient {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -33,4 +33,4 @@ SNUG_OPS(stop_gradient) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::stop_gradient
+}  // namespace snug::core::ops::stop_gradient

@@ -3,7 +3,7 @@
 #include "ops/math/functions.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::sub {
+namespace snug::core::ops::sub {
 namespace {
 
 absl::Status Gradient(GradContext& g) {  // da = dy; db = -dy is negated after it is summed, because it is smaller then
@@ -34,4 +34,4 @@ SNUG_OPS(sub) {
                                         .samples = Samples})};
 }
 
-}  // namespace snug::ops::sub
+}  // namespace snug::core::ops::sub

@@ -5,7 +5,7 @@
 #include "ops/kit/dispatch.h"
 #include "ops/math/values_cuda.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int kMostTerms = 256;  // the most terms in one sum that fit a kernel's arguments
@@ -72,4 +72,4 @@ absl::Status CastCuda(const KernelContext& k) {
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,11 +5,11 @@
 
 #include "ops/kernel_context.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status AddNCuda(const KernelContext& k);
 absl::Status CastCuda(const KernelContext& k);
 // Fills output 0, whatever its dtype.
 absl::Status FillCuda(const KernelContext& k, double value);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::adaptive_avg_pool {
+namespace snug::core::ops::adaptive_avg_pool {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -94,4 +94,4 @@ SNUG_OPS(adaptive_avg_pool) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::adaptive_avg_pool
+}  // namespace snug::core::ops::adaptive_avg_pool

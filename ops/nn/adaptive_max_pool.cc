@@ -11,7 +11,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::adaptive_max_pool {
+namespace snug::core::ops::adaptive_max_pool {
 namespace {
 
 template <bool kIndex>
@@ -120,4 +120,4 @@ SNUG_OPS(adaptive_max_pool) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::adaptive_max_pool
+}  // namespace snug::core::ops::adaptive_max_pool

@@ -15,7 +15,7 @@
 #include "ops/kernels/pool/onednn.h"
 #endif
 
-namespace snug::ops::avg_pool {
+namespace snug::core::ops::avg_pool {
 namespace {
 
 absl::StatusOr<PoolGeometry> Geometry(const proto::Pool& options, const Shape& x, const Layout& layout) {
@@ -223,4 +223,4 @@ SNUG_OPS(avg_pool) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::avg_pool
+}  // namespace snug::core::ops::avg_pool

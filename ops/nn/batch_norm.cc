@@ -22,7 +22,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::batch_norm {
+namespace snug::core::ops::batch_norm {
 namespace {
 
 using proto::ParseOptions;
@@ -266,4 +266,4 @@ SNUG_OPS(batch_norm) {
            .samples = UpdateSamples}};
 }
 
-}  // namespace snug::ops::batch_norm
+}  // namespace snug::core::ops::batch_norm

@@ -15,7 +15,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::batch_norm_fused {
+namespace snug::core::ops::batch_norm_fused {
 namespace {
 
 using Fused = proto::FusedBatchNorm;
@@ -349,4 +349,4 @@ SNUG_OPS(batch_norm_fused) {
            .samples = AddGradSamples}};
 }
 
-}  // namespace snug::ops::batch_norm_fused
+}  // namespace snug::core::ops::batch_norm_fused

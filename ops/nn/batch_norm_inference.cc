@@ -13,7 +13,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::batch_norm_inference {
+namespace snug::core::ops::batch_norm_inference {
 namespace {
 
 using proto::ParseOptions;
@@ -132,4 +132,4 @@ SNUG_OPS(batch_norm_inference) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::batch_norm_inference
+}  // namespace snug::core::ops::batch_norm_inference

@@ -9,7 +9,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::global_avg_pool {
+namespace snug::core::ops::global_avg_pool {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -81,4 +81,4 @@ SNUG_OPS(global_avg_pool) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::global_avg_pool
+}  // namespace snug::core::ops::global_avg_pool

@@ -11,7 +11,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::global_max_pool {
+namespace snug::core::ops::global_max_pool {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -122,4 +122,4 @@ SNUG_OPS(global_max_pool) {
        .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::global_max_pool
+}  // namespace snug::core::ops::global_max_pool

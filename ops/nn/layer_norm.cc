@@ -24,7 +24,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::layer_norm {
+namespace snug::core::ops::layer_norm {
 namespace {
 
 using proto::ParseOptions;
@@ -354,4 +354,4 @@ SNUG_OPS(layer_norm) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::layer_norm
+}  // namespace snug::core::ops::layer_norm

@@ -15,7 +15,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::max_pool {
+namespace snug::core::ops::max_pool {
 namespace {
 
 template <bool kIndex>
@@ -206,4 +206,4 @@ SNUG_OPS(max_pool) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::max_pool
+}  // namespace snug::core::ops::max_pool

@@ -7,7 +7,7 @@
 #include "ops/kit/vec_math.h"
 #include "ops/nn/rows_cuda.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // y may be x.
@@ -203,4 +203,4 @@ absl::Status LayerNormGradCuda(const KernelContext& k, int64_t rows, int64_t wid
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

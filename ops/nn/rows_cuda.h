@@ -6,7 +6,7 @@
 #include "ops/kernel_context.h"
 #include "ops/prepare_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // The value lies as [outer, axis, inner].
 absl::Status SoftmaxCuda(const KernelContext& k, bool log, int64_t outer, int64_t axis, int64_t inner);
@@ -16,4 +16,4 @@ absl::Status LayerNormCuda(const KernelContext& k, int64_t rows, int64_t width, 
 absl::Status LayerNormGradCuda(const KernelContext& k, int64_t rows, int64_t width);
 int64_t LayerNormGradCudaWorkspace(int64_t rows, int64_t width);
 
-}  // namespace snug
+}  // namespace snug::core

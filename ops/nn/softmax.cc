@@ -19,7 +19,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::softmax {
+namespace snug::core::ops::softmax {
 namespace {
 
 using proto::ParseOptions;
@@ -280,4 +280,4 @@ SNUG_OPS(softmax) {
       backward("log_softmax_grad", "dx = dy - exp(y) sum(dy)", BackwardCpu<true>, SNUG_IF_CUDA(BackwardCuda<true>))};
 }
 
-}  // namespace snug::ops::softmax
+}  // namespace snug::core::ops::softmax

@@ -12,7 +12,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::accumulate {
+namespace snug::core::ops::accumulate {
 namespace {
 
 using proto::ParseOptions;
@@ -130,4 +130,4 @@ SNUG_OPS(accumulate) {
            .samples = MeanSamples}};
 }
 
-}  // namespace snug::ops::accumulate
+}  // namespace snug::core::ops::accumulate

@@ -5,7 +5,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::adagrad_update {
+namespace snug::core::ops::adagrad_update {
 namespace {
 
 using proto::ParseOptions;
@@ -80,4 +80,4 @@ SNUG_OPS(adagrad_update) {
       Samples)};
 }
 
-}  // namespace snug::ops::adagrad_update
+}  // namespace snug::core::ops::adagrad_update

@@ -15,7 +15,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::adam_update {
+namespace snug::core::ops::adam_update {
 namespace {
 
 using proto::ParseOptions;
@@ -149,4 +149,4 @@ SNUG_OPS(adam_update) {
        .samples = Samples}};
 }
 
-}  // namespace snug::ops::adam_update
+}  // namespace snug::core::ops::adam_update

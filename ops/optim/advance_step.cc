@@ -7,7 +7,7 @@
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::advance_step {
+namespace snug::core::ops::advance_step {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -40,4 +40,4 @@ SNUG_OPS(advance_step) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::advance_step
+}  // namespace snug::core::ops::advance_step

@@ -14,7 +14,7 @@
 #include "ops/optim/updates_cuda.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::all_finite {
+namespace snug::core::ops::all_finite {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;
@@ -88,4 +88,4 @@ SNUG_OPS(all_finite) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::all_finite
+}  // namespace snug::core::ops::all_finite

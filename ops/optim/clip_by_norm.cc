@@ -16,7 +16,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::clip_by_norm {
+namespace snug::core::ops::clip_by_norm {
 namespace {
 
 using proto::ParseOptions;
@@ -69,4 +69,4 @@ SNUG_OPS(clip_by_norm) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::clip_by_norm
+}  // namespace snug::core::ops::clip_by_norm

@@ -15,7 +15,7 @@
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 
-namespace snug::ops::global_norm {
+namespace snug::core::ops::global_norm {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;
@@ -89,4 +89,4 @@ SNUG_OPS(global_norm) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::global_norm
+}  // namespace snug::core::ops::global_norm

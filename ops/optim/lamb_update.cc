@@ -16,7 +16,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::lamb_update {
+namespace snug::core::ops::lamb_update {
 namespace {
 
 using proto::ParseOptions;
@@ -215,4 +215,4 @@ SNUG_OPS(lamb_update) {
        .samples = UpdateSamples}};
 }
 
-}  // namespace snug::ops::lamb_update
+}  // namespace snug::core::ops::lamb_update

@@ -5,7 +5,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::lion_update {
+namespace snug::core::ops::lion_update {
 namespace {
 
 using proto::ParseOptions;
@@ -51,4 +51,4 @@ SNUG_OPS(lion_update) {
       Samples)};
 }
 
-}  // namespace snug::ops::lion_update
+}  // namespace snug::core::ops::lion_update

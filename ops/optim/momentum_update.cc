@@ -11,7 +11,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::momentum_update {
+namespace snug::core::ops::momentum_update {
 namespace {
 
 using proto::ParseOptions;
@@ -115,4 +115,4 @@ SNUG_OPS(momentum_update) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::momentum_update
+}  // namespace snug::core::ops::momentum_update

@@ -5,7 +5,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::rmsprop_update {
+namespace snug::core::ops::rmsprop_update {
 namespace {
 
 using proto::ParseOptions;
@@ -92,4 +92,4 @@ SNUG_OPS(rmsprop_update) {
                                          {"v", "velocity"}, MomentumSamples)};
 }
 
-}  // namespace snug::ops::rmsprop_update
+}  // namespace snug::core::ops::rmsprop_update

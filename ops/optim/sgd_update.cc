@@ -10,7 +10,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::sgd_update {
+namespace snug::core::ops::sgd_update {
 namespace {
 
 using proto::ParseOptions;
@@ -78,4 +78,4 @@ SNUG_OPS(sgd_update) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::sgd_update
+}  // namespace snug::core::ops::sgd_update

@@ -12,7 +12,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 
 // Checks the inputs: the parameter, then `slots` of its type, the gradient, lr, `others` ports of the op's own, and the
 // gate. Parameters and slots are float32 also in a bfloat16 network; the gradient may have either precision.
@@ -52,4 +52,4 @@ void ForEachElement(int threads, int64_t n, Element element) {
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

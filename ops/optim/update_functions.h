@@ -10,7 +10,7 @@
 #include "engine/base/host_device.h"
 #include "ops/optim/updates_cuda.h"
 
-namespace snug::updates {
+namespace snug::core::updates {
 
 template <class T>
 struct Rmsprop {
@@ -84,7 +84,7 @@ struct Lion {
   }
 };
 
-}  // namespace snug::updates
+}  // namespace snug::core::updates
 
 #define SNUG_UPDATES(ROW) \
   ROW(Rmsprop)            \

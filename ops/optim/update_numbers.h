@@ -6,7 +6,7 @@
 #include "ops/optim/updates_cuda.h"
 #include "ops/prepare_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // `Update` is proto::Update.
 template <class Update>
@@ -28,4 +28,4 @@ absl::Status PrepareUpdateCuda(PrepareContext& c) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -17,11 +17,11 @@
 #include "ops/optim/update_numbers.h"
 #include "ops/optim/updates_cuda.h"
 
-namespace snug {
-
-namespace proto {
+namespace snug::proto {
 class Update;
 }
+
+namespace snug::core {
 
 template <int kSlots, bool kCounts>
 absl::Status InferUpdate(InferContext& c) {
@@ -81,4 +81,4 @@ OpDef UpdateOp(absl::string_view name, absl::string_view doc, const std::vector<
   return op;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "ops/optim/update_functions.h"
 #include "ops/optim/updates_cuda.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 const uint8_t* Gate(const KernelContext& k) { return k.input<uint8_t>(k.num_inputs() - 1); }
@@ -365,4 +365,4 @@ absl::Status GlobalNormCuda(const KernelContext& k) {
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "ops/kernel_context.h"
 #include "ops/prepare_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // The options of proto::Update as numbers.
 struct UpdateNumbers {
@@ -36,4 +36,4 @@ absl::Status ClipByNormCuda(const KernelContext& k, double max_norm);
 absl::Status GlobalNormCuda(const KernelContext& k);
 absl::Status PrepareGlobalNormCuda(PrepareContext& c);
 
-}  // namespace snug
+}  // namespace snug::core

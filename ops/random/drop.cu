@@ -5,7 +5,7 @@
 #include "ops/kit/random_state.h"
 #include "ops/random/drop_cuda.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Each thread does four elements: those that one counter of the random numbers serves. y may be x.
@@ -59,4 +59,4 @@ absl::Status DropSamplesCuda(const KernelContext& k, double rate) {
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

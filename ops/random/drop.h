@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "ops/layer_context.h"
 
-namespace snug {
+namespace snug::core {
 
 inline absl::Status CheckDropRate(double rate) {
   if (rate >= 0 && rate <= 1) return absl::OkStatus();
@@ -24,4 +24,4 @@ inline absl::Status DropLayer(LayerContext& c, absl::string_view op, double rate
   return c.status();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,10 +5,10 @@
 
 #include "ops/kernel_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // Input 0 is the data, input 1 the random state.
 absl::Status DropElementsCuda(const KernelContext& k, double rate);
 absl::Status DropSamplesCuda(const KernelContext& k, double rate);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -19,7 +19,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::dropout {
+namespace snug::core::ops::dropout {
 namespace {
 
 using proto::ParseOptions;
@@ -126,4 +126,4 @@ SNUG_OPS(dropout) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::dropout
+}  // namespace snug::core::ops::dropout

@@ -17,7 +17,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::stochastic_depth {
+namespace snug::core::ops::stochastic_depth {
 namespace {
 
 using proto::ParseOptions;
@@ -127,4 +127,4 @@ SNUG_OPS(stochastic_depth) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::stochastic_depth
+}  // namespace snug::core::ops::stochastic_depth

@@ -15,7 +15,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::concat {
+namespace snug::core::ops::concat {
 namespace {
 
 int AxisOf(const proto::Concat& options, int rank) {
@@ -106,4 +106,4 @@ SNUG_OPS(concat) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::concat
+}  // namespace snug::core::ops::concat

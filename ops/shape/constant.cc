@@ -7,7 +7,7 @@
 #include "proto/data_type.h"
 #include "proto/network.pb.h"
 
-namespace snug::ops::constant {
+namespace snug::core::ops::constant {
 namespace {
 
 absl::Status Layer(LayerContext& c) {
@@ -30,4 +30,4 @@ SNUG_OPS(constant) {
            .traits = {.layer_only = true}}};
 }
 
-}  // namespace snug::ops::constant
+}  // namespace snug::core::ops::constant

@@ -8,7 +8,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::flatten {
+namespace snug::core::ops::flatten {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -53,4 +53,4 @@ SNUG_OPS(flatten) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::flatten
+}  // namespace snug::core::ops::flatten

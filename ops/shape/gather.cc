@@ -14,7 +14,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::gather {
+namespace snug::core::ops::gather {
 namespace {
 
 // Returns x's shape with `axis` replaced by the shape of the indices.
@@ -183,4 +183,4 @@ SNUG_OPS(gather) {
        .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::gather
+}  // namespace snug::core::ops::gather

@@ -15,7 +15,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::pad {
+namespace snug::core::ops::pad {
 namespace {
 
 // Returns the index in y at which x begins.
@@ -137,4 +137,4 @@ SNUG_OPS(pad) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::pad
+}  // namespace snug::core::ops::pad

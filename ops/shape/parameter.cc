@@ -7,7 +7,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::parameter {
+namespace snug::core::ops::parameter {
 namespace {
 
 absl::Status Layer(LayerContext& c) {
@@ -40,4 +40,4 @@ SNUG_OPS(parameter) {
            .traits = {.layer_only = true}}};
 }
 
-}  // namespace snug::ops::parameter
+}  // namespace snug::core::ops::parameter

@@ -27,7 +27,7 @@
 #include "ops/kernels/copy/onednn_reorder.h"
 #endif
 
-namespace snug::ops::reorder {
+namespace snug::core::ops::reorder {
 namespace {
 
 using proto::ParseOptions;
@@ -234,4 +234,4 @@ SNUG_OPS(reorder) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::reorder
+}  // namespace snug::core::ops::reorder

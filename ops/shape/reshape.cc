@@ -13,7 +13,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::reshape {
+namespace snug::core::ops::reshape {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -109,4 +109,4 @@ SNUG_OPS(reshape) {
            .samples = ToSamples}};
 }
 
-}  // namespace snug::ops::reshape
+}  // namespace snug::core::ops::reshape

@@ -14,7 +14,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::slice {
+namespace snug::core::ops::slice {
 namespace {
 
 absl::Status Infer(InferContext& c) {
@@ -150,4 +150,4 @@ SNUG_OPS(slice) {
            .samples = GradSamples}};
 }
 
-}  // namespace snug::ops::slice
+}  // namespace snug::core::ops::slice

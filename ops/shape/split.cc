@@ -18,7 +18,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::split {
+namespace snug::core::ops::split {
 namespace {
 
 constexpr int64_t kMaxParts = 1024;
@@ -134,4 +134,4 @@ SNUG_OPS(split) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::split
+}  // namespace snug::core::ops::split

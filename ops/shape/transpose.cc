@@ -11,7 +11,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops::transpose {
+namespace snug::core::ops::transpose {
 namespace {
 
 // Output axis i is input axis axes[i]; Infer has checked them.
@@ -95,4 +95,4 @@ SNUG_OPS(transpose) {
            .samples = Samples}};
 }
 
-}  // namespace snug::ops::transpose
+}  // namespace snug::core::ops::transpose

@@ -11,7 +11,7 @@
 #include "proto/loader/scope.h"
 #include "proto/network.pb.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 namespace {
 
 class Collector {
@@ -197,4 +197,4 @@ Blocks CollectBlocks(const Value& file, ErrorList* errors) {
   return blocks;
 }
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

@@ -8,7 +8,7 @@
 #include "proto/loader/error_list.h"
 #include "proto/loader/syntax.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 
 struct BlockDefinition {
   struct Argument {
@@ -35,4 +35,4 @@ Blocks CollectBlocks(const Value& file, ErrorList* errors);
 // "block" or "repeat". "" if nothing is near.
 std::string MeantAtTopLevel(const Field& field);
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

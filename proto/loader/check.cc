@@ -11,7 +11,7 @@
 #include "proto/network.pb.h"
 #include "proto/text_loader.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -121,4 +121,4 @@ void CheckBinary(const proto::Network& network, const LoadOptions& options, cons
   names.Finish();
 }
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

@@ -9,15 +9,16 @@
 #include "proto/loader/error_list.h"
 #include "proto/source_map.h"
 
-namespace snug {
-struct LoadOptions;
-namespace proto {
+namespace snug::proto {
 class Input;
 class Network;
-}  // namespace proto
-}  // namespace snug
+}  // namespace snug::proto
 
-namespace snug::loader {
+namespace snug::core {
+struct LoadOptions;
+}
+
+namespace snug::core::loader {
 
 // Reports a mistake in the k-th entry of a field of the input; "" stands for the input itself.
 using ReportInput = std::function<void(absl::string_view field, int k, std::string message)>;
@@ -27,4 +28,4 @@ void CheckInput(const proto::Input& input, const ReportInput& report);
 // Checks all of a flat network that has no positions, so the messages say which layer they mean.
 void CheckBinary(const proto::Network& network, const LoadOptions& options, const SourceMap* map, ErrorList* errors);
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

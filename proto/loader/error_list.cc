@@ -7,7 +7,7 @@
 
 #include "engine/base/text/source_loc.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 namespace {
 
 bool Before(SourcePos a, SourcePos b) { return std::tie(a.line, a.column) < std::tie(b.line, b.column); }
@@ -47,4 +47,4 @@ absl::Status ErrorList::ToStatus() const {
   return absl::InvalidArgumentError(text);
 }
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

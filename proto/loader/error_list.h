@@ -10,7 +10,7 @@
 
 #include "proto/source_map.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 
 class ErrorList {
  public:
@@ -66,4 +66,4 @@ class ErrorList {
   int muted_ = 0;
 };
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

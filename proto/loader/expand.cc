@@ -18,7 +18,7 @@
 #include "proto/loader/scope.h"
 #include "proto/network.pb.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -505,4 +505,4 @@ void Expand(const Value& file, const LoadOptions& options, LoadedNetwork* loaded
   Expander(file, options, loaded, errors).Run();
 }
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

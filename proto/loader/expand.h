@@ -10,8 +10,8 @@
 #include "proto/loader/syntax.h"
 #include "proto/text_loader.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 
 void Expand(const Value& file, const LoadOptions& options, LoadedNetwork* loaded, ErrorList* errors);
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

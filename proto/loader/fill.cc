@@ -13,7 +13,7 @@
 #include "proto/expected.h"
 #include "proto/loader/utf8.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 namespace {
 
 using google::protobuf::EnumValueDescriptor;
@@ -288,4 +288,4 @@ bool Filler::Store(const Scalar& scalar, SourcePos pos, const FieldDescriptor* f
 
 #undef SNUG_STORE
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

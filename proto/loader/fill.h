@@ -11,7 +11,7 @@
 #include "proto/loader/syntax.h"
 #include "proto/source_map.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 
 class Filler {
  public:
@@ -52,4 +52,4 @@ class Filler {
   int64_t budget_;
 };
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

@@ -9,7 +9,7 @@
 #include "proto/loader/fill.h"
 #include "proto/network.pb.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -120,4 +120,4 @@ LayerParts Understand(const Field& layer, const Scope& scope, const Blocks& bloc
   return LayerReader(blocks, errors).Run(layer, scope);
 }
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

@@ -9,7 +9,7 @@
 #include "proto/loader/scope.h"
 #include "proto/loader/syntax.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 
 struct LayerPart {
   enum class Role : uint8_t { kName, kInput, kParam, kOp, kBlock, kUnknown };
@@ -30,4 +30,4 @@ struct LayerParts {
 // Reports fields that are unknown, that stand twice, or that are a second op.
 LayerParts Understand(const Field& layer, const Scope& scope, const Blocks& blocks, ErrorList* errors);
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

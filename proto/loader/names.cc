@@ -10,7 +10,7 @@
 
 #include "engine/base/text/suggest.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 namespace {
 
 // Comparing names costs time, so in a file with many unknown ones only the first few get suggestions.
@@ -176,4 +176,4 @@ void NameTable::Finish() {
   }
 }
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

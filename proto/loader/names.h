@@ -19,7 +19,7 @@
 #include "proto/loader/error_list.h"
 #include "proto/source_map.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 
 class NameTable {
  public:
@@ -96,4 +96,4 @@ struct OutputName {
 };
 OutputName SplitOutputName(absl::string_view name);
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

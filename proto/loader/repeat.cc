@@ -7,7 +7,7 @@
 
 #include "engine/base/text/suggest.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 namespace {
 
 class RepeatReader {
@@ -109,4 +109,4 @@ std::string BeginOfName(const Field& statement) {
   return "";
 }
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

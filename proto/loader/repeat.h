@@ -10,7 +10,7 @@
 #include "proto/loader/scope.h"
 #include "proto/loader/syntax.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 
 // Its members point into the file's tree.
 struct RepeatParts {
@@ -28,4 +28,4 @@ RepeatParts ReadRepeat(const Field& repeat, const Scope& scope, ErrorList* error
 // Returns what the name of a layer in it begins with, up to the first argument; "" when that is not known.
 std::string BeginOfName(const Field& statement);
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

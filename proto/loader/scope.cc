@@ -10,7 +10,7 @@
 
 #include "engine/base/text/suggest.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 namespace {
 
 using google::protobuf::io::Tokenizer;
@@ -311,4 +311,4 @@ std::optional<Scalar> Evaluate(const Value& value, const Scope& scope, ErrorList
   return Evaluator(scope, errors).Run(value);
 }
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

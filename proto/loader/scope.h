@@ -14,7 +14,7 @@
 #include "proto/loader/syntax.h"
 #include "proto/source_map.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 
 // The result of evaluating a value.
 struct Scalar {
@@ -53,4 +53,4 @@ struct Scope {
 // Returns nothing when there was an error. It is reported, unless `value` is broken, which was reported before.
 std::optional<Scalar> Evaluate(const Value& value, const Scope& scope, ErrorList* errors);
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

@@ -10,7 +10,7 @@
 
 #include "proto/text_loader.h"
 
-namespace snug::loader {
+namespace snug::core::loader {
 namespace {
 
 using google::protobuf::io::Tokenizer;
@@ -443,4 +443,4 @@ Value ParseSyntax(absl::string_view text, const LoadOptions& options, ErrorList*
   return Parser(text, options, errors).File();
 }
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

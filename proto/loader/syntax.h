@@ -10,11 +10,11 @@
 #include "proto/loader/error_list.h"
 #include "proto/source_map.h"
 
-namespace snug {
+namespace snug::core {
 struct LoadOptions;
 }
 
-namespace snug::loader {
+namespace snug::core::loader {
 
 struct Field;
 
@@ -53,4 +53,4 @@ struct Field {
 // Reads the whole file as a message. After an error it goes on at the next field that it can make out.
 Value ParseSyntax(absl::string_view text, const LoadOptions& options, ErrorList* errors);
 
-}  // namespace snug::loader
+}  // namespace snug::core::loader

@@ -11,6 +11,8 @@ inline namespace v0 {
 namespace embed {
 namespace {
 
+using core::BFloat16;  // as SNUG_DTYPES names it
+
 template <class From, class To>
 absl::Status ConvertAll(absl::string_view name, const From* from, int64_t n, To* to) {
   if constexpr (std::is_same_v<From, To>) {
@@ -19,25 +21,25 @@ absl::Status ConvertAll(absl::string_view name, const From* from, int64_t n, To*
     for (int64_t i = 0; i < n; ++i) {
       if (!std::in_range<To>(from[i])) {
         return absl::InvalidArgumentError(absl::StrCat("\"", name, "\": element ", i, " is ", from[i], ", which no ",
-                                                       Name(engine::DTypeOf<To>::value), " can be"));
+                                                       core::Name(core::DTypeOf<To>::value), " can be"));
       }
       to[i] = static_cast<To>(from[i]);
     }
   } else if constexpr (std::is_integral_v<To>) {
     return absl::InvalidArgumentError(absl::StrCat("\"", name, "\": expected integers for ",
-                                                   Name(engine::DTypeOf<To>::value), ", found ",
-                                                   Name(engine::DTypeOf<From>::value)));
+                                                   core::Name(core::DTypeOf<To>::value), ", found ",
+                                                   core::Name(core::DTypeOf<From>::value)));
   } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(static_cast<Accumulator<To>>(from[i]));
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(static_cast<core::Accumulator<To>>(from[i]));
   }
   return absl::OkStatus();
 }
 
 template <class From>
-absl::Status ConvertFrom(absl::string_view name, const From* from, int64_t n, engine::DType to, void* out) {
+absl::Status ConvertFrom(absl::string_view name, const From* from, int64_t n, core::DType to, void* out) {
   switch (to) {
 #define SNUG_CASE(enumerator, text, type) \
-  case engine::DType::enumerator:         \
+  case core::DType::enumerator:           \
     return ConvertAll(name, from, n, static_cast<type*>(out));
     SNUG_DTYPES(SNUG_CASE)
 #undef SNUG_CASE
@@ -55,7 +57,7 @@ absl::Status ToEngine(const Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.code()), status.message());
 }
 
-Result<Tensor> ToTensor(std::string_view name, const absl::StatusOr<ValueView>& view) {
+Result<Tensor> ToTensor(std::string_view name, const absl::StatusOr<core::ValueView>& view) {
   if (!view.ok()) return FromEngine(view.status());
   if (!view->type->layout.plain()) {
     return Status(StatusCode::kUnimplemented,
@@ -64,10 +66,10 @@ Result<Tensor> ToTensor(std::string_view name, const absl::StatusOr<ValueView>& 
   return ToTensor(*view->type, view->data);
 }
 
-absl::Status ConvertElements(std::string_view name, const Numbers& from, engine::DType to, void* out) {
+absl::Status ConvertElements(std::string_view name, const Numbers& from, core::DType to, void* out) {
   switch (ToEngine(from.dtype())) {
 #define SNUG_CASE(enumerator, text, type) \
-  case engine::DType::enumerator:         \
+  case core::DType::enumerator:           \
     return ConvertFrom(View(name), static_cast<const type*>(from.data()), from.size(), to, out);
     SNUG_DTYPES(SNUG_CASE)
 #undef SNUG_CASE
@@ -75,7 +77,7 @@ absl::Status ConvertElements(std::string_view name, const Numbers& from, engine:
   return absl::InvalidArgumentError(absl::StrCat("\"", View(name), "\": an unknown dtype"));
 }
 
-absl::Status Store(std::string_view name, const ValueView& view, const Numbers& numbers) {
+absl::Status Store(std::string_view name, const core::ValueView& view, const Numbers& numbers) {
   if (numbers.size() != view.type->num_elements()) {
     return absl::InvalidArgumentError(absl::StrCat("\"", View(name), "\" ", view.type->ToString(), ": expected ",
                                                    view.type->num_elements(), " numbers, found ", numbers.size()));

@@ -1,9 +1,5 @@
-// The engine, for the files that put the public API on top of it. It must be included before every public header.
-//
-// Some names mean a class of the engine and one of the public API: `snug::Session`, `snug::Program`, `snug::DType`. The
-// inline namespace v0 keeps their symbols apart. In code the plain name is the public class, and the engine's are named
-// through `engine::`. The engine's own headers use plain names for the engine's classes, so they must be read before
-// the public ones exist.
+// The engine, for the files that put the public API on top of it. Several names mean a class of each: a plain
+// `Session`, `Program` or `DType` is the public one, in `snug`, and `core::Session` is the engine's, in `snug::core`.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -30,12 +26,3 @@
 #include "proto/network_writer.h"
 #include "proto/source_map.h"
 #include "proto/text_loader.h"
-
-namespace snug::engine {
-
-using ::snug::DType;
-using ::snug::DTypeOf;
-using ::snug::Session;
-using ::snug::SessionOptions;
-
-}  // namespace snug::engine

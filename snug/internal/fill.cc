@@ -79,7 +79,7 @@ bool Put(const Scalar& scalar, const FieldDescriptor* field, Message* m) {
 absl::StatusOr<const FieldDescriptor*> FindField(absl::string_view name, const Message& message) {
   const auto* type = message.GetDescriptor();
   if (const FieldDescriptor* field = type->FindFieldByName(std::string(name)); field != nullptr) return field;
-  Suggester suggester(name);
+  core::Suggester suggester(name);
   for (int i = 0; i < type->field_count(); ++i) suggester.Consider(std::string(type->field(i)->name()));
   return absl::InvalidArgumentError(
       absl::StrCat("unknown field \"", name, "\" of ", std::string(type->name()), suggester.Question()));
@@ -101,12 +101,12 @@ absl::Status Set(absl::string_view path, const OptionValue& value, Message* mess
         absl::StrCat("\"", path, "\" is a message: its fields are named \"", path, ".<field>\""));
   }
   if (!field->is_repeated() && scalars.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("expected ", Expected(field), ", found ", scalars.size()));
+    return absl::InvalidArgumentError(absl::StrCat("expected ", core::Expected(field), ", found ", scalars.size()));
   }
   if (field->is_repeated()) message->GetReflection()->ClearField(message, field);
   for (const Scalar& scalar : scalars) {
     if (Put(scalar, field, message)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("expected ", Expected(field), ", found ", Describe(scalar)));
+    return absl::InvalidArgumentError(absl::StrCat("expected ", core::Expected(field), ", found ", Describe(scalar)));
   }
   return absl::OkStatus();
 }
@@ -114,7 +114,7 @@ absl::Status Set(absl::string_view path, const OptionValue& value, Message* mess
 }  // namespace
 
 absl::Status SetOption(const Option& option, Message* message) {
-  return Annotate(Set(option.name, option.value, message), absl::StrCat("option \"", option.name, "\""));
+  return core::Annotate(Set(option.name, option.value, message), absl::StrCat("option \"", option.name, "\""));
 }
 
 void SetCustomOption(const Option& option, Custom* custom) {

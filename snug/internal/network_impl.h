@@ -1,12 +1,11 @@
 // The contents of a Network.
 #pragma once
 
-#include "snug/internal/engine.h"
-
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "snug/internal/engine.h"
 #include "snug/internal/outside_ops.h"
 #include "snug/network.h"
 
@@ -15,7 +14,7 @@ inline namespace v0 {
 
 struct Network::Impl {
   proto::Network network;
-  SourceMap locations;
+  core::SourceMap locations;
   std::string file;                                                                // the file that the locations are in
   std::vector<std::string> errors;                                                 // the mistakes made so far
   std::shared_ptr<embed::OutsideOps> ops = std::make_shared<embed::OutsideOps>();  // the library's ops and the

@@ -23,9 +23,9 @@ OutsideNode NodeOf(std::shared_ptr<const OutsideOp> op, const Custom& written) {
   return node;
 }
 
-const OutsideNode& OutsideNode::Of(const Options& options) { return options.Held<OutsideNode>(kOutsideNode); }
+const OutsideNode& OutsideNode::Of(const core::Options& options) { return options.Held<OutsideNode>(kOutsideNode); }
 
-Options OutsideNode::ToOptions() const {
+core::Options OutsideNode::ToOptions() const {
   std::string text;
   std::string bytes = absl::StrCat(op->op.name, gradient ? " gradient" : "");
   for (const auto& [name, option] : options) {
@@ -34,11 +34,11 @@ Options OutsideNode::ToOptions() const {
     absl::StrAppend(&bytes, "\n", name.size(), " ", name, " ", option.text.size(), " ", option.text, " ");
     bytes.append(reinterpret_cast<const char*>(option.numbers.data()), option.numbers.size() * sizeof(double));
   }
-  for (const ValueType& type : inputs) absl::StrAppend(&bytes, "\n", type.ToString());
-  for (const ValueType& type : outputs) absl::StrAppend(&bytes, "\n", type.ToString());
+  for (const core::ValueType& type : inputs) absl::StrAppend(&bytes, "\n", type.ToString());
+  for (const core::ValueType& type : outputs) absl::StrAppend(&bytes, "\n", type.ToString());
   for (const bool want : wanted) bytes += want ? '1' : '0';
-  return Options(std::make_shared<const OutsideNode>(*this), std::string(kOutsideNode), std::move(bytes),
-                 std::move(text));
+  return core::Options(std::make_shared<const OutsideNode>(*this), std::string(kOutsideNode), std::move(bytes),
+                       std::move(text));
 }
 
 }  // namespace embed

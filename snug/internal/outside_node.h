@@ -2,13 +2,12 @@
 // engine's hooks most are plain functions; this is how they find what to call.
 #pragma once
 
-#include "snug/internal/engine.h"
-
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "snug/internal/engine.h"
 #include "snug/op.h"
 
 namespace snug {
@@ -32,11 +31,11 @@ struct OutsideNode {
   std::map<std::string, Option, std::less<>> options;
   // A gradient node also has the forward node's types, and the inputs whose gradients are asked for.
   bool gradient = false;
-  std::vector<ValueType> inputs, outputs;
+  std::vector<core::ValueType> inputs, outputs;
   std::vector<bool> wanted;
 
-  Options ToOptions() const;
-  static const OutsideNode& Of(const Options& options);
+  core::Options ToOptions() const;
+  static const OutsideNode& Of(const core::Options& options);
 };
 
 OutsideNode NodeOf(std::shared_ptr<const OutsideOp> op, const Custom& written);
@@ -46,8 +45,8 @@ OutsideNode NodeOf(std::shared_ptr<const OutsideOp> op, const Custom& written);
 // `kernel` is null where only types are known; `types` are those around the node that is running.
 struct OpCall::State {
   const embed::OutsideNode* node;
-  const NodeTypes* types;
-  const KernelContext* kernel = nullptr;
+  const core::NodeTypes* types;
+  const core::KernelContext* kernel = nullptr;
   int threads = 1;
 };
 

@@ -22,10 +22,10 @@ absl::Status Call(const Function& function, const OpCall::State& state, More... 
   return ToEngine(Guarded([&]() -> Status { return function(OpCall(state), more...); }));
 }
 
-absl::Status Infer(InferContext& context) {
+absl::Status Infer(core::InferContext& context) {
   const OutsideNode& node = OutsideNode::Of(context.options_handle());
   const Op& op = node.op->op;
-  NodeTypes types;
+  core::NodeTypes types;
   for (int i = 0; i < context.num_inputs(); ++i) {
     types.inputs.push_back(context.input(i));
     types.present.push_back(context.has_input(i));
@@ -37,17 +37,18 @@ absl::Status Infer(InferContext& context) {
         absl::StrCat("infer: expected the types of ", op.outputs, " outputs, found ", outputs.size()));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    SNUG_ASSIGN_OR_RETURN(const Shape shape, MakeShape(outputs[i].shape));
+    SNUG_ASSIGN_OR_RETURN(const core::Shape shape, core::MakeShape(outputs[i].shape));
     context.SetOutput(static_cast<int>(i), ToEngine(outputs[i].dtype), shape);
   }
-  if (op.in_place && !(ValueType{ToEngine(outputs[0].dtype), *MakeShape(outputs[0].shape), {}}.size_bytes() ==
-                       context.input(0).size_bytes())) {
+  if (op.in_place &&
+      !(core::ValueType{ToEngine(outputs[0].dtype), *core::MakeShape(outputs[0].shape), {}}.size_bytes() ==
+        context.input(0).size_bytes())) {
     return absl::InternalError("in_place: output 0 has not the size of input 0");
   }
   return absl::OkStatus();
 }
 
-absl::Status InferGradient(InferContext& context) {
+absl::Status InferGradient(core::InferContext& context) {
   const OutsideNode& node = OutsideNode::Of(context.options_handle());
   int out = 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -56,27 +57,27 @@ absl::Status InferGradient(InferContext& context) {
   return absl::OkStatus();
 }
 
-absl::Status Layer(LayerContext& context) {
+absl::Status Layer(core::LayerContext& context) {
   const Custom& written = context.options<Custom>();
   const auto& ops = static_cast<const OutsideOps&>(context.registry());  // no other registry has this layer
   SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const OutsideOp> outside, ops.FindOutside(written.op()));
   const OutsideNode node = NodeOf(std::move(outside), written);
   const Op& op = node.op->op;
   SNUG_RETURN_IF_ERROR(context.CheckInputs(op.inputs));
-  std::vector<ValueId> inputs = context.inputs();
+  std::vector<core::ValueId> inputs = context.inputs();
   if (op.parameters) {
-    NodeTypes types;
-    for (const ValueId input : inputs) {
+    core::NodeTypes types;
+    for (const core::ValueId input : inputs) {
       types.inputs.push_back(context.type(input));
       types.present.push_back(true);
     }
     std::vector<OpParameter> parameters;
     SNUG_RETURN_IF_ERROR(Call(op.parameters, {.node = &node, .types = &types}, &parameters));
     for (OpParameter& parameter : parameters) {
-      SNUG_ASSIGN_OR_RETURN(const Shape shape, MakeShape(parameter.shape));
-      const auto init = parameter.init == OpParameter::Init::kConstant ? ParameterSpec::Init::kConstant
-                        : parameter.init == OpParameter::Init::kNormal ? ParameterSpec::Init::kNormal
-                                                                       : ParameterSpec::Init::kTorchLinear;
+      SNUG_ASSIGN_OR_RETURN(const core::Shape shape, core::MakeShape(parameter.shape));
+      const auto init = parameter.init == OpParameter::Init::kConstant ? core::ParameterSpec::Init::kConstant
+                        : parameter.init == OpParameter::Init::kNormal ? core::ParameterSpec::Init::kNormal
+                                                                       : core::ParameterSpec::Init::kTorchLinear;
       inputs.push_back(context.Parameter({.name = std::move(parameter.name),
                                           .shape = shape,
                                           .init = init,
@@ -84,26 +85,26 @@ absl::Status Layer(LayerContext& context) {
                                           .fan_in = std::max<int64_t>(parameter.fan_in, 1)}));
     }
   }
-  const std::vector<ValueId> outputs = context.Ops(op.name, std::move(inputs), node.ToOptions());
+  const std::vector<core::ValueId> outputs = context.Ops(op.name, std::move(inputs), node.ToOptions());
   for (size_t i = 0; i < outputs.size(); ++i) context.SetOutput(static_cast<int>(i), outputs[i]);
   return context.status();
 }
 
-absl::Status Gradient(GradContext& context) {
+absl::Status Gradient(core::GradContext& context) {
   OutsideNode node = OutsideNode::Of(context.options_handle());
   node.gradient = true;
-  std::vector<ValueId> inputs;
+  std::vector<core::ValueId> inputs;
   for (int i = 0; i < context.num_inputs(); ++i) {
     node.inputs.push_back(context.input_type(i));
     node.wanted.push_back(context.wants(i));
-    inputs.push_back(node.op->op.gradient_reads_inputs ? context.input(i) : ValueId());
+    inputs.push_back(node.op->op.gradient_reads_inputs ? context.input(i) : core::ValueId());
   }
   for (int i = 0; i < context.num_outputs(); ++i) {
     node.outputs.push_back(context.output_type(i));
-    inputs.push_back(node.op->op.gradient_reads_outputs ? context.output(i) : ValueId());
+    inputs.push_back(node.op->op.gradient_reads_outputs ? context.output(i) : core::ValueId());
   }
   for (int i = 0; i < context.num_outputs(); ++i) inputs.push_back(context.output_grad(i));
-  const std::vector<ValueId> grads = context.Ops(node.op->gradient_name, std::move(inputs), node.ToOptions());
+  const std::vector<core::ValueId> grads = context.Ops(node.op->gradient_name, std::move(inputs), node.ToOptions());
   SNUG_RETURN_IF_ERROR(context.status());
   size_t next = 0;
   for (int i = 0; i < context.num_inputs(); ++i) {
@@ -114,8 +115,8 @@ absl::Status Gradient(GradContext& context) {
 
 // Of a function that computes nodes: Op::kernel or Op::gradient. Every node has the op in its options, too.
 template <class Function>
-KernelRow RowOf(const Function& function) {
-  return {.name = "plain", .run = [function](const KernelContext& context) {
+core::KernelRow RowOf(const Function& function) {
+  return {.name = "plain", .run = [function](const core::KernelContext& context) {
             return Call(function, {.node = &OutsideNode::Of(context.types().options),
                                    .types = &context.types(),
                                    .kernel = &context,
@@ -141,7 +142,7 @@ absl::Status Check(const Op& op) {
 
 }  // namespace
 
-OutsideOps::OutsideOps() : OpRegistry(OpRegistry::Builtin()) {
+OutsideOps::OutsideOps() : core::OpRegistry(core::OpRegistry::Builtin()) {
   SNUG_CHECK_OK(AddAll("snug/internal/outside_ops", {{.name = "snug.custom",
                                                       .doc = "a layer of an op that the program brought",
                                                       .layer = Layer,
@@ -151,13 +152,14 @@ OutsideOps::OutsideOps() : OpRegistry(OpRegistry::Builtin()) {
 absl::StatusOr<std::shared_ptr<const OutsideOp>> OutsideOps::FindOutside(const std::string& name) const {
   if (const auto it = outside_.find(name); it != outside_.end()) return it->second;
   const google::protobuf::OneofDescriptor* const ours = proto::Layer::descriptor()->FindOneofByName("op");
-  Suggester suggester(name);
+  core::Suggester suggester(name);
   for (int i = 0; i < ours->field_count(); ++i) suggester.Consider(std::string(ours->field(i)->name()));
   for (const auto& [known, op] : outside_) suggester.Consider(known);
-  return About({.kind = ErrorPart::Kind::kOption, .name = "op"},
-               absl::NotFoundError(absl::StrCat(
-                   "option \"op\": unknown op \"", name, "\"",
-                   suggester.best() == name ? "; an op of the library is a field of its own" : suggester.Question())));
+  return core::About(
+      {.kind = core::ErrorPart::Kind::kOption, .name = "op"},
+      absl::NotFoundError(absl::StrCat(
+          "option \"op\": unknown op \"", name, "\"",
+          suggester.best() == name ? "; an op of the library is a field of its own" : suggester.Question())));
 }
 
 absl::Status OutsideOps::Add(Op op) {
@@ -166,26 +168,26 @@ absl::Status OutsideOps::Add(Op op) {
   outside->op = std::move(op);
   outside->gradient_name = absl::StrCat(outside->op.name, "_grad");
   // The ops have no samples, because only the program could run generic tests on them.
-  const SamplesFn no_samples = [](SampleBuilder&) {};
-  OpDef forward{.name = outside->op.name,
-                .doc = outside->op.doc,
-                .outputs = {{.name = "y", .type = PortType::kAny, .variadic = true}},
-                .infer = Infer,
-                .layer = Layer,
-                .gradient = outside->op.gradient ? Gradient : nullptr,
-                .kernels = {RowOf(outside->op.kernel)},
-                .samples = no_samples};
-  for (int i = 0; i < outside->op.inputs; ++i) forward.inputs.push_back({.name = "x", .type = PortType::kAny});
+  const core::SamplesFn no_samples = [](core::SampleBuilder&) {};
+  core::OpDef forward{.name = outside->op.name,
+                      .doc = outside->op.doc,
+                      .outputs = {{.name = "y", .type = core::PortType::kAny, .variadic = true}},
+                      .infer = Infer,
+                      .layer = Layer,
+                      .gradient = outside->op.gradient ? Gradient : nullptr,
+                      .kernels = {RowOf(outside->op.kernel)},
+                      .samples = no_samples};
+  for (int i = 0; i < outside->op.inputs; ++i) forward.inputs.push_back({.name = "x", .type = core::PortType::kAny});
   if (outside->op.parameters) {
-    forward.inputs.push_back({.name = "parameter", .type = PortType::kAny, .variadic = true});
+    forward.inputs.push_back({.name = "parameter", .type = core::PortType::kAny, .variadic = true});
   }
-  if (outside->op.in_place) forward.aliases = {{.kind = Alias::Kind::kMayShare, .output = 0, .input = 0}};
-  std::vector<OpDef> defs = {std::move(forward)};
+  if (outside->op.in_place) forward.aliases = {{.kind = core::Alias::Kind::kMayShare, .output = 0, .input = 0}};
+  std::vector<core::OpDef> defs = {std::move(forward)};
   if (outside->op.gradient) {
     defs.push_back({.name = outside->gradient_name,
                     .doc = "the gradients of the inputs, from inputs, outputs and output gradients",
-                    .inputs = {{.name = "value", .type = PortType::kAny, .optional = true, .variadic = true}},
-                    .outputs = {{.name = "dx", .type = PortType::kAny, .variadic = true}},
+                    .inputs = {{.name = "value", .type = core::PortType::kAny, .optional = true, .variadic = true}},
+                    .outputs = {{.name = "dx", .type = core::PortType::kAny, .variadic = true}},
                     .infer = InferGradient,
                     .kernels = {RowOf(outside->op.gradient)},
                     .samples = no_samples});

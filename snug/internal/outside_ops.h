@@ -1,12 +1,11 @@
 // A registry for one Network: the library's ops, and the ops that the program brings as OpDefs of the engine.
 #pragma once
 
-#include "snug/internal/engine.h"
-
 #include <map>
 #include <memory>
 #include <string>
 
+#include "snug/internal/engine.h"
 #include "snug/internal/outside_node.h"
 #include "snug/op.h"
 
@@ -14,7 +13,7 @@ namespace snug {
 inline namespace v0 {
 namespace embed {
 
-class OutsideOps final : public OpRegistry {
+class OutsideOps final : public core::OpRegistry {
  public:
   // Begins with every op of the library, and with `snug.custom`, the layer that names an op of the program.
   OutsideOps();

@@ -87,7 +87,7 @@ void operator delete[](void* p) noexcept { free(p); }
 void operator delete[](void* p, size_t) noexcept { free(p); }
 #endif
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 std::string LibraryOf(void* address) {
@@ -198,4 +198,4 @@ INSTANTIATE_TEST_SUITE_P(Models, DynamicAllocationTest, testing::Values("mlp", "
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 Access Read(const Region& r) { return {r, false}; }
@@ -138,4 +138,4 @@ TEST(AccessHistory, RandomSequencesFollowTheRule) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 BFloat16 FromBits(uint32_t bits) {
@@ -54,4 +54,4 @@ TEST(BFloat16, KeepsInfinitiesAndNaN) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(DType, KnowsSizeAndName) {
@@ -30,4 +30,4 @@ TEST(DType, ThreeAreFloating) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 
 #include "engine/base/device.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(Event, WaitersSeeWhatWasDoneBefore) {
@@ -44,4 +44,4 @@ TEST(Device, IsNamedByKindAndIndex) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

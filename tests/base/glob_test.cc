@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(Glob, Matches) {
@@ -36,4 +36,4 @@ TEST(Glob, TakesNoTimeForManyStars) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include "tests/testing/sanitizers.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(HeapBytes, GrowsWithWhatIsTaken) {
@@ -21,4 +21,4 @@ TEST(HeapBytes, GrowsWithWhatIsTaken) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

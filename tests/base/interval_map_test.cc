@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 std::vector<int> Values(const IntervalMap<int>& map, int64_t begin, int64_t end) {
@@ -65,4 +65,4 @@ TEST(IntervalMap, EqualsAnArray) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

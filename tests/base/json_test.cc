@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(Json, NestsAndSeparates) {
@@ -34,4 +34,4 @@ TEST(Json, NumbersAreTheShortestThatComeBack) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // What Options asks of a protobuf message, without protobuf.
@@ -49,4 +49,4 @@ TEST(Options, AreEqualByTypeAndBytes) {
 TEST(OptionsDeathTest, AnotherTypeIsABug) { EXPECT_DEATH(Make(7).Get<FakeMessage<2>>(), "fake1"); }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class OutputFileTest : public testing::Test {
@@ -97,4 +97,4 @@ TEST_F(OutputFileTest, WhatLiesInTheWayAtTheEndIsAnError) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 
 #include "engine/base/random.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(ParallelFor, VisitsEveryIndexOnceInChunksOfTheShape) {
@@ -69,4 +69,4 @@ TEST(ParallelFor, NestsWithoutLosingWork) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

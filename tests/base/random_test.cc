@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using Words = std::array<uint32_t, 4>;
@@ -67,4 +67,4 @@ TEST(ToNormals, StaysFiniteAtTheEdges) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

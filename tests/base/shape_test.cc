@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(Shape, CountsElements) {
@@ -71,4 +71,4 @@ TEST(NormalizeAxis, CountsFromTheEnd) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 std::shared_ptr<const std::string> Text(const char* text) { return std::make_shared<const std::string>(text); }
@@ -25,4 +25,4 @@ TEST(SourceLoc, PutsThePlaceBeforeAnErrorAndTheTraceAfterIt) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include "engine/base/error_part.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::StatusOr<std::unique_ptr<int>> Half(int value) {
@@ -65,4 +65,4 @@ TEST(StatusDeathTest, ChecksNameTheConditionAndTheMessage) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <string>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 std::string Nearest(absl::string_view name, std::initializer_list<absl::string_view> candidates) {
@@ -37,4 +37,4 @@ TEST(Suggest, SaysNothingWhenNothingIsNear) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

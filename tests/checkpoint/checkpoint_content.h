@@ -8,7 +8,7 @@
 #include "engine/train/checkpoint/safetensors.h"
 #include "engine/train/checkpoint/store.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 class ContentOfStep {
  public:
@@ -61,4 +61,4 @@ inline absl::Status SaveStep(CheckpointStore& store, int64_t step) {
   return store.Save(step, content.tensors(), content.metadata()).status();
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 TEST(HalfToFloat, FollowsTheStandard) {
@@ -56,4 +56,4 @@ TEST(Convert, RoundsToNearest) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -10,7 +10,7 @@
 #include "tests/checkpoint/temporary_folder.h"
 #include "tests/run/train_util.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 using testing::ElementsAre;
@@ -96,4 +96,4 @@ TEST_F(InitFromFile, IsAnErrorWhereNothingFits) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -5,7 +5,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 absl::StatusOr<std::string> ReadString(const std::string& text) {
@@ -104,4 +104,4 @@ TEST(JsonQuoted, IsReadAsItWas) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -15,7 +15,7 @@
 #include "tests/checkpoint/checkpoint_content.h"
 #include "tests/checkpoint/temporary_folder.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 constexpr size_t kElements = 200'000;
@@ -93,4 +93,4 @@ TEST(KilledWriter, CampaignLosesNothingThatItAcknowledged) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 TEST(NamePatterns, TheLastThatMatchesDecides) {
@@ -27,4 +27,4 @@ TEST(NamePatterns, WithoutAnyOrWhenTheFirstLeavesOutTheRestIsIn) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -16,7 +16,7 @@
 #include "tests/checkpoint/checkpoint_content.h"
 #include "tests/checkpoint/temporary_folder.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 using testing::ElementsAre;
@@ -152,4 +152,4 @@ TEST_F(Posix, ALimitOnFilesLosesNothing) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

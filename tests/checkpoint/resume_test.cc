@@ -11,7 +11,7 @@
 #include "tests/checkpoint/temporary_folder.h"
 #include "tests/run/train_util.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 using testing::ElementsAre;
@@ -112,4 +112,4 @@ TEST_F(ResumeTest, WhatAnOlderCheckpointDoesNotSayIsNotCompared) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -15,7 +15,7 @@
 #include "tests/checkpoint/simulated_disk.h"
 #include "tests/testing/source_path.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 using testing::ElementsAre;
@@ -199,4 +199,4 @@ TEST(Digest, StaysWhenAnotherProgramWritesTheSameAnew) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

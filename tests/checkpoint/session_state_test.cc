@@ -15,7 +15,7 @@
 #include "tests/checkpoint/temporary_folder.h"
 #include "tests/run/train_util.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 using testing::HasSubstr;
@@ -230,4 +230,4 @@ TEST_F(SessionState, IgnoresWhatPyTorchCounts) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

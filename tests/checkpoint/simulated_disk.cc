@@ -8,7 +8,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 class SimulatedFile final : public WritableFile, public ReadableFile {
  public:
@@ -155,4 +155,4 @@ absl::StatusOr<std::vector<std::string>> SimulatedDisk::List(const std::string& 
   return names;
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -11,7 +11,7 @@
 
 #include "engine/train/checkpoint/file_system.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 enum class Fault {
   kError,      // the call fails, half done if it is a write; the program goes on
@@ -69,4 +69,4 @@ class SimulatedDisk final : public FileSystem {
   bool ignore_file_syncs_ = false, ignore_directory_syncs_ = false;
 };
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -8,7 +8,7 @@
 #include "tests/checkpoint/checkpoint_content.h"
 #include "tests/checkpoint/simulated_disk.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 constexpr int64_t kSteps = 6;
@@ -121,4 +121,4 @@ TEST(FullDisk, IsSaidWithTheStepAndLeavesNoPartBehind) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

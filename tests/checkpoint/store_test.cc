@@ -6,7 +6,7 @@
 #include "tests/checkpoint/checkpoint_content.h"
 #include "tests/checkpoint/simulated_disk.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 using testing::ElementsAre;
@@ -147,4 +147,4 @@ TEST(CheckpointStore, RefusesWhatItCannotKeep) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

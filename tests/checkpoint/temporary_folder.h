@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 class TemporaryFolder {
  public:
@@ -29,4 +29,4 @@ class TemporaryFolder {
   std::string folder_;
 };
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

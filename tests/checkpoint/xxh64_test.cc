@@ -6,7 +6,7 @@
 
 #include "tests/checkpoint/checkpoint_content.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 uint64_t Hash(const std::string& text) {
@@ -43,4 +43,4 @@ TEST(Xxh64, IsTheSameInPieces) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

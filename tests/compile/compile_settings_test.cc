@@ -8,7 +8,7 @@
 #include "proto/network.pb.h"
 #include "proto/train.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 std::string Refused(const CompileSettings& settings, const OptionPlaces& places) {
@@ -52,4 +52,4 @@ TEST(Defaults, OfABatchDependOnWhatItIsFor) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

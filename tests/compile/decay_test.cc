@@ -8,7 +8,7 @@
 #include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::ElementsAre;
@@ -99,4 +99,4 @@ TEST(Decay, RulesHaveNames) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -23,7 +23,7 @@
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 std::vector<std::string> Cases() {
@@ -98,4 +98,4 @@ TEST_P(GoldenTest, StageEqualsGolden) {
 INSTANTIATE_TEST_SUITE_P(Compile, GoldenTest, testing::ValuesIn(Cases()), [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "engine/compile/import/import.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -96,4 +96,4 @@ TEST(ImportErrors, OfABlockSayWhereItIsUsed) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

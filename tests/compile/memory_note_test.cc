@@ -14,7 +14,7 @@
 #include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 Compiled CompileByStrategy(const std::string& text, const std::string& strategy, CompileOptions options = {}) {
@@ -159,4 +159,4 @@ TEST(GradientsOfSlices, OverlappingOnesNeedOneBufferAndNoZeros) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -156,4 +156,4 @@ TEST(MemorySettings, ValuesThatMakeNoSenseAreLocatedEvenWhereTheyDoNotCount) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 #include "memory/verifier.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -215,4 +215,4 @@ TEST(PlanFile, DependsOnNothingThatWasCompiledBefore) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

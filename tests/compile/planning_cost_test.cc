@@ -10,7 +10,7 @@
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kSteps = 1'000'000;
@@ -44,4 +44,4 @@ INSTANTIATE_TEST_SUITE_P(Models, PlanningCost,
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include "engine/compile/import/import.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::StatusOr<Imported> ImportText(const std::string& layers) {
@@ -60,4 +60,4 @@ TEST(Sources, WhatDoesNotFitIsSaid) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST_F(TuningTest, AChoiceThatIsNotOfferedIsAnErrorThatNamesTheNode) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 #include "ops/graph_builder.h"
 #include "proto/data_type.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // A parameter, rounded; an update of the parameter; a product that reads the rounded one.
@@ -77,4 +77,4 @@ TEST_F(WidenTest, AParameterThatWasUpdatedSinceIsReadAsItWas) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

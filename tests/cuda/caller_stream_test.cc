@@ -10,7 +10,7 @@
 #include "engine/cuda/cuda_stream.h"
 #include "tests/cuda/host_kernels.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using cuda::FakeCuda;
@@ -205,4 +205,4 @@ TEST(CallersStream, IsForCudaAlone) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "engine/cuda/cuda_code_cache.h"
 #include "tests/cuda/fake_cuda.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 using testing::HasSubstr;
@@ -199,4 +199,4 @@ TEST(CodeFolder, IsTheUsersUnlessAnotherIsNamed) {
 }
 
 }  // namespace
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

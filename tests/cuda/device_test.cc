@@ -9,7 +9,7 @@
 #include "engine/cuda/cuda_stream.h"
 #include "tests/cuda/fake_device.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 using testing::Test;
@@ -170,4 +170,4 @@ TEST(CudaFailures, AreReportedWhereverTheyHappenAndLeaveNothingBehind) {
 }
 
 }  // namespace
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

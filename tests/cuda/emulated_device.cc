@@ -4,7 +4,7 @@
 #include "tests/cuda/fake_cuda.h"
 #include "tests/gpu/test_device.h"
 
-namespace snug {
+namespace snug::core {
 
 TestDevice OpenTestDevice() {
   const auto fake = std::make_shared<cuda::FakeCuda>(
@@ -14,4 +14,4 @@ TestDevice OpenTestDevice() {
 
 absl::Status CanCompileKernels() { return absl::OkStatus(); }  // g++ compiles them
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include "tests/cuda/fake_cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 constexpr char kCodeBegins[] = "pretended code\n";
@@ -105,4 +105,4 @@ void fake::FillCompiler(Table* table) {
   FillEntries<File>(table);
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -4,7 +4,7 @@
 
 #include "tests/cuda/fake_numbers.h"
 
-namespace snug::cuda::fake_cublas {
+namespace snug::core::cuda::fake_cublas {
 namespace {
 
 // Fills the structure with garbage first, so that nobody can rely on what was not set.
@@ -190,4 +190,4 @@ cublasStatus_t Bind(const Call& call, std::function<void()>* work) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-}  // namespace snug::cuda::fake_cublas
+}  // namespace snug::core::cuda::fake_cublas

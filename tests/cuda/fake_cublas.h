@@ -7,7 +7,7 @@
 
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda::fake_cublas {
+namespace snug::core::cuda::fake_cublas {
 
 // The opaque structures hold these here.
 struct Operation {
@@ -63,4 +63,4 @@ const Inside& Look(const Opaque* opaque) {
   return *reinterpret_cast<const Inside*>(opaque);
 }
 
-}  // namespace snug::cuda::fake_cublas
+}  // namespace snug::core::cuda::fake_cublas

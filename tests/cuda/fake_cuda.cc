@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "tests/cuda/fake_cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 State* g_state = nullptr;
@@ -106,4 +106,4 @@ std::string FakeCuda::Leaks() const {
 int64_t FakeCuda::used_bytes() const { return state_->used(); }
 bool FakeCuda::OnDevice(const void* address) const { return state_->OnDevice(address); }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

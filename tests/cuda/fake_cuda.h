@@ -14,7 +14,7 @@
 
 struct CUstream_st;
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 // Turns a launch into what runs the kernel on a copy of the arguments. Where kernels are emulated it is
 // cuda::emulation::BindLaunch.
@@ -80,4 +80,4 @@ class FakeCuda {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -17,7 +17,7 @@
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/fake_graph.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace fake {
 
 // A capture that is going on.
@@ -175,4 +175,4 @@ struct FakeCuda::State {
   }
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -1,4 +1,4 @@
-// Pretends functions of CUDA's libraries. A file writes some, in snug::cuda,
+// Pretends functions of CUDA's libraries. A file writes some, in snug::core::cuda,
 //
 //   SNUG_FAKE(cuDeviceGetCount, int* count) {
 //     *count = s.options.devices;
@@ -15,7 +15,7 @@
 #include "engine/cuda/cuda_table.h"
 #include "tests/cuda/fake_cuda_state.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 using State = FakeCuda::State;
 
@@ -84,4 +84,4 @@ void FillEntries(Table* table) {
 #undef SNUG_CUDA_FUNCTION
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -6,7 +6,7 @@
 
 #include "tests/cuda/fake_numbers.h"
 
-namespace snug::cuda::fake_cudnn {
+namespace snug::core::cuda::fake_cudnn {
 namespace {
 
 constexpr size_t kTooMuch = size_t{1} << 40;
@@ -133,4 +133,4 @@ cudnnStatus_t Bind(const Call& call, std::function<void()>* work) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-}  // namespace snug::cuda::fake_cudnn
+}  // namespace snug::core::cuda::fake_cudnn

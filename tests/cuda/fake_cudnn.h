@@ -8,7 +8,7 @@
 
 #include "engine/cuda/cuda_table.h"
 
-namespace snug::cuda::fake_cudnn {
+namespace snug::core::cuda::fake_cudnn {
 
 // The descriptors stand for these here.
 struct Tensor {
@@ -65,4 +65,4 @@ void List(Kind kind, int asked, int* count, Performance* to) {
   }
 }
 
-}  // namespace snug::cuda::fake_cudnn
+}  // namespace snug::core::cuda::fake_cudnn

@@ -10,7 +10,7 @@
 #include "engine/cuda/cuda_device.h"
 #include "tests/cuda/fake_cuda.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 inline bool Says(const absl::Status& status, absl::string_view text) {
   return absl::StrContains(status.message(), text);
@@ -22,4 +22,4 @@ inline std::shared_ptr<CudaDevice> OpenDevice(const FakeCuda& fake, int index = 
   return device.ok() ? *device : nullptr;
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -6,7 +6,7 @@
 
 #include "tests/cuda/fake_cuda_table.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 constexpr size_t kAlignment = 256;
@@ -329,4 +329,4 @@ void fake::FillDriver(Table* table) {
   FillEntries<File>(table);
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 class FakeGraph {
  public:
@@ -58,4 +58,4 @@ class FakeGraph {
   std::vector<Node> nodes_;
 };
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -6,7 +6,7 @@
 #include "tests/cuda/fake_cuda_table.h"
 #include "tests/cuda/fake_cudnn.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 // Descriptors are counted, to see that all are given back.
@@ -301,4 +301,4 @@ void fake::FillLibraries(Table* table) {
   FillEntries<File>(table);
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

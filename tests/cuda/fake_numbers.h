@@ -7,7 +7,7 @@
 #include "engine/base/bfloat16.h"
 #include "engine/base/dtype.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 
 inline double NumberAt(const void* data, DType dtype, int64_t i) {
   if (dtype == DType::kFloat64) return static_cast<const double*>(data)[i];
@@ -32,4 +32,4 @@ inline double RoundedToTf32(double value) {
   return std::bit_cast<float>(bits);
 }
 
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -15,7 +15,7 @@
 #include "tests/cuda/host_kernels.h"
 #include "tests/cuda/networks.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using cuda::FakeCuda;
@@ -166,4 +166,4 @@ TEST(FusedPlans, HaveFewerStepsAndNoMoreBytes) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

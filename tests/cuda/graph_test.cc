@@ -6,7 +6,7 @@
 #include "engine/cuda/cuda_graph.h"
 #include "tests/cuda/fake_cuda.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 // Two streams compute a number each, and then the first one adds them up.
@@ -73,4 +73,4 @@ TEST_F(CudaGraphs, WaitingAndTakingMemoryCannotBeRecorded) {
 }
 
 }  // namespace
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

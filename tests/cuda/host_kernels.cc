@@ -10,7 +10,7 @@
 #include "ops/kernel_context.h"
 #include "tests/testing/kernel_of.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr absl::string_view kHostKernel = "host";
@@ -72,4 +72,4 @@ std::shared_ptr<const cuda::CudaDevice> OpenFake(const cuda::FakeCuda& fake) {
   return cuda::CudaDevice::Open(fake.api(), 0).value();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"
 
-namespace snug {
+namespace snug::core {
 
 // The built-in ops, each with a CUDA kernel, which runs after UseHostKernels.
 const OpRegistry& OpsWithHostKernels();
@@ -22,4 +22,4 @@ void UseHostKernels(cuda::FakeCuda& fake, Compiled* compiled);
 absl::StatusOr<Compiled> CompileForFake(const LoadedNetwork& loaded, const How& how, cuda::FakeCuda& fake);
 std::shared_ptr<const cuda::CudaDevice> OpenFake(const cuda::FakeCuda& fake);
 
-}  // namespace snug
+}  // namespace snug::core

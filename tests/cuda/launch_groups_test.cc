@@ -13,7 +13,7 @@
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::ElementsAre;
@@ -198,4 +198,4 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, UpdatesTogether,
                                          "rmsprop { momentum: 0.9 }", "adagrad { lr_decay: 0.1 }", "lion {}"));
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

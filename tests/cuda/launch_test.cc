@@ -9,7 +9,7 @@
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/fake_cuda.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 struct Opened {
@@ -113,4 +113,4 @@ TEST(EmulationDeathTest, ABarrierThatSomeThreadsSkipIsSeen) {
 }
 
 }  // namespace
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -18,7 +18,7 @@
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using cuda::FakeCuda;
@@ -374,4 +374,4 @@ INSTANTIATE_TEST_SUITE_P(Networks, CudaLibraries,
                          [](const auto& info) { return "network" + std::to_string(info.index); });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

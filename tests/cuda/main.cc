@@ -15,7 +15,7 @@
 #include "tests/testing/node_runner.h"
 #include "tests/testing/sample_values.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 // The device, for as long as a test runs. There can be one at a time.
@@ -111,11 +111,11 @@ TEST(CudaKernels, EveryOpHasOne) {
 }
 
 }  // namespace
-}  // namespace snug::test
+}  // namespace snug::core::test
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   setenv("SNUG_KERNEL_CACHE", "off", 1);  // pretended code must not be kept
-  snug::test::RegisterConformanceTests();
+  snug::core::test::RegisterConformanceTests();
   return RUN_ALL_TESTS();
 }

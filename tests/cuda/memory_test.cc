@@ -11,7 +11,7 @@
 #include "memory/allocator/cuda_places.h"
 #include "tests/cuda/fake_device.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using cuda::CudaArena;
@@ -163,4 +163,4 @@ TEST(CudaAllocators, APlaceThatIsNotOpenIsNamed) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -12,7 +12,7 @@
 #include "tests/gpu/test_device.h"
 #include "tests/testing/source_path.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr uint64_t kSeed = 3;
@@ -103,4 +103,4 @@ absl::StatusOr<Result> TrainOnCpu(const LoadedNetwork& loaded, int steps, int64_
   return Train(*session, loaded, steps);
 }
 
-}  // namespace snug
+}  // namespace snug::core

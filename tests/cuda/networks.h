@@ -12,7 +12,7 @@
 #include "engine/run/session/session.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 
 struct How {
   std::string strategy = "best";
@@ -61,4 +61,4 @@ std::map<std::string, std::string> StateBytes(Session& session);
 // Compiles and trains.
 absl::StatusOr<Result> TrainOnCpu(const LoadedNetwork& loaded, int steps, int64_t batch = How().batch);
 
-}  // namespace snug
+}  // namespace snug::core

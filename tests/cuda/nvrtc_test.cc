@@ -15,7 +15,7 @@
 #include "tests/cuda/networks.h"
 #include "tests/cuda/random_chains.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class Nvrtc : public testing::Test {
@@ -108,4 +108,4 @@ TEST_F(Nvrtc, OfADeviceThatItKnowsNoMoreIsAnError) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 namespace {
 
 using testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST_F(OpenLibraryTest, SaysWhatIsWrongWithAFileThatIsThere) {
 }
 
 }  // namespace
-}  // namespace snug::cuda
+}  // namespace snug::core::cuda

@@ -13,7 +13,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 class Maker {
@@ -154,4 +154,4 @@ std::string RandomChain::ToString() const {
 
 RandomChain MakeRandomChain(uint64_t seed) { return Maker(seed).Make(); }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -6,7 +6,7 @@
 
 #include "ops/fused_chain.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 struct RandomChain {
   FusedChain chain;
@@ -17,4 +17,4 @@ struct RandomChain {
 
 RandomChain MakeRandomChain(uint64_t seed);
 
-}  // namespace snug::test
+}  // namespace snug::core::test

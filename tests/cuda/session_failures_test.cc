@@ -9,7 +9,7 @@
 #include "engine/run/session/random_feed.h"
 #include "tests/cuda/host_kernels.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using cuda::FakeCuda;
@@ -127,4 +127,4 @@ INSTANTIATE_TEST_SUITE_P(Ways, CudaSessionFailures,
                          [](const auto& info) { return "way" + std::to_string(info.index); });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "engine/run/session/random_feed.h"
 #include "tests/cuda/host_kernels.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using cuda::FakeCuda;
@@ -131,7 +131,7 @@ TEST_F(CudaRuns, WithoutAGraphAStepAsksForEachOpOnceAndWaitsAtTheEnd) {
   const std::vector<std::string> calls = CallsOfStep();
   std::vector<std::string> expected = {"cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync"};
   const Compiled& compiled = session_->compiled();
-  for (const snug::Step& step : compiled.executable.steps) expected.push_back(compiled.graph.node(step.node).op);
+  for (const core::Step& step : compiled.executable.steps) expected.push_back(compiled.graph.node(step.node).op);
   for (const char* call : {"cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync", "cuStreamSynchronize"})
     expected.emplace_back(call);
   EXPECT_EQ(calls, expected);
@@ -360,4 +360,4 @@ TEST(CudaSessions, AnOpWithoutAKernelIsNamedWithItsPlace) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "tests/cuda/fake_cuda.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr char kOpening[] = "cuDevicePrimaryCtxRetain";
@@ -47,4 +47,4 @@ TEST(SharedDevice, ThatIsNotThereIsLookedForOnce) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "engine/run/cuda/cuda_tasks.h"
 #include "tests/cuda/fake_cuda.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct TaskList {
@@ -125,4 +125,4 @@ TEST_F(CudaTasksOnThree, UseEventsAgainOnceNobodyCanWaitForThem) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

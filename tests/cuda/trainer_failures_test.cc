@@ -13,7 +13,7 @@
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using cuda::FakeCuda;
@@ -118,4 +118,4 @@ INSTANTIATE_TEST_SUITE_P(Steps, CudaTrainerFailures, testing::Values("", "accumu
                          [](const auto& info) { return info.index == 0 ? "whole" : "in_micro_batches"; });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

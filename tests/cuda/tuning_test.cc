@@ -13,7 +13,7 @@
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using cuda::FakeCuda;
@@ -138,4 +138,4 @@ TEST_F(CudaTuning, MeasuresEveryKernelAndMakesATuningForTheDevice) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "engine/run/session/random_feed.h"
 #include "tests/cuda/host_kernels.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using cuda::FakeCuda;
@@ -236,4 +236,4 @@ TEST(UploadsAhead, AreDoneWithoutWhereTheyDoNotFit) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -19,7 +19,7 @@
 #include "engine/train/checkpoint/safetensors.h"
 #include "tests/run/differential_case.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 using checkpoint::TensorBytes;
@@ -62,10 +62,10 @@ absl::Status Main(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
-}  // namespace snug::test
+}  // namespace snug::core::test
 
 int main(int argc, char** argv) {
-  const absl::Status status = snug::test::Main({argv + 1, argv + argc});
+  const absl::Status status = snug::core::test::Main({argv + 1, argv + argc});
   if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }

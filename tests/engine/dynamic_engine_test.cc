@@ -16,7 +16,7 @@
 #include "engine/base/event.h"
 #include "tests/engine/engines.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using ::testing::ElementsAre;
@@ -438,4 +438,4 @@ TEST(DynamicEngine, OptionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

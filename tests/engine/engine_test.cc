@@ -11,7 +11,7 @@
 
 #include "tests/engine/engines.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using ::testing::HasSubstr;
@@ -282,4 +282,4 @@ TEST_P(EveryEngine, WhatATaskHoldsIsGoneWhenItHasFinished) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

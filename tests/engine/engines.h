@@ -8,7 +8,7 @@
 #include "engine/run/dependency/dynamic_engine.h"
 #include "engine/run/dependency/serial_engine.h"
 
-namespace snug {
+namespace snug::core {
 
 struct ExecutorKind {
   std::string name;
@@ -27,4 +27,4 @@ inline std::unique_ptr<Engine> MakeEngine(int workers) {
 // A task that does nothing.
 inline absl::Status Nothing() { return absl::OkStatus(); }
 
-}  // namespace snug
+}  // namespace snug::core

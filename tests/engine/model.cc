@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "tests/engine/model_memory.h"
 
-namespace snug::model {
+namespace snug::core::model {
 namespace {
 
 constexpr size_t kStackBytes = size_t{32} << 10;
@@ -197,4 +197,4 @@ void Model::WakeAll(std::vector<int>& sleepers) {
   sleepers.clear();
 }
 
-}  // namespace snug::model
+}  // namespace snug::core::model

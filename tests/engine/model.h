@@ -23,7 +23,7 @@
 #include <unordered_set>
 #include <vector>
 
-namespace snug::model {
+namespace snug::core::model {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSupported = false;
@@ -114,4 +114,4 @@ class Model {
   std::string failure_;
 };
 
-}  // namespace snug::model
+}  // namespace snug::core::model

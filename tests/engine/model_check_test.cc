@@ -15,7 +15,7 @@
 #include "engine/run/dependency/scheduler.h"
 #include "tests/engine/model_sync.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using model::Model;
@@ -356,4 +356,4 @@ TEST_F(CampaignModelCheck, TwoWorkersSleepAndWakeForOneTask) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

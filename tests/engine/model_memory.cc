@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-namespace snug::model {
+namespace snug::core::model {
 namespace {
 
 constexpr size_t kPartBytes = size_t{1} << 20;
@@ -76,15 +76,15 @@ void Free(void* p) {
   }
 }
 
-}  // namespace snug::model
+}  // namespace snug::core::model
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void* operator new(size_t bytes) { return snug::model::Allocate(bytes, 1); }
+void* operator new(size_t bytes) { return snug::core::model::Allocate(bytes, 1); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
-  return snug::model::Allocate(bytes, static_cast<size_t>(alignment));
+  return snug::core::model::Allocate(bytes, static_cast<size_t>(alignment));
 }
-void operator delete(void* p) noexcept { snug::model::Free(p); }
-void operator delete(void* p, size_t /*bytes*/) noexcept { snug::model::Free(p); }
-void operator delete(void* p, std::align_val_t /*alignment*/) noexcept { snug::model::Free(p); }
-void operator delete(void* p, size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept { snug::model::Free(p); }
+void operator delete(void* p) noexcept { snug::core::model::Free(p); }
+void operator delete(void* p, size_t /*bytes*/) noexcept { snug::core::model::Free(p); }
+void operator delete(void* p, std::align_val_t /*alignment*/) noexcept { snug::core::model::Free(p); }
+void operator delete(void* p, size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept { snug::core::model::Free(p); }
 #endif

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace snug::model {
+namespace snug::core::model {
 
 // Part 0 is for what is made before the threads run, part i + 1 for thread i. kOutside: the usual heap.
 inline constexpr int kOutside = -1;
@@ -33,4 +33,4 @@ class OutsideMemory {
   const int before_;
 };
 
-}  // namespace snug::model
+}  // namespace snug::core::model

@@ -9,7 +9,7 @@
 
 #include "tests/engine/model.h"
 
-namespace snug::model {
+namespace snug::core::model {
 
 // kPolled: whether the threads that wait look once more before they sleep.
 template <bool kPolled>
@@ -103,4 +103,4 @@ struct ModelSync {
   static void Pause() {}
 };
 
-}  // namespace snug::model
+}  // namespace snug::core::model

@@ -9,7 +9,7 @@
 
 #include "tests/engine/engines.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 void Spin(int64_t nanoseconds) {
@@ -140,4 +140,4 @@ TEST(CampaignRandomPrograms, EqualTheSerialEngine) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

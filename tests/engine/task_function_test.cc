@@ -5,7 +5,7 @@
 #include <array>
 #include <memory>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Holds a share of a counter, and as many bytes as wanted.
@@ -60,4 +60,4 @@ TEST(TaskFunction, TakesTheContextOrNot) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

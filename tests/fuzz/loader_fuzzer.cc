@@ -12,19 +12,19 @@
 
 namespace {
 
-void CheckThereAndBack(const snug::proto::Network& network, const snug::LoadOptions& options) {
-  const std::string bytes = snug::WriteNetworkBinary(network);
-  const std::string text = snug::WriteNetworkText(network);
-  const auto from_text = snug::LoadNetworkText(text, "written.pbtxt", options);
+void CheckThereAndBack(const snug::proto::Network& network, const snug::core::LoadOptions& options) {
+  const std::string bytes = snug::core::WriteNetworkBinary(network);
+  const std::string text = snug::core::WriteNetworkText(network);
+  const auto from_text = snug::core::LoadNetworkText(text, "written.pbtxt", options);
   SNUG_CHECK_OK(from_text.status());
-  SNUG_CHECK(snug::WriteNetworkText(from_text->network) == text);  // as text: all NaNs are one
-  const auto from_binary = snug::LoadNetworkBinary(bytes, "written.pb", options);
+  SNUG_CHECK(snug::core::WriteNetworkText(from_text->network) == text);  // as text: all NaNs are one
+  const auto from_binary = snug::core::LoadNetworkBinary(bytes, "written.pb", options);
   SNUG_CHECK_OK(from_binary.status());
-  SNUG_CHECK(snug::WriteNetworkBinary(from_binary->network) == bytes);
+  SNUG_CHECK(snug::core::WriteNetworkBinary(from_binary->network) == bytes);
 }
 
 // As large as they come, so that what is written is within the limits too.
-snug::LoadOptions Roomy(snug::LoadOptions options) {
+snug::core::LoadOptions Roomy(snug::core::LoadOptions options) {
   options.max_file_bytes *= 64;
   options.max_values *= 64;
   options.max_expanded_bytes *= 64;
@@ -35,11 +35,11 @@ snug::LoadOptions Roomy(snug::LoadOptions options) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view input(reinterpret_cast<const char*>(data), size);
-  snug::LoadOptions options;
+  snug::core::LoadOptions options;
   options.max_layers = 500;
   options.max_expanded_bytes = 1 << 20;
-  for (const auto& loaded :
-       {snug::LoadNetworkText(input, "fuzz.pbtxt", options), snug::LoadNetworkBinary(input, "fuzz.pb", options)}) {
+  for (const auto& loaded : {snug::core::LoadNetworkText(input, "fuzz.pbtxt", options),
+                             snug::core::LoadNetworkBinary(input, "fuzz.pb", options)}) {
     if (loaded.ok()) {
       for (int i = 0; i < loaded->network.layer_size(); ++i) loaded->source_map.LayerOptionLoc(i, "units").ToString();
       CheckThereAndBack(loaded->network, Roomy(options));

@@ -15,10 +15,10 @@
 
 namespace {
 
-using snug::checkpoint::Header;
-using snug::checkpoint::TensorEntry;
+using snug::core::checkpoint::Header;
+using snug::core::checkpoint::TensorEntry;
 
-class BytesFile final : public snug::checkpoint::ReadableFile {
+class BytesFile final : public snug::core::checkpoint::ReadableFile {
  public:
   explicit BytesFile(absl::Span<const std::byte> bytes) : bytes_(bytes) {}
   int64_t size_bytes() const override { return static_cast<int64_t>(bytes_.size()); }
@@ -44,15 +44,16 @@ bool Same(const Header& a, const Header& b) {
 }
 
 void CheckThereAndBack(const Header& header, int64_t data_bytes) {
-  const std::string written = snug::checkpoint::FormatHeader(header);
-  const auto again =
-      snug::checkpoint::ParseHeader(absl::string_view(written).substr(snug::checkpoint::kLengthBytes), data_bytes);
+  const std::string written = snug::core::checkpoint::FormatHeader(header);
+  const auto again = snug::core::checkpoint::ParseHeader(
+      absl::string_view(written).substr(snug::core::checkpoint::kLengthBytes), data_bytes);
   SNUG_CHECK_OK(again.status());
   SNUG_CHECK(Same(header, *again));
 }
 
 void ReadFile(absl::Span<const std::byte> bytes) {
-  const auto file = snug::checkpoint::SafetensorsFile::Open(std::make_unique<BytesFile>(bytes), "fuzz.safetensors");
+  const auto file =
+      snug::core::checkpoint::SafetensorsFile::Open(std::make_unique<BytesFile>(bytes), "fuzz.safetensors");
   if (!file.ok()) {
     SNUG_CHECK(!file.status().message().empty());
     return;
@@ -64,7 +65,7 @@ void ReadFile(absl::Span<const std::byte> bytes) {
     SNUG_CHECK(file->Find(tensor.name) == &tensor);
     total += tensor.size_bytes();
   }
-  (void)snug::checkpoint::VerifyDigest(*file, /*required=*/true);
+  (void)snug::core::checkpoint::VerifyDigest(*file, /*required=*/true);
   CheckThereAndBack(file->header(), total);
 }
 
@@ -74,7 +75,7 @@ void ReadFile(absl::Span<const std::byte> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ReadFile({reinterpret_cast<const std::byte*>(data), size});
   if (size == 0) return 0;
-  const auto header = snug::checkpoint::ParseHeader({reinterpret_cast<const char*>(data + 1), size - 1}, data[0]);
+  const auto header = snug::core::checkpoint::ParseHeader({reinterpret_cast<const char*>(data + 1), size - 1}, data[0]);
   if (header.ok()) CheckThereAndBack(*header, data[0]);
   return 0;
 }

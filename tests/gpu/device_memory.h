@@ -8,7 +8,7 @@
 
 #include "engine/cuda/cuda_stream.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 class DeviceMemory {
  public:
@@ -55,4 +55,4 @@ class DeviceMemory {
   std::map<std::byte*, Block> blocks_;  // by where they are on the host
 };
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -16,7 +16,7 @@
 #include "tests/testing/node_runner.h"
 #include "tests/testing/sample_values.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr double kTolerance = 1e-3;
@@ -163,4 +163,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

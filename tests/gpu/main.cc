@@ -13,7 +13,7 @@
 #include "tests/testing/node_runner.h"
 #include "tests/testing/sample_values.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 class CudaConformanceTest : public OnDevice {
@@ -53,10 +53,10 @@ void RegisterConformanceTests() {
 }
 
 }  // namespace
-}  // namespace snug::test
+}  // namespace snug::core::test
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  snug::test::RegisterConformanceTests();
+  snug::core::test::RegisterConformanceTests();
   return RUN_ALL_TESTS();
 }

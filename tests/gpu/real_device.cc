@@ -7,7 +7,7 @@
 #include "tests/gpu/shared_device.h"
 #include "tests/gpu/test_device.h"
 
-namespace snug {
+namespace snug::core {
 
 namespace {
 
@@ -34,4 +34,4 @@ absl::Status CanCompileKernels() {
   return *found;
 }
 
-}  // namespace snug
+}  // namespace snug::core

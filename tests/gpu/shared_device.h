@@ -10,7 +10,7 @@
 
 #include "engine/cuda/cuda_device.h"
 
-namespace snug {
+namespace snug::core {
 
 // Thread-compatible.
 class SharedDevice {
@@ -31,4 +31,4 @@ class SharedDevice {
   std::optional<absl::StatusOr<Device>> opened_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

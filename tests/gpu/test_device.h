@@ -10,7 +10,7 @@
 
 #include "engine/cuda/cuda_device.h"
 
-namespace snug {
+namespace snug::core {
 
 struct TestDevice {
   std::shared_ptr<void> world;                     // what the device is of, unless tests share it; ends last
@@ -37,4 +37,4 @@ class OnDevice : public testing::Test {
   TestDevice opened_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

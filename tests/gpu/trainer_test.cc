@@ -14,7 +14,7 @@
 #include "tests/gpu/test_device.h"
 #include "tests/testing/digits_network.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -158,4 +158,4 @@ TEST_F(CudaTrainer, ALossThatIsNotFiniteNamesTheNodeAndChangesNothing) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

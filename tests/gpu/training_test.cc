@@ -7,7 +7,7 @@
 #include "tests/cuda/networks.h"
 #include "tests/gpu/test_device.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct TrainedModel {
@@ -105,9 +105,9 @@ TEST_P(CudaTraining, TakesWhatIsPlannedAndNothingAfterTheFirstStep) {
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_EQ((*session)->state_bytes() + (*session)->step_bytes(),
             (*session)->compiled().executable.memory.total_bytes());
-  ASSERT_TRUE(snug::Train(**session, loaded_, 2).ok());
+  ASSERT_TRUE(core::Train(**session, loaded_, 2).ok());
   const int64_t free = *device()->FreeBytes();
-  ASSERT_TRUE(snug::Train(**session, loaded_, slow() ? 1 : 20).ok());
+  ASSERT_TRUE(core::Train(**session, loaded_, slow() ? 1 : 20).ok());
   EXPECT_EQ(*device()->FreeBytes(), free) << "what other programs do on the device shows here too";
 }
 
@@ -122,4 +122,4 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaTraining,
                          });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using ::testing::ElementsAre;
@@ -149,4 +149,4 @@ TEST(GraphDeathTest, AVariableNameIsTakenOnce) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(ValueType, KnowsItsBytesAndText) {
@@ -55,4 +55,4 @@ TEST(Layout, PackedOnesAreEqualWhereTheirFormatsSaySo) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

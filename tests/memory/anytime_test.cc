@@ -22,7 +22,7 @@
 #endif
 #endif
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using testing::ElementsAre;
@@ -163,4 +163,4 @@ TEST(Child, WorksBesideOtherThreads) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 TEST(Csv, ReadsHalfOpenLifetimesInAnyColumnOrder) {
@@ -45,4 +45,4 @@ TEST(Csv, WritesOffsets) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -31,7 +31,7 @@
 #include "tests/memory/shared_data.h"
 #include "tests/testing/sanitizers.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 struct PublicInstance {
@@ -191,4 +191,4 @@ TEST(EveryInstance, NoSolver) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

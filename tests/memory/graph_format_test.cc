@@ -2,7 +2,7 @@
 
 #include "memory/formats/graph.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using ::testing::ElementsAre;
@@ -69,4 +69,4 @@ TEST(GraphFormat, NamesAMissingFile) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -12,7 +12,7 @@
 #include "memory/in_place.h"
 #include "memory/place/offset.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 Tasks TasksOfTwoSizes(uint32_t seed, int32_t n) {
@@ -122,4 +122,4 @@ TEST(InPlaceTasks, LongChainsAreOneValueToo) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

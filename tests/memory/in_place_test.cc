@@ -6,7 +6,7 @@
 #include "memory/verifier.h"
 #include "tests/memory/random_problems.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // A plan of `problem` in which the folded buffers lie side by side.
@@ -113,4 +113,4 @@ TEST(InPlace, RandomProblemsVerifyAndTheLoadNeverRises) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 Buffer Live(int32_t first, int32_t last, int64_t size, int64_t alignment = 1) {
@@ -40,4 +40,4 @@ TEST(LowerBound, SeesFixedOffsets) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -16,7 +16,7 @@
 #include "tests/memory/random_problems.h"
 #include "tests/memory/shared_data.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using testing::HasSubstr;
@@ -251,4 +251,4 @@ TEST(Nnc, RandomPartialProblemsAreSafe) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

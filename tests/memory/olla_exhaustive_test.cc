@@ -10,7 +10,7 @@
 #include "memory/order/olla/olla.h"
 #include "tests/memory/order_random_tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 TEST(CampaignOllaExhaustive, FindsTheLeastPeakOfTwelveTasks) {
@@ -36,4 +36,4 @@ TEST(CampaignOllaExhaustive, FindsTheLeastPeakOfTwelveTasks) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

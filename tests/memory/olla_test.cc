@@ -31,7 +31,7 @@
 #include "tests/memory/order_random_tasks.h"
 #include "tests/memory/shared_data.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using Mode = OllaOptions::Mode;
@@ -520,4 +520,4 @@ TEST(OllaSchedule, DecodesWhatIsKnown) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -15,7 +15,7 @@
 #include "tests/memory/shared_data.h"
 #include "tests/testing/sanitizers.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 void EqualsExhaustiveSearch(uint32_t seed, int cases, int max_tasks) {
@@ -200,4 +200,4 @@ TEST(OrderBest, AHundredThousandTasks) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

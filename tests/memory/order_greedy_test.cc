@@ -6,7 +6,7 @@
 #include "memory/order/greedy.h"
 #include "tests/memory/order_random_tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 TEST(TaskNet, CountsThePeakAsTasksDo) {
@@ -91,4 +91,4 @@ TEST(OrderGreedy, RefusesCycles) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -14,7 +14,7 @@
 #include "memory/order/windows.h"
 #include "tests/memory/order_random_tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // live(S) by its definition; -1 if S is not closed.
@@ -164,4 +164,4 @@ TEST(OrderStages, ImproveAndKeepTheOrderLegal) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

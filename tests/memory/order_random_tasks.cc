@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 Tasks RandomOrderingTasks(std::mt19937& random, int max_tasks) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
@@ -81,4 +81,4 @@ int64_t LeastPeak(const Tasks& tasks) {
   return least.back();
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

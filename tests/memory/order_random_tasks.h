@@ -6,7 +6,7 @@
 
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Of 1 to `max_tasks` tasks, with all that Tasks can hold: values that nobody reads, that several read, resident and
 // fetched ones, some without a producer, sizes of 0, edges; program order is often illegal.
@@ -16,4 +16,4 @@ Tasks RandomOrderingTasks(std::mt19937& random, int max_tasks);
 // orderers: it knows what Tasks says, and LifetimesOf is not asked.
 int64_t LeastPeak(const Tasks& tasks);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/verifier_waits.h"
 #include "tests/memory/random_problems.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using testing::HasSubstr;
@@ -134,4 +134,4 @@ TEST(ParallelSharing, RandomTasksAreSafeWithTheImplicitEdgesAndOnlyWithThem) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

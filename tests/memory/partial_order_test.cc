@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 TEST(PartialOrder, PathsOnly) {
@@ -88,4 +88,4 @@ TEST(PartialOrder, AHundredThousandTasksInFewChains) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/verifier_partial.h"
 #include "tests/memory/shared_data.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 UsesPlan PlanOf(const PartialProblem& problem, absl::string_view name) {
@@ -117,4 +117,4 @@ TEST(PlanUses, NoOrderIsWorseThanTheOneThatNncUses) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

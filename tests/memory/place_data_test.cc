@@ -14,7 +14,7 @@
 #include "tests/testing/sanitizers.h"
 #include "tests/testing/source_path.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 std::string Folder() {
@@ -116,4 +116,4 @@ TEST(CampaignPlaceLarge, AHundredThousandBuffersOfMediumLength) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

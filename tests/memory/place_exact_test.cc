@@ -12,7 +12,7 @@
 #include "memory/verifier.h"
 #include "tests/memory/random_problems.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 bool Conflict(const Buffer& a, const Buffer& b) {
@@ -128,4 +128,4 @@ TEST(PlaceExact, ThreadsDoNotChangeThePlan) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

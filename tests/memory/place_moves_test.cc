@@ -8,7 +8,7 @@
 #include "memory/place/offset.h"
 #include "memory/verifier.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 Problem UniformProblem(uint32_t seed, int buffers) {
@@ -63,4 +63,4 @@ TEST(PlaceMoves, EndWhereEveryOffsetIsFixed) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 #include "memory/place/skyline.h"
 #include "memory/verifier.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 Problem Chain(int n) {
@@ -108,4 +108,4 @@ TEST(Skyline, RandomPlansAreLegal) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 #include "memory/place/partial.h"
 #include "memory/verifier_partial.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using testing::HasSubstr;
@@ -213,4 +213,4 @@ TEST(PlacePartial, EveryStrategyVerifiesOnRandomProblems) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -19,7 +19,7 @@
 #include "tests/memory/order_random_tasks.h"
 #include "tests/testing/sanitizers.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int kMost = 4;
@@ -171,4 +171,4 @@ TEST(PlannerThreads, TheOrdererUsesThem) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

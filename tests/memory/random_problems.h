@@ -9,7 +9,7 @@
 #include "memory/problem.h"
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // `n` tasks in program order 0, 1, ...; each reads up to three earlier values and writes one; some may be in place.
 inline Tasks RandomTasks(std::mt19937& random, int n) {
@@ -59,4 +59,4 @@ inline int64_t MaxLoad(const Problem& problem) {
   return max;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

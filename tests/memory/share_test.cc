@@ -11,7 +11,7 @@
 #include "memory/verifier.h"
 #include "tests/memory/random_problems.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using Placer = absl::StatusOr<Placement> (*)(const Problem&, const PlannerOptions&);
@@ -215,4 +215,4 @@ TEST(MemoryNote, RandomProblemsVerifyWithEveryRange) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

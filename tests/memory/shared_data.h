@@ -10,7 +10,7 @@
 
 #include "tests/testing/source_path.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 inline std::string SharedData(const std::string& path) {
   const char* const shared = std::getenv("SNUG_SHARED");
@@ -26,4 +26,4 @@ inline std::vector<std::string> FilesIn(const std::string& folder) {
   return files;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -14,7 +14,7 @@
 #include "memory/ilp/solver.h"
 #include "memory/verifier.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using testing::HasSubstr;
@@ -126,4 +126,4 @@ TEST(Strategies, UnknownNamesGetTheNearestOne) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using ::testing::ElementsAre;
@@ -79,4 +79,4 @@ TEST(TextLines, ErrorsSayFileAndLine) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

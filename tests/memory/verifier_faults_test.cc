@@ -13,7 +13,7 @@
 #include "memory/verifier_partial.h"
 #include "tests/memory/random_problems.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 template <typename B>
@@ -249,4 +249,4 @@ TEST(VerifierFaults, PartialOrdersRejectEveryPlantedFaultAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -7,7 +7,7 @@
 
 #include "memory/share/none.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using testing::HasSubstr;
@@ -80,4 +80,4 @@ TEST(PlanNone, GivesEveryBufferItsOwnAlignedBytes) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -14,7 +14,7 @@
 #include "memory/share/pool.h"
 #include "tests/memory/random_problems.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using testing::HasSubstr;
@@ -323,4 +323,4 @@ TEST(VerifierUnderWaits, InPlaceOnlyAsAllowed) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/verifier_waits.h"
 #include "tests/memory/random_problems.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // The schedule that waits for nothing but what tasks need of each other.
@@ -55,4 +55,4 @@ TEST(Waitless, OneStreamSharesAsOne) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

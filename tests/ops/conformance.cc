@@ -14,7 +14,7 @@
 #include "tests/testing/node_runner.h"
 #include "tests/testing/sample_values.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 constexpr uint8_t kGarbage = 0xFF;  // NaN in every floating dtype
@@ -323,7 +323,7 @@ std::deque<OpSamples> CollectSamples(const OpRegistry& registry) {
 }
 
 std::string ConformanceCase::Name() const {
-  return absl::StrCat(absl::string_view(op->name), "/", sample->name(), "/", absl::string_view(snug::Name(dtype)),
+  return absl::StrCat(absl::string_view(op->name), "/", sample->name(), "/", absl::string_view(core::Name(dtype)),
                       layout.plain() ? "" : "/channels_last");
 }
 
@@ -473,4 +473,4 @@ Failures CheckCuda(const OpRegistry& registry, const ConformanceCase& c) {
   return failures;
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

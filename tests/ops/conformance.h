@@ -11,7 +11,7 @@
 #include "ops/registry.h"
 #include "ops/sample_builder.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 // The samples of a registry's ops.
 struct OpSamples {
@@ -56,4 +56,4 @@ Failures CheckCuda(const OpRegistry& registry, const ConformanceCase& c);
 // Runs the CUDA kernel once, as it is.
 absl::Status RunCuda(const OpRegistry& registry, const ConformanceCase& c);
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -10,7 +10,7 @@
 #include "proto/fused.pb.h"
 #include "proto/options.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Says whether an op was made by Elementwise or Broadcasting (ops/kit/elementwise.h): its output may lie on any input.
@@ -54,7 +54,7 @@ TEST(Fused, SourceIsOneLoop) {
   EXPECT_EQ(source.text, R"(// mul, add
 #include "ops/kernels/fused/prelude.h"
 
-namespace snug {
+namespace snug::core {
 
 struct Arguments {
   const void* x[3];
@@ -80,10 +80,10 @@ __device__ inline void Run(const Arguments& a) {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core
 
-extern "C" __global__ void snug_fused_packed(const snug::Arguments a) { snug::Run<4>(a); }
-extern "C" __global__ void snug_fused_single(const snug::Arguments a) { snug::Run<1>(a); }
+extern "C" __global__ void snug_fused_packed(const snug::core::Arguments a) { snug::core::Run<4>(a); }
+extern "C" __global__ void snug_fused_single(const snug::core::Arguments a) { snug::core::Run<1>(a); }
 )");
 }
 
@@ -100,4 +100,4 @@ TEST(Fused, SourceWithoutBroadcastingKnowsNoSizes) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

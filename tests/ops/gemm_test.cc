@@ -8,7 +8,7 @@
 #include "engine/base/bfloat16.h"
 #include "engine/base/random.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 template <class T>
@@ -96,4 +96,4 @@ TEST(Gemm, IsBitwiseTheSameOnAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 #include "engine/base/status.h"
 #include "tests/testing/fake_op.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using ::testing::ElementsAre;
@@ -111,4 +111,4 @@ TEST_F(GradContextDeathTest, AGradientHasItsInputsShape) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

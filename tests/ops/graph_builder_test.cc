@@ -5,7 +5,7 @@
 #include "engine/base/status.h"
 #include "tests/testing/fake_op.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using test::FakeOp;
@@ -130,4 +130,4 @@ TEST(NodeError, SaysWhereAndWhat) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "engine/base/error_part.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class InferContextTest : public ::testing::Test {
@@ -56,4 +56,4 @@ TEST_F(InferContextTest, SetsOutputsInAnyOrder) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "tests/ops/conformance.h"
 #include "tests/testing/sample_values.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 class ConformanceTest : public ::testing::Test {
@@ -32,10 +32,10 @@ void RegisterConformanceTests() {
 }
 
 }  // namespace
-}  // namespace snug::test
+}  // namespace snug::core::test
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  snug::test::RegisterConformanceTests();
+  snug::core::test::RegisterConformanceTests();
   return RUN_ALL_TESTS();
 }

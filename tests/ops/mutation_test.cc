@@ -18,7 +18,7 @@
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/sample_values.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 constexpr double kFactor = 1.001;
@@ -288,4 +288,4 @@ TEST(Samples, EveryOpHasGoodOnesAndEveryInferenceBadOnes) {
 }
 
 }  // namespace
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -10,7 +10,7 @@
 #include "tests/ops/conformance.h"
 #include "tests/testing/fake_op.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 using ::testing::Contains;
@@ -164,4 +164,4 @@ TEST(Conformance, SeesAGateThatDoesNotHold) {
 }
 
 }  // namespace
-}  // namespace snug::test
+}  // namespace snug::core::test

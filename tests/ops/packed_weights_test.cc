@@ -7,7 +7,7 @@
 #include "ops/kit/isa.h"
 #include "tests/testing/node_runner.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 Tensor TensorOfNumbers(const Shape& shape, uint64_t stream) {
@@ -40,4 +40,4 @@ TEST(PackedWeights, LargeOnesGiveThePlainGradientOfTheInput) {
 }
 
 }  // namespace
-}  // namespace snug::test
+}  // namespace snug::core::test

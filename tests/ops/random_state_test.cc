@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(RandomState, VectorsDrawTheNumbersOfPhilox) {
@@ -27,4 +27,4 @@ TEST(RandomState, VectorsDrawTheNumbersOfPhilox) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

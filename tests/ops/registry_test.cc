@@ -4,7 +4,7 @@
 
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(OpRegistry, KnowsTheBuiltinOps) {
@@ -35,4 +35,4 @@ TEST(OpRegistry, OpsForLayersOnlyHaveNoNodes) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 
 #include "tests/testing/fake_op.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 using ::testing::Each;
@@ -109,4 +109,4 @@ TEST(SampleBuilder, KeepsReferencesAndTolerances) {
 }
 
 }  // namespace
-}  // namespace snug::test
+}  // namespace snug::core::test

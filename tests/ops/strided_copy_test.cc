@@ -7,7 +7,7 @@
 
 #include "engine/graph/value_type.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Calls fn for every index of the box, in row-major order.
@@ -86,4 +86,4 @@ TEST(FillAround, LeavesTheBoxAlone) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

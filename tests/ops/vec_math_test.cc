@@ -10,7 +10,7 @@
 
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -106,4 +106,4 @@ TEST(VecMath, Pow) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

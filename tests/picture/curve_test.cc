@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -48,4 +48,4 @@ TEST(Curve, SmoothsOverAWindow) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

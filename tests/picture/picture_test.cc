@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(Picture, TenThousandBuffersMakeAPageOfModestSize) {
 }
 
 }  // namespace
-}  // namespace snug::cli
+}  // namespace snug::core::cli

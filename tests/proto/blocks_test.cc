@@ -8,7 +8,7 @@
 #include "proto/text_loader.h"
 #include "tests/proto/load_text.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using ::testing::HasSubstr;
@@ -195,4 +195,4 @@ TEST(Blocks, AMistakeInsideIsReportedOnce) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

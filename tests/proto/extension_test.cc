@@ -8,7 +8,7 @@
 #include "proto/text_loader.h"
 #include "tests/proto/swirl.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using ::testing::HasSubstr;
@@ -44,4 +44,4 @@ TEST(Extensions, AreTheOneOpOfTheirLayer) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 std::string ReadAll(const std::filesystem::path& path) {
@@ -80,4 +80,4 @@ TEST(GoldenErrors, TwentyOfTwentyFiveMistakesEachWhereItWasPlanted) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "proto/network_writer.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using ::testing::HasSubstr;
@@ -192,4 +192,4 @@ TEST(HostileFiles, BinariesThatBreakTheRules) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 
 inline LoadedNetwork Load(absl::string_view text) {
   absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "net.pbtxt");
@@ -16,4 +16,4 @@ inline LoadedNetwork Load(absl::string_view text) {
   return loaded.ok() ? *std::move(loaded) : LoadedNetwork();
 }
 
-}  // namespace snug
+}  // namespace snug::core

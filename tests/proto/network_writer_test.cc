@@ -10,7 +10,7 @@
 #include "proto/text_loader.h"
 #include "tests/proto/random_network.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using ::testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(NetworkWriter, SaysWhyAFileCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

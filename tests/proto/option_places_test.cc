@@ -7,7 +7,7 @@
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(OptionPlaces, NameAnOptionAsItIsWrittenThere) {
@@ -49,4 +49,4 @@ TEST(FlagNames, FollowThePathUnlessTheFieldSaysOtherwise) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -16,7 +16,7 @@
 
 #include "proto/network.pb.h"
 
-namespace snug::testing {
+namespace snug::core::testing {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -151,4 +151,4 @@ class Generator {
 
 proto::Network RandomNetwork(uint32_t seed) { return Generator(seed).Network(); }
 
-}  // namespace snug::testing
+}  // namespace snug::core::testing

@@ -7,8 +7,8 @@ namespace snug::proto {
 class Network;
 }
 
-namespace snug::testing {
+namespace snug::core::testing {
 
 proto::Network RandomNetwork(uint32_t seed);
 
-}  // namespace snug::testing
+}  // namespace snug::core::testing

@@ -10,7 +10,7 @@
 #include "tests/proto/random_network.h"
 #include "tests/testing/source_path.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(TextLoader, EveryModelLoads) {
@@ -66,4 +66,4 @@ TEST(TextLoader, ReadsFlatFilesAsProtobufDoes) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "engine/compile/memory/plan_file.h"
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using ::testing::HasSubstr;
@@ -386,4 +386,4 @@ TEST(BoundPrograms, AreNotLostWhenAnotherRuns) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "tests/run/train_util.h"
 #include "tests/testing/kernel_of.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::AllOf;
@@ -252,4 +252,4 @@ INSTANTIATE_TEST_SUITE_P(CheckAccess, OurKernels,
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

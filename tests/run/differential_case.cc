@@ -11,7 +11,7 @@
 #include "engine/run/session/session.h"
 #include "proto/text_loader.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 constexpr int kSteps = 3;
@@ -131,4 +131,4 @@ DifferentialCase::Digest DigestOf(const DifferentialCase& test, const std::strin
   return digest;
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

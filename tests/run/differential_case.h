@@ -12,7 +12,7 @@
 #include "engine/compile/pipeline.h"
 #include "tests/testing/parity_golden.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 struct DifferentialCase {
   struct Tensor {
@@ -44,4 +44,4 @@ absl::StatusOr<DifferentialRun> Train(const DifferentialCase& test, CompileOptio
 DifferentialCase::Digest DigestOf(const DifferentialCase& test, const std::string& name,
                                   const std::vector<double>& values);
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -12,7 +12,7 @@
 #include "tests/run/differential_case.h"
 #include "tests/testing/source_path.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 constexpr double kTolerance = 1e-10;
@@ -68,4 +68,4 @@ TEST(Differential, SoTheyDoWithoutPasses) {
 }
 
 }  // namespace
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -5,7 +5,7 @@
 
 #include "tests/memory/allocator/doubles.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Step 0 on stream 0 makes a; Step 1 on stream 1 reads it and makes b; Step 2 on stream 0 makes c; then b and c die.
@@ -83,4 +83,4 @@ TEST_F(DynamicBlocksTest, WhatGoesBackAtOnceIsTakenAgainAtOnce) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -17,7 +17,7 @@
 #include "tests/run/train_util.h"
 #include "tests/testing/kernel_of.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -491,4 +491,4 @@ TEST_F(DynamicMemoryTest, WrongOptionsAreNamed) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "engine/base/hash.h"
 #include "tests/run/schedule_util.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 constexpr int64_t kLine = 64;
@@ -244,4 +244,4 @@ bool EveryOverlapIsOrdered(const Compiled& compiled) {
   return true;
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -8,7 +8,7 @@
 
 #include "engine/compile/pipeline.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 // Runs the Steps in their Order on tokens instead of numbers, one for each 64 bytes: what a kernel writes is a token of
 // its own made of the node's name, the place in its output, and all tokens that it reads. (Where it writes over what it
@@ -21,4 +21,4 @@ std::optional<std::vector<uint64_t>> RunOnTokens(const Compiled& compiled);
 // waits, and, where there is no schedule, through the Steps' declared accesses. Every pair is looked at.
 bool EveryOverlapIsOrdered(const Compiled& compiled);
 
-}  // namespace snug::test
+}  // namespace snug::core::test

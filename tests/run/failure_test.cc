@@ -7,7 +7,7 @@
 #include "tests/run/train_util.h"
 #include "tests/testing/kernel_of.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -58,4 +58,4 @@ TEST(Failure, AmongUpdatesMarksTheSession) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::DoubleNear;
@@ -159,4 +159,4 @@ TEST(GradientCases, EveryPieceOfAPiecewiseFunction) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

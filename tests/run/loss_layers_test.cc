@@ -5,7 +5,7 @@
 
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::DoubleNear;
@@ -116,4 +116,4 @@ TEST(LossLayers, ATargetOfAnotherShapeIsAnError) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -20,7 +20,7 @@
 #include "engine/run/session/saved_inputs.h"
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int kSteps = 2;
@@ -203,4 +203,4 @@ TEST_P(CampaignMatrix, TrainingIsTheSameToTheBit) {
 INSTANTIATE_TEST_SUITE_P(Run, CampaignMatrix, testing::ValuesIn(Models()), [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "tests/run/train_util.h"
 #include "tests/testing/guarded_bytes.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -170,4 +170,4 @@ TEST(Memory, AStepConsumesItsInputsUnlessTheyAreKept) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "tests/run/schedule_util.h"
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class ModelSchedules : public testing::TestWithParam<std::string> {};
@@ -76,4 +76,4 @@ TEST_P(ModelSchedules, AreKeptByEveryEngine) {
 INSTANTIATE_TEST_SUITE_P(Run, ModelSchedules, testing::ValuesIn(Models()), [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "memory/strategies.h"
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -61,4 +61,4 @@ INSTANTIATE_TEST_SUITE_P(Models, OllaOnModels,
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -18,7 +18,7 @@
 #include "tests/testing/parity_golden.h"
 #include "tests/testing/source_path.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 constexpr int kThreads = 2;
@@ -145,4 +145,4 @@ INSTANTIATE_TEST_SUITE_P(Models, Parity, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace snug::test
+}  // namespace snug::core::test

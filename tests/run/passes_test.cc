@@ -5,7 +5,7 @@
 
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct PassesCase {
@@ -65,4 +65,4 @@ INSTANTIATE_TEST_SUITE_P(Models, PassesTest,
                          [](const auto& info) { return std::string(info.param.model); });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -20,7 +20,7 @@
 #include "tests/run/executable_oracle.h"
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -467,4 +467,4 @@ INSTANTIATE_TEST_SUITE_P(Run, CampaignPlantedFaults, testing::ValuesIn(Models())
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -114,4 +114,4 @@ TEST(ProgramsThatDisagree, AreRefused) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "tests/run/train_util.h"
 #include "tests/testing/kernel_of.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using test::RandomSteps;
@@ -140,4 +140,4 @@ INSTANTIATE_TEST_SUITE_P(Schedule, EveryEngine, testing::ValuesIn(Executors()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

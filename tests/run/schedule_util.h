@@ -17,7 +17,7 @@
 #include "ops/kernel_context.h"
 #include "tests/testing/kernel_of.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 struct RandomSteps {
   std::vector<std::vector<Access>> accesses;  // by Step
@@ -138,4 +138,4 @@ inline void RunAndCheckOrder(Executor& executor, const Noted& noted,
   }
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

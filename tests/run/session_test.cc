@@ -9,7 +9,7 @@
 
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::DoubleNear;
@@ -254,4 +254,4 @@ TEST(Session, TheSameSeedGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -18,7 +18,7 @@
 #include "engine/run/executors/executors.h"
 #include "tests/run/train_util.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct TraceEvent {
@@ -225,4 +225,4 @@ TEST(Trace, OfTheSerialEngineHasOneTrackAndNoArrows) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

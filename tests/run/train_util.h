@@ -20,7 +20,7 @@
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"
 
-namespace snug {
+namespace snug::core {
 
 // Random data, fed once: inputs stay.
 inline absl::StatusOr<std::unique_ptr<Session>> MakeSession(const LoadedNetwork& loaded, CompileOptions options,
@@ -111,4 +111,4 @@ inline std::vector<double> Losses(Session& session, int steps, const std::string
   return losses;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include "tests/run/train_util.h"
 #include "tests/testing/kernel_of.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kBatch = 4;
@@ -137,4 +137,4 @@ TEST(Tuner, AMemoryLimitIsKept) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

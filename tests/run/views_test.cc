@@ -12,7 +12,7 @@
 #include "tests/run/train_util.h"
 #include "tests/testing/source_path.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr char kInputs[] = R"(
@@ -461,4 +461,4 @@ TEST(Views, RandomNetworksGiveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "tests/run/train_util.h"
 #include "tests/testing/kernel_of.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::ContainsRegex;
@@ -133,4 +133,4 @@ TEST(Watchdog, SaysNothingWhileStepsFinishNorBetweenRuns) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "ops/kit/onednn.h"
 #endif
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 const std::set<std::string>& Products() {
@@ -154,4 +154,4 @@ INSTANTIATE_TEST_SUITE_P(Models, WideProducts, testing::Values("lenet", "mlp"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace snug {
+namespace snug::core {
 
 // `steps`: how long, e.g. "steps: 20 evaluate_every: 20"; `samples`: of which there are so many.
 inline std::string DigitsNetwork(absl::string_view steps, int samples) {
@@ -27,4 +27,4 @@ inline std::string DigitsNetwork(absl::string_view steps, int samples) {
                       " } } schedule { warm_up: 5 cosine {} } }");
 }
 
-}  // namespace snug
+}  // namespace snug::core

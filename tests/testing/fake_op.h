@@ -5,7 +5,7 @@
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 // Any number of inputs and outputs; every output is like input 0. Its kernel must not be run.
 inline OpDef FakeOp(absl::string_view name, std::vector<Port> inputs, std::vector<Port> outputs) {
@@ -23,4 +23,4 @@ inline OpDef FakeOp(absl::string_view name, std::vector<Port> inputs, std::vecto
   return op;
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

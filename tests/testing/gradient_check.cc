@@ -15,7 +15,7 @@
 #include "ops/graph_builder.h"
 #include "tests/testing/sample_values.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 constexpr double kTolerance = 1e-6;      // of the largest entry
@@ -280,4 +280,4 @@ std::vector<std::string> CheckGradient(const OpRegistry& registry, const OpDef& 
   return failures;
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

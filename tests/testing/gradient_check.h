@@ -15,7 +15,7 @@
 #include "ops/sample_builder.h"
 #include "tests/testing/graph_evaluator.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 // One node of the sample, its inputs, and its gradient.
 struct GradientGraph {
@@ -47,4 +47,4 @@ absl::StatusOr<std::vector<Tensor>> EvaluateGradient(const OpRegistry& registry,
 std::vector<std::string> CheckGradient(const OpRegistry& registry, const OpDef& op, const Sample& sample,
                                        const Layout& layout);
 
-}  // namespace snug::test
+}  // namespace snug::core::test

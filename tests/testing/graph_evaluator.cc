@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 // Gives the inputs of one node layouts that its op takes.
@@ -66,4 +66,4 @@ absl::StatusOr<std::vector<Tensor>> EvaluateGraph(const OpRegistry& registry, co
   return values;
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

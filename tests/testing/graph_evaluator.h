@@ -12,7 +12,7 @@
 #include "ops/registry.h"
 #include "tests/testing/node_runner.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 struct EvaluateOptions {
   KernelChoice choice = KernelChoice::kPlain;
@@ -26,4 +26,4 @@ absl::StatusOr<std::vector<Tensor>> EvaluateGraph(const OpRegistry& registry, co
                                                   const std::map<ValueId, Tensor>& feeds,
                                                   const EvaluateOptions& options = {});
 
-}  // namespace snug::test
+}  // namespace snug::core::test

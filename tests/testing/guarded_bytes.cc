@@ -21,7 +21,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
 #endif
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 constexpr int64_t kAlignment = 64;
@@ -80,4 +80,4 @@ std::optional<int64_t> GuardedBytes::FindDamage() const {
   return damage;
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

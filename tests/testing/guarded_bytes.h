@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace snug::test {
+namespace snug::core::test {
 
 class GuardedBytes {
  public:
@@ -28,4 +28,4 @@ class GuardedBytes {
   int64_t size_ = 0;
 };
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -6,7 +6,7 @@
 
 #include "ops/op_def.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 inline std::shared_ptr<const KernelRow> KernelOf(KernelFn run) {
   return std::make_shared<const KernelRow>(KernelRow{.name = "planted", .run = std::move(run)});
@@ -19,4 +19,4 @@ inline OpDef WithKernel(OpDef op, KernelRow row) {
   return op;
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -11,7 +11,7 @@
 #include "ops/kernel_context.h"
 #include "ops/prepare_context.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 CudaRun& TheCudaRun() {
@@ -242,4 +242,4 @@ absl::StatusOr<Tensor> ConvertLayout(const OpRegistry& registry, const Tensor& t
   return std::move(run.outputs[0]);
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

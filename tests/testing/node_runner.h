@@ -14,11 +14,11 @@
 #include "ops/registry.h"
 #include "tests/testing/tensor.h"
 
-namespace snug::cuda {
+namespace snug::core::cuda {
 class LaunchContext;
 }
 
-namespace snug::test {
+namespace snug::core::test {
 
 enum class KernelChoice : uint8_t { kPlain, kFast, kCuda };
 
@@ -83,4 +83,4 @@ class NodeRunner {
 // Any layout to any layout; packed ones by the op `reorder`.
 absl::StatusOr<Tensor> ConvertLayout(const OpRegistry& registry, const Tensor& tensor, const Layout& layout);
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -11,7 +11,7 @@
 #include "engine/base/random.h"
 #include "engine/base/status.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 using Fields = std::vector<absl::string_view>;
@@ -134,4 +134,4 @@ absl::StatusOr<ParityGolden> ReadParityGolden(const std::string& path) {
   return golden;
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

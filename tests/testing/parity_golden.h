@@ -13,7 +13,7 @@
 
 #include "engine/base/shape.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 struct GoldenTensor {
   enum class Kind { kUniform, kConstant, kClass };
@@ -46,4 +46,4 @@ absl::StatusOr<GoldenTensor> ParseGoldenTensor(absl::Span<const absl::string_vie
 absl::StatusOr<ParityGolden> ParseParityGolden(const std::string& text);
 absl::StatusOr<ParityGolden> ReadParityGolden(const std::string& path);
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -9,7 +9,7 @@
 #include "engine/base/random.h"
 #include "engine/base/status.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 constexpr double kKinkDistance = 0.05;
@@ -159,4 +159,4 @@ std::vector<double> RandomValues(uint64_t seed, int64_t count, double low, doubl
   return InputValues({.shape = {count}, .low = low, .high = high}, seed);
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -9,7 +9,7 @@
 #include "ops/sample_builder.h"
 #include "tests/testing/tensor.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 // Input types and options; outputs are left to inference. Channels-last applies to the inputs of full rank (the highest
 // among them), except those that always stay plain.
@@ -28,4 +28,4 @@ std::vector<Tensor> SampleValues(const OpDef& op, const Sample& sample, const No
 // Uniform in [low, high).
 std::vector<double> RandomValues(uint64_t seed, int64_t count, double low, double high);
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -12,8 +12,8 @@
 #define SNUG_SANITIZED 0
 #endif
 
-namespace snug::test {
+namespace snug::core::test {
 
 inline constexpr bool kSanitized = SNUG_SANITIZED != 0;
 
-}  // namespace snug::test
+}  // namespace snug::core::test

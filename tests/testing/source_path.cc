@@ -4,11 +4,11 @@
 
 #include <cstdlib>
 
-namespace snug::test {
+namespace snug::core::test {
 
 std::string SourcePath(absl::string_view path) {
   const char* const elsewhere = std::getenv("SNUG_SOURCE_DIR");
   return absl::StrCat(elsewhere == nullptr ? SNUG_SOURCE_DIR : elsewhere, "/", path);
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -6,10 +6,10 @@
 
 #include <string>
 
-namespace snug::test {
+namespace snug::core::test {
 
 // Of a path from the top of the tree: "models/mlp.pbtxt". SNUG_SOURCE_DIR in the environment names another tree, where
 // the tests were copied to another machine.
 std::string SourcePath(absl::string_view path);
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -11,7 +11,7 @@
 #include "engine/base/status.h"
 #include "ops/kit/dispatch.h"
 
-namespace snug::test {
+namespace snug::core::test {
 namespace {
 
 std::vector<int64_t> IndicesOf(const Shape& shape, int64_t logical_index) {
@@ -143,4 +143,4 @@ std::optional<std::string> FindDifference(const Shape& shape, absl::Span<const d
                          worst, tolerance * largest, tolerance);
 }
 
-}  // namespace snug::test
+}  // namespace snug::core::test

@@ -12,7 +12,7 @@
 #include "engine/graph/value_type.h"
 #include "tests/testing/guarded_bytes.h"
 
-namespace snug::test {
+namespace snug::core::test {
 
 struct Tensor {
   Tensor() = default;
@@ -47,4 +47,4 @@ std::optional<std::string> FindBitDifference(const Tensor& a, const Tensor& b);
 std::optional<std::string> FindDifference(const Shape& shape, absl::Span<const double> found,
                                           absl::Span<const double> expected, double tolerance);
 
-}  // namespace snug::test
+}  // namespace snug::core::test

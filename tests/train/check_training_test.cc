@@ -7,7 +7,7 @@
 #include "proto/text_loader.h"
 #include "proto/train.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 std::string Check(const std::string& text) {
@@ -64,4 +64,4 @@ TEST(CheckTraining, SaysWhereItWasWritten) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

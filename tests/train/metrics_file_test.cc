@@ -7,7 +7,7 @@
 
 #include "tests/checkpoint/temporary_folder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 Trainer::StepReport Report(int64_t step, double loss) {
@@ -52,4 +52,4 @@ TEST(MetricsFile, KeepsWhatIsNotDoneAgain) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "engine/train/trainer.h"
 #include "proto/text_loader.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kSamples = 13, kRows = 4;
@@ -94,4 +94,4 @@ TEST(MeanMetrics, CountEveryRowOnceWhateverTheBatch) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -19,7 +19,7 @@
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -383,4 +383,4 @@ TEST(MicroBatches, AreOfOneSizeAndNotOfASavedPlan) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -11,10 +11,10 @@
 #include "snug/internal/outside_ops.h"
 #include "tests/checkpoint/temporary_folder.h"
 
-namespace snug {
+namespace snug::testing {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // y = x * gain, one gain for each column; not a number where x is beyond `limit`.
 Op Gain(float limit) {
@@ -60,58 +60,59 @@ constexpr char kText[] = R"(
   optimizer { learning_rate: 0.05 sgd { momentum: 0.9 } }
   training { steps: 8 accumulate: 2 evaluate_every: 4 data { digits { samples: 200 } } })";
 
-class OutsideOpTraining : public testing::Test {
+class OutsideOpTraining : public ::testing::Test {
  protected:
   explicit OutsideOpTraining(float limit = std::numeric_limits<float>::max()) {
     EXPECT_TRUE(ops_.Add(Gain(limit)).ok());
-    absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kText, "test.pbtxt");
+    absl::StatusOr<core::LoadedNetwork> loaded = core::LoadNetworkText(kText, "test.pbtxt");
     EXPECT_TRUE(loaded.ok()) << loaded.status().message();
     loaded_ = *std::move(loaded);
   }
 
-  std::unique_ptr<Trainer> Make() {
+  std::unique_ptr<core::Trainer> Make() {
     const proto::Training& training = loaded_.network.training();
-    absl::StatusOr<TrainingData> data = OpenData(training.data(), loaded_.network, 1);
+    absl::StatusOr<core::TrainingData> data = core::OpenData(training.data(), loaded_.network, 1);
     EXPECT_TRUE(data.ok()) << data.status().message();
-    TrainerOptions options;
+    core::TrainerOptions options;
     options.compile.batch = 8;
-    auto trainer = Trainer::Create(loaded_.network, loaded_.source_map, ops_, training, *std::move(data), options);
+    auto trainer =
+        core::Trainer::Create(loaded_.network, loaded_.source_map, ops_, training, *std::move(data), options);
     EXPECT_TRUE(trainer.ok()) << trainer.status().message();
     return *std::move(trainer);
   }
 
   embed::OutsideOps ops_;
-  LoadedNetwork loaded_;
+  core::LoadedNetwork loaded_;
 };
 
 TEST_F(OutsideOpTraining, EvaluatesSavesAndGoesOnBitForBit) {
-  const checkpoint::TemporaryFolder folder;
-  checkpoint::PosixFileSystem files;
-  checkpoint::CheckpointStore store(&files, folder.path("checkpoints"), {.keep_last = 9});
-  const std::unique_ptr<Trainer> whole = Make();
+  const core::checkpoint::TemporaryFolder folder;
+  core::checkpoint::PosixFileSystem files;
+  core::checkpoint::CheckpointStore store(&files, folder.path("checkpoints"), {.keep_last = 9});
+  const std::unique_ptr<core::Trainer> whole = Make();
   int evaluations = 0;
-  const absl::Status status =
-      whole->Run({.evaluation =
-                      [&](const Trainer::EvaluationReport& report) {
-                        EXPECT_GT(report.evaluation.samples, 0);
-                        ++evaluations;
-                        return absl::OkStatus();
-                      },
-                  .checkpoint =
-                      [&](int64_t step) {
-                        return store.Save(step, checkpoint::StateOf(whole->session()), {{"decay", "all"}}).status();
-                      }});
+  const absl::Status status = whole->Run(
+      {.evaluation =
+           [&](const core::Trainer::EvaluationReport& report) {
+             EXPECT_GT(report.evaluation.samples, 0);
+             ++evaluations;
+             return absl::OkStatus();
+           },
+       .checkpoint =
+           [&](int64_t step) {
+             return store.Save(step, core::checkpoint::StateOf(whole->session()), {{"decay", "all"}}).status();
+           }});
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(evaluations, 2);
   EXPECT_NE(whole->session().GetVariable("g.gain")->at(0), 1) << "it was trained";
-  const auto state = [](const Trainer& trainer) {
-    const engine::Session& session = trainer.session();
+  const auto state = [](const core::Trainer& trainer) {
+    const core::Session& session = trainer.session();
     return std::vector<std::byte>(session.state_data(), session.state_data() + session.state_bytes());
   };
-  const std::unique_ptr<Trainer> first = Make(), second = Make();
+  const std::unique_ptr<core::Trainer> first = Make(), second = Make();
   ASSERT_TRUE(first->Run({.stop = [&] { return first->step() == 5; }}).ok());
-  ASSERT_TRUE(store.Save(5, checkpoint::StateOf(first->session()), {{"decay", "all"}}).ok());
-  const auto resumed = checkpoint::Resume(second->session(), files, store.PathOf(5), {});
+  ASSERT_TRUE(store.Save(5, core::checkpoint::StateOf(first->session()), {{"decay", "all"}}).ok());
+  const auto resumed = core::checkpoint::Resume(second->session(), files, store.PathOf(5), {});
   ASSERT_TRUE(resumed.ok()) << resumed.status().message();
   ASSERT_TRUE(second->Resume(5).ok());
   ASSERT_TRUE(second->Run({}).ok());
@@ -130,4 +131,4 @@ TEST_F(OutsideOpThatBreaks, IsNamedAsTheNodeThatMadeNoNumber) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::testing

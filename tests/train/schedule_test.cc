@@ -4,7 +4,7 @@
 
 #include "proto/train.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(Schedule, WithoutAnyTheRateStays) {
@@ -61,4 +61,4 @@ TEST(Schedule, ATrainingOfOneStepHasARate) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

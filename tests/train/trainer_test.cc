@@ -10,7 +10,7 @@
 #include "tests/run/train_util.h"
 #include "tests/testing/digits_network.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -176,4 +176,4 @@ TEST(Trainer, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 
 #include "tests/train_data/test_files.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::ElementsAre;
@@ -66,4 +66,4 @@ TEST_F(CifarTest, Errors) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 
 #include "tests/train_data/test_files.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::ElementsAre;
@@ -97,4 +97,4 @@ TEST_F(CsvTest, LabelsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 
 #include "tests/train_data/test_files.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::ElementsAre;
@@ -122,4 +122,4 @@ TEST_F(IdxTest, GzipFilesBehindEachOther) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

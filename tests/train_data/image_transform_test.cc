@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int kSide = 4;
@@ -100,4 +100,4 @@ TEST(ImageTransform, WhatIsNoImageCanOnlyBeNormalised) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

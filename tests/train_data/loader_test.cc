@@ -9,7 +9,7 @@
 #include "engine/train/data/synthetic.h"
 #include "tests/train_data/test_dataset.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::ElementsAre;
@@ -180,4 +180,4 @@ TEST(Loader, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

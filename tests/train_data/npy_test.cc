@@ -8,7 +8,7 @@
 
 #include "tests/train_data/test_files.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::ElementsAre;
@@ -229,4 +229,4 @@ for version in [(2, 0), (3, 0)]:
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 TEST(Permutation, OfEverySizeTakesEachOnce) {
@@ -57,4 +57,4 @@ TEST(Permutation, IsUniform) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "tests/train_data/test_dataset.h"
 #include "tests/train_data/test_files.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 std::vector<int32_t> LabelsOf(const Dataset& dataset) {
@@ -47,4 +47,4 @@ TEST(HoldBack, LeavesBothPartsASample) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "engine/train/data/synthetic/turns.h"
 #include "tests/train_data/test_files.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST(Turns, AreNearTheSine) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::core

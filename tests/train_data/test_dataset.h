@@ -11,7 +11,7 @@
 
 #include "engine/train/data/loader.h"
 
-namespace snug {
+namespace snug::core {
 
 // Sample i: an image [2, 4, 4] of i + element / 100, and the label i.
 class CountingDataset final : public Dataset {
@@ -61,4 +61,4 @@ inline std::string BytesOf(const Loader& loader, const Batch& batch) {
   return bytes;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -15,7 +15,7 @@
 
 #include "engine/train/data/dataset.h"
 
-namespace snug {
+namespace snug::core {
 
 template <class T>
 std::string BytesOf(const std::vector<T>& values) {
@@ -86,4 +86,4 @@ inline std::string BigEndian32(uint32_t value) {
   return bytes;
 }
 
-}  // namespace snug
+}  // namespace snug::core

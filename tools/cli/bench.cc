@@ -25,7 +25,7 @@
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/run_flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 struct BenchFlags {
@@ -295,4 +295,4 @@ absl::StatusOr<int> RunBench(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -8,7 +8,7 @@
 
 #include "tools/cli/flags/flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 using Arguments = std::vector<std::string>;
 
@@ -45,4 +45,4 @@ constexpr int kStuck = 5;  // the exit code when the watchdog ended the program
 // Returns what tables and documents call a row for training, or for the forward pass alone.
 inline const char* ModeName(bool training) { return training ? "training" : "forward"; }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -21,7 +21,7 @@
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 struct Stage {
@@ -121,4 +121,4 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -27,7 +27,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 struct Finding {
@@ -132,4 +132,4 @@ absl::StatusOr<int> RunDoctor(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -9,7 +9,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/inference.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 absl::StatusOr<int> RunEval(const Arguments& arguments) {
   InferenceFlags f;
@@ -40,4 +40,4 @@ absl::StatusOr<int> RunEval(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -15,7 +15,7 @@
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 constexpr int64_t kMaxBatch = (int64_t{1} << 31) - 1;
@@ -156,4 +156,4 @@ absl::StatusOr<int> RunFit(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

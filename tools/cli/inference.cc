@@ -11,7 +11,7 @@
 #include "tools/cli/flags/proto_flags.h"
 #include "tools/cli/weights.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 InferenceFlags::InferenceFlags() : data(std::make_unique<proto::Data>()) {}
 InferenceFlags::~InferenceFlags() = default;
 
@@ -59,4 +59,4 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
   return inference;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

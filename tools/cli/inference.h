@@ -13,12 +13,11 @@
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/run_flags.h"
 
-namespace snug {
-namespace proto {
+namespace snug::proto {
 class Data;
 }
 
-namespace cli {
+namespace snug::core::cli {
 
 struct InferenceFlags {
   InferenceFlags();
@@ -45,5 +44,4 @@ struct Inference {
 absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& file, const InferenceFlags& flags,
                                                             const std::vector<std::string>& fetch);
 
-}  // namespace cli
-}  // namespace snug
+}  // namespace snug::core::cli

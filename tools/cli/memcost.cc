@@ -20,7 +20,7 @@
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 struct MemcostRow {
@@ -159,4 +159,4 @@ absl::StatusOr<int> RunMemcost(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

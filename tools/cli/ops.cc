@@ -11,7 +11,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 std::string Ports(const std::vector<Port>& ports) {
@@ -73,4 +73,4 @@ absl::StatusOr<int> RunOps(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

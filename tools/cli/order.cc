@@ -25,7 +25,7 @@
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 using memory::PartialProblem;
@@ -260,4 +260,4 @@ absl::StatusOr<int> RunOrder(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -23,7 +23,7 @@
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 using memory::Placement;
@@ -160,4 +160,4 @@ absl::StatusOr<int> RunPlace(const Arguments& arguments) {
   return request.options.capacity > 0 && total > request.options.capacity ? kOverCapacity : 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -20,7 +20,7 @@
 #include "tools/cli/plan_dynamic.h"
 #include "tools/cli/plan_picture.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 // What is shown of a buffer or Variable.
@@ -267,4 +267,4 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -7,7 +7,7 @@
 #include "engine/base/text/json.h"
 #include "engine/compile/memory/memory_settings.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 // Returns the largest values that are live at the step's peak, each block once.
@@ -88,4 +88,4 @@ std::string DynamicPlanJson(const Compiled& compiled, const MemoryReport& report
   return json.text();
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -8,9 +8,9 @@
 #include "engine/compile/memory/memory_report.h"
 #include "engine/compile/pipeline.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 std::string DynamicPlanText(const Compiled& compiled, const MemoryReport& report, int64_t top);
 std::string DynamicPlanJson(const Compiled& compiled, const MemoryReport& report, int64_t top);
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

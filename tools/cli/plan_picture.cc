@@ -9,7 +9,7 @@
 #include "engine/compile/memory/memory_report.h"
 #include "engine/compile/memory/order.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 // These search for minutes on a real network, so they are drawn only when they are asked for.
@@ -81,4 +81,4 @@ absl::StatusOr<Picture> MakePicture(const Compiled& compiled, const MemoryOption
   return picture;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

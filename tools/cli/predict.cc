@@ -14,7 +14,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/inference.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 struct Table {
@@ -96,4 +96,4 @@ absl::StatusOr<int> RunPredict(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

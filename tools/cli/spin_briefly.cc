@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 constexpr char kTurns[] = "10000";  // some ten microseconds, longer than it takes to hand over the next op
@@ -21,4 +21,4 @@ void SpinBriefly(char** argv) {
   execv(program.c_str(), argv);  // if this fails the program just goes on, slower under load
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -1,7 +1,7 @@
 // Limits how long OpenMP's threads wait awake.
 #pragma once
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 // libgomp's idle threads spin for milliseconds before they sleep. On a machine that also has other work they keep the
 // processor from the threads that they wait for, and steps of small networks take several times as long. A shorter time
@@ -10,4 +10,4 @@ namespace snug::cli {
 // where GOMP_SPINCOUNT or OMP_WAIT_POLICY is set already.
 void SpinBriefly(char** argv);
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -21,7 +21,7 @@
 #include "tools/cli/flags/run_flags.h"
 #include "tools/cli/step_observer.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 struct StepFlags {
@@ -194,4 +194,4 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

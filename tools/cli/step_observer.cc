@@ -4,7 +4,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 void ObserverFlags::AddTo(Flags& flags) {
   flags.Add("profile", &profile,
@@ -44,4 +44,4 @@ void StepObserver::AddStep(const Moments& moments) {
 
 absl::Status StepObserver::Finish() { return trace_ == nullptr ? absl::OkStatus() : trace_->Finish(); }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

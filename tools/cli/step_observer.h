@@ -13,7 +13,7 @@
 #include "engine/run/session/session.h"
 #include "tools/cli/flags/flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 struct ObserverFlags {
   bool profile = false;
@@ -52,4 +52,4 @@ class StepObserver {
   std::unique_ptr<Trace> trace_;
 };
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 // The one global of the program, because a signal handler may touch nothing else.
@@ -27,4 +27,4 @@ void CatchStopSignals() {
 
 bool StopRequested() { return stop_requested != 0; }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

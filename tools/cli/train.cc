@@ -34,7 +34,7 @@
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/train_log.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 constexpr int kStoppedEarly = 4;  // the exit code
@@ -346,4 +346,4 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   return Train(loaded, options, f);
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -13,7 +13,7 @@
 #include "engine/base/text/byte_size.h"
 #include "engine/base/text/output_file.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 constexpr size_t kSmoothing = 25;
@@ -124,4 +124,4 @@ absl::Status TrainLog::WriteCurve() {
   return file->Finish();
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -14,7 +14,7 @@
 #include "engine/train/trainer.h"
 #include "tools/picture/curve.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 class TrainLog {
  public:
@@ -54,4 +54,4 @@ class TrainLog {
   bool line_open_ = false;
 };
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

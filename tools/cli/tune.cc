@@ -16,7 +16,7 @@
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/run_flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 const char* NameOf(const TuneReport::Candidate& candidate) {
@@ -140,4 +140,4 @@ absl::StatusOr<int> RunTune(const Arguments& arguments) {
   return 0;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

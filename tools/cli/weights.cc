@@ -7,7 +7,7 @@
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 absl::StatusOr<std::string> LoadWeights(const std::string& path, Session& session) {
   if (path.empty()) {
@@ -21,4 +21,4 @@ absl::StatusOr<std::string> LoadWeights(const std::string& path, Session& sessio
   return found.path;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -7,10 +7,10 @@
 
 #include "engine/run/session/session.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 // `path` is a safetensors file, or a directory that holds checkpoints itself or in `checkpoints/`, of which the newest
 // complete one is taken. Returns the file that was loaded.
 absl::StatusOr<std::string> LoadWeights(const std::string& path, Session& session);
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

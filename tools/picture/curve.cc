@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr double kWidth = 760, kPanelHeight = 250, kLeft = 64, kRight = 130, kTop = 44, kGap = 58;
@@ -194,4 +194,4 @@ std::string CurveSvg(const std::string& title, const std::vector<CurvePanel>& pa
   return svg;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 
 struct Series {
   std::string name;
@@ -26,4 +26,4 @@ std::string CurveSvg(const std::string& title, const std::vector<CurvePanel>& pa
 // Replaces each point by the mean of the last `window` points, so that single batches do not hide the course.
 Series Smoothed(const Series& series, size_t window, std::string name);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 #include "engine/base/text/json.h"
 #include "tools/picture/picture.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 constexpr char kPage[] =
@@ -59,4 +59,4 @@ std::string PicturePage(const Picture& picture) {
   return absl::StrReplaceAll(kPage, {{"@DATA@", absl::StrReplaceAll(json.text(), {{"<", "\\u003c"}})}});
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 struct PictureBuffer {
   std::string name, op;
@@ -52,4 +52,4 @@ LivePeak FindLivePeak(const PictureStrategy& strategy);
 // Returns the colour of a kind, the same in page and SVG.
 std::string KindColour(const std::string& kind);
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -7,7 +7,7 @@
 
 #include "tools/picture/picture.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 constexpr double kWidth = 1400, kHeight = 760, kLeft = 90, kRight = 20, kTop = 64, kBottom = 60;
@@ -144,4 +144,4 @@ std::string PictureSvg(const Picture& picture) {
   return Drawing(picture, chosen == picture.strategies.end() ? picture.strategies.front() : *chosen).Draw();
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

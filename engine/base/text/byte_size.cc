@@ -6,7 +6,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct Unit {
@@ -62,4 +62,4 @@ std::string ByteSize(int64_t bytes) {
   return absl::StrFormat("%.1f GB", number / 1000);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace snug {
+namespace snug::core {
 
 // Accepts B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024) in any letter case. If `what` is
 // given, the error begins with it.
@@ -16,4 +16,4 @@ absl::StatusOr<int64_t> ParseByteSize(absl::string_view what, const std::string&
 // Returns "104.1 MB", "9.6 kB", "12 B": powers of 1000, with one decimal.
 std::string ByteSize(int64_t bytes);
 
-}  // namespace snug
+}  // namespace snug::core

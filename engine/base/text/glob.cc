@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace snug {
+namespace snug::core {
 
 bool GlobMatches(absl::string_view pattern, absl::string_view name) {
   size_t p = 0, n = 0;
@@ -25,4 +25,4 @@ bool GlobMatches(absl::string_view pattern, absl::string_view name) {
   return p == pattern.size();
 }
 
-}  // namespace snug
+}  // namespace snug::core

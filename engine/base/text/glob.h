@@ -4,8 +4,8 @@
 
 #include <absl/strings/string_view.h>
 
-namespace snug {
+namespace snug::core {
 
 bool GlobMatches(absl::string_view pattern, absl::string_view name);
 
-}  // namespace snug
+}  // namespace snug::core

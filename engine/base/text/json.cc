@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace snug {
+namespace snug::core {
 
 void Json::Separate() {
   if (!first_ && !after_key_) text_ += ", ";
@@ -85,4 +85,4 @@ Json& Json::Bool(bool value) {
   return *this;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 
 class Json {
  public:
@@ -39,4 +39,4 @@ class Json {
   bool after_key_ = false;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr absl::string_view kTemporary = ".tmp";
@@ -76,4 +76,4 @@ absl::Status OutputFile::Finish() {
   return CannotWrite(path_, error_);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-namespace snug {
+namespace snug::core {
 
 class OutputFile {
  public:
@@ -39,4 +39,4 @@ class OutputFile {
   int error_ = 0;    // the first error of a write
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace snug {
+namespace snug::core {
 
 std::string SourceLoc::ToString() const {
   if (file == nullptr) return "";
@@ -18,4 +18,4 @@ absl::Status At(const SourceLoc& loc, const absl::Status& status) {
                                                   loc.trace ? absl::StrCat(" (", *loc.trace, ")") : ""));
 }
 
-}  // namespace snug
+}  // namespace snug::core

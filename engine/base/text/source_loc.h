@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-namespace snug {
+namespace snug::core {
 
 struct SourceLoc {
   std::shared_ptr<const std::string> file;  // shared by all places in that file
@@ -22,4 +22,4 @@ struct SourceLoc {
 // Returns the same error with the place before its message and the trace, if any, in parentheses after it. OK stays OK.
 absl::Status At(const SourceLoc& loc, const absl::Status& status);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Longer names are not compared: nobody types them, and the time is quadratic.
@@ -67,4 +67,4 @@ void Suggester::Consider(absl::string_view candidate) {
 
 std::string Suggester::Question() const { return found() ? absl::StrCat("; did you mean \"", best_, "\"?") : ""; }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace snug {
+namespace snug::core {
 
 // Counts the changes (insert, delete or replace a letter, swap two neighbours) that lead from a to b. Returns limit + 1
 // if there are more than `limit`.
@@ -31,4 +31,4 @@ class Suggester {
   int best_distance_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

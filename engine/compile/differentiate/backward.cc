@@ -11,7 +11,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class Backward {
@@ -165,4 +165,4 @@ std::vector<ValueId> TrainedParameters(const Graph& graph) {
   return result;
 }
 
-}  // namespace snug
+}  // namespace snug::core

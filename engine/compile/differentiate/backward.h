@@ -10,7 +10,7 @@
 
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 
 struct BackwardOptions {
   std::vector<ValueId> wanted;  // values of Variables, graph inputs, or any value in between
@@ -25,4 +25,4 @@ absl::StatusOr<std::unordered_map<ValueId, ValueId>> AddBackward(GraphBuilder& b
 // Returns the values of all parameters that are trained, in creation order.
 std::vector<ValueId> TrainedParameters(const Graph& graph);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class Updates {
@@ -245,4 +245,4 @@ absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const pr
   return Updates(imported, registry, optimizer, gradients, options).Run();
 }
 
-}  // namespace snug
+}  // namespace snug::core

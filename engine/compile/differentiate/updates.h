@@ -8,10 +8,11 @@
 
 #include "engine/compile/import/import.h"
 
-namespace snug {
-namespace proto {
+namespace snug::proto {
 class Optimizer;
 }
+
+namespace snug::core {
 
 inline constexpr absl::string_view kLearningRateName = "optimizer.learning_rate";
 inline constexpr absl::string_view kGradientNormName = "gradient_norm";
@@ -34,4 +35,4 @@ struct UpdateOptions {
 absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
                         const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options);
 
-}  // namespace snug
+}  // namespace snug::core

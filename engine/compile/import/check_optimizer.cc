@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class Checker {
@@ -62,4 +62,4 @@ absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const OptionPlace
   return CheckAdam(check, "adamw", optimizer.adamw());
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,14 +5,14 @@
 
 #include "proto/option_places.h"
 
-namespace snug {
-
-namespace proto {
+namespace snug::proto {
 class Optimizer;
 }
+
+namespace snug::core {
 
 // Fails with InvalidArgument that names the option, and where it was written: `optimizer.sgd.momentum: expected ...,
 // found ...`.
 absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const OptionPlaces& places);
 
-}  // namespace snug
+}  // namespace snug::core

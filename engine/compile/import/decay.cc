@@ -7,7 +7,7 @@
 #include "engine/base/text/glob.h"
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // A pattern that matches no parameter is an error, because it is most likely misspelt.
@@ -61,4 +61,4 @@ absl::StatusOr<std::vector<std::string>> ApplyDecay(Graph& graph, const proto::N
   return differ;
 }
 
-}  // namespace snug
+}  // namespace snug::core

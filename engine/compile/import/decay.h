@@ -13,10 +13,11 @@
 #include "engine/graph/graph.h"
 #include "proto/option_places.h"
 
-namespace snug {
-namespace proto {
+namespace snug::proto {
 class Network;
-}  // namespace proto
+}
+
+namespace snug::core {
 
 // A training must go on by the rule it began with, so checkpoints name their rule.
 enum class DecayRule : uint8_t {
@@ -40,4 +41,4 @@ struct DecayOptions {
 absl::StatusOr<std::vector<std::string>> ApplyDecay(Graph& graph, const proto::Network& network,
                                                     const DecayOptions& options);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -20,7 +20,7 @@
 #include "proto/options.h"
 #include "proto/source_map.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr size_t kMaxErrors = 20;
@@ -288,4 +288,4 @@ absl::StatusOr<Imported> Import(const proto::Network& network, const SourceMap& 
   return Importer(network, locations, registry, options).Run();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,10 +10,11 @@
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
-namespace snug {
-namespace proto {
+namespace snug::proto {
 class Network;
 }
+
+namespace snug::core {
 class SourceMap;
 
 struct ImportOptions {
@@ -40,4 +41,4 @@ inline constexpr absl::string_view kRandomStateName = "state.random";
 // other numbers. It is set before each run.
 inline constexpr absl::string_view kDrawStateName = "state.draw";
 
-}  // namespace snug
+}  // namespace snug::core

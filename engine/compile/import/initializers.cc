@@ -7,7 +7,7 @@
 
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using Kind = Initializer::Kind;
@@ -77,4 +77,4 @@ absl::StatusOr<Initializer> ResolveInitializer(const ParameterSpec& spec, const 
   return Default(spec);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,12 +7,13 @@
 #include "engine/graph/graph.h"
 #include "ops/layer_context.h"
 
-namespace snug {
-namespace proto {
+namespace snug::proto {
 class Initializer;
 }
+
+namespace snug::core {
 
 // `chosen` may be null, which stands for the op's default.
 absl::StatusOr<Initializer> ResolveInitializer(const ParameterSpec& spec, const proto::Initializer* chosen);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -15,7 +15,7 @@
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kMaxConstantElements = 1 << 16;
@@ -269,4 +269,4 @@ absl::Status LayerImporter::Run(const OpDef& op) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,11 +9,12 @@
 #include "engine/compile/import/import.h"
 #include "ops/layer_context.h"
 
-namespace snug {
-namespace proto {
+namespace snug::proto {
 class Layer;
 class Param;
-}  // namespace proto
+}  // namespace snug::proto
+
+namespace snug::core {
 
 // What all layers of one import share.
 struct ImportState {
@@ -68,4 +69,4 @@ class LayerImporter final : public LayerContext {
 ValueId RandomStateOf(Imported& imported);
 ValueId DrawStateOf(Imported& imported);
 
-}  // namespace snug
+}  // namespace snug::core

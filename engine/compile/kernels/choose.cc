@@ -14,7 +14,7 @@
 #include "ops/graph_builder.h"
 #include "ops/prepare_context.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class Chooser {
@@ -243,4 +243,4 @@ std::vector<std::string> NodesThatVary(const Graph& graph, const std::vector<Ker
   return names;
 }
 
-}  // namespace snug
+}  // namespace snug::core

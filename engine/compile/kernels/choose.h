@@ -14,7 +14,7 @@
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::core {
 
 struct ChooseOptions {
   Device device;
@@ -49,4 +49,4 @@ absl::StatusOr<std::vector<KernelChoice>> ChooseKernels(Graph& graph, const OpRe
 // Returns the names of nodes whose kernels may give other bits each time (ChooseOptions::fast), in program order.
 std::vector<std::string> NodesThatVary(const Graph& graph, const std::vector<KernelChoice>& choices);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include "proto/data_type.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 ValueId Insert(Graph& graph, NodeSpec spec, NodeId before, NodeId beside) {
@@ -51,4 +51,4 @@ void ReadInstead(Graph& graph, ValueId value, ValueId other) {
   graph.node(graph.value(other).producer).inputs[0] = value;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "engine/graph/graph.h"
 
-namespace snug {
+namespace snug::core {
 
 // Converts to another layout. The output's layout does not follow from the inputs, so the node is made here and not by
 // inference.
@@ -16,4 +16,4 @@ ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, Node
 // other readers must come later in program order.
 void ReadInstead(Graph& graph, ValueId value, ValueId other);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "engine/compile/message_file.h"
 #include "proto/tuning.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::Status CheckPlatform(const Platform& made_on, const Platform& here) {
@@ -89,4 +89,4 @@ absl::Status SaveTuning(const Tuning& tuning, const std::string& path) {
   return WriteMessageFile(path, file);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 #include "ops/node_types.h"
 #include "ops/platform.h"
 
-namespace snug {
+namespace snug::core {
 
 struct TunedKernel {
   std::string choice;
@@ -44,4 +44,4 @@ std::string TuningKey(absl::string_view op, const NodeTypes& types);
 absl::StatusOr<Tuning> LoadTuning(const std::string& path, const Platform& here);
 absl::Status SaveTuning(const Tuning& tuning, const std::string& path);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "engine/compile/kernels/conversions.h"
 
-namespace snug {
+namespace snug::core {
 
 std::vector<NodeId> Widener::Widen(NodeId id) {
   std::vector<NodeId> casts;
@@ -80,4 +80,4 @@ void Widener::RemoveUnreadCasts() {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::core {
 
 class Widener {
  public:
@@ -33,4 +33,4 @@ class Widener {
   std::vector<NodeId> maybe_unread_;  // casts that have lost a reader
 };
 
-}  // namespace snug
+}  // namespace snug::core

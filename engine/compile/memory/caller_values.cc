@@ -7,7 +7,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 std::vector<char> AllCopied(const Graph& graph, const OpRegistry& registry, int64_t alignment) {
@@ -90,4 +90,4 @@ std::vector<char> CopiedForCaller(const Graph& graph, const OpRegistry& registry
   return copied;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "engine/compile/memory/views.h"
 #include "engine/graph/graph.h"
 
-namespace snug {
+namespace snug::core {
 
 struct CallerValue {
   std::string name;
@@ -28,4 +28,4 @@ absl::StatusOr<std::vector<CallerValue>> FindCallerValues(const Graph& graph, co
 std::vector<char> CopiedForCaller(const Graph& graph, const OpRegistry& registry, int64_t alignment,
                                   absl::Span<const CallerValue> bound);
 
-}  // namespace snug
+}  // namespace snug::core

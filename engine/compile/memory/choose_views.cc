@@ -10,7 +10,7 @@
 #include "memory/order/best.h"
 #include "memory/order/in_place_tasks.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr size_t kMostTries = 64;
@@ -122,4 +122,4 @@ Views ChooseViews(const Graph& graph, const OpRegistry& registry, const std::vec
                ViewChooser(graph, registry, kernels, alignment, keep_inputs, bound).Copied());
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using Part = Contents::Part;
@@ -127,4 +127,4 @@ int32_t Contents::VersionAt(VariableId variable, NodeId node) const {
   return static_cast<int32_t>(std::lower_bound(changes.begin(), changes.end(), position) - changes.begin());
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::core {
 
 class Contents {
  public:
@@ -50,4 +50,4 @@ class Contents {
 // Tells whether the node's kernel writes the Variable at this input.
 bool Mutates(const OpDef& op, size_t input);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "memory/share/blocks.h"
 #include "memory/share/none.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Chunks of the first step influence those of the second; after that nothing changes, as a rule.
@@ -175,4 +175,4 @@ absl::StatusOr<memory::AllocatorStatistics> Predict(const DynamicMemory& memory,
   return statistics;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -23,7 +23,7 @@
 #include "memory/allocator/statistics.h"
 #include "memory/strategies.h"
 
-namespace snug {
+namespace snug::core {
 
 inline constexpr absl::string_view kDynamicMemory = "dynamic";  // goes where the name of a strategy can go
 
@@ -124,4 +124,4 @@ absl::StatusOr<memory::AllocatorOptions> OptionsBeside(const memory::AllocatorOp
 absl::StatusOr<memory::AllocatorStatistics> Predict(const DynamicMemory& memory, int64_t state_bytes,
                                                     int64_t free_bytes);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 #include "engine/cuda/cuda_device.h"
 #endif
 
-namespace snug {
+namespace snug::core {
 
 int64_t FreeBytesOf(Device device) {
   if (device.kind == Device::Kind::kCpu) return memory::AvailableBytes();
@@ -19,4 +19,4 @@ int64_t FreeBytesOf(Device device) {
   return -1;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,9 +5,9 @@
 
 #include "engine/base/device.h"
 
-namespace snug {
+namespace snug::core {
 
 // The result is below 0 when it is unknown, for instance because there is no such device.
 int64_t FreeBytesOf(Device device);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 bool IsLive(const memory::Buffer& buffer, bool written_over, int32_t position) {
@@ -89,4 +89,4 @@ std::vector<int32_t> LiveAt(const MemoryPlan& plan, int32_t position) {
   return live;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "engine/compile/memory/plan_memory.h"
 #include "engine/compile/memory/tasks.h"
 
-namespace snug {
+namespace snug::core {
 
 struct MemoryReport {
   int32_t peak = 0;  // the first position of the step at which most bytes are live
@@ -44,4 +44,4 @@ std::vector<HeldValue> HeldByUser(const Executable& executable);
 // position overwrites is left out, because its bytes are the output's.
 std::vector<int32_t> LiveAt(const MemoryPlan& plan, int32_t position);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "engine/base/text/byte_size.h"
 #include "proto/train.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -123,4 +123,4 @@ absl::StatusOr<MemoryOptions> SettleMemory(absl::Span<const MemorySource> source
   return options;
 }
 
-}  // namespace snug
+}  // namespace snug::core

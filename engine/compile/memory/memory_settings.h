@@ -14,10 +14,11 @@
 #include "engine/compile/memory/plan_memory.h"
 #include "proto/option_places.h"
 
-namespace snug {
-namespace proto {
+namespace snug::proto {
 class Memory;
 }
+
+namespace snug::core {
 
 struct MemorySource {
   const proto::Memory* memory;
@@ -58,4 +59,4 @@ absl::StatusOr<MemoryOptions> MergeMemory(absl::Span<const MemorySource> sources
 // allowed in sources after the one that chose the strategy: they were meant for another one.
 absl::StatusOr<MemoryOptions> SettleMemory(absl::Span<const MemorySource> sources);
 
-}  // namespace snug
+}  // namespace snug::core

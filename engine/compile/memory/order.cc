@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 
 memory::TaskOrder GivenOrder(const Graph& graph, const StepTasks& step) {
   const size_t n = step.node_of_task.size();
@@ -46,4 +46,4 @@ memory::TaskOrder GivenOrder(const Graph& graph, const StepTasks& step) {
   return order;
 }
 
-}  // namespace snug
+}  // namespace snug::core

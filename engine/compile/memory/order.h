@@ -4,8 +4,8 @@
 
 #include "engine/compile/memory/tasks.h"
 
-namespace snug {
+namespace snug::core {
 
 memory::TaskOrder GivenOrder(const Graph& graph, const StepTasks& tasks);
 
-}  // namespace snug
+}  // namespace snug::core

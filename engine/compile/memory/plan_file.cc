@@ -16,7 +16,7 @@
 #include "memory/verifier.h"
 #include "proto/plan.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 uint64_t HashOfKernels(const Compiled& compiled) {
@@ -194,4 +194,4 @@ absl::StatusOr<MemoryPlan> LoadPlan(const Compiled& compiled, const std::string&
   return plan;
 }
 
-}  // namespace snug
+}  // namespace snug::core

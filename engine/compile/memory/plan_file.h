@@ -8,7 +8,7 @@
 
 #include "engine/compile/memory/plan_memory.h"
 
-namespace snug {
+namespace snug::core {
 
 struct Compiled;
 
@@ -19,4 +19,4 @@ absl::Status SavePlan(const Compiled& compiled, const std::string& path);
 // device and alignment, and verified. The error names what differs, or the bytes that overlap.
 absl::StatusOr<MemoryPlan> LoadPlan(const Compiled& compiled, const std::string& path);
 
-}  // namespace snug
+}  // namespace snug::core

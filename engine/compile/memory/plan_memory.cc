@@ -13,7 +13,7 @@
 #include "memory/share/parallel.h"
 #include "memory/verifier.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Each size is bounded, but their sum could still overflow.
@@ -122,4 +122,4 @@ absl::Status CheckMemoryLimit(const MemoryPlan& plan, int64_t limit) {
                    ". `snug fit` finds the largest batch for a limit, `snug memcost` what each strategy takes"));
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "engine/compile/memory/tasks.h"
 #include "memory/strategies.h"
 
-namespace snug {
+namespace snug::core {
 
 struct MemoryOptions {
   std::string strategy = std::string(memory::kDefaultStrategy);
@@ -57,4 +57,4 @@ absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::Task
 // it already.
 absl::Status CheckMemoryLimit(const MemoryPlan& plan, int64_t limit);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "engine/compile/schedule/verify_executable.h"
 #include "memory/verifier.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Collects the Variables of several programs in one arena.
@@ -125,4 +125,4 @@ absl::Status ShareState(absl::Span<Compiled> programs, StatePlanner planner) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

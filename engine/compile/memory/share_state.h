@@ -7,7 +7,7 @@
 #include "engine/compile/pipeline.h"
 #include "memory/share/none.h"
 
-namespace snug {
+namespace snug::core {
 
 // Variables of the same name become one, and so do constants with the same contents: every network's Slots, accesses
 // and state plan are changed to the common arena. Fails with InvalidArgument where two networks disagree about a
@@ -15,4 +15,4 @@ namespace snug {
 using StatePlanner = memory::Plan (*)(const memory::Problem& problem);
 absl::Status ShareState(absl::Span<Compiled> programs, StatePlanner planner = memory::PlanNone);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "engine/compile/memory/contents.h"
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Estimates the seconds that a kernel takes on one core of about today's speed. It is only used to compare Steps of one
@@ -309,4 +309,4 @@ StepTasks FindTasks(const Graph& graph, const OpRegistry& registry, const std::v
   return TaskFinder(graph, registry, kernels, views, alignment).Run(keep_inputs, bound);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 #include "memory/tasks.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::core {
 
 // Says what bytes are for.
 enum class MemoryKind : uint8_t {
@@ -60,4 +60,4 @@ struct StepTasks {
 StepTasks FindTasks(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
                     const Views& views, int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound = {});
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Returns the offset of each output in input 0, or of each input in output 0. Empty where one of them is no range, or
@@ -98,4 +98,4 @@ bool Views::LieInOutput(const Node& node, const OpDef& op) {
   return !offsets.empty();
 }
 
-}  // namespace snug
+}  // namespace snug::core

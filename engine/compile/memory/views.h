@@ -10,7 +10,7 @@
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::core {
 
 class Views {
  public:
@@ -44,4 +44,4 @@ class Views {
   std::vector<BytesWithin> within_;  // indexed by value id
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "engine/compile/memory/order.h"
 #include "memory/share/none.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::StatusOr<MemoryPlan> PlanWith(const Compiled& compiled, const MemoryOptions& options) {
@@ -73,4 +73,4 @@ std::string WhatFits(const proto::Network& network, const SourceMap& locations, 
   return text;
 }
 
-}  // namespace snug
+}  // namespace snug::core

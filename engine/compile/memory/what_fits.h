@@ -5,7 +5,7 @@
 
 #include "engine/compile/pipeline.h"
 
-namespace snug {
+namespace snug::core {
 
 // `compiled` has a step that will run out of memory according to a simulation. Returns what is free on the device and,
 // if the limit is options.memory.memory_limit, a line for each remedy: the most samples in a step, another strategy,
@@ -13,4 +13,4 @@ namespace snug {
 std::string WhatFits(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                      const CompileOptions& options, const Compiled& compiled);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 #include "engine/compile/passes/pass.h"
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class Groups {
@@ -155,4 +155,4 @@ class LayoutPass {
 
 absl::Status AssignLayouts(Graph& graph, const OpRegistry& registry) { return LayoutPass(graph, registry).Run(); }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 
 #include "engine/compile/passes/pass.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status MergeCommonSubexpressions(Graph& graph, const OpRegistry& registry) {
   std::unordered_map<std::string, NodeId> seen;
@@ -46,4 +46,4 @@ absl::Status MergeCommonSubexpressions(Graph& graph, const OpRegistry& registry)
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

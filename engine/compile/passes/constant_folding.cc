@@ -13,7 +13,7 @@
 #include "ops/graph_builder.h"
 #include "ops/kernel_context.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kMaxFoldedBytes = int64_t{1} << 20;
@@ -102,4 +102,4 @@ absl::Status FoldConstants(Graph& graph, const OpRegistry& registry) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

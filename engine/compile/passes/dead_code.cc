@@ -5,7 +5,7 @@
 
 #include "engine/compile/passes/pass.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status RemoveDeadCode(Graph& graph, const OpRegistry& registry) {
   std::vector<bool> read(graph.value_capacity(), false);
@@ -31,4 +31,4 @@ absl::Status RemoveDeadCode(Graph& graph, const OpRegistry& registry) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "ops/activation.h"
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 absl::Status FuseActivation(Graph& graph, const OpRegistry& registry) {
   const Surroundings surroundings(graph);
   GraphBuilder builder(registry, &graph);
@@ -43,4 +43,4 @@ absl::Status FuseActivation(Graph& graph, const OpRegistry& registry) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

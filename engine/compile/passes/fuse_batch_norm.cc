@@ -22,7 +22,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 Options FusedOptions(const Node& batch_norm, std::optional<proto::Activation> activation) {
@@ -198,4 +198,4 @@ class BatchNormFuser {
 
 absl::Status FuseBatchNorm(Graph& graph, const OpRegistry& registry) { return BatchNormFuser(graph, registry).Run(); }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status FuseCrossEntropy(Graph& graph, const OpRegistry& registry) {
   const Surroundings surroundings(graph);
@@ -40,4 +40,4 @@ absl::Status FuseCrossEntropy(Graph& graph, const OpRegistry& registry) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -27,7 +27,7 @@
 #include "ops/fused_chain.h"
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Knows where Variables are changed.
@@ -230,4 +230,4 @@ absl::Status FuseElementwise(Graph& graph, const OpRegistry& registry) {
   return ElementwiseFuser(graph, registry).Run();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -19,7 +19,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr size_t kMostPiecesPerSlice = 4;  // more and smaller pieces would cost more than the sum that they save
@@ -162,4 +162,4 @@ class Joiner {
 
 absl::Status JoinSlices(Graph& graph, const OpRegistry& registry) { return Joiner(registry, &graph).Run(); }
 
-}  // namespace snug
+}  // namespace snug::core

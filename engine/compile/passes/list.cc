@@ -1,6 +1,6 @@
 #include "engine/compile/passes/pass.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -32,4 +32,4 @@ absl::Span<const Pass> CudaPasses() {
   return kPasses;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -1,6 +1,6 @@
 #include "engine/compile/passes/matching.h"
 
-namespace snug {
+namespace snug::core {
 
 Surroundings::Surroundings(const Graph& graph) : readers_(ReadersOf(graph)), kept_(graph.value_capacity(), false) {
   for (const Output& output : graph.outputs) kept_[static_cast<size_t>(output.value.index)] = true;
@@ -12,4 +12,4 @@ NodeId Surroundings::SoleReader(ValueId value) const {
   return readers_[i].size() == 1 && !kept_[i] ? readers_[i][0] : NodeId();
 }
 
-}  // namespace snug
+}  // namespace snug::core

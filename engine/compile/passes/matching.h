@@ -5,7 +5,7 @@
 
 #include "engine/graph/graph.h"
 
-namespace snug {
+namespace snug::core {
 
 class Surroundings {
  public:
@@ -22,4 +22,4 @@ class Surroundings {
   std::vector<bool> kept_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::core {
 
 struct Pass {
   absl::string_view name;
@@ -33,4 +33,4 @@ absl::Status FuseActivation(Graph& graph, const OpRegistry& registry);
 absl::Status AssignLayouts(Graph& graph, const OpRegistry& registry);
 absl::Status FuseElementwise(Graph& graph, const OpRegistry& registry);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 Region ValueRegions::Of(ValueId value) const {
   const auto index = static_cast<size_t>(value.index);
@@ -67,4 +67,4 @@ std::vector<Access> ValueRegions::AccessesOf(int32_t task) const {
   return accesses;
 }
 
-}  // namespace snug
+}  // namespace snug::core

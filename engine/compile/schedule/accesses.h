@@ -9,7 +9,7 @@
 #include "engine/graph/graph.h"
 #include "memory/problem.h"
 
-namespace snug {
+namespace snug::core {
 
 enum class Arena : uint8_t {
   kState,
@@ -46,4 +46,4 @@ class ValueRegions {
   const memory::Plan& step_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

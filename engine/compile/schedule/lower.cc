@@ -5,7 +5,7 @@
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 
 Executable Lower(const Graph& graph, const std::vector<KernelChoice>& kernels, const StepTasks& tasks, MemoryPlan plan,
                  absl::Span<const CallerValue> bound, int threads) {
@@ -65,4 +65,4 @@ Executable Lower(const Graph& graph, const std::vector<KernelChoice>& kernels, c
   return executable;
 }
 
-}  // namespace snug
+}  // namespace snug::core

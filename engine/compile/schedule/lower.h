@@ -4,10 +4,10 @@
 #include "engine/compile/executable.h"
 #include "engine/compile/memory/tasks.h"
 
-namespace snug {
+namespace snug::core {
 
 // The result lacks only the schedule.
 Executable Lower(const Graph& graph, const std::vector<KernelChoice>& kernels, const StepTasks& tasks, MemoryPlan plan,
                  absl::Span<const CallerValue> bound, int threads);
 
-}  // namespace snug
+}  // namespace snug::core

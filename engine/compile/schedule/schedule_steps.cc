@@ -11,7 +11,7 @@
 #include "memory/partial_order.h"
 #include "memory/verifier_waits.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status VerifySchedule(const StepTasks& tasks, const Executable& executable) {
   const memory::TaskPlan& step = executable.memory.step;
@@ -55,4 +55,4 @@ StreamEstimate EstimateStreams(const StepTasks& tasks, const Executable& executa
           .unlimited = EstimateSpan(unlimited, costs)};
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "engine/compile/executable.h"
 #include "engine/compile/memory/tasks.h"
 
-namespace snug {
+namespace snug::core {
 
 // The result is verified from the tasks, the plan and the schedule alone (verifier_waits.h), so a mistake in what was
 // computed from them shows.
@@ -22,4 +22,4 @@ struct StreamEstimate {
 };
 StreamEstimate EstimateStreams(const StepTasks& tasks, const Executable& executable);
 
-}  // namespace snug
+}  // namespace snug::core

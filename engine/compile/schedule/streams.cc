@@ -5,7 +5,7 @@
 
 #include "engine/base/access_history.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Returns what every Step must wait for by the rule of conflicts, on whichever stream.
@@ -122,4 +122,4 @@ double EstimateSpan(const Schedule& schedule, const std::vector<double>& costs) 
   return free_at.empty() ? 0 : *std::max_element(free_at.begin(), free_at.end());
 }
 
-}  // namespace snug
+}  // namespace snug::core

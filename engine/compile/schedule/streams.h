@@ -13,7 +13,7 @@
 #include "engine/base/conflict.h"
 #include "memory/tasks.h"
 
-namespace snug {
+namespace snug::core {
 
 // Steps are numbered by their places in the Order.
 struct Schedule {
@@ -34,4 +34,4 @@ Schedule ScheduleStreams(const std::vector<std::vector<Access>>& accesses, std::
 // Returns how long the schedule takes if each Step takes as long as its cost, in the unit of the costs.
 double EstimateSpan(const Schedule& schedule, const std::vector<double>& costs);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "memory/stream_clocks.h"
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int32_t kNobody = -1;  // stands for a Step where it was so before the first one
@@ -472,4 +472,4 @@ absl::Status VerifyExecutable(const Compiled& compiled) {
   return ExecutableVerifier(compiled, contents, *clocks).Verify();
 }
 
-}  // namespace snug
+}  // namespace snug::core

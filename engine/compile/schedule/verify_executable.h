@@ -8,7 +8,7 @@
 
 #include "engine/compile/pipeline.h"
 
-namespace snug {
+namespace snug::core {
 
 // Checks that every run that the schedule allows gives what program order of the Graph does:
 //   every node with a kernel runs once, or is a view whose readers find its bytes where those lie;
@@ -23,4 +23,4 @@ namespace snug {
 // operands, times the number of streams.
 absl::Status VerifyExecutable(const Compiled& compiled);
 
-}  // namespace snug
+}  // namespace snug::core

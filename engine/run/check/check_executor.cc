@@ -11,7 +11,7 @@
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using Rights = GuardedMemory::Rights;
@@ -211,4 +211,4 @@ std::string CheckExecutor::DescribeForeign(size_t step, const GuardedBlock& bloc
                                         : ", which it does not declare");
 }
 
-}  // namespace snug
+}  // namespace snug::core

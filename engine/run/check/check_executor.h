@@ -20,7 +20,7 @@
 #include "engine/run/check/guarded_memory.h"
 #include "engine/run/executors/bound_executor.h"
 
-namespace snug {
+namespace snug::core {
 
 class CheckExecutor : public BoundExecutor {
  public:
@@ -63,4 +63,4 @@ class CheckExecutor : public BoundExecutor {
   std::atomic<int32_t> running_{-1};
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 #include <ucontext.h>
 #endif
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // The state of the call that is under way on this thread.
@@ -68,4 +68,4 @@ std::optional<Fault> FaultCatcher::Call(void (*body)(void*), void* argument) {
   return std::nullopt;
 }
 
-}  // namespace snug
+}  // namespace snug::core

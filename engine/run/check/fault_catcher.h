@@ -11,7 +11,7 @@
 #include <optional>
 #include <type_traits>
 
-namespace snug {
+namespace snug::core {
 
 struct Fault {
   const std::byte* address = nullptr;
@@ -40,4 +40,4 @@ class FaultCatcher {
   struct sigaction old_segv_, old_bus_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 void SetRights(std::byte* begin, std::byte* end, GuardedMemory::Rights rights) {
@@ -101,4 +101,4 @@ void GuardedMemory::ProtectAll(Rights rights) const {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

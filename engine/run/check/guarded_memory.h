@@ -8,7 +8,7 @@
 #include "engine/compile/executable.h"
 #include "engine/run/executors/bound_steps.h"
 
-namespace snug {
+namespace snug::core {
 
 // The fillings for bytes that hold nothing known. The two patterns have no byte in common; as numbers of any floating
 // type the first is NaN, and the second is small.
@@ -57,4 +57,4 @@ class GuardedMemory {
   std::vector<GuardedBlock> blocks_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "engine/compile/schedule/schedule_steps.h"
 #include "engine/compile/schedule/verify_executable.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kAlignment = 64;
@@ -74,4 +74,4 @@ memory::Plan PadState(const memory::Problem& problem) {
   return Pad(problem, own, sysconf(_SC_PAGESIZE));
 }
 
-}  // namespace snug
+}  // namespace snug::core

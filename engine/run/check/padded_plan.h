@@ -6,7 +6,7 @@
 
 #include "engine/compile/pipeline.h"
 
-namespace snug {
+namespace snug::core {
 
 // Lowers `compiled` anew, in its order, on one stream. What its plan writes in place stays in place, on the same pages.
 // A buffer ends where its last page does, as far as the alignment of 64 bytes allows.
@@ -14,4 +14,4 @@ absl::Status PadPlan(Compiled& compiled);
 // Pads the plan of Variables, which several programs may share.
 memory::Plan PadState(const memory::Problem& problem);
 
-}  // namespace snug
+}  // namespace snug::core

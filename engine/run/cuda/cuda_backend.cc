@@ -9,7 +9,7 @@
 #include "engine/run/cuda/cuda_variables.h"
 #include "memory/allocator/cuda_places.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::StatusOr<std::shared_ptr<const cuda::CudaDevice>> Open(Device device) {
@@ -47,7 +47,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorKind kind, const Executable& executable,
                                                          const ArenaBytes& arenas, Poison*) override {
     if (executable.memory.dynamic.has_value() && InfoOf(kind).needs_plan) {
-      return snug::MakeExecutor(kind, executable, arenas, nullptr);  // this returns the error that it needs a plan
+      return core::MakeExecutor(kind, executable, arenas, nullptr);  // this returns the error that it needs a plan
     }
     const CudaMode mode = kind == ExecutorKind::kDynamic          ? CudaMode::kPushed
                           : executable.memory.dynamic.has_value() ? CudaMode::kDynamic
@@ -89,4 +89,4 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const BackendOptions& o
   return backend;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,8 +7,8 @@
 
 #include "engine/run/session/backend.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const BackendOptions& options);
 
-}  // namespace snug
+}  // namespace snug::core

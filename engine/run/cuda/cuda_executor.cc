@@ -6,7 +6,7 @@
 #include "engine/base/status.h"
 #include "engine/run/cuda/launch_groups.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 BoundSteps::Launches LaunchesOf(const Executable& executable, const CudaStreams& streams, bool one_stream) {
@@ -302,4 +302,4 @@ std::vector<Executor::At> CudaExecutor::Running() const {
   return std::vector<At>(stream_count_, At{.step = -1, .waiting = running});
 }
 
-}  // namespace snug
+}  // namespace snug::core

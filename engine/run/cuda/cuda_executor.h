@@ -17,7 +17,7 @@
 #include "engine/run/executors/block_accesses.h"
 #include "engine/run/executors/bound_executor.h"
 
-namespace snug {
+namespace snug::core {
 
 enum class CudaMode : uint8_t {
   kGraph,    // a step is recorded once and launched as a whole
@@ -100,4 +100,4 @@ class CudaExecutor final : public BoundExecutor {
   std::atomic<bool> running_{false};
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "memory/problem.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Outputs of at most so many bytes are copied after every step, whether somebody wants them or not: losses and metrics.
@@ -182,4 +182,4 @@ absl::Status CudaStaging::Fetch(size_t output) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

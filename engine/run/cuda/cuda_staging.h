@@ -15,7 +15,7 @@
 #include "engine/run/executors/bound_steps.h"
 #include "engine/run/session/upload_layout.h"
 
-namespace snug {
+namespace snug::core {
 
 class CudaStaging {
  public:
@@ -83,4 +83,4 @@ class CudaStaging {
   std::vector<Output> outputs_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::StatusOr<std::unique_ptr<CudaStepTimes>> CudaStepTimes::Create(
     const std::shared_ptr<const cuda::CudaDevice>& device, size_t steps) {
@@ -37,4 +37,4 @@ absl::Status CudaStepTimes::Write(const Schedule& schedule, StepTime* times) con
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "engine/cuda/cuda_stream.h"
 #include "engine/run/executors/executor.h"
 
-namespace snug {
+namespace snug::core {
 
 class CudaStepTimes {
  public:
@@ -32,4 +32,4 @@ class CudaStepTimes {
   std::vector<std::unique_ptr<cuda::CudaEvent>> begin_, end_;  // indexed by Step
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "engine/cuda/cuda_launch.h"
 #include "engine/cuda/cuda_stream.h"
 
-namespace snug {
+namespace snug::core {
 
 class CudaStreams {
  public:
@@ -53,4 +53,4 @@ class CudaStreams {
   std::unique_ptr<cuda::CallerStream> caller_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

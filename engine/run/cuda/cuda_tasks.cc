@@ -5,7 +5,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 struct CudaTasks::Policy {
   Clock* wanted;
@@ -69,4 +69,4 @@ void CudaTasks::Forget() {
   history_ = {};
 }
 
-}  // namespace snug
+}  // namespace snug::core

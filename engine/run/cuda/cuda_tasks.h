@@ -14,7 +14,7 @@
 #include "engine/base/access_history.h"
 #include "engine/run/cuda/cuda_streams.h"
 
-namespace snug {
+namespace snug::core {
 
 // Thread-compatible.
 class CudaTasks {
@@ -59,4 +59,4 @@ class CudaTasks {
   int64_t waits_ = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::core

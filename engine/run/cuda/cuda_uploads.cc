@@ -2,7 +2,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::StatusOr<std::unique_ptr<CudaUploads>> CudaUploads::Create(const std::shared_ptr<const cuda::CudaDevice>& device,
                                                                  int64_t bytes) {
@@ -22,4 +22,4 @@ void CudaUploads::GiveBack(const void* owner) {
   if (owner_ == owner) owner_ = nullptr;
 }
 
-}  // namespace snug
+}  // namespace snug::core

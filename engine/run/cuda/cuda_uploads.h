@@ -16,7 +16,7 @@
 #include "engine/cuda/cuda_arena.h"
 #include "engine/cuda/cuda_stream.h"
 
-namespace snug {
+namespace snug::core {
 
 // Thread-compatible.
 class CudaUploads {
@@ -48,4 +48,4 @@ class CudaUploads {
   const void* owner_ = nullptr;
 };
 
-}  // namespace snug
+}  // namespace snug::core

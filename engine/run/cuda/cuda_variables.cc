@@ -6,7 +6,7 @@
 #include "engine/base/status.h"
 #include "memory/problem.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::StatusOr<std::unique_ptr<CudaVariables>> CudaVariables::Create(const CudaStreams& streams, int64_t bytes) {
   SNUG_ASSIGN_OR_RETURN(std::unique_ptr<cuda::CudaArena> device, cuda::CudaArena::Create(streams.device(), bytes));
@@ -44,4 +44,4 @@ absl::Status CudaVariables::Upload() {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "engine/run/session/backend.h"
 #include "memory/host_arena.h"
 
-namespace snug {
+namespace snug::core {
 
 class CudaVariables {
  public:
@@ -44,4 +44,4 @@ class CudaVariables {
   Ranges written_;  // ranges in which the host's bytes are newer
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 bool Conflict(const Step& a, const Step& b) {
@@ -63,4 +63,4 @@ std::vector<std::vector<size_t>> GroupLaunches(const std::vector<Step>& steps) {
   return launches;
 }
 
-}  // namespace snug
+}  // namespace snug::core

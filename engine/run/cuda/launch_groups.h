@@ -11,10 +11,10 @@
 
 #include "engine/compile/executable.h"
 
-namespace snug {
+namespace snug::core {
 
 // Returns groups, with every Step in exactly one. Groups of several Steps run together, all others alone. Steps that
 // conflict come in the sequence in which they were given.
 std::vector<std::vector<size_t>> GroupLaunches(const std::vector<Step>& steps);
 
-}  // namespace snug
+}  // namespace snug::core

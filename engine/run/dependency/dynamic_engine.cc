@@ -15,7 +15,7 @@
 #include "engine/run/dependency/tag_table.h"
 #include "engine/run/dependency/task_record.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 using TaskScheduler = Scheduler<StdSync, TaskRecord>;
@@ -211,4 +211,4 @@ absl::StatusOr<std::unique_ptr<Engine>> DynamicEngine::Create(const DynamicEngin
   return std::make_unique<ParallelEngine>(options);
 }
 
-}  // namespace snug
+}  // namespace snug::core

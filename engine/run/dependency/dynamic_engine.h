@@ -9,7 +9,7 @@
 
 #include "engine/run/dependency/engine.h"
 
-namespace snug {
+namespace snug::core {
 
 struct DeviceWorkers {
   Device device;
@@ -28,4 +28,4 @@ class DynamicEngine : public Engine {
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const DynamicEngineOptions& options);
 };
 
-}  // namespace snug
+}  // namespace snug::core

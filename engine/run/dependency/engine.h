@@ -23,7 +23,7 @@
 #include "engine/base/stream.h"
 #include "engine/run/dependency/task_function.h"
 
-namespace snug {
+namespace snug::core {
 
 struct Task {
   // Tags and Regions may be mixed. Duplicates are allowed, and what is both read and written counts as written.
@@ -70,4 +70,4 @@ class Engine {
   virtual void Start() = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::core

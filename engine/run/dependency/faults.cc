@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace snug {
+namespace snug::core {
 
 Faults::Fault Faults::Find(absl::Span<const Region> reads, absl::Span<const Region> writes, Kinds kinds) const {
   const std::lock_guard lock(mu_);
@@ -58,4 +58,4 @@ void Faults::SetCancelling(bool cancelling) {
   UpdateAny();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 #include "engine/base/conflict.h"
 #include "engine/base/interval_map.h"
 
-namespace snug {
+namespace snug::core {
 
 class Faults {
  public:
@@ -47,4 +47,4 @@ class Faults {
   Fault first_;                                     // its sequence is that of the task that it kept from running
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace snug {
+namespace snug::core {
 
 template <class Sync>
 class Links {
@@ -56,4 +56,4 @@ class Links {
   typename Sync::template Atomic<Edge*> successors_{nullptr};
 };
 
-}  // namespace snug
+}  // namespace snug::core

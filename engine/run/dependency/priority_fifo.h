@@ -6,7 +6,7 @@
 #include <iterator>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 
 // Node needs `Node* next` and `int32_t priority`. Push takes one step for each higher priority in the queue.
 template <class Node>
@@ -42,4 +42,4 @@ class PriorityFifo {
   std::vector<Level> levels_;  // by rising priority, none of them empty
 };
 
-}  // namespace snug
+}  // namespace snug::core

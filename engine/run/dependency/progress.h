@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 
 template <class Sync>
 class Progress {
@@ -93,4 +93,4 @@ class Progress {
   int waiters_ = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -16,7 +16,7 @@
 
 #include "engine/run/dependency/priority_fifo.h"
 
-namespace snug {
+namespace snug::core {
 
 // Node needs `Node* next`, `int32_t priority` and `int32_t stream` (< 0: any).
 template <class Sync, class Node>
@@ -130,4 +130,4 @@ class ReadyQueue {
   bool closed_ = false;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -27,7 +27,7 @@
 #include "engine/run/dependency/progress.h"
 #include "engine/run/dependency/ready_queue.h"
 
-namespace snug {
+namespace snug::core {
 
 struct TaskAttributes {
   int queue = 0;        // the queue whose workers run it
@@ -317,4 +317,4 @@ class Scheduler {
   std::vector<std::unique_ptr<std::array<Node, kChunk>>> pool_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status SerialEngine::CheckOutside(absl::string_view what) const {
   if (!running_) return absl::OkStatus();
@@ -88,4 +88,4 @@ absl::Status SerialEngine::Stop(StopMode /*mode*/) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

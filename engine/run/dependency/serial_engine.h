@@ -10,7 +10,7 @@
 #include "engine/run/dependency/tag_table.h"
 #include "engine/run/dependency/task_record.h"
 
-namespace snug {
+namespace snug::core {
 
 class SerialEngine final : public Engine {
  public:
@@ -42,4 +42,4 @@ class SerialEngine final : public Engine {
   bool accepting_ = true;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 
 #include "engine/base/pause.h"
 
-namespace snug {
+namespace snug::core {
 
 struct StdSync {
   template <class T>
@@ -20,7 +20,7 @@ struct StdSync {
     void lock() {
       for (int i = 0; i < 50; ++i) {
         if (mu_.try_lock()) return;
-        snug::Pause();
+        core::Pause();
       }
       mu_.lock();
     }
@@ -34,8 +34,8 @@ struct StdSync {
   // How often a thread looks again before it sleeps: about as long as it takes to fall asleep and be woken.
   static constexpr int kPolls = 50;
   static void Pause() {
-    for (int i = 0; i < 8; ++i) snug::Pause();
+    for (int i = 0; i < 8; ++i) core::Pause();
   }
 };
 
-}  // namespace snug
+}  // namespace snug::core

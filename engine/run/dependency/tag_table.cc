@@ -2,7 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace snug {
+namespace snug::core {
 
 Tag TagTable::New() {
   int32_t index = -1;
@@ -55,4 +55,4 @@ TagTable::Version* TagTable::FindVersion(const Region& region) {
   return region.arena == kTagArena ? &versions_[static_cast<size_t>(TagOf(region).index)] : nullptr;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 
 #include "engine/base/conflict.h"
 
-namespace snug {
+namespace snug::core {
 
 // Thread-compatible, except Free() and versions: only tasks that write the tag use those.
 class TagTable {
@@ -40,4 +40,4 @@ class TagTable {
   std::vector<int32_t> free_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 
 #include "engine/base/stream.h"
 
-namespace snug {
+namespace snug::core {
 
 struct TaskContext {
   Stream stream;  // the stream that runs it
@@ -103,4 +103,4 @@ class TaskFunction {
   alignas(kInlineAlignment) std::byte bytes_[kInlineBytes] = {};
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace snug {
+namespace snug::core {
 
 void TaskRecord::Fill(const Task& task, TaskFunction function, TagTable& tags) {
   function_ = std::move(function);
@@ -62,4 +62,4 @@ void TaskRecord::Run(const TaskContext& context, int64_t sequence, Faults& fault
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

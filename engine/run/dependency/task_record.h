@@ -9,7 +9,7 @@
 #include "engine/run/dependency/faults.h"
 #include "engine/run/dependency/tag_table.h"
 
-namespace snug {
+namespace snug::core {
 
 class TaskRecord {
  public:
@@ -31,4 +31,4 @@ class TaskRecord {
   std::vector<Region> reads_, writes_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 bool InBlocks(const Region& region) {
@@ -58,4 +58,4 @@ const std::vector<Access>& BlockAccesses::Of(size_t step) {
   return accesses_;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "engine/compile/executable.h"
 #include "engine/run/executors/dynamic_blocks.h"
 
-namespace snug {
+namespace snug::core {
 
 class BlockAccesses {
  public:
@@ -31,4 +31,4 @@ class BlockAccesses {
   std::vector<Access> accesses_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

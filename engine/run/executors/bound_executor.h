@@ -6,7 +6,7 @@
 #include "engine/run/executors/bound_steps.h"
 #include "engine/run/executors/executor.h"
 
-namespace snug {
+namespace snug::core {
 
 class BoundExecutor : public Executor {
  public:
@@ -24,4 +24,4 @@ class BoundExecutor : public Executor {
   BoundSteps steps_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 BoundSteps::BoundSteps(const Executable& executable, const ArenaBytes& arenas, Launches launches)
     : executable_(executable),
@@ -60,4 +60,4 @@ absl::Status BoundSteps::RunOnTaken(size_t i) {
   return arenas_.blocks->StepDone(i);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "engine/run/executors/dynamic_blocks.h"
 #include "ops/kernel_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // Arenas must be aligned as their device needs it (Device::alignment) and as large as the plans say.
 struct ArenaBytes {
@@ -91,4 +91,4 @@ class BoundSteps {
   std::vector<Call> calls_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::StatusOr<std::unique_ptr<DynamicBlocks>> DynamicBlocks::Create(const DynamicMemory& memory,
                                                                      memory::Allocator* allocator,
@@ -61,4 +61,4 @@ absl::Status DynamicBlocks::Free(int32_t block) {
   return memory_.options.garbage.gc_fast ? allocator_->Free(address) : allocator_->FreeWhenStreamPassed(address);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -22,7 +22,7 @@
 #include "engine/compile/memory/dynamic_memory.h"
 #include "memory/allocator/allocator.h"
 
-namespace snug {
+namespace snug::core {
 
 // Thread-safe for Steps that may run side by side: each only writes the addresses of blocks that it alone uses then.
 class DynamicBlocks {
@@ -62,4 +62,4 @@ class DynamicBlocks {
   std::vector<std::byte*> addresses_;  // by block; null: not taken
 };
 
-}  // namespace snug
+}  // namespace snug::core

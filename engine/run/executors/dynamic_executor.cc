@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "engine/run/dependency/dynamic_engine.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::StatusOr<std::unique_ptr<Executor>> DynamicExecutor::Create(const Executable& executable,
                                                                   const ArenaBytes& arenas) {
@@ -73,4 +73,4 @@ std::vector<Executor::At> DynamicExecutor::Running() const {
   return all;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "engine/run/dependency/engine.h"
 #include "engine/run/executors/bound_executor.h"
 
-namespace snug {
+namespace snug::core {
 
 class DynamicExecutor : public BoundExecutor {
  public:
@@ -39,4 +39,4 @@ class DynamicExecutor : public BoundExecutor {
   std::unique_ptr<Engine> engine_;  // the last member, so that its workers stop before what they use goes
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,11 +2,11 @@
 
 #include <chrono>
 
-namespace snug {
+namespace snug::core {
 
 int64_t MonotonicNanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
-}  // namespace snug
+}  // namespace snug::core

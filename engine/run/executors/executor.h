@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 
 // The times at which a stream came to a Step, began it after its waits, and had done it.
 struct StepTime {
@@ -80,4 +80,4 @@ class Executor {
 // Reads a clock that never goes back.
 int64_t MonotonicNanoseconds();
 
-}  // namespace snug
+}  // namespace snug::core

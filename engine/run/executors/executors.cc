@@ -13,7 +13,7 @@
 #include "engine/run/executors/replay_executor.h"
 #include "engine/run/executors/serial_executor.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr ExecutorInfo kExecutors[] = {
@@ -71,4 +71,4 @@ absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorKind kind, const 
   return absl::InternalError("no such engine");
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "engine/run/executors/executor.h"
 #include "engine/run/executors/poison.h"
 
-namespace snug {
+namespace snug::core {
 
 enum class ExecutorKind : uint8_t { kReplay, kSerial, kDynamic };
 
@@ -32,4 +32,4 @@ absl::StatusOr<ExecutorKind> ParseExecutor(absl::string_view name);
 absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorKind kind, const Executable& executable,
                                                        const ArenaBytes& arenas, Poison* poison);
 
-}  // namespace snug
+}  // namespace snug::core

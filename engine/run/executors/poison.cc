@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace snug {
+namespace snug::core {
 
 Poison::Poison(const memory::Problem& problem, const memory::Plan& plan, size_t steps, std::byte* arena)
     : arena_(arena), unfed_({{0, plan.arena_bytes}}), freed_(steps) {
@@ -55,4 +55,4 @@ void Poison::Fill(const Ranges& ranges) {
     std::memset(arena_ + range.begin, 0xFF, static_cast<size_t>(range.end - range.begin));
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 
 #include "memory/problem.h"
 
-namespace snug {
+namespace snug::core {
 
 class Poison {
  public:
@@ -31,4 +31,4 @@ class Poison {
   std::vector<Ranges> freed_;  // by Step
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 
 #include "engine/base/parallel.h"
 
-namespace snug {
+namespace snug::core {
 
 ReplayExecutor::ReplayExecutor(const Executable& executable, const ArenaBytes& arenas)
     : BoundExecutor(executable, arenas) {
@@ -129,4 +129,4 @@ std::vector<Executor::At> ReplayExecutor::Running() const {
   return all;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 #include "engine/base/counter.h"
 #include "engine/run/executors/bound_executor.h"
 
-namespace snug {
+namespace snug::core {
 
 class ReplayExecutor : public BoundExecutor {
  public:
@@ -63,4 +63,4 @@ class ReplayExecutor : public BoundExecutor {
   size_t failed_step_ = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 
 #include "engine/base/parallel.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status SerialExecutor::Run(Failure* failure) {
   SetThreadsPerOp(executable_.threads);
@@ -34,4 +34,4 @@ absl::Status SerialExecutor::RunSteps(Failure* failure) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

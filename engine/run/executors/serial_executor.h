@@ -7,7 +7,7 @@
 #include "engine/run/executors/bound_executor.h"
 #include "engine/run/executors/poison.h"
 
-namespace snug {
+namespace snug::core {
 
 class SerialExecutor : public BoundExecutor {
  public:
@@ -25,4 +25,4 @@ class SerialExecutor : public BoundExecutor {
   std::atomic<int32_t> running_{-1};
 };
 
-}  // namespace snug
+}  // namespace snug::core

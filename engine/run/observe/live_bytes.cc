@@ -4,7 +4,7 @@
 
 #include "engine/compile/memory/memory_report.h"
 
-namespace snug {
+namespace snug::core {
 
 LiveBytes::LiveBytes(const memory::Tasks& tasks, const MemoryPlan& plan) {
   std::vector<int32_t> step_of(plan.step.order.size());  // indexed by task
@@ -60,4 +60,4 @@ std::vector<LiveBytes::Sample> LiveBytes::During(absl::Span<const StepTime> time
   return samples;
 }
 
-}  // namespace snug
+}  // namespace snug::core

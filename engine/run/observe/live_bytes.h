@@ -11,7 +11,7 @@
 #include "engine/compile/memory/plan_memory.h"
 #include "engine/run/executors/executor.h"
 
-namespace snug {
+namespace snug::core {
 
 class LiveBytes {
  public:
@@ -37,4 +37,4 @@ class LiveBytes {
   std::vector<Life> lives_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 double Seconds(int64_t begin_ns, int64_t end_ns) { return static_cast<double>(end_ns - begin_ns) * 1e-9; }
@@ -92,15 +92,15 @@ void Profiler::AddStep(absl::Span<const StepTime> times) {
   int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
   for (size_t i = 0; i < times.size(); ++i) {
     const StepTime& time = times[i];
-    const double busy = snug::Seconds(time.begin_ns, time.end_ns);
+    const double busy = core::Seconds(time.begin_ns, time.end_ns);
     sums_[i].seconds += busy;
     sums_[i].stream = time.stream;
     streams_[static_cast<size_t>(time.stream)].busy += busy;
-    streams_[static_cast<size_t>(time.stream)].waiting += snug::Seconds(time.turn_ns, time.begin_ns);
+    streams_[static_cast<size_t>(time.stream)].waiting += core::Seconds(time.turn_ns, time.begin_ns);
     begin = std::min(begin, time.turn_ns);
     end = std::max(end, time.end_ns);
   }
-  if (!times.empty()) seconds_ += snug::Seconds(begin, end);
+  if (!times.empty()) seconds_ += core::Seconds(begin, end);
 }
 
 double Profiler::Seconds() const { return seconds_ / static_cast<double>(std::max<int64_t>(steps_, 1)); }
@@ -202,4 +202,4 @@ void Profiler::WriteJson(Json& json) const {
   json.End().End();
 }
 
-}  // namespace snug
+}  // namespace snug::core

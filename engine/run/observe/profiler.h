@@ -13,7 +13,7 @@
 #include "engine/compile/pipeline.h"
 #include "engine/run/executors/executor.h"
 
-namespace snug {
+namespace snug::core {
 
 class Profiler {
  public:
@@ -51,4 +51,4 @@ class Profiler {
   int64_t steps_ = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::core

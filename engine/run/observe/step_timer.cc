@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "engine/run/session/random_feed.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 double CpuSeconds() {
@@ -74,4 +74,4 @@ absl::Status StepInTurn(absl::Span<StepTimer* const> timers, double seconds, int
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

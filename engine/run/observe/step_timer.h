@@ -11,7 +11,7 @@
 #include "engine/run/session/saved_inputs.h"
 #include "engine/run/session/session.h"
 
-namespace snug {
+namespace snug::core {
 
 double Median(std::vector<double> values);  // 0 when there are none
 
@@ -52,4 +52,4 @@ class StepTimer {
 // Does warm-ups, then one step of each in turn until `seconds` have passed and each has done at least `least`.
 absl::Status StepInTurn(absl::Span<StepTimer* const> timers, double seconds, int least, int warm_ups = 2);
 
-}  // namespace snug
+}  // namespace snug::core

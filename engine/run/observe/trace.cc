@@ -7,7 +7,7 @@
 
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int kHostTrack = 0;
@@ -128,4 +128,4 @@ absl::Status Trace::Finish() {
   return file_->Finish();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -18,7 +18,7 @@
 #include "engine/run/executors/executor.h"
 #include "engine/run/observe/live_bytes.h"
 
-namespace snug {
+namespace snug::core {
 
 class Trace {
  public:
@@ -57,4 +57,4 @@ class Trace {
   bool first_ = true;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -17,7 +17,7 @@
 #include "engine/graph/print.h"
 #include "engine/run/observe/step_timer.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // A smaller gain than this may be chance, and is not taken.
@@ -302,4 +302,4 @@ absl::StatusOr<TuneReport> Tune(const proto::Network& network, const SourceMap& 
   return Tuner(network, locations, registry, options).Run();
 }
 
-}  // namespace snug
+}  // namespace snug::core

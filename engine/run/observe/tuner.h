@@ -17,7 +17,7 @@
 #include "engine/compile/pipeline.h"
 #include "engine/run/session/session.h"
 
-namespace snug {
+namespace snug::core {
 
 struct TuneOptions {
   CompileOptions compile;  // how a step runs without tuning
@@ -56,4 +56,4 @@ struct TuneReport {
 absl::StatusOr<TuneReport> Tune(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                                 const TuneOptions& options);
 
-}  // namespace snug
+}  // namespace snug::core

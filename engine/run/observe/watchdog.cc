@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <utility>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 double SecondsBetween(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
@@ -114,4 +114,4 @@ std::string Watchdog::Report(const Program& program, const Sight& seen) const {
   return text;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 
 #include "engine/run/session/program.h"
 
-namespace snug {
+namespace snug::core {
 
 struct WatchdogOptions {
   double seconds = 0;  // without a finished Step until the first report, then twice as many, and so on; 0: off
@@ -59,4 +59,4 @@ class Watchdog {
   std::thread thread_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "engine/run/cuda/cuda_backend.h"
 #endif
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class HostBackend final : public Backend {
@@ -28,7 +28,7 @@ class HostBackend final : public Backend {
 
   absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorKind kind, const Executable& executable,
                                                          const ArenaBytes& arenas, Poison* poison) override {
-    return snug::MakeExecutor(kind, executable, arenas, poison);
+    return core::MakeExecutor(kind, executable, arenas, poison);
   }
   int64_t FreeBytes() const override { return memory::AvailableBytes(); }
   absl::StatusOr<memory::Place> DynamicPlace(memory::Places*) override { return memory::Place::Cpu(); }
@@ -57,4 +57,4 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const BackendOptions& optio
   return std::make_unique<HostBackend>(std::move(state), std::move(step));
 }
 
-}  // namespace snug
+}  // namespace snug::core

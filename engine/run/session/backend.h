@@ -14,7 +14,7 @@
 
 struct CUstream_st;
 
-namespace snug {
+namespace snug::core {
 
 namespace cuda {
 class CudaDevice;
@@ -67,4 +67,4 @@ struct BackendOptions {
 // Fails with FailedPrecondition or NotFound where there is no such device, and with ResourceExhausted.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const BackendOptions& options);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 bool Overlap(absl::Span<const std::byte> a, absl::Span<const std::byte> b) {
@@ -95,4 +95,4 @@ absl::Status CallerBuffers::CheckApart(size_t written) const {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 
 #include "engine/compile/executable.h"
 
-namespace snug {
+namespace snug::core {
 
 // Bytes of the caller.
 struct Given {
@@ -52,4 +52,4 @@ class CallerBuffers {
   bool checked_ = false;  // whether they were checked since the last one was bound
 };
 
-}  // namespace snug
+}  // namespace snug::core

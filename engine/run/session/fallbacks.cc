@@ -9,7 +9,7 @@
 
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Returns "node \"fc1\" (dense)"; for many nodes it names the first few.
@@ -66,4 +66,4 @@ void WriteKernels(const Compiled& compiled, Json& json) {
   json.End();
 }
 
-}  // namespace snug
+}  // namespace snug::core

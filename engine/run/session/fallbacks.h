@@ -13,7 +13,7 @@
 #include "engine/compile/pipeline.h"
 #include "engine/run/executors/executor.h"
 
-namespace snug {
+namespace snug::core {
 
 struct Fallback {
   std::string node, op;
@@ -44,4 +44,4 @@ void WriteFallbacks(const std::vector<Fallback>& fallbacks, Json& json);
 // A member "kernels": how many Steps run by each, by the names of their rows.
 void WriteKernels(const Compiled& compiled, Json& json);
 
-}  // namespace snug
+}  // namespace snug::core

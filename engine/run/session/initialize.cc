@@ -6,7 +6,7 @@
 #include "engine/base/random.h"
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 double Draw(const Initializer& init, const Philox& random, int64_t element) {
@@ -59,4 +59,4 @@ void Initialize(const Variable& variable, uint64_t seed, std::byte* data) {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

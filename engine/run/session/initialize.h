@@ -7,9 +7,9 @@
 
 #include "engine/graph/graph.h"
 
-namespace snug {
+namespace snug::core {
 
 // Writes variable.type.size_bytes() bytes.
 void Initialize(const Variable& variable, uint64_t seed, std::byte* data);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 
 Program::Program(std::unique_ptr<Compiled> compiled, std::unique_ptr<DynamicBlocks> blocks,
                  std::unique_ptr<CallerBuffers> caller_buffers, std::unique_ptr<Executor> executor)
@@ -121,4 +121,4 @@ void Program::Overwritten() {
   outputs_lost_ = true;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 #include "engine/run/session/caller_buffers.h"
 #include "engine/run/session/value_view.h"
 
-namespace snug {
+namespace snug::core {
 
 class Program {
  public:
@@ -60,4 +60,4 @@ class Program {
   bool outputs_lost_ = false;
 };
 
-}  // namespace snug
+}  // namespace snug::core

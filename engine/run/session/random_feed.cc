@@ -9,7 +9,7 @@
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Returns the smallest bound that a reader sets; 0: none is known.
@@ -56,4 +56,4 @@ absl::Status FeedRandom(Session& session, const OpRegistry& registry, uint64_t s
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

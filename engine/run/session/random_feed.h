@@ -6,9 +6,9 @@
 
 #include "engine/run/session/session.h"
 
-namespace snug {
+namespace snug::core {
 
 // An integer input without any known bound is an error, which says how to state one.
 absl::Status FeedRandom(Session& session, const OpRegistry& registry, uint64_t seed);
 
-}  // namespace snug
+}  // namespace snug::core

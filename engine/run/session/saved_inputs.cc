@@ -4,7 +4,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 Session::View InputAt(Session& session, size_t i) {
@@ -27,4 +27,4 @@ void SavedInputs::Feed() {
   for (size_t i = 0; i < bytes_.size(); ++i) std::copy(bytes_[i].begin(), bytes_[i].end(), InputAt(session_, i).data);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 
 #include "engine/run/session/session.h"
 
-namespace snug {
+namespace snug::core {
 
 class SavedInputs {
  public:
@@ -19,4 +19,4 @@ class SavedInputs {
   std::vector<std::vector<std::byte>> bytes_;  // indexed by input
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -18,7 +18,7 @@
 #include "engine/run/session/upload_layout.h"
 #include "memory/share/none.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::Status CheckAccessIsPossible(const std::vector<Compiled>& compiled, const SessionOptions& options) {
@@ -311,4 +311,4 @@ absl::Status Session::Ended(absl::Status status) {
   return status;
 }
 
-}  // namespace snug
+}  // namespace snug::core

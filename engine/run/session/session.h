@@ -29,7 +29,7 @@
 #include "engine/run/session/program.h"
 #include "memory/allocator/places.h"
 
-namespace snug {
+namespace snug::core {
 
 struct SessionOptions {
   uint64_t seed = 0;
@@ -142,4 +142,4 @@ class Session {
   absl::Status failed_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

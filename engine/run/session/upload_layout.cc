@@ -2,7 +2,7 @@
 
 #include "memory/problem.h"
 
-namespace snug {
+namespace snug::core {
 
 UploadLayout LayOutUploads(const Executable& executable, int64_t alignment) {
   UploadLayout layout;
@@ -14,4 +14,4 @@ UploadLayout LayOutUploads(const Executable& executable, int64_t alignment) {
   return layout;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 
 #include "engine/compile/executable.h"
 
-namespace snug {
+namespace snug::core {
 
 struct UploadLayout {
   std::vector<int64_t> offsets;  // by input; < 0: it lies where the caller says, and is never uploaded
@@ -16,4 +16,4 @@ struct UploadLayout {
 
 UploadLayout LayOutUploads(const Executable& executable, int64_t alignment);
 
-}  // namespace snug
+}  // namespace snug::core

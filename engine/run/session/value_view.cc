@@ -2,7 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 template <class T>
@@ -48,4 +48,4 @@ std::vector<double> LoadNumbers(const ValueView& view) {
   return {};
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -11,7 +11,7 @@
 
 #include "engine/graph/graph.h"
 
-namespace snug {
+namespace snug::core {
 
 struct ValueView {
   const ValueType* type;
@@ -22,4 +22,4 @@ struct ValueView {
 absl::Status StoreNumbers(absl::string_view name, const ValueView& view, absl::Span<const double> values);
 std::vector<double> LoadNumbers(const ValueView& view);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "engine/base/bfloat16.h"
 #include "engine/base/status.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 struct Half {
@@ -79,4 +79,4 @@ void Convert(ElementType from, absl::Span<const std::byte> in, DType to, std::by
   }
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

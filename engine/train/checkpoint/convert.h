@@ -8,7 +8,7 @@
 
 #include "engine/train/checkpoint/element_type.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 // Tells whether both have the same representation, or both are floating-point numbers.
 bool CanConvert(ElementType from, DType to);
@@ -19,4 +19,4 @@ void Convert(ElementType from, absl::Span<const std::byte> in, DType to, std::by
 // Converts an IEEE half, with 1 + 5 + 10 bits.
 float HalfToFloat(uint16_t bits);
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "engine/train/checkpoint/xxh64.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
@@ -86,4 +86,4 @@ absl::Status VerifyDigest(const SafetensorsFile& file, bool required) {
                    expected->second, ", found ", found, "; it is damaged, or another program has changed it"));
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

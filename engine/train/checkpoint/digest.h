@@ -10,7 +10,7 @@
 
 #include "engine/train/checkpoint/safetensors.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 inline constexpr absl::string_view kDigestKey = "snug.xxh64";  // the key in the metadata; the value has 16 hexadecimal
                                                                // digits
@@ -21,4 +21,4 @@ std::string DigestOf(const std::vector<TensorBytes>& tensors, const Metadata& me
 // passes unless one is `required`.
 absl::Status VerifyDigest(const SafetensorsFile& file, bool required);
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -2,7 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 int64_t SizeOf(ElementType type) {
 #define SNUG_SIZE(enumerator, name, bytes) bytes,
@@ -60,4 +60,4 @@ std::optional<DType> DTypeOf(ElementType type) {
   return std::nullopt;
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

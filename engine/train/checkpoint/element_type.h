@@ -9,7 +9,7 @@
 
 #include "engine/base/dtype.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 //       enumerator  name in files  bytes
 #define SNUG_ELEMENT_TYPES(X) \
@@ -43,4 +43,4 @@ std::string ElementTypeNames();  // "F64, F32, ..."
 ElementType ElementTypeOf(DType dtype);
 std::optional<DType> DTypeOf(ElementType type);  // the engine's type with the same representation
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

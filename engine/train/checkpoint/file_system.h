@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 // It is closed when destroyed. Any part of what was written may be lost until Sync has returned OK.
 class WritableFile {
@@ -49,4 +49,4 @@ class FileSystem {
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;  // names, sorted
 };
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

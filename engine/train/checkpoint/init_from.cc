@@ -13,7 +13,7 @@
 #include "engine/train/checkpoint/name_patterns.h"
 #include "engine/train/checkpoint/session_state.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 using Variables = std::map<std::string, StateVariable>;
@@ -86,4 +86,4 @@ std::string InitReport::ToString() const {
   return text;
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

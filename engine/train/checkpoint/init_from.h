@@ -9,7 +9,7 @@
 #include "engine/run/session/session.h"
 #include "engine/train/checkpoint/file_system.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 struct InitReport {
   struct Left {
@@ -28,4 +28,4 @@ struct InitReport {
 absl::StatusOr<InitReport> InitFrom(Session& session, FileSystem& files, const std::string& path,
                                     const std::vector<std::string>& patterns);
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -7,7 +7,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -175,4 +175,4 @@ std::string JsonQuoted(absl::string_view text) {
   return out + '"';
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <string>
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 class JsonReader {
  public:
@@ -56,4 +56,4 @@ class JsonReader {
 // Returns the text in quotes, with escapes where JSON needs them.
 std::string JsonQuoted(absl::string_view text);
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

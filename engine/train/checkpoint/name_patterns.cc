@@ -6,7 +6,7 @@
 
 #include "engine/base/text/glob.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 NamePatterns::NamePatterns(std::vector<std::string> patterns)
     : patterns_(std::move(patterns)), used_(patterns_.size(), 0) {}
@@ -33,4 +33,4 @@ std::vector<std::string> NamePatterns::Unused() const {
   return unused;
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

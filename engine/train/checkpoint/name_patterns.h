@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 // The last pattern that matches a name decides (engine/base/text/glob.h): a pattern that begins with '!' leaves the
 // name out, others take it in. A name that no pattern matches is out, unless the first pattern begins with '!'. Without
@@ -26,4 +26,4 @@ class NamePatterns {
   std::vector<char> used_;
 };
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -13,7 +13,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 // On Linux one call takes at most about 2 GiB; this is a round number below that.
@@ -179,4 +179,4 @@ absl::StatusOr<std::vector<std::string>> PosixFileSystem::List(const std::string
   return names;
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

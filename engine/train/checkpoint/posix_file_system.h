@@ -3,7 +3,7 @@
 
 #include "engine/train/checkpoint/file_system.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 // Thread-safe, because it has no state.
 class PosixFileSystem final : public FileSystem {
@@ -17,4 +17,4 @@ class PosixFileSystem final : public FileSystem {
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) override;
 };
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

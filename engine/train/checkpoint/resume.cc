@@ -10,7 +10,7 @@
 #include "engine/train/run_folder.h"
 #include "ops/platform.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 constexpr absl::string_view kAccumulate = "accumulate", kThreads = "threads", kTuning = "tuning",
@@ -106,4 +106,4 @@ absl::StatusOr<Resumed> Resume(Session& session, FileSystem& files, const std::s
   return resumed;
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -16,7 +16,7 @@
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/store.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 // For the metadata of a checkpoint: network, samples in a step, micro-batches, seed, precision, rule of weight decay,
 // threads of each op, tuning, platform.
@@ -48,4 +48,4 @@ struct Resumed {
 absl::StatusOr<Resumed> Resume(Session& session, FileSystem& files, const std::string& path,
                                const ResumeOptions& options);
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

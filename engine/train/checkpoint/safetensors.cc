@@ -11,7 +11,7 @@
 #include "engine/base/status.h"
 #include "proto/loader/utf8.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 absl::StatusOr<Header> LayOut(const std::vector<TensorBytes>& tensors, const Metadata& metadata) {
@@ -117,4 +117,4 @@ absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& 
   return absl::OkStatus();
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -17,7 +17,7 @@
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/safetensors_header.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 class SafetensorsFile {
  public:
@@ -55,4 +55,4 @@ struct TensorBytes {
 // Fails with InvalidArgument if names are not UTF-8, taken twice or reserved, or if bytes do not fit the shape.
 absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& metadata, WritableFile& file);
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

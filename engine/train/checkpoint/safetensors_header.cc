@@ -13,7 +13,7 @@
 #include "engine/train/checkpoint/json_reader.h"
 #include "proto/loader/utf8.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 constexpr size_t kMaxDimensions = 64;
@@ -190,4 +190,4 @@ std::string FormatHeader(const Header& header) {
   return out + json;
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

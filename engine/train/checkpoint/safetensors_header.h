@@ -16,7 +16,7 @@
 
 #include "engine/train/checkpoint/element_type.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 using Metadata = std::map<std::string, std::string>;
 
@@ -49,4 +49,4 @@ absl::StatusOr<Header> ParseHeader(absl::string_view text, int64_t data_bytes);
 // Returns the file's beginning up to the data, padded with blanks to a multiple of 8 bytes.
 std::string FormatHeader(const Header& header);
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

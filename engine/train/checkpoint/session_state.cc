@@ -12,7 +12,7 @@
 #include "engine/train/checkpoint/convert.h"
 #include "engine/train/checkpoint/digest.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 constexpr size_t kMaxListed = 20;
@@ -181,4 +181,4 @@ absl::StatusOr<LoadedState> LoadState(Session& session, const SafetensorsFile& f
   return loaded;
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -16,7 +16,7 @@
 #include "engine/run/session/session.h"
 #include "engine/train/checkpoint/safetensors.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 // Returns by name all that lasts between steps: parameters, statistics, optimizer slots, and scalars (learning rate,
 // step, RNG state). Constants are left out, because the network has them. The bytes are the session's own, so they must
@@ -66,4 +66,4 @@ struct Assignment {
 // Reads all tensors before it writes any of them, converted.
 absl::Status Assign(const SafetensorsFile& file, const std::vector<Assignment>& assignments);
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

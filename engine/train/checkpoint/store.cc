@@ -12,7 +12,7 @@
 #include "engine/base/status.h"
 #include "engine/train/checkpoint/digest.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 constexpr absl::string_view kPrefix = "step-";
@@ -138,4 +138,4 @@ absl::StatusOr<CheckpointStore::Found> CheckpointStore::Newest() const {
   return absl::NotFoundError(message);
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -17,7 +17,7 @@
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/safetensors.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 inline constexpr absl::string_view kStepKey = "snug.step";  // a key in the metadata
 
@@ -66,4 +66,4 @@ class CheckpointStore {
   StoreOptions options_;
 };
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 constexpr uint64_t kPrime1 = 0x9E3779B185EBCA87U;
@@ -76,4 +76,4 @@ uint64_t Xxh64::Digest() const {
   return h ^ (h >> 32);
 }
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 
 class Xxh64 {
  public:
@@ -28,4 +28,4 @@ class Xxh64 {
   uint64_t total_ = 0;
 };
 
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint

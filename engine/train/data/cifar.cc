@@ -8,7 +8,7 @@
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/pixels.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kPixels = 3 * 32 * 32;
@@ -112,4 +112,4 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar100(const std::vector<st
   return OpenFiles(Cifar100(), paths);
 }
 
-}  // namespace snug
+}  // namespace snug::core

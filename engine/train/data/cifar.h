@@ -11,10 +11,10 @@
 
 #include "engine/train/data/dataset.h"
 
-namespace snug {
+namespace snug::core {
 
 // Checks the labels.
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar10(const std::vector<std::string>& paths);
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar100(const std::vector<std::string>& paths);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -15,7 +15,7 @@
 #include "engine/train/data/csv_records.h"
 #include "engine/train/data/file_bytes.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct Table {
@@ -194,4 +194,4 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenCsv(const std::string& path, 
   return std::make_shared<const CsvDataset>(std::move(table), label);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 
 #include "engine/train/data/dataset.h"
 
-namespace snug {
+namespace snug::core {
 
 struct CsvOptions {
   std::optional<bool> header;  // absent: the first line is a header if one of its fields is not a number
@@ -22,4 +22,4 @@ struct CsvOptions {
 
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenCsv(const std::string& path, const CsvOptions& options);
 
-}  // namespace snug
+}  // namespace snug::core

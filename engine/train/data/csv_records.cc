@@ -7,7 +7,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 
 CsvRecords::CsvRecords(absl::string_view path, absl::string_view text, char separator)
     : path_(path), text_(absl::StripPrefix(text, "\xEF\xBB\xBF")), separator_(separator) {}
@@ -78,4 +78,4 @@ absl::Status CsvRecords::QuotedText(CsvField& field) {
   return Error(field.line, field.column, "expected a closing quote before the end of the file");
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 
 struct CsvField {
   std::string text;
@@ -41,4 +41,4 @@ class CsvRecords {
   int64_t line_ = 1, column_ = 1;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 
 #include "engine/graph/value_type.h"
 
-namespace snug {
+namespace snug::core {
 
 // No loss counts rows with this label: it is the default of `ignore_index` in the losses.
 inline constexpr int64_t kIgnoredLabel = -100;
@@ -48,4 +48,4 @@ class Dataset {
   int64_t size_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 
 #include "engine/base/random.h"
 
-namespace snug {
+namespace snug::core {
 
 class Draws {
  public:
@@ -43,4 +43,4 @@ class Draws {
   size_t used_ = 4;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -15,7 +15,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class Descriptor {
@@ -122,4 +122,4 @@ absl::Status FileBytes::CheckSize(int64_t expected, absl::string_view why) const
                absl::StrCat("expected the end of the file here (", why, "), found ", size() - expected, " more bytes"));
 }
 
-}  // namespace snug
+}  // namespace snug::core

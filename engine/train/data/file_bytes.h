@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace snug {
+namespace snug::core {
 
 class FileBytes {
  public:
@@ -44,4 +44,4 @@ class FileBytes {
   absl::Span<const uint8_t> bytes_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/pixels.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Each is two zeros, 8 (for unsigned bytes), and the number of dimensions that follow.
@@ -97,4 +97,4 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenIdx(const std::string& images
   return std::make_shared<const IdxDataset>(std::move(images), std::move(labels), classes);
 }
 
-}  // namespace snug
+}  // namespace snug::core

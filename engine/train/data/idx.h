@@ -9,10 +9,10 @@
 
 #include "engine/train/data/dataset.h"
 
-namespace snug {
+namespace snug::core {
 
 // Checks that the labels lie in [0, classes).
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenIdx(const std::string& images, const std::string& labels,
                                                        int64_t classes = 10);
 
-}  // namespace snug
+}  // namespace snug::core

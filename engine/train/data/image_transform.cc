@@ -7,7 +7,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 absl::StatusOr<std::vector<float>> PerChannel(absl::string_view what, const std::vector<float>& values, float none,
@@ -104,4 +104,4 @@ void ImageTransform::Apply(int64_t epoch, int64_t sample, float* image, float* s
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "engine/base/random.h"
 #include "engine/train/data/dataset.h"
 
-namespace snug {
+namespace snug::core {
 
 struct ImageOptions {
   std::string field = "image";         // a float32 field: [channels, height, width], or any shape if it is only
@@ -45,4 +45,4 @@ class ImageTransform {
   Philox random_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "engine/run/dependency/dynamic_engine.h"
 #include "engine/train/data/permutation.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kAlignment = 64;
@@ -174,4 +174,4 @@ absl::Status Loader::ReadSample(LoaderPosition position, int64_t sample, int64_t
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -22,7 +22,7 @@
 #include "engine/train/data/image_transform.h"
 #include "memory/host_arena.h"
 
-namespace snug {
+namespace snug::core {
 
 struct LoaderOptions {
   enum class LastBatch : uint8_t {
@@ -108,4 +108,4 @@ class Loader {
   std::unique_ptr<Engine> engine_;  // the last member, because its tasks use the others
 };
 
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "engine/train/data/npy_header.h"
 #include "engine/train/data/pixels.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct Column {
@@ -172,4 +172,4 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenNpy(const std::vector<NpyFiel
   return std::make_shared<const NpyDataset>(std::move(described), std::move(columns));
 }
 
-}  // namespace snug
+}  // namespace snug::core

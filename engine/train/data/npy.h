@@ -12,7 +12,7 @@
 
 #include "engine/train/data/dataset.h"
 
-namespace snug {
+namespace snug::core {
 
 struct NpyField {
   std::string name, path;
@@ -27,4 +27,4 @@ struct NpyField {
 // Numbers are checked when they are read: NaN, infinity, and integers beyond their bounds are errors.
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenNpy(const std::vector<NpyField>& fields);
 
-}  // namespace snug
+}  // namespace snug::core

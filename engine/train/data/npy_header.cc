@@ -8,7 +8,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr absl::string_view kMagic = "\x93NUMPY";
@@ -179,4 +179,4 @@ absl::StatusOr<NpyHeader> ReadNpyHeader(const FileBytes& file) {
   return header;
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include "engine/base/shape.h"
 #include "engine/train/data/file_bytes.h"
 
-namespace snug {
+namespace snug::core {
 
 struct NpyHeader {
   char kind = 'f';         // 'f' float, 'i' signed, 'u' unsigned, 'b' bool
@@ -23,4 +23,4 @@ struct NpyHeader {
 // Also checks that the file is as long as the header says.
 absl::StatusOr<NpyHeader> ReadNpyHeader(const FileBytes& file);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 
 #include "engine/base/random.h"
 
-namespace snug {
+namespace snug::core {
 
 class Permutation {
  public:
@@ -47,4 +47,4 @@ class Permutation {
   Philox random_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

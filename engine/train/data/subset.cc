@@ -9,7 +9,7 @@
 #include "engine/base/random.h"
 #include "engine/train/data/permutation.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // Has samples [first, first + size) of a permuted dataset.
@@ -44,4 +44,4 @@ absl::StatusOr<PartedDataset> HoldBack(std::shared_ptr<const Dataset> dataset, d
                        std::make_shared<const Subset>(std::move(dataset), order, 0, held_back)};
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 
 #include "engine/train/data/dataset.h"
 
-namespace snug {
+namespace snug::core {
 
 struct PartedDataset {
   std::shared_ptr<const Dataset> training, held_back;
@@ -17,4 +17,4 @@ struct PartedDataset {
 // Holds back a fraction of the samples, at least one. `seed` alone decides which.
 absl::StatusOr<PartedDataset> HoldBack(std::shared_ptr<const Dataset> dataset, double fraction, uint64_t seed);
 
-}  // namespace snug
+}  // namespace snug::core

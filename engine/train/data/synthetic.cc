@@ -6,7 +6,7 @@
 #include "engine/base/text/suggest.h"
 #include "engine/train/data/synthetic/tasks.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Span<const SyntheticTask> SyntheticTasks() {
   static constexpr SyntheticTask kTasks[] = {
@@ -36,4 +36,4 @@ absl::StatusOr<std::shared_ptr<const Dataset>> MakeSynthetic(absl::string_view t
                                           absl::StrJoin(SyntheticTasks(), ", ", name), suggester.Question()));
 }
 
-}  // namespace snug
+}  // namespace snug::core

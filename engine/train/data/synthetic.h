@@ -16,7 +16,7 @@
 
 #include "engine/train/data/dataset.h"
 
-namespace snug {
+namespace snug::core {
 
 struct SyntheticOptions {
   uint64_t seed = 0;
@@ -36,4 +36,4 @@ absl::Span<const SyntheticTask> SyntheticTasks();
 // The error for an unknown task lists the names.
 absl::StatusOr<std::shared_ptr<const Dataset>> MakeSynthetic(absl::string_view task, const SyntheticOptions& options);
 
-}  // namespace snug
+}  // namespace snug::core

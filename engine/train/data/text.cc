@@ -5,7 +5,7 @@
 #include "engine/base/status.h"
 #include "engine/train/data/file_bytes.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 class TextDataset final : public Dataset {
@@ -62,4 +62,4 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path,
   return std::make_shared<const TextDataset>(std::move(file), begin, room / stride + 1, options.length, stride);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 
 #include "engine/train/data/dataset.h"
 
-namespace snug {
+namespace snug::core {
 
 struct TextOptions {
   int64_t length = 128;     // of a window, in bytes
@@ -19,4 +19,4 @@ struct TextOptions {
 
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path, const TextOptions& options);
 
-}  // namespace snug
+}  // namespace snug::core

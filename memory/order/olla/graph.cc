@@ -5,7 +5,7 @@
 #include <functional>
 #include <queue>
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 void OllaGraph::BitMatrix::Merge(int32_t into, int32_t from) {
   for (size_t w = 0; w < words_; ++w) bits_[Word(into, 0) + w] |= bits_[Word(from, 0) + w];
@@ -130,4 +130,4 @@ std::vector<std::pair<int32_t, int32_t>> IdleTasksFirst(const Tasks& tasks) {
   return edges;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -8,7 +8,7 @@
 
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class OllaGraph {
  public:
@@ -85,4 +85,4 @@ void ForEachPrecedence(const Tasks& tasks, const Visit& visit) {
   for (const auto& [before, after] : tasks.edges) visit(before, after);
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -17,7 +17,7 @@
 #include "memory/place/olla_addresses.h"
 #include "memory/place/olla_pack.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kMostRows = 400'000;
@@ -204,4 +204,4 @@ absl::StatusOr<JointResult> SolveJoint(const OllaGraph& graph, const JointGoal& 
   return JointResult{.solved = result.status != IlpStatus::kStopped, .work = result.work};
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -10,7 +10,7 @@
 #include "memory/order/olla/graph.h"
 #include "memory/problem.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct JointPlan {
   TaskOrder order;
@@ -35,4 +35,4 @@ absl::StatusOr<JointResult> SolveJoint(const OllaGraph& graph, const JointGoal& 
                                        const std::function<void(const JointPlan& plan)>& found,
                                        const std::function<void(int64_t bound)>& tighten);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

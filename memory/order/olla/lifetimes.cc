@@ -9,7 +9,7 @@
 #include "memory/ilp/solver.h"
 #include "memory/order/olla/schedule.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 int64_t LargestTask(const Tasks& tasks) {
   std::vector<int64_t> needed(tasks.names.size(), 0);
@@ -84,4 +84,4 @@ absl::StatusOr<LifetimesResult> SolveLifetimes(const OllaGraph& graph, const Lif
   return LifetimesResult{.solved = result.status != IlpStatus::kStopped, .work = result.work};
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -8,7 +8,7 @@
 #include "memory/olla_options.h"
 #include "memory/order/olla/graph.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Returns a bound of every order's peak: the resident bytes and the largest task's inputs and outputs.
 int64_t LargestTask(const Tasks& tasks);
@@ -35,4 +35,4 @@ absl::StatusOr<LifetimesResult> SolveLifetimes(const OllaGraph& graph, const Lif
                                                const std::function<void(const TaskOrder& order)>& found,
                                                const std::function<void(int64_t bound)>& tighten);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -10,7 +10,7 @@
 
 #include "memory/order/task_net.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 MergedTasks Merge(const Tasks& tasks) {
   MergedTasks merged{.tasks = {}, .reduced = Reduce(TaskNet(tasks))};
@@ -73,4 +73,4 @@ TaskOrder MergedTasks::Collapse(const TaskOrder& order) const {
   return result;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

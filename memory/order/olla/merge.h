@@ -5,7 +5,7 @@
 #include "memory/order/reduce.h"
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct MergedTasks {
   Tasks tasks;  // what a group needs while it runs, beyond its outputs, is a value that nobody reads
@@ -20,4 +20,4 @@ struct MergedTasks {
 
 MergedTasks Merge(const Tasks& tasks);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

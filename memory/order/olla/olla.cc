@@ -12,7 +12,7 @@
 #include "memory/order/olla/lifetimes.h"
 #include "memory/order/olla/orders.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 absl::Status SearchOrder(const Tasks& tasks, const Finding& first, const PlannerOptions& options,
@@ -69,4 +69,4 @@ absl::StatusOr<Ordering> OrderOlla(const Tasks& tasks, const PlannerOptions& opt
   return Ordering{.order = anytime.best().order, .peak = anytime.best().total, .report = anytime.Report()};
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

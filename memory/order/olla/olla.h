@@ -6,11 +6,11 @@
 
 #include "memory/planner.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // The peak is never above that of options.olla.start, and with fast_start never above that of OrderBest. It stops at
 // work_limit iterations of the simplex method or at time_limit (ilp/anytime.h). The lower bound holds for all legal
 // orders; the report's notes say for each program how far it came, or why it was left out. In-place pairs are ignored.
 absl::StatusOr<Ordering> OrderOlla(const Tasks& tasks, const PlannerOptions& options);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -10,7 +10,7 @@
 #include "memory/order/olla/lifetimes.h"
 #include "memory/order/olla/updates.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 Tasks WithEdges(Tasks tasks, const std::vector<std::pair<int32_t, int32_t>>& edges) {
@@ -137,4 +137,4 @@ bool OllaOrderProgram::Finished(int64_t bound) const {
   return std::none_of(stages_.begin(), stages_.end(), [&](const Stage& stage) { return stage.open(bound); });
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

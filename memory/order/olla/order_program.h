@@ -15,7 +15,7 @@
 #include "memory/order/olla/merge.h"
 #include "memory/order/olla/stages.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 class OllaOrderProgram {
  public:
@@ -66,4 +66,4 @@ class OllaOrderProgram {
   bool announced_ = false;  // whether the order that it begins with was passed to Host::found
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -6,7 +6,7 @@
 
 #include "engine/base/status.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Larger graphs are skipped: who precedes whom would take more memory than the plan saves.
@@ -63,4 +63,4 @@ bool OllaOrders::Finished(int64_t bound) const {
   return true;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -12,7 +12,7 @@
 #include "memory/ilp/budget.h"
 #include "memory/order/olla/order_program.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Runs in turn the program whose answer is exact, and the one with early updates where that is asked for or where the
 // exact one is beyond the solver.
@@ -42,4 +42,4 @@ class OllaOrders {
   std::vector<Program> programs_;
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -5,7 +5,7 @@
 #include <queue>
 #include <utility>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 double ValueOf(const Affine& affine, const std::vector<double>& values) {
@@ -162,4 +162,4 @@ void OllaSchedule::Encode(const TaskOrder& order, std::vector<double>* values) c
   }
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

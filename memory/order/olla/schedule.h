@@ -16,7 +16,7 @@
 #include "memory/ilp/model.h"
 #include "memory/order/olla/graph.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // A sum of terms and a constant.
 struct Affine {
@@ -65,4 +65,4 @@ class OllaSchedule {
                                                                          // expressions
 };
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Returns each task's stage. A new stage begins at each position that lies inside no task's span.
@@ -71,4 +71,4 @@ std::vector<OllaStage> SplitIntoStages(const OllaGraph& graph, const std::vector
   return stages;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

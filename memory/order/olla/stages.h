@@ -9,7 +9,7 @@
 #include "memory/order/olla/graph.h"
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 struct OllaStage {
   Tasks tasks;                  // what earlier stages leave for later ones is resident
@@ -20,4 +20,4 @@ struct OllaStage {
 std::vector<OllaStage> SplitIntoStages(const OllaGraph& graph, const std::vector<std::pair<int32_t, int32_t>>& extra,
                                        bool cut);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

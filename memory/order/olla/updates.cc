@@ -4,7 +4,7 @@
 
 #include "memory/order/olla/graph.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 struct TaskLevels {
@@ -102,4 +102,4 @@ std::vector<std::pair<int32_t, int32_t>> EarlyUpdateEdges(const Tasks& tasks) {
   return edges;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,9 +9,9 @@
 
 #include "memory/tasks.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 // Returns one edge for each task that writes no bytes and frees some, if there is a task that it can run before.
 std::vector<std::pair<int32_t, int32_t>> EarlyUpdateEdges(const Tasks& tasks);
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -15,7 +15,7 @@
 #include "engine/base/shape.h"
 #include "ops/kernel_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // Says where the elements of a [batch, heads, length, width] operand lie. The axes may lie in any order in memory, but
 // width is contiguous.
@@ -73,4 +73,4 @@ absl::Status AttentionCuda(const KernelContext& k, const AttentionSizes& sizes, 
 template <class T>
 absl::Status AttentionGradCuda(const KernelContext& k, const AttentionSizes& sizes, const AttentionBackward<T>& call);
 
-}  // namespace snug
+}  // namespace snug::core

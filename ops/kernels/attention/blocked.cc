@@ -11,7 +11,7 @@
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kQueries = kPanel<float>;  // queries in a block
@@ -320,4 +320,4 @@ template void BlockedAttention(int, const AttentionSizes&, const AttentionForwar
 template void BlockedAttentionGrad(int, const AttentionSizes&, const AttentionBackward<float>&, void*);
 template void BlockedAttentionGrad(int, const AttentionSizes&, const AttentionBackward<BFloat16>&, void*);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include "ops/kit/cuda_reduce.h"
 #include "ops/kit/vec_math.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int kTile = 128;  // threads in a block, pairs that are done at once, and columns of a result
@@ -199,4 +199,4 @@ template absl::Status AttentionGradCuda(const KernelContext&, const AttentionSiz
                                         const AttentionBackward<BFloat16>&);
 template absl::Status AttentionGradCuda(const KernelContext&, const AttentionSizes&, const AttentionBackward<double>&);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kSummedColumns = 64;  // columns of a result that are summed together
@@ -162,4 +162,4 @@ template void PlainAttentionGrad(int, const AttentionSizes&, const AttentionBack
 template void PlainAttentionGrad(int, const AttentionSizes&, const AttentionBackward<BFloat16>&);
 template void PlainAttentionGrad(int, const AttentionSizes&, const AttentionBackward<double>&);
 
-}  // namespace snug
+}  // namespace snug::core

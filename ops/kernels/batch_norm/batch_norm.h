@@ -23,7 +23,7 @@
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // Sees x as [outer, channels, inner] in memory. Inner is 1 for channels-last data and for rank 2.
 struct ChannelView {
@@ -155,4 +155,4 @@ BatchNormBackward<T> BatchNormGradCall(const KernelContext& k, double epsilon, b
           .training = training};
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/cuda_reduce.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 struct Pair {
@@ -258,4 +258,4 @@ absl::Status BatchNormUpdateCuda(const KernelContext& k, double momentum, double
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

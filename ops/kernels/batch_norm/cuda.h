@@ -5,7 +5,7 @@
 
 #include "ops/kernels/batch_norm/batch_norm.h"
 
-namespace snug {
+namespace snug::core {
 
 template <class T>
 absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, const BatchNormForward<T>& call);
@@ -32,4 +32,4 @@ absl::Status BatchNormCuda(const KernelContext& k) {
 // If the gate is open, sets running = (1 - momentum) running + momentum batch. Channels have n elements.
 absl::Status BatchNormUpdateCuda(const KernelContext& k, double momentum, double n);
 
-}  // namespace snug
+}  // namespace snug::core

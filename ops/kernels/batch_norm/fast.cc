@@ -22,7 +22,7 @@
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kVector = 16;     // folded rows are a multiple of so many floats
@@ -484,4 +484,4 @@ template void BatchNormFast(int, const ChannelView&, const BatchNormForward<BFlo
 template void BatchNormFast(int, const ChannelView&, const BatchNormBackward<float>&, void*);
 template void BatchNormFast(int, const ChannelView&, const BatchNormBackward<BFloat16>&, void*);
 
-}  // namespace snug
+}  // namespace snug::core

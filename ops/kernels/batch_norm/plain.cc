@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kGroup = 16;  // channels that are done together: they fill a cache line where they lie side by side
@@ -156,4 +156,4 @@ absl::Status PrepareBatchNorm(PrepareContext& c) {
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "ops/kernels/batch_norm/cuda.h"
 #include "ops/op_def.h"
 
-namespace snug {
+namespace snug::core {
 
 // `Call` as for BatchNormCpu.
 template <class Call>
@@ -20,4 +20,4 @@ std::vector<KernelRow> BatchNormKernels() {
            .run = SNUG_IF_CUDA(BatchNormCuda<Call>)}};
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -12,7 +12,7 @@
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kit/isa.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 
 inline constexpr int64_t kContractN = 32;  // columns of C in one block
 inline constexpr int64_t kContractK = 128;
@@ -59,4 +59,4 @@ void Contract(int threads, int64_t groups, int64_t m_size, int64_t n_size, int64
   });
 }
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

@@ -3,7 +3,7 @@
 #include "engine/base/status.h"
 #include "ops/kit/library_variant.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 
 KernelRow OwnCudaConvRow(ConvPart part, DescribeConv describe) {
   return {.device = kOnCuda,
@@ -25,4 +25,4 @@ KernelRow OwnCudaConvRow(ConvPart part, DescribeConv describe) {
           }};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

@@ -5,7 +5,7 @@
 #include "ops/kernels/matmul/cuda_gemm.h"
 #include "ops/kit/dispatch.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 namespace {
 
 using Spatial = std::array<int64_t, kMaxSpatial>;
@@ -264,4 +264,4 @@ absl::Status OwnConvGradWeightCuda(const KernelContext& k, const ConvGeometry& g
   });
 }
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

@@ -9,7 +9,7 @@
 #include "ops/kernel_row.h"
 #include "ops/kernels/conv/geometry.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 
 enum class ConvPart : uint8_t {
   kForward,     // inputs x, w and, if there is one, the bias
@@ -36,4 +36,4 @@ int64_t OwnConvWorkspace(const ConvGeometry& g, DType dtype);
 int64_t OwnConvGradInputWorkspace(const ConvGeometry& g, DType dtype);
 int64_t OwnConvGradWeightWorkspace(const ConvGeometry& g, DType dtype);
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

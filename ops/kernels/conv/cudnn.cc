@@ -15,7 +15,7 @@
 #include "ops/kit/cuda_finish.h"
 #include "ops/kit/library_variant.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 namespace {
 
 using cuda::CudnnConvKind;
@@ -173,4 +173,4 @@ KernelRow CudnnConvRow(ConvPart part, DescribeConv describe) {
           .run = [part, describe](const KernelContext& k) { return RunCudnn(k, part, describe(k.types())); }};
 }
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

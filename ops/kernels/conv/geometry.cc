@@ -9,7 +9,7 @@
 #include "ops/kit/options.h"
 #include "proto/network.pb.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 namespace {
 
 absl::Status ReadChannels(const proto::Conv& options, ConvGeometry* g) {
@@ -114,4 +114,4 @@ absl::StatusOr<ConvGeometry> MakeConvGeometry(const proto::Conv& options, const 
   return g;
 }
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

@@ -14,7 +14,7 @@ namespace snug::proto {
 class Conv;
 }
 
-namespace snug::ops {
+namespace snug::core::ops {
 
 // In spatial arrays the first `spatial` numbers count; beyond them a size is 1 and a padding 0.
 struct ConvGeometry {
@@ -42,4 +42,4 @@ struct ConvGeometry {
 // `x` is [batch, channels, spatial...] with 1 to 3 spatial dimensions. The error says which option does not suit.
 absl::StatusOr<ConvGeometry> MakeConvGeometry(const proto::Conv& options, const Shape& x);
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

@@ -10,7 +10,7 @@
 #include "engine/base/status.h"
 #include "ops/kit/onednn_internal.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 namespace {
 
 using dnnl::memory;
@@ -202,4 +202,4 @@ std::vector<std::string> ConvGradWeightImplementations(const ConvSpec& spec) {
   return Implementations(spec, kGradWeight);
 }
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

@@ -11,7 +11,7 @@
 #include "ops/kernels/conv/geometry.h"
 #include "ops/kit/onednn.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 
 struct ConvSpec {
   ops::ConvGeometry geometry;
@@ -39,4 +39,4 @@ std::vector<std::string> ConvImplementations(const ConvSpec& spec);
 std::vector<std::string> ConvGradInputImplementations(const ConvSpec& spec);
 std::vector<std::string> ConvGradWeightImplementations(const ConvSpec& spec);
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

@@ -10,7 +10,7 @@
 #include "ops/kernels/conv/contract.h"
 #include "ops/kernels/conv/geometry.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 
 namespace internal {
 
@@ -287,4 +287,4 @@ void PlainConvGradWeight(int threads, const ConvGeometry& g, const ValueType& x_
       });
 }
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

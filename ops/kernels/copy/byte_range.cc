@@ -2,7 +2,7 @@
 
 #include "ops/kernels/copy/strided_copy.h"
 
-namespace snug {
+namespace snug::core {
 
 std::optional<int64_t> RangeWithin(const ValueType& whole, const Shape& begin, const Shape& step,
                                    const ValueType& part) {
@@ -25,4 +25,4 @@ std::optional<int64_t> RangeAlong(const ValueType& whole, int axis, int64_t begi
   return RangeWithin(whole, from, step, part);
 }
 
-}  // namespace snug
+}  // namespace snug::core

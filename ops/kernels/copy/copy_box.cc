@@ -2,7 +2,7 @@
 
 #include "engine/base/has_cuda.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status CopyBox(const KernelContext& k, int64_t element_bytes, const Shape& box, const void* src,
                      const Strides& src_strides, void* dst, const Strides& dst_strides) {
@@ -31,4 +31,4 @@ absl::Status FillAroundBox(const KernelContext& k, int64_t element_bytes, const 
   return absl::OkStatus();
 }
 
-}  // namespace snug
+}  // namespace snug::core

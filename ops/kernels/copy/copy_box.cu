@@ -6,7 +6,7 @@
 #include "ops/kit/axes.h"
 #include "ops/kit/cuda_kernel.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 template <class T>
@@ -74,4 +74,4 @@ absl::Status FillBoxCuda(const KernelContext& k, int64_t element_bytes, const Sh
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

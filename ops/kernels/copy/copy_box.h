@@ -9,7 +9,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/copy/strided_copy.h"
 
-namespace snug {
+namespace snug::core {
 
 absl::Status CopyBox(const KernelContext& k, int64_t element_bytes, const Shape& box, const void* src,
                      const Strides& src_strides, void* dst, const Strides& dst_strides);
@@ -25,4 +25,4 @@ absl::Status CopyBoxCuda(const KernelContext& k, int64_t element_bytes, const Sh
 absl::Status FillBoxCuda(const KernelContext& k, int64_t element_bytes, const Shape& box, const void* element,
                          void* dst, const Strides& strides);
 
-}  // namespace snug
+}  // namespace snug::core

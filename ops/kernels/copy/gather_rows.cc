@@ -11,7 +11,7 @@
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kElementsPerTask = 1 << 15;
@@ -129,4 +129,4 @@ int64_t ScatterAddWorkspaceBytes(const NodeTypes& types, int choices, int axis) 
          static_cast<int64_t>(sizeof(int64_t));
 }
 
-}  // namespace snug
+}  // namespace snug::core

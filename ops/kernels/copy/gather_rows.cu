@@ -4,7 +4,7 @@
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // x is [outer, rows, inner]; y is [outer, choices, inner].
@@ -97,4 +97,4 @@ absl::Status ScatterAddRowsCuda(const KernelContext& k, int choices, int dy, int
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

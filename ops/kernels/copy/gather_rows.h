@@ -7,7 +7,7 @@
 #include "ops/kernel_context.h"
 #include "ops/node_types.h"
 
-namespace snug {
+namespace snug::core {
 
 // The inputs are `x` and `choices` (integers), output 0 is y. The error for a choice that is no row calls the choices
 // `name`.
@@ -26,4 +26,4 @@ inline int64_t ScatterAddCudaWorkspaceBytes(const NodeTypes& types, int choices)
   return 2 * types.input(choices).num_elements() * static_cast<int64_t>(sizeof(int32_t));
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -3,7 +3,7 @@
 #include "engine/base/status.h"
 #include "ops/kit/onednn_internal.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 namespace {
 
 dnnl::memory::dims DimsOf(const dnnl::memory::desc& desc) {
@@ -33,4 +33,4 @@ absl::StatusOr<KernelPtr> MakeReorder(const ValueType& from, const ValueType& to
   });
 }
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

@@ -4,7 +4,7 @@
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 
 ValueId ReshapeTo(OpContext& c, ValueId x, const Shape& shape) {
   proto::ShapeOf options;
@@ -12,4 +12,4 @@ ValueId ReshapeTo(OpContext& c, ValueId x, const Shape& shape) {
   return c.Op("reshape_to", {x}, proto::MakeOptions(options));
 }
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

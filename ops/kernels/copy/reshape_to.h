@@ -3,8 +3,8 @@
 
 #include "ops/op_context.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 
 ValueId ReshapeTo(OpContext& c, ValueId x, const Shape& shape);
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kChunkBytes = 1 << 16;  // the least size of a thread's piece of work
@@ -236,4 +236,4 @@ void FillAround(int threads, int64_t element_bytes, const Shape& whole, const Sh
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

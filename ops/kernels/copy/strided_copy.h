@@ -9,7 +9,7 @@
 
 #include "engine/base/shape.h"
 
-namespace snug {
+namespace snug::core {
 
 // Sets dst[i * dst_strides] = src[i * src_strides] for every index i of the box. The arrays may not overlap.
 void CopyStrided(int threads, int64_t element_bytes, const Shape& box, const void* src, const Strides& src_strides,
@@ -30,4 +30,4 @@ inline int64_t OffsetOf(const Shape& index, const Strides& strides) {
   return offset;
 }
 
-}  // namespace snug
+}  // namespace snug::core

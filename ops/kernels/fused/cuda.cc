@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "ops/kit/cuda_kernel.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // The headers that a fused kernel's source includes, by name; CMake writes the list. Substitutes for standard headers
@@ -117,4 +117,4 @@ KernelRow FusedCudaRow() {
           .run = FusedCuda};
 }
 
-}  // namespace snug
+}  // namespace snug::core

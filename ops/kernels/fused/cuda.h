@@ -14,7 +14,7 @@
 #include "ops/kernels/fused/source.h"
 #include "ops/prepare_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // What prepare hands to the kernel. Thread-safe: mu_ guards the code, which differs by kind of device.
 class FusedKernel {
@@ -46,4 +46,4 @@ absl::Status FusedCuda(const KernelContext& k);
 KernelRow FusedCudaRow();
 inline constexpr absl::string_view kFusedCudaRow = "nvrtc";
 
-}  // namespace snug
+}  // namespace snug::core

@@ -10,7 +10,7 @@
 #include "ops/kit/convert.h"
 #include "ops/math/functions.h"
 
-namespace snug {
+namespace snug::core {
 
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
@@ -51,7 +51,7 @@ __device__ inline T Keep(T x, uint64_t) {
   return x;
 }
 
-}  // namespace snug
+}  // namespace snug::core
 
 #define SNUG_FUSED_FOR(i, n)                                                             \
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < (n); \

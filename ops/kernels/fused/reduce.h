@@ -11,7 +11,7 @@
 #include "ops/kernels/reduce/combine.h"
 #include "ops/kit/cuda_reduce_steps.h"
 
-namespace snug {
+namespace snug::core {
 
 // Reduces part `unit / kOutputs` of output `unit % kOutputs`. One thread does it, or all of a block do, each from its
 // own `first` on. element(at) returns what would lie at `at` if it were stored.
@@ -50,4 +50,4 @@ __device__ inline void CombineParts(void* y, const double* partials) {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -13,7 +13,7 @@
 #include "ops/kit/cuda_reduce_parts.h"
 #include "ops/kit/expression.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kPackBytes = 16;
@@ -26,7 +26,7 @@ constexpr int64_t kMost32Bits = int64_t{1} << 31;
 constexpr char kText[] = R"(// $0
 #include "ops/kernels/fused/prelude.h"
 
-namespace snug {
+namespace snug::core {
 
 struct Arguments {
   const void* x[$1];
@@ -46,10 +46,10 @@ $4      y.values[j] = v$5;
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core
 
-extern "C" __global__ void $7(const snug::Arguments a) { snug::Run<$6>(a); }
-extern "C" __global__ void $8(const snug::Arguments a) { snug::Run<1>(a); }
+extern "C" __global__ void $7(const snug::core::Arguments a) { snug::core::Run<$6>(a); }
+extern "C" __global__ void $8(const snug::core::Arguments a) { snug::core::Run<1>(a); }
 )";
 
 // The kernel of a chain with a reduction. $0 are the members, $1 is the number of inputs, $2 are statements, $3 is the
@@ -58,7 +58,7 @@ extern "C" __global__ void $8(const snug::Arguments a) { snug::Run<1>(a); }
 constexpr char kReduceText[] = R"(// $0
 #include "ops/kernels/fused/reduce.h"
 
-namespace snug {
+namespace snug::core {
 
 struct Arguments {
   const void* x[$1];
@@ -83,28 +83,28 @@ $2      return static_cast<A>(v$4);
 struct Shape {
 $5};
 
-}  // namespace snug
+}  // namespace snug::core
 )";
 
 // One of these two follows: either a block of threads does each unit, or a single thread.
 constexpr char kReduceByBlockText[] = R"(
-extern "C" __global__ void $0(const snug::Arguments a) {
-  using namespace snug;
+extern "C" __global__ void $0(const snug::core::Arguments a) {
+  using namespace snug::core;
   const double total = BlockReduce<Op>(ReduceUnit<Shape, Op, A>(Element{a}, blockIdx.x, threadIdx.x, blockDim.x));
   if (threadIdx.x == 0) StoreUnit<Shape, T>(a.y, a.partials, blockIdx.x, total);
 }
 )";
 constexpr char kReduceByThreadText[] = R"(
-extern "C" __global__ void $0(const snug::Arguments a) {
-  using namespace snug;
+extern "C" __global__ void $0(const snug::core::Arguments a) {
+  using namespace snug::core;
   SNUG_FUSED_FOR(unit, Shape::kOutputs * Shape::kParts) {
     StoreUnit<Shape, T>(a.y, a.partials, unit, ReduceUnit<Shape, Op, A>(Element{a}, unit, 0, 1));
   }
 }
 )";
 constexpr char kCombineText[] = R"(
-extern "C" __global__ void $0(const snug::Arguments a) {
-  snug::CombineParts<snug::Shape, snug::Op, snug::T>(a.y, a.partials);
+extern "C" __global__ void $0(const snug::core::Arguments a) {
+  snug::core::CombineParts<snug::core::Shape, snug::core::Op, snug::core::T>(a.y, a.partials);
 }
 )";
 
@@ -238,4 +238,4 @@ class Writer {
 
 FusedSource WriteFusedSource(const FusedChain& chain) { return Writer(chain).Write(); }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -14,7 +14,7 @@
 
 #include "ops/fused_chain.h"
 
-namespace snug {
+namespace snug::core {
 
 inline constexpr char kFusedPacked[] = "snug_fused_packed";
 inline constexpr char kFusedSingle[] = "snug_fused_single";
@@ -44,4 +44,4 @@ FusedSource WriteFusedSource(const FusedChain& chain);
 // elements (with a reduction, a pointer to the workspace), and 0. Each has 8 bytes.
 inline constexpr int kFusedArgumentsBesideInputs = 3;
 
-}  // namespace snug
+}  // namespace snug::core

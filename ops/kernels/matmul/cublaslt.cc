@@ -13,7 +13,7 @@
 #include "ops/kit/cuda_finish.h"
 #include "ops/kit/library_variant.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // A node's product as the library computes it, and what is left to do after it.
@@ -124,4 +124,4 @@ KernelRow CublasMatMulRow(DescribeMatMul describe) {
           .run = [describe](const KernelContext& k) { return RunCublas(k, describe(k.types())); }};
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 #include "engine/base/status.h"
 #include "ops/kit/library_variant.h"
 
-namespace snug {
+namespace snug::core {
 
 KernelRow OwnCudaMatMulRow(DescribeMatMul describe) {
   return {.device = kOnCuda,
@@ -17,4 +17,4 @@ KernelRow OwnCudaMatMulRow(DescribeMatMul describe) {
           .run = [describe](const KernelContext& k) { return RunOwnCudaMatMul(k, describe(k.types())); }};
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 #include "ops/kit/axes.h"
 #include "ops/kit/dispatch.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 template <class T, bool kTransposeA, bool kTransposeB>
@@ -72,4 +72,4 @@ absl::Status RunOwnCudaMatMul(const KernelContext& k, const MatMulNode& node) {
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -4,7 +4,7 @@
 
 #include "ops/kernels/matmul/node.h"
 
-namespace snug {
+namespace snug::core {
 
 KernelRow CublasMatMulRow(DescribeMatMul describe);
 KernelRow OwnCudaMatMulRow(DescribeMatMul describe);
@@ -12,4 +12,4 @@ KernelRow OwnCudaMatMulRow(DescribeMatMul describe);
 int64_t OwnCudaMatMulWorkspace(const MatMulNode& node, DType dtype);
 absl::Status RunOwnCudaMatMul(const KernelContext& k, const MatMulNode& node);
 
-}  // namespace snug
+}  // namespace snug::core

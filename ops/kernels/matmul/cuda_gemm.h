@@ -21,7 +21,7 @@
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/cuda_reduce.h"
 
-namespace snug {
+namespace snug::core {
 
 // How a matrix product is spread over a device, by its size alone, so that its workspace is known before it runs:
 // c [m, n] = a [m, k] b [k, n], `count` times.
@@ -207,4 +207,4 @@ absl::Status RunGemm(const KernelContext& k, const Product& product, const CudaG
   return k.cuda()->Launch(AddPartsKernel<Product>, ShapeFor(results), product, size, parts, partial);
 }
 
-}  // namespace snug
+}  // namespace snug::core

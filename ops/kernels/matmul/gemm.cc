@@ -5,7 +5,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // A tile of C and the panels it is made from. They take about 150 KB of stack, most of which passes through the
@@ -105,4 +105,4 @@ template void Gemm(int threads, const GemmCall<float>& call);
 template void Gemm(int threads, const GemmCall<BFloat16>& call);
 template void Gemm(int threads, const GemmCall<double>& call);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "engine/base/shape.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 
-namespace snug {
+namespace snug::core {
 
 // c [i, j] = sum over p of a [i, p] b [p, j], plus bias [j]. c is row-major and contiguous.
 template <class T>
@@ -28,4 +28,4 @@ struct GemmCall {
 template <class T>
 void Gemm(int threads, const GemmCall<T>& call);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -15,7 +15,7 @@
 
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 
 // The number of columns in a panel of Acc (float or double).
 template <class Acc>
@@ -144,4 +144,4 @@ constexpr int64_t PaddedToPanels(int64_t n) {
   return (n + kPanel<Acc> - 1) / kPanel<Acc> * kPanel<Acc>;
 }
 
-}  // namespace snug
+}  // namespace snug::core

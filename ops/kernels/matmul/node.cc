@@ -13,7 +13,7 @@
 #include "ops/kernels/matmul/cuda.h"
 #endif
 
-namespace snug {
+namespace snug::core {
 double MultiplyAdds(const MatMulNode& node) {
   return static_cast<double>(node.batch.num_elements()) * static_cast<double>(node.m) * static_cast<double>(node.n) *
          static_cast<double>(node.k);
@@ -124,4 +124,4 @@ std::vector<KernelRow> MatMulKernels(DescribeMatMul describe) {
   return rows;
 }
 
-}  // namespace snug
+}  // namespace snug::core

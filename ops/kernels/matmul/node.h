@@ -10,7 +10,7 @@
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 
-namespace snug {
+namespace snug::core {
 
 // Describes c [m, n] = activation(a [m, k] b [k, n] + bias [n]), for each index of `batch`.
 struct MatMulNode {
@@ -44,4 +44,4 @@ Cost MatMulCost(const NodeTypes& types) {
   return cost;
 }
 
-}  // namespace snug
+}  // namespace snug::core

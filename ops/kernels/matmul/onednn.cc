@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "ops/kit/onednn_internal.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 namespace {
 
 using dnnl::memory;
@@ -130,4 +130,4 @@ std::vector<std::string> MatMulImplementations(const MatMulNode& node, DType dty
   return listed.ok() ? names : std::vector<std::string>();
 }
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

@@ -13,7 +13,7 @@
 #include "ops/kernels/matmul/node.h"
 #include "ops/kit/onednn.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 
 struct MatMulKernel {
   KernelPtr kernel;  // null: b should have the layout below
@@ -27,4 +27,4 @@ absl::StatusOr<MatMulKernel> MakeMatMul(const MatMulNode& node, DType dtype, con
 // Lists what `implementation` may be, besides the one that is taken without being asked for.
 std::vector<std::string> MatMulImplementations(const MatMulNode& node, DType dtype, int threads);
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

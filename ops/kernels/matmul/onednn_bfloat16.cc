@@ -2,7 +2,7 @@
 
 #include "ops/kit/onednn.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 namespace {
 
 // A tuning may choose these, besides the names of implementations.
@@ -25,4 +25,4 @@ void OfferOtherWay(DType dtype, bool possible, std::vector<std::string>& choices
   if (dtype == DType::kBFloat16 && possible) choices.emplace_back(MultipliesBFloat16() ? kInFloat32 : kAsTheyAre);
 }
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

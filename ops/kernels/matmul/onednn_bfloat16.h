@@ -10,7 +10,7 @@
 
 #include "ops/prepare_context.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 
 // Returns true if the node is to compute on float32. `c` has been told so, and there is nothing else to prepare.
 bool ComputesInFloat32(PrepareContext& c);
@@ -20,4 +20,4 @@ absl::string_view ChosenImplementation(const PrepareContext& c);
 // that the library has a kernel for the values as they are.
 void OfferOtherWay(DType dtype, bool possible, std::vector<std::string>& choices);
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

@@ -5,7 +5,7 @@
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // The position of element i of [outer, depth, height, width, lanes].
@@ -188,4 +188,4 @@ absl::Status MaximumUnpoolCuda(const KernelContext& k, const PoolGeometry& g) {
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 #include "ops/kit/options.h"
 #include "proto/network.pb.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kMaxAdaptiveSize = 1 << 16;  // keeps products with input sizes far from overflow
@@ -128,4 +128,4 @@ Shape PooledShape(const PoolGeometry& geometry, const Shape& x) {
   return shape;
 }
 
-}  // namespace snug
+}  // namespace snug::core

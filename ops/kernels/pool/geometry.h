@@ -15,7 +15,7 @@ namespace snug::proto {
 class Pool;
 }
 
-namespace snug {
+namespace snug::core {
 
 struct IndexRange {
   int64_t begin, end;
@@ -91,4 +91,4 @@ PoolGeometry MakeGlobalPoolGeometry(const Shape& x, const Layout& layout);
 // Returns x's batch and channels with the geometry's output sizes.
 Shape PooledShape(const PoolGeometry& geometry, const Shape& x);
 
-}  // namespace snug
+}  // namespace snug::core

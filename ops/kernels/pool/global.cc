@@ -6,7 +6,7 @@
 #include "ops/kit/options.h"
 #include "proto/internal.pb.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 namespace {
 
 Shape SpatialOnes(const Shape& x) {
@@ -35,4 +35,4 @@ ValueId WithSpatialOnes(GradContext& g, ValueId dy) {
   return g.type(dy).shape == ones ? dy : ReshapeTo(g, dy, ones);
 }
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

@@ -4,7 +4,7 @@
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 
 // Infers [batch, channels] from [batch, channels, spatial...]; with keep_dims the spatial dimensions become ones.
 absl::StatusOr<ValueType> GlobalPoolOutput(const InferContext& c, bool keep_dims);
@@ -16,4 +16,4 @@ absl::StatusOr<Shape> GlobalPoolInput(const InferContext& c, int dy);
 // Returns dy with its spatial dimensions, which are all ones. It needs its full rank to have a layout.
 ValueId WithSpatialOnes(GradContext& g, ValueId dy);
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

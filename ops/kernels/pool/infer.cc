@@ -6,7 +6,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 
 void SetPooled(InferContext& c, const PoolGeometry& g, bool with_index) {
   const ValueType& x = c.input(0);
@@ -36,4 +36,4 @@ Options InputShape(const GradContext& g) {
   return proto::MakeOptions(options);
 }
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

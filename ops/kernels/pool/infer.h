@@ -5,7 +5,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernels/pool/geometry.h"
 
-namespace snug::ops {
+namespace snug::core::ops {
 
 // Sets y, from x, which is input 0. `with_index` also sets the index of each maximum, output 1.
 void SetPooled(InferContext& c, const PoolGeometry& g, bool with_index);
@@ -19,4 +19,4 @@ absl::Status SetUnpooled(InferContext& c, const PoolGeometry& g, const Shape& x)
 Options WithPoolAndInputShape(const GradContext& g);
 Options InputShape(const GradContext& g);
 
-}  // namespace snug::ops
+}  // namespace snug::core::ops

@@ -3,7 +3,7 @@
 #include "engine/base/status.h"
 #include "ops/kit/onednn_internal.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 namespace {
 
 using dnnl::memory;
@@ -95,4 +95,4 @@ absl::StatusOr<KernelPtr> MakeAveragePoolGrad(const AveragePoolSpec& spec) {
   });
 }
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

@@ -7,7 +7,7 @@
 #include "ops/kernels/pool/geometry.h"
 #include "ops/kit/onednn.h"
 
-namespace snug::onednn {
+namespace snug::core::onednn {
 
 struct AveragePoolSpec {
   PoolGeometry geometry;
@@ -20,4 +20,4 @@ struct AveragePoolSpec {
 absl::StatusOr<KernelPtr> MakeAveragePool(const AveragePoolSpec& spec);      // x, y
 absl::StatusOr<KernelPtr> MakeAveragePoolGrad(const AveragePoolSpec& spec);  // dy, dx
 
-}  // namespace snug::onednn
+}  // namespace snug::core::onednn

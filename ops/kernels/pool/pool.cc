@@ -14,7 +14,7 @@
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;  // the fewest elements in a thread's piece of work
@@ -122,4 +122,4 @@ absl::Status MaximumUnpool(const KernelContext& k, const PoolGeometry& g) {
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

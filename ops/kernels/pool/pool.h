@@ -5,7 +5,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/pool/geometry.h"
 
-namespace snug {
+namespace snug::core {
 
 // Sets output 0 to the mean of each window of input 0. `include_padding` counts padding as zeros.
 absl::Status AveragePool(const KernelContext& k, const PoolGeometry& g, bool include_padding);
@@ -24,4 +24,4 @@ absl::Status AverageUnpoolCuda(const KernelContext& k, const PoolGeometry& g, bo
 absl::Status MaximumPoolCuda(const KernelContext& k, const PoolGeometry& g);
 absl::Status MaximumUnpoolCuda(const KernelContext& k, const PoolGeometry& g);
 
-}  // namespace snug
+}  // namespace snug::core

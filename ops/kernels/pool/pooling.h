@@ -14,7 +14,7 @@
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
 
-namespace snug {
+namespace snug::core {
 
 inline constexpr int64_t kPoolBlock = 64;  // so many windows of plain storage are done together
 
@@ -255,4 +255,4 @@ class PoolRow {
   int64_t depth_, height_;
 };
 
-}  // namespace snug
+}  // namespace snug::core

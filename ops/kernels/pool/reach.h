@@ -9,7 +9,7 @@
 
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 
 inline constexpr size_t kCacheLine = 64;  // a vector that lies across two lines is slow to store and load
 
@@ -44,4 +44,4 @@ SNUG_INLINE void WriteReach(T* array, Reach reach, Fn fn) {
   std::copy_n(copy, reach.count, array + reach.at);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 #include "ops/kernels/pool/pooling.h"
 #include "ops/kernels/pool/taps.h"
 
-namespace snug {
+namespace snug::core {
 
 inline constexpr IndexRange kNoWindows = {-1, -1};
 
@@ -103,4 +103,4 @@ SNUG_INLINE void UnpoolSideBySide(const PoolGeometry& g, const Pooling& pooling,
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

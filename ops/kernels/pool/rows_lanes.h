@@ -12,7 +12,7 @@
 #include "ops/kernels/pool/rows_few_lanes.h"
 #include "ops/kernels/pool/taps.h"
 
-namespace snug {
+namespace snug::core {
 
 // Computes y[window][channels] for the windows of one row; `whole` are its WholeWindows. Rows are done in ascending
 // order; the caller owns those before `end_row`.
@@ -188,4 +188,4 @@ SNUG_INLINE void UnpoolTileRowLanes(const PoolGeometry& g, const Pooling& poolin
   std::fill(to + done * g.lanes, to + width.in * g.lanes, T(0));
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -7,7 +7,7 @@
 
 #include "ops/kernels/pool/pooling.h"
 
-namespace snug {
+namespace snug::core {
 
 // Takes one tap of the windows [begin, end) of a block; window j has it at x[j * stride].
 template <class Pooling, class T>
@@ -111,4 +111,4 @@ SNUG_INLINE void UnpoolRowPlain(const PoolGeometry& g, const Pooling& pooling, c
   }
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -9,7 +9,7 @@
 
 #include "ops/kernels/pool/pooling.h"
 
-namespace snug {
+namespace snug::core {
 
 inline constexpr int kFewLanes = 16;
 
@@ -92,4 +92,4 @@ SNUG_INLINE void TakeAllTaps(const Pooling& pooling, const TapList& list, const 
   for (; i < list.count(); ++i) TakeTaps<N, 1>(pooling, list, i, x, start, state);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -5,7 +5,7 @@
 
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 
 struct SumOp {
   template <class A>
@@ -26,4 +26,4 @@ struct MaxOp {  // NaN wins, as in PyTorch. There are two selects, because the c
   }
 };
 
-}  // namespace snug
+}  // namespace snug::core

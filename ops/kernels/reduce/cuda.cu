@@ -4,7 +4,7 @@
 #include "ops/kit/cuda_rows.h"
 #include "ops/kit/dispatch.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 // A team works for each output: it counts how many elements are largest, then writes their gradient.
@@ -54,4 +54,4 @@ absl::Status ReduceMaxGradCuda(const KernelContext& k, const ReducePlan& plan) {
   });
 }
 
-}  // namespace snug
+}  // namespace snug::core

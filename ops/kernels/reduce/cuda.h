@@ -8,7 +8,7 @@
 #include "ops/kit/cuda_reduce_parts.h"
 #include "ops/prepare_context.h"
 
-namespace snug {
+namespace snug::core {
 
 template <class Op>  // SumOp or MaxOp
 absl::Status ReduceCuda(const KernelContext& k, const ReducePlan& plan, double factor = 1);
@@ -19,4 +19,4 @@ inline void PrepareReduceCuda(PrepareContext& c, const ReducePlan& plan) {
 // Computes dx = dy / n at the n elements of x that equal y, and 0 elsewhere. The inputs are x, y, dy.
 absl::Status ReduceMaxGradCuda(const KernelContext& k, const ReducePlan& plan);
 
-}  // namespace snug
+}  // namespace snug::core

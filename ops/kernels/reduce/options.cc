@@ -12,7 +12,7 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug {
+namespace snug::core {
 
 namespace {
 
@@ -112,4 +112,4 @@ void AddReduceSamples(SampleBuilder& s) {
   s.Case("twice").With(ParseOptions<proto::Reduce>("axis: [1, -1]")).Input({5, 7}).Fails("axis -1 is named twice");
 }
 
-}  // namespace snug
+}  // namespace snug::core

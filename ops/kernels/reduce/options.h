@@ -11,11 +11,11 @@
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 
-namespace snug {
-
-namespace proto {
+namespace snug::proto {
 class Reduce;
 }
+
+namespace snug::core {
 
 // Returns which axes go away. If the options name none, all do.
 absl::StatusOr<std::array<bool, kMaxRank>> ReducedAxes(const proto::Reduce& options, int rank);
@@ -43,4 +43,4 @@ Cost CostOfReduce(const NodeTypes& types);
 // Adds samples of every kind of axes, good and bad.
 void AddReduceSamples(SampleBuilder& s);
 
-}  // namespace snug
+}  // namespace snug::core

@@ -1,6 +1,6 @@
 #include "ops/kernels/reduce/reduce.h"
 
-namespace snug {
+namespace snug::core {
 
 ReducePlan::ReducePlan(const ValueType& x, const std::array<bool, kMaxRank>& reduced, const Strides& y_strides) {
   const Strides x_strides = x.strides();
@@ -32,4 +32,4 @@ ReducePlan PlanSumToShape(const ValueType& x, const ValueType& y) {
   return ReducePlan(x, reduced, aligned);
 }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -16,7 +16,7 @@
 #include "ops/kit/axes.h"
 #include "ops/kit/isa.h"
 
-namespace snug {
+namespace snug::core {
 
 struct ReducePlan {
   // The axes with `reduced[axis]` of x's logical axes go away. `y_strides` has y's stride for each of x's axes, and
@@ -195,4 +195,4 @@ struct FusedReduction {
   bool largest = false;  // the largest is taken instead of the sum
 };
 
-}  // namespace snug
+}  // namespace snug::core

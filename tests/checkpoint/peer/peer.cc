@@ -18,7 +18,7 @@
 #include "engine/train/checkpoint/session_state.h"
 #include "proto/text_loader.h"
 
-namespace snug::checkpoint {
+namespace snug::core::checkpoint {
 namespace {
 
 absl::StatusOr<std::vector<std::byte>> ReadAll(const SafetensorsFile& file, const TensorEntry& tensor) {
@@ -100,10 +100,10 @@ absl::Status Main(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
-}  // namespace snug::checkpoint
+}  // namespace snug::core::checkpoint
 
 int main(int argc, char** argv) {
-  const absl::Status status = snug::checkpoint::Main({argv + 1, argv + argc});
+  const absl::Status status = snug::core::checkpoint::Main({argv + 1, argv + argc});
   if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }

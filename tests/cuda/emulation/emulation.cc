@@ -35,7 +35,7 @@ SnugSwitchStack:
 )");
 #endif
 
-namespace snug::cuda::emulation {
+namespace snug::core::cuda::emulation {
 namespace {
 
 std::map<const void*, Binder>& Binders() {
@@ -170,4 +170,4 @@ Call BindLaunch(const void* kernel, const unsigned (&grid)[3], unsigned threads,
 
 void Barrier() { BlockRunner::Get().Wait(); }
 
-}  // namespace snug::cuda::emulation
+}  // namespace snug::core::cuda::emulation

@@ -24,7 +24,7 @@
 #define __grid_constant__
 // NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 
-namespace snug::cuda::emulation {
+namespace snug::core::cuda::emulation {
 
 struct Index {
   unsigned x = 0, y = 0, z = 0;
@@ -56,7 +56,7 @@ void Know(void (*kernel)(P...)) {
   });
 }
 
-}  // namespace snug::cuda::emulation
+}  // namespace snug::core::cuda::emulation
 
-inline snug::cuda::emulation::Index threadIdx, blockIdx, blockDim, gridDim;  // NOLINT: CUDA's names
-inline void __syncthreads() { snug::cuda::emulation::Barrier(); }            // NOLINT
+inline snug::core::cuda::emulation::Index threadIdx, blockIdx, blockDim, gridDim;  // NOLINT: CUDA's names
+inline void __syncthreads() { snug::core::cuda::emulation::Barrier(); }            // NOLINT

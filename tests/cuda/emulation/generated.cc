@@ -14,7 +14,7 @@
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/testing/source_path.h"
 
-namespace snug::cuda::emulation {
+namespace snug::core::cuda::emulation {
 namespace {
 
 // This makes a source use the indices and the barrier of the program that loads it.
@@ -41,8 +41,8 @@ extern "C" void SetUp(const void* const (&indices)[4], void (*barrier)()) {
 // Writes two functions for an entry: one runs a thread of it, the other tells how large its argument is.
 std::string Runner(const std::string& entry) {
   return absl::StrCat("\nextern \"C\" void Run_", entry, "(const void* argument) { ", entry,
-                      "(*static_cast<const snug::Arguments*>(argument)); }\n", "extern \"C\" unsigned long SizeFor_",
-                      entry, "() { return sizeof(snug::Arguments); }\n");
+                      "(*static_cast<const snug::core::Arguments*>(argument)); }\n",
+                      "extern \"C\" unsigned long SizeFor_", entry, "() { return sizeof(snug::core::Arguments); }\n");
 }
 
 // Returns the names of the kernels in a source.
@@ -99,4 +99,4 @@ std::function<void()> BindSource(const std::string& source, const std::string& e
   return RunGrid([run, argument] { run(argument.data()); }, grid, threads);
 }
 
-}  // namespace snug::cuda::emulation
+}  // namespace snug::core::cuda::emulation

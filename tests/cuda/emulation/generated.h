@@ -5,10 +5,10 @@
 #include <functional>
 #include <string>
 
-namespace snug::cuda::emulation {
+namespace snug::core::cuda::emulation {
 
 // Returns what runs the whole grid of a kernel whose one argument is a struct. The argument is copied now.
 std::function<void()> BindSource(const std::string& source, const std::string& entry, const unsigned (&grid)[3],
                                  unsigned threads, void** arguments);
 
-}  // namespace snug::cuda::emulation
+}  // namespace snug::core::cuda::emulation

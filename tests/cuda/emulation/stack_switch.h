@@ -12,7 +12,7 @@ extern "C" void SnugSwitchStack(void** from, void* to);
 #include <ucontext.h>
 #endif
 
-namespace snug::cuda::emulation {
+namespace snug::core::cuda::emulation {
 
 #if defined(__x86_64__)
 
@@ -53,4 +53,4 @@ class Execution {
 
 #endif
 
-}  // namespace snug::cuda::emulation
+}  // namespace snug::core::cuda::emulation

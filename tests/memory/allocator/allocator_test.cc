@@ -11,7 +11,7 @@
 #include "memory/allocator/host_source.h"
 #include "tests/memory/allocator/doubles.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 class EveryAllocator : public ::testing::TestWithParam<const char*> {
@@ -177,4 +177,4 @@ TEST(AllocatorOptions, AlignmentBeyondTheSystemsIsAnError) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -20,7 +20,7 @@
 #include "memory/allocator/memory_source.h"
 #include "memory/allocator/virtual_source.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 
 constexpr int64_t kMB = 1'000'000;
 
@@ -116,4 +116,4 @@ inline void* Take(Allocator* allocator, int64_t bytes, const BlockOwner& owner =
   return address.ok() ? *address : nullptr;
 }
 
-}  // namespace snug::memory
+}  // namespace snug::core::memory

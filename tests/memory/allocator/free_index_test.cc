@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Beside a plain list that is searched from end to end.
@@ -54,4 +54,4 @@ TEST(AllocatorFreeIndex, FindsWhatASearchOfAllFinds) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using ::testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST(AllocatorGarbage, WrongOptionsAreNamed) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -9,7 +9,7 @@
 #include "memory/allocator/allocator.h"
 #include "tests/memory/allocator/doubles.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // Whether a block of `bytes` came from the pool; it is freed again.
@@ -241,4 +241,4 @@ TEST(AllocatorLimit, IsReachedToTheByte) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

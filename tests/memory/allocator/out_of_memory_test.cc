@@ -11,7 +11,7 @@
 #include "memory/allocator/allocator.h"
 #include "tests/memory/allocator/doubles.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 TEST(AllocatorOutOfMemory, SaysEverything) {
@@ -164,4 +164,4 @@ TEST_P(AllocatorFigures, LimitThatFitsIsTheLeast) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -12,7 +12,7 @@
 #include "memory/allocator/pinned_source.h"
 #include "memory/allocator/virtual_source.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kKiB = 1024;
@@ -133,4 +133,4 @@ TEST(AllocatorSources, PinnedMemoryCountsAgainstWhatMayBeLocked) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -11,7 +11,7 @@
 #include "memory/allocator/host_source.h"
 #include "tests/memory/allocator/doubles.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // (offset, bytes, free) of all blocks.
@@ -178,4 +178,4 @@ TEST(AllocatorHeaders, EveryByteIsSealed) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -12,7 +12,7 @@
 #include "memory/allocator/host_source.h"
 #include "tests/memory/allocator/doubles.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 using Action = AllocatorEvent::Action;
@@ -123,4 +123,4 @@ TEST(AllocatorSimulate, WrongSequencesAreErrors) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

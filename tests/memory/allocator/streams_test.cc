@@ -11,7 +11,7 @@
 #include "memory/allocator/host_source.h"
 #include "tests/memory/allocator/doubles.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 class AllocatorStreams : public ::testing::Test {
@@ -209,4 +209,4 @@ TEST(AllocatorSixtyFourStreams, ResultsAreWrongWhenNoneIs) {  // so the test abo
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -14,7 +14,7 @@
 #include "memory/allocator/host_source.h"
 #include "tests/memory/allocator/doubles.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 template <typename Body>
@@ -167,4 +167,4 @@ TEST(AllocatorRetry, KeepsTheTextOfTheLastError) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -12,7 +12,7 @@
 #include "memory/allocator/host_source.h"
 #include "tests/memory/allocator/doubles.h"
 
-namespace snug::memory {
+namespace snug::core::memory {
 namespace {
 
 // What is in use, by address.
@@ -159,4 +159,4 @@ TEST_P(AllocatorTrace, BlocksKeepTheirBytes) {
 }
 
 }  // namespace
-}  // namespace snug::memory
+}  // namespace snug::core::memory

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 void AddDeviceFlag(Flags& flags, std::string* text) {
   flags.Add("device", text,
@@ -23,4 +23,4 @@ void SayWhatVaries(const Compiled& compiled) {
                more > 0 ? absl::StrCat(" and ", more, " more").c_str() : "");
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -12,7 +12,7 @@
 #include "engine/base/status.h"
 #include "engine/base/text/suggest.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 void Flags::Add(std::string name, std::string value_name, std::string help,
                 std::function<absl::Status(const std::string& value)> set) {
@@ -169,4 +169,4 @@ std::string Flags::Help() const {
   return text;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

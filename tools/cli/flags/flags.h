@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 class Flags {
  public:
@@ -73,4 +73,4 @@ class Flags {
   size_t section_ = 0;  // the current section
 };
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -19,7 +19,7 @@
 #include "tools/cli/flags/device_flag.h"
 #include "tools/cli/flags/proto_flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 std::string StrategyNames() {
@@ -235,4 +235,4 @@ absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options(const Load
   return list;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

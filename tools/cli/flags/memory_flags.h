@@ -11,7 +11,7 @@
 #include "proto/text_loader.h"  // with the messages
 #include "tools/cli/flags/flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 struct CompileFlags : CompileSettings {
   void AddTo(Flags& flags);
@@ -69,4 +69,4 @@ struct StrategyListFlags {
   absl::StatusOr<std::vector<MemoryOptions>> Options(const LoadedNetwork& file) const;
 };
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

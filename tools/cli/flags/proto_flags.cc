@@ -16,7 +16,7 @@
 #include "proto/field_options.pb.h"
 #include "proto/flag_names.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -213,4 +213,4 @@ void Override(const Message& given, Message* base) {
   reflection.SwapFields(base, copy.get(), plain);
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -12,7 +12,7 @@
 
 #include "tools/cli/flags/flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 // `message` must outlive the flags; only what the command line gives is set in it. `prefix` is "" or ends with a
 // hyphen. `oneof_flag` is the name of the flag that chooses among the members of the message's oneof. Names that are
@@ -23,4 +23,4 @@ void AddProtoFlags(const std::string& prefix, const std::string& oneof_flag, goo
 // Replaces fields of `base` by those that `given` has. A list is replaced as a whole.
 void Override(const google::protobuf::Message& given, google::protobuf::Message* base);
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

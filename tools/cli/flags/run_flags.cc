@@ -10,7 +10,7 @@
 #include "engine/base/status.h"
 #include "tools/cli/command.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 // A stuck kernel cannot be stopped from outside, and may hold whatever a proper exit would need, such as locks and
@@ -81,4 +81,4 @@ absl::StatusOr<SessionOptions> RunFlags::Options(bool threads_given, CompileOpti
   return options;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

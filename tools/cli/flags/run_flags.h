@@ -8,7 +8,7 @@
 #include "engine/run/session/session.h"
 #include "tools/cli/flags/flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 struct RunFlags {
   std::string engine, cuda_graph = "on";
@@ -21,4 +21,4 @@ struct RunFlags {
   absl::StatusOr<SessionOptions> Options(bool threads_given, CompileOptions* compile) const;
 };
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -11,7 +11,7 @@
 #include "proto/train.pb.h"
 #include "tools/cli/flags/proto_flags.h"
 
-namespace snug::cli {
+namespace snug::core::cli {
 namespace {
 
 // Checks values that the messages hold as text.
@@ -61,4 +61,4 @@ absl::StatusOr<TrainingOptions> CombineTrainingOptions(const LoadedNetwork& mode
   return options;
 }
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

@@ -11,7 +11,7 @@
 #include "proto/option_places.h"
 #include "proto/text_loader.h"  // includes the messages
 
-namespace snug::cli {
+namespace snug::core::cli {
 
 struct TrainingOptions {
   proto::Training training;
@@ -26,4 +26,4 @@ struct TrainingOptions {
 absl::StatusOr<TrainingOptions> CombineTrainingOptions(const LoadedNetwork& model, const std::string& training_file,
                                                        const TrainingOptions& flags);
 
-}  // namespace snug::cli
+}  // namespace snug::core::cli

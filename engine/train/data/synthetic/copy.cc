@@ -3,7 +3,7 @@
 // everywhere.
 #include "engine/train/data/synthetic/tasks.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int kPrefix = 16;
@@ -43,4 +43,4 @@ class Copy final : public DrawnDataset {
 
 std::unique_ptr<Dataset> MakeCopy(const SyntheticOptions& options) { return std::make_unique<Copy>(options); }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -6,7 +6,7 @@
 #include "engine/base/status.h"
 #include "engine/train/data/synthetic/tasks.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int kDigitSide = 28;
@@ -197,4 +197,4 @@ class Digits final : public DrawnDataset {
 
 std::unique_ptr<Dataset> MakeDigits(const SyntheticOptions& options) { return std::make_unique<Digits>(options); }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -2,7 +2,7 @@
 #include "engine/train/data/synthetic/tasks.h"
 #include "engine/train/data/synthetic/turns.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int kArms = 3;
@@ -34,4 +34,4 @@ class Spiral final : public DrawnDataset {
 
 std::unique_ptr<Dataset> MakeSpiral(const SyntheticOptions& options) { return std::make_unique<Spiral>(options); }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -8,7 +8,7 @@
 #include "engine/train/data/draws.h"
 #include "engine/train/data/synthetic.h"
 
-namespace snug {
+namespace snug::core {
 
 std::unique_ptr<Dataset> MakeDigits(const SyntheticOptions& options);
 std::unique_ptr<Dataset> MakeTextures(const SyntheticOptions& options);
@@ -36,4 +36,4 @@ inline float ToPixel(float value) {
   return level / 255;
 }
 
-}  // namespace snug
+}  // namespace snug::core

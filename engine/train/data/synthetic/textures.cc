@@ -6,7 +6,7 @@
 #include "engine/train/data/synthetic/tasks.h"
 #include "engine/train/data/synthetic/turns.h"
 
-namespace snug {
+namespace snug::core {
 namespace {
 
 constexpr int kTextureSide = 32;
@@ -175,4 +175,4 @@ class Textures final : public DrawnDataset {
 
 std::unique_ptr<Dataset> MakeTextures(const SyntheticOptions& options) { return std::make_unique<Textures>(options); }
 
-}  // namespace snug
+}  // namespace snug::core

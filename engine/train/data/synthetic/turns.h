@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace snug {
+namespace snug::core {
 
 inline float SineOfTurns(float turns) {
   const float t = 2 * (turns - std::floor(turns));  // half turns, in [0, 2)
@@ -16,4 +16,4 @@ inline float SineOfTurns(float turns) {
 
 inline float CosineOfTurns(float turns) { return SineOfTurns(turns + 0.25F); }
 
-}  // namespace snug
+}  // namespace snug::core

@@ -67,7 +67,7 @@ def main():
     except ImportError:
         print("SKIPPED: no PyTorch (tools/setup --bench)", file=sys.stderr)
         return SKIPPED
-    from random_networks import random_case
+    from random_case import random_case
 
     torch.set_num_threads(1)
     program = sys.argv[1]

@@ -3,7 +3,7 @@
 
     tools/setup --bench && tests/differential/make_goldens.py [COUNT]
 
-Behind each case (random_networks.py) stands what became of it:
+Behind each case (case.py) stands what became of it:
 
     curve NAME NUMBER NUMBER NUMBER    an objective or output in each step
     after NAME SUM PRODUCT             a parameter or statistic after the last step: the sum of its elements, and of their
@@ -15,7 +15,8 @@ import sys
 
 import torch
 
-from random_networks import random_case, recipes
+from case import recipes
+from random_case import random_case
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/differential/networks.golden"
 

@@ -1,112 +1,24 @@
-"""Random networks with an optimizer and data, each a pure function of its seed, within what PyTorch can train too.
+"""Draws random networks, each a pure function of its seed, within what PyTorch can train too.
 
 A network grows layer by layer; PyTorch runs each as it is added, and one whose values leave a moderate range is taken
-back. Parameters and data follow from their names, as tests/testing/parity_golden.h makes them, so a case is text alone:
-
-    case SEED
-    parameter NAME uniform SCALE DIM...           what it is before the first step
-    feed NAME uniform SCALE DIM...                or `class CLASSES DIM...`; with the batch, if it has one
-    network                                       a model file up to the line `end`
-    end
-
-The elements of a parameter come from the name SEED:NAME, those that a feed has in step S (from 0) from SEED:NAME:S.
+back.
 """
 
 import fnmatch
 import math
-import pathlib
 import random
-import sys
 
 import torch
 
+from case import Case
 from torch_network import Enum, Layer, Network
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "golden/parity"))
-import recipes
 
 MOST_ELEMENTS = 3000  # of a value
 LARGEST = 30.0        # of its elements
-CHAOTIC = 1e-11       # how far a change in the last bits may carry
 
 
 class Rejected(Exception):
     """The layer cannot stand here."""
-
-
-class Case:
-    def __init__(self, seed):
-        self.seed = seed
-        self.batch = 0
-        self.layers, self.objectives, self.outputs = [], [], []
-        self.inputs = {}      # name -> (kind, number, dims with the batch, has a batch, dtype)
-        self.parameters = {}  # name -> (scale, dims)
-        self.optimizer, self.no_decay = {}, []
-
-    def feeds(self, step, jitter=None):
-        feeds = {}
-        for name, (kind, number, dims, _, _) in self.inputs.items():
-            tensor = recipes.make(f"{self.seed}:{name}:{step}", kind, number, dims)
-            feeds[name] = jitter(tensor) if jitter is not None and tensor.is_floating_point() else tensor
-        return feeds
-
-    def make_parameter(self, name, dims):
-        if name not in self.parameters:
-            fan = math.prod(dims[1:]) if len(dims) > 1 else 4
-            self.parameters[name] = (2.0 ** round(-0.5 * math.log2(max(1, fan))), dims)
-        scale, dims = self.parameters[name]
-        return recipes.uniform(f"{self.seed}:{name}", scale, dims)
-
-    def train(self, jitter=None):
-        """The history of all values, and the network after the last step."""
-        make = self.make_parameter if jitter is None else lambda name, dims: jitter(self.make_parameter(name, dims))
-        network = Network(self.layers, self.objectives, make, jitter)
-        patterns = [lambda name, pattern=pattern: fnmatch.fnmatchcase(name, pattern) for pattern in self.no_decay]
-        history = network.train(self.optimizer, patterns, lambda step: self.feeds(step, jitter))
-        return history, network
-
-    # ---- as text
-
-    def text(self):
-        lines = [f"case {self.seed}"]
-        for name, (scale, dims) in self.parameters.items():
-            lines.append(" ".join(map(str, ("parameter", name, "uniform", scale, *dims))))
-        for name, (kind, number, dims, _, _) in self.inputs.items():
-            lines.append(" ".join(map(str, ("feed", name, kind, number, *dims))))
-        return "\n".join([*lines, "network", *self.network_lines(), "end"]) + "\n"
-
-    def network_lines(self):
-        yield f'name: "random{self.seed}" batch: {self.batch}'
-        for name, (kind, number, dims, has_batch, dtype) in self.inputs.items():
-            shape = "".join(f" dim: {dim}" for dim in dims[1 if has_batch else 0:])
-            more = f" dtype: {dtype} max_value: {number}" if kind == "class" else ""
-            shape = f" shape {{{shape} }}" if shape else ""
-            yield f'input {{ name: "{name}"{shape}{more}{"" if has_batch else " no_batch: true"} }}'
-        for layer in self.layers:
-            inputs = "".join(f' input: "{name}"' for name in layer.inputs)
-            params = "".join(f' param {{ name: "{name}"{fields(override)} }}' for name, override in layer.params.items())
-            yield f'layer {{ name: "{layer.name}"{inputs} {layer.op} {{{fields(layer.options)} }}{params} }}'
-        for name in self.objectives:
-            yield f'objective: "{name}"'
-        for name in self.outputs:
-            yield f'output: "{name}"'
-        kind, options = self.optimizer["kind"], self.optimizer["options"]
-        numbers = {key: value for key, value in self.optimizer.items() if key not in ("kind", "options")}
-        yield f"optimizer {{{fields(numbers)} {kind} {{{fields(options)} }} }}"
-        if self.no_decay:
-            yield f"training {{{fields({'no_decay': self.no_decay})} }}"
-
-
-def fields(options):
-    def text(value):
-        if isinstance(value, Enum):
-            return str(value)
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        return f'"{value}"' if isinstance(value, str) else repr(value)
-
-    return "".join(f" {name}: [{', '.join(map(text, value))}]" if isinstance(value, (list, tuple)) else f" {name}: {text(value)}"
-                   for name, value in options.items())
 
 
 class Builder:
@@ -586,6 +498,7 @@ class Builder:
         return None
 
     def build(self):
+        """The case; None where no loss fits what was drawn."""
         self.begin()
         for _ in range(self.random.randint(3, 14)):
             self.attempt(lambda: self.random.choice(self.KINDS)(self))
@@ -599,35 +512,3 @@ class Builder:
                 self.case.objectives.append(self.add("reduce_mean", [self.add("square", [name])]))
         self.choose_optimizer()
         return self.case if self.case.parameters else None
-
-
-def random_case(seed):
-    """Case and what PyTorch makes of it, (case, history, network); or a word on why there is none of this seed."""
-    try:
-        case = Builder(seed).build()
-    except Rejected:
-        case = None
-    if case is None:
-        return "no loss fits"
-    try:
-        history, network = case.train()
-    except (RuntimeError, ValueError) as error:  # a loss that depends on no parameter, or on frozen ones alone
-        return f"nothing to train: {error}".splitlines()[0]
-    generator = torch.Generator().manual_seed(seed)
-
-    def jitter(tensor):
-        bits = torch.randint(-4, 5, tensor.shape, generator=generator, dtype=torch.float64)
-        return (tensor.detach() * (1 + bits * 2.0**-53)).requires_grad_(tensor.requires_grad)
-
-    again, other = case.train(jitter)
-    tensors = {**network.parameters, **network.statistics}
-    for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
-            return "values are not finite"
-        distance = (tensor - {**other.parameters, **other.statistics}[name]).abs().max().item()
-        if distance > CHAOTIC * max(1.0, tensor.abs().max().item()):
-            return "a change in the last bits carries too far"
-    for values in history:
-        if not all(values[name].isfinite().all() for name in case.objectives):
-            return "values are not finite"
-    return case, history, network

@@ -64,10 +64,11 @@ def plain(x):
 
 
 class Network:
-    """Parameters come from `make(name, shape)` when the layer that has them is met first; `jitter` changes constants."""
+    """Parameters come from `make(name, shape)` when the layer that has them is met first; `jitter` (random_case.py), if it
+    is given, changes constants and what layers compute."""
 
     def __init__(self, layers, objectives, make, jitter=None):
-        self.layers, self.objectives, self.make, self.jitter = layers, objectives, make, jitter or (lambda tensor: tensor)
+        self.layers, self.objectives, self.make, self.jitter = layers, objectives, make, jitter
         self.parameters, self.statistics, self.multipliers = {}, {}, {}
 
     # ---- state
@@ -98,6 +99,8 @@ class Network:
         inputs = [values[name] for name in layer.inputs]
         outputs = getattr(self, "op_" + layer.op)(layer, layer.options, *inputs)
         outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+        if self.jitter is not None:
+            outputs = [self.jitter.output(layer.op, value) for value in outputs]
         values.update(zip(layer.output_names(), map(plain, outputs)))
 
     def train(self, optimizer, no_decay, feeds_of_step):
@@ -465,4 +468,5 @@ class Network:
 
     def op_constant(self, layer, o):
         values = torch.tensor(o["value"], dtype=torch.float64)
-        return self.jitter(values.expand(o["dim"]) if len(values) == 1 else values.reshape(o["dim"]))
+        constant = values.expand(o["dim"]) if len(values) == 1 else values.reshape(o["dim"])
+        return constant if self.jitter is None else self.jitter.leaf(constant)

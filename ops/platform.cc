@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
+#include <cstdlib>
 #include <vector>
 
 #include "engine/base/has_cuda.h"
@@ -24,6 +25,14 @@ Platform CpuPlatform() {
   const std::string library = "none";
 #endif
   return {.device = "cpu", .instructions = std::string(Name(CurrentIsa())), .library = library};
+}
+
+absl::Status CheckIsaVariable() {
+  const char* wanted = std::getenv("SNUG_ISA");
+  if (wanted == nullptr || IsaCalled(wanted).has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("environment variable SNUG_ISA: expected ", Name(Isa::kBaseline), ", ",
+                                                 Name(Isa::kAvx2), " or ", Name(Isa::kAvx512), ", found \"", wanted,
+                                                 "\""));
 }
 
 #if SNUG_HAS_CUDA

@@ -22,6 +22,9 @@ struct Platform {
 };
 
 Platform CpuPlatform();
+// An error where SNUG_ISA says something that is no instruction set; kernels go by the machine's then. A program checks
+// it before anything depends on it.
+absl::Status CheckIsaVariable();
 Platform CudaPlatform(const cuda::DeviceInfo& device);  // only in builds with CUDA
 // Fails where there is no such device.
 absl::StatusOr<Platform> PlatformOf(const Device& device);

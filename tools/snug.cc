@@ -13,6 +13,7 @@
 
 #include "engine/base/text/json.h"
 #include "engine/base/text/suggest.h"
+#include "ops/platform.h"
 #include "tools/cli/command.h"
 #include "tools/cli/spin_briefly.h"
 
@@ -97,6 +98,7 @@ int Main(const Arguments& arguments) {
     std::fputs(Help().c_str(), arguments.empty() ? stderr : stdout);
     return Delivered(arguments.empty() ? 2 : 0);
   }
+  if (const absl::Status isa = CheckIsaVariable(); !isa.ok()) return Report(isa, arguments);
   Suggester suggester(arguments[0]);
   for (const Command& command : kCommands) {
     suggester.Consider(command.name);

@@ -21,11 +21,7 @@ Isa Detect() {
 Isa Choose() {
   const Isa machine = Detect();
   const char* wanted = std::getenv("SNUG_ISA");
-  if (wanted == nullptr) return machine;
-  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (std::strcmp(wanted, Name(isa)) == 0) return std::min(isa, machine);
-  }
-  return machine;
+  return wanted == nullptr ? machine : std::min(IsaCalled(wanted).value_or(machine), machine);
 }
 
 }  // namespace
@@ -33,6 +29,13 @@ Isa Choose() {
 Isa CurrentIsa() {
   static const Isa isa = Choose();
   return isa;
+}
+
+std::optional<Isa> IsaCalled(const char* name) {
+  for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (std::strcmp(name, Name(isa)) == 0) return isa;
+  }
+  return std::nullopt;
 }
 
 const char* Name(Isa isa) {

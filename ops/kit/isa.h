@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "engine/base/host_device.h"
 
@@ -15,6 +16,7 @@ enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
 // read once.
 Isa CurrentIsa();
 const char* Name(Isa isa);
+std::optional<Isa> IsaCalled(const char* name);
 
 #define SNUG_INLINE SNUG_HOST_DEVICE __attribute__((always_inline)) inline
 // Marks lambdas that are handed to WithIsa: `[&]() SNUG_LAMBDA { ... }`.

@@ -48,6 +48,11 @@ class CommandTest(SnugTest):
         self.assertEqual(idle(GOMP_SPINCOUNT="7"), "spin for 7 turns")
         self.assertEqual(idle(OMP_WAIT_POLICY="passive"), "OMP_WAIT_POLICY=passive")
 
+    def test_an_unknown_instruction_set_is_refused(self):
+        done = subprocess.run([BINARY, "doctor"], capture_output=True, text=True, env={**os.environ, "SNUG_ISA": "avx9"})
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn('SNUG_ISA: expected baseline, avx2 or avx512, found "avx9"', done.stderr)
+
     def test_a_file_that_is_not_there_is_named(self):
         self.assertIn("no_such.pbtxt", self.error("step", "no_such.pbtxt"))
         self.assertIn("expected", self.error("step").lower())

@@ -32,6 +32,8 @@ DESIGNATED = re.compile(r"[{,] ?\.([a-z]\w*) = ")
 READ_VARIABLE = [re.compile(pattern) for pattern in (
     r'\bgetenv\("(\w+)"\)', r'\bvariable\("(\w+)"\)', r'\bkFoldersVariable\[\] = "(\w+)"', r'\bos\.environ\.get\("(\w+)"',
     r'\bos\.environ\["(\w+)"\]', r'\bos\.environ\.setdefault\("(\w+)"', r'"(\w+)" in os\.environ', r"\$\{(SNUG_\w+):-")]
+# A file of ours as the docs name it, by the end of its path at least; results of runs have other endings.
+FILE = re.compile(r"`((?:[\w.-]+/)*\w+\.(?:h|cc|cu|py|proto))`")
 DEFINED = r"\b(?:class|struct|enum class)(?: SNUG_API)? {}\b"
 
 
@@ -129,6 +131,16 @@ class DocsTest(unittest.TestCase):
     def test_flags_fields_and_members_that_the_docs_name_are_there(self):
         found = [what for name, text in sources("README.md docs/*.md").items() for what in problems(name, text)]
         self.assertEqual(found, [])
+
+    def test_files_that_the_docs_name_are_there(self):
+        files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+        known = {"/" + name for name in files}
+        missing = [f"{name}:{number}: {path}"
+                   for name, text in sources("README.md docs/*.md */README.md").items()
+                   for number, line in enumerate(text.splitlines(), 1)
+                   for path in FILE.findall(line)
+                   if not any(file.endswith("/" + path) for file in known)]
+        self.assertEqual(missing, [])
 
     def test_every_option_of_memory_is_in_its_document(self):
         text = (ROOT / "docs/memory.md").read_text()

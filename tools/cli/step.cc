@@ -41,7 +41,7 @@ struct Measured {
 // Tells whether only libraries may take heap while steps run. Engines that follow a plan take none, unless they record
 // what runs.
 bool OnlyLibrariesTakeHeap(const Session& session, const SessionOptions& options) {
-  return !session.compiled().executable.memory.dynamic.has_value() && *options.engine != ExecutorKind::kDynamic &&
+  return !session.compiled().executable.memory.dynamic.has_value() && session.engine() != ExecutorKind::kDynamic &&
          !options.check_access && options.watchdog.seconds == 0;
 }
 
@@ -95,7 +95,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
       .Key("streams")
       .Number(static_cast<int64_t>(session.compiled().executable.schedule.count()))
       .Key("engine")
-      .String(ExecutorName(*options.engine))
+      .String(ExecutorName(session.engine()))
       .Key("precision")
       .String(flags.compile.precision)
       .Key("seed")
@@ -154,9 +154,6 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(SessionOptions session_options, f.run.Options(f.compile.threads > 0, &options));
   session_options.seed = static_cast<uint64_t>(f.seed);
   session_options.poison = f.poison;
-  if (!session_options.engine.has_value()) {
-    session_options.engine = f.poison || dynamic_memory ? ExecutorKind::kSerial : ExecutorKind::kReplay;
-  }
   SNUG_ASSIGN_OR_RETURN(StepObserver observer, StepObserver::Create(f.observer));
 
   const OpRegistry& registry = OpRegistry::Builtin();

@@ -126,7 +126,8 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
   auto owned = std::make_unique<Compiled>(std::move(compiled));
   const std::optional<DynamicMemory>& dynamic = owned->executable.memory.dynamic;
   const ExecutorKind engine =
-      options.engine.value_or(dynamic.has_value() ? ExecutorKind::kSerial : ExecutorKind::kReplay);
+      options.engine.value_or(dynamic.has_value() || options.poison ? ExecutorKind::kSerial : ExecutorKind::kReplay);
+  if (programs_.empty()) engine_ = engine;
   ArenaBytes arenas = backend_->arenas();
   auto caller_buffers = std::make_unique<CallerBuffers>(
       owned->executable, static_cast<size_t>(owned->device.alignment()),

@@ -33,7 +33,7 @@ namespace snug::core {
 
 struct SessionOptions {
   uint64_t seed = 0;
-  std::optional<ExecutorKind> engine;  // none: the replay, or the serial one where memory is dynamic
+  std::optional<ExecutorKind> engine;  // none: the replay, or the serial one with dynamic memory or poison
   bool poison = false;  // for debugging with the serial engine: overwrites bytes as soon as nothing needs them
   // Names a kernel that touches bytes it does not declare (check/check_executor.h). This is for debugging, with the
   // serial engine and one thread per op.
@@ -101,6 +101,7 @@ class Session {
   absl::StatusOr<double> FetchScalar(absl::string_view name) { return program(0).FetchScalar(name); }
   const Compiled& compiled() const { return program(0).compiled(); }
   uint64_t seed() const { return seed_; }  // of SessionOptions
+  ExecutorKind engine() const { return engine_; }
   Executor& executor() { return program(0).executor(); }
 
   const std::byte* state_data() const { return backend_->arenas().state; }  // the arena of all Variables, on its device
@@ -126,6 +127,7 @@ class Session {
   absl::StatusOr<Found> Find(absl::string_view name) const;
 
   const uint64_t seed_;
+  ExecutorKind engine_ = ExecutorKind::kReplay;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Poison> poison_;  // null: off
   // These are for dynamic memory. All programs of a session take from one allocator.

@@ -58,35 +58,39 @@ void Watchdog::Watch() {
   std::unique_lock<std::mutex> lock(mu_);
   while (!wake_.wait_for(lock, pause, [this] { return stop_; })) {
     lock.unlock();
+    const Clock::time_point now = options_.now();
     Program* const program = running_.load(std::memory_order_acquire);
     if (program == nullptr) {
       seen = {};
     } else {
-      Look(*program, seen);
+      Look(*program, now, seen);
     }
     lock.lock();
   }
 }
 
-void Watchdog::Look(Program& program, Sight& seen) {
-  const Clock::time_point now = Clock::now();
+// This thread may itself be kept waiting between any two lines. So the time that a Step is said to have taken begins
+// with a clock that was read after the Step was seen, and ends with one that was read before it was seen again: it is
+// never more than the Step took.
+void Watchdog::Look(Program& program, Clock::time_point now, Sight& seen) {
   const int64_t run = runs_.load(std::memory_order_relaxed);
   std::vector<Executor::At> at = program.executor().Running();
   if (run != seen.run || at != seen.at) {
     const bool same_run = run == seen.run;
-    seen.since.resize(at.size(), now);
+    const Clock::time_point first_seen = options_.now();
+    seen.since.resize(at.size(), first_seen);
     for (size_t s = 0; s < at.size(); ++s) {
-      if (!same_run || !(at[s] == seen.at[s])) seen.since[s] = now;
+      if (!same_run || !(at[s] == seen.at[s])) seen.since[s] = first_seen;
     }
     seen.run = run;
     seen.at = std::move(at);
-    seen.moved = now;
+    seen.moved = first_seen;
     next_seconds_ = options_.seconds;
     return;
   }
   if (SecondsBetween(seen.moved, now) < next_seconds_) return;
   next_seconds_ *= 2;
-  const std::string report = Report(program, seen);
+  const std::string report = Report(program, now, seen);
   if (options_.report != nullptr) {
     options_.report(report);
   } else {
@@ -94,9 +98,8 @@ void Watchdog::Look(Program& program, Sight& seen) {
   }
 }
 
-std::string Watchdog::Report(const Program& program, const Sight& seen) const {
+std::string Watchdog::Report(const Program& program, Clock::time_point now, const Sight& seen) const {
   const Compiled& compiled = program.compiled();
-  const Clock::time_point now = Clock::now();
   std::string text = absl::StrFormat("watchdog: run %d of \"%s\": no op has finished for %.3g s\n", seen.run,
                                      compiled.graph.name, SecondsBetween(seen.moved, now));
   for (size_t s = 0; s < seen.at.size(); ++s) {

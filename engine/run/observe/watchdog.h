@@ -17,9 +17,13 @@
 namespace snug::core {
 
 struct WatchdogOptions {
+  using Clock = std::chrono::steady_clock;
   double seconds = 0;  // without a finished Step until the first report, then twice as many, and so on; 0: off
   // Gets each report, on the watchdog's thread. Null: the report goes to standard error.
-  std::function<void(const std::string& report)> report;
+  std::function<void(const std::string& report)> report = {};
+  // The time that `seconds` are counted by, asked for on the watchdog's thread before and after each look. A test
+  // passes a clock that it moves itself; how often the watchdog looks goes by the machine's clock all the same.
+  std::function<Clock::time_point()> now = Clock::now;
 };
 
 class Watchdog {
@@ -37,7 +41,7 @@ class Watchdog {
   void EndRun() { running_.store(nullptr, std::memory_order_relaxed); }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = WatchdogOptions::Clock;
   struct Sight {
     int64_t run = 0;
     std::vector<Executor::At> at;          // indexed by stream
@@ -45,8 +49,9 @@ class Watchdog {
     Clock::time_point moved;               // when something changed last
   };
   void Watch();
-  void Look(Program& program, Sight& seen);
-  std::string Report(const Program& program, const Sight& seen) const;
+  // `now` must have been read before it was seen that `program` runs.
+  void Look(Program& program, Clock::time_point now, Sight& seen);
+  std::string Report(const Program& program, Clock::time_point now, const Sight& seen) const;
 
   const WatchdogOptions options_;
   std::atomic<int64_t> runs_{0};

@@ -438,6 +438,11 @@ TEST_F(DynamicMemoryTest, OutOfMemoryIsSaidBeforeTheFirstStepWithWhatWouldFit) {
                             "largest in use: \"", "the Variables take ", "\n  a step would fit with --batch="}) {
     EXPECT_THAT(text, HasSubstr(words));
   }
+  // What there is on the machine, and what of it the user has: 64 images of 28 x 28 floats, their labels, and the two
+  // numbers that are fetched, each in whole cache lines.
+  EXPECT_GT(NumberAfter(text, "foretold, nothing is taken yet; free on cpu: "), limit);
+  EXPECT_EQ(NumberAfter(text, "; of these the user holds "), 64 * 28 * 28 * 4 + 64 * 4 + 2 * 64);
+  EXPECT_THAT(text, HasSubstr("\"image\" 200704 (fed: held by the user)"));
   // What it says would fit does, and the next batch does not.
   const int64_t batch = NumberAfter(text, "--batch=");
   EXPECT_LT(batch, 64);

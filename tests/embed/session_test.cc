@@ -6,11 +6,14 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <regex>
+#include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "tests/embed/networks.h"
 
@@ -280,6 +283,66 @@ TEST(Session, EveryMemoryOptionOfTheModelFileIsOneOfTheProgram) {
     const OptionValue wrong = type == "string" ? OptionValue(1) : OptionValue("buddy");
     EXPECT_THAT(plan(wrong, "dynamic").message(), HasSubstr("option \"" + name + "\": expected "));
   }
+}
+
+// A value as a model file has it.
+std::string InFile(const OptionValue& value) {
+  if (const bool* const truth = std::get_if<bool>(&value.value())) return *truth ? "true" : "false";
+  if (const int64_t* const whole = std::get_if<int64_t>(&value.value())) return std::to_string(*whole);
+  if (const double* const number = std::get_if<double>(&value.value())) return std::to_string(*number);
+  return "'" + std::get<std::string>(value.value()) + "'";
+}
+
+TEST(Session, EveryMemoryOptionOfTheProgramChangesTheBytesAsItDoesInTheModelFile) {
+  constexpr int64_t kBatch = 100'000, kLimit = 100'000'000;  // values of 3.2 MB
+  struct Case {
+    Option option;
+    std::vector<Option> beside = {};  // without which the option has no effect
+    bool has_effect = true;
+  };
+  const std::map<std::string, Case> cases = {
+      {"allocator", {{"allocator", "buddy"}}},
+      {"fraction_of_device_memory", {{"fraction_of_device_memory", 0.5}, {{"allocator", "prealloc"}}}},
+      {"device_reserve", {{"device_reserve", 0.5}, {{"allocator", "prealloc"}}}},
+      {"initial_mb", {{"initial_mb", 50}, {{"allocator", "prealloc"}}}},
+      {"reallocate_mb", {{"reallocate_mb", 30}, {{"allocator", "prealloc"}, {"initial_mb", 1}}}},
+      {"buddy_initial_mb", {{"buddy_initial_mb", 50}, {{"allocator", "buddy"}}}},
+      {"buddy_max_pool_mb", {{"buddy_max_pool_mb", 1}, {{"allocator", "buddy"}, {"buddy_initial_mb", 8}}}},
+      {"auto_growth_chunk_mb", {{"auto_growth_chunk_mb", 40}}},
+      {"gc_threshold_gb", {{"gc_threshold_gb", -1}, {{"allocator", "system"}}}},
+      {"gc_fraction", {{"gc_fraction", 0.25}, {{"allocator", "system"}}}},
+      {"inplace", {{"inplace", false}}},
+      // How long a request waits for other workers, and whether it waits for a GPU's stream, changes no bytes here.
+      {"retry_ms", {{"retry_ms", 1}, {}, /*has_effect=*/false}},
+      {"gc_fast", {{"gc_fast", false}, {}, /*has_effect=*/false}},
+  };
+  const auto planned = [&](const std::vector<Option>& memory_options) {
+    const Result<MemoryFigures> figures =
+        Session::Plan(SmallNetwork(),
+                      {.batch = kBatch, .memory = "dynamic", .memory_limit = kLimit, .memory_options = memory_options});
+    EXPECT_TRUE(figures.ok()) << figures.status().message();
+    return figures.ok() ? figures->step_bytes : -1;
+  };
+  const auto planned_by_file = [&](const std::vector<Option>& memory_options) {
+    std::string text = std::string(kSmallText) + "training { memory { strategy: 'dynamic'";
+    for (const auto& [name, value] : memory_options) text += " " + name + ": " + InFile(value);
+    const Result<Network> network = Network::FromText(text + " } }", "net.pbtxt");
+    const Result<MemoryFigures> figures = Session::Plan(*network, {.batch = kBatch, .memory_limit = kLimit});
+    EXPECT_TRUE(figures.ok()) << figures.status().message();
+    return figures.ok() ? figures->step_bytes : -1;
+  };
+  for (const auto& [name, type] : MemoryFields()) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(cases.contains(name));
+    const Case& c = cases.at(name);
+    std::vector<Option> with = c.beside;
+    with.push_back(c.option);
+    EXPECT_EQ(planned(with) != planned(c.beside), c.has_effect);
+    EXPECT_EQ(planned(with), planned_by_file(with));
+  }
+  EXPECT_EQ(planned({{"allocator", "prealloc"}, {"initial_mb", 50}}), 50'000'000);
+  EXPECT_EQ(planned({{"allocator", "buddy"}, {"buddy_initial_mb", 50}}), 50'000'000);
+  EXPECT_EQ(planned({{"auto_growth_chunk_mb", 40}}), 40'000'000);
 }
 
 TEST(Session, MemoryWithoutAPlanTrainsToTheSameBits) {

@@ -40,8 +40,9 @@ double Seconds(const std::function<void()>& run) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-TEST(Anytime, EndsWhatNeverLooksAtTheClockAndKeepsWhatItFound) {
-  Anytime anytime({.time_limit = 1});
+// A search that sends what it finds and then goes on for ever, ended after `limit` seconds.
+Anytime EndedAfter(double limit) {
+  Anytime anytime({.time_limit = limit});
   anytime.Take({.total = 100, .order = {0, 1}});
   const double seconds = Seconds([&] {
     const absl::Status status = anytime.Run([](const Anytime::Emit& emit) -> absl::Status {
@@ -52,8 +53,15 @@ TEST(Anytime, EndsWhatNeverLooksAtTheClockAndKeepsWhatItFound) {
     });
     EXPECT_TRUE(status.ok()) << status;
   });
-  EXPECT_GE(seconds, 0.9);
-  EXPECT_LT(seconds, 60);  // it would be for ever
+  EXPECT_GE(seconds, 0.9 * limit);
+  return anytime;
+}
+
+TEST(Anytime, EndsWhatNeverLooksAtTheClockAndKeepsWhatItFound) {
+  double limit = 0.25;
+  Anytime anytime = EndedAfter(limit);
+  // A machine may be so slow that the search is ended before it has sent all.
+  while (anytime.Report().notes.size() < 2) anytime = EndedAfter(limit *= 4);
   EXPECT_EQ(anytime.best().total, 80);
   EXPECT_THAT(anytime.best().order, ElementsAre(1, 0));
   EXPECT_THAT(anytime.best().offsets, ElementsAre(5, 6));

@@ -103,27 +103,30 @@ TEST(AllocatorThreads, TheLimitIsNeverPassed) {
   EXPECT_LE(allocator->statistics().peak_reserved_bytes, 100 * 256);
 }
 
-// Four threads that each take all there is and keep it for 40 ms. Whether all succeed.
-bool AllFourGetThePool(int64_t retry_ms) {
+// Four threads that each take all there is and keep it for 40 ms: how many of them got it. Whoever is refused has
+// waited for as long as it may, however slow the machine is.
+int HowManyGetThePool(int64_t retry_ms) {
   const auto device = PretendedDevice(1024);
   const auto allocator = MakeAllocator({.retry_ms = retry_ms}, device.get());
   std::atomic<int> succeeded = 0;
   InThreads(4, [&](int) {
+    const auto start = std::chrono::steady_clock::now();
     void* all = Take(allocator.get(), 1024);
-    if (all == nullptr) return;
+    if (all == nullptr) {
+      EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(retry_ms));
+      return;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(40));
-    succeeded += allocator->Free(all).ok();
+    EXPECT_TRUE(allocator->Free(all).ok());
+    ++succeeded;
   });
-  return succeeded == 4;
+  return succeeded;
 }
 
-TEST(AllocatorRetry, FourThreadsTakeTurnsWithThePool) { EXPECT_TRUE(AllFourGetThePool(10'000)); }
+TEST(AllocatorRetry, FourThreadsTakeTurnsWithThePool) { EXPECT_EQ(HowManyGetThePool(3'600'000), 4); }
 
-// On an idle machine: three turns of 40 ms pass well within the limit.
-TEST(AllocatorRetry, CampaignFourThreadsTakeTurnsWithin180ms) {
-  if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "set SNUG_CAMPAIGN to run it";
-  EXPECT_TRUE(AllFourGetThePool(180));
-}
+// Three turns of 40 ms pass within the limit, unless the machine is busy.
+TEST(AllocatorRetry, NobodyIsRefusedBeforeTheLimit) { EXPECT_GE(HowManyGetThePool(180), 1); }
 
 TEST(AllocatorRetry, EndsAtItsTimeLimit) {
   const auto device = PretendedDevice(1024);

@@ -1,6 +1,7 @@
-// Planning is paid once, an allocator every step. Counted, not timed: what planning looked at, beside what the
-// allocator would be asked in a million steps. (A call to an allocator costs tens of nanoseconds, a unit of work a few:
-// bench/allocator_bench, docs/benchmarks.md.)
+// Planning is paid once, an allocator every step: when the plan has paid for itself. Counted, not timed, so that it is
+// the same on every machine: what planning looked at and what an allocator would be asked are weighed by what one of
+// each was measured to take (docs/benchmarks.md: planning seconds under "Memory of a step", and "Dynamic memory beside
+// the plan").
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,11 +14,14 @@
 namespace snug::core {
 namespace {
 
-constexpr int64_t kSteps = 1'000'000;
+constexpr int64_t kSteps = 1000;
+// A unit of the planners' work takes 6 to 17 ns on the larger networks, and what is not counted half a millisecond.
+constexpr int64_t kWorkNanoseconds = 20, kUncountedNanoseconds = 1'000'000;
+constexpr int64_t kCallNanoseconds = 65;  // auto_growth's, in training
 
 class PlanningCost : public testing::TestWithParam<std::string> {};
 
-TEST_P(PlanningCost, IsLessThanTheAllocatorsCallsOfAMillionSteps) {
+TEST_P(PlanningCost, IsPaidBackByTheAllocatorsCallsOfAThousandSteps) {
   const absl::StatusOr<LoadedNetwork> loaded =
       LoadNetworkFile(test::SourcePath(absl::StrCat("models/", GetParam(), ".pbtxt")));
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
@@ -36,7 +40,8 @@ TEST_P(PlanningCost, IsLessThanTheAllocatorsCallsOfAMillionSteps) {
   EXPECT_GT(calls, 0);
   RecordProperty("calls_a_step", std::to_string(calls));  // --gtest_output=xml shows both
   RecordProperty("planning_work", std::to_string(planning));
-  EXPECT_LT(planning, calls * kSteps) << calls << " calls a step";
+  EXPECT_LT(kUncountedNanoseconds + planning * kWorkNanoseconds, calls * kCallNanoseconds * kSteps)
+      << planning << " units of work, " << calls << " calls a step";
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PlanningCost,

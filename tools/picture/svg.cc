@@ -40,8 +40,12 @@ class Drawing {
     Heading();
     Axes();
     for (const PictureBuffer& buffer : strategy_.buffers) Rectangle(buffer);
-    Level(strategy_.total, "#1c2430", "arena " + Size(strategy_.total), -6);
-    Level(strategy_.lower_bound, "#0f8a4b", "bound " + Size(strategy_.lower_bound), 15);
+    if (strategy_.total == strategy_.lower_bound) {
+      Level(strategy_.total, "#0f8a4b", "arena, at its bound, " + Size(strategy_.total), -6);
+    } else {
+      Level(strategy_.total, "#1c2430", "arena " + Size(strategy_.total), -6);
+      Level(strategy_.lower_bound, "#0f8a4b", "bound " + Size(strategy_.lower_bound), 15);
+    }
     Moment();
     Legend();
     return svg_ + "</svg>\n";
@@ -92,7 +96,10 @@ class Drawing {
     const double y = Y(static_cast<double>(address));
     absl::StrAppendFormat(&svg_, "<path d=\"M%g %.1fH%g\" stroke=\"%s\" stroke-dasharray=\"6 4\" fill=\"none\"/>\n",
                           kLeft, y, kWidth - kRight, colour);
-    Text(kWidth - kRight - 4, y + below, text, absl::StrFormat("text-anchor=\"end\" fill=\"%s\"", colour).c_str());
+    // On a white rim, because there may be buffers behind it.
+    const std::string style = absl::StrFormat(
+        "text-anchor=\"end\" fill=\"%s\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\"", colour);
+    Text(kWidth - kRight - 4, y + below, text, style.c_str());
   }
 
   void Moment() {

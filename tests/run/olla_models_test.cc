@@ -55,9 +55,7 @@ TEST_P(OllaOnModels, IsNeverAboveTheGivenOrderOrBest) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, OllaOnModels,
-                         testing::Values("mlp", "lenet", "resnet20", "resnet18", "resnet50", "mobilenet_v2",
-                                         "gpt_small"),
+INSTANTIATE_TEST_SUITE_P(Models, OllaOnModels, testing::ValuesIn(Models()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

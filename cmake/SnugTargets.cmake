@@ -37,11 +37,34 @@ function(snug_optimise target level)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O${level}>)
 endfunction()
 
-# Every library of ours: its name, SELDOM for what no step runs, and then SOURCES, the libraries it stands on, how many
-# files are a group, and which files are compiled ALONE.
+# The .cc files of folders, sorted. What calls a library that this build is without is left out; such files, or their
+# folders, have its name.
+function(snug_sources out)  # further arguments: folders, seen from the CMakeLists.txt; they may be patterns
+  list(TRANSFORM ARGN APPEND /*.cc)
+  file(GLOB sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS ${ARGN})
+  if(NOT SNUG_HAS_CUDA)
+    list(FILTER sources EXCLUDE REGEX "cuda|cudnn|cublas")
+  endif()
+  if(NOT SNUG_HAS_ONEDNN)
+    list(FILTER sources EXCLUDE REGEX "onednn")
+  endif()
+  if(NOT SNUG_HAS_CBC)
+    list(FILTER sources EXCLUDE REGEX "(^|/)cbc")
+  endif()
+  list(SORT sources)
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
+# Every library of ours: its name, SELDOM for what no step runs, and then the FOLDERS whose files it consists of, so that a
+# new file needs no line; further SOURCES, the libraries it stands on, how many files are a group, and which files are
+# compiled ALONE.
 function(snug_library name)
-  cmake_parse_arguments(ARG "SELDOM" "GROUP" "SOURCES;DEPS;ALONE" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "SELDOM" "GROUP" "FOLDERS;SOURCES;DEPS;ALONE" ${ARGN})
+  set(sources "")
+  if(ARG_FOLDERS)
+    snug_sources(sources ${ARG_FOLDERS})
+  endif()
+  add_library(${name} STATIC ${sources} ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC snug_options ${ARG_DEPS})
   target_precompile_headers(${name} REUSE_FROM snug_precompiled_headers)
   if(ARG_SELDOM)

@@ -18,7 +18,18 @@
 #include "tools/cli/spin_briefly.h"
 
 namespace snug::core::cli {
+
+// Each is in a file of its own in cli/.
+CommandFunction RunBench, RunCompile, RunDoctor, RunEval, RunFit, RunMemcost, RunOps, RunOrder, RunPlace, RunPlan,
+    RunPredict, RunStep, RunTrain, RunTune;
+
 namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  CommandFunction* run;
+};
 
 constexpr Command kCommands[] = {
     {"train", "train a network: checkpoints, metrics, a curve", RunTrain},

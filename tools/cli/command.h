@@ -1,4 +1,4 @@
-// The subcommands of `snug`, a file each, and what they share.
+// What the subcommands of `snug` share. Each is a file, and tools/snug.cc lists them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,28 +12,9 @@ namespace snug::core::cli {
 
 using Arguments = std::vector<std::string>;
 
-struct Command {
-  const char* name;
-  const char* summary;
-  // Returns the exit code. A Cancelled status carries help text for standard output; any other error goes to standard
-  // error.
-  absl::StatusOr<int> (*run)(const Arguments& arguments);
-};
-
-absl::StatusOr<int> RunTrain(const Arguments& arguments);
-absl::StatusOr<int> RunEval(const Arguments& arguments);
-absl::StatusOr<int> RunPredict(const Arguments& arguments);
-absl::StatusOr<int> RunDoctor(const Arguments& arguments);
-absl::StatusOr<int> RunStep(const Arguments& arguments);
-absl::StatusOr<int> RunCompile(const Arguments& arguments);
-absl::StatusOr<int> RunPlan(const Arguments& arguments);
-absl::StatusOr<int> RunMemcost(const Arguments& arguments);
-absl::StatusOr<int> RunFit(const Arguments& arguments);
-absl::StatusOr<int> RunBench(const Arguments& arguments);
-absl::StatusOr<int> RunTune(const Arguments& arguments);
-absl::StatusOr<int> RunOps(const Arguments& arguments);
-absl::StatusOr<int> RunPlace(const Arguments& arguments);
-absl::StatusOr<int> RunOrder(const Arguments& arguments);
+// Runs a subcommand and returns the exit code. A Cancelled status carries help text for standard output; any other
+// error goes to standard error.
+using CommandFunction = absl::StatusOr<int>(const Arguments& arguments);
 
 // "--json": what every command prints then is one document; everything else goes to standard error.
 inline void AddJsonFlag(Flags& flags, bool* json) {

@@ -2,6 +2,10 @@
 
 namespace snug::core {
 
+// Each is in a file of its own.
+PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, JoinSlices,
+    MergeCommonSubexpressions, RemoveDeadCode;
+
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
       {"fuse_cross_entropy", "log_softmax + nll_loss -> softmax_cross_entropy", FuseCrossEntropy},

@@ -1,5 +1,5 @@
-// A pass is a function that changes the Graph. passes/list.cc lists it with its name, by which it can be switched off.
-// With or without it, training gives the same up to rounding.
+// A pass is a function that changes the Graph. passes/list.cc declares it and lists it with its name, by which it can
+// be switched off. With or without it, training gives the same up to rounding.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,10 +10,12 @@
 
 namespace snug::core {
 
+using PassFunction = absl::Status(Graph& graph, const OpRegistry& registry);
+
 struct Pass {
   absl::string_view name;
   absl::string_view doc;
-  absl::Status (*run)(Graph& graph, const OpRegistry& registry);
+  PassFunction* run;
 };
 
 // These are in the order in which they run: on the forward graph before it is differentiated, then on the whole graph,
@@ -21,16 +23,5 @@ struct Pass {
 absl::Span<const Pass> ForwardPasses();
 absl::Span<const Pass> WholePasses();
 absl::Span<const Pass> CudaPasses();
-
-// The passes themselves, each in a file of its own.
-absl::Status RemoveDeadCode(Graph& graph, const OpRegistry& registry);
-absl::Status MergeCommonSubexpressions(Graph& graph, const OpRegistry& registry);
-absl::Status FoldConstants(Graph& graph, const OpRegistry& registry);
-absl::Status FuseCrossEntropy(Graph& graph, const OpRegistry& registry);
-absl::Status JoinSlices(Graph& graph, const OpRegistry& registry);
-absl::Status FuseBatchNorm(Graph& graph, const OpRegistry& registry);
-absl::Status FuseActivation(Graph& graph, const OpRegistry& registry);
-absl::Status AssignLayouts(Graph& graph, const OpRegistry& registry);
-absl::Status FuseElementwise(Graph& graph, const OpRegistry& registry);
 
 }  // namespace snug::core

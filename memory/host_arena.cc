@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "memory/available_bytes.h"
+#include "engine/base/machine.h"
 
 namespace snug::core::memory {
 

@@ -1,5 +1,5 @@
-// Says where tasks run and bytes lie. It is a plain value: whether such a device exists is known only to whoever opens
-// it.
+// Says where tasks run and bytes lie, and in which queue. These are plain values: whether such a device exists is known
+// only to whoever opens it.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -24,5 +24,13 @@ struct Device {
 
 // Accepts "cpu", "cuda" or "cuda:N". It does not check that there is such a device.
 absl::StatusOr<Device> ParseDevice(absl::string_view text);
+
+// A queue of one device: a CPU worker's, or the number of a cudaStream_t. What is given to one stream runs in sequence.
+struct Stream {
+  Device device;
+  int32_t index = 0;
+
+  friend bool operator==(Stream a, Stream b) { return a.device == b.device && a.index == b.index; }
+};
 
 }  // namespace snug::core

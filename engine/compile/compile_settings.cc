@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/base/has_cuda.h"
-#include "engine/base/processors.h"
+#include "engine/base/machine.h"
 #include "engine/base/status.h"
 #include "ops/platform.h"
 #if SNUG_HAS_CUDA

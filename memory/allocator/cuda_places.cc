@@ -5,8 +5,8 @@
 
 #include <utility>
 
+#include "engine/base/machine.h"
 #include "engine/base/status.h"
-#include "memory/available_bytes.h"
 
 namespace snug::core::memory {
 

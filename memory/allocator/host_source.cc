@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine/base/machine.h"
 #include "engine/base/status.h"
-#include "memory/available_bytes.h"
 #include "memory/problem.h"
 
 namespace snug::core::memory {

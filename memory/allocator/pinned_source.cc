@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-#include "memory/available_bytes.h"
+#include "engine/base/machine.h"
 
 namespace snug::core::memory {
 namespace {

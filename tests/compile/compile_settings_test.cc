@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/base/processors.h"
+#include "engine/base/machine.h"
 #include "engine/compile/defaults.h"
 #include "proto/network.pb.h"
 #include "proto/train.pb.h"

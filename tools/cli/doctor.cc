@@ -12,10 +12,9 @@
 #include <vector>
 
 #include "engine/base/has_cuda.h"
-#include "engine/base/processors.h"
+#include "engine/base/machine.h"
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
-#include "memory/available_bytes.h"
 #include "memory/ilp/solver.h"
 #include "ops/platform.h"
 #if SNUG_HAS_CUDA
@@ -97,7 +96,7 @@ std::vector<Finding> Examine() {
   const Platform platform = CpuPlatform();
   findings.push_back({"instructions", platform.instructions, "what our own loops use; SNUG_ISA can lower it"});
   findings.push_back(
-      {"memory", absl::StrFormat("%.1f GB", static_cast<double>(memory::AvailableBytes()) * 1e-9), "free for arenas"});
+      {"memory", absl::StrFormat("%.1f GB", static_cast<double>(AvailableBytes()) * 1e-9), "free for arenas"});
   findings.push_back({"library", platform.library,
                       platform.library == "none" ? "without oneDNN convolutions take plain loops, which are slow"
                                                  : "for convolutions, matrix products and more"});

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "engine/base/heap_bytes.h"
+#include "engine/base/machine.h"
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
 #include "engine/compile/pipeline.h"

@@ -1,7 +1,7 @@
 #include "engine/compile/memory/free_bytes.h"
 
 #include "engine/base/has_cuda.h"
-#include "memory/available_bytes.h"
+#include "engine/base/machine.h"
 #if SNUG_HAS_CUDA
 #include "engine/cuda/cuda_device.h"
 #endif
@@ -9,7 +9,7 @@
 namespace snug::core {
 
 int64_t FreeBytesOf(Device device) {
-  if (device.kind == Device::Kind::kCpu) return memory::AvailableBytes();
+  if (device.kind == Device::Kind::kCpu) return AvailableBytes();
 #if SNUG_HAS_CUDA
   const absl::StatusOr<std::shared_ptr<const cuda::Api>> api = cuda::Api::Load();
   if (!api.ok()) return -1;

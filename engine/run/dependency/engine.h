@@ -20,7 +20,7 @@
 #include <cstdint>
 
 #include "engine/base/conflict.h"
-#include "engine/base/stream.h"
+#include "engine/base/device.h"
 #include "engine/run/dependency/task_function.h"
 
 namespace snug::core {

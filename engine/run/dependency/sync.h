@@ -6,7 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "engine/base/pause.h"
+#include "engine/base/event.h"
 
 namespace snug::core {
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "engine/base/stream.h"
+#include "engine/base/device.h"
 
 namespace snug::core {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/counter.h"
+#include "engine/base/event.h"
 #include "engine/run/executors/bound_executor.h"
 
 namespace snug::core {

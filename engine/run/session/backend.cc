@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "engine/base/has_cuda.h"
+#include "engine/base/machine.h"
 #include "engine/base/status.h"
-#include "memory/available_bytes.h"
 #include "memory/host_arena.h"
 #if SNUG_HAS_CUDA
 #include "engine/run/cuda/cuda_backend.h"
@@ -30,7 +30,7 @@ class HostBackend final : public Backend {
                                                          const ArenaBytes& arenas, Poison* poison) override {
     return core::MakeExecutor(kind, executable, arenas, poison);
   }
-  int64_t FreeBytes() const override { return memory::AvailableBytes(); }
+  int64_t FreeBytes() const override { return AvailableBytes(); }
   absl::StatusOr<memory::Place> DynamicPlace(memory::Places*) override { return memory::Place::Cpu(); }
 
  private:

@@ -9,8 +9,8 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/machine.h"
 #include "engine/base/max_threads.h"
-#include "engine/base/processors.h"
 #include "engine/base/status.h"
 #include "engine/compile/memory/memory_settings.h"
 #include "memory/ilp/solver.h"

@@ -1,4 +1,4 @@
-#include "engine/base/heap_bytes.h"
+#include "engine/base/machine.h"
 
 #include <gtest/gtest.h>
 

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/formats/graph.h"
+#include "memory/formats/formats.h"
 #include "memory/order/best.h"
 
 namespace snug::core::memory {

@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/compile/schedule/schedule_steps.h"
-#include "engine/compile/schedule/verify_executable.h"
+#include "engine/compile/schedule/stages.h"
 #include "proto/text_loader.h"
 
 namespace snug::core {

@@ -1,4 +1,4 @@
-#include "memory/best.h"
+#include "memory/order/best.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,12 +6,12 @@
 
 #include "engine/base/status.h"
 #include "memory/in_place.h"
-#include "memory/lower_bound.h"
-#include "memory/order/best.h"
 #include "memory/order/in_place_tasks.h"
-#include "memory/place/exact.h"
+#include "memory/place/placers.h"
+#include "memory/problem.h"
 #include "memory/share/nnc.h"
 #include "memory/share/pool.h"
+#include "memory/strategies.h"
 
 namespace snug::core::memory {
 namespace {

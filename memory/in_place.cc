@@ -5,8 +5,7 @@
 #include <tuple>
 
 #include "engine/base/status.h"
-#include "memory/live_spans.h"
-#include "memory/lower_bound.h"
+#include "memory/problem.h"
 
 namespace snug::core::memory {
 namespace {

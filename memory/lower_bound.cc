@@ -1,10 +1,10 @@
-#include "memory/lower_bound.h"
-
 #include <algorithm>
 #include <numeric>
 #include <set>
 #include <tuple>
 #include <vector>
+
+#include "memory/problem.h"
 
 namespace snug::core::memory {
 namespace {

@@ -1,4 +1,4 @@
-#include "memory/olla.h"
+#include "memory/place/olla.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -9,20 +9,19 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "memory/best.h"
 #include "memory/ilp/anytime.h"
 #include "memory/ilp/budget.h"
 #include "memory/ilp/solver.h"
 #include "memory/in_place.h"
-#include "memory/lower_bound.h"
 #include "memory/order/in_place_tasks.h"
 #include "memory/order/olla/joint.h"
 #include "memory/order/olla/lifetimes.h"
 #include "memory/order/olla/orders.h"
-#include "memory/order/olla/updates.h"
-#include "memory/place/exact.h"
-#include "memory/place/olla.h"
+#include "memory/order/olla/reductions.h"
+#include "memory/place/placers.h"
+#include "memory/problem.h"
 #include "memory/share/pool.h"
+#include "memory/strategies.h"
 
 namespace snug::core::memory {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "memory/place/partial.h"
+#include "memory/place/placers.h"
 
 namespace snug::core::memory {
 namespace {

@@ -47,4 +47,20 @@ struct Plan {
 
 inline int64_t AlignUp(int64_t value, int64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
 
+// Calls `visit(first, last)` for each stretch in which the buffer's bytes are needed, in sequence: its lifetime without
+// the gaps.
+template <typename Visit>
+void ForEachLiveSpan(const Buffer& buffer, const Visit& visit) {
+  int32_t from = buffer.first;
+  for (const Span& gap : buffer.gaps) {
+    visit(from, gap.first - 1);
+    from = gap.last + 1;
+  }
+  visit(from, buffer.last);
+}
+
+// No legal Plan of `problem` has a smaller arena than this: the largest sum of sizes that are live at one position.
+// Gaps do not count, and each size but the topmost's is rounded up as the alignments force it. O(n log n).
+int64_t LowerBound(const Problem& problem);
+
 }  // namespace snug::core::memory

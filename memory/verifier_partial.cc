@@ -1,9 +1,9 @@
-#include "memory/verifier_partial.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <string>
 #include <vector>
+
+#include "memory/verifier.h"
 
 namespace snug::core::memory {
 namespace {

@@ -1,5 +1,3 @@
-#include "memory/verifier_waits.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 
 #include "engine/base/status.h"
 #include "memory/stream_clocks.h"
+#include "memory/verifier.h"
 
 namespace snug::core::memory {
 namespace {

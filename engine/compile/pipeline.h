@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "engine/base/device.h"
-#include "engine/compile/differentiate/updates.h"
+#include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/executable.h"
 #include "engine/compile/import/decay.h"
 #include "engine/compile/kernels/choose.h"
-#include "engine/compile/memory/caller_values.h"
 #include "engine/compile/memory/plan_memory.h"
 #include "engine/compile/memory/tasks.h"
+#include "engine/compile/memory/views.h"
 #include "engine/compile/summary.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"

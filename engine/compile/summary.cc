@@ -1,7 +1,10 @@
 #include "engine/compile/summary.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 
+#include "engine/compile/pipeline.h"
 #include "ops/graph_builder.h"
 
 namespace snug::core {
@@ -25,6 +28,36 @@ GraphSummary Summarize(const Graph& graph, const OpRegistry& registry) {
     for (const ValueId output : node.outputs) summary.activation_bytes += graph.type(output).size_bytes();
   }
   return summary;
+}
+
+std::string OrderText(const Compiled& compiled) {
+  std::string text;
+  int position = 0;
+  for (const int32_t task : compiled.executable.memory.step.order) {
+    const NodeId id = compiled.tasks.node_of_task[static_cast<size_t>(task)];
+    const KernelChoice& choice = compiled.kernels[static_cast<size_t>(id.index)];
+    const Node& node = compiled.graph.node(id);
+    absl::StrAppend(&text, position++, " ", node.name, " ", node.op, " ", choice.Name(),
+                    choice.workspace_bytes == 0 ? "" : absl::StrCat(" workspace ", choice.workspace_bytes), "\n");
+  }
+  return text;
+}
+
+std::string PlanText(const Compiled& compiled) {
+  const memory::Problem& problem = compiled.executable.memory.step.problem;
+  const memory::Plan& plan = compiled.executable.memory.step.placement.plan;
+  const std::optional<DynamicMemory>& dynamic = compiled.executable.memory.dynamic;
+  std::string text = dynamic.has_value()
+                         ? absl::StrCat("no arena; predicted in use ", dynamic->predicted.peak_used_bytes, " bytes\n")
+                         : absl::StrCat("arena ", plan.arena_bytes, " bytes\n");
+  for (size_t i = 0; i < problem.buffers.size(); ++i) {
+    const memory::Buffer& buffer = problem.buffers[i];
+    const std::string place = dynamic.has_value() ? absl::StrCat("block ", dynamic->block_of_buffer[i])
+                                                  : absl::StrCat("offset ", plan.offsets[i]);
+    absl::StrAppend(&text, buffer.name, ": ", place, ", ", buffer.size_bytes, " bytes, live ", buffer.first, " to ",
+                    buffer.last, "\n");
+  }
+  return text;
 }
 
 }  // namespace snug::core

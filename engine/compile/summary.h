@@ -1,14 +1,17 @@
-// The numbers that users are told about a compiled network.
+// What users are told about a compiled network: its numbers, and its last stages as text.
 #pragma once
 
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <string>
 
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
 namespace snug::core {
+
+struct Compiled;
 
 struct GraphSummary {
   int64_t parameters = 0;  // elements of all parameters; tied ones count once
@@ -18,5 +21,12 @@ struct GraphSummary {
 };
 
 GraphSummary Summarize(const Graph& graph, const OpRegistry& registry);
+
+// These print the last stages as stable text, for dumps and golden tests; ToText prints the graph's. This one returns a
+// line for each node that runs, in order: name, op, kernel, workspace. Views run nothing.
+std::string OrderText(const Compiled& compiled);
+// Returns a line for each buffer of the step arena: offset, bytes, and the first and last position at which it is
+// needed.
+std::string PlanText(const Compiled& compiled);
 
 }  // namespace snug::core

@@ -11,8 +11,11 @@
 // Thread-compatible.
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/types/span.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -182,6 +185,19 @@ class Graph {
 
 // Returns the nodes that read each value, in program order. A node that reads it twice is there twice.
 std::vector<std::vector<NodeId>> ReadersOf(const Graph& graph);
+
+// Checks the Graph's invariants. It runs after every stage of the pipeline in debug builds and in tests. Checks that
+// ids are in range, that every value is defined before it is read in program order, that producers and outputs agree,
+// that names are unique, that nothing reads a removed node's value, and that Variables and their values agree; the same
+// for sub-graphs. An error is Internal: a bug of ours.
+absl::Status VerifyGraph(const Graph& graph);
+
+// Writes a Graph as text or for Graphviz: in program order, by name, with the same bytes on every run.
+//   input image float32[64, 784]
+//   variable fc1.weight float32[256, 784] parameter
+//   fc1 = dense(image, fc1.weight, fc1.bias) {units: 256} : float32[64, 256]
+std::string ToText(const Graph& graph);
+std::string ToDot(const Graph& graph);
 
 }  // namespace snug::core
 

@@ -1,8 +1,8 @@
-#include "engine/graph/print.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_replace.h>
+
+#include "engine/graph/graph.h"
 
 namespace snug::core {
 namespace {

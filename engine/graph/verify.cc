@@ -1,10 +1,9 @@
-#include "engine/graph/verify.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <set>
 
 #include "engine/base/status.h"
+#include "engine/graph/graph.h"
 
 namespace snug::core {
 namespace {

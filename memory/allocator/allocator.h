@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "memory/allocator/block_pool.h"
-#include "memory/allocator/counted_source.h"
 #include "memory/allocator/live_table.h"
+#include "memory/allocator/memory_source.h"
 #include "memory/allocator/options.h"
 #include "memory/allocator/out_of_memory.h"
 #include "memory/allocator/statistics.h"

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "memory/allocator/block.h"
-#include "memory/allocator/counted_source.h"
 #include "memory/allocator/free_index.h"
-#include "memory/allocator/growth.h"
+#include "memory/allocator/memory_source.h"
+#include "memory/allocator/options.h"
 
 namespace snug::core::memory {
 

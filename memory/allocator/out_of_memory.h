@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/allocator/place.h"
+#include "memory/allocator/memory_source.h"
 
 namespace snug::core::memory {
 

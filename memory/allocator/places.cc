@@ -7,7 +7,6 @@
 
 #include "engine/base/status.h"
 #include "memory/allocator/host_source.h"
-#include "memory/allocator/pinned_source.h"
 
 namespace snug::core::memory {
 namespace {

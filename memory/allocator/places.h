@@ -19,7 +19,6 @@
 #include "memory/allocator/allocator.h"
 #include "memory/allocator/memory_source.h"
 #include "memory/allocator/options.h"
-#include "memory/allocator/place.h"
 #include "memory/allocator/stream_events.h"
 
 namespace snug::core::memory {

@@ -1,5 +1,3 @@
-#include "memory/formats/csv.h"
-
 #include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "memory/formats/formats.h"
 #include "memory/formats/text_file.h"
 
 namespace snug::core::memory {

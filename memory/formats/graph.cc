@@ -1,5 +1,3 @@
-#include "memory/formats/graph.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 
@@ -7,6 +5,7 @@
 #include <unordered_map>
 
 #include "engine/base/status.h"
+#include "memory/formats/formats.h"
 #include "memory/formats/text_file.h"
 
 namespace snug::core::memory {

@@ -1,5 +1,3 @@
-#include "memory/formats/nnc.h"
-
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "memory/formats/formats.h"
 #include "memory/formats/text_file.h"
 
 namespace snug::core::memory {

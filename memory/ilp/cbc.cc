@@ -1,7 +1,5 @@
 // Uses CBC through its C++ classes: its C interface prints to standard output whatever the log level, and reports
 // solutions only when the search is over.
-#include "memory/ilp/cbc.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -15,6 +13,8 @@
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "memory/ilp/solver.h"
 
 namespace snug::core::memory {
 namespace {

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "memory/ilp/cbc.h"
 
 namespace snug::core::memory {
 

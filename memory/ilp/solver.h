@@ -52,4 +52,7 @@ absl::Status CheckIlpSolver();
 
 absl::StatusOr<IlpResult> SolveIlp(const IlpModel& model, const IlpOptions& options);
 
+// The solver CBC, COIN-OR's branch and cut. It is defined only where CMake found the library (SNUG_HAS_CBC).
+absl::StatusOr<IlpResult> SolveByCbc(const IlpModel& model, const IlpOptions& options);
+
 }  // namespace snug::core::memory

@@ -1,12 +1,8 @@
 #include "memory/order/best.h"
 
-#include "memory/order/bisection.h"
-#include "memory/order/cut_bound.h"
-#include "memory/order/cut_recursion.h"
 #include "memory/order/greedy.h"
 #include "memory/order/order_search.h"
 #include "memory/order/reduce.h"
-#include "memory/order/windows.h"
 
 namespace snug::core::memory {
 namespace {

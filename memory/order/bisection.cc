@@ -1,9 +1,8 @@
-#include "memory/order/bisection.h"
-
 #include <algorithm>
 #include <array>
 
 #include "memory/order/exact_search.h"
+#include "memory/order/order_search.h"
 #include "memory/race.h"
 
 namespace snug::core::memory {

@@ -7,16 +7,51 @@
 // task with the chain of tasks that it makes ready.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
-#include "memory/order/late_tasks.h"
 #include "memory/order/live_sweep.h"
 #include "memory/order/task_net.h"
-#include "memory/order/task_sets.h"
 
 namespace snug::core::memory {
+
+// The exclusive or of the random keys of a set's tasks.
+struct TaskSetHash {
+  uint64_t low = 0, high = 0;
+};
+
+// Remembers the sets of tasks that a search has visited, by hashes of 128 bits: that two sets of a search share one is
+// as good as impossible.
+class TaskSets {
+ public:
+  // Inserts a set that is not held yet. It is dropped when there are too many already: the table takes at most 128 MiB.
+  void Insert(TaskSetHash hash);
+  bool Holds(TaskSetHash hash) const;
+  void Clear() { *this = TaskSets(); }
+
+ private:
+  void Grow();
+
+  std::vector<TaskSetHash> slots_;  // open addressing; all zeros means empty
+  size_t count_ = 0;
+};
+
+// A late task never frees anything; it runs just before the first task that waits for it (reduce.h says why). Late
+// tasks with one follower were merged with it before. For the others a search should not ask when they run, but take
+// them along.
+struct LateTasks {
+  // With `none`, no task counts as late.
+  LateTasks(const TaskNet& net, bool none);
+
+  std::vector<char> late;  // indexed by task
+  // `along` has for each task that is not late the late ones that it needs, in the order that needs the fewest bytes.
+  // It leaves out those that are needed only through other tasks that are not late. `before` and `after` are the
+  // precedence among tasks that are not late.
+  Lists along;
+  Lists before, after;
+};
 
 enum class Answer {
   kFound,

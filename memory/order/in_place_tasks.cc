@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "memory/order/reachability.h"
 #include "memory/order/task_net.h"
 #include "memory/partial_order.h"
 
 namespace snug::core::memory {
 namespace {
 
-// Knows which tasks follow which in every order. For larger graphs it knows only most of these pairs (reachability.h):
+// Knows which tasks follow which in every order. For larger graphs it knows only most of these pairs (Reachability):
 // all of them could take as much room as there are pairs.
 class Followers {
  public:

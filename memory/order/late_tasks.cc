@@ -1,11 +1,10 @@
-#include "memory/order/late_tasks.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <utility>
 
-#include "memory/order/reachability.h"
+#include "memory/order/exact_search.h"
+#include "memory/order/task_net.h"
 
 namespace snug::core::memory {
 namespace {

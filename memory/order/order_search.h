@@ -1,5 +1,4 @@
-// What the stages of a search for an order share: the best order and bound so far, what may still be spent, and the
-// report.
+// A search for an order: what its stages share, and the stages, each in a .cc file of its own.
 #pragma once
 
 #include <chrono>
@@ -11,6 +10,7 @@
 
 namespace snug::core::memory {
 
+// The best order and bound so far, what may still be spent, and the report.
 class OrderSearch {
  public:
   // `net` must outlive this.
@@ -51,5 +51,26 @@ class OrderSearch {
   std::vector<int64_t> least_seen_;
   SearchReport report_;
 };
+
+// Closes the gap between the best order and the bound by asking for peaks between the two (exact_search.h). Runs until
+// the gap is closed or the work is spent. Each question first gets little work, then more: what is too hard is left for
+// later, and bounds on both sides of it, which are easier, are asked first.
+void CloseGap(int64_t work_limit, OrderSearch* search);
+
+// A lower bound for all orders. Just before a task t runs, in whatever order, the tasks that have run form a closed set
+// that holds all that t needs and lacks t. The least live bytes of any such set are a minimum cut; no order has a lower
+// peak than that and what t writes. Only tasks that could raise the bound are looked at, and first those at which the
+// orders so far have their highest peaks.
+void RaiseBoundByCuts(int64_t work_limit, OrderSearch* search);
+
+// Builds orders out of cuts. It takes the worst task of an order and runs first the closed set with the fewest live
+// bytes that lets this task run, then the task, then the rest. It goes on like that in both parts, each between what is
+// fixed around it. Improves the best order for as long as that succeeds and work is left.
+void ImproveByCuts(int64_t work_limit, OrderSearch* search);
+
+// Makes local moves: it reorders a stretch of the best order around its worst place by exact search, and leaves
+// everything around it as it is. It works on orders of any length. Goes on for as long as a stretch of 16 to 128 tasks
+// can be improved and work is left.
+void ImproveByWindows(int64_t work_limit, OrderSearch* search);
 
 }  // namespace snug::core::memory

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "memory/order/reachability.h"
+#include "memory/order/task_net.h"
 
 namespace snug::core::memory {
 namespace {

@@ -1,5 +1,3 @@
-#include "memory/order/windows.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -8,6 +6,7 @@
 
 #include "memory/order/exact_search.h"
 #include "memory/order/live_sweep.h"
+#include "memory/order/order_search.h"
 #include "memory/race.h"
 
 namespace snug::core::memory {

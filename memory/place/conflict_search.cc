@@ -8,6 +8,7 @@
 
 #include "memory/place/below_top.h"
 #include "memory/place/conflict_graph.h"
+#include "memory/place/placers.h"
 
 namespace snug::core::memory {
 namespace {

@@ -1,12 +1,9 @@
-#include "memory/place/exact.h"
-
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <vector>
 
-#include "memory/place/moves.h"
-#include "memory/place/offset.h"
+#include "memory/place/placers.h"
 #include "memory/place/search.h"
 #include "memory/race.h"
 

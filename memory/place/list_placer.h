@@ -1,4 +1,5 @@
-// Places one buffer after the other, in a given sequence: each goes where it fits among those that are there already.
+// Greedy placement: one buffer after the other, in a given sequence, goes where it fits among those that are there
+// already. The sequences, and a way without one.
 #pragma once
 
 #include <cstdint>
@@ -67,5 +68,18 @@ class ListPlacer {
   int64_t total_ = 0;
   int64_t work_ = 0;
 };
+
+// The sequences in which list placers try the items of an instance. Each sequence follows a common rule (largest first,
+// longest first, ...) or a mix of them. Items that a rule finds equal keep the order of the instance.
+int SequenceCount();
+std::vector<int32_t> SequenceOf(const Instance& instance, int index);
+
+// PlaceOnSkyline has these rules of which of the first few buffers that fit, from the left, is taken.
+constexpr int kSkylineRules = 3;  // 0: the first, 1: the longest-lived, 2: the largest
+
+// Fills from the bottom up: the lowest stretch of the skyline gets a buffer that lives within it or, if there is none,
+// is filled to the level of its lower neighbour. It needs no pairs, so it is used where there are too many of them.
+// Fills `offsets` (one for each item, without base) and returns the highest end. It does not use gaps. O(n log n).
+int64_t PlaceOnSkyline(const Instance& instance, int rule, std::vector<int64_t>* offsets);
 
 }  // namespace snug::core::memory

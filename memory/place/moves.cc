@@ -1,5 +1,3 @@
-#include "memory/place/moves.h"
-
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -8,6 +6,7 @@
 
 #include "memory/place/below_top.h"
 #include "memory/place/list_placer.h"
+#include "memory/place/placers.h"
 #include "memory/race.h"
 
 namespace snug::core::memory {

@@ -1,12 +1,9 @@
-#include "memory/place/offset.h"
-
 #include <algorithm>
 #include <mutex>
 #include <vector>
 
 #include "memory/place/list_placer.h"
-#include "memory/place/sequences.h"
-#include "memory/place/skyline.h"
+#include "memory/place/placers.h"
 #include "memory/race.h"
 
 namespace snug::core::memory {

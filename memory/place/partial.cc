@@ -1,5 +1,3 @@
-#include "memory/place/partial.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "engine/base/status.h"
 #include "memory/place/conflict_graph.h"
+#include "memory/place/placers.h"
 #include "memory/share/nnc.h"
 
 namespace snug::core::memory {

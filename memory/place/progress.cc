@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "memory/lower_bound.h"
+#include "memory/problem.h"
 
 namespace snug::core::memory {
 namespace {

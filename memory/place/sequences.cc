@@ -1,8 +1,8 @@
-#include "memory/place/sequences.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include "memory/place/list_placer.h"
 
 namespace snug::core::memory {
 namespace {

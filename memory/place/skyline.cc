@@ -1,11 +1,11 @@
-#include "memory/place/skyline.h"
-
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <queue>
 #include <tuple>
 #include <utility>
+
+#include "memory/place/list_placer.h"
 
 namespace snug::core::memory {
 namespace {

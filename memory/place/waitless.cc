@@ -1,11 +1,9 @@
-#include "memory/place/waitless.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "memory/partial_problem.h"
-#include "memory/place/partial.h"
+#include "memory/place/placers.h"
 
 namespace snug::core::memory {
 namespace {

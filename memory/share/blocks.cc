@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "memory/lower_bound.h"
+#include "memory/problem.h"
 
 namespace snug::core::memory {
 
@@ -49,6 +49,16 @@ Plan LayBlocksSideBySide(const Problem& problem, const std::vector<int32_t>& blo
   }
   for (size_t i = 0; i < n; ++i) {
     if (problem.buffers[i].size_bytes > 0) plan.offsets[i] = blocks[static_cast<size_t>(block_of[i])].offset;
+  }
+  return plan;
+}
+
+Plan PlanNone(const Problem& problem) {
+  Plan plan;
+  plan.offsets.reserve(problem.buffers.size());
+  for (const Buffer& buffer : problem.buffers) {
+    plan.offsets.push_back(AlignUp(plan.arena_bytes, buffer.alignment));
+    plan.arena_bytes = plan.offsets.back() + buffer.size_bytes;
   }
   return plan;
 }

@@ -1,5 +1,3 @@
-#include "memory/share/coloring.h"
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -9,7 +7,7 @@
 
 #include "engine/base/status.h"
 #include "memory/in_place.h"
-#include "memory/live_spans.h"
+#include "memory/problem.h"
 #include "memory/share/blocks.h"
 
 namespace snug::core::memory {

@@ -6,7 +6,7 @@
 #include "engine/base/shape.h"
 #include "engine/base/status.h"
 #include "engine/compile/compile_settings.h"
-#include "engine/compile/differentiate/updates.h"
+#include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/import.h"
 #include "engine/compile/memory/share_state.h"
 #include "engine/compile/pipeline.h"

@@ -18,8 +18,8 @@
 #include <sstream>
 
 #include "engine/compile/pipeline.h"
-#include "engine/compile/stage_text.h"
-#include "engine/graph/print.h"
+#include "engine/compile/summary.h"
+#include "engine/graph/graph.h"
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"
 

@@ -1,5 +1,3 @@
-#include "engine/compile/memory/plan_file.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_replace.h>
 #include <gmock/gmock.h>
@@ -8,9 +6,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "engine/compile/memory/plan_memory.h"
 #include "engine/compile/pipeline.h"
-#include "engine/compile/stage_text.h"
-#include "engine/graph/print.h"
+#include "engine/compile/summary.h"
+#include "engine/graph/graph.h"
 #include "memory/verifier.h"
 #include "proto/text_loader.h"
 

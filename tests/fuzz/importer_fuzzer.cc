@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "engine/base/status.h"
-#include "engine/compile/differentiate/backward.h"
+#include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/import.h"
-#include "engine/graph/verify.h"
+#include "engine/graph/graph.h"
 #include "proto/text_loader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

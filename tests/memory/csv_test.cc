@@ -1,8 +1,8 @@
-#include "memory/formats/csv.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "memory/formats/formats.h"
 
 namespace snug::core::memory {
 namespace {

@@ -16,18 +16,15 @@
 #include <string>
 #include <vector>
 
-#include "memory/formats/csv.h"
-#include "memory/formats/graph.h"
-#include "memory/formats/nnc.h"
+#include "memory/formats/formats.h"
 #include "memory/formats/text_file.h"
 #include "memory/ilp/solver.h"
-#include "memory/lower_bound.h"
 #include "memory/order/task_net.h"
 #include "memory/partial_plan.h"
-#include "memory/place/partial.h"
+#include "memory/place/placers.h"
+#include "memory/problem.h"
 #include "memory/strategies.h"
 #include "memory/verifier.h"
-#include "memory/verifier_partial.h"
 #include "tests/memory/shared_data.h"
 #include "tests/testing/sanitizers.h"
 

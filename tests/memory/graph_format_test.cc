@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "memory/formats/graph.h"
+#include "memory/formats/formats.h"
 
 namespace snug::core::memory {
 namespace {

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "memory/in_place.h"
-#include "memory/place/offset.h"
+#include "memory/place/placers.h"
 
 namespace snug::core::memory {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "memory/share/none.h"
+#include "memory/share/blocks.h"
 #include "memory/verifier.h"
 #include "tests/memory/random_problems.h"
 

@@ -1,6 +1,6 @@
-#include "memory/lower_bound.h"
-
 #include <gtest/gtest.h>
+
+#include "memory/problem.h"
 
 namespace snug::core::memory {
 namespace {

@@ -6,13 +6,12 @@
 
 #include <map>
 
-#include "memory/formats/nnc.h"
+#include "memory/formats/formats.h"
 #include "memory/formats/text_file.h"
-#include "memory/place/partial.h"
+#include "memory/place/placers.h"
 #include "memory/share/use_order.h"
 #include "memory/strategies.h"
 #include "memory/verifier.h"
-#include "memory/verifier_partial.h"
 #include "tests/memory/random_problems.h"
 #include "tests/memory/shared_data.h"
 

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "memory/ilp/solver.h"
-#include "memory/order/olla/olla.h"
+#include "memory/order/olla/orders.h"
 #include "tests/memory/order_random_tasks.h"
 
 namespace snug::core::memory {

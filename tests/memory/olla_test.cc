@@ -1,4 +1,4 @@
-#include "memory/olla.h"
+#include "memory/place/olla.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
@@ -15,17 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "memory/formats/graph.h"
+#include "memory/formats/formats.h"
 #include "memory/ilp/solver.h"
 #include "memory/order/olla/graph.h"
-#include "memory/order/olla/merge.h"
-#include "memory/order/olla/olla.h"
+#include "memory/order/olla/orders.h"
+#include "memory/order/olla/reductions.h"
 #include "memory/order/olla/schedule.h"
-#include "memory/order/olla/stages.h"
-#include "memory/order/olla/updates.h"
-#include "memory/place/exact.h"
-#include "memory/place/olla.h"
 #include "memory/place/olla_pack.h"
+#include "memory/place/placers.h"
 #include "memory/strategies.h"
 #include "memory/verifier.h"
 #include "tests/memory/order_random_tasks.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/formats/graph.h"
+#include "memory/formats/formats.h"
 #include "memory/order/best.h"
 #include "memory/strategies.h"
 #include "tests/memory/order_random_tasks.h"

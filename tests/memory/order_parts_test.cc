@@ -4,14 +4,12 @@
 #include <random>
 #include <set>
 
-#include "memory/order/cut_recursion.h"
 #include "memory/order/exact_search.h"
 #include "memory/order/greedy.h"
 #include "memory/order/min_cut.h"
 #include "memory/order/order_search.h"
-#include "memory/order/reachability.h"
 #include "memory/order/reduce.h"
-#include "memory/order/windows.h"
+#include "memory/order/task_net.h"
 #include "tests/memory/order_random_tasks.h"
 
 namespace snug::core::memory {

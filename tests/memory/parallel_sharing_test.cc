@@ -8,7 +8,6 @@
 
 #include "memory/share/parallel.h"
 #include "memory/verifier.h"
-#include "memory/verifier_waits.h"
 #include "tests/memory/random_problems.h"
 
 namespace snug::core::memory {

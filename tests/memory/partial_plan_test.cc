@@ -6,9 +6,9 @@
 #include <numeric>
 #include <random>
 
-#include "memory/formats/nnc.h"
+#include "memory/formats/formats.h"
 #include "memory/formats/text_file.h"
-#include "memory/verifier_partial.h"
+#include "memory/verifier.h"
 #include "tests/memory/shared_data.h"
 
 namespace snug::core::memory {

@@ -5,11 +5,10 @@
 #include <filesystem>
 #include <string>
 
-#include "memory/formats/csv.h"
+#include "memory/formats/formats.h"
 #include "memory/formats/text_file.h"
-#include "memory/lower_bound.h"
-#include "memory/place/exact.h"
-#include "memory/place/offset.h"
+#include "memory/place/placers.h"
+#include "memory/problem.h"
 #include "memory/verifier.h"
 #include "tests/testing/sanitizers.h"
 #include "tests/testing/source_path.h"

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "memory/lower_bound.h"
-#include "memory/place/exact.h"
+#include "memory/place/placers.h"
+#include "memory/problem.h"
 #include "memory/verifier.h"
 #include "tests/memory/random_problems.h"
 

@@ -3,9 +3,8 @@
 
 #include <random>
 
-#include "memory/lower_bound.h"
-#include "memory/place/moves.h"
-#include "memory/place/offset.h"
+#include "memory/place/placers.h"
+#include "memory/problem.h"
 #include "memory/verifier.h"
 
 namespace snug::core::memory {

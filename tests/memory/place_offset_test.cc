@@ -3,10 +3,10 @@
 
 #include <random>
 
-#include "memory/lower_bound.h"
-#include "memory/place/offset.h"
+#include "memory/place/list_placer.h"
+#include "memory/place/placers.h"
 #include "memory/place/progress.h"
-#include "memory/place/skyline.h"
+#include "memory/problem.h"
 #include "memory/verifier.h"
 
 namespace snug::core::memory {

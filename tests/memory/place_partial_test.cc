@@ -6,8 +6,8 @@
 #include <random>
 
 #include "memory/place/conflict_graph.h"
-#include "memory/place/partial.h"
-#include "memory/verifier_partial.h"
+#include "memory/place/placers.h"
+#include "memory/verifier.h"
 
 namespace snug::core::memory {
 namespace {

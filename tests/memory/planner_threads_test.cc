@@ -13,8 +13,7 @@
 
 #include "memory/order/best.h"
 #include "memory/order/order_search.h"
-#include "memory/order/windows.h"
-#include "memory/place/exact.h"
+#include "memory/place/placers.h"
 #include "memory/race.h"
 #include "tests/memory/order_random_tasks.h"
 #include "tests/testing/sanitizers.h"

@@ -4,8 +4,7 @@
 #include <map>
 #include <string>
 
-#include "memory/share/coloring.h"
-#include "memory/share/none.h"
+#include "memory/share/blocks.h"
 #include "memory/share/pool.h"
 #include "memory/strategies.h"
 #include "memory/verifier.h"

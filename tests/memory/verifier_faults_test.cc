@@ -5,12 +5,10 @@
 #include <random>
 #include <utility>
 
-#include "memory/share/coloring.h"
+#include "memory/share/blocks.h"
 #include "memory/share/nnc.h"
-#include "memory/share/none.h"
 #include "memory/share/pool.h"
 #include "memory/verifier.h"
-#include "memory/verifier_partial.h"
 #include "tests/memory/random_problems.h"
 
 namespace snug::core::memory {

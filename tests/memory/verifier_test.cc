@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "memory/share/none.h"
+#include "memory/share/blocks.h"
 
 namespace snug::core::memory {
 namespace {

@@ -1,7 +1,5 @@
 // The verifier of plans under waits, against an oracle that knows nothing but bytes: it runs the tasks in order on an
 // array of owners, and wants every two tasks that touch the same bytes, one of them writing, to be ordered.
-#include "memory/verifier_waits.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,9 +7,10 @@
 #include <set>
 #include <string>
 
+#include "memory/share/blocks.h"
 #include "memory/share/nnc.h"
-#include "memory/share/none.h"
 #include "memory/share/pool.h"
+#include "memory/verifier.h"
 #include "tests/memory/random_problems.h"
 
 namespace snug::core::memory {

@@ -1,14 +1,13 @@
 // Placement for several streams on which nobody waits for bytes.
-#include "memory/place/waitless.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
 #include "memory/partial_order.h"
+#include "memory/place/placers.h"
 #include "memory/share/parallel.h"
-#include "memory/verifier_waits.h"
+#include "memory/verifier.h"
 #include "tests/memory/random_problems.h"
 
 namespace snug::core::memory {

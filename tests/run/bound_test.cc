@@ -10,7 +10,7 @@
 #include <map>
 #include <random>
 
-#include "engine/compile/memory/plan_file.h"
+#include "engine/compile/memory/plan_memory.h"
 #include "tests/run/train_util.h"
 
 namespace snug::core {

@@ -13,10 +13,8 @@
 #include <string>
 
 #include "engine/base/status.h"
-#include "engine/compile/memory/plan_file.h"
-#include "engine/compile/schedule/lower.h"
-#include "engine/compile/schedule/schedule_steps.h"
-#include "engine/compile/schedule/verify_executable.h"
+#include "engine/compile/memory/plan_memory.h"
+#include "engine/compile/schedule/stages.h"
 #include "tests/run/executable_oracle.h"
 #include "tests/run/train_util.h"
 

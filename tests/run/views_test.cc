@@ -8,7 +8,7 @@
 #include <random>
 
 #include "engine/base/status.h"
-#include "engine/compile/memory/plan_file.h"
+#include "engine/compile/memory/plan_memory.h"
 #include "tests/run/train_util.h"
 #include "tests/testing/source_path.h"
 

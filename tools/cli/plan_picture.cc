@@ -7,7 +7,7 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/memory/memory_report.h"
-#include "engine/compile/memory/order.h"
+#include "engine/compile/memory/tasks.h"
 
 namespace snug::core::cli {
 namespace {

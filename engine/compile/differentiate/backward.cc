@@ -1,11 +1,10 @@
-#include "engine/compile/differentiate/backward.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/differentiate/differentiate.h"
 #include "ops/grad_context.h"
 #include "proto/data_type.h"
 #include "proto/internal.pb.h"

@@ -1,11 +1,10 @@
-#include "engine/compile/differentiate/updates.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/differentiate/differentiate.h"
 #include "ops/graph_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"

@@ -1,10 +1,9 @@
-#include "engine/compile/import/initializers.h"
-
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
 
 #include <cmath>
 
+#include "engine/compile/import/layer_importer.h"
 #include "proto/network.pb.h"
 
 namespace snug::core {

@@ -10,7 +10,6 @@
 #include "engine/base/error_part.h"
 #include "engine/base/hash.h"
 #include "engine/base/status.h"
-#include "engine/compile/import/initializers.h"
 #include "proto/data_type.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"

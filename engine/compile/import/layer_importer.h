@@ -1,18 +1,25 @@
 // The importer's LayerContext: it turns one layer of the model file into parameters and nodes.
 #pragma once
 
+#include <absl/status/statusor.h>
+
 #include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/compile/import/import.h"
+#include "engine/graph/graph.h"
 #include "ops/layer_context.h"
 
 namespace snug::proto {
 class Layer;
 class Param;
 }  // namespace snug::proto
+
+namespace snug::proto {
+class Initializer;
+}
 
 namespace snug::core {
 
@@ -68,5 +75,10 @@ class LayerImporter final : public LayerContext {
 // Return the values of the random states' Variables, which are made at first use.
 ValueId RandomStateOf(Imported& imported);
 ValueId DrawStateOf(Imported& imported);
+
+// Turns what the model file and the op say about a parameter's first content into the Graph's Initializer. Fans and
+// gains are resolved here, so that the run-time only sees plain distributions. `chosen` may be null, which stands for
+// the op's default.
+absl::StatusOr<Initializer> ResolveInitializer(const ParameterSpec& spec, const proto::Initializer* chosen);
 
 }  // namespace snug::core

@@ -1,11 +1,10 @@
-#include "engine/compile/memory/caller_values.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <set>
 
 #include "engine/base/status.h"
+#include "engine/compile/memory/views.h"
 
 namespace snug::core {
 namespace {

@@ -1,14 +1,12 @@
-#include "engine/compile/memory/choose_views.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/compile/memory/order.h"
 #include "engine/compile/memory/tasks.h"
-#include "memory/lower_bound.h"
+#include "engine/compile/memory/views.h"
 #include "memory/order/best.h"
 #include "memory/order/in_place_tasks.h"
+#include "memory/problem.h"
 
 namespace snug::core {
 namespace {

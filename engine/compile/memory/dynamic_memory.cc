@@ -9,7 +9,6 @@
 #include "engine/base/status.h"
 #include "memory/in_place.h"
 #include "memory/share/blocks.h"
-#include "memory/share/none.h"
 
 namespace snug::core {
 namespace {

@@ -1,8 +1,8 @@
-#include "engine/compile/memory/order.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <vector>
+
+#include "engine/compile/memory/tasks.h"
 
 namespace snug::core {
 

@@ -1,5 +1,3 @@
-#include "engine/compile/memory/plan_file.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
@@ -10,9 +8,10 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/status.h"
+#include "engine/compile/memory/plan_memory.h"
 #include "engine/compile/message_file.h"
 #include "engine/compile/pipeline.h"
-#include "engine/graph/print.h"
+#include "engine/graph/graph.h"
 #include "memory/verifier.h"
 #include "proto/plan.pb.h"
 

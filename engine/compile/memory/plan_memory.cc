@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/compile/memory/free_bytes.h"
+#include "engine/compile/memory/what_fits.h"
 #include "engine/compile/schedule/streams.h"
-#include "memory/place/waitless.h"
-#include "memory/share/none.h"
+#include "memory/place/placers.h"
+#include "memory/share/blocks.h"
 #include "memory/share/parallel.h"
 #include "memory/verifier.h"
 

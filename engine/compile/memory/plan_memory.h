@@ -1,4 +1,5 @@
-// Plans the order and the memory of a step, by one of the strategies of memory/strategies.h.
+// Plans the order and the memory of a step, by one of the strategies of memory/strategies.h, and keeps plans in files
+// (plan_file.cc).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,14 +15,16 @@
 
 namespace snug::core {
 
+struct Compiled;
+
 struct MemoryOptions {
   std::string strategy = std::string(memory::kDefaultStrategy);
   memory::PlannerOptions planner;
-  std::string plan_file;  // if given, nothing is planned and this plan is loaded (plan_file.h)
+  std::string plan_file;  // if given, nothing is planned and this plan is loaded
   int streams = 1;        // how many streams will run the plan
   // Says how values share bytes where several streams run them, in the strategy's order. `serial` plans as for one
   // stream; streams then wait wherever bytes are reused. `waitless` lets nobody ever wait for bytes
-  // (memory/place/waitless.h). The others are those of memory/share/parallel.h. Empty stands for waitless with several
+  // (memory/place/placers.h). The others are those of memory/share/parallel.h. Empty stands for waitless with several
   // streams and the default strategy, else for serial.
   std::string stream_policy;
   int64_t memory_limit = 0;      // in bytes, Variables included; a plan that needs more is an error. 0: none
@@ -56,5 +59,13 @@ absl::StatusOr<MemoryPlan> PlanMemory(const StepTasks& tasks, const memory::Task
 // Fails with ResourceExhausted where the plan takes more than `limit` bytes; 0 means no limit. PlanMemory has checked
 // it already.
 absl::Status CheckMemoryLimit(const MemoryPlan& plan, int64_t limit);
+
+// Saves the plan of compiled.executable in a file (proto/plan.proto): planned once, shipped, and run without planner or
+// solver. Files named *.pbtxt and *.txt are text, all others are binary.
+absl::Status SavePlan(const Compiled& compiled, const std::string& path);
+
+// Loads a plan for `compiled`, which needs no executable yet. It is checked against the graph, kernels, batch, threads,
+// device and alignment, and verified. The error names what differs, or the bytes that overlap.
+absl::StatusOr<MemoryPlan> LoadPlan(const Compiled& compiled, const std::string& path);
 
 }  // namespace snug::core

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/compile/schedule/verify_executable.h"
+#include "engine/compile/schedule/stages.h"
 #include "memory/verifier.h"
 
 namespace snug::core {

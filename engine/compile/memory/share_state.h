@@ -5,7 +5,7 @@
 #include <absl/types/span.h>
 
 #include "engine/compile/pipeline.h"
-#include "memory/share/none.h"
+#include "memory/share/blocks.h"
 
 namespace snug::core {
 

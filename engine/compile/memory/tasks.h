@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/compile/kernels/choose.h"
-#include "engine/compile/memory/caller_values.h"
 #include "engine/compile/memory/views.h"
 #include "engine/graph/graph.h"
 #include "memory/tasks.h"
@@ -56,8 +55,12 @@ struct StepTasks {
 
 // `alignment` is that of every buffer. With `keep_inputs` what is fed stays until it is fed anew; otherwise its bytes
 // are free after the last reader. `bound` are the caller's buffers, by number; each has bytes of its own
-// (caller_values.h).
+// (CallerValue).
 StepTasks FindTasks(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
                     const Views& views, int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound = {});
+
+// Returns the order for strategies without an orderer: program order, but every update is moved up to where all that it
+// needs is there, so that a gradient dies as soon as it is used. Hazards are kept, because they are edges of the tasks.
+memory::TaskOrder GivenOrder(const Graph& graph, const StepTasks& tasks);
 
 }  // namespace snug::core

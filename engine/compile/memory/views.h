@@ -1,17 +1,23 @@
-// Finds which values lie within the bytes of others, so that the nodes between them have nothing to do: views by their
-// op (reshape, flatten, ...), parts that are one range of what they are cut from (slice, split), and parts that are
-// written where the whole needs them (concat). The latter two may be copied instead, because a view keeps all bytes of
-// the value that it lies in.
+// Says whose bytes a value lies on, if not its own: those of another value, of which it is a view, or the caller's.
 #pragma once
 
+#include <absl/status/statusor.h>
+#include <absl/types/span.h>
+
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "engine/compile/kernels/choose.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
 namespace snug::core {
 
+// Finds which values lie within the bytes of others, so that the nodes between them have nothing to do: views by their
+// op (reshape, flatten, ...), parts that are one range of what they are cut from (slice, split), and parts that are
+// written where the whole needs them (concat). The latter two may be copied instead, because a view keeps all bytes of
+// the value that it lies in.
 class Views {
  public:
   // `alignment` says where values may begin, so that kernels find all of them alike (Device::alignment). `copied` says
@@ -43,5 +49,29 @@ class Views {
   std::vector<char> is_view_;        // indexed by node id
   std::vector<BytesWithin> within_;  // indexed by value id
 };
+
+// Inputs and outputs whose bytes are the caller's (CompileOptions::bound). The caller says before a step where they
+// lie; the step reads and writes them there, and the plan has no bytes for them.
+struct CallerValue {
+  std::string name;
+  ValueId value;
+  bool input = false;  // an input, which no step writes; otherwise an output, which its producer writes
+};
+
+// The result is in the sequence of `names`. `alignment` is that of Views. Fails with InvalidArgument or NotFound where
+// a name is no input or output with bytes of its own.
+absl::StatusOr<std::vector<CallerValue>> FindCallerValues(const Graph& graph, const OpRegistry& registry,
+                                                          int64_t alignment, absl::Span<const std::string> names);
+
+// Returns, by node id, which views must be copies, so that none of the caller's outputs lies within a larger value.
+std::vector<char> CopiedForCaller(const Graph& graph, const OpRegistry& registry, int64_t alignment,
+                                  absl::Span<const CallerValue> bound);
+
+// Decides which of the values that could be views really are, and which are copied. Chooses the views with which the
+// least possible peak of the given order (GivenOrder) is lowest; of equal choices, the one that keeps fewer bytes for a
+// shorter time. The choice depends on the graph only, so it is the same under every strategy. Values in which an output
+// of the caller's (`bound`) would lie are copied.
+Views ChooseViews(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
+                  int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound = {});
 
 }  // namespace snug::core

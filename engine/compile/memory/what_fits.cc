@@ -4,9 +4,13 @@
 
 #include <cstdint>
 
-#include "engine/compile/memory/free_bytes.h"
-#include "engine/compile/memory/order.h"
-#include "memory/share/none.h"
+#include "engine/base/has_cuda.h"
+#include "engine/base/machine.h"
+#include "engine/compile/memory/tasks.h"
+#include "memory/share/blocks.h"
+#if SNUG_HAS_CUDA
+#include "engine/cuda/cuda_device.h"
+#endif
 
 namespace snug::core {
 namespace {
@@ -27,6 +31,17 @@ int64_t BytesOfBatch(const proto::Network& network, const SourceMap& locations, 
 }
 
 }  // namespace
+
+int64_t FreeBytesOf(Device device) {
+  if (device.kind == Device::Kind::kCpu) return AvailableBytes();
+#if SNUG_HAS_CUDA
+  const absl::StatusOr<std::shared_ptr<const cuda::Api>> api = cuda::Api::Load();
+  if (!api.ok()) return -1;
+  const absl::StatusOr<std::shared_ptr<cuda::CudaDevice>> open = cuda::CudaDevice::Open(*api, device.index);
+  if (open.ok()) return (*open)->FreeBytes().value_or(-1);
+#endif
+  return -1;
+}
 
 std::string WhatFits(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
                      const CompileOptions& options, const Compiled& compiled) {

@@ -1,8 +1,7 @@
-#include "engine/compile/schedule/lower.h"
-
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/schedule/stages.h"
 #include "ops/graph_builder.h"
 
 namespace snug::core {

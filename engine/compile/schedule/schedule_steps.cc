@@ -1,5 +1,3 @@
-#include "engine/compile/schedule/schedule_steps.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -8,8 +6,9 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/compile/schedule/stages.h"
 #include "memory/partial_order.h"
-#include "memory/verifier_waits.h"
+#include "memory/verifier.h"
 
 namespace snug::core {
 

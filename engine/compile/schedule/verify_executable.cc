@@ -1,5 +1,3 @@
-#include "engine/compile/schedule/verify_executable.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "engine/base/interval_map.h"
 #include "engine/base/status.h"
 #include "engine/compile/memory/contents.h"
+#include "engine/compile/schedule/stages.h"
 #include "memory/stream_clocks.h"
 #include "ops/graph_builder.h"
 

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/compile/schedule/lower.h"
-#include "engine/compile/schedule/schedule_steps.h"
-#include "engine/compile/schedule/verify_executable.h"
+#include "engine/compile/schedule/stages.h"
 
 namespace snug::core {
 namespace {

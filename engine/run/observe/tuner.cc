@@ -14,7 +14,7 @@
 #if SNUG_HAS_CUDA
 #include "engine/cuda/cuda_device.h"
 #endif
-#include "engine/graph/print.h"
+#include "engine/graph/graph.h"
 #include "engine/run/observe/step_timer.h"
 
 namespace snug::core {

@@ -9,14 +9,14 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/compile/differentiate/updates.h"
+#include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/import.h"
 #include "engine/compile/memory/share_state.h"
 #include "engine/run/check/check_executor.h"
 #include "engine/run/check/padded_plan.h"
 #include "engine/run/session/initialize.h"
 #include "engine/run/session/upload_layout.h"
-#include "memory/share/none.h"
+#include "memory/share/blocks.h"
 
 namespace snug::core {
 namespace {

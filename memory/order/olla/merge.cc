@@ -1,5 +1,3 @@
-#include "memory/order/olla/merge.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory/order/olla/reductions.h"
 #include "memory/order/task_net.h"
 
 namespace snug::core::memory {

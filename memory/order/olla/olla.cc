@@ -1,5 +1,3 @@
-#include "memory/order/olla/olla.h"
-
 #include <algorithm>
 #include <utility>
 

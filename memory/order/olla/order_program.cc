@@ -8,7 +8,7 @@
 
 #include "engine/base/status.h"
 #include "memory/order/olla/lifetimes.h"
-#include "memory/order/olla/updates.h"
+#include "memory/order/olla/reductions.h"
 
 namespace snug::core::memory {
 namespace {

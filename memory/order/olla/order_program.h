@@ -12,8 +12,7 @@
 
 #include "memory/olla_options.h"
 #include "memory/order/olla/graph.h"
-#include "memory/order/olla/merge.h"
-#include "memory/order/olla/stages.h"
+#include "memory/order/olla/reductions.h"
 
 namespace snug::core::memory {
 

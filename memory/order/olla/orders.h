@@ -2,6 +2,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 
 #include "memory/ilp/budget.h"
 #include "memory/order/olla/order_program.h"
+#include "memory/planner.h"
 
 namespace snug::core::memory {
 
@@ -41,5 +43,13 @@ class OllaOrders {
   std::function<void(int32_t program, const std::string& how_far)> note_;
   std::vector<Program> programs_;
 };
+
+// Finds orders by integer linear programming: OLLA. The switches are in memory/olla_options.h. memory/place/olla.h
+// finds offsets, and memory/olla.cc both together.
+//
+// The peak is never above that of options.olla.start, and with fast_start never above that of OrderBest. It stops at
+// work_limit iterations of the simplex method or at time_limit (ilp/anytime.h). The lower bound holds for all legal
+// orders; the report's notes say for each program how far it came, or why it was left out. In-place pairs are ignored.
+absl::StatusOr<Ordering> OrderOlla(const Tasks& tasks, const PlannerOptions& options);
 
 }  // namespace snug::core::memory

@@ -1,6 +1,6 @@
-#include "memory/order/olla/stages.h"
-
 #include <algorithm>
+
+#include "memory/order/olla/reductions.h"
 
 namespace snug::core::memory {
 namespace {

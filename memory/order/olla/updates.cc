@@ -1,8 +1,7 @@
-#include "memory/order/olla/updates.h"
-
 #include <algorithm>
 
 #include "memory/order/olla/graph.h"
+#include "memory/order/olla/reductions.h"
 
 namespace snug::core::memory {
 namespace {

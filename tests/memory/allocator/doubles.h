@@ -18,7 +18,7 @@
 
 #include "memory/allocator/allocator.h"
 #include "memory/allocator/memory_source.h"
-#include "memory/allocator/virtual_source.h"
+#include "memory/allocator/simulate.h"
 
 namespace snug::core::memory {
 

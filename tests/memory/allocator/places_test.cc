@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "memory/allocator/host_source.h"
-#include "memory/allocator/pinned_source.h"
-#include "memory/allocator/virtual_source.h"
+#include "memory/allocator/simulate.h"
 
 namespace snug::core::memory {
 namespace {

@@ -1,4 +1,4 @@
-#include "memory/allocator/counted_source.h"
+#include "memory/allocator/memory_source.h"
 
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
@@ -8,6 +8,18 @@
 #include "engine/base/status.h"
 
 namespace snug::core::memory {
+
+std::string ToString(const Place& place) {
+  switch (place.kind) {
+    case PlaceKind::kCpu:
+      return "cpu";
+    case PlaceKind::kPinned:
+      return "pinned";
+    case PlaceKind::kCuda:
+      break;
+  }
+  return absl::StrCat("cuda:", place.device);
+}
 
 absl::StatusOr<std::byte*> CountedSource::Allocate(int64_t bytes) {
   if (limit_bytes_ > 0 && bytes > limit_bytes_ - reserved_bytes_) {

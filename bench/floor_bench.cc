@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 
-#include "bench/onednn_best.h"
 #include "bench/step_work.h"
 #include "engine/base/status.h"
 #include "proto/text_loader.h"

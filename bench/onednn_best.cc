@@ -1,5 +1,3 @@
-#include "bench/onednn_best.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -8,6 +6,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 
+#include "bench/step_work.h"
 #include "engine/base/parallel.h"
 
 namespace snug::core::bench {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "memory/formats/formats.h"
-#include "memory/order/best.h"
+#include "memory/order/order_search.h"
 
 namespace snug::core::memory {
 namespace {
@@ -154,7 +154,7 @@ bool Same(const Ordering& a, const Ordering& b) {
          a.report.lower_bound == b.report.lower_bound && a.report.proven == b.report.proven;
 }
 
-// Of the calling thread, which does what one thread must, and its part of the rest.
+// The CPU time of the calling thread, which does its part of what is shared and all that is not.
 double OwnCpuSeconds() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

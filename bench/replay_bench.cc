@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/run/executors/executors.h"
+#include "engine/run/executors/executor.h"
 
 namespace snug::core {
 namespace {

@@ -2,13 +2,30 @@
 // once with their number, and the bytes that everything else reads and writes.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
-#include "bench/library_call.h"
+#include "engine/base/dtype.h"
 #include "engine/compile/pipeline.h"
+#include "ops/kernels/conv/geometry.h"
 #include "ops/registry.h"
 
 namespace snug::core::bench {
+
+// A convolution or matrix product as a kernel library is asked for it.
+struct LibraryCall {
+  enum class Kind { kConvForward, kConvBackwardData, kConvBackwardWeights, kMatMul };
+  Kind kind = Kind::kMatMul;
+  DType dtype = DType::kFloat32;
+  ops::ConvGeometry conv;  // unless kMatMul
+  // kMatMul: `batch` products [m, k] x [k, n]; a transposed one lies in memory as [k, m] or [n, k].
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+
+  double multiply_adds() const;  // of one of them
+  std::string ToString() const;  // equal calls have equal texts
+};
 
 struct CountedCall {
   LibraryCall call;
@@ -21,5 +38,14 @@ struct StepWork {
 };
 
 StepWork FindStepWork(const Compiled& compiled, const OpRegistry& registry);
+
+// How fast oneDNN can be (onednn_best.cc): the time of one call in the best of the layouts it may be given. The median
+// of several runs on data that is in memory already; the best over channels-last (row-major for matrices) and whatever
+// layout the library asks for. Ends the program where the library fails.
+double BestSeconds(const LibraryCall& call, int threads);
+
+// The same for what no kernel of a library does: bytes read plus bytes written per second by a copy too large for any
+// cache: the best of several.
+double CopyBandwidth(int threads);
 
 }  // namespace snug::core::bench

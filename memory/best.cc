@@ -1,5 +1,3 @@
-#include "memory/order/best.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -7,6 +5,7 @@
 #include "engine/base/status.h"
 #include "memory/in_place.h"
 #include "memory/order/in_place_tasks.h"
+#include "memory/order/order_search.h"
 #include "memory/place/placers.h"
 #include "memory/problem.h"
 #include "memory/share/nnc.h"

@@ -10,7 +10,6 @@
 #include "ops/registry.h"
 #include "proto/fused.pb.h"
 #include "proto/options.h"
-#include "proto/options_from_text.h"
 
 namespace snug::core {
 namespace {

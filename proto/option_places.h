@@ -8,6 +8,10 @@
 #include <cstdint>
 #include <string>
 
+namespace google::protobuf {
+class FieldDescriptor;
+}
+
 namespace snug::core {
 
 class SourceMap;
@@ -39,10 +43,20 @@ class OptionPlaces {
   std::string Written(absl::string_view option, absl::string_view value) const;
 
  private:
-  enum class Kind : uint8_t { kNowhere, kFile, kFlags, kProgram };
+  enum class WrittenIn : uint8_t { kNowhere, kFile, kFlags, kProgram };
 
-  Kind kind_ = Kind::kNowhere;
+  WrittenIn written_in_ = WrittenIn::kNowhere;
   const SourceMap* locations_ = nullptr;  // only for options in a file
 };
+
+// Returns the flag of a field: the option's path with hyphens, so `checkpoint.keep` is --checkpoint-keep, unless (flag)
+// says otherwise (proto/field_options.proto). `prefix` begins the names of all flags of its message; it is empty or
+// ends with a hyphen.
+std::string FlagName(const google::protobuf::FieldDescriptor& field, absl::string_view prefix);
+// Returns the prefix for the flags of the fields inside this field's message.
+std::string FlagPrefix(const google::protobuf::FieldDescriptor& field, absl::string_view prefix);
+
+// Returns "checkpoint-keep" for "training.checkpoint.keep", and "sgd-momentum" for "optimizer.sgd.momentum".
+std::string FlagOfOption(absl::string_view option);
 
 }  // namespace snug::core

@@ -15,7 +15,7 @@
 #include "engine/base/text/suggest.h"
 #include "ops/platform.h"
 #include "tools/cli/command.h"
-#include "tools/cli/spin_briefly.h"
+#include "tools/cli/process.h"
 
 namespace snug::core::cli {
 

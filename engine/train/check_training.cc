@@ -1,10 +1,9 @@
-#include "engine/train/check_training.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <cmath>
 
 #include "engine/base/status.h"
+#include "engine/train/training_options.h"
 #include "proto/train.pb.h"
 
 namespace snug::core {

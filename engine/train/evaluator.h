@@ -14,8 +14,8 @@
 #include "engine/compile/pipeline.h"
 #include "engine/run/session/session.h"
 #include "engine/train/data/loader.h"
-#include "engine/train/feeder.h"
 #include "engine/train/metrics.h"
+#include "engine/train/step_feed.h"
 
 namespace snug::proto {
 class Network;

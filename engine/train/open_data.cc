@@ -1,5 +1,3 @@
-#include "engine/train/open_data.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 
@@ -9,13 +7,9 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/train/data/cifar.h"
-#include "engine/train/data/csv.h"
-#include "engine/train/data/idx.h"
-#include "engine/train/data/npy.h"
-#include "engine/train/data/subset.h"
+#include "engine/train/data/sources.h"
 #include "engine/train/data/synthetic.h"
-#include "engine/train/data/text.h"
+#include "engine/train/training_options.h"
 #include "proto/network.pb.h"
 #include "proto/train.pb.h"
 

@@ -1,8 +1,7 @@
-#include "engine/train/schedule.h"
-
 #include <algorithm>
 #include <cmath>
 
+#include "engine/train/training_options.h"
 #include "proto/train.pb.h"
 
 namespace snug::core {

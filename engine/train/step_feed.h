@@ -1,17 +1,41 @@
-// Feeds a training its batches, step by step, and part by part where a step has micro-batches. Each part is fed before
-// its run or, where the session uploads ahead, while the run before it is under way.
+// How batches get into a session: the fields of one into the inputs of a program, and those of a training step by step.
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/types/span.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "engine/run/session/program.h"
 #include "engine/run/session/session.h"
+#include "engine/train/data/dataset.h"
 #include "engine/train/data/loader.h"
-#include "engine/train/feeder.h"
 
 namespace snug::core {
 
+// Gives the fields of batches to the inputs of a program, by name or, where no name fits, by type and sequence.
+class Feeder {
+ public:
+  // `fields` are those of one sample. Fails with InvalidArgument, which names both sides, where an input finds no
+  // field, or only one with another number of elements or with values that it does not accept.
+  static absl::StatusOr<Feeder> Create(const Program& program, absl::Span<const DataField> fields);
+
+  // Feeds the samples of a batch from `first` on, as many as the program takes.
+  absl::Status Feed(absl::Span<const std::byte* const> fields, Program& program, int64_t first = 0) const;
+
+ private:
+  struct Link {
+    size_t input = 0, field = 0;
+    DType from = DType::kFloat32;
+  };
+  std::vector<Link> links_;  // one for each input
+};
+
+// Feeds a training its batches, step by step, and part by part where a step has micro-batches. Each part is fed before
+// its run or, where the session uploads ahead, while the run before it is under way.
 class StepFeed {
  public:
   // `parts` is the number of micro-batches in a step; program 1 runs all but the last, which program 0 runs. All

@@ -6,9 +6,8 @@
 #include <cmath>
 
 #include "engine/base/status.h"
-#include "engine/train/check_training.h"
 #include "engine/train/non_finite.h"
-#include "engine/train/schedule.h"
+#include "engine/train/training_options.h"
 #include "engine/train/within_step.h"
 #include "proto/network.pb.h"
 #include "proto/source_map.h"

@@ -15,7 +15,6 @@
 #include "engine/run/session/session.h"
 #include "engine/train/data/loader.h"
 #include "engine/train/evaluator.h"
-#include "engine/train/feeder.h"
 #include "engine/train/step_feed.h"
 
 namespace snug::proto {

@@ -1,19 +1,36 @@
-// Opens the Datasets that Training options name.
+// What Training options mean: whether they make sense, which data they name (open_data.cc), and the learning rate
+// (schedule.cc).
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <cstdint>
+
 #include "engine/train/trainer.h"
+#include "proto/option_places.h"
 
 namespace snug::proto {
 class Data;
 class Network;
+class Schedule;
+class Training;
 }  // namespace snug::proto
 
 namespace snug::core {
 
-// `seed` decides which samples are held back, and how synthetic ones are drawn. The network says how long a window of
-// text is if the options do not. Fails with InvalidArgument where no source is named, or where its files are unusable.
+// Checks that Training options make sense, before anything is compiled, opened or written. Fails with InvalidArgument
+// that names the option, and where it was written: `training.checkpoint.keep: expected ..., found ...`.
+absl::Status CheckTraining(const proto::Training& training, const OptionPlaces& places = {});
+
+// Opens the Datasets that the options name. `seed` decides which samples are held back, and how synthetic ones are
+// drawn. The network says how long a window of text is if the options do not. Fails with InvalidArgument where no
+// source is named, or where its files are unusable.
 absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed);
+
+// The factor of the optimizer's learning rate over a training. It depends on the step alone, so a training that is
+// resumed goes on as it would have. Returns the factor for step `step`, from 0, of `steps`. In a warm-up of w steps,
+// step s has (s + 1) / w of the schedule's first factor.
+double LearningRateFactor(const proto::Schedule& schedule, int64_t step, int64_t steps);
 
 }  // namespace snug::core

@@ -1,6 +1,4 @@
-#include "memory/order/best.h"
-
-#include "memory/order/greedy.h"
+#include "memory/order/live_sweep.h"
 #include "memory/order/order_search.h"
 #include "memory/order/reduce.h"
 

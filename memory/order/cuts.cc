@@ -3,7 +3,6 @@
 #include <numeric>
 #include <vector>
 
-#include "memory/order/greedy.h"
 #include "memory/order/live_sweep.h"
 #include "memory/order/min_cut.h"
 #include "memory/order/order_search.h"

@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "memory/order/greedy.h"
+#include "memory/order/live_sweep.h"
 
 namespace snug::core::memory {
 namespace {

@@ -1,9 +1,9 @@
-#include "memory/order/greedy.h"
-
 #include <algorithm>
 #include <queue>
 #include <tuple>
 #include <vector>
+
+#include "memory/order/live_sweep.h"
 
 namespace snug::core::memory {
 namespace {

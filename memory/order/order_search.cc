@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "memory/order/greedy.h"
 #include "memory/order/live_sweep.h"
 
 namespace snug::core::memory {

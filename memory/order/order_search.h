@@ -1,6 +1,8 @@
 // A search for an order: what its stages share, and the stages, each in a .cc file of its own.
 #pragma once
 
+#include <absl/status/statusor.h>
+
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -16,7 +18,7 @@ class OrderSearch {
   // `net` must outlive this.
   OrderSearch(const TaskNet& net, const PlannerOptions& options, int64_t default_work);
 
-  // Tightens a legal order (greedy.h), and keeps it if its peak is the least so far. Returns its peak.
+  // Tightens a legal order (live_sweep.h), and keeps it if its peak is the least so far. Returns its peak.
   int64_t Offer(const TaskOrder& order);
   // Tells that no order has a lower peak.
   void RaiseBound(int64_t bound);
@@ -72,5 +74,13 @@ void ImproveByCuts(int64_t work_limit, OrderSearch* search);
 // everything around it as it is. It works on orders of any length. Goes on for as long as a stretch of 16 to 128 tasks
 // can be improved and work is left.
 void ImproveByWindows(int64_t work_limit, OrderSearch* search);
+
+// The default orderer finds the order of least peak that it can within the work limit, and a bound that says how far
+// from the optimum that can be. The report's bound holds for all legal orders.
+absl::StatusOr<Ordering> OrderBest(const Tasks& tasks, const PlannerOptions& options);
+
+// Runs the first stage of OrderBest alone: greedy orders, in O(edges log n). The bound is the largest sum of one task's
+// inputs and outputs.
+absl::StatusOr<Ordering> OrderGreedy(const Tasks& tasks, const PlannerOptions& options);
 
 }  // namespace snug::core::memory

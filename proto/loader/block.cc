@@ -1,5 +1,3 @@
-#include "proto/loader/block.h"
-
 #include <absl/strings/str_cat.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/text/suggest.h"
+#include "proto/loader/expand.h"
 #include "proto/loader/scope.h"
 #include "proto/network.pb.h"
 

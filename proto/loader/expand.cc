@@ -9,12 +9,9 @@
 #include <utility>
 
 #include "engine/base/text/suggest.h"
-#include "proto/loader/block.h"
 #include "proto/loader/check.h"
 #include "proto/loader/fill.h"
-#include "proto/loader/layer_parts.h"
 #include "proto/loader/names.h"
-#include "proto/loader/repeat.h"
 #include "proto/loader/scope.h"
 #include "proto/network.pb.h"
 

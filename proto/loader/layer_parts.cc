@@ -1,11 +1,10 @@
-#include "proto/loader/layer_parts.h"
-
 #include <absl/strings/str_cat.h>
 #include <google/protobuf/descriptor.h>
 
 #include <utility>
 
 #include "engine/base/text/suggest.h"
+#include "proto/loader/expand.h"
 #include "proto/loader/fill.h"
 #include "proto/network.pb.h"
 

@@ -1,11 +1,10 @@
-#include "proto/loader/repeat.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <array>
 #include <utility>
 
 #include "engine/base/text/suggest.h"
+#include "proto/loader/expand.h"
 
 namespace snug::core::loader {
 namespace {

@@ -13,7 +13,7 @@
 #include "engine/graph/value_type.h"
 #include "engine/run/session/session.h"
 #include "engine/run/session/value_view.h"
-#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/store.h"

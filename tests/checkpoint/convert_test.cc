@@ -1,11 +1,11 @@
-#include "engine/train/checkpoint/convert.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
+
+#include "engine/train/checkpoint/element_type.h"
 
 namespace snug::core::checkpoint {
 namespace {

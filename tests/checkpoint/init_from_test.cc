@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/store.h"
 #include "tests/checkpoint/temporary_folder.h"

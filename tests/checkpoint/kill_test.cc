@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <random>
 
-#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/store.h"
 #include "tests/checkpoint/checkpoint_content.h"
 #include "tests/checkpoint/temporary_folder.h"

@@ -1,7 +1,7 @@
-#include "engine/train/checkpoint/name_patterns.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "engine/train/checkpoint/init_from.h"
 
 namespace snug::core::checkpoint {
 namespace {

@@ -1,5 +1,3 @@
-#include "engine/train/checkpoint/posix_file_system.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/store.h"
 #include "tests/checkpoint/checkpoint_content.h"
 #include "tests/checkpoint/temporary_folder.h"

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/store.h"
 #include "tests/checkpoint/temporary_folder.h"
 #include "tests/run/train_util.h"

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/train/checkpoint/convert.h"
 #include "engine/train/checkpoint/digest.h"
-#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/element_type.h"
+#include "engine/train/checkpoint/file_system.h"
 #include "tests/checkpoint/checkpoint_content.h"
 #include "tests/checkpoint/simulated_disk.h"
 #include "tests/testing/source_path.h"

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <limits>
 
-#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/store.h"
 #include "proto/network_writer.h"
 #include "tests/checkpoint/temporary_folder.h"

@@ -1,9 +1,8 @@
-#include "engine/train/checkpoint/xxh64.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "engine/train/checkpoint/digest.h"
 #include "tests/checkpoint/checkpoint_content.h"
 
 namespace snug::core::checkpoint {

@@ -8,7 +8,6 @@
 #include <iterator>
 
 #include "engine/base/status.h"
-#include "engine/cuda/code_file.h"
 #include "engine/cuda/cuda_code_cache.h"
 #include "tests/cuda/fake_cuda.h"
 

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "engine/base/status.h"
-#include "engine/train/open_data.h"
 #include "engine/train/trainer.h"
+#include "engine/train/training_options.h"
 #include "tests/cuda/emulation/emulation.h"
 #include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/networks.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/safetensors.h"
 #include "tests/run/differential_case.h"
 

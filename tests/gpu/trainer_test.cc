@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "engine/base/status.h"
-#include "engine/train/open_data.h"
+#include "engine/train/training_options.h"
 #include "tests/cuda/networks.h"
 #include "tests/gpu/test_device.h"
 #include "tests/testing/digits_network.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "memory/formats/formats.h"
-#include "memory/order/best.h"
+#include "memory/order/order_search.h"
 #include "memory/strategies.h"
 #include "tests/memory/order_random_tasks.h"
 #include "tests/memory/shared_data.h"

@@ -2,8 +2,8 @@
 
 #include <random>
 
-#include "memory/order/best.h"
-#include "memory/order/greedy.h"
+#include "memory/order/live_sweep.h"
+#include "memory/order/order_search.h"
 #include "tests/memory/order_random_tasks.h"
 
 namespace snug::core::memory {

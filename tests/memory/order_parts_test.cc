@@ -5,7 +5,7 @@
 #include <set>
 
 #include "memory/order/exact_search.h"
-#include "memory/order/greedy.h"
+#include "memory/order/live_sweep.h"
 #include "memory/order/min_cut.h"
 #include "memory/order/order_search.h"
 #include "memory/order/reduce.h"

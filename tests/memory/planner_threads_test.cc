@@ -11,7 +11,6 @@
 #include <string>
 #include <thread>
 
-#include "memory/order/best.h"
 #include "memory/order/order_search.h"
 #include "memory/place/placers.h"
 #include "memory/race.h"

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/flag_names.h"
 #include "proto/text_loader.h"
 #include "tests/testing/source_path.h"
 

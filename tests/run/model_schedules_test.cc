@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/run/executors/executors.h"
+#include "engine/run/executors/executor.h"
 #include "tests/run/schedule_util.h"
 #include "tests/run/train_util.h"
 

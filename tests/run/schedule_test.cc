@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "engine/run/executors/executors.h"
+#include "engine/run/executors/executor.h"
 #include "tests/run/schedule_util.h"
 #include "tests/run/train_util.h"
 #include "tests/testing/kernel_of.h"

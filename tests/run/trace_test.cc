@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "engine/compile/memory/memory_report.h"
-#include "engine/run/executors/executors.h"
+#include "engine/run/executors/executor.h"
 #include "tests/run/train_util.h"
 
 namespace snug::core {

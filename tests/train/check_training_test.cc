@@ -1,9 +1,8 @@
-#include "engine/train/check_training.h"
-
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "engine/train/training_options.h"
 #include "proto/text_loader.h"
 #include "proto/train.pb.h"
 

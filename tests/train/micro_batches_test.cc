@@ -11,8 +11,8 @@
 
 #include "engine/compile/import/import.h"
 #include "engine/train/checkpoint/session_state.h"
-#include "engine/train/open_data.h"
 #include "engine/train/trainer.h"
+#include "engine/train/training_options.h"
 #include "engine/train/within_step.h"
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"

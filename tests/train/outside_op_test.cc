@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/train/open_data.h"
 #include "engine/train/trainer.h"
+#include "engine/train/training_options.h"
 #include "snug/internal/engine.h"
 #include "snug/internal/outside_ops.h"
 #include "tests/checkpoint/temporary_folder.h"

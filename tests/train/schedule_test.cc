@@ -1,7 +1,6 @@
-#include "engine/train/schedule.h"
-
 #include <gtest/gtest.h>
 
+#include "engine/train/training_options.h"
 #include "proto/train.pb.h"
 
 namespace snug::core {

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "engine/train/open_data.h"
+#include "engine/train/training_options.h"
 #include "proto/text_loader.h"
 #include "tests/run/train_util.h"
 #include "tests/testing/digits_network.h"

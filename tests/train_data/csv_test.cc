@@ -1,8 +1,7 @@
-#include "engine/train/data/csv.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/train/data/sources.h"
 #include "tests/train_data/test_files.h"
 
 namespace snug::core {

@@ -1,11 +1,10 @@
-#include "engine/train/data/npy.h"
-
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "engine/train/data/sources.h"
 #include "tests/train_data/test_files.h"
 
 namespace snug::core {

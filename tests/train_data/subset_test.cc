@@ -1,10 +1,9 @@
-#include "engine/train/data/subset.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "engine/train/data/sources.h"
 #include "tests/train_data/test_dataset.h"
 #include "tests/train_data/test_files.h"
 

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "engine/base/hash.h"
-#include "engine/train/data/synthetic/turns.h"
+#include "engine/train/data/synthetic/tasks.h"
 #include "tests/train_data/test_files.h"
 
 namespace snug::core {

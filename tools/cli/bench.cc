@@ -20,7 +20,6 @@
 #include "ops/graph_builder.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags/device_flag.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/run_flags.h"

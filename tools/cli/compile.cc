@@ -17,9 +17,9 @@
 #include "proto/network_writer.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags/device_flag.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/run_flags.h"
 
 namespace snug::core::cli {
 namespace {

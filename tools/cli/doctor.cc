@@ -18,7 +18,6 @@
 #include "memory/ilp/solver.h"
 #include "ops/platform.h"
 #if SNUG_HAS_CUDA
-#include "engine/cuda/code_file.h"
 #include "engine/cuda/cuda_code_cache.h"
 #include "engine/cuda/cuda_compile.h"
 #include "engine/cuda/cuda_device.h"

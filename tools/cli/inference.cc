@@ -2,14 +2,17 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <cstdio>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "engine/compile/defaults.h"
-#include "engine/train/open_data.h"
+#include "engine/train/checkpoint/file_system.h"
+#include "engine/train/checkpoint/resume.h"
+#include "engine/train/checkpoint/session_state.h"
+#include "engine/train/training_options.h"
 #include "proto/train.pb.h"
 #include "tools/cli/flags/proto_flags.h"
-#include "tools/cli/weights.h"
 
 namespace snug::core::cli {
 InferenceFlags::InferenceFlags() : data(std::make_unique<proto::Data>()) {}
@@ -57,6 +60,18 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
   SNUG_ASSIGN_OR_RETURN(inference->evaluator,
                         Evaluator::Create(network, *inference->session, /*first_program=*/0, dataset, loader));
   return inference;
+}
+
+absl::StatusOr<std::string> LoadWeights(const std::string& path, Session& session) {
+  if (path.empty()) {
+    return absl::InvalidArgumentError(
+        "--checkpoint: expected a safetensors file, or the directory that a training left");
+  }
+  checkpoint::PosixFileSystem files;
+  SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Found found, checkpoint::FindCheckpoint(files, path));
+  for (const std::string& warning : found.warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  SNUG_RETURN_IF_ERROR(checkpoint::LoadState(session, files, found.path, checkpoint::LoadMode::kWeights).status());
+  return found.path;
 }
 
 }  // namespace snug::core::cli

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/run/session/session.h"
 #include "engine/train/evaluator.h"
 #include "proto/text_loader.h"
 #include "tools/cli/flags/flags.h"
@@ -43,5 +44,10 @@ struct Inference {
 // `fetch` names values that become outputs in addition to the network's own.
 absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& file, const InferenceFlags& flags,
                                                             const std::vector<std::string>& fetch);
+
+// Loads parameters from a checkpoint, for commands that do not train. `path` is a safetensors file, or a directory that
+// holds checkpoints itself or in `checkpoints/`, of which the newest complete one is taken. Returns the file that was
+// loaded.
+absl::StatusOr<std::string> LoadWeights(const std::string& path, Session& session);
 
 }  // namespace snug::core::cli

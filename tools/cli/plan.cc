@@ -1,4 +1,6 @@
 // `snug plan NET` shows where every byte of a step lies, when it is needed, and how much the step needs.
+#include "tools/cli/plan.h"
+
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -17,8 +19,6 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
-#include "tools/cli/plan_dynamic.h"
-#include "tools/cli/plan_picture.h"
 
 namespace snug::core::cli {
 namespace {

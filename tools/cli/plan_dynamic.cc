@@ -1,11 +1,10 @@
-#include "tools/cli/plan_dynamic.h"
-
 #include <absl/strings/str_format.h>
 
 #include <vector>
 
 #include "engine/base/text/json.h"
 #include "engine/compile/memory/memory_settings.h"
+#include "tools/cli/plan.h"
 
 namespace snug::core::cli {
 namespace {

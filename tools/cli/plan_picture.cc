@@ -1,5 +1,3 @@
-#include "tools/cli/plan_picture.h"
-
 #include <absl/strings/string_view.h>
 
 #include <set>
@@ -8,6 +6,7 @@
 #include "engine/base/status.h"
 #include "engine/compile/memory/memory_report.h"
 #include "engine/compile/memory/tasks.h"
+#include "tools/cli/plan.h"
 
 namespace snug::core::cli {
 namespace {

@@ -15,7 +15,6 @@
 #include "engine/run/session/session.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags/device_flag.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/run_flags.h"

@@ -4,8 +4,8 @@
 #include "engine/base/status.h"
 #include "engine/compile/memory/tasks.h"
 #include "engine/compile/memory/views.h"
-#include "memory/order/best.h"
 #include "memory/order/in_place_tasks.h"
+#include "memory/order/order_search.h"
 #include "memory/problem.h"
 
 namespace snug::core {

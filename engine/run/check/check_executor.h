@@ -1,6 +1,6 @@
 // Runs the Steps one after the other and catches each one that touches bytes other than those it declares.
 //
-// It runs on a padded plan (padded_plan.h). While a Step runs, the pages that it declares are open, those it only reads
+// It runs on a padded plan (PadPlan). While a Step runs, the pages that it declares are open, those it only reads
 // for reading alone. Everything else cannot be touched: values that are dead or not yet written, and the guard pages
 // around each buffer. Pages are too coarse to find everything, so each Step runs twice. What it must not depend on
 // (outputs before they are written, its workspace, the bytes between a buffer and the ends of its pages) is filled with
@@ -8,17 +8,19 @@
 // says which bytes of which buffer.
 //
 // Faults are only caught on the calling thread, so ops must use one thread. After a fault the kernel's own state
-// (locks, memory it took) is lost, see fault_catcher.h.
+// (locks, memory it took) is lost, see FaultCatcher.
 #pragma once
+
+#include <absl/status/status.h>
 
 #include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "engine/run/check/fault_catcher.h"
+#include "engine/compile/pipeline.h"
 #include "engine/run/check/guarded_memory.h"
-#include "engine/run/executors/bound_executor.h"
+#include "engine/run/executors/bound_steps.h"
 
 namespace snug::core {
 
@@ -62,5 +64,12 @@ class CheckExecutor : public BoundExecutor {
   std::vector<std::vector<Touch>> touches_;  // indexed by Step
   std::atomic<int32_t> running_{-1};
 };
+
+// Makes a plan in which every buffer has its own memory pages, with guard pages around them that nothing may touch. The
+// CheckExecutor runs on it. Lowers `compiled` anew, in its order, on one stream. What its plan writes in place stays in
+// place, on the same pages. A buffer ends where its last page does, as far as the alignment of 64 bytes allows.
+absl::Status PadPlan(Compiled& compiled);
+// Pads the plan of Variables, which several programs may share.
+memory::Plan PadState(const memory::Problem& problem);
 
 }  // namespace snug::core

@@ -1,5 +1,3 @@
-#include "engine/run/check/padded_plan.h"
-
 #include <absl/strings/str_cat.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/schedule/stages.h"
+#include "engine/run/check/check_executor.h"
 
 namespace snug::core {
 namespace {

@@ -1,12 +1,11 @@
-#include "engine/run/cuda/cuda_backend.h"
-
 #include <utility>
 
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_code_cache.h"
 #include "engine/run/cuda/cuda_executor.h"
-#include "engine/run/cuda/cuda_uploads.h"
+#include "engine/run/cuda/cuda_staging.h"
 #include "engine/run/cuda/cuda_variables.h"
+#include "engine/run/session/backend.h"
 #include "memory/allocator/cuda_places.h"
 
 namespace snug::core {

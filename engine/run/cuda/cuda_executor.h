@@ -14,8 +14,8 @@
 #include "engine/run/cuda/cuda_staging.h"
 #include "engine/run/cuda/cuda_step_times.h"
 #include "engine/run/cuda/cuda_tasks.h"
-#include "engine/run/executors/block_accesses.h"
-#include "engine/run/executors/bound_executor.h"
+#include "engine/run/executors/bound_steps.h"
+#include "engine/run/executors/dynamic_blocks.h"
 
 namespace snug::core {
 

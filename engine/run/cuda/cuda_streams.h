@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "engine/cuda/cuda_caller_stream.h"
 #include "engine/cuda/cuda_launch.h"
 #include "engine/cuda/cuda_stream.h"
 

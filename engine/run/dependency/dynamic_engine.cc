@@ -9,10 +9,8 @@
 
 #include "engine/base/event.h"
 #include "engine/base/status.h"
-#include "engine/run/dependency/faults.h"
 #include "engine/run/dependency/scheduler.h"
 #include "engine/run/dependency/sync.h"
-#include "engine/run/dependency/tag_table.h"
 #include "engine/run/dependency/task_record.h"
 
 namespace snug::core {

@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "engine/run/dependency/engine.h"
-#include "engine/run/dependency/faults.h"
-#include "engine/run/dependency/tag_table.h"
 #include "engine/run/dependency/task_record.h"
 
 namespace snug::core {

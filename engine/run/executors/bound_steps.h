@@ -4,10 +4,12 @@
 #include <absl/status/status.h>
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "engine/compile/executable.h"
 #include "engine/run/executors/dynamic_blocks.h"
+#include "engine/run/executors/executor.h"
 #include "ops/kernel_context.h"
 
 namespace snug::core {
@@ -89,6 +91,23 @@ class BoundSteps {
   std::vector<Moving> moving_;
   std::vector<std::vector<Moving>> to_caller_;  // indexed by the caller's buffer
   std::vector<Call> calls_;
+};
+
+// What all executors of whole steps have in common: where everything lies.
+class BoundExecutor : public Executor {
+ public:
+  std::byte* InputBytes(size_t input) const override { return arenas_.Address(executable_.inputs[input].slot); }
+  void Rebind(size_t caller_buffer) override { steps_.Rebind(caller_buffer); }
+  std::byte* OutputBytes(size_t output) const override { return arenas_.Address(executable_.outputs[output].slot); }
+
+ protected:
+  // The Executable must outlive this.
+  BoundExecutor(const Executable& executable, const ArenaBytes& arenas, BoundSteps::Launches launches = {})
+      : executable_(executable), arenas_(arenas), steps_(executable, arenas, std::move(launches)) {}
+
+  const Executable& executable_;
+  const ArenaBytes arenas_;
+  BoundSteps steps_;
 };
 
 }  // namespace snug::core

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/run/dependency/engine.h"
-#include "engine/run/executors/bound_executor.h"
+#include "engine/run/executors/bound_steps.h"
 
 namespace snug::core {
 

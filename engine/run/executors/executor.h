@@ -4,14 +4,23 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
+#include <absl/types/span.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/compile/executable.h"
+
 namespace snug::core {
+
+struct ArenaBytes;
+class Poison;
 
 // The times at which a stream came to a Step, began it after its waits, and had done it.
 struct StepTime {
@@ -79,5 +88,24 @@ class Executor {
 
 // Reads a clock that never goes back.
 int64_t MonotonicNanoseconds();
+
+// The table of the executors, by the names that --engine= takes. Only executor.cc knows them all.
+enum class ExecutorKind : uint8_t { kReplay, kSerial, kDynamic };
+
+struct ExecutorInfo {
+  ExecutorKind kind;
+  absl::string_view name;  // the name as written after --engine=
+  bool needs_plan;         // it cannot run where memory is dynamic
+  bool side_by_side;       // it runs Steps of different streams at the same time
+};
+absl::Span<const ExecutorInfo> Executors();
+const ExecutorInfo& InfoOf(ExecutorKind kind);
+
+absl::string_view ExecutorName(ExecutorKind kind);
+absl::StatusOr<ExecutorKind> ParseExecutor(absl::string_view name);
+
+// The Executable and `poison` (which only the serial engine takes; may be null) must outlive the result.
+absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorKind kind, const Executable& executable,
+                                                       const ArenaBytes& arenas, Poison* poison);
 
 }  // namespace snug::core

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/base/event.h"
-#include "engine/run/executors/bound_executor.h"
+#include "engine/run/executors/bound_steps.h"
 
 namespace snug::core {
 

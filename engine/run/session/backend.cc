@@ -9,7 +9,6 @@
 #include "engine/base/status.h"
 #include "memory/host_arena.h"
 #if SNUG_HAS_CUDA
-#include "engine/run/cuda/cuda_backend.h"
 #endif
 
 namespace snug::core {

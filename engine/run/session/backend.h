@@ -9,7 +9,6 @@
 
 #include "engine/run/executors/bound_steps.h"
 #include "engine/run/executors/executor.h"
-#include "engine/run/executors/executors.h"
 #include "memory/allocator/places.h"
 
 struct CUstream_st;
@@ -66,5 +65,8 @@ struct BackendOptions {
 
 // Fails with FailedPrecondition or NotFound where there is no such device, and with ResourceExhausted.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const BackendOptions& options);
+
+// The same for a CUDA device (cuda/cuda_backend.cc), where CUDA was compiled in.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const BackendOptions& options);
 
 }  // namespace snug::core

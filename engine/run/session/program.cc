@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "memory/problem.h"
 #include "ops/graph_builder.h"
 
 namespace snug::core {
@@ -119,6 +120,16 @@ void Program::LoseInputs() {
 void Program::Overwritten() {
   LoseInputs();
   outputs_lost_ = true;
+}
+
+UploadLayout LayOutUploads(const Executable& executable, int64_t alignment) {
+  UploadLayout layout;
+  for (const Endpoint& input : executable.inputs) {
+    const bool uploaded = input.slot.arena != Arena::kCaller;
+    layout.offsets.push_back(uploaded ? layout.bytes : -1);
+    if (uploaded) layout.bytes += memory::AlignUp(input.type.size_bytes(), alignment);
+  }
+  return layout;
 }
 
 }  // namespace snug::core

@@ -4,10 +4,12 @@
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/compile/executable.h"
 #include "engine/compile/pipeline.h"
 #include "engine/run/executors/dynamic_blocks.h"
 #include "engine/run/executors/executor.h"
@@ -59,5 +61,14 @@ class Program {
   std::vector<char> consumed_;  // by input: whether its bytes may hold something else by now
   bool outputs_lost_ = false;
 };
+
+// Says where the inputs of a step wait on the device for their turn (SessionOptions::upload_ahead): one behind the
+// other. Only one batch waits at a time, so the programs of a session share these bytes.
+struct UploadLayout {
+  std::vector<int64_t> offsets;  // by input; < 0: it lies where the caller says, and is never uploaded
+  int64_t bytes = 0;
+};
+
+UploadLayout LayOutUploads(const Executable& executable, int64_t alignment);
 
 }  // namespace snug::core

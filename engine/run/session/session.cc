@@ -13,9 +13,8 @@
 #include "engine/compile/import/import.h"
 #include "engine/compile/memory/share_state.h"
 #include "engine/run/check/check_executor.h"
-#include "engine/run/check/padded_plan.h"
 #include "engine/run/session/initialize.h"
-#include "engine/run/session/upload_layout.h"
+#include "engine/run/session/program.h"
 #include "memory/share/blocks.h"
 
 namespace snug::core {

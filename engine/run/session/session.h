@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "engine/compile/pipeline.h"
-#include "engine/run/executors/executors.h"
-#include "engine/run/executors/poison.h"
+#include "engine/run/executors/executor.h"
+#include "engine/run/executors/serial_executor.h"
 #include "engine/run/observe/watchdog.h"
 #include "engine/run/session/backend.h"
 #include "engine/run/session/fallbacks.h"
@@ -44,7 +44,8 @@ struct SessionOptions {
   Fallbacks::Report fallbacks;  // gets what Session::fallbacks() has, as it comes. Null: it goes to standard error
   bool strict_kernels = false;  // a kernel that the device's libraries refuse is an error, and none serves instead
   WatchdogOptions watchdog;     // says where a run is stuck; off
-  // Of networks that were compiled for CUDA: whether a step is recorded once and launched as one graph.
+  // Whether a step is recorded once and launched as one CUDA graph. Nothing to networks that were not compiled for
+  // CUDA.
   bool cuda_graph = true;
   // Lets the replay on CUDA take device memory for another step's inputs in addition to what is planned, so that they
   // can be uploaded while a step runs (Session::UploadAhead). It is dropped where it does not fit, or where it and the

@@ -1,8 +1,11 @@
-// The element types of safetensors files: all that have whole bytes. The engine computes with only some of them.
+// The element types of safetensors files: all that have whole bytes. The engine computes with only some of them, to
+// which others are converted.
 #pragma once
 
 #include <absl/strings/string_view.h>
+#include <absl/types/span.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,5 +45,14 @@ std::string ElementTypeNames();  // "F64, F32, ..."
 
 ElementType ElementTypeOf(DType dtype);
 std::optional<DType> DTypeOf(ElementType type);  // the engine's type with the same representation
+
+// Tells whether both have the same representation, or both are floating-point numbers.
+bool CanConvert(ElementType from, DType to);
+
+// Rounds to nearest where `to` is narrower. CanConvert(from, to) must be true.
+void Convert(ElementType from, absl::Span<const std::byte> in, DType to, std::byte* out);
+
+// Converts an IEEE half, with 1 + 5 + 10 bits.
+float HalfToFloat(uint16_t bits);
 
 }  // namespace snug::core::checkpoint

@@ -2,15 +2,17 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
+#include <absl/strings/strip.h>
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "engine/base/status.h"
+#include "engine/base/text/glob.h"
 #include "engine/base/text/suggest.h"
-#include "engine/train/checkpoint/convert.h"
 #include "engine/train/checkpoint/digest.h"
-#include "engine/train/checkpoint/name_patterns.h"
+#include "engine/train/checkpoint/element_type.h"
 #include "engine/train/checkpoint/session_state.h"
 
 namespace snug::core::checkpoint {
@@ -84,6 +86,31 @@ std::string InitReport::ToString() const {
   for (const std::string& name : untouched) absl::StrAppend(&text, "\n  as initialised: \"", name, "\"");
   for (const std::string& pattern : unused) absl::StrAppend(&text, "\n  pattern \"", pattern, "\" matches no tensor");
   return text;
+}
+
+NamePatterns::NamePatterns(std::vector<std::string> patterns)
+    : patterns_(std::move(patterns)), used_(patterns_.size(), 0) {}
+
+bool NamePatterns::Includes(absl::string_view name, std::string* decided) {
+  bool included = patterns_.empty() || patterns_[0].substr(0, 1) == "!";
+  if (decided != nullptr) decided->clear();
+  for (size_t i = 0; i < patterns_.size(); ++i) {
+    absl::string_view pattern = patterns_[i];
+    const bool excludes = absl::ConsumePrefix(&pattern, "!");
+    if (!GlobMatches(pattern, name)) continue;
+    used_[i] = 1;
+    included = !excludes;
+    if (decided != nullptr) *decided = patterns_[i];
+  }
+  return included;
+}
+
+std::vector<std::string> NamePatterns::Unused() const {
+  std::vector<std::string> unused;
+  for (size_t i = 0; i < patterns_.size(); ++i) {
+    if (!used_[i]) unused.push_back(patterns_[i]);
+  }
+  return unused;
 }
 
 }  // namespace snug::core::checkpoint

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 
 #include <string>
 #include <vector>
@@ -10,6 +11,23 @@
 #include "engine/train/checkpoint/file_system.h"
 
 namespace snug::core::checkpoint {
+
+// Tells which names a user means with patterns such as "layer1.*" and "!fc.*". The last pattern that matches a name
+// decides (engine/base/text/glob.h): a pattern that begins with '!' leaves the name out, others take it in. A name that
+// no pattern matches is out, unless the first pattern begins with '!'. Without patterns all names are in.
+class NamePatterns {
+ public:
+  explicit NamePatterns(std::vector<std::string> patterns);
+
+  // `decided`, if given, is set to the pattern that decided, or to "".
+  bool Includes(absl::string_view name, std::string* decided = nullptr);
+  // Returns the patterns that have matched no name yet.
+  std::vector<std::string> Unused() const;
+
+ private:
+  std::vector<std::string> patterns_;
+  std::vector<char> used_;
+};
 
 struct InitReport {
   struct Left {
@@ -23,7 +41,7 @@ struct InitReport {
   std::string ToString() const;  // lines for a log
 };
 
-// Loads the parameters and statistics that `patterns` (name_patterns.h) include and that the network has with the same
+// Loads the parameters and statistics that `patterns` include and that the network has with the same
 // shape; floating-point types are converted. An error changes nothing. It is an error if no tensor fits at all.
 absl::StatusOr<InitReport> InitFrom(Session& session, FileSystem& files, const std::string& path,
                                     const std::vector<std::string>& patterns);

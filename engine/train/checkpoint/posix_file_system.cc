@@ -1,5 +1,3 @@
-#include "engine/train/checkpoint/posix_file_system.h"
-
 #include <absl/strings/str_cat.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/train/checkpoint/file_system.h"
 
 namespace snug::core::checkpoint {
 namespace {

@@ -2,13 +2,16 @@
 
 #include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/train/checkpoint/json_reader.h"
 #include "proto/loader/utf8.h"
 
 namespace snug::core::checkpoint {
@@ -49,6 +52,129 @@ absl::Status CheckNamesDiffer(const std::vector<TensorBytes>& tensors) {
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice == names.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("tensor \"", *twice, "\": expected once, found twice"));
+}
+
+constexpr size_t kMaxDimensions = 64;
+
+absl::Status Error(absl::string_view name, absl::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat("tensor \"", absl::Utf8SafeCEscape(name), "\": ", message));
+}
+
+class Parser {
+ public:
+  explicit Parser(absl::string_view text) : json_(text, kLengthBytes) {}
+
+  absl::StatusOr<Header> Parse() {
+    SNUG_RETURN_IF_ERROR(json_.BeginObject());
+    std::string key;
+    for (;;) {
+      SNUG_ASSIGN_OR_RETURN(const bool more, json_.NextKey(&key));
+      if (!more) break;
+      if (!names_.insert(key).second) return Error(key, "stands twice in the header");
+      if (key == kMetadataKey) {
+        SNUG_RETURN_IF_ERROR(ParseMetadata());
+      } else {
+        SNUG_RETURN_IF_ERROR(Annotate(ParseTensor(key), absl::StrCat("tensor \"", absl::Utf8SafeCEscape(key), "\"")));
+      }
+    }
+    SNUG_RETURN_IF_ERROR(json_.End());
+    return std::move(header_);
+  }
+
+ private:
+  absl::Status ParseMetadata() {
+    SNUG_RETURN_IF_ERROR(json_.BeginObject());
+    std::string key;
+    for (;;) {
+      SNUG_ASSIGN_OR_RETURN(const bool more, json_.NextKey(&key));
+      if (!more) return absl::OkStatus();
+      SNUG_ASSIGN_OR_RETURN(std::string value, json_.String());
+      if (!header_.metadata.emplace(key, std::move(value)).second) {
+        return absl::InvalidArgumentError(absl::StrCat("metadata \"", absl::Utf8SafeCEscape(key), "\" stands twice"));
+      }
+    }
+  }
+
+  absl::Status ParseTensor(const std::string& name) {
+    TensorEntry tensor{.name = name};
+    std::vector<int64_t> offsets;
+    std::set<std::string> seen;
+    SNUG_RETURN_IF_ERROR(json_.BeginObject());
+    std::string key;
+    for (;;) {
+      SNUG_ASSIGN_OR_RETURN(const bool more, json_.NextKey(&key));
+      if (!more) break;
+      if (!seen.insert(key).second) return json_.Expected(absl::StrCat("no second \"", key, "\" before this"));
+      if (key == "dtype") {
+        SNUG_ASSIGN_OR_RETURN(const std::string type, json_.String());
+        const std::optional<ElementType> known = ElementTypeFromName(type);
+        if (!known.has_value()) {
+          return absl::InvalidArgumentError(absl::StrCat("dtype: expected one of ", ElementTypeNames(), ", found \"",
+                                                         absl::Utf8SafeCEscape(type), "\""));
+        }
+        tensor.type = *known;
+      } else if (key == "shape") {
+        SNUG_RETURN_IF_ERROR(Integers(kMaxDimensions, &tensor.shape));
+      } else if (key == "data_offsets") {
+        SNUG_RETURN_IF_ERROR(Integers(2, &offsets));
+      } else {
+        return absl::InvalidArgumentError(
+            absl::StrCat("expected dtype, shape and data_offsets, found \"", absl::Utf8SafeCEscape(key), "\""));
+      }
+    }
+    if (seen.size() != 3) {
+      return absl::InvalidArgumentError(absl::StrCat("expected dtype, shape and data_offsets, found ",
+                                                     seen.empty() ? "none" : "only ", absl::StrJoin(seen, " and ")));
+    }
+    if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data_offsets: expected [begin, end], found [", absl::StrJoin(offsets, ", "), "]"));
+    }
+    tensor.begin = offsets[0];
+    tensor.end = offsets[1];
+    const std::optional<int64_t> bytes = TensorBytesOf(tensor.type, tensor.shape);
+    if (bytes != tensor.size_bytes()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data_offsets: expected ", bytes.has_value() ? absl::StrCat(*bytes) : "2^63 or more",
+                       " bytes for ", tensor.TypeText(), ", found ", tensor.size_bytes()));
+    }
+    header_.tensors.push_back(std::move(tensor));
+    return absl::OkStatus();
+  }
+
+  absl::Status Integers(size_t max, std::vector<int64_t>* out) {
+    SNUG_RETURN_IF_ERROR(json_.BeginArray());
+    for (;;) {
+      SNUG_ASSIGN_OR_RETURN(const bool more, json_.NextElement());
+      if (!more) return absl::OkStatus();
+      if (out->size() == max) return json_.Expected(absl::StrCat("at most ", max, " numbers"));
+      SNUG_ASSIGN_OR_RETURN(const int64_t value, json_.Integer());
+      out->push_back(value);
+    }
+  }
+
+  JsonReader json_;
+  Header header_;
+  std::set<std::string> names_;
+};
+
+// Sorts the tensors by their places, and refuses holes, overlaps, and data that is more or less than theirs.
+absl::Status CheckCoverage(std::vector<TensorEntry>& tensors, int64_t data_bytes) {
+  std::stable_sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  int64_t end = 0;
+  for (const TensorEntry& tensor : tensors) {
+    if (tensor.begin != end) {
+      return Error(tensor.name,
+                   absl::StrCat("expected at byte ", end, " of the data, where the one before it ends, found at ",
+                                tensor.begin, ": there may be no ", tensor.begin < end ? "overlap" : "hole"));
+    }
+    end = tensor.end;
+  }
+  if (end == data_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("expected ", end, " bytes of data after the header, found ",
+                                                 data_bytes, end > data_bytes ? ": the file is cut short" : ""));
 }
 
 }  // namespace
@@ -115,6 +241,55 @@ absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& 
   SNUG_RETURN_IF_ERROR(file.Append({reinterpret_cast<const std::byte*>(head.data()), head.size()}));
   for (const TensorBytes& tensor : tensors) SNUG_RETURN_IF_ERROR(file.Append(tensor.bytes));
   return absl::OkStatus();
+}
+
+std::string TensorEntry::TypeText() const { return absl::StrCat(Name(type), "[", absl::StrJoin(shape, ", "), "]"); }
+
+std::optional<int64_t> TensorBytesOf(ElementType type, const std::vector<int64_t>& shape) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  int64_t bytes = SizeOf(type);
+  for (const int64_t dim : shape) {
+    if (__builtin_mul_overflow(bytes, dim, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+absl::StatusOr<Header> ParseHeader(absl::string_view text, int64_t data_bytes) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = loader::Utf8Length(text.substr(at));
+    if (length == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("header: byte ", kLengthBytes + static_cast<int64_t>(at),
+                                                     ": expected UTF-8, found byte 0x",
+                                                     absl::Hex(static_cast<unsigned char>(text[at]), absl::kZeroPad2)));
+    }
+    at += length;
+  }
+  absl::StatusOr<Header> header = Parser(text).Parse();
+  if (!header.ok()) return Annotate(header.status(), "header");
+  SNUG_RETURN_IF_ERROR(CheckCoverage(header->tensors, data_bytes));
+  return header;
+}
+
+std::string FormatHeader(const Header& header) {
+  std::string json = "{";
+  if (!header.metadata.empty()) {
+    absl::StrAppend(&json, JsonQuoted(kMetadataKey), ":{");
+    for (const auto& [key, value] : header.metadata) {
+      absl::StrAppend(&json, json.back() == '{' ? "" : ",", JsonQuoted(key), ":", JsonQuoted(value));
+    }
+    json += '}';
+  }
+  for (const TensorEntry& tensor : header.tensors) {
+    absl::StrAppend(&json, json.size() == 1 ? "" : ",", JsonQuoted(tensor.name), ":{\"dtype\":\"", Name(tensor.type),
+                    "\",\"shape\":[", absl::StrJoin(tensor.shape, ","), "],\"data_offsets\":[", tensor.begin, ",",
+                    tensor.end, "]}");
+  }
+  json += '}';
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  std::string out(kLengthBytes, '\0');
+  const uint64_t length = json.size();
+  std::memcpy(out.data(), &length, sizeof(length));
+  return out + json;
 }
 
 }  // namespace snug::core::checkpoint

@@ -9,8 +9,8 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/import/import.h"
-#include "engine/train/checkpoint/convert.h"
 #include "engine/train/checkpoint/digest.h"
+#include "engine/train/checkpoint/element_type.h"
 
 namespace snug::core::checkpoint {
 namespace {

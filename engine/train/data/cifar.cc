@@ -1,12 +1,10 @@
-#include "engine/train/data/cifar.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 
 #include "engine/base/status.h"
 #include "engine/train/data/file_bytes.h"
-#include "engine/train/data/pixels.h"
+#include "engine/train/data/sources.h"
 
 namespace snug::core {
 namespace {

@@ -1,5 +1,3 @@
-#include "engine/train/data/csv.h"
-
 #include <absl/strings/ascii.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
@@ -14,6 +12,7 @@
 #include "engine/base/text/suggest.h"
 #include "engine/train/data/csv_records.h"
 #include "engine/train/data/file_bytes.h"
+#include "engine/train/data/sources.h"
 
 namespace snug::core {
 namespace {

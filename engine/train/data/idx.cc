@@ -1,11 +1,9 @@
-#include "engine/train/data/idx.h"
-
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
 #include "engine/base/status.h"
 #include "engine/train/data/file_bytes.h"
-#include "engine/train/data/pixels.h"
+#include "engine/train/data/sources.h"
 
 namespace snug::core {
 namespace {

@@ -1,5 +1,3 @@
-#include "engine/train/data/npy.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <cmath>
@@ -11,7 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/npy_header.h"
-#include "engine/train/data/pixels.h"
+#include "engine/train/data/sources.h"
 
 namespace snug::core {
 namespace {

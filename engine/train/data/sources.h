@@ -1,18 +1,74 @@
-// IDX, the format of MNIST, Fashion-MNIST and EMNIST: one file of images, one of labels, gzipped or not.
-// Fields: image float32[1, height, width] in [0, 1], label int32.
+// Opens data in files as Datasets: each format is in a .cc file of its own. What is fed by name is said as `Fields:`.
 #pragma once
 
 #include <absl/status/statusor.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/train/data/dataset.h"
 
 namespace snug::core {
 
+// IDX, the format of MNIST, Fashion-MNIST and EMNIST: one file of images, one of labels, gzipped or not.
+// Fields: image float32[1, height, width] in [0, 1], label int32.
 // Checks that the labels lie in [0, classes).
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenIdx(const std::string& images, const std::string& labels,
                                                        int64_t classes = 10);
+
+// CIFAR-10 and CIFAR-100 in their binary versions: files of records, each a label (for CIFAR-100 a coarse and a fine
+// one) and the bytes of an image. Several files are one dataset. Fields: image float32[3, 32, 32] in [0, 1], label
+// int32, and for CIFAR-100 coarse_label int32. Checks the labels.
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar10(const std::vector<std::string>& paths);
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar100(const std::vector<std::string>& paths);
+
+// Reads tables of numbers as CSV: one column is the label, the others are the features, in their sequence. The whole
+// file is read at once. Fields: features float32[columns - 1], label int32 (a class), or float32 for regression.
+struct CsvOptions {
+  std::optional<bool> header;  // absent: the first line is a header if one of its fields is not a number
+  std::string label;           // the column's name or number, from 0; -1 or "" is the last column
+  bool regression = false;     // whether labels are any numbers
+  int64_t classes = 0;         // labels lie in [0, classes); 0: as the largest label says
+  char separator = ',';
+};
+
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenCsv(const std::string& path, const CsvOptions& options);
+
+// Reads arrays saved by NumPy. Each file is a field, and its first axis counts samples.
+//
+//   OpenNpy({{.name = "image", .path = "x.npy"}, {.name = "label", .path = "y.npy", .label = true, .max_value = 10}})
+struct NpyField {
+  std::string name, path;
+  // The type of the field: float32, float64, int32, int64 or uint8. When it is absent, floats become float32, and other
+  // integers and bools int32. Unsigned bytes with at least two axes for each sample are pixels: they are divided by 255
+  // and become float32.
+  std::optional<DType> dtype;
+  bool label = false;     // is padded with kIgnoredLabel, which the file may contain too
+  int64_t max_value = 0;  // integers lie in [0, max_value); 0: no bound
+};
+
+// Numbers are checked when they are read: NaN, infinity, and integers beyond their bounds are errors.
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenNpy(const std::vector<NpyField>& fields);
+
+// Reads text for language models as bytes, in windows of one length; the label of each byte is the byte after it.
+// Fields: tokens int32[length], label int32[length], both in [0, 256).
+struct TextOptions {
+  int64_t length = 128;     // of a window, in bytes
+  int64_t stride = 0;       // from one window's start to the next; 0: the length
+  double from = 0, to = 1;  // the part of the file that is read; the rest can be held back
+};
+
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path, const TextOptions& options);
+
+// Splits a Dataset in two: the part to train on, and the part that is held back.
+struct PartedDataset {
+  std::shared_ptr<const Dataset> training, held_back;
+};
+
+// Holds back a fraction of the samples, at least one. `seed` alone decides which.
+absl::StatusOr<PartedDataset> HoldBack(std::shared_ptr<const Dataset> dataset, double fraction, uint64_t seed);
 
 }  // namespace snug::core

@@ -1,5 +1,3 @@
-#include "engine/train/data/subset.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/random.h"
 #include "engine/train/data/permutation.h"
+#include "engine/train/data/sources.h"
 
 namespace snug::core {
 namespace {

@@ -1,9 +1,8 @@
-#include "engine/train/data/text.h"
-
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
 #include "engine/train/data/file_bytes.h"
+#include "engine/train/data/sources.h"
 
 namespace snug::core {
 namespace {

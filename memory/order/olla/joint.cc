@@ -1,5 +1,3 @@
-#include "memory/order/olla/joint.h"
-
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -12,7 +10,7 @@
 #include "engine/base/status.h"
 #include "memory/ilp/scale.h"
 #include "memory/ilp/solver.h"
-#include "memory/order/olla/lifetimes.h"
+#include "memory/order/olla/programs.h"
 #include "memory/order/olla/schedule.h"
 #include "memory/place/olla_addresses.h"
 #include "memory/place/olla_pack.h"

@@ -1,5 +1,3 @@
-#include "memory/order/olla/lifetimes.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -7,6 +5,7 @@
 #include "engine/base/status.h"
 #include "memory/ilp/scale.h"
 #include "memory/ilp/solver.h"
+#include "memory/order/olla/programs.h"
 #include "memory/order/olla/schedule.h"
 
 namespace snug::core::memory {

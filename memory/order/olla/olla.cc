@@ -5,10 +5,10 @@
 #include "memory/ilp/anytime.h"
 #include "memory/ilp/budget.h"
 #include "memory/ilp/solver.h"
-#include "memory/order/best.h"
 #include "memory/order/olla/graph.h"
-#include "memory/order/olla/lifetimes.h"
 #include "memory/order/olla/orders.h"
+#include "memory/order/olla/programs.h"
+#include "memory/order/order_search.h"
 
 namespace snug::core::memory {
 namespace {

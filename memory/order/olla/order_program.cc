@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "memory/order/olla/lifetimes.h"
+#include "memory/order/olla/programs.h"
 #include "memory/order/olla/reductions.h"
 
 namespace snug::core::memory {

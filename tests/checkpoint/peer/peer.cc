@@ -13,8 +13,8 @@
 #include "engine/compile/pipeline.h"
 #include "engine/run/session/random_feed.h"
 #include "engine/run/session/session.h"
-#include "engine/train/checkpoint/convert.h"
-#include "engine/train/checkpoint/posix_file_system.h"
+#include "engine/train/checkpoint/element_type.h"
+#include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "proto/text_loader.h"
 

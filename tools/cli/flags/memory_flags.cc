@@ -16,8 +16,8 @@
 #include "memory/ilp/solver.h"
 #include "memory/strategies.h"
 #include "tools/cli/command.h"
-#include "tools/cli/flags/device_flag.h"
 #include "tools/cli/flags/proto_flags.h"
+#include "tools/cli/flags/run_flags.h"
 
 namespace snug::core::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "engine/base/status.h"
 #include "engine/base/text/suggest.h"
 #include "proto/field_options.pb.h"
-#include "proto/flag_names.h"
+#include "proto/option_places.h"
 
 namespace snug::core::cli {
 namespace {

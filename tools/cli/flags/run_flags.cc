@@ -1,7 +1,9 @@
 #include "tools/cli/flags/run_flags.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -79,6 +81,21 @@ absl::StatusOr<SessionOptions> RunFlags::Options(bool threads_given, CompileOpti
   if (check_access && !threads_given) compile->threads = 1;
   SNUG_ASSIGN_OR_RETURN(options.watchdog, WatchdogOf(*this));
   return options;
+}
+
+void AddDeviceFlag(Flags& flags, std::string* text) {
+  flags.Add("device", text,
+            "where steps run: cpu (default), or cuda[:N], the N-th GPU; `snug doctor` says what is there");
+}
+
+void SayWhatVaries(const Compiled& compiled) {
+  constexpr size_t kMostNamed = 8;
+  std::vector<std::string> names = NodesThatVary(compiled.graph, compiled.kernels);
+  if (names.empty()) return;
+  const size_t more = names.size() - std::min(names.size(), kMostNamed);
+  names.resize(names.size() - more);
+  std::fprintf(stderr, "may have other bits each time: %s%s\n", absl::StrJoin(names, ", ").c_str(),
+               more > 0 ? absl::StrCat(" and ", more, " more").c_str() : "");
 }
 
 }  // namespace snug::core::cli

@@ -1,10 +1,11 @@
-// The flags shared by all commands that run steps: which engine runs them, and what watches it.
+// The flags shared by all commands that run steps: which engine runs them and where, and what watches it.
 #pragma once
 
 #include <absl/status/statusor.h>
 
 #include <string>
 
+#include "engine/compile/pipeline.h"
 #include "engine/run/session/session.h"
 #include "tools/cli/flags/flags.h"
 
@@ -20,5 +21,11 @@ struct RunFlags {
   // given.
   absl::StatusOr<SessionOptions> Options(bool threads_given, CompileOptions* compile) const;
 };
+
+// `--device`: where steps run.
+void AddDeviceFlag(Flags& flags, std::string* text);
+
+// Writes to standard error which nodes may give other bits each time, if any.
+void SayWhatVaries(const Compiled& compiled);
 
 }  // namespace snug::core::cli

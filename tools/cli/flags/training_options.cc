@@ -7,7 +7,7 @@
 #include "engine/compile/defaults.h"
 #include "engine/compile/import/check_optimizer.h"
 #include "engine/compile/memory/memory_settings.h"
-#include "engine/train/check_training.h"
+#include "engine/train/training_options.h"
 #include "proto/train.pb.h"
 #include "tools/cli/flags/proto_flags.h"
 

@@ -1,6 +1,5 @@
 // Points with noise on arms that wind around each other; the label is the arm.
 #include "engine/train/data/synthetic/tasks.h"
-#include "engine/train/data/synthetic/turns.h"
 
 namespace snug::core {
 namespace {

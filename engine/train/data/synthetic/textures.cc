@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "engine/train/data/synthetic/tasks.h"
-#include "engine/train/data/synthetic/turns.h"
 
 namespace snug::core {
 namespace {

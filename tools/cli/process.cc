@@ -1,7 +1,8 @@
-#include "tools/cli/spin_briefly.h"
+#include "tools/cli/process.h"
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -10,6 +11,14 @@ namespace snug::core::cli {
 namespace {
 
 constexpr char kTurns[] = "10000";  // some ten microseconds, longer than it takes to hand over the next op
+
+// The one global of the program, because a signal handler may touch nothing else.
+volatile std::sig_atomic_t stop_requested = 0;
+
+void OnStopSignal(int signal) {
+  if (stop_requested != 0) _exit(128 + signal);
+  stop_requested = 1;
+}
 
 }  // namespace
 
@@ -20,5 +29,15 @@ void SpinBriefly(char** argv) {
   if (unknown || setenv("GOMP_SPINCOUNT", kTurns, 0) != 0) return;
   execv(program.c_str(), argv);  // if this fails the program just goes on, slower under load
 }
+
+void CatchStopSignals() {
+  struct sigaction action = {};
+  action.sa_handler = OnStopSignal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool StopRequested() { return stop_requested != 0; }
 
 }  // namespace snug::core::cli

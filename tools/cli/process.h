@@ -1,4 +1,4 @@
-// Limits how long OpenMP's threads wait awake.
+// How the command behaves as a process: how long OpenMP's threads wait awake, and what signals do.
 #pragma once
 
 namespace snug::core::cli {
@@ -9,5 +9,9 @@ namespace snug::core::cli {
 // GOMP_SPINCOUNT and starts the program anew in the same process. docs/environment.md tells users. It does nothing
 // where GOMP_SPINCOUNT or OMP_WAIT_POLICY is set already.
 void SpinBriefly(char** argv);
+
+// Handles Ctrl-C and SIGTERM: the first one asks the run to stop at the next step, the second one ends the process.
+void CatchStopSignals();
+bool StopRequested();
 
 }  // namespace snug::core::cli

@@ -1,7 +1,7 @@
 // What it costs to believe no plan: the checks of a finished plan beside the compile that they are a part of.
 //   verify_bench [--streams=N] MODEL...
-// Of each network in models/, training at batch 1 unless it says otherwise, by the default strategy: the whole compile
-// once, then the best and the median of nine checks, in milliseconds of CPU time of all threads.
+// For each network, in training at batch 1 unless its file says otherwise and under the default strategy, it prints the
+// time of one whole compile, and the best and the median of nine checks: milliseconds of CPU time of all threads.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>

@@ -37,8 +37,7 @@ struct SessionOptions {
   int threads = 1;                    // threads of each op; 0: one for every processor
   int streams = 1;                    // how many ops may run side by side
   std::string engine = {};            // replay, serial or dynamic; "": replay, or serial where memory is dynamic
-  // Whatever these do not say about memory is taken from `training { memory { } }` of the model file, or is the
-  // default.
+  // What these leave open about memory is taken from `training { memory { } }` of the model file, or is the default.
   std::string memory = {};   // how it is planned: `snug plan --help` names the strategies; "": as the file says, or
                              // best
   int64_t memory_limit = 0;  // in bytes; a plan that needs more is an error. 0: as the file says, or none

@@ -14,7 +14,7 @@ struct BatchRule {
   int64_t otherwise = 1;
 };
 
-// By BatchFor.
+// What counts, if nobody gives a batch: one rule for each BatchFor, in the sequence of the enumerators.
 constexpr std::array<BatchRule, 4> kBatchRules = {{
     {.asks_network = true, .otherwise = 1},
     {.asks_training = true, .asks_network = true, .otherwise = 32},

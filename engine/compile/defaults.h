@@ -1,4 +1,4 @@
-// What holds where nobody says otherwise, and whose word counts before it.
+// The defaults that the command and the library share, and what is asked before a default is taken.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ enum class BatchFor : uint8_t {
   kTuning,     // the batch that is trained with, where the file says it; otherwise as for a step
   kInference,  // 64: what comes out does not depend on it
 };
-// Samples in a step. `given` comes first, if it is more than 0. `training` need not be the network's own.
+// Returns the samples in a step. `given` comes first, if it is more than 0. `training` need not be the network's own.
 int64_t ChooseBatch(BatchFor purpose, int64_t given, const proto::Network& network, const proto::Training& training);
 
-// Of an optimizer without a kind: SGD with momentum 0.9.
+// Makes an optimizer SGD with momentum 0.9 if it does not say what it is.
 void SetDefaultKind(proto::Optimizer* optimizer);
 
 }  // namespace snug::core

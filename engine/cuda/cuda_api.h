@@ -34,7 +34,7 @@ class Api {
   // they are needed. SNUG_CUDA_LIBRARIES may list folders, separated by colons, that are looked in first.
   static absl::StatusOr<std::shared_ptr<const Api>> Load();
 
-  // For tests, which bring their own entries.
+  // Takes a table from the caller instead of from libraries: tests bring pretended ones.
   Api(const Table& table, std::vector<LibraryState> libraries);
   ~Api();
 

@@ -60,7 +60,7 @@ std::string LinesUpTo(const std::string& path, int64_t step, std::vector<Metrics
     if (!ParseLine(line, &kind, &at, &metrics) || at > step) continue;
     absl::StrAppend(&text, line, "\n");
     kept->push_back(
-        {kind == kStep ? MetricsFile::Kind::kStep : MetricsFile::Kind::kEvaluation, at, std::move(metrics)});
+        {kind == kStep ? MetricsFile::LineKind::kStep : MetricsFile::LineKind::kEvaluation, at, std::move(metrics)});
   }
   return text;
 }

@@ -17,9 +17,9 @@ namespace snug::core {
 
 class MetricsFile {
  public:
-  enum class Kind : uint8_t { kStep, kEvaluation };
+  enum class LineKind : uint8_t { kStep, kEvaluation };
   struct Line {
-    Kind kind;
+    LineKind kind;
     int64_t step;
     Metrics metrics;
   };

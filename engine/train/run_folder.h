@@ -9,7 +9,7 @@ namespace snug::core {
 class RunFolder {
  public:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
-  // Where nobody names one.
+  // The folder of a training for which nobody names one.
   static RunFolder Of(const std::string& network) { return RunFolder("runs/" + network); }
 
   const std::string& path() const { return path_; }

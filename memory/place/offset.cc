@@ -9,7 +9,8 @@
 namespace snug::core::memory {
 namespace {
 
-// With more pairs of buffers that are live together, they would fill memory or take too long to go through.
+// The most pairs of buffers that are live together for which a list of them is made: more would fill memory or take too
+// long to go through.
 constexpr int64_t kFewPairs = 40'000'000;
 // The work that lists get in all parts together, in looks at neighbours. Where that is not enough the search that
 // follows has no chance either, so more lists would only take time.

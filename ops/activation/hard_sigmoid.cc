@@ -17,7 +17,7 @@ void Samples(SampleBuilder& s) {
 
 void GradSamples(SampleBuilder& s) {
   s.Case("known").Input({3}).Values({0, 0.5, 1}).Input({3}).Values({6, 6, 6}).Expect(0, {0, 1, 0});
-  // In double the slope is a sixth in double; PyTorch rounds it to float32.
+  // A kernel in double must take a sixth in double; PyTorch takes the float32 nearest to it.
   s.Case("slope").Input({1}).Values({0.5}).Input({1}).Values({1}).Expect(0, {1.0 / 6});
   s.Case("shape_mismatch").Input({4}).Input({5}).Fails("expected shape [4]");
 }

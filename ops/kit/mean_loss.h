@@ -18,7 +18,7 @@ namespace snug::core {
 // The layer's inputs as ports of kFloat32 take them.
 std::vector<ValueId> Float32Inputs(LayerContext& c);
 
-// For layers whose nodes would broadcast: the target has the shape of x.
+// Fails unless the target has the shape of x: a layer whose node would broadcast one of them must not take others.
 absl::Status CheckTargetShape(const LayerContext& c);
 
 // The layer's output is the mean of what `op` makes of its inputs, with its options.

@@ -23,7 +23,7 @@ struct UpdateNumbers {
 absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes);
-// For the functions of update_functions.h.
+// The same for every update that is made of a function F of update_functions.h.
 template <template <class> class F>
 absl::Status UpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status LambDirectionCuda(const KernelContext& k);  // prepared as UpdateNumbers

@@ -89,12 +89,12 @@ std::optional<std::string> NameTable::Resolve(const std::string& prefix, absl::s
     return std::nullopt;
   }
   const Definition& definition = found->second;
-  if (definition.kind == Kind::kInput && split.index > 0) {
+  if (definition.as == DefinedAs::kInput && split.index > 0) {
     errors_->Add(pos, absl::StrCat("\"", Shown(name), "\": \"", Shown(split.base),
                                    "\" is an input of the network: it is one value"));
     return std::nullopt;
   }
-  if (definition.kind != Kind::kAlias) return absl::StrCat(prefix, name);
+  if (definition.as != DefinedAs::kAlias) return absl::StrCat(prefix, name);
   if (definition.values.empty()) return std::nullopt;
   const size_t index = split.index < 0 ? 0 : static_cast<size_t>(split.index);
   if (index >= definition.values.size()) {

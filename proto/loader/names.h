@@ -30,15 +30,15 @@ class NameTable {
   bool Check(absl::string_view name, SourcePos pos);
 
   // Defines names, which must be full ones. Defining a name twice is an error.
-  void DefineInput(const std::string& name, SourcePos pos) { Define(name, {Kind::kInput, pos, {}, {}}); }
+  void DefineInput(const std::string& name, SourcePos pos) { Define(name, {DefinedAs::kInput, pos, {}, {}}); }
   // `inputs` are the names of what it reads, resolved or not; they are for finding cycles.
   void DefineLayer(const std::string& name, SourcePos pos, std::vector<std::string> inputs) {
-    Define(name, {Kind::kLayer, pos, std::move(inputs), {}});
+    Define(name, {DefinedAs::kLayer, pos, std::move(inputs), {}});
   }
   // Defines a name that stands for values of other layers. `what` describes it, as `block "bottleneck"`. `values` is
   // empty when they are unknown because of an error.
   void DefineAlias(const std::string& name, SourcePos pos, std::vector<std::string> values, std::string what) {
-    Define(name, {Kind::kAlias, pos, std::move(values), std::move(what)});
+    Define(name, {DefinedAs::kAlias, pos, std::move(values), std::move(what)});
   }
 
   // Returns the full name of the value that `name` (or "name:1") means where `prefix` is put before names. Returns
@@ -56,9 +56,9 @@ class NameTable {
   void Finish();
 
  private:
-  enum class Kind : uint8_t { kInput, kLayer, kAlias };
+  enum class DefinedAs : uint8_t { kInput, kLayer, kAlias };
   struct Definition {
-    Kind kind;
+    DefinedAs as;
     SourcePos pos;
     std::vector<std::string> values;  // for layers what they read, for aliases what they stand for
     std::string what;

@@ -113,7 +113,8 @@ absl::Status Gradient(core::GradContext& context) {
   return context.status();
 }
 
-// Of a function that computes nodes: Op::kernel or Op::gradient. Every node has the op in its options, too.
+// Makes the row of a kernel out of a function that a program has given, Op::kernel or Op::gradient. The node's options
+// name the op to which the function belongs.
 template <class Function>
 core::KernelRow RowOf(const Function& function) {
   return {.name = "plain", .run = [function](const core::KernelContext& context) {

@@ -43,8 +43,8 @@ TEST(MetricsFile, KeepsWhatIsNotDoneAgain) {
     ASSERT_TRUE((*file)->Step(Report(3, 0.75)).ok());
   }
   ASSERT_EQ(kept.size(), 3);
-  EXPECT_EQ(kept[1].kind, MetricsFile::Kind::kStep);
-  EXPECT_EQ(kept[2].kind, MetricsFile::Kind::kEvaluation);
+  EXPECT_EQ(kept[1].kind, MetricsFile::LineKind::kStep);
+  EXPECT_EQ(kept[2].kind, MetricsFile::LineKind::kEvaluation);
   EXPECT_EQ(kept[2].step, 2);
   EXPECT_EQ(kept[2].metrics, (Metrics{{"loss", 0.25}, {"accuracy", 1}}));
   const std::vector<std::string> after = LinesOf(path);

@@ -53,8 +53,8 @@ void TrainLog::ClearLine() {
   line_open_ = false;
 }
 
-void TrainLog::Remember(MetricsFile::Kind kind, int64_t step, const Metrics& metrics) {
-  const size_t series = kind == MetricsFile::Kind::kStep ? 0 : 1;
+void TrainLog::Remember(MetricsFile::LineKind kind, int64_t step, const Metrics& metrics) {
+  const size_t series = kind == MetricsFile::LineKind::kStep ? 0 : 1;
   for (const auto& [name, value] : metrics) {
     PanelOf(name).series[series].points.emplace_back(static_cast<double>(step), value);
   }
@@ -78,7 +78,7 @@ absl::Status TrainLog::Step(const Trainer::StepReport& report) {
   last_step_ = report.metrics;
   seconds_ += report.seconds();
   ++steps_;
-  Remember(MetricsFile::Kind::kStep, report.step, report.metrics);
+  Remember(MetricsFile::LineKind::kStep, report.step, report.metrics);
   SNUG_RETURN_IF_ERROR(file_->Step(report));
   const bool last = report.step == report.steps;
   if (terminal_) {
@@ -102,7 +102,7 @@ absl::Status TrainLog::Step(const Trainer::StepReport& report) {
 absl::Status TrainLog::Evaluation(const Trainer::EvaluationReport& report) {
   const Evaluator::Report& of = report.evaluation;
   last_evaluation_ = of.metrics;
-  Remember(MetricsFile::Kind::kEvaluation, report.step, of.metrics);
+  Remember(MetricsFile::LineKind::kEvaluation, report.step, of.metrics);
   ClearLine();
   std::fprintf(options_.out, "evaluation after step %" PRId64 "%s  (%" PRId64 " samples, %.2f s)\n", report.step,
                MetricsText(of.metrics).c_str(), of.samples, of.seconds);

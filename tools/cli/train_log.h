@@ -39,7 +39,7 @@ class TrainLog {
 
  private:
   explicit TrainLog(Options options);
-  void Remember(MetricsFile::Kind kind, int64_t step, const Metrics& metrics);
+  void Remember(MetricsFile::LineKind kind, int64_t step, const Metrics& metrics);
   CurvePanel& PanelOf(const std::string& metric);
   void ClearLine();
 

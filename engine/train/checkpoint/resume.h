@@ -18,15 +18,15 @@
 
 namespace snug::core::checkpoint {
 
-// For the metadata of a checkpoint: network, samples in a step, micro-batches, seed, precision, rule of weight decay,
-// threads of each op, tuning, platform.
+// Returns what a checkpoint's metadata say of the session: network, samples in a step, micro-batches, seed, precision,
+// rule of weight decay, threads of each op, tuning, platform.
 Metadata ConditionsOf(const Session& session);
 
-// All that Resume goes on from.
+// Writes a checkpoint with all that Resume needs to go on from it.
 absl::StatusOr<CheckpointStore::Saved> SaveTraining(CheckpointStore& store, int64_t step, Session& session);
 
-// A file as it is, of whatever step; of a directory, or of the `checkpoints` in the folder that a training left, the
-// newest that is complete.
+// Finds the checkpoint that `path` means. A file is taken as it is. In a directory of checkpoints, or in the folder
+// that a training left and that holds one, it is the newest that is complete.
 absl::StatusOr<CheckpointStore::Found> FindCheckpoint(FileSystem& files, const std::string& path);
 
 struct ResumeOptions {

@@ -5,10 +5,11 @@
         <- {tools, snug}
 
 and a few rules beside them: who may see CUDA, protobuf's generated headers, oneDNN, what headers may include of Abseil,
-and which namespaces are opened where. `layers.py` checks the files git knows; `layers.py --self-test` checks this
+which namespaces are opened where, and how many files a folder may have. `layers.py` checks the files git knows; `layers.py --self-test` checks this
 script.
 """
 
+import collections
 import fnmatch
 import pathlib
 import re
@@ -53,6 +54,9 @@ NAMESPACE_OF_PUBLIC_TESTS = "snug::testing"
 NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace\s+([\w:]+)\s*\{")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 SOURCES = (".h", ".cc", ".cu", ".cuh", ".inc")
+
+# Who looks for something in a folder of sources reads its names: there are no more than these.
+MOST_FILES = 40
 
 
 def layer_of(path):
@@ -140,6 +144,14 @@ def check(path, text):
         yield f"{path}:1: a header starts with #pragma once"
 
 
+def crowded(paths):
+    """Yields `folder: message` for each folder that holds sources, and more files than anyone reads through."""
+    files = collections.Counter(path.rpartition("/")[0] for path in paths)
+    for folder in sorted({path.rpartition("/")[0] for path in paths if path.endswith(SOURCES)}):
+        if files[folder] > MOST_FILES:
+            yield f"{folder or '.'}: {files[folder]} files: at most {MOST_FILES}, more than that are several folders"
+
+
 def self_test():
     """Each rule, once broken and once kept."""
     wrong = [
@@ -209,6 +221,11 @@ def self_test():
     failed += [f"wrongly reported: {p}: {line}" for p, line in right if list(check(p, "#pragma once\n" + line))]
     if not list(check("engine/base/a.h", "int x;")):
         failed.append("not found: a header without #pragma once")
+    most = [f"ops/math/{i}.cc" for i in range(MOST_FILES)]
+    if list(crowded([*most, "ops/README.md", *(f"tests/golden/{i}.test" for i in range(MOST_FILES + 1))])):
+        failed.append("wrongly reported: a folder with as many files as it may have, or one without sources")
+    if list(crowded([*most, "ops/math/README.md"])) == []:
+        failed.append("not found: a folder with too many files")
     return failed
 
 
@@ -223,8 +240,9 @@ def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=root,
                             check=True, stdout=subprocess.PIPE)
-    paths = [p for p in listed.stdout.decode().split("\0") if p.endswith(SOURCES) and (root / p).is_file()]
-    problems = [problem for path in paths for problem in check(path, (root / path).read_text())]
+    known = [p for p in listed.stdout.decode().split("\0") if (root / p).is_file()]
+    paths = [p for p in known if p.endswith(SOURCES)]
+    problems = [*crowded(known), *(problem for path in paths for problem in check(path, (root / path).read_text()))]
     for problem in problems:
         print(problem)
     print(f"layers: {len(paths)} files, {len(problems)} problems")

@@ -1,4 +1,5 @@
-"""What README.md and docs/*.md name is there: flags of the commands they show, fields of model files, members of the API."""
+"""What README.md, the folders' own and docs/*.md name is there: flags of the commands they show, fields of model files,
+members of the API; and docs/ops.md is what the command prints."""
 
 import functools
 import re
@@ -34,6 +35,7 @@ READ_VARIABLE = [re.compile(pattern) for pattern in (
     r'\bos\.environ\["(\w+)"\]', r'\bos\.environ\.setdefault\("(\w+)"', r'"(\w+)" in os\.environ', r"\$\{(SNUG_\w+):-")]
 # A file of ours as the docs name it, by the end of its path at least; results of runs have other endings.
 FILE = re.compile(r"`((?:[\w.-]+/)*\w+\.(?:h|cc|cu|py|proto))`")
+DOCUMENTS = "README.md docs/*.md */README.md"
 DEFINED = r"\b(?:class|struct|enum class)(?: SNUG_API)? {}\b"
 
 
@@ -129,18 +131,22 @@ def problems(name, text):
 
 class DocsTest(unittest.TestCase):
     def test_flags_fields_and_members_that_the_docs_name_are_there(self):
-        found = [what for name, text in sources("README.md docs/*.md").items() for what in problems(name, text)]
+        found = [what for name, text in sources(DOCUMENTS).items() for what in problems(name, text)]
         self.assertEqual(found, [])
 
     def test_files_that_the_docs_name_are_there(self):
         files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
         known = {"/" + name for name in files}
         missing = [f"{name}:{number}: {path}"
-                   for name, text in sources("README.md docs/*.md */README.md").items()
+                   for name, text in sources(DOCUMENTS).items()
                    for number, line in enumerate(text.splitlines(), 1)
                    for path in FILE.findall(line)
                    if not any(file.endswith("/" + path) for file in known)]
         self.assertEqual(missing, [])
+
+    def test_the_table_of_ops_is_what_the_command_prints(self):
+        printed = subprocess.run([BINARY, "ops", "--markdown"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual((ROOT / "docs/ops.md").read_text(), printed, "write it anew: snug ops --markdown > docs/ops.md")
 
     def test_every_option_of_memory_is_in_its_document(self):
         text = (ROOT / "docs/memory.md").read_text()

@@ -1,8 +1,6 @@
 // layer_norm: normalises each row (the last `axes` axes) by its own mean and variance; and its gradient. Rows are
 // contiguous. The gradients of weight and bias are summed over chunks of rows, whose size follows from the shape, and
 // the chunks' sums in order, so the bits are the same on any number of threads.
-#include <absl/strings/str_cat.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
 #include "ops/layer_context.h"
+#include "ops/nn/norm_rows.h"
 #include "ops/nn/rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -29,63 +28,25 @@ namespace {
 
 using proto::ParseOptions;
 
-constexpr int64_t kChunk = 1 << 15;  // the fewest elements in a piece of work
-constexpr int64_t kMinRows = 16;     // a piece has no fewer rows, so that its sums are few beside its elements
-constexpr int64_t kColumns = 64;     // sums of so many columns are added up at once
-
-// Sees x as [rows, width].
-struct View {
-  explicit View(const ValueType& x, const proto::LayerNorm& options) {
-    const int split = x.shape.rank() - static_cast<int>(options.axes());
-    rows = x.shape.Count(0, split);
-    width = x.shape.Count(split, x.shape.rank());
-    rows_per_chunk = std::max(kMinRows, kChunk / std::max<int64_t>(1, width));
-    chunks = (rows + rows_per_chunk - 1) / rows_per_chunk;
-  }
-  int64_t rows, width, rows_per_chunk, chunks;
-};
-
-Shape NormalizedShape(const Shape& x, int64_t axes) {
-  return Shape(x.dims().subspan(static_cast<size_t>(x.rank() - axes)));
-}
-Shape RowShape(const Shape& x, int64_t axes) {
-  return Shape(x.dims().subspan(0, static_cast<size_t>(x.rank() - axes)));
-}
-
-absl::Status CheckOptions(const InferContext& c, int x) {
-  const auto& options = c.options<proto::LayerNorm>();
-  const int rank = c.shape(x).rank();
-  if (options.axes() < 1 || options.axes() >= rank) {
-    return c.OptionError("axes", absl::StrCat("expected 1 to ", rank - 1, " (the batch stays) for input ",
-                                              c.shape(x).ToString(), ", found ", options.axes()));
-  }
-  if (!(options.epsilon() >= 0)) {
-    return c.OptionError("epsilon", absl::StrCat("expected at least 0, found ", options.epsilon()));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Infer(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
-  SNUG_RETURN_IF_ERROR(CheckOptions(c, 0));
+  SNUG_RETURN_IF_ERROR(CheckRowNorm<proto::LayerNorm>(c));
   const ValueType& x = c.input(0);
   const int64_t axes = c.options<proto::LayerNorm>().axes();
   for (int i = 1; i < c.num_inputs(); ++i) {
-    if (c.has_input(i)) SNUG_RETURN_IF_ERROR(c.CheckShape(i, NormalizedShape(x.shape, axes)));
+    if (c.has_input(i)) SNUG_RETURN_IF_ERROR(c.CheckShape(i, ShapeOfRow(x.shape, axes)));
   }
   c.SetOutput(0, x);
-  for (const int statistic : {1, 2}) c.SetOutput(statistic, Float32PortType(x.dtype), RowShape(x.shape, axes));
+  for (const int statistic : {1, 2}) c.SetOutput(statistic, Float32PortType(x.dtype), ShapeOfRows(x.shape, axes));
   return absl::OkStatus();
 }
 
 absl::Status InferGrad(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
-  SNUG_RETURN_IF_ERROR(CheckOptions(c, 0));
+  SNUG_RETURN_IF_ERROR(CheckRowNorm<proto::LayerNorm>(c));
   const ValueType& x = c.input(0);
   const int64_t axes = c.options<proto::LayerNorm>().axes();
-  const Shape normalized = NormalizedShape(x.shape, axes);
+  const Shape normalized = ShapeOfRow(x.shape, axes);
   if (c.has_input(1)) SNUG_RETURN_IF_ERROR(c.CheckShape(1, normalized));
-  for (const int statistic : {2, 3}) SNUG_RETURN_IF_ERROR(c.CheckShape(statistic, RowShape(x.shape, axes)));
+  for (const int statistic : {2, 3}) SNUG_RETURN_IF_ERROR(c.CheckShape(statistic, ShapeOfRows(x.shape, axes)));
   SNUG_RETURN_IF_ERROR(c.CheckShape(4, x.shape));
   c.SetOutput(0, c.input(4));
   for (const int gradient : {1, 2}) c.SetOutput(gradient, Float32PortType(x.dtype), normalized);
@@ -98,7 +59,7 @@ absl::Status Layer(LayerContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
   const bool valid = inputs.size() == 1 && options.axes() >= 1 && options.axes() < c.type(inputs[0]).shape.rank();
   if (valid && options.affine()) {  // otherwise shape inference says what is wrong
-    const Shape shape = NormalizedShape(c.type(inputs[0]).shape, options.axes());
+    const Shape shape = ShapeOfRow(c.type(inputs[0]).shape, options.axes());
     inputs.push_back(
         c.Parameter({.name = "weight", .shape = shape, .init = ParameterSpec::Init::kConstant, .value = 1}));
     inputs.push_back(c.Parameter({.name = "bias", .shape = shape, .init = ParameterSpec::Init::kConstant}));
@@ -118,7 +79,7 @@ absl::Status Gradient(GradContext& g) {
 
 absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sums: [chunks][2][width]
   const ValueType& x = c.types().input(0);
-  const View view(x, c.options<proto::LayerNorm>());
+  const NormRows view(x, c.options<proto::LayerNorm>().axes());
   c.SetWorkspaceBytes(view.chunks * 2 * view.width * SizeOf(Float32PortType(x.dtype)));
   return absl::OkStatus();
 }
@@ -136,10 +97,10 @@ void Forward(const KernelContext& k) {
   T* y = k.output<T>(0);
   S* means = k.output<S>(1);
   S* inv_stds = k.output<S>(2);
-  const View view(k.input_type(0), k.options<proto::LayerNorm>());
+  const NormRows view(k.input_type(0), k.options<proto::LayerNorm>().axes());
   const double epsilon = k.options<proto::LayerNorm>().epsilon();
   const int64_t n = view.width;
-  ParallelFor(k.threads(), view.rows, std::max<int64_t>(1, kChunk / std::max<int64_t>(1, n)),
+  ParallelFor(k.threads(), view.rows, std::max<int64_t>(1, kNormChunk / std::max<int64_t>(1, n)),
               [=](int64_t begin, int64_t end) {
                 WithIsa([=]() SNUG_LAMBDA {
                   for (int64_t r = begin; r < end; ++r) {
@@ -188,7 +149,7 @@ void Backward(const KernelContext& k) {
   S* dweight = k.output<S>(1);
   S* dbias = k.output<S>(2);
   S* partial = k.workspace<S>();
-  const View view(k.input_type(0), k.options<proto::LayerNorm>());
+  const NormRows view(k.input_type(0), k.options<proto::LayerNorm>().axes());
   const int64_t n = view.width;
   ParallelFor(k.threads(), view.rows, view.rows_per_chunk, [=](int64_t begin, int64_t end) {
     S* chunk_weight = partial + begin / view.rows_per_chunk * 2 * n;
@@ -220,24 +181,8 @@ void Backward(const KernelContext& k) {
       }
     });
   });
-  ParallelFor(k.threads(), n, kColumns, [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA {
-      double sum_weight[kColumns], sum_bias[kColumns];
-      const int64_t columns = end - begin;
-      for (int64_t j = 0; j < columns; ++j) sum_weight[j] = sum_bias[j] = 0;
-      for (int64_t chunk = 0; chunk < view.chunks; ++chunk) {
-        const S* chunk_weight = partial + chunk * 2 * n + begin;
-        for (int64_t j = 0; j < columns; ++j) {
-          sum_weight[j] += static_cast<double>(chunk_weight[j]);
-          sum_bias[j] += static_cast<double>(chunk_weight[n + j]);
-        }
-      }
-      for (int64_t j = 0; j < columns; ++j) {
-        dweight[begin + j] = static_cast<S>(sum_weight[j]);
-        dbias[begin + j] = static_cast<S>(sum_bias[j]);
-      }
-    });
-  });
+  AddNormChunks(k.threads(), view.chunks, 2 * n, n, partial, dweight);
+  AddNormChunks(k.threads(), view.chunks, 2 * n, n, partial + n, dbias);
 }
 
 absl::Status ForwardCpu(const KernelContext& k) {
@@ -324,7 +269,7 @@ SNUG_OPS(layer_norm) {
            .cost = CostOfNode,
            .kernels = {Plain(ForwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                          const auto& options = k.options<proto::LayerNorm>();
-                         const View view(k.input_type(0), options);
+                         const NormRows view(k.input_type(0), options.axes());
                          return LayerNormCuda(k, view.rows, view.width, options.epsilon());
                        }))},
            .samples = Samples},
@@ -343,12 +288,12 @@ SNUG_OPS(layer_norm) {
                        {.device = kOnCuda,
                         .name = "own",
                         .prepare = SNUG_IF_CUDA([](PrepareContext& c) {
-                          const View view(c.types().input(0), c.options<proto::LayerNorm>());
+                          const NormRows view(c.types().input(0), c.options<proto::LayerNorm>().axes());
                           c.SetWorkspaceBytes(LayerNormGradCudaWorkspace(view.rows, view.width));
                           return absl::OkStatus();
                         }),
                         .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                          const View view(k.input_type(0), k.options<proto::LayerNorm>());
+                          const NormRows view(k.input_type(0), k.options<proto::LayerNorm>().axes());
                           return LayerNormGradCuda(k, view.rows, view.width);
                         })}},
            .samples = GradSamples}};

@@ -3,81 +3,11 @@
 #include <algorithm>
 
 #include "ops/kernels/batch_norm/cuda.h"
+#include "ops/kernels/batch_norm/cuda_channels.h"
 #include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce.h"
 
 namespace snug::core {
 namespace {
-
-struct Pair {
-  double first = 0, second = 0;
-};
-
-// Returns where element j of a channel lies, of the view.count() that it has.
-__device__ int64_t ElementOf(const ChannelView& view, int64_t channel, int64_t j) {
-  return (j / view.inner * view.channels + channel) * view.inner + j % view.inner;
-}
-
-// Adds up terms.of(element, channel) over some elements of a channel.
-template <class A, class Terms>
-__device__ Pair SumInSteps(const ChannelView& view, const Terms& terms, int64_t channel, int64_t begin, int64_t end,
-                           int64_t step) {
-  constexpr int kInFloat = 64;
-  Pair total;
-  for (int64_t j = begin; j < end;) {
-    A first = 0;
-    A second = 0;
-    for (int n = 0; n < kInFloat && j < end; ++n, j += step) {
-      const auto term = terms.of(ElementOf(view, channel, j), channel);
-      first += term.first;
-      second += term.second;
-    }
-    total.first += static_cast<double>(first);
-    total.second += static_cast<double>(second);
-  }
-  return total;
-}
-
-// `sums` is [parts, channels].
-template <class A, class Terms>
-__global__ void SumByBlockKernel(ChannelView view, Terms terms, Pair* sums) {
-  const int64_t channel = blockIdx.x;
-  const int64_t count = view.count();
-  const int64_t begin = count * blockIdx.y / gridDim.y;
-  const int64_t end = count * (blockIdx.y + 1) / gridDim.y;
-  const Pair own = SumInSteps<A>(view, terms, channel, begin + threadIdx.x, end, blockDim.x);
-  const double first = BlockReduce<SumOp>(own.first);
-  const double second = BlockReduce<SumOp>(own.second);
-  if (threadIdx.x == 0) sums[blockIdx.y * view.channels + channel] = {first, second};
-}
-
-template <class A, class Terms>
-__global__ void SumByThreadKernel(ChannelView view, Terms terms, Pair* sums) {
-  const int64_t count = view.count();
-  const int64_t begin = count * blockIdx.y / gridDim.y;
-  const int64_t end = count * (blockIdx.y + 1) / gridDim.y;
-  SNUG_CUDA_FOR(channel, view.channels) {
-    sums[blockIdx.y * view.channels + channel] = SumInSteps<A>(view, terms, channel, begin, end, 1);
-  }
-}
-
-// Adds up the parts' sums of each channel in order, and gives the result to terms.Take.
-template <class Terms>
-__global__ void TakeSumsKernel(ChannelView view, Terms terms, int64_t parts, const Pair* sums) {
-  SNUG_CUDA_FOR(channel, view.channels) {
-    Pair total;
-    for (int64_t part = 0; part < parts; ++part) {
-      total.first += sums[part * view.channels + channel].first;
-      total.second += sums[part * view.channels + channel].second;
-    }
-    terms.Take(view, channel, total);
-  }
-}
-
-template <class A>
-struct Terms2 {
-  A first, second;
-};
 
 // Sums differences from the channel's first element. It lies near the mean, so squaring loses little.
 template <class T>
@@ -87,11 +17,11 @@ struct Statistics {
   int64_t inner;
 
   __device__ A FirstOf(int64_t channel) const { return static_cast<A>(call.x[channel * inner]); }
-  __device__ Terms2<A> of(int64_t i, int64_t channel) const {
+  __device__ ChannelTerms<A> of(int64_t i, int64_t channel) const {
     const A d = static_cast<A>(call.x[i]) - FirstOf(channel);
     return {d, d * d};
   }
-  __device__ void Take(const ChannelView& view, int64_t channel, const Pair& total) const {
+  __device__ void Take(const ChannelView& view, int64_t channel, const ChannelSums& total) const {
     using S = Float32Port<T>;
     const double n = static_cast<double>(view.count());
     const double mean = total.first / n;
@@ -147,15 +77,15 @@ template <class T>
 struct Gradients {
   using A = Accumulator<T>;
   BatchNormBackward<T> call;
-  Pair* totals;  // [channels]: dbias and dweight, before rounding
+  ChannelSums* totals;  // [channels]: dbias and dweight, before rounding
 
-  __device__ Terms2<A> of(int64_t i, int64_t c) const {
+  __device__ ChannelTerms<A> of(int64_t i, int64_t c) const {
     const A scale =
         call.activation == Activation::kIdentity || call.y != nullptr ? A(0) : ChannelScale<T>(call, c).scale;
     const A g = GradThrough(call, i, c, scale);
     return {g, g * (static_cast<A>(call.x[i]) - static_cast<A>(call.mean[c]))};
   }
-  __device__ void Take(const ChannelView&, int64_t c, const Pair& total) const {
+  __device__ void Take(const ChannelView&, int64_t c, const ChannelSums& total) const {
     using S = Float32Port<T>;
     const double product = total.second * ChannelScale<T>(call, c).inv_std;
     call.dbias[c] = static_cast<S>(total.first);
@@ -166,7 +96,7 @@ struct Gradients {
 
 // dx and dadd may lie on what is read here, because one thread reads and writes each element.
 template <class T>
-__global__ void GradKernel(int64_t n, ChannelView view, BatchNormBackward<T> call, const Pair* totals) {
+__global__ void GradKernel(int64_t n, ChannelView view, BatchNormBackward<T> call, const ChannelSums* totals) {
   using A = Accumulator<T>;
   const double count = static_cast<double>(view.count());
   SNUG_CUDA_FOR(i, n) {
@@ -174,27 +104,12 @@ __global__ void GradKernel(int64_t n, ChannelView view, BatchNormBackward<T> cal
     const ChannelScale<T> channel(call, c);
     const A through = GradThrough(call, i, c, channel.scale);
     const A centred = static_cast<A>(call.x[i]) - static_cast<A>(call.mean[c]);
-    const Pair total = call.training ? totals[c] : Pair{};
+    const ChannelSums total = call.training ? totals[c] : ChannelSums{};
     const A dx = channel.scale * (through - static_cast<A>(total.first / count) -
                                   centred * static_cast<A>(channel.inv_std * total.second / count));
     if (call.dadd != nullptr) call.dadd[i] = static_cast<T>(through);
     call.dx[i] = static_cast<T>(dx);
   }
-}
-
-template <class A, class Terms>
-absl::Status SumChannels(const KernelContext& k, const ChannelView& view, const Terms& terms, Pair* sums) {
-  const BatchNormCudaParts split(view);
-  if (split.by_block) {
-    SNUG_RETURN_IF_ERROR(k.cuda()->Launch(SumByBlockKernel<A, Terms>,
-                                          {.blocks = view.channels, .blocks_y = split.parts, .threads = kCudaThreads},
-                                          view, terms, sums));
-  } else {
-    cuda::LaunchShape shape = ShapeFor(view.channels);
-    shape.blocks_y = split.parts;
-    SNUG_RETURN_IF_ERROR(k.cuda()->Launch(SumByThreadKernel<A, Terms>, shape, view, terms, sums));
-  }
-  return k.cuda()->Launch(TakeSumsKernel<Terms>, ShapeFor(view.channels), view, terms, split.parts, sums);
 }
 
 template <class T>
@@ -221,14 +136,15 @@ BatchNormCudaParts::BatchNormCudaParts(const ChannelView& view) {
 // Makes room for sums of [parts, channels], and for totals of [channels].
 absl::Status PrepareBatchNormCuda(PrepareContext& c) {
   const ChannelView view(c.types().input(0));
-  c.SetWorkspaceBytes((BatchNormCudaParts(view).parts + 1) * view.channels * static_cast<int64_t>(sizeof(Pair)));
+  c.SetWorkspaceBytes((BatchNormCudaParts(view).parts + 1) * view.channels * static_cast<int64_t>(sizeof(ChannelSums)));
   return absl::OkStatus();
 }
 
 template <class T>
 absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, const BatchNormForward<T>& call) {
   if (call.batch_mean != nullptr) {
-    SNUG_RETURN_IF_ERROR(SumChannels<Accumulator<T>>(k, view, Statistics<T>{call, view.inner}, k.workspace<Pair>()));
+    SNUG_RETURN_IF_ERROR(
+        SumChannels<Accumulator<T>>(k, view, Statistics<T>{call, view.inner}, k.workspace<ChannelSums>()));
   }
   const int64_t n = view.channels * view.count();
   return k.cuda()->Launch(NormalizeKernel<T>, ShapeFor(n), n, view, call);
@@ -236,7 +152,7 @@ absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, co
 
 template <class T>
 absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, const BatchNormBackward<T>& call) {
-  auto* totals = k.workspace<Pair>();
+  auto* totals = k.workspace<ChannelSums>();
   SNUG_RETURN_IF_ERROR(SumChannels<Accumulator<T>>(k, view, Gradients<T>{call, totals}, totals + view.channels));
   const int64_t n = view.channels * view.count();
   return k.cuda()->Launch(GradKernel<T>, ShapeFor(n), n, view, call, totals);

@@ -1,0 +1,274 @@
+// rms_norm: divides each row (the last `axes` axes) by the root of the mean of its squares (Zhang, Sennrich 2019); and
+// its gradient. It is cut into work as layer_norm is.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/base/parallel.h"
+#include "engine/base/status.h"
+#include "ops/grad_context.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/float32_port.h"
+#include "ops/kit/isa.h"
+#include "ops/kit/lanes.h"
+#include "ops/layer_context.h"
+#include "ops/nn/norm_rows.h"
+#include "ops/nn/rows_cuda.h"
+#include "ops/op_def.h"
+#include "ops/prepare_context.h"
+#include "ops/sample_builder.h"
+#include "proto/network.pb.h"
+#include "proto/options.h"
+
+namespace snug::core::ops::rms_norm {
+namespace {
+
+using proto::ParseOptions;
+
+absl::Status Infer(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckRowNorm<proto::RmsNorm>(c));
+  const ValueType& x = c.input(0);
+  const int64_t axes = c.options<proto::RmsNorm>().axes();
+  if (c.has_input(1)) SNUG_RETURN_IF_ERROR(c.CheckShape(1, ShapeOfRow(x.shape, axes)));
+  c.SetOutput(0, x);
+  c.SetOutput(1, Float32PortType(x.dtype), ShapeOfRows(x.shape, axes));
+  return absl::OkStatus();
+}
+
+absl::Status InferGrad(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckRowNorm<proto::RmsNorm>(c));
+  const ValueType& x = c.input(0);
+  const int64_t axes = c.options<proto::RmsNorm>().axes();
+  if (c.has_input(1)) SNUG_RETURN_IF_ERROR(c.CheckShape(1, ShapeOfRow(x.shape, axes)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(2, ShapeOfRows(x.shape, axes)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(3, x.shape));
+  c.SetOutput(0, c.input(3));
+  c.SetOutput(1, Float32PortType(x.dtype), ShapeOfRow(x.shape, axes));
+  return absl::OkStatus();
+}
+
+absl::Status Layer(LayerContext& c) {
+  const auto& options = c.options<proto::RmsNorm>();
+  std::vector<ValueId> inputs = c.inputs();
+  const bool valid = inputs.size() == 1 && options.axes() >= 1 && options.axes() < c.type(inputs[0]).shape.rank();
+  if (valid && options.affine()) {  // otherwise shape inference says what is wrong
+    inputs.push_back(c.Parameter({.name = "weight",
+                                  .shape = ShapeOfRow(c.type(inputs[0]).shape, options.axes()),
+                                  .init = ParameterSpec::Init::kConstant,
+                                  .value = 1}));
+  }
+  c.SetOutput(0, c.Op("rms_norm", inputs, c.options_handle()));
+  return c.status();
+}
+
+absl::Status Gradient(GradContext& g) {
+  const std::vector<ValueId> grads =
+      g.Ops("rms_norm_grad", {g.input(0), g.has_input(1) ? g.input(1) : ValueId(), g.output(1), g.output_grad(0)},
+            g.options_handle());
+  g.SetInputGrads(grads);
+  return g.status();
+}
+
+absl::Status PrepareGrad(PrepareContext& c) {  // makes room for the chunks' sums: [chunks][width]
+  const ValueType& x = c.types().input(0);
+  const NormRows view(x, c.options<proto::RmsNorm>().axes());
+  c.SetWorkspaceBytes(view.chunks * view.width * SizeOf(Float32PortType(x.dtype)));
+  return absl::OkStatus();
+}
+
+Cost CostOfNode(const NodeTypes& types) { return {.flops = 4.0 * static_cast<double>(types.input(0).num_elements())}; }
+Cost CostOfGrad(const NodeTypes& types) { return {.flops = 9.0 * static_cast<double>(types.input(0).num_elements())}; }
+
+template <class T>
+void Forward(const KernelContext& k) {
+  using A = Accumulator<T>;
+  using S = Float32Port<T>;
+  const T* x = k.input<T>(0);
+  const S* weight = k.has_input(1) ? k.input<S>(1) : nullptr;
+  T* y = k.output<T>(0);
+  S* inv_roots = k.output<S>(1);
+  const NormRows view(k.input_type(0), k.options<proto::RmsNorm>().axes());
+  const double epsilon = k.options<proto::RmsNorm>().epsilon();
+  const int64_t n = view.width;
+  const int64_t rows = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(1, n));
+  ParallelFor(k.threads(), view.rows, rows, [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t r = begin; r < end; ++r) {
+        const T* a = x + r * n;
+        T* b = y + r * n;
+        const double squares = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA {
+          const A v = static_cast<A>(a[i]);
+          return v * v;
+        });
+        const A inv_root = static_cast<A>(1 / std::sqrt(squares / static_cast<double>(n) + epsilon));
+        inv_roots[r] = inv_root;
+        if (weight != nullptr) {
+          SNUG_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(static_cast<A>(a[i]) * inv_root * weight[i]);
+        } else {
+          SNUG_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(static_cast<A>(a[i]) * inv_root);
+        }
+      }
+    });
+  });
+}
+
+// Let g = dy weight and x' = x inv_root. Then dx = inv_root (g - x' mean(g x')), and dweight is the sum over rows of
+// dy x'.
+template <class T>
+void Backward(const KernelContext& k) {
+  using A = Accumulator<T>;
+  using S = Float32Port<T>;
+  const T* x = k.input<T>(0);
+  const S* weight = k.has_input(1) ? k.input<S>(1) : nullptr;
+  const S* inv_roots = k.input<S>(2);
+  const T* dy = k.input<T>(3);
+  T* dx = k.output<T>(0);
+  S* partial = k.workspace<S>();
+  const NormRows view(k.input_type(0), k.options<proto::RmsNorm>().axes());
+  const int64_t n = view.width;
+  ParallelFor(k.threads(), view.rows, view.rows_per_chunk, [=](int64_t begin, int64_t end) {
+    S* of_chunk = partial + begin / view.rows_per_chunk * n;
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t i = 0; i < n; ++i) of_chunk[i] = 0;
+      for (int64_t r = begin; r < end; ++r) {
+        const T* a = x + r * n;
+        const T* d = dy + r * n;
+        T* b = dx + r * n;
+        const A inv_root = inv_roots[r];
+        const auto g = [=](int64_t i) SNUG_LAMBDA {
+          return weight != nullptr ? static_cast<A>(d[i]) * weight[i] : static_cast<A>(d[i]);
+        };
+        const A mean =
+            static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return g(i) * static_cast<A>(a[i]); })) *
+            inv_root / static_cast<A>(n);
+        SNUG_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) {
+          const A normalized = static_cast<A>(a[i]) * inv_root;
+          of_chunk[i] += static_cast<A>(d[i]) * normalized;
+          b[i] = static_cast<T>(inv_root * (g(i) - normalized * mean));
+        }
+      }
+    });
+  });
+  AddNormChunks(k.threads(), view.chunks, n, n, partial, k.output<S>(1));
+}
+
+absl::Status ForwardCpu(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    Forward<decltype(zero)>(k);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status BackwardCpu(const KernelContext& k) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+    Backward<decltype(zero)>(k);
+    return absl::OkStatus();
+  });
+}
+
+void Samples(SampleBuilder& s) {
+  const auto affine = [&s](const char* name, const char* options, const Shape& x, const Shape& normalized) {
+    s.Case(name).With(ParseOptions<proto::RmsNorm>(options)).Input(x).Input(normalized).Range(0.5, 2);
+  };
+  affine("row", "", {5, 7}, {7});
+  affine("sequence", "", {2, 3, 48}, {48});
+  affine("wide", "", {3, 133}, {133});
+  affine("two_axes", "axes: 2 epsilon: 0.01", {3, 4, 5}, {4, 5});
+  affine("rows", "", {75, 3}, {3});
+  affine("one_number", "epsilon: 0.5", {4, 1}, {1});
+  s.Case("no_affine").With(ParseOptions<proto::RmsNorm>("affine: false")).Input({5, 19});
+  s.Case("known")  // the roots are 5 and 10
+      .With(ParseOptions<proto::RmsNorm>("epsilon: 0"))
+      .Input({2, 2})
+      .Values({1, 7, -14, 2})
+      .NoGradient()
+      .Input({2})
+      .Values({1, 3})
+      .NoGradient()
+      .Expect(0, {0.2, 4.2, -1.4, 0.6})
+      .Expect(1, {0.2, 0.1});
+  s.Case("vector").Input({5}).Fails("expected 2 to 8 dimensions");
+  s.Case("axes")
+      .With(ParseOptions<proto::RmsNorm>("axes: 2"))
+      .Input({5, 7})
+      .Fails("option \"axes\": expected 1 to 1 (the batch stays) for input [5, 7], found 2");
+  s.Case("epsilon").With(ParseOptions<proto::RmsNorm>("epsilon: -1")).Input({5, 7}).Fails("option \"epsilon\"");
+  s.Case("weight").Input({5, 7}).Input({5}).Fails("input 1 \"weight\" [5]: expected shape [7]");
+}
+
+void GradSamples(SampleBuilder& s) {
+  const auto affine = [&s](const char* name, const char* options, const Shape& x, const Shape& normalized,
+                           const Shape& rows) {
+    s.Case(name)
+        .With(ParseOptions<proto::RmsNorm>(options))
+        .Input(x)
+        .Input(normalized)
+        .Input(rows)
+        .Range(0.5, 2)
+        .Input(x);
+  };
+  affine("row", "", {5, 7}, {7}, {5});
+  affine("wide", "", {3, 133}, {133}, {3});
+  affine("two_axes", "axes: 2", {3, 4, 5}, {4, 5}, {3});
+  affine("chunks", "", {75, 1100}, {1100}, {75});
+  s.Case("no_affine").Input({5, 19}).Absent().Input({5}).Range(0.5, 2).Input({5, 19});
+  s.Case("known")  // mean(g x') is 1
+      .Input({1, 2})
+      .Values({1, 7})
+      .Input({2})
+      .Values({2, 1})
+      .Input({1})
+      .Values({0.2})
+      .Input({1, 2})
+      .Values({1.5, 1})
+      .Expect(0, {0.56, -0.08})
+      .Expect(1, {0.3, 1.4});
+  s.Case("root").Input({5, 7}).Input({7}).Input({7}).Input({5, 7}).Fails("expected shape [5]");
+}
+
+}  // namespace
+
+SNUG_OPS(rms_norm) {
+  return {{.name = "rms_norm",
+           .doc = "y = x / sqrt(mean(x^2) + epsilon) * weight, the mean of each row",
+           .inputs = {{"x"}, {"weight", PortType::kFloat32, true}},
+           .outputs = {{"y"}, {.name = "inv_root", .type = PortType::kFloat32, .no_gradient = true}},
+           .infer = Infer,
+           .layer = Layer,
+           .gradient = Gradient,
+           .aliases = {{Alias::Kind::kMayShare, 0, 0}},
+           .cost = CostOfNode,
+           .kernels = {Plain(ForwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         const auto& options = k.options<proto::RmsNorm>();
+                         const NormRows view(k.input_type(0), options.axes());
+                         return RmsNormCuda(k, view.rows, view.width, options.epsilon());
+                       }))},
+           .samples = Samples},
+          {.name = "rms_norm_grad",
+           .doc = "dx, dweight of rms_norm",
+           .inputs = {{"x"}, {"weight", PortType::kFloat32, true}, {"inv_root", PortType::kFloat32}, {"dy"}},
+           .outputs = {{"dx"}, {"dweight", PortType::kFloat32}},
+           .infer = InferGrad,
+           .aliases = {{Alias::Kind::kMayShare, 0, 3}, {Alias::Kind::kMayShare, 0, 0}},
+           .cost = CostOfGrad,
+           .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BackwardCpu},
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA([](PrepareContext& c) {
+                          const NormRows view(c.types().input(0), c.options<proto::RmsNorm>().axes());
+                          c.SetWorkspaceBytes(RmsNormGradCudaWorkspace(view.rows, view.width));
+                          return absl::OkStatus();
+                        }),
+                        .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                          const NormRows view(k.input_type(0), k.options<proto::RmsNorm>().axes());
+                          return RmsNormGradCuda(k, view.rows, view.width);
+                        })}},
+           .samples = GradSamples}};
+}
+
+}  // namespace snug::core::ops::rms_norm

@@ -197,6 +197,27 @@ struct Sign {
   }
 };
 
+struct Where {
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A condition, A a, A b) const {
+    return condition != A(0) ? a : b;
+  }
+};
+
+struct WhereGrad {  // the gradient of a
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A condition, A dy) const {
+    return condition != A(0) ? dy : A(0);
+  }
+};
+
+struct WhereElseGrad {  // the gradient of b
+  template <class A>
+  SNUG_HOST_DEVICE A operator()(A condition, A dy) const {
+    return condition != A(0) ? A(0) : dy;
+  }
+};
+
 struct Scale {
   double factor, offset;
   template <class A>
@@ -625,6 +646,9 @@ struct Same {
   ROW(CosineGrad) \
   ROW(Floor) \
   ROW(Sign) \
+  ROW(Where) \
+  ROW(WhereGrad) \
+  ROW(WhereElseGrad) \
   ROW(Prelu) \
   ROW(PreluGrad) \
   ROW(PreluSlopeGrad) \

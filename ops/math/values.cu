@@ -1,5 +1,7 @@
 #include <absl/strings/str_cat.h>
 
+#include <limits>
+
 #include "ops/kit/convert.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
@@ -37,6 +39,16 @@ __global__ void CastKernel(int64_t n, const From* x, To* y) {
   SNUG_CUDA_FOR(i, n) { y[i] = Convert<To>(static_cast<Accumulator<From>>(x[i])); }
 }
 
+template <class T, class Index>
+__global__ void OneHotKernel(int64_t n, int64_t classes, const Index* indices, T* y) {
+  using A = Accumulator<T>;
+  SNUG_CUDA_FOR(i, n) {
+    const int64_t index = indices[i / classes];
+    const bool exists = index >= 0 && index < classes;
+    y[i] = static_cast<T>(!exists ? std::numeric_limits<A>::quiet_NaN() : index == i % classes ? A(1) : A(0));
+  }
+}
+
 }  // namespace
 
 absl::Status AddNCuda(const KernelContext& k) {
@@ -68,6 +80,17 @@ absl::Status CastCuda(const KernelContext& k) {
       using To = decltype(to);
       const int64_t n = k.output_type(0).num_elements();
       return k.cuda()->Launch(CastKernel<To, From>, ShapeFor(n), n, k.input<From>(0), k.output<To>(0));
+    });
+  });
+}
+
+absl::Status OneHotCuda(const KernelContext& k, int64_t classes) {
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    return DispatchInteger(k.input_type(0).dtype, [&](auto integer) {
+      using T = decltype(zero);
+      using Index = decltype(integer);
+      const int64_t n = k.output_type(0).num_elements();
+      return k.cuda()->Launch(OneHotKernel<T, Index>, ShapeFor(n), n, classes, k.input<Index>(0), k.output<T>(0));
     });
   });
 }

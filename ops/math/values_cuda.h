@@ -11,5 +11,8 @@ absl::Status AddNCuda(const KernelContext& k);
 absl::Status CastCuda(const KernelContext& k);
 // Fills output 0, whatever its dtype.
 absl::Status FillCuda(const KernelContext& k, double value);
+// Makes a row of `classes` numbers for each integer of input 0: zeros with a one at the integer, or NaN if there is no
+// such class.
+absl::Status OneHotCuda(const KernelContext& k, int64_t classes);
 
 }  // namespace snug::core

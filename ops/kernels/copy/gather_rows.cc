@@ -94,6 +94,12 @@ absl::Status ScatterAdd(const KernelContext& k, int choices_input, int dy_input,
 
 }  // namespace
 
+absl::Status CheckChoices(const KernelContext& k, int choices, int64_t rows, absl::string_view name) {
+  const ValueType& type = k.input_type(choices);
+  return DispatchInteger(
+      type.dtype, [&](auto zero) { return CheckChoices(name, type.shape, k.input<decltype(zero)>(choices), rows); });
+}
+
 absl::Status GatherRows(const KernelContext& k, int x, int choices_input, int axis, absl::string_view name) {
   return DispatchInteger(k.input_type(choices_input).dtype, [&](auto zero) -> absl::Status {
     using Index = decltype(zero);

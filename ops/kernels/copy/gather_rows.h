@@ -9,6 +9,9 @@
 
 namespace snug::core {
 
+// Fails if one of the choices (input `choices`, on the CPU) is none of so many rows. The error calls them `name`.
+absl::Status CheckChoices(const KernelContext& k, int choices, int64_t rows, absl::string_view name);
+
 // The inputs are `x` and `choices` (integers), output 0 is y. The error for a choice that is no row calls the choices
 // `name`.
 absl::Status GatherRows(const KernelContext& k, int x, int choices, int axis, absl::string_view name);

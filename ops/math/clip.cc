@@ -1,6 +1,8 @@
-// clip: y = x, but at least `min` and at most `max`; a NaN stays. Its gradient reads x, and flows where y = x.
+// clip: y = x, but at least `min` and at most `max`; a NaN stays. With one of the two it is the maximum or the minimum
+// of x and a number. Its gradient reads x, and flows where y = x.
 #include <absl/strings/str_cat.h>
 
+#include <cmath>
 #include <limits>
 
 #include "engine/base/status.h"
@@ -48,6 +50,12 @@ void Samples(SampleBuilder& s) {
       .Values({-3, -1, 1.5, 3})
       .NoGradient()
       .Expect(0, {-1, -1, 1.5, 2});
+  s.Case("known_min")
+      .With(ParseOptions<proto::Clip>("min: 0.5"))
+      .Input({5})
+      .Values({-3, 0.25, 0.5, 3, INFINITY})
+      .NoGradient()
+      .Expect(0, {0.5, 0.5, 0.5, 3, INFINITY});
   s.Case("none").Input({4}).Fails("option \"min\": expected `min`, `max` or both");
   s.Case("crossed")
       .With(ParseOptions<proto::Clip>("min: 1 max: 0"))
@@ -70,7 +78,7 @@ void GradSamples(SampleBuilder& s) {
 
 SNUG_OPS(clip) {
   return {Elementwise<functions::Clip, ClipOf>({.name = "clip",
-                                                .doc = "y = min(max(x, `min`), `max`)",
+                                                .doc = "y = min(max(x, `min`), `max`); one of the two may be absent",
                                                 .inputs = {{"x"}},
                                                 .outputs = {{"y"}},
                                                 .infer = Infer<1>,

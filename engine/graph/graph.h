@@ -75,6 +75,8 @@ struct Variable {
   uint64_t random_id = 0;
   ValueId value;       // its content
   VariableId slot_of;  // for optimizer slots: the parameter they belong to
+  // The name of another program's Variable that this one is in a session of both; empty: it is the one of its own name.
+  std::string shared_as;
   SourceLoc loc;
 };
 

@@ -1,9 +1,12 @@
 #include "engine/train/evaluator.h"
 
+#include <absl/strings/match.h>
+
 #include <algorithm>
 #include <chrono>
 
 #include "engine/base/status.h"
+#include "engine/compile/differentiate/differentiate.h"
 #include "proto/network.pb.h"
 
 namespace snug::core {
@@ -25,6 +28,14 @@ absl::StatusOr<std::vector<Compiled>> Evaluator::CompilePrograms(const proto::Ne
     programs.push_back(std::move(one));
   }
   return programs;
+}
+
+void Evaluator::ReadAverages(const Compiled& trained, Compiled* evaluating) {
+  for (const Variable& average : trained.graph.variables()) {
+    if (average.role != VariableRole::kSlot || !absl::EndsWith(average.name, kAverageSuffix)) continue;
+    const VariableId parameter = evaluating->graph.FindVariable(trained.graph.variable(average.slot_of).name);
+    if (parameter.valid()) evaluating->graph.variable(parameter).shared_as = average.name;
+  }
 }
 
 absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const proto::Network& network, Session& session,

@@ -33,6 +33,10 @@ class Evaluator {
                                                                const CompileOptions& options, int64_t batch,
                                                                int64_t samples);
 
+  // Makes a program of CompilePrograms read the moving averages of parameters (proto::Average) instead of these, in a
+  // session whose first program keeps averages.
+  static void ReadAverages(const Compiled& trained, Compiled* evaluating);
+
   // The session's programs from `first_program` on must be those of CompilePrograms. `loader` only says what happens to
   // images. The network and the session must outlive this.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const proto::Network& network, Session& session,

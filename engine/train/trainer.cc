@@ -81,8 +81,9 @@ absl::Status Trainer::StartSession() {
   std::vector<Compiled> compiled;
   SNUG_ASSIGN_OR_RETURN(Compiled trained, Compile(network_, locations_, registry_, options_.compile));
   const int64_t batch = trained.batch;
-  base_rate_ = options_.compile.optimizer != nullptr ? options_.compile.optimizer->learning_rate()
-                                                     : network_.optimizer().learning_rate();
+  const proto::Optimizer& optimizer =
+      options_.compile.optimizer != nullptr ? *options_.compile.optimizer : network_.optimizer();
+  base_rate_ = optimizer.learning_rate();
   compiled.push_back(std::move(trained));
   if (micro_batches() > 1) {
     CompileOptions options = options_.compile;
@@ -95,7 +96,10 @@ absl::Status Trainer::StartSession() {
     SNUG_ASSIGN_OR_RETURN(
         std::vector<Compiled> evaluating,
         Evaluator::CompilePrograms(network_, locations_, registry_, options, batch, data_.evaluation->size()));
-    for (Compiled& one : evaluating) compiled.push_back(std::move(one));
+    for (Compiled& one : evaluating) {
+      if (optimizer.average().evaluate()) Evaluator::ReadAverages(compiled[0], &one);
+      compiled.push_back(std::move(one));
+    }
   }
   SessionOptions session = options_.session;
   session.seed = static_cast<uint64_t>(training_->seed());

@@ -117,6 +117,19 @@ __global__ void UpdateKernel(const __grid_constant__ All all) {
   }
 }
 
+// The parameter is the average, and the gradient what it is of.
+template <class T, class All>
+__global__ void AverageKernel(const __grid_constant__ All all) {
+  const int at = all.At(blockIdx.x);
+  const Update& update = all.members[at];
+  if (*update.gate == 0) return;
+  const auto* p = static_cast<const T*>(update.grad);
+  auto* average = static_cast<T*>(update.param);
+  const bool first = update.state[1] == 0;
+  const T rest = static_cast<T>(1 - update.numbers.beta2);
+  SNUG_TOGETHER_FOR(i, all, at, update.n) { average[i] = first ? p[i] : average[i] + rest * (p[i] - average[i]); }
+}
+
 // direction may be g.
 template <class T, class G>
 __global__ void LambDirectionKernel(int64_t n, UpdateNumbers numbers, const int64_t* state, const uint8_t* gate,
@@ -263,6 +276,27 @@ absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes) {
 absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes) {
   return LaunchUpdates(nodes, /*slots=*/2, [](auto zero, auto grad_zero, const auto& all) {
     return AdamKernel<decltype(zero), decltype(grad_zero), std::decay_t<decltype(all)>>;
+  });
+}
+
+absl::Status AverageUpdateCuda(absl::Span<const KernelContext> nodes) {
+  const KernelContext& k = nodes[0];
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(0).dtype, [&](auto zero, auto) {
+    return LaunchTogether(
+        nodes,
+        [](const KernelContext& node) {
+          return Update{.n = node.input_type(0).num_elements(),
+                        .grad = node.input<void>(1),
+                        .param = node.variable<void>(0),
+                        .slots = {},
+                        .rate = nullptr,
+                        .state = node.input<int64_t>(2),
+                        .gate = Gate(node),
+                        .numbers = node.prepared<UpdateNumbers>()};
+        },
+        [&](const auto& all, const cuda::LaunchShape& shape) {
+          return k.cuda()->Launch(AverageKernel<decltype(zero), std::decay_t<decltype(all)>>, shape, all);
+        });
   });
 }
 

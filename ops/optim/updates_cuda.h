@@ -23,6 +23,7 @@ struct UpdateNumbers {
 absl::Status SgdUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status MomentumUpdateCuda(absl::Span<const KernelContext> nodes);
 absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes);
+absl::Status AverageUpdateCuda(absl::Span<const KernelContext> nodes);  // beta2 is the average's decay
 // The same for every update that is made of a function F of update_functions.h.
 template <template <class> class F>
 absl::Status UpdateCuda(absl::Span<const KernelContext> nodes);

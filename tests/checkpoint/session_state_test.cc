@@ -197,6 +197,42 @@ TEST_F(SessionState, EvaluationTakesTheWeightsOfTraining) {
   }
 }
 
+TEST_F(SessionState, EvaluationTakesTheAveragesWhenAsked) {
+  const auto training = MakeFed(Network("optimizer { learning_rate: 0.05 average { decay: 0.5 } sgd {} }"), 1);
+  Losses(*training, 3);
+  ASSERT_TRUE(Save(*training, 1).ok());
+  const auto evaluation = MakeFed(Network(""), 2, /*training=*/false);
+  ASSERT_TRUE(Load(*evaluation, 1, LoadMode::kWeights).ok());
+  EXPECT_EQ(*evaluation->GetVariable("conv.weight"), *training->GetVariable("conv.weight"));
+  const auto loaded = Load(*evaluation, 1, LoadMode::kAverages);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  for (const char* name : {"conv.weight", "out.bias"}) {
+    EXPECT_EQ(*evaluation->GetVariable(name), *training->GetVariable(absl::StrCat(name, "/average"))) << name;
+    EXPECT_NE(*evaluation->GetVariable(name), *training->GetVariable(name)) << name;
+  }
+  EXPECT_EQ(*evaluation->GetVariable("bn.running_mean"), *training->GetVariable("bn.running_mean"));
+
+  const auto without = MakeFed(Network(kAdam), 1);
+  ASSERT_TRUE(Save(*without, 1).ok());
+  EXPECT_THAT(LoadError(*evaluation, LoadMode::kAverages),
+              HasSubstr(": has no averages of this network's parameters; a training keeps them with --average-decay"));
+}
+
+TEST_F(SessionState, FrozenParametersStandForTheirAverages) {
+  std::string text = Network("optimizer { learning_rate: 0.05 average { decay: 0.5 } sgd {} }");
+  const std::string conv = "layer { name: \"conv\" input: \"x\" ";
+  text.replace(text.find(conv), conv.size(), conv + "param { name: \"weight\" frozen: true } ");
+  const auto training = MakeFed(text, 1);
+  Losses(*training, 2);
+  EXPECT_FALSE(training->GetVariable("conv.weight/average").ok());
+  ASSERT_TRUE(Save(*training, 1).ok());
+  const auto evaluation = MakeFed(Network(""), 2, /*training=*/false);
+  const auto loaded = Load(*evaluation, 1, LoadMode::kAverages);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_EQ(*evaluation->GetVariable("conv.weight"), *training->GetVariable("conv.weight"));
+  EXPECT_EQ(*evaluation->GetVariable("conv.bias"), *training->GetVariable("conv.bias/average"));
+}
+
 TEST_F(SessionState, WeightsAreConverted) {
   const auto session = MakeFed(Network(kMomentum), 1);
   std::vector<TensorBytes> tensors = StateOf(*session);

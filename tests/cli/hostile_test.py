@@ -96,6 +96,7 @@ class NumberTest(SnugTest):
             ("learning_rate: @-1", "learning_rate: expected a number of at least 0, found -1"),
             ("weight_decay: @inf", "weight_decay: expected a number of at least 0, found inf"),
             ("clip_norm: @0", "clip_norm: expected more than 0, found 0"),
+            ("average { decay: @1 }", "average.decay: expected at least 0 and less than 1, found 1"),
             ("sgd { momentum: @5 }", "sgd.momentum: expected at least 0 and less than 1, found 5"),
             ("adam { beta1: @1 }", "adam.beta1: expected at least 0 and less than 1, found 1"),
             ("adamw { epsilon: @-1 }", "adamw.epsilon: expected a number of at least 0, found -1"),

@@ -377,6 +377,29 @@ class Train(unittest.TestCase):
                 run = snug(*arguments)
                 self.assertEqual((run.returncode in (1, 2), expected in run.stderr), (True, True), run.stderr)
 
+    def test_averages_are_kept_resumed_and_evaluated(self):
+        flags = ("--steps=20", "--checkpoint-every=10", "--average-decay=0.8", "--average-evaluate")
+        whole = train(self.path("whole"), *flags, "--json")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        self.assertEqual(train(self.path("part"), *flags).returncode, 0)
+        os.remove(self.path("part/checkpoints/step-000000020.safetensors"))
+        resumed = train(self.path("part"), *flags, "--resume")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertEqual(newest(self.path("part")), newest(self.path("whole")))
+
+        def loss(*arguments):
+            run = snug("eval", MLP, f"--checkpoint={self.path('whole')}", "--data=digits", "--data-digits-samples=640",
+                       "--batch=32", "--batches=5", "--threads=1", "--json", *arguments)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return json.loads(run.stdout)["metrics"]["loss"]
+
+        self.assertEqual(loss("--use-average"), json.loads(whole.stdout)["evaluation"]["loss"])
+        self.assertNotEqual(loss("--use-average"), loss())
+        self.assertEqual(train(self.path("without"), "--steps=2").returncode, 0)
+        run = snug("eval", MLP, f"--checkpoint={self.path('without')}", "--use-average")
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("has no averages of this network's parameters", run.stderr)
+
     def test_their_own_table_and_their_own_network(self):
         with open(self.path("points.csv"), "w", encoding="utf-8") as file:
             file.write("x,y,side\n" + "".join(f"{i % 7 - 3},{i % 5 - 2},{int(i % 7 - 3 > i % 5 - 2)}\n" for i in range(210)))

@@ -62,7 +62,8 @@ TEST(NormLayers, InstanceNormWantsSeveralElementsInAChannel) {
     EXPECT_THAT(Error("instance_norm {}", shape),
                 HasSubstr("expected more than one element in each channel of a sample"));
   }
-  EXPECT_THAT(Error("instance_norm { epsilon: -1 }", "3, 4"), HasSubstr("epsilon: expected at least 0, found -1"));
+  EXPECT_THAT(Error("instance_norm { epsilon: -1 }", "3, 4"),
+              HasSubstr("option \"epsilon\": expected at least 0, found -1"));
 }
 
 TEST(NormLayers, HaveTheParametersOfTheirChannelsOrRows) {

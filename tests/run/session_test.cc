@@ -132,6 +132,24 @@ TEST(Session, LambFollowsItsPaper) {
   }
 }
 
+TEST(Session, AveragesBeginWithTheFirstStepAndFollowTheOthers) {
+  const auto session = MakeSquare("optimizer { learning_rate: 0.25 average { decay: 0.75 } sgd {} }",
+                                  std::numeric_limits<double>::infinity());
+  const auto average = [&] { return session->GetVariable("y.weight/average")->at(0); };
+  EXPECT_EQ(average(), 2);
+  ASSERT_TRUE(session->Run().ok());  // its loss is not finite: it does not count
+  EXPECT_EQ(average(), 2);
+  const double weights[] = {1, 0.5, 0.25};
+  const double averages[] = {1, 0.75 * 1 + 0.25 * 0.5, 0.75 * 0.875 + 0.25 * 0.25};
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE(session->Feed("x", {1}).ok());
+    ASSERT_TRUE(session->Feed("zero", {0}).ok());
+    ASSERT_TRUE(session->Run().ok());
+    EXPECT_DOUBLE_EQ(Weight(*session), weights[step]);
+    EXPECT_DOUBLE_EQ(average(), averages[step]);
+  }
+}
+
 TEST(Session, ClippingScalesToTheGlobalNorm) {
   const auto session = MakeSquare("optimizer { learning_rate: 1 clip_norm: 0.5 sgd {} }", 3, {.gradient_norm = true});
   ASSERT_TRUE(session->Run().ok());

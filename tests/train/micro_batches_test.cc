@@ -82,7 +82,7 @@ const char kNormalised[] = R"(
     layer { name: "fc" input: "pool" dense { units: 10 } }
     layer { name: "loss" input: "fc" input: "label" softmax_cross_entropy {} }
     objective: "loss"
-    optimizer { learning_rate: 0.1 clip_norm: 1 sgd { momentum: 0.9 } }
+    optimizer { learning_rate: 0.1 clip_norm: 1 average { decay: 0.9 } sgd { momentum: 0.9 } }
     training { steps: 4 data { textures { samples: 48 } } })";
 
 struct How {

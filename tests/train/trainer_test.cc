@@ -1,5 +1,6 @@
 #include "engine/train/trainer.h"
 
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -91,6 +92,34 @@ TEST(Trainer, ResumedIsAsUninterrupted) {
   ASSERT_TRUE(second.trainer->Resume(stop_at).ok());
   ASSERT_TRUE(second.trainer->Run({}).ok());
   EXPECT_TRUE(StateBytes(second.trainer->session()) == StateBytes(whole.trainer->session()));
+}
+
+std::string Averaged(const std::string& average) {
+  std::string text = DigitsNetwork("steps: 25 evaluate_every: 30", 500);
+  return text.replace(text.find("optimizer { "), 12, absl::StrCat("optimizer { average { ", average, " } "));
+}
+
+TEST(Trainer, EvaluatesTheAveragesWhenAsked) {
+  const LoadedTrainer averaged = MakeTrainer(Averaged("decay: 0.9 evaluate: true"));
+  const LoadedTrainer plain = MakeTrainer(Averaged("decay: 0.9"));
+  ASSERT_NE(averaged.trainer, nullptr);
+  ASSERT_NE(plain.trainer, nullptr);
+  EXPECT_EQ(averaged.trainer->session().state_bytes(), plain.trainer->session().state_bytes());
+  ASSERT_TRUE(averaged.trainer->Run({}).ok());
+  ASSERT_TRUE(plain.trainer->Run({}).ok());
+  EXPECT_TRUE(StateBytes(averaged.trainer->session()) == StateBytes(plain.trainer->session()));
+  const auto found = averaged.trainer->Evaluate(), of_parameters = plain.trainer->Evaluate();
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  ASSERT_TRUE(of_parameters.ok()) << of_parameters.status().message();
+  EXPECT_NE(found->evaluation.metrics, of_parameters->evaluation.metrics);
+
+  Session& session = plain.trainer->session();
+  for (const char* name : {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}) {
+    ASSERT_TRUE(session.SetVariable(name, *session.GetVariable(absl::StrCat(name, "/average"))).ok());
+  }
+  const auto expected = plain.trainer->Evaluate();
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  EXPECT_EQ(found->evaluation.metrics, expected->evaluation.metrics);
 }
 
 TEST(Trainer, ALossThatIsNotFiniteNamesTheNodeAndChangesNothing) {

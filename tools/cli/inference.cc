@@ -20,6 +20,8 @@ InferenceFlags::~InferenceFlags() = default;
 
 void InferenceFlags::AddTo(Flags& flags) {
   flags.Add("checkpoint", &checkpoint, "a safetensors file, or the directory that `snug train` left: its newest");
+  flags.Add("use-average", &use_average,
+            "take the parameters' moving averages, which a training with --average-decay keeps");
   flags.Add("part", &part, "of the data: held-back (default) or training");
   flags.Add("seed", &seed, "that of the training, which decides what was held back; default 0");
   flags.Add("batches", &batches, "at most so many; default: all");
@@ -53,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
                         Evaluator::CompilePrograms(network, inference->loaded.source_map, OpRegistry::Builtin(),
                                                    options, batch, dataset->size()));
   SNUG_ASSIGN_OR_RETURN(inference->session, Session::Create(std::move(programs), session));
-  SNUG_ASSIGN_OR_RETURN(inference->checkpoint, LoadWeights(flags.checkpoint, *inference->session));
+  SNUG_ASSIGN_OR_RETURN(inference->checkpoint, LoadWeights(flags.checkpoint, flags.use_average, *inference->session));
   LoaderOptions loader;
   loader.image.mean.assign(data.mean().begin(), data.mean().end());
   loader.image.deviation.assign(data.deviation().begin(), data.deviation().end());
@@ -62,7 +64,7 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
   return inference;
 }
 
-absl::StatusOr<std::string> LoadWeights(const std::string& path, Session& session) {
+absl::StatusOr<std::string> LoadWeights(const std::string& path, bool averages, Session& session) {
   if (path.empty()) {
     return absl::InvalidArgumentError(
         "--checkpoint: expected a safetensors file, or the directory that a training left");
@@ -70,7 +72,8 @@ absl::StatusOr<std::string> LoadWeights(const std::string& path, Session& sessio
   checkpoint::PosixFileSystem files;
   SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Found found, checkpoint::FindCheckpoint(files, path));
   for (const std::string& warning : found.warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  SNUG_RETURN_IF_ERROR(checkpoint::LoadState(session, files, found.path, checkpoint::LoadMode::kWeights).status());
+  const auto mode = averages ? checkpoint::LoadMode::kAverages : checkpoint::LoadMode::kWeights;
+  SNUG_RETURN_IF_ERROR(checkpoint::LoadState(session, files, found.path, mode).status());
   return found.path;
 }
 

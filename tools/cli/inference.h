@@ -25,6 +25,7 @@ struct InferenceFlags {
   ~InferenceFlags();
 
   std::string checkpoint, part = "held-back";
+  bool use_average = false;
   int64_t seed = 0, batches = 0;
   CompileFlags compile;
   MemoryFlags memory;
@@ -46,8 +47,8 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
                                                             const std::vector<std::string>& fetch);
 
 // Loads parameters from a checkpoint, for commands that do not train. `path` is a safetensors file, or a directory that
-// holds checkpoints itself or in `checkpoints/`, of which the newest complete one is taken. Returns the file that was
-// loaded.
-absl::StatusOr<std::string> LoadWeights(const std::string& path, Session& session);
+// holds checkpoints itself or in `checkpoints/`, of which the newest complete one is taken. With `averages`,
+// parameters are their moving averages. Returns the file that was loaded.
+absl::StatusOr<std::string> LoadWeights(const std::string& path, bool averages, Session& session);
 
 }  // namespace snug::core::cli

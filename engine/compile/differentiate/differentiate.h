@@ -34,6 +34,8 @@ std::vector<ValueId> TrainedParameters(const Graph& graph);
 
 inline constexpr absl::string_view kLearningRateName = "optimizer.learning_rate";
 inline constexpr absl::string_view kGradientNormName = "gradient_norm";
+// What the name of a parameter's moving average (proto::Average) adds to that of the parameter.
+inline constexpr absl::string_view kAverageSuffix = "/average";
 
 // Describes a step in micro-batches. All but the last only add to sums: of each trained parameter's gradient, and of
 // what each statistic's update reads. The last one updates with the means, and empties the sums.
@@ -50,9 +52,9 @@ struct UpdateOptions {
 // The updates stage: turns gradients into nodes that mutate Variables. One flag gates all of them, "the objectives are
 // finite", and it is known before the first of them runs: a step whose loss is NaN changes nothing.
 //
-// Adds at the end of program order: the gate, clipping, one update for each trained parameter, the statistics' updates,
-// and the step counter's; before the last micro-batch only the gate and the sums. `gradients` is the result of
-// AddBackward.
+// Adds at the end of program order: the gate, clipping, one update for each trained parameter, those of the parameters'
+// averages and of the statistics, and the step counter's; before the last micro-batch only the gate and the sums.
+// `gradients` is the result of AddBackward.
 absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
                         const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options);
 

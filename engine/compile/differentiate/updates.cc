@@ -39,6 +39,10 @@ class Updates {
       learning_rate_ = AddScalar(kLearningRateName, optimizer_.learning_rate());
       SNUG_RETURN_IF_ERROR(AddGradientNorm());
       for (const Trained& trained : trained_) SNUG_RETURN_IF_ERROR(AddUpdate(trained));
+      // They follow all updates: on CUDA one launch then serves many, of the one and of the other.
+      if (optimizer_.has_average()) {
+        for (const Trained& trained : trained_) SNUG_RETURN_IF_ERROR(AddAverage(trained.parameter));
+      }
     }
     for (NodeSpec spec : imported_.statistic_updates) {
       spec.inputs.push_back(gate_);
@@ -147,6 +151,23 @@ class Updates {
                                               .init = {.kind = Initializer::Kind::kConstant, .value = initial},
                                               .slot_of = owner});
     return graph_.variable(id).value;
+  }
+
+  // Until the first step makes it the parameter, it is what the parameter is at first.
+  absl::Status AddAverage(ValueId parameter) {
+    const VariableId owner = graph_.value(parameter).variable;
+    const std::string name = NameOf(parameter);
+    const VariableId average = graph_.AddVariable({.name = absl::StrCat(name, kAverageSuffix),
+                                                   .type = graph_.type(parameter),
+                                                   .role = VariableRole::kSlot,
+                                                   .init = graph_.variable(owner).init,
+                                                   .random_id = graph_.variable(owner).random_id,
+                                                   .slot_of = owner});
+    proto::Update update;
+    update.set_beta2(optimizer_.average().decay());
+    return Add("average_update", absl::StrCat(name, kAverageSuffix, "/update"),
+               {graph_.variable(average).value, parameter, RandomState(), gate_}, proto::MakeOptions(update))
+        .status();
   }
 
   absl::Status AddUpdate(const Trained& trained) {

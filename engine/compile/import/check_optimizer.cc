@@ -47,6 +47,7 @@ absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const OptionPlace
   SNUG_RETURN_IF_ERROR(check.AtLeast0("learning_rate", optimizer.learning_rate()));
   SNUG_RETURN_IF_ERROR(check.AtLeast0("weight_decay", optimizer.weight_decay()));
   if (optimizer.has_clip_norm()) SNUG_RETURN_IF_ERROR(check.MoreThan0("clip_norm", optimizer.clip_norm()));
+  SNUG_RETURN_IF_ERROR(check.Fraction("average.decay", optimizer.average().decay()));
   SNUG_RETURN_IF_ERROR(check.Fraction("sgd.momentum", optimizer.sgd().momentum()));
   SNUG_RETURN_IF_ERROR(check.Fraction("rmsprop.alpha", optimizer.rmsprop().alpha()));
   SNUG_RETURN_IF_ERROR(check.AtLeast0("rmsprop.epsilon", optimizer.rmsprop().epsilon()));

@@ -36,7 +36,8 @@ class Union {
     // Constants are found by their contents, because two networks may use one name for different ones.
     const std::string key = variable.role == VariableRole::kConstant && variable.init.bytes != nullptr
                                 ? absl::StrCat("constant ", variable.type.ToString(), *variable.init.bytes)
-                                : variable.name;
+                            : !variable.shared_as.empty() ? variable.shared_as
+                                                          : variable.name;
     const auto [it, is_new] = found_.emplace(key, Known{static_cast<int32_t>(problem_.buffers.size()), variable.type});
     if (is_new) {
       problem_.buffers.push_back(buffer);

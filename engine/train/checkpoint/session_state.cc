@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/import.h"
 #include "engine/train/checkpoint/digest.h"
 #include "engine/train/checkpoint/element_type.h"
@@ -33,6 +34,15 @@ class Match {
  public:
   Match(const SafetensorsFile& file, LoadMode mode) : file_(file), mode_(mode) {
     for (const TensorEntry& tensor : file.header().tensors) unread_[tensor.name] = &tensor;
+  }
+
+  // Takes the parameter's average for it, if the file has one. Returns whether it has.
+  bool ExpectAverage(const std::string& name, const ValueType& type, std::byte* data) {
+    const std::string average = absl::StrCat(name, kAverageSuffix);
+    if (file_.Find(average) == nullptr) return false;
+    Expect(average, type, data);
+    unread_.erase(name);
+    return true;
   }
 
   void Expect(const std::string& name, const ValueType& type, std::byte* data) {
@@ -171,8 +181,17 @@ absl::StatusOr<LoadedState> LoadState(Session& session, const SafetensorsFile& f
   LoadedState loaded{.metadata = file.header().metadata};
   if (mode == LoadMode::kResume) SNUG_RETURN_IF_ERROR(CheckDecay(file, session.compiled()));
   Match match(file, mode);
+  bool has_averages = false;
   for (const auto& [name, variable] : StateVariables(session)) {
-    if (mode == LoadMode::kResume || variable.is_weight()) match.Expect(name, *variable.view.type, variable.view.data);
+    if (mode != LoadMode::kResume && !variable.is_weight()) continue;
+    const ValueView& view = variable.view;
+    const bool averaged = mode == LoadMode::kAverages && match.ExpectAverage(name, *view.type, view.data);
+    has_averages |= averaged;
+    if (!averaged) match.Expect(name, *view.type, view.data);
+  }
+  if (mode == LoadMode::kAverages && !has_averages) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path(), ": has no averages of this network's parameters; a training keeps them with --average-decay"));
   }
   SNUG_ASSIGN_OR_RETURN(const std::vector<Assignment> assignments, match.Finish(&loaded.notes));
   SNUG_RETURN_IF_ERROR(VerifyDigest(file, /*required=*/false));

@@ -29,8 +29,9 @@ inline constexpr absl::string_view kDecayKey = "decay";
 absl::StatusOr<DecayRule> DecayRuleOf(const SafetensorsFile& file);
 
 enum class LoadMode : uint8_t {
-  kResume,   // everything, bit for bit, so that training goes on as if it had never stopped
-  kWeights,  // parameters and statistics, with floating-point types converted: for evaluation, and from other programs
+  kResume,    // everything, bit for bit, so that training goes on as if it had never stopped
+  kWeights,   // parameters and statistics, with floating-point types converted: for evaluation, and from other programs
+  kAverages,  // the same, with the moving averages of parameters in place of those that were trained
 };
 
 struct LoadedState {

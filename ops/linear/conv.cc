@@ -1,6 +1,7 @@
 // conv: convolution over 1 to 3 spatial dimensions, with groups, stride, dilation, padding and an optional bias. Also
 // conv_grad_input and conv_grad_weight, its two gradients (bias_grad is the bias's), and conv_fused, which the fusion
-// pass makes: it is forward only and has an activation in the same sweep.
+// pass makes: it is forward only and has an activation in the same sweep. conv_grad_input is also what conv_transpose
+// consists of, so it has gradients itself.
 //
 // The fast kernels on the CPU are oneDNN's. Data keeps its layout, of which channels-last is fastest; weights and their
 // gradient have the packed layout that the library wants for each of the three products.
@@ -132,6 +133,17 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
+// It is linear in dy and in w. What flows back through it goes through the convolution.
+absl::Status GradInputGradient(GradContext& g) {
+  const proto::Conv& conv = g.options<proto::ConvGrad>().conv();
+  const ValueId back = g.output_grad(0);
+  if (g.wants(0)) g.SetInputGrad(0, g.Op("conv", {back, g.input(1)}, MakeOptions(conv)));
+  if (g.wants(1)) {
+    g.SetInputGrad(1, g.Op("conv_grad_weight", {back, g.input(0)}, GradOptions(conv, g.input_type(1).shape)));
+  }
+  return g.status();
+}
+
 // ---- cost ----
 
 Cost ConvCost(const NodeTypes& types) {
@@ -139,8 +151,9 @@ Cost ConvCost(const NodeTypes& types) {
   return {.flops = 2 * multiply_adds, .multiply_adds = multiply_adds};
 }
 
-Cost GradInputCost(const NodeTypes& types) {
-  return {.flops = 2 * GeometryOf(types, types.output(0).shape).multiply_adds()};
+Cost GradInputCost(const NodeTypes& types) {  // its multiply-adds count where it is a forward node: conv_transpose
+  const double multiply_adds = GeometryOf(types, types.output(0).shape).multiply_adds();
+  return {.flops = 2 * multiply_adds, .multiply_adds = multiply_adds};
 }
 
 Cost GradWeightCost(const NodeTypes& types) {
@@ -468,6 +481,13 @@ void GradInputSamples(SampleBuilder& s) {
   for (const ConvCase& conv : ConvCases()) {
     s.Case(conv.name).With(GradSampleOptions(conv, conv.x)).Input(conv.y).Input(conv.w);
   }
+  s.Case("known")
+      .With(GradSampleOptions({.options = "filters: 1 kernel: 2 stride: 2"}, {1, 1, 2, 5}))
+      .Input({1, 1, 1, 2})
+      .Values({1, 2})
+      .Input({1, 1, 2, 2})
+      .Values({1, 10, 100, 1000})
+      .Expect(0, {1, 10, 2, 20, 0, 100, 1000, 200, 2000, 0});
   const ConvCase& conv = ConvCases()[2];
   s.Case("bad_rank").With(GradSampleOptions(conv, conv.x)).Input({2, 5, 6}).Input(conv.w).Fails("expected the rank of");
   s.Case("bad_gradient")
@@ -520,6 +540,7 @@ SNUG_OPS(conv) {
            .inputs = {{"dy"}, {.name = "w", .plain_layout = true}},
            .outputs = {{"dx"}},
            .infer = InferGradInput,
+           .gradient = GradInputGradient,
            .traits = kTraits,
            .cost = GradInputCost,
            .kernels = Kernels(GradInputOneDnn(), GradInputCpu, ConvPart::kGradInput, GradInputNode),

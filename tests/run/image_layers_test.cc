@@ -172,5 +172,52 @@ TEST(ImageLayers, ConvTransposeSaysWhichOptionIsWrong) {
               HasSubstr("input 0 \"x\" [1, 4]: expected 3 to 5 dimensions"));
 }
 
+// Runs a layer on 0, 1, 2, ... and returns what it makes of them.
+std::vector<double> Shuffled(const std::vector<int64_t>& dims, const std::string& layer) {
+  const auto session =
+      MakeSession(absl::StrCat(Input(dims), "layer { name: \"y\" input: \"x\" ", layer, " } output: \"y\""),
+                  {.batch = 1, .training = false});
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  std::vector<double> x;
+  for (int64_t i = 0; i < Count(dims); ++i) x.push_back(static_cast<double>(i));
+  EXPECT_TRUE((*session)->Feed("x", x).ok());
+  EXPECT_TRUE((*session)->Run().ok());
+  return *(*session)->Fetch("y");
+}
+
+TEST(ImageLayers, PixelShufflePutsChannelsBetweenPixels) {
+  EXPECT_THAT(Shuffled({4, 1, 2}, "pixel_shuffle { factor: 2 }"), ElementsAreArray({0, 2, 1, 3, 4, 6, 5, 7}));
+  EXPECT_THAT(Shuffled({8, 1, 1}, "pixel_shuffle { factor: 2 }"), ElementsAreArray({0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_THAT(Shuffled({6, 2}, "pixel_shuffle { factor: 3 }"),
+              ElementsAreArray({0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11}));
+  EXPECT_THAT(Shuffled({1, 2, 4}, "pixel_unshuffle { factor: 2 }"), ElementsAreArray({0, 2, 1, 3, 4, 6, 5, 7}));
+}
+
+TEST(ImageLayers, PixelUnshuffleIsTheInverse) {
+  for (const std::vector<int64_t>& dims : std::vector<std::vector<int64_t>>{{18, 3, 2}, {9, 4}, {54, 2, 1, 3}}) {
+    const std::string text = absl::StrCat(Input(dims), R"(
+        layer { name: "y" input: "x" pixel_shuffle { factor: 3 } }
+        layer { name: "z" input: "y" pixel_unshuffle { factor: 3 } }
+        layer { name: "sum" input: "z" reduce_sum {} } objective: "sum" output: "z")");
+    const auto session = MakeSession(text, {.batch = kBatch, .gradients = {"x"}});
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    const std::vector<double> x = Numbers(kBatch * Count(dims), 5);
+    ASSERT_TRUE((*session)->Feed("x", x).ok());
+    ASSERT_TRUE((*session)->Run().ok());
+    EXPECT_EQ(*(*session)->Fetch("z"), x);
+    EXPECT_THAT(*(*session)->Fetch("d(x)"), testing::Each(1));
+  }
+}
+
+TEST(ImageLayers, PixelShuffleSaysWhatIsWrong) {
+  EXPECT_THAT(ErrorOf({6, 2, 2}, "pixel_shuffle { factor: 2 }"),
+              HasSubstr("input 0 \"x\" [1, 6, 2, 2]: expected a multiple of 2^2 channels, found 6"));
+  EXPECT_THAT(ErrorOf({4, 2, 3}, "pixel_unshuffle { factor: 2 }"),
+              HasSubstr("input 0 \"x\" [1, 4, 2, 3]: expected a multiple of 2 along axis 3, found 3"));
+  EXPECT_THAT(ErrorOf({4, 2, 2}, "pixel_shuffle {}"), HasSubstr("option \"factor\": is missing"));
+  EXPECT_THAT(ErrorOf({4, 2, 2}, "pixel_shuffle { factor: 0 }"), HasSubstr("\"factor\": expected at least 1, found 0"));
+  EXPECT_THAT(ErrorOf({4}, "pixel_shuffle { factor: 2 }"), HasSubstr("expected 3 to 5 dimensions"));
+}
+
 }  // namespace
 }  // namespace snug::core

@@ -39,14 +39,16 @@ absl::StatusOr<PoolGeometry> Geometry(const ValueType& x, const ValueType& y) {
   return MakeAdaptivePoolGeometry(y.shape.dims().subspan(2), x.shape, x.layout);
 }
 
+template <AveragePoolFn pool>
 absl::Status Forward(const KernelContext& k) {
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(k.input_type(0), k.output_type(0)));
-  return AveragePool(k, g, /*include_padding=*/false);
+  return pool(k, g, /*include_padding=*/false);
 }
 
+template <AveragePoolFn unpool>
 absl::Status Backward(const KernelContext& k) {
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(k.output_type(0), k.input_type(0)));
-  return AverageUnpool(k, g, /*include_padding=*/false);
+  return unpool(k, g, /*include_padding=*/false);
 }
 
 void Samples(SampleBuilder& s) {
@@ -82,7 +84,7 @@ SNUG_OPS(adaptive_avg_pool) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
-           .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+           .kernels = {Plain(Forward<AveragePool>), OwnOnCuda(SNUG_IF_CUDA(Forward<AveragePoolCuda>))},
            .samples = Samples},
           {.name = "adaptive_avg_pool_grad",
            .doc = "dx = the sum over the windows that cover it of dy / the window's size",
@@ -90,7 +92,7 @@ SNUG_OPS(adaptive_avg_pool) {
            .outputs = {{"dx"}},
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kPrefers},
-           .kernels = {Plain(Backward), OwnOnCuda(SNUG_IF_CUDA(Backward))},
+           .kernels = {Plain(Backward<AverageUnpool>), OwnOnCuda(SNUG_IF_CUDA(Backward<AverageUnpoolCuda>))},
            .samples = GradSamples}};
 }
 

@@ -48,14 +48,16 @@ absl::StatusOr<PoolGeometry> Geometry(const ValueType& x, const ValueType& y) {
   return MakeAdaptivePoolGeometry(y.shape.dims().subspan(2), x.shape, x.layout);
 }
 
+template <MaximumPoolFn pool>
 absl::Status Forward(const KernelContext& k) {
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(k.input_type(0), k.output_type(0)));
-  return MaximumPool(k, g);
+  return pool(k, g);
 }
 
+template <MaximumPoolFn unpool>
 absl::Status Backward(const KernelContext& k) {
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(k.output_type(0), k.input_type(1)));
-  return MaximumUnpool(k, g);
+  return unpool(k, g);
 }
 
 void GoodSamples(SampleBuilder& s) {
@@ -99,7 +101,7 @@ SNUG_OPS(adaptive_max_pool) {
            .infer = Infer<false>,
            .layer = Layer,
            .traits = {.layout = LayoutRule::kPrefers},
-           .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+           .kernels = {Plain(Forward<MaximumPool>), OwnOnCuda(SNUG_IF_CUDA(Forward<MaximumPoolCuda>))},
            .samples = Samples},
           {.name = "adaptive_max_pool_indices",
            .doc = "y = the maximum of each window, index = its number within the window (the first, if several)",
@@ -108,7 +110,7 @@ SNUG_OPS(adaptive_max_pool) {
            .infer = Infer<true>,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
-           .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+           .kernels = {Plain(Forward<MaximumPool>), OwnOnCuda(SNUG_IF_CUDA(Forward<MaximumPoolCuda>))},
            .samples = GoodSamples},
           {.name = "adaptive_max_pool_grad",
            .doc = "dx = the sum of dy over the windows whose maximum it was",
@@ -116,7 +118,7 @@ SNUG_OPS(adaptive_max_pool) {
            .outputs = {{"dx"}},
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kPrefers},
-           .kernels = {Plain(Backward), OwnOnCuda(SNUG_IF_CUDA(Backward))},
+           .kernels = {Plain(Backward<MaximumUnpool>), OwnOnCuda(SNUG_IF_CUDA(Backward<MaximumUnpoolCuda>))},
            .samples = GradSamples}};
 }
 

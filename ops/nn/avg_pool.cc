@@ -43,16 +43,18 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
+template <AveragePoolFn pool>
 absl::Status Forward(const KernelContext& k) {
   const auto& options = k.options<proto::Pool>();
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(options, k.input_type(0).shape, k.input_type(0).layout));
-  return AveragePool(k, g, options.include_padding());
+  return pool(k, g, options.include_padding());
 }
 
+template <AveragePoolFn unpool>
 absl::Status Backward(const KernelContext& k) {
   const proto::Pool& options = k.options<proto::PoolGrad>().pool();
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, Geometry(options, k.output_type(0).shape, k.output_type(0).layout));
-  return AverageUnpool(k, g, options.include_padding());
+  return unpool(k, g, options.include_padding());
 }
 
 #if SNUG_HAS_ONEDNN
@@ -203,8 +205,8 @@ SNUG_OPS(avg_pool) {
                         .prepare = kPrepare,
                         .variants = kChoices,
                         .run = kFast},
-                       Plain(Forward),
-                       OwnOnCuda(SNUG_IF_CUDA(Forward))},
+                       Plain(Forward<AveragePool>),
+                       OwnOnCuda(SNUG_IF_CUDA(Forward<AveragePoolCuda>))},
            .samples = Samples},
           {.name = "avg_pool_grad",
            .doc = "dx = the sum over the windows that cover it of dy / the window's size",
@@ -218,8 +220,8 @@ SNUG_OPS(avg_pool) {
                         .prepare = kPrepareGrad,
                         .variants = kGradChoices,
                         .run = kFast},
-                       Plain(Backward),
-                       OwnOnCuda(SNUG_IF_CUDA(Backward))},
+                       Plain(Backward<AverageUnpool>),
+                       OwnOnCuda(SNUG_IF_CUDA(Backward<AverageUnpoolCuda>))},
            .samples = GradSamples}};
 }
 

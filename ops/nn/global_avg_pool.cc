@@ -29,12 +29,14 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
+template <AveragePoolFn pool>
 absl::Status Forward(const KernelContext& k) {
-  return AveragePool(k, MakeGlobalPoolGeometry(k.input_type(0).shape, k.input_type(0).layout), false);
+  return pool(k, MakeGlobalPoolGeometry(k.input_type(0).shape, k.input_type(0).layout), false);
 }
 
+template <AveragePoolFn unpool>
 absl::Status Backward(const KernelContext& k) {
-  return AverageUnpool(k, MakeGlobalPoolGeometry(k.output_type(0).shape, k.output_type(0).layout), false);
+  return unpool(k, MakeGlobalPoolGeometry(k.output_type(0).shape, k.output_type(0).layout), false);
 }
 
 Cost ForwardCost(const NodeTypes& t) { return {.flops = static_cast<double>(t.input(0).num_elements())}; }
@@ -69,7 +71,7 @@ SNUG_OPS(global_avg_pool) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ForwardCost,
-           .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+           .kernels = {Plain(Forward<AveragePool>), OwnOnCuda(SNUG_IF_CUDA(Forward<AveragePoolCuda>))},
            .samples = Samples},
           {.name = "global_avg_pool_grad",
            .doc = "dx = dy / the number of pixels",
@@ -77,7 +79,7 @@ SNUG_OPS(global_avg_pool) {
            .outputs = {{"dx"}},
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kPrefers},
-           .kernels = {Plain(Backward), OwnOnCuda(SNUG_IF_CUDA(Backward))},
+           .kernels = {Plain(Backward<AverageUnpool>), OwnOnCuda(SNUG_IF_CUDA(Backward<AverageUnpoolCuda>))},
            .samples = GradSamples}};
 }
 

@@ -49,12 +49,14 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
+template <MaximumPoolFn pool>
 absl::Status Forward(const KernelContext& k) {
-  return MaximumPool(k, MakeGlobalPoolGeometry(k.input_type(0).shape, k.input_type(0).layout));
+  return pool(k, MakeGlobalPoolGeometry(k.input_type(0).shape, k.input_type(0).layout));
 }
 
+template <MaximumPoolFn unpool>
 absl::Status Backward(const KernelContext& k) {
-  return MaximumUnpool(k, MakeGlobalPoolGeometry(k.output_type(0).shape, k.output_type(0).layout));
+  return unpool(k, MakeGlobalPoolGeometry(k.output_type(0).shape, k.output_type(0).layout));
 }
 
 Cost ForwardCost(const NodeTypes& t) { return {.flops = static_cast<double>(t.input(0).num_elements())}; }
@@ -100,7 +102,7 @@ SNUG_OPS(global_max_pool) {
        .layer = Layer,
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = ForwardCost,
-       .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+       .kernels = {Plain(Forward<MaximumPool>), OwnOnCuda(SNUG_IF_CUDA(Forward<MaximumPoolCuda>))},
        .samples = Samples},
       {.name = "global_max_pool_indices",
        .doc = "y = the maximum over the spatial dimensions, index = the number of its pixel (the first, if several)",
@@ -110,7 +112,7 @@ SNUG_OPS(global_max_pool) {
        .gradient = Gradient,
        .traits = {.layout = LayoutRule::kPrefers},
        .cost = ForwardCost,
-       .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+       .kernels = {Plain(Forward<MaximumPool>), OwnOnCuda(SNUG_IF_CUDA(Forward<MaximumPoolCuda>))},
        .samples = GoodSamples},
       {.name = "global_max_pool_grad",
        .doc = "dx = dy where the maximum was, else 0",
@@ -118,7 +120,7 @@ SNUG_OPS(global_max_pool) {
        .outputs = {{"dx"}},
        .infer = InferGrad,
        .traits = {.layout = LayoutRule::kPrefers},
-       .kernels = {Plain(Backward), OwnOnCuda(SNUG_IF_CUDA(Backward))},
+       .kernels = {Plain(Backward<MaximumUnpool>), OwnOnCuda(SNUG_IF_CUDA(Backward<MaximumUnpoolCuda>))},
        .samples = GradSamples}};
 }
 

@@ -44,16 +44,18 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
+template <MaximumPoolFn pool>
 absl::Status Forward(const KernelContext& k) {
   const ValueType& x = k.input_type(0);
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, MakePoolGeometry(k.options<proto::Pool>(), x.shape, x.layout));
-  return MaximumPool(k, g);
+  return pool(k, g);
 }
 
+template <MaximumPoolFn unpool>
 absl::Status Backward(const KernelContext& k) {
   const ValueType& x = k.output_type(0);
   SNUG_ASSIGN_OR_RETURN(const PoolGeometry g, MakePoolGeometry(k.options<proto::PoolGrad>().pool(), x.shape, x.layout));
-  return MaximumUnpool(k, g);
+  return unpool(k, g);
 }
 
 // It counts one comparison for each tap of each window.
@@ -184,7 +186,7 @@ SNUG_OPS(max_pool) {
            .layer = Layer,
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ForwardCost,
-           .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+           .kernels = {Plain(Forward<MaximumPool>), OwnOnCuda(SNUG_IF_CUDA(Forward<MaximumPoolCuda>))},
            .samples = Samples},
           {.name = "max_pool_indices",
            .doc = "y = the maximum of each window, index = its number within the window (the first, if several)",
@@ -194,7 +196,7 @@ SNUG_OPS(max_pool) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ForwardCost,
-           .kernels = {Plain(Forward), OwnOnCuda(SNUG_IF_CUDA(Forward))},
+           .kernels = {Plain(Forward<MaximumPool>), OwnOnCuda(SNUG_IF_CUDA(Forward<MaximumPoolCuda>))},
            .samples = IndicesSamples},
           {.name = "max_pool_grad",
            .doc = "dx = the sum of dy over the windows whose maximum it was",
@@ -202,7 +204,7 @@ SNUG_OPS(max_pool) {
            .outputs = {{"dx"}},
            .infer = InferGrad,
            .traits = {.layout = LayoutRule::kPrefers},
-           .kernels = {Plain(Backward), OwnOnCuda(SNUG_IF_CUDA(Backward))},
+           .kernels = {Plain(Backward<MaximumUnpool>), OwnOnCuda(SNUG_IF_CUDA(Backward<MaximumUnpoolCuda>))},
            .samples = GradSamples}};
 }
 

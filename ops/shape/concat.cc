@@ -59,6 +59,7 @@ std::optional<int64_t> InputInOutput(const NodeTypes& types, int input) {
   return RangeAlong(types.output(0), axis, begin, types.input(input));
 }
 
+template <class Boxes>
 absl::Status ConcatKernel(const KernelContext& k) {
   const ValueType& whole = k.output_type(0);
   const int axis = AxisOf(k.options<proto::Concat>(), whole.shape.rank());
@@ -67,7 +68,7 @@ absl::Status ConcatKernel(const KernelContext& k) {
   char* y = k.output<char>(0);
   for (int i = 0; i < k.num_inputs(); ++i) {
     const ValueType& part = k.input_type(i);
-    SNUG_RETURN_IF_ERROR(CopyBox(k, bytes, part.shape, k.input<void>(i), part.strides(), y, strides));
+    SNUG_RETURN_IF_ERROR(Boxes::Copy(k, bytes, part.shape, k.input<void>(i), part.strides(), y, strides));
     y += part.shape[axis] * strides[static_cast<size_t>(axis)] * bytes;
   }
   return absl::OkStatus();
@@ -102,7 +103,7 @@ SNUG_OPS(concat) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .input_in_output = InputInOutput,
-           .kernels = {Plain(ConcatKernel), OwnOnCuda(SNUG_IF_CUDA(ConcatKernel))},
+           .kernels = {Plain(ConcatKernel<BoxesOnCpu>), OwnOnCuda(SNUG_IF_CUDA(ConcatKernel<BoxesOnCuda>))},
            .samples = Samples}};
 }
 

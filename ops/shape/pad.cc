@@ -85,6 +85,7 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
+template <class Boxes>
 absl::Status PadKernel(const KernelContext& k) {
   const auto& options = k.options<proto::Pad>();
   const ValueType& x = k.input_type(0);
@@ -95,9 +96,9 @@ absl::Status PadKernel(const KernelContext& k) {
   return DispatchAny(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T value = static_cast<T>(static_cast<Accumulator<T>>(options.value()));
-    SNUG_RETURN_IF_ERROR(FillAroundBox(k, bytes, y.shape, begin, x.shape, &value, k.output<void>(0), strides));
-    SNUG_RETURN_IF_ERROR(
-        CopyBox(k, bytes, x.shape, k.input<void>(0), x.strides(), k.output<T>(0) + OffsetOf(begin, strides), strides));
+    SNUG_RETURN_IF_ERROR(Boxes::FillAround(k, bytes, y.shape, begin, x.shape, &value, k.output<void>(0), strides));
+    SNUG_RETURN_IF_ERROR(Boxes::Copy(k, bytes, x.shape, k.input<void>(0), x.strides(),
+                                     k.output<T>(0) + OffsetOf(begin, strides), strides));
     return absl::OkStatus();
   });
 }
@@ -133,7 +134,7 @@ SNUG_OPS(pad) {
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .kernels = {Plain(PadKernel), OwnOnCuda(SNUG_IF_CUDA(PadKernel))},
+           .kernels = {Plain(PadKernel<BoxesOnCpu>), OwnOnCuda(SNUG_IF_CUDA(PadKernel<BoxesOnCuda>))},
            .samples = Samples}};
 }
 

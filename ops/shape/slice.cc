@@ -58,15 +58,17 @@ Strides Stepped(const Strides& whole, const Shape& step) {
   return strides;
 }
 
+template <class Boxes>
 absl::Status SliceKernel(const KernelContext& k) {
   SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(k.options<proto::Slice>(), k.input_type(0).shape));
   const Strides strides = k.input_type(0).strides();
   const int64_t bytes = SizeOf(k.input_type(0).dtype);
-  SNUG_RETURN_IF_ERROR(CopyBox(k, bytes, box.shape, k.input<char>(0) + OffsetOf(box.begin, strides) * bytes,
-                               Stepped(strides, box.step), k.output<void>(0), k.output_type(0).strides()));
+  SNUG_RETURN_IF_ERROR(Boxes::Copy(k, bytes, box.shape, k.input<char>(0) + OffsetOf(box.begin, strides) * bytes,
+                                   Stepped(strides, box.step), k.output<void>(0), k.output_type(0).strides()));
   return absl::OkStatus();
 }
 
+template <class Boxes>
 absl::Status SliceGradKernel(const KernelContext& k) {
   const Shape& whole = k.output_type(0).shape;
   SNUG_ASSIGN_OR_RETURN(const SliceBox box, ResolveSlice(k.options<proto::SliceGrad>().slice(), whole));
@@ -79,11 +81,11 @@ absl::Status SliceGradKernel(const KernelContext& k) {
     covered[i] = (box.shape[i] - 1) * box.step[i] + 1;
     gaps = gaps || covered[i] != box.shape[i];
   }
-  SNUG_RETURN_IF_ERROR(FillAroundBox(k, bytes, whole, box.begin, covered, &zero, k.output<void>(0), strides));
+  SNUG_RETURN_IF_ERROR(Boxes::FillAround(k, bytes, whole, box.begin, covered, &zero, k.output<void>(0), strides));
   char* part = k.output<char>(0) + OffsetOf(box.begin, strides) * bytes;
-  if (gaps) SNUG_RETURN_IF_ERROR(FillBox(k, bytes, covered, &zero, part, strides));
+  if (gaps) SNUG_RETURN_IF_ERROR(Boxes::Fill(k, bytes, covered, &zero, part, strides));
   SNUG_RETURN_IF_ERROR(
-      CopyBox(k, bytes, box.shape, k.input<void>(0), k.input_type(0).strides(), part, Stepped(strides, box.step)));
+      Boxes::Copy(k, bytes, box.shape, k.input<void>(0), k.input_type(0).strides(), part, Stepped(strides, box.step)));
   return absl::OkStatus();
 }
 
@@ -137,7 +139,7 @@ SNUG_OPS(slice) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .output_in_input = OutputInInput,
-           .kernels = {Plain(SliceKernel), OwnOnCuda(SNUG_IF_CUDA(SliceKernel))},
+           .kernels = {Plain(SliceKernel<BoxesOnCpu>), OwnOnCuda(SNUG_IF_CUDA(SliceKernel<BoxesOnCuda>))},
            .samples = Samples},
           {.name = "slice_grad",
            .doc = "dx = dy where the slice was taken, 0 elsewhere",
@@ -146,7 +148,7 @@ SNUG_OPS(slice) {
            .infer = InferGrad,
            .gradient = GradientOfGrad,
            .traits = {.layout = LayoutRule::kAgnostic},
-           .kernels = {Plain(SliceGradKernel), OwnOnCuda(SNUG_IF_CUDA(SliceGradKernel))},
+           .kernels = {Plain(SliceGradKernel<BoxesOnCpu>), OwnOnCuda(SNUG_IF_CUDA(SliceGradKernel<BoxesOnCuda>))},
            .samples = GradSamples}};
 }
 

@@ -83,6 +83,7 @@ std::optional<int64_t> OutputInInput(const NodeTypes& types, int output) {
   return RangeAlong(types.input(0), axis, begin, types.output(output));
 }
 
+template <class Boxes>
 absl::Status SplitKernel(const KernelContext& k) {
   const ValueType& whole = k.input_type(0);
   const int axis = AxisOf(k.options<proto::Split>(), whole.shape.rank());
@@ -91,7 +92,7 @@ absl::Status SplitKernel(const KernelContext& k) {
   const char* x = k.input<char>(0);
   for (int i = 0; i < k.num_outputs(); ++i) {
     const ValueType& part = k.output_type(i);
-    SNUG_RETURN_IF_ERROR(CopyBox(k, bytes, part.shape, x, strides, k.output<void>(i), part.strides()));
+    SNUG_RETURN_IF_ERROR(Boxes::Copy(k, bytes, part.shape, x, strides, k.output<void>(i), part.strides()));
     x += part.shape[axis] * strides[static_cast<size_t>(axis)] * bytes;
   }
   return absl::OkStatus();
@@ -130,7 +131,7 @@ SNUG_OPS(split) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .output_in_input = OutputInInput,
-           .kernels = {Plain(SplitKernel), OwnOnCuda(SNUG_IF_CUDA(SplitKernel))},
+           .kernels = {Plain(SplitKernel<BoxesOnCpu>), OwnOnCuda(SNUG_IF_CUDA(SplitKernel<BoxesOnCuda>))},
            .samples = Samples}};
 }
 

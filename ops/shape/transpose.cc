@@ -57,6 +57,7 @@ absl::Status Gradient(GradContext& g) {
   return g.status();
 }
 
+template <class Boxes>
 absl::Status TransposeKernel(const KernelContext& k) {
   const std::array<int, kMaxRank> axes = Axes(k.options<proto::Transpose>());
   const Strides from = k.input_type(0).strides();
@@ -64,8 +65,8 @@ absl::Status TransposeKernel(const KernelContext& k) {
   for (size_t i = 0; i < static_cast<size_t>(k.output_type(0).shape.rank()); ++i) {
     permuted[i] = from[static_cast<size_t>(axes[i])];
   }
-  SNUG_RETURN_IF_ERROR(CopyBox(k, SizeOf(k.output_type(0).dtype), k.output_type(0).shape, k.input<void>(0), permuted,
-                               k.output<void>(0), k.output_type(0).strides()));
+  SNUG_RETURN_IF_ERROR(Boxes::Copy(k, SizeOf(k.output_type(0).dtype), k.output_type(0).shape, k.input<void>(0),
+                                   permuted, k.output<void>(0), k.output_type(0).strides()));
   return absl::OkStatus();
 }
 
@@ -91,7 +92,7 @@ SNUG_OPS(transpose) {
            .outputs = {{"y", PortType::kAny}},
            .infer = Infer,
            .gradient = Gradient,
-           .kernels = {Plain(TransposeKernel), OwnOnCuda(SNUG_IF_CUDA(TransposeKernel))},
+           .kernels = {Plain(TransposeKernel<BoxesOnCpu>), OwnOnCuda(SNUG_IF_CUDA(TransposeKernel<BoxesOnCuda>))},
            .samples = Samples}};
 }
 

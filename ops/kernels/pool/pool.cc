@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "engine/base/dtype.h"
-#include "engine/base/has_cuda.h"
 #include "engine/base/parallel.h"
 #include "ops/kernels/pool/pooling.h"
 #include "ops/kernels/pool/rows_lanes.h"
@@ -69,9 +68,6 @@ absl::Status WithIndex(const PoolGeometry& g, const Fn& fn) {
 }  // namespace
 
 absl::Status AveragePool(const KernelContext& k, const PoolGeometry& g, bool include_padding) {
-#if SNUG_HAS_CUDA
-  if (k.cuda() != nullptr) return AveragePoolCuda(k, g, include_padding);
-#endif
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     Pool(k.threads(), g, AveragePooling<T>(g, include_padding), k.input<T>(0), k.output<T>(0));
@@ -80,9 +76,6 @@ absl::Status AveragePool(const KernelContext& k, const PoolGeometry& g, bool inc
 }
 
 absl::Status AverageUnpool(const KernelContext& k, const PoolGeometry& g, bool include_padding) {
-#if SNUG_HAS_CUDA
-  if (k.cuda() != nullptr) return AverageUnpoolCuda(k, g, include_padding);
-#endif
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     Unpool(k.threads(), g, AveragePooling<T>(g, include_padding), k.input<T>(0), k.output<T>(0));
@@ -91,9 +84,6 @@ absl::Status AverageUnpool(const KernelContext& k, const PoolGeometry& g, bool i
 }
 
 absl::Status MaximumPool(const KernelContext& k, const PoolGeometry& g) {
-#if SNUG_HAS_CUDA
-  if (k.cuda() != nullptr) return MaximumPoolCuda(k, g);
-#endif
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     if (k.num_outputs() == 1) {
@@ -109,9 +99,6 @@ absl::Status MaximumPool(const KernelContext& k, const PoolGeometry& g) {
 }
 
 absl::Status MaximumUnpool(const KernelContext& k, const PoolGeometry& g) {
-#if SNUG_HAS_CUDA
-  if (k.cuda() != nullptr) return MaximumUnpoolCuda(k, g);
-#endif
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     return WithIndex(g, [&](auto none) {

@@ -1,11 +1,16 @@
-// The kernels of pooling, for any geometry and both layouts: the pooling ops bind them, whatever their options. They
-// run on a CUDA device where the node does.
+// The kernels of pooling, for any geometry and both layouts: the pooling ops bind them, whatever their options. An op
+// has one function that works out the geometry, as a template over the kernel that it calls, and two rows of it:
+//
+//   .kernels = {Plain(Forward<AveragePool>), OwnOnCuda(SNUG_IF_CUDA(Forward<AveragePoolCuda>))}
 #pragma once
 
 #include "ops/kernel_context.h"
 #include "ops/kernels/pool/geometry.h"
 
 namespace snug::core {
+
+using AveragePoolFn = absl::Status (*)(const KernelContext& k, const PoolGeometry& g, bool include_padding);
+using MaximumPoolFn = absl::Status (*)(const KernelContext& k, const PoolGeometry& g);
 
 // Sets output 0 to the mean of each window of input 0. `include_padding` counts padding as zeros.
 absl::Status AveragePool(const KernelContext& k, const PoolGeometry& g, bool include_padding);
@@ -18,7 +23,7 @@ absl::Status MaximumPool(const KernelContext& k, const PoolGeometry& g);
 // Computes the gradient: input 0 has these numbers, input 1 is dy, output 0 is dx.
 absl::Status MaximumUnpool(const KernelContext& k, const PoolGeometry& g);
 
-// What the four call where the node runs on CUDA (cuda.cu).
+// These do the same on CUDA (cuda.cu).
 absl::Status AveragePoolCuda(const KernelContext& k, const PoolGeometry& g, bool include_padding);
 absl::Status AverageUnpoolCuda(const KernelContext& k, const PoolGeometry& g, bool include_padding);
 absl::Status MaximumPoolCuda(const KernelContext& k, const PoolGeometry& g);

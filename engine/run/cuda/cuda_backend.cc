@@ -45,9 +45,7 @@ class CudaBackend final : public Backend {
 
   absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorKind kind, const Executable& executable,
                                                          const ArenaBytes& arenas, Poison*) override {
-    if (executable.memory.dynamic.has_value() && InfoOf(kind).needs_plan) {
-      return core::MakeExecutor(kind, executable, arenas, nullptr);  // this returns the error that it needs a plan
-    }
+    SNUG_RETURN_IF_ERROR(CheckPlanned(kind, executable));
     const CudaMode mode = kind == ExecutorKind::kDynamic          ? CudaMode::kPushed
                           : executable.memory.dynamic.has_value() ? CudaMode::kDynamic
                           : kind == ExecutorKind::kSerial         ? CudaMode::kSerial

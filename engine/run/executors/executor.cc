@@ -31,14 +31,6 @@ std::string NamesWhere(bool (*chosen)(const ExecutorInfo&), absl::string_view se
   return absl::StrJoin(names, separator);
 }
 
-absl::Status CheckNeedsNoPlan(const ExecutorInfo& engine) {
-  if (!engine.needs_plan) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "engine \"", engine.name,
-      "\": expected planned memory, found --memory=dynamic: it replays a plan, and there is none; the engines ",
-      NamesWhere([](const ExecutorInfo& e) { return !e.needs_plan; }, " and "), " run without"));
-}
-
 }  // namespace
 
 int64_t MonotonicNanoseconds() {
@@ -63,9 +55,17 @@ absl::StatusOr<ExecutorKind> ParseExecutor(absl::string_view name) {
       "unknown engine \"", name, "\"; there are: ", NamesWhere([](const ExecutorInfo&) { return true; }, ", ")));
 }
 
+absl::Status CheckPlanned(ExecutorKind kind, const Executable& executable) {
+  if (!InfoOf(kind).needs_plan || !executable.memory.dynamic.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "engine \"", ExecutorName(kind),
+      "\": expected planned memory, found --memory=dynamic: it replays a plan, and there is none; the engines ",
+      NamesWhere([](const ExecutorInfo& e) { return !e.needs_plan; }, " and "), " run without"));
+}
+
 absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorKind kind, const Executable& executable,
                                                        const ArenaBytes& arenas, Poison* poison) {
-  if (executable.memory.dynamic.has_value()) SNUG_RETURN_IF_ERROR(CheckNeedsNoPlan(InfoOf(kind)));
+  SNUG_RETURN_IF_ERROR(CheckPlanned(kind, executable));
   switch (kind) {
     case ExecutorKind::kReplay:
       return std::make_unique<ReplayExecutor>(executable, arenas);

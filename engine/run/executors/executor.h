@@ -104,6 +104,9 @@ const ExecutorInfo& InfoOf(ExecutorKind kind);
 absl::string_view ExecutorName(ExecutorKind kind);
 absl::StatusOr<ExecutorKind> ParseExecutor(absl::string_view name);
 
+// Fails with InvalidArgument if the executor needs a plan and the Executable's memory is dynamic.
+absl::Status CheckPlanned(ExecutorKind kind, const Executable& executable);
+
 // The Executable and `poison` (which only the serial engine takes; may be null) must outlive the result.
 absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorKind kind, const Executable& executable,
                                                        const ArenaBytes& arenas, Poison* poison);

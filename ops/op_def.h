@@ -8,6 +8,7 @@
 #include <absl/status/status.h>
 #include <absl/strings/string_view.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -100,7 +101,7 @@ struct WithActivation {
 };
 
 using InferFn = absl::Status (*)(InferContext&);
-using LayerFn = absl::Status (*)(LayerContext&);
+using LayerFn = std::function<absl::Status(LayerContext&)>;  // may have state: what a program brought
 using GradientFn = absl::Status (*)(GradContext&);
 using CostFn = Cost (*)(const NodeTypes&);
 using IndexBoundFn = int64_t (*)(const NodeTypes&, int input);

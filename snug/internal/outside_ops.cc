@@ -57,10 +57,25 @@ absl::Status InferGradient(core::InferContext& context) {
   return absl::OkStatus();
 }
 
-absl::Status Layer(core::LayerContext& context) {
+using OutsideOpsByName = std::map<std::string, std::shared_ptr<const OutsideOp>>;
+
+// Fails with NotFound, which suggests the nearest name.
+absl::StatusOr<std::shared_ptr<const OutsideOp>> Find(const OutsideOpsByName& ops, const std::string& name) {
+  if (const auto it = ops.find(name); it != ops.end()) return it->second;
+  const google::protobuf::OneofDescriptor* const ours = proto::Layer::descriptor()->FindOneofByName("op");
+  core::Suggester suggester(name);
+  for (int i = 0; i < ours->field_count(); ++i) suggester.Consider(std::string(ours->field(i)->name()));
+  for (const auto& [known, op] : ops) suggester.Consider(known);
+  return core::About(
+      {.kind = core::ErrorPart::Kind::kOption, .name = "op"},
+      absl::NotFoundError(absl::StrCat(
+          "option \"op\": unknown op \"", name, "\"",
+          suggester.best() == name ? "; an op of the library is a field of its own" : suggester.Question())));
+}
+
+absl::Status MakeLayer(const OutsideOpsByName& ops, core::LayerContext& context) {
   const Custom& written = context.options<Custom>();
-  const auto& ops = static_cast<const OutsideOps&>(context.registry());  // no other registry has this layer
-  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const OutsideOp> outside, ops.FindOutside(written.op()));
+  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const OutsideOp> outside, Find(ops, written.op()));
   const OutsideNode node = NodeOf(std::move(outside), written);
   const Op& op = node.op->op;
   SNUG_RETURN_IF_ERROR(context.CheckInputs(op.inputs));
@@ -143,24 +158,16 @@ absl::Status Check(const Op& op) {
 
 }  // namespace
 
-OutsideOps::OutsideOps() : core::OpRegistry(core::OpRegistry::Builtin()) {
+OutsideOps::OutsideOps()
+    : core::OpRegistry(core::OpRegistry::Builtin()), outside_(std::make_shared<OutsideOpsByName>()) {
   SNUG_CHECK_OK(AddAll("snug/internal/outside_ops", {{.name = "snug.custom",
                                                       .doc = "a layer of an op that the program brought",
-                                                      .layer = Layer,
+                                                      .layer = Layer(),
                                                       .traits = {.layer_only = true}}}));
 }
 
-absl::StatusOr<std::shared_ptr<const OutsideOp>> OutsideOps::FindOutside(const std::string& name) const {
-  if (const auto it = outside_.find(name); it != outside_.end()) return it->second;
-  const google::protobuf::OneofDescriptor* const ours = proto::Layer::descriptor()->FindOneofByName("op");
-  core::Suggester suggester(name);
-  for (int i = 0; i < ours->field_count(); ++i) suggester.Consider(std::string(ours->field(i)->name()));
-  for (const auto& [known, op] : outside_) suggester.Consider(known);
-  return core::About(
-      {.kind = core::ErrorPart::Kind::kOption, .name = "op"},
-      absl::NotFoundError(absl::StrCat(
-          "option \"op\": unknown op \"", name, "\"",
-          suggester.best() == name ? "; an op of the library is a field of its own" : suggester.Question())));
+core::LayerFn OutsideOps::Layer() const {
+  return [ops = outside_](core::LayerContext& context) { return MakeLayer(*ops, context); };
 }
 
 absl::Status OutsideOps::Add(Op op) {
@@ -174,7 +181,7 @@ absl::Status OutsideOps::Add(Op op) {
                       .doc = outside->op.doc,
                       .outputs = {{.name = "y", .type = core::PortType::kAny, .variadic = true}},
                       .infer = Infer,
-                      .layer = Layer,
+                      .layer = Layer(),
                       .gradient = outside->op.gradient ? Gradient : nullptr,
                       .kernels = {RowOf(outside->op.kernel)},
                       .samples = no_samples};
@@ -193,7 +200,7 @@ absl::Status OutsideOps::Add(Op op) {
                     .kernels = {RowOf(outside->op.gradient)},
                     .samples = no_samples});
   }
-  outside_.try_emplace(outside->op.name, outside);  // must be kept, because the definitions point into it
+  outside_->try_emplace(outside->op.name, outside);  // must be kept, because the definitions point into it
   return AddAll("the program", std::move(defs));
 }
 

@@ -22,11 +22,11 @@ class OutsideOps final : public core::OpRegistry {
   // with it.
   absl::Status Add(Op op);
 
-  // Fails with NotFound, which suggests the nearest name.
-  absl::StatusOr<std::shared_ptr<const OutsideOp>> FindOutside(const std::string& name) const;
-
  private:
-  std::map<std::string, std::shared_ptr<const OutsideOp>> outside_;
+  core::LayerFn Layer() const;
+
+  // By name. The layer `snug.custom` looks them up; so a copy of this registry knows the same ops.
+  std::shared_ptr<std::map<std::string, std::shared_ptr<const OutsideOp>>> outside_;
 };
 
 }  // namespace embed

@@ -1,28 +1,30 @@
 #include "ops/fused_chain.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "ops/graph_builder.h"
-#include "ops/registry.h"
-#include "proto/fused.pb.h"
-#include "proto/options.h"
 
 namespace snug::core {
 namespace {
 
-absl::StatusOr<FusedMember> ReadMember(const proto::Fused::Member& read, const FusedChain& chain, bool last) {
-  FusedMember member{.op = OpRegistry::Builtin().Find(read.op())};
-  const bool reduces = last && !chain.members.empty() && member.op != nullptr && member.op->reduction != nullptr;
-  if (member.op == nullptr || (member.op->elementwise.expression == nullptr && !reduces)) {
+constexpr absl::string_view kMembers = "snug.fused";
+using Members = std::vector<FusedMemberSpec>;
+
+absl::StatusOr<FusedMember> ReadMember(const FusedMemberSpec& read, const FusedChain& chain, bool last) {
+  FusedMember member{.op = read.op};
+  const bool reduces = last && !chain.members.empty() && member.op->reduction != nullptr;
+  if (member.op->elementwise.expression == nullptr && !reduces) {
     return absl::InvalidArgumentError("expected an op that computes element by element, or a reduction after these");
   }
-  SNUG_ASSIGN_OR_RETURN(member.types.options, proto::OptionsFromText(read.options_type(), read.options()));
+  member.types.options = read.options;
   const int values = chain.num_inputs() + static_cast<int>(chain.members.size());
-  for (const int value : read.input()) {
+  for (const int value : read.operands) {
     if (value < 0 || value >= values) {
       return absl::InvalidArgumentError(absl::StrCat("expected inputs from 0 to ", values - 1, ", found ", value));
     }
@@ -41,18 +43,18 @@ absl::StatusOr<FusedMember> ReadMember(const proto::Fused::Member& read, const F
 }  // namespace
 
 absl::StatusOr<FusedChain> ReadFusedChain(const NodeTypes& types) {
-  const auto& options = types.options.Get<proto::Fused>();
+  const Members members = types.options.empty() ? Members() : types.options.Held<Members>(kMembers);
   FusedChain chain{.inputs = types.inputs};
-  if (types.num_inputs() > kMostFusedInputs || options.member_size() < 1 || options.member_size() > kMostFusedMembers) {
+  if (types.num_inputs() > kMostFusedInputs || members.empty() || members.size() > kMostFusedMembers) {
     return absl::InvalidArgumentError(absl::StrCat("expected up to ", kMostFusedInputs, " inputs and 1 to ",
                                                    kMostFusedMembers, " members, found ", types.num_inputs(), " and ",
-                                                   options.member_size()));
+                                                   members.size()));
   }
-  for (const proto::Fused::Member& read : options.member()) {
-    const bool last = static_cast<int>(chain.members.size()) + 1 == options.member_size();
+  for (const FusedMemberSpec& read : members) {
+    const bool last = chain.members.size() + 1 == members.size();
     absl::StatusOr<FusedMember> member = ReadMember(read, chain, last);
     if (!member.ok()) {
-      return Annotate(member.status(), absl::StrCat("member ", chain.members.size(), " (", read.op(), ")"));
+      return Annotate(member.status(), absl::StrCat("member ", chain.members.size(), " (", read.op->name, ")"));
     }
     chain.members.push_back(*std::move(member));
   }
@@ -76,17 +78,18 @@ BroadcastView ViewOfOperand(const FusedMember& member, int operand) {
                          : BroadcastView(member.types.input(operand), member.types.output(0));
 }
 
-Options FusedOptions(absl::Span<const FusedMemberSpec> members) {
-  proto::Fused options;
-  for (const FusedMemberSpec& spec : members) {
-    proto::Fused::Member* const member = options.add_member();
-    member->set_op(std::string(spec.op));
-    for (const int value : spec.operands) member->add_input(value);
-    if (spec.options.empty()) continue;
-    member->set_options_type(std::string(spec.options.type()));
-    member->set_options(std::string(spec.options.text()));
+Options FusedOptions(std::vector<FusedMemberSpec> members) {
+  std::string bytes, text;
+  for (const FusedMemberSpec& member : members) {
+    const std::string operands = absl::StrJoin(member.operands, ", ");
+    const Options& options = member.options;
+    absl::StrAppend(&bytes, member.op->name, "(", operands, ") ", options.type(), " ", options.bytes().size(), " ",
+                    options.bytes(), "\n");
+    absl::StrAppend(&text, text.empty() ? "" : "; ", member.op->name, "(", operands, ")",
+                    options.text().empty() ? "" : absl::StrCat(" {", options.text(), "}"));
   }
-  return proto::MakeOptions(options);
+  return Options(std::make_shared<const Members>(std::move(members)), std::string(kMembers), std::move(bytes),
+                 std::move(text));
 }
 
 }  // namespace snug::core

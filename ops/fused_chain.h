@@ -4,10 +4,12 @@
 // Values are numbered: first the node's inputs, then the members' outputs.
 //
 // The node gives the bits that its members would have given one by one: what a member makes is rounded to its dtype.
+//
+// The members stand in the node's options, each as the OpDef that whoever made the node found in his registry: so an op
+// that a program brings may be a member like any other.
 #pragma once
 
 #include <absl/status/statusor.h>
-#include <absl/types/span.h>
 
 #include <vector>
 
@@ -43,18 +45,18 @@ struct FusedChain {
   }
 };
 
+// A member as the options of a node have it. The registry of the op must outlive the options.
+struct FusedMemberSpec {
+  const OpDef* op;
+  Options options;
+  std::vector<int> operands;
+};
+Options FusedOptions(std::vector<FusedMemberSpec> members);
+
 // Reads the chain of a node with these options and inputs. Fails with InvalidArgument if they make no chain.
 absl::StatusOr<FusedChain> ReadFusedChain(const NodeTypes& types);
 
 // Says how an operand of a member lies under the output.
 BroadcastView ViewOfOperand(const FusedMember& member, int operand);
-
-// A member as the options of a node describe it.
-struct FusedMemberSpec {
-  absl::string_view op;
-  Options options;
-  std::vector<int> operands;
-};
-Options FusedOptions(absl::Span<const FusedMemberSpec> members);
 
 }  // namespace snug::core

@@ -19,8 +19,10 @@
 #include "ops/kernel_context.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
+#include "ops/registry.h"
 #include "ops/sample_builder.h"
-#include "proto/fused.pb.h"
+#include "proto/internal.pb.h"
+#include "proto/network.pb.h"
 #include "proto/options.h"
 #if SNUG_HAS_CUDA
 #include "ops/kernels/fused/cuda.h"
@@ -39,7 +41,7 @@ absl::StatusOr<FusedChain> ChainOf(const InferContext& c) {
     types.inputs.push_back(c.input(i));
     types.present.push_back(true);
   }
-  types.options = proto::MakeOptions(c.options<proto::Fused>());
+  types.options = c.options_handle();
   return ReadFusedChain(types);
 }
 
@@ -100,113 +102,92 @@ Cost CostOfChain(const NodeTypes& types) {
   return {.flops = static_cast<double>(chain->members.size()) * static_cast<double>(chain->elements().num_elements())};
 }
 
+// Makes a member of one of this library's ops.
+FusedMemberSpec Member(absl::string_view op, std::vector<int> operands, Options options = {}) {
+  return {&OpRegistry::Builtin().Get(op), std::move(options), std::move(operands)};
+}
+
 void Samples(SampleBuilder& s) {
-  s.Case("chain").Input({5, 8}).Input({5, 8}).With(ParseOptions<proto::Fused>(
-      "member { op: \"mul\" input: [0, 1] } member { op: \"add\" input: [2, 1] } member { op: \"tanh\" input: 3 }"));
-  s.Case("odd_count")
-      .Input({5, 7})
-      .Input({5, 7})
-      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"add_n\" input: [2, 1, 0] }"));
+  s.Case("chain").Input({5, 8}).Input({5, 8}).With(
+      FusedOptions({Member("mul", {0, 1}), Member("add", {2, 1}), Member("tanh", {3})}));
+  s.Case("odd_count").Input({5, 7}).Input({5, 7}).With(FusedOptions({Member("relu", {0}), Member("add_n", {2, 1, 0})}));
   s.Case("broadcast")
       .Input({2, 3, 4, 4})
       .Input({3, 1, 1})
       .Input({})
-      .With(ParseOptions<proto::Fused>("member { op: \"mul\" input: [0, 1] } member { op: \"add\" input: [2, 3] } "
-                                       "member { op: \"silu\" input: 4 }"));
-  s.Case("bias").Input({2, 4, 3}).Input({4}).With(
-      ParseOptions<proto::Fused>("member { op: \"bias_add\" input: [0, 1] } member { op: \"gelu\" input: 2 }"));
-  s.Case("options").Input({33}).With(ParseOptions<proto::Fused>(
-      "member { op: \"scale\" input: 0 options_type: \"snug.proto.Scale\" options: \"factor: 2.5 offset: -1\" } "
-      "member { op: \"clip\" input: 1 options_type: \"snug.proto.Clip\" options: \"max: 0.25\" }"));
+      .With(FusedOptions({Member("mul", {0, 1}), Member("add", {2, 3}), Member("silu", {4})}));
+  s.Case("bias").Input({2, 4, 3}).Input({4}).With(FusedOptions({Member("bias_add", {0, 1}), Member("gelu", {2})}));
+  s.Case("options").Input({33}).With(
+      FusedOptions({Member("scale", {0}, ParseOptions<proto::Scale>("factor: 2.5 offset: -1")),
+                    Member("clip", {1}, ParseOptions<proto::Clip>("max: 0.25"))}));
   s.Case("casts")
       .Input({40})
       .As(DType::kBFloat16)
-      .With(ParseOptions<proto::Fused>(
-          "member { op: \"cast\" input: 0 options_type: \"snug.proto.Cast\" options: \"dtype: FLOAT32\" } "
-          "member { op: \"sigmoid\" input: 1 } "
-          "member { op: \"cast\" input: 2 options_type: \"snug.proto.Cast\" options: \"dtype: BFLOAT16\" } "
-          "member { op: \"add\" input: [3, 0] }"));
-  s.Case("one").Input({4}).With(ParseOptions<proto::Fused>("member { op: \"neg\" input: 0 }"));
+      .With(FusedOptions({Member("cast", {0}, ParseOptions<proto::Cast>("dtype: FLOAT32")), Member("sigmoid", {1}),
+                          Member("cast", {2}, ParseOptions<proto::Cast>("dtype: BFLOAT16")), Member("add", {3, 0})}));
+  s.Case("one").Input({4}).With(FusedOptions({Member("neg", {0})}));
   s.Case("known")
       .Input({3})
       .Values({1, -2, 3})
-      .With(ParseOptions<proto::Fused>("member { op: \"square\" input: 0 } member { op: \"neg\" input: 1 }"))
+      .With(FusedOptions({Member("square", {0}), Member("neg", {1})}))
       .Expect(0, {-1, -4, -9});
   s.Case("none").Input({3}).Fails("1 to 32 members, found 1 and 0");
   s.Case("not_elementwise")
       .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"softmax\" input: 0 }"))
+      .With(FusedOptions({Member("softmax", {0})}))
       .Fails("member 0 (softmax): expected an op that computes element by element");
   s.Case("reduction")
       .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"reduce_sum\" input: 1 }"))
+      .With(FusedOptions({Member("relu", {0}), Member("reduce_sum", {1})}))
       .Fails("expected no reduction, which fused_reduce is for");
   s.Case("later_value")
       .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 1 }"))
+      .With(FusedOptions({Member("relu", {1})}))
       .Fails("member 0 (relu): expected inputs from 0 to 0, found 1");
-  s.Case("no_message")
-      .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"scale\" input: 0 options_type: \"Scales\" }"))
-      .Fails("no message is named \"Scales\"");
-  s.Case("bad_options")
-      .Input({3})
-      .With(ParseOptions<proto::Fused>(
-          "member { op: \"scale\" input: 0 options_type: \"snug.proto.Scale\" options: \"times: 2\" }"))
-      .Fails("expected a snug.proto.Scale, found \"times: 2\"");
   s.Case("two_shapes")
       .Input({3, 1})
       .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"add\" input: [2, 1] }"))
+      .With(FusedOptions({Member("relu", {0}), Member("add", {2, 1})}))
       .Fails("expected members of one shape and layout");
 }
 
 void ReduceSamples(SampleBuilder& s) {
-  const auto reduced = [&s](const char* name, const std::vector<Shape>& shapes, const char* reduction) {
+  const auto reduced = [&s](const char* name, const std::vector<Shape>& shapes, absl::string_view reduction,
+                            Options options) {
     auto& sample = s.Case(name);
     for (const Shape& shape : shapes) sample.Input(shape);
-    const std::string members = absl::StrCat(
-        "member { op: \"mul\" input: [0, 1] } member { op: \"relu\" input: 2 } member { input: 3 ", reduction, " }");
-    sample.With(ParseOptions<proto::Fused>(members.c_str()));
+    sample.With(FusedOptions({Member("mul", {0, 1}), Member("relu", {2}), Member(reduction, {3}, std::move(options))}));
   };
-  reduced("sum_of_all", {{5, 7}, {5, 7}}, "op: \"reduce_sum\"");
-  reduced("mean_of_rows", {{5, 70}, {70}},
-          "op: \"reduce_mean\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
-  reduced("sum_of_columns", {{70, 19}, {70, 1}},
-          "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 0 keep_dims: true\"");
-  reduced("largest_of_channels", {{2, 3, 4, 5}, {3, 1, 1}},
-          "op: \"reduce_max\" options_type: \"snug.proto.Reduce\" options: \"axis: [0, 2, 3]\"");
-  reduced("to_shape", {{2, 3, 4, 5}, {}},
-          "op: \"reduce_to_shape\" options_type: \"snug.proto.ShapeOf\" options: \"dim: [3, 1, 1]\"");
-  reduced("in_parts", {{300, 250}, {250}},
-          "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 0\"");
-  reduced("in_parts_by_blocks", {{2, 20000}, {2, 1}},
-          "op: \"reduce_mean\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
+  const auto reduce = ParseOptions<proto::Reduce>;
+  reduced("sum_of_all", {{5, 7}, {5, 7}}, "reduce_sum", {});
+  reduced("mean_of_rows", {{5, 70}, {70}}, "reduce_mean", reduce("axis: 1"));
+  reduced("sum_of_columns", {{70, 19}, {70, 1}}, "reduce_sum", reduce("axis: 0 keep_dims: true"));
+  reduced("largest_of_channels", {{2, 3, 4, 5}, {3, 1, 1}}, "reduce_max", reduce("axis: [0, 2, 3]"));
+  reduced("to_shape", {{2, 3, 4, 5}, {}}, "reduce_to_shape", ParseOptions<proto::ShapeOf>("dim: [3, 1, 1]"));
+  reduced("in_parts", {{300, 250}, {250}}, "reduce_sum", reduce("axis: 0"));
+  reduced("in_parts_by_blocks", {{2, 20000}, {2, 1}}, "reduce_mean", reduce("axis: 1"));
   // One operand has the result's type, but may not be overwritten, because every result needs all of it.
-  reduced("rows_as_long_as_columns", {{64, 64}, {64}},
-          "op: \"reduce_sum\" options_type: \"snug.proto.Reduce\" options: \"axis: 1\"");
+  reduced("rows_as_long_as_columns", {{64, 64}, {64}}, "reduce_sum", reduce("axis: 1"));
   s.Case("known")
       .Input({2, 2})
       .Values({1, -2, 3, 4})
-      .With(ParseOptions<proto::Fused>("member { op: \"square\" input: 0 } member { op: \"reduce_sum\" input: 1 "
-                                       "options_type: \"snug.proto.Reduce\" options: \"axis: 1\" }"))
+      .With(FusedOptions({Member("square", {0}), Member("reduce_sum", {1}, ParseOptions<proto::Reduce>("axis: 1"))}))
       .Expect(0, {5, 25});
   s.Case("reduction_alone")
       .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"reduce_sum\" input: 0 }"))
+      .With(FusedOptions({Member("reduce_sum", {0})}))
       .Fails("member 0 (reduce_sum): expected an op that computes element by element, or a reduction after these");
   s.Case("reduction_in_between")
       .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"reduce_sum\" input: 1 } "
-                                       "member { op: \"relu\" input: 2 }"))
+      .With(FusedOptions({Member("relu", {0}), Member("reduce_sum", {1}), Member("relu", {2})}))
       .Fails("member 1 (reduce_sum): expected an op that computes element by element");
   s.Case("reduction_of_another")
       .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 } member { op: \"reduce_sum\" input: 0 }"))
+      .With(FusedOptions({Member("relu", {0}), Member("reduce_sum", {0})}))
       .Fails("member 1 (reduce_sum): expected value 1, which is the last, found 0");
   s.Case("no_reduction")
       .Input({3})
-      .With(ParseOptions<proto::Fused>("member { op: \"relu\" input: 0 }"))
+      .With(FusedOptions({Member("relu", {0})}))
       .Fails("expected a reduction as the last member");
 }
 

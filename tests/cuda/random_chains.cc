@@ -107,7 +107,7 @@ class Maker {
   // Reduces the last value, along some of its axes or all.
   FusedMemberSpec Reduction() {
     constexpr absl::string_view kOps[] = {"reduce_sum", "reduce_mean", "reduce_max"};
-    FusedMemberSpec spec{kOps[Below(3)], {}, {static_cast<int>(values_.size()) - 1}};
+    FusedMemberSpec spec{&OpRegistry::Builtin().Get(kOps[Below(3)]), {}, {static_cast<int>(values_.size()) - 1}};
     proto::Reduce options;
     for (int axis = 0; axis < shape_.rank(); ++axis) {
       if (Below(2) == 0) options.add_axis(axis);
@@ -120,7 +120,7 @@ class Maker {
   // Adds an op, unless what was drawn does not fit together.
   void TryMember() {
     const OpDef& op = *ops_[Below(ops_.size())];
-    FusedMemberSpec spec{op.name, OptionsOf(op.name), {}};
+    FusedMemberSpec spec{&op, OptionsOf(op.name), {}};
     NodeTypes types{.options = spec.options};
     const size_t count = op.name == "add_n" ? 2 + Below(3) : op.inputs.size();
     for (size_t i = 0; i < count; ++i) {

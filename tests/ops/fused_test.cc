@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ops/fused_chain.h"
 #include "ops/kernels/fused/source.h"
 #include "ops/registry.h"
-#include "proto/fused.pb.h"
+#include "proto/internal.pb.h"
+#include "proto/network.pb.h"
 #include "proto/options.h"
 
 namespace snug::core {
@@ -35,9 +38,31 @@ TEST(Fused, EveryElementwiseOpMayBeAMember) {
   EXPECT_GT(count, 35);
 }
 
-TEST(Fused, OptionsNameTheirMembers) {
-  const FusedMemberSpec members[] = {{"mul", {}, {0, 1}}, {"relu", {}, {2}}};
-  EXPECT_EQ(FusedOptions(members).text(), "member { op: \"mul\" input: [0, 1] } member { op: \"relu\" input: [2] }");
+FusedMemberSpec Member(absl::string_view op, std::vector<int> operands, Options options = {}) {
+  return {&OpRegistry::Builtin().Get(op), std::move(options), std::move(operands)};
+}
+
+TEST(Fused, OptionsNameTheirMembersAndAreEqualWhereTheseAre) {
+  const auto chain = [](const char* scale, int operand) {
+    return FusedOptions({Member("mul", {0, 1}), Member("scale", {operand}, proto::ParseOptions<proto::Scale>(scale))});
+  };
+  EXPECT_EQ(chain("factor: 2", 2).text(), "mul(0, 1); scale(2) {factor: 2}");
+  EXPECT_TRUE(chain("factor: 2", 2) == chain("factor: 2", 2));
+  EXPECT_FALSE(chain("factor: 2", 2) == chain("factor: 3", 2));
+  EXPECT_FALSE(chain("factor: 2", 2) == chain("factor: 2", 1));
+}
+
+// An op that a program brings, in a registry of its own, is a member like any other.
+TEST(Fused, AMemberMayBeAnOpOfAnotherRegistry) {
+  OpDef brought = OpRegistry::Builtin().Get("neg");
+  brought.name = "brought";
+  OpRegistry registry = OpRegistry::Builtin();
+  ASSERT_TRUE(registry.AddAll("the program", {brought}).ok());
+  NodeTypes types{.inputs = {{DType::kFloat32, {3}, {}}}, .present = {true}};
+  types.options = FusedOptions({{&registry.Get("brought"), {}, {0}}, Member("relu", {1})});
+  const absl::StatusOr<FusedChain> chain = ReadFusedChain(types);
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  EXPECT_EQ(WriteFusedSource(*chain).name, "brought, relu");
 }
 
 // This has a whole source in it, so that somebody reads one.
@@ -45,8 +70,7 @@ TEST(Fused, SourceIsOneLoop) {
   NodeTypes types;
   types.inputs = {{DType::kFloat32, {2, 3, 4}, {}}, {DType::kFloat32, {3, 1}, {}}, {DType::kFloat32, {2, 3, 4}, {}}};
   types.present = {true, true, true};
-  const FusedMemberSpec members[] = {{"mul", {}, {0, 1}}, {"add", {}, {3, 2}}};
-  types.options = FusedOptions(members);
+  types.options = FusedOptions({Member("mul", {0, 1}), Member("add", {3, 2})});
   const FusedSource source = WriteFusedSource(ReadFusedChain(types).value());
   EXPECT_EQ(source.name, "mul, add");
   EXPECT_EQ(source.pack, 4);
@@ -92,8 +116,7 @@ TEST(Fused, SourceWithoutBroadcastingKnowsNoSizes) {
     NodeTypes types;
     types.inputs = {{DType::kBFloat16, shape, {}}, {DType::kBFloat16, shape, {}}};
     types.present = {true, true};
-    const FusedMemberSpec members[] = {{"relu_grad", {}, {0, 1}}, {"add_n", {}, {2, 1, 0}}};
-    types.options = FusedOptions(members);
+    types.options = FusedOptions({Member("relu_grad", {0, 1}), Member("add_n", {2, 1, 0})});
     return WriteFusedSource(ReadFusedChain(types).value()).text;
   };
   EXPECT_EQ(source_of({4, 5}), source_of({2, 7, 3}));

@@ -181,14 +181,14 @@ class ElementwiseFuser {
     std::vector<FusedMemberSpec> members;
     for (const NodeId id : group.members) {
       const Node& node = graph_.node(id);
-      FusedMemberSpec& member = members.emplace_back(FusedMemberSpec{node.op, node.options, {}});
+      FusedMemberSpec& member = members.emplace_back(FusedMemberSpec{&registry_.Get(node.op), node.options, {}});
       for (const ValueId input : node.inputs) member.operands.push_back(number.at(input));
       number.emplace(node.outputs[0], static_cast<int>(inputs.size() + members.size()) - 1);
     }
     graph_.SetInsertionPoint(group.members.back());
     const absl::StatusOr<NodeId> fused = builder_.Add({.name = NameOf(group),
                                                        .op = Reduces(group.members.back()) ? "fused_reduce" : "fused",
-                                                       .options = FusedOptions(members),
+                                                       .options = FusedOptions(std::move(members)),
                                                        .inputs = std::move(inputs),
                                                        .loc = last.loc,
                                                        .phase = last.phase,

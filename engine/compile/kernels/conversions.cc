@@ -9,6 +9,8 @@
 namespace snug::core {
 namespace {
 
+constexpr char kCast[] = "cast";
+
 ValueId Insert(Graph& graph, NodeSpec spec, NodeId before, NodeId beside) {
   if (beside.valid()) {
     spec.loc = graph.node(beside).loc;
@@ -39,12 +41,14 @@ ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, Node
   type.dtype = dtype;
   return Insert(graph,
                 {.name = absl::StrCat(graph.value(value).name, "/", Name(dtype)),
-                 .op = "cast",
+                 .op = kCast,
                  .options = proto::CastTo(dtype),
                  .inputs = {value},
                  .output_types = {std::move(type)}},
                 before, beside);
 }
+
+bool IsCast(const Node& node) { return node.op == kCast; }
 
 void ReadInstead(Graph& graph, ValueId value, ValueId other) {
   graph.ReplaceUses(value, other);

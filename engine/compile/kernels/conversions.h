@@ -11,6 +11,8 @@ namespace snug::core {
 ValueId InsertReorder(Graph& graph, ValueId value, const Layout& layout, NodeId before, NodeId beside);
 // Converts to another floating type, in the same layout.
 ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, NodeId beside);
+// Tells whether a node converts so, whoever inserted it.
+bool IsCast(const Node& node);
 
 // Lets every reader of `value` read `other` instead, except the node just inserted that makes `other` from it. All
 // other readers must come later in program order.

@@ -41,7 +41,7 @@ void Widener::Pass(NodeId id) {
 // Returns the float32 Variable that `value` is a rounded copy of, if it has not changed since.
 ValueId Widener::ParameterOf(ValueId value) {
   const NodeId cast = graph_.value(value).producer;
-  if (!cast.valid() || graph_.node(cast).op != "cast") return {};
+  if (!cast.valid() || !IsCast(graph_.node(cast))) return {};
   const ValueId source = graph_.node(cast).inputs[0];
   const VariableId variable = graph_.value(source).variable;
   if (!variable.valid() || graph_.type(source).dtype != DType::kFloat32 || mutated_.contains(source)) return {};
@@ -55,7 +55,7 @@ void Widener::ReadUnrounded(ValueId value, ValueId rounded) {
   maybe_unread_.push_back(rounding);
   for (NodeId id = graph_.node(rounding).next; id.valid(); id = graph_.node(id).next) {
     const Node& node = graph_.node(id);
-    if (node.op != "cast" || node.inputs[0] != rounded) continue;
+    if (!IsCast(node) || node.inputs[0] != rounded) continue;
     if (!(graph_.type(node.outputs[0]) == graph_.type(value))) continue;
     maybe_unread_.push_back(id);
     graph_.ReplaceUses(node.outputs[0], value);

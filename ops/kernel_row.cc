@@ -9,13 +9,17 @@ namespace snug::core {
 KernelRow Plain(KernelFn run) { return {.name = "plain", .run = std::move(run)}; }
 KernelRow OwnOnCuda(KernelFn run) { return {.device = kOnCuda, .name = "own", .run = std::move(run)}; }
 
-absl::Status NotInDouble(const NodeTypes& types) {
+NotServed Refused(std::string why) { return {NotServed::Cause::kRefused, std::move(why)}; }
+NotServed ByDesign(std::string why) { return {NotServed::Cause::kByDesign, std::move(why)}; }
+
+std::optional<NotServed> NotInDouble(const NodeTypes& types) {
   bool in_double = false;
   for (int i = 0; i < types.num_inputs(); ++i) {
     in_double = in_double || (types.has_input(i) && types.input(i).dtype == DType::kFloat64);
   }
   for (const ValueType& output : types.outputs) in_double = in_double || output.dtype == DType::kFloat64;
-  return in_double ? absl::UnimplementedError("it knows float32 and bfloat16, not float64") : absl::OkStatus();
+  if (!in_double) return std::nullopt;
+  return ByDesign("it knows float32 and bfloat16, not float64");
 }
 
 }  // namespace snug::core

@@ -3,15 +3,18 @@
 // library is one more row.
 //
 // The compiler takes the first row that serves a node's types, prepares it, and goes on to the next one if it declines
-// (engine/compile/kernels/choose.h). Entries are callables, which may have state; a null one has a stated meaning.
+// (engine/compile/kernels/choose.h). A row that does not take a node says why (NotServed), and the compiler keeps that.
+// Entries are callables, which may have state; a null one has a stated meaning.
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
 #include <absl/types/span.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,21 @@ class CodeCache;
 class LaunchContext;
 }  // namespace cuda
 
+// Says why a row leaves a node to the rows after it.
+struct NotServed {
+  enum class Cause : uint8_t {
+    // The row has nothing for a node that it is there for. Where the row is a library's, the user is told, because what
+    // serves instead may be many times slower (engine/run/session/fallbacks.h).
+    kRefused,
+    // Another row is meant to serve such nodes: it is as fast, or the user asked for what only it can do. Dumps say so.
+    kByDesign,
+  };
+  Cause cause = Cause::kRefused;
+  std::string why;
+};
+NotServed Refused(std::string why);
+NotServed ByDesign(std::string why);
+
 // What a session has for the kernel of one Step when its device is open.
 struct SettleContext {
   const void* prepared;                       // what Prepare handed to SetKernel
@@ -35,9 +53,9 @@ struct SettleContext {
   cuda::CodeCache* code = nullptr;            // holds code that is compiled at run time
 };
 
-using ServesFn = std::function<absl::Status(const NodeTypes&)>;
+using ServesFn = std::function<std::optional<NotServed>(const NodeTypes&)>;
 using PrepareFn = std::function<absl::Status(PrepareContext&)>;
-using VariantsFn = std::function<std::vector<std::string>(const PrepareContext&)>;
+using VariantsFn = std::function<absl::StatusOr<std::vector<std::string>>(const PrepareContext&)>;
 using SettleFn = std::function<absl::Status(const SettleContext&)>;
 using KernelFn = std::function<absl::Status(const KernelContext&)>;
 using TogetherFn = std::function<absl::Status(absl::Span<const KernelContext>)>;
@@ -54,7 +72,7 @@ struct KernelRow {
   // The library that the kernel belongs to, such as "oneDNN"; empty: it is ours. Its bits may depend on the number of
   // threads.
   absl::string_view library = {};
-  ServesFn serves = nullptr;    // OK, or Unimplemented with the reason why it does not; null: it serves every node
+  ServesFn serves = nullptr;    // nullopt, or the reason why it does not; null: it serves every node
   PrepareFn prepare = nullptr;  // library objects, workspace, wanted layouts; null: stateless, no workspace
   // Lists by name what else Prepare can build for these types (a library's other implementations, another algorithm).
   // All are right to rounding; `snug tune` measures which is fastest. The name of a later row stands for that row.
@@ -83,7 +101,8 @@ struct PreparedKernel {
 KernelRow Plain(KernelFn run);
 KernelRow OwnOnCuda(KernelFn run);
 
-// For KernelRow::serves, if a kernel knows float32 and bfloat16 only.
-absl::Status NotInDouble(const NodeTypes& types);
+// For KernelRow::serves, if a kernel knows float32 and bfloat16 only. It is by design: a network is in float64 because
+// its user asked for exact results and not for speed (docs/decisions.md).
+std::optional<NotServed> NotInDouble(const NodeTypes& types);
 
 }  // namespace snug::core

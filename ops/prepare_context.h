@@ -7,10 +7,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "engine/base/device.h"
+#include "ops/kernel_row.h"
 #include "ops/node_types.h"
 
 namespace snug::core {
@@ -46,8 +48,8 @@ class PrepareContext {
   void WantOutputLayout(int i, Layout layout) { wanted_outputs_[i] = std::move(layout); }
   // Asks for float32 on every bfloat16 port. Nothing is built in that round either.
   void WantFloat32() { wants_float32_ = true; }
-  // Says that this row does not serve these types, so the next one is tried.
-  void Decline() { declined_ = true; }
+  // Says that this row does not take the node, so the next one is tried.
+  void Decline(NotServed reason) { declined_ = std::move(reason); }
   // Says what dumps and tunings call what was built, where a row can build several.
   void SetVariant(std::string name) { variant_ = std::move(name); }
   // Says that the kernel may give other bits each time.
@@ -58,7 +60,7 @@ class PrepareContext {
   const std::map<int, Layout>& wanted_inputs() const { return wanted_inputs_; }
   const std::map<int, Layout>& wanted_outputs() const { return wanted_outputs_; }
   bool wants_float32() const { return wants_float32_; }
-  bool declined() const { return declined_; }
+  const std::optional<NotServed>& declined() const { return declined_; }
   const std::string& variant() const { return variant_; }
   bool varies() const { return varies_; }
 
@@ -72,7 +74,7 @@ class PrepareContext {
   int64_t workspace_bytes_ = 0;
   std::map<int, Layout> wanted_inputs_, wanted_outputs_;
   bool wants_float32_ = false;
-  bool declined_ = false;
+  std::optional<NotServed> declined_;
   std::string variant_;
   bool varies_ = false;
 };

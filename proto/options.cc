@@ -1,6 +1,5 @@
 #include "proto/options.h"
 
-#include <absl/strings/str_cat.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -41,17 +40,5 @@ void ParseTextOrDie(const char* text, google::protobuf::Message* message) {
   SNUG_CHECK_MSG(google::protobuf::TextFormat::ParseFromString(text, message), text);
 }
 }  // namespace internal
-
-absl::StatusOr<core::Options> OptionsFromText(absl::string_view type, absl::string_view text) {
-  namespace pb = google::protobuf;
-  if (type.empty()) return core::Options();
-  const pb::Descriptor* descriptor = pb::DescriptorPool::generated_pool()->FindMessageTypeByName(std::string(type));
-  if (descriptor == nullptr) return absl::InvalidArgumentError(absl::StrCat("no message is named \"", type, "\""));
-  const std::unique_ptr<pb::Message> message(pb::MessageFactory::generated_factory()->GetPrototype(descriptor)->New());
-  if (!pb::TextFormat::ParseFromString(std::string(text), message.get())) {
-    return absl::InvalidArgumentError(absl::StrCat("expected a ", type, ", found \"", text, "\""));
-  }
-  return MakeOptions(*message);
-}
 
 }  // namespace snug::proto

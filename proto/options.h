@@ -28,8 +28,4 @@ core::Options ParseOptions(const char* text) {
   return MakeOptions(message);
 }
 
-// Makes options from the name of their message and their text (Options::type and Options::text). Fails with
-// InvalidArgument when there is no such message or the text is no such message. An empty type gives no options.
-absl::StatusOr<core::Options> OptionsFromText(absl::string_view type, absl::string_view text);
-
 }  // namespace snug::proto

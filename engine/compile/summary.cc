@@ -43,6 +43,20 @@ std::string OrderText(const Compiled& compiled) {
   return text;
 }
 
+std::string PassedOverText(const Compiled& compiled) {
+  std::string text;
+  for (const NodeId id : compiled.graph.ProgramOrder()) {
+    const KernelChoice& choice = compiled.kernels[static_cast<size_t>(id.index)];
+    const Node& node = compiled.graph.node(id);
+    for (const PassedOver& row : choice.passed_over) {
+      absl::StrAppend(&text, node.name, " ", node.op, ": not ", row.kernel, ", ", row.reason.why,
+                      row.reason.cause == NotServed::Cause::kByDesign ? " (by design)" : "", "; ", choice.Name(),
+                      " serves\n");
+    }
+  }
+  return text;
+}
+
 std::string PlanText(const Compiled& compiled) {
   const memory::Problem& problem = compiled.executable.memory.step.problem;
   const memory::Plan& plan = compiled.executable.memory.step.placement.plan;

@@ -141,6 +141,17 @@ bool MultipliesBFloat16() {
   return has_amx;
 }
 
+absl::Status CheckSupports(DType dtype) {
+  if (Supports(dtype)) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("oneDNN has no fast kernels for ", Name(dtype), " on this processor"));
+}
+
+bool Declines(PrepareContext& c, const absl::Status& made) {
+  if (!absl::IsUnimplemented(made) || !c.choice().empty()) return false;
+  c.Decline(Refused(std::string(made.message())));
+  return true;
+}
+
 const dnnl::engine& CpuEngine() {
   // The library's cache of primitives is switched off: version 2.6 was seen to crash in comparing its keys (TensorFlow
   // did without it before 2.7.1, because it corrupts memory: tensorflow/tensorflow#58269), and what it keeps is in no

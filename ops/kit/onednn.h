@@ -11,6 +11,7 @@
 #include <string>
 
 #include "engine/base/dtype.h"
+#include "ops/prepare_context.h"
 
 namespace snug::core::onednn {
 
@@ -41,5 +42,9 @@ class Kernel {
   int64_t workspace_bytes_;
 };
 using KernelPtr = std::shared_ptr<const Kernel>;
+
+// For Prepare: says whether the row leaves the node to the next one, because the library has nothing for it, and tells
+// `c` so. Any other error is the node's, and so is the lack of an implementation that a tuning asks for.
+bool Declines(PrepareContext& c, const absl::Status& made);
 
 }  // namespace snug::core::onednn

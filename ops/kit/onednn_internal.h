@@ -73,6 +73,9 @@ bool DimsFit(Dims... dims) {
   return ((dims <= std::numeric_limits<int32_t>::max()) && ...);
 }
 
+// OK, or Unimplemented with the reason why the library is not asked for kernels of this element type.
+absl::Status CheckSupports(DType dtype);
+
 // Sets, for a scope, the number of threads that primitives made or run on this thread use.
 class ThreadScope {
  public:

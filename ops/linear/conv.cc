@@ -242,10 +242,7 @@ ConvSpec GradWeightSpec(const NodeTypes& t, int threads) {
 // Hands over the kernel, or calls `wish` with the layout that the weights should have, or declines.
 template <class Wish>
 absl::Status Settle(PrepareContext& c, const absl::StatusOr<onednn::ConvKernel>& made, const Wish& wish) {
-  if (absl::IsUnimplemented(made.status()) && c.choice().empty()) {
-    c.Decline();
-    return absl::OkStatus();
-  }
+  if (onednn::Declines(c, made.status())) return absl::OkStatus();
   SNUG_RETURN_IF_ERROR(made.status());
   if (made->kernel == nullptr) {
     wish(made->weights);
@@ -258,16 +255,12 @@ absl::Status Settle(PrepareContext& c, const absl::StatusOr<onednn::ConvKernel>&
 
 using SpecFn = ConvSpec (*)(const NodeTypes&, int threads);
 using MakeFn = absl::StatusOr<onednn::ConvKernel> (*)(const ConvSpec&);
-using ListFn = std::vector<std::string> (*)(const ConvSpec&);
+using ListFn = absl::StatusOr<std::vector<std::string>> (*)(const ConvSpec&);
 
 // The weights are input 1 or output 0.
 template <SpecFn spec_of, MakeFn make, bool weights_are_input>
 absl::Status PrepareConv(PrepareContext& c) {
   if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
-  if (!onednn::Supports(c.types().output(0).dtype)) {
-    c.Decline();
-    return absl::OkStatus();
-  }
   ConvSpec spec = spec_of(c.types(), c.threads());
   spec.implementation = std::string(onednn::ChosenImplementation(c));
   return Settle(c, make(spec), [&](const Layout& layout) {
@@ -276,12 +269,12 @@ absl::Status PrepareConv(PrepareContext& c) {
 }
 
 template <SpecFn spec_of, MakeFn make, ListFn list>
-std::vector<std::string> ConvVariants(const PrepareContext& c) {
+absl::StatusOr<std::vector<std::string>> ConvVariants(const PrepareContext& c) {
   const DType dtype = c.types().output(0).dtype;
-  if (!onednn::Supports(dtype)) return {};
+  if (!onednn::Supports(dtype)) return std::vector<std::string>();
   const ConvSpec spec = spec_of(c.types(), c.threads());
-  std::vector<std::string> variants = list(spec);
-  onednn::OfferOtherWay(dtype, make(spec).ok(), variants);
+  SNUG_ASSIGN_OR_RETURN(std::vector<std::string> variants, list(spec));
+  SNUG_RETURN_IF_ERROR(onednn::OfferOtherWay(dtype, make(spec).status(), variants));
   return variants;
 }
 

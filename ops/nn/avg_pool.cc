@@ -87,7 +87,7 @@ using MakeFn = absl::StatusOr<onednn::KernelPtr> (*)(const NodeTypes&, int threa
 template <MakeFn make>
 absl::Status Prepare(PrepareContext& c) {
   if (c.choice().empty()) {
-    c.Decline();
+    c.Decline(ByDesign("our own loops serve unless a tuning chooses the library's kernel"));
     return absl::OkStatus();
   }
   if (c.choice() != kOneDnn) {
@@ -100,9 +100,12 @@ absl::Status Prepare(PrepareContext& c) {
 }
 
 template <MakeFn make>
-std::vector<std::string> Choices(const PrepareContext& c) {
-  if (!onednn::Supports(c.types().output(0).dtype) || !make(c.types(), c.threads()).ok()) return {};
-  return {std::string(kOneDnn)};
+absl::StatusOr<std::vector<std::string>> Choices(const PrepareContext& c) {
+  if (!onednn::Supports(c.types().output(0).dtype)) return std::vector<std::string>();
+  const absl::Status made = make(c.types(), c.threads()).status();
+  if (absl::IsUnimplemented(made)) return std::vector<std::string>();
+  SNUG_RETURN_IF_ERROR(made);
+  return std::vector<std::string>{std::string(kOneDnn)};
 }
 
 absl::Status RunOneDnn(const KernelContext& k) {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
@@ -171,14 +172,16 @@ absl::Status ReorderCpu(const KernelContext& k) {
 
 #if SNUG_HAS_ONEDNN
 
+std::optional<NotServed> OnlyPacked(const NodeTypes& types) {
+  const bool packed =
+      types.input(0).layout.kind == Layout::Kind::kPacked || types.output(0).layout.kind == Layout::Kind::kPacked;
+  if (packed) return std::nullopt;
+  return ByDesign("it is for the library's packed layouts");
+}
+
 absl::Status Prepare(PrepareContext& c) {
-  const ValueType& from = c.types().input(0);
-  const ValueType& to = c.types().output(0);
-  if (from.layout.kind != Layout::Kind::kPacked && to.layout.kind != Layout::Kind::kPacked) {
-    c.Decline();
-    return absl::OkStatus();
-  }
-  SNUG_ASSIGN_OR_RETURN(const onednn::KernelPtr kernel, onednn::MakeReorder(from, to, c.threads()));
+  SNUG_ASSIGN_OR_RETURN(const onednn::KernelPtr kernel,
+                        onednn::MakeReorder(c.types().input(0), c.types().output(0), c.threads()));
   c.SetWorkspaceBytes(kernel->workspace_bytes());
   c.SetKernel(kernel);
   return absl::OkStatus();
@@ -194,6 +197,7 @@ constexpr auto kFast = ReorderOneDnn;
 
 constexpr auto kFast = nullptr;
 constexpr auto Prepare = nullptr;
+constexpr auto OnlyPacked = nullptr;
 
 #endif
 
@@ -225,7 +229,7 @@ SNUG_OPS(reorder) {
            .infer = Infer,
            .traits = {.layout = LayoutRule::kConverts},
            .cost = ReorderCost,
-           .kernels = {{.name = "onednn", .library = "oneDNN", .serves = NotInDouble, .prepare = Prepare, .run = kFast},
+           .kernels = {{.name = "onednn", .library = "oneDNN", .serves = OnlyPacked, .prepare = Prepare, .run = kFast},
                        Plain(ReorderCpu),
                        OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                          return CopyBoxCuda(k, SizeOf(k.input_type(0).dtype), k.input_type(0).shape, k.input<void>(0),

@@ -181,7 +181,8 @@ absl::Status CompareChoices(const OpRegistry& registry, const ConformanceCase& c
   const VariantsFn& variants = FirstOnCpu(*c.op).variants;
   if (variants == nullptr) return absl::OkStatus();
   for (const int threads : {1, 2}) {
-    for (const std::string& name : variants(PrepareContext(setup.types, threads))) {
+    SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> names, variants(PrepareContext(setup.types, threads)));
+    for (const std::string& name : names) {
       SNUG_ASSIGN_OR_RETURN(const NodeRunner runner, NodeRunner::Make(registry, *c.op, setup.types, KernelChoice::kFast,
                                                                       threads, c.sample->random_id(), name));
       SNUG_ASSIGN_OR_RETURN(const NodeRun first, runner.Run(setup.inputs, {.garbage = kGarbage}));

@@ -56,7 +56,8 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
   if (choice != KernelChoice::kPlain) {
     const std::vector<const KernelRow*> rows = op.KernelsOn(device.kind);
     runner.kernel_ = *std::find_if(rows.begin(), rows.end() - 1, [&](const KernelRow* row) {
-      return (row->serves == nullptr || row->serves(runner.types_).ok()) && (named != "own" || row->name == named);
+      return (row->serves == nullptr || !row->serves(runner.types_).has_value()) &&
+             (named != "own" || row->name == named);
     });
   }
   const KernelLicence licence = {.tf32 = absl::StrContains(named, "tf32"), .fast = absl::StrContains(named, "fast")};
@@ -67,7 +68,7 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
   for (bool widened = false, reordered = false;;) {
     PrepareContext context(runner.bound_, threads, named, device, licence);
     SNUG_RETURN_IF_ERROR(Annotate(prepare(context), "prepare"));
-    if (context.declined()) {
+    if (context.declined().has_value()) {
       runner.on_cuda_ = false;
       runner.kernel_ = op.plain();
       for (size_t i = 0; i < runner.types_.inputs.size(); ++i) {

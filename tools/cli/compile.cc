@@ -14,6 +14,7 @@
 #include "engine/compile/pipeline.h"
 #include "engine/compile/summary.h"
 #include "engine/graph/graph.h"
+#include "engine/run/session/fallbacks.h"
 #include "proto/network_writer.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
@@ -86,10 +87,13 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
   }
   SNUG_ASSIGN_OR_RETURN(const Compiled compiled, Compile(loaded.network, loaded.source_map, registry, options));
   SayWhatVaries(compiled);
+  Fallbacks fallbacks(nullptr);
+  SNUG_RETURN_IF_ERROR(fallbacks.AddPassedOver(compiled));
   const GraphSummary& summary = compiled.summary;
   const double multiply_adds = summary.multiply_adds / static_cast<double>(compiled.batch);
 
   if (!dump.empty()) {
+    stages.push_back({"75_passed_over", PassedOverText(compiled), ""});
     stages.push_back({"80_order", OrderText(compiled), ""});
     stages.push_back({"90_plan", PlanText(compiled), ""});
     SNUG_RETURN_IF_ERROR(WriteStages(dump, stages));
@@ -107,8 +111,9 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
     out.Key("multiply_adds")
         .Number(static_cast<int64_t>(multiply_adds))
         .Key("activation_bytes")
-        .Number(summary.activation_bytes)
-        .End();
+        .Number(summary.activation_bytes);
+    WriteFallbacks(fallbacks.all(), out);
+    out.End();
     std::puts(out.text().c_str());
   } else {
     absl::PrintF(

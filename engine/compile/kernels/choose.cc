@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "engine/base/parallel.h"
@@ -56,19 +57,28 @@ class Chooser {
                                                    ": `snug ops --json` says which ops have one; --device=cpu runs "
                                                    "them all"));
     }
-    if (options_.plain_kernels) rows.erase(rows.begin(), rows.end() - 1);
-    return ChooseAmong(id, op, rows);
+    if (!options_.plain_kernels) return ChooseAmong(id, op, rows);
+    return ChooseAmong(id, op, PassOver(id, rows, rows.size() - 1, ByDesign("plain kernels are asked for")));
+  }
+
+  // Notes why the first `count` of these rows do not serve the node, and returns the others.
+  absl::Span<const KernelRow* const> PassOver(NodeId id, absl::Span<const KernelRow* const> rows, size_t count,
+                                              const NotServed& reason) {
+    for (const KernelRow* row : rows.first(count)) {
+      choice(id).passed_over.push_back({row->name, row->library, reason});
+    }
+    return rows.subspan(count);
   }
 
   // The first of them that serves, which the last one does in any case.
   absl::Status ChooseAmong(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
     while (rows.size() > 1 && rows[0]->serves != nullptr) {
-      const absl::Status serves = rows[0]->serves(TypesOf(graph_, graph_.node(id)));
-      if (serves.ok()) break;
-      if (!absl::IsUnimplemented(serves)) return serves;
-      rows.remove_prefix(1);
+      const std::optional<NotServed> reason = rows[0]->serves(TypesOf(graph_, graph_.node(id)));
+      if (!reason.has_value()) break;
+      rows = PassOver(id, rows, 1, *reason);
     }
-    choice(id) = {.kernel = Shared(*rows[0])};
+    KernelChoice& chosen = choice(id);
+    chosen = {.kernel = Shared(*rows[0]), .passed_over = std::move(chosen.passed_over)};
     if (rows[0]->prepare == nullptr) return absl::OkStatus();
     return Annotate(Prepare(id, op, rows), "prepare");
   }
@@ -89,14 +99,17 @@ class Chooser {
     const NodeTypes types = TypesOf(graph_, graph_.node(id));
     KernelChoice& chosen = choice(id);  // until nodes are inserted
     chosen.key = TuningKey(op.name, types);
-    if (options_.list_choices) chosen.offered = row.variants(ContextFor(types, ""));
+    if (options_.list_choices) {
+      SNUG_ASSIGN_OR_RETURN(chosen.offered, row.variants(ContextFor(types, "")));
+    }
     const std::string tuned = options_.tuning != nullptr ? options_.tuning->ChoiceFor(chosen.key) : "";
     if (tuned.empty()) return PrepareNamed(id, op, rows, "");
     chosen.choice = tuned;
     const auto named = absl::c_find_if(rows, [&](const KernelRow* other) { return other->name == tuned; });
-    absl::Status prepared = named == rows.end() || *named == &row
-                                ? PrepareNamed(id, op, rows, tuned)
-                                : TakeRow(id, op, rows.subspan(static_cast<size_t>(named - rows.begin())));
+    const size_t before = named == rows.end() ? 0 : static_cast<size_t>(named - rows.begin());
+    const NotServed reason = ByDesign(absl::StrCat("the tuning asks for \"", tuned, "\""));
+    absl::Status prepared =
+        before == 0 ? PrepareNamed(id, op, rows, tuned) : TakeRow(id, op, PassOver(id, rows, before, reason));
     if (prepared.ok()) return prepared;
     return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
   }
@@ -136,9 +149,9 @@ class Chooser {
   absl::Status Take(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows,
                     const PrepareContext& context) {
     KernelChoice& chosen = choice(id);
-    if (context.declined()) {
+    if (context.declined().has_value()) {
       SNUG_CHECK_MSG(rows.size() > 1, op.name);
-      return TakeRow(id, op, rows.subspan(1));
+      return TakeRow(id, op, PassOver(id, rows, 1, *context.declined()));
     }
     chosen.prepared = context.kernel();
     chosen.workspace_bytes = context.workspace_bytes();
@@ -162,11 +175,11 @@ class Chooser {
   // the plan, which has room for both.
   absl::Status PrepareInstead(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
     const NodeTypes types = TypesOf(graph_, graph_.node(id));
-    while (rows.size() > 1 && rows[0]->serves != nullptr && !rows[0]->serves(types).ok()) rows.remove_prefix(1);
+    while (rows.size() > 1 && rows[0]->serves != nullptr && rows[0]->serves(types).has_value()) rows.remove_prefix(1);
     PrepareContext context = ContextFor(types, "");
     if (rows[0]->prepare != nullptr) SNUG_RETURN_IF_ERROR(rows[0]->prepare(context));
-    const bool as_it_is = !context.declined() && !context.wants_float32() && context.wanted_inputs().empty() &&
-                          context.wanted_outputs().empty();
+    const bool as_it_is = !context.declined().has_value() && !context.wants_float32() &&
+                          context.wanted_inputs().empty() && context.wanted_outputs().empty();
     SNUG_CHECK_MSG(as_it_is, op.name);
     KernelChoice& chosen = choice(id);
     chosen.instead = {Shared(*rows[0]), context.kernel()};

@@ -1,6 +1,6 @@
 // The kernel-choice stage: for every node the first of its op's rows (ops/kernel_row.h) that serves its types, prepared
-// for them; where one wants other layouts (oneDNN's packed weights) reorder nodes are inserted, one for each (value,
-// layout), and where one computes bfloat16 in float32, casts around it.
+// for them, with the reasons of those before it; where one wants other layouts (oneDNN's packed weights) reorder nodes
+// are inserted, one for each (value, layout), and where one computes bfloat16 in float32, casts around it.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -27,13 +27,20 @@ struct ChooseOptions {
   bool tf32 = false;           // on CUDA, float32 products of libraries may round their factors to 10 bits of mantissa
 };
 
+// A row that stands before the one that serves a node, and why it does not serve.
+struct PassedOver {
+  absl::string_view kernel, library;  // of the row (ops/kernel_row.h)
+  NotServed reason;
+};
+
 struct KernelChoice {
   std::shared_ptr<const KernelRow> kernel;  // null: a view, nothing runs
   // Where the row has variants: TuningKey; which one, as the row calls it, empty: its own.
   std::string key, choice;
-  bool varies = false;               // it may give other bits each time (ChooseOptions::fast)
-  std::vector<std::string> offered;  // with list_choices
-  NodeId inserted_for{};             // of a reorder or cast that was inserted: the node that wanted it
+  bool varies = false;                  // it may give other bits each time (ChooseOptions::fast)
+  std::vector<std::string> offered;     // with list_choices
+  std::vector<PassedOver> passed_over;  // in order of preference
+  NodeId inserted_for{};                // of a reorder or cast that was inserted: the node that wanted it
   std::shared_ptr<const void> prepared;
   int64_t workspace_bytes = 0;  // enough for `instead` too
   PreparedKernel instead;       // serves where the kernel cannot be settled on a device; null: there is no need

@@ -62,10 +62,12 @@ class Executor {
   // Tells between runs that the caller has bound another buffer, by its number in the Executable.
   virtual void Rebind(size_t caller_buffer) = 0;
 
-  // That a Step's kernel could not be had on this device, and Step::instead serves: what its library said.
+  // That a Step's kernel could not be had on this device: what its library said. Step::instead serves, or the library's
+  // kernel does, but by another algorithm than the one that it had chosen.
   struct Refused {
     size_t step = kNoStep;
     std::string why;
+    bool another_algorithm = false;
   };
   // Returns those that it has not returned before, each Step once.
   virtual std::vector<Refused> TakeRefused() { return {}; }

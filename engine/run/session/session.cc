@@ -98,6 +98,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> c
     SNUG_RETURN_IF_ERROR(CheckAccessIsPossible(compiled, options));
     for (Compiled& program : compiled) SNUG_RETURN_IF_ERROR(PadPlan(program));
   }
+  Fallbacks fallbacks(options.fallbacks, options.strict_kernels);
+  for (const Compiled& program : compiled) SNUG_RETURN_IF_ERROR(fallbacks.AddPassedOver(program));
   SNUG_RETURN_IF_ERROR(ShareState(absl::MakeSpan(compiled), options.check_access ? PadState : memory::PlanNone));
   int64_t step_bytes = 0;
   int32_t freeing_streams = 1;
@@ -114,7 +116,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> c
                                      .cuda_graph = options.cuda_graph,
                                      .freeing_streams = freeing_streams,
                                      .cuda_device = options.cuda_device}));
-  std::unique_ptr<Session> session(new Session(std::move(backend), options));
+  std::unique_ptr<Session> session(new Session(std::move(backend), std::move(fallbacks), options));
   for (Compiled& c : compiled) SNUG_RETURN_IF_ERROR(session->AddProgram(std::move(c), options));
   SNUG_RETURN_IF_ERROR(session->InitializeVariables());
   if (options.watchdog.seconds > 0) session->watchdog_ = std::make_unique<Watchdog>(options.watchdog);
@@ -157,7 +159,7 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
     executor = std::make_unique<CheckExecutor>(owned->executable, arenas);
   } else {
     SNUG_ASSIGN_OR_RETURN(executor, backend_->MakeExecutor(engine, owned->executable, arenas, poison_.get()));
-    SNUG_RETURN_IF_ERROR(fallbacks_.Add(*owned, executor->TakeRefused()));
+    SNUG_RETURN_IF_ERROR(fallbacks_.AddRefused(*owned, executor->TakeRefused()));
   }
   programs_.push_back(
       std::make_unique<Program>(std::move(owned), std::move(blocks), std::move(caller_buffers), std::move(executor)));
@@ -275,7 +277,7 @@ absl::Status Session::Begin(size_t program) {
   failure_ = {};
   absl::Status status = programs_[program]->Begin(&failure_);
   const absl::Status strict =
-      fallbacks_.Add(programs_[program]->compiled(), programs_[program]->executor().TakeRefused());
+      fallbacks_.AddRefused(programs_[program]->compiled(), programs_[program]->executor().TakeRefused());
   backend_->AfterRun();
   const auto in_arena = [this](size_t i) { return !programs_[i]->compiled().executable.memory.dynamic.has_value(); };
   for (size_t i = 0; i < programs_.size(); ++i) {

@@ -42,7 +42,7 @@ struct SessionOptions {
   // with the options that the program was compiled with.
   memory::Places* places = nullptr;
   Fallbacks::Report fallbacks;  // gets what Session::fallbacks() has, as it comes. Null: it goes to standard error
-  bool strict_kernels = false;  // a kernel that the device's libraries refuse is an error, and none serves instead
+  bool strict_kernels = false;  // a node that a library was to serve, and does not, is an error
   WatchdogOptions watchdog;     // says where a run is stuck; off
   // Whether a step is recorded once and launched as one CUDA graph. Nothing to networks that were not compiled for
   // CUDA.
@@ -111,12 +111,13 @@ class Session {
   int64_t step_bytes() const { return backend_->step_bytes() + dynamic_statistics().peak_reserved_bytes; }
   int64_t upload_bytes() const { return backend_->upload_bytes(); }  // 0: nothing is uploaded ahead
   memory::AllocatorStatistics dynamic_statistics() const;            // the allocator's; all 0 where memory is planned
-  // Nodes of any program that has run for which a CUDA library was to serve, but did not.
+  // Nodes of any program that a library was to serve, but does not. Some refusals of CUDA's libraries show in the first
+  // run only.
   const std::vector<Fallback>& fallbacks() const { return fallbacks_.all(); }
 
  private:
-  Session(std::unique_ptr<Backend> backend, const SessionOptions& options)
-      : seed_(options.seed), backend_(std::move(backend)), fallbacks_(options.fallbacks, options.strict_kernels) {}
+  Session(std::unique_ptr<Backend> backend, Fallbacks fallbacks, const SessionOptions& options)
+      : seed_(options.seed), backend_(std::move(backend)), fallbacks_(std::move(fallbacks)) {}
   absl::Status Ended(absl::Status status);
   absl::Status AddProgram(Compiled compiled, const SessionOptions& options);
   absl::StatusOr<memory::Allocator*> AllocatorFor(const Compiled& compiled, const SessionOptions& options);

@@ -73,13 +73,33 @@ std::array<int32_t, 2> TwoDims(const ConvGeometry& g, const std::array<int64_t, 
   return {g.spatial == 1 ? neutral : static_cast<int32_t>(of[0]), last};
 }
 
-std::optional<cuda::CudnnConv> ByLibrary(CudnnConvKind kind, const ConvGeometry& g, const ConvTypes& types) {
-  const DType dtype = types.x.dtype;
-  const bool serves = dtype != DType::kFloat64 && g.spatial <= 2 && PadsAlike(g) && Fits(types.x.shape) &&
-                      Fits(types.w.shape) && Fits(types.y.shape) && types.x.layout == types.y.layout;
-  if (!serves) return std::nullopt;
+ConvTypes TypesAround(const NodeTypes& t, ConvPart part) {
+  switch (part) {
+    case ConvPart::kForward:
+      return {t.input(0), t.input(1), t.output(0)};
+    case ConvPart::kGradInput:
+      return {t.output(0), t.input(1), t.input(0)};
+    case ConvPart::kGradWeight:
+      break;
+  }
+  return {t.input(0), t.output(0), t.input(1)};
+}
+
+std::optional<NotServed> WhyNotServed(const NodeTypes& node_types, ConvPart part, const ConvNode& node) {
+  if (std::optional<NotServed> in_double = NotInDouble(node_types)) return in_double;
+  const ConvTypes types = TypesAround(node_types, part);
+  if (node.geometry.spatial > 2) return Refused("it takes 1 and 2 spatial dimensions");
+  if (!PadsAlike(node.geometry)) return Refused("it takes padding that is alike on both sides");
+  if (!Fits(types.x.shape) || !Fits(types.w.shape) || !Fits(types.y.shape)) {
+    return Refused("it takes dimensions from 1 to 2147483647");
+  }
+  if (!(types.x.layout == types.y.layout)) return Refused("it takes data and result in one layout");
+  return std::nullopt;
+}
+
+cuda::CudnnConv ByLibrary(CudnnConvKind kind, const ConvGeometry& g, const ConvTypes& types) {
   return cuda::CudnnConv{.kind = kind,
-                         .dtype = dtype,
+                         .dtype = types.x.dtype,
                          .channels_last = types.x.layout.channels_last(),
                          .x = FourDims(types.x.shape),
                          .w = FourDims(types.w.shape),
@@ -95,43 +115,35 @@ bool WantsWeightsTurned(const cuda::CudnnConv& conv, const ConvGeometry& g, cons
   return conv.channels_last && !w.layout.channels_last() && g.taps() > 1 && g.in_channels > g.groups;
 }
 
-// Returns what the library computes of a node, or nothing if it does not serve the node.
-std::optional<cuda::CudnnConv> LibraryConvOf(const NodeTypes& t, ConvPart part, const ConvNode& node) {
-  switch (part) {
-    case ConvPart::kForward: {
-      std::optional<cuda::CudnnConv> conv =
-          ByLibrary(CudnnConvKind::kForward, node.geometry, {t.input(0), t.input(1), t.output(0)});
-      // The library knows no activation but relu.
-      if (conv.has_value() && t.has_input(2)) {
-        conv->relu = node.activation == Activation::kRelu;
-        conv->bias = conv->relu || node.activation == Activation::kIdentity;
-      }
-      return conv;
-    }
-    case ConvPart::kGradInput:
-      return ByLibrary(CudnnConvKind::kGradInput, node.geometry, {t.output(0), t.input(1), t.input(0)});
-    case ConvPart::kGradWeight:
-      return ByLibrary(CudnnConvKind::kGradWeight, node.geometry, {t.input(0), t.output(0), t.input(1)});
+// Returns what the library computes of a node that it serves.
+cuda::CudnnConv LibraryConvOf(const NodeTypes& t, ConvPart part, const ConvNode& node) {
+  const ConvTypes types = TypesAround(t, part);
+  if (part == ConvPart::kGradInput) return ByLibrary(CudnnConvKind::kGradInput, node.geometry, types);
+  if (part == ConvPart::kGradWeight) return ByLibrary(CudnnConvKind::kGradWeight, node.geometry, types);
+  cuda::CudnnConv conv = ByLibrary(CudnnConvKind::kForward, node.geometry, types);
+  // The library knows no activation but relu.
+  if (t.has_input(2)) {
+    conv.relu = node.activation == Activation::kRelu;
+    conv.bias = conv.relu || node.activation == Activation::kIdentity;
   }
-  return std::nullopt;
+  return conv;
 }
 
 bool Varies(ConvPart part) { return part != ConvPart::kForward; }
 
 absl::Status PrepareCudnn(PrepareContext& c, ConvPart part, const ConvNode& node) {
-  std::optional<cuda::CudnnConv> conv = LibraryConvOf(c.types(), part, node);
-  SNUG_CHECK_MSG(conv.has_value(), "prepared for a node that the row does not serve");
+  cuda::CudnnConv conv = LibraryConvOf(c.types(), part, node);
   SNUG_ASSIGN_OR_RETURN(const LibraryVariant variant, TakeLibraryVariant(c, Varies(part)));
   const bool weights_are_input = part != ConvPart::kGradWeight;
-  if (WantsWeightsTurned(*conv, node.geometry, weights_are_input ? c.types().input(1) : c.types().output(0))) {
+  if (WantsWeightsTurned(conv, node.geometry, weights_are_input ? c.types().input(1) : c.types().output(0))) {
     weights_are_input ? c.WantInputLayout(1, Layout::ChannelsLast()) : c.WantOutputLayout(0, Layout::ChannelsLast());
     return absl::OkStatus();
   }
-  conv->tf32 = variant.tf32;
-  conv->fast = variant.fast;
-  conv->rank = variant.rank;
-  c.SetWorkspaceBytes(conv->workspace_bytes);
-  c.SetKernel(std::make_shared<cuda::CudnnConv>(*conv));
+  conv.tf32 = variant.tf32;
+  conv.fast = variant.fast;
+  conv.rank = variant.rank;
+  c.SetWorkspaceBytes(conv.workspace_bytes);
+  c.SetKernel(std::make_shared<cuda::CudnnConv>(conv));
   return absl::OkStatus();
 }
 
@@ -159,11 +171,7 @@ KernelRow CudnnConvRow(ConvPart part, DescribeConv describe) {
   return {.device = kOnCuda,
           .name = "cudnn",
           .library = "cuDNN",
-          .serves = [part, describe](const NodeTypes& types) -> absl::Status {
-            if (LibraryConvOf(types, part, describe(types)).has_value()) return absl::OkStatus();
-            return absl::UnimplementedError(
-                "it is for 1 and 2 spatial dimensions, padding that is alike on both sides, float32 and bfloat16");
-          },
+          .serves = [part, describe](const NodeTypes& types) { return WhyNotServed(types, part, describe(types)); },
           .prepare = [part, describe](PrepareContext& c) { return PrepareCudnn(c, part, describe(c.types())); },
           .variants = [part](const PrepareContext& c) { return OtherLibraryVariants(c, Varies(part)); },
           .settle = [](const SettleContext& s) -> absl::Status {

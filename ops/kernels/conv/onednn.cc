@@ -105,9 +105,10 @@ bool IsChoice(const ConvSpec& spec, absl::string_view name) {
 }
 
 template <class Make>
-std::vector<std::string> Implementations(const ConvSpec& spec, const Make& make) {
+absl::StatusOr<std::vector<std::string>> Implementations(const ConvSpec& spec, const Make& make) {
   std::vector<std::string> names;
   std::string taken;  // the one that is taken without being asked for
+  // The library may have nothing for this algorithm.
   const auto add = [&](Algorithm algorithm, absl::string_view prefix) {
     const absl::Status listed = Guard([&]() -> absl::Status {
       const ThreadScope scope(spec.threads);
@@ -124,10 +125,11 @@ std::vector<std::string> Implementations(const ConvSpec& spec, const Make& make)
       } while (described.pd.next_impl());
       return absl::OkStatus();
     });
-    return listed.ok();  // the library may have nothing for this algorithm
+    return absl::IsUnimplemented(listed) ? absl::OkStatus() : listed;
   };
-  if (!DimsFit(spec.geometry.batch) || !add(Algorithm::convolution_direct, "") || taken.empty()) return {};
-  add(Algorithm::convolution_winograd, kWinograd);
+  if (!DimsFit(spec.geometry.batch)) return names;
+  SNUG_RETURN_IF_ERROR(add(Algorithm::convolution_direct, ""));
+  if (!taken.empty()) SNUG_RETURN_IF_ERROR(add(Algorithm::convolution_winograd, kWinograd));
   return names;
 }
 
@@ -142,13 +144,17 @@ absl::StatusOr<ConvKernel> Finish(const ConvSpec& spec, PrimitiveDesc pd, const 
   return result;
 }
 
-absl::Status TooLarge() { return absl::UnimplementedError("oneDNN has no such large dimensions"); }
+absl::Status CheckCanServe(const ConvSpec& spec) {
+  SNUG_RETURN_IF_ERROR(CheckSupports(spec.y.dtype));
+  if (DimsFit(spec.geometry.batch)) return absl::OkStatus();
+  return absl::UnimplementedError("oneDNN has no such large dimensions");
+}
 
 }  // namespace
 
 absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec) {
   return Guard([&]() -> absl::StatusOr<ConvKernel> {
-    if (!DimsFit(spec.geometry.batch)) return TooLarge();
+    SNUG_RETURN_IF_ERROR(CheckCanServe(spec));
     const ThreadScope scope(spec.threads);
     const ConvProblem p(spec);
     SNUG_ASSIGN_OR_RETURN(
@@ -164,7 +170,7 @@ absl::StatusOr<ConvKernel> MakeConv(const ConvSpec& spec) {
 
 absl::StatusOr<ConvKernel> MakeConvGradInput(const ConvSpec& spec) {
   return Guard([&]() -> absl::StatusOr<ConvKernel> {
-    if (!DimsFit(spec.geometry.batch)) return TooLarge();
+    SNUG_RETURN_IF_ERROR(CheckCanServe(spec));
     const ThreadScope scope(spec.threads);
     const ConvProblem p(spec);
     SNUG_ASSIGN_OR_RETURN(const auto described,
@@ -177,7 +183,7 @@ absl::StatusOr<ConvKernel> MakeConvGradInput(const ConvSpec& spec) {
 
 absl::StatusOr<ConvKernel> MakeConvGradWeight(const ConvSpec& spec) {
   return Guard([&]() -> absl::StatusOr<ConvKernel> {
-    if (!DimsFit(spec.geometry.batch)) return TooLarge();
+    SNUG_RETURN_IF_ERROR(CheckCanServe(spec));
     const ThreadScope scope(spec.threads);
     const ConvProblem p(spec);
     SNUG_ASSIGN_OR_RETURN(const auto described,
@@ -188,17 +194,17 @@ absl::StatusOr<ConvKernel> MakeConvGradWeight(const ConvSpec& spec) {
   });
 }
 
-std::vector<std::string> ConvImplementations(const ConvSpec& spec) {
+absl::StatusOr<std::vector<std::string>> ConvImplementations(const ConvSpec& spec) {
   return Implementations(spec, [&](const ConvProblem& p, Algorithm algorithm) {
     return Described<ConvDesc>{DescribeForward(p, algorithm, AttributesWith(spec.activation)), {}};
   });
 }
 
-std::vector<std::string> ConvGradInputImplementations(const ConvSpec& spec) {
+absl::StatusOr<std::vector<std::string>> ConvGradInputImplementations(const ConvSpec& spec) {
   return Implementations(spec, kGradInput);
 }
 
-std::vector<std::string> ConvGradWeightImplementations(const ConvSpec& spec) {
+absl::StatusOr<std::vector<std::string>> ConvGradWeightImplementations(const ConvSpec& spec) {
   return Implementations(spec, kGradWeight);
 }
 

@@ -35,8 +35,8 @@ absl::StatusOr<ConvKernel> MakeConvGradInput(const ConvSpec& spec);   // dy, w, 
 absl::StatusOr<ConvKernel> MakeConvGradWeight(const ConvSpec& spec);  // x, dy, dw
 
 // Lists what `implementation` may be, besides the first choice.
-std::vector<std::string> ConvImplementations(const ConvSpec& spec);
-std::vector<std::string> ConvGradInputImplementations(const ConvSpec& spec);
-std::vector<std::string> ConvGradWeightImplementations(const ConvSpec& spec);
+absl::StatusOr<std::vector<std::string>> ConvImplementations(const ConvSpec& spec);
+absl::StatusOr<std::vector<std::string>> ConvGradInputImplementations(const ConvSpec& spec);
+absl::StatusOr<std::vector<std::string>> ConvGradWeightImplementations(const ConvSpec& spec);
 
 }  // namespace snug::core::onednn

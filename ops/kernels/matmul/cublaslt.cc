@@ -56,10 +56,15 @@ int64_t WorkspaceLimit(const cuda::CublasMatMul& product) {
   return static_cast<int64_t>(std::min(wanted, static_cast<double>(kMost)));
 }
 
-// Returns nothing if the library does not serve the node.
-std::optional<CudaMatMul> ByLibrary(const MatMulNode& node, DType dtype) {
+// Fails with Unimplemented, and the reason, if the library does not serve the node.
+absl::StatusOr<CudaMatMul> ByLibrary(const MatMulNode& node, DType dtype) {
   const std::optional<Batch> batch = OneBatch(node);
-  if (!batch.has_value() || !Fits(node.m) || !Fits(node.n) || !Fits(node.k) || !Fits(batch->count)) return std::nullopt;
+  if (!batch.has_value()) {
+    return absl::UnimplementedError("it takes one batch axis, or several that lie as one in both operands");
+  }
+  if (!Fits(node.m) || !Fits(node.n) || !Fits(node.k) || !Fits(batch->count)) {
+    return absl::UnimplementedError("it takes dimensions from 1 to 2147483647");
+  }
   // The library's epilogues know neither double nor activations other than relu.
   const bool in_double = dtype == DType::kFloat64;
   const bool relu = node.activation == Activation::kRelu && !in_double;
@@ -81,7 +86,8 @@ std::optional<CudaMatMul> ByLibrary(const MatMulNode& node, DType dtype) {
 }
 
 absl::Status PrepareCublas(PrepareContext& c, const MatMulNode& node) {
-  auto kernel = std::make_shared<CudaMatMul>(*ByLibrary(node, c.types().output(0).dtype));
+  SNUG_ASSIGN_OR_RETURN(CudaMatMul by_library, ByLibrary(node, c.types().output(0).dtype));
+  auto kernel = std::make_shared<CudaMatMul>(by_library);
   SNUG_ASSIGN_OR_RETURN(const LibraryVariant variant, TakeLibraryVariant(c, /*varies=*/false));
   kernel->product.tf32 = variant.tf32;
   kernel->product.rank = variant.rank;
@@ -111,9 +117,9 @@ KernelRow CublasMatMulRow(DescribeMatMul describe) {
   return {.device = kOnCuda,
           .name = "cublaslt",
           .library = "cuBLASLt",
-          .serves = [describe](const NodeTypes& types) -> absl::Status {
-            if (ByLibrary(describe(types), types.output(0).dtype).has_value()) return absl::OkStatus();
-            return absl::UnimplementedError("it is for one batch axis, or several that lie as one");
+          .serves = [describe](const NodeTypes& types) -> std::optional<NotServed> {
+            const absl::Status serves = ByLibrary(describe(types), types.output(0).dtype).status();
+            return serves.ok() ? std::nullopt : std::optional(Refused(std::string(serves.message())));
           },
           .prepare = [describe](PrepareContext& c) { return PrepareCublas(c, describe(c.types())); },
           .variants = [](const PrepareContext& c) { return OtherLibraryVariants(c, /*varies=*/false); },

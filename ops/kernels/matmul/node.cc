@@ -3,6 +3,7 @@
 #include <array>
 
 #include "engine/base/parallel.h"
+#include "engine/base/status.h"
 #include "ops/kernels/matmul/gemm.h"
 #include "ops/kit/dispatch.h"
 #if SNUG_HAS_ONEDNN
@@ -58,17 +59,15 @@ constexpr absl::string_view kLoops = "loops";  // our own loops, which need no s
 absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
   if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
   const DType dtype = c.types().output(0).dtype;
-  if (!onednn::Supports(dtype) || c.choice() == kLoops) {
-    c.Decline();
+  if (c.choice() == kLoops) {
+    c.Decline(ByDesign("the tuning asks for our own loops"));
     return absl::OkStatus();
   }
   const Layout& b_layout = c.types().input(node.b).layout;
   const absl::StatusOr<onednn::MatMulKernel> made =
       onednn::MakeMatMul(node, dtype, b_layout, c.threads(), onednn::ChosenImplementation(c));
-  if (!made.ok()) {
-    c.Decline();
-    return c.choice().empty() ? absl::OkStatus() : made.status();
-  }
+  if (onednn::Declines(c, made.status())) return absl::OkStatus();
+  SNUG_RETURN_IF_ERROR(made.status());
   if (made->kernel == nullptr) {
     c.WantInputLayout(node.b, made->b);
     return absl::OkStatus();
@@ -79,13 +78,12 @@ absl::Status PrepareOneDnnMatMul(PrepareContext& c, const MatMulNode& node) {
 }
 
 // Lists the library's other implementations, and our own loops.
-std::vector<std::string> OneDnnMatMulVariants(const MatMulNode& node, DType dtype, int threads) {
-  std::vector<std::string> names;
-  if (onednn::Supports(dtype)) {
-    names = onednn::MatMulImplementations(node, dtype, threads);
-    names.emplace_back(kLoops);
-  }
-  onednn::OfferOtherWay(dtype, onednn::MakeMatMul(node, dtype, Layout::Plain(), threads).ok(), names);
+absl::StatusOr<std::vector<std::string>> OneDnnMatMulVariants(const MatMulNode& node, DType dtype, int threads) {
+  if (!onednn::Supports(dtype)) return std::vector<std::string>();
+  SNUG_ASSIGN_OR_RETURN(std::vector<std::string> names, onednn::MatMulImplementations(node, dtype, threads));
+  names.emplace_back(kLoops);
+  SNUG_RETURN_IF_ERROR(
+      onednn::OfferOtherWay(dtype, onednn::MakeMatMul(node, dtype, Layout::Plain(), threads).status(), names));
   return names;
 }
 

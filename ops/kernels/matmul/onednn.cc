@@ -96,6 +96,7 @@ absl::StatusOr<MatMul> Select(const MatMulNode& node, DType dtype, absl::string_
 absl::StatusOr<MatMulKernel> MakeMatMul(const MatMulNode& node, DType dtype, const Layout& b_layout, int threads,
                                         absl::string_view implementation) {
   return Guard([&]() -> absl::StatusOr<MatMulKernel> {
+    SNUG_RETURN_IF_ERROR(CheckSupports(dtype));
     if (!Fits(node)) return absl::UnimplementedError("oneDNN has no such large dimensions");
     const ThreadScope scope(threads);
     SNUG_ASSIGN_OR_RETURN(const MatMul matmul, Select(node, dtype, implementation));
@@ -111,7 +112,7 @@ absl::StatusOr<MatMulKernel> MakeMatMul(const MatMulNode& node, DType dtype, con
   });
 }
 
-std::vector<std::string> MatMulImplementations(const MatMulNode& node, DType dtype, int threads) {
+absl::StatusOr<std::vector<std::string>> MatMulImplementations(const MatMulNode& node, DType dtype, int threads) {
   std::vector<std::string> names;
   const absl::Status listed = Guard([&]() -> absl::Status {
     if (!Fits(node)) return absl::OkStatus();
@@ -127,7 +128,9 @@ std::vector<std::string> MatMulImplementations(const MatMulNode& node, DType dty
     } while (matmul.pd.next_impl());
     return absl::OkStatus();
   });
-  return listed.ok() ? names : std::vector<std::string>();
+  if (absl::IsUnimplemented(listed)) return std::vector<std::string>();
+  SNUG_RETURN_IF_ERROR(listed);
+  return names;
 }
 
 }  // namespace snug::core::onednn

@@ -25,6 +25,6 @@ struct MatMulKernel {
 absl::StatusOr<MatMulKernel> MakeMatMul(const MatMulNode& node, DType dtype, const Layout& b_layout, int threads,
                                         absl::string_view implementation = {});
 // Lists what `implementation` may be, besides the one that is taken without being asked for.
-std::vector<std::string> MatMulImplementations(const MatMulNode& node, DType dtype, int threads);
+absl::StatusOr<std::vector<std::string>> MatMulImplementations(const MatMulNode& node, DType dtype, int threads);
 
 }  // namespace snug::core::onednn

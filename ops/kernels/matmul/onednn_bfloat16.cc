@@ -21,8 +21,10 @@ absl::string_view ChosenImplementation(const PrepareContext& c) {
   return c.choice() == kAsTheyAre ? absl::string_view() : c.choice();
 }
 
-void OfferOtherWay(DType dtype, bool possible, std::vector<std::string>& choices) {
-  if (dtype == DType::kBFloat16 && possible) choices.emplace_back(MultipliesBFloat16() ? kInFloat32 : kAsTheyAre);
+absl::Status OfferOtherWay(DType dtype, const absl::Status& made, std::vector<std::string>& choices) {
+  if (absl::IsUnimplemented(made)) return absl::OkStatus();
+  if (made.ok() && dtype == DType::kBFloat16) choices.emplace_back(MultipliesBFloat16() ? kInFloat32 : kAsTheyAre);
+  return made;
 }
 
 }  // namespace snug::core::onednn

@@ -3,6 +3,7 @@
 // its operands, and its result is rounded. `snug tune` may choose otherwise.
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/strings/string_view.h>
 
 #include <string>
@@ -16,8 +17,8 @@ namespace snug::core::onednn {
 bool ComputesInFloat32(PrepareContext& c);
 // Returns the name of the library's implementation that was chosen; empty: the library's own choice.
 absl::string_view ChosenImplementation(const PrepareContext& c);
-// Adds the way that is not taken by default to what KernelRow::variants lists for values of `dtype`. `possible` says
-// that the library has a kernel for the values as they are.
-void OfferOtherWay(DType dtype, bool possible, std::vector<std::string>& choices);
+// Adds the way that is not taken by default to what KernelRow::variants lists for values of `dtype`. `made` says what
+// became of a kernel for the values as they are: if the library has none (Unimplemented), nothing is added.
+absl::Status OfferOtherWay(DType dtype, const absl::Status& made, std::vector<std::string>& choices);
 
 }  // namespace snug::core::onednn

@@ -57,8 +57,8 @@ void RunFlags::AddTo(Flags& flags) {
         return absl::InvalidArgumentError(absl::StrCat("--cuda-graph: expected on or off, found \"", value, "\""));
       });
   flags.Add("strict-kernels", &strict_kernels,
-            "on a GPU: a node that a library's kernel was planned for, and that the library refuses, is an error; "
-            "default: our own kernel serves, more slowly, and standard error says so");
+            "a node that a library's kernel is expected to serve, and does not, is an error; default: our own kernel "
+            "serves, more slowly, and standard error says so");
   flags.Add("watchdog", &watchdog,
             "say on standard error what each stream runs or waits for when no op has finished for so many seconds, and "
             "again after twice as many; default 0: off");

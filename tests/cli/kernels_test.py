@@ -1,0 +1,65 @@
+"""Which kernel serves a node, and what is said where a library was expected to serve and does not."""
+
+from snug import SnugTest
+
+# More rows than oneDNN counts; nothing is allocated for it, because compiling is all that is asked for.
+TALL = """
+input { name: "x" shape { dim: 2 } }
+layer { name: "tall" input: "x" dense { units: 1 bias: false } }
+output: "tall"
+"""
+ROWS = 2**31
+UNEVEN = """
+input { name: "x" shape { dim: [2, 8, 8] } }
+layer { name: "uneven" input: "x" conv { filters: 4 kernel: 4 padding: SAME } }
+output: "uneven"
+"""
+
+
+class KernelsTest(SnugTest):
+    def has_onednn(self):
+        return self.json("doctor")["library"].startswith("oneDNN")
+
+    def test_ordinary_runs_say_nothing_and_are_strict(self):
+        for precision in ("float32", "bfloat16", "float64"):
+            for model in ("mlp", "lenet"):
+                done = self.run_snug("step", f"models/{model}.pbtxt", "--batch=4", "--steps=2", "--strict-kernels",
+                                     f"--precision={precision}")
+                self.assertEqual(done.stderr, "")
+        self.assertEqual(self.json("step", "models/lenet.pbtxt", "--batch=4", "--steps=1")["fallbacks"], 0)
+
+    def test_a_library_that_does_not_take_a_size_is_said_counted_and_dumped(self):
+        if not self.has_onednn():
+            self.skipTest("SKIPPED: a build without oneDNN")
+        file = self.write("tall.pbtxt", TALL)
+        dump = self.folder / "dump"
+        command = ("compile", file, f"--batch={ROWS}", f"--dump={dump}", "--memory=none")
+        why = "oneDNN has no such large dimensions"
+        said = f"our plain kernel serves in place of oneDNN's, more slowly, for dense \"tall\": {why}\n"
+        self.assertEqual(self.run_snug(*command).stderr, said)
+        found = self.json(*command)
+        self.assertEqual(found["fallbacks"], 1)
+        self.assertEqual(found["fallback_nodes"], [{"node": "tall", "op": "dense", "library": "oneDNN",
+                                                    "why": why, "instead": "plain"}])
+        self.assertEqual((dump / "75_passed_over.txt").read_text(),
+                         f"tall dense: not onednn, {why}; plain serves\n")
+        trained = 'layer { name: "loss" input: "tall" reduce_mean {} } objective: "loss"'
+        file = self.write("tall.pbtxt", TALL.replace('output: "tall"', trained))
+        error = self.error("step", file, f"--batch={ROWS}", "--steps=1", "--memory=none", "--strict-kernels", code=1)
+        self.assertIn(f"tall.pbtxt:3:1: layer \"tall\" (dense): oneDNN does not serve it: {why}; our plain kernel "
+                      "would, and --strict-kernels does not want that", error)
+
+    def test_what_cudnn_does_not_take_is_known_without_a_gpu(self):
+        if "cuDNN" not in self.json("doctor"):
+            self.skipTest("SKIPPED: a build without CUDA")
+        file = self.write("uneven.pbtxt", UNEVEN)
+        self.assertEqual(self.run_snug("compile", file, "--device=cuda").stderr,
+                         "our own kernel serves in place of cuDNN's, more slowly, for conv \"uneven\": it takes "
+                         "padding that is alike on both sides\n")
+
+    def test_the_dump_says_what_is_by_design(self):
+        dump = self.folder / "dump"
+        self.run_snug("compile", "models/lenet.pbtxt", f"--dump={dump}", "--plain-kernels")
+        text = (dump / "75_passed_over.txt").read_text()
+        if self.has_onednn():
+            self.assertRegex(text, r"(?m)^\S+ conv\S*: not onednn, plain kernels are asked for \(by design\); plain ")

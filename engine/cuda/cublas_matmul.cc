@@ -207,6 +207,7 @@ absl::Status CublasMatMuls::Settle(const CublasMatMul& product) {
 }
 
 absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArguments& arguments) {
+  refused_algorithm_ = nullptr;
   SNUG_RETURN_IF_ERROR(Settle(product));
   SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
   Algorithms* const known = algorithms_[product].get();
@@ -214,6 +215,7 @@ absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArgumen
   SNUG_RETURN_IF_ERROR(DescribeAll(stream_.device().api(), product, arguments.bias, &description));
   for (; !known->refused(); ++known->taken) {
     const absl::Status asked = Ask(stream_, handle_, product, arguments, &description, known->candidates[known->taken]);
+    if (asked.ok() && known->taken > 0) refused_algorithm_ = &known->refusal;
     if (!Refuses(asked)) return asked;
     known->refusal = std::string(asked.message());
   }

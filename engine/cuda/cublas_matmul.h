@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "engine/base/dtype.h"
 #include "engine/cuda/cuda_stream.h"
@@ -64,6 +66,8 @@ class CublasMatMuls {
   // Asks for the product, and settles it if nobody has. If it fails with Unimplemented, as Settle does, nothing was
   // asked for.
   absl::Status Run(const CublasMatMul& product, const CublasArguments& arguments);
+  // As StreamLibraries::TakeRefusedAlgorithm says.
+  const std::string* TakeRefusedAlgorithm() { return std::exchange(refused_algorithm_, nullptr); }
 
  private:
   struct Algorithms;
@@ -72,6 +76,7 @@ class CublasMatMuls {
   CudaStream& stream_;
   cublasLtContext* const handle_;
   std::map<CublasMatMul, std::unique_ptr<Algorithms>> algorithms_;
+  const std::string* refused_algorithm_ = nullptr;
 };
 
 }  // namespace snug::core::cuda

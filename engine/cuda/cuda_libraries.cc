@@ -1,5 +1,7 @@
 #include "engine/cuda/cuda_libraries.h"
 
+#include <utility>
+
 #include "engine/base/status.h"
 #include "engine/cuda/cublas_matmul.h"
 #include "engine/cuda/cuda_table.h"
@@ -34,6 +36,12 @@ absl::StatusOr<CudnnConvs*> StreamLibraries::convs() {
     SNUG_ASSIGN_OR_RETURN(convs_, CudnnConvs::Create(stream_));
   }
   return convs_.get();
+}
+
+const std::string* StreamLibraries::TakeRefusedAlgorithm() {
+  const std::string* const product = matmuls_ == nullptr ? nullptr : matmuls_->TakeRefusedAlgorithm();
+  const std::string* const conv = convs_ == nullptr ? nullptr : convs_->TakeRefusedAlgorithm();
+  return product != nullptr ? product : conv;
 }
 
 StreamLibraries& LibrariesOf(CudaStream& stream) { return stream.device().api().table().libraries->Of(stream); }

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "engine/cuda/cuda_api.h"
 #include "engine/cuda/cuda_stream.h"
@@ -40,6 +41,10 @@ class StreamLibraries {
   // Each fails with Unimplemented, and the reason, if the library is not there.
   absl::StatusOr<CublasMatMuls*> matmuls();
   absl::StatusOr<CudnnConvs*> convs();
+
+  // Returns what a library said as it refused the algorithm that it had chosen for what was asked of it last, and took
+  // another one; null: it did not. It is told once, and is valid until something else is asked for.
+  const std::string* TakeRefusedAlgorithm();
 
  private:
   CudaStream& stream_;

@@ -75,6 +75,9 @@ struct CudnnPlan {
   std::vector<Candidate> candidates;
   size_t taken = 0;     // the library refused those before it
   std::string refusal;  // what the library said last when it refused one of them, or the convolution
+  // What it said last when it refused one that its heuristics list; empty: it did not. A convolution with the bias in
+  // it is in no list: it is our guess that an algorithm can do that, too, and a sweep of ours after it if it cannot.
+  std::string refusal_of_listed;
 };
 
 namespace {
@@ -323,6 +326,7 @@ absl::Status CudnnConvs::Settle(const CudnnConv& conv) {
 }
 
 absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments& arguments) {
+  refused_algorithm_ = nullptr;
   SNUG_RETURN_IF_ERROR(Settle(conv));
   const Api& api = stream_.device().api();
   CudnnPlan& plan = *plans_.at(conv);
@@ -331,9 +335,11 @@ absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments
     const absl::Status status = Ask(api, handle_, conv, plan, candidate, arguments);
     if (!Refuses(status)) {
       SNUG_RETURN_IF_ERROR(status);
+      if (!plan.refusal_of_listed.empty()) refused_algorithm_ = &plan.refusal_of_listed;
       return candidate.fused;
     }
     plan.refusal = std::string(status.message());
+    if (!candidate.fused) plan.refusal_of_listed = plan.refusal;
   }
   return absl::UnimplementedError(plan.refusal);
 }

@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "engine/base/dtype.h"
 #include "engine/cuda/cuda_stream.h"
@@ -74,12 +76,16 @@ class CudnnConvs {
   // nothing was asked for.
   absl::StatusOr<bool> Run(const CudnnConv& conv, const CudnnArguments& arguments);
 
+  // As StreamLibraries::TakeRefusedAlgorithm says.
+  const std::string* TakeRefusedAlgorithm() { return std::exchange(refused_algorithm_, nullptr); }
+
  private:
   CudnnConvs(CudaStream& stream, cudnnContext* handle);
 
   CudaStream& stream_;
   cudnnContext* const handle_;
   std::map<CudnnConv, std::unique_ptr<CudnnPlan>> plans_;
+  const std::string* refused_algorithm_ = nullptr;
 };
 
 }  // namespace snug::core::cuda

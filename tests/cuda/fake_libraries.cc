@@ -205,6 +205,10 @@ SNUG_FAKE(cudnnConvolutionForward, cudnnHandle_t handle, const void* alpha, cudn
           const void* x_data, cudnnFilterDescriptor_t w, const void* w_data, cudnnConvolutionDescriptor_t conv,
           cudnnConvolutionFwdAlgo_t algorithm, void* workspace, size_t workspace_bytes, const void* beta,
           cudnnTensorDescriptor_t y, void* y_data) {
+  // Of those that fit into a workspace it is listed first.
+  if (s.options.libraries == FakeLibraries::kServeOthers && algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM) {
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
   return Convolve(s, handle,
                   {.kind = fake_cudnn::Kind::kForward,
                    .data = x_data,

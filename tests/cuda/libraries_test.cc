@@ -98,6 +98,11 @@ TEST(CublasMatMul, TakesTheFirstAlgorithmThatServesAndKeepsIt) {
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(products.Run(kProduct).ok());
     EXPECT_THAT(products.c, ElementsAre(210.5, 0, 430.5, 0));
+    cuda::StreamLibraries& libraries = cuda::LibrariesOf(*products.stream);
+    const std::string* const refused = libraries.TakeRefusedAlgorithm();
+    ASSERT_NE(refused, nullptr) << "whoever runs the product is told";
+    EXPECT_THAT(*refused, HasSubstr("cublasLtMatmul failed"));
+    EXPECT_EQ(libraries.TakeRefusedAlgorithm(), nullptr) << "once";
   }
   EXPECT_THAT(fake.algorithms(), ElementsAre(1, 1));
   EXPECT_EQ(fake.Count("cublasLtMatmul"), 3) << "the first one is tried once";
@@ -357,6 +362,55 @@ TEST_P(CudaLibraries, ThatDoNotServeANodeAreNamedAndCounted) {
       EXPECT_LE(lines.size(), 2) << "one for each library";
     }
   }
+}
+
+// An algorithm that the library itself had listed first was to be the fastest.
+TEST_P(CudaLibraries, ThatTakeAnotherAlgorithmThanTheyChoseAreNamedAndCounted) {
+  for (const ExecutorKind engine : {ExecutorKind::kReplay, ExecutorKind::kSerial, ExecutorKind::kDynamic}) {
+    const std::unique_ptr<FakeCuda> fake = NewFake(FakeLibraries::kServeOthers);
+    std::vector<std::string> lines;
+    const Network network =
+        Of({.streams = 2, .engine = engine, .fallbacks = [&](const std::string& line) { lines.push_back(line); }});
+    const std::unique_ptr<Session> session = network.Begin(*fake).value();
+    std::vector<std::string> expected;
+    const Compiled& compiled = session->compiled();
+    for (const Step& step : compiled.executable.steps) {
+      const Node& node = compiled.graph.node(step.node);
+      // A bias is added by an algorithm that is not the first of the pretended list.
+      const bool without_bias = step.kernel->name == "cudnn" && node.op == "conv" && node.inputs.size() == 2;
+      if (step.kernel->name == "cublaslt" || without_bias) expected.push_back(node.name);
+    }
+    ASSERT_GT(expected.size(), 2u);
+    EXPECT_EQ(session->fallbacks().size(), 0u) << "it shows as the algorithm is launched first";
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(network.Step(*session).ok());
+
+    std::vector<std::string> found;
+    for (const Fallback& one : session->fallbacks()) {
+      found.push_back(one.node);
+      EXPECT_EQ(one.instead, kAnotherAlgorithm);
+      EXPECT_THAT(one.why, HasSubstr(" failed: "));
+      EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr(absl::StrCat("another of ", one.library,
+                                                                     "'s algorithms serves in "
+                                                                     "place of ",
+                                                                     one.library, "'s first choice for ")));
+    }
+    EXPECT_THAT(found, testing::UnorderedElementsAreArray(expected)) << "each once";
+  }
+  const std::unique_ptr<FakeCuda> fake = NewFake(FakeLibraries::kServeOthers);
+  const Network network = Of({.strict_kernels = true});
+  const std::unique_ptr<Session> session = network.Begin(*fake).value();
+  const absl::Status strict = network.Step(*session);
+  EXPECT_EQ(strict.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(strict.message()), AllOf(HasSubstr("algorithms would"), HasSubstr("--strict-kernels")));
+}
+
+// The form with the bias in it is not in the library's list: that it does not do it is no fallback.
+TEST_P(CudaLibraries, ThatAddNoBiasServeAllTheSame) {
+  const std::unique_ptr<FakeCuda> fake = NewFake(FakeLibraries::kServeUnfused);
+  const Network network = Of({.strict_kernels = true});
+  const std::unique_ptr<Session> session = network.Begin(*fake).value();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(network.Step(*session).ok());
+  EXPECT_EQ(session->fallbacks().size(), 0u);
 }
 
 TEST_P(CudaLibraries, ThatDoNotServeANodeAreAnErrorWhereKernelsAreStrict) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/cuda/cuda_libraries.h"
 #include "engine/run/cuda/launch_groups.h"
 
 namespace snug::core {
@@ -50,7 +51,8 @@ CudaExecutor::CudaExecutor(const Executable& executable, const ArenaBytes& arena
       waits_(executable.steps.size()),
       done_(executable.steps.size()),
       graph_(streams.device()),
-      was_refused_(executable.steps.size(), 0) {
+      was_refused_(executable.steps.size(), 0),
+      took_another_(executable.steps.size(), 0) {
   MakeLaunches();
   if (mode != CudaMode::kPushed) return;
   tasks_ = std::make_unique<CudaTasks>(streams, stream_count_);
@@ -108,6 +110,14 @@ void CudaExecutor::Refuse(size_t step, const absl::Status& why) {
   was_refused_[step] = 1;
   steps_.UseInstead(step);
   refused_.push_back({step, std::string(why.message())});
+}
+
+// Remembers that the Step's library refused, as it was asked to launch it, the algorithm that it had chosen.
+void CudaExecutor::NoteAlgorithm(size_t step) {
+  if (executable_.steps[step].kernel->library.empty() || was_refused_[step] != 0) return;
+  const std::string* const why = cuda::LibrariesOf(streams_[StreamOf(step)]).TakeRefusedAlgorithm();
+  if (why == nullptr || std::exchange(took_another_[step], 1) != 0) return;
+  refused_.push_back({.step = step, .why = *why, .another_algorithm = true});
 }
 
 size_t CudaExecutor::StreamOf(size_t step) const {
@@ -243,6 +253,7 @@ absl::Status CudaExecutor::RunStep(size_t i) {
 absl::Status CudaExecutor::RunTaken(size_t i) {
   const auto run = [&] { return arenas_.blocks == nullptr ? steps_.Run(i) : steps_.RunOnTaken(i); };
   absl::Status status = run();
+  if (status.ok()) NoteAlgorithm(i);
   const bool can_change = executable_.steps[i].instead.kernel != nullptr && was_refused_[i] == 0;
   if (!absl::IsUnimplemented(status) || !can_change) return status;
   Refuse(i, status);

@@ -70,6 +70,7 @@ class CudaExecutor final : public BoundExecutor {
   absl::Status RunStep(size_t step);
   absl::Status RunTaken(size_t step);  // for dynamic memory, after its blocks were taken
   void Refuse(size_t step, const absl::Status& why);
+  void NoteAlgorithm(size_t step);
   absl::Status Fork();
   absl::Status Join();
   absl::Status Wait(bool joined);
@@ -91,6 +92,7 @@ class CudaExecutor final : public BoundExecutor {
   std::unique_ptr<CudaTasks> tasks_;               // null: the schedule says who waits for whom
   std::unique_ptr<BlockAccesses> block_accesses_;  // null: memory is planned, or one stream needs no rule
   std::vector<char> was_refused_;                  // indexed by Step: whether its `instead` serves
+  std::vector<char> took_another_;                 // indexed by Step: whether the library took another algorithm
   std::vector<Refused> refused_;                   // what TakeRefused has not told anybody yet
   bool loaded_ = false;                            // every kernel has been asked for before
   bool stale_ = true;                              // whether what the graph has recorded no longer holds

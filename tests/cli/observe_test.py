@@ -20,6 +20,10 @@ class TraceTest(SnugTest):
         steps = [e for e in events if e.get("cat") == "step"]
         self.assertTrue(all(e["args"]["op"] and e["dur"] > 0 for e in steps))
         self.assertIn("fc1.weight/update", {e["name"] for e in steps})
+        profile = self.json(*self.FLAGS, "--steps=1", "--streams=2", "--profile")["profile"]
+        kernels = {r["node"]: r["kernel"] for r in profile["nodes"]}
+        self.assertEqual({e["name"]: e["args"]["kernel"] for e in steps}, kernels)
+        self.assertIn("plain", kernels.values())
         self.assertEqual(os.listdir(self.folder), ["trace.json"])
 
     def test_a_trace_that_cannot_be_written_is_said_before_training(self):

@@ -22,7 +22,7 @@ namespace snug::core {
 namespace {
 
 struct TraceEvent {
-  std::string ph, name, cat, id;
+  std::string ph, name, cat, id, kernel;
   int tid = 0, step = -1;
   double ts = 0, dur = 0, bytes = 0;
 };
@@ -66,6 +66,8 @@ std::vector<TraceEvent> ReadTrace(const std::string& path) {
     event.dur = number(fields, "dur");
     event.id = std::to_string(number(fields, "id"));
     if (const google::protobuf::Value* const args = Find(fields, "args"); args != nullptr) {
+      const google::protobuf::Value* const kernel = Find(args->struct_value(), "kernel");
+      if (kernel != nullptr) event.kernel = kernel->string_value();
       event.step = static_cast<int>(number(args->struct_value(), "step"));
       event.bytes = number(args->struct_value(), "bytes");
     }
@@ -152,6 +154,10 @@ TEST(Trace, OfResNetOnTwoStreams) {
 
   // Every Step of every stream has its slice, in the stream's sequence.
   const Compiled& compiled = session->compiled();
+  std::map<std::string, std::string> kernels;  // by node
+  for (const Step& step : compiled.executable.steps) {
+    kernels[compiled.graph.node(step.node).name] = compiled.kernels[static_cast<size_t>(step.node.index)].Name();
+  }
   const auto name_of = [&](int32_t step) {
     return compiled.graph.node(compiled.executable.steps[static_cast<size_t>(step)].node).name;
   };
@@ -163,7 +169,9 @@ TEST(Trace, OfResNetOnTwoStreams) {
       }
     }
     for (const TraceEvent& slice : tracks.at(s + 1)) {
-      if (slice.cat == "step") found.push_back(slice.name);
+      if (slice.cat != "step") continue;
+      found.push_back(slice.name);
+      EXPECT_EQ(slice.kernel, kernels.at(slice.name)) << slice.name;
     }
     EXPECT_EQ(found, expected);
   }

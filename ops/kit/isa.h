@@ -1,10 +1,13 @@
 // Chooses the instruction set at run time, so that one binary serves all: WithIsa(body) runs `body` compiled for the
 // best level that this machine has. The body is an inline lambda over raw pointers; the compiler inlines it into each
-// level's function and vectorises it there. Keep bodies to loops (no calls into other translation units).
+// level's function and vectorises it there. Keep bodies to loops (no calls into other translation units). A body that
+// takes an argument is told the level, as a type: `[&](auto isa) SNUG_LAMBDA { Tile<isa()> ... }`, for loops whose
+// best shape depends on how many registers there are and how wide they are.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 #include "engine/base/host_device.h"
 
@@ -30,7 +33,20 @@ std::optional<Isa> IsaCalled(const char* name);
 #define SNUG_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
+template <Isa kIsa>
+using IsaConstant = std::integral_constant<Isa, kIsa>;
+
 namespace internal {
+
+template <Isa kIsa, class Body>
+SNUG_INLINE void CallBody(Body& body) {
+  if constexpr (std::is_invocable_v<Body&, IsaConstant<kIsa>>) {
+    body(IsaConstant<kIsa>());
+  } else {
+    body();
+  }
+}
+
 #if defined(__x86_64__)
 #if defined(__clang__)
 #define SNUG_TARGET_AVX512 "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2"
@@ -39,11 +55,11 @@ namespace internal {
 #endif
 template <class Body>
 __attribute__((target(SNUG_TARGET_AVX512), flatten, noinline)) void CallAvx512(Body& body) {
-  body();
+  CallBody<Isa::kAvx512>(body);
 }
 template <class Body>
 __attribute__((target("avx2,fma,bmi,bmi2"), flatten, noinline)) void CallAvx2(Body& body) {
-  body();
+  CallBody<Isa::kAvx2>(body);
 }
 #endif
 }  // namespace internal
@@ -60,7 +76,7 @@ void WithIsa(Body&& body) {
       break;
   }
 #endif
-  body();
+  internal::CallBody<Isa::kBaseline>(body);
 }
 
 }  // namespace snug::core

@@ -162,8 +162,8 @@ struct Softmax {
   }
 };
 
-template <class T>
-SNUG_INLINE void ForwardGroup(int64_t tile_rows, const AttentionSizes& s, const AttentionForward<T>& call,
+template <Isa kIsa, class T>
+SNUG_INLINE void ForwardGroup(IsaConstant<kIsa> isa, const AttentionSizes& s, const AttentionForward<T>& call,
                               const ForwardScratch& w, int64_t b, int64_t h, int64_t begin, int64_t end) {
   const int64_t padded = PaddedToPanels<float>(s.width);
   const int64_t all_keys = s.KeysOf(end - 1);
@@ -182,14 +182,14 @@ SNUG_INLINE void ForwardGroup(int64_t tile_rows, const AttentionSizes& s, const 
     const int64_t seen = s.KeysOf(query + queries - 1);
     for (int64_t key = 0; key < seen; key += kKeys) {
       const int64_t keys = std::min(kKeys, seen - key);
-      MultiplyPanel(tile_rows, keys, s.width, StridedMatrix<float>{w.keys + key * s.width, s.width, 1}, w.queries,
-                    w.scores, kQueries, /*accumulate=*/false);
+      MultiplyPanel(isa, keys, s.width, StridedMatrix<float>{w.keys + key * s.width, s.width, 1}, w.queries, w.scores,
+                    kQueries, /*accumulate=*/false);
       MaskScores(s, mask, query, queries, key, keys, w.scores);
       softmax.Add(keys, w.scores);
       if (key > 0) {
         for (int64_t i = 0; i < kQueries; ++i) Scale(w.sums + i * padded, padded, softmax.shrink[i]);
       }
-      MultiplyPanels(tile_rows, kQueries, s.width, keys, StridedMatrix<float>{w.scores, 1, kQueries},
+      MultiplyPanels(isa, kQueries, s.width, keys, StridedMatrix<float>{w.scores, 1, kQueries},
                      w.values + key * kPanel<float>, all_keys, w.sums, padded, /*accumulate=*/key > 0);
     }
     float* lse = call.lse + (b * s.heads + h) * s.queries + query;
@@ -202,8 +202,8 @@ SNUG_INLINE void ForwardGroup(int64_t tile_rows, const AttentionSizes& s, const 
   }
 }
 
-template <class T>
-SNUG_INLINE void BackwardHead(int64_t tile_rows, const AttentionSizes& s, const AttentionBackward<T>& call,
+template <Isa kIsa, class T>
+SNUG_INLINE void BackwardHead(IsaConstant<kIsa> isa, const AttentionSizes& s, const AttentionBackward<T>& call,
                               const BackwardScratch& w, int64_t b, int64_t h) {
   const int64_t padded = PaddedToPanels<float>(s.width);
   const T* mask = call.mask == nullptr ? nullptr : call.mask + b * s.mask[0] + h * s.mask[1];
@@ -241,10 +241,10 @@ SNUG_INLINE void BackwardHead(int64_t tile_rows, const AttentionSizes& s, const 
     const int64_t seen = s.KeysOf(query + queries - 1);
     for (int64_t key = 0; key < seen; key += kKeys) {
       const int64_t keys = std::min(kKeys, seen - key);
-      MultiplyPanel(tile_rows, keys, s.width, StridedMatrix<float>{w.keys + key * s.width, s.width, 1}, w.queries,
-                    w.scores, kQueries, /*accumulate=*/false);
-      MultiplyPanel(tile_rows, keys, s.width, StridedMatrix<float>{w.values + key * s.width, s.width, 1}, w.douts,
-                    w.dscores, kQueries, /*accumulate=*/false);
+      MultiplyPanel(isa, keys, s.width, StridedMatrix<float>{w.keys + key * s.width, s.width, 1}, w.queries, w.scores,
+                    kQueries, /*accumulate=*/false);
+      MultiplyPanel(isa, keys, s.width, StridedMatrix<float>{w.values + key * s.width, s.width, 1}, w.douts, w.dscores,
+                    kQueries, /*accumulate=*/false);
       MaskScores(s, mask, query, queries, key, keys, w.scores);
       for (int64_t j = 0; j < keys; ++j) {
         float* p = w.scores + j * kQueries;
@@ -255,11 +255,11 @@ SNUG_INLINE void BackwardHead(int64_t tile_rows, const AttentionSizes& s, const 
         }
       }
       // The queries are scaled already, so dk is too; dq is scaled at the end.
-      MultiplyPanels(tile_rows, keys, s.width, queries, StridedMatrix<float>{w.scores, kQueries, 1}, w.dout_panels,
-                     queries, w.dv + key * padded, padded, /*accumulate=*/true);
-      MultiplyPanels(tile_rows, keys, s.width, queries, StridedMatrix<float>{w.dscores, kQueries, 1}, w.query_panels,
-                     queries, w.dk + key * padded, padded, /*accumulate=*/true);
-      MultiplyPanels(tile_rows, kQueries, s.width, keys, StridedMatrix<float>{w.dscores, 1, kQueries},
+      MultiplyPanels(isa, keys, s.width, queries, StridedMatrix<float>{w.scores, kQueries, 1}, w.dout_panels, queries,
+                     w.dv + key * padded, padded, /*accumulate=*/true);
+      MultiplyPanels(isa, keys, s.width, queries, StridedMatrix<float>{w.dscores, kQueries, 1}, w.query_panels, queries,
+                     w.dk + key * padded, padded, /*accumulate=*/true);
+      MultiplyPanels(isa, kQueries, s.width, keys, StridedMatrix<float>{w.dscores, 1, kQueries},
                      w.key_panels + key * kPanel<float>, s.keys, w.dq, padded, /*accumulate=*/key > 0);
     }
     Scale(w.dq, queries * padded, scale);
@@ -294,24 +294,21 @@ int64_t BlockedAttentionGradWorkspaceBytes(int threads, const AttentionSizes& si
 template <class T>
 void BlockedAttention(int threads, const AttentionSizes& s, const AttentionForward<T>& call, void* workspace) {
   const int64_t groups = (s.queries + kQueryGroup - 1) / kQueryGroup;
-  const int64_t tile_rows = GemmTileRows();
-  ForEachTask<ForwardScratch>(threads, s, s.batch * s.heads * groups, workspace,
-                              [&](int64_t task, const ForwardScratch& scratch) {
-                                const int64_t head = task / groups;
-                                const int64_t begin = task % groups * kQueryGroup;
-                                const int64_t end = std::min(s.queries, begin + kQueryGroup);
-                                WithIsa([&]() SNUG_LAMBDA {
-                                  ForwardGroup(tile_rows, s, call, scratch, head / s.heads, head % s.heads, begin, end);
-                                });
-                              });
+  ForEachTask<ForwardScratch>(
+      threads, s, s.batch * s.heads * groups, workspace, [&](int64_t task, const ForwardScratch& scratch) {
+        const int64_t head = task / groups;
+        const int64_t begin = task % groups * kQueryGroup;
+        const int64_t end = std::min(s.queries, begin + kQueryGroup);
+        WithIsa([&](auto isa)
+                    SNUG_LAMBDA { ForwardGroup(isa, s, call, scratch, head / s.heads, head % s.heads, begin, end); });
+      });
 }
 
 template <class T>
 void BlockedAttentionGrad(int threads, const AttentionSizes& s, const AttentionBackward<T>& call, void* workspace) {
-  const int64_t tile_rows = GemmTileRows();
   ForEachTask<BackwardScratch>(
       threads, s, s.batch * s.heads, workspace, [&](int64_t head, const BackwardScratch& scratch) {
-        WithIsa([&]() SNUG_LAMBDA { BackwardHead(tile_rows, s, call, scratch, head / s.heads, head % s.heads); });
+        WithIsa([&](auto isa) SNUG_LAMBDA { BackwardHead(isa, s, call, scratch, head / s.heads, head % s.heads); });
       });
 }
 

@@ -33,7 +33,6 @@ void Contract(int threads, int64_t groups, int64_t m_size, int64_t n_size, int64
   const int64_t n_blocks = (n_size + kContractN - 1) / kContractN;
   const int64_t block_work = kRows * std::min(n_size, kContractN) * k_size;
   const int64_t chunk = std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(block_work, 1));
-  const int64_t tile_rows = GemmTileRows();
   ParallelFor(threads, groups * m_blocks * n_blocks, chunk, [&](int64_t begin, int64_t end) {
     alignas(64) Acc a[kContractK * kRows];
     alignas(64) Acc b[kContractN * kContractK];
@@ -49,8 +48,8 @@ void Contract(int threads, int64_t groups, int64_t m_size, int64_t n_size, int64
         const int64_t depth = std::min(kContractK, k_size - k0);
         pack_a(group, m0, rows, k0, depth, static_cast<Acc*>(a));
         pack_b(group, k0, depth, n0, columns, static_cast<Acc*>(b));
-        WithIsa([&]() SNUG_LAMBDA {
-          MultiplyPanel(tile_rows, columns, depth, StridedMatrix<Acc>{b, kContractK, 1}, static_cast<const Acc*>(a),
+        WithIsa([&](auto isa) SNUG_LAMBDA {
+          MultiplyPanel(isa, columns, depth, StridedMatrix<Acc>{b, kContractK, 1}, static_cast<const Acc*>(a),
                         static_cast<Acc*>(c), kRows, /*accumulate=*/k0 > 0);
         });
       }

@@ -12,20 +12,19 @@ namespace {
 // second-level cache.
 constexpr int64_t kTileRows = 64;
 constexpr int64_t kTileColumns = 128;
-// So many rows of A are packed side by side, because one register tile reads them together.
-constexpr int64_t kPackedRows = 8;
 
 template <class Acc>
 struct TileBuffers {
   static constexpr int64_t kDepth = 1024 / static_cast<int64_t>(sizeof(Acc));
 
-  alignas(64) Acc a[kTileRows * kDepth];        // strips [depth][kPackedRows]
+  // Strips [depth][rows of a register tile]; the last one may reach beyond kTileRows.
+  alignas(64) Acc a[(kTileRows + 8) * kDepth];
   alignas(64) Acc b[kPanel<Acc> * kDepth];      // one panel
   alignas(64) Acc c[kTileRows * kTileColumns];  // row-major
 };
 
-// Packs a [rows, depth], with at most kPackedRows rows, into a strip [depth][kPackedRows].
-template <class Acc, class T>
+// Packs a [rows, depth] into a strip [depth][kPackedRows], whose rows one register tile reads together.
+template <int64_t kPackedRows, class Acc, class T>
 SNUG_INLINE void PackStrip(int64_t rows, int64_t depth, StridedMatrix<T> a, Acc* strip) {
   if (a.row == 1 && rows == kPackedRows) {
     for (int64_t p = 0; p < depth; ++p) {
@@ -39,22 +38,23 @@ SNUG_INLINE void PackStrip(int64_t rows, int64_t depth, StridedMatrix<T> a, Acc*
 }
 
 // Computes c [m, n], a part of a whole product whose rows are c_stride apart; m <= kTileRows and n <= kTileColumns.
-template <class T>
-SNUG_INLINE void MultiplyTile(int64_t tile_rows, int64_t m, int64_t n, int64_t k, StridedMatrix<T> a,
+template <Isa kIsa, class T>
+SNUG_INLINE void MultiplyTile(IsaConstant<kIsa> isa, int64_t m, int64_t n, int64_t k, StridedMatrix<T> a,
                               StridedMatrix<T> b, const T* bias, T* c, int64_t c_stride) {
   using Acc = Accumulator<T>;
   using Buffers = TileBuffers<Acc>;
+  constexpr int64_t kPackedRows = GemmTile<kIsa, Acc>::kRows;
   Buffers tile;
   for (int64_t p = 0; p < k; p += Buffers::kDepth) {
     const int64_t depth = std::min(Buffers::kDepth, k - p);
     for (int64_t i = 0; i < m; i += kPackedRows) {
-      PackStrip(std::min(kPackedRows, m - i), depth, a.At(i, p), tile.a + i * Buffers::kDepth);
+      PackStrip<kPackedRows>(std::min(kPackedRows, m - i), depth, a.At(i, p), tile.a + i * Buffers::kDepth);
     }
     for (int64_t j = 0; j < n; j += kPanel<Acc>) {
       PackPanel(depth, std::min(kPanel<Acc>, n - j), b.At(p, j), tile.b);
       for (int64_t i = 0; i < m; i += kPackedRows) {
         const StridedMatrix<Acc> strip = {tile.a + i * Buffers::kDepth, 1, kPackedRows};
-        MultiplyPanel(tile_rows, std::min(kPackedRows, m - i), depth, strip, tile.b, tile.c + i * kTileColumns + j,
+        MultiplyPanel(isa, std::min(kPackedRows, m - i), depth, strip, tile.b, tile.c + i * kTileColumns + j,
                       kTileColumns, /*accumulate=*/p > 0);
       }
     }
@@ -77,7 +77,6 @@ void Gemm(int threads, const GemmCall<T>& call) {
   const int64_t row_tiles = (call.m + kTileRows - 1) / kTileRows;
   const int64_t column_tiles = (call.n + kTileColumns - 1) / kTileColumns;
   const int64_t tiles = row_tiles * column_tiles;
-  const int64_t tile_rows = GemmTileRows();
   ParallelFor(threads, call.batch.num_elements() * tiles, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t product = task / tiles;
@@ -96,7 +95,7 @@ void Gemm(int threads, const GemmCall<T>& call) {
       const int64_t n = std::min(kTileColumns, call.n - j);
       T* c = call.c + product * call.m * call.n + i * call.n + j;
       const T* bias = call.bias == nullptr ? nullptr : call.bias + j;
-      WithIsa([&]() SNUG_LAMBDA { MultiplyTile(tile_rows, m, n, call.k, a.At(i, 0), b.At(0, j), bias, c, call.n); });
+      WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyTile(isa, m, n, call.k, a.At(i, 0), b.At(0, j), bias, c, call.n); });
     }
   });
 }

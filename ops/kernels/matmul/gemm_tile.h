@@ -1,10 +1,10 @@
 // The register-tiled core of all our own matrix products on the processor: C [m, n] (+)= A [m, k] B [k, n] on data that
 // lies in cache.
 //
-// B is packed into panels [k][kPanel]: a row is two 64-byte vectors, and short panels are padded with zeros. A is read
+// B is packed into panels [k][kPanel]: a row is two cache lines, and short panels are padded with zeros. A is read
 // element by element through strides, so it may be transposed. C is written in whole panels, so its rows are padded
-// like B's. Each element of C is one chain of multiply-adds in the order of k, so the result never depends on tiles or
-// threads.
+// like B's. How much of C is held in registers at once depends on the instruction set (GemmTile). Each element of C is
+// one chain of multiply-adds in the order of k, so the result never depends on tiles or threads.
 //
 // These are inline bodies for WithIsa (ops/kit/isa.h); GCC's vector extension lets one source serve every level.
 #pragma once
@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "ops/kit/isa.h"
 
@@ -21,18 +22,19 @@ namespace snug::core {
 template <class Acc>
 inline constexpr int64_t kPanel = 128 / static_cast<int64_t>(sizeof(Acc));
 
-// Returns how many rows of C are held in registers together: as many as fit beside two vectors of B.
-inline int64_t GemmTileRows() {
-  switch (CurrentIsa()) {
-    case Isa::kAvx512:
-      return 8;
-    case Isa::kAvx2:
-      return 2;
-    case Isa::kBaseline:
-      break;
-  }
-  return 1;
-}
+// The part of C that is held in registers: kRows rows of two vectors. Beside these sums there must be room for two
+// vectors of B and one element of A that is spread over a vector: with 16 registers 6 rows fit, and no more than 4
+// where a product needs a register on its way to the sum. With 32 registers 8 rows are enough to hide how long a
+// multiply-add takes, and leave few rows over.
+template <Isa kIsa, class Acc>
+struct GemmTile {
+  static constexpr int64_t kVectorBytes = kIsa == Isa::kAvx512 ? 64 : kIsa == Isa::kAvx2 ? 32 : 16;
+  static constexpr int64_t kLanes = kVectorBytes / static_cast<int64_t>(sizeof(Acc));
+  static constexpr int64_t kColumns = 2 * kLanes;
+  static constexpr int kRows = kIsa == Isa::kAvx512 ? 8 : kIsa == Isa::kAvx2 ? 6 : 4;
+
+  typedef Acc Vector __attribute__((vector_size(kVectorBytes)));  // NOLINT: `using` takes no dependent vector_size
+};
 
 // A matrix anywhere in memory, whose element (i, j) is data[i * row + j * col].
 template <class T>
@@ -45,28 +47,24 @@ struct StridedMatrix {
 
 namespace internal {
 
-template <class Acc>
-struct WideVector {
-  typedef Acc type __attribute__((vector_size(64)));  // NOLINT: `using` takes no dependent vector_size in GCC 12
-};
-
-template <int kRows, class Acc, class T>
-SNUG_INLINE void MultiplyRows(int64_t k, StridedMatrix<T> a, const Acc* panel, Acc* c, int64_t c_stride,
+// Computes kRows rows of a tile's columns. `b` has these columns, rows b_stride apart.
+template <int kRows, Isa kIsa, class Acc, class T>
+SNUG_INLINE void MultiplyRows(int64_t k, StridedMatrix<T> a, const Acc* b, int64_t b_stride, Acc* c, int64_t c_stride,
                               bool accumulate) {
-  using Vector = typename WideVector<Acc>::type;
-  constexpr int64_t kLanes = kPanel<Acc> / 2;
+  using Tile = GemmTile<kIsa, Acc>;
+  using Vector = typename Tile::Vector;
   Vector sum[kRows][2];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     sum[r][0] = sum[r][1] = Vector{};
     if (!accumulate) continue;
     std::memcpy(&sum[r][0], c + r * c_stride, sizeof(Vector));
-    std::memcpy(&sum[r][1], c + r * c_stride + kLanes, sizeof(Vector));
+    std::memcpy(&sum[r][1], c + r * c_stride + Tile::kLanes, sizeof(Vector));
   }
   for (int64_t p = 0; p < k; ++p) {
     Vector b0, b1;
-    std::memcpy(&b0, panel + p * kPanel<Acc>, sizeof(Vector));
-    std::memcpy(&b1, panel + p * kPanel<Acc> + kLanes, sizeof(Vector));
+    std::memcpy(&b0, b + p * b_stride, sizeof(Vector));
+    std::memcpy(&b1, b + p * b_stride + Tile::kLanes, sizeof(Vector));
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const Acc value = a.data[r * a.row + p * a.col];
@@ -77,46 +75,68 @@ SNUG_INLINE void MultiplyRows(int64_t k, StridedMatrix<T> a, const Acc* panel, A
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     std::memcpy(c + r * c_stride, &sum[r][0], sizeof(Vector));
-    std::memcpy(c + r * c_stride + kLanes, &sum[r][1], sizeof(Vector));
+    std::memcpy(c + r * c_stride + Tile::kLanes, &sum[r][1], sizeof(Vector));
   }
+}
+
+// Does the `rows` rows of a tile in parts of kRows and fewer.
+template <int kRows, Isa kIsa, class Acc, class T>
+SNUG_INLINE void MultiplyFewerRows(int64_t rows, int64_t k, StridedMatrix<T> a, const Acc* b, int64_t b_stride, Acc* c,
+                                   int64_t c_stride, bool accumulate) {
+  if (rows >= kRows) {
+    MultiplyRows<kRows, kIsa>(k, a, b, b_stride, c, c_stride, accumulate);
+    rows -= kRows;
+    a = a.At(kRows, 0);
+    c += kRows * c_stride;
+  }
+  if constexpr (kRows > 1) MultiplyFewerRows<kRows / 2, kIsa>(rows, k, a, b, b_stride, c, c_stride, accumulate);
 }
 
 }  // namespace internal
 
-// Computes one panel's columns of C (+)= A B. `tile_rows` is GemmTileRows().
-template <class Acc, class T>
-SNUG_INLINE void MultiplyPanel(int64_t tile_rows, int64_t m, int64_t k, StridedMatrix<T> a, const Acc* panel, Acc* c,
-                               int64_t c_stride, bool accumulate) {
-  int64_t i = 0;
-  const auto take = [&](auto rows) SNUG_LAMBDA {
-    constexpr int kRows = decltype(rows)::value;
-    for (; kRows <= tile_rows && i + kRows <= m; i += kRows) {
-      internal::MultiplyRows<kRows>(k, a.At(i, 0), panel, c + i * c_stride, c_stride, accumulate);
+// Computes one tile of C (+)= A B: `rows` rows, at most GemmTile::kRows, of GemmTile::kColumns columns. `b` has these
+// columns of B, rows b_stride apart. `isa` is what WithIsa told its body.
+template <Isa kIsa, class Acc, class T>
+SNUG_INLINE void MultiplyTile(IsaConstant<kIsa> /*isa*/, int64_t rows, int64_t k, StridedMatrix<T> a, const Acc* b,
+                              int64_t b_stride, Acc* c, int64_t c_stride, bool accumulate) {
+  constexpr int kRows = GemmTile<kIsa, Acc>::kRows;
+  if (rows == kRows) {
+    internal::MultiplyRows<kRows, kIsa>(k, a, b, b_stride, c, c_stride, accumulate);
+  } else {
+    internal::MultiplyFewerRows<4, kIsa>(rows, k, a, b, b_stride, c, c_stride, accumulate);
+  }
+}
+
+// Computes one panel's columns of C (+)= A B.
+template <Isa kIsa, class Acc, class T>
+SNUG_INLINE void MultiplyPanel(IsaConstant<kIsa> isa, int64_t m, int64_t k, StridedMatrix<T> a, const Acc* panel,
+                               Acc* c, int64_t c_stride, bool accumulate) {
+  using Tile = GemmTile<kIsa, Acc>;
+  for (int64_t j = 0; j < kPanel<Acc>; j += Tile::kColumns) {
+    for (int64_t i = 0; i < m; i += Tile::kRows) {
+      MultiplyTile(isa, std::min<int64_t>(Tile::kRows, m - i), k, a.At(i, 0), panel + j, kPanel<Acc>,
+                   c + i * c_stride + j, c_stride, accumulate);
     }
-  };
-  take(std::integral_constant<int, 8>());
-  take(std::integral_constant<int, 4>());
-  take(std::integral_constant<int, 2>());
-  take(std::integral_constant<int, 1>());
+  }
 }
 
 // Computes all n columns of C from the panels of a packed B, which have `panel_rows` >= k rows each. C's rows hold
 // whole panels.
-template <class Acc, class T>
-SNUG_INLINE void MultiplyPanels(int64_t tile_rows, int64_t m, int64_t n, int64_t k, StridedMatrix<T> a,
+template <Isa kIsa, class Acc, class T>
+SNUG_INLINE void MultiplyPanels(IsaConstant<kIsa> isa, int64_t m, int64_t n, int64_t k, StridedMatrix<T> a,
                                 const Acc* panels, int64_t panel_rows, Acc* c, int64_t c_stride, bool accumulate) {
   for (int64_t j = 0; j < n; j += kPanel<Acc>) {
-    MultiplyPanel(tile_rows, m, k, a, panels + j * panel_rows, c + j, c_stride, accumulate);
+    MultiplyPanel(isa, m, k, a, panels + j * panel_rows, c + j, c_stride, accumulate);
   }
 }
 
-// Packs b [k, n], with n <= kPanel, into one panel.
-template <class Acc, class T>
+// Packs b [k, n], with n <= kWidth, into one panel [k][kWidth].
+template <class Acc, int64_t kWidth = kPanel<Acc>, class T>
 SNUG_INLINE void PackPanel(int64_t k, int64_t n, StridedMatrix<T> b, Acc* panel) {
-  if (n < kPanel<Acc>) std::fill(panel, panel + k * kPanel<Acc>, Acc(0));
-  if (b.col == 1 && n == kPanel<Acc>) {
+  if (n < kWidth) std::fill(panel, panel + k * kWidth, Acc(0));
+  if (b.col == 1 && n == kWidth) {
     for (int64_t p = 0; p < k; ++p) {
-      for (int64_t j = 0; j < kPanel<Acc>; ++j) panel[p * kPanel<Acc> + j] = b.data[p * b.row + j];
+      for (int64_t j = 0; j < kWidth; ++j) panel[p * kWidth + j] = b.data[p * b.row + j];
     }
     return;
   }
@@ -125,7 +145,7 @@ SNUG_INLINE void PackPanel(int64_t k, int64_t n, StridedMatrix<T> b, Acc* panel)
   for (int64_t begin = 0; begin < k; begin += 16) {
     const int64_t end = std::min(k, begin + 16);
     for (int64_t j = 0; j < n; ++j) {
-      for (int64_t p = begin; p < end; ++p) panel[p * kPanel<Acc> + j] = b.data[p * b.row + j * b.col];
+      for (int64_t p = begin; p < end; ++p) panel[p * kWidth + j] = b.data[p * b.row + j * b.col];
     }
   }
 }

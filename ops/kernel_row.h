@@ -66,8 +66,8 @@ inline constexpr int kMostTogether = 32;
 
 struct KernelRow {
   Device::Kind device = Device::Kind::kCpu;
-  // Dumps, profiles and traces call the kernel so. It is the library's name, "own", or "plain" for the reference on the
-  // CPU, which serves every floating dtype and is the oracle of every test.
+  // Dumps, profiles and traces call the kernel so. It is the library's name, "own" or another name for ours, or "plain"
+  // for the reference on the CPU, which serves every floating dtype and is the oracle of every test.
   absl::string_view name;
   // The library that the kernel belongs to, such as "oneDNN"; empty: it is ours. Its bits may depend on the number of
   // threads.

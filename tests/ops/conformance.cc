@@ -139,7 +139,9 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
   SNUG_ASSIGN_OR_RETURN(const NodeRun again, RunOnce(registry, c, setup, choice, 1, {.garbage = kOtherGarbage}));
   CompareBits("run again over other garbage in outputs and workspace", first, again, failures);
 
-  const bool any_threads = choice != KernelChoice::kFast || FirstOnCpu(*c.op).library.empty();
+  SNUG_ASSIGN_OR_RETURN(const NodeRunner runner,
+                        NodeRunner::Make(registry, *c.op, setup.types, choice, /*threads=*/1, c.sample->random_id()));
+  const bool any_threads = runner.kernel() == nullptr || runner.kernel()->library.empty();
   for (const int threads : {2, 3}) {
     if (choice == KernelChoice::kCuda) break;
     SNUG_ASSIGN_OR_RETURN(const NodeRun run, RunOnce(registry, c, setup, choice, threads, {.garbage = kOtherGarbage}));

@@ -160,7 +160,9 @@ std::set<std::string> UsersOf(absl::string_view op_name) {
   if (op_name != "reorder") return users;
   for (const OpDef* op : OpRegistry::Builtin().all()) {
     const std::vector<const KernelRow*> rows = op->KernelsOn(Device::Kind::kCpu);
-    if (!rows.empty() && !rows[0]->library.empty()) users.insert(std::string(op->name));
+    const bool of_library =
+        std::any_of(rows.begin(), rows.end(), [](const KernelRow* row) { return !row->library.empty(); });
+    if (of_library) users.insert(std::string(op->name));
   }
   return users;
 }
@@ -243,22 +245,21 @@ std::set<int> ComputedPorts(const OpDef& op) {
   return ports;
 }
 
-// Makes the plain kernels wrong, or those that come before them.
+// Makes the plain kernels wrong, or each of those that come before them.
 void ExpectKernelFaultsSeen(bool plain) {
   for (const OpDef* op : OpRegistry::Builtin().all()) {
-    const auto changes = [plain](const KernelRow& row) {
-      return row.device == Device::Kind::kCpu && (row.name == "plain") == plain;
-    };
-    const auto found = std::find_if(op->kernels.begin(), op->kernels.end(), changes);
-    if (found == op->kernels.end()) continue;
-    for (const int port : ComputedPorts(*op)) {
-      wrapped = {.op = op, .kernel = found->run, .port = port};
-      OpDef changed = *op;
-      std::find_if(changed.kernels.begin(), changed.kernels.end(), changes)->run = WrongKernel;
-      EXPECT_TRUE(SuiteFails(RegistryWith(changed), op->name))
-          << op->name << ": a kernel that computes "
-          << (port < 0 ? absl::StrCat("input ", -1 - port) : absl::StrCat("output ", port)) << " times " << kFactor
-          << " passes the suite; a sample with Expect() or ExpectMutated() would see it";
+    for (size_t row = 0; row < op->kernels.size(); ++row) {
+      const KernelRow& kernel = op->kernels[row];
+      if (kernel.device != Device::Kind::kCpu || (kernel.name == "plain") != plain) continue;
+      for (const int port : ComputedPorts(*op)) {
+        wrapped = {.op = op, .kernel = kernel.run, .port = port};
+        OpDef changed = *op;
+        changed.kernels[row].run = WrongKernel;
+        EXPECT_TRUE(SuiteFails(RegistryWith(changed), op->name))
+            << op->name << ": a kernel \"" << kernel.name << "\" that computes "
+            << (port < 0 ? absl::StrCat("input ", -1 - port) : absl::StrCat("output ", port)) << " times " << kFactor
+            << " passes the suite; a sample with Expect() or ExpectMutated() would see it";
+      }
     }
   }
 }

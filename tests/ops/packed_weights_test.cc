@@ -27,7 +27,9 @@ TEST(PackedWeights, LargeOnesGiveThePlainGradientOfTheInput) {
                                       TensorOfNumbers(types.inputs[1].shape, 2)};
   std::vector<std::vector<double>> results;
   for (const KernelChoice choice : {KernelChoice::kPlain, KernelChoice::kFast}) {
-    const absl::StatusOr<NodeRunner> runner = NodeRunner::Make(OpRegistry::Builtin(), op, types, choice, /*threads=*/2);
+    const absl::string_view named = choice == KernelChoice::kPlain ? "" : "onednn";
+    const absl::StatusOr<NodeRunner> runner =
+        NodeRunner::Make(OpRegistry::Builtin(), op, types, choice, /*threads=*/2, /*random_id=*/0, named);
     ASSERT_TRUE(runner.ok()) << runner.status();
     if (runner->fast() && CurrentIsa() == Isa::kAvx512) {
       EXPECT_EQ(runner->bound_types().input(1).layout.kind, Layout::Kind::kPacked);

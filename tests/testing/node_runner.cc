@@ -53,31 +53,39 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
   Device device;
   if (choice == KernelChoice::kCuda && !op.KernelsOn(kOnCuda).empty()) device.kind = kOnCuda;
   runner.on_cuda_ = device.kind == kOnCuda;
-  if (choice != KernelChoice::kPlain) {
-    const std::vector<const KernelRow*> rows = op.KernelsOn(device.kind);
-    runner.kernel_ = *std::find_if(rows.begin(), rows.end() - 1, [&](const KernelRow* row) {
-      return (row->serves == nullptr || !row->serves(runner.types_).has_value()) &&
-             (named != "own" || row->name == named);
+  std::vector<const KernelRow*> rows = {op.plain()};
+  if (choice != KernelChoice::kPlain) rows = op.KernelsOn(device.kind);
+  const auto first = std::find_if(rows.begin(), rows.end(), [&](const KernelRow* row) { return row->name == named; });
+  if (first != rows.end()) rows.erase(rows.begin(), first);
+  // The row from `begin` on that serves, which the last one does in any case.
+  const auto serving = [&](std::vector<const KernelRow*>::const_iterator begin) {
+    return std::find_if(begin, rows.cend() - 1, [&](const KernelRow* row) {
+      return row->serves == nullptr || !row->serves(runner.types_).has_value();
     });
-  }
+  };
+  auto row = serving(rows.cbegin());
   const KernelLicence licence = {.tf32 = absl::StrContains(named, "tf32"), .fast = absl::StrContains(named, "fast")};
-  const PrepareFn& prepare = runner.kernel_->prepare;
-  if (prepare == nullptr) return runner;
-
   SetThreadsPerOp(threads);
   for (bool widened = false, reordered = false;;) {
+    runner.kernel_ = *row;
+    if (runner.kernel_->prepare == nullptr) return runner;
     PrepareContext context(runner.bound_, threads, named, device, licence);
-    SNUG_RETURN_IF_ERROR(Annotate(prepare(context), "prepare"));
+    SNUG_RETURN_IF_ERROR(Annotate(runner.kernel_->prepare(context), "prepare"));
     if (context.declined().has_value()) {
-      runner.on_cuda_ = false;
-      runner.kernel_ = op.plain();
+      if (row + 1 == rows.cend()) {
+        runner.on_cuda_ = false;
+        runner.kernel_ = op.plain();
+        return runner;
+      }
+      row = serving(row + 1);
+      reordered = false;
       for (size_t i = 0; i < runner.types_.inputs.size(); ++i) {
         runner.bound_.inputs[i].layout = runner.types_.inputs[i].layout;
       }
       for (size_t o = 0; o < runner.types_.outputs.size(); ++o) {
         runner.bound_.outputs[o].layout = runner.types_.outputs[o].layout;
       }
-      return runner;
+      continue;
     }
     if (context.wants_float32()) {
       if (widened) return absl::InternalError("prepare asks for float32 although it got it");

@@ -59,6 +59,7 @@ class NodeRunner {
   // buffers.
   absl::StatusOr<NodeRun> Run(const std::vector<Tensor>& inputs, const RunOptions& options = {}) const;
 
+  const KernelRow* kernel() const { return kernel_; }    // null: a view, nothing runs
   bool fast() const { return kernel_ != op_->plain(); }  // whether another than the plain kernel runs
   const NodeTypes& bound_types() const { return bound_; }
 

@@ -1,9 +1,11 @@
 #include "ops/kernels/matmul/node.h"
 
 #include <array>
+#include <optional>
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
+#include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/gemm.h"
 #include "ops/kit/dispatch.h"
 #if SNUG_HAS_ONEDNN
@@ -15,6 +17,7 @@
 #endif
 
 namespace snug::core {
+
 double MultiplyAdds(const MatMulNode& node) {
   return static_cast<double>(node.batch.num_elements()) * static_cast<double>(node.m) * static_cast<double>(node.n) *
          static_cast<double>(node.k);
@@ -22,20 +25,24 @@ double MultiplyAdds(const MatMulNode& node) {
 
 namespace {
 
+template <class T>
+GemmCall<T> CallOf(const KernelContext& k, const MatMulNode& node) {
+  return {.m = node.m,
+          .n = node.n,
+          .k = node.k,
+          .a = {k.input<T>(node.a), node.transpose_a ? 1 : node.k, node.transpose_a ? node.m : 1},
+          .b = {k.input<T>(node.b), node.transpose_b ? 1 : node.n, node.transpose_b ? node.k : 1},
+          .c = k.output<T>(0),
+          .bias = node.bias < 0 ? nullptr : k.input<T>(node.bias),
+          .batch = node.batch,
+          .a_batch = node.a_batch,
+          .b_batch = node.b_batch};
+}
+
 absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    GemmCall<T> call;
-    call.m = node.m;
-    call.n = node.n;
-    call.k = node.k;
-    call.a = {k.input<T>(node.a), node.transpose_a ? 1 : node.k, node.transpose_a ? node.m : 1};
-    call.b = {k.input<T>(node.b), node.transpose_b ? 1 : node.n, node.transpose_b ? node.k : 1};
-    call.bias = node.bias < 0 ? nullptr : k.input<T>(node.bias);
-    call.c = k.output<T>(0);
-    call.batch = node.batch;
-    call.a_batch = node.a_batch;
-    call.b_batch = node.b_batch;
+    const GemmCall<T> call = CallOf<T>(k, node);
     Gemm(k.threads(), call);
     if (node.activation != Activation::kIdentity) {
       constexpr int64_t kChunk = 1 << 13;
@@ -47,6 +54,60 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
     }
     return absl::OkStatus();
   });
+}
+
+// ---- our own loops ----
+
+std::optional<NotServed> WhyNotOwn(const NodeTypes& types, const MatMulNode& node) {
+  if (std::optional<NotServed> in_double = NotInDouble(types)) return in_double;
+  if (node.batch.num_elements() != 1) return ByDesign("it multiplies one pair of matrices, not several");
+#if SNUG_HAS_ONEDNN
+  if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
+    return ByDesign("it multiplies in float, and this processor has a unit for products of bfloat16");
+  }
+#endif
+  return std::nullopt;
+}
+
+// Calls f with a zero of the node's dtype, float or BFloat16.
+template <class Fn>
+auto WithFloatOf(DType dtype, const Fn& f) {
+  return dtype == DType::kBFloat16 ? f(BFloat16()) : f(0.0F);
+}
+
+// Threads meet twice in each of our products, and the library's once: in small ones that counts.
+bool LeftToLibrary([[maybe_unused]] const MatMulNode& node) {
+#if SNUG_HAS_ONEDNN
+  constexpr double kPaysFrom = 1 << 25;
+  return MultiplyAdds(node) < kPaysFrom;
+#else
+  return false;
+#endif
+}
+
+absl::Status PrepareOwn(PrepareContext& c, const MatMulNode& node) {
+  if (!c.choice().empty() && c.choice() != "own") {
+    c.Decline(ByDesign("the tuning asks for another"));
+    return absl::OkStatus();
+  }
+  if (c.choice().empty() && LeftToLibrary(node)) {
+    c.Decline(ByDesign("it pays from 33 million multiply-adds on"));
+    return absl::OkStatus();
+  }
+#if SNUG_HAS_ONEDNN
+  if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
+#endif
+  c.SetWorkspaceBytes(WithFloatOf(c.types().output(0).dtype, [&](auto zero) {
+    return BlockedGemmWorkspaceBytes<decltype(zero)>(node.m, node.n, node.k);
+  }));
+  return absl::OkStatus();
+}
+
+absl::Status RunOwn(const KernelContext& k, const MatMulNode& node) {
+  WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
+    BlockedGemm(k.threads(), CallOf<decltype(zero)>(k, node), node.activation, k.workspace<void>());
+  });
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -109,8 +170,32 @@ KernelRow OneDnnMatMulRow(DescribeMatMul describe) {
 }  // namespace
 #endif
 
+namespace {
+
+// ---- rows ----
+
+absl::StatusOr<std::vector<std::string>> OwnVariants([[maybe_unused]] const PrepareContext& c,
+                                                     [[maybe_unused]] const MatMulNode& node) {
+  std::vector<std::string> names;
+#if SNUG_HAS_ONEDNN
+  SNUG_ASSIGN_OR_RETURN(names, OneDnnMatMulVariants(node, c.types().output(0).dtype, c.threads()));
+  if (!WhyNotOwn(c.types(), node).has_value()) names.insert(names.begin(), LeftToLibrary(node) ? "own" : "onednn");
+#endif
+  return names;
+}
+
+KernelRow OwnMatMulRow(DescribeMatMul describe) {
+  return {.name = "own",
+          .serves = [describe](const NodeTypes& types) { return WhyNotOwn(types, describe(types)); },
+          .prepare = [describe](PrepareContext& c) { return PrepareOwn(c, describe(c.types())); },
+          .variants = [describe](const PrepareContext& c) { return OwnVariants(c, describe(c.types())); },
+          .run = [describe](const KernelContext& k) { return RunOwn(k, describe(k.types())); }};
+}
+
+}  // namespace
+
 std::vector<KernelRow> MatMulKernels(DescribeMatMul describe) {
-  std::vector<KernelRow> rows;
+  std::vector<KernelRow> rows = {OwnMatMulRow(describe)};
 #if SNUG_HAS_ONEDNN
   rows.push_back(OneDnnMatMulRow(describe));
 #endif

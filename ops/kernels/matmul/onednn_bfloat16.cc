@@ -8,17 +8,20 @@ namespace {
 // A tuning may choose these, besides the names of implementations.
 constexpr absl::string_view kInFloat32 = "float32", kAsTheyAre = "bfloat16";
 
+// What a tuning wants of the library; empty: its own choice, which the name of its row stands for too.
+absl::string_view Wanted(const PrepareContext& c) { return c.choice() == "onednn" ? absl::string_view() : c.choice(); }
+
 }  // namespace
 
 bool ComputesInFloat32(PrepareContext& c) {
   if (c.types().output(0).dtype != DType::kBFloat16) return false;
-  if (c.choice() != kInFloat32 && (!c.choice().empty() || MultipliesBFloat16())) return false;
+  if (Wanted(c) != kInFloat32 && (!Wanted(c).empty() || MultipliesBFloat16())) return false;
   c.WantFloat32();
   return true;
 }
 
 absl::string_view ChosenImplementation(const PrepareContext& c) {
-  return c.choice() == kAsTheyAre ? absl::string_view() : c.choice();
+  return Wanted(c) == kAsTheyAre ? absl::string_view() : Wanted(c);
 }
 
 absl::Status OfferOtherWay(DType dtype, const absl::Status& made, std::vector<std::string>& choices) {

@@ -1,0 +1,317 @@
+#include "ops/kernels/matmul/blocked.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "engine/base/dtype.h"
+#include "engine/base/parallel.h"
+#include "ops/kit/transpose.h"
+#include "ops/kit/vec_math.h"
+
+namespace snug::core {
+namespace {
+
+// A block of c has so many rows and columns, at most. It is smaller where its sums are kept apart, because they take as
+// many floats, and in small products, whose network may not have much more memory than their operands.
+struct BlockSize {
+  int64_t rows, columns;
+};
+constexpr BlockSize kUsualBlock = {1152, 1024}, kBlockWithSums = {576, 512}, kSmallBlock = {288, 256};
+constexpr int64_t kSmallProduct = 1 << 25;  // multiply-adds
+// Rows and columns are packed in pieces of so many entries along k: a panel of b (16 or 32 KB) then stays in the
+// first-level cache while the strips of a go by.
+constexpr int64_t kPieceDepth = 256;
+// Small products are packed as a whole, and no thread waits between their pieces. Of others as many pieces at once as
+// these floats hold (0.5 MB), or one.
+constexpr int64_t kPackedFloats = 1 << 17;
+// The part of c that a thread takes at a time: its strips of a (98 KB) stay in the second-level cache while the panels
+// of b go by.
+constexpr int64_t kTaskRows = 96;
+constexpr int64_t kTaskColumns = 256;
+// Strips of a have the rows of a register tile: 8, 6 or 4, which all divide this.
+constexpr int64_t kStripMultiple = 24;
+
+int64_t Parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
+
+// Cuts `size` into equal parts of at most `most` rather than a small last one; all parts are multiples of `multiple`,
+// which divides `most`.
+int64_t EqualPart(int64_t size, int64_t most, int64_t multiple) {
+  const int64_t part = Parts(size, std::max<int64_t>(1, Parts(size, most)));
+  return std::max<int64_t>(1, Parts(part, multiple)) * multiple;
+}
+
+// How a product is cut. Everything follows from its size.
+struct Cut {
+  Cut(int64_t m, int64_t n, int64_t k, bool sums_apart)
+      : Cut(m, n, k, sums_apart,
+            m * n * k <= kSmallProduct ? kSmallBlock
+            : sums_apart               ? kBlockWithSums
+                                       : kUsualBlock) {}
+  Cut(int64_t m, int64_t n, int64_t k, bool sums_apart, const BlockSize& most)
+      : rows(EqualPart(m, most.rows, kStripMultiple)),
+        columns(EqualPart(n, most.columns, kPanel<float>)),
+        depth(EqualPart(k, kPieceDepth, 8)),
+        pieces(
+            std::clamp<int64_t>(kPackedFloats / ((rows + columns) * depth), 1, std::max<int64_t>(1, Parts(k, depth)))),
+        sums(sums_apart ? rows * columns : 0) {}
+
+  int64_t a_floats() const { return rows * depth * pieces; }
+  int64_t b_floats() const { return columns * depth * pieces; }
+  int64_t bytes() const { return (a_floats() + b_floats() + sums) * static_cast<int64_t>(sizeof(float)); }
+
+  int64_t rows, columns, depth;  // of a block of c, and of a piece along k
+  int64_t pieces;                // are packed at once
+  int64_t sums;                  // floats for sums of a block of c, where c itself cannot hold them
+};
+
+template <class T>
+SNUG_INLINE float AsFloat(T x) {
+  return static_cast<float>(x);
+}
+
+// Packs a [rows, depth] into strips [depth][kStrip]. Missing rows of the last one are never read.
+template <int kStrip, class T>
+SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, StridedMatrix<T> a, float* strips) {
+  for (int64_t i = 0; i < rows; i += kStrip, strips += kStrip * depth) {
+    const int64_t lines = std::min<int64_t>(kStrip, rows - i);
+    const StridedMatrix<T> from = a.At(i, 0);
+    if (lines == kStrip && from.col == 1) {
+      TransposeRows<8, kStrip>(depth, from.data, from.row, strips, kStrip);
+    } else if (lines == kStrip && from.row == 1) {
+      for (int64_t p = 0; p < depth; ++p) {
+        for (int64_t l = 0; l < kStrip; ++l) strips[p * kStrip + l] = AsFloat(from.data[p * from.col + l]);
+      }
+    } else {
+      for (int64_t l = 0; l < lines; ++l) {
+        for (int64_t p = 0; p < depth; ++p) strips[p * kStrip + l] = AsFloat(from.data[l * from.row + p * from.col]);
+      }
+    }
+  }
+}
+
+// Packs b [depth, columns] into panels [depth][kWidth]; missing columns of the last one are 0.
+template <int64_t kWidth, class T>
+SNUG_INLINE void PackPanelsOf(int64_t depth, int64_t columns, StridedMatrix<T> b, float* panels) {
+  for (int64_t j = 0; j < columns; j += kWidth, panels += kWidth * depth) {
+    const int64_t width = std::min(kWidth, columns - j);
+    const StridedMatrix<T> from = b.At(0, j);
+    if (from.row == 1 && width == kWidth) {
+      for (int64_t l = 0; l < kWidth; l += 8) {
+        TransposeRows<8, 8>(depth, from.data + l * from.col, from.col, panels + l, kWidth);
+      }
+    } else {
+      PackPanel<float, kWidth>(depth, width, from, panels);
+    }
+  }
+}
+
+SNUG_INLINE float Activated(Activation activation, float x) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return x;
+    case Activation::kRelu:
+      return x < 0.0F ? 0.0F : x;
+    case Activation::kRelu6:
+      return x < 0.0F ? 0.0F : x > 6.0F ? 6.0F : x;
+    case Activation::kSigmoid:
+      return Sigmoid(x);
+    case Activation::kTanh:
+      return Tanh(x);
+  }
+  return x;
+}
+
+// Writes y [rows, columns] = activation(sums + bias). y may be the sums.
+template <class T>
+SNUG_INLINE void Finish(Activation activation, int64_t rows, int64_t columns, const float* sums, int64_t sums_row,
+                        const T* bias, T* y, int64_t y_row) {
+  const auto sweep = [=](auto f) SNUG_LAMBDA {
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* from = sums + i * sums_row;
+      T* to = y + i * y_row;
+      if (bias != nullptr) {
+        SNUG_INDEPENDENT
+        for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(f(from[j] + AsFloat(bias[j])));
+      } else {
+        SNUG_INDEPENDENT
+        for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(f(from[j]));
+      }
+    }
+  };
+  switch (activation) {
+    case Activation::kIdentity:
+      return sweep([](float x) SNUG_LAMBDA { return Activated(Activation::kIdentity, x); });
+    case Activation::kRelu:
+      return sweep([](float x) SNUG_LAMBDA { return Activated(Activation::kRelu, x); });
+    case Activation::kRelu6:
+      return sweep([](float x) SNUG_LAMBDA { return Activated(Activation::kRelu6, x); });
+    case Activation::kSigmoid:
+      return sweep([](float x) SNUG_LAMBDA { return Activated(Activation::kSigmoid, x); });
+    case Activation::kTanh:
+      return sweep([](float x) SNUG_LAMBDA { return Activated(Activation::kTanh, x); });
+  }
+}
+
+// What is multiplied at once: a block of c, and the pieces along k that are packed together.
+template <class T>
+struct Round {
+  const GemmCall<T>& call;
+  Activation activation;
+  const Cut& cut;
+  float *a, *b;                  // [pieces] of strips, and of panels
+  float* sums;                   // [cut.rows, cut.columns]; null: c holds its own sums
+  int64_t i0, j0, p0;            // where the round begins
+  int64_t rows, columns, depth;  // what there is of it
+
+  SNUG_INLINE int64_t pieces() const { return std::max<int64_t>(1, Parts(depth, cut.depth)); }
+  SNUG_INLINE int64_t piece_depth(int64_t piece) const { return std::min(cut.depth, depth - piece * cut.depth); }
+  // The strip from row i on, and the panel from column j on, of one piece.
+  SNUG_INLINE float* strip(int64_t piece, int64_t i) const {
+    return a + piece * cut.rows * cut.depth + i * piece_depth(piece);
+  }
+  SNUG_INLINE float* panel(int64_t piece, int64_t j) const {
+    return b + piece * cut.columns * cut.depth + j * piece_depth(piece);
+  }
+};
+
+// A rectangle of a round's block, from its row i and its column j on.
+struct Rectangle {
+  int64_t i, j, rows, columns;
+};
+
+template <Isa kIsa, class T>
+SNUG_INLINE void PackUnit(IsaConstant<kIsa> /*isa*/, const Round<T>& r, int64_t piece, int64_t unit) {
+  const int64_t a_units = Parts(r.rows, kStripMultiple);
+  const int64_t p = r.p0 + piece * r.cut.depth;
+  const int64_t depth = r.piece_depth(piece);
+  if (unit < a_units) {
+    const int64_t i = unit * kStripMultiple;
+    PackStrips<GemmTile<kIsa, float>::kRows>(std::min(kStripMultiple, r.rows - i), depth, r.call.a.At(r.i0 + i, p),
+                                             r.strip(piece, i));
+  } else {
+    const int64_t j = (unit - a_units) * kPanel<float>;
+    PackPanelsOf<GemmTile<kIsa, float>::kColumns>(depth, std::min(kPanel<float>, r.columns - j),
+                                                  r.call.b.At(p, r.j0 + j), r.panel(piece, j));
+  }
+}
+
+// Adds one piece's products to the sums of a rectangle, which begin at `sums`.
+template <Isa kIsa, class T>
+SNUG_INLINE void MultiplyPiece(IsaConstant<kIsa> isa, const Round<T>& r, const Rectangle& at, int64_t piece,
+                               float* sums, int64_t sums_row) {
+  using Tile = GemmTile<kIsa, float>;
+  constexpr int64_t kStrip = Tile::kRows;
+  const int64_t depth = r.piece_depth(piece);
+  const bool accumulate = r.p0 > 0 || piece > 0;
+  for (int64_t j = 0; j < at.columns; j += Tile::kColumns) {
+    const float* panel = r.panel(piece, at.j + j);
+    const int64_t columns = std::min(Tile::kColumns, at.columns - j);
+    for (int64_t i = 0; i < at.rows; i += kStrip) {
+      const int64_t rows = std::min(kStrip, at.rows - i);
+      const StridedMatrix<float> strip = {r.strip(piece, at.i + i), 1, kStrip};
+      float* c = sums + i * sums_row + j;
+      if (columns == Tile::kColumns || r.sums != nullptr) {
+        MultiplyTile(isa, rows, depth, strip, panel, Tile::kColumns, c, sums_row, accumulate);
+        continue;
+      }
+      // What follows these columns in c is the next row's.
+      alignas(64) float edge[kStrip * Tile::kColumns] = {};
+      for (int64_t l = 0; l < rows && accumulate; ++l) {
+        std::copy_n(c + l * sums_row, columns, edge + l * Tile::kColumns);
+      }
+      MultiplyTile(isa, rows, depth, strip, panel, Tile::kColumns, edge, Tile::kColumns, accumulate);
+      for (int64_t l = 0; l < rows; ++l) std::copy_n(edge + l * Tile::kColumns, columns, c + l * sums_row);
+    }
+  }
+}
+
+template <Isa kIsa, class T>
+SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<T>& r, const Rectangle& at) {
+  T* c = r.call.c + (r.i0 + at.i) * r.call.n + r.j0 + at.j;
+  float* sums = r.sums + at.i * r.cut.columns + at.j;
+  int64_t sums_row = r.cut.columns;
+  if constexpr (std::is_same_v<T, float>) {
+    sums = c;
+    sums_row = r.call.n;
+  }
+  for (int64_t piece = 0; piece < r.pieces(); ++piece) MultiplyPiece(isa, r, at, piece, sums, sums_row);
+  const bool last = r.p0 + r.depth == r.call.k;
+  const T* bias = r.call.bias == nullptr ? nullptr : r.call.bias + r.j0 + at.j;
+  const bool finished = std::is_same_v<T, float> && bias == nullptr && r.activation == Activation::kIdentity;
+  if (last && !finished) Finish(r.activation, at.rows, at.columns, sums, sums_row, bias, c, r.call.n);
+}
+
+template <class T>
+void Pack(int threads, const Round<T>& r) {
+  const int64_t units = Parts(r.rows, kStripMultiple) + Parts(r.columns, kPanel<float>);
+  ParallelFor(threads, r.pieces() * units, 1, [&](int64_t begin, int64_t end) {
+    WithIsa([&](auto isa) SNUG_LAMBDA {
+      for (int64_t unit = begin; unit < end; ++unit) PackUnit(isa, r, unit / units, unit % units);
+    });
+  });
+}
+
+template <class T>
+void Multiply(int threads, const Round<T>& r) {
+  const int64_t task_rows = EqualPart(r.rows, kTaskRows, kStripMultiple);
+  const int64_t row_tasks = Parts(r.rows, task_rows);
+  int64_t task_columns = EqualPart(r.columns, kTaskColumns, kPanel<float>);
+  while (task_columns > kPanel<float> && row_tasks * Parts(r.columns, task_columns) < 4 * threads) {
+    task_columns -= kPanel<float>;
+  }
+  const int64_t column_tasks = Parts(r.columns, task_columns);
+  ParallelFor(threads, row_tasks * column_tasks, 1, [&](int64_t begin, int64_t end) {
+    WithIsa([&](auto isa) SNUG_LAMBDA {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t i = task % row_tasks * task_rows;
+        const int64_t j = task / row_tasks * task_columns;
+        MultiplyRectangle(isa, r, {i, j, std::min(task_rows, r.rows - i), std::min(task_columns, r.columns - j)});
+      }
+    });
+  });
+}
+
+}  // namespace
+
+template <class T>
+int64_t BlockedGemmWorkspaceBytes(int64_t m, int64_t n, int64_t k) {
+  return Cut(m, n, k, !std::is_same_v<T, float>).bytes();
+}
+
+template <class T>
+void BlockedGemm(int threads, const GemmCall<T>& call, Activation activation, void* workspace) {
+  const Cut cut(call.m, call.n, call.k, !std::is_same_v<T, float>);
+  float* a = static_cast<float*>(workspace);
+  float* b = a + cut.a_floats();
+  float* sums = cut.sums == 0 ? nullptr : b + cut.b_floats();
+  const int64_t round_depth = cut.depth * cut.pieces;
+  for (int64_t j = 0; j < call.n; j += cut.columns) {
+    for (int64_t i = 0; i < call.m; i += cut.rows) {
+      int64_t p = 0;
+      do {  // once where there is nothing to add up, too: c is the bias then
+        const Round<T> round = {.call = call,
+                                .activation = activation,
+                                .cut = cut,
+                                .a = a,
+                                .b = b,
+                                .sums = sums,
+                                .i0 = i,
+                                .j0 = j,
+                                .p0 = p,
+                                .rows = std::min(cut.rows, call.m - i),
+                                .columns = std::min(cut.columns, call.n - j),
+                                .depth = std::min(round_depth, call.k - p)};
+        Pack(threads, round);
+        Multiply(threads, round);
+        p += round_depth;
+      } while (p < call.k);
+    }
+  }
+}
+
+template int64_t BlockedGemmWorkspaceBytes<float>(int64_t, int64_t, int64_t);
+template int64_t BlockedGemmWorkspaceBytes<BFloat16>(int64_t, int64_t, int64_t);
+template void BlockedGemm(int, const GemmCall<float>&, Activation, void*);
+template void BlockedGemm(int, const GemmCall<BFloat16>&, Activation, void*);
+
+}  // namespace snug::core

@@ -1,0 +1,22 @@
+// Our own fast matrix product: a and b are packed block by block, after Goto and van de Geijn ("Anatomy of
+// High-Performance Matrix Multiplication"), in a planned workspace, and multiplied in register tiles (gemm_tile.h).
+// Packing takes any strides and turns bfloat16 into float on the way, so transposed and bfloat16 operands cost no
+// copies.
+//
+// A block of both operands is packed by all threads together, then its part of c is cut into rectangles that the
+// threads take. Each element of c is one chain of multiply-adds in the order of k, so bits depend on neither blocks nor
+// threads.
+#pragma once
+
+#include "ops/activation.h"
+#include "ops/kernels/matmul/gemm.h"
+
+namespace snug::core {
+
+// These are instantiated for float and BFloat16. `call` has a single product.
+template <class T>
+void BlockedGemm(int threads, const GemmCall<T>& call, Activation activation, void* workspace);
+template <class T>
+int64_t BlockedGemmWorkspaceBytes(int64_t m, int64_t n, int64_t k);
+
+}  // namespace snug::core

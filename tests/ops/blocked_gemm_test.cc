@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "engine/base/bfloat16.h"
+#include "engine/base/random.h"
+#include "ops/kernels/matmul/blocked.h"
+
+namespace snug::core {
+namespace {
+
+template <class T>
+std::vector<T> Drawn(int64_t n, uint64_t stream) {
+  std::vector<T> v(static_cast<size_t>(n));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<T>(2 * ToUniform(Philox{1}(stream, i)[0]) - 1);
+  return v;
+}
+
+// A product in any orientation, with the numbers that it works on.
+template <class T>
+struct Product {
+  Product(int64_t m, int64_t n, int64_t k, int flags)
+      : a(Drawn<T>(m * k, 1)), b(Drawn<T>(k * n, 2)), bias(Drawn<T>(n, 3)), c(static_cast<size_t>(m * n)) {
+    call = {.m = m,
+            .n = n,
+            .k = k,
+            .a = flags & 1 ? StridedMatrix<T>{a.data(), 1, m} : StridedMatrix<T>{a.data(), k, 1},
+            .b = flags & 2 ? StridedMatrix<T>{b.data(), 1, k} : StridedMatrix<T>{b.data(), n, 1},
+            .c = c.data(),
+            .bias = flags & 4 ? bias.data() : nullptr};
+  }
+
+  std::vector<T> Plain(Activation activation) {
+    Gemm(1, call);
+    for (T& x : c) x = static_cast<T>(Activate(activation, static_cast<float>(x)));
+    return c;
+  }
+
+  // The workspace is filled with NaN first: what is read must have been written.
+  std::vector<T> Blocked(int threads, Activation activation) {
+    const size_t floats = static_cast<size_t>(BlockedGemmWorkspaceBytes<T>(call.m, call.n, call.k)) / sizeof(float);
+    std::vector<float> workspace(floats + 16, NAN);
+    void* begin = workspace.data();
+    size_t space = workspace.size() * sizeof(float);
+    std::align(64, floats * sizeof(float), begin, space);
+    BlockedGemm(threads, call, activation, begin);
+    return c;
+  }
+
+  GemmCall<T> call;
+  std::vector<T> a, b, bias, c;
+};
+
+// Sizes around every boundary: of tiles, panels, pieces along k, rectangles and blocks.
+constexpr int64_t kSizes[][3] = {{1, 1, 1},     {3, 5, 7},     {8, 32, 16},    {9, 33, 17},    {23, 17, 256},
+                                 {25, 65, 257}, {97, 257, 40}, {64, 300, 600}, {1153, 70, 30}, {30, 1025, 520}};
+
+TEST(BlockedGemm, HasThePlainProductsBitsInFloat) {
+  for (const auto& [m, n, k] : kSizes) {
+    for (int flags = 0; flags < 8; ++flags) {
+      Product<float> product(m, n, k, flags);
+      const std::vector<float> expected = product.Plain(Activation::kIdentity);
+      for (const int threads : {1, 3}) {
+        const std::vector<float> found = product.Blocked(threads, Activation::kIdentity);
+        // The plain product adds the bias in the same way, so nothing may differ.
+        ASSERT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0)
+            << m << "x" << n << "x" << k << " flags " << flags << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(BlockedGemm, AddsInFloatAndRoundsOnceInBFloat16) {
+  for (const auto& [m, n, k] : kSizes) {
+    for (int flags = 0; flags < 8; ++flags) {
+      Product<BFloat16> product(m, n, k, flags);
+      const std::vector<BFloat16> expected = product.Plain(Activation::kIdentity);
+      const std::vector<BFloat16> found = product.Blocked(2, Activation::kIdentity);
+      for (size_t i = 0; i < found.size(); ++i) {
+        ASSERT_NEAR(static_cast<float>(found[i]), static_cast<float>(expected[i]),
+                    1e-2F * (1 + std::fabs(static_cast<float>(expected[i]))))
+            << m << "x" << n << "x" << k << " flags " << flags;
+      }
+    }
+  }
+}
+
+TEST(BlockedGemm, AppliesActivationsInTheSameSweep) {
+  for (const Activation activation : {Activation::kRelu, Activation::kRelu6, Activation::kSigmoid, Activation::kTanh}) {
+    Product<float> product(37, 45, 300, /*flags=*/4);
+    const std::vector<float> expected = product.Plain(activation);
+    const std::vector<float> found = product.Blocked(2, activation);
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-6F * 17);
+  }
+}
+
+TEST(BlockedGemm, NothingToAddIsTheBias) {
+  Product<float> product(3, 40, 0, /*flags=*/4);
+  const std::vector<float> found = product.Blocked(1, Activation::kIdentity);
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], product.bias[i % 40]);
+}
+
+}  // namespace
+}  // namespace snug::core

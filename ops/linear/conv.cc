@@ -3,8 +3,9 @@
 // pass makes: it is forward only and has an activation in the same sweep. conv_grad_input is also what conv_transpose
 // consists of, so it has gradients itself.
 //
-// The fast kernels on the CPU are oneDNN's. Data keeps its layout, of which channels-last is fastest; weights and their
-// gradient have the packed layout that the library wants for each of the three products.
+// The fast kernels on the CPU are our own for 3 x 3 taps, and oneDNN's for all others, or our own for 1 x 1 without it.
+// Data keeps its layout, of which channels-last is fastest; for the library, weights and their gradient have the packed
+// layout that it wants for each of the three products.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/conv/cuda.h"
-#include "ops/kernels/conv/geometry.h"
+#include "ops/kernels/conv/own.h"
 #include "ops/kernels/conv/plain.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/options.h"
@@ -196,8 +197,6 @@ absl::Status GradWeightCpu(const KernelContext& k) {
   });
 }
 
-// ---- CUDA kernels ----
-
 ConvNode ForwardNode(const NodeTypes& t) { return {GeometryOf(t, t.input(0).shape), Activation::kIdentity}; }
 ConvNode FusedNode(const NodeTypes& t) {
   return {GeometryOf(t, t.input(0).shape), FromProto(t.options.Get<proto::FusedConv>().activation())};
@@ -205,7 +204,7 @@ ConvNode FusedNode(const NodeTypes& t) {
 ConvNode GradInputNode(const NodeTypes& t) { return {GeometryOf(t, t.output(0).shape)}; }
 ConvNode GradWeightNode(const NodeTypes& t) { return {GeometryOf(t, t.input(0).shape)}; }
 
-// ---- fast kernels ----
+// ---- kernels of oneDNN ----
 
 #if SNUG_HAS_ONEDNN
 
@@ -322,9 +321,35 @@ KernelRow GradWeightOneDnn() { return {}; }
 
 #endif
 
-std::vector<KernelRow> Kernels(KernelRow onednn, KernelFn plain, [[maybe_unused]] ConvPart part,
-                               [[maybe_unused]] DescribeConv describe) {
-  std::vector<KernelRow> rows = {std::move(onednn), Plain(std::move(plain))};
+using Names = absl::StatusOr<std::vector<std::string>>;
+
+// Lists what the library's row lists itself, and the product of all pixels where that serves.
+VariantsFn WithProduct(const KernelRow& library, ServesFn product) {
+  return [listed = library.variants, product = std::move(product)](const PrepareContext& c) -> Names {
+    SNUG_ASSIGN_OR_RETURN(std::vector<std::string> names, listed(c));
+    if (!product(c.types()).has_value()) names.emplace_back("product");
+    return names;
+  };
+}
+
+// Lists the library's row, and what it lists.
+VariantsFn WithRow(const KernelRow& library) {
+  return [name = std::string(library.name), listed = library.variants](const PrepareContext& c) -> Names {
+    SNUG_ASSIGN_OR_RETURN(std::vector<std::string> names, listed(c));
+    names.insert(names.begin(), name);
+    return names;
+  };
+}
+
+std::vector<KernelRow> Kernels(KernelRow onednn, KernelFn plain, ConvPart part, DescribeConv describe) {
+  KernelRow product = ProductConvRow(part, describe);
+  VariantsFn beside_winograd = nullptr;
+  if (onednn.run != nullptr) {
+    onednn.variants = WithProduct(onednn, product.serves);
+    beside_winograd = WithRow(onednn);
+  }
+  std::vector<KernelRow> rows = {WinogradConvRow(part, describe, std::move(beside_winograd)), std::move(onednn),
+                                 std::move(product), Plain(std::move(plain))};
 #if SNUG_HAS_CUDA
   rows.push_back(CudnnConvRow(part, describe));
   rows.push_back(OwnCudaConvRow(part, describe));
@@ -364,6 +389,8 @@ const std::vector<ConvCase>& ConvCases() {
       {"whole_input", "filters: 20 kernel: 4", {3, 5, 4, 4}, {20, 5, 4, 4}, {3, 20, 1, 1}},
       {"many_channels", "filters: 40 kernel: 3 pad: 1", {2, 33, 5, 5}, {40, 33, 3, 3}, {2, 40, 5, 5}},
       {"one_channel", "filters: 6 kernel: 5 pad: 2", {2, 1, 8, 8}, {6, 1, 5, 5}, {2, 6, 8, 8}},
+      {"winograd", "filters: 80 kernel: 3 pad: 1", {2, 64, 9, 6}, {80, 64, 3, 3}, {2, 80, 9, 6}},
+      {"winograd_valid", "filters: 64 kernel: 3", {1, 64, 6, 7}, {64, 64, 3, 3}, {1, 64, 4, 5}},
       {"3d", "filters: 3 kernel: 2 stride: [1, 2, 1] pad: 1", {1, 2, 3, 4, 5}, {3, 2, 2, 2, 2}, {1, 3, 4, 3, 6}},
       {"3d_grouped", "filters: 4 kernel: 3 groups: 2 pad: 1", {1, 4, 3, 3, 4}, {4, 2, 3, 3, 3}, {1, 4, 3, 3, 4}},
   };
@@ -454,6 +481,11 @@ void FusedSamples(SampleBuilder& s) {
         .Input({20, 5, 3, 3})
         .Input({20});
   }
+  const auto fast = [&s](const char* name, const char* options, const Shape& w) {
+    s.Case(name).With(ParseOptions<proto::FusedConv>(options)).Input({1, 64, 6, 7}).Range(-3, 3).Input(w).Input({w[0]});
+  };
+  fast("winograd", "conv { filters: 64 kernel: 3 pad: 1 } activation: RELU6", {64, 64, 3, 3});
+  fast("product", "conv { filters: 20 kernel: 1 } activation: TANH", {20, 64, 1, 1});
   s.Case("known")
       .With(ParseOptions<proto::FusedConv>("conv { filters: 1 kernel: 2 } activation: RELU"))
       .Input({1, 1, 2, 3})

@@ -4,24 +4,11 @@
 
 #include <absl/status/status.h>
 
-#include "ops/activation.h"
 #include "ops/kernel_context.h"
 #include "ops/kernel_row.h"
-#include "ops/kernels/conv/geometry.h"
+#include "ops/kernels/conv/node.h"
 
 namespace snug::core::ops {
-
-enum class ConvPart : uint8_t {
-  kForward,     // inputs x, w and, if there is one, the bias
-  kGradInput,   // inputs dy, w
-  kGradWeight,  // inputs x, dy
-};
-
-struct ConvNode {
-  ConvGeometry geometry;
-  Activation activation = Activation::kIdentity;  // for kForward only
-};
-using DescribeConv = ConvNode (*)(const NodeTypes&);
 
 KernelRow CudnnConvRow(ConvPart part, DescribeConv describe);
 // Our own kernel's row, which stands behind the library's.

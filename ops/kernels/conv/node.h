@@ -1,0 +1,23 @@
+// A node that is a convolution or one of its gradients. An op brings a function from its types to this description;
+// kernels of several devices and libraries come from here.
+#pragma once
+
+#include "ops/activation.h"
+#include "ops/kernels/conv/geometry.h"
+#include "ops/node_types.h"
+
+namespace snug::core::ops {
+
+enum class ConvPart : uint8_t {
+  kForward,     // inputs x, w and, if there is one, the bias
+  kGradInput,   // inputs dy, w
+  kGradWeight,  // inputs x, dy
+};
+
+struct ConvNode {
+  ConvGeometry geometry;
+  Activation activation = Activation::kIdentity;  // for kForward only
+};
+using DescribeConv = ConvNode (*)(const NodeTypes&);
+
+}  // namespace snug::core::ops

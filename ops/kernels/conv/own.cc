@@ -1,0 +1,206 @@
+#include "ops/kernels/conv/own.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "ops/kernel_context.h"
+#include "ops/kernels/conv/winograd.h"
+#include "ops/kernels/matmul/blocked.h"
+#include "ops/prepare_context.h"
+#if SNUG_HAS_ONEDNN
+#include "ops/kernels/matmul/onednn_bfloat16.h"
+#include "ops/kit/onednn.h"
+#endif
+
+namespace snug::core::ops {
+namespace {
+
+using WhyNot = std::optional<NotServed>;
+
+// What both rows ask of a node.
+WhyNot WhyNotByPixels(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
+  if (WhyNot in_double = NotInDouble(types)) return in_double;
+#if SNUG_HAS_ONEDNN
+  if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
+    return ByDesign("it multiplies in float, and this processor has a unit for products of bfloat16");
+  }
+#endif
+  if (g.groups != 1) return ByDesign("it has no groups");
+  const bool strided = std::any_of(g.stride.begin(), g.stride.begin() + g.spatial, [](int64_t s) { return s != 1; });
+  if (strided) return ByDesign("it goes in steps of 1");
+  const auto channels_last = [](const ValueType& type) { return type.layout == Layout::ChannelsLast(); };
+  const bool data = channels_last(types.input(0)) &&
+                    (part == ConvPart::kGradWeight ? channels_last(types.input(1)) : channels_last(types.output(0)));
+  if (!data) return ByDesign("it takes channels-last data");
+  return std::nullopt;
+}
+
+// Calls f with a zero of the node's dtype, float or BFloat16.
+template <class Fn>
+auto WithFloatOf(DType dtype, const Fn& f) {
+  return dtype == DType::kBFloat16 ? f(BFloat16()) : f(0.0F);
+}
+
+// Says whether Prepare is done: where a tuning names another row's kernel, or bfloat16 becomes float32 first.
+bool Settled(PrepareContext& c, absl::string_view own) {
+  if (!c.choice().empty() && c.choice() != own) {
+    c.Decline(ByDesign("the tuning asks for another"));
+    return true;
+  }
+#if SNUG_HAS_ONEDNN
+  return onednn::ComputesInFloat32(c);
+#else
+  return false;
+#endif
+}
+
+// ---- winograd ----
+
+// With fewer channels the transforms take longer than the products that they save.
+constexpr int64_t kLeastChannels = 64;
+
+WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
+  if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
+  if (g.spatial != 2 || g.kernel[0] != 3 || g.kernel[1] != 3 || g.dilation[0] != 1 || g.dilation[1] != 1) {
+    return ByDesign("it is for 3 x 3 taps");
+  }
+  if (g.in_channels % kWinogradChannels != 0 || g.out_channels % kWinogradChannels != 0) {
+    return ByDesign("it wants channels by sixteen");
+  }
+  if (std::min(g.in_channels, g.out_channels) < kLeastChannels) return ByDesign("it pays from 64 channels on");
+  return std::nullopt;
+}
+
+WinogradSizes SizesOf(ConvPart part, const ConvGeometry& g) {
+  const WinogradSizes forward = {.batch = g.batch,
+                                 .in_height = g.in[0],
+                                 .in_width = g.in[1],
+                                 .in_channels = g.in_channels,
+                                 .out_height = g.out[0],
+                                 .out_width = g.out[1],
+                                 .out_channels = g.out_channels,
+                                 .pad_top = g.pad_begin[0],
+                                 .pad_left = g.pad_begin[1]};
+  if (part != ConvPart::kGradInput) return forward;
+  return {.batch = g.batch,
+          .in_height = forward.out_height,
+          .in_width = forward.out_width,
+          .in_channels = forward.out_channels,
+          .out_height = forward.in_height,
+          .out_width = forward.in_width,
+          .out_channels = forward.in_channels,
+          .pad_top = 2 - forward.pad_top,
+          .pad_left = 2 - forward.pad_left};
+}
+
+absl::Status RunWinograd(ConvPart part, const KernelContext& k, const ConvNode& node) {
+  const ConvGeometry& g = node.geometry;
+  const WinogradSizes sizes = SizesOf(part, g);
+  WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int64_t kTaps = 9;
+    if (part == ConvPart::kGradWeight) {
+      WinogradGradWeight(k.threads(), sizes, k.input<T>(0), k.input<T>(1), k.output<T>(0), k.workspace<void>());
+      return;
+    }
+    // The weights are [out_channels, in_channels, 3, 3] in both directions.
+    WinogradFilters<T> filters = {.data = k.input<T>(1), .out_stride = g.in_channels * kTaps, .in_stride = kTaps};
+    if (part == ConvPart::kGradInput) {
+      std::swap(filters.out_stride, filters.in_stride);
+      filters.reversed = true;
+    }
+    const bool has_bias = part == ConvPart::kForward && k.has_input(2);
+    WinogradConv(k.threads(), sizes, k.input<T>(0), filters, has_bias ? k.input<T>(2) : nullptr, node.activation,
+                 k.output<T>(0), k.workspace<void>());
+  });
+  return absl::OkStatus();
+}
+
+// ---- one product ----
+
+WhyNot WhyNotProduct(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
+  if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
+  const bool padded = std::any_of(g.pad_begin.begin(), g.pad_begin.end(), [](int64_t p) { return p != 0; }) ||
+                      std::any_of(g.pad_end.begin(), g.pad_end.end(), [](int64_t p) { return p != 0; });
+  if (g.taps() != 1 || padded) return ByDesign("it is for 1 x 1 taps without padding");
+  return std::nullopt;
+}
+
+struct ProductSizes {
+  int64_t m, n, k;
+};
+
+ProductSizes SizesOfProduct(ConvPart part, const ConvGeometry& g) {
+  const int64_t pixels = g.batch * g.out[0] * g.out[1] * g.out[2];
+  switch (part) {
+    case ConvPart::kForward:
+      return {pixels, g.out_channels, g.in_channels};
+    case ConvPart::kGradInput:
+      return {pixels, g.in_channels, g.out_channels};
+    case ConvPart::kGradWeight:
+      break;
+  }
+  return {g.out_channels, g.in_channels, pixels};
+}
+
+absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& node) {
+  const ProductSizes sizes = SizesOfProduct(part, node.geometry);
+  const int64_t in = node.geometry.in_channels, out = node.geometry.out_channels;
+  WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    GemmCall<T> call = {.m = sizes.m, .n = sizes.n, .k = sizes.k, .c = k.output<T>(0)};
+    switch (part) {
+      case ConvPart::kForward:  // y [pixels, out] = x [pixels, in] times w [out, in], transposed
+        call.a = {k.input<T>(0), in, 1};
+        call.b = {k.input<T>(1), 1, in};
+        call.bias = k.has_input(2) ? k.input<T>(2) : nullptr;
+        break;
+      case ConvPart::kGradInput:  // dx [pixels, in] = dy [pixels, out] times w [out, in]
+        call.a = {k.input<T>(0), out, 1};
+        call.b = {k.input<T>(1), in, 1};
+        break;
+      case ConvPart::kGradWeight:  // dw [out, in] = dy [pixels, out], transposed, times x [pixels, in]
+        call.a = {k.input<T>(1), 1, out};
+        call.b = {k.input<T>(0), in, 1};
+        break;
+    }
+    BlockedGemm(k.threads(), call, node.activation, k.workspace<void>());
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+KernelRow WinogradConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {
+  return {.name = "winograd",
+          .serves = [=](const NodeTypes& types) { return WhyNotWinograd(part, types, describe(types).geometry); },
+          .prepare =
+              [=](PrepareContext& c) {
+                if (Settled(c, "winograd")) return absl::OkStatus();
+                const WinogradSizes sizes = SizesOf(part, describe(c.types()).geometry);
+                c.SetWorkspaceBytes(part == ConvPart::kGradWeight ? WinogradGradWeightWorkspaceBytes(c.threads(), sizes)
+                                                                  : WinogradConvWorkspaceBytes(c.threads(), sizes));
+                return absl::OkStatus();
+              },
+          .variants = std::move(variants),
+          .run = [=](const KernelContext& k) { return RunWinograd(part, k, describe(k.types())); }};
+}
+
+KernelRow ProductConvRow(ConvPart part, DescribeConv describe) {
+  return {.name = "product",
+          .serves = [=](const NodeTypes& types) { return WhyNotProduct(part, types, describe(types).geometry); },
+          .prepare =
+              [=](PrepareContext& c) {
+                if (Settled(c, "product")) return absl::OkStatus();
+                const ProductSizes s = SizesOfProduct(part, describe(c.types()).geometry);
+                c.SetWorkspaceBytes(WithFloatOf(c.types().output(0).dtype, [&](auto zero) {
+                  return BlockedGemmWorkspaceBytes<decltype(zero)>(s.m, s.n, s.k);
+                }));
+                return absl::OkStatus();
+              },
+          .run = [=](const KernelContext& k) { return RunProduct(part, k, describe(k.types())); }};
+}
+
+}  // namespace snug::core::ops

@@ -1,0 +1,48 @@
+// Convolutions of 3 x 3 taps and stride 1 by Winograd's minimal filtering (Lavin and Gray 2015): four by four elements
+// of the result take 36 multiplications for each pair of channels instead of 144. A tile of six by six elements of the
+// data and the filter are transformed, multiplied element by element, which for all tiles and channels is 36 matrix
+// products, and the sums are transformed back.
+//
+// Data is channels-last, weights are plain. Sums are float. The points of the transforms are 0, +-5/8, +-3/2 and
+// infinity, which lose fewer digits than the usual +-1 and +-2. Sums run in a fixed order, so bits do not depend on the
+// threads.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/activation.h"
+
+namespace snug::core {
+
+// One convolution. Its gradient of the data is a convolution too, of dy with the filters turned round.
+struct WinogradSizes {
+  int64_t batch = 0;
+  int64_t in_height = 0, in_width = 0, in_channels = 0;
+  int64_t out_height = 0, out_width = 0, out_channels = 0;
+  int64_t pad_top = 0, pad_left = 0;
+};
+
+// Channels have to be multiples of this.
+inline constexpr int64_t kWinogradChannels = 16;
+
+// Where the filter of an output and an input channel lies: nine elements from data + out * out_stride + in * in_stride
+// on, last to first if `reversed`.
+template <class T>
+struct WinogradFilters {
+  const T* data = nullptr;
+  int64_t out_stride = 0, in_stride = 0;
+  bool reversed = false;
+};
+
+// These are instantiated for float and BFloat16. `bias` may be null.
+template <class T>
+void WinogradConv(int threads, const WinogradSizes& sizes, const T* x, const WinogradFilters<T>& filters, const T* bias,
+                  Activation activation, T* y, void* workspace);
+int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& sizes);
+
+// Sets dw [out_channels, in_channels, 3, 3].
+template <class T>
+void WinogradGradWeight(int threads, const WinogradSizes& sizes, const T* x, const T* dy, T* dw, void* workspace);
+int64_t WinogradGradWeightWorkspaceBytes(int threads, const WinogradSizes& sizes);
+
+}  // namespace snug::core

@@ -1,0 +1,187 @@
+#include "ops/kernels/conv/winograd.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/bfloat16.h"
+#include "engine/base/random.h"
+
+namespace snug::core {
+namespace {
+
+template <class T>
+std::vector<T> Uniform(int64_t n, uint64_t stream) {
+  std::vector<T> v(static_cast<size_t>(n));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<T>(2 * ToUniform(Philox{5}(stream, i)[0]) - 1);
+  return v;
+}
+
+WinogradSizes Sizes(int64_t batch, int64_t height, int64_t width, int64_t in, int64_t out, int64_t pad_top,
+                    int64_t pad_left) {
+  return {.batch = batch,
+          .in_height = height,
+          .in_width = width,
+          .in_channels = in,
+          .out_height = height + 2 * pad_top - 2,
+          .out_width = width + 2 * pad_left - 2,
+          .out_channels = out,
+          .pad_top = pad_top,
+          .pad_left = pad_left};
+}
+
+// Tiles that fill the image and that do not, few and many of them; few filters, which are held, and many; channels that
+// fill a block and that do not.
+std::vector<WinogradSizes> AllSizes() {
+  return {Sizes(1, 4, 4, 16, 16, 1, 1),   Sizes(2, 5, 9, 16, 48, 1, 1),    Sizes(1, 3, 3, 32, 16, 0, 0),
+          Sizes(3, 13, 7, 48, 80, 1, 0),  Sizes(1, 6, 6, 16, 32, 2, 2),    Sizes(2, 30, 31, 64, 64, 1, 1),
+          Sizes(1, 8, 8, 192, 208, 1, 1), Sizes(9, 12, 12, 144, 208, 1, 1)};
+}
+
+// Memory for T, filled with NaN: what is read must have been written.
+class Workspace {
+ public:
+  explicit Workspace(int64_t bytes) : floats_(static_cast<size_t>(bytes) / sizeof(float) + 16, NAN) {
+    begin_ = floats_.data();
+    size_t space = floats_.size() * sizeof(float);
+    std::align(64, static_cast<size_t>(bytes), begin_, space);
+  }
+  void* begin() const { return begin_; }
+
+ private:
+  std::vector<float> floats_;
+  void* begin_;
+};
+
+size_t At(int64_t height, int64_t width, int64_t channels, int64_t image, int64_t row, int64_t column,
+          int64_t channel) {
+  return static_cast<size_t>(((image * height + row) * width + column) * channels + channel);
+}
+
+// Calls fn(x index, y index, tap) for each tap of each result that lies within the data, for one pair of channels.
+template <class Fn>
+void ForEachTap(const WinogradSizes& s, int64_t in, int64_t out, const Fn& fn) {
+  for (int64_t image = 0; image < s.batch; ++image) {
+    for (int64_t row = 0; row < s.out_height; ++row) {
+      for (int64_t column = 0; column < s.out_width; ++column) {
+        for (int64_t tap = 0; tap < 9; ++tap) {
+          const int64_t x_row = row + tap / 3 - s.pad_top;
+          const int64_t x_column = column + tap % 3 - s.pad_left;
+          if (x_row < 0 || x_row >= s.in_height || x_column < 0 || x_column >= s.in_width) continue;
+          fn(At(s.in_height, s.in_width, s.in_channels, image, x_row, x_column, in),
+             At(s.out_height, s.out_width, s.out_channels, image, row, column, out), tap);
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void ExpectNear(const std::vector<T>& found, const std::vector<double>& expected, double tolerance,
+                const std::string& what) {
+  double square = 0;
+  for (const double x : expected) square += x * x;
+  const double size = std::sqrt(square / static_cast<double>(expected.size()));
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(static_cast<double>(found[i]), expected[i], tolerance * size + tolerance * std::fabs(expected[i]))
+        << what << ", element " << i;
+  }
+}
+
+std::string Text(const WinogradSizes& s) {
+  return std::to_string(s.batch) + "x" + std::to_string(s.in_height) + "x" + std::to_string(s.in_width) + " " +
+         std::to_string(s.in_channels) + " to " + std::to_string(s.out_channels);
+}
+
+template <class T>
+void CheckForward(double tolerance) {
+  for (const WinogradSizes& s : AllSizes()) {
+    const auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
+    const auto w = Uniform<T>(s.out_channels * s.in_channels * 9, 2);
+    const auto bias = Uniform<T>(s.out_channels, 3);
+    std::vector<double> expected(static_cast<size_t>(s.batch * s.out_height * s.out_width * s.out_channels));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expected[i] = static_cast<double>(bias[i % static_cast<size_t>(s.out_channels)]);
+    }
+    for (const bool reversed : {false, true}) {
+      std::vector<double> sums = expected;
+      for (int64_t out = 0; out < s.out_channels; ++out) {
+        for (int64_t in = 0; in < s.in_channels; ++in) {
+          // A reversed filter belongs to the gradient of the data, where the weights are [in, out, 3, 3].
+          const T* filter = w.data() + (reversed ? in * s.out_channels + out : out * s.in_channels + in) * 9;
+          ForEachTap(s, in, out, [&](size_t from, size_t to, int64_t tap) {
+            sums[to] += static_cast<double>(x[from]) * static_cast<double>(filter[reversed ? 8 - tap : tap]);
+          });
+        }
+      }
+      WinogradFilters<T> filters = {w.data(), s.in_channels * 9, 9, false};
+      if (reversed) filters = {w.data(), 9, s.out_channels * 9, true};
+      std::vector<T> first;
+      for (const int threads : {1, 3}) {
+        std::vector<T> y(sums.size(), static_cast<T>(NAN));
+        const Workspace workspace(WinogradConvWorkspaceBytes(threads, s));
+        WinogradConv(threads, s, x.data(), filters, bias.data(), Activation::kIdentity, y.data(), workspace.begin());
+        ExpectNear(y, sums, tolerance, Text(s));
+        if (first.empty()) first = y;
+        for (size_t i = 0; i < y.size(); ++i) {
+          ASSERT_EQ(static_cast<float>(y[i]), static_cast<float>(first[i]))
+              << "bits depend on the threads: " << Text(s);
+        }
+      }
+    }
+  }
+}
+
+TEST(Winograd, EqualsTheSumsInFloat) { CheckForward<float>(3e-5); }
+TEST(Winograd, EqualsTheSumsInBFloat16) { CheckForward<BFloat16>(8e-3); }
+
+TEST(Winograd, AppliesActivationsToWhatItWrites) {
+  const WinogradSizes s = Sizes(1, 6, 5, 16, 16, 1, 1);
+  const auto x = Uniform<float>(s.in_height * s.in_width * s.in_channels, 1);
+  const auto w = Uniform<float>(s.out_channels * s.in_channels * 9, 2);
+  const WinogradFilters<float> filters = {w.data(), s.in_channels * 9, 9, false};
+  const Workspace workspace(WinogradConvWorkspaceBytes(1, s));
+  std::vector<float> plain(static_cast<size_t>(s.out_height * s.out_width * s.out_channels)), y(plain.size());
+  WinogradConv<float>(1, s, x.data(), filters, nullptr, Activation::kIdentity, plain.data(), workspace.begin());
+  for (const Activation activation : {Activation::kRelu, Activation::kRelu6, Activation::kSigmoid, Activation::kTanh}) {
+    WinogradConv<float>(1, s, x.data(), filters, nullptr, activation, y.data(), workspace.begin());
+    for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], Activate(activation, plain[i]), 1e-6);
+  }
+}
+
+template <class T>
+void CheckGradWeight(double tolerance) {
+  for (const WinogradSizes& s : AllSizes()) {
+    const auto x = Uniform<T>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
+    const auto dy = Uniform<T>(s.batch * s.out_height * s.out_width * s.out_channels, 2);
+    std::vector<double> expected(static_cast<size_t>(s.out_channels * s.in_channels * 9));
+    for (int64_t out = 0; out < s.out_channels; ++out) {
+      for (int64_t in = 0; in < s.in_channels; ++in) {
+        double* filter = expected.data() + (out * s.in_channels + in) * 9;
+        ForEachTap(s, in, out, [&](size_t from, size_t to, int64_t tap) {
+          filter[tap] += static_cast<double>(x[from]) * static_cast<double>(dy[to]);
+        });
+      }
+    }
+    std::vector<T> first;
+    for (const int threads : {1, 3}) {
+      std::vector<T> dw(expected.size(), static_cast<T>(NAN));
+      const Workspace workspace(WinogradGradWeightWorkspaceBytes(threads, s));
+      WinogradGradWeight(threads, s, x.data(), dy.data(), dw.data(), workspace.begin());
+      ExpectNear(dw, expected, tolerance, Text(s));
+      if (first.empty()) first = dw;
+      for (size_t i = 0; i < dw.size(); ++i) {
+        ASSERT_EQ(static_cast<float>(dw[i]), static_cast<float>(first[i])) << "bits depend on the threads: " << Text(s);
+      }
+    }
+  }
+}
+
+TEST(Winograd, GradientOfTheFiltersInFloat) { CheckGradWeight<float>(3e-5); }
+TEST(Winograd, GradientOfTheFiltersInBFloat16) { CheckGradWeight<BFloat16>(8e-3); }
+
+}  // namespace
+}  // namespace snug::core

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/run/executors/bound_steps.h"
 #include "engine/run/executors/executor.h"
 
 namespace snug::core {

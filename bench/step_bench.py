@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Times a training step of Snug beside PyTorch and beside the floor of the machine: in turn, in rounds, in one run.
+"""Times a training step of Snug beside today's PyTorch and beside the floor of the machine: in turn, in rounds, in one run.
 
-    tools/setup --bench && cmake --build --preset release && bench/step_bench.py [MODEL...] [--markdown=FILE]
+    tools/setup --bench && cmake --build --preset release && bench/step_bench.py [MODEL...] [--isa=LIST] [--markdown=FILE]
 
-    fair    Debian's PyTorch with the OpenMP OpenBLAS, channels_last for convolutional networks
-    tuned   the same, with glibc told to keep memory instead of returning it to the system
-    floor   bench/floor_bench.cc: oneDNN's best for every convolution and matmul + the bytes of the rest at copy speed
+    eager     pip's newest PyTorch (the venv that tools/setup --bench makes), channels_last for convolutional networks,
+              scaled_dot_product_attention, fused SGD, glibc told to keep memory
+    compiled  the same under torch.compile
+    floor     bench/floor_bench.cc: oneDNN's best for every convolution and matmul + the bytes of the rest at copy speed
+              (--floor)
 
-Every program takes its turn in every round; what is printed is the median over all steps of all rounds. Two training
-runs at once, or a build beside, make the numbers worthless.
+Every program takes its turn in every round; what is printed is the median over all steps of all rounds, and the most
+memory that each process had. --bf16 compares our bfloat16 with PyTorch's autocast. --isa pretends lesser processors, for
+all programs alike. Two runs at once, or a build beside, make the numbers worthless.
 """
 
 import argparse
@@ -22,26 +25,29 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BATCHES = {"mlp": 64, "mlp_big": 256, "lenet": 64, "resnet18": 16, "resnet50": 16, "mobilenet_v2": 16, "gpt_small": 8}
+BATCHES = {"mlp": 64, "mlp_big": 256, "lenet": 64, "resnet18": 16, "resnet50": 16, "mobilenet_v2": 16, "gpt_small": 8,
+           "vit_b16": 4, "gpt2": 1}
+USUAL = list(BATCHES)[:7]
 WARM_UP = 2  # steps of each run of ours that are left out
 KEEP_MEMORY = "glibc.malloc.mmap_threshold=17179869184:glibc.malloc.trim_threshold=17179869184"
-
-
-def openblas_folder():
-    """Where the OpenMP flavour of OpenBLAS is: first on the library path, it takes the place of Debian's default."""
-    found = sorted(pathlib.Path("/usr/lib").glob("*/openblas-openmp"))
-    if not found:
-        sys.exit("step_bench: the OpenMP OpenBLAS is missing: run tools/setup --bench")
-    return str(found[0])
+# What each library is told, so that it uses no more than these instructions; and the flag of a processor that has them.
+ISAS = {
+    "avx2": ("avx2", {"SNUG_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2",
+                      "MKL_ENABLE_INSTRUCTIONS": "AVX2"}),
+    "avx512": ("avx512bw", {"SNUG_ISA": "avx512", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",
+                            "ATEN_CPU_CAPABILITY": "avx512", "MKL_ENABLE_INSTRUCTIONS": "AVX512"}),
+    "amx": ("amx_tile", {}),
+}
 
 
 class Ours:
     """`snug step`, started anew in every round."""
 
-    def __init__(self, args, model, *extra):
-        self.command = [str(args.snug), "step", str(ROOT / f"models/{model}.pbtxt"), f"--batch={BATCHES[model]}",
+    def __init__(self, args, model, environment, *extra):
+        self.command = [str(args.snug), "step", str(ROOT / f"models/{model}.pbtxt"), f"--batch={args.batch(model)}",
                         f"--threads={args.threads}", "--json", *extra]
-        self.seconds, self.step = [], None
+        self.environment = {**os.environ, **environment}
+        self.seconds, self.step, self.peak_bytes = [], None, 0
 
     def run(self, budget):
         if self.step is None:
@@ -49,8 +55,15 @@ class Ours:
         self.seconds += self.measure(max(3, round(budget / self.step)))
 
     def measure(self, steps):
-        done = subprocess.run([*self.command, f"--steps={steps + WARM_UP}"], check=True, stdout=subprocess.PIPE)
-        return json.loads(done.stdout)["seconds"][WARM_UP:]
+        process = subprocess.Popen([*self.command, f"--steps={steps + WARM_UP}"], env=self.environment,
+                                   stdout=subprocess.PIPE)
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            sys.exit(f"step_bench: {' '.join(self.command)} ended with {process.returncode}")
+        self.peak_bytes = max(self.peak_bytes, usage.ru_maxrss * 1024)
+        return json.loads(output)["seconds"][WARM_UP:]
 
     def close(self):
         pass
@@ -59,14 +72,15 @@ class Ours:
 class Peer:
     """bench/torch_peer.py, one process for all rounds."""
 
-    def __init__(self, args, model, environment):
-        command = ["/usr/bin/python3", str(ROOT / "bench/torch_peer.py"), model, str(BATCHES[model]), str(args.threads)]
-        environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "LD_LIBRARY_PATH": openblas_folder(),
+    def __init__(self, args, model, environment, *extra):
+        command = [str(args.python), str(ROOT / "bench/torch_peer.py"), model, str(args.batch(model)),
+                   str(args.threads), *extra]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "GLIBC_TUNABLES": KEEP_MEMORY,
                        "PYTHONDONTWRITEBYTECODE": "1", **environment}
         self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE)
-        self.version = self.read()["torch"]
-        self.seconds = []
+        args.torch_version = self.read()["torch"]
+        self.seconds, self.peak_bytes = [], 0
 
     def read(self):
         line = self.process.stdout.readline()
@@ -76,7 +90,9 @@ class Peer:
 
     def run(self, budget):
         print(budget, file=self.process.stdin, flush=True)
-        self.seconds += self.read()
+        answer = self.read()
+        self.seconds += answer["seconds"]
+        self.peak_bytes = answer["peak_bytes"]
 
     def close(self):
         self.process.stdin.close()
@@ -86,47 +102,52 @@ class Peer:
 class Floor:
     """bench/floor_bench, once in every round; it measures each call several times itself."""
 
-    def __init__(self, args, model, *extra):
-        self.command = [str(args.floor), str(ROOT / f"models/{model}.pbtxt"), f"--batch={BATCHES[model]}",
+    def __init__(self, args, model, environment, *extra):
+        self.command = [str(args.floor_program), str(ROOT / f"models/{model}.pbtxt"), f"--batch={args.batch(model)}",
                         f"--threads={args.threads}", "--json", *extra]
-        self.seconds = []
+        self.environment = {**os.environ, **environment}
+        self.seconds, self.peak_bytes = [], 0
 
     def run(self, _):
-        done = subprocess.run(self.command, check=True, stdout=subprocess.PIPE)
+        done = subprocess.run(self.command, env=self.environment, check=True, stdout=subprocess.PIPE)
         self.seconds.append(json.loads(done.stdout)["floor_seconds"])
 
     def close(self):
         pass
 
 
-def measure(model, args):
-    """Milliseconds of a step for every program: name -> median."""
-    programs = {"snug": Ours(args, model)}
+def measure(model, environment, args):
+    """Milliseconds of a step and MB for every program: name -> (median, peak)."""
+    programs = {"snug": Ours(args, model, environment), "eager": Peer(args, model, environment),
+                "compiled": Peer(args, model, environment, "--compile")}
     if args.bf16:
-        programs["bf16"] = Ours(args, model, "--precision=bfloat16")
-    if args.floor.exists():
-        programs["floor"] = Floor(args, model)
-    programs["fair"] = Peer(args, model, {})
-    programs["tuned"] = Peer(args, model, {"GLIBC_TUNABLES": KEEP_MEMORY})
-    args.torch_version = programs["fair"].version
+        programs["snug bf16"] = Ours(args, model, environment, "--precision=bfloat16")
+        programs["eager bf16"] = Peer(args, model, environment, "--bf16")
+        programs["compiled bf16"] = Peer(args, model, environment, "--bf16", "--compile")
+    if args.floor:
+        programs["floor"] = Floor(args, model, environment)
     order = list(programs.values())
     for turn in range(args.rounds):
         for program in order[turn % len(order):] + order[:turn % len(order)]:
             program.run(args.seconds)
     for program in order:
         program.close()
-    return {name: 1e3 * statistics.median(program.seconds) for name, program in programs.items()}
+    return {name: (1e3 * statistics.median(program.seconds), 1e-6 * program.peak_bytes)
+            for name, program in programs.items()}
 
 
-HEAD = ["model", "batch", "snug ms", "fair ms", "fair / snug", "tuned ms", "tuned / snug", "floor ms", "floor / snug",
-        "bf16 ms", "snug / bf16"]
-
-
-def row(model, ms):
-    time = lambda name: f"{ms[name]:.3g}" if name in ms and ms[name] < 1e3 else f"{ms[name]:.0f}" if name in ms else "-"
-    ratio = lambda above, below: f"{ms[above] / ms[below]:.2f}" if above in ms and below in ms else "-"
-    return [model, str(BATCHES[model]), time("snug"), time("fair"), ratio("fair", "snug"), time("tuned"),
-            ratio("tuned", "snug"), time("floor"), ratio("floor", "snug"), time("bf16"), ratio("snug", "bf16")]
+def columns(args):
+    """(title, function from what was measured to a cell) for every column after model and batch."""
+    time = lambda name: (f"{name} ms", lambda m: f"{m[name][0]:.3g}" if m[name][0] < 1e3 else f"{m[name][0]:.0f}")
+    ratio = lambda above, below: (f"{above} / {below}", lambda m: f"{m[above][0] / m[below][0]:.2f}")
+    peak = lambda name: (f"{name} MB", lambda m: f"{m[name][1]:.0f}")
+    chosen = [time("snug"), time("eager"), ratio("eager", "snug"), time("compiled"), ratio("compiled", "snug")]
+    if args.bf16:
+        chosen += [time("snug bf16"), ratio("snug", "snug bf16"), ratio("eager bf16", "snug bf16"),
+                   ratio("compiled bf16", "snug bf16")]
+    if args.floor:
+        chosen += [time("floor"), ratio("floor", "snug")]
+    return chosen + [peak("snug"), peak("eager"), peak("compiled")]
 
 
 def machine():
@@ -139,36 +160,69 @@ def commit():
     return git("rev-parse", "--short=12", "HEAD") + (" with changes" if git("status", "--porcelain") else "")
 
 
-def markdown(rows, args):
+def markdown(tables, head, args):
     lines = [f"{machine()}; {args.threads} threads; commit {commit()}; {datetime.date.today()}; "
              f"PyTorch {args.torch_version}; {args.rounds} rounds of {args.seconds:g} s each.", ""]
-    lines += ["| " + " | ".join(cells) + " |" for cells in [HEAD, ["---"] * len(HEAD), *rows]]
-    return "\n".join(lines) + "\n"
+    for isa, rows in tables.items():
+        lines += [f"**{isa}**", ""]
+        lines += ["| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *rows]] + [""]
+    return "\n".join(lines)
 
 
-def main():
+def isas_of_this_machine():
+    flags = next(line for line in open("/proc/cpuinfo") if line.startswith("flags")).split()
+    return [isa for isa, (flag, _) in ISAS.items() if flag in flags]
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"all unless named: {' '.join(BATCHES)}")
+    parser.add_argument("models", nargs="*", metavar="MODEL",
+                        help=f"{' '.join(USUAL)} unless named; also {' '.join(set(BATCHES) - set(USUAL))}")
+    parser.add_argument("--batches", default="", help="MODEL=BATCH,... instead of the usual ones")
+    parser.add_argument("--isa", default="", help=f"some of {','.join(ISAS)}; the machine's own unless named")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3, help="of each program in each round")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--no-bf16", dest="bf16", action="store_false", help="leave our bfloat16 runs out")
+    parser.add_argument("--bf16", action="store_true", help="also bfloat16 beside autocast")
+    parser.add_argument("--floor", action="store_true", help="also the floor")
     parser.add_argument("--snug", type=pathlib.Path, default=ROOT / "build/release/snug")
-    parser.add_argument("--floor", type=pathlib.Path, default=ROOT / "build/release/bench/floor_bench")
-    parser.add_argument("--markdown", type=pathlib.Path, help="write the table there")
+    parser.add_argument("--floor-program", type=pathlib.Path, default=ROOT / "build/release/bench/floor_bench")
+    parser.add_argument("--python", type=pathlib.Path, default=ROOT / "build/bench_venv/bin/python")
+    parser.add_argument("--markdown", type=pathlib.Path, help="write the tables there")
     args = parser.parse_args()
     unknown = set(args.models) - set(BATCHES)
     if unknown:
         parser.error(f"no such model: {', '.join(sorted(unknown))}")
-    widths = [max(12 if i == 0 else 0, len(title)) for i, title in enumerate(HEAD)]
-    show = lambda cells: print("  ".join(cell.rjust(width) for cell, width in zip(cells, widths)), flush=True)
-    show(HEAD)
-    rows = []
-    for model in args.models or BATCHES:
-        rows.append(row(model, measure(model, args)))
-        show(rows[-1])
-    if args.markdown:
-        args.markdown.write_text(markdown(rows, args))
+    had = isas_of_this_machine()
+    args.isas = args.isa.split(",") if args.isa else had[-1:]
+    for isa in args.isas:
+        if isa not in had:
+            parser.error(f"--isa: expected some of {', '.join(had)}, which this machine has; found \"{isa}\"")
+    if not args.python.exists():
+        parser.error(f"no PyTorch in {args.python}: run tools/setup --bench, or name another --python")
+    batches = {**BATCHES, **{name: int(batch) for name, batch in
+                             (pair.split("=") for pair in args.batches.split(",") if pair)}}
+    args.batch = lambda model: batches[model]
+    return args
+
+
+def main():
+    args = arguments()
+    cells = columns(args)
+    head = ["model", "batch", *(title for title, _ in cells)]
+    widths = [max(12 if i == 0 else 6, len(title)) for i, title in enumerate(head)]
+    show = lambda texts: print("  ".join(text.rjust(width) for text, width in zip(texts, widths)), flush=True)
+    tables = {}
+    for isa in args.isas:
+        print(isa)
+        show(head)
+        tables[isa] = []
+        for model in args.models or USUAL:
+            measured = measure(model, ISAS[isa][1], args)
+            tables[isa].append([model, str(args.batch(model)), *(cell(measured) for _, cell in cells)])
+            show(tables[isa][-1])
+            if args.markdown:
+                args.markdown.write_text(markdown(tables, head, args))
 
 
 if __name__ == "__main__":

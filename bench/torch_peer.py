@@ -1,13 +1,16 @@
-#!/usr/bin/python3
-"""PyTorch, eager, on one of the benchmark models: the other side of bench/step_bench.py.
+#!/usr/bin/env python3
+"""PyTorch on one of the benchmark models: the other side of bench/step_bench.py.
 
-    bench/torch_peer.py MODEL BATCH THREADS
+    bench/torch_peer.py MODEL BATCH THREADS [--compile] [--bf16]
 
-For every line with a number of seconds on its standard input it trains for about so long (SGD with momentum 0.9) and
-answers with one line: the seconds of each step, as JSON. Which OpenBLAS and malloc it runs on is its caller's choice.
+For every line with a number of seconds on its standard input it trains for about so long (SGD with momentum 0.9, fused)
+and answers with one line of JSON: the seconds of each step, and the most memory it has had. --compile is torch.compile,
+--bf16 autocast. Which malloc and instructions it runs on is its caller's choice.
 """
 
 import json
+import os
+import resource
 import sys
 import time
 
@@ -19,22 +22,28 @@ MIN_STEPS = 3
 
 
 def main():
-    name, batch, threads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    torch.set_num_threads(threads)
-    module, data, labels = torch_models.benchmark(name, batch)
+    name, batch, threads, *flags = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    module, data, labels = torch_models.benchmark(name, int(batch))
     if data.dim() == 4:
         module, data = module.to(memory_format=torch.channels_last), data.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9, fused=True)
+    run = module
+    if "--compile" in flags:
+        if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":
+            torch._inductor.config.cpp.simdlen = 256  # the compiler's own loops do not heed the variable
+        run = torch.compile(module)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        logits = module(data)
-        loss = F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1))
+        with torch.autocast("cpu", torch.bfloat16, enabled="--bf16" in flags):
+            logits = run(data)
+        loss = F.cross_entropy(logits.float().view(-1, logits.shape[-1]), labels.view(-1))
         loss.backward()
         optimizer.step()
         return loss.item()
 
-    for _ in range(2):
+    for _ in range(3):
         step()
     print(json.dumps({"torch": torch.__version__}), flush=True)
     for line in sys.stdin:
@@ -43,7 +52,8 @@ def main():
             start = time.perf_counter()
             step()
             seconds.append(time.perf_counter() - start)
-        print(json.dumps(seconds), flush=True)
+        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes}), flush=True)
 
 
 if __name__ == "__main__":

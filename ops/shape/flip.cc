@@ -37,6 +37,7 @@ absl::Status Gradient(GradContext& g) {
 
 Cost CostOfCopy(const NodeTypes&) { return {}; }
 
+template <class Boxes>
 absl::Status Kernel(const KernelContext& k) {  // reads backwards from the last entry of each flipped axis
   const ValueType& x = k.input_type(0);
   Strides strides = x.strides();
@@ -48,8 +49,8 @@ absl::Status Kernel(const KernelContext& k) {  // reads backwards from the last 
     stride = -stride;
   }
   const int64_t bytes = SizeOf(x.dtype);
-  return CopyBox(k, bytes, x.shape, k.input<char>(0) + last * bytes, strides, k.output<void>(0),
-                 k.output_type(0).strides());
+  return Boxes::Copy(k, bytes, x.shape, k.input<char>(0) + last * bytes, strides, k.output<void>(0),
+                     k.output_type(0).strides());
 }
 
 void Samples(SampleBuilder& s) {
@@ -88,7 +89,7 @@ SNUG_OPS(flip) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfCopy,
-           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA(Kernel))},
+           .kernels = {Plain(Kernel<BoxesOnCpu>), OwnOnCuda(SNUG_IF_CUDA(Kernel<BoxesOnCuda>))},
            .samples = Samples}};
 }
 

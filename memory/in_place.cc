@@ -11,9 +11,9 @@ namespace snug::core::memory {
 namespace {
 
 // The bytes live over time. Ranges can be added to: it is a segment tree over the moments at which anything changes.
-class Load {
+class LoadOverTime {
  public:
-  explicit Load(const Problem& problem) {
+  explicit LoadOverTime(const Problem& problem) {
     for (const Buffer& buffer : problem.buffers) {
       ForEachLiveSpan(buffer, [&](int32_t first, int32_t last) {
         moments_.push_back(first);
@@ -137,7 +137,7 @@ class Chains {
   }
 
   SmallerOutputs smaller_;
-  Load load_;
+  LoadOverTime load_;
   std::vector<Buffer> whole_;
   std::vector<size_t> head_;
   std::vector<bool> has_output_;

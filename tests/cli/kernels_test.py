@@ -2,10 +2,12 @@
 
 from snug import SnugTest
 
-# More rows than oneDNN counts; nothing is allocated for it, because compiling is all that is asked for.
+# More products than oneDNN counts, and our fast kernel multiplies one pair of matrices; nothing is allocated for it,
+# because compiling is all that is asked for.
 TALL = """
-input { name: "x" shape { dim: 2 } }
-layer { name: "tall" input: "x" dense { units: 1 bias: false } }
+input { name: "a" shape { dim: [1, 2] } }
+input { name: "b" shape { dim: [2, 1] } }
+layer { name: "tall" input: "a" input: "b" matmul {} }
 output: "tall"
 """
 ROWS = 2**31
@@ -35,18 +37,20 @@ class KernelsTest(SnugTest):
         dump = self.folder / "dump"
         command = ("compile", file, f"--batch={ROWS}", f"--dump={dump}", "--memory=none")
         why = "oneDNN has no such large dimensions"
-        said = f"our plain kernel serves in place of oneDNN's, more slowly, for dense \"tall\": {why}\n"
+        said = f"our plain kernel serves in place of oneDNN's, more slowly, for matmul \"tall\": {why}\n"
         self.assertEqual(self.run_snug(*command).stderr, said)
         found = self.json(*command)
         self.assertEqual(found["fallbacks"], 1)
-        self.assertEqual(found["fallback_nodes"], [{"node": "tall", "op": "dense", "library": "oneDNN",
+        self.assertEqual(found["fallback_nodes"], [{"node": "tall", "op": "matmul", "library": "oneDNN",
                                                     "why": why, "instead": "plain"}])
         self.assertEqual((dump / "75_passed_over.txt").read_text(),
-                         f"tall dense: not onednn, {why}; plain serves\n")
-        trained = 'layer { name: "loss" input: "tall" reduce_mean {} } objective: "loss"'
+                         "tall matmul: not own, it multiplies one pair of matrices, not several (by design); plain serves\n"
+                         f"tall matmul: not onednn, {why}; plain serves\n")
+        trained = ('layer { name: "bias" input: "tall" bias_add {} } '
+                   'layer { name: "loss" input: "bias" reduce_mean {} } objective: "loss"')
         file = self.write("tall.pbtxt", TALL.replace('output: "tall"', trained))
         error = self.error("step", file, f"--batch={ROWS}", "--steps=1", "--memory=none", "--strict-kernels", code=1)
-        self.assertIn(f"tall.pbtxt:3:1: layer \"tall\" (dense): oneDNN does not serve it: {why}; our plain kernel "
+        self.assertIn(f"tall.pbtxt:4:1: layer \"tall\" (matmul): oneDNN does not serve it: {why}; our plain kernel "
                       "would, and --strict-kernels does not want that", error)
 
     def test_what_cudnn_does_not_take_is_known_without_a_gpu(self):

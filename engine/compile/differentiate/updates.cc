@@ -39,7 +39,7 @@ class Updates {
       learning_rate_ = AddScalar(kLearningRateName, optimizer_.learning_rate());
       SNUG_RETURN_IF_ERROR(AddGradientNorm());
       for (const Trained& trained : trained_) SNUG_RETURN_IF_ERROR(AddUpdate(trained));
-      // They follow all updates: on CUDA one launch then serves many, of the one and of the other.
+      // In the given order they follow all updates; an orderer may move each up to the update that it reads.
       if (optimizer_.has_average()) {
         for (const Trained& trained : trained_) SNUG_RETURN_IF_ERROR(AddAverage(trained.parameter));
       }

@@ -14,6 +14,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "engine/base/parallel.h"
+
 namespace snug::core::memory {
 namespace {
 
@@ -109,6 +111,9 @@ absl::StatusOr<ChildEnd> RunInChild(double seconds, const std::function<void(con
   }
   if (child == 0) {
     close(pipes[0]);
+    // The solver may multiply by a library that shares our OpenMP (Debian's OpenBLAS, if it is the system's BLAS). A
+    // fork has none of its threads, so nothing here may wait for them.
+    SetThreadsPerOp(1);
     RunBody(pipes[1], parent, body);
   }
   close(pipes[1]);

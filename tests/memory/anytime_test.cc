@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/parallel.h"
 #include "memory/ilp/child.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -121,6 +122,25 @@ TEST(Anytime, SaysWhenTheSearchDiedWithNothingFound) {
 }
 
 // As with nohup: what the program ignores must not end its search.
+#if defined(_OPENMP) && !defined(SNUG_STD_THREADS)
+// As the system's BLAS may, under the solver.
+void Meet() {
+#pragma omp parallel
+  {
+#pragma omp barrier
+  }
+}
+
+TEST(RunInChild, WaitsForNoThreadOfItsParent) {
+  SetThreadsPerOp(2);
+  Meet();  // now there is a second thread, which a fork does not have
+  const absl::StatusOr<ChildEnd> end = RunInChild(
+      600, [](const SendFn&) { Meet(); }, [](absl::string_view) {});
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(*end, ChildEnd::kReturned);
+}
+#endif
+
 TEST(Child, OutlivesSignalsThatAreTheCallersToAnswer) {
   std::string received;
   const absl::StatusOr<ChildEnd> end = RunInChild(

@@ -131,7 +131,7 @@ void Meet() {
   }
 }
 
-TEST(RunInChild, WaitsForNoThreadOfItsParent) {
+TEST(Child, WaitsForNoThreadOfItsParent) {
   SetThreadsPerOp(2);
   Meet();  // now there is a second thread, which a fork does not have
   const absl::StatusOr<ChildEnd> end = RunInChild(

@@ -1,12 +1,17 @@
 // Tests which Steps run in one launch, and that nothing else changes by it.
 #include "engine/run/cuda/launch_groups.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
+#include <set>
 
+#include "engine/compile/schedule/streams.h"
 #include "ops/kit/cuda_together.h"
 #include "proto/network.pb.h"
 #include "tests/cuda/emulation/emulation.h"
@@ -17,7 +22,7 @@ namespace snug::core {
 namespace {
 
 using testing::ElementsAre;
-using Launches = std::vector<std::vector<size_t>>;
+using Launches = std::vector<LaunchGroup>;
 
 std::shared_ptr<const KernelRow> RowThatRuns(TogetherFn together) {
   return std::make_shared<const KernelRow>(KernelRow{.name = "own", .together = std::move(together)});
@@ -37,8 +42,16 @@ Step StepOf(const std::shared_ptr<const KernelRow>& kernel, std::vector<Access> 
   return step;
 }
 
+std::vector<std::vector<size_t>> OnOneStream(const std::vector<Step>& steps) {
+  std::vector<std::vector<size_t>> launches;
+  for (LaunchGroup& group : GroupLaunches(steps, {.stream_of = std::vector<int32_t>(steps.size(), 0)})) {
+    launches.push_back(std::move(group.steps));
+  }
+  return launches;
+}
+
 TEST(LaunchGroups, AreOfStepsWhoseBytesAreLeftAlone) {
-  const Launches launches = GroupLaunches({
+  const std::vector<std::vector<size_t>> launches = OnOneStream({
       StepOf(kAloneKernel, {Writes(0, 8)}),
       StepOf(kOneKernel, {Reads(0, 8), Writes(100, 108)}),
       StepOf(kAloneKernel, {Writes(8, 16)}),
@@ -49,7 +62,7 @@ TEST(LaunchGroups, AreOfStepsWhoseBytesAreLeftAlone) {
 }
 
 TEST(LaunchGroups, ComeBeforeWhatWantsTheirBytes) {
-  const Launches launches = GroupLaunches({
+  const std::vector<std::vector<size_t>> launches = OnOneStream({
       StepOf(kOneKernel, {Reads(0, 8), Writes(100, 108)}), StepOf(kOneKernel, {Reads(8, 16), Writes(108, 116)}),
       StepOf(kAloneKernel, {Writes(12, 20)}),  // writes over the gradient of the second
       StepOf(kOneKernel, {Reads(12, 20), Writes(116, 124)}),
@@ -59,7 +72,7 @@ TEST(LaunchGroups, ComeBeforeWhatWantsTheirBytes) {
 }
 
 TEST(LaunchGroups, AreOfOneFunctionAndOneType) {
-  const Launches launches = GroupLaunches({
+  const std::vector<std::vector<size_t>> launches = OnOneStream({
       StepOf(kOneKernel, {Writes(0, 8)}), StepOf(kAnotherKernel, {Writes(8, 16)}),
       StepOf(kOneKernel, {Writes(16, 24)}, 1, DType::kBFloat16), StepOf(kOneKernel, {Writes(24, 32)}),
       StepOf(kOneKernel, {Reads(0, 8), Writes(32, 40)}),  // has to come after the first
@@ -71,48 +84,120 @@ TEST(LaunchGroups, AreOfSmallOnesAndHaveTheirMost) {
   std::vector<Step> steps;
   for (int i = 0; i <= kMostTogether; ++i) steps.push_back(StepOf(kOneKernel, {Writes(8 * i, 8 * i + 8)}));
   steps.push_back(StepOf(kOneKernel, {Writes(8000, 8008)}, int64_t{1} << 20));
-  const Launches launches = GroupLaunches(steps);
+  const std::vector<std::vector<size_t>> launches = OnOneStream(steps);
   ASSERT_EQ(launches.size(), 3U);
   EXPECT_THAT(launches[0], ElementsAre(kMostTogether + 1));
   EXPECT_EQ(launches[1].size(), static_cast<size_t>(kMostTogether));
 }
 
-// Every pair that conflicts keeps its sequence, and no Step is lost.
+std::string ToString(const Launches& launches) {
+  return absl::StrJoin(launches, " ", [](std::string* out, const LaunchGroup& group) {
+    absl::StrAppend(out, group.only_waits ? "before:" : "", absl::StrJoin(group.steps, "+"));
+  });
+}
+
+TEST(LaunchGroups, RunBeforeWhatAnotherStreamWaitsFor) {
+  const std::vector<Step> steps = {
+      StepOf(kOneKernel, {Reads(0, 8), Writes(100, 108)}),
+      StepOf(kAloneKernel, {Writes(8, 16)}),
+      StepOf(kOneKernel, {Reads(8, 16), Writes(108, 116)}),
+      StepOf(kAloneKernel, {Writes(0, 8)}),  // on the other stream, when the second is done, and with it the first
+      StepOf(kOneKernel, {Writes(200, 208)}),
+      StepOf(kOneKernel, {Reads(0, 8), Writes(208, 216)}),  // waits for the other stream
+  };
+  const Launches launches = GroupLaunches(steps, {.stream_of = {0, 0, 0, 1, 1, 0}, .waits = {{1, 3}, {3, 5}}});
+  EXPECT_EQ(ToString(launches), "0 1 3 before:5 2+5 4");
+}
+
+std::vector<Step> RandomSteps(std::mt19937_64& random, int count) {
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  std::vector<Step> steps;
+  for (int i = 0; i < count; ++i) {
+    std::vector<Access> accesses;
+    for (int a = 0; a < 3; ++a) {
+      const int64_t begin = below(400);
+      accesses.push_back({{1, begin, begin + 1 + below(12)}, below(2) == 0});
+    }
+    const int64_t kind = below(3);
+    steps.push_back(StepOf(kind == 0 ? kAloneKernel : kind == 1 ? kOneKernel : kAnotherKernel, std::move(accesses)));
+  }
+  return steps;
+}
+
+bool Conflict(const Step& a, const Step& b) {
+  bool conflict = false;
+  for (const Access& x : a.accesses) {
+    for (const Access& y : b.accesses) conflict |= Conflicts(x, y);
+  }
+  return conflict;
+}
+
+// Says which launches are done when each launch begins: those before it on its stream, and what its Steps wait for. A
+// Step that is waited for must have been asked for before.
+std::vector<std::set<size_t>> DoneBefore(const Launches& launches, const Schedule& schedule) {
+  std::map<size_t, size_t> place;
+  std::map<int32_t, std::set<size_t>> passed;  // by stream
+  std::set<size_t> has_waited;
+  std::vector<std::set<size_t>> done(launches.size());
+  for (size_t l = 0; l < launches.size(); ++l) {
+    const std::vector<size_t>& steps = launches[l].steps;
+    std::set<size_t>& stream = passed[schedule.stream_of[steps[0]]];
+    for (const auto& [a, b] : schedule.waits) {
+      if (static_cast<size_t>(b) != steps[0] || steps.size() > 1 || has_waited.contains(steps[0])) continue;
+      const auto asked = place.find(static_cast<size_t>(a));
+      if (asked == place.end()) {
+        ADD_FAILURE() << "Step " << b << " waits for " << a << ", which comes later";
+        continue;
+      }
+      stream.insert(asked->second);
+      stream.insert(done[asked->second].begin(), done[asked->second].end());
+    }
+    if (launches[l].only_waits) {
+      has_waited.insert(steps[0]);
+      continue;
+    }
+    done[l] = stream;
+    for (const size_t i : steps) {
+      EXPECT_EQ(schedule.stream_of[i], schedule.stream_of[steps[0]]);
+      EXPECT_TRUE(place.emplace(i, l).second);
+    }
+    stream.insert(l);
+  }
+  return done;
+}
+
+// Of every pair that conflicts the first is done when the second begins, and no Step is lost.
 TEST(LaunchGroups, KeepTheSequenceOfWhatConflicts) {
+  int64_t together = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     std::mt19937_64 random(seed);
-    const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
-    std::vector<Step> steps;
-    for (int i = 0; i < 60; ++i) {
-      std::vector<Access> accesses;
-      for (int a = 0; a < 3; ++a) {
-        const int64_t begin = below(400);
-        accesses.push_back({{1, begin, begin + 1 + below(12)}, below(2) == 0});
-      }
-      const int64_t kind = below(3);
-      steps.push_back(StepOf(kind == 0 ? kAloneKernel : kind == 1 ? kOneKernel : kAnotherKernel, std::move(accesses)));
+    const std::vector<Step> steps = RandomSteps(random, 60);
+    const int streams = 1 + static_cast<int>(seed % 3);
+    std::vector<std::vector<Access>> accesses;
+    std::vector<int32_t> stream_of;
+    for (const Step& step : steps) {
+      accesses.push_back(step.accesses);
+      stream_of.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(streams)));
     }
+    const Schedule schedule = ScheduleStreams(accesses, stream_of, streams);
+    const Launches launches = GroupLaunches(steps, schedule);
+    const std::vector<std::set<size_t>> done = DoneBefore(launches, schedule);
     std::vector<size_t> place(steps.size(), SIZE_MAX);
-    const Launches launches = GroupLaunches(steps);
     for (size_t l = 0; l < launches.size(); ++l) {
-      for (const size_t i : launches[l]) {
-        EXPECT_EQ(place[i], SIZE_MAX);
-        place[i] = l;
-      }
+      if (launches[l].only_waits) continue;
+      for (const size_t i : launches[l].steps) place[i] = l;
+      together += static_cast<int64_t>(launches[l].steps.size()) - 1;
     }
     for (size_t b = 0; b < steps.size(); ++b) {
       ASSERT_NE(place[b], SIZE_MAX);
       for (size_t a = 0; a < b; ++a) {
-        bool conflict = false;
-        for (const Access& x : steps[a].accesses) {
-          for (const Access& y : steps[b].accesses) conflict |= Conflicts(x, y);
-        }
-        if (conflict) {
-          EXPECT_LT(place[a], place[b]) << "seed " << seed;
+        if (Conflict(steps[a], steps[b])) {
+          EXPECT_TRUE(done[place[b]].contains(place[a])) << "seed " << seed << ": " << a << ", " << b;
         }
       }
     }
   }
+  EXPECT_GT(together, 300);
 }
 
 TEST(Together, ABlockWorksForOneMember) {
@@ -156,6 +241,28 @@ TEST_P(UpdatesTogether, AreOneLaunchWithTheSameBits) {
   EXPECT_EQ(launches[0] - launches[1], kSteps * (kParameters - 1));
 }
 
+// On several streams those of one stream run together where nobody waits for them.
+TEST(LaunchGroups, OfSeveralStreamsHaveTheSameBits) {
+  constexpr int kSteps = 3;
+  const LoadedNetwork loaded = LoadModel("tests/data/tiny_conv.pbtxt").value();
+  std::vector<Result> results;
+  std::vector<int64_t> launches;
+  for (const ExecutorKind engine : {ExecutorKind::kSerial, ExecutorKind::kReplay}) {
+    const How how{.strategy = "none", .streams = 2, .graph = false, .engine = engine};
+    cuda::FakeCuda fake({.kernels = cuda::emulation::BindLaunch});
+    std::vector<Compiled> all;
+    all.push_back(CompileForCuda(loaded, how).value());
+    const auto session = NewSession(std::move(all), how, cuda::CudaDevice::Open(fake.api(), 0).value()).value();
+    fake.ClearCalls();
+    const absl::StatusOr<Result> result = Train(*session, loaded, kSteps);
+    ASSERT_TRUE(result.ok()) << result.status();
+    results.push_back(*result);
+    launches.push_back(fake.Count("cudaLaunchKernel"));
+  }
+  EXPECT_TRUE(results[0] == results[1]);
+  EXPECT_LT(launches[1], launches[0]);
+}
+
 // A step whose ops are timed asks for each update by itself, so it has not loaded the kernels that the graph records.
 TEST(LaunchGroups, AreLaunchedBeforeAGraphRecordsThem) {
   const LoadedNetwork loaded = LoadModel("tests/data/tiny_conv.pbtxt").value();
@@ -177,17 +284,24 @@ TEST(LaunchGroups, OfModelsLeaveFewUpdatesAlone) {
   const struct {
     const char* path;
     int64_t batch, updates, most_launches;
+    DType precision = DType::kFloat32;
+    int streams = 1;
   } models[] = {{"models/resnet50.pbtxt", 32, 161, 75},
                 {"models/mobilenet_v2.pbtxt", 32, 158, 50},
-                {"models/gpt2.pbtxt", 2, 148, 100}};
+                {"models/gpt2.pbtxt", 2, 148, 100},
+                {"models/gpt2.pbtxt", 2, 148, 100, DType::kBFloat16},
+                {"models/resnet50.pbtxt", 32, 161, 100, DType::kFloat32, 2},
+                {"models/gpt2.pbtxt", 2, 148, 60, DType::kBFloat16, 2}};
   for (const auto& model : models) {
     const LoadedNetwork loaded = LoadModel(model.path).value();
     CompileOptions options{.device = {Device::Kind::kCuda}, .batch = model.batch, .threads = 1};
+    options.precision = model.precision;
+    options.memory.streams = model.streams;
     const Compiled compiled = Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options).value();
     int64_t updates = 0, launches = 0;
-    for (const std::vector<size_t>& group : GroupLaunches(compiled.executable.steps)) {
-      if (compiled.executable.steps[group[0]].kernel->together == nullptr) continue;
-      updates += static_cast<int64_t>(group.size());
+    for (const LaunchGroup& group : GroupLaunches(compiled.executable.steps, compiled.executable.schedule)) {
+      if (group.only_waits || compiled.executable.steps[group.steps[0]].kernel->together == nullptr) continue;
+      updates += static_cast<int64_t>(group.steps.size());
       ++launches;
     }
     EXPECT_EQ(updates, model.updates) << model.path;

@@ -5,7 +5,6 @@
 
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_libraries.h"
-#include "engine/run/cuda/launch_groups.h"
 
 namespace snug::core {
 namespace {
@@ -61,13 +60,13 @@ CudaExecutor::CudaExecutor(const Executable& executable, const ArenaBytes& arena
 
 void CudaExecutor::MakeLaunches() {
   const bool whole_steps = mode_ == CudaMode::kGraph || mode_ == CudaMode::kStreams;
-  if (!whole_steps || stream_count_ != 1) return;
-  for (std::vector<size_t>& steps : GroupLaunches(executable_.steps)) {
+  if (!whole_steps) return;
+  for (LaunchGroup& group : GroupLaunches(executable_.steps, executable_.schedule)) {
     Launch& launch = launches_.emplace_back();
-    if (steps.size() > 1) {
-      for (const size_t step : steps) launch.contexts.push_back(steps_.context(step));
+    if (group.steps.size() > 1) {
+      for (const size_t step : group.steps) launch.contexts.push_back(steps_.context(step));
     }
-    launch.steps = std::move(steps);
+    launch.group = std::move(group);
   }
 }
 
@@ -222,7 +221,7 @@ absl::Status CudaExecutor::AskForSteps(Failure* failure) {
   if (tasks_ != nullptr) tasks_->Forget();
   if (times_ == nullptr && !launches_.empty()) {
     for (const Launch& launch : launches_) SNUG_RETURN_IF_ERROR(AskForLaunch(launch, failure));
-    return absl::OkStatus();
+    return Join();
   }
   for (size_t i = 0; i < steps_.size(); ++i) {
     absl::Status status = tasks_ != nullptr ? PushStep(i, failure) : AskForStep(i, failure);
@@ -234,13 +233,24 @@ absl::Status CudaExecutor::AskForSteps(Failure* failure) {
 }
 
 absl::Status CudaExecutor::AskForLaunch(const Launch& launch, Failure* failure) {
-  const size_t first = launch.steps[0];
-  failure->variables_changed |=
-      std::any_of(launch.steps.begin(), launch.steps.end(), [this](size_t i) { return executable_.steps[i].mutates; });
-  absl::Status status =
-      launch.steps.size() == 1 ? RunStep(first) : executable_.steps[first].kernel->together(launch.contexts);
-  if (!status.ok()) failure->step = first;
+  const std::vector<size_t>& steps = launch.group.steps;
+  const auto ask = [&]() -> absl::Status {
+    if (launch.group.only_waits) return WaitBefore(steps[0]);
+    failure->variables_changed |=
+        std::any_of(steps.begin(), steps.end(), [this](size_t i) { return executable_.steps[i].mutates; });
+    return steps.size() == 1 ? AskForStep(steps[0], failure)
+                             : executable_.steps[steps[0]].kernel->together(launch.contexts);
+  };
+  absl::Status status = ask();
+  if (!status.ok()) failure->step = steps[0];
   return status;
+}
+
+absl::Status CudaExecutor::WaitBefore(size_t step) {
+  for (const int32_t other : waits_[step]) {
+    SNUG_RETURN_IF_ERROR(streams_[StreamOf(step)].WaitFor(*done_[static_cast<size_t>(other)]));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CudaExecutor::RunStep(size_t i) {
@@ -262,7 +272,7 @@ absl::Status CudaExecutor::RunTaken(size_t i) {
 
 absl::Status CudaExecutor::AskForStep(size_t i, Failure* failure) {
   cuda::CudaStream& stream = streams_[StreamOf(i)];
-  for (const int32_t other : waits_[i]) SNUG_RETURN_IF_ERROR(stream.WaitFor(*done_[static_cast<size_t>(other)]));
+  SNUG_RETURN_IF_ERROR(WaitBefore(i));
   if (times_ != nullptr) SNUG_RETURN_IF_ERROR(step_times_->Begin(i, stream));
   failure->variables_changed |= executable_.steps[i].mutates;
   SNUG_RETURN_IF_ERROR(RunStep(i));

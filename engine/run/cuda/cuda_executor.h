@@ -14,6 +14,7 @@
 #include "engine/run/cuda/cuda_staging.h"
 #include "engine/run/cuda/cuda_step_times.h"
 #include "engine/run/cuda/cuda_tasks.h"
+#include "engine/run/cuda/launch_groups.h"
 #include "engine/run/executors/bound_steps.h"
 #include "engine/run/executors/dynamic_blocks.h"
 
@@ -49,9 +50,9 @@ class CudaExecutor final : public BoundExecutor {
   std::vector<At> Running() const override;
 
  private:
-  struct Launch {  // all its Steps run in one launch
-    std::vector<size_t> steps;
-    std::vector<KernelContext> contexts;  // if there are several Steps
+  struct Launch {
+    LaunchGroup group;
+    std::vector<KernelContext> contexts;  // if there are several Steps, which run in one launch
   };
 
   CudaExecutor(const Executable& executable, const ArenaBytes& arenas, const CudaStreams& streams, CudaMode mode,
@@ -66,6 +67,7 @@ class CudaExecutor final : public BoundExecutor {
   absl::Status AskForSteps(Failure* failure);
   absl::Status AskForStep(size_t step, Failure* failure);
   absl::Status AskForLaunch(const Launch& launch, Failure* failure);
+  absl::Status WaitBefore(size_t step);  // for what the schedule says
   absl::Status PushStep(size_t step, Failure* failure);
   absl::Status RunStep(size_t step);
   absl::Status RunTaken(size_t step);  // for dynamic memory, after its blocks were taken
@@ -87,7 +89,7 @@ class CudaExecutor final : public BoundExecutor {
   std::vector<std::unique_ptr<cuda::CudaEvent>> done_;  // indexed by Step; null: no other stream waits for it
   std::unique_ptr<cuda::CudaEvent> forked_;             // null: there is one stream
   std::vector<std::unique_ptr<cuda::CudaEvent>> joined_;  // one for each stream but the first
-  std::vector<Launch> launches_;  // in the sequence of the one stream; empty: it goes Step by Step
+  std::vector<Launch> launches_;  // in the sequence in which they are asked for; empty: it goes Step by Step
   cuda::CudaGraph graph_;
   std::unique_ptr<CudaTasks> tasks_;               // null: the schedule says who waits for whom
   std::unique_ptr<BlockAccesses> block_accesses_;  // null: memory is planned, or one stream needs no rule

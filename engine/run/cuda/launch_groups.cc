@@ -28,35 +28,43 @@ bool CanJoin(const Step& step) {
 
 }  // namespace
 
-std::vector<std::vector<size_t>> GroupLaunches(const std::vector<Step>& steps) {
-  std::vector<std::vector<size_t>> launches;
-  constexpr size_t kMostWaiting = 16;        // groups: few, because every Step is compared with all that wait
-  std::vector<std::vector<size_t>> waiting;  // no two Steps in these conflict
+std::vector<LaunchGroup> GroupLaunches(const std::vector<Step>& steps, const Schedule& schedule) {
+  std::vector<bool> waits(steps.size()), waited_for(steps.size());
+  for (const auto& [a, b] : schedule.waits) waited_for[static_cast<size_t>(a)] = waits[static_cast<size_t>(b)] = true;
+  const std::vector<int32_t>& stream_of = schedule.stream_of;
+
+  std::vector<LaunchGroup> launches;
+  constexpr size_t kMostWaiting = 16;  // groups: few, because every Step is compared with all that wait
+  std::vector<LaunchGroup> waiting;    // no two Steps in these conflict
   const auto launch_if = [&](const auto& due) {
     const auto end = std::stable_partition(waiting.begin(), waiting.end(),
-                                           [&](const std::vector<size_t>& group) { return !due(group); });
+                                           [&](const LaunchGroup& group) { return !due(group.steps); });
     launches.insert(launches.end(), std::make_move_iterator(end), std::make_move_iterator(waiting.end()));
     waiting.erase(end, waiting.end());
   };
   for (size_t i = 0; i < steps.size(); ++i) {
     launch_if([&](const std::vector<size_t>& group) {
-      return absl::c_any_of(group, [&](size_t other) { return Conflict(steps[other], steps[i]); });
+      return (waited_for[i] && stream_of[group[0]] == stream_of[i]) ||
+             absl::c_any_of(group, [&](size_t other) { return Conflict(steps[other], steps[i]); });
     });
-    if (!CanJoin(steps[i])) {
-      launches.push_back({i});
+    if (!CanJoin(steps[i]) || waited_for[i]) {
+      launches.push_back({{i}});
       continue;
     }
-    const auto group = absl::c_find_if(waiting, [&](const std::vector<size_t>& one) {
-      return one.size() < static_cast<size_t>(kMostTogether) && Alike(steps[one[0]], steps[i]);
+    if (waits[i]) launches.push_back({.steps = {i}, .only_waits = true});
+    const auto group = absl::c_find_if(waiting, [&](const LaunchGroup& one) {
+      const size_t first = one.steps[0];
+      return one.steps.size() < static_cast<size_t>(kMostTogether) && stream_of[first] == stream_of[i] &&
+             Alike(steps[first], steps[i]);
     });
     if (group == waiting.end()) {
       if (waiting.size() == kMostWaiting) {
         launches.push_back(std::move(waiting[0]));
         waiting.erase(waiting.begin());
       }
-      waiting.push_back({i});
+      waiting.push_back({{i}});
     } else {
-      group->push_back(i);
+      group->steps.push_back(i);
     }
   }
   launch_if([](const std::vector<size_t>&) { return true; });

@@ -76,5 +76,20 @@ TEST_F(WidenTest, AParameterThatWasUpdatedSinceIsReadAsItWas) {
   EXPECT_EQ(graph_.node(graph_.value(read).producer).inputs[0], rounded_);
 }
 
+// The gradient of a parameter is rounded only for whoever reads it in bfloat16.
+TEST_F(WidenTest, AnUpdateReadsTheUnroundedGradient) {
+  const NodeId product = Add({.name = "product", .op = "matmul", .inputs = {x_, rounded_}, .phase = Phase::kBackward});
+  const NodeId update = Add({.name = "update",
+                             .op = "sgd_update",
+                             .inputs = {weight_, OutputOf(product), rate_, gate_},
+                             .phase = Phase::kUpdate});
+  WidenAll();
+  EXPECT_EQ(graph_.node(update).inputs[1], OutputOf(product));
+  EXPECT_EQ(graph_.type(OutputOf(product)).dtype, DType::kFloat32);
+  for (const NodeId id : graph_.ProgramOrder()) {
+    EXPECT_FALSE(graph_.node(id).op == "cast" && graph_.node(id).inputs[0] == OutputOf(product)) << "nobody reads it";
+  }
+}
+
 }  // namespace
 }  // namespace snug::core

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "ops/graph_builder.h"
 #include "proto/data_type.h"
 
 namespace snug::core {
@@ -49,6 +50,13 @@ ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, Node
 }
 
 bool IsCast(const Node& node) { return node.op == kCast; }
+
+bool MayReadInstead(const Graph& graph, const OpRegistry& registry, NodeId node, size_t i, ValueId other) {
+  if (!graph.node(node).outputs.empty()) return false;
+  NodeTypes types = TypesOf(graph, graph.node(node));
+  types.inputs[i] = graph.type(other);
+  return InferTypes(registry.Get(graph.node(node).op), &types).ok();
+}
 
 void ReadInstead(Graph& graph, ValueId value, ValueId other) {
   graph.ReplaceUses(value, other);

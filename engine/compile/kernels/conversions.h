@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/graph/graph.h"
+#include "ops/registry.h"
 
 namespace snug::core {
 
@@ -13,6 +14,9 @@ ValueId InsertReorder(Graph& graph, ValueId value, const Layout& layout, NodeId 
 ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, NodeId beside);
 // Tells whether a node converts so, whoever inserted it.
 bool IsCast(const Node& node);
+
+// Tells whether a node without outputs (an update) takes `other`, of another type, as its i-th input too.
+bool MayReadInstead(const Graph& graph, const OpRegistry& registry, NodeId node, size_t i, ValueId other);
 
 // Lets every reader of `value` read `other` instead, except the node just inserted that makes `other` from it. All
 // other readers must come later in program order.

@@ -49,12 +49,15 @@ ValueId Widener::ParameterOf(ValueId value) {
   return source;
 }
 
-// Lets nodes that cast `rounded` back to float32 read `value`, from which it was made.
+// Lets nodes that cast `rounded` back to float32, and updates, read `value`, from which it was made.
 void Widener::ReadUnrounded(ValueId value, ValueId rounded) {
   const NodeId rounding = graph_.value(rounded).producer;
   maybe_unread_.push_back(rounding);
   for (NodeId id = graph_.node(rounding).next; id.valid(); id = graph_.node(id).next) {
-    const Node& node = graph_.node(id);
+    Node& node = graph_.node(id);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == rounded && MayReadInstead(graph_, registry_, id, i, value)) node.inputs[i] = value;
+    }
     if (!IsCast(node) || node.inputs[0] != rounded) continue;
     if (!(graph_.type(node.outputs[0]) == graph_.type(value))) continue;
     maybe_unread_.push_back(id);

@@ -4,7 +4,7 @@ namespace snug::core {
 
 // Each is in a file of its own.
 PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, JoinSlices,
-    MergeCommonSubexpressions, RemoveDeadCode;
+    MergeCommonSubexpressions, NarrowGradients, RemoveDeadCode;
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -22,6 +22,7 @@ absl::Span<const Pass> WholePasses() {
       {"fuse_batch_norm", "batch norm (+ add) + relu or relu6, forward and backward, in one sweep", FuseBatchNorm},
       {"fuse_activation", "convolution or dense + activation in one sweep", FuseActivation},
       {"channels_last", "images lie channels-last where kernels prefer it", AssignLayouts},
+      {"narrow_gradients", "updates read bfloat16 gradients, not float32 copies of them", NarrowGradients},
       {"dead_code_again", "what the other passes left without readers goes", RemoveDeadCode},
   };
   return kPasses;

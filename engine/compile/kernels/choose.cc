@@ -191,8 +191,9 @@ class Chooser {
   // stands before its mutations, because every reader does.
   absl::StatusOr<ValueId> Reordered(ValueId value, const Layout& layout, NodeId reader) {
     const Phase phase = graph_.node(reader).phase;
+    const bool keeps = keeps_reorders_ || !graph_.value(value).variable.valid();
     for (const auto& [known, reordered] : reorders_[value]) {
-      const bool near = keeps_reorders_ || graph_.node(graph_.value(reordered).producer).phase == phase;
+      const bool near = keeps || graph_.node(graph_.value(reordered).producer).phase == phase;
       if (known == layout && near) return reordered;
     }
     const ValueId result = InsertReorder(graph_, value, layout, reader, reader);
@@ -226,8 +227,8 @@ class Chooser {
   Graph& graph_;
   const OpRegistry& registry_;
   const ChooseOptions& options_;
-  // The backward pass reads those of the forward pass. On CUDA it makes its own: kept they would be a copy of all
-  // weights at the peak, to save one sweep over them.
+  // The backward pass reads those of the forward pass. On CUDA it makes its own of Variables: kept they would be a copy
+  // of all weights at the peak, to save one sweep over them. Of a cast of a Variable nothing but the reorder is kept.
   const bool keeps_reorders_;
   std::vector<KernelChoice> choices_;
   std::map<const KernelRow*, std::shared_ptr<const KernelRow>> shared_;

@@ -163,10 +163,11 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                     .graph = std::move(imported.graph)};
   Graph& graph = compiled.graph;
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
+  compiled.summary = Summarize(graph, registry);  // before passes add to it what the network does not need: padding
   if (options.device.kind == Device::Kind::kCuda) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, CudaPasses(), 60, options));
+    compiled.summary.nodes = Summarize(graph, registry).nodes;
   }
-  compiled.summary = Summarize(graph, registry);
   SNUG_ASSIGN_OR_RETURN(compiled.kernels, ChooseKernels(graph, registry,
                                                         {.device = options.device,
                                                          .threads = options.threads,

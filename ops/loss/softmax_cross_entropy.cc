@@ -3,6 +3,7 @@
 // gradient computes the softmax from it again, and writes over the logits where nobody needs them any more.
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 #include <vector>
@@ -35,7 +36,11 @@ using Cross = proto::SoftmaxCrossEntropy;
 constexpr int64_t kBlock = 256;
 constexpr int64_t kChunk = 1 << 14;  // elements in a piece of work
 
-int64_t Classes(const ValueType& logits) { return logits.shape[logits.shape.rank() - 1]; }
+// Entries from one row to the next: the classes, and what pads them.
+int64_t Stride(const ValueType& logits) { return logits.shape[logits.shape.rank() - 1]; }
+int64_t Classes(const ValueType& logits, const Cross& options) {
+  return options.has_classes() ? options.classes() : Stride(logits);
+}
 int64_t Rows(const ValueType& logits) { return logits.shape.Count(0, logits.shape.rank() - 1); }
 int64_t RowsPerChunk(int64_t classes) { return std::max<int64_t>(1, kChunk / std::max<int64_t>(1, classes)); }
 
@@ -43,7 +48,11 @@ absl::Status CheckTarget(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
   const ValueType& logits = c.input(0);
   const DType labels = c.input(1).dtype;
-  if (Classes(logits) < 1) return c.InputError(0, "expected at least one class along the last axis");
+  if (Stride(logits) < 1) return c.InputError(0, "expected at least one class along the last axis");
+  const int64_t classes = Classes(logits, c.options<Cross>());
+  if (classes < 1 || classes > Stride(logits)) {
+    return c.OptionError("classes", absl::StrCat("expected 1 to ", Stride(logits), ", found ", classes));
+  }
   if (labels == DType::kInt32 || labels == DType::kInt64) {
     return c.CheckShape(1, logits.shape.Without(logits.shape.rank() - 1));
   }
@@ -107,6 +116,10 @@ absl::Status Prepare(PrepareContext& c) {  // makes room for the rows' losses
   return absl::OkStatus();
 }
 
+int64_t ClassBound(const NodeTypes& types, int input) {
+  return input == 1 ? Classes(types.input(0), types.options.Get<Cross>()) : 0;
+}
+
 Cost CostOfNode(const NodeTypes& types) { return {.flops = 6.0 * static_cast<double>(types.input(0).num_elements())}; }
 
 // Calls fn(labels) with integer labels, or with probabilities of type T.
@@ -123,7 +136,8 @@ absl::Status Forward(const KernelContext& k, const Label* labels) {
   constexpr bool kSoft = std::is_same_v<T, Label>;
   const T* logits = k.input<T>(0);
   const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = Classes(k.input_type(0));
+  const int64_t classes = Classes(k.input_type(0), k.options<Cross>());
+  const int64_t stride = Stride(k.input_type(0));
   const double smoothing = k.options<Cross>().label_smoothing();
   const int64_t ignored = k.options<Cross>().ignore_index();
   int64_t counted = rows;
@@ -134,14 +148,14 @@ absl::Status Forward(const KernelContext& k, const Label* labels) {
   ParallelFor(k.threads(), rows, RowsPerChunk(classes), [=](int64_t begin, int64_t end) {
     WithIsa([=]() SNUG_LAMBDA {
       for (int64_t r = begin; r < end; ++r) {
-        const T* z = logits + r * classes;
+        const T* z = logits + r * stride;
         const A most = LaneMax<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(z[i]); });
         const double sum = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return Exp(static_cast<A>(z[i]) - most); });
         const double row_lse = static_cast<double>(most) + std::log(sum);
         lse[r] = static_cast<Float32Port<T>>(row_lse);
         double loss = 0;
         if constexpr (kSoft) {
-          const T* t = labels + r * classes;
+          const T* t = labels + r * stride;
           loss = (1 - smoothing) * LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA {
                    return static_cast<A>(t[i]) * (static_cast<A>(row_lse) - static_cast<A>(z[i]));
                  });
@@ -173,7 +187,8 @@ absl::Status Backward(const KernelContext& k, const Label* labels) {
   constexpr bool kSoft = std::is_same_v<T, Label>;
   const T* logits = k.input<T>(0);
   const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = Classes(k.input_type(0));
+  const int64_t classes = Classes(k.input_type(0), k.options<Cross>());
+  const int64_t stride = Stride(k.input_type(0));
   const double smoothing = k.options<Cross>().label_smoothing();
   const int64_t ignored = k.options<Cross>().ignore_index();
   int64_t counted = rows;
@@ -187,11 +202,11 @@ absl::Status Backward(const KernelContext& k, const Label* labels) {
   ParallelFor(k.threads(), rows, RowsPerChunk(classes), [=](int64_t begin, int64_t end) {
     WithIsa([=]() SNUG_LAMBDA {
       for (int64_t r = begin; r < end; ++r) {
-        const T* z = logits + r * classes;
-        T* dz = dlogits + r * classes;
+        const T* z = logits + r * stride;
+        T* dz = dlogits + r * stride;
         const A row_lse = static_cast<A>(lse[r]);
         if constexpr (kSoft) {
-          const T* t = labels + r * classes;
+          const T* t = labels + r * stride;
           const double given = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(t[i]); });
           const A total = static_cast<A>((1 - smoothing) * given + smoothing);
           for (int64_t i = 0; i < classes; ++i) {
@@ -213,6 +228,7 @@ absl::Status Backward(const KernelContext& k, const Label* labels) {
         } else {
           for (int64_t i = 0; i < classes; ++i) dz[i] = static_cast<T>(A(0));
         }
+        std::fill(dz + classes, dz + stride, static_cast<T>(A(0)));
       }
     });
   });
@@ -226,7 +242,8 @@ absl::Status TargetBackward(const KernelContext& k) {
   const T* logits = k.input<T>(0);
   const Float32Port<T>* lse = k.input<Float32Port<T>>(1);
   const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = Classes(k.input_type(0));
+  const int64_t classes = Classes(k.input_type(0), k.options<Cross>());
+  const int64_t stride = Stride(k.input_type(0));
   T* dtarget = k.output<T>(0);
   const A scale = static_cast<A>(static_cast<double>(*k.input<Float32Port<T>>(2)) *
                                  (1 - k.options<Cross>().label_smoothing()) / static_cast<double>(rows));
@@ -234,9 +251,10 @@ absl::Status TargetBackward(const KernelContext& k) {
     WithIsa([=]() SNUG_LAMBDA {
       for (int64_t r = begin; r < end; ++r) {
         const A row_lse = static_cast<A>(lse[r]);
-        for (int64_t i = r * classes; i < (r + 1) * classes; ++i) {
+        for (int64_t i = r * stride; i < r * stride + classes; ++i) {
           dtarget[i] = static_cast<T>((row_lse - static_cast<A>(logits[i])) * scale);
         }
+        std::fill(dtarget + r * stride + classes, dtarget + (r + 1) * stride, static_cast<T>(A(0)));
       }
     });
   });
@@ -273,7 +291,22 @@ void Samples(SampleBuilder& s) {
       .Input({5, 7})
       .Int({5}, 0, 7)
       .Values({3, 0, 0, 2, 6});
+  s.Case("padded").With(ParseOptions<Cross>("classes: 21")).Input({4, 32}).Int({4}, 0, 21);
+  s.Case("padded_wide")
+      .With(ParseOptions<Cross>("classes: 133 label_smoothing: 0.2"))
+      .Input({3, 192})
+      .Int({3}, 0, 133)
+      .Values({132, -100, 5});
+  s.Case("padded_known")
+      .With(ParseOptions<Cross>("classes: 2"))
+      .Input({1, 3})
+      .Values({0, 0, 1000})
+      .NoGradient()
+      .Int({1}, 0, 2)
+      .Values({1})
+      .Expect(0, {0.693147180559945309});
   s.Case("probabilities").Input({4, 19}).Input({4, 19}).Range(0, 1);
+  s.Case("probabilities_padded").With(ParseOptions<Cross>("classes: 19")).Input({4, 24}).Input({4, 24}).Range(0, 1);
   s.Case("probabilities_smoothed")
       .With(ParseOptions<Cross>("label_smoothing: 0.3"))
       .Input({2, 3, 35})
@@ -295,6 +328,17 @@ void Samples(SampleBuilder& s) {
       .Input({4, 10})
       .Int({4}, 0, 10)
       .Fails("option \"label_smoothing\": expected 0 to 1, found 2");
+  s.Case("classes")
+      .With(ParseOptions<Cross>("classes: 11"))
+      .Input({4, 10})
+      .Int({4}, 0, 10)
+      .Fails("option \"classes\": expected 1 to 10, found 11");
+  s.Case("label_in_the_padding")
+      .With(ParseOptions<Cross>("classes: 9"))
+      .Input({2, 10})
+      .Int({2}, 0, 10)
+      .Values({3, 9})
+      .FailsAtRun("row 1: expected a class in [0, 9) or the ignored -100, found 9");
   s.Case("label_too_large")
       .Input({2, 10})
       .Int({2}, 0, 10)
@@ -305,6 +349,14 @@ void Samples(SampleBuilder& s) {
 void GradSamples(SampleBuilder& s) {
   s.Case("labels").Input({4, 21}).Int({4}, 0, 21).Input({4}).Range(3, 5).Input({});
   s.Case("ignored").Input({3, 5}).Int({3}, 0, 5).Values({1, -100, 4}).Input({3}).Range(2, 3).Input({});
+  s.Case("padded")
+      .With(ParseOptions<Cross>("classes: 37 label_smoothing: 0.1"))
+      .Input({3, 40})
+      .Int({3}, 0, 37)
+      .Values({1, -100, 36})
+      .Input({3})
+      .Range(3, 5)
+      .Input({});
   s.Case("probabilities").Input({4, 40}).Input({4, 40}).Range(0, 1).Input({4}).Range(3, 5).Input({});
   s.Case("lse_shape").Input({4, 7}).Int({4}, 0, 7).Input({5}).Input({}).Fails("expected shape [4]");
   s.Case("bad_label").Input({2, 3}).Int({2}, 0, 3).Values({-1, 0}).Input({2}).Input({}).FailsAtRun("found -1");
@@ -312,6 +364,7 @@ void GradSamples(SampleBuilder& s) {
 
 void TargetGradSamples(SampleBuilder& s) {
   s.Case("probabilities").Input({4, 40}).Input({4}).Range(3, 5).Input({});
+  s.Case("padded").With(ParseOptions<Cross>("classes: 37")).Input({4, 40}).Input({4}).Range(3, 5).Input({});
   s.Case("lse_shape").Input({4, 7}).Input({7}).Input({}).Fails("expected shape [4]");
 }
 
@@ -326,7 +379,7 @@ SNUG_OPS(softmax_cross_entropy) {
        .infer = Infer,
        .layer = Layer,
        .gradient = Gradient,
-       .index_bound = LabelBound,
+       .index_bound = ClassBound,
        .cost = CostOfNode,
        .kernels = {{.name = "plain", .prepare = Prepare, .run = ForwardCpu},
                    {.device = kOnCuda,

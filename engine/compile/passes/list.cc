@@ -4,7 +4,7 @@ namespace snug::core {
 
 // Each is in a file of its own.
 PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, JoinSlices,
-    MergeCommonSubexpressions, NarrowGradients, RemoveDeadCode;
+    MergeCommonSubexpressions, NarrowGradients, PadClasses, RemoveDeadCode;
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -30,6 +30,8 @@ absl::Span<const Pass> WholePasses() {
 
 absl::Span<const Pass> CudaPasses() {
   static constexpr Pass kPasses[] = {
+      {"pad_classes", "rows of bfloat16 logits that tensor cores cannot read begin at multiples of 128 bytes",
+       PadClasses},
       {"fuse_elementwise",
        "chains of elementwise nodes, with a reduction at the end or without, become a kernel that NVRTC compiles",
        FuseElementwise},

@@ -1,10 +1,14 @@
-"""CUDA's libraries in folders that the loader knows nothing of, as those of NVIDIA's Python packages. No GPU is needed."""
+"""CUDA's libraries in folders that the loader knows nothing of, as those of NVIDIA's Python packages. No GPU is needed.
+
+SNUG_TEST_PYTHON names a Python that has such packages; without, the one that runs this is looked at.
+"""
 
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import unittest
 
 from snug import BINARY, ROOT, SnugTest
@@ -29,18 +33,18 @@ class CudaLibrariesTest(SnugTest):
         source = folder_of(stems[0])
         if source is None or "NVRTC" not in self.json("doctor"):
             self.skipTest(f"SKIPPED: no {stems[0]}, or a build without CUDA")
-        (self.folder / folder).mkdir(parents=True)
+        (self.folder / folder).mkdir(parents=True, exist_ok=True)
         for stem in stems:
             for file in source.glob(stem + ".*"):
                 take(file, self.folder / folder / file.name)
         return self.folder / folder
 
-    def hidden(self, *arguments, folders):
+    def hidden(self, *arguments, folders, **environment):
         """A command that finds CUDA's libraries in these folders only: the loader does without its list of others."""
-        environment = {key: value for key, value in os.environ.items()
-                       if key not in ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")}
+        kept = {key: value for key, value in os.environ.items()
+                if key not in ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")}
         done = subprocess.run([LOADER, "--inhibit-cache", BINARY, *arguments], capture_output=True, text=True, cwd=ROOT,
-                              env={**environment, "OMP_WAIT_POLICY": "passive",
+                              env={**kept, **environment, "OMP_WAIT_POLICY": "passive",
                                    "SNUG_CUDA_LIBRARIES": ":".join(map(str, folders))}, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done
@@ -76,6 +80,40 @@ class CudaLibrariesTest(SnugTest):
 
     def test_cublaslt_in_a_folder_of_its_own(self):
         self.assertRegex(self.doctor(self.place("nvidia/cu13/lib", ["libcublasLt.so"]))["cuBLASLt"], r"^\d+\.\d+")
+
+    def test_a_toolkit_that_only_a_variable_names(self):
+        self.place("cuda/lib64", NVRTC)
+        self.place("cuda/lib64", ["libcublasLt.so"])
+        self.place("cuda/lib64", CUDNN)
+        for variable in ("CUDA_HOME", "CUDA_PATH"):
+            found = json.loads(self.hidden("doctor", "--json", folders=[], **{variable: str(self.folder / "cuda")}).stdout)
+            for library in ("NVRTC", "cuBLASLt", "cuDNN"):
+                self.assertRegex(found[library], r"^\d+\.\d+")
+            self.assertNotEqual(found["fused kernels"], "none")
+
+    def test_bundle_run_finds_what_a_python_brings(self):
+        python = os.environ.get("SNUG_TEST_PYTHON", sys.executable)
+        there = subprocess.run([python, "-c", "import nvidia; print(nvidia.__path__[0])"], capture_output=True, text=True,
+                               check=False)
+        packages = pathlib.Path(there.stdout.strip())
+        if there.returncode != 0 or not list(packages.glob("*/lib/libnvrtc.so.*")) or "NVRTC" not in self.json("doctor"):
+            self.skipTest("SKIPPED: a Python without NVIDIA's packages, or a build without CUDA")
+        bundle = self.folder / "bundle"
+        (bundle / "bench").mkdir(parents=True)
+        for name in ("bench/gpu_notes.py", "bench/gpu_parts.py", "tools/bundle-run"):
+            shutil.copy(ROOT / name, bundle / name.replace("tools/", ""))
+        (bundle / "commit").write_text("none")
+        (bundle / "snug").write_text(f"#!/bin/sh\nexec {LOADER} --inhibit-cache {BINARY} \"$@\"\n")
+        (bundle / "snug").chmod(0o755)
+        environment = {key: value for key, value in os.environ.items()
+                       if key not in ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "SNUG_CUDA_LIBRARIES", "OUT")}
+        done = subprocess.run([python, bundle / "bundle-run", "machine"], capture_output=True, text=True,
+                              env={**environment, "OMP_WAIT_POLICY": "passive"}, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for library in ("cuBLASLt", "cuDNN", "NVRTC"):
+            if list(packages.glob(f"*/lib/lib{library}*") if library != "NVRTC" else packages.glob("*/lib/libnvrtc.so*")):
+                self.assertRegex(done.stdout, rf"(?m)^ *{library} +\d+\.\d+")
+        self.assertNotRegex(done.stdout, r"fused kernels +none")
 
 
 if __name__ == "__main__":

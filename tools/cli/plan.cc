@@ -14,11 +14,13 @@
 #include "engine/compile/memory/plan_memory.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/schedule/stages.h"
+#include "engine/run/observe/roofline.h"
 #include "memory/formats/text_file.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/roofline_flag.h"
 
 namespace snug::core::cli {
 namespace {
@@ -139,7 +141,8 @@ void WriteCurve(Json& json, absl::string_view key, const memory::SearchReport& r
   json.End();
 }
 
-void PrintJson(const Compiled& compiled, const MemoryReport& report, int64_t top) {
+void PrintJson(const Compiled& compiled, const MemoryReport& report, const std::optional<Roofline>& roofline,
+               int64_t top) {
   const MemoryPlan& plan = compiled.executable.memory;
   Json json;
   json.Object().Key("network").String(compiled.graph.name).Key("batch").Number(compiled.batch);
@@ -179,7 +182,9 @@ void PrintJson(const Compiled& compiled, const MemoryReport& report, int64_t top
   }
   json.End().Key("order").Array();
   for (const int32_t task : plan.step.order) json.String(compiled.tasks.tasks.names[static_cast<size_t>(task)]);
-  json.End().End();
+  json.End();
+  if (roofline.has_value()) WriteRoofline(*roofline, {}, json.Key("roofline"));
+  json.End();
   std::puts(json.text().c_str());
 }
 
@@ -216,6 +221,8 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   flags.Add("html", &html,
             "file for the picture, a page of its own: address against time, every strategy to choose from");
   flags.Add("svg", &svg, "file for the picture of this plan alone, for print");
+  RooflineFlag roofline_flag;
+  roofline_flag.AddTo(flags, "print how long each kernel of the step would take on a GPU");
   flags.Add("top", &top, "how many of the largest buffers at the peak are listed; default 10");
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
@@ -237,13 +244,23 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
     SNUG_ASSIGN_OR_RETURN(const Picture picture, MakePicture(compiled, options.memory, false));
     SNUG_RETURN_IF_ERROR(memory::WriteTextFile(svg, PictureSvg(picture)));
   }
+  std::optional<Roofline> roofline;
+  if (roofline_flag.asked()) {
+    SNUG_ASSIGN_OR_RETURN(const DeviceModel device, roofline_flag.Model(compiled.device));
+    roofline = PredictStep(compiled, OpRegistry::Builtin(), device);
+  }
   const MemoryReport report = ReportOf(compiled.tasks, compiled.executable.memory);
   if (compiled.executable.memory.dynamic.has_value()) {
     std::puts((json ? DynamicPlanJson(compiled, report, top) : DynamicPlanText(compiled, report, top)).c_str());
     return 0;
   }
   if (json) {
-    PrintJson(compiled, report, top);
+    PrintJson(compiled, report, roofline, top);
+    return 0;
+  }
+  if (roofline.has_value()) {
+    absl::PrintF("%s, batch %d, %s\n\n%s", compiled.graph.name, compiled.batch,
+                 compiled.training ? "training" : "forward only", RooflineTable(*roofline, {}));
     return 0;
   }
   absl::PrintF("%s, batch %d, %s\n\n", compiled.graph.name, compiled.batch,

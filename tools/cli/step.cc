@@ -123,7 +123,7 @@ void PrintJson(const Session& session, const proto::Network& network, const Step
   }
   WriteKernels(session.compiled(), json);
   WriteFallbacks(session.fallbacks(), json);
-  if (observer.profiler() != nullptr) observer.profiler()->WriteJson(json.Key("profile"));
+  observer.WriteJson(json);
   json.End();
   std::puts(json.text().c_str());
 }
@@ -160,7 +160,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
   SayWhatVaries(compiled);
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Create(std::move(compiled), session_options));
   SNUG_RETURN_IF_ERROR(FeedRandom(*session, registry, static_cast<uint64_t>(f.seed)));
-  observer.Attach(*session, registry, f.steps);
+  SNUG_RETURN_IF_ERROR(observer.Attach(*session, registry, f.steps));
   const absl::StatusOr<Measured> measured = Measure(*session, loaded.network, f, observer);
   const absl::Status finished = observer.Finish();  // also for a run that failed, because the steps before it count
   SNUG_RETURN_IF_ERROR(measured.status());
@@ -185,7 +185,7 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
           plan.dynamic->options.allocator.allocator, plan.dynamic->predicted.peak_used_bytes, allocator.peak_used_bytes,
           100 * allocator.Fragmentation(), allocator.system_allocations);
     }
-    if (observer.profiler() != nullptr) absl::PrintF("\n%s", observer.profiler()->Table());
+    if (observer.profiler() != nullptr) absl::PrintF("\n%s", observer.Tables());
   }
   return 0;
 }

@@ -4,19 +4,23 @@
 #include <absl/status/statusor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/base/text/json.h"
 #include "engine/run/observe/profiler.h"
+#include "engine/run/observe/roofline.h"
 #include "engine/run/observe/trace.h"
 #include "engine/run/session/session.h"
 #include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/roofline_flag.h"
 
 namespace snug::core::cli {
 
 struct ObserverFlags {
   bool profile = false;
+  RooflineFlag roofline;
   std::string trace;
 
   void AddTo(Flags& flags);
@@ -32,19 +36,26 @@ class StepObserver {
   // Fails before anything is compiled when the trace cannot be written.
   static absl::StatusOr<StepObserver> Create(const ObserverFlags& flags);
 
-  // Observes the first program of `session`, which must outlive this.
-  void Attach(Session& session, const OpRegistry& registry, int64_t steps);
+  // Observes the first program of `session`, which must outlive this. Fails if the roofline that was asked for cannot
+  // be predicted.
+  absl::Status Attach(Session& session, const OpRegistry& registry, int64_t steps);
   // Must be called after each step.
   void AddStep(const Moments& moments);
   // Writes the rest of the trace.
   absl::Status Finish();
 
   const Profiler* profiler() const { return profiler_.get(); }  // null when it was not asked for
+  // Returns both tables, of the profile and the roofline; empty when they were not asked for.
+  std::string Tables() const;
+  // Writes both as the values of keys, where they were asked for.
+  void WriteJson(Json& json) const;
 
  private:
-  explicit StepObserver(bool profile) : profile_(profile) {}
+  explicit StepObserver(const ObserverFlags& flags) : profile_(flags.profile), roofline_flag_(flags.roofline) {}
 
   bool profile_;
+  RooflineFlag roofline_flag_;
+  std::optional<Roofline> roofline_;
   bool skip_first_ = false;  // whether the profile leaves out the first step
   std::unique_ptr<OutputFile> trace_file_;
   std::vector<StepTime> times_;

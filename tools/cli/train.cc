@@ -198,7 +198,7 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
   json.Key("checkpoint").String(checkpoint);
   WriteKernels(session.compiled(), json);
   WriteFallbacks(session.fallbacks(), json);
-  if (observer.profiler() != nullptr) observer.profiler()->WriteJson(json.Key("profile"));
+  observer.WriteJson(json);
   json.End();
   std::puts(json.text().c_str());
 }
@@ -263,7 +263,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   CatchStopSignals();
   const int64_t began_at = trainer->step();
   const auto begin = std::chrono::steady_clock::now();
-  observer.Attach(trainer->session(), registry, trainer->steps() - began_at);
+  SNUG_RETURN_IF_ERROR(observer.Attach(trainer->session(), registry, trainer->steps() - began_at));
   const auto after_step = [&](const Trainer::StepReport& report) {
     observer.AddStep({.feed = report.feed_ns, .run = report.run_ns, .fetch = report.fetch_ns, .end = report.end_ns});
     return log->Step(report);
@@ -290,7 +290,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
     absl::PrintF("%s after %d steps, %.1f s, %.0f samples/s\n", run.finished ? "done" : "stopped", trainer->step(),
                  run.seconds, log->samples_per_second());
     absl::PrintF("checkpoint %s\ncurve      %s\nmetrics    %s\n", checkpoints.path(), output.curve(), output.metrics());
-    if (observer.profiler() != nullptr) absl::PrintF("\n%s", observer.profiler()->Table());
+    if (observer.profiler() != nullptr) absl::PrintF("\n%s", observer.Tables());
     if (!run.finished) absl::PrintF("the same command with --resume goes on\n");
   }
   return run.finished ? 0 : kStoppedEarly;

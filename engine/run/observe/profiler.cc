@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/run/observe/columns.h"
 #include "ops/graph_builder.h"
 
 namespace snug::core {
@@ -22,33 +23,6 @@ template <class Timing>
 void SlowestFirst(std::vector<Timing>& rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const Timing& a, const Timing& b) { return a.seconds > b.seconds; });
 }
-
-// A table of rows. Its first columns are as wide as their longest words, up to a limit.
-class Columns {
- public:
-  explicit Columns(std::vector<std::string> titles) : rows_{std::move(titles)} {}
-  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-  // The first `words` columns hold words; the others hold numbers.
-  std::string Text(size_t words) const {
-    std::string text;
-    for (const std::vector<std::string>& row : rows_) {
-      for (size_t c = 0; c < row.size(); ++c) {
-        constexpr size_t kWidest = 56;
-        const std::string cell = row[c].substr(0, kWidest);
-        size_t width = 0;
-        for (const auto& other : rows_) width = std::max(width, std::min(other[c].size(), kWidest));
-        const std::string blanks(width - cell.size(), ' ');
-        absl::StrAppend(&text, c == 0 ? "" : "  ", c < words ? "" : blanks, cell, c < words ? blanks : "");
-      }
-      absl::StrAppend(&text, "\n");
-    }
-    return text;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f", seconds * 1e3); }
 std::string Percent(double part) { return absl::StrFormat("%.1f%%", part * 100); }
@@ -104,6 +78,12 @@ void Profiler::AddStep(absl::Span<const StepTime> times) {
 }
 
 double Profiler::Seconds() const { return seconds_ / static_cast<double>(std::max<int64_t>(steps_, 1)); }
+
+std::vector<double> Profiler::StepSeconds() const {
+  std::vector<double> seconds;
+  for (const Timing& node : Nodes()) seconds.push_back(node.seconds);
+  return seconds;
+}
 
 std::vector<Profiler::Timing> Profiler::Nodes() const {
   std::vector<Timing> rows = sums_;

@@ -28,6 +28,8 @@ class Profiler {
   // Writes the same as the value of a key: {"steps", "seconds", "ops", "nodes", "streams", "held"}, with times per step
   // and all nodes in the order in which they run.
   void WriteJson(Json& json) const;
+  // Returns the seconds of each Step, in the sequence of the Order; on average over the steps.
+  std::vector<double> StepSeconds() const;
 
  private:
   struct Timing {

@@ -1,0 +1,158 @@
+#include "engine/run/observe/kernel_work.h"
+
+#include <absl/strings/match.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace snug::core {
+namespace {
+
+// Our own kernels whose work is not "one launch that streams each value once".
+struct OwnWork {
+  absl::string_view op;
+  KernelWork work;
+};
+constexpr OwnWork kOwn[] = {
+    // Sums for each channel in parts, the parts' sums, then a sweep over the same data.
+    {"batch_norm", {KernelKind::kStreaming, 3, 1}},
+    {"batch_norm_fused", {KernelKind::kStreaming, 3, 1}},
+    {"batch_norm_grad", {KernelKind::kStreaming, 3, 2}},
+    {"batch_norm_fused_grad", {KernelKind::kStreaming, 3, 2}},
+    {"batch_norm_fused_add_grad", {KernelKind::kStreaming, 3, 2}},
+    {"bias_grad", {KernelKind::kStreaming, 2}},
+    // The gradients of weights are sums over rows, in parts; that of x is a sweep.
+    {"layer_norm_grad", {KernelKind::kStreaming, 3, 2}},
+    {"rms_norm", {KernelKind::kScattered, 1, 1}},
+    {"rms_norm_grad", {KernelKind::kScattered, 3, 2}},
+    {"group_norm", {KernelKind::kScattered, 1, 2}},
+    {"group_norm_grad", {KernelKind::kScattered, 3, 4}},
+    {"instance_norm", {KernelKind::kScattered, 1, 2}},
+    // A row's loss, then one block for their mean; backward, one block counts labels first.
+    {"softmax_cross_entropy", {KernelKind::kStreaming, 2}},
+    {"softmax_cross_entropy_grad", {KernelKind::kStreaming, 2}},
+    {"nll_loss", {KernelKind::kScattered, 2}},
+    {"nll_loss_grad", {KernelKind::kStreaming, 2}},
+    {"accuracy", {KernelKind::kStreaming, 2}},
+    {"top_k_accuracy", {KernelKind::kStreaming, 2}},
+    {"mean_squared_error", {KernelKind::kStreaming, 2}},
+    // In parts, which a second launch adds.
+    {"reduce_sum", {KernelKind::kStreaming, 2}},
+    {"reduce_mean", {KernelKind::kStreaming, 2}},
+    {"reduce_max", {KernelKind::kStreaming, 2}},
+    {"reduce_to_shape", {KernelKind::kStreaming, 2}},
+    {"fused_reduce", {KernelKind::kStreaming, 2}},
+    {"global_avg_pool", {KernelKind::kScattered, 2}},
+    {"global_max_pool", {KernelKind::kScattered, 2}},
+    {"global_max_pool_indices", {KernelKind::kScattered, 1}},
+    // A thread for each element of the result, which looks at its window.
+    {"max_pool", {KernelKind::kScattered}},
+    {"max_pool_indices", {KernelKind::kScattered}},
+    {"max_pool_grad", {KernelKind::kScattered}},
+    {"avg_pool", {KernelKind::kScattered}},
+    {"avg_pool_grad", {KernelKind::kScattered}},
+    {"adaptive_avg_pool", {KernelKind::kScattered}},
+    {"adaptive_avg_pool_grad", {KernelKind::kScattered}},
+    {"adaptive_max_pool", {KernelKind::kScattered}},
+    {"adaptive_max_pool_grad", {KernelKind::kScattered}},
+    {"upsample_grad", {KernelKind::kScattered}},
+    {"local_response_norm", {KernelKind::kScattered, 1, 4}},
+    {"local_response_norm_grad", {KernelKind::kScattered, 2, 8}},
+    // An element at a time, which in bfloat16 is 2 bytes.
+    {"add_n", {KernelKind::kScattered}},
+    {"cast", {KernelKind::kScattered}},
+    {"dropout", {KernelKind::kScattered}},
+    {"dropout_grad", {KernelKind::kScattered}},
+    {"transpose", {KernelKind::kScattered}},
+    {"reorder", {KernelKind::kScattered}},
+    {"cumsum", {KernelKind::kScattered}},
+    {"argmax", {KernelKind::kScattered}},
+    {"top_k", {KernelKind::kScattered}},
+    // Scores are computed once more for each of the gradients, so that every sum has one order: seven products for
+    // five.
+    {"attention", {KernelKind::kOwnTensorCore}},
+    {"attention_grad", {KernelKind::kOwnTensorCore, 3, 0, 7.0 / 5}},
+};
+
+bool IsConvolution(const OpDef& op) { return absl::StartsWith(op.name, "conv"); }
+
+// Says which of a convolution's values are the images and the weights.
+struct ConvPorts {
+  const ValueType &image, &weight;
+};
+ConvPorts PortsOf(const OpDef& op, const NodeTypes& types) {
+  if (op.name == "conv_grad_weight") return {types.input(0), types.output(0)};
+  if (op.name == "conv_grad_input") return {types.output(0), types.input(1)};
+  return {types.input(0), types.input(1)};
+}
+
+int CeilLog2(double x) { return x <= 1 ? 0 : static_cast<int>(std::ceil(std::log2(x))); }
+
+}  // namespace
+
+KernelWork WorkOf(const OpDef& op, const Step& step) {
+  const NodeTypes& types = step.types;
+  if (!step.kernel->library.empty()) {
+    if (absl::StartsWith(op.name, "attention")) {
+      // Backward the library begins with a kernel for sum(out * dout), and ends with one that casts dq.
+      return {KernelKind::kLibraryAttention, absl::EndsWith(op.name, "_grad") ? 3 : 1};
+    }
+    return {IsConvolution(op) ? KernelKind::kLibraryConvolution : KernelKind::kLibraryProduct};
+  }
+  if (IsConvolution(op) || absl::StartsWith(op.name, "dense") || op.name == "matmul") {
+    return {KernelKind::kOwnProduct};
+  }
+  if (op.name == "all_finite" || op.name == "global_norm") return {KernelKind::kStreaming, types.num_inputs() + 1};
+  if (op.name == "embedding_grad" || op.name == "gather_grad") {
+    // The gradient is cleared, positions are sorted in blocks of 1024 and merged, and each row is added up.
+    double positions = 1;
+    for (const ValueType& input : types.inputs) {
+      if (!IsFloating(input.dtype)) positions = static_cast<double>(input.num_elements());
+    }
+    return {KernelKind::kStreaming, 3 + CeilLog2(positions / 1024)};
+  }
+  for (const OwnWork& own : kOwn) {
+    if (own.op != op.name) continue;
+    // Attention in float32 or float64 has no tensor cores to run on.
+    const bool in_parts = own.work.kind == KernelKind::kOwnTensorCore && types.output(0).dtype != DType::kBFloat16;
+    KernelWork work = own.work;
+    if (in_parts) work.kind = KernelKind::kOwnProduct;
+    return work;
+  }
+  return {};
+}
+
+ProductShape ProductOf(const OpDef& op, const NodeTypes& types, double flops) {
+  const double results = std::max(1.0, static_cast<double>(types.output(0).num_elements()));
+  const Shape& shape = types.output(0).shape;
+  ProductShape product;
+  if (IsConvolution(op)) {
+    const ConvPorts ports = PortsOf(op, types);
+    const double groups = std::max(
+        1.0, static_cast<double>(ports.image.shape[1]) / std::max(1.0, static_cast<double>(ports.weight.shape[1])));
+    product.count = groups;
+    product.n = (op.name == "conv_grad_weight" ? results / static_cast<double>(shape[0])
+                                               : static_cast<double>(shape[1]) / groups);
+    product.m = results / groups / product.n;
+  } else {
+    product.n = shape.rank() > 0 ? static_cast<double>(shape[shape.rank() - 1]) : 1;
+    const bool batched = op.name == "matmul" && shape.rank() > 2;
+    product.m = batched ? static_cast<double>(shape[shape.rank() - 2]) : results / product.n;
+    product.count = results / product.n / product.m;
+  }
+  product.k = std::max(1.0, flops / 2 / results);
+  return product;
+}
+
+bool AlignedForTensorCores(const NodeTypes& types) {
+  const auto aligned = [](const ValueType& type) {
+    const int rank = type.shape.rank();
+    return rank < 2 || type.shape[rank - 1] * SizeOf(type.dtype) % 16 == 0;
+  };
+  for (int i = 0; i < types.num_inputs(); ++i) {
+    if (types.has_input(i) && !aligned(types.input(i))) return false;
+  }
+  return aligned(types.output(0));
+}
+
+}  // namespace snug::core

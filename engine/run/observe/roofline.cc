@@ -304,11 +304,11 @@ class Predictor {
 };
 
 // Steps that are asked for in one launch have a part of it each.
-void ShareLaunches(const std::vector<Step>& steps, const DeviceModel& device, std::vector<PredictedKernel>* kernels) {
-  for (const std::vector<size_t>& group : GroupLaunches(steps)) {
-    if (group.size() < 2) continue;
-    const double part = 1 / static_cast<double>(group.size());
-    for (const size_t i : group) {
+void ShareLaunches(const Executable& executable, const DeviceModel& device, std::vector<PredictedKernel>* kernels) {
+  for (const LaunchGroup& group : GroupLaunches(executable.steps, executable.schedule)) {
+    if (group.steps.size() < 2) continue;
+    const double part = 1 / static_cast<double>(group.steps.size());
+    for (const size_t i : group.steps) {
       PredictedKernel& kernel = (*kernels)[i];
       kernel.seconds -= (device.launch_seconds + device.latency_seconds) * (1 - part);
       kernel.launches = part;
@@ -364,7 +364,7 @@ std::vector<Sum> SumsBy(const Roofline& roofline, absl::Span<const double> measu
   return sums;
 }
 
-std::string Milliseconds(double seconds) { return absl::StrFormat("%.4f", seconds * 1e3); }
+std::string MsText(double seconds) { return absl::StrFormat("%.4f", seconds * 1e3); }
 std::string Percent(double part, double of) { return of > 0 ? absl::StrFormat("%.0f%%", 100 * part / of) : "-"; }
 
 // Appends nodes, launches, GB, GFLOP, least, predicted, of the roofline, and if there is any, measured.
@@ -373,11 +373,11 @@ void AppendNumbers(const Sum& sum, bool measured, std::vector<std::string>* row)
   row->push_back(absl::StrFormat("%.0f", sum.launches));
   row->push_back(absl::StrFormat("%.3f", sum.bytes * 1e-9));
   row->push_back(absl::StrFormat("%.1f", sum.flops * 1e-9));
-  row->push_back(Milliseconds(sum.least));
-  row->push_back(Milliseconds(sum.predicted));
+  row->push_back(MsText(sum.least));
+  row->push_back(MsText(sum.predicted));
   row->push_back(Percent(sum.least, sum.predicted));
   if (!measured) return;
-  row->push_back(Milliseconds(sum.measured));
+  row->push_back(MsText(sum.measured));
   row->push_back(Percent(sum.least, sum.measured));
   row->push_back(absl::StrFormat("%.2f", sum.predicted > 0 ? sum.measured / sum.predicted : 0));
 }
@@ -426,7 +426,7 @@ Roofline PredictStep(const Compiled& compiled, const OpRegistry& registry, const
   Roofline roofline = {.device = device};
   Predictor predictor(compiled, registry, roofline.device);
   for (const Step& step : compiled.executable.steps) roofline.kernels.push_back(predictor.Predict(step));
-  if (compiled.executable.schedule.count() == 1) ShareLaunches(compiled.executable.steps, device, &roofline.kernels);
+  if (compiled.executable.schedule.count() == 1) ShareLaunches(compiled.executable, device, &roofline.kernels);
   std::vector<double> seconds;
   for (const PredictedKernel& kernel : roofline.kernels) {
     seconds.push_back(kernel.seconds);
@@ -463,7 +463,7 @@ std::string RooflineTable(const Roofline& roofline, absl::Span<const double> mea
     const double share = ShareOf(sum, has_measured);
     if (share >= kLow) continue;
     low.Add({sum.op, sum.kernel, sum.why, sum.types, absl::StrCat(sum.nodes),
-             Milliseconds(has_measured ? sum.measured : sum.predicted), Percent(share, 1)});
+             MsText(has_measured ? sum.measured : sum.predicted), Percent(share, 1)});
   }
   const double per_second = roofline.samples / roofline.seconds;
   std::string text = absl::StrFormat(

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/cuda/cuda_launch.h"
+#include "ops/kit/cuda_pack.h"
 #include "ops/kit/cuda_threads.h"
 
 namespace snug::core {
@@ -20,13 +21,12 @@ inline cuda::LaunchShape ShapeFor(int64_t n) {
   return {.blocks = std::min<int64_t>(cuda::CountBlocks(n, kCudaThreads), 1 << 14), .threads = kCudaThreads};
 }
 
-// Several neighbours in an array, which are read and written at once.
-template <class T, int kCount>
-struct alignas(sizeof(T) * kCount) CudaPack {
-  T values[kCount];
-};
-
 // Says whether an array may be read in packs of 16 bytes.
 inline bool IsAligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
+
+template <class... T>
+bool AllAligned(const T*... addresses) {
+  return (IsAligned(addresses) && ...);
+}
 
 }  // namespace snug::core

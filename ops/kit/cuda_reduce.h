@@ -8,15 +8,24 @@
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/reduce/reduce.h"
+#include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/cuda_reduce_parts.h"
 #include "ops/kit/cuda_reduce_steps.h"
 
 namespace snug::core {
 
+// ReducePlan as kernels walk it.
+struct CudaReducePlan {
+  // NOLINTNEXTLINE(google-explicit-constructor): what a launch passes to a kernel
+  CudaReducePlan(const ReducePlan& plan) : kept_x(plan.kept_x), kept_y(plan.kept_y), reduced_x(plan.reduced_x) {}
+  CudaAxes kept_x, kept_y, reduced_x;
+};
+
 // Gives one number for each output and part to store(output, part, total). A block computes it, or a thread.
 template <class Op, class T, class Map, class Store>
-__global__ void ReduceByBlockKernel(ReducePlan plan, int64_t reduced, int64_t parts, const T* x, Map map, Store store) {
+__global__ void ReduceByBlockKernel(CudaReducePlan plan, int64_t reduced, int64_t parts, const T* x, Map map,
+                                    Store store) {
   using A = Accumulator<T>;
   const int64_t output = blockIdx.x;
   const int64_t part = blockIdx.y;
@@ -29,7 +38,7 @@ __global__ void ReduceByBlockKernel(ReducePlan plan, int64_t reduced, int64_t pa
 }
 
 template <class Op, class T, class Map, class Store>
-__global__ void ReduceByThreadKernel(ReducePlan plan, int64_t outputs, int64_t reduced, int64_t parts, const T* x,
+__global__ void ReduceByThreadKernel(CudaReducePlan plan, int64_t outputs, int64_t reduced, int64_t parts, const T* x,
                                      Map map, Store store) {
   using A = Accumulator<T>;
   const int64_t part = blockIdx.y;
@@ -45,7 +54,7 @@ template <class T>
 struct StoreResult {
   T* y;
   double factor;
-  __device__ void operator()(const ReducePlan& plan, int64_t output, int64_t, double total) const {
+  __device__ void operator()(const CudaReducePlan& plan, int64_t output, int64_t, double total) const {
     y[plan.kept_y.Offset(output)] = static_cast<T>(static_cast<Accumulator<T>>(total * factor));
   }
 };
@@ -53,13 +62,13 @@ struct StoreResult {
 struct StorePartial {
   double* partials;  // [parts, outputs]
   int64_t outputs;
-  __device__ void operator()(const ReducePlan&, int64_t output, int64_t part, double total) const {
+  __device__ void operator()(const CudaReducePlan&, int64_t output, int64_t part, double total) const {
     partials[part * outputs + output] = total;
   }
 };
 
 template <class Op, class Store>
-__global__ void CombinePartsKernel(ReducePlan plan, int64_t outputs, int64_t parts, const double* partials,
+__global__ void CombinePartsKernel(CudaReducePlan plan, int64_t outputs, int64_t parts, const double* partials,
                                    Store store) {
   SNUG_CUDA_FOR(output, outputs) {
     double total = partials[output];

@@ -1,11 +1,17 @@
-// Works through rows of numbers on a CUDA device. A team does each: a block of threads where rows are long and lie
+// Works through rows of numbers on a CUDA device. A team does each: a warp or a block of threads where rows lie
 // together, one thread otherwise. A kernel is a template over the team. It is for .cu files.
+//
+// Rows that lie together are read 16 bytes at a time where they begin at multiples of that. A row that is not too long
+// is read once: each thread holds its packs in registers. Longer ones are streamed.
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/cuda_reduce.h"
+#include "ops/kit/vec_math.h"
 
 namespace snug::core {
 
@@ -27,11 +33,23 @@ struct ThreadTeam {
   static __device__ A Combine(A own) {
     return own;
   }
-  // Waits until everyone has read what others are about to overwrite.
-  static __device__ void Wait() {}
+};
+
+struct WarpTeam {
+  static constexpr int kThreads = 32;
+  static constexpr int kInBlock = kCudaThreads / kThreads;
+  static __device__ int64_t FirstRow() { return static_cast<int64_t>(blockIdx.x) * kInBlock + threadIdx.x / kThreads; }
+  static __device__ int64_t RowStep() { return static_cast<int64_t>(gridDim.x) * kInBlock; }
+  static __device__ int First() { return static_cast<int>(threadIdx.x) % kThreads; }
+  template <class Op, class A>
+  static __device__ A Combine(A own) {
+    return WarpReduce<Op>(own);
+  }
 };
 
 struct BlockTeam {
+  static constexpr int kThreads = kCudaThreads;
+  static constexpr int kInBlock = 1;
   static __device__ int64_t FirstRow() { return blockIdx.x; }
   static __device__ int64_t RowStep() { return gridDim.x; }
   static __device__ int64_t First() { return threadIdx.x; }
@@ -40,7 +58,6 @@ struct BlockTeam {
   static __device__ A Combine(A own) {
     return BlockReduce<Op>(own);
   }
-  static __device__ void Wait() { __syncthreads(); }
 };
 
 // Combines load(0) to load(n - 1). All threads of the team call it, and all get the result.
@@ -58,6 +75,136 @@ absl::Status LaunchRows(const KernelContext& k, const CudaRows& rows, void (*by_
                             arguments...);
   }
   return k.cuda()->Launch(by_thread, ShapeFor(rows.count()), arguments...);
+}
+
+// How the packs of a row, whose width is a multiple of kPack, are dealt out to a team: thread t has packs t,
+// t + kThreads, ..., of which it holds kHeld in registers. None held: the row is streamed.
+template <class Team_, int kPack_, int kHeld_>
+struct RowDeal {
+  using Team = Team_;
+  static constexpr int kPack = kPack_;
+  static constexpr int kHeld = kHeld_;
+
+  // Calls fn(n, i) for each of the thread's packs: the n-th, which begins at i.
+  template <class Fn>
+  static __device__ void Each(int64_t width, const Fn& fn) {
+    if constexpr (kHeld > 0) {
+#pragma unroll
+      for (int n = 0; n < kHeld; ++n) {
+        const int i = (Team::First() + n * Team::kThreads) * kPack;
+        if (i < width) fn(n, i);
+      }
+    } else {
+#pragma unroll 4
+      for (int64_t i = Team::First() * kPack; i < width; i += Team::kThreads * kPack) fn(0, i);
+    }
+  }
+
+  // Sums term(n, i, j) over the numbers i + j of the row. All threads of the team call it, and all get the result.
+  template <class A, class Term>
+  static __device__ double Sum(int64_t width, const Term& term) {
+    return Team::template Combine<SumOp>(OwnSum<A>(width, term));
+  }
+  // Returns the part of a thread. At most 64 numbers are added in float.
+  template <class A, class Term>
+  static __device__ double OwnSum(int64_t width, const Term& term) {
+    std::conditional_t<(kHeld > 0), A, double> sum = 0;
+    Each(width, [&](int n, auto i) {
+      A of_pack = 0;
+      for (int j = 0; j < kPack; ++j) of_pack += term(n, i, j);
+      sum += of_pack;
+    });
+    return static_cast<double>(sum);
+  }
+};
+
+// A row of a Deal.
+template <class T, class Deal>
+struct DealtRow {
+  using Pack = CudaPack<T, Deal::kPack>;
+
+  const T* row;
+  Pack held[Deal::kHeld > 0 ? Deal::kHeld : 1];
+
+  __device__ DealtRow(const T* from, int64_t width) : row(from) {
+    if constexpr (Deal::kHeld > 0) {
+      Deal::Each(width, [&](int n, int i) { held[n] = LoadPack<true, Deal::kPack>(row + i, Deal::kPack); });
+    }
+  }
+  __device__ Pack At(int n, int64_t i) const {
+    if constexpr (Deal::kHeld > 0) {
+      return held[n];
+    } else {
+      return LoadPack<true, Deal::kPack>(row + i, Deal::kPack);
+    }
+  }
+  // Returns number i + j, which the thread has.
+  __device__ Accumulator<T> Number(int n, int64_t i, int j) const {
+    if constexpr (Deal::kHeld > 0) {
+      return static_cast<Accumulator<T>>(held[n].values[j]);
+    } else {
+      return static_cast<Accumulator<T>>(row[i + j]);
+    }
+  }
+};
+
+// The largest number of a row, and the sum of exp(number - largest).
+template <class A>
+struct ExpSum {
+  A largest;
+  double sum;
+};
+
+// Computes it in one pass. `also(n, i, pack)` is called for each pack that is read. A row that is streamed is scaled
+// anew where a larger number comes (Milakov and Gimelshein 2018).
+template <class Deal, class T, class Also>
+__device__ ExpSum<Accumulator<T>> SumExponentials(const DealtRow<T, Deal>& row, int64_t width, const Also& also) {
+  using A = Accumulator<T>;
+  using Team = typename Deal::Team;
+  constexpr A kNothing = -std::numeric_limits<A>::infinity();
+  A most = kNothing;
+  double sum = 0;  // of exp(number - most)
+  Deal::Each(width, [&](int n, auto i) {
+    const auto pack = row.At(n, i);
+    also(n, i, pack);
+    A larger = most;
+    for (int j = 0; j < Deal::kPack; ++j) larger = MaxOp::Combine(larger, static_cast<A>(pack.values[j]));
+    if constexpr (Deal::kHeld == 0) {
+      const A base = larger == kNothing ? A(0) : larger;
+      A of_pack = 0;
+      for (int j = 0; j < Deal::kPack; ++j) of_pack += Exp(static_cast<A>(pack.values[j]) - base);
+      sum = sum * static_cast<double>(Exp(most - base)) + static_cast<double>(of_pack);
+    }
+    most = larger;
+  });
+  const A largest = Team::template Combine<MaxOp>(most);
+  if constexpr (Deal::kHeld > 0) {
+    sum = Deal::template OwnSum<A>(width, [&](int n, auto i, int j) { return Exp(row.Number(n, i, j) - largest); });
+  } else {
+    sum *= static_cast<double>(Exp(most - largest));
+  }
+  return {largest, Team::template Combine<SumOp>(sum)};
+}
+
+// Calls launch(deal, blocks) with the RowDeal for rows of T that lie together. `aligned` says that each array begins at
+// a multiple of 16 bytes. If nothing is to be held, rows that a warp could hold are streamed by one.
+template <class T, bool kHolds, class Launch>
+absl::Status DealRows(int64_t rows, int64_t width, bool aligned, const Launch& launch) {
+  constexpr int kHeld = 4;
+  const auto with = [&]<int kPack>(std::integral_constant<int, kPack>) -> absl::Status {
+    const auto blocks = [&](int64_t in_block) { return std::min<int64_t>(cuda::CountBlocks(rows, in_block), 1 << 16); };
+    if (width <= WarpTeam::kThreads * kPack * kHeld) {
+      return launch(RowDeal < WarpTeam, kPack, kHolds ? kHeld : 0 > (), blocks(WarpTeam::kInBlock));
+    }
+    if constexpr (kHolds) {
+      if (width <= BlockTeam::kThreads * kPack * kHeld) return launch(RowDeal<BlockTeam, kPack, kHeld>(), blocks(1));
+    }
+    return launch(RowDeal<BlockTeam, kPack, 0>(), blocks(1));
+  };
+  if constexpr (!std::is_same_v<T, double>) {
+    if (aligned && width % kCudaPack<T> == 0) return with(std::integral_constant<int, kCudaPack<T>>());
+  }
+  return with(std::integral_constant<int, 1>());
 }
 
 }  // namespace snug::core

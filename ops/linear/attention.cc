@@ -26,6 +26,7 @@ using proto::ParseOptions;
 
 constexpr int kForwardMask = 3;
 constexpr int kGradMask = 6;
+constexpr int kGradLse = 4;
 
 // Returns the logical [batch, heads, length, width] of q, k or v.
 Shape Unpacked(const proto::Attention& options, const Shape& shape) {
@@ -103,7 +104,7 @@ absl::Status Infer(InferContext& c) {
 absl::Status InferGrad(InferContext& c) {
   SNUG_RETURN_IF_ERROR(CheckOperands(c, kGradMask));
   SNUG_RETURN_IF_ERROR(c.CheckShape(3, c.shape(0)));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(4, LseShape(c)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(kGradLse, LseShape(c)));
   SNUG_RETURN_IF_ERROR(c.CheckShape(5, c.shape(0)));
   for (int i = 0; i < 3; ++i) c.SetOutput(i, c.input(i).dtype, c.shape(i));
   return absl::OkStatus();
@@ -157,7 +158,7 @@ AttentionBackward<T> BackwardCall(const KernelContext& k) {
           .mask = k.has_input(kGradMask) ? k.input<T>(kGradMask) : nullptr,
           .out = k.input<T>(3),
           .dout = k.input<T>(5),
-          .lse = k.input<Accumulator<T>>(4),
+          .lse = k.input<Accumulator<T>>(kGradLse),
           .dq = k.output<T>(0),
           .dk = k.output<T>(1),
           .dv = k.output<T>(2)};
@@ -182,6 +183,12 @@ absl::Status ForwardCuda(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     return AttentionCuda(k, SizesOf(k.types(), kForwardMask), ForwardCall<decltype(zero)>(k));
   });
+}
+
+absl::Status PrepareGradCuda(PrepareContext& c) {
+  const AttentionSizes s = SizesOf(c.types(), kGradMask);
+  c.SetWorkspaceBytes(s.batch * s.heads * s.queries * SizeOf(c.types().input(kGradLse).dtype));
+  return absl::OkStatus();
 }
 
 absl::Status BackwardCuda(const KernelContext& k) {
@@ -279,6 +286,21 @@ void Samples(SampleBuilder& s) {
       .NoGradient()
       .Input({1, 1, 150, 5})
       .With(causal());
+  // These have widths that tensor cores take.
+  s.Case("width_64").Input({1, 2, 70, 64}).Input({1, 2, 130, 64}).Input({1, 2, 130, 64}).NoGradient();
+  s.Case("width_64_causal")
+      .Input({1, 150, 128})
+      .Input({1, 150, 128})
+      .NoGradient()
+      .Input({1, 150, 128})
+      .With(ParseOptions<proto::Attention>("heads: 2 causal: true"));
+  s.Case("width_128_mask")
+      .Input({1, 1, 40, 128})
+      .Input({1, 1, 70, 128})
+      .Input({1, 1, 70, 128})
+      .Input({40, 70})
+      .NoGradient();
+  s.Case("width_24").Input({2, 1, 20, 24}).Input({2, 1, 18, 24}).Input({2, 1, 18, 24}).NoGradient();
   s.Case("uniform")
       .Input({1, 1, 1, 1})
       .Values({0})
@@ -341,6 +363,33 @@ void GradSamples(SampleBuilder& s) {
       .Input({1, 1, 70})
       .Range(4, 5)
       .Input({1, 1, 70, 34});
+  // These have widths that tensor cores take.
+  s.Case("width_64_causal")
+      .Input({1, 150, 128})
+      .Input({1, 150, 128})
+      .Input({1, 150, 128})
+      .Input({1, 150, 128})
+      .Input({1, 2, 150})
+      .Range(5, 6)
+      .Input({1, 150, 128})
+      .With(ParseOptions<proto::Attention>("heads: 2 causal: true"));
+  s.Case("width_128_mask")
+      .Input({1, 1, 70, 128})
+      .Input({1, 1, 40, 128})
+      .Input({1, 1, 40, 128})
+      .Input({1, 1, 70, 128})
+      .Input({1, 1, 70})
+      .Range(5, 6)
+      .Input({1, 1, 70, 128})
+      .Input({70, 40});
+  s.Case("width_24")
+      .Input({2, 1, 20, 24})
+      .Input({2, 1, 90, 24})
+      .Input({2, 1, 90, 24})
+      .Input({2, 1, 20, 24})
+      .Input({2, 1, 20})
+      .Range(4, 5)
+      .Input({2, 1, 20, 24});
   s.Case("wrong_lse")
       .Input({1, 1, 5, 7})
       .Input({1, 1, 5, 7})
@@ -375,7 +424,10 @@ SNUG_OPS(attention) {
        .cost = GradCostOf,
        .kernels = {{.name = "own", .serves = NotInDouble, .prepare = PrepareGrad, .run = AttentionGradFast},
                    Plain(AttentionGradCpu),
-                   OwnOnCuda(SNUG_IF_CUDA(BackwardCuda))},
+                   {.device = kOnCuda,
+                    .name = "own",
+                    .prepare = SNUG_IF_CUDA(PrepareGradCuda),
+                    .run = SNUG_IF_CUDA(BackwardCuda)}},
        .samples = GradSamples}};
 }
 

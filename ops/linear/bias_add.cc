@@ -256,6 +256,7 @@ absl::Status BiasGradCpu(const KernelContext& k) {
   });
 }
 
+#if SNUG_HAS_CUDA
 // Plans the same sum for CUDA.
 ReducePlan PlanGrad(const NodeTypes& types) {
   const ValueType& dy = types.input(0);
@@ -269,9 +270,16 @@ ReducePlan PlanGrad(const NodeTypes& types) {
 }
 
 absl::Status PrepareGradCuda(PrepareContext& c) {
-  PrepareReduceCuda(c, PlanGrad(c.types()));
+  const Folded f = Fold(c.types().input(0), c.options<proto::BiasAdd>().axis());
+  c.SetWorkspaceBytes(BiasGradCudaWorkspace(PlanGrad(c.types()), f.outer, f.channels, f.inner));
   return absl::OkStatus();
 }
+
+absl::Status RunGradCuda(const KernelContext& k) {
+  const Folded f = Fold(k.input_type(0), k.options<proto::BiasAdd>().axis());
+  return BiasGradCuda(k, PlanGrad(k.types()), f.outer, f.channels, f.inner);
+}
+#endif
 
 // The bias lies along its own axis, not along the last as in broadcasting.
 BroadcastView ViewOfOperand(const NodeTypes& types, int operand) {
@@ -340,9 +348,8 @@ SNUG_OPS(bias_add) {
            .kernels = {{.name = "plain", .prepare = PrepareGrad, .run = BiasGradCpu},
                        {.device = kOnCuda,
                         .name = "own",
-                        .prepare = PrepareGradCuda,
-                        .run = SNUG_IF_CUDA(
-                            [](const KernelContext& k) { return ReduceCuda<SumOp>(k, PlanGrad(k.types())); })}},
+                        .prepare = SNUG_IF_CUDA(PrepareGradCuda),
+                        .run = SNUG_IF_CUDA(RunGradCuda)}},
            .samples = GradSamples}};
 }
 

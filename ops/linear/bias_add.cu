@@ -1,3 +1,5 @@
+#include "ops/kernels/reduce/cuda.h"
+#include "ops/kit/cuda_columns.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
 #include "ops/linear/bias_add_cuda.h"
@@ -5,33 +7,102 @@
 namespace snug::core {
 namespace {
 
-// Each thread does kPack elements; n is a multiple of it. y may be x.
-template <int kPack, class T>
-__global__ void BiasAddKernel(int64_t n, int64_t channels, int64_t inner, const T* x, const T* b, T* y) {
+// x lies as [rows, channels]. y may be x.
+template <class Type>
+struct AddToColumns {
+  using T = Type;
   using A = Accumulator<T>;
-  using Pack = CudaPack<T, kPack>;
-  SNUG_CUDA_FOR(i, n / kPack) {
-    Pack values = reinterpret_cast<const Pack*>(x)[i];
-    for (int j = 0; j < kPack; ++j) {
-      const int64_t channel = (i * kPack + j) / inner % channels;
-      values.values[j] = static_cast<T>(static_cast<A>(values.values[j]) + static_cast<A>(b[channel]));
-    }
-    reinterpret_cast<Pack*>(y)[i] = values;
+  const T* x;
+  const T* bias;
+  T* y;
+
+  template <int kPack>
+  using Row = CudaPack<T, kPack>;
+  template <int kPack>
+  struct Columns {
+    A bias[kPack];
+  };
+  template <int kPack>
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+    Columns<kPack> columns;
+    for (int j = 0; j < kPack; ++j) columns.bias[j] = j < count ? static_cast<A>(bias[column + j]) : A(0);
+    return columns;
   }
+  template <bool kWhole, int kPack>
+  __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
+    return LoadPack<kWhole, kPack>(x + at, count);
+  }
+  template <bool kWhole, int kPack, class Sums>
+  __device__ void Use(const Columns<kPack>& columns, const Row<kPack>& row, int64_t at, int count, Sums&) const {
+    Row<kPack> sum;
+    for (int j = 0; j < kPack; ++j) sum.values[j] = static_cast<T>(static_cast<A>(row.values[j]) + columns.bias[j]);
+    StorePack<kWhole>(sum, y + at, count);
+  }
+};
+
+// x lies in runs of `inner` numbers, one of a channel after the other. y may be x.
+template <class T>
+__global__ void AddToRunsKernel(int64_t n, int64_t channels, int64_t inner, const T* x, const T* bias, T* y) {
+  using A = Accumulator<T>;
+  SNUG_CUDA_FOR(i, n) { y[i] = static_cast<T>(static_cast<A>(x[i]) + static_cast<A>(bias[i / inner % channels])); }
 }
+
+template <class Type>
+struct SumOfColumns {
+  using T = Type;
+  using A = Accumulator<T>;
+  static constexpr int kSums = 1;
+  const T* dy;
+  T* db;
+
+  template <int kPack>
+  using Row = CudaPack<T, kPack>;
+  template <int kPack>
+  struct Columns {};
+  template <int kPack>
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int) const {
+    return {};
+  }
+  template <bool kWhole, int kPack>
+  __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
+    return LoadPack<kWhole, kPack>(dy + at, count);
+  }
+  template <bool kWhole, int kPack, class Sums>
+  __device__ void Use(const Columns<kPack>&, const Row<kPack>& row, int64_t, int, Sums& sums) const {
+    for (int j = 0; j < kPack; ++j) sums[0][j] += static_cast<A>(row.values[j]);
+  }
+  __device__ void Take(int64_t column, const double (&totals)[1]) const {
+    db[column] = static_cast<T>(static_cast<A>(totals[0]));
+  }
+};
 
 }  // namespace
 
 absl::Status BiasAddCuda(const KernelContext& k, int64_t channels, int64_t inner) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    constexpr int kPack = 16 / sizeof(T);
     const int64_t n = k.output_type(0).num_elements();
     const T* x = k.input<T>(0);
+    const T* bias = k.input<T>(1);
     T* y = k.output<T>(0);
-    const bool packs = n % kPack == 0 && IsAligned(x) && IsAligned(y);
-    return k.cuda()->Launch(packs ? BiasAddKernel<kPack, T> : BiasAddKernel<1, T>, ShapeFor(packs ? n / kPack : n), n,
-                            channels, inner, x, k.input<T>(1), y);
+    if (inner > 1) return k.cuda()->Launch(AddToRunsKernel<T>, ShapeFor(n), n, channels, inner, x, bias, y);
+    return SweepColumns<4>(k, n / channels, channels, AddToColumns<T>{x, bias, y},
+                           channels % kCudaPack<T> == 0 && IsAligned(x) && IsAligned(y));
+  });
+}
+
+int64_t BiasGradCudaWorkspace(const ReducePlan& plan, int64_t rows, int64_t channels, int64_t inner) {
+  return inner == 1 ? ColumnTiles(rows, channels).WorkspaceBytes(1) : CudaReduceParts(plan).WorkspaceBytes(plan);
+}
+
+absl::Status BiasGradCuda(const KernelContext& k, const ReducePlan& plan, int64_t rows, int64_t channels,
+                          int64_t inner) {
+  if (inner > 1) return ReduceCuda<SumOp>(k, plan);
+  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* dy = k.input<T>(0);
+    return SumColumns<4>(k, ColumnTiles(rows, channels), SumOfColumns<T>{dy, k.output<T>(0)},
+                         channels % kCudaPack<T> == 0 && IsAligned(dy), k.workspace<double>());
   });
 }
 

@@ -103,6 +103,7 @@ void Samples(SampleBuilder& s) {
   s.Case("matrix").Int({4, 3}, 0, 6).Input({6, 19}).With(table());
   s.Case("int64").Int({5}, 0, 6, DType::kInt64).Input({6, 19}).With(table());
   s.Case("one_id").Int({}, 0, 6).Input({6, 19}).With(table());
+  s.Case("whole_packs").Int({3, 2}, 0, 5).Input({5, 64}).With(ParseOptions<proto::Embedding>("entries: 5 width: 64"));
   s.Case("wide").Int({3}, 0, 2).Input({2, 300}).With(ParseOptions<proto::Embedding>("entries: 2 width: 300"));
   s.Case("known")
       .Int({3}, 0, 2)
@@ -134,6 +135,7 @@ void Samples(SampleBuilder& s) {
 void GradSamples(SampleBuilder& s) {
   const auto table = [] { return ParseOptions<proto::Embedding>("entries: 6 width: 19"); };
   s.Case("repeated").Int({4, 5}, 0, 6).Input({4, 5, 19}).With(table());
+  s.Case("many").Int({2500}, 0, 700).Input({2500, 8}).With(ParseOptions<proto::Embedding>("entries: 700 width: 8"));
   s.Case("int64").Int({3}, 0, 6, DType::kInt64).Input({3, 19}).With(table());
   s.Case("known")
       .Int({3}, 0, 3)

@@ -37,37 +37,64 @@ __global__ void MeanKernel(int64_t rows, int64_t ignored, const double* values, 
   if (threadIdx.x == 0) *mean = static_cast<S>(total / count);
 }
 
-// Labels are integers, or probabilities of type T.
-template <class T, class Label, class Team>
-__global__ void CrossEntropyKernel(CudaRows rows, double smoothing, int64_t ignored, const T* logits,
-                                   const Label* labels, Float32Port<T>* lse, double* losses) {
+// Labels are integers of 4 or 8 bytes, or probabilities of a type T.
+struct IntegerLabels {
+  const void* values;
+  bool wide;
+  __device__ int64_t At(int64_t r) const {
+    return wide ? static_cast<const int64_t*>(values)[r] : static_cast<const int32_t*>(values)[r];
+  }
+};
+
+// Reads the logits once.
+template <class T, bool kSoft, class Deal>
+__global__ void CrossEntropyKernel(int64_t rows, int64_t classes, double smoothing, int64_t ignored, const T* logits,
+                                   IntegerLabels labels, const T* targets, Float32Port<T>* lse, double* losses) {
   using A = Accumulator<T>;
-  constexpr bool kSoft = std::is_same_v<T, Label>;
-  const int64_t classes = rows.width;
-  for (int64_t r = Team::FirstRow(); r < rows.count(); r += Team::RowStep()) {
-    const auto z = [&](int64_t i) { return static_cast<A>(logits[r * classes + i]); };
-    const A most = static_cast<A>(TeamReduce<Team, MaxOp, A>(classes, z));
-    const double sum = TeamReduce<Team, SumOp, A>(classes, [&](int64_t i) { return Exp(z(i) - most); });
-    const double row_lse = static_cast<double>(most) + log(sum);
+  for (int64_t r = Deal::Team::FirstRow(); r < rows; r += Deal::Team::RowStep()) {
+    const DealtRow<T, Deal> row(logits + r * classes, classes);
+    double plain = 0;     // the sum of the logits
+    double expected = 0;  // the sum of target times logit
+    double given = 0;     // the sum of the targets
+    const ExpSum<A> found = SumExponentials<Deal>(row, classes, [&](int, auto i, const auto& pack) {
+      if (smoothing > 0) {
+        A of_pack = 0;
+        for (int j = 0; j < Deal::kPack; ++j) of_pack += static_cast<A>(pack.values[j]);
+        plain += static_cast<double>(of_pack);
+      }
+      if constexpr (kSoft) {
+        const auto target = LoadPack<true, Deal::kPack>(targets + r * classes + i, Deal::kPack);
+        A of_given = 0;
+        A of_expected = 0;
+        for (int j = 0; j < Deal::kPack; ++j) {
+          of_given += static_cast<A>(target.values[j]);
+          of_expected += static_cast<A>(target.values[j]) * static_cast<A>(pack.values[j]);
+        }
+        given += static_cast<double>(of_given);
+        expected += static_cast<double>(of_expected);
+      }
+    });
+    const double row_lse = static_cast<double>(found.largest) + log(found.sum);
     double loss = 0;
     bool counts = true;
     if constexpr (kSoft) {
-      const T* t = labels + r * classes;
-      loss = (1 - smoothing) * TeamReduce<Team, SumOp, A>(classes, [&](int64_t i) {
-               return static_cast<A>(t[i]) * (static_cast<A>(row_lse) - z(i));
-             });
+      given = Deal::Team::template Combine<SumOp>(given);
+      expected = Deal::Team::template Combine<SumOp>(expected);
+      loss = (1 - smoothing) * (row_lse * given - expected);
     } else {
-      const int64_t label = labels[r];
+      const int64_t label = labels.At(r);
       counts = label != ignored;
       if (counts) {
-        loss = label < 0 || label >= classes ? kNan : (1 - smoothing) * (row_lse - static_cast<double>(z(label)));
+        loss = label < 0 || label >= classes
+                   ? kNan
+                   : (1 - smoothing) * (row_lse - static_cast<double>(static_cast<A>(row.row[label])));
       }
     }
-    if (smoothing > 0 && counts) {
-      loss += smoothing / static_cast<double>(classes) *
-              TeamReduce<Team, SumOp, A>(classes, [&](int64_t i) { return static_cast<A>(row_lse) - z(i); });
+    if (smoothing > 0) {
+      plain = Deal::Team::template Combine<SumOp>(plain);
+      if (counts) loss += smoothing * (row_lse - plain / static_cast<double>(classes));
     }
-    if (Team::First() == 0) {
+    if (Deal::Team::First() == 0) {
       lse[r] = static_cast<Float32Port<T>>(row_lse);
       losses[r] = loss;
     }
@@ -75,38 +102,43 @@ __global__ void CrossEntropyKernel(CudaRows rows, double smoothing, int64_t igno
 }
 
 // dlogits may be logits. `counted` is the number of rows that count; null: all do.
-template <class T, class Label, class Team>
-__global__ void CrossEntropyGradKernel(CudaRows rows, double smoothing, int64_t ignored, const double* counted,
-                                       const T* logits, const Label* labels, const Float32Port<T>* lse,
-                                       const Float32Port<T>* dloss, T* dlogits) {
+template <class T, bool kSoft, class Deal>
+__global__ void CrossEntropyGradKernel(int64_t rows, int64_t classes, double smoothing, int64_t ignored,
+                                       const double* counted, const T* logits, IntegerLabels labels, const T* targets,
+                                       const Float32Port<T>* lse, const Float32Port<T>* dloss, T* dlogits) {
   using A = Accumulator<T>;
-  constexpr bool kSoft = std::is_same_v<T, Label>;
-  const int64_t classes = rows.width;
-  const double count = counted == nullptr ? static_cast<double>(rows.count()) : *counted;
+  const double count = counted == nullptr ? static_cast<double>(rows) : *counted;
   const A scale = static_cast<A>(static_cast<double>(*dloss) / count);
   const A even = static_cast<A>(smoothing / static_cast<double>(classes));
   const A sharp = static_cast<A>(1 - smoothing);
-  for (int64_t r = Team::FirstRow(); r < rows.count(); r += Team::RowStep()) {
+  for (int64_t r = Deal::Team::FirstRow(); r < rows; r += Deal::Team::RowStep()) {
     const T* z = logits + r * classes;
     const A row_lse = static_cast<A>(lse[r]);
-    T* dz = dlogits + r * classes;
+    A total = 1;
+    A factor = scale;
+    int64_t label = -1;
+    bool ignore = false;
     if constexpr (kSoft) {
-      const T* t = labels + r * classes;
-      const double given = TeamReduce<Team, SumOp, A>(classes, [&](int64_t i) { return static_cast<A>(t[i]); });
-      const A total = static_cast<A>((1 - smoothing) * given + smoothing);
-      for (int64_t i = Team::First(); i < classes; i += Team::Step()) {
-        const A softmax = Exp(static_cast<A>(z[i]) - row_lse);
-        dz[i] = static_cast<T>((softmax * total - sharp * static_cast<A>(t[i]) - even) * scale);
-      }
+      const DealtRow<T, Deal> target(targets + r * classes, classes);
+      const double given = Deal::template Sum<A>(classes, [&](int n, auto i, int j) { return target.Number(n, i, j); });
+      total = static_cast<A>((1 - smoothing) * given + smoothing);
     } else {
-      const int64_t label = labels[r];
-      const bool wrong = label != ignored && (label < 0 || label >= classes);
-      const A factor = label == ignored ? A(0) : wrong ? static_cast<A>(kNan) : scale;
-      for (int64_t i = Team::First(); i < classes; i += Team::Step()) {
-        const A own = Exp(static_cast<A>(z[i]) - row_lse) - even - (i == label ? sharp : A(0));
-        dz[i] = static_cast<T>(label == ignored ? A(0) : own * factor);
-      }
+      label = labels.At(r);
+      ignore = label == ignored;
+      if (!ignore && (label < 0 || label >= classes)) factor = static_cast<A>(kNan);
     }
+    Deal::Each(classes, [&](int, auto i) {
+      auto pack = LoadPack<true, Deal::kPack>(z + i, Deal::kPack);
+      CudaPack<T, Deal::kPack> target;
+      if constexpr (kSoft) target = LoadPack<true, Deal::kPack>(targets + r * classes + i, Deal::kPack);
+      for (int j = 0; j < Deal::kPack; ++j) {
+        const A softmax = Exp(static_cast<A>(pack.values[j]) - row_lse);
+        A wanted = i + j == label ? sharp : A(0);
+        if constexpr (kSoft) wanted = sharp * static_cast<A>(target.values[j]);
+        pack.values[j] = static_cast<T>(ignore ? A(0) : (softmax * total - wanted - even) * factor);
+      }
+      StorePack<true>(pack, dlogits + r * classes + i, Deal::kPack);
+    });
   }
 }
 
@@ -199,12 +231,11 @@ CudaRows RowsOf(const ValueType& x) {
   return {.outer = x.shape.Count(0, rank - 1), .width = x.shape[rank - 1]};
 }
 
-// Calls fn(labels) with integer labels, or with probabilities of type T.
-template <class T, class Fn>
-absl::Status DispatchTarget(const KernelContext& k, Fn&& fn) {
-  const DType dtype = k.input_type(1).dtype;
-  if (dtype == DTypeOf<T>::value) return fn(k.input<T>(1));
-  return DispatchInteger(dtype, [&](auto zero) { return fn(k.input<decltype(zero)>(1)); });
+// Returns input 1 as integers, or else as probabilities of type T.
+IntegerLabels LabelsOf(const KernelContext& k) { return {k.input<void>(1), k.input_type(1).dtype == DType::kInt64}; }
+template <class T>
+const T* TargetsOf(const KernelContext& k) {
+  return k.input_type(1).dtype == DTypeOf<T>::value ? k.input<T>(1) : nullptr;
 }
 
 // The launch of a kernel that runs as one block.
@@ -228,36 +259,52 @@ absl::Status PrepareSquaredErrorCuda(PrepareContext& c) {
 }
 
 absl::Status CrossEntropyCuda(const KernelContext& k, double smoothing, int64_t ignored) {
-  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) -> absl::Status {
     using T = decltype(zero);
     using S = Float32Port<T>;
-    return DispatchTarget<T>(k, [&]<class Label>(const Label* labels) -> absl::Status {
-      const CudaRows rows = RowsOf(k.input_type(0));
-      auto* losses = k.workspace<double>();
-      SNUG_RETURN_IF_ERROR(LaunchRows(k, rows, CrossEntropyKernel<T, Label, ThreadTeam>,
-                                      CrossEntropyKernel<T, Label, BlockTeam>, rows, smoothing, ignored, k.input<T>(0),
-                                      labels, k.output<S>(1), losses));
-      return k.cuda()->Launch(MeanKernel<S, Label>, kOneBlock, rows.count(), ignored, losses,
-                              std::is_same_v<T, Label> ? nullptr : labels, k.output<S>(0));
-    });
+    const CudaRows rows = RowsOf(k.input_type(0));
+    const T* logits = k.input<T>(0);
+    const T* targets = TargetsOf<T>(k);
+    auto* losses = k.workspace<double>();
+    SNUG_RETURN_IF_ERROR((DealRows<T, true>(
+        rows.outer, rows.width, IsAligned(logits) && IsAligned(targets), [&]<class Deal>(Deal, int64_t blocks) {
+          return k.cuda()->Launch(
+              targets != nullptr ? CrossEntropyKernel<T, true, Deal> : CrossEntropyKernel<T, false, Deal>,
+              {.blocks = blocks, .threads = kCudaThreads}, rows.outer, rows.width, smoothing, ignored, logits,
+              LabelsOf(k), targets, k.output<S>(1), losses);
+        })));
+    const auto mean = [&]<class Label>(const Label* labels) {
+      return k.cuda()->Launch(MeanKernel<S, Label>, kOneBlock, rows.count(), ignored, losses, labels, k.output<S>(0));
+    };
+    if (targets != nullptr) return mean(static_cast<const int32_t*>(nullptr));
+    return DispatchInteger(k.input_type(1).dtype, [&](auto integer) { return mean(k.input<decltype(integer)>(1)); });
   });
 }
 
 absl::Status CrossEntropyGradCuda(const KernelContext& k, double smoothing, int64_t ignored) {
-  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) -> absl::Status {
     using T = decltype(zero);
     using S = Float32Port<T>;
-    return DispatchTarget<T>(k, [&]<class Label>(const Label* labels) -> absl::Status {
-      const CudaRows rows = RowsOf(k.input_type(0));
-      double* counted = nullptr;
-      if constexpr (!std::is_same_v<T, Label>) {
-        counted = k.workspace<double>();
-        SNUG_RETURN_IF_ERROR(k.cuda()->Launch(CountKernel<Label>, kOneBlock, rows.count(), ignored, labels, counted));
-      }
-      return LaunchRows(k, rows, CrossEntropyGradKernel<T, Label, ThreadTeam>,
-                        CrossEntropyGradKernel<T, Label, BlockTeam>, rows, smoothing, ignored, counted, k.input<T>(0),
-                        labels, k.input<S>(2), k.input<S>(3), k.output<T>(0));
-    });
+    const CudaRows rows = RowsOf(k.input_type(0));
+    const T* logits = k.input<T>(0);
+    const T* targets = TargetsOf<T>(k);
+    T* dlogits = k.output<T>(0);
+    double* counted = nullptr;
+    if (targets == nullptr) {
+      counted = k.workspace<double>();
+      SNUG_RETURN_IF_ERROR(DispatchInteger(k.input_type(1).dtype, [&](auto integer) {
+        using Label = decltype(integer);
+        return k.cuda()->Launch(CountKernel<Label>, kOneBlock, rows.count(), ignored, k.input<Label>(1), counted);
+      }));
+    }
+    return DealRows<T, false>(rows.outer, rows.width, IsAligned(logits) && IsAligned(targets) && IsAligned(dlogits),
+                              [&]<class Deal>(Deal, int64_t blocks) {
+                                return k.cuda()->Launch(targets != nullptr ? CrossEntropyGradKernel<T, true, Deal>
+                                                                           : CrossEntropyGradKernel<T, false, Deal>,
+                                                        {.blocks = blocks, .threads = kCudaThreads}, rows.outer,
+                                                        rows.width, smoothing, ignored, counted, logits, LabelsOf(k),
+                                                        targets, k.input<S>(2), k.input<S>(3), dlogits);
+                              });
   });
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/kit/broadcast.h"
+#include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/elementwise.h"
@@ -41,12 +42,12 @@ template <int kPack, class F, class T, class... X>
 __global__ void MapKernel(int64_t n, F f, T* y, X... x) {
   using Pack = CudaPack<T, kPack>;
   SNUG_CUDA_FOR(i, n / kPack) {
-    const std::tuple<As<X, Pack>...> packs(reinterpret_cast<const Pack*>(x)[i]...);
+    const std::tuple<As<X, Pack>...> packs(LoadPack<true, kPack>(x + i * kPack, kPack)...);
     Pack result;
     for (int j = 0; j < kPack; ++j) {
       result.values[j] = std::apply([&](const auto&... pack) { return Apply<F, T>(f, pack.values[j]...); }, packs);
     }
-    reinterpret_cast<Pack*>(y)[i] = result;
+    StorePack<true>(result, y + i * kPack, kPack);
   }
 }
 
@@ -58,7 +59,7 @@ __global__ void BroadcastMapKernel(int64_t n, F f, T* y, X... x) {
 template <class T>
 struct Operand {
   const T* values;
-  Axes axes;
+  CudaAxes axes;
 };
 
 template <class F, class T, size_t... J>

@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include "ops/kernels/batch_norm/cuda_channels.h"
+#include "ops/kit/cuda_axes.h"
+#include "ops/kit/cuda_columns.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/cuda_rows.h"
 #include "ops/kit/dispatch.h"
@@ -11,169 +11,370 @@
 namespace snug::core {
 namespace {
 
-// y may be x.
-template <class T, bool kLog, class Team>
-__global__ void SoftmaxKernel(CudaRows rows, const T* x, T* y) {
+// Rows that lie together. y may be x.
+template <class T, class Deal>
+__global__ void SoftmaxKernel(int64_t rows, int64_t width, bool log_of, const T* x, T* y) {
   using A = Accumulator<T>;
-  for (int64_t row = Team::FirstRow(); row < rows.count(); row += Team::RowStep()) {
-    const auto at = [&](int64_t i) { return static_cast<A>(x[rows.At(row, i)]); };
-    const A most = static_cast<A>(TeamReduce<Team, MaxOp, A>(rows.width, at));
-    const double sum = TeamReduce<Team, SumOp, A>(rows.width, [&](int64_t i) { return Exp(at(i) - most); });
-    const A log_sum = static_cast<A>(log(sum));
-    const A scale = static_cast<A>(1 / sum);
-    for (int64_t i = Team::First(); i < rows.width; i += Team::Step()) {
-      const A v = at(i) - most;
-      y[rows.At(row, i)] = static_cast<T>(kLog ? v - log_sum : Exp(v) * scale);
-    }
+  for (int64_t r = Deal::Team::FirstRow(); r < rows; r += Deal::Team::RowStep()) {
+    const DealtRow<T, Deal> row(x + r * width, width);
+    const ExpSum<A> found = SumExponentials<Deal>(row, width, [](int, auto, const auto&) {});
+    const A log_sum = static_cast<A>(log(found.sum));
+    const A scale = static_cast<A>(1 / found.sum);
+    Deal::Each(width, [&](int n, auto i) {
+      auto pack = row.At(n, i);
+      for (int j = 0; j < Deal::kPack; ++j) {
+        const A v = static_cast<A>(pack.values[j]) - found.largest;
+        pack.values[j] = static_cast<T>(log_of ? v - log_sum : Exp(v) * scale);
+      }
+      StorePack<true>(pack, y + r * width + i, Deal::kPack);
+    });
   }
 }
 
 // For softmax, dx = y (dy - sum(y dy)); for log_softmax, dx = dy - exp(y) sum(dy). dx may be y or dy.
-template <class T, bool kLog, class Team>
-__global__ void SoftmaxGradKernel(CudaRows rows, const T* y, const T* dy, T* dx) {
+template <class T, class Deal>
+__global__ void SoftmaxGradKernel(int64_t rows, int64_t width, bool log_of, const T* y, const T* dy, T* dx) {
   using A = Accumulator<T>;
-  for (int64_t row = Team::FirstRow(); row < rows.count(); row += Team::RowStep()) {
-    const A sum = static_cast<A>(TeamReduce<Team, SumOp, A>(rows.width, [&](int64_t i) {
-      const A g = static_cast<A>(dy[rows.At(row, i)]);
-      return kLog ? g : static_cast<A>(y[rows.At(row, i)]) * g;
+  for (int64_t r = Deal::Team::FirstRow(); r < rows; r += Deal::Team::RowStep()) {
+    const DealtRow<T, Deal> values(y + r * width, width);
+    const DealtRow<T, Deal> grads(dy + r * width, width);
+    const A sum = static_cast<A>(Deal::template Sum<A>(width, [&](int n, auto i, int j) {
+      const A g = grads.Number(n, i, j);
+      return log_of ? g : values.Number(n, i, j) * g;
     }));
-    for (int64_t i = Team::First(); i < rows.width; i += Team::Step()) {
-      const int64_t j = rows.At(row, i);
-      const A v = static_cast<A>(y[j]);
-      const A g = static_cast<A>(dy[j]);
-      dx[j] = static_cast<T>(kLog ? g - Exp(v) * sum : v * (g - sum));
+    Deal::Each(width, [&](int n, auto i) {
+      const auto v = values.At(n, i);
+      auto g = grads.At(n, i);
+      for (int j = 0; j < Deal::kPack; ++j) {
+        const A own = static_cast<A>(g.values[j]);
+        const A value = static_cast<A>(v.values[j]);
+        g.values[j] = static_cast<T>(log_of ? own - Exp(value) * sum : value * (own - sum));
+      }
+      StorePack<true>(g, dx + r * width + i, Deal::kPack);
+    });
+  }
+}
+
+// The same for rows whose numbers lie apart, as along channels. A thread does each row, its neighbour the next one.
+template <class T>
+__global__ void SoftmaxApartKernel(CudaRows rows, bool log_of, const T* x, T* y) {
+  using A = Accumulator<T>;
+  using Team = ThreadTeam;
+  for (int64_t row = Team::FirstRow(); row < rows.count(); row += Team::RowStep()) {
+    const int64_t first = rows.At(row, 0);
+    const auto at = [&](int64_t i) { return static_cast<A>(x[first + i * rows.inner]); };
+    const A most = static_cast<A>(TeamReduce<Team, MaxOp, A>(rows.width, at));
+    const double sum = TeamReduce<Team, SumOp, A>(rows.width, [&](int64_t i) { return Exp(at(i) - most); });
+    const A log_sum = static_cast<A>(log(sum));
+    const A scale = static_cast<A>(1 / sum);
+    for (int64_t i = 0; i < rows.width; ++i) {
+      const A v = at(i) - most;
+      y[first + i * rows.inner] = static_cast<T>(log_of ? v - log_sum : Exp(v) * scale);
     }
   }
 }
 
-// The rows of layer_norm and rms_norm lie together, and each number has a weight of its own.
-struct WholeRows {
-  int64_t rows_width;
+template <class T>
+__global__ void SoftmaxApartGradKernel(CudaRows rows, bool log_of, const T* y, const T* dy, T* dx) {
+  using A = Accumulator<T>;
+  using Team = ThreadTeam;
+  for (int64_t row = Team::FirstRow(); row < rows.count(); row += Team::RowStep()) {
+    const int64_t first = rows.At(row, 0);
+    const A sum = static_cast<A>(TeamReduce<Team, SumOp, A>(rows.width, [&](int64_t i) {
+      const A g = static_cast<A>(dy[first + i * rows.inner]);
+      return log_of ? g : static_cast<A>(y[first + i * rows.inner]) * g;
+    }));
+    for (int64_t i = 0; i < rows.width; ++i) {
+      const int64_t j = first + i * rows.inner;
+      const A v = static_cast<A>(y[j]);
+      const A g = static_cast<A>(dy[j]);
+      dx[j] = static_cast<T>(log_of ? g - Exp(v) * sum : v * (g - sum));
+    }
+  }
+}
 
-  SNUG_HOST_DEVICE int64_t width() const { return rows_width; }
-  SNUG_HOST_DEVICE int64_t At(int64_t row, int64_t i) const { return row * rows_width + i; }
-  SNUG_HOST_DEVICE int64_t Channel(int64_t, int64_t i) const { return i; }
+// Reads a pack of parameters, which are float where T is bfloat16; `otherwise` where there are none.
+template <int kPack, class S>
+__device__ CudaPack<S, kPack> ParametersAt(const S* from, int64_t i, S otherwise) {
+  constexpr int kOnce = kPack < kCudaPack<S> ? kPack : kCudaPack<S>;
+  CudaPack<S, kPack> all;
+  for (int first = 0; first < kPack; first += kOnce) {
+    CudaPack<S, kOnce> some;
+    if (from != nullptr) some = LoadPack<true, kOnce>(from + i + first, kOnce);
+    for (int j = 0; j < kOnce; ++j) all.values[first + j] = from != nullptr ? some.values[j] : otherwise;
+  }
+  return all;
+}
+// Layer norm, and, where `means` is null, the norm without means: they are taken to be 0. weight and bias may be null.
+// y may be x.
+template <class T, class Deal>
+__global__ void RowNormKernel(int64_t rows, int64_t width, double epsilon, const T* x, const Float32Port<T>* weight,
+                              const Float32Port<T>* bias, T* y, Float32Port<T>* means, Float32Port<T>* inv_stds) {
+  using A = Accumulator<T>;
+  const double count = static_cast<double>(width);
+  for (int64_t r = Deal::Team::FirstRow(); r < rows; r += Deal::Team::RowStep()) {
+    const DealtRow<T, Deal> row(x + r * width, width);
+    A mean = 0;
+    if (means != nullptr) {
+      mean = static_cast<A>(Deal::template Sum<A>(width, [&](int n, auto i, int j) { return row.Number(n, i, j); }) /
+                            count);
+    }
+    const double squares = Deal::template Sum<A>(width, [&](int n, auto i, int j) {
+      const A d = row.Number(n, i, j) - mean;
+      return d * d;
+    });
+    const A inv_std = static_cast<A>(1 / sqrt(squares / count + epsilon));
+    if (Deal::Team::First() == 0) {
+      if (means != nullptr) means[r] = mean;
+      inv_stds[r] = inv_std;
+    }
+    Deal::Each(width, [&](int n, auto i) {
+      auto pack = row.At(n, i);
+      const auto scale = ParametersAt<Deal::kPack, A>(weight, i, A(1));
+      const auto shift = ParametersAt<Deal::kPack, A>(bias, i, A(0));
+      for (int j = 0; j < Deal::kPack; ++j) {
+        const A v = (static_cast<A>(pack.values[j]) - mean) * inv_std;
+        pack.values[j] = static_cast<T>(v * scale.values[j] + shift.values[j]);
+      }
+      StorePack<true>(pack, y + r * width + i, Deal::kPack);
+    });
+  }
+}
+
+// Let g = dy weight and x' = (x - mean) inv_std. Then dx = inv_std (g - mean(g) - x' mean(g x')). Where `means` is
+// null, mean and mean(g) are 0. dx may be x or dy.
+template <class T, class Deal>
+__global__ void RowNormGradKernel(int64_t rows, int64_t width, const T* x, const Float32Port<T>* weight,
+                                  const Float32Port<T>* means, const Float32Port<T>* inv_stds, const T* dy, T* dx) {
+  using A = Accumulator<T>;
+  for (int64_t r = Deal::Team::FirstRow(); r < rows; r += Deal::Team::RowStep()) {
+    const DealtRow<T, Deal> values(x + r * width, width);
+    const DealtRow<T, Deal> grads(dy + r * width, width);
+    const A mean = means != nullptr ? means[r] : A(0);
+    const A inv_std = inv_stds[r];
+    std::conditional_t<(Deal::kHeld > 0), A, double> own_g = 0;
+    std::conditional_t<(Deal::kHeld > 0), A, double> own_gx = 0;
+    Deal::Each(width, [&](int n, auto i) {
+      const auto scale = ParametersAt<Deal::kPack, A>(weight, i, A(1));
+      A of_g = 0;
+      A of_gx = 0;
+      for (int j = 0; j < Deal::kPack; ++j) {
+        const A g = grads.Number(n, i, j) * scale.values[j];
+        of_g += g;
+        of_gx += g * (values.Number(n, i, j) - mean);
+      }
+      own_g += of_g;
+      own_gx += of_gx;
+    });
+    const A count = static_cast<A>(width);
+    A mean_g = 0;
+    if (means != nullptr) {
+      mean_g = static_cast<A>(Deal::Team::template Combine<SumOp>(static_cast<double>(own_g))) / count;
+    }
+    const A mean_gx =
+        static_cast<A>(Deal::Team::template Combine<SumOp>(static_cast<double>(own_gx))) * inv_std / count;
+    Deal::Each(width, [&](int n, auto i) {
+      const auto v = values.At(n, i);
+      auto g = grads.At(n, i);
+      const auto scale = ParametersAt<Deal::kPack, A>(weight, i, A(1));
+      for (int j = 0; j < Deal::kPack; ++j) {
+        const A normalized = (static_cast<A>(v.values[j]) - mean) * inv_std;
+        const A own = static_cast<A>(g.values[j]) * scale.values[j];
+        g.values[j] = static_cast<T>(inv_std * (own - mean_g - normalized * mean_gx));
+      }
+      StorePack<true>(g, dx + r * width + i, Deal::kPack);
+    });
+  }
+}
+
+// Sums over rows for dweight, and for dbias, which is null where `means` is.
+template <class Type>
+struct RowNormColumns {
+  using T = Type;
+  using A = Accumulator<T>;
+  static constexpr int kSums = 2;
+  const T* x;
+  const T* dy;
+  const Float32Port<T>* means;
+  const Float32Port<T>* inv_stds;
+  Float32Port<T>* dweight;
+  Float32Port<T>* dbias;
+
+  template <int kPack>
+  struct Columns {};
+  template <int kPack>
+  struct Row {
+    CudaPack<T, kPack> x, dy;
+    A mean, inv_std;
+  };
+  template <int kPack>
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int) const {
+    return {};
+  }
+  template <bool kWhole, int kPack>
+  __device__ Row<kPack> Load(int64_t row, int64_t at, int count) const {
+    return {LoadPack<kWhole, kPack>(x + at, count), LoadPack<kWhole, kPack>(dy + at, count),
+            means != nullptr ? means[row] : A(0), inv_stds[row]};
+  }
+  template <bool kWhole, int kPack, class Sums>
+  __device__ void Use(const Columns<kPack>&, const Row<kPack>& row, int64_t, int, Sums& sums) const {
+    for (int j = 0; j < kPack; ++j) {
+      const A g = static_cast<A>(row.dy.values[j]);
+      sums[0][j] += g * ((static_cast<A>(row.x.values[j]) - row.mean) * row.inv_std);
+      sums[1][j] += g;
+    }
+  }
+  __device__ void Take(int64_t column, const double (&totals)[2]) const {
+    dweight[column] = static_cast<Float32Port<T>>(totals[0]);
+    if (dbias != nullptr) dbias[column] = static_cast<Float32Port<T>>(totals[1]);
+  }
 };
 
-// If not kCentred, the mean is taken to be 0, and `means` is null. weight and bias may be null. y may be x.
-template <class T, bool kCentred, class Rows, class Team>
-__global__ void NormKernel(Rows rows, int64_t count, double epsilon, const T* x, const Float32Port<T>* weight,
-                           const Float32Port<T>* bias, T* y, Float32Port<T>* means, Float32Port<T>* inv_stds) {
+// GroupRows as kernels walk them.
+struct CudaGroupRows {
+  // NOLINTNEXTLINE(google-explicit-constructor): what a launch passes to a kernel
+  CudaGroupRows(const GroupRows& from)
+      : groups(from), side(from.side_by_side ? from.per_group : from.inner, from.width()) {}
+  GroupRows groups;
+  CudaDivisor side;  // of the numbers of a row
+};
+
+// A row of CudaGroupRows.
+class GroupRow {
+ public:
+  struct Number {
+    int64_t at, channel;
+  };
+
+  __device__ GroupRow(const CudaGroupRows& rows, int64_t row)
+      : rows_(rows), channels_(rows.groups.groups * rows.groups.per_group) {
+    const GroupRows& groups = rows.groups;
+    const int64_t sample = row / groups.groups;
+    first_channel_ = (row - sample * groups.groups) * groups.per_group;
+    first_ = groups.side_by_side ? sample * groups.inner * channels_ + first_channel_ : row * groups.width();
+  }
+  // Returns where number i lies, and of which channel it is.
+  __device__ Number At(int64_t i) const {
+    const GroupRows& groups = rows_.groups;
+    const int64_t outer = rows_.side.Divide(i);
+    if (!groups.side_by_side) return {first_ + i, first_channel_ + outer};
+    const int64_t channel = i - outer * groups.per_group;
+    return {first_ + outer * channels_ + channel, first_channel_ + channel};
+  }
+
+ private:
+  const CudaGroupRows& rows_;
+  int64_t channels_, first_channel_, first_;
+};
+
+// weight and bias may be null. y may be x.
+template <class T, class Team>
+__global__ void GroupNormKernel(CudaGroupRows rows, int64_t count, double epsilon, const T* x,
+                                const Float32Port<T>* weight, const Float32Port<T>* bias, T* y, Float32Port<T>* means,
+                                Float32Port<T>* inv_stds) {
   using A = Accumulator<T>;
-  const int64_t n = rows.width();
+  const int64_t n = rows.groups.width();
   const double numbers = static_cast<double>(n);
-  for (int64_t row = Team::FirstRow(); row < count; row += Team::RowStep()) {
-    const auto at = [&](int64_t i) { return static_cast<A>(x[rows.At(row, i)]); };
-    A mean = 0;
-    if constexpr (kCentred) mean = static_cast<A>(TeamReduce<Team, SumOp, A>(n, at) / numbers);
+  for (int64_t r = Team::FirstRow(); r < count; r += Team::RowStep()) {
+    const GroupRow row(rows, r);
+    const auto at = [&](int64_t i) { return static_cast<A>(x[row.At(i).at]); };
+    const A mean = static_cast<A>(TeamReduce<Team, SumOp, A>(n, at) / numbers);
     const double squares = TeamReduce<Team, SumOp, A>(n, [&](int64_t i) {
       const A d = at(i) - mean;
       return d * d;
     });
     const A inv_std = static_cast<A>(1 / sqrt(squares / numbers + epsilon));
     if (Team::First() == 0) {
-      if constexpr (kCentred) means[row] = mean;
-      inv_stds[row] = inv_std;
+      means[r] = mean;
+      inv_stds[r] = inv_std;
     }
     for (int64_t i = Team::First(); i < n; i += Team::Step()) {
-      A v = (at(i) - mean) * inv_std;
-      const int64_t channel = rows.Channel(row, i);
+      const auto [j, channel] = row.At(i);
+      A v = (static_cast<A>(x[j]) - mean) * inv_std;
       if (weight != nullptr) v *= weight[channel];
       if (bias != nullptr) v += bias[channel];
-      y[rows.At(row, i)] = static_cast<T>(v);
+      y[j] = static_cast<T>(v);
     }
   }
 }
 
-// Let g = dy weight and x' = (x - mean) inv_std. Then dx = inv_std (g - mean(g) - x' mean(g x')). If not kCentred, mean
-// and mean(g) are 0. dx may be x or dy.
-template <class T, bool kCentred, class Rows, class Team>
-__global__ void NormGradKernel(Rows rows, int64_t count, const T* x, const Float32Port<T>* weight,
-                               const Float32Port<T>* means, const Float32Port<T>* inv_stds, const T* dy, T* dx) {
+// dx = inv_std (g - mean(g) - x' mean(g x')), as above. dx may be x or dy.
+template <class T, class Team>
+__global__ void GroupNormGradKernel(CudaGroupRows rows, int64_t count, const T* x, const Float32Port<T>* weight,
+                                    const Float32Port<T>* means, const Float32Port<T>* inv_stds, const T* dy, T* dx) {
   using A = Accumulator<T>;
-  const int64_t n = rows.width();
+  const int64_t n = rows.groups.width();
   const A numbers = static_cast<A>(n);
-  for (int64_t row = Team::FirstRow(); row < count; row += Team::RowStep()) {
-    const A inv_std = inv_stds[row];
-    A mean = 0;
-    if constexpr (kCentred) mean = means[row];
-    const auto centred = [&](int64_t i) { return static_cast<A>(x[rows.At(row, i)]) - mean; };
-    const auto g = [&](int64_t i) {
-      const A d = static_cast<A>(dy[rows.At(row, i)]);
-      return weight != nullptr ? d * weight[rows.Channel(row, i)] : d;
+  for (int64_t r = Team::FirstRow(); r < count; r += Team::RowStep()) {
+    const GroupRow row(rows, r);
+    const A inv_std = inv_stds[r];
+    const A mean = means[r];
+    const auto g = [&](const GroupRow::Number& number) {
+      const A d = static_cast<A>(dy[number.at]);
+      return weight != nullptr ? d * weight[number.channel] : d;
     };
-    A mean_g = 0;
-    if constexpr (kCentred) mean_g = static_cast<A>(TeamReduce<Team, SumOp, A>(n, g)) / numbers;
-    const A mean_gx =
-        static_cast<A>(TeamReduce<Team, SumOp, A>(n, [&](int64_t i) { return g(i) * centred(i); })) * inv_std / numbers;
-    for (int64_t i = Team::First(); i < n; i += Team::Step()) {
-      const A v = inv_std * (g(i) - mean_g - centred(i) * inv_std * mean_gx);
-      dx[rows.At(row, i)] = static_cast<T>(v);
-    }
-  }
-}
-
-// The sums over rows for dweight and dbias are computed in parts: [parts, 2, width].
-int64_t ColumnParts(int64_t rows, int64_t width) {
-  return std::clamp<int64_t>(std::min(rows / 32, (1 << 16) / std::max<int64_t>(width, 1)), 1, 256);
-}
-
-// Leaves the parts' sums for dweight in [parts][0], and those for dbias, if kCentred, in [parts][1].
-template <class T, bool kCentred>
-__global__ void ColumnsKernel(int64_t rows, int64_t width, const T* x, const Float32Port<T>* means,
-                              const Float32Port<T>* inv_stds, const T* dy, double* sums) {
-  using A = Accumulator<T>;
-  const int64_t part = blockIdx.y;
-  const int64_t begin = rows * part / gridDim.y;
-  const int64_t end = rows * (part + 1) / gridDim.y;
-  SNUG_CUDA_FOR(i, width) {
-    sums[part * 2 * width + i] = ReduceInSteps<SumOp, A>(begin, end, 1, [&](int64_t row) {
-      const int64_t j = row * width + i;
-      A centred = static_cast<A>(x[j]);
-      if constexpr (kCentred) centred -= static_cast<A>(means[row]);
-      return static_cast<A>(dy[j]) * (centred * inv_stds[row]);
+    const auto centred = [&](const GroupRow::Number& number) { return static_cast<A>(x[number.at]) - mean; };
+    const A mean_g = static_cast<A>(TeamReduce<Team, SumOp, A>(n, [&](int64_t i) { return g(row.At(i)); })) / numbers;
+    const double products = TeamReduce<Team, SumOp, A>(n, [&](int64_t i) {
+      const GroupRow::Number number = row.At(i);
+      return g(number) * centred(number);
     });
-    if constexpr (kCentred) {
-      sums[part * 2 * width + width + i] =
-          ReduceInSteps<SumOp, A>(begin, end, 1, [&](int64_t row) { return static_cast<A>(dy[row * width + i]); });
+    const A mean_gx = static_cast<A>(products) * inv_std / numbers;
+    for (int64_t i = Team::First(); i < n; i += Team::Step()) {
+      const GroupRow::Number number = row.At(i);
+      dx[number.at] = static_cast<T>(inv_std * (g(number) - mean_g - centred(number) * inv_std * mean_gx));
     }
-  }
-}
-
-// dbias may be null.
-template <class S>
-__global__ void ColumnSumsKernel(int64_t parts, int64_t width, const double* sums, S* dweight, S* dbias) {
-  SNUG_CUDA_FOR(i, width) {
-    double weight = 0;
-    double bias = 0;
-    for (int64_t part = 0; part < parts; ++part) {
-      weight += sums[part * 2 * width + i];
-      if (dbias != nullptr) bias += sums[part * 2 * width + width + i];
-    }
-    dweight[i] = static_cast<S>(weight);
-    if (dbias != nullptr) dbias[i] = static_cast<S>(bias);
   }
 }
 
 // What group_norm's dweight and dbias are summed of.
-template <class T>
-struct GroupGradients {
+template <class Type>
+struct GroupNormChannels {
+  using T = Type;
   using A = Accumulator<T>;
   using S = Float32Port<T>;
-  GroupRows rows;
+  static constexpr int kSums = 2;
+  GroupRows groups;
+  CudaDivisor rows_of_sample;
   const T *x, *dy;
   const S *means, *inv_stds;
   S *dweight, *dbias;
 
-  __device__ ChannelTerms<A> of(int64_t i, int64_t channel) const {
-    const int64_t sample = i / (rows.groups * rows.width());
-    const int64_t row = sample * rows.groups + channel / rows.per_group;
-    const A g = static_cast<A>(dy[i]);
-    return {g * ((static_cast<A>(x[i]) - static_cast<A>(means[row])) * inv_stds[row]), g};
+  template <int kPack>
+  struct Row {
+    CudaPack<T, kPack> x, dy;
+    int64_t sample;
+  };
+  template <int kPack>
+  struct Columns {
+    int group[kPack];
+  };
+  __device__ Columns<1> ColumnOf(int64_t channel) const { return ColumnsOfBlock<1>(channel, 1); }
+  template <int kPack>
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+    Columns<kPack> columns;
+    for (int j = 0; j < kPack; ++j) {
+      columns.group[j] = j < count ? static_cast<int>((column + j) / groups.per_group) : 0;
+    }
+    return columns;
   }
-  __device__ void Take(const ChannelView&, int64_t channel, const ChannelSums& total) const {
-    dweight[channel] = static_cast<S>(total.first);
-    dbias[channel] = static_cast<S>(total.second);
+  template <bool kWhole, int kPack>
+  __device__ Row<kPack> Load(int64_t row, int64_t at, int count) const {
+    return {LoadPack<kWhole, kPack>(x + at, count), LoadPack<kWhole, kPack>(dy + at, count),
+            rows_of_sample.Divide(row)};
+  }
+  template <bool kWhole, int kPack, class Sums>
+  __device__ void Use(const Columns<kPack>& columns, const Row<kPack>& row, int64_t, int, Sums& sums) const {
+    for (int j = 0; j < kPack; ++j) {
+      const int64_t group = row.sample * groups.groups + columns.group[j];
+      const A g = static_cast<A>(row.dy.values[j]);
+      sums[0][j] += g * ((static_cast<A>(row.x.values[j]) - static_cast<A>(means[group])) * inv_stds[group]);
+      sums[1][j] += g;
+    }
+  }
+  __device__ void Take(int64_t channel, const double (&totals)[2]) const {
+    dweight[channel] = static_cast<S>(totals[0]);
+    dbias[channel] = static_cast<S>(totals[1]);
   }
 };
 
@@ -233,34 +434,32 @@ __global__ void ResponseGradKernel(int64_t n, ChannelWindow window, const T* x, 
     dx[i] = static_cast<T>(static_cast<A>(dy[i]) * power - factor * static_cast<A>(x[i]) * sum);
   }
 }
-
-// Launches a kernel over rows of `width` numbers, in a block for each row where they are long.
-template <class... P>
-absl::Status LaunchNorm(const KernelContext& k, int64_t rows, int64_t width, void (*by_thread)(P...),
-                        void (*by_block)(P...), std::type_identity_t<P>... arguments) {
-  return LaunchRows(k, {.outer = rows, .width = width}, by_thread, by_block, arguments...);
+template <class T>
+absl::Status Softmax(const KernelContext& k, const CudaRows& rows, bool log_of) {
+  const T* x = k.input<T>(0);
+  T* y = k.output<T>(0);
+  if (rows.inner > 1) {
+    return k.cuda()->Launch(SoftmaxApartKernel<T>, ShapeFor(rows.count()), rows, log_of, x, y);
+  }
+  return DealRows<T, true>(rows.outer, rows.width, IsAligned(x) && IsAligned(y), [&]<class Deal>(Deal, int64_t blocks) {
+    return k.cuda()->Launch(SoftmaxKernel<T, Deal>, {.blocks = blocks, .threads = kCudaThreads}, rows.outer, rows.width,
+                            log_of, x, y);
+  });
 }
 
 template <class T>
-struct RowNormGrad {
-  const T* x;
-  const Float32Port<T>* means = nullptr;
-  const Float32Port<T>* inv_stds;
-  const T* dy;
-};
-
-// Sets output 1, dweight, and dbias if kCentred.
-template <class T, bool kCentred>
-absl::Status SumColumns(const KernelContext& k, int64_t rows, int64_t width, const RowNormGrad<T>& call,
-                        Float32Port<T>* dbias) {
-  using S = Float32Port<T>;
-  auto* sums = k.workspace<double>();
-  const int64_t parts = ColumnParts(rows, width);
-  cuda::LaunchShape columns = ShapeFor(width);
-  columns.blocks_y = parts;
-  SNUG_RETURN_IF_ERROR(k.cuda()->Launch(ColumnsKernel<T, kCentred>, columns, rows, width, call.x, call.means,
-                                        call.inv_stds, call.dy, sums));
-  return k.cuda()->Launch(ColumnSumsKernel<S>, ShapeFor(width), parts, width, sums, k.output<S>(1), dbias);
+absl::Status SoftmaxGrad(const KernelContext& k, const CudaRows& rows, bool log_of) {
+  const T* y = k.input<T>(0);
+  const T* dy = k.input<T>(1);
+  T* dx = k.output<T>(0);
+  if (rows.inner > 1) {
+    return k.cuda()->Launch(SoftmaxApartGradKernel<T>, ShapeFor(rows.count()), rows, log_of, y, dy, dx);
+  }
+  return DealRows<T, true>(
+      rows.outer, rows.width, IsAligned(y) && IsAligned(dy) && IsAligned(dx), [&]<class Deal>(Deal, int64_t blocks) {
+        return k.cuda()->Launch(SoftmaxGradKernel<T, Deal>, {.blocks = blocks, .threads = kCudaThreads}, rows.outer,
+                                rows.width, log_of, y, dy, dx);
+      });
 }
 
 template <class T>
@@ -268,33 +467,43 @@ const Float32Port<T>* PortOrNull(const KernelContext& k, int i) {
   return k.has_input(i) ? k.input<Float32Port<T>>(i) : nullptr;
 }
 
-template <class T, bool kLog>
-absl::Status Softmax(const KernelContext& k, const CudaRows& rows) {
-  return LaunchRows(k, rows, SoftmaxKernel<T, kLog, ThreadTeam>, SoftmaxKernel<T, kLog, BlockTeam>, rows, k.input<T>(0),
-                    k.output<T>(0));
+template <class T>
+absl::Status RowNorm(const KernelContext& k, int64_t rows, int64_t width, double epsilon, const Float32Port<T>* bias,
+                     Float32Port<T>* means, Float32Port<T>* inv_stds) {
+  const T* x = k.input<T>(0);
+  const Float32Port<T>* weight = PortOrNull<T>(k, 1);
+  T* y = k.output<T>(0);
+  return DealRows<T, true>(rows, width, AllAligned(x, weight, bias, y), [&]<class Deal>(Deal, int64_t blocks) {
+    return k.cuda()->Launch(RowNormKernel<T, Deal>, {.blocks = blocks, .threads = kCudaThreads}, rows, width, epsilon,
+                            x, weight, bias, y, means, inv_stds);
+  });
 }
 
-template <class T, bool kLog>
-absl::Status SoftmaxGrad(const KernelContext& k, const CudaRows& rows) {
-  return LaunchRows(k, rows, SoftmaxGradKernel<T, kLog, ThreadTeam>, SoftmaxGradKernel<T, kLog, BlockTeam>, rows,
-                    k.input<T>(0), k.input<T>(1), k.output<T>(0));
+// Sets dx and what `columns` sums.
+template <class T>
+absl::Status RowNormGrad(const KernelContext& k, int64_t rows, int64_t width, const RowNormColumns<T>& columns) {
+  const Float32Port<T>* weight = PortOrNull<T>(k, 1);
+  T* dx = k.output<T>(0);
+  const bool aligned = AllAligned(columns.x, weight, columns.dy, dx);
+  SNUG_RETURN_IF_ERROR(
+      SumColumns<4>(k, ColumnTiles(rows, width), columns, aligned && width % kCudaPack<T> == 0, k.workspace<double>()));
+  return DealRows<T, true>(rows, width, aligned, [&]<class Deal>(Deal, int64_t blocks) {
+    return k.cuda()->Launch(RowNormGradKernel<T, Deal>, {.blocks = blocks, .threads = kCudaThreads}, rows, width,
+                            columns.x, weight, columns.means, columns.inv_stds, columns.dy, dx);
+  });
 }
 
 }  // namespace
 
 absl::Status SoftmaxCuda(const KernelContext& k, bool log, int64_t outer, int64_t axis, int64_t inner) {
-  const CudaRows rows = {outer, axis, inner};
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return log ? Softmax<T, true>(k, rows) : Softmax<T, false>(k, rows);
+    return Softmax<decltype(zero)>(k, {outer, axis, inner}, log);
   });
 }
 
 absl::Status SoftmaxGradCuda(const KernelContext& k, bool log, int64_t outer, int64_t axis, int64_t inner) {
-  const CudaRows rows = {outer, axis, inner};
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return log ? SoftmaxGrad<T, true>(k, rows) : SoftmaxGrad<T, false>(k, rows);
+    return SoftmaxGrad<decltype(zero)>(k, {outer, axis, inner}, log);
   });
 }
 
@@ -302,36 +511,30 @@ absl::Status LayerNormCuda(const KernelContext& k, int64_t rows, int64_t width, 
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     using S = Float32Port<T>;
-    return LaunchNorm(k, rows, width, NormKernel<T, true, WholeRows, ThreadTeam>,
-                      NormKernel<T, true, WholeRows, BlockTeam>, WholeRows{width}, rows, epsilon, k.input<T>(0),
-                      PortOrNull<T>(k, 1), PortOrNull<T>(k, 2), k.output<T>(0), k.output<S>(1), k.output<S>(2));
+    return RowNorm<T>(k, rows, width, epsilon, PortOrNull<T>(k, 2), k.output<S>(1), k.output<S>(2));
   });
 }
 
-int64_t LayerNormGradCudaWorkspace(int64_t rows, int64_t width) {
-  return ColumnParts(rows, width) * 2 * width * static_cast<int64_t>(sizeof(double));
-}
+int64_t LayerNormGradCudaWorkspace(int64_t rows, int64_t width) { return ColumnTiles(rows, width).WorkspaceBytes(2); }
 
 absl::Status LayerNormGradCuda(const KernelContext& k, int64_t rows, int64_t width) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    const RowNormGrad<T> call = {.x = k.input<T>(0),
-                                 .means = k.input<Float32Port<T>>(2),
-                                 .inv_stds = k.input<Float32Port<T>>(3),
-                                 .dy = k.input<T>(4)};
-    SNUG_RETURN_IF_ERROR((SumColumns<T, true>(k, rows, width, call, k.output<Float32Port<T>>(2))));
-    return LaunchNorm(k, rows, width, NormGradKernel<T, true, WholeRows, ThreadTeam>,
-                      NormGradKernel<T, true, WholeRows, BlockTeam>, WholeRows{width}, rows, call.x,
-                      PortOrNull<T>(k, 1), call.means, call.inv_stds, call.dy, k.output<T>(0));
+    using S = Float32Port<T>;
+    return RowNormGrad<T>(k, rows, width,
+                          {.x = k.input<T>(0),
+                           .dy = k.input<T>(4),
+                           .means = k.input<S>(2),
+                           .inv_stds = k.input<S>(3),
+                           .dweight = k.output<S>(1),
+                           .dbias = k.output<S>(2)});
   });
 }
 
 absl::Status RmsNormCuda(const KernelContext& k, int64_t rows, int64_t width, double epsilon) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    return LaunchNorm(k, rows, width, NormKernel<T, false, WholeRows, ThreadTeam>,
-                      NormKernel<T, false, WholeRows, BlockTeam>, WholeRows{width}, rows, epsilon, k.input<T>(0),
-                      PortOrNull<T>(k, 1), nullptr, k.output<T>(0), nullptr, k.output<Float32Port<T>>(1));
+    return RowNorm<T>(k, rows, width, epsilon, /*bias=*/nullptr, /*means=*/nullptr, k.output<Float32Port<T>>(1));
   });
 }
 
@@ -340,11 +543,14 @@ int64_t RmsNormGradCudaWorkspace(int64_t rows, int64_t width) { return LayerNorm
 absl::Status RmsNormGradCuda(const KernelContext& k, int64_t rows, int64_t width) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    const RowNormGrad<T> call = {.x = k.input<T>(0), .inv_stds = k.input<Float32Port<T>>(2), .dy = k.input<T>(3)};
-    SNUG_RETURN_IF_ERROR((SumColumns<T, false>(k, rows, width, call, nullptr)));
-    return LaunchNorm(k, rows, width, NormGradKernel<T, false, WholeRows, ThreadTeam>,
-                      NormGradKernel<T, false, WholeRows, BlockTeam>, WholeRows{width}, rows, call.x,
-                      PortOrNull<T>(k, 1), nullptr, call.inv_stds, call.dy, k.output<T>(0));
+    using S = Float32Port<T>;
+    return RowNormGrad<T>(k, rows, width,
+                          {.x = k.input<T>(0),
+                           .dy = k.input<T>(3),
+                           .means = nullptr,
+                           .inv_stds = k.input<S>(2),
+                           .dweight = k.output<S>(1),
+                           .dbias = nullptr});
   });
 }
 
@@ -353,34 +559,32 @@ absl::Status GroupNormCuda(const KernelContext& k, const GroupRows& rows, double
     using T = decltype(zero);
     using S = Float32Port<T>;
     const int64_t count = rows.samples * rows.groups;
-    return LaunchNorm(k, count, rows.width(), NormKernel<T, true, GroupRows, ThreadTeam>,
-                      NormKernel<T, true, GroupRows, BlockTeam>, rows, count, epsilon, k.input<T>(0),
-                      PortOrNull<T>(k, 1), PortOrNull<T>(k, 2), k.output<T>(0), k.output<S>(1), k.output<S>(2));
+    return LaunchRows(k, {.outer = count, .width = rows.width()}, GroupNormKernel<T, ThreadTeam>,
+                      GroupNormKernel<T, BlockTeam>, rows, count, epsilon, k.input<T>(0), PortOrNull<T>(k, 1),
+                      PortOrNull<T>(k, 2), k.output<T>(0), k.output<S>(1), k.output<S>(2));
   });
 }
 
-int64_t GroupNormGradCudaWorkspace(const ValueType& x) {
-  const ChannelView view(x);
-  return BatchNormCudaParts(view).parts * view.channels * static_cast<int64_t>(sizeof(ChannelSums));
-}
+int64_t GroupNormGradCudaWorkspace(const ValueType& x) { return ChannelSumsBytes(ChannelView(x), 2); }
 
 absl::Status GroupNormGradCuda(const KernelContext& k, const GroupRows& rows) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     using S = Float32Port<T>;
-    const GroupGradients<T> terms = {.rows = rows,
-                                     .x = k.input<T>(0),
-                                     .dy = k.input<T>(4),
-                                     .means = k.input<S>(2),
-                                     .inv_stds = k.input<S>(3),
-                                     .dweight = k.output<S>(1),
-                                     .dbias = k.output<S>(2)};
-    SNUG_RETURN_IF_ERROR(
-        SumChannels<Accumulator<T>>(k, ChannelView(k.input_type(0)), terms, k.workspace<ChannelSums>()));
+    const ChannelView view(k.input_type(0));
+    const GroupNormChannels<T> terms = {.groups = rows,
+                                        .rows_of_sample = {view.outer / rows.samples, view.outer},
+                                        .x = k.input<T>(0),
+                                        .dy = k.input<T>(4),
+                                        .means = k.input<S>(2),
+                                        .inv_stds = k.input<S>(3),
+                                        .dweight = k.output<S>(1),
+                                        .dbias = k.output<S>(2)};
+    SNUG_RETURN_IF_ERROR(SumChannels<2>(k, view, terms, AllAligned(terms.x, terms.dy), k.workspace<double>()));
     const int64_t count = rows.samples * rows.groups;
-    return LaunchNorm(k, count, rows.width(), NormGradKernel<T, true, GroupRows, ThreadTeam>,
-                      NormGradKernel<T, true, GroupRows, BlockTeam>, rows, count, terms.x, PortOrNull<T>(k, 1),
-                      terms.means, terms.inv_stds, terms.dy, k.output<T>(0));
+    return LaunchRows(k, {.outer = count, .width = rows.width()}, GroupNormGradKernel<T, ThreadTeam>,
+                      GroupNormGradKernel<T, BlockTeam>, rows, count, terms.x, PortOrNull<T>(k, 1), terms.means,
+                      terms.inv_stds, terms.dy, k.output<T>(0));
   });
 }
 

@@ -1,4 +1,4 @@
-// Tests launches, and the emulation of kernels that the conformance tests rely on.
+// Tests launches.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -39,21 +39,6 @@ void Write(int64_t n, int* to) {
   if (i < n) to[i] = static_cast<int>(i) + static_cast<int>(1000 * blockIdx.y);
 }
 
-// Reverses each block's part of an array.
-void Reverse(int* array) {
-  static int part[64];  // __shared__
-  int* own = array + static_cast<int64_t>(blockIdx.x) * blockDim.x;
-  part[threadIdx.x] = own[threadIdx.x];
-  __syncthreads();
-  own[threadIdx.x] = part[blockDim.x - 1 - threadIdx.x];
-  __syncthreads();
-}
-
-void SomeWait(int* array) {
-  if (threadIdx.x == 0) __syncthreads();
-  array[threadIdx.x] = 1;
-}
-
 TEST(Launch, RunsEveryThreadWhenTheStreamComesToIt) {
   Opened opened;
   const LaunchContext context(*opened.stream);
@@ -87,29 +72,6 @@ TEST(Launch, OfTooManyBlocksIsAnError) {
   const LaunchContext context(*opened.stream);
   const absl::Status status = Launch(context, Write, {.blocks = 1, .blocks_y = 70000}, 0, nullptr);
   EXPECT_NE(status.message().find("a grid of 1 x 70000 x 1 blocks"), std::string::npos) << status;
-}
-
-TEST(Emulation, BarriersHoldABlocksThreadsTogether) {
-  Opened opened;
-  const LaunchContext context(*opened.stream);
-  std::vector<int> array(128);
-  std::iota(array.begin(), array.end(), 0);
-  ASSERT_TRUE(Launch(context, Reverse, {.blocks = 2, .threads = 64}, array.data()).ok());
-  ASSERT_TRUE(opened.stream->Synchronize().ok());
-  for (int i = 0; i < 128; ++i) EXPECT_EQ(array[static_cast<size_t>(i)], i / 64 * 64 + 63 - i % 64);
-}
-
-TEST(EmulationDeathTest, ABarrierThatSomeThreadsSkipIsSeen) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_DEATH(
-      {
-        Opened opened;
-        const LaunchContext context(*opened.stream);
-        std::vector<int> array(32);
-        SNUG_CHECK_OK(Launch(context, SomeWait, {.threads = 32}, array.data()));
-        SNUG_CHECK_OK(opened.stream->Synchronize());
-      },
-      "some threads of a block wait, others have returned");
 }
 
 }  // namespace

@@ -66,11 +66,23 @@ void BlockedAttentionGrad(int threads, const AttentionSizes& sizes, const Attent
 int64_t BlockedAttentionWorkspaceBytes(int threads, const AttentionSizes& sizes);
 int64_t BlockedAttentionGradWorkspaceBytes(int threads, const AttentionSizes& sizes);
 
-// On CUDA (cuda.cu). Memory is linear in the length: of the scores only what a block of threads works at exists, and
-// the backward pass computes them again.
+// On CUDA. Memory is linear in the length: of the scores only what a block of threads works at exists, and the backward
+// pass computes them again. Products of bfloat16 whose width is a multiple of 8, 128 at most, are done by tensor cores
+// (cuda_tensor_core.cu), all others by ordinary arithmetic (cuda.cu).
 template <class T>
 absl::Status AttentionCuda(const KernelContext& k, const AttentionSizes& sizes, const AttentionForward<T>& call);
+// Its workspace has a number for each query of each head, an Accumulator<T>.
 template <class T>
 absl::Status AttentionGradCuda(const KernelContext& k, const AttentionSizes& sizes, const AttentionBackward<T>& call);
+
+inline bool FitsTensorCores(const AttentionSizes& s) {
+  return s.width % 8 == 0 && s.width <= 128 &&
+         (s.q.batch | s.q.head | s.q.row | s.k.batch | s.k.head | s.k.row) % 8 == 0;
+}
+// `deltas` has the sum of dout out for each query of each head.
+absl::Status AttentionByTensorCores(const KernelContext& k, const AttentionSizes& sizes,
+                                    const AttentionForward<BFloat16>& call);
+absl::Status AttentionGradByTensorCores(const KernelContext& k, const AttentionSizes& sizes,
+                                        const AttentionBackward<BFloat16>& call, const float* deltas);
 
 }  // namespace snug::core

@@ -1,5 +1,5 @@
 // Batch normalisation by CUDA kernels. Each pass has three: one computes two sums for each channel, in parts; one adds
-// up the parts; one computes every element.
+// up the parts; one computes every element. What is the same for a channel is computed once by a block.
 #include <algorithm>
 
 #include "ops/kernels/batch_norm/cuda.h"
@@ -9,108 +9,257 @@
 namespace snug::core {
 namespace {
 
-// Sums differences from the channel's first element. It lies near the mean, so squaring loses little.
-template <class T>
-struct Statistics {
-  using A = Accumulator<T>;
-  BatchNormForward<T> call;
-  int64_t inner;
+// What is the same for all elements of a channel: v = (x - mean) scale + bias, and what the gradient needs.
+template <class A>
+struct Channel {
+  A mean, scale, bias;
+  A mean_g = 0, mean_gx = 0;  // the mean gradient, and its slope in x - mean
+};
+template <class A, int kPack>
+struct Channels {
+  Channel<A> of[kPack];
+};
 
-  __device__ A FirstOf(int64_t channel) const { return static_cast<A>(call.x[channel * inner]); }
-  __device__ ChannelTerms<A> of(int64_t i, int64_t channel) const {
-    const A d = static_cast<A>(call.x[i]) - FirstOf(channel);
-    return {d, d * d};
+// Returns the constants of a thread's channels, each of which one thread of the block works out.
+template <int kPack, class A, class Of>
+__device__ Channels<A, kPack> ShareChannels(int64_t column, int count, int64_t channels, const Of& of) {
+  __shared__ Channel<A> shared[ColumnTiles::kColumns];
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * ColumnTiles::kColumns;
+  const auto thread = static_cast<int>(threadIdx.x);
+  if (thread < ColumnTiles::kColumns && first + thread < channels) shared[thread] = of(first + thread);
+  __syncthreads();
+  Channels<A, kPack> own;
+  for (int j = 0; j < kPack; ++j) own.of[j] = shared[j < count ? column - first + j : 0];
+  return own;
+}
+
+// Sums differences from the channel's first element. It lies near the mean, so squaring loses little.
+template <class Type>
+struct Statistics {
+  using T = Type;
+  using A = Accumulator<T>;
+  static constexpr int kSums = 2;
+  BatchNormForward<T> call;
+  ChannelView view;
+
+  template <int kPack>
+  using Row = CudaPack<T, kPack>;
+  template <int kPack>
+  struct Columns {
+    A first[kPack];
+  };
+
+  __device__ A FirstOf(int64_t channel) const { return static_cast<A>(call.x[channel * view.inner]); }
+  __device__ Columns<1> ColumnOf(int64_t channel) const { return {{FirstOf(channel)}}; }
+  template <int kPack>
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+    Columns<kPack> columns;
+    for (int j = 0; j < kPack; ++j) columns.first[j] = j < count ? FirstOf(column + j) : A(0);
+    return columns;
   }
-  __device__ void Take(const ChannelView& view, int64_t channel, const ChannelSums& total) const {
+  template <bool kWhole, int kPack>
+  __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
+    return LoadPack<kWhole, kPack>(call.x + at, count);
+  }
+  template <bool kWhole, int kPack, class Sums>
+  __device__ void Use(const Columns<kPack>& columns, const Row<kPack>& row, int64_t, int, Sums& sums) const {
+    for (int j = 0; j < kPack; ++j) {
+      const A d = static_cast<A>(row.values[j]) - columns.first[j];
+      sums[0][j] += d;
+      sums[1][j] += d * d;
+    }
+  }
+  __device__ void Take(int64_t channel, const double (&totals)[2]) const {
     using S = Float32Port<T>;
     const double n = static_cast<double>(view.count());
-    const double mean = total.first / n;
-    const double var = total.second / n - mean * mean;
+    const double mean = totals[0] / n;
+    const double var = totals[1] / n - mean * mean;
     call.batch_mean[channel] = static_cast<S>(mean + static_cast<double>(FirstOf(channel)));
     call.batch_var[channel] = static_cast<S>(var > 0 ? var : var == var ? 0 : var);
   }
 };
 
-template <class T>
-__global__ void NormalizeKernel(int64_t n, ChannelView view, BatchNormForward<T> call) {
+template <class Type, bool kAdds>
+struct Normalize {
+  using T = Type;
   using A = Accumulator<T>;
-  SNUG_CUDA_FOR(i, n) {
-    const int64_t c = i / view.inner % view.channels;
+  static constexpr int kSums = 0;
+  BatchNormForward<T> call;
+  ChannelView view;
+
+  template <int kPack>
+  struct Row {
+    CudaPack<T, kPack> x, add;
+  };
+  template <int kPack>
+  using Columns = Channels<A, kPack>;
+
+  __device__ Channel<A> ChannelOf(int64_t c) const {
     const auto mean = call.batch_mean != nullptr ? call.batch_mean[c] : call.mean[c];
     const double var = static_cast<double>(call.batch_var != nullptr ? call.batch_var[c] : call.var[c]);
     const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
-    A v = (static_cast<A>(call.x[i]) - static_cast<A>(mean)) * static_cast<A>(weight / sqrt(var + call.epsilon));
-    if (call.bias != nullptr) v += static_cast<A>(call.bias[c]);
-    if (call.add != nullptr) v += static_cast<A>(call.add[i]);
-    call.y[i] = static_cast<T>(Activate(call.activation, v));
+    return {static_cast<A>(mean), static_cast<A>(weight / sqrt(var + call.epsilon)),
+            call.bias != nullptr ? static_cast<A>(call.bias[c]) : A(0)};
   }
-}
-
-// Returns how much of the gradient the activation lets through.
-template <class T>
-__device__ Accumulator<T> GradThrough(const BatchNormBackward<T>& call, int64_t i, int64_t c, Accumulator<T> scale) {
-  using A = Accumulator<T>;
-  if (call.activation != Activation::kIdentity) {
-    const A bias = call.bias != nullptr ? static_cast<A>(call.bias[c]) : A(0);
-    const A v = call.y != nullptr ? static_cast<A>(call.y[i])
-                                  : (static_cast<A>(call.x[i]) - static_cast<A>(call.mean[c])) * scale + bias;
-    if (!LetsThrough(call.activation, v)) return A(0);
+  __device__ Columns<1> ColumnOf(int64_t channel) const { return {{ChannelOf(channel)}}; }
+  template <int kPack>
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+    return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
   }
-  const A dy = static_cast<A>(call.dy[i]);
-  return call.dy2 == nullptr ? dy : static_cast<A>(static_cast<T>(dy + static_cast<A>(call.dy2[i])));
-}
-
-// Two numbers of a channel, which each thread works out for itself.
-template <class T>
-struct ChannelScale {
-  double inv_std;
-  Accumulator<T> scale;
-
-  __device__ ChannelScale(const BatchNormBackward<T>& call, int64_t c) {
-    inv_std = 1 / sqrt(static_cast<double>(call.var[c]) + call.epsilon);
-    const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
-    scale = static_cast<Accumulator<T>>(weight * inv_std);
+  template <bool kWhole, int kPack>
+  __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
+    Row<kPack> row;
+    row.x = LoadPack<kWhole, kPack>(call.x + at, count);
+    if constexpr (kAdds) row.add = LoadPack<kWhole, kPack>(call.add + at, count);
+    return row;
+  }
+  template <bool kWhole, int kPack, class Sums>
+  __device__ void Use(const Columns<kPack>& columns, const Row<kPack>& row, int64_t at, int count, Sums&) const {
+    CudaPack<T, kPack> y;
+    for (int j = 0; j < kPack; ++j) {
+      const Channel<A>& c = columns.of[j];
+      A v = (static_cast<A>(row.x.values[j]) - c.mean) * c.scale + c.bias;
+      if constexpr (kAdds) v += static_cast<A>(row.add.values[j]);
+      if (call.activation != Activation::kIdentity) v = v < A(0) ? A(0) : v;
+      if (call.activation == Activation::kRelu6) v = v > A(6) ? A(6) : v;
+      y.values[j] = static_cast<T>(v);
+    }
+    StorePack<kWhole>(y, call.y + at, count);
   }
 };
 
+struct Totals {
+  double bias = 0, weight = 0;  // the gradients, before rounding
+};
+
 template <class T>
-struct Gradients {
+__device__ double InvStd(const BatchNormBackward<T>& call, int64_t c) {
+  return 1 / sqrt(static_cast<double>(call.var[c]) + call.epsilon);
+}
+
+// Returns the constants of a channel; `totals` may be null.
+template <class T>
+__device__ Channel<Accumulator<T>> GradChannelOf(const BatchNormBackward<T>& call, double count, const Totals* totals,
+                                                 int64_t c) {
   using A = Accumulator<T>;
+  const double inv_std = InvStd(call, c);
+  const double weight = call.weight != nullptr ? static_cast<double>(call.weight[c]) : 1;
+  Channel<A> channel = {static_cast<A>(call.mean[c]), static_cast<A>(weight * inv_std),
+                        call.bias != nullptr ? static_cast<A>(call.bias[c]) : A(0)};
+  if (totals != nullptr) {
+    channel.mean_g = static_cast<A>(totals[c].bias / count);
+    channel.mean_gx = static_cast<A>(inv_std * totals[c].weight / count);
+  }
+  return channel;
+}
+
+// Sums the gradient g and g (x - mean). If dadd is asked for, kStores, g is written to it, and y says what the
+// activation lets through.
+template <class Type, bool kStores>
+struct GradientSums {
+  using T = Type;
+  using A = Accumulator<T>;
+  static constexpr int kSums = 2;
   BatchNormBackward<T> call;
-  ChannelSums* totals;  // [channels]: dbias and dweight, before rounding
+  ChannelView view;
+  Totals* totals;  // [channels]
 
-  __device__ ChannelTerms<A> of(int64_t i, int64_t c) const {
-    const A scale =
-        call.activation == Activation::kIdentity || call.y != nullptr ? A(0) : ChannelScale<T>(call, c).scale;
-    const A g = GradThrough(call, i, c, scale);
-    return {g, g * (static_cast<A>(call.x[i]) - static_cast<A>(call.mean[c]))};
+  template <int kPack>
+  struct Row {
+    CudaPack<T, kPack> x, dy, y, dy2;
+  };
+  template <int kPack>
+  using Columns = Channels<A, kPack>;
+
+  __device__ Channel<A> ChannelOf(int64_t c) const { return GradChannelOf(call, 1, nullptr, c); }
+  __device__ Columns<1> ColumnOf(int64_t channel) const { return {{ChannelOf(channel)}}; }
+  template <int kPack>
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+    return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
   }
-  __device__ void Take(const ChannelView&, int64_t c, const ChannelSums& total) const {
+  template <bool kWhole, int kPack>
+  __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
+    Row<kPack> row;
+    row.x = LoadPack<kWhole, kPack>(call.x + at, count);
+    row.dy = LoadPack<kWhole, kPack>(call.dy + at, count);
+    if constexpr (kStores) {
+      row.y = LoadPack<kWhole, kPack>(call.y + at, count);
+      if (call.dy2 != nullptr) row.dy2 = LoadPack<kWhole, kPack>(call.dy2 + at, count);
+    }
+    return row;
+  }
+  template <bool kWhole, int kPack, class Sums>
+  __device__ void Use(const Columns<kPack>& columns, const Row<kPack>& row, int64_t at, int count, Sums& sums) const {
+    CudaPack<T, kPack> masked;
+    for (int j = 0; j < kPack; ++j) {
+      const Channel<A>& c = columns.of[j];
+      const A centred = static_cast<A>(row.x.values[j]) - c.mean;
+      A g = static_cast<A>(row.dy.values[j]);
+      if constexpr (kStores) {
+        if (call.dy2 != nullptr) g = static_cast<A>(static_cast<T>(g + static_cast<A>(row.dy2.values[j])));
+        if (!LetsThrough(call.activation, static_cast<A>(row.y.values[j]))) g = A(0);
+        masked.values[j] = static_cast<T>(g);
+      } else if (!LetsThrough(call.activation, centred * c.scale + c.bias)) {
+        g = A(0);
+      }
+      sums[0][j] += g;
+      sums[1][j] += g * centred;
+    }
+    if constexpr (kStores) StorePack<kWhole>(masked, call.dadd + at, count);
+  }
+  __device__ void Take(int64_t c, const double (&found)[2]) const {
     using S = Float32Port<T>;
-    const double product = total.second * ChannelScale<T>(call, c).inv_std;
-    call.dbias[c] = static_cast<S>(total.first);
+    const double product = found[1] * InvStd(call, c);
+    call.dbias[c] = static_cast<S>(found[0]);
     call.dweight[c] = static_cast<S>(product);
-    totals[c] = {total.first, product};
+    totals[c] = {found[0], product};
   }
 };
 
-// dx and dadd may lie on what is read here, because one thread reads and writes each element.
-template <class T>
-__global__ void GradKernel(int64_t n, ChannelView view, BatchNormBackward<T> call, const ChannelSums* totals) {
+// Computes dx. With kStored the first kernel has left in dadd what the activation lets through. dx may lie on what is
+// read here, because one thread reads and writes each element.
+template <class Type, bool kStored>
+struct GradientSweep {
+  using T = Type;
   using A = Accumulator<T>;
-  const double count = static_cast<double>(view.count());
-  SNUG_CUDA_FOR(i, n) {
-    const int64_t c = i / view.inner % view.channels;
-    const ChannelScale<T> channel(call, c);
-    const A through = GradThrough(call, i, c, channel.scale);
-    const A centred = static_cast<A>(call.x[i]) - static_cast<A>(call.mean[c]);
-    const ChannelSums total = call.training ? totals[c] : ChannelSums{};
-    const A dx = channel.scale * (through - static_cast<A>(total.first / count) -
-                                  centred * static_cast<A>(channel.inv_std * total.second / count));
-    if (call.dadd != nullptr) call.dadd[i] = static_cast<T>(through);
-    call.dx[i] = static_cast<T>(dx);
+  static constexpr int kSums = 0;
+  BatchNormBackward<T> call;
+  ChannelView view;
+  const Totals* totals;
+
+  template <int kPack>
+  struct Row {
+    CudaPack<T, kPack> x, g;
+  };
+  template <int kPack>
+  using Columns = Channels<A, kPack>;
+
+  __device__ Channel<A> ChannelOf(int64_t c) const {
+    return GradChannelOf(call, static_cast<double>(view.count()), call.training ? totals : nullptr, c);
   }
-}
+  __device__ Columns<1> ColumnOf(int64_t channel) const { return {{ChannelOf(channel)}}; }
+  template <int kPack>
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+    return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
+  }
+  template <bool kWhole, int kPack>
+  __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
+    return {LoadPack<kWhole, kPack>(call.x + at, count),
+            LoadPack<kWhole, kPack>((kStored ? call.dadd : call.dy) + at, count)};
+  }
+  template <bool kWhole, int kPack, class Sums>
+  __device__ void Use(const Columns<kPack>& columns, const Row<kPack>& row, int64_t at, int count, Sums&) const {
+    CudaPack<T, kPack> dx;
+    for (int j = 0; j < kPack; ++j) {
+      const Channel<A>& c = columns.of[j];
+      const A centred = static_cast<A>(row.x.values[j]) - c.mean;
+      A g = static_cast<A>(row.g.values[j]);
+      if (!kStored && !LetsThrough(call.activation, centred * c.scale + c.bias)) g = A(0);
+      dx.values[j] = static_cast<T>(c.scale * (g - c.mean_g - centred * c.mean_gx));
+    }
+    StorePack<kWhole>(dx, call.dx + at, count);
+  }
+};
 
 template <class T>
 __global__ void UpdateKernel(int64_t n, const uint8_t* gate, double momentum, double count, const T* mean, const T* var,
@@ -126,36 +275,34 @@ __global__ void UpdateKernel(int64_t n, const uint8_t* gate, double momentum, do
 
 }  // namespace
 
-BatchNormCudaParts::BatchNormCudaParts(const ChannelView& view) {
-  by_block = view.inner >= 16;
-  const int64_t worthwhile = by_block ? view.count() / (1 << 12) : view.count() / 32;
-  const int64_t useful = (by_block ? 1 << 11 : 1 << 16) / std::max<int64_t>(view.channels, 1);
-  parts = std::clamp<int64_t>(std::min(worthwhile, useful), 1, 256);
-}
-
-// Makes room for sums of [parts, channels], and for totals of [channels].
+// Makes room for totals of [channels], and for the parts' sums.
 absl::Status PrepareBatchNormCuda(PrepareContext& c) {
   const ChannelView view(c.types().input(0));
-  c.SetWorkspaceBytes((BatchNormCudaParts(view).parts + 1) * view.channels * static_cast<int64_t>(sizeof(ChannelSums)));
+  c.SetWorkspaceBytes(view.channels * static_cast<int64_t>(sizeof(Totals)) + ChannelSumsBytes(view, 2));
   return absl::OkStatus();
 }
 
 template <class T>
 absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, const BatchNormForward<T>& call) {
+  const bool aligned = AllAligned(call.x, call.add, call.y);
   if (call.batch_mean != nullptr) {
-    SNUG_RETURN_IF_ERROR(
-        SumChannels<Accumulator<T>>(k, view, Statistics<T>{call, view.inner}, k.workspace<ChannelSums>()));
+    SNUG_RETURN_IF_ERROR(SumChannels<4>(k, view, Statistics<T>{call, view}, aligned, k.workspace<double>()));
   }
-  const int64_t n = view.channels * view.count();
-  return k.cuda()->Launch(NormalizeKernel<T>, ShapeFor(n), n, view, call);
+  return call.add != nullptr ? SweepChannels<2>(k, view, Normalize<T, true>{call, view}, aligned)
+                             : SweepChannels<4>(k, view, Normalize<T, false>{call, view}, aligned);
 }
 
 template <class T>
 absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, const BatchNormBackward<T>& call) {
-  auto* totals = k.workspace<ChannelSums>();
-  SNUG_RETURN_IF_ERROR(SumChannels<Accumulator<T>>(k, view, Gradients<T>{call, totals}, totals + view.channels));
-  const int64_t n = view.channels * view.count();
-  return k.cuda()->Launch(GradKernel<T>, ShapeFor(n), n, view, call, totals);
+  auto* totals = k.workspace<Totals>();
+  auto* sums = reinterpret_cast<double*>(totals + view.channels);
+  const bool aligned = AllAligned(call.x, call.y, call.dy, call.dy2, call.dx, call.dadd);
+  const auto run = [&]<bool kDadd>(std::bool_constant<kDadd>) -> absl::Status {
+    SNUG_RETURN_IF_ERROR(
+        SumChannels < kDadd ? 2 : 4 > (k, view, GradientSums<T, kDadd>{call, view, totals}, aligned, sums));
+    return SweepChannels<2>(k, view, GradientSweep<T, kDadd>{call, view, totals}, aligned);
+  };
+  return call.dadd != nullptr ? run(std::true_type()) : run(std::false_type());
 }
 
 template absl::Status BatchNormOnCuda(const KernelContext&, const ChannelView&, const BatchNormForward<float>&);

@@ -12,13 +12,6 @@ absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, co
 template <class T>
 absl::Status BatchNormOnCuda(const KernelContext& k, const ChannelView& view, const BatchNormBackward<T>& call);
 
-// Says in how many parts the sums of channels are computed. It depends on shapes alone, so the bits do too.
-struct BatchNormCudaParts {
-  explicit BatchNormCudaParts(const ChannelView& view);
-  bool by_block;  // a block of threads for each channel and part; otherwise one thread
-  int64_t parts;
-};
-
 absl::Status PrepareBatchNormCuda(PrepareContext& c);
 
 // The kernel of an op, with the same Call as BatchNormCpu.

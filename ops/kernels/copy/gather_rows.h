@@ -22,11 +22,12 @@ absl::Status ScatterAddRows(const KernelContext& k, int choices, int dy, int axi
 int64_t ScatterAddWorkspaceBytes(const NodeTypes& types, int choices, int axis);
 
 // The same by CUDA kernels (gather_rows.cu). A choice that is no row cannot be reported there: what it would have given
-// is NaN (-1 among integers), and nothing is added to any row.
+// is NaN (-1 among integers), and nothing is added to any row. The positions are sorted by what they chose, in the
+// workspace, which is two keys of 8 bytes for each.
 absl::Status GatherRowsCuda(const KernelContext& k, int x, int choices, int axis);
 absl::Status ScatterAddRowsCuda(const KernelContext& k, int choices, int dy, int axis);
 inline int64_t ScatterAddCudaWorkspaceBytes(const NodeTypes& types, int choices) {
-  return 2 * types.input(choices).num_elements() * static_cast<int64_t>(sizeof(int32_t));
+  return 2 * types.input(choices).num_elements() * static_cast<int64_t>(sizeof(uint64_t));
 }
 
 }  // namespace snug::core

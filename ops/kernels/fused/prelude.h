@@ -8,6 +8,7 @@
 
 #include "engine/base/bfloat16.h"
 #include "ops/kit/convert.h"
+#include "ops/kit/cuda_pack.h"
 #include "ops/math/functions.h"
 
 namespace snug::core {
@@ -15,14 +16,13 @@ namespace snug::core {
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
 
-// Several neighbours in an array, which are read and written at once.
 template <class T, int kPack>
-struct alignas(sizeof(T) * kPack) Pack {
-  T values[kPack];
-};
+__device__ inline CudaPack<T, kPack> Load(const void* x, int64_t i) {
+  return LoadPack<true, kPack>(static_cast<const T*>(x) + i * kPack, kPack);
+}
 template <class T, int kPack>
-__device__ inline Pack<T, kPack> Load(const void* x, int64_t i) {
-  return static_cast<const Pack<T, kPack>*>(x)[i];
+__device__ inline void Store(const CudaPack<T, kPack>& pack, void* y, int64_t i) {
+  StorePack<true>(pack, static_cast<T*>(y) + i * kPack, kPack);
 }
 
 // Computes one op as its own kernel does (elementwise.cu, values.cu).

@@ -38,11 +38,11 @@ struct Arguments {
 template <int kPack>
 __device__ inline void Run(const Arguments& a) {
   SNUG_FUSED_FOR(i, a.n / kPack) {
-$2    Pack<$3, kPack> y;
+$2    CudaPack<$3, kPack> y;
     for (int j = 0; j < kPack; ++j) {
 $4      y.values[j] = v$5;
     }
-    static_cast<Pack<$3, kPack>*>(a.y)[i] = y;
+    Store(y, a.y, i);
   }
 }
 

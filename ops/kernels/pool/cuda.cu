@@ -1,28 +1,58 @@
-// Pooling by CUDA kernels. A thread computes one window or, backward, one element from all windows that reach over it.
+// Pooling by CUDA kernels. A thread computes one window or, backward, one element from all windows that reach over it;
+// where lanes are neighbours (channels-last), it does so for 16 bytes of them.
 #include <limits>
+#include <type_traits>
 
 #include "ops/kernels/pool/pool.h"
+#include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
 
 namespace snug::core {
 namespace {
 
-// The position of element i of [outer, depth, height, width, lanes].
+// A pixel's position in [outer, depth, height, width], and the first of a pack of its lanes.
 struct PoolIndex {
   int64_t outer, d, h, w, lane;
-
-  __device__ PoolIndex(int64_t i, int64_t depth, int64_t height, int64_t width, int64_t lanes) {
-    lane = i % lanes;
-    i /= lanes;
-    w = i % width;
-    i /= width;
-    h = i % height;
-    i /= height;
-    d = i % depth;
-    outer = i / depth;
-  }
 };
+
+// Says which pack thread i works for: neighbours are neighbouring packs of lanes, then pixels.
+class PoolPacks {
+ public:
+  PoolPacks(int64_t outer, int64_t depth, int64_t height, int64_t width, int64_t lanes, int pack)
+      : depth_(depth), height_(height), width_(width), packs_(lanes / pack), count_(outer * depth * height * width) {
+    by_packs_ = CudaDivisor(packs_, count());
+    by_width_ = CudaDivisor(width, count_);
+    by_height_ = CudaDivisor(height, count_);
+    by_depth_ = CudaDivisor(depth, count_);
+  }
+  int64_t count() const { return count_ * packs_; }
+  template <int kPack>
+  __device__ PoolIndex At(int64_t i) const {
+    PoolIndex at;
+    const int64_t pixel = by_packs_.Divide(i);
+    at.lane = (i - pixel * packs_) * kPack;
+    const int64_t row = by_width_.Divide(pixel);
+    at.w = pixel - row * width_;
+    const int64_t plane = by_height_.Divide(row);
+    at.h = row - plane * height_;
+    at.outer = by_depth_.Divide(plane);
+    at.d = plane - at.outer * depth_;
+    return at;
+  }
+
+ private:
+  int64_t depth_, height_, width_, packs_;
+  int64_t count_;  // of pixels
+  CudaDivisor by_packs_, by_width_, by_height_, by_depth_;
+};
+
+PoolPacks WindowsOf(const PoolGeometry& g, int pack) {
+  return {g.outer, g.axes[0].out, g.axes[1].out, g.axes[2].out, g.lanes, pack};
+}
+PoolPacks ElementsOf(const PoolGeometry& g, int pack) {
+  return {g.outer, g.axes[0].in, g.axes[1].in, g.axes[2].in, g.lanes, pack};
+}
 
 // Calls take(element, tap) for every element of a window.
 template <class Take>
@@ -79,66 +109,94 @@ __device__ A Share(const PoolGeometry& g, bool include_padding, int64_t d, int64
   return factor(g.axes[0], d) * factor(g.axes[1], h) * factor(g.axes[2], w);
 }
 
-__device__ PoolIndex WindowOf(const PoolGeometry& g, int64_t i) {
-  return PoolIndex(i, g.axes[0].out, g.axes[1].out, g.axes[2].out, g.lanes);
-}
-__device__ PoolIndex ElementOf(const PoolGeometry& g, int64_t i) {
-  return PoolIndex(i, g.axes[0].in, g.axes[1].in, g.axes[2].in, g.lanes);
-}
-
-template <class T>
-__global__ void AveragePoolKernel(int64_t n, PoolGeometry g, bool include_padding, const T* x, T* y) {
+template <class T, int kPack>
+__global__ void AveragePoolKernel(int64_t n, PoolGeometry g, PoolPacks packs, bool include_padding, const T* x, T* y) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
-    const PoolIndex at = WindowOf(g, i);
-    A sum = 0;
-    ForEachTap(g, at, [&](int64_t element, int64_t) { sum += static_cast<A>(x[element]); });
-    y[i] = static_cast<T>(sum * Share<A>(g, include_padding, at.d, at.h, at.w));
+    const PoolIndex at = packs.At<kPack>(i);
+    A sums[kPack] = {};
+    ForEachTap(g, at, [&](int64_t element, int64_t) {
+      const auto pack = LoadPack<true, kPack>(x + element, kPack);
+      for (int j = 0; j < kPack; ++j) sums[j] += static_cast<A>(pack.values[j]);
+    });
+    const A share = Share<A>(g, include_padding, at.d, at.h, at.w);
+    CudaPack<T, kPack> result;
+    for (int j = 0; j < kPack; ++j) result.values[j] = static_cast<T>(sums[j] * share);
+    StorePack<true>(result, y + i * kPack, kPack);
   }
 }
 
-template <class T>
-__global__ void AverageUnpoolKernel(int64_t n, PoolGeometry g, bool include_padding, const T* dy, T* dx) {
+template <class T, int kPack>
+__global__ void AverageUnpoolKernel(int64_t n, PoolGeometry g, PoolPacks packs, bool include_padding, const T* dy,
+                                    T* dx) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
-    A sum = 0;
-    ForEachWindow(g, ElementOf(g, i), [&](int64_t window, int64_t, int64_t d, int64_t h, int64_t w) {
-      sum += static_cast<A>(dy[window]) * Share<A>(g, include_padding, d, h, w);
+    A sums[kPack] = {};
+    ForEachWindow(g, packs.At<kPack>(i), [&](int64_t window, int64_t, int64_t d, int64_t h, int64_t w) {
+      const auto pack = LoadPack<true, kPack>(dy + window, kPack);
+      const A share = Share<A>(g, include_padding, d, h, w);
+      for (int j = 0; j < kPack; ++j) sums[j] += static_cast<A>(pack.values[j]) * share;
     });
-    dx[i] = static_cast<T>(sum);
+    CudaPack<T, kPack> result;
+    for (int j = 0; j < kPack; ++j) result.values[j] = static_cast<T>(sums[j]);
+    StorePack<true>(result, dx + i * kPack, kPack);
   }
 }
 
 // `index` may be null.
-template <class T, class Index>
-__global__ void MaximumPoolKernel(int64_t n, PoolGeometry g, const T* x, T* y, Index* index) {
+template <class T, class Index, int kPack>
+__global__ void MaximumPoolKernel(int64_t n, PoolGeometry g, PoolPacks packs, const T* x, T* y, Index* index) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
-    A best = -std::numeric_limits<A>::infinity();
-    int64_t best_tap = -1;
-    ForEachTap(g, WindowOf(g, i), [&](int64_t element, int64_t tap) {
-      const A v = static_cast<A>(x[element]);
-      if (best_tap < 0) best_tap = tap;
-      if (v > best || v != v) {
-        best = v;
-        best_tap = tap;
+    A best[kPack];
+    Index best_tap[kPack] = {};
+    bool first = true;
+    ForEachTap(g, packs.At<kPack>(i), [&](int64_t element, int64_t tap) {
+      const auto pack = LoadPack<true, kPack>(x + element, kPack);
+      for (int j = 0; j < kPack; ++j) {
+        const A v = static_cast<A>(pack.values[j]);
+        if (first || v > best[j] || v != v) {
+          best[j] = v;
+          best_tap[j] = static_cast<Index>(tap);
+        }
       }
+      first = false;
     });
-    y[i] = static_cast<T>(best);
-    if (index != nullptr) index[i] = static_cast<Index>(best_tap);
+    CudaPack<T, kPack> result;
+    CudaPack<Index, kPack> taps;
+    for (int j = 0; j < kPack; ++j) {
+      result.values[j] = static_cast<T>(first ? -std::numeric_limits<A>::infinity() : best[j]);
+      taps.values[j] = first ? static_cast<Index>(-1) : best_tap[j];
+    }
+    StorePack<true>(result, y + i * kPack, kPack);
+    if (index != nullptr) StorePack<true>(taps, index + i * kPack, kPack);
   }
 }
 
-template <class T, class Index>
-__global__ void MaximumUnpoolKernel(int64_t n, PoolGeometry g, const Index* index, const T* dy, T* dx) {
+template <class T, class Index, int kPack>
+__global__ void MaximumUnpoolKernel(int64_t n, PoolGeometry g, PoolPacks packs, const Index* index, const T* dy,
+                                    T* dx) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
-    A sum = 0;
-    ForEachWindow(g, ElementOf(g, i), [&](int64_t window, int64_t tap, int64_t, int64_t, int64_t) {
-      if (static_cast<int64_t>(index[window]) == tap) sum += static_cast<A>(dy[window]);
+    A sums[kPack] = {};
+    ForEachWindow(g, packs.At<kPack>(i), [&](int64_t window, int64_t tap, int64_t, int64_t, int64_t) {
+      const auto taps = LoadPack<true, kPack>(index + window, kPack);
+      const auto pack = LoadPack<true, kPack>(dy + window, kPack);
+      for (int j = 0; j < kPack; ++j) {
+        sums[j] += static_cast<int64_t>(taps.values[j]) == tap ? static_cast<A>(pack.values[j]) : A(0);
+      }
     });
-    dx[i] = static_cast<T>(sum);
+    CudaPack<T, kPack> result;
+    for (int j = 0; j < kPack; ++j) result.values[j] = static_cast<T>(sums[j]);
+    StorePack<true>(result, dx + i * kPack, kPack);
   }
+}
+
+// Calls run(pack) with the number of lanes that a thread works for: those that 16 bytes have, or 1.
+template <class T, class Run, class... Arrays>
+absl::Status WithPack(const PoolGeometry& g, const Run& run, const Arrays*... arrays) {
+  if (g.lanes % kCudaPack<T> == 0 && AllAligned(arrays...)) return run(std::integral_constant<int, kCudaPack<T>>());
+  return run(std::integral_constant<int, 1>());
 }
 
 template <class Fn>
@@ -151,16 +209,28 @@ absl::Status DispatchIndex(DType dtype, Fn&& fn) {
 absl::Status AveragePoolCuda(const KernelContext& k, const PoolGeometry& g, bool include_padding) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    const int64_t n = k.output_type(0).num_elements();
-    return k.cuda()->Launch(AveragePoolKernel<T>, ShapeFor(n), n, g, include_padding, k.input<T>(0), k.output<T>(0));
+    const T* x = k.input<T>(0);
+    T* y = k.output<T>(0);
+    const auto run = [&](auto pack) {
+      const PoolPacks packs = WindowsOf(g, pack);
+      return k.cuda()->Launch(AveragePoolKernel<T, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
+                              include_padding, x, y);
+    };
+    return WithPack<T>(g, run, x, y);
   });
 }
 
 absl::Status AverageUnpoolCuda(const KernelContext& k, const PoolGeometry& g, bool include_padding) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    const int64_t n = k.output_type(0).num_elements();
-    return k.cuda()->Launch(AverageUnpoolKernel<T>, ShapeFor(n), n, g, include_padding, k.input<T>(0), k.output<T>(0));
+    const T* dy = k.input<T>(0);
+    T* dx = k.output<T>(0);
+    const auto run = [&](auto pack) {
+      const PoolPacks packs = ElementsOf(g, pack);
+      return k.cuda()->Launch(AverageUnpoolKernel<T, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
+                              include_padding, dy, dx);
+    };
+    return WithPack<T>(g, run, dy, dx);
   });
 }
 
@@ -169,9 +239,15 @@ absl::Status MaximumPoolCuda(const KernelContext& k, const PoolGeometry& g) {
     return DispatchIndex(g.index_type(), [&](auto integer) {
       using T = decltype(zero);
       using Index = decltype(integer);
-      const int64_t n = k.output_type(0).num_elements();
-      return k.cuda()->Launch(MaximumPoolKernel<T, Index>, ShapeFor(n), n, g, k.input<T>(0), k.output<T>(0),
-                              k.num_outputs() > 1 ? k.output<Index>(1) : nullptr);
+      const T* x = k.input<T>(0);
+      T* y = k.output<T>(0);
+      Index* index = k.num_outputs() > 1 ? k.output<Index>(1) : nullptr;
+      const auto run = [&](auto pack) {
+        const PoolPacks packs = WindowsOf(g, pack);
+        return k.cuda()->Launch(MaximumPoolKernel<T, Index, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
+                                x, y, index);
+      };
+      return WithPack<T>(g, run, x, y, index);
     });
   });
 }
@@ -181,9 +257,15 @@ absl::Status MaximumUnpoolCuda(const KernelContext& k, const PoolGeometry& g) {
     return DispatchIndex(g.index_type(), [&](auto integer) {
       using T = decltype(zero);
       using Index = decltype(integer);
-      const int64_t n = k.output_type(0).num_elements();
-      return k.cuda()->Launch(MaximumUnpoolKernel<T, Index>, ShapeFor(n), n, g, k.input<Index>(0), k.input<T>(1),
-                              k.output<T>(0));
+      const Index* index = k.input<Index>(0);
+      const T* dy = k.input<T>(1);
+      T* dx = k.output<T>(0);
+      const auto run = [&](auto pack) {
+        const PoolPacks packs = ElementsOf(g, pack);
+        return k.cuda()->Launch(MaximumUnpoolKernel<T, Index, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
+                                index, dy, dx);
+      };
+      return WithPack<T>(g, run, index, dy, dx);
     });
   });
 }

@@ -9,7 +9,7 @@ namespace {
 
 // A team works for each output: it counts how many elements are largest, then writes their gradient.
 template <class T, class Team>
-__global__ void MaxGradKernel(ReducePlan plan, int64_t outputs, int64_t reduced, const T* x, const T* y, const T* dy,
+__global__ void MaxGradKernel(CudaReducePlan plan, int64_t outputs, int64_t reduced, const T* x, const T* y, const T* dy,
                               T* dx) {
   using A = Accumulator<T>;
   for (int64_t output = Team::FirstRow(); output < outputs; output += Team::RowStep()) {

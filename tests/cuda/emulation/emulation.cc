@@ -1,5 +1,9 @@
 #include "tests/cuda/emulation/emulation.h"
 
+#include <absl/strings/str_cat.h>
+
+#include <cstring>
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -68,7 +72,40 @@ struct Fiber {
   Stack stack;
   Execution execution;
   void* saved = nullptr;
-  bool done = true;
+  enum class State : uint8_t { kReady, kAtBarrier, kInWarp, kDone } state = State::kDone;
+  const WarpCall* call = nullptr;  // what the thread waits for in its warp
+};
+
+// What a thread has asked to be copied and has not waited for.
+class Copies {
+ public:
+  void Add(void* to, const void* from, int bytes, int read) {
+    std::memset(to, 0xFF, static_cast<size_t>(bytes));
+    open_.push_back({to, from, bytes, read});
+  }
+  void Commit() { groups_.push_back(std::move(open_)), open_.clear(); }
+  void Wait(int left) {
+    for (; groups_.size() > static_cast<size_t>(left); groups_.pop_front()) {
+      for (const Copy& copy : groups_.front()) {
+        std::memset(copy.to, 0, static_cast<size_t>(copy.bytes));
+        if (copy.read > 0) std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.read));
+      }
+    }
+  }
+  // Forgets empty groups, and says whether there are others.
+  bool AnyLeft() {
+    while (!groups_.empty() && groups_.front().empty()) groups_.pop_front();
+    return !open_.empty() || !groups_.empty();
+  }
+
+ private:
+  struct Copy {
+    void* to;
+    const void* from;
+    int bytes, read;
+  };
+  std::vector<Copy> open_;
+  std::deque<std::vector<Copy>> groups_;
 };
 
 class BlockRunner {
@@ -80,34 +117,43 @@ class BlockRunner {
 
   void Run(const Call& call, unsigned threads) {
     call_ = &call;
+    threads_ = threads;
+    if (copies_.size() < threads) copies_.resize(threads);
     while (fibers_.size() < threads) fibers_.push_back(std::make_unique<Fiber>(Main));
-    // The first thread shows whether the kernel has a barrier.
-    fibers_[0]->done = false;
+    // The first thread shows whether threads of the kernel wait for each other.
+    fibers_[0]->state = Fiber::State::kReady;
     Resume(0);
-    if (fibers_[0]->done) {
+    if (fibers_[0]->state == Fiber::State::kDone) {
       for (unsigned i = 1; i < threads; ++i) {
         threadIdx.x = i;
         call();
       }
-      return;
+    } else {
+      for (unsigned i = 1; i < threads; ++i) fibers_[i]->state = Fiber::State::kReady;
+      RunFibers();
     }
-    for (unsigned i = 1; i < threads; ++i) {
-      fibers_[i]->done = false;
-      Resume(i);
-    }
-    for (bool backwards = true;; backwards = !backwards) {
-      for (unsigned i = 1; i < threads; ++i) {
-        SNUG_CHECK_MSG(fibers_[i]->done == fibers_[0]->done, "some threads of a block wait, others have returned");
-      }
-      if (fibers_[0]->done) return;
-      for (unsigned i = 0; i < threads; ++i) Resume(backwards ? threads - 1 - i : i);
+    for (unsigned i = 0; i < threads; ++i) {
+      SNUG_CHECK_MSG(!copies_[i].AnyLeft(), "a thread has returned with copies that it has not waited for");
     }
   }
 
-  void Wait() {
-    SNUG_CHECK_MSG(current_ != nullptr, "a thread waits for a barrier that the block's first thread did not come to");
-    Leave(*current_);
+  void Barrier() {
+    Fiber& self = Current();
+    self.state = Fiber::State::kAtBarrier;
+    Leave(self);
   }
+
+  void Meet(const WarpCall& call) {
+    SNUG_CHECK_MSG((call.mask >> (threadIdx.x % kWarpLanes) & 1) != 0,
+                   absl::StrCat(call.name, ": thread ", threadIdx.x, " is not in its own mask"));
+    Fiber& self = Current();
+    self.call = &call;
+    self.state = Fiber::State::kInWarp;
+    FinishIfAllAreThere(call, threadIdx.x / kWarpLanes * kWarpLanes);  // then it may go on
+    Leave(self);
+  }
+
+  Copies& copies() { return copies_[threadIdx.x]; }
 
  private:
   static void Main() {
@@ -116,9 +162,76 @@ class BlockRunner {
     AfterSwitch(nullptr, &runner.main_stack_);
     for (;;) {
       (*runner.call_)();
-      self.done = true;
+      self.state = Fiber::State::kDone;
       runner.Leave(self);
     }
+  }
+
+  void RunFibers() {
+    for (bool backwards = backwards_first_ = !backwards_first_;; backwards = !backwards) {
+      bool moved = false;
+      for (unsigned n = 0; n < threads_; ++n) {
+        const unsigned i = backwards ? threads_ - 1 - n : n;
+        if (fibers_[i]->state != Fiber::State::kReady) continue;
+        Resume(i);
+        moved = true;
+      }
+      if (!moved && !OpenBarrier()) return;
+    }
+  }
+
+  // Returns false where all threads are done.
+  bool OpenBarrier() {
+    unsigned waiting = 0;
+    for (unsigned i = 0; i < threads_; ++i) {
+      SNUG_CHECK_MSG(fibers_[i]->state != Fiber::State::kInWarp, WhyStuck(i));
+      if (fibers_[i]->state == Fiber::State::kAtBarrier) ++waiting;
+    }
+    SNUG_CHECK_MSG(waiting == 0 || waiting == threads_, "some threads of a block wait, others have returned");
+    for (unsigned i = 0; waiting > 0 && i < threads_; ++i) fibers_[i]->state = Fiber::State::kReady;
+    return waiting > 0;
+  }
+
+  static bool MayMeet(const WarpCall& a, const WarpCall& b) {
+    return a.finish == b.finish && a.mask == b.mask && std::strcmp(a.name, b.name) == 0;
+  }
+
+  // Says which thread keeps a thread waiting in its warp.
+  std::string WhyStuck(unsigned i) const {
+    const WarpCall& call = *fibers_[i]->call;
+    const std::string what = absl::StrCat(call.name, ": thread ", i, " waits for thread ");
+    for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
+      if ((call.mask >> lane & 1) == 0) continue;
+      const unsigned other = i / kWarpLanes * kWarpLanes + lane;
+      if (other >= threads_) return absl::StrCat(what, other, ", which the block does not have");
+      const Fiber& fiber = *fibers_[other];
+      if (fiber.state == Fiber::State::kDone) return absl::StrCat(what, other, ", which has returned");
+      if (fiber.state == Fiber::State::kAtBarrier) return absl::StrCat(what, other, ", which waits for its block");
+      if (!MayMeet(*fiber.call, call)) {
+        return absl::StrCat(what, other, ", which waits in ", fiber.call->name, " with mask ", fiber.call->mask);
+      }
+    }
+    return what;
+  }
+
+  void FinishIfAllAreThere(const WarpCall& call, unsigned first) {
+    const WarpCall* lanes[kWarpLanes] = {};
+    for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
+      if ((call.mask >> lane & 1) == 0) continue;
+      if (first + lane >= threads_) return;
+      const Fiber& fiber = *fibers_[first + lane];
+      if (fiber.state != Fiber::State::kInWarp || !MayMeet(*fiber.call, call)) return;
+      lanes[lane] = fiber.call;
+    }
+    call.finish(lanes);
+    for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
+      if (lanes[lane] != nullptr) fibers_[first + lane]->state = Fiber::State::kReady;
+    }
+  }
+
+  Fiber& Current() {
+    SNUG_CHECK_MSG(current_ != nullptr, "a thread waits for others, which the block's first thread did not");
+    return *current_;
   }
 
   void Resume(unsigned i) {
@@ -140,7 +253,10 @@ class BlockRunner {
   }
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  Fiber* current_ = nullptr;  // null: the main stack runs
+  std::vector<Copies> copies_;    // by thread
+  unsigned threads_ = 0;          // in the block that runs
+  bool backwards_first_ = false;  // changes from block to block
+  Fiber* current_ = nullptr;      // null: the main stack runs
   const Call* call_ = nullptr;
   Execution main_;
   Stack main_stack_;
@@ -168,6 +284,12 @@ Call BindLaunch(const void* kernel, const unsigned (&grid)[3], unsigned threads,
   return RunGrid(found->second(kernel, arguments), grid, threads);
 }
 
-void Barrier() { BlockRunner::Get().Wait(); }
+void Barrier() { BlockRunner::Get().Barrier(); }
+void MeetWarp(const WarpCall& call) { BlockRunner::Get().Meet(call); }
+void CopyLater(void* to, const void* from, int bytes, int read) {
+  BlockRunner::Get().copies().Add(to, from, bytes, read);
+}
+void CommitCopies() { BlockRunner::Get().copies().Commit(); }
+void WaitForCopies(int left) { BlockRunner::Get().copies().Wait(left); }
 
 }  // namespace snug::core::cuda::emulation

@@ -2,9 +2,12 @@
 // everything else. A kernel is then a plain function, and a launch calls it once for each thread of each block, one
 // block after the other.
 //
-// If the kernel has a barrier, the threads of a block are fibers. They run in turn, forwards up to one barrier and
-// backwards up to the next, so that a missing barrier shows. Otherwise they are a loop. Warps, atomics and dynamic
-// shared memory are not emulated.
+// If the kernel has a barrier, or threads of a warp do something together (warp.h), the threads of a block are fibers.
+// They run in turn, forwards up to where one waits and backwards up to the next such place, in another block or launch
+// the other way round, so that a missing barrier shows. Otherwise they are a loop. Copies that a thread asks for
+// (cp.async, ops/kit/cuda_tensor_core.h) are done as late as may be, when it waits for them; until then there is
+// garbage, so that what reads too soon, or what is still needed there, shows. Atomics and dynamic shared memory are not
+// emulated.
 #pragma once
 
 #include <cstddef>
@@ -43,6 +46,12 @@ Call BindLaunch(const void* kernel, const unsigned (&grid)[3], unsigned threads,
 // Makes a thread wait for all of its block.
 void Barrier();
 
+// Promises to copy `read` bytes, and zeros up to `bytes`. The copies of a thread since the last call of CommitCopies
+// are a group; WaitForCopies does those of all groups but the newest `left`.
+void CopyLater(void* to, const void* from, int bytes, int read);
+void CommitCopies();
+void WaitForCopies(int left);
+
 // Tells BindLaunch the kernel's parameters.
 template <class... P>
 void Know(void (*kernel)(P...)) {
@@ -60,3 +69,6 @@ void Know(void (*kernel)(P...)) {
 
 inline snug::core::cuda::emulation::Index threadIdx, blockIdx, blockDim, gridDim;  // NOLINT: CUDA's names
 inline void __syncthreads() { snug::core::cuda::emulation::Barrier(); }            // NOLINT
+
+#include "tests/cuda/emulation/tensor_core.h"
+#include "tests/cuda/emulation/warp.h"

@@ -17,7 +17,7 @@
 namespace snug::core::cuda::emulation {
 namespace {
 
-// This makes a source use the indices and the barrier of the program that loads it.
+// This makes a source use the indices, the barrier and the warps of the program that loads it.
 constexpr char kBefore[] = R"(
 #define __global__
 #define __device__
@@ -26,16 +26,22 @@ namespace {
 struct Index { unsigned x, y, z; };
 const Index* snug_indices[4];
 void (*snug_barrier)();
+void (*snug_meet)(const void*);
 }
-extern "C" void SetUp(const void* const (&indices)[4], void (*barrier)()) {
+extern "C" void SetUp(const void* const (&indices)[4], void (*barrier)(), void (*meet)(const void*)) {
   for (int i = 0; i < 4; ++i) snug_indices[i] = static_cast<const Index*>(indices[i]);
   snug_barrier = barrier;
+  snug_meet = meet;
 }
 #define threadIdx (*snug_indices[0])
 #define blockIdx (*snug_indices[1])
 #define blockDim (*snug_indices[2])
 #define gridDim (*snug_indices[3])
 #define __syncthreads() snug_barrier()
+#include "tests/cuda/emulation/warp.h"
+namespace snug::core::cuda::emulation {
+void MeetWarp(const WarpCall& call) { snug_meet(&call); }
+}
 )";
 
 // Writes two functions for an entry: one runs a thread of it, the other tells how large its argument is.
@@ -71,8 +77,10 @@ void* Build(const std::string& source) {
   SNUG_CHECK_MSG(std::system(command.c_str()) == 0, source);
   void* const library = dlopen((folder + "/kernel.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   SNUG_CHECK_MSG(library != nullptr, dlerror());
-  using SetUp = void (*)(const void* const(&)[4], void (*)());
-  reinterpret_cast<SetUp>(dlsym(library, "SetUp"))({&threadIdx, &blockIdx, &blockDim, &gridDim}, Barrier);
+  using SetUp = void (*)(const void* const(&)[4], void (*)(), void (*)(const void*));
+  reinterpret_cast<SetUp>(dlsym(library, "SetUp"))(
+      {&threadIdx, &blockIdx, &blockDim, &gridDim}, Barrier,
+      [](const void* call) { MeetWarp(*static_cast<const WarpCall*>(call)); });
   std::filesystem::remove_all(folder);
   return library;
 }

@@ -1,5 +1,6 @@
 """What bundle-run's parts share: what has been measured so far, commands and their JSON, tables."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -34,13 +35,26 @@ class Notes:
     def left(self):
         return self.end - time.monotonic()
 
+    @contextlib.contextmanager
+    def within(self, minutes):
+        """For as long as this is open, no more minutes than these are left."""
+        end = self.end
+        self.end = min(end, time.monotonic() + 60 * minutes)
+        try:
+            yield
+        finally:
+            self.end = end
+
     def get(self, key, longest, measure):
-        """What is noted under `key`, or what `measure(seconds left)` says, if `longest` seconds are left for it."""
+        """What is noted under `key`, or what `measure(seconds left)` says, if `longest` seconds are left for it. What is
+        measured is printed as soon as it is known, because a visit may end at any time."""
         if key not in self.all:
             if self.left() < longest:
                 raise OutOfTime
+            begin = time.monotonic()
             self.all[key] = measure(self.left())
             self.write()
+            print(f"[{time.monotonic() - begin:6.1f} s] {key}: {short(self.all[key])}", flush=True)
         return self.all[key]
 
     def write(self):
@@ -53,12 +67,26 @@ class Notes:
         self.all = {key: value for key, value in self.all.items() if not key.startswith(part + "/")}
         self.write()
 
+    def forget_errors(self):
+        """So that what failed is measured again."""
+        failed = [key for key, value in self.all.items() if isinstance(value, dict) and ("error" in value or value.get("failed"))]
+        for key in failed:
+            del self.all[key]
+        self.write()
 
-def run(command, seconds):
+
+def short(value):
+    """A line about what was measured."""
+    text = ", ".join(f"{key} {one:.6g}" if isinstance(one, float) else f"{key} {one}" for key, one in value.items()
+                     if isinstance(one, (str, int, float)) and str(one).strip()) if isinstance(value, dict) else str(value)
+    return " ".join(text.split())[:160]
+
+
+def run(command, seconds, environment=None):
     """(exit code, output); what takes longer than that is an error of the command, not of this script."""
     try:
         done = subprocess.run([str(word) for word in command], cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, timeout=seconds)
+                              text=True, timeout=max(seconds, 1), env={**os.environ, **(environment or {})})
         return done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired:
         return -1, "", f"stopped after {seconds:.0f} s"
@@ -66,9 +94,9 @@ def run(command, seconds):
         return NOT_INSTALLED, "", f"{command[0]} is not installed"
 
 
-def document(command, seconds):
+def document(command, seconds, environment=None):
     """The JSON that a command prints, or {"error": ...}."""
-    code, out, err = run(command, seconds)
+    code, out, err = run(command, seconds, environment)
     lines = [line for line in out.splitlines() if line.startswith("{")]
     if code == 0 and lines:
         return json.loads(lines[-1])

@@ -3,6 +3,7 @@
 import datetime
 import json
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -11,18 +12,19 @@ import tempfile
 import threading
 import time
 
-from gpu_notes import HERE, NOT_INSTALLED, document, output_folder, run, table
+from gpu_notes import HERE, NOT_INSTALLED, OutOfTime, document, output_folder, run, table
 
 DEVICE = "cuda"  # bundle-run --device
 WARM_UP = 3  # steps of ours that are left out: the first records the graph
 FEW_STEPS = {"gpt2": 5}  # by model: how many are measured where 30 take too long
 
 
-def snug(command, model, precision, *flags):
+def snug(command, model, precision, *flags, device=None):
     """The words of a command of ours."""
-    words = [HERE / "snug", command, f"models/{model}.pbtxt", f"--device={DEVICE}", *flags]
+    device = device or DEVICE
+    words = [HERE / "snug", command, f"models/{model}.pbtxt", f"--device={device}", *flags]
     if precision == "tf32":
-        return [*words, "--precision=float32"] + (["--tf32"] if DEVICE != "cpu" else [])
+        return [*words, "--precision=float32"] + (["--tf32"] if device != "cpu" else [])
     return [*words, f"--precision={precision}"]
 
 
@@ -39,7 +41,8 @@ def ours(model, batch, precision, *extra):
 
 
 def torch(*words):
-    return lambda left: document([sys.executable, HERE / "bench/torch_gpu_peer.py", *words, 3], min(left, 240))
+    return lambda left: document([sys.executable, HERE / "bench/torch_gpu_peer.py", *words, 3, f"--device={DEVICE}"],
+                                 min(left, 400))
 
 
 def rate(batch, found):
@@ -52,26 +55,38 @@ def fallbacks(key, found):
             for one in found.get("fallbacks", [])]
 
 
-def compare(notes, part, models):
-    """Ours beside PyTorch, samples a second and peak MB."""
-    rows, errors = [], []
+MODES = ("eager", "compile", "graph", "autotune")  # of bench/torch_gpu_peer.py
+LONGEST = {"snug": 100, "eager": 100, "graph": 100, "compile": 200, "autotune": 400}  # seconds, to compile, too
+
+
+def compare(notes, part, models, modes=MODES):
+    """Ours beside PyTorch, samples a second and peak MB: all models in one mode, then the next. What there is no time for
+    is left out of the table."""
+    found, out_of_time = {}, False
+    for mode in ("snug", *modes):
+        for model, batch, precision in models:
+            key = f"{part}/{model}/{batch}/{precision}/"
+            measure = ours(model, batch, precision) if mode == "snug" else torch(model, batch, precision, mode)
+            try:
+                found[key + mode] = notes.get(key + mode, LONGEST[mode], measure)
+            except OutOfTime:
+                out_of_time = True
+    rows, lines = [], [f"{key}: {one['error']}" for key, one in found.items() if "error" in one]
     for model, batch, precision in models:
         key = f"{part}/{model}/{batch}/{precision}/"
-        found = {"snug": notes.get(key + "snug", 100, ours(model, batch, precision))}
-        for mode in ("eager", "compile", "graph"):
-            longest = 200 if mode == "compile" else 100
-            found[mode] = notes.get(key + mode, longest, torch(model, batch, precision, mode))
-        errors += [f"{key}{name}: {one['error']}" for name, one in found.items() if "error" in one]
-        errors += fallbacks(key, found["snug"])
-        times = {name: one["seconds"] for name, one in found.items() if "seconds" in one}
-        best = min((seconds for name, seconds in times.items() if name != "snug"), default=None)
+        of = {mode: found.get(key + mode, {}) for mode in ("snug", *modes)}
+        lines += fallbacks(key, of["snug"])
+        times = {mode: one["seconds"] for mode, one in of.items() if "seconds" in one}
+        best = min((seconds for mode, seconds in times.items() if mode != "snug"), default=None)
         ratio = f"{best / times['snug']:.2f}" if best and "snug" in times else "-"
         peak = lambda one: f"{one['peak_bytes'] * 1e-6:.0f}" if "peak_bytes" in one else "-"
-        rows.append([model, batch, precision, *(rate(batch, one) for one in found.values()), ratio, peak(found["snug"]),
-                     peak(found["eager"])])
-    table(["model", "batch", "precision", "snug /s", "eager /s", "compile /s", "graph /s", "snug / best", "snug MB",
+        rows.append([model, batch, precision, *(rate(batch, one) for one in of.values()), ratio, peak(of["snug"]),
+                     peak(of["eager"])])
+    table(["model", "batch", "precision", "snug /s", *(f"{mode} /s" for mode in modes), "snug / best", "snug MB",
            "eager MB"], rows)
-    print("\n".join(errors))
+    print("\n".join(lines))
+    if out_of_time:
+        raise OutOfTime
 
 
 def part_machine(notes):
@@ -86,15 +101,86 @@ def part_machine(notes):
         print(f"{name}: {text.strip()}")
 
 
-def part_tests(notes):
-    """snug_gpu_test, test by test: CUDA against CPU, same bits however a step is run, plan == measured"""
+# Models, their batch and precision, whose three ways to run a step are compared with each other and with the processor.
+SMOKE = [("mlp", 64, "float32"), ("resnet18", 16, "float32"), ("gpt_small", 8, "float32"), ("mlp", 64, "bfloat16"),
+         ("resnet18", 16, "bfloat16"), ("gpt_small", 8, "bfloat16")]
+MAY_DIFFER = {"float32": 2e-3, "bfloat16": 5e-2}  # losses of four steps from the processor's, relatively
+
+
+def ways():
+    """Flags for how a step is run."""
+    found = {"serial": ["--engine=serial"], "replay": ["--cuda-graph=off"], "graph": []}
+    return found if DEVICE != "cpu" else {"serial": ["--engine=serial"], "replay": []}
+
+
+def library_log(folder):
+    """Lines that the libraries wrote there, alike ones once."""
+    lines = {}
+    for file in sorted(folder.glob("*.log")):
+        for line in file.read_text(errors="replace").splitlines():
+            if line.strip():
+                lines.setdefault(re.sub(r"0x[0-9a-f]+|\d+", "#", line), line.strip()[:300])
+    return list(lines.values())[:20]
+
+
+def smoke(model, batch, precision, flags, device=None):
+    def measure(left):
+        with tempfile.TemporaryDirectory() as folder:
+            logs = {"CUBLASLT_LOG_LEVEL": "1", "CUBLASLT_LOG_FILE": f"{folder}/cublaslt.log",
+                    "CUDNN_LOGLEVEL_DBG": "2", "CUDNN_LOGDEST_DBG": f"{folder}/cudnn.log"}
+            found = document(snug("step", model, precision, f"--batch={batch}", "--keep-inputs", "--steps=4", "--json",
+                                  *flags, device=device), min(left, 120), logs)
+            if "error" in found:
+                return found
+            return {"losses": found["losses"], "fallbacks": found["fallback_nodes"],
+                    "planned_bytes": found["planned_bytes"], "peak_bytes": found["measured_bytes"],
+                    "log": library_log(pathlib.Path(folder))}
+    return measure
+
+
+def part_smoke(notes):
+    """first steps of mlp, resnet18, gpt_small: one op after the other, replayed, as a graph; losses beside the processor's"""
+    rows, lines = [], []
+    for model, batch, precision in SMOKE:
+        key = f"smoke/{model}/{precision}/"
+        expected = notes.get(key + "cpu", 60, smoke(model, batch, precision, [], "cpu"))
+        of = {way: notes.get(key + way, 60, smoke(model, batch, precision, flags)) for way, flags in ways().items()}
+        for way, one in {"cpu": expected, **of}.items():
+            if "error" in one:
+                lines.append(f"{key}{way}: {one['error']}")
+            lines += fallbacks(key + way, one) + [f"{key}{way}: log: {line}" for line in one.get("log", [])]
+        losses = {way: one["losses"] for way, one in of.items() if "losses" in one}
+        same = "-" if len(losses) < 2 else "yes" if len({tuple(one) for one in losses.values()}) == 1 else "NO"
+        off = max((abs(a - b) / abs(b) for one in losses.values() for a, b in zip(one, expected.get("losses", []))),
+                  default=None)
+        near = "-" if off is None else "yes" if off <= MAY_DIFFER[precision] else "NO"
+        rows.append([model, precision, f"{len(losses)} of {len(of)}", same, near, "-" if off is None else f"{off:.1e}"])
+    table(["model", "precision", "ways that ran", "same bits", "as the processor's", "off by"], rows)
+    print("\n".join(lines))
+
+
+# What comes first where time is short; everything else comes last.
+TEST_ORDER = [r"CudaTraining|CudaTrainer", r"Fusion", r"(?:^|[./])(?:conv|dense|matmul|attention|batch_norm)"]
+
+
+def test_names():
+    """All tests of snug_gpu_test, most important first."""
     code, out, err = run([HERE / "snug_gpu_test", "--gtest_list_tests"], 60)
+    if code != 0:
+        raise RuntimeError(f"snug_gpu_test --gtest_list_tests: {(err or out).strip()[-200:]}")
     names, suite = [], ""
     for line in out.splitlines():
         if not line.startswith(" "):
             suite = line.split("#")[0].strip() if line.endswith(".") or "#" in line else ""
         elif suite:
             names.append(suite + line.split("#")[0].strip())
+    return sorted(names, key=lambda name: next((i for i, pattern in enumerate(TEST_ORDER) if re.search(pattern, name)),
+                                               len(TEST_ORDER)))
+
+
+def part_tests(notes):
+    """snug_gpu_test, test by test: CUDA against CPU, same bits however a step is run, plan == measured"""
+    names = test_names()
     many = 40  # in one process, which starts slowly
     groups = [names[i:i + many] for i in range(0, len(names), many)]
     counts = {"passed": 0, "skipped": 0, "failed": 0}
@@ -127,6 +213,12 @@ def part_tests(notes):
     table(list(counts), [list(counts.values())])
     if counts["skipped"]:
         print(f"SKIPPED: {counts['skipped']} tests proved nothing: no CUDA device, or no kernel yet")
+
+
+def part_peers(notes):
+    """ResNet-50, GPT-2, the MLP, ViT and MobileNet beside PyTorch at its best, in the precision that people train in"""
+    compare(notes, "peers", [("resnet50", 256, "bfloat16"), ("gpt2", 16, "bfloat16"), ("mlp", 64, "float32"),
+                             ("vit_b16", 64, "bfloat16"), ("mobilenet_v2", 256, "bfloat16")])
 
 
 def part_mlp(notes):
@@ -307,60 +399,124 @@ def part_processes(notes):
             f"{end.get('samples_per_second', 0):.0f}"] for name, end in sorted(ends.items())])
 
 
-CEILINGS = {"copy": ("copy",), **{f"matmul {precision}": ("matmul", precision)
-                                  for precision in ("float32", "tf32", "bfloat16")}}
+CEILINGS = {"copy": ("copy",), "cached": ("cached",), "launches": ("launches", 40),
+            **{f"matmul {precision}": ("matmul", precision) for precision in ("float32", "tf32", "bfloat16")}}
 
 
 def ceilings(notes):
     return {name: notes.get(f"ceilings/{name}", 60, torch(*words)) for name, words in CEILINGS.items()}
 
 
+def device_file(most):
+    """Writes what was measured as a device's numbers (proto/device_model.proto), for predictions, and returns the file; None
+    if there is too little. What was not measured is assumed, as engine/run/observe/device_model.cc does."""
+    if any("error" in one for one in most.values()) or "processors" not in most["copy"]:
+        return None
+    tera = {name: one["flops_per_second"] * 1e-12 for name, one in most.items() if "flops_per_second" in one}
+    file = output_folder() / "device.pbtxt"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"""# {most['copy']['device']}: rates that were measured stand for the peaks.
+name: "measured"
+processors: {most['copy']['processors']}
+dram_gb_per_second: {most['copy']['bytes_per_second'] * 1e-9}
+l2_gb_per_second: {most['cached']['bytes_per_second'] * 1e-9}
+l2_mb: {most['copy']['l2_bytes'] * 1e-6 or 50}
+bfloat16_tflops: {tera['matmul bfloat16']}
+tf32_tflops: {tera['matmul tf32']}
+float32_tflops: {tera['matmul float32']}
+float64_tflops: {tera['matmul float32'] / 2}
+streaming_share: 0.95
+scattered_share: 0.5
+library_product_share: 0.95
+library_convolution_share: 0.5
+own_tensor_core_share: 0.4
+own_share: 0.35
+launch_us: {most['launches']['seconds'] / 40 * 1e6}
+latency_us: 0.9
+step_us: 15
+""")
+    return file
+
+
 def part_ceilings(notes):
-    """what the device can do at best: copy bandwidth, matrix products"""
+    """what the device can do at best: copies, matrix products, launches in a graph"""
     rows = []
-    for name, found in ceilings(notes).items():
-        rows.append([name, found.get("error") or ", ".join(
-            f"{value * 1e-12:.3f} T{unit.split('_')[0]}/s" for unit, value in found.items() if unit != "torch")])
+    most = ceilings(notes)
+    for name, found in most.items():
+        units = {"bytes_per_second": (1e-12, "Tbytes/s"), "flops_per_second": (1e-12, "Tflops/s"), "seconds": (1e6, "us")}
+        rows.append([name, found.get("error") or ", ".join(f"{found[key] * by:.3f} {unit}"
+                                                           for key, (by, unit) in units.items() if key in found)])
     table(["what", "rate"], rows)
+    print(f"as a device's numbers: {device_file(most)}")
+
+
+def profile(model, batch, precision, most):
+    def measure(left):
+        flags = []
+        if DEVICE != "cpu":
+            file = device_file(most)
+            flags = [f"--roofline={file}" if file else "--roofline"]
+        found = document([*snug("step", model, precision, f"--batch={batch}", "--steps=5", "--keep-inputs", "--profile",
+                                "--json"), *flags], min(left, 200))
+        if "error" in found:
+            return found
+        roofline = {row["node"]: row for row in found.get("roofline", {}).get("kernels", [])}
+        nodes = [{**{key: node[key] for key in ("node", "op", "kernel", "seconds", "share")},
+                  "predicted": roofline.get(node["node"], {}).get("seconds"),
+                  "least": roofline.get(node["node"], {}).get("least_seconds"),
+                  "why": roofline.get(node["node"], {}).get("why")} for node in found["profile"]["nodes"]]
+        return {"seconds": found["profile"]["seconds"], "predicted": found.get("roofline", {}).get("seconds"),
+                "nodes": sorted(nodes, key=lambda node: -node["seconds"])[:200]}
+    return measure
 
 
 def part_profile(notes):
-    """the kernels over 1 % of a ResNet-50 step, with their shares and their fraction of the roofline"""
+    """where the time of steps of ResNet-50, GPT-2 and ViT goes, beside the roofline of each kernel and what was predicted"""
     most = ceilings(notes)
-    for precision in ("bfloat16", "tf32"):
-        found = notes.get(f"profile/resnet50/{precision}", 120, lambda left: document(
-            snug("step", "resnet50", precision, "--batch=64", "--steps=8", "--keep-inputs", "--profile", "--json"),
-            min(left, 200)))
+    for model, batch in (("resnet50", 64), ("resnet50", 256), ("gpt2", 16), ("vit_b16", 64)):
+        found = notes.get(f"profile/{model}/{batch}", 90, profile(model, batch, "bfloat16", most))
         if "error" in found:
-            print(precision, found["error"])
+            print(model, batch, found["error"])
             continue
-        bytes_rate = most["copy"].get("bytes_per_second")
-        flops_rate = most[f"matmul {precision}"].get("flops_per_second")
         rows = []
-        for node in sorted(found["profile"]["nodes"], key=lambda node: -node["seconds"]):
-            if node["share"] < 0.01:
-                break
-            least = max(node["flops"] / flops_rate, node["bytes"] / bytes_rate) if bytes_rate and flops_rate else 0
-            rows.append([node["node"], node["op"], f"{node['seconds'] * 1e6:.1f}", f"{100 * node['share']:.1f} %",
-                         f"{least / node['seconds']:.2f}" if least else "-"])
-        print(f"{precision}: a step by single kernels takes {found['profile']['seconds'] * 1e3:.3f} ms; "
-              f"{sum(node['share'] for node in found['profile']['nodes'] if node['share'] >= 0.01):.0%} of it is here")
-        table(["node", "op", "us", "share", "of the roofline"], rows)
+        for node in found["nodes"]:
+            share = node["least"] / node["seconds"] if node["least"] and node["seconds"] else None
+            low = share is not None and share < 0.5 and node["share"] > 0.002
+            if node["share"] < 0.01 and not low:
+                continue
+            rows.append([node["node"], node["op"], node["kernel"], f"{node['seconds'] * 1e6:.1f}", f"{node['share']:.1%}",
+                         "-" if node["predicted"] is None else f"{node['predicted'] * 1e6:.1f}",
+                         "-" if share is None else f"{share:.0%}", node["why"] if low else ""])
+        predicted = "" if found["predicted"] is None else f", predicted {found['predicted'] * 1e3:.3f}"
+        print(f"{model}, batch {batch}: a step by single kernels takes {found['seconds'] * 1e3:.3f} ms{predicted}")
+        table(["node", "op", "kernel", "us", "share", "predicted us", "of the roofline", "below half because of"], rows)
 
 
 def part_sanitizer(notes):
-    """compute-sanitizer over the training suite: memcheck, racecheck, initcheck (where it is installed)"""
+    """compute-sanitizer over the small samples of the ops: memcheck, racecheck (where it is installed)"""
     rows = []
-    for tool in ("memcheck", "racecheck", "initcheck"):
-        def measure(left):
-            code, out, err = run(["compute-sanitizer", f"--tool={tool}", "--error-exitcode=9", HERE / "snug_gpu_test",
-                                  "--gtest_filter=*CudaTraining.LosesAsTheCpuDoes/mlp"], left)
-            if code == NOT_INSTALLED:
-                return {"result": "not installed"}
-            return {"result": "clean" if code == 0 else (out + err)[-1500:]}
-        rows.append([tool, notes.get(f"sanitizer/{tool}", 200, measure)["result"]])
-    table(["tool", "result"], rows)
+    names = [name for name in test_names() if name.startswith("Cuda.")]
+    many = 60
+    groups = [names[i:i + many] for i in range(0, len(names), many)]
+    for tool in ("memcheck", "racecheck"):
+        counts = {"clean": 0, "not installed": 0, "not clean": 0}
+        for group in groups:
+            def measure(left):
+                code, out, err = run(["compute-sanitizer", f"--tool={tool}", "--error-exitcode=9", HERE / "snug_gpu_test",
+                                      "--gtest_filter=" + ":".join(group)], left)
+                if code == NOT_INSTALLED:
+                    return {"result": "not installed"}
+                return {"result": "clean" if code == 0 else "not clean", "output": (out + err)[-3000:] if code else ""}
+            found = notes.get(f"sanitizer/{tool}/{group[0]}", 120, measure)
+            counts[found["result"]] += 1
+            if found["result"] == "not clean":
+                print(tool, group[0], found["output"])
+            if found["result"] == "not installed":
+                break
+        rows.append([tool, *counts.values()])
+    table(["tool", *(f"groups {name}" for name in ("clean", "not installed", "not clean"))], rows)
 
 
-PARTS = [part_machine, part_tests, part_mlp, part_resnet, part_libraries, part_memory, part_train, part_transformers,
-         part_mobilenet, part_batches, part_ceilings, part_profile, part_tuning, part_processes, part_sanitizer]
+PARTS = [part_machine, part_smoke, part_tests, part_peers, part_mlp, part_resnet, part_libraries, part_memory, part_train,
+         part_transformers, part_mobilenet, part_batches, part_ceilings, part_profile, part_tuning, part_processes,
+         part_sanitizer]

@@ -100,7 +100,7 @@ class CudaLibrariesTest(SnugTest):
             self.skipTest("SKIPPED: a Python without NVIDIA's packages, or a build without CUDA")
         bundle = self.folder / "bundle"
         (bundle / "bench").mkdir(parents=True)
-        for name in ("bench/gpu_notes.py", "bench/gpu_parts.py", "tools/bundle-run"):
+        for name in ("bench/gpu_notes.py", "bench/gpu_parts.py", "bench/gpu_visit.py", "tools/bundle-run"):
             shutil.copy(ROOT / name, bundle / name.replace("tools/", ""))
         (bundle / "commit").write_text("none")
         (bundle / "snug").write_text(f"#!/bin/sh\nexec {LOADER} --inhibit-cache {BINARY} \"$@\"\n")

@@ -105,10 +105,13 @@ TEST_P(CudaTraining, TakesWhatIsPlannedAndNothingAfterTheFirstStep) {
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_EQ((*session)->state_bytes() + (*session)->step_bytes(),
             (*session)->compiled().executable.memory.total_bytes());
-  ASSERT_TRUE(core::Train(**session, loaded_, 2).ok());
+  // Drivers load kernels and grow pools of their own when something is first used, which takes some steps. What a step
+  // takes anew shows after as many more. That other programs give memory back does no harm.
+  const int steps = slow() ? 2 : 20;
+  ASSERT_TRUE(core::Train(**session, loaded_, steps).ok());
   const int64_t free = *device()->FreeBytes();
-  ASSERT_TRUE(core::Train(**session, loaded_, slow() ? 1 : 20).ok());
-  EXPECT_EQ(*device()->FreeBytes(), free) << "what other programs do on the device shows here too";
+  ASSERT_TRUE(core::Train(**session, loaded_, steps).ok());
+  EXPECT_GE(*device()->FreeBytes(), free) << "what other programs take on the device shows here too";
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaTraining,

@@ -124,19 +124,31 @@ struct DealtRow {
   using Pack = CudaPack<T, Deal::kPack>;
 
   const T* row;
+  int64_t end;
   Pack held[Deal::kHeld > 0 ? Deal::kHeld : 1];
 
-  __device__ DealtRow(const T* from, int64_t width) : row(from) {
+  __device__ DealtRow(const T* from, int64_t width) : DealtRow(from, width, width) {}
+  // Numbers from last_end on pad the row: packs have -infinity there, which adds nothing to the sum of exponentials.
+  __device__ DealtRow(const T* from, int64_t width, int64_t last_end) : row(from), end(last_end) {
     if constexpr (Deal::kHeld > 0) {
-      Deal::Each(width, [&](int n, int i) { held[n] = LoadPack<true, Deal::kPack>(row + i, Deal::kPack); });
+      Deal::Each(width, [&](int n, int i) { held[n] = Load(i); });
     }
   }
   __device__ Pack At(int n, int64_t i) const {
     if constexpr (Deal::kHeld > 0) {
       return held[n];
     } else {
-      return LoadPack<true, Deal::kPack>(row + i, Deal::kPack);
+      return Load(i);
     }
+  }
+  __device__ Pack Load(int64_t i) const {
+    Pack pack = LoadPack<true, Deal::kPack>(row + i, Deal::kPack);
+    if (i + Deal::kPack > end) {
+      for (int j = 0; j < Deal::kPack; ++j) {
+        if (i + j >= end) pack.values[j] = static_cast<T>(-std::numeric_limits<Accumulator<T>>::infinity());
+      }
+    }
+    return pack;
   }
   // Returns number i + j, which the thread has.
   __device__ Accumulator<T> Number(int n, int64_t i, int j) const {

@@ -48,25 +48,29 @@ struct IntegerLabels {
 
 // Reads the logits once.
 template <class T, bool kSoft, class Deal>
-__global__ void CrossEntropyKernel(int64_t rows, int64_t classes, double smoothing, int64_t ignored, const T* logits,
+__global__ void CrossEntropyKernel(int64_t rows, int64_t stride, CrossEntropyNumbers numbers, const T* logits,
                                    IntegerLabels labels, const T* targets, Float32Port<T>* lse, double* losses) {
   using A = Accumulator<T>;
+  const auto [smoothing, ignored, classes] = numbers;
   for (int64_t r = Deal::Team::FirstRow(); r < rows; r += Deal::Team::RowStep()) {
-    const DealtRow<T, Deal> row(logits + r * classes, classes);
+    const DealtRow<T, Deal> row(logits + r * stride, stride, classes);
     double plain = 0;     // the sum of the logits
     double expected = 0;  // the sum of target times logit
     double given = 0;     // the sum of the targets
-    const ExpSum<A> found = SumExponentials<Deal>(row, classes, [&](int, auto i, const auto& pack) {
+    const ExpSum<A> found = SumExponentials<Deal>(row, stride, [&](int, auto i, const auto& pack) {
       if (smoothing > 0) {
         A of_pack = 0;
-        for (int j = 0; j < Deal::kPack; ++j) of_pack += static_cast<A>(pack.values[j]);
+        for (int j = 0; j < Deal::kPack; ++j) {
+          if (i + j < classes) of_pack += static_cast<A>(pack.values[j]);
+        }
         plain += static_cast<double>(of_pack);
       }
       if constexpr (kSoft) {
-        const auto target = LoadPack<true, Deal::kPack>(targets + r * classes + i, Deal::kPack);
+        const auto target = LoadPack<true, Deal::kPack>(targets + r * stride + i, Deal::kPack);
         A of_given = 0;
         A of_expected = 0;
         for (int j = 0; j < Deal::kPack; ++j) {
+          if (i + j >= classes) continue;
           of_given += static_cast<A>(target.values[j]);
           of_expected += static_cast<A>(target.values[j]) * static_cast<A>(pack.values[j]);
         }
@@ -103,53 +107,56 @@ __global__ void CrossEntropyKernel(int64_t rows, int64_t classes, double smoothi
 
 // dlogits may be logits. `counted` is the number of rows that count; null: all do.
 template <class T, bool kSoft, class Deal>
-__global__ void CrossEntropyGradKernel(int64_t rows, int64_t classes, double smoothing, int64_t ignored,
-                                       const double* counted, const T* logits, IntegerLabels labels, const T* targets,
+__global__ void CrossEntropyGradKernel(int64_t rows, int64_t stride, CrossEntropyNumbers numbers, const double* counted,
+                                       const T* logits, IntegerLabels labels, const T* targets,
                                        const Float32Port<T>* lse, const Float32Port<T>* dloss, T* dlogits) {
   using A = Accumulator<T>;
+  const auto [smoothing, ignored, classes] = numbers;
   const double count = counted == nullptr ? static_cast<double>(rows) : *counted;
   const A scale = static_cast<A>(static_cast<double>(*dloss) / count);
   const A even = static_cast<A>(smoothing / static_cast<double>(classes));
   const A sharp = static_cast<A>(1 - smoothing);
   for (int64_t r = Deal::Team::FirstRow(); r < rows; r += Deal::Team::RowStep()) {
-    const T* z = logits + r * classes;
+    const T* z = logits + r * stride;
     const A row_lse = static_cast<A>(lse[r]);
     A total = 1;
     A factor = scale;
     int64_t label = -1;
     bool ignore = false;
     if constexpr (kSoft) {
-      const DealtRow<T, Deal> target(targets + r * classes, classes);
-      const double given = Deal::template Sum<A>(classes, [&](int n, auto i, int j) { return target.Number(n, i, j); });
+      const DealtRow<T, Deal> target(targets + r * stride, stride);
+      const double given = Deal::template Sum<A>(
+          stride, [&](int n, auto i, int j) { return i + j < classes ? target.Number(n, i, j) : A(0); });
       total = static_cast<A>((1 - smoothing) * given + smoothing);
     } else {
       label = labels.At(r);
       ignore = label == ignored;
       if (!ignore && (label < 0 || label >= classes)) factor = static_cast<A>(kNan);
     }
-    Deal::Each(classes, [&](int, auto i) {
+    Deal::Each(stride, [&](int, auto i) {
       auto pack = LoadPack<true, Deal::kPack>(z + i, Deal::kPack);
       CudaPack<T, Deal::kPack> target;
-      if constexpr (kSoft) target = LoadPack<true, Deal::kPack>(targets + r * classes + i, Deal::kPack);
+      if constexpr (kSoft) target = LoadPack<true, Deal::kPack>(targets + r * stride + i, Deal::kPack);
       for (int j = 0; j < Deal::kPack; ++j) {
         const A softmax = Exp(static_cast<A>(pack.values[j]) - row_lse);
         A wanted = i + j == label ? sharp : A(0);
         if constexpr (kSoft) wanted = sharp * static_cast<A>(target.values[j]);
-        pack.values[j] = static_cast<T>(ignore ? A(0) : (softmax * total - wanted - even) * factor);
+        pack.values[j] = static_cast<T>(ignore || i + j >= classes ? A(0) : (softmax * total - wanted - even) * factor);
       }
-      StorePack<true>(pack, dlogits + r * classes + i, Deal::kPack);
+      StorePack<true>(pack, dlogits + r * stride + i, Deal::kPack);
     });
   }
 }
 
 // dtarget may be logits.
 template <class T>
-__global__ void TargetGradKernel(int64_t n, int64_t rows, int64_t classes, double smoothing, const T* logits,
+__global__ void TargetGradKernel(int64_t n, int64_t rows, int64_t stride, CrossEntropyNumbers numbers, const T* logits,
                                  const Float32Port<T>* lse, const Float32Port<T>* dloss, T* dtarget) {
   using A = Accumulator<T>;
-  const A scale = static_cast<A>(static_cast<double>(*dloss) * (1 - smoothing) / static_cast<double>(rows));
+  const A scale = static_cast<A>(static_cast<double>(*dloss) * (1 - numbers.smoothing) / static_cast<double>(rows));
   SNUG_CUDA_FOR(i, n) {
-    dtarget[i] = static_cast<T>((static_cast<A>(lse[i / classes]) - static_cast<A>(logits[i])) * scale);
+    const A value = (static_cast<A>(lse[i / stride]) - static_cast<A>(logits[i])) * scale;
+    dtarget[i] = static_cast<T>(i % stride < numbers.classes ? value : A(0));
   }
 }
 
@@ -258,7 +265,7 @@ absl::Status PrepareSquaredErrorCuda(PrepareContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status CrossEntropyCuda(const KernelContext& k, double smoothing, int64_t ignored) {
+absl::Status CrossEntropyCuda(const KernelContext& k, const CrossEntropyNumbers& numbers) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) -> absl::Status {
     using T = decltype(zero);
     using S = Float32Port<T>;
@@ -270,18 +277,19 @@ absl::Status CrossEntropyCuda(const KernelContext& k, double smoothing, int64_t 
         rows.outer, rows.width, IsAligned(logits) && IsAligned(targets), [&]<class Deal>(Deal, int64_t blocks) {
           return k.cuda()->Launch(
               targets != nullptr ? CrossEntropyKernel<T, true, Deal> : CrossEntropyKernel<T, false, Deal>,
-              {.blocks = blocks, .threads = kCudaThreads}, rows.outer, rows.width, smoothing, ignored, logits,
-              LabelsOf(k), targets, k.output<S>(1), losses);
+              {.blocks = blocks, .threads = kCudaThreads}, rows.outer, rows.width, numbers, logits, LabelsOf(k),
+              targets, k.output<S>(1), losses);
         })));
     const auto mean = [&]<class Label>(const Label* labels) {
-      return k.cuda()->Launch(MeanKernel<S, Label>, kOneBlock, rows.count(), ignored, losses, labels, k.output<S>(0));
+      return k.cuda()->Launch(MeanKernel<S, Label>, kOneBlock, rows.count(), numbers.ignored, losses, labels,
+                              k.output<S>(0));
     };
     if (targets != nullptr) return mean(static_cast<const int32_t*>(nullptr));
     return DispatchInteger(k.input_type(1).dtype, [&](auto integer) { return mean(k.input<decltype(integer)>(1)); });
   });
 }
 
-absl::Status CrossEntropyGradCuda(const KernelContext& k, double smoothing, int64_t ignored) {
+absl::Status CrossEntropyGradCuda(const KernelContext& k, const CrossEntropyNumbers& numbers) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) -> absl::Status {
     using T = decltype(zero);
     using S = Float32Port<T>;
@@ -294,7 +302,8 @@ absl::Status CrossEntropyGradCuda(const KernelContext& k, double smoothing, int6
       counted = k.workspace<double>();
       SNUG_RETURN_IF_ERROR(DispatchInteger(k.input_type(1).dtype, [&](auto integer) {
         using Label = decltype(integer);
-        return k.cuda()->Launch(CountKernel<Label>, kOneBlock, rows.count(), ignored, k.input<Label>(1), counted);
+        return k.cuda()->Launch(CountKernel<Label>, kOneBlock, rows.count(), numbers.ignored, k.input<Label>(1),
+                                counted);
       }));
     }
     return DealRows<T, false>(rows.outer, rows.width, IsAligned(logits) && IsAligned(targets) && IsAligned(dlogits),
@@ -302,19 +311,19 @@ absl::Status CrossEntropyGradCuda(const KernelContext& k, double smoothing, int6
                                 return k.cuda()->Launch(targets != nullptr ? CrossEntropyGradKernel<T, true, Deal>
                                                                            : CrossEntropyGradKernel<T, false, Deal>,
                                                         {.blocks = blocks, .threads = kCudaThreads}, rows.outer,
-                                                        rows.width, smoothing, ignored, counted, logits, LabelsOf(k),
-                                                        targets, k.input<S>(2), k.input<S>(3), dlogits);
+                                                        rows.width, numbers, counted, logits, LabelsOf(k), targets,
+                                                        k.input<S>(2), k.input<S>(3), dlogits);
                               });
   });
 }
 
-absl::Status CrossEntropyTargetGradCuda(const KernelContext& k, double smoothing) {
+absl::Status CrossEntropyTargetGradCuda(const KernelContext& k, const CrossEntropyNumbers& numbers) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     using S = Float32Port<T>;
     const CudaRows rows = RowsOf(k.input_type(0));
     const int64_t n = rows.count() * rows.width;
-    return k.cuda()->Launch(TargetGradKernel<T>, ShapeFor(n), n, rows.count(), rows.width, smoothing, k.input<T>(0),
+    return k.cuda()->Launch(TargetGradKernel<T>, ShapeFor(n), n, rows.count(), rows.width, numbers, k.input<T>(0),
                             k.input<S>(1), k.input<S>(2), k.output<T>(0));
   });
 }

@@ -9,9 +9,14 @@
 
 namespace snug::core {
 
-absl::Status CrossEntropyCuda(const KernelContext& k, double smoothing, int64_t ignored);
-absl::Status CrossEntropyGradCuda(const KernelContext& k, double smoothing, int64_t ignored);
-absl::Status CrossEntropyTargetGradCuda(const KernelContext& k, double smoothing);
+struct CrossEntropyNumbers {  // what softmax_cross_entropy's options say
+  double smoothing;
+  int64_t ignored;
+  int64_t classes;  // the first so many numbers of a row; the others are padding
+};
+absl::Status CrossEntropyCuda(const KernelContext& k, const CrossEntropyNumbers& numbers);
+absl::Status CrossEntropyGradCuda(const KernelContext& k, const CrossEntropyNumbers& numbers);
+absl::Status CrossEntropyTargetGradCuda(const KernelContext& k, const CrossEntropyNumbers& numbers);
 absl::Status NllLossCuda(const KernelContext& k, int64_t ignored);
 absl::Status NllLossGradCuda(const KernelContext& k, int64_t classes, int64_t ignored);
 // Computes the fraction of rows whose label has one of the `most` highest scores.

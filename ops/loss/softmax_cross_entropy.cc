@@ -275,6 +275,15 @@ absl::Status BackwardCpu(const KernelContext& k) {
   });
 }
 
+#if SNUG_HAS_CUDA
+CrossEntropyNumbers NumbersOf(const KernelContext& k) {
+  const Cross& options = k.options<Cross>();
+  return {.smoothing = options.label_smoothing(),
+          .ignored = options.ignore_index(),
+          .classes = Classes(k.input_type(0), options)};
+}
+#endif
+
 absl::Status TargetBackwardCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) { return TargetBackward<decltype(zero)>(k); });
 }
@@ -385,10 +394,7 @@ SNUG_OPS(softmax_cross_entropy) {
                    {.device = kOnCuda,
                     .name = "own",
                     .prepare = SNUG_IF_CUDA(PrepareRowsCuda),
-                    .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                      const Cross& options = k.options<Cross>();
-                      return CrossEntropyCuda(k, options.label_smoothing(), options.ignore_index());
-                    })}},
+                    .run = SNUG_IF_CUDA([](const KernelContext& k) { return CrossEntropyCuda(k, NumbersOf(k)); })}},
        .samples = Samples},
       {.name = "softmax_cross_entropy_grad",
        .doc = "dlogits = (exp(logits - lse) * sum(target) - target) * dloss / rows",
@@ -401,10 +407,7 @@ SNUG_OPS(softmax_cross_entropy) {
                    {.device = kOnCuda,
                     .name = "own",
                     .prepare = SNUG_IF_CUDA(PrepareCountCuda),
-                    .run = SNUG_IF_CUDA([](const KernelContext& k) {
-                      const Cross& options = k.options<Cross>();
-                      return CrossEntropyGradCuda(k, options.label_smoothing(), options.ignore_index());
-                    })}},
+                    .run = SNUG_IF_CUDA([](const KernelContext& k) { return CrossEntropyGradCuda(k, NumbersOf(k)); })}},
        .samples = GradSamples},
       {.name = "softmax_cross_entropy_target_grad",
        .doc = "dtarget = (1 - label_smoothing) * (lse - logits) * dloss / rows",
@@ -413,7 +416,7 @@ SNUG_OPS(softmax_cross_entropy) {
        .infer = InferTargetGrad,
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
        .kernels = {Plain(TargetBackwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
-                     return CrossEntropyTargetGradCuda(k, k.options<Cross>().label_smoothing());
+                     return CrossEntropyTargetGradCuda(k, NumbersOf(k));
                    }))},
        .samples = TargetGradSamples}};
 }

@@ -108,7 +108,7 @@ struct Normalize {
   }
   template <bool kWhole, int kPack>
   __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
-    Row<kPack> row;
+    Row<kPack> row = {};
     row.x = LoadPack<kWhole, kPack>(call.x + at, count);
     if constexpr (kAdds) row.add = LoadPack<kWhole, kPack>(call.add + at, count);
     return row;
@@ -179,7 +179,7 @@ struct GradientSums {
   }
   template <bool kWhole, int kPack>
   __device__ Row<kPack> Load(int64_t, int64_t at, int count) const {
-    Row<kPack> row;
+    Row<kPack> row = {};
     row.x = LoadPack<kWhole, kPack>(call.x + at, count);
     row.dy = LoadPack<kWhole, kPack>(call.dy + at, count);
     if constexpr (kStores) {

@@ -126,7 +126,7 @@ __global__ void ScatterAddKernel(int64_t count, int64_t outer, int64_t rows, int
         const T* from = dy + o * count * inner + i;
         A sums[kPack] = {};
         for (int64_t at = p; at < count;) {
-          Pack packs[kFlight];
+          Pack packs[kFlight] = {};
           int found = 0;
 #pragma unroll
           for (int n = 0; n < kFlight; ++n) {

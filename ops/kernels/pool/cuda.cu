@@ -148,7 +148,7 @@ template <class T, class Index, int kPack>
 __global__ void MaximumPoolKernel(int64_t n, PoolGeometry g, PoolPacks packs, const T* x, T* y, Index* index) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
-    A best[kPack];
+    A best[kPack] = {};
     Index best_tap[kPack] = {};
     bool first = true;
     ForEachTap(g, packs.At<kPack>(i), [&](int64_t element, int64_t tap) {

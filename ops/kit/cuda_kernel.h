@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/cuda/cuda_launch.h"
 #include "ops/kit/cuda_pack.h"
@@ -22,11 +23,19 @@ inline cuda::LaunchShape ShapeFor(int64_t n) {
 }
 
 // Says whether an array may be read in packs of 16 bytes.
-inline bool IsAligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
+SNUG_HOST_DEVICE inline bool IsAligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
 
 template <class... T>
-bool AllAligned(const T*... addresses) {
+SNUG_HOST_DEVICE bool AllAligned(const T*... addresses) {
   return (IsAligned(addresses) && ...);
+}
+
+// Calls run(pack) with how many numbers a thread takes at once, an integral_constant: as many T as 16 bytes have, where
+// `n` is a multiple of that and all arrays begin at multiples of 16 bytes, or else 1.
+template <class T, class Run, class... Arrays>
+absl::Status WithPack(int64_t n, const Run& run, const Arrays*... arrays) {
+  if (n % kCudaPack<T> == 0 && AllAligned(arrays...)) return run(std::integral_constant<int, kCudaPack<T>>());
+  return run(std::integral_constant<int, 1>());
 }
 
 }  // namespace snug::core

@@ -23,6 +23,7 @@ SNUG_HOST_DEVICE inline Pack LoadWhole(const T* from) {
 #if defined(__CUDA_ARCH__)
   if constexpr (sizeof(Pack) == sizeof(uint4)) return std::bit_cast<Pack>(*reinterpret_cast<const uint4*>(from));
   if constexpr (sizeof(Pack) == sizeof(uint2)) return std::bit_cast<Pack>(*reinterpret_cast<const uint2*>(from));
+  if constexpr (sizeof(Pack) == sizeof(uint32_t)) return std::bit_cast<Pack>(*reinterpret_cast<const uint32_t*>(from));
 #endif
   return *reinterpret_cast<const Pack*>(from);
 }

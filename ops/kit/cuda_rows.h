@@ -77,6 +77,14 @@ absl::Status LaunchRows(const KernelContext& k, const CudaRows& rows, void (*by_
   return k.cuda()->Launch(by_thread, ShapeFor(rows.count()), arguments...);
 }
 
+// Returns the sum of term(number) over the numbers of a pack.
+template <class T, int kPack, class Term>
+__device__ Accumulator<T> SumOfPack(const CudaPack<T, kPack>& pack, const Term& term) {
+  Accumulator<T> sum = 0;
+  for (int j = 0; j < kPack; ++j) sum += term(static_cast<Accumulator<T>>(pack.values[j]));
+  return sum;
+}
+
 // How the packs of a row, whose width is a multiple of kPack, are dealt out to a team: thread t has packs t,
 // t + kThreads, ..., of which it holds kHeld in registers. None held: the row is streamed.
 template <class Team_, int kPack_, int kHeld_>
@@ -100,7 +108,7 @@ struct RowDeal {
     }
   }
 
-  // Sums term(n, i, j) over the numbers i + j of the row. All threads of the team call it, and all get the result.
+  // Sums term(n, i), which is the sum of a pack's terms. All threads of the team call it, and all get the result.
   template <class A, class Term>
   static __device__ double Sum(int64_t width, const Term& term) {
     return Team::template Combine<SumOp>(OwnSum<A>(width, term));
@@ -109,11 +117,7 @@ struct RowDeal {
   template <class A, class Term>
   static __device__ double OwnSum(int64_t width, const Term& term) {
     std::conditional_t<(kHeld > 0), A, double> sum = 0;
-    Each(width, [&](int n, auto i) {
-      A of_pack = 0;
-      for (int j = 0; j < kPack; ++j) of_pack += term(n, i, j);
-      sum += of_pack;
-    });
+    Each(width, [&](int n, auto i) { sum += term(n, i); });
     return static_cast<double>(sum);
   }
 };
@@ -150,14 +154,6 @@ struct DealtRow {
     }
     return pack;
   }
-  // Returns number i + j, which the thread has.
-  __device__ Accumulator<T> Number(int n, int64_t i, int j) const {
-    if constexpr (Deal::kHeld > 0) {
-      return static_cast<Accumulator<T>>(held[n].values[j]);
-    } else {
-      return static_cast<Accumulator<T>>(row[i + j]);
-    }
-  }
 };
 
 // The largest number of a row, and the sum of exp(number - largest).
@@ -191,7 +187,8 @@ __device__ ExpSum<Accumulator<T>> SumExponentials(const DealtRow<T, Deal>& row, 
   });
   const A largest = Team::template Combine<MaxOp>(most);
   if constexpr (Deal::kHeld > 0) {
-    sum = Deal::template OwnSum<A>(width, [&](int n, auto i, int j) { return Exp(row.Number(n, i, j) - largest); });
+    sum = Deal::template OwnSum<A>(
+        width, [&](int n, auto i) { return SumOfPack(row.At(n, i), [&](A v) { return Exp(v - largest); }); });
   } else {
     sum *= static_cast<double>(Exp(most - largest));
   }

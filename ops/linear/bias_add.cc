@@ -295,6 +295,7 @@ void Samples(SampleBuilder& s) {
   s.Case("narrow").Input({100, 3}).Input({3});
   s.Case("wide").Input({3, 150}).Input({150});
   s.Case("image").Input({2, 19, 4, 5}).Input({19});
+  s.Case("whole_packs").Input({3, 72}).Input({72});
   s.Case("one_pixel").Input({3, 6, 1, 1}).Input({6});
   s.Case("volume").Input({2, 3, 2, 3, 4}).Input({3});
   s.Case("last_axis").With(ParseOptions<proto::BiasAdd>("axis: -1")).Input({2, 3, 33}).Input({33});
@@ -312,6 +313,7 @@ void Samples(SampleBuilder& s) {
 void GradSamples(SampleBuilder& s) {
   s.Case("matrix").Input({5, 7});
   s.Case("tall").Input({3000, 37});
+  s.Case("tall_in_whole_packs").Input({3000, 72});
   s.Case("tall_and_narrow").Input({9000, 5});
   s.Case("image").Input({2, 19, 4, 9});
   s.Case("one_pixel").Input({3, 6, 1, 1});

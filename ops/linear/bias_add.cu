@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "ops/kernels/reduce/cuda.h"
+#include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_columns.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
@@ -40,11 +43,11 @@ struct AddToColumns {
   }
 };
 
-// x lies in runs of `inner` numbers, one of a channel after the other. y may be x.
+// x lies in runs of numbers, of one channel after the other. y may be x.
 template <class T>
-__global__ void AddToRunsKernel(int64_t n, int64_t channels, int64_t inner, const T* x, const T* bias, T* y) {
+__global__ void AddToRunsKernel(int64_t n, CudaAxes channel_of, const T* x, const T* bias, T* y) {
   using A = Accumulator<T>;
-  SNUG_CUDA_FOR(i, n) { y[i] = static_cast<T>(static_cast<A>(x[i]) + static_cast<A>(bias[i / inner % channels])); }
+  SNUG_CUDA_FOR(i, n) { y[i] = static_cast<T>(static_cast<A>(x[i]) + static_cast<A>(bias[channel_of.Offset(i)])); }
 }
 
 template <class Type>
@@ -85,7 +88,13 @@ absl::Status BiasAddCuda(const KernelContext& k, int64_t channels, int64_t inner
     const T* x = k.input<T>(0);
     const T* bias = k.input<T>(1);
     T* y = k.output<T>(0);
-    if (inner > 1) return k.cuda()->Launch(AddToRunsKernel<T>, ShapeFor(n), n, channels, inner, x, bias, y);
+    if (inner > 1) {
+      Axes channel_of;
+      channel_of.Append(n / std::max<int64_t>(channels * inner, 1), 0);
+      channel_of.Append(channels, 1);
+      channel_of.Append(inner, 0);
+      return k.cuda()->Launch(AddToRunsKernel<T>, ShapeFor(n), n, channel_of, x, bias, y);
+    }
     return SweepColumns<4>(k, n / channels, channels, AddToColumns<T>{x, bias, y},
                            channels % kCudaPack<T> == 0 && IsAligned(x) && IsAligned(y));
   });

@@ -2,6 +2,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/cuda_rows.h"
 #include "ops/kit/dispatch.h"
@@ -125,8 +126,14 @@ __global__ void CrossEntropyGradKernel(int64_t rows, int64_t stride, CrossEntrop
     bool ignore = false;
     if constexpr (kSoft) {
       const DealtRow<T, Deal> target(targets + r * stride, stride);
-      const double given = Deal::template Sum<A>(
-          stride, [&](int n, auto i, int j) { return i + j < classes ? target.Number(n, i, j) : A(0); });
+      const double given = Deal::template Sum<A>(stride, [&](int n, auto i) {
+        const auto pack = target.At(n, i);
+        A of_pack = 0;
+        for (int j = 0; j < Deal::kPack; ++j) {
+          if (i + j < classes) of_pack += static_cast<A>(pack.values[j]);
+        }
+        return of_pack;
+      });
       total = static_cast<A>((1 - smoothing) * given + smoothing);
     } else {
       label = labels.At(r);
@@ -150,13 +157,15 @@ __global__ void CrossEntropyGradKernel(int64_t rows, int64_t stride, CrossEntrop
 
 // dtarget may be logits.
 template <class T>
-__global__ void TargetGradKernel(int64_t n, int64_t rows, int64_t stride, CrossEntropyNumbers numbers, const T* logits,
-                                 const Float32Port<T>* lse, const Float32Port<T>* dloss, T* dtarget) {
+__global__ void TargetGradKernel(int64_t n, int64_t rows, int64_t stride, CudaDivisor by_stride,
+                                 CrossEntropyNumbers numbers, const T* logits, const Float32Port<T>* lse,
+                                 const Float32Port<T>* dloss, T* dtarget) {
   using A = Accumulator<T>;
   const A scale = static_cast<A>(static_cast<double>(*dloss) * (1 - numbers.smoothing) / static_cast<double>(rows));
   SNUG_CUDA_FOR(i, n) {
-    const A value = (static_cast<A>(lse[i / stride]) - static_cast<A>(logits[i])) * scale;
-    dtarget[i] = static_cast<T>(i % stride < numbers.classes ? value : A(0));
+    const int64_t row = by_stride.Divide(i);
+    const A value = (static_cast<A>(lse[row]) - static_cast<A>(logits[i])) * scale;
+    dtarget[i] = static_cast<T>(i - row * stride < numbers.classes ? value : A(0));
   }
 }
 
@@ -173,13 +182,14 @@ __global__ void NllKernel(int64_t rows, int64_t classes, int64_t ignored, const 
 }
 
 template <class T, class Label>
-__global__ void NllGradKernel(int64_t n, int64_t classes, int64_t ignored, const double* counted, const Label* labels,
-                              const Float32Port<T>* dloss, T* dx) {
+__global__ void NllGradKernel(int64_t n, int64_t classes, CudaDivisor by_classes, int64_t ignored,
+                              const double* counted, const Label* labels, const Float32Port<T>* dloss, T* dx) {
   const T value = static_cast<T>(static_cast<Float32Port<T>>(-static_cast<double>(*dloss) / *counted));
   SNUG_CUDA_FOR(i, n) {
-    const int64_t label = labels[i / classes];
+    const int64_t row = by_classes.Divide(i);
+    const int64_t label = labels[row];
     const bool wrong = label != ignored && (label < 0 || label >= classes);
-    const bool own = label != ignored && label == i % classes;
+    const bool own = label != ignored && label == i - row * classes;
     dx[i] = wrong ? static_cast<T>(static_cast<Accumulator<T>>(kNan)) : own ? value : static_cast<T>(Accumulator<T>(0));
   }
 }
@@ -323,8 +333,8 @@ absl::Status CrossEntropyTargetGradCuda(const KernelContext& k, const CrossEntro
     using S = Float32Port<T>;
     const CudaRows rows = RowsOf(k.input_type(0));
     const int64_t n = rows.count() * rows.width;
-    return k.cuda()->Launch(TargetGradKernel<T>, ShapeFor(n), n, rows.count(), rows.width, numbers, k.input<T>(0),
-                            k.input<S>(1), k.input<S>(2), k.output<T>(0));
+    return k.cuda()->Launch(TargetGradKernel<T>, ShapeFor(n), n, rows.count(), rows.width, CudaDivisor(rows.width, n),
+                            numbers, k.input<T>(0), k.input<S>(1), k.input<S>(2), k.output<T>(0));
   });
 }
 
@@ -352,8 +362,8 @@ absl::Status NllLossGradCuda(const KernelContext& k, int64_t classes, int64_t ig
       auto* counted = k.workspace<double>();
       SNUG_RETURN_IF_ERROR(k.cuda()->Launch(CountKernel<Label>, kOneBlock, k.input_type(0).num_elements(), ignored,
                                             k.input<Label>(0), counted));
-      return k.cuda()->Launch(NllGradKernel<T, Label>, ShapeFor(n), n, classes, ignored, counted, k.input<Label>(0),
-                              k.input<Float32Port<T>>(1), k.output<T>(0));
+      return k.cuda()->Launch(NllGradKernel<T, Label>, ShapeFor(n), n, classes, CudaDivisor(classes, n), ignored,
+                              counted, k.input<Label>(0), k.input<Float32Port<T>>(1), k.output<T>(0));
     });
   });
 }

@@ -316,6 +316,20 @@ void Samples(SampleBuilder& s) {
       .Expect(0, {0.693147180559945309});
   s.Case("probabilities").Input({4, 19}).Input({4, 19}).Range(0, 1);
   s.Case("probabilities_padded").With(ParseOptions<Cross>("classes: 19")).Input({4, 24}).Input({4, 24}).Range(0, 1);
+  // On CUDA a warp holds a row, a block holds it, and a block streams it, 16 bytes at a time.
+  for (const int64_t classes : {72, 1600, 8704}) {
+    const auto options = [] { return ParseOptions<Cross>("label_smoothing: 0.1"); };
+    const auto name = [&](const char* kind) { return absl::StrCat(kind, "_", classes); };
+    s.Case(name("classes")).Input({3, classes}).Range(-4, 4).NoGradient().Int({3}, 0, classes);
+    s.Case(name("smoothed")).With(options()).Input({3, classes}).Range(-4, 4).NoGradient().Int({3}, 0, classes);
+    s.Case(name("probabilities"))
+        .Input({3, classes})
+        .Range(-4, 4)
+        .NoGradient()
+        .Input({3, classes})
+        .Range(0, 2 / static_cast<double>(classes))
+        .NoGradient();
+  }
   s.Case("probabilities_smoothed")
       .With(ParseOptions<Cross>("label_smoothing: 0.3"))
       .Input({2, 3, 35})
@@ -367,6 +381,16 @@ void GradSamples(SampleBuilder& s) {
       .Range(3, 5)
       .Input({});
   s.Case("probabilities").Input({4, 40}).Input({4, 40}).Range(0, 1).Input({4}).Range(3, 5).Input({});
+  for (const int64_t classes : {72, 8704}) {
+    s.Case(absl::StrCat("classes_", classes)).Input({3, classes}).Int({3}, 0, classes).Input({3}).Range(3, 5).Input({});
+    s.Case(absl::StrCat("probabilities_", classes))
+        .Input({3, classes})
+        .Input({3, classes})
+        .Range(0, 1)
+        .Input({3})
+        .Range(9, 11)
+        .Input({});
+  }
   s.Case("lse_shape").Input({4, 7}).Int({4}, 0, 7).Input({5}).Input({}).Fails("expected shape [4]");
   s.Case("bad_label").Input({2, 3}).Int({2}, 0, 3).Values({-1, 0}).Input({2}).Input({}).FailsAtRun("found -1");
 }

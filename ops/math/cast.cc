@@ -72,6 +72,8 @@ void Samples(SampleBuilder& s) {
   // Differences cannot check the gradient, because rounding to a narrower type makes steps.
   s.Case("to_float32").Input({5, 7}).NoGradient().With(ParseOptions<proto::Cast>("dtype: FLOAT32"));
   s.Case("to_bfloat16").Input({2, 3, 4, 5}).NoGradient().With(ParseOptions<proto::Cast>("dtype: BFLOAT16"));
+  s.Case("whole_packs").Input({6, 8}).NoGradient().With(ParseOptions<proto::Cast>("dtype: FLOAT32"));
+  s.Case("bytes").Bytes({6, 8}, 0, 256).With(ParseOptions<proto::Cast>("dtype: BFLOAT16"));
   s.Case("to_float64").Input({5, 7}).With(ParseOptions<proto::Cast>("dtype: FLOAT64"));
   s.Case("to_integers")
       .Input({6})

@@ -1,8 +1,10 @@
 #include <absl/strings/str_cat.h>
 
 #include <limits>
+#include <type_traits>
 
 #include "ops/kit/convert.h"
+#include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
 #include "ops/math/values_cuda.h"
@@ -19,33 +21,50 @@ struct Terms {
 };
 
 // y may be any of the terms.
-template <class T>
-__global__ void SumKernel(int64_t n, const Terms<T> terms, T* y) {
+template <int kPack, class T>
+__global__ void SumKernel(int64_t packs, const Terms<T> terms, T* y) {
   using A = Accumulator<T>;
-  SNUG_CUDA_FOR(i, n) {
-    A sum = static_cast<A>(terms.x[0][i]);
-    for (int term = 1; term < terms.count; ++term) sum += static_cast<A>(terms.x[term][i]);
-    y[i] = static_cast<T>(sum);
+  SNUG_CUDA_FOR(i, packs) {
+    auto result = LoadPack<true, kPack>(terms.x[0] + i * kPack, kPack);
+    A sums[kPack];
+    for (int j = 0; j < kPack; ++j) sums[j] = static_cast<A>(result.values[j]);
+    for (int term = 1; term < terms.count; ++term) {
+      const auto pack = LoadPack<true, kPack>(terms.x[term] + i * kPack, kPack);
+      for (int j = 0; j < kPack; ++j) sums[j] += static_cast<A>(pack.values[j]);
+    }
+    for (int j = 0; j < kPack; ++j) result.values[j] = static_cast<T>(sums[j]);
+    StorePack<true>(result, y + i * kPack, kPack);
   }
 }
+
+// Casts of the mixed precision's types, and of images, take 16 bytes at a time; others are rare.
+template <class From, class To>
+constexpr bool kIsCommon = (std::is_same_v<To, float> || std::is_same_v<To, BFloat16>)&&(
+    std::is_same_v<From, float> || std::is_same_v<From, BFloat16> || std::is_same_v<From, uint8_t>);
 
 template <class T>
 __global__ void FillKernel(int64_t n, T value, T* y) {
   SNUG_CUDA_FOR(i, n) { y[i] = value; }
 }
 
-template <class To, class From>
-__global__ void CastKernel(int64_t n, const From* x, To* y) {
-  SNUG_CUDA_FOR(i, n) { y[i] = Convert<To>(static_cast<Accumulator<From>>(x[i])); }
+template <int kPack, class To, class From>
+__global__ void CastKernel(int64_t packs, const From* x, To* y) {
+  SNUG_CUDA_FOR(i, packs) {
+    const auto pack = LoadPack<true, kPack>(x + i * kPack, kPack);
+    CudaPack<To, kPack> result;
+    for (int j = 0; j < kPack; ++j) result.values[j] = Convert<To>(static_cast<Accumulator<From>>(pack.values[j]));
+    StorePack<true>(result, y + i * kPack, kPack);
+  }
 }
 
 template <class T, class Index>
-__global__ void OneHotKernel(int64_t n, int64_t classes, const Index* indices, T* y) {
+__global__ void OneHotKernel(int64_t n, int64_t classes, CudaDivisor by_classes, const Index* indices, T* y) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
-    const int64_t index = indices[i / classes];
+    const int64_t row = by_classes.Divide(i);
+    const int64_t index = indices[row];
     const bool exists = index >= 0 && index < classes;
-    y[i] = static_cast<T>(!exists ? std::numeric_limits<A>::quiet_NaN() : index == i % classes ? A(1) : A(0));
+    y[i] = static_cast<T>(!exists ? std::numeric_limits<A>::quiet_NaN() : index == i - row * classes ? A(1) : A(0));
   }
 }
 
@@ -61,7 +80,12 @@ absl::Status AddNCuda(const KernelContext& k) {
     Terms<T> terms;
     for (; terms.count < k.num_inputs(); ++terms.count) terms.x[terms.count] = k.input<T>(terms.count);
     const int64_t n = k.output_type(0).num_elements();
-    return k.cuda()->Launch(SumKernel<T>, ShapeFor(n), n, terms, k.output<T>(0));
+    bool aligned = true;
+    for (int i = 0; i < terms.count; ++i) aligned = aligned && IsAligned(terms.x[i]);
+    const auto run = [&](auto pack) {
+      return k.cuda()->Launch(SumKernel<pack(), T>, ShapeFor(n / pack), n / pack, terms, k.output<T>(0));
+    };
+    return aligned ? WithPack<T>(n, run, k.output<T>(0)) : run(std::integral_constant<int, 1>());
   });
 }
 
@@ -79,7 +103,13 @@ absl::Status CastCuda(const KernelContext& k) {
       using From = decltype(from);
       using To = decltype(to);
       const int64_t n = k.output_type(0).num_elements();
-      return k.cuda()->Launch(CastKernel<To, From>, ShapeFor(n), n, k.input<From>(0), k.output<To>(0));
+      const auto run = [&](auto pack) {
+        return k.cuda()->Launch(CastKernel<pack(), To, From>, ShapeFor(n / pack), n / pack, k.input<From>(0),
+                                k.output<To>(0));
+      };
+      using Larger = std::conditional_t<(sizeof(From) > sizeof(To)), From, To>;
+      if constexpr (kIsCommon<From, To>) return WithPack<Larger>(n, run, k.input<From>(0), k.output<To>(0));
+      return run(std::integral_constant<int, 1>());
     });
   });
 }
@@ -90,7 +120,8 @@ absl::Status OneHotCuda(const KernelContext& k, int64_t classes) {
       using T = decltype(zero);
       using Index = decltype(integer);
       const int64_t n = k.output_type(0).num_elements();
-      return k.cuda()->Launch(OneHotKernel<T, Index>, ShapeFor(n), n, classes, k.input<Index>(0), k.output<T>(0));
+      return k.cuda()->Launch(OneHotKernel<T, Index>, ShapeFor(n), n, classes, CudaDivisor(classes, n),
+                              k.input<Index>(0), k.output<T>(0));
     });
   });
 }

@@ -200,8 +200,8 @@ absl::Status BackwardCpu(const KernelContext& k) {
 }
 
 void Samples(SampleBuilder& s) {
-  const auto affine = [&s](const char* name, const char* options, const Shape& x, const Shape& normalized) {
-    s.Case(name)
+  const auto affine = [&s](const char* name, const char* options, const Shape& x, const Shape& normalized) -> Sample& {
+    return s.Case(name)
         .With(ParseOptions<proto::LayerNorm>(options))
         .Input(x)
         .Input(normalized)
@@ -213,6 +213,10 @@ void Samples(SampleBuilder& s) {
   affine("wide", "", {3, 133}, {133});
   affine("two_axes", "axes: 2 epsilon: 0.01", {3, 4, 5}, {4, 5});
   affine("rows", "", {75, 3}, {3});
+  // On CUDA a warp holds a row, a block holds it, and a block streams it, 16 bytes at a time.
+  affine("whole_packs", "", {3, 72}, {72});
+  affine("row_of_a_block", "", {2, 1600}, {1600}).NoGradient();
+  affine("long_row", "", {2, 8704}, {8704}).NoGradient();
   s.Case("no_affine").With(ParseOptions<proto::LayerNorm>("affine: false")).Input({5, 19});
   s.Case("no_bias").Input({5, 19}).Input({19});
   s.Case("far_from_zero").Input({3, 70}).Range(30, 32).Input({70}).Input({70}).Tolerance(2e-5, 5e-2);
@@ -249,6 +253,9 @@ void GradSamples(SampleBuilder& s) {
   affine("wide", "", {3, 133}, {133}, {3});
   affine("two_axes", "axes: 2", {3, 4, 5}, {4, 5}, {3});
   affine("chunks", "", {75, 1100}, {1100}, {75});
+  affine("whole_packs", "", {70, 72}, {72}, {70});
+  affine("row_of_a_block", "", {2, 1600}, {1600}, {2});
+  affine("long_row", "", {2, 8704}, {8704}, {2});
   s.Case("no_affine").Input({5, 19}).Absent().Input({5}).Input({5}).Range(0.5, 2).Input({5, 19});
   s.Case("mean").Input({5, 7}).Input({7}).Input({7}).Input({5}).Input({5, 7}).Fails("expected shape [5]");
 }

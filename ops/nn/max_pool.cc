@@ -68,6 +68,7 @@ Cost ForwardCost(const NodeTypes& t) {
 void GoodSamples(SampleBuilder& s) {
   const auto options = proto::ParseOptions<proto::Pool>;
   s.Case("resnet").Input({2, 21, 9, 11}).Distinct().With(options("kernel: 3 stride: 2 pad: 1"));
+  s.Case("whole_packs").Input({2, 16, 9, 11}).Distinct().With(options("kernel: 3 stride: 2 pad: 1"));
   s.Case("halves").Input({2, 3, 8, 6}).Distinct().With(options("kernel: 2"));
   s.Case("tiles").Input({2, 6, 9, 11}).Distinct().With(options("kernel: 2"));
   s.Case("tiles_with_padding").Input({2, 6, 8, 11}).Distinct().With(options("kernel: 2 pad: 1"));

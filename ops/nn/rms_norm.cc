@@ -172,14 +172,18 @@ absl::Status BackwardCpu(const KernelContext& k) {
 }
 
 void Samples(SampleBuilder& s) {
-  const auto affine = [&s](const char* name, const char* options, const Shape& x, const Shape& normalized) {
-    s.Case(name).With(ParseOptions<proto::RmsNorm>(options)).Input(x).Input(normalized).Range(0.5, 2);
+  const auto affine = [&s](const char* name, const char* options, const Shape& x, const Shape& normalized) -> Sample& {
+    return s.Case(name).With(ParseOptions<proto::RmsNorm>(options)).Input(x).Input(normalized).Range(0.5, 2);
   };
   affine("row", "", {5, 7}, {7});
   affine("sequence", "", {2, 3, 48}, {48});
   affine("wide", "", {3, 133}, {133});
   affine("two_axes", "axes: 2 epsilon: 0.01", {3, 4, 5}, {4, 5});
   affine("rows", "", {75, 3}, {3});
+  // On CUDA a warp holds a row, a block holds it, and a block streams it, 16 bytes at a time.
+  affine("whole_packs", "", {3, 72}, {72});
+  affine("row_of_a_block", "", {2, 1600}, {1600}).NoGradient();
+  affine("long_row", "", {2, 8704}, {8704}).NoGradient();
   affine("one_number", "epsilon: 0.5", {4, 1}, {1});
   s.Case("no_affine").With(ParseOptions<proto::RmsNorm>("affine: false")).Input({5, 19});
   s.Case("known")  // the roots are 5 and 10
@@ -216,6 +220,9 @@ void GradSamples(SampleBuilder& s) {
   affine("wide", "", {3, 133}, {133}, {3});
   affine("two_axes", "axes: 2", {3, 4, 5}, {4, 5}, {3});
   affine("chunks", "", {75, 1100}, {1100}, {75});
+  affine("whole_packs", "", {70, 72}, {72}, {70});
+  affine("row_of_a_block", "", {2, 1600}, {1600}, {2});
+  affine("long_row", "", {2, 8704}, {8704}, {2});
   s.Case("no_affine").Input({5, 19}).Absent().Input({5}).Range(0.5, 2).Input({5, 19});
   s.Case("known")  // mean(g x') is 1
       .Input({1, 2})

@@ -38,9 +38,13 @@ __global__ void SoftmaxGradKernel(int64_t rows, int64_t width, bool log_of, cons
   for (int64_t r = Deal::Team::FirstRow(); r < rows; r += Deal::Team::RowStep()) {
     const DealtRow<T, Deal> values(y + r * width, width);
     const DealtRow<T, Deal> grads(dy + r * width, width);
-    const A sum = static_cast<A>(Deal::template Sum<A>(width, [&](int n, auto i, int j) {
-      const A g = grads.Number(n, i, j);
-      return log_of ? g : values.Number(n, i, j) * g;
+    const A sum = static_cast<A>(Deal::template Sum<A>(width, [&](int n, auto i) {
+      const auto g = grads.At(n, i);
+      if (log_of) return SumOfPack(g, [](A own) { return own; });
+      const auto v = values.At(n, i);
+      A of_pack = 0;
+      for (int j = 0; j < Deal::kPack; ++j) of_pack += static_cast<A>(v.values[j]) * static_cast<A>(g.values[j]);
+      return of_pack;
     }));
     Deal::Each(width, [&](int n, auto i) {
       const auto v = values.At(n, i);
@@ -116,13 +120,12 @@ __global__ void RowNormKernel(int64_t rows, int64_t width, double epsilon, const
     const DealtRow<T, Deal> row(x + r * width, width);
     A mean = 0;
     if (means != nullptr) {
-      mean = static_cast<A>(Deal::template Sum<A>(width, [&](int n, auto i, int j) { return row.Number(n, i, j); }) /
-                            count);
+      const double sum =
+          Deal::template Sum<A>(width, [&](int n, auto i) { return SumOfPack(row.At(n, i), [](A v) { return v; }); });
+      mean = static_cast<A>(sum / count);
     }
-    const double squares = Deal::template Sum<A>(width, [&](int n, auto i, int j) {
-      const A d = row.Number(n, i, j) - mean;
-      return d * d;
-    });
+    const double squares = Deal::template Sum<A>(
+        width, [&](int n, auto i) { return SumOfPack(row.At(n, i), [&](A v) { return (v - mean) * (v - mean); }); });
     const A inv_std = static_cast<A>(1 / sqrt(squares / count + epsilon));
     if (Deal::Team::First() == 0) {
       if (means != nullptr) means[r] = mean;
@@ -155,13 +158,15 @@ __global__ void RowNormGradKernel(int64_t rows, int64_t width, const T* x, const
     std::conditional_t<(Deal::kHeld > 0), A, double> own_g = 0;
     std::conditional_t<(Deal::kHeld > 0), A, double> own_gx = 0;
     Deal::Each(width, [&](int n, auto i) {
+      const auto v = values.At(n, i);
+      const auto d = grads.At(n, i);
       const auto scale = ParametersAt<Deal::kPack, A>(weight, i, A(1));
       A of_g = 0;
       A of_gx = 0;
       for (int j = 0; j < Deal::kPack; ++j) {
-        const A g = grads.Number(n, i, j) * scale.values[j];
+        const A g = static_cast<A>(d.values[j]) * scale.values[j];
         of_g += g;
-        of_gx += g * (values.Number(n, i, j) - mean);
+        of_gx += g * (static_cast<A>(v.values[j]) - mean);
       }
       own_g += of_g;
       own_gx += of_gx;

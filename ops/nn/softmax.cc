@@ -220,6 +220,10 @@ void Samples(SampleBuilder& s) {
   s.Case("first_axis").With(ParseOptions<proto::Softmax>("axis: 0")).Input({5, 19});
   s.Case("one").Input({3, 1});
   s.Case("vector").Input({70}).Range(-30, 30);
+  // On CUDA a warp holds a row, a block holds it, and a block streams it, 16 bytes at a time.
+  s.Case("whole_packs").Input({3, 72}).Range(-4, 4);
+  s.Case("row_of_a_block").Input({2, 1600}).Range(-4, 4).NoGradient();
+  s.Case("long_row").Input({2, 8704}).Range(-4, 4).NoGradient();
   s.Case("bad_axis").With(ParseOptions<proto::Softmax>("axis: 2")).Input({4, 3}).Fails("option \"axis\"");
 }
 
@@ -240,6 +244,9 @@ void LogSoftmaxSamples(SampleBuilder& s) {
 void GradSamples(SampleBuilder& s) {
   s.Case("last_axis").Input({4, 7}).Range(-2, 0).Input({4, 7});
   s.Case("wide").Input({3, 133}).Range(-2, 0).Input({3, 133});
+  s.Case("whole_packs").Input({3, 72}).Range(-2, 0).Input({3, 72});
+  s.Case("row_of_a_block").Input({2, 1600}).Range(-2, 0).Input({2, 1600});
+  s.Case("long_row").Input({2, 8704}).Range(-2, 0).Input({2, 8704});
   s.Case("strips").With(ParseOptions<proto::Softmax>("axis: 1")).Input({2, 9, 7, 11}).Range(-2, 0).Input({2, 9, 7, 11});
   s.Case("shape").Input({4, 7}).Input({4, 6}).Fails("input 1 \"dy\" [4, 6]: expected shape [4, 7]");
 }

@@ -68,6 +68,7 @@ absl::Status MeanCpu(const KernelContext& k) {
 void Samples(SampleBuilder& s) {
   s.Case("some").Input({5, 7}).Input({5, 7}).Bytes({}).Values({1});
   s.Case("many").Input({3, 5, 1031}).Input({3, 5, 1031}).Bytes({}).Values({1});
+  s.Case("whole_packs").Input({5, 32}).Input({5, 32}).Bytes({}).Values({1});
   s.Case("gate_closed").Input({2}).Values({1, 2}).Input({2}).Bytes({}).Values({0}).ExpectMutated(0, {1, 2});
   s.Case("known").Input({2}).Values({1, 2}).Input({2}).Values({3, 5}).Bytes({}).Values({1}).ExpectMutated(0, {4, 7});
   s.Case("shape").Input({4}).Input({5}).Bytes({}).Fails("input 1 \"x\" [5]: expected shape [4]");
@@ -77,6 +78,7 @@ void Samples(SampleBuilder& s) {
 void MeanSamples(SampleBuilder& s) {
   const auto options = ParseOptions<proto::Accumulate>("count: 4");
   s.Case("some").With(options).Input({5, 7}).Input({5, 7}).Bytes({}).Values({1});
+  s.Case("whole_packs").With(options).Input({5, 32}).Input({5, 32}).Bytes({}).Values({1});
   s.Case("many").With(options).Input({3, 5, 1031}).Input({3, 5, 1031}).Bytes({}).Values({1});
   s.Case("known")
       .With(options)

@@ -72,6 +72,11 @@ void Samples(SampleBuilder& s) {
   s.Case("finite").Input({}).NoGradient().Input({37}).NoGradient().Expect(0, {1});
   s.Case("nan").Input({}).NoGradient().Input({3}).Values({1, kNan, 2}).NoGradient().Expect(0, {0});
   s.Case("infinite").Input({3}).Values({1, 2, -kInfinity}).NoGradient().Input({}).NoGradient().Expect(0, {0});
+  s.Case("whole_packs")
+      .Input({16})
+      .Values({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, -kInfinity, 13, 14, 15, 16})
+      .NoGradient()
+      .Expect(0, {0});
   s.Case("integers").Int({3}, 0, 5).Fails("expected floating-point values, found int32[3]");
 }
 

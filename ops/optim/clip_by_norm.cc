@@ -46,6 +46,7 @@ absl::Status ClipCpu(const KernelContext& k) {
 void Samples(SampleBuilder& s) {
   const auto options = ParseOptions<proto::ClipNorm>("max_norm: 2");
   s.Case("clipped").With(options).Input({5, 27}).Input({}).Range(3, 4);
+  s.Case("whole_packs").With(options).Input({5, 32}).Input({}).Range(3, 4);
   s.Case("small").With(options).Input({131}).Input({}).Range(0.5, 1);
   s.Case("known").With(options).Input({2}).Values({3, 4}).Input({}).Values({5}).Expect(
       0, {1.199999760000048, 1.599999680000064});

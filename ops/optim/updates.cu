@@ -28,17 +28,52 @@ struct Update {
   UpdateNumbers numbers;
 };
 
+// Calls fn(grad, param, slots...) for each element that a member's blocks do; all but the gradient are references.
+// Where all arrays begin at multiples of 16 bytes, a thread has several neighbours at a time.
+template <int kSlots, class T, class G, class All, class Fn>
+__device__ inline void UpdateEach(const All& all, int at, const Fn& fn) {
+  static_assert(kSlots <= 2);
+  constexpr int kPack = kCudaPack<T>;
+  const Update& update = all.members[at];
+  const auto* g = static_cast<const G*>(update.grad);
+  auto* p = static_cast<T*>(update.param);
+  auto* first = static_cast<T*>(update.slots[0]);
+  auto* second = static_cast<T*>(update.slots[1]);
+  const auto call = [&](G grad, T& param, T& slot1, T& slot2) {
+    if constexpr (kSlots == 0) fn(static_cast<T>(grad), param);
+    if constexpr (kSlots == 1) fn(static_cast<T>(grad), param, slot1);
+    if constexpr (kSlots == 2) fn(static_cast<T>(grad), param, slot1, slot2);
+  };
+  const bool aligned = AllAligned(g, p, first, second);
+  const int64_t packs = aligned ? update.n / kPack : 0;
+  SNUG_TOGETHER_FOR(i, all, at, packs) {
+    const auto grads = LoadPack<true, kPack>(g + i * kPack, kPack);
+    auto params = LoadPack<true, kPack>(p + i * kPack, kPack);
+    CudaPack<T, kPack> slots1;
+    CudaPack<T, kPack> slots2;
+    if constexpr (kSlots > 0) slots1 = LoadPack<true, kPack>(first + i * kPack, kPack);
+    if constexpr (kSlots > 1) slots2 = LoadPack<true, kPack>(second + i * kPack, kPack);
+    for (int j = 0; j < kPack; ++j) call(grads.values[j], params.values[j], slots1.values[j], slots2.values[j]);
+    StorePack<true>(params, p + i * kPack, kPack);
+    if constexpr (kSlots > 0) StorePack<true>(slots1, first + i * kPack, kPack);
+    if constexpr (kSlots > 1) StorePack<true>(slots2, second + i * kPack, kPack);
+  }
+  const int64_t done = packs * kPack;
+  SNUG_TOGETHER_FOR(i, all, at, update.n - done) {
+    T none = 0;
+    call(g[done + i], p[done + i], kSlots > 0 ? first[done + i] : none, kSlots > 1 ? second[done + i] : none);
+  }
+}
+
 template <class T, class G, class All>
 __global__ void SgdKernel(const __grid_constant__ All all) {
   const int at = all.At(blockIdx.x);
   const Update& update = all.members[at];
   if (*update.gate == 0) return;
   const UpdateNumbers& numbers = update.numbers;
-  const auto* g = static_cast<const G*>(update.grad);
-  auto* p = static_cast<T*>(update.param);
   const T lr = static_cast<T>(static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult);
   const T decay = static_cast<T>(numbers.weight_decay);
-  SNUG_TOGETHER_FOR(i, all, at, update.n) { p[i] -= lr * (static_cast<T>(g[i]) + decay * p[i]); }
+  UpdateEach<0, T, G>(all, at, [&](T g, T& p) { p -= lr * (g + decay * p); });
 }
 
 template <class T, class G, class All>
@@ -47,19 +82,15 @@ __global__ void MomentumKernel(const __grid_constant__ All all) {
   const Update& update = all.members[at];
   if (*update.gate == 0) return;
   const UpdateNumbers& numbers = update.numbers;
-  const auto* g = static_cast<const G*>(update.grad);
-  auto* p = static_cast<T*>(update.param);
-  auto* v = static_cast<T*>(update.slots[0]);
   const T lr = static_cast<T>(static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult);
   const T momentum = static_cast<T>(numbers.momentum);
   const T decay = static_cast<T>(numbers.weight_decay);
   const bool nesterov = numbers.nesterov;
-  SNUG_TOGETHER_FOR(i, all, at, update.n) {
-    const T grad = static_cast<T>(g[i]) + decay * p[i];
-    const T velocity = momentum * v[i] + grad;
-    v[i] = velocity;
-    p[i] -= lr * (nesterov ? grad + momentum * velocity : velocity);
-  }
+  UpdateEach<1, T, G>(all, at, [&](T g, T& p, T& v) {
+    const T grad = g + decay * p;
+    v = momentum * v + grad;
+    p -= lr * (nesterov ? grad + momentum * v : v);
+  });
 }
 
 template <class T, class G, class All>
@@ -77,24 +108,21 @@ __global__ void AdamKernel(const __grid_constant__ All all) {
   }
   __syncthreads();
   if (*update.gate == 0) return;
-  const auto* g = static_cast<const G*>(update.grad);
-  auto* p = static_cast<T*>(update.param);
-  auto* m = static_cast<T*>(update.slots[0]);
-  auto* v = static_cast<T*>(update.slots[1]);
+  const T size = step_size;
+  const T correct = correction;
+  const T kept = keep;
   const T beta1 = static_cast<T>(numbers.beta1);
   const T beta2 = static_cast<T>(numbers.beta2);
   const T rest1 = static_cast<T>(1 - numbers.beta1);
   const T rest2 = static_cast<T>(1 - numbers.beta2);
   const T epsilon = static_cast<T>(numbers.epsilon);
   const T decay = static_cast<T>(numbers.decoupled_decay ? 0 : numbers.weight_decay);
-  SNUG_TOGETHER_FOR(i, all, at, update.n) {
-    const T grad = static_cast<T>(g[i]) + decay * p[i];
-    const T first = beta1 * m[i] + rest1 * grad;
-    const T second = beta2 * v[i] + rest2 * grad * grad;
-    m[i] = first;
-    v[i] = second;
-    p[i] = keep * p[i] - step_size * (first / (std::sqrt(second) / correction + epsilon));
-  }
+  UpdateEach<2, T, G>(all, at, [&](T g, T& p, T& m, T& v) {
+    const T grad = g + decay * p;
+    m = beta1 * m + rest1 * grad;
+    v = beta2 * v + rest2 * grad * grad;
+    p = kept * p - size * (m / (std::sqrt(v) / correct + epsilon));
+  });
 }
 
 template <template <class> class F, class T, class G, class All>
@@ -104,17 +132,7 @@ __global__ void UpdateKernel(const __grid_constant__ All all) {
   if (*update.gate == 0) return;
   const double rate = static_cast<double>(*static_cast<const T*>(update.rate)) * update.numbers.lr_mult;
   const F<T> function(update.numbers, rate, update.state == nullptr ? 1 : static_cast<double>(update.state[1] + 1));
-  const auto* g = static_cast<const G*>(update.grad);
-  auto* p = static_cast<T*>(update.param);
-  auto* first = static_cast<T*>(update.slots[0]);
-  auto* second = static_cast<T*>(update.slots[1]);
-  SNUG_TOGETHER_FOR(i, all, at, update.n) {
-    if constexpr (F<T>::kSlots == 1) {
-      function(static_cast<T>(g[i]), p[i], first[i]);
-    } else {
-      function(static_cast<T>(g[i]), p[i], first[i], second[i]);
-    }
-  }
+  UpdateEach<F<T>::kSlots, T, G>(all, at, [&](T g, T& p, auto&... slots) { function(g, p, slots...); });
 }
 
 // The parameter is the average, and the gradient what it is of.
@@ -123,11 +141,9 @@ __global__ void AverageKernel(const __grid_constant__ All all) {
   const int at = all.At(blockIdx.x);
   const Update& update = all.members[at];
   if (*update.gate == 0) return;
-  const auto* p = static_cast<const T*>(update.grad);
-  auto* average = static_cast<T*>(update.param);
   const bool first = update.state[1] == 0;
   const T rest = static_cast<T>(1 - update.numbers.beta2);
-  SNUG_TOGETHER_FOR(i, all, at, update.n) { average[i] = first ? p[i] : average[i] + rest * (p[i] - average[i]); }
+  UpdateEach<0, T, T>(all, at, [&](T p, T& average) { average = first ? p : average + rest * (p - average); });
 }
 
 // direction may be g.
@@ -169,19 +185,27 @@ __global__ void LambUpdateKernel(int64_t n, double lr_mult, const T* rate, const
   SNUG_CUDA_FOR(i, n) { p[i] -= scale * direction[i]; }
 }
 
-template <class T, class G>
-__global__ void AccumulateKernel(int64_t n, const uint8_t* gate, const G* part, T* sum) {
+template <int kPack, class T, class G>
+__global__ void AccumulateKernel(int64_t packs, const uint8_t* gate, const G* part, T* sum) {
   if (*gate == 0) return;
-  SNUG_CUDA_FOR(i, n) { sum[i] += static_cast<T>(part[i]); }
+  SNUG_CUDA_FOR(i, packs) {
+    const auto parts = LoadPack<true, kPack>(part + i * kPack, kPack);
+    auto sums = LoadPack<true, kPack>(sum + i * kPack, kPack);
+    for (int j = 0; j < kPack; ++j) sums.values[j] += static_cast<T>(parts.values[j]);
+    StorePack<true>(sums, sum + i * kPack, kPack);
+  }
 }
 
 // `mean` may be `part`.
-template <class T, class G>
-__global__ void AccumulateMeanKernel(int64_t n, const uint8_t* gate, T count, const G* part, T* sum, T* mean) {
+template <int kPack, class T, class G>
+__global__ void AccumulateMeanKernel(int64_t packs, const uint8_t* gate, T count, const G* part, T* sum, T* mean) {
   const bool empties = *gate != 0;
-  SNUG_CUDA_FOR(i, n) {
-    mean[i] = (sum[i] + static_cast<T>(part[i])) / count;
-    if (empties) sum[i] = T(0);
+  SNUG_CUDA_FOR(i, packs) {
+    const auto parts = LoadPack<true, kPack>(part + i * kPack, kPack);
+    auto sums = LoadPack<true, kPack>(sum + i * kPack, kPack);
+    for (int j = 0; j < kPack; ++j) sums.values[j] = (sums.values[j] + static_cast<T>(parts.values[j])) / count;
+    StorePack<true>(sums, mean + i * kPack, kPack);
+    if (empties) StorePack<true>(CudaPack<T, kPack>{}, sum + i * kPack, kPack);
   }
 }
 
@@ -190,35 +214,49 @@ __global__ void AdvanceStepKernel(const uint8_t* gate, int64_t* state) { state[1
 __global__ void SetKernel(uint8_t value, uint8_t* y) { *y = value; }
 
 // Every thread that finds a number that is not finite writes 0. They all write the same, so they need not agree.
-template <class T>
-__global__ void AllFiniteKernel(int64_t n, const T* x, uint8_t* y) {
+template <int kPack, class T>
+__global__ void AllFiniteKernel(int64_t packs, const T* x, uint8_t* y) {
   using A = Accumulator<T>;
-  SNUG_CUDA_FOR(i, n) {
-    const A value = static_cast<A>(x[i]);
-    const A magnitude = value < A(0) ? -value : value;
-    if (!(magnitude <= std::numeric_limits<A>::max())) *y = 0;
+  SNUG_CUDA_FOR(i, packs) {
+    const auto pack = LoadPack<true, kPack>(x + i * kPack, kPack);
+    bool finite = true;
+    for (int j = 0; j < kPack; ++j) {
+      const A value = static_cast<A>(pack.values[j]);
+      finite = finite && (value < A(0) ? -value : value) <= std::numeric_limits<A>::max();
+    }
+    if (!finite) *y = 0;
   }
 }
 
-template <class T>
-__global__ void ClipKernel(int64_t n, double max_norm, const Float32Port<T>* norm, const T* g, T* y) {
+// y may be g.
+template <int kPack, class T>
+__global__ void ClipKernel(int64_t packs, double max_norm, const Float32Port<T>* norm, const T* g, T* y) {
   using A = Accumulator<T>;
   const double factor = max_norm / (static_cast<double>(*norm) + 1e-6);
   const A scale = static_cast<A>(factor < 1 ? factor : 1);
-  SNUG_CUDA_FOR(i, n) { y[i] = static_cast<T>(static_cast<A>(g[i]) * scale); }
+  SNUG_CUDA_FOR(i, packs) {
+    auto pack = LoadPack<true, kPack>(g + i * kPack, kPack);
+    for (int j = 0; j < kPack; ++j) pack.values[j] = static_cast<T>(static_cast<A>(pack.values[j]) * scale);
+    StorePack<true>(pack, y + i * kPack, kPack);
+  }
 }
 
 // The sums of squares of all gradients follow each other in the workspace. Each gradient has a few, one from each
 // block.
 int64_t NormBlocks(int64_t n) { return std::clamp<int64_t>(cuda::CountBlocks(n, 1 << 13), 1, 1 << 10); }
 
-template <class T>
-__global__ void SquaresKernel(int64_t n, const T* g, double* sums) {
+template <int kPack, class T>
+__global__ void SquaresKernel(int64_t packs, const T* g, double* sums) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  const double own = ReduceInSteps<SumOp, double>(first, n, step, [&](int64_t i) {
-    const double value = static_cast<double>(static_cast<Accumulator<T>>(g[i]));
-    return value * value;
+  const double own = ReduceInSteps<SumOp, double>(first, packs, step, [&](int64_t i) {
+    const auto pack = LoadPack<true, kPack>(g + i * kPack, kPack);
+    double squares = 0;
+    for (int j = 0; j < kPack; ++j) {
+      const double value = static_cast<double>(static_cast<Accumulator<T>>(pack.values[j]));
+      squares += value * value;
+    }
+    return squares;
   });
   const double sum = BlockReduce<SumOp>(own);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
@@ -335,7 +373,11 @@ absl::Status AccumulateCuda(const KernelContext& k) {
     using T = decltype(zero);
     using G = decltype(part_zero);
     const int64_t n = k.input_type(0).num_elements();
-    return k.cuda()->Launch(AccumulateKernel<T, G>, ShapeFor(n), n, Gate(k), k.input<G>(1), k.variable<T>(0));
+    const auto run = [&](auto pack) {
+      return k.cuda()->Launch(AccumulateKernel<pack(), T, G>, ShapeFor(n / pack), n / pack, Gate(k), k.input<G>(1),
+                              k.variable<T>(0));
+    };
+    return WithPack<T>(n, run, k.input<G>(1), k.variable<T>(0));
   });
 }
 
@@ -344,8 +386,11 @@ absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count) {
     using T = decltype(zero);
     using G = decltype(part_zero);
     const int64_t n = k.input_type(0).num_elements();
-    return k.cuda()->Launch(AccumulateMeanKernel<T, G>, ShapeFor(n), n, Gate(k), static_cast<T>(count), k.input<G>(1),
-                            k.variable<T>(0), k.output<T>(0));
+    const auto run = [&](auto pack) {
+      return k.cuda()->Launch(AccumulateMeanKernel<pack(), T, G>, ShapeFor(n / pack), n / pack, Gate(k),
+                              static_cast<T>(count), k.input<G>(1), k.variable<T>(0), k.output<T>(0));
+    };
+    return WithPack<T>(n, run, k.input<G>(1), k.variable<T>(0), k.output<T>(0));
   });
 }
 
@@ -360,7 +405,10 @@ absl::Status AllFiniteCuda(const KernelContext& k) {
     SNUG_RETURN_IF_ERROR(DispatchFloating(k.input_type(i).dtype, [&](auto zero) {
       using T = decltype(zero);
       const int64_t n = k.input_type(i).num_elements();
-      return k.cuda()->Launch(AllFiniteKernel<T>, ShapeFor(n), n, k.input<T>(i), y);
+      const auto run = [&](auto pack) {
+        return k.cuda()->Launch(AllFiniteKernel<pack(), T>, ShapeFor(n / pack), n / pack, k.input<T>(i), y);
+      };
+      return WithPack<T>(n, run, k.input<T>(i));
     }));
   }
   return absl::OkStatus();
@@ -370,8 +418,11 @@ absl::Status ClipByNormCuda(const KernelContext& k, double max_norm) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const int64_t n = k.input_type(0).num_elements();
-    return k.cuda()->Launch(ClipKernel<T>, ShapeFor(n), n, max_norm, k.input<Float32Port<T>>(1), k.input<T>(0),
-                            k.output<T>(0));
+    const auto run = [&](auto pack) {
+      return k.cuda()->Launch(ClipKernel<pack(), T>, ShapeFor(n / pack), n / pack, max_norm, k.input<Float32Port<T>>(1),
+                              k.input<T>(0), k.output<T>(0));
+    };
+    return WithPack<T>(n, run, k.input<T>(0), k.output<T>(0));
   });
 }
 
@@ -390,8 +441,11 @@ absl::Status GlobalNormCuda(const KernelContext& k) {
     for (int i = 0; i < k.num_inputs(); ++i) {
       const int64_t n = k.input_type(i).num_elements();
       const int64_t blocks = NormBlocks(n);
-      SNUG_RETURN_IF_ERROR(k.cuda()->Launch(SquaresKernel<T>, {.blocks = blocks, .threads = kCudaThreads}, n,
-                                            k.input<T>(i), sums + done));
+      const auto run = [&](auto pack) {
+        return k.cuda()->Launch(SquaresKernel<pack(), T>, {.blocks = blocks, .threads = kCudaThreads}, n / pack,
+                                k.input<T>(i), sums + done);
+      };
+      SNUG_RETURN_IF_ERROR(WithPack<T>(n, run, k.input<T>(i)));
       done += blocks;
     }
     return k.cuda()->Launch(RootKernel<Float32Port<T>>, {.threads = kCudaThreads}, done, sums,

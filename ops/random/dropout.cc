@@ -79,6 +79,7 @@ absl::Status KernelCuda(const KernelContext& k) { return DropElementsCuda(k, k.o
 void Samples(SampleBuilder& s) {
   s.Case("default").Input({5, 7}).Int({2}, 0, 1000, DType::kInt64);
   s.Case("long").Input({3, 1031}).NoGradient().Int({2}, 0, 1000, DType::kInt64);
+  s.Case("whole_packs").Input({9, 64}).NoGradient().Int({2}, 0, 1000, DType::kInt64);
   s.Case("rate_0")
       .With(ParseOptions<proto::Dropout>("rate: 0"))
       .Input({3})

@@ -179,20 +179,25 @@ __global__ void ForwardKernel(AttentionSizes s, AttentionForward<T> call, int64_
   }
 }
 
-// deltas has the sum of dout out for each query of each head. A warp does each.
-template <class T>
-__global__ void DeltaKernel(AttentionSizes s, int64_t rows, const T* out, const T* dout, Accumulator<T>* deltas) {
+// deltas has the sum of dout out for each query of each head. Eight lanes do each.
+template <int kPack, class T>
+__global__ void DeltaKernel(AttentionSizes s, int64_t heads, const T* out, const T* dout, Accumulator<T>* deltas) {
   using A = Accumulator<T>;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  if (row >= rows) return;
-  const HeadPlace at(s, row / s.queries);
-  const int64_t first = s.q.Offset(at.b, at.h, row % s.queries);
-  A own = 0;
-  for (int64_t i = threadIdx.x % 32; i < s.width; i += 32) {
-    own += static_cast<A>(out[first + i]) * static_cast<A>(dout[first + i]);
+  constexpr int kLanes = kCudaThreads / kTile;
+  const int64_t query = static_cast<int64_t>(blockIdx.x) * kTile + threadIdx.x / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  for (int64_t head = blockIdx.y; head < heads; head += gridDim.y) {
+    const HeadPlace at(s, head);
+    const int64_t first = s.q.Offset(at.b, at.h, query);
+    A delta = 0;
+    for (int64_t i = lane * kPack; query < s.queries && i < s.width; i += kLanes * kPack) {
+      const auto values = LoadPack<true, kPack>(out + first + i, kPack);
+      const auto grads = LoadPack<true, kPack>(dout + first + i, kPack);
+      for (int j = 0; j < kPack; ++j) delta += static_cast<A>(values.values[j]) * static_cast<A>(grads.values[j]);
+    }
+    for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) delta += __shfl_xor_sync(0xffffffffU, delta, lanes);
+    if (lane == 0 && query < s.queries) deltas[head * s.queries + query] = delta;
   }
-  const A delta = WarpReduce<SumOp>(own);
-  if (threadIdx.x % 32 == 0) deltas[row] = delta;
 }
 
 // Returns the probability of a pair.
@@ -308,11 +313,10 @@ absl::Status AttentionCuda(const KernelContext& k, const AttentionSizes& s, cons
 template <class T>
 absl::Status AttentionGradCuda(const KernelContext& k, const AttentionSizes& s, const AttentionBackward<T>& call) {
   const int64_t heads = s.batch * s.heads;
-  const int64_t rows = heads * s.queries;
   auto* deltas = k.workspace<Accumulator<T>>();
-  SNUG_RETURN_IF_ERROR(k.cuda()->Launch(DeltaKernel<T>,
-                                        {.blocks = cuda::CountBlocks(rows, kWarps), .threads = kCudaThreads}, s, rows,
-                                        call.out, call.dout, deltas));
+  const bool whole = (s.width | s.q.batch | s.q.head | s.q.row) % kCudaPack<T> == 0 && AllAligned(call.out, call.dout);
+  SNUG_RETURN_IF_ERROR(k.cuda()->Launch(whole ? DeltaKernel<kCudaPack<T>, T> : DeltaKernel<1, T>,
+                                        Blocks(s.queries, heads), s, heads, call.out, call.dout, deltas));
   if constexpr (std::is_same_v<T, BFloat16>) {
     if (FitsTensorCores(s) && AllAligned(call.q, call.k, call.v, call.dout, call.dq, call.dk, call.dv)) {
       return AttentionGradByTensorCores(k, s, call, deltas);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "ops/kernels/copy/gather_rows.h"
+#include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
 
@@ -10,13 +11,14 @@ namespace {
 
 // x is [outer, rows, inner]; y is [outer, choices, inner].
 template <class T, class Index>
-__global__ void GatherKernel(int64_t n, int64_t rows, int64_t count, int64_t inner, const T* x, const Index* choices,
-                             T* y) {
+__global__ void GatherKernel(int64_t n, int64_t rows, int64_t count, int64_t inner, CudaDivisor by_count,
+                             CudaDivisor by_inner, const T* x, const Index* choices, T* y) {
   SNUG_CUDA_FOR(i, n) {
-    const int64_t row = i / inner;
-    const int64_t choice = choices[row % count];
+    const int64_t row = by_inner.Divide(i);
+    const int64_t outer = by_count.Divide(row);
+    const int64_t choice = choices[row - outer * count];
     const bool exists = choice >= 0 && choice < rows;
-    y[i] = exists ? x[(row / count * rows + choice) * inner + i % inner] : static_cast<T>(~T(0));
+    y[i] = exists ? x[(outer * rows + choice) * inner + i - row * inner] : static_cast<T>(~T(0));
   }
 }
 
@@ -176,8 +178,8 @@ absl::Status GatherRowsCuda(const KernelContext& k, int x, int choices, int axis
     }
     return DispatchBytes(SizeOf(k.input_type(x).dtype), [&](auto zero) {
       using T = decltype(zero);
-      return k.cuda()->Launch(GatherKernel<T, Index>, ShapeFor(n), n, shape[axis], count, inner, k.input<T>(x), chosen,
-                              k.output<T>(0));
+      return k.cuda()->Launch(GatherKernel<T, Index>, ShapeFor(n), n, shape[axis], count, inner, CudaDivisor(count, n),
+                              CudaDivisor(inner, n), k.input<T>(x), chosen, k.output<T>(0));
     });
   });
 }

@@ -1,7 +1,6 @@
 // Pooling by CUDA kernels. A thread computes one window or, backward, one element from all windows that reach over it;
 // where lanes are neighbours (channels-last), it does so for 16 bytes of them.
 #include <limits>
-#include <type_traits>
 
 #include "ops/kernels/pool/pool.h"
 #include "ops/kit/cuda_axes.h"
@@ -192,13 +191,6 @@ __global__ void MaximumUnpoolKernel(int64_t n, PoolGeometry g, PoolPacks packs, 
   }
 }
 
-// Calls run(pack) with the number of lanes that a thread works for: those that 16 bytes have, or 1.
-template <class T, class Run, class... Arrays>
-absl::Status WithPack(const PoolGeometry& g, const Run& run, const Arrays*... arrays) {
-  if (g.lanes % kCudaPack<T> == 0 && AllAligned(arrays...)) return run(std::integral_constant<int, kCudaPack<T>>());
-  return run(std::integral_constant<int, 1>());
-}
-
 template <class Fn>
 absl::Status DispatchIndex(DType dtype, Fn&& fn) {
   return dtype == DType::kUint8 ? fn(uint8_t{}) : fn(int32_t{});
@@ -216,7 +208,7 @@ absl::Status AveragePoolCuda(const KernelContext& k, const PoolGeometry& g, bool
       return k.cuda()->Launch(AveragePoolKernel<T, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
                               include_padding, x, y);
     };
-    return WithPack<T>(g, run, x, y);
+    return WithPack<T>(g.lanes, run, x, y);
   });
 }
 
@@ -230,7 +222,7 @@ absl::Status AverageUnpoolCuda(const KernelContext& k, const PoolGeometry& g, bo
       return k.cuda()->Launch(AverageUnpoolKernel<T, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
                               include_padding, dy, dx);
     };
-    return WithPack<T>(g, run, dy, dx);
+    return WithPack<T>(g.lanes, run, dy, dx);
   });
 }
 
@@ -247,7 +239,7 @@ absl::Status MaximumPoolCuda(const KernelContext& k, const PoolGeometry& g) {
         return k.cuda()->Launch(MaximumPoolKernel<T, Index, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
                                 x, y, index);
       };
-      return WithPack<T>(g, run, x, y, index);
+      return WithPack<T>(g.lanes, run, x, y, index);
     });
   });
 }
@@ -265,7 +257,7 @@ absl::Status MaximumUnpoolCuda(const KernelContext& k, const PoolGeometry& g) {
         return k.cuda()->Launch(MaximumUnpoolKernel<T, Index, pack()>, ShapeFor(packs.count()), packs.count(), g, packs,
                                 index, dy, dx);
       };
-      return WithPack<T>(g, run, index, dy, dx);
+      return WithPack<T>(g.lanes, run, index, dy, dx);
     });
   });
 }

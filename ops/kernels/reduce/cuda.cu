@@ -9,8 +9,8 @@ namespace {
 
 // A team works for each output: it counts how many elements are largest, then writes their gradient.
 template <class T, class Team>
-__global__ void MaxGradKernel(CudaReducePlan plan, int64_t outputs, int64_t reduced, const T* x, const T* y, const T* dy,
-                              T* dx) {
+__global__ void MaxGradKernel(CudaReducePlan plan, int64_t outputs, int64_t reduced, const T* x, const T* y,
+                              const T* dy, T* dx) {
   using A = Accumulator<T>;
   for (int64_t output = Team::FirstRow(); output < outputs; output += Team::RowStep()) {
     const int64_t base = plan.kept_x.Offset(output);

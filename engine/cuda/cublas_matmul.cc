@@ -109,7 +109,7 @@ absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const void
   return DescribeMatrix(api, product, m, n, m * n, &to->result);
 }
 
-constexpr int kFewestAsked = 4, kMostAsked = 16;  // how many algorithms the heuristics are asked for
+constexpr int kFewestAsked = 8, kMostAsked = 16;  // how many algorithms the heuristics are asked for
 
 // Lists the heuristics' algorithms, from that of the wanted rank on, with those before it at the end.
 absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const CublasMatMul& product,

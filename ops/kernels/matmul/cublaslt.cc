@@ -1,5 +1,6 @@
 // The kernel row of matrix products by cuBLASLt.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -43,17 +44,19 @@ std::optional<Batch> OneBatch(const MatMulNode& node) {
 bool Fits(int64_t dim) { return dim > 0 && dim <= std::numeric_limits<int32_t>::max(); }
 
 // Returns how much room the library gets. It is for the partial sums, in the compute type, of a few cuts of a long
-// inner dimension; large results keep a device busy without cuts.
+// inner dimension; large results keep a device busy without cuts. It is less than the operands take, so that the plan's
+// peak is elsewhere: where many values live at a time.
 int64_t WorkspaceLimit(const cuda::CublasMatMul& product) {
-  constexpr int64_t kMost = int64_t{8} << 20;
+  constexpr double kMost = 32 << 20;
   constexpr int64_t kMostCuts = 16;
   constexpr int64_t kLeastLength = 512;  // the least length of a cut
   const int64_t cuts = std::min(kMostCuts, product.k / kLeastLength);
   if (cuts < 2) return 0;
-  const double wanted = static_cast<double>(product.count) * static_cast<double>(product.m) *
-                        static_cast<double>(product.n) * static_cast<double>(cuts) *
-                        (product.dtype == DType::kFloat64 ? 8 : 4);
-  return static_cast<int64_t>(std::min(wanted, static_cast<double>(kMost)));
+  const auto [count, m, n, k] = std::array{static_cast<double>(product.count), static_cast<double>(product.m),
+                                           static_cast<double>(product.n), static_cast<double>(product.k)};
+  const double wanted = count * m * n * static_cast<double>(cuts) * (product.dtype == DType::kFloat64 ? 8 : 4);
+  const double operands = count * (m * k + k * n) * static_cast<double>(SizeOf(product.dtype));
+  return static_cast<int64_t>(std::min({wanted, operands, kMost}));
 }
 
 // Fails with Unimplemented, and the reason, if the library does not serve the node.

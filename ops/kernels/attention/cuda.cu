@@ -50,7 +50,7 @@ __global__ void AttentionKernel(AttentionSizes s, AttentionForward<T> call, int6
     const HeadPlace at(s, head);
     const int64_t keys = s.KeysOf(query);
     const T* v = call.v + s.k.Offset(at.b, at.h, 0);
-    T* out = call.out + s.q.Offset(at.b, at.h, query);
+    T* out = call.out + s.out.Offset(at.b, at.h, query);
     for (int64_t begin = 0; begin < s.width; begin += kTile) {
       const int64_t column = begin + thread;
       A largest = kNothing;
@@ -98,7 +98,7 @@ __device__ PairGrad<T> GradOfPair(const AttentionSizes& s, const AttentionBackwa
   const A lse = call.lse[(at.b * s.heads + at.h) * s.queries + query];
   if (lse == -std::numeric_limits<A>::infinity()) return {A(0), A(0)};  // this query sees nothing
   const A probability = Exp(Score(s, at, call.q, call.k, call.mask, query, key) - lse);
-  const int64_t row = s.q.Offset(at.b, at.h, query);
+  const int64_t row = s.out.Offset(at.b, at.h, query);
   const A difference = Dot(call.dout + row, call.v + s.k.Offset(at.b, at.h, key), s.width) -
                        Dot(call.dout + row, call.out + row, s.width);
   return {probability, probability * static_cast<A>(s.scale) * difference};
@@ -141,7 +141,7 @@ __global__ void AttentionGradKeyKernel(AttentionSizes s, AttentionBackward<T> ca
   for (int64_t head = blockIdx.y; head < heads; head += gridDim.y) {
     const HeadPlace at(s, head);
     const T* q = call.q + s.q.Offset(at.b, at.h, 0);
-    const T* dout = call.dout + s.q.Offset(at.b, at.h, 0);
+    const T* dout = call.dout + s.out.Offset(at.b, at.h, 0);
     for (int64_t begin = 0; begin < s.width; begin += kTile) {
       const int64_t column = begin + thread;
       A k_sum = 0;
@@ -156,9 +156,8 @@ __global__ void AttentionGradKeyKernel(AttentionSizes s, AttentionBackward<T> ca
         const int64_t count = s.queries - first < kTile ? s.queries - first : kTile;
         if (column < s.width) {
           for (int64_t i = 0; i < count; ++i) {
-            const int64_t j = (first + i) * s.q.row + column;
-            k_sum += grads[i] * static_cast<A>(q[j]);
-            v_sum += probabilities[i] * static_cast<A>(dout[j]);
+            k_sum += grads[i] * static_cast<A>(q[(first + i) * s.q.row + column]);
+            v_sum += probabilities[i] * static_cast<A>(dout[(first + i) * s.out.row + column]);
           }
         }
         __syncthreads();

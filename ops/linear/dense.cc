@@ -55,6 +55,12 @@ absl::Status InferGradWeight(InferContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status InferGradWeightBias(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(InferGradWeight(c));
+  c.SetOutput(1, c.input(1).dtype, {Width(c.shape(1))});
+  return absl::OkStatus();
+}
+
 absl::Status Layer(LayerContext& c) {
   const proto::Dense& options = c.options<proto::Dense>();
   if (c.num_inputs() != 1) {
@@ -106,6 +112,12 @@ MatMulNode GradInput(const NodeTypes& types) {
 MatMulNode GradWeight(const NodeTypes& types) {  // a is dy, b is x
   const Shape& x = types.input(0).shape;
   return {.m = Width(types.input(1).shape), .n = Width(x), .k = Rows(x), .transpose_a = true, .a = 1, .b = 0};
+}
+
+MatMulNode GradWeightBias(const NodeTypes& types) {
+  MatMulNode node = GradWeight(types);
+  node.sums_a = true;
+  return node;
 }
 
 Options FusedOptions(const Options& dense, Activation activation) {
@@ -183,6 +195,20 @@ void GradWeightSamples(SampleBuilder& s) {
   s.Case("other_rows").Input({5, 7}).Input({4, 3}).Fails("expected shape [5, 3]");
 }
 
+void GradWeightBiasSamples(SampleBuilder& s) {
+  s.Case("plain").Input({5, 7}).Input({5, 3});
+  s.Case("sequence").Input({2, 3, 33}).Input({2, 3, 18});
+  s.Case("many_rows").Input({600, 33}).Input({600, 18});
+  s.Case("known")
+      .Input({2, 1})
+      .Values({1, 2})
+      .Input({2, 2})
+      .Values({3, 4, 5, 7})
+      .Expect(0, {13, 18})
+      .Expect(1, {8, 11});
+  s.Case("other_rows").Input({5, 7}).Input({4, 3}).Fails("expected shape [5, 3]");
+}
+
 }  // namespace
 
 SNUG_OPS(dense) {
@@ -220,7 +246,15 @@ SNUG_OPS(dense) {
            .infer = InferGradWeight,
            .cost = MatMulCost<GradWeight, false>,
            .kernels = MatMulKernels(GradWeight),
-           .samples = GradWeightSamples}};
+           .samples = GradWeightSamples},
+          {.name = "dense_grad_weight_bias",
+           .doc = "dw = dy^T x and db = dy, both summed over rows",
+           .inputs = {{"x"}, {"dy"}},
+           .outputs = {{"dw"}, {"db"}},
+           .infer = InferGradWeightBias,
+           .cost = MatMulCost<GradWeightBias, false>,
+           .kernels = MatMulWithSumsKernels(GradWeightBias),
+           .samples = GradWeightBiasSamples}};
 }
 
 }  // namespace snug::core::ops::dense

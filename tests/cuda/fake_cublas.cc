@@ -27,6 +27,7 @@ DType TypeOf(cudaDataType_t type) {
 }
 
 bool HasBias(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
+bool SumsB(uint32_t epilogue) { return epilogue == CUBLASLT_EPILOGUE_BGRADB; }
 bool HasRelu(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_RELU) != 0; }
 
 struct Algorithm {
@@ -54,6 +55,7 @@ bool Documented(const Operation& o, const Matrix& d) {
   if (d.type == CUDA_R_64F) {
     return o.compute == CUBLAS_COMPUTE_64F && o.scale == CUDA_R_64F && o.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
   }
+  if (SumsB(o.epilogue) && d.count != 1) return false;
   const bool fast = o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && d.type == CUDA_R_32F;
   return o.scale == CUDA_R_32F && (o.compute == CUBLAS_COMPUTE_32F || fast);
 }
@@ -85,6 +87,14 @@ void Compute(const Call& call, double alpha) {
         PutNumber(call.d_data, TypeOf(call.d.type), to, sum);
       }
     }
+  }
+  for (uint64_t column = 0; SumsB(o.epilogue) && column < call.d.columns; ++column) {
+    double sum = 0;
+    for (uint64_t i = 0; i < inner; ++i) {
+      sum += o.transpose_b != CUBLAS_OP_N ? factor(call.b, call.b_data, 0, column, i)
+                                          : factor(call.b, call.b_data, 0, i, column);
+    }
+    PutNumber(const_cast<void*>(o.bias), TypeOf(call.d.type), static_cast<int64_t>(column), sum);
   }
 }
 
@@ -179,7 +189,7 @@ cublasStatus_t Bind(const Call& call, std::function<void()>* work) {
   const bool enough = call.workspace_bytes >= algorithm.workspace_bytes &&
                       (call.workspace != nullptr || algorithm.workspace_bytes == 0);
   if (algorithm.sign != kSign || !enough) return CUBLAS_STATUS_INVALID_VALUE;
-  if (HasBias(o.epilogue) && o.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if ((HasBias(o.epilogue) || SumsB(o.epilogue)) && o.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   const double alpha = NumberAt(call.alpha, TypeOf(o.scale), 0);
   if (NumberAt(call.beta, TypeOf(o.scale), 0) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   *work = [call, alpha] {

@@ -1,6 +1,6 @@
 // A pretended cuBLASLt. It computes on the host what it was told to, by the documentation alone: matrices by columns,
-// each with its leading dimension, transposed and repeated as described, and a bias along the rows of the result. A
-// wrong description gives wrong numbers.
+// each with its leading dimension, transposed and repeated as described, a bias along the rows of the result, the sums
+// of a factor. A wrong description gives wrong numbers.
 #pragma once
 
 #include <functional>

@@ -38,7 +38,8 @@ struct Products {
   absl::Status Run(const cuda::CublasMatMul& product) {
     SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, cuda::LibrariesOf(*stream).matmuls());
     SNUG_RETURN_IF_ERROR(
-        products->Run(product, {.a = a.data(), .b = b.data(), .bias = bias.data(), .c = c.data(), .workspace = room}));
+        products->Run(product, {.a = a.data(), .b = b.data(), .bias = bias.data(), .c = c.data(), .workspace = room})
+            .status());
     return stream->Synchronize();
   }
 
@@ -57,6 +58,29 @@ TEST(CublasMatMul, MultipliesMatricesThatLieByRows) {
   Products products(fake);
   ASSERT_TRUE(products.Run(kProduct).ok());
   EXPECT_THAT(products.c, ElementsAre(210.5, 0, 430.5, 0));
+}
+
+TEST(CublasMatMul, SumsAFactorInTheSameSweepWhereTheLibraryDoes) {
+  constexpr cuda::CublasMatMul kWithSums = {
+      .m = 2, .n = 2, .k = 2, .transpose_a = true, .sums_a = true, .workspace_bytes = 64};
+  for (const FakeLibraries libraries : {FakeLibraries::kServe, FakeLibraries::kServeUnfused}) {
+    FakeCuda fake({.any_address = true, .libraries = libraries});
+    Products products(fake);
+    std::vector<float> sums(2);
+    cuda::CublasMatMuls* const matmuls = cuda::LibrariesOf(*products.stream).matmuls().value();
+    const bool serves = libraries == FakeLibraries::kServe;
+    EXPECT_EQ(matmuls
+                  ->Run(kWithSums, {.a = products.a.data(),
+                                    .b = products.b.data(),
+                                    .c = products.c.data(),
+                                    .sums = sums.data(),
+                                    .workspace = products.room})
+                  .value(),
+              serves);
+    ASSERT_TRUE(products.stream->Synchronize().ok());
+    EXPECT_THAT(products.c, ElementsAre(310, 3001, 420, 4002));
+    EXPECT_THAT(sums, ElementsAre(serves ? 4 : 0, serves ? 6 : 0));
+  }
 }
 
 TEST(CublasMatMul, ChoosesOnceAndMakesOneHandle) {

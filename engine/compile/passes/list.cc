@@ -4,7 +4,7 @@ namespace snug::core {
 
 // Each is in a file of its own.
 PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, JoinSlices,
-    MergeCommonSubexpressions, PackAttention, RemoveDeadCode;
+    MergeCommonSubexpressions, PackAttention, RemoveDeadCode, SumBiasGradient;
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -36,6 +36,7 @@ absl::Span<const Pass> WholePasses() {
 
 absl::Span<const Pass> CudaPasses() {
   static constexpr Pass kPasses[] = {
+      {"sum_bias_gradient", "the gradient of a dense layer's bias comes with that of its weights", SumBiasGradient},
       {"fuse_elementwise",
        "chains of elementwise nodes, with a reduction at the end or without, become a kernel that NVRTC compiles",
        FuseElementwise},

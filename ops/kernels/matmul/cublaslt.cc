@@ -81,7 +81,8 @@ absl::StatusOr<CudaMatMul> ByLibrary(const MatMulNode& node, DType dtype) {
                                                   .a_step = batch->a_step,
                                                   .b_step = batch->b_step,
                                                   .bias = node.bias >= 0 && !in_double,
-                                                  .relu = relu},
+                                                  .relu = relu,
+                                                  .sums_a = node.sums_a && !in_double},
                     .finish_bias = in_double ? node.bias : -1,
                     .finish_activation = relu ? Activation::kIdentity : node.activation};
   kernel.product.workspace_bytes = WorkspaceLimit(kernel.product);
@@ -94,7 +95,7 @@ absl::Status PrepareCublas(PrepareContext& c, const MatMulNode& node) {
   SNUG_ASSIGN_OR_RETURN(const LibraryVariant variant, TakeLibraryVariant(c, /*varies=*/false));
   kernel->product.tf32 = variant.tf32;
   kernel->product.rank = variant.rank;
-  c.SetWorkspaceBytes(kernel->product.workspace_bytes);
+  c.SetWorkspaceBytes(std::max(kernel->product.workspace_bytes, SumsOfFactorWorkspace(c.types(), node)));
   c.SetKernel(std::move(kernel));
   return absl::OkStatus();
 }
@@ -106,11 +107,14 @@ absl::StatusOr<cuda::CublasMatMuls*> ProductsOn(const cuda::LaunchContext& cuda)
 absl::Status RunCublas(const KernelContext& k, const MatMulNode& node) {
   const auto& kernel = k.prepared<CudaMatMul>();
   SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, ProductsOn(*k.cuda()));
-  SNUG_RETURN_IF_ERROR(products->Run(kernel.product, {.a = k.input<void>(node.a),
-                                                      .b = k.input<void>(node.b),
-                                                      .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
-                                                      .c = k.output<void>(0),
-                                                      .workspace = k.workspace()}));
+  SNUG_ASSIGN_OR_RETURN(const bool summed,
+                        products->Run(kernel.product, {.a = k.input<void>(node.a),
+                                                       .b = k.input<void>(node.b),
+                                                       .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
+                                                       .c = k.output<void>(0),
+                                                       .sums = node.sums_a ? k.output<void>(1) : nullptr,
+                                                       .workspace = k.workspace()}));
+  if (!summed) SNUG_RETURN_IF_ERROR(SumFactorCuda(k, node));
   return FinishCuda(k, kernel.finish_bias, node.n, 1, kernel.finish_activation);
 }
 

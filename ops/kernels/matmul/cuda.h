@@ -9,6 +9,10 @@ namespace snug::core {
 KernelRow CublasMatMulRow(DescribeMatMul describe);
 KernelRow OwnCudaMatMulRow(DescribeMatMul describe);
 
+// What is left to do for a node with `sums_a` where the product comes without them; 0 and nothing for others.
+int64_t SumsOfFactorWorkspace(const NodeTypes& types, const MatMulNode& node);
+absl::Status SumFactorCuda(const KernelContext& k, const MatMulNode& node);
+
 int64_t OwnCudaMatMulWorkspace(const MatMulNode& node, DType dtype);
 absl::Status RunOwnCudaMatMul(const KernelContext& k, const MatMulNode& node);
 

@@ -21,7 +21,7 @@ namespace snug::core::cuda {
 namespace {
 struct Candidate {
   cublasLtMatmulHeuristicResult_t algorithm;
-  bool sums_a;  // it is for the product with these sums
+  bool whole;  // it is for the product with the sums or the derivative that are wanted, and not for it alone
 };
 }  // namespace
 
@@ -53,6 +53,7 @@ cublasComputeType_t ComputeType(const CublasMatMul& product) {
 
 cublasLtEpilogue_t EpilogueOf(const CublasMatMul& product) {
   if (product.sums_a) return CUBLASLT_EPILOGUE_BGRADB;  // our a is the library's second factor
+  if (product.gelu_grad) return CUBLASLT_EPILOGUE_DGELU;
   if (product.relu) return product.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
   return product.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -87,8 +88,8 @@ absl::Status DescribeMatrix(const Api& api, const CublasMatMul& product, int64_t
   return absl::OkStatus();
 }
 
-// `vector` is the address of the bias, or of the sums.
-absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, const void* vector,
+// `beside` is the address of the bias, of the sums, or of the values before gelu.
+absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, const void* beside,
                                cublasLtMatmulDescOpaque_t* operation) {
   SNUG_CUDA_CALL(
       api, cublasLtMatmulDescInit_internal,
@@ -105,11 +106,14 @@ absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, cons
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, first));
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, second));
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-  return product.bias || product.sums_a ? set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector) : absl::OkStatus();
+  if (product.bias || product.sums_a) return set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, beside);
+  if (!product.gelu_grad) return absl::OkStatus();
+  SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside));
+  return set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.n);
 }
 
-absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const void* vector, Description* to) {
-  SNUG_RETURN_IF_ERROR(DescribeOperation(api, product, vector, &to->operation));
+absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const void* beside, Description* to) {
+  SNUG_RETURN_IF_ERROR(DescribeOperation(api, product, beside, &to->operation));
   const auto [m, n, k] = std::array{product.m, product.n, product.k};
   const bool a_turned = product.transpose_a;
   const bool b_turned = product.transpose_b;
@@ -154,8 +158,14 @@ absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const Cubla
   if (last > 0) {
     std::rotate(listed.begin(), listed.begin() + std::min<std::ptrdiff_t>(product.rank - 1, last), listed.end());
   }
-  for (const cublasLtMatmulHeuristicResult_t& one : listed) to->push_back({one, product.sums_a});
+  for (const cublasLtMatmulHeuristicResult_t& one : listed) to->push_back({one, product.sums_a || product.gelu_grad});
   return absl::OkStatus();
+}
+
+// The product without what the library may not have with it.
+CublasMatMul Alone(CublasMatMul product) {
+  product.sums_a = product.gelu_grad = false;
+  return product;
 }
 
 // Says whether the library has nothing for a product. A newer one also says so if its description is larger than this
@@ -201,11 +211,9 @@ absl::Status CublasMatMuls::Settle(const CublasMatMul& product) {
   auto listed = std::make_unique<Algorithms>();
   listed->refusal = absl::StrCat("choosing an algorithm for ", Describe(product), ": its heuristics list none with ",
                                  product.workspace_bytes, " bytes of workspace");
-  for (const bool sums_a : {true, false}) {
-    if (sums_a && !product.sums_a) continue;
-    CublasMatMul form = product;
-    form.sums_a = sums_a;
-    const absl::Status ready = ListAlgorithms(api, handle_, form, &listed->candidates);
+  for (const bool whole : {true, false}) {
+    if (!whole && !product.sums_a && !product.gelu_grad) continue;
+    const absl::Status ready = ListAlgorithms(api, handle_, whole ? product : Alone(product), &listed->candidates);
     if (HasNone(ready)) {
       listed->refusal = std::string(ready.message());
     } else {
@@ -223,16 +231,15 @@ absl::StatusOr<bool> CublasMatMuls::Run(const CublasMatMul& product, const Cubla
   Algorithms* const known = algorithms_[product].get();
   for (; !known->refused(); ++known->taken) {
     const Candidate& candidate = known->candidates[known->taken];
-    CublasMatMul form = product;
-    form.sums_a = candidate.sums_a;
+    const CublasMatMul form = candidate.whole ? product : Alone(product);
+    const void* const beside = form.sums_a ? arguments.sums : form.gelu_grad ? arguments.before_gelu : arguments.bias;
     Description description;
-    SNUG_RETURN_IF_ERROR(
-        DescribeAll(stream_.device().api(), form, form.sums_a ? arguments.sums : arguments.bias, &description));
+    SNUG_RETURN_IF_ERROR(DescribeAll(stream_.device().api(), form, beside, &description));
     const absl::Status asked = Ask(stream_, handle_, form, arguments, &description, candidate.algorithm);
     if (!Refuses(asked)) {
       SNUG_RETURN_IF_ERROR(asked);
       if (known->taken > 0) refused_algorithm_ = &known->refusal;
-      return candidate.sums_a;
+      return candidate.whole;
     }
     known->refusal = std::string(asked.message());
   }

@@ -45,6 +45,11 @@ absl::Status InferGradInput(InferContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status InferGradInputGelu(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(InferGradInput(c));
+  return c.CheckShape(2, c.shape(0).WithDim(c.shape(0).rank() - 1, c.shape(1)[1]));
+}
+
 absl::Status InferGradWeight(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
   SNUG_RETURN_IF_ERROR(c.CheckRank(1, 2, kMaxRank));
@@ -107,6 +112,12 @@ MatMulNode ForwardFused(const NodeTypes& types) {
 MatMulNode GradInput(const NodeTypes& types) {
   const Shape& w = types.input(1).shape;
   return {.m = Rows(types.input(0).shape), .n = w[1], .k = w[0]};
+}
+
+MatMulNode GradInputGelu(const NodeTypes& types) {
+  MatMulNode node = GradInput(types);
+  node.before_gelu = 2;
+  return node;
 }
 
 MatMulNode GradWeight(const NodeTypes& types) {  // a is dy, b is x
@@ -187,6 +198,14 @@ void GradInputSamples(SampleBuilder& s) {
   s.Case("wrong_weight").Input({5, 3}).Input({7, 3}).Fails("expected shape [3, 3]");
 }
 
+void GradInputGeluSamples(SampleBuilder& s) {
+  s.Case("plain").Input({5, 3}).Input({3, 7}).Input({5, 7});
+  s.Case("sequence").Input({2, 3, 18}).Input({18, 32}).Input({2, 3, 32});
+  s.Case("known").Input({1, 1}).Values({3}).Input({1, 2}).Values({2, 4}).Input({1, 2}).Values({0, 1000}).Expect(
+      0, {3, 12});
+  s.Case("wrong_x").Input({5, 3}).Input({3, 7}).Input({5, 3}).Fails("expected shape [5, 7]");
+}
+
 void GradWeightSamples(SampleBuilder& s) {
   s.Case("plain").Input({5, 7}).Input({5, 3});
   s.Case("sequence").Input({2, 3, 33}).Input({2, 3, 18});
@@ -239,6 +258,14 @@ SNUG_OPS(dense) {
            .cost = MatMulCost<GradInput, false>,
            .kernels = MatMulKernels(GradInput),
            .samples = GradInputSamples},
+          {.name = "dense_grad_input_gelu",
+           .doc = "dx = (dy w) gelu'(x), gelu by tanh",
+           .inputs = {{"dy"}, {"weight"}, {"x"}},
+           .outputs = {{"dx"}},
+           .infer = InferGradInputGelu,
+           .cost = MatMulCost<GradInputGelu, false>,
+           .kernels = CudaFusedMatMulKernels(GradInputGelu),
+           .samples = GradInputGeluSamples},
           {.name = "dense_grad_weight",
            .doc = "dw = dy^T x, summed over rows",
            .inputs = {{"x"}, {"dy"}},
@@ -253,7 +280,7 @@ SNUG_OPS(dense) {
            .outputs = {{"dw"}, {"db"}},
            .infer = InferGradWeightBias,
            .cost = MatMulCost<GradWeightBias, false>,
-           .kernels = MatMulWithSumsKernels(GradWeightBias),
+           .kernels = CudaFusedMatMulKernels(GradWeightBias),
            .samples = GradWeightBiasSamples}};
 }
 

@@ -16,6 +16,8 @@ struct Operation {
   int32_t transpose_a, transpose_b;
   uint32_t epilogue;
   const void* bias;
+  const void* beside;  // the epilogue's other operand
+  int64_t beside_leading;
 };
 struct Matrix {
   cudaDataType_t type;

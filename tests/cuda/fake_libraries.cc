@@ -58,8 +58,9 @@ SNUG_FAKE(cublasLtMatmulAlgoGetHeuristic, cublasLtHandle_t, cublasLtMatmulDesc_t
   if (s.Forbidden()) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (s.options.libraries == FakeLibraries::kRefuse) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (c != d || asked < 1) return CUBLAS_STATUS_INVALID_VALUE;
-  const bool sums = Look<Operation>(operation).epilogue == CUBLASLT_EPILOGUE_BGRADB;
-  if (sums && s.options.libraries == FakeLibraries::kServeUnfused) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const uint32_t epilogue = Look<Operation>(operation).epilogue;
+  const bool special = epilogue == CUBLASLT_EPILOGUE_BGRADB || epilogue == CUBLASLT_EPILOGUE_DGELU;
+  if (special && s.options.libraries == FakeLibraries::kServeUnfused) return CUBLAS_STATUS_NOT_SUPPORTED;
   return Choose(Look<Operation>(operation), Look<Matrix>(a), Look<Matrix>(b), Look<Matrix>(d),
                 Look<Preference>(preference), asked, found, count);
 }

@@ -3,8 +3,8 @@
 namespace snug::core {
 
 // Each is in a file of its own.
-PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, JoinSlices,
-    MergeCommonSubexpressions, PackAttention, RemoveDeadCode, SumBiasGradient;
+PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise,
+    FuseGeluGradient, JoinSlices, MergeCommonSubexpressions, PackAttention, RemoveDeadCode, SumBiasGradient;
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -36,6 +36,7 @@ absl::Span<const Pass> WholePasses() {
 
 absl::Span<const Pass> CudaPasses() {
   static constexpr Pass kPasses[] = {
+      {"fuse_gelu_gradient", "dense_grad_input + gelu_grad -> dense_grad_input_gelu", FuseGeluGradient},
       {"sum_bias_gradient", "the gradient of a dense layer's bias comes with that of its weights", SumBiasGradient},
       {"fuse_elementwise",
        "chains of elementwise nodes, with a reduction at the end or without, become a kernel that NVRTC compiles",

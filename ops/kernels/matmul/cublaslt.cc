@@ -22,6 +22,7 @@ struct CudaMatMul {
   cuda::CublasMatMul product;
   int finish_bias = -1;
   Activation finish_activation = Activation::kIdentity;
+  NodeTypes gelu_grad;  // GeluGradTypes
 };
 
 // The axes of the batch as one axis. There is one only if they lie as one in both operands.
@@ -82,7 +83,8 @@ absl::StatusOr<CudaMatMul> ByLibrary(const MatMulNode& node, DType dtype) {
                                                   .b_step = batch->b_step,
                                                   .bias = node.bias >= 0 && !in_double,
                                                   .relu = relu,
-                                                  .sums_a = node.sums_a && !in_double},
+                                                  .sums_a = node.sums_a && !in_double,
+                                                  .gelu_grad = node.before_gelu >= 0 && !in_double && node.n % 8 == 0},
                     .finish_bias = in_double ? node.bias : -1,
                     .finish_activation = relu ? Activation::kIdentity : node.activation};
   kernel.product.workspace_bytes = WorkspaceLimit(kernel.product);
@@ -95,6 +97,7 @@ absl::Status PrepareCublas(PrepareContext& c, const MatMulNode& node) {
   SNUG_ASSIGN_OR_RETURN(const LibraryVariant variant, TakeLibraryVariant(c, /*varies=*/false));
   kernel->product.tf32 = variant.tf32;
   kernel->product.rank = variant.rank;
+  kernel->gelu_grad = GeluGradTypes(c.types(), node);
   c.SetWorkspaceBytes(std::max(kernel->product.workspace_bytes, SumsOfFactorWorkspace(c.types(), node)));
   c.SetKernel(std::move(kernel));
   return absl::OkStatus();
@@ -107,14 +110,16 @@ absl::StatusOr<cuda::CublasMatMuls*> ProductsOn(const cuda::LaunchContext& cuda)
 absl::Status RunCublas(const KernelContext& k, const MatMulNode& node) {
   const auto& kernel = k.prepared<CudaMatMul>();
   SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, ProductsOn(*k.cuda()));
-  SNUG_ASSIGN_OR_RETURN(const bool summed,
-                        products->Run(kernel.product, {.a = k.input<void>(node.a),
-                                                       .b = k.input<void>(node.b),
-                                                       .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
-                                                       .c = k.output<void>(0),
-                                                       .sums = node.sums_a ? k.output<void>(1) : nullptr,
-                                                       .workspace = k.workspace()}));
-  if (!summed) SNUG_RETURN_IF_ERROR(SumFactorCuda(k, node));
+  SNUG_ASSIGN_OR_RETURN(
+      const bool whole,
+      products->Run(kernel.product, {.a = k.input<void>(node.a),
+                                     .b = k.input<void>(node.b),
+                                     .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
+                                     .c = k.output<void>(0),
+                                     .sums = node.sums_a ? k.output<void>(1) : nullptr,
+                                     .before_gelu = node.before_gelu < 0 ? nullptr : k.input<void>(node.before_gelu),
+                                     .workspace = k.workspace()}));
+  if (!whole) SNUG_RETURN_IF_ERROR(FinishFusedCuda(k, node, kernel.gelu_grad));
   return FinishCuda(k, kernel.finish_bias, node.n, 1, kernel.finish_activation);
 }
 

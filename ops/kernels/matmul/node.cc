@@ -9,6 +9,8 @@
 #include "ops/kernels/matmul/gemm.h"
 #include "ops/kernels/reduce/reduce.h"
 #include "ops/kit/dispatch.h"
+#include "ops/kit/elementwise.h"
+#include "ops/math/functions.h"
 #if SNUG_HAS_ONEDNN
 #include "ops/kernels/matmul/onednn.h"
 #include "ops/kernels/matmul/onednn_bfloat16.h"
@@ -48,6 +50,10 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
     if (node.sums_a) {
       Reduce<SumOp>(k.threads(), PlanSumToShape(k.input_type(node.a), k.output_type(1)), k.input<T>(node.a),
                     k.output<T>(1));
+    }
+    if (node.before_gelu >= 0) {
+      Map(k.threads(), k.output_type(0).num_elements(), functions::GeluByTanhGrad(), call.c,
+          k.input<T>(node.before_gelu), static_cast<const T*>(call.c));
     }
     if (node.activation != Activation::kIdentity) {
       constexpr int64_t kChunk = 1 << 13;
@@ -212,7 +218,7 @@ std::vector<KernelRow> MatMulKernels(DescribeMatMul describe) {
   return rows;
 }
 
-std::vector<KernelRow> MatMulWithSumsKernels(DescribeMatMul describe) {
+std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe) {
   std::vector<KernelRow> rows = {
       Plain([describe](const KernelContext& k) { return RunPlainMatMul(k, describe(k.types())); })};
 #if SNUG_HAS_CUDA

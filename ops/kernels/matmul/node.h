@@ -23,6 +23,8 @@ struct MatMulNode {
   Activation activation = Activation::kIdentity;
   // Output 1 [m] gets the sums over k of a, which is transposed: the gradient of a bias, if a is dy. No batch then.
   bool sums_a = false;
+  // c is multiplied by the derivative of gelu (by tanh) at this input, which is of its shape; -1: it is not.
+  int before_gelu = -1;
 };
 
 double MultiplyAdds(const MatMulNode& node);
@@ -31,8 +33,9 @@ using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
 
 // Returns the kernel rows of an op whose nodes are such products.
 std::vector<KernelRow> MatMulKernels(DescribeMatMul describe);
-// The same where they have `sums_a`. Only CUDA has such nodes, so the reference is all there is on the CPU.
-std::vector<KernelRow> MatMulWithSumsKernels(DescribeMatMul describe);
+// The same where they have `sums_a` or `before_gelu`. Only CUDA has such nodes, so the reference is all there is on the
+// CPU.
+std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe);
 
 // `forward` says that its multiply-adds count as the model's.
 template <DescribeMatMul describe, bool forward>

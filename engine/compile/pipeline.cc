@@ -119,6 +119,7 @@ absl::Status CheckPassNames(const CompileOptions& options) {
 std::vector<std::string> PassNames() {
   std::vector<std::string> names;
   for (const Pass& pass : ForwardPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : CudaForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : WholePasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaPasses()) names.emplace_back(pass.name);
   return names;
@@ -139,6 +140,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
+  if (options.device.kind == Device::Kind::kCuda) {
+    SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, CudaForwardPasses(), 25, options));
+  }
   if (options.training) {
     const proto::Optimizer fallback = DefaultOptimizer();
     const proto::Optimizer& optimizer = options.optimizer != nullptr ? *options.optimizer

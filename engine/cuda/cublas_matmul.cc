@@ -18,8 +18,15 @@ namespace snug::core::cuda {
 
 #if SNUG_HAS_CUBLASLT
 
+namespace {
+struct Candidate {
+  cublasLtMatmulHeuristicResult_t algorithm;
+  bool whole;  // it is for the product with the sums or the derivative that are wanted, and not for it alone
+};
+}  // namespace
+
 struct CublasMatMuls::Algorithms {
-  std::vector<cublasLtMatmulHeuristicResult_t> candidates;
+  std::vector<Candidate> candidates;
   size_t taken = 0;     // the library refused those before it
   std::string refusal;  // what the library said last when it refused one of them, or the product
 
@@ -45,6 +52,8 @@ cublasComputeType_t ComputeType(const CublasMatMul& product) {
 }
 
 cublasLtEpilogue_t EpilogueOf(const CublasMatMul& product) {
+  if (product.sums_a) return CUBLASLT_EPILOGUE_BGRADB;  // our a is the library's second factor
+  if (product.gelu_grad) return CUBLASLT_EPILOGUE_DGELU;
   if (product.relu) return product.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
   return product.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -79,7 +88,8 @@ absl::Status DescribeMatrix(const Api& api, const CublasMatMul& product, int64_t
   return absl::OkStatus();
 }
 
-absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, const void* bias,
+// `beside` is the address of the bias, of the sums, or of the values before gelu.
+absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, const void* beside,
                                cublasLtMatmulDescOpaque_t* operation) {
   SNUG_CUDA_CALL(
       api, cublasLtMatmulDescInit_internal,
@@ -96,11 +106,14 @@ absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, cons
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, first));
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, second));
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-  return product.bias ? set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias) : absl::OkStatus();
+  if (product.bias || product.sums_a) return set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, beside);
+  if (!product.gelu_grad) return absl::OkStatus();
+  SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside));
+  return set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.n);
 }
 
-absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const void* bias, Description* to) {
-  SNUG_RETURN_IF_ERROR(DescribeOperation(api, product, bias, &to->operation));
+absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const void* beside, Description* to) {
+  SNUG_RETURN_IF_ERROR(DescribeOperation(api, product, beside, &to->operation));
   const auto [m, n, k] = std::array{product.m, product.n, product.k};
   const bool a_turned = product.transpose_a;
   const bool b_turned = product.transpose_b;
@@ -109,11 +122,15 @@ absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const void
   return DescribeMatrix(api, product, m, n, m * n, &to->result);
 }
 
-constexpr int kFewestAsked = 4, kMostAsked = 16;  // how many algorithms the heuristics are asked for
+constexpr int kFewestAsked = 8, kMostAsked = 16;  // how many algorithms the heuristics are asked for
 
 // Lists the heuristics' algorithms, from that of the wanted rank on, with those before it at the end.
 absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const CublasMatMul& product,
-                            Description* description, std::vector<cublasLtMatmulHeuristicResult_t>* to) {
+                            std::vector<Candidate>* to) {
+  // The heuristics want to know how the bias will be aligned. They get an address for it, and read nothing there.
+  constexpr uintptr_t kAligned = 256;
+  Description description;
+  SNUG_RETURN_IF_ERROR(DescribeAll(api, product, reinterpret_cast<const void*>(kAligned), &description));
   cublasLtMatmulPreferenceOpaque_t preference;
   SNUG_CUDA_CALL(api, cublasLtMatmulPreferenceInit_internal, (&preference, sizeof(preference)),
                  absl::StrCat("choosing an algorithm for ", Describe(product)));
@@ -130,8 +147,8 @@ absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const Cubla
       static_cast<size_t>(std::clamp(product.rank, kFewestAsked, kMostAsked)));
   int count = 0;
   SNUG_CUDA_CALL(api, cublasLtMatmulAlgoGetHeuristic,
-                 (handle, &description->operation, &description->first, &description->second, &description->result,
-                  &description->result, &preference, static_cast<int>(listed.size()), listed.data(), &count),
+                 (handle, &description.operation, &description.first, &description.second, &description.result,
+                  &description.result, &preference, static_cast<int>(listed.size()), listed.data(), &count),
                  absl::StrCat("choosing an algorithm for ", Describe(product)));
   listed.resize(std::min(static_cast<size_t>(std::max(count, 0)), listed.size()));
   listed.erase(
@@ -141,8 +158,14 @@ absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const Cubla
   if (last > 0) {
     std::rotate(listed.begin(), listed.begin() + std::min<std::ptrdiff_t>(product.rank - 1, last), listed.end());
   }
-  *to = std::move(listed);
+  for (const cublasLtMatmulHeuristicResult_t& one : listed) to->push_back({one, product.sums_a || product.gelu_grad});
   return absl::OkStatus();
+}
+
+// The product without what the library may not have with it.
+CublasMatMul Alone(CublasMatMul product) {
+  product.sums_a = product.gelu_grad = false;
+  return product;
 }
 
 // Says whether the library has nothing for a product. A newer one also says so if its description is larger than this
@@ -185,38 +208,39 @@ absl::Status CublasMatMuls::Settle(const CublasMatMul& product) {
   std::unique_ptr<Algorithms>& known = algorithms_[product];
   if (known != nullptr) return known->refused() ? absl::UnimplementedError(known->refusal) : absl::OkStatus();
   SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
-  Description description;
-  // The heuristics want to know how the bias will be aligned. They get an address for it, and read nothing there.
-  constexpr uintptr_t kAligned = 256;
-  const void* const somewhere = product.bias ? reinterpret_cast<const void*>(kAligned) : nullptr;
-  absl::Status ready = DescribeAll(api, product, somewhere, &description);
-  if (ready.ok()) {
-    auto listed = std::make_unique<Algorithms>();
-    listed->refusal = absl::StrCat("choosing an algorithm for ", Describe(product), ": its heuristics list none with ",
-                                   product.workspace_bytes, " bytes of workspace");
-    ready = ListAlgorithms(api, handle_, product, &description, &listed->candidates);
-    if (ready.ok()) known = std::move(listed);
+  auto listed = std::make_unique<Algorithms>();
+  listed->refusal = absl::StrCat("choosing an algorithm for ", Describe(product), ": its heuristics list none with ",
+                                 product.workspace_bytes, " bytes of workspace");
+  for (const bool whole : {true, false}) {
+    if (!whole && !product.sums_a && !product.gelu_grad) continue;
+    const absl::Status ready = ListAlgorithms(api, handle_, whole ? product : Alone(product), &listed->candidates);
+    if (HasNone(ready)) {
+      listed->refusal = std::string(ready.message());
+    } else {
+      SNUG_RETURN_IF_ERROR(ready);
+    }
   }
-  if (HasNone(ready)) {
-    known = std::make_unique<Algorithms>();
-    known->refusal = std::string(ready.message());
-  } else {
-    SNUG_RETURN_IF_ERROR(ready);
-  }
+  known = std::move(listed);
   return known->refused() ? absl::UnimplementedError(known->refusal) : absl::OkStatus();
 }
 
-absl::Status CublasMatMuls::Run(const CublasMatMul& product, const CublasArguments& arguments) {
+absl::StatusOr<bool> CublasMatMuls::Run(const CublasMatMul& product, const CublasArguments& arguments) {
   refused_algorithm_ = nullptr;
   SNUG_RETURN_IF_ERROR(Settle(product));
   SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
   Algorithms* const known = algorithms_[product].get();
-  Description description;
-  SNUG_RETURN_IF_ERROR(DescribeAll(stream_.device().api(), product, arguments.bias, &description));
   for (; !known->refused(); ++known->taken) {
-    const absl::Status asked = Ask(stream_, handle_, product, arguments, &description, known->candidates[known->taken]);
-    if (asked.ok() && known->taken > 0) refused_algorithm_ = &known->refusal;
-    if (!Refuses(asked)) return asked;
+    const Candidate& candidate = known->candidates[known->taken];
+    const CublasMatMul form = candidate.whole ? product : Alone(product);
+    const void* const beside = form.sums_a ? arguments.sums : form.gelu_grad ? arguments.before_gelu : arguments.bias;
+    Description description;
+    SNUG_RETURN_IF_ERROR(DescribeAll(stream_.device().api(), form, beside, &description));
+    const absl::Status asked = Ask(stream_, handle_, form, arguments, &description, candidate.algorithm);
+    if (!Refuses(asked)) {
+      SNUG_RETURN_IF_ERROR(asked);
+      if (known->taken > 0) refused_algorithm_ = &known->refusal;
+      return candidate.whole;
+    }
     known->refusal = std::string(asked.message());
   }
   return absl::UnimplementedError(known->refusal);
@@ -234,7 +258,7 @@ absl::StatusOr<std::unique_ptr<CublasMatMuls>> CublasMatMuls::Create(CudaStream&
 absl::Status CublasMatMuls::Settle(const CublasMatMul&) {
   return absl::UnimplementedError("this build has no cuBLASLt");
 }
-absl::Status CublasMatMuls::Run(const CublasMatMul&, const CublasArguments&) {
+absl::StatusOr<bool> CublasMatMuls::Run(const CublasMatMul&, const CublasArguments&) {
   return absl::UnimplementedError("this build has no cuBLASLt");
 }
 

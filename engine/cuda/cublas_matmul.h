@@ -36,7 +36,13 @@ struct CublasMatMul {
   // a_step and b_step count elements from one product's matrix to the next; 0: it is the same matrix.
   int64_t count = 1, a_step = 0, b_step = 0;
   bool bias = false, relu = false;  // not in float64
-  int64_t workspace_bytes = 0;      // the library may use so many
+  // The sums over k of a come, too: where a is transposed, of its rows. With dy as a they are the gradient of a bias.
+  // Not in float64, and not several times.
+  bool sums_a = false;
+  // c is multiplied by the derivative of gelu (by tanh) at the values before it. Not in float64, not several times, not
+  // with any of the above, and n is a multiple of 8.
+  bool gelu_grad = false;
+  int64_t workspace_bytes = 0;  // the library may use so many
   int rank = 1;  // which algorithm of the heuristics' list is tried first, counted from 1; beyond its end the last
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in it
@@ -49,6 +55,8 @@ struct CublasArguments {
   const void* b = nullptr;
   const void* bias = nullptr;
   void* c = nullptr;
+  void* sums = nullptr;               // [m]
+  const void* before_gelu = nullptr;  // [m, n]
   void* workspace = nullptr;
 };
 
@@ -63,9 +71,10 @@ class CublasMatMuls {
   // Has the heuristics list algorithms for the product, once. Fails with Unimplemented, and with what the library said,
   // if it has no such product.
   absl::Status Settle(const CublasMatMul& product);
-  // Asks for the product, and settles it if nobody has. If it fails with Unimplemented, as Settle does, nothing was
-  // asked for.
-  absl::Status Run(const CublasMatMul& product, const CublasArguments& arguments);
+  // Asks for the product, and settles it if nobody has. Returns whether the sums of a, or gelu's derivative, are
+  // part of it, because the library may have the product alone. If it fails with Unimplemented, as Settle does, nothing
+  // was asked for.
+  absl::StatusOr<bool> Run(const CublasMatMul& product, const CublasArguments& arguments);
   // As StreamLibraries::TakeRefusedAlgorithm says.
   const std::string* TakeRefusedAlgorithm() { return std::exchange(refused_algorithm_, nullptr); }
 

@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <array>
 #include <utility>
 
 #include "engine/cuda/cuda_libraries.h"
@@ -99,9 +100,12 @@ Meaning MeaningOf(cudnnStatus_t code) {
   if (CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED) {  // a dozen reasons have a code each
     return {absl::StatusCode::kUnimplemented, "cuDNN has no kernel for these shapes and types"};
   }
-  // cuDNN also answers so to what is right but what it does not serve.
-  const bool refuses = CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_BAD_PARAM;
-  return {refuses ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kInternal, kWithoutAdvice};
+  if (CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_BAD_PARAM) {
+    return {absl::StatusCode::kInternal,
+            "Snug has described this wrongly to cuDNN, which is a fault of Snug's; --plain-kernels does without CUDA's "
+            "libraries"};
+  }
+  return {absl::StatusCode::kInternal, kWithoutAdvice};
 }
 #endif
 
@@ -139,7 +143,12 @@ Described Describe(const Table& table, Library library, int code) {
 #if SNUG_HAS_CUDNN
     case Library::kCudnn: {
       const auto result = static_cast<cudnnStatus_t>(code);
-      return {absl::StrCat("status ", code), table.cudnnGetErrorString(result), MeaningOf(result)};
+      std::array<char, 512> last = {};  // the library's own words
+      table.cudnnGetLastErrorString(last.data(), last.size());
+      last.back() = 0;
+      return {absl::StrCat("status ", code),
+              absl::StrCat(table.cudnnGetErrorString(result), last[0] != 0 ? ": " : "", last.data()),
+              MeaningOf(result)};
     }
 #endif
     default:

@@ -20,12 +20,15 @@
 #include "engine/cuda/cuda_api.h"
 #include "engine/cuda/cuda_stream.h"
 
+struct cudnnContext;
+
 namespace snug::core::cuda {
 
-class CublasMatMuls;  // cublas_matmul.h
-class CudnnConvs;     // cudnn_conv.h
+class CublasMatMuls;    // cublas_matmul.h
+class CudnnAttentions;  // cudnn_attention.h
+class CudnnConvs;       // cudnn_conv.h
 
-// Says whether a library has nothing for what was asked of it, a node or one algorithm for it.
+// Says whether cuBLASLt has nothing for what was asked of it, a node or one algorithm for it.
 inline bool Refuses(const absl::Status& status) {
   return absl::IsUnimplemented(status) || absl::IsInvalidArgument(status);
 }
@@ -41,15 +44,20 @@ class StreamLibraries {
   // Each fails with Unimplemented, and the reason, if the library is not there.
   absl::StatusOr<CublasMatMuls*> matmuls();
   absl::StatusOr<CudnnConvs*> convs();
+  absl::StatusOr<CudnnAttentions*> attentions();
 
   // Returns what a library said as it refused the algorithm that it had chosen for what was asked of it last, and took
   // another one; null: it did not. It is told once, and is valid until something else is asked for.
   const std::string* TakeRefusedAlgorithm();
 
  private:
+  absl::Status StartCudnn();
+
   CudaStream& stream_;
+  cudnnContext* cudnn_ = nullptr;
   std::unique_ptr<CublasMatMuls> matmuls_;
   std::unique_ptr<CudnnConvs> convs_;
+  std::unique_ptr<CudnnAttentions> attentions_;
 };
 
 // Returns the libraries of a stream, which live as long as it does.

@@ -28,7 +28,7 @@ constexpr Wanted kLibraries[] = {
     {Library::kCublasLt, "libcublasLt.so.", CUBLAS_VER_MAJOR, "our own kernels compute matrix products, more slowly"},
 #endif
 #if SNUG_HAS_CUDNN
-    {Library::kCudnn, "libcudnn.so.", CUDNN_MAJOR, "our own kernels compute convolutions, more slowly"},
+    {Library::kCudnn, "libcudnn.so.", CUDNN_MAJOR, "our own kernels compute convolutions and attention, more slowly"},
 #endif
     kNvrtcWanted,
 };
@@ -90,9 +90,11 @@ std::vector<std::string> OpenedByItself(const Wanted& wanted, const Table& table
   switch (wanted.library) {
     case Library::kNvrtc:
       return {absl::StrCat("libnvrtc-builtins.so.", VersionOf(wanted.library, table))};
-    case Library::kCudnn:  // the parts that single convolutions go through
+    case Library::kCudnn:  // the parts that graphs go through; engines come from the last two
       return {absl::StrCat("libcudnn_graph.so.", wanted.number), absl::StrCat("libcudnn_ops.so.", wanted.number),
-              absl::StrCat("libcudnn_cnn.so.", wanted.number)};
+              absl::StrCat("libcudnn_heuristic.so.", wanted.number),
+              absl::StrCat("libcudnn_engines_precompiled.so.", wanted.number),
+              absl::StrCat("libcudnn_engines_runtime_compiled.so.", wanted.number)};
     default:
       return {};
   }

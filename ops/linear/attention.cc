@@ -1,5 +1,6 @@
 // attention: out = softmax(scale q k^T + mask) v for every head, as one op whose memory is linear in the length. Its
-// gradient computes the probabilities again from q, k and `lse`.
+// gradient computes the probabilities again from q, k and `lse`. packed_attention reads q, k and v where a projection
+// of all three put them, beside each other in each row, and its gradient writes theirs so: nothing is split or joined.
 #include "ops/kernels/attention/attention.h"
 
 #include <absl/strings/str_cat.h>
@@ -13,6 +14,7 @@
 #include "ops/kernel_context.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
+#include "ops/kit/library_variant.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
@@ -26,7 +28,18 @@ using proto::ParseOptions;
 
 constexpr int kForwardMask = 3;
 constexpr int kGradMask = 6;
-constexpr int kGradLse = 4;
+
+// Where the values of the four ops are among their inputs. If they are packed, q, k and v are input 0, and their
+// gradients are output 0.
+struct Form {
+  bool packed = false;
+  int out = -1, lse = -1, dout = -1;  // of gradients
+  int mask = -1;
+};
+constexpr Form kForward = {.mask = kForwardMask};
+constexpr Form kGrad = {.out = 3, .lse = 4, .dout = 5, .mask = kGradMask};
+constexpr Form kPackedForward = {.packed = true};
+constexpr Form kPackedGrad = {.packed = true, .out = 1, .lse = 2, .dout = 3};
 
 // Returns the logical [batch, heads, length, width] of q, k or v.
 Shape Unpacked(const proto::Attention& options, const Shape& shape) {
@@ -41,18 +54,31 @@ AttentionOperand OperandOf(const proto::Attention& options, const Shape& shape) 
   return {.batch = heads * length * width, .head = length * width, .row = width};
 }
 
-// q, k and v are inputs 0 to 2 of the op and of its gradient.
-AttentionSizes SizesOf(const NodeTypes& types, int mask_port) {
+bool HasMask(const NodeTypes& types, const Form& form) { return form.mask >= 0 && types.has_input(form.mask); }
+
+// Returns the shape of q alone.
+Shape QueryShape(const NodeTypes& types, const Form& form) {
+  const Shape& q = types.input(0).shape;
+  return form.packed ? q.WithDim(2, q[2] / 3) : q;
+}
+
+AttentionSizes SizesOf(const NodeTypes& types, const Form& form) {
   const proto::Attention& options = types.options.Get<proto::Attention>();
-  const Shape q = Unpacked(options, types.input(0).shape);
-  const Shape k = Unpacked(options, types.input(1).shape);
+  const Shape query = QueryShape(types, form);
+  const Shape q = Unpacked(options, query);
+  const Shape k = form.packed ? q : Unpacked(options, types.input(1).shape);
   AttentionSizes sizes = {.batch = q[0], .heads = q[1], .queries = q[2], .keys = k[2], .width = q[3]};
-  sizes.q = OperandOf(options, types.input(0).shape);
-  sizes.k = OperandOf(options, types.input(1).shape);
+  sizes.out = OperandOf(options, query);
+  sizes.q = sizes.out;
+  if (form.packed) {
+    sizes.q.batch *= 3;
+    sizes.q.row *= 3;
+  }
+  sizes.k = form.packed ? sizes.q : OperandOf(options, types.input(1).shape);
   sizes.scale = options.has_scale() ? options.scale() : 1 / std::sqrt(static_cast<double>(sizes.width));
   sizes.causal = options.causal();
-  if (types.has_input(mask_port)) {
-    const Shape& mask = types.input(mask_port).shape;
+  if (HasMask(types, form)) {
+    const Shape& mask = types.input(form.mask).shape;
     const Strides strides = PlainStrides(mask);
     for (int axis = 0; axis < mask.rank(); ++axis) {
       if (mask[axis] > 1) sizes.mask[static_cast<size_t>(axis + 4 - mask.rank())] = strides[static_cast<size_t>(axis)];
@@ -61,20 +87,22 @@ AttentionSizes SizesOf(const NodeTypes& types, int mask_port) {
   return sizes;
 }
 
+// Checks that the last dimension of input 0, of `parts` equal parts, has that many heads.
+absl::Status CheckHeads(InferContext& c, absl::string_view input, int64_t parts) {
+  const int64_t heads = c.options<proto::Attention>().heads();
+  const int64_t width = c.shape(0)[2];
+  if (heads < 1) return c.OptionError("heads", absl::StrCat("expected at least 1, found ", heads));
+  if (width % parts == 0 && width / parts % heads == 0) return absl::OkStatus();
+  return c.OptionError("heads",
+                       absl::StrCat("expected a divisor of ", parts > 1 ? "a third of " : "",
+                                    "the last dimension of input 0 \"", input, "\", ", width, ", found ", heads));
+}
+
 absl::Status CheckOperands(InferContext& c, int mask_port) {
   const proto::Attention& options = c.options<proto::Attention>();
   const int rank = options.has_heads() ? 3 : 4;
   for (int i = 0; i < 3; ++i) SNUG_RETURN_IF_ERROR(c.CheckRank(i, rank, rank));
-  if (options.has_heads()) {
-    const int64_t width = c.shape(0)[2];
-    if (options.heads() < 1) {
-      return c.OptionError("heads", absl::StrCat("expected at least 1, found ", options.heads()));
-    }
-    if (width % options.heads() != 0) {
-      return c.OptionError("heads", absl::StrCat("expected a divisor of the last dimension of input 0 \"q\", ", width,
-                                                 ", found ", options.heads()));
-    }
-  }
+  if (options.has_heads()) SNUG_RETURN_IF_ERROR(CheckHeads(c, "q", 1));
   const int length_axis = rank - 2;
   SNUG_RETURN_IF_ERROR(c.CheckShape(1, c.shape(0).WithDim(length_axis, c.shape(1)[length_axis])));
   SNUG_RETURN_IF_ERROR(c.CheckShape(2, c.shape(1)));
@@ -89,25 +117,54 @@ absl::Status CheckOperands(InferContext& c, int mask_port) {
   return absl::OkStatus();
 }
 
-Shape LseShape(InferContext& c) {
-  const Shape q = Unpacked(c.options<proto::Attention>(), c.shape(0));
+// `query` is the shape of q.
+Shape LseShape(const InferContext& c, const Shape& query) {
+  const Shape q = Unpacked(c.options<proto::Attention>(), query);
   return {q[0], q[1], q[2]};
 }
 
 absl::Status Infer(InferContext& c) {
   SNUG_RETURN_IF_ERROR(CheckOperands(c, kForwardMask));
   c.SetOutput(0, c.input(0).dtype, c.shape(0));
-  c.SetOutput(1, Float32PortType(c.input(0).dtype), LseShape(c));
+  c.SetOutput(1, Float32PortType(c.input(0).dtype), LseShape(c, c.shape(0)));
   return absl::OkStatus();
 }
 
 absl::Status InferGrad(InferContext& c) {
   SNUG_RETURN_IF_ERROR(CheckOperands(c, kGradMask));
   SNUG_RETURN_IF_ERROR(c.CheckShape(3, c.shape(0)));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(kGradLse, LseShape(c)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(4, LseShape(c, c.shape(0))));
   SNUG_RETURN_IF_ERROR(c.CheckShape(5, c.shape(0)));
   for (int i = 0; i < 3; ++i) c.SetOutput(i, c.input(i).dtype, c.shape(i));
   return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> PackedQueryShape(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 3, 3));
+  SNUG_RETURN_IF_ERROR(CheckHeads(c, "qkv", 3));
+  return c.shape(0).WithDim(2, c.shape(0)[2] / 3);
+}
+
+absl::Status InferPacked(InferContext& c) {
+  SNUG_ASSIGN_OR_RETURN(const Shape query, PackedQueryShape(c));
+  c.SetOutput(0, c.input(0).dtype, query);
+  c.SetOutput(1, Float32PortType(c.input(0).dtype), LseShape(c, query));
+  return absl::OkStatus();
+}
+
+absl::Status InferPackedGrad(InferContext& c) {
+  SNUG_ASSIGN_OR_RETURN(const Shape query, PackedQueryShape(c));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, query));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(2, LseShape(c, query)));
+  SNUG_RETURN_IF_ERROR(c.CheckShape(3, query));
+  c.SetOutput(0, c.input(0).dtype, c.shape(0));
+  return absl::OkStatus();
+}
+
+absl::Status PackedGradient(GradContext& g) {
+  g.SetInputGrad(
+      0, g.Op("packed_attention_grad", {g.input(0), g.output(0), g.output(1), g.output_grad(0)}, g.options_handle()));
+  return g.status();
 }
 
 absl::Status Gradient(GradContext& g) {  // it keeps q, k, v, out and lse, which are all linear in the length
@@ -123,12 +180,13 @@ absl::Status Gradient(GradContext& g) {  // it keeps q, k, v, out and lse, which
   return g.status();
 }
 
-// `products` says how many matrix products of queries by keys by width there are.
-Cost CostOfProducts(const NodeTypes& types, int mask_port, double products) {
-  const AttentionSizes s = SizesOf(types, mask_port);
+// Forward there are two matrix products of queries by keys by width, backward five.
+Cost CostOf(const NodeTypes& types, const Form& form) {
+  const AttentionSizes s = SizesOf(types, form);
   double pairs = 0;
   for (int64_t i = 0; i < s.queries; ++i) pairs += static_cast<double>(s.KeysOf(i));
   Cost cost;
+  const double products = form.dout < 0 ? 2 : 5;
   cost.flops = 2 * products * static_cast<double>(s.batch * s.heads * s.width) * pairs;
   for (int i = 0; i < types.num_inputs(); ++i) {
     if (types.has_input(i)) cost.bytes += static_cast<double>(types.input(i).size_bytes());
@@ -137,95 +195,113 @@ Cost CostOfProducts(const NodeTypes& types, int mask_port, double products) {
   return cost;
 }
 
-Cost CostOf(const NodeTypes& types) { return CostOfProducts(types, kForwardMask, 2); }
-Cost GradCostOf(const NodeTypes& types) { return CostOfProducts(types, kGradMask, 5); }
+// Returns how far k lies behind q, and v behind k, where they are packed.
+int64_t PackedStep(const AttentionSizes& s) { return s.heads * s.width; }
 
 template <class T>
-AttentionForward<T> ForwardCall(const KernelContext& k) {
-  return {.q = k.input<T>(0),
-          .k = k.input<T>(1),
-          .v = k.input<T>(2),
-          .mask = k.has_input(kForwardMask) ? k.input<T>(kForwardMask) : nullptr,
+AttentionForward<T> ForwardCall(const KernelContext& k, const Form& form) {
+  const T* const q = k.input<T>(0);
+  const int64_t step = form.packed ? PackedStep(SizesOf(k.types(), form)) : 0;
+  return {.q = q,
+          .k = form.packed ? q + step : k.input<T>(1),
+          .v = form.packed ? q + 2 * step : k.input<T>(2),
+          .mask = HasMask(k.types(), form) ? k.input<T>(form.mask) : nullptr,
           .out = k.output<T>(0),
           .lse = k.output<Accumulator<T>>(1)};
 }
 
 template <class T>
-AttentionBackward<T> BackwardCall(const KernelContext& k) {
-  return {.q = k.input<T>(0),
-          .k = k.input<T>(1),
-          .v = k.input<T>(2),
-          .mask = k.has_input(kGradMask) ? k.input<T>(kGradMask) : nullptr,
-          .out = k.input<T>(3),
-          .dout = k.input<T>(5),
-          .lse = k.input<Accumulator<T>>(kGradLse),
-          .dq = k.output<T>(0),
-          .dk = k.output<T>(1),
-          .dv = k.output<T>(2)};
+AttentionBackward<T> BackwardCall(const KernelContext& k, const Form& form) {
+  const T* const q = k.input<T>(0);
+  T* const dq = k.output<T>(0);
+  const int64_t step = form.packed ? PackedStep(SizesOf(k.types(), form)) : 0;
+  return {.q = q,
+          .k = form.packed ? q + step : k.input<T>(1),
+          .v = form.packed ? q + 2 * step : k.input<T>(2),
+          .mask = HasMask(k.types(), form) ? k.input<T>(form.mask) : nullptr,
+          .out = k.input<T>(form.out),
+          .dout = k.input<T>(form.dout),
+          .lse = k.input<Accumulator<T>>(form.lse),
+          .dq = dq,
+          .dk = form.packed ? dq + step : k.output<T>(1),
+          .dv = form.packed ? dq + 2 * step : k.output<T>(2)};
 }
 
-absl::Status AttentionCpu(const KernelContext& k) {
+absl::Status RunPlain(const KernelContext& k, const Form& form) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
-    PlainAttention(k.threads(), SizesOf(k.types(), kForwardMask), ForwardCall<decltype(zero)>(k));
+    using T = decltype(zero);
+    const AttentionSizes sizes = SizesOf(k.types(), form);
+    if (form.dout < 0) {
+      PlainAttention(k.threads(), sizes, ForwardCall<T>(k, form));
+    } else {
+      PlainAttentionGrad(k.threads(), sizes, BackwardCall<T>(k, form));
+    }
     return absl::OkStatus();
   });
 }
 
-absl::Status AttentionGradCpu(const KernelContext& k) {
-  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
-    PlainAttentionGrad(k.threads(), SizesOf(k.types(), kGradMask), BackwardCall<decltype(zero)>(k));
-    return absl::OkStatus();
-  });
+absl::Status Prepare(PrepareContext& c, const Form& form) {
+  const AttentionSizes sizes = SizesOf(c.types(), form);
+  c.SetWorkspaceBytes(form.dout < 0 ? BlockedAttentionWorkspaceBytes(c.threads(), sizes)
+                                    : BlockedAttentionGradWorkspaceBytes(c.threads(), sizes));
+  return absl::OkStatus();
+}
+
+template <class T>
+void RunBlocked(const KernelContext& k, const Form& form) {
+  const AttentionSizes sizes = SizesOf(k.types(), form);
+  if (form.dout < 0) {
+    BlockedAttention(k.threads(), sizes, ForwardCall<T>(k, form), k.workspace());
+  } else {
+    BlockedAttentionGrad(k.threads(), sizes, BackwardCall<T>(k, form), k.workspace());
+  }
+}
+
+absl::Status RunFast(const KernelContext& k, const Form& form) {
+  k.output_type(0).dtype == DType::kBFloat16 ? RunBlocked<BFloat16>(k, form) : RunBlocked<float>(k, form);
+  return absl::OkStatus();
 }
 
 #if SNUG_HAS_CUDA
-absl::Status ForwardCuda(const KernelContext& k) {
+absl::Status RunCuda(const KernelContext& k, const Form& form) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
-    return AttentionCuda(k, SizesOf(k.types(), kForwardMask), ForwardCall<decltype(zero)>(k));
+    using T = decltype(zero);
+    const AttentionSizes sizes = SizesOf(k.types(), form);
+    return form.dout < 0 ? AttentionCuda(k, sizes, ForwardCall<T>(k, form))
+                         : AttentionGradCuda(k, sizes, BackwardCall<T>(k, form));
   });
 }
 
-absl::Status PrepareGradCuda(PrepareContext& c) {
-  const AttentionSizes s = SizesOf(c.types(), kGradMask);
-  c.SetWorkspaceBytes(s.batch * s.heads * s.queries * SizeOf(c.types().input(kGradLse).dtype));
-  return absl::OkStatus();
-}
-
-absl::Status BackwardCuda(const KernelContext& k) {
-  return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
-    return AttentionGradCuda(k, SizesOf(k.types(), kGradMask), BackwardCall<decltype(zero)>(k));
-  });
+absl::Status PrepareCuda(PrepareContext& c, const Form& form) {
+  if (form.dout >= 0) {
+    const AttentionSizes s = SizesOf(c.types(), form);
+    c.SetWorkspaceBytes(s.batch * s.heads * s.queries * SizeOf(c.types().input(form.lse).dtype));
+  }
+  return TakeOwnBesideLibrary(c);
 }
 #endif
 
-absl::Status Prepare(PrepareContext& c) {
-  c.SetWorkspaceBytes(BlockedAttentionWorkspaceBytes(c.threads(), SizesOf(c.types(), kForwardMask)));
-  return absl::OkStatus();
-}
-
-absl::Status PrepareGrad(PrepareContext& c) {
-  c.SetWorkspaceBytes(BlockedAttentionGradWorkspaceBytes(c.threads(), SizesOf(c.types(), kGradMask)));
-  return absl::OkStatus();
-}
-
-absl::Status AttentionFast(const KernelContext& k) {
-  const AttentionSizes sizes = SizesOf(k.types(), kForwardMask);
-  if (k.output_type(0).dtype == DType::kBFloat16) {
-    BlockedAttention(k.threads(), sizes, ForwardCall<BFloat16>(k), k.workspace());
-  } else {
-    BlockedAttention(k.threads(), sizes, ForwardCall<float>(k), k.workspace());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status AttentionGradFast(const KernelContext& k) {
-  const AttentionSizes sizes = SizesOf(k.types(), kGradMask);
-  if (k.output_type(0).dtype == DType::kBFloat16) {
-    BlockedAttentionGrad(k.threads(), sizes, BackwardCall<BFloat16>(k), k.workspace());
-  } else {
-    BlockedAttentionGrad(k.threads(), sizes, BackwardCall<float>(k), k.workspace());
-  }
-  return absl::OkStatus();
+std::vector<KernelRow> Kernels(const Form& form) {
+  std::vector<KernelRow> rows = {{.name = "own",
+                                  .serves = NotInDouble,
+                                  .prepare = [form](PrepareContext& c) { return Prepare(c, form); },
+                                  .run = [form](const KernelContext& k) { return RunFast(k, form); }},
+                                 Plain([form](const KernelContext& k) { return RunPlain(k, form); })};
+#if SNUG_HAS_CUDA
+  const auto sizes = [form](const NodeTypes& types) { return SizesOf(types, form); };
+  const auto has_mask = [form](const NodeTypes& types) { return HasMask(types, form); };
+  rows.push_back(form.dout < 0
+                     ? CudnnAttentionRow(sizes, has_mask,
+                                         [form](const KernelContext& k) { return ForwardCall<BFloat16>(k, form); })
+                     : CudnnAttentionGradRow(sizes, has_mask, [form](const KernelContext& k) {
+                         return BackwardCall<BFloat16>(k, form);
+                       }));
+  rows.push_back({.device = kOnCuda,
+                  .name = "own",
+                  .prepare = [form](PrepareContext& c) { return PrepareCuda(c, form); },
+                  .run = [form](const KernelContext& k) { return RunCuda(k, form); }});
+#endif
+  return rows;
 }
 
 void Samples(SampleBuilder& s) {
@@ -241,6 +317,13 @@ void Samples(SampleBuilder& s) {
       .Input({1, 1, 4, 3})
       .Input({1, 1, 4, 3})
       .With(ParseOptions<proto::Attention>("scale: 2.5"));
+  // What libraries serve: rows that begin at multiples of 16 bytes in bfloat16.
+  s.Case("rows_of_16_bytes").Input({2, 3, 9, 16}).Input({2, 3, 9, 16}).Input({2, 3, 9, 16});
+  s.Case("rows_of_16_bytes_causal")
+      .Input({3, 5, 16})
+      .Input({3, 7, 16})
+      .Input({3, 7, 16})
+      .With(ParseOptions<proto::Attention>("heads: 2 causal: true"));
   s.Case("packed_heads")
       .Input({2, 5, 12})
       .Input({2, 4, 12})
@@ -345,6 +428,15 @@ void GradSamples(SampleBuilder& s) {
       .Input({2, 2, 5})
       .Range(2, 3)
       .Input({2, 2, 5, 7});
+  s.Case("rows_of_16_bytes_causal")
+      .Input({2, 6, 16})
+      .Input({2, 5, 16})
+      .Input({2, 5, 16})
+      .Input({2, 6, 16})
+      .Input({2, 2, 6})
+      .Range(2, 3)
+      .Input({2, 6, 16})
+      .With(ParseOptions<proto::Attention>("heads: 2 causal: true"));
   s.Case("packed_causal_mask")
       .Input({1, 5, 6})
       .Input({1, 5, 6})
@@ -400,6 +492,50 @@ void GradSamples(SampleBuilder& s) {
       .Fails("expected shape [1, 1, 5]");
 }
 
+proto::Attention PackedOptions(int64_t heads, bool causal) {
+  proto::Attention options;
+  options.set_heads(heads);
+  options.set_causal(causal);
+  return options;
+}
+
+void PackedSamples(SampleBuilder& s) {
+  s.Case("plain").Input({2, 5, 18}).With(proto::MakeOptions(PackedOptions(3, false)));
+  s.Case("causal").Input({1, 6, 24}).With(proto::MakeOptions(PackedOptions(1, true)));
+  s.Case("rows_of_16_bytes").Input({2, 9, 96}).With(proto::MakeOptions(PackedOptions(2, true)));
+  s.Case("one_token").Input({2, 1, 48}).With(proto::MakeOptions(PackedOptions(2, false)));
+  s.Case("many_blocks").Input({1, 140, 3 * 34}).NoGradient().With(proto::MakeOptions(PackedOptions(2, true)));
+  s.Case("rank").Input({2, 3, 5, 6}).With(proto::MakeOptions(PackedOptions(1, false))).Fails("expected 3 dimensions");
+  s.Case("heads_do_not_divide")
+      .Input({2, 5, 30})
+      .With(proto::MakeOptions(PackedOptions(3, false)))
+      .Fails("option \"heads\": expected a divisor of a third of the last dimension of input 0 \"qkv\", 30, found 3");
+}
+
+void PackedGradSamples(SampleBuilder& s) {
+  s.Case("plain")
+      .Input({2, 5, 12})
+      .Input({2, 5, 4})
+      .Input({2, 2, 5})
+      .Range(2, 3)
+      .Input({2, 5, 4})
+      .With(proto::MakeOptions(PackedOptions(2, false)));
+  s.Case("causal_rows_of_16_bytes")
+      .Input({3, 7, 96})
+      .Input({3, 7, 32})
+      .Input({3, 2, 7})
+      .Range(2, 3)
+      .Input({3, 7, 32})
+      .With(proto::MakeOptions(PackedOptions(2, true)));
+  s.Case("wrong_out")
+      .Input({2, 5, 12})
+      .Input({2, 5, 12})
+      .Input({2, 2, 5})
+      .Input({2, 5, 4})
+      .With(proto::MakeOptions(PackedOptions(2, false)))
+      .Fails("expected shape [2, 5, 4]");
+}
+
 }  // namespace
 
 SNUG_OPS(attention) {
@@ -410,10 +546,8 @@ SNUG_OPS(attention) {
        .outputs = {{"out"}, {.name = "lse", .type = PortType::kFloat32, .no_gradient = true}},
        .infer = Infer,
        .gradient = Gradient,
-       .cost = CostOf,
-       .kernels = {{.name = "own", .serves = NotInDouble, .prepare = Prepare, .run = AttentionFast},
-                   Plain(AttentionCpu),
-                   OwnOnCuda(SNUG_IF_CUDA(ForwardCuda))},
+       .cost = [](const NodeTypes& types) { return CostOf(types, kForward); },
+       .kernels = Kernels(kForward),
        .samples = Samples},
       {.name = "attention_grad",
        .doc = "dq, dk, dv of attention; the probabilities are computed again from q, k and lse",
@@ -421,14 +555,26 @@ SNUG_OPS(attention) {
            {{"q"}, {"k"}, {"v"}, {"out"}, {"lse", PortType::kFloat32}, {"dout"}, {.name = "mask", .optional = true}},
        .outputs = {{"dq"}, {"dk"}, {"dv"}},
        .infer = InferGrad,
-       .cost = GradCostOf,
-       .kernels = {{.name = "own", .serves = NotInDouble, .prepare = PrepareGrad, .run = AttentionGradFast},
-                   Plain(AttentionGradCpu),
-                   {.device = kOnCuda,
-                    .name = "own",
-                    .prepare = SNUG_IF_CUDA(PrepareGradCuda),
-                    .run = SNUG_IF_CUDA(BackwardCuda)}},
-       .samples = GradSamples}};
+       .cost = [](const NodeTypes& types) { return CostOf(types, kGrad); },
+       .kernels = Kernels(kGrad),
+       .samples = GradSamples},
+      {.name = "packed_attention",
+       .doc = "attention whose q, k and v lie beside each other in each row of qkv",
+       .inputs = {{"qkv"}},
+       .outputs = {{"out"}, {.name = "lse", .type = PortType::kFloat32, .no_gradient = true}},
+       .infer = InferPacked,
+       .gradient = PackedGradient,
+       .cost = [](const NodeTypes& types) { return CostOf(types, kPackedForward); },
+       .kernels = Kernels(kPackedForward),
+       .samples = PackedSamples},
+      {.name = "packed_attention_grad",
+       .doc = "dqkv of packed_attention; the probabilities are computed again from q, k and lse",
+       .inputs = {{"qkv"}, {"out"}, {"lse", PortType::kFloat32}, {"dout"}},
+       .outputs = {{"dqkv"}},
+       .infer = InferPackedGrad,
+       .cost = [](const NodeTypes& types) { return CostOf(types, kPackedGrad); },
+       .kernels = Kernels(kPackedGrad),
+       .samples = PackedGradSamples}};
 }
 
 }  // namespace snug::core::ops::attention

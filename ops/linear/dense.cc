@@ -45,6 +45,11 @@ absl::Status InferGradInput(InferContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status InferGradInputGelu(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(InferGradInput(c));
+  return c.CheckShape(2, c.shape(0).WithDim(c.shape(0).rank() - 1, c.shape(1)[1]));
+}
+
 absl::Status InferGradWeight(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
   SNUG_RETURN_IF_ERROR(c.CheckRank(1, 2, kMaxRank));
@@ -52,6 +57,12 @@ absl::Status InferGradWeight(InferContext& c) {
   const int64_t units = Width(c.shape(1));
   SNUG_RETURN_IF_ERROR(c.CheckShape(1, x.WithDim(x.rank() - 1, units)));
   c.SetOutput(0, c.input(0).dtype, {units, Width(x)});
+  return absl::OkStatus();
+}
+
+absl::Status InferGradWeightBias(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(InferGradWeight(c));
+  c.SetOutput(1, c.input(1).dtype, {Width(c.shape(1))});
   return absl::OkStatus();
 }
 
@@ -103,9 +114,21 @@ MatMulNode GradInput(const NodeTypes& types) {
   return {.m = Rows(types.input(0).shape), .n = w[1], .k = w[0]};
 }
 
+MatMulNode GradInputGelu(const NodeTypes& types) {
+  MatMulNode node = GradInput(types);
+  node.before_gelu = 2;
+  return node;
+}
+
 MatMulNode GradWeight(const NodeTypes& types) {  // a is dy, b is x
   const Shape& x = types.input(0).shape;
   return {.m = Width(types.input(1).shape), .n = Width(x), .k = Rows(x), .transpose_a = true, .a = 1, .b = 0};
+}
+
+MatMulNode GradWeightBias(const NodeTypes& types) {
+  MatMulNode node = GradWeight(types);
+  node.sums_a = true;
+  return node;
 }
 
 Options FusedOptions(const Options& dense, Activation activation) {
@@ -175,11 +198,33 @@ void GradInputSamples(SampleBuilder& s) {
   s.Case("wrong_weight").Input({5, 3}).Input({7, 3}).Fails("expected shape [3, 3]");
 }
 
+void GradInputGeluSamples(SampleBuilder& s) {
+  s.Case("plain").Input({5, 3}).Input({3, 7}).Input({5, 7});
+  s.Case("sequence").Input({2, 3, 18}).Input({18, 32}).Input({2, 3, 32});
+  s.Case("known").Input({1, 1}).Values({3}).Input({1, 2}).Values({2, 4}).Input({1, 2}).Values({0, 1000}).Expect(
+      0, {3, 12});
+  s.Case("wrong_x").Input({5, 3}).Input({3, 7}).Input({5, 3}).Fails("expected shape [5, 7]");
+}
+
 void GradWeightSamples(SampleBuilder& s) {
   s.Case("plain").Input({5, 7}).Input({5, 3});
   s.Case("sequence").Input({2, 3, 33}).Input({2, 3, 18});
   s.Case("many_rows").Input({600, 33}).Input({600, 18});
   s.Case("many_narrow_rows").Input({300, 7}).Input({300, 3});
+  s.Case("other_rows").Input({5, 7}).Input({4, 3}).Fails("expected shape [5, 3]");
+}
+
+void GradWeightBiasSamples(SampleBuilder& s) {
+  s.Case("plain").Input({5, 7}).Input({5, 3});
+  s.Case("sequence").Input({2, 3, 33}).Input({2, 3, 18});
+  s.Case("many_rows").Input({600, 33}).Input({600, 18});
+  s.Case("known")
+      .Input({2, 1})
+      .Values({1, 2})
+      .Input({2, 2})
+      .Values({3, 4, 5, 7})
+      .Expect(0, {13, 18})
+      .Expect(1, {8, 11});
   s.Case("other_rows").Input({5, 7}).Input({4, 3}).Fails("expected shape [5, 3]");
 }
 
@@ -213,6 +258,14 @@ SNUG_OPS(dense) {
            .cost = MatMulCost<GradInput, false>,
            .kernels = MatMulKernels(GradInput),
            .samples = GradInputSamples},
+          {.name = "dense_grad_input_gelu",
+           .doc = "dx = (dy w) gelu'(x), gelu by tanh",
+           .inputs = {{"dy"}, {"weight"}, {"x"}},
+           .outputs = {{"dx"}},
+           .infer = InferGradInputGelu,
+           .cost = MatMulCost<GradInputGelu, false>,
+           .kernels = CudaFusedMatMulKernels(GradInputGelu),
+           .samples = GradInputGeluSamples},
           {.name = "dense_grad_weight",
            .doc = "dw = dy^T x, summed over rows",
            .inputs = {{"x"}, {"dy"}},
@@ -220,7 +273,15 @@ SNUG_OPS(dense) {
            .infer = InferGradWeight,
            .cost = MatMulCost<GradWeight, false>,
            .kernels = MatMulKernels(GradWeight),
-           .samples = GradWeightSamples}};
+           .samples = GradWeightSamples},
+          {.name = "dense_grad_weight_bias",
+           .doc = "dw = dy^T x and db = dy, both summed over rows",
+           .inputs = {{"x"}, {"dy"}},
+           .outputs = {{"dw"}, {"db"}},
+           .infer = InferGradWeightBias,
+           .cost = MatMulCost<GradWeightBias, false>,
+           .kernels = CudaFusedMatMulKernels(GradWeightBias),
+           .samples = GradWeightBiasSamples}};
 }
 
 }  // namespace snug::core::ops::dense

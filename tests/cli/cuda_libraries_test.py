@@ -15,7 +15,8 @@ from snug import BINARY, ROOT, SnugTest
 
 LOADER = pathlib.Path("/lib64/ld-linux-x86-64.so.2")
 NVRTC = ["libnvrtc.so", "libnvrtc-builtins.so"]
-CUDNN = ["libcudnn.so", "libcudnn_graph.so", "libcudnn_ops.so", "libcudnn_cnn.so"]
+CUDNN = ["libcudnn.so", "libcudnn_graph.so", "libcudnn_ops.so", "libcudnn_heuristic.so",
+         "libcudnn_engines_precompiled.so", "libcudnn_engines_runtime_compiled.so"]
 
 
 def folder_of(stem):
@@ -71,6 +72,23 @@ class CudaLibrariesTest(SnugTest):
 
     def test_cudnn_and_its_parts_in_a_folder_of_their_own(self):
         self.assertRegex(self.doctor(self.place("nvidia/cudnn/lib", CUDNN))["cuDNN"], r"^\d+\.\d+")
+
+    def test_cudnn_without_one_of_its_parts_is_not_there(self):
+        for i, part in enumerate(CUDNN[1:]):
+            folder = self.place(f"all_but_{i}", [stem for stem in CUDNN if stem != part], take=os.symlink)
+            # The loader's own folders may have the part.
+            said = self.hidden("doctor", folders=[folder]).stdout
+            if "cuDNN was found" in said:
+                self.assertRegex(said, rf"cuDNN was found in {folder} without {part}\.\d+, which it needs")
+
+    def test_the_folders_of_the_newest_python_packages_together(self):
+        toolkit = self.place("nvidia/cu13/lib", [*NVRTC, "libcublasLt.so"])
+        cudnn = self.place("nvidia/cudnn/lib", CUDNN)
+        for folders in ([toolkit, cudnn], [cudnn, toolkit]):
+            found = self.doctor(*folders)
+            for library in ("NVRTC", "cuBLASLt", "cuDNN"):
+                self.assertRegex(found[library], r"^\d+\.\d+", library)
+            self.assertNotEqual(found["fused kernels"], "none")
 
     def test_cudnn_without_its_parts_does_not_end_the_program(self):
         folder = self.place("alone", CUDNN[:1], take=shutil.copy)

@@ -16,6 +16,12 @@ input { name: "x" shape { dim: [2, 8, 8] } }
 layer { name: "uneven" input: "x" conv { filters: 4 kernel: 4 padding: SAME } }
 output: "uneven"
 """
+# Rows of 24 bytes.
+NARROW = """
+input { name: "x" shape { dim: [4, 12] } }
+layer { name: "narrow" input: "x" input: "x" input: "x" attention { heads: 1 } }
+output: "narrow"
+"""
 
 
 class KernelsTest(SnugTest):
@@ -56,10 +62,13 @@ class KernelsTest(SnugTest):
     def test_what_cudnn_does_not_take_is_known_without_a_gpu(self):
         if "cuDNN" not in self.json("doctor"):
             self.skipTest("SKIPPED: a build without CUDA")
+        file = self.write("narrow.pbtxt", NARROW)
+        self.assertEqual(self.run_snug("compile", file, "--device=cuda", "--precision=bfloat16").stderr,
+                         "our own kernel serves in place of cuDNN's, more slowly, for attention \"narrow\": it is for "
+                         "heads whose width is a multiple of 8, up to 128\n")
+        self.assertEqual(self.run_snug("compile", file, "--device=cuda").stderr, "", "float32 is ours by design")
         file = self.write("uneven.pbtxt", UNEVEN)
-        self.assertEqual(self.run_snug("compile", file, "--device=cuda").stderr,
-                         "our own kernel serves in place of cuDNN's, more slowly, for conv \"uneven\": it takes "
-                         "padding that is alike on both sides\n")
+        self.assertEqual(self.run_snug("compile", file, "--device=cuda").stderr, "")
 
     def test_the_dump_says_what_is_by_design(self):
         dump = self.folder / "dump"

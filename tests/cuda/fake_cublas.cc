@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ops/math/functions.h"
 #include "tests/cuda/fake_numbers.h"
 
 namespace snug::core::cuda::fake_cublas {
@@ -27,6 +28,8 @@ DType TypeOf(cudaDataType_t type) {
 }
 
 bool HasBias(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
+bool SumsB(uint32_t epilogue) { return epilogue == CUBLASLT_EPILOGUE_BGRADB; }
+bool GeluGrad(uint32_t epilogue) { return epilogue == CUBLASLT_EPILOGUE_DGELU; }
 bool HasRelu(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_RELU) != 0; }
 
 struct Algorithm {
@@ -53,6 +56,10 @@ bool Fits(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& d)
 bool Documented(const Operation& o, const Matrix& d) {
   if (d.type == CUDA_R_64F) {
     return o.compute == CUBLAS_COMPUTE_64F && o.scale == CUDA_R_64F && o.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  }
+  if ((SumsB(o.epilogue) || GeluGrad(o.epilogue)) && d.count != 1) return false;
+  if (GeluGrad(o.epilogue) && (o.beside_leading % 8 != 0 || o.beside_leading < static_cast<int64_t>(d.rows))) {
+    return false;
   }
   const bool fast = o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && d.type == CUDA_R_32F;
   return o.scale == CUDA_R_32F && (o.compute == CUBLAS_COMPUTE_32F || fast);
@@ -81,10 +88,22 @@ void Compute(const Call& call, double alpha) {
         sum *= alpha;
         if (HasBias(o.epilogue)) sum += NumberAt(o.bias, TypeOf(call.d.type), static_cast<int64_t>(row));
         if (HasRelu(o.epilogue) && sum < 0) sum = 0;
+        if (GeluGrad(o.epilogue)) {
+          const int64_t i = static_cast<int64_t>(column) * o.beside_leading + static_cast<int64_t>(row);
+          sum = functions::GeluByTanhGrad()(NumberAt(o.beside, TypeOf(call.d.type), i), sum);
+        }
         const int64_t to = of * call.d.step + static_cast<int64_t>(column) * call.d.leading + static_cast<int64_t>(row);
         PutNumber(call.d_data, TypeOf(call.d.type), to, sum);
       }
     }
+  }
+  for (uint64_t column = 0; SumsB(o.epilogue) && column < call.d.columns; ++column) {
+    double sum = 0;
+    for (uint64_t i = 0; i < inner; ++i) {
+      sum += o.transpose_b != CUBLAS_OP_N ? factor(call.b, call.b_data, 0, column, i)
+                                          : factor(call.b, call.b_data, 0, i, column);
+    }
+    PutNumber(const_cast<void*>(o.bias), TypeOf(call.d.type), static_cast<int64_t>(column), sum);
   }
 }
 
@@ -92,7 +111,7 @@ void Compute(const Call& call, double alpha) {
 
 cublasStatus_t Describe(cublasLtMatmulDesc_t to, size_t bytes, cublasComputeType_t compute, cudaDataType_t scale) {
   if (bytes != sizeof(*to)) return CUBLAS_STATUS_ALLOC_FAILED;
-  Store(to, Operation{compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr});
+  Store(to, Operation{compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr, nullptr, 0});
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -107,6 +126,10 @@ cublasStatus_t Set(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t attri
       return Assign(&operation.epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return Assign(&operation.bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return Assign(&operation.beside, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return Assign(&operation.beside_leading, value, bytes);
     default:
       return CUBLAS_STATUS_INVALID_VALUE;
   }
@@ -179,7 +202,8 @@ cublasStatus_t Bind(const Call& call, std::function<void()>* work) {
   const bool enough = call.workspace_bytes >= algorithm.workspace_bytes &&
                       (call.workspace != nullptr || algorithm.workspace_bytes == 0);
   if (algorithm.sign != kSign || !enough) return CUBLAS_STATUS_INVALID_VALUE;
-  if (HasBias(o.epilogue) && o.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (GeluGrad(o.epilogue) && o.beside == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if ((HasBias(o.epilogue) || SumsB(o.epilogue)) && o.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   const double alpha = NumberAt(call.alpha, TypeOf(o.scale), 0);
   if (NumberAt(call.beta, TypeOf(o.scale), 0) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   *work = [call, alpha] {

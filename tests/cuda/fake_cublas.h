@@ -1,6 +1,6 @@
 // A pretended cuBLASLt. It computes on the host what it was told to, by the documentation alone: matrices by columns,
-// each with its leading dimension, transposed and repeated as described, and a bias along the rows of the result. A
-// wrong description gives wrong numbers.
+// each with its leading dimension, transposed and repeated as described, a bias along the rows of the result, the sums
+// of a factor. A wrong description gives wrong numbers.
 #pragma once
 
 #include <functional>
@@ -16,6 +16,8 @@ struct Operation {
   int32_t transpose_a, transpose_b;
   uint32_t epilogue;
   const void* bias;
+  const void* beside;  // the epilogue's other operand
+  int64_t beside_leading;
 };
 struct Matrix {
   cudaDataType_t type;

@@ -21,25 +21,11 @@ std::string Several(size_t n, const char* what) {
 State& fake::CurrentState() { return *g_state; }
 
 bool fake::GivesBack(const std::string& name) {
-  static const auto* const names = new std::set<std::string>{"cuMemFree",
-                                                             "cuMemFreeHost",
-                                                             "cuMemAddressFree",
-                                                             "cuMemRelease",
-                                                             "cuMemUnmap",
-                                                             "cuStreamDestroy",
-                                                             "cuEventDestroy",
-                                                             "cuDevicePrimaryCtxRelease",
-                                                             "cuStreamEndCapture",
-                                                             "cuGraphExecDestroy",
-                                                             "cuGraphDestroy",
-                                                             "cuLibraryUnload",
-                                                             "nvrtcDestroyProgram",
-                                                             "cublasLtDestroy",
-                                                             "cudnnDestroy",
-                                                             "cudnnDestroyTensorDescriptor",
-                                                             "cudnnDestroyFilterDescriptor",
-                                                             "cudnnDestroyActivationDescriptor",
-                                                             "cudnnDestroyConvolutionDescriptor"};
+  static const auto* const names = new std::set<std::string>{
+      "cuMemFree",           "cuMemFreeHost",      "cuMemAddressFree", "cuMemRelease",
+      "cuMemUnmap",          "cuStreamDestroy",    "cuEventDestroy",   "cuDevicePrimaryCtxRelease",
+      "cuStreamEndCapture",  "cuGraphExecDestroy", "cuGraphDestroy",   "cuLibraryUnload",
+      "nvrtcDestroyProgram", "cublasLtDestroy",    "cudnnDestroy",     "cudnnBackendDestroyDescriptor"};
   return names->count(name) == 1;
 }
 

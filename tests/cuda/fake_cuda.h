@@ -21,9 +21,9 @@ namespace snug::core::cuda {
 using KernelBinder = std::function<void()> (*)(const void* kernel, const unsigned (&grid)[3], unsigned threads,
                                                void** arguments);
 
-// How cuBLASLt and cuDNN behave. Unfused: cuDNN adds no bias. Others: the libraries run none of what their heuristics
-// list first. Newer: cuBLASLt's descriptions are too large for the room in this build. Refuse: they are there, but
-// serve nothing.
+// How cuBLASLt and cuDNN behave. Unfused: cuDNN adds no bias, cuBLASLt no more than a bias and relu. Others: the
+// libraries run none of what their heuristics list first. Newer: cuBLASLt's descriptions are too large for the room in
+// this build. Refuse: they are there, but serve nothing.
 enum class FakeLibraries : uint8_t { kServe, kServeUnfused, kServeOthers, kNewer, kRefuse, kMissing };
 
 // Does the same for a kernel that was compiled from source at run time. It is cuda::emulation::BindSource.

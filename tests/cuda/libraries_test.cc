@@ -12,6 +12,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/cublas_matmul.h"
 #include "engine/cuda/cuda_libraries.h"
+#include "engine/cuda/cudnn_attention.h"
 #include "engine/cuda/cudnn_conv.h"
 #include "engine/run/session/random_feed.h"
 #include "tests/cuda/emulation/emulation.h"
@@ -37,7 +38,8 @@ struct Products {
   absl::Status Run(const cuda::CublasMatMul& product) {
     SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, cuda::LibrariesOf(*stream).matmuls());
     SNUG_RETURN_IF_ERROR(
-        products->Run(product, {.a = a.data(), .b = b.data(), .bias = bias.data(), .c = c.data(), .workspace = room}));
+        products->Run(product, {.a = a.data(), .b = b.data(), .bias = bias.data(), .c = c.data(), .workspace = room})
+            .status());
     return stream->Synchronize();
   }
 
@@ -56,6 +58,29 @@ TEST(CublasMatMul, MultipliesMatricesThatLieByRows) {
   Products products(fake);
   ASSERT_TRUE(products.Run(kProduct).ok());
   EXPECT_THAT(products.c, ElementsAre(210.5, 0, 430.5, 0));
+}
+
+TEST(CublasMatMul, SumsAFactorInTheSameSweepWhereTheLibraryDoes) {
+  constexpr cuda::CublasMatMul kWithSums = {
+      .m = 2, .n = 2, .k = 2, .transpose_a = true, .sums_a = true, .workspace_bytes = 64};
+  for (const FakeLibraries libraries : {FakeLibraries::kServe, FakeLibraries::kServeUnfused}) {
+    FakeCuda fake({.any_address = true, .libraries = libraries});
+    Products products(fake);
+    std::vector<float> sums(2);
+    cuda::CublasMatMuls* const matmuls = cuda::LibrariesOf(*products.stream).matmuls().value();
+    const bool serves = libraries == FakeLibraries::kServe;
+    EXPECT_EQ(matmuls
+                  ->Run(kWithSums, {.a = products.a.data(),
+                                    .b = products.b.data(),
+                                    .c = products.c.data(),
+                                    .sums = sums.data(),
+                                    .workspace = products.room})
+                  .value(),
+              serves);
+    ASSERT_TRUE(products.stream->Synchronize().ok());
+    EXPECT_THAT(products.c, ElementsAre(310, 3001, 420, 4002));
+    EXPECT_THAT(sums, ElementsAre(serves ? 4 : 0, serves ? 6 : 0));
+  }
 }
 
 TEST(CublasMatMul, ChoosesOnceAndMakesOneHandle) {
@@ -174,27 +199,253 @@ TEST(CublasMatMul, AnErrorSaysWhatWasMultipliedAndWhatToDo) {
                     HasSubstr("--plain-kernels")));
 }
 
+// A convolution of [1, 2, 3, 3] with one filter of [2, 2, 2], on a stream of the pretended device.
+struct Convolution {
+  explicit Convolution(FakeCuda& f) : fake(f) {
+    stream = cuda::CudaStream::Create(cuda::CudaDevice::Open(fake.api(), 0).value()).value();
+  }
+  absl::StatusOr<bool> Run(const cuda::CudnnConv& conv) {
+    SNUG_ASSIGN_OR_RETURN(cuda::CudnnConvs* const convs, cuda::LibrariesOf(*stream).convs());
+    SNUG_ASSIGN_OR_RETURN(
+        const bool finished,
+        convs->Run(conv, {.data = x, .factor = w, .bias = bias, .result = y, .workspace = workspace}));
+    SNUG_RETURN_IF_ERROR(stream->Synchronize());
+    return finished;
+  }
+
+  FakeCuda& fake;
+  alignas(16) float x[18] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  alignas(16) float w[8] = {1, 0, 0, -1, 1, 1, 1, 1};  // a pixel less the one below on the right, and a sum
+  alignas(16) float bias[1] = {0.5};
+  alignas(16) float y[8] = {};  // room for a gradient of w
+  alignas(16) std::byte workspace[64] = {};
+  std::unique_ptr<cuda::CudaStream> stream;
+};
+
+constexpr cuda::CudnnConv kConv = {.x = {1, 2, 3, 3},
+                                   .w = {1, 2, 2, 2},
+                                   .y = {1, 1, 2, 2},
+                                   .stride = {1, 1},
+                                   .dilation = {1, 1},
+                                   .workspace_bytes = 64};
+
+TEST(CudnnConv, ConvolvesWithWhatIsAsExactAndSteadyAsIsWanted) {
+  FakeCuda fake({.any_address = true});
+  Convolution convolution(fake);
+  fake.ClearCalls();
+  for (const auto& [tf32, fast] : {std::pair{false, false}, std::pair{true, false}, std::pair{true, true}}) {
+    cuda::CudnnConv conv = kConv;
+    conv.tf32 = tf32;
+    conv.fast = fast;
+    ASSERT_EQ(convolution.Run(conv).value(), false);
+    EXPECT_THAT(std::vector<float>(convolution.y, convolution.y + 4), ElementsAre(0, 0, 0, 0));
+  }
+  EXPECT_THAT(fake.algorithms(), ElementsAre(1, 3, 7)) << "the first of the list that may be taken";
+}
+
+TEST(CudnnConv, AddsBiasAndReluInTheSameSweepWhereTheLibraryDoes) {
+  cuda::CudnnConv conv = kConv;
+  conv.bias = conv.relu = true;
+  for (const FakeLibraries libraries : {FakeLibraries::kServe, FakeLibraries::kServeUnfused}) {
+    FakeCuda fake({.any_address = true, .libraries = libraries});
+    Convolution convolution(fake);
+    convolution.x[4] = 4;  // the sums are 1, 0, 0, -1
+    const bool finished = libraries == FakeLibraries::kServe;
+    ASSERT_EQ(convolution.Run(conv).value(), finished);
+    const std::vector<float> expected =
+        finished ? std::vector<float>{1.5, 0.5, 0.5, 0} : std::vector<float>{1, 0, 0, -1};
+    EXPECT_EQ(std::vector<float>(convolution.y, convolution.y + 4), expected);
+  }
+}
+
+TEST(CudnnConv, PreparesEnginesOnce) {
+  FakeCuda fake({.any_address = true});
+  Convolution convolution(fake);
+  ASSERT_TRUE(convolution.Run(kConv).ok());
+  fake.ClearCalls();
+  ASSERT_TRUE(convolution.Run(kConv).ok());
+  EXPECT_EQ(fake.Count("cudnnBackendExecute"), 1);
+  EXPECT_EQ(fake.Count("cudnnBackendCreateDescriptor"), 1) << "says where the operands lie";
+  EXPECT_EQ(fake.Count("cudnnBackendGetAttribute"), 0);
+}
+
+TEST(CudnnConv, TakesTheEngineOfTheRankThatIsWantedOrTheLast) {
+  FakeCuda fake({.any_address = true});
+  Convolution convolution(fake);
+  fake.ClearCalls();
+  for (const int rank : {1, 2, 3, 9, 1}) {
+    cuda::CudnnConv conv = kConv;
+    conv.rank = rank;
+    ASSERT_TRUE(convolution.Run(conv).ok());
+  }
+  EXPECT_THAT(fake.algorithms(), ElementsAre(1, 2, 9, 9, 1));
+}
+
+TEST(CudnnConv, TakesTheNextEngineWhereOneIsRefusedAsItRuns) {
+  FakeCuda fake({.any_address = true, .libraries = FakeLibraries::kServeOthers});
+  Convolution convolution(fake);
+  fake.ClearCalls();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(convolution.Run(kConv).ok());
+  EXPECT_THAT(fake.algorithms(), ElementsAre(2, 2));
+  EXPECT_EQ(fake.Count("cudnnBackendExecute"), 3) << "the first one is tried once";
+}
+
 TEST(CudnnConv, SaysHowMuchWorkspaceIsWantedWhereItIsMoreThanPlanned) {
   FakeCuda fake({.any_address = true});
-  const auto stream = cuda::CudaStream::Create(cuda::CudaDevice::Open(fake.api(), 0).value()).value();
-  const std::vector<float> x(18), w(8);
-  std::vector<float> y(8);
-  const cuda::CudnnConv conv{.kind = cuda::CudnnConvKind::kGradWeight,
-                             .x = {1, 2, 3, 3},
-                             .w = {1, 2, 2, 2},
-                             .y = {1, 1, 2, 2},
-                             .stride = {1, 1},
-                             .dilation = {1, 1},
-                             .workspace_bytes = 63};
-  const absl::Status status = cuda::LibrariesOf(*stream)
-                                  .convs()
-                                  .value()
-                                  ->Run(conv, {.data = x.data(), .factor = w.data(), .result = y.data()})
-                                  .status();
+  Convolution convolution(fake);
+  cuda::CudnnConv conv = kConv;
+  conv.kind = cuda::CudnnConvKind::kGradWeight;
+  conv.workspace_bytes = 63;
+  fake.ClearCalls();
+  ASSERT_TRUE(convolution.Run(conv).ok());
+  EXPECT_THAT(fake.algorithms(), ElementsAre(2)) << "it wants none";
+  conv.workspace_bytes = -1;
+  const absl::Status status = convolution.Run(conv).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("the gradient of w of the convolution of [1, 2, 3, 3] with [1, 2, 2, 2] in float32"),
-                    HasSubstr("at least 64 bytes of workspace are wanted, and 63 are planned")));
+                    HasSubstr("at least 0 bytes of workspace are wanted, and -1 are planned")));
+}
+
+// What the library refuses may be served by other kernels. What it takes for wrong is an error.
+TEST(CudnnConv, AWrongDescriptionIsAnErrorOfOurs) {
+  FakeCuda fake({.any_address = true});
+  Convolution convolution(fake);
+  cuda::CudnnConv conv = kConv;
+  conv.y[3] = 3;
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = convolution.Run(conv).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("describing the convolution of [1, 2, 3, 3] with [1, 2, 2, 2]"),
+                      HasSubstr("a fault of Snug's"), HasSubstr("--plain-kernels")));
+  }
+}
+
+TEST(CudnnConv, EveryCallThatFailsIsAnErrorAndLeavesNothingBehind) {
+  for (int64_t n = 0;; ++n) {
+    FakeCuda fake({.any_address = true});
+    {
+      Convolution convolution(fake);
+      fake.ClearCalls();
+      fake.FailCall(n);
+      const absl::Status status = convolution.Run(kConv).status();
+      if (!fake.has_failed()) {
+        EXPECT_GT(n, 60);
+        return;
+      }
+      const std::string failed = fake.calls()[static_cast<size_t>(n)];
+      if (failed == "cudnnBackendDestroyDescriptor") {
+        EXPECT_TRUE(status.ok()) << "nobody needs to know";
+      } else {
+        EXPECT_THAT(std::string(status.message()), HasSubstr(failed));
+      }
+      EXPECT_TRUE(convolution.Run(kConv).ok()) << failed;
+    }
+    EXPECT_EQ(fake.Leaks(), "") << n;
+  }
+}
+
+// Attention on the pretended library, with q, k and v packed in rows.
+struct Packed {
+  static constexpr int64_t kBatch = 4, kHeads = 2, kLength = 6, kWidth = 8, kRow = kHeads * kWidth;
+
+  explicit Packed(FakeCuda& f) : fake(f) {
+    stream = cuda::CudaStream::Create(cuda::CudaDevice::Open(fake.api(), 0).value()).value();
+    for (size_t i = 0; i < qkv.size(); ++i) qkv[i] = BFloat16(static_cast<float>((i * 7) % 11) / 8 - 0.5F);
+    for (size_t i = 0; i < dout.size(); ++i) dout[i] = BFloat16(static_cast<float>((i * 5) % 13) / 8 - 0.5F);
+  }
+  cuda::CudnnAttention Of(bool backward, int64_t workspace_bytes) const {
+    const cuda::CudnnHeads packed = {.batch = kLength * 3 * kRow, .head = kWidth, .row = 3 * kRow};
+    return {.backward = backward,
+            .batch = kBatch,
+            .heads = kHeads,
+            .queries = kLength,
+            .keys = kLength,
+            .width = kWidth,
+            .q = packed,
+            .k = packed,
+            .v = packed,
+            .out = {.batch = kLength * kRow, .head = kWidth, .row = kRow},
+            .scale = 0.5,
+            .causal = true,
+            .workspace_bytes = workspace_bytes};
+  }
+  absl::Status Run(const cuda::CudnnAttention& attention) {
+    SNUG_ASSIGN_OR_RETURN(cuda::CudnnAttentions* const attentions, cuda::LibrariesOf(*stream).attentions());
+    workspace.resize(static_cast<size_t>(attention.workspace_bytes));
+    const int64_t step = kRow;
+    SNUG_RETURN_IF_ERROR(attentions->Run(attention, {.q = qkv.data(),
+                                                     .k = qkv.data() + step,
+                                                     .v = qkv.data() + 2 * step,
+                                                     .out = out.data(),
+                                                     .lse = lse.data(),
+                                                     .dout = dout.data(),
+                                                     .dq = dqkv.data(),
+                                                     .dk = dqkv.data() + step,
+                                                     .dv = dqkv.data() + 2 * step,
+                                                     .workspace = workspace.data()}));
+    return stream->Synchronize();
+  }
+
+  FakeCuda& fake;
+  std::vector<BFloat16> qkv = std::vector<BFloat16>(kBatch * kLength * 3 * kRow), dqkv = qkv;
+  std::vector<BFloat16> out = std::vector<BFloat16>(kBatch * kLength * kRow), dout = out;
+  std::vector<float> lse = std::vector<float>(kBatch * kHeads * kLength);
+  std::vector<std::byte> workspace;
+  std::unique_ptr<cuda::CudaStream> stream;
+};
+
+TEST(CudnnAttention, DoesSamplesInGroupsWhereWorkspaceIsShort) {
+  FakeCuda fake({.any_address = true});
+  Packed packed(fake);
+  const cuda::CudnnAttention all = packed.Of(true, int64_t{1} << 30);
+  ASSERT_TRUE(packed.Run(packed.Of(false, 4096)).ok());
+  ASSERT_TRUE(packed.Run(all).ok());
+  const std::vector<BFloat16> expected = packed.dqkv;
+  for (const int64_t samples : {2, 1}) {
+    // The workspace is just too small for twice as many.
+    const cuda::CudnnAttentionGroup larger = GroupWithin(
+        all, samples == 2
+                 ? GroupWithin(all, int64_t{1} << 30).workspace_bytes - 1
+                 : GroupWithin(all, GroupWithin(all, int64_t{1} << 30).workspace_bytes - 1).workspace_bytes - 1);
+    ASSERT_EQ(larger.samples, samples);
+    packed.dqkv.assign(packed.dqkv.size(), BFloat16(0.0F));
+    fake.ClearCalls();
+    ASSERT_TRUE(packed.Run(packed.Of(true, larger.workspace_bytes)).ok());
+    EXPECT_EQ(fake.Count("cudnnBackendExecute"), Packed::kBatch / samples);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(static_cast<float>(packed.dqkv[i]), static_cast<float>(expected[i])) << i;
+    }
+  }
+  EXPECT_EQ(GroupWithin(all, 0).samples, 1) << "one is always done";
+  cuda::CudnnAttention uneven = all;
+  uneven.queries = 5;
+  EXPECT_EQ(GroupWithin(uneven, 0).samples, 2) << "10 numbers for each sample: every second begins at 16 bytes";
+}
+
+TEST(CudnnAttention, EveryCallThatFailsIsAnErrorAndLeavesNothingBehind) {
+  // Hundreds of calls describe it: every seventh.
+  for (int64_t n = 0;; n += 7) {
+    FakeCuda fake({.any_address = true});
+    {
+      Packed packed(fake);
+      const cuda::CudnnAttention attention = packed.Of(true, GroupWithin(packed.Of(true, 0), 0).workspace_bytes);
+      fake.ClearCalls();
+      fake.FailCall(n);
+      const absl::Status status = packed.Run(attention);
+      if (!fake.has_failed()) {
+        EXPECT_GT(n, 300);
+        return;
+      }
+      const std::string failed = fake.calls()[static_cast<size_t>(n)];
+      if (failed != "cudnnBackendDestroyDescriptor") {
+        EXPECT_THAT(std::string(status.message()), HasSubstr(failed));
+      }
+      EXPECT_TRUE(packed.Run(attention).ok()) << failed;
+    }
+    EXPECT_EQ(fake.Leaks(), "") << n;
+  }
 }
 
 // For values of 3 channels cuDNN makes copies with 8 (bfloat16) in its workspace.
@@ -258,7 +509,10 @@ TEST_P(CudaLibraries, AreStartedAndAskedWhatToDoAsTheSessionOpensItsDevice) {
     const auto choices = [&] {
       int64_t count = 0;
       for (const std::string& call : fake->calls()) {
-        count += call == "cublasLtCreate" || call == "cudnnCreate" || call.find("Algo") != std::string::npos ? 1 : 0;
+        count += call == "cublasLtCreate" || call == "cudnnCreate" || call.find("Algo") != std::string::npos ||
+                         call == "cudnnBackendGetAttribute"
+                     ? 1
+                     : 0;
       }
       return count;
     };
@@ -303,7 +557,8 @@ TEST_P(CudaLibraries, EveryCallOfAStepThatFailsIsAnErrorAndLeavesNothingBehind) 
         const absl::Status status = network.Step(*session);
         ended = !fake->has_failed();
         const std::string failed = ended ? "" : fake->calls()[static_cast<size_t>(n)];
-        const bool gives_back = failed == "cuGraphDestroy" || failed == "cuGraphExecDestroy";
+        const bool gives_back =
+            failed == "cuGraphDestroy" || failed == "cuGraphExecDestroy" || failed == "cudnnBackendDestroyDescriptor";
         EXPECT_EQ(status.ok(), ended || gives_back) << failed;
         if (!status.ok()) {
           EXPECT_THAT(std::string(status.message()), HasSubstr(failed));
@@ -376,9 +631,7 @@ TEST_P(CudaLibraries, ThatTakeAnotherAlgorithmThanTheyChoseAreNamedAndCounted) {
     const Compiled& compiled = session->compiled();
     for (const Step& step : compiled.executable.steps) {
       const Node& node = compiled.graph.node(step.node);
-      // A bias is added by an algorithm that is not the first of the pretended list.
-      const bool without_bias = step.kernel->name == "cudnn" && node.op == "conv" && node.inputs.size() == 2;
-      if (step.kernel->name == "cublaslt" || without_bias) expected.push_back(node.name);
+      if (step.kernel->name == "cublaslt" || step.kernel->name == "cudnn") expected.push_back(node.name);
     }
     ASSERT_GT(expected.size(), 2u);
     EXPECT_EQ(session->fallbacks().size(), 0u) << "it shows as the algorithm is launched first";
@@ -404,7 +657,7 @@ TEST_P(CudaLibraries, ThatTakeAnotherAlgorithmThanTheyChoseAreNamedAndCounted) {
   EXPECT_THAT(std::string(strict.message()), AllOf(HasSubstr("algorithms would"), HasSubstr("--strict-kernels")));
 }
 
-// The form with the bias in it is not in the library's list: that it does not do it is no fallback.
+// An engine for the convolution alone, and a sweep of ours after it, is no fallback.
 TEST_P(CudaLibraries, ThatAddNoBiasServeAllTheSame) {
   const std::unique_ptr<FakeCuda> fake = NewFake(FakeLibraries::kServeUnfused);
   const Network network = Of({.strict_kernels = true});

@@ -3,12 +3,20 @@
 namespace snug::core {
 
 // Each is in a file of its own.
-PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, JoinSlices,
-    MergeCommonSubexpressions, NarrowGradients, PadClasses, RemoveDeadCode;
+PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise,
+    FuseGeluGradient, JoinSlices, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, RemoveDeadCode,
+    SumBiasGradient;
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
       {"fuse_cross_entropy", "log_softmax + nll_loss -> softmax_cross_entropy", FuseCrossEntropy},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> CudaForwardPasses() {
+  static constexpr Pass kPasses[] = {
+      {"pack_attention", "split + attention -> packed_attention, which reads q, k and v where they are", PackAttention},
   };
   return kPasses;
 }
@@ -32,6 +40,8 @@ absl::Span<const Pass> CudaPasses() {
   static constexpr Pass kPasses[] = {
       {"pad_classes", "rows of bfloat16 logits that tensor cores cannot read begin at multiples of 128 bytes",
        PadClasses},
+      {"fuse_gelu_gradient", "dense_grad_input + gelu_grad -> dense_grad_input_gelu", FuseGeluGradient},
+      {"sum_bias_gradient", "the gradient of a dense layer's bias comes with that of its weights", SumBiasGradient},
       {"fuse_elementwise",
        "chains of elementwise nodes, with a reduction at the end or without, become a kernel that NVRTC compiles",
        FuseElementwise},

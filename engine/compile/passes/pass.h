@@ -18,9 +18,10 @@ struct Pass {
   PassFunction* run;
 };
 
-// These are in the order in which they run: on the forward graph before it is differentiated, then on the whole graph,
-// then on that graph if it is compiled for CUDA.
+// These are in the order in which they run: on the forward graph before it is differentiated, the second of them only
+// if it is compiled for CUDA; then on the whole graph; then on that one if it is compiled for CUDA.
 absl::Span<const Pass> ForwardPasses();
+absl::Span<const Pass> CudaForwardPasses();
 absl::Span<const Pass> WholePasses();
 absl::Span<const Pass> CudaPasses();
 

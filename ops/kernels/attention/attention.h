@@ -9,11 +9,14 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 
 #include "engine/base/dtype.h"
 #include "engine/base/host_device.h"
 #include "engine/base/shape.h"
 #include "ops/kernel_context.h"
+#include "ops/kernel_row.h"
+#include "ops/node_types.h"
 
 namespace snug::core {
 
@@ -27,7 +30,7 @@ struct AttentionOperand {
 
 struct AttentionSizes {
   int64_t batch = 0, heads = 0, queries = 0, keys = 0, width = 0;
-  AttentionOperand q, k;             // out and dq lie like q; v, dk and dv lie like k
+  AttentionOperand q, k, out;        // dq lies like q; v, dk and dv lie like k; dout lies like out
   std::array<int64_t, 4> mask = {};  // strides over [batch, heads, queries, keys]; 0: broadcast
   double scale = 1;
   bool causal = false;  // query i sees keys 0 to i
@@ -77,12 +80,21 @@ absl::Status AttentionGradCuda(const KernelContext& k, const AttentionSizes& siz
 
 inline bool FitsTensorCores(const AttentionSizes& s) {
   return s.width % 8 == 0 && s.width <= 128 &&
-         (s.q.batch | s.q.head | s.q.row | s.k.batch | s.k.head | s.k.row) % 8 == 0;
+         (s.q.batch | s.q.head | s.q.row | s.k.batch | s.k.head | s.k.row | s.out.batch | s.out.head | s.out.row) % 8 ==
+             0;
 }
 // `deltas` has the sum of dout out for each query of each head.
 absl::Status AttentionByTensorCores(const KernelContext& k, const AttentionSizes& sizes,
                                     const AttentionForward<BFloat16>& call);
 absl::Status AttentionGradByTensorCores(const KernelContext& k, const AttentionSizes& sizes,
                                         const AttentionBackward<BFloat16>& call, const float* deltas);
+
+// The rows of cuDNN's fused kernels (cudnn.cc), for bfloat16 without a mask. The functions say what a node's numbers
+// and addresses are.
+using AttentionSizesOf = std::function<AttentionSizes(const NodeTypes&)>;
+KernelRow CudnnAttentionRow(AttentionSizesOf sizes, std::function<bool(const NodeTypes&)> has_mask,
+                            std::function<AttentionForward<BFloat16>(const KernelContext&)> call);
+KernelRow CudnnAttentionGradRow(AttentionSizesOf sizes, std::function<bool(const NodeTypes&)> has_mask,
+                                std::function<AttentionBackward<BFloat16>(const KernelContext&)> call);
 
 }  // namespace snug::core

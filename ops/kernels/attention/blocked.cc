@@ -198,7 +198,7 @@ SNUG_INLINE void ForwardGroup(IsaConstant<kIsa> isa, const AttentionSizes& s, co
       Scale(w.sums + i * padded, s.width, nothing ? 0.0F : 1.0F / softmax.sum[i]);
       lse[i] = nothing ? kNothing : softmax.largest[i] + Log(softmax.sum[i]);
     }
-    StoreRows(queries, s.width, w.sums, padded, call.out + qo, s.q.row);
+    StoreRows(queries, s.width, w.sums, padded, call.out + s.out.Offset(b, h, query), s.out.row);
   }
 }
 
@@ -218,10 +218,11 @@ SNUG_INLINE void BackwardHead(IsaConstant<kIsa> isa, const AttentionSizes& s, co
   for (int64_t query = 0; query < s.queries; query += kQueries) {
     const int64_t queries = std::min(kQueries, s.queries - query);
     const int64_t qo = s.q.Offset(b, h, query);
+    const int64_t oo = s.out.Offset(b, h, query);
     PackPanel(s.width, queries, StridedMatrix<T>{call.q + qo, 1, s.q.row}, w.queries);
-    PackPanel(s.width, queries, StridedMatrix<T>{call.dout + qo, 1, s.q.row}, w.douts);
+    PackPanel(s.width, queries, StridedMatrix<T>{call.dout + oo, 1, s.out.row}, w.douts);
     PackPanels(queries, s.width, StridedMatrix<T>{call.q + qo, s.q.row, 1}, w.query_panels);
-    PackPanels(queries, s.width, StridedMatrix<T>{call.dout + qo, s.q.row, 1}, w.dout_panels);
+    PackPanels(queries, s.width, StridedMatrix<T>{call.dout + oo, s.out.row, 1}, w.dout_panels);
     Scale(w.queries, s.width * kQueries, scale);
     Scale(w.query_panels, queries * padded, scale);
 
@@ -234,7 +235,7 @@ SNUG_INLINE void BackwardHead(IsaConstant<kIsa> isa, const AttentionSizes& s, co
       if (lse[i] == kNothing) lse[i] = -kNothing;
       shared[i] = 0;
       if (i >= queries) continue;
-      const T* out = call.out + qo + i * s.q.row;
+      const T* out = call.out + oo + i * s.out.row;
       for (int64_t d = 0; d < s.width; ++d) shared[i] += w.douts[d * kQueries + i] * static_cast<float>(out[d]);
     }
 

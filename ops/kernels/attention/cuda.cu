@@ -40,6 +40,10 @@ struct HeadPlace {
     return {q + s.q.Offset(b, h, 0), s.q.row, s.queries};
   }
   template <class T>
+  __device__ Rows<T> Results(const AttentionSizes& s, const T* out) const {
+    return {out + s.out.Offset(b, h, 0), s.out.row, s.queries};
+  }
+  template <class T>
   __device__ Rows<T> Keys(const AttentionSizes& s, const T* k) const {
     return {k + s.k.Offset(b, h, 0), s.k.row, s.keys};
   }
@@ -174,7 +178,8 @@ __global__ void ForwardKernel(AttentionSizes s, AttentionForward<T> call, int64_
           call.lse[head * s.queries + query] = nothing ? kNothing : largest[i] + Log(totals[i]);
         }
       }
-      StoreSums(sums, factors, call.out + s.q.Offset(at.b, at.h, 0), s.q.row, first_query, s.queries, column, s.width);
+      StoreSums(sums, factors, call.out + s.out.Offset(at.b, at.h, 0), s.out.row, first_query, s.queries, column,
+                s.width);
     }
   }
 }
@@ -188,7 +193,7 @@ __global__ void DeltaKernel(AttentionSizes s, int64_t heads, const T* out, const
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   for (int64_t head = blockIdx.y; head < heads; head += gridDim.y) {
     const HeadPlace at(s, head);
-    const int64_t first = s.q.Offset(at.b, at.h, query);
+    const int64_t first = s.out.Offset(at.b, at.h, query);
     A delta = 0;
     for (int64_t i = lane * kPack; query < s.queries && i < s.width; i += kLanes * kPack) {
       const auto values = LoadPack<true, kPack>(out + first + i, kPack);
@@ -219,7 +224,7 @@ __global__ void GradQueryKernel(AttentionSizes s, AttentionBackward<T> call, con
   for (int64_t head = blockIdx.y; head < heads; head += gridDim.y) {
     const HeadPlace at(s, head);
     const auto q = at.Queries(s, call.q);
-    const auto dout = at.Queries(s, call.dout);
+    const auto dout = at.Results(s, call.dout);
     const auto k = at.Keys(s, call.k);
     const auto v = at.Keys(s, call.v);
     const int64_t keys = s.KeysOf((first_query + kTile < s.queries ? first_query + kTile : s.queries) - 1);
@@ -262,7 +267,7 @@ __global__ void GradKeyKernel(AttentionSizes s, AttentionBackward<T> call, const
   for (int64_t head = blockIdx.y; head < heads; head += gridDim.y) {
     const HeadPlace at(s, head);
     const auto q = at.Queries(s, call.q);
-    const auto dout = at.Queries(s, call.dout);
+    const auto dout = at.Results(s, call.dout);
     const auto k = at.Keys(s, call.k);
     const auto v = at.Keys(s, call.v);
     const int64_t begin = s.causal ? first_key : 0;  // no query before it sees these keys
@@ -314,7 +319,8 @@ template <class T>
 absl::Status AttentionGradCuda(const KernelContext& k, const AttentionSizes& s, const AttentionBackward<T>& call) {
   const int64_t heads = s.batch * s.heads;
   auto* deltas = k.workspace<Accumulator<T>>();
-  const bool whole = (s.width | s.q.batch | s.q.head | s.q.row) % kCudaPack<T> == 0 && AllAligned(call.out, call.dout);
+  const bool whole =
+      (s.width | s.out.batch | s.out.head | s.out.row) % kCudaPack<T> == 0 && AllAligned(call.out, call.dout);
   SNUG_RETURN_IF_ERROR(k.cuda()->Launch(whole ? DeltaKernel<kCudaPack<T>, T> : DeltaKernel<1, T>,
                                         Blocks(s.queries, heads), s, heads, call.out, call.dout, deltas));
   if constexpr (std::is_same_v<T, BFloat16>) {

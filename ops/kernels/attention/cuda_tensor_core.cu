@@ -144,12 +144,13 @@ __device__ inline void StoreRows(const float (&sums)[kWidth / 8][4], const float
 
 // Where a head lies.
 struct Place {
-  int64_t b, h, q, k;
+  int64_t b, h, q, k, out;
   __device__ Place(const AttentionSizes& s, int64_t head)
       : b(static_cast<uint32_t>(head) / static_cast<uint32_t>(s.heads)),
         h(static_cast<uint32_t>(head) % static_cast<uint32_t>(s.heads)),
         q(s.q.Offset(b, h, 0)),
-        k(s.k.Offset(b, h, 0)) {}
+        k(s.k.Offset(b, h, 0)),
+        out(s.out.Offset(b, h, 0)) {}
 };
 
 // What a query sees. Lengths have 32 bits here.
@@ -279,7 +280,7 @@ __global__ void __launch_bounds__(kThreads)
         call.lse[head * s.queries + query] = nothing ? -kInfinity : (largest[half] + log2f(total)) * kLn2;
       }
     }
-    StoreRows<kWidth>(sums, factors, call.out + at.q, s.q.row, own_query, sight.queries, width);
+    StoreRows<kWidth>(sums, factors, call.out + at.out, s.out.row, own_query, sight.queries, width);
   }
 }
 
@@ -310,7 +311,7 @@ __global__ void __launch_bounds__(kThreads)
     };
     copy(0);
     const LeftRows<kWidth> q(call.q + at.q, s.q.row, own_query, sight.queries, width);
-    const LeftRows<kWidth> dout(call.dout + at.q, s.q.row, own_query, sight.queries, width);
+    const LeftRows<kWidth> dout(call.dout + at.out, s.out.row, own_query, sight.queries, width);
     float exponent[2];
     float delta[2];
 #pragma unroll
@@ -374,7 +375,7 @@ __global__ void __launch_bounds__(kThreads)
     const auto copy = [&](int first) {
       const int buffer = first / kQueries % 2;
       CopyTile<kWidth>(call.q + at.q, s.q.row, first, sight.queries, width, q_tiles[buffer]);
-      CopyTile<kWidth>(call.dout + at.q, s.q.row, first, sight.queries, width, dout_tiles[buffer]);
+      CopyTile<kWidth>(call.dout + at.out, s.out.row, first, sight.queries, width, dout_tiles[buffer]);
       CommitCopies();
       const auto i = static_cast<int>(threadIdx.x);
       if (i >= kQueries) return;

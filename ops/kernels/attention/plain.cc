@@ -52,8 +52,8 @@ struct HeadGrad {
   HeadGrad(const AttentionSizes& sizes, int64_t b, int64_t h, const AttentionBackward<T>& call)
       : head(sizes, b, h, call.q, call.k, call.mask),
         v(call.v + sizes.k.Offset(b, h, 0)),
-        out(call.out + sizes.q.Offset(b, h, 0)),
-        dout(call.dout + sizes.q.Offset(b, h, 0)),
+        out(call.out + sizes.out.Offset(b, h, 0)),
+        dout(call.dout + sizes.out.Offset(b, h, 0)),
         lse(call.lse + (b * sizes.heads + h) * sizes.queries) {}
 
   SNUG_INLINE Acc Probability(int64_t query, int64_t key) const {
@@ -63,9 +63,9 @@ struct HeadGrad {
   // Returns the gradient with respect to the score before scaling.
   SNUG_INLINE Acc ScoreGrad(int64_t query, int64_t key, Acc probability) const {
     const AttentionSizes& s = head.s;
-    const T* dy = dout + query * s.q.row;
+    const T* dy = dout + query * s.out.row;
     return probability * static_cast<Acc>(s.scale) *
-           (Dot(dy, v + key * s.k.row, s.width) - Dot(dy, out + query * s.q.row, s.width));
+           (Dot(dy, v + key * s.k.row, s.width) - Dot(dy, out + query * s.out.row, s.width));
   }
 
   Head<T> head;
@@ -94,7 +94,7 @@ void PlainAttention(int threads, const AttentionSizes& s, const AttentionForward
   ForEachRow(threads, s, s.queries, [&](int64_t b, int64_t h, int64_t i) SNUG_LAMBDA {
     const Head<T> head(s, b, h, call.q, call.k, call.mask);
     const T* v = call.v + s.k.Offset(b, h, 0);
-    T* out = call.out + s.q.Offset(b, h, i);
+    T* out = call.out + s.out.Offset(b, h, i);
     const int64_t keys = s.KeysOf(i);
     Acc largest = kNothing;
     for (int64_t j = 0; j < keys; ++j) largest = std::max(largest, head.Score(i, j));
@@ -143,7 +143,7 @@ void PlainAttentionGrad(int threads, const AttentionSizes& s, const AttentionBac
         const Acc p = grad.Probability(i, j);
         const Acc ds = grad.ScoreGrad(i, j, p);
         const T* q = grad.head.q + i * s.q.row + begin;
-        const T* dy = grad.dout + i * s.q.row + begin;
+        const T* dy = grad.dout + i * s.out.row + begin;
         for (int64_t d = 0; d < columns; ++d) {
           k_sums[d] += ds * static_cast<Acc>(q[d]);
           v_sums[d] += p * static_cast<Acc>(dy[d]);

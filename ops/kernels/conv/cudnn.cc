@@ -32,45 +32,47 @@ bool Fits(const Shape& shape) {
   return true;
 }
 
-// Says whether the library can pad so: it pads alike on both sides. What lies beyond the last window is no padding.
-bool PadsAlike(const ConvGeometry& g) {
-  for (size_t i = 0; i < static_cast<size_t>(g.spatial); ++i) {
-    const int64_t span = (g.kernel[i] - 1) * g.dilation[i] + 1;
-    if (g.in[i] + 2 * g.pad_begin[i] < span) return false;
-    if ((g.in[i] + 2 * g.pad_begin[i] - span) / g.stride[i] + 1 != g.out[i]) return false;
-  }
-  return true;
-}
-
-// Returns the size with the channels filled up to a multiple of 16 bytes, which is what tensor cores take at once; 0 if
-// they are such a multiple already.
-int64_t FilledUpBytes(const ValueType& type) {
+// Returns the size of a copy that lies channels-last, with the channels filled up to a multiple of 16 bytes, which is
+// what tensor cores take at once; 0 if the value lies so already.
+int64_t CopyBytes(const ValueType& type, bool channels_last) {
   const int64_t item = SizeOf(type.dtype);
   const int64_t channels = type.shape[1];
   const int64_t wanted = (channels * item + 15) / 16 * 16;
-  return wanted == channels * item ? 0 : type.shape.num_elements() / channels * wanted;
+  return channels_last && wanted == channels * item ? 0 : type.shape.num_elements() / channels * wanted + 256;
 }
 
 // Returns how much room the library gets. In general it is for the values once more in another layout, which some
 // algorithms want, and for partial sums, but never more than any good algorithm asks for on large convolutions. Values
-// of few channels (an image has 3) get room for copies with more, however large: without these the library has nothing
-// good for them.
+// of few channels (an image has 3), or that are not channels-last, get room for copies that are as the library wants
+// them, however large: without these it has nothing good for them.
 int64_t WorkspaceLimit(const ConvGeometry& g, const ConvTypes& types) {
   constexpr int64_t kMost = int64_t{64} << 20;
   const int64_t in_general = std::min(kMost, 2 * (types.x.size_bytes() + types.w.size_bytes() + types.y.size_bytes()));
   if (g.groups > 1) return in_general;
-  return in_general + FilledUpBytes(types.x) + FilledUpBytes(types.w) + FilledUpBytes(types.y);
+  const bool last = types.x.layout.channels_last();
+  return in_general + CopyBytes(types.x, last) + CopyBytes(types.w, last) + CopyBytes(types.y, last);
 }
 
-// Returns [outer, inner, h, w]; with one spatial dimension h is 1.
-std::array<int32_t, 4> FourDims(const Shape& shape) {
-  const int spatial = shape.rank() - 2;
-  return {static_cast<int32_t>(shape[0]), static_cast<int32_t>(shape[1]),
-          spatial == 1 ? 1 : static_cast<int32_t>(shape[2]), static_cast<int32_t>(shape[spatial + 1])};
+// Of one spatial dimension the library gets two, the first of which has size 1.
+int LibrarySpatial(const ConvGeometry& g) { return std::max(g.spatial, 2); }
+
+// Returns [outer, inner, spatial...].
+std::array<int32_t, 5> LibraryDims(const Shape& shape) {
+  std::array<int32_t, 5> dims = {static_cast<int32_t>(shape[0]), static_cast<int32_t>(shape[1])};
+  size_t next = 2;
+  if (shape.rank() == 3) dims[next++] = 1;
+  for (int axis = 2; axis < shape.rank(); ++axis) dims[next++] = static_cast<int32_t>(shape[axis]);
+  return dims;
 }
-std::array<int32_t, 2> TwoDims(const ConvGeometry& g, const std::array<int64_t, kMaxSpatial>& of, int32_t neutral) {
-  const auto last = static_cast<int32_t>(of[static_cast<size_t>(g.spatial) - 1]);
-  return {g.spatial == 1 ? neutral : static_cast<int32_t>(of[0]), last};
+std::array<int32_t, 3> LibraryWindow(const ConvGeometry& g, const std::array<int64_t, kMaxSpatial>& of,
+                                     int32_t neutral) {
+  std::array<int32_t, 3> numbers = {};
+  size_t next = 0;
+  if (g.spatial == 1) numbers[next++] = neutral;
+  for (size_t axis = 0; axis < static_cast<size_t>(g.spatial); ++axis) {
+    numbers[next++] = static_cast<int32_t>(of[axis]);
+  }
+  return numbers;
 }
 
 ConvTypes TypesAround(const NodeTypes& t, ConvPart part) {
@@ -85,11 +87,9 @@ ConvTypes TypesAround(const NodeTypes& t, ConvPart part) {
   return {t.input(0), t.output(0), t.input(1)};
 }
 
-std::optional<NotServed> WhyNotServed(const NodeTypes& node_types, ConvPart part, const ConvNode& node) {
+std::optional<NotServed> WhyNotServed(const NodeTypes& node_types, ConvPart part) {
   if (std::optional<NotServed> in_double = NotInDouble(node_types)) return in_double;
   const ConvTypes types = TypesAround(node_types, part);
-  if (node.geometry.spatial > 2) return Refused("it takes 1 and 2 spatial dimensions");
-  if (!PadsAlike(node.geometry)) return Refused("it takes padding that is alike on both sides");
   if (!Fits(types.x.shape) || !Fits(types.w.shape) || !Fits(types.y.shape)) {
     return Refused("it takes dimensions from 1 to 2147483647");
   }
@@ -101,13 +101,14 @@ cuda::CudnnConv ByLibrary(CudnnConvKind kind, const ConvGeometry& g, const ConvT
   return cuda::CudnnConv{.kind = kind,
                          .dtype = types.x.dtype,
                          .channels_last = types.x.layout.channels_last(),
-                         .x = FourDims(types.x.shape),
-                         .w = FourDims(types.w.shape),
-                         .y = FourDims(types.y.shape),
-                         .pad = TwoDims(g, g.pad_begin, 0),
-                         .stride = TwoDims(g, g.stride, 1),
-                         .dilation = TwoDims(g, g.dilation, 1),
-                         .groups = static_cast<int32_t>(g.groups),
+                         .spatial = LibrarySpatial(g),
+                         .x = LibraryDims(types.x.shape),
+                         .w = LibraryDims(types.w.shape),
+                         .y = LibraryDims(types.y.shape),
+                         .pad_begin = LibraryWindow(g, g.pad_begin, 0),
+                         .pad_end = LibraryWindow(g, g.pad_end, 0),
+                         .stride = LibraryWindow(g, g.stride, 1),
+                         .dilation = LibraryWindow(g, g.dilation, 1),
                          .workspace_bytes = WorkspaceLimit(g, types)};
 }
 
@@ -171,7 +172,7 @@ KernelRow CudnnConvRow(ConvPart part, DescribeConv describe) {
   return {.device = kOnCuda,
           .name = "cudnn",
           .library = "cuDNN",
-          .serves = [part, describe](const NodeTypes& types) { return WhyNotServed(types, part, describe(types)); },
+          .serves = [part](const NodeTypes& types) { return WhyNotServed(types, part); },
           .prepare = [part, describe](PrepareContext& c) { return PrepareCudnn(c, part, describe(c.types())); },
           .variants = [part](const PrepareContext& c) { return OtherLibraryVariants(c, Varies(part)); },
           .settle = [](const SettleContext& s) -> absl::Status {

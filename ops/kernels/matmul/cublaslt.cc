@@ -1,5 +1,6 @@
 // The kernel row of matrix products by cuBLASLt.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@ struct CudaMatMul {
   cuda::CublasMatMul product;
   int finish_bias = -1;
   Activation finish_activation = Activation::kIdentity;
+  NodeTypes gelu_grad;  // GeluGradTypes
 };
 
 // The axes of the batch as one axis. There is one only if they lie as one in both operands.
@@ -43,17 +45,19 @@ std::optional<Batch> OneBatch(const MatMulNode& node) {
 bool Fits(int64_t dim) { return dim > 0 && dim <= std::numeric_limits<int32_t>::max(); }
 
 // Returns how much room the library gets. It is for the partial sums, in the compute type, of a few cuts of a long
-// inner dimension; large results keep a device busy without cuts.
+// inner dimension; large results keep a device busy without cuts. It is less than the operands take, so that the plan's
+// peak is elsewhere: where many values live at a time.
 int64_t WorkspaceLimit(const cuda::CublasMatMul& product) {
-  constexpr int64_t kMost = int64_t{8} << 20;
+  constexpr double kMost = 32 << 20;
   constexpr int64_t kMostCuts = 16;
   constexpr int64_t kLeastLength = 512;  // the least length of a cut
   const int64_t cuts = std::min(kMostCuts, product.k / kLeastLength);
   if (cuts < 2) return 0;
-  const double wanted = static_cast<double>(product.count) * static_cast<double>(product.m) *
-                        static_cast<double>(product.n) * static_cast<double>(cuts) *
-                        (product.dtype == DType::kFloat64 ? 8 : 4);
-  return static_cast<int64_t>(std::min(wanted, static_cast<double>(kMost)));
+  const auto [count, m, n, k] = std::array{static_cast<double>(product.count), static_cast<double>(product.m),
+                                           static_cast<double>(product.n), static_cast<double>(product.k)};
+  const double wanted = count * m * n * static_cast<double>(cuts) * (product.dtype == DType::kFloat64 ? 8 : 4);
+  const double operands = count * (m * k + k * n) * static_cast<double>(SizeOf(product.dtype));
+  return static_cast<int64_t>(std::min({wanted, operands, kMost}));
 }
 
 // Fails with Unimplemented, and the reason, if the library does not serve the node.
@@ -78,7 +82,9 @@ absl::StatusOr<CudaMatMul> ByLibrary(const MatMulNode& node, DType dtype) {
                                                   .a_step = batch->a_step,
                                                   .b_step = batch->b_step,
                                                   .bias = node.bias >= 0 && !in_double,
-                                                  .relu = relu},
+                                                  .relu = relu,
+                                                  .sums_a = node.sums_a && !in_double,
+                                                  .gelu_grad = node.before_gelu >= 0 && !in_double && node.n % 8 == 0},
                     .finish_bias = in_double ? node.bias : -1,
                     .finish_activation = relu ? Activation::kIdentity : node.activation};
   kernel.product.workspace_bytes = WorkspaceLimit(kernel.product);
@@ -91,7 +97,8 @@ absl::Status PrepareCublas(PrepareContext& c, const MatMulNode& node) {
   SNUG_ASSIGN_OR_RETURN(const LibraryVariant variant, TakeLibraryVariant(c, /*varies=*/false));
   kernel->product.tf32 = variant.tf32;
   kernel->product.rank = variant.rank;
-  c.SetWorkspaceBytes(kernel->product.workspace_bytes);
+  kernel->gelu_grad = GeluGradTypes(c.types(), node);
+  c.SetWorkspaceBytes(std::max(kernel->product.workspace_bytes, SumsOfFactorWorkspace(c.types(), node)));
   c.SetKernel(std::move(kernel));
   return absl::OkStatus();
 }
@@ -103,11 +110,16 @@ absl::StatusOr<cuda::CublasMatMuls*> ProductsOn(const cuda::LaunchContext& cuda)
 absl::Status RunCublas(const KernelContext& k, const MatMulNode& node) {
   const auto& kernel = k.prepared<CudaMatMul>();
   SNUG_ASSIGN_OR_RETURN(cuda::CublasMatMuls* const products, ProductsOn(*k.cuda()));
-  SNUG_RETURN_IF_ERROR(products->Run(kernel.product, {.a = k.input<void>(node.a),
-                                                      .b = k.input<void>(node.b),
-                                                      .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
-                                                      .c = k.output<void>(0),
-                                                      .workspace = k.workspace()}));
+  SNUG_ASSIGN_OR_RETURN(
+      const bool whole,
+      products->Run(kernel.product, {.a = k.input<void>(node.a),
+                                     .b = k.input<void>(node.b),
+                                     .bias = node.bias < 0 ? nullptr : k.input<void>(node.bias),
+                                     .c = k.output<void>(0),
+                                     .sums = node.sums_a ? k.output<void>(1) : nullptr,
+                                     .before_gelu = node.before_gelu < 0 ? nullptr : k.input<void>(node.before_gelu),
+                                     .workspace = k.workspace()}));
+  if (!whole) SNUG_RETURN_IF_ERROR(FinishFusedCuda(k, node, kernel.gelu_grad));
   return FinishCuda(k, kernel.finish_bias, node.n, 1, kernel.finish_activation);
 }
 

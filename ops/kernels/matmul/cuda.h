@@ -9,6 +9,12 @@ namespace snug::core {
 KernelRow CublasMatMulRow(DescribeMatMul describe);
 KernelRow OwnCudaMatMulRow(DescribeMatMul describe);
 
+// What is left to do for a node with `sums_a` or `before_gelu` where the product comes alone; nothing for others.
+// `inner` holds the types of the latter, which GeluGradTypes returns as the node is prepared.
+int64_t SumsOfFactorWorkspace(const NodeTypes& types, const MatMulNode& node);
+NodeTypes GeluGradTypes(const NodeTypes& types, const MatMulNode& node);
+absl::Status FinishFusedCuda(const KernelContext& k, const MatMulNode& node, const NodeTypes& inner);
+
 int64_t OwnCudaMatMulWorkspace(const MatMulNode& node, DType dtype);
 absl::Status RunOwnCudaMatMul(const KernelContext& k, const MatMulNode& node);
 

@@ -7,7 +7,10 @@
 #include "engine/base/status.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/gemm.h"
+#include "ops/kernels/reduce/reduce.h"
 #include "ops/kit/dispatch.h"
+#include "ops/kit/elementwise.h"
+#include "ops/math/functions.h"
 #if SNUG_HAS_ONEDNN
 #include "ops/kernels/matmul/onednn.h"
 #include "ops/kernels/matmul/onednn_bfloat16.h"
@@ -44,6 +47,14 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
     using T = decltype(zero);
     const GemmCall<T> call = CallOf<T>(k, node);
     Gemm(k.threads(), call);
+    if (node.sums_a) {
+      Reduce<SumOp>(k.threads(), PlanSumToShape(k.input_type(node.a), k.output_type(1)), k.input<T>(node.a),
+                    k.output<T>(1));
+    }
+    if (node.before_gelu >= 0) {
+      Map(k.threads(), k.output_type(0).num_elements(), functions::GeluByTanhGrad(), call.c,
+          k.input<T>(node.before_gelu), static_cast<const T*>(call.c));
+    }
     if (node.activation != Activation::kIdentity) {
       constexpr int64_t kChunk = 1 << 13;
       ParallelFor(k.threads(), k.output_type(0).num_elements(), kChunk, [&](int64_t begin, int64_t end) {
@@ -200,6 +211,16 @@ std::vector<KernelRow> MatMulKernels(DescribeMatMul describe) {
   rows.push_back(OneDnnMatMulRow(describe));
 #endif
   rows.push_back(Plain([describe](const KernelContext& k) { return RunPlainMatMul(k, describe(k.types())); }));
+#if SNUG_HAS_CUDA
+  rows.push_back(CublasMatMulRow(describe));
+  rows.push_back(OwnCudaMatMulRow(describe));
+#endif
+  return rows;
+}
+
+std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe) {
+  std::vector<KernelRow> rows = {
+      Plain([describe](const KernelContext& k) { return RunPlainMatMul(k, describe(k.types())); })};
 #if SNUG_HAS_CUDA
   rows.push_back(CublasMatMulRow(describe));
   rows.push_back(OwnCudaMatMulRow(describe));

@@ -21,6 +21,10 @@ struct MatMulNode {
   Strides a_batch = {}, b_batch = {};  // how many elements lie between matrices along each axis of batch; 0: broadcast
   int a = 0, b = 1, bias = -1;         // input ports; bias is -1 where there is none, c is output 0
   Activation activation = Activation::kIdentity;
+  // Output 1 [m] gets the sums over k of a, which is transposed: the gradient of a bias, if a is dy. No batch then.
+  bool sums_a = false;
+  // c is multiplied by the derivative of gelu (by tanh) at this input, which is of its shape; -1: it is not.
+  int before_gelu = -1;
 };
 
 double MultiplyAdds(const MatMulNode& node);
@@ -29,6 +33,9 @@ using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
 
 // Returns the kernel rows of an op whose nodes are such products.
 std::vector<KernelRow> MatMulKernels(DescribeMatMul describe);
+// The same where they have `sums_a` or `before_gelu`. Only CUDA has such nodes, so the reference is all there is on the
+// CPU.
+std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe);
 
 // `forward` says that its multiply-adds count as the model's.
 template <DescribeMatMul describe, bool forward>
@@ -39,7 +46,7 @@ Cost MatMulCost(const NodeTypes& types) {
   for (int i = 0; i < types.num_inputs(); ++i) {
     if (types.has_input(i)) cost.bytes += static_cast<double>(types.input(i).size_bytes());
   }
-  cost.bytes += static_cast<double>(types.output(0).size_bytes());
+  for (int i = 0; i < types.num_outputs(); ++i) cost.bytes += static_cast<double>(types.output(i).size_bytes());
   if (forward) cost.multiply_adds = multiply_adds;
   return cost;
 }

@@ -39,6 +39,13 @@ absl::Status ReduceCuda(const KernelContext& k, const ReducePlan& plan, double f
 template absl::Status ReduceCuda<SumOp>(const KernelContext&, const ReducePlan&, double);
 template absl::Status ReduceCuda<MaxOp>(const KernelContext&, const ReducePlan&, double);
 
+absl::Status SumPortCuda(const KernelContext& k, const ReducePlan& plan, int x, int y) {
+  return DispatchFloating(k.output_type(y).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return ReduceOnCuda<SumOp>(k, plan, k.input<T>(x), k.output<T>(y), 1);
+  });
+}
+
 absl::Status ReduceMaxGradCuda(const KernelContext& k, const ReducePlan& plan) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);

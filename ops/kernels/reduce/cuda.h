@@ -12,6 +12,8 @@ namespace snug::core {
 
 template <class Op>  // SumOp or MaxOp
 absl::Status ReduceCuda(const KernelContext& k, const ReducePlan& plan, double factor = 1);
+// Computes output port y as the sum of input port x.
+absl::Status SumPortCuda(const KernelContext& k, const ReducePlan& plan, int x, int y);
 inline void PrepareReduceCuda(PrepareContext& c, const ReducePlan& plan) {
   c.SetWorkspaceBytes(CudaReduceParts(plan).WorkspaceBytes(plan));
 }

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/cuda_rows.h"
 #include "ops/kit/dispatch.h"
@@ -104,9 +105,12 @@ __global__ void TopKKernel(CudaRows rows, int64_t most, const T* x, T* values, i
 
 // dx is zero at first. There are n elements [outer][most][inner] of dy.
 template <class T>
-__global__ void TopKGradKernel(int64_t n, int64_t most, int64_t width, int64_t inner, const int32_t* indices,
-                               const T* dy, T* dx) {
-  SNUG_CUDA_FOR(i, n) { dx[(i / (most * inner) * width + indices[i]) * inner + i % inner] = dy[i]; }
+__global__ void TopKGradKernel(int64_t n, int64_t width, int64_t inner, CudaDivisor by_row, CudaDivisor by_inner,
+                               const int32_t* indices, const T* dy, T* dx) {
+  SNUG_CUDA_FOR(i, n) {
+    const int64_t position = i - by_inner.Divide(i) * inner;
+    dx[(by_row.Divide(i) * width + indices[i]) * inner + position] = dy[i];
+  }
 }
 
 CudaRows RowsOf(const AlongAxis& view) { return {.outer = view.outer, .width = view.width, .inner = view.inner}; }
@@ -144,7 +148,8 @@ absl::Status TopKEntriesGradCuda(const KernelContext& k, const AlongAxis& view, 
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const int64_t n = k.input_type(1).num_elements();
-    return k.cuda()->Launch(TopKGradKernel<T>, ShapeFor(n), n, most, view.width, view.inner, k.input<int32_t>(0),
+    return k.cuda()->Launch(TopKGradKernel<T>, ShapeFor(n), n, view.width, view.inner,
+                            CudaDivisor(most * view.inner, n), CudaDivisor(view.inner, n), k.input<int32_t>(0),
                             k.input<T>(1), k.output<T>(0));
   });
 }

@@ -383,11 +383,19 @@ struct GroupNormChannels {
   }
 };
 
+// ChannelWindow as kernels walk it.
+struct CudaChannelWindow : ChannelWindow {
+  CudaChannelWindow(const ChannelWindow& window, int64_t elements)
+      : ChannelWindow(window), by_inner(window.inner, elements), by_channels(window.channels, elements) {}
+  CudaDivisor by_inner, by_channels;
+};
+
 // Sums load(j) over the channels j of the window around element i. Mirrored, it is the window of those whose windows
 // have i.
 template <class A, class Load>
-__device__ A SumWindow(const ChannelWindow& window, int64_t i, bool mirrored, const Load& load) {
-  const int64_t channel = i / window.inner % window.channels;
+__device__ A SumWindow(const CudaChannelWindow& window, int64_t i, bool mirrored, const Load& load) {
+  const int64_t run = window.by_inner.Divide(i);
+  const int64_t channel = run - window.by_channels.Divide(run) * window.channels;
   const int64_t before = mirrored ? window.after : window.before;
   const int64_t after = mirrored ? window.before : window.after;
   const int64_t first = channel < before ? -channel : -before;
@@ -399,7 +407,7 @@ __device__ A SumWindow(const ChannelWindow& window, int64_t i, bool mirrored, co
 
 // Returns what local_response_norm takes the power of.
 template <class A, class T>
-__device__ A ResponseAround(const ChannelWindow& window, int64_t i, const T* x) {
+__device__ A ResponseAround(const CudaChannelWindow& window, int64_t i, const T* x) {
   const A squares = SumWindow<A>(window, i, /*mirrored=*/false, [&](int64_t j) {
     const A v = static_cast<A>(x[j]);
     return v * v;
@@ -408,7 +416,7 @@ __device__ A ResponseAround(const ChannelWindow& window, int64_t i, const T* x) 
 }
 
 template <class T>
-__global__ void ResponseKernel(int64_t n, ChannelWindow window, const T* x, T* y) {
+__global__ void ResponseKernel(int64_t n, CudaChannelWindow window, const T* x, T* y) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
     const A power = Pow(ResponseAround<A>(window, i, x), static_cast<A>(-window.beta));
@@ -418,7 +426,8 @@ __global__ void ResponseKernel(int64_t n, ChannelWindow window, const T* x, T* y
 
 // Computes for each element what it passes on to the others in its window: dy x response^(-beta - 1).
 template <class T>
-__global__ void ResponsePassedKernel(int64_t n, ChannelWindow window, const T* x, const T* dy, Accumulator<T>* passed) {
+__global__ void ResponsePassedKernel(int64_t n, CudaChannelWindow window, const T* x, const T* dy,
+                                     Accumulator<T>* passed) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
     const A response = ResponseAround<A>(window, i, x);
@@ -429,7 +438,7 @@ __global__ void ResponsePassedKernel(int64_t n, ChannelWindow window, const T* x
 
 // dx may be dy.
 template <class T>
-__global__ void ResponseGradKernel(int64_t n, ChannelWindow window, const T* x, const T* dy,
+__global__ void ResponseGradKernel(int64_t n, CudaChannelWindow window, const T* x, const T* dy,
                                    const Accumulator<T>* passed, T* dx) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
@@ -597,7 +606,8 @@ absl::Status LocalResponseNormCuda(const KernelContext& k, const ChannelWindow& 
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const int64_t n = k.input_type(0).num_elements();
-    return k.cuda()->Launch(ResponseKernel<T>, ShapeFor(n), n, window, k.input<T>(0), k.output<T>(0));
+    const CudaChannelWindow walked(window, n);
+    return k.cuda()->Launch(ResponseKernel<T>, ShapeFor(n), n, walked, k.input<T>(0), k.output<T>(0));
   });
 }
 
@@ -605,10 +615,11 @@ absl::Status LocalResponseNormGradCuda(const KernelContext& k, const ChannelWind
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const int64_t n = k.input_type(0).num_elements();
+    const CudaChannelWindow walked(window, n);
     auto* passed = k.workspace<Accumulator<T>>();
     SNUG_RETURN_IF_ERROR(
-        k.cuda()->Launch(ResponsePassedKernel<T>, ShapeFor(n), n, window, k.input<T>(0), k.input<T>(1), passed));
-    return k.cuda()->Launch(ResponseGradKernel<T>, ShapeFor(n), n, window, k.input<T>(0), k.input<T>(1), passed,
+        k.cuda()->Launch(ResponsePassedKernel<T>, ShapeFor(n), n, walked, k.input<T>(0), k.input<T>(1), passed));
+    return k.cuda()->Launch(ResponseGradKernel<T>, ShapeFor(n), n, walked, k.input<T>(0), k.input<T>(1), passed,
                             k.output<T>(0));
   });
 }

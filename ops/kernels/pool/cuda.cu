@@ -147,24 +147,23 @@ template <class T, class Index, int kPack>
 __global__ void MaximumPoolKernel(int64_t n, PoolGeometry g, PoolPacks packs, const T* x, T* y, Index* index) {
   using A = Accumulator<T>;
   SNUG_CUDA_FOR(i, n) {
-    A best[kPack] = {};
+    A best[kPack];
+    for (int j = 0; j < kPack; ++j) best[j] = -std::numeric_limits<A>::infinity();
     Index best_tap[kPack] = {};
     bool first = true;
     ForEachTap(g, packs.At<kPack>(i), [&](int64_t element, int64_t tap) {
       const auto pack = LoadPack<true, kPack>(x + element, kPack);
       for (int j = 0; j < kPack; ++j) {
         const A v = static_cast<A>(pack.values[j]);
-        if (first || v > best[j] || v != v) {
-          best[j] = v;
-          best_tap[j] = static_cast<Index>(tap);
-        }
+        if (first || v > best[j] || v != v) best_tap[j] = static_cast<Index>(tap);
+        if (v > best[j] || v != v) best[j] = v;
       }
       first = false;
     });
     CudaPack<T, kPack> result;
     CudaPack<Index, kPack> taps;
     for (int j = 0; j < kPack; ++j) {
-      result.values[j] = static_cast<T>(first ? -std::numeric_limits<A>::infinity() : best[j]);
+      result.values[j] = static_cast<T>(best[j]);
       taps.values[j] = first ? static_cast<Index>(-1) : best_tap[j];
     }
     StorePack<true>(result, y + i * kPack, kPack);

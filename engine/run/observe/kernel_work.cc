@@ -59,10 +59,6 @@ constexpr OwnWork kOwn[] = {
     {"local_response_norm", {KernelKind::kScattered, 1, 4}},
     {"local_response_norm_grad", {KernelKind::kScattered, 2, 8}},
     // An element at a time, which in bfloat16 is 2 bytes.
-    {"add_n", {KernelKind::kScattered}},
-    {"cast", {KernelKind::kScattered}},
-    {"dropout", {KernelKind::kScattered}},
-    {"dropout_grad", {KernelKind::kScattered}},
     {"transpose", {KernelKind::kScattered}},
     {"reorder", {KernelKind::kScattered}},
     {"cumsum", {KernelKind::kScattered}},
@@ -72,6 +68,8 @@ constexpr OwnWork kOwn[] = {
     // five.
     {"attention", {KernelKind::kOwnTensorCore}},
     {"attention_grad", {KernelKind::kOwnTensorCore, 3, 0, 7.0 / 5}},
+    {"packed_attention", {KernelKind::kOwnTensorCore}},
+    {"packed_attention_grad", {KernelKind::kOwnTensorCore, 3, 0, 7.0 / 5}},
 };
 
 bool IsConvolution(const OpDef& op) { return absl::StartsWith(op.name, "conv"); }
@@ -93,7 +91,7 @@ int CeilLog2(double x) { return x <= 1 ? 0 : static_cast<int>(std::ceil(std::log
 KernelWork WorkOf(const OpDef& op, const Step& step) {
   const NodeTypes& types = step.types;
   if (!step.kernel->library.empty()) {
-    if (absl::StartsWith(op.name, "attention")) {
+    if (absl::StrContains(op.name, "attention")) {
       // Backward the library begins with a kernel for sum(out * dout), and ends with one that casts dq.
       return {KernelKind::kLibraryAttention, absl::EndsWith(op.name, "_grad") ? 3 : 1};
     }

@@ -225,14 +225,10 @@ class Predictor {
       case KernelKind::kOwnTensorCore:
         return {flops / (peak * device_.own_tensor_core_share), 0, "a kernel of ours, by mma.sync"};
       case KernelKind::kLibraryAttention: {
-        const Shape& lse = AttentionSizes(types);
-        const double width = static_cast<double>(types.input(0).shape.num_elements()) /
-                             static_cast<double>(std::max<int64_t>(lse.num_elements(), 1));
-        const double keys = static_cast<double>(types.input(1).num_elements()) / width /
-                            static_cast<double>(std::max<int64_t>(lse.num_elements() / lse[lse.rank() - 1], 1));
+        const auto [width, keys, results] = NumbersOf(op, types);
         const bool backward = absl::EndsWith(op.name, "_grad");
         const double products = backward ? 5 : 2;
-        const double all = 2 * products * static_cast<double>(types.input(0).num_elements()) * keys;
+        const double all = 2 * products * results * keys;
         const bool causal = cost.flops < 0.9 * all;
         return {flops / (peak * ShareOfAttention(keys, width, backward, causal)), 0,
                 "softmax between products, and tiles of the diagonal that are computed in full"};
@@ -244,11 +240,23 @@ class Predictor {
     return {};
   }
 
-  // Returns the shape of the statistics of each query: [batch, heads, queries].
-  static const Shape& AttentionSizes(const NodeTypes& types) {
-    return types.num_outputs() > 1 && types.output(1).shape.rank() == 3 && types.output(1).dtype == DType::kFloat32
-               ? types.output(1).shape
-               : types.input(4).shape;
+  // Of attention: the width of a head, the number of keys, and that of the results' elements. `lse` has a number for
+  // each query of each head: [batch, heads, queries].
+  struct AttentionNumbers {
+    double width, keys, results;
+  };
+  static AttentionNumbers NumbersOf(const OpDef& op, const NodeTypes& types) {
+    const bool packed = absl::StartsWith(op.name, "packed_");
+    const bool backward = absl::EndsWith(op.name, "_grad");
+    const ValueType& out = backward ? types.input(packed ? 1 : 3) : types.output(0);
+    const ValueType& lse = backward ? types.input(packed ? 2 : 4) : types.output(1);
+    const auto results = static_cast<double>(out.num_elements());
+    const double width = results / static_cast<double>(std::max<int64_t>(lse.num_elements(), 1));
+    const int64_t queries = lse.shape[lse.shape.rank() - 1];
+    const double of_heads = static_cast<double>(std::max<int64_t>(lse.num_elements() / queries, 1));
+    const double keys = packed ? static_cast<double>(queries)
+                               : static_cast<double>(types.input(1).num_elements()) / width / of_heads;
+    return {width, keys, results};
   }
 
   Compute TimeOfLibrary(const OpDef& op, const NodeTypes& types, const Cost& cost, KernelKind kind, double peak) const {

@@ -1,5 +1,6 @@
 #include "engine/run/observe/kernel_work.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/match.h>
 
 #include <algorithm>
@@ -36,14 +37,7 @@ constexpr OwnWork kOwn[] = {
     {"accuracy", {KernelKind::kStreaming, 2}},
     {"top_k_accuracy", {KernelKind::kStreaming, 2}},
     {"mean_squared_error", {KernelKind::kStreaming, 2}},
-    // In parts, which a second launch adds.
-    {"reduce_sum", {KernelKind::kStreaming, 2}},
-    {"reduce_mean", {KernelKind::kStreaming, 2}},
-    {"reduce_max", {KernelKind::kStreaming, 2}},
-    {"reduce_to_shape", {KernelKind::kStreaming, 2}},
-    {"fused_reduce", {KernelKind::kStreaming, 2}},
-    {"global_avg_pool", {KernelKind::kScattered, 2}},
-    {"global_max_pool", {KernelKind::kScattered, 2}},
+    {"global_max_pool", {KernelKind::kScattered, 1}},
     {"global_max_pool_indices", {KernelKind::kScattered, 1}},
     // A thread for each element of the result, which looks at its window.
     {"max_pool", {KernelKind::kScattered}},
@@ -84,6 +78,23 @@ ConvPorts PortsOf(const OpDef& op, const NodeTypes& types) {
   return {types.input(0), types.input(1)};
 }
 
+// Reductions whose parts a second launch adds, where there are several. The rule is that of
+// ops/kit/cuda_reduce_parts.h, by sizes alone.
+constexpr absl::string_view kReductions[] = {"reduce_sum",      "reduce_mean",  "reduce_max",
+                                             "reduce_to_shape", "fused_reduce", "global_avg_pool"};
+
+KernelWork WorkOfReduction(const NodeTypes& types) {
+  const ValueType &x = types.input(0), &y = types.output(0);
+  const int64_t results = std::max<int64_t>(y.num_elements(), 1);
+  const int64_t reduced = std::max<int64_t>(x.num_elements() / results, 1);
+  // Whether neighbours in memory belong to different results.
+  const int axis = x.layout.channels_last() ? 1 : x.shape.rank() - 1;
+  const bool inner_kept = x.shape.rank() > 0 && x.shape[axis] > 1 && results % x.shape[axis] == 0;
+  const bool by_block = !inner_kept && reduced >= 64;
+  const int64_t parts = std::min(by_block ? reduced / 4096 : reduced / 16, (by_block ? 1 << 10 : 1 << 16) / results);
+  return {KernelKind::kStreaming, parts > 1 ? 2 : 1};
+}
+
 int CeilLog2(double x) { return x <= 1 ? 0 : static_cast<int>(std::ceil(std::log2(x))); }
 
 }  // namespace
@@ -100,6 +111,8 @@ KernelWork WorkOf(const OpDef& op, const Step& step) {
   if (IsConvolution(op) || absl::StartsWith(op.name, "dense") || op.name == "matmul") {
     return {KernelKind::kOwnProduct};
   }
+  if (op.name == "split") return {KernelKind::kStreaming, types.num_outputs()};
+  if (op.name == "concat") return {KernelKind::kStreaming, types.num_inputs()};
   if (op.name == "all_finite" || op.name == "global_norm") return {KernelKind::kStreaming, types.num_inputs() + 1};
   if (op.name == "embedding_grad" || op.name == "gather_grad") {
     // The gradient is cleared, positions are sorted in blocks of 1024 and merged, and each row is added up.
@@ -109,6 +122,7 @@ KernelWork WorkOf(const OpDef& op, const Step& step) {
     }
     return {KernelKind::kStreaming, 3 + CeilLog2(positions / 1024)};
   }
+  if (absl::c_linear_search(kReductions, op.name)) return WorkOfReduction(types);
   for (const OwnWork& own : kOwn) {
     if (own.op != op.name) continue;
     // Attention in float32 or float64 has no tensor cores to run on.

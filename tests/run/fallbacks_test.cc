@@ -155,25 +155,31 @@ TEST(Fallbacks, Float64IsByDesign) {
 TEST(Fallbacks, OnCudaShapesThatALibraryDoesNotTakeAreRefused) {
   if (OpRegistry::Builtin().Get("conv").KernelsOn(kOnCuda).size() < 2) GTEST_SKIP() << "SKIPPED: a build without CUDA";
   const absl::StatusOr<Compiled> compiled = CompileWith(OpRegistry::Builtin(), R"(
-      input { name: "x" shape { dim: [3, 8, 8] } }
+      input { name: "image" shape { dim: [3, 8, 8] } }
       input { name: "volume" shape { dim: [3, 8, 8, 8] } }
-      layer { name: "even" input: "x" conv { filters: 4 kernel: 3 pad: 1 } }
-      layer { name: "uneven" input: "x" conv { filters: 4 kernel: 4 padding: SAME } }
+      input { name: "x" shape { dim: [4, 16] } }
+      input { name: "mask" shape { dim: [1, 4, 4] } }
+      layer { name: "uneven" input: "image" conv { filters: 4 kernel: 4 padding: SAME } }
       layer { name: "deep" input: "volume" conv { filters: 4 kernel: 3 } }
-      output: "even"
+      layer { name: "even" input: "x" input: "x" input: "x" attention { heads: 2 } }
+      layer { name: "narrow" input: "x" input: "x" input: "x" attention { heads: 4 } }
+      layer { name: "masked" input: "x" input: "x" input: "x" input: "mask" attention { heads: 2 } }
       output: "uneven"
-      output: "deep")",
-                                                        {.device = {.kind = kOnCuda}});
+      output: "deep"
+      output: "even"
+      output: "narrow"
+      output: "masked")",
+                                                        {.device = {.kind = kOnCuda}, .precision = DType::kBFloat16});
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   std::vector<std::string> lines;
   Fallbacks fallbacks([&](const std::string& line) { lines.push_back(line); });
   EXPECT_TRUE(fallbacks.AddPassedOver(*compiled).ok());
   EXPECT_THAT(lines,
               testing::UnorderedElementsAre(
-                  "our own kernel serves in place of cuDNN's, more slowly, for conv \"uneven\": it takes padding "
-                  "that is alike on both sides",
-                  "our own kernel serves in place of cuDNN's, more slowly, for conv \"deep\": it takes 1 and 2 "
-                  "spatial dimensions"));
+                  "our own kernel serves in place of cuDNN's, more slowly, for attention \"narrow\": it is for heads "
+                  "whose width is a multiple of 8, up to 128",
+                  "our own kernel serves in place of cuDNN's, more slowly, for attention \"masked\": it knows no mask "
+                  "but the causal one"));
 }
 
 class FallbacksOfModels : public testing::TestWithParam<std::string> {};

@@ -13,7 +13,6 @@
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
 #include "ops/graph_builder.h"
-#include "ops/kit/options.h"
 #include "ops/slice_box.h"
 #include "proto/data_type.h"
 #include "proto/internal.pb.h"
@@ -28,6 +27,12 @@ constexpr int64_t kAligned = 8;    // elements in the 16 bytes that tensor cores
 constexpr int64_t kWhole = 64;     // elements in the 128 bytes of a line
 
 int64_t Width(const ValueType& type) { return type.shape[type.shape.rank() - 1]; }
+
+template <class Message>
+void SetDims(const Shape& shape, Message* options) {
+  options->clear_dim();
+  for (int i = 0; i < shape.rank(); ++i) options->add_dim(shape[i]);
+}
 
 class Padder {
  public:
@@ -116,7 +121,7 @@ class Padder {
   absl::StatusOr<ValueId> WithZeros(ValueId parameter) {
     proto::Fill zeros;
     zeros.set_dtype(proto::FromDType(graph_.type(parameter).dtype));
-    SetShapeOption(graph_.type(parameter).shape.WithDim(0, padded_ - classes_), &zeros);
+    SetDims(graph_.type(parameter).shape.WithDim(0, padded_ - classes_), &zeros);
     SNUG_ASSIGN_OR_RETURN(const ValueId fill, Add("fill", parameter, "/zeros", head_.dense, {}, zeros));
     proto::Concat concat;
     concat.set_axis(0);
@@ -138,7 +143,7 @@ class Padder {
     shape = shape.WithDim(0, padded_);
     if (graph_.node(gradient).op == "reduce_to_shape") {
       proto::ShapeOf options;
-      SetShapeOption(shape, &options);
+      SetDims(shape, &options);
       graph_.node(gradient).options = proto::MakeOptions(options);
     }
     SNUG_ASSIGN_OR_RETURN(const ValueId part, Add("slice", whole, "/classes", graph_.node(gradient).next, {whole},

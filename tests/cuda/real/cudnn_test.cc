@@ -26,7 +26,8 @@ using cuda::CudnnConvKind;
 using cuda::CudnnPlans;
 
 // What cuDNN wants to know of a device, in its words.
-std::string Json(absl::string_view name, int version, int processors, int shared_bytes, int l2_bytes, int64_t bytes) {
+std::string DescriptionOf(absl::string_view name, int version, int processors, int shared_bytes, int l2_bytes,
+                          int64_t bytes) {
   return absl::StrCat(
       R"({"cudaDeviceId":0,"deviceVer":)", version, R"(,"driverVer":13000,"smVersion":)", version,
       R"(,"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)",
@@ -41,11 +42,11 @@ struct Described {
   std::string json;
 };
 const Described& DeviceNamed(const std::string& name) {
-  static const auto* const kAll =
-      new std::vector<Described>{{"h100", Json("NVIDIA H100 80GB HBM3", 900, 132, 232448, 52428800, 85017493504)},
-                                 {"h200", Json("NVIDIA H200", 900, 132, 232448, 62914560, 150754820096)},
-                                 {"a100", Json("NVIDIA A100-SXM4-80GB", 800, 108, 166912, 41943040, 84987740160)},
-                                 {"l4", Json("NVIDIA L4", 890, 58, 101376, 50331648, 23580639232)}};
+  static const auto* const kAll = new std::vector<Described>{
+      {"h100", DescriptionOf("NVIDIA H100 80GB HBM3", 900, 132, 232448, 52428800, 85017493504)},
+      {"h200", DescriptionOf("NVIDIA H200", 900, 132, 232448, 62914560, 150754820096)},
+      {"a100", DescriptionOf("NVIDIA A100-SXM4-80GB", 800, 108, 166912, 41943040, 84987740160)},
+      {"l4", DescriptionOf("NVIDIA L4", 890, 58, 101376, 50331648, 23580639232)}};
   for (const Described& device : *kAll) {
     if (device.name == name) return device;
   }

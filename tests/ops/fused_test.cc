@@ -92,7 +92,7 @@ __device__ inline void Run(const Arguments& a) {
   SNUG_FUSED_FOR(i, a.n / kPack) {
     const auto p0 = Load<float, kPack>(a.x[0], i);
     const auto p2 = Load<float, kPack>(a.x[2], i);
-    Pack<float, kPack> y;
+    CudaPack<float, kPack> y;
     for (int j = 0; j < kPack; ++j) {
       const auto e = static_cast<uint32_t>(i * kPack + j);
       const float g0 = static_cast<const float*>(a.x[1])[e / 4 % 3];
@@ -100,7 +100,7 @@ __device__ inline void Run(const Arguments& a) {
       const float v1 = Apply<float>(functions::Add{}, v0, p2.values[j]);
       y.values[j] = v1;
     }
-    static_cast<Pack<float, kPack>*>(a.y)[i] = y;
+    Store(y, a.y, i);
   }
 }
 

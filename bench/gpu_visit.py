@@ -5,15 +5,14 @@ import traceback
 
 from gpu_notes import OutOfTime, table
 
-# What is done in turn: minutes (None: what is left), parts of gpu_parts.py. What did not come to its end in its minutes is
-# gone on with when all have had theirs; so are the other parts.
+# What is done in turn: minutes, parts of gpu_parts.py. What did not come to its end in its minutes is gone on with when all
+# have had theirs; then come the other parts, the sanitizer last, which takes what time there is.
 STAGES = [
     (5, ["machine", "smoke"]),
     (8, ["tests"]),
     (6, ["ceilings", "profile"]),
     (12, ["peers"]),
     (8, ["memory", "train", "batches", "processes"]),
-    (None, ["sanitizer"]),
 ]
 
 
@@ -26,10 +25,10 @@ class Visit:
     def run(self):
         """Runs all, prints what came of it, and returns the exit code: 0, 1 if a part failed, 3 if time was too short."""
         for minutes, names in STAGES:
-            with self.notes.within(minutes if minutes is not None else self.notes.left() / 60):
+            with self.notes.within(minutes):
                 for name in names:
                     self.run_part(name)
-        for name in self.parts:
+        for name in sorted(self.parts, key=lambda part: part == "sanitizer"):
             if self.states.get(name) in (None, "out of time"):
                 self.run_part(name)
         self.summary()

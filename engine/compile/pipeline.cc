@@ -140,7 +140,8 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
-  if (options.device.kind == Device::Kind::kCuda) {
+  // Values whose gradients are asked for by name stay as they are.
+  if (options.device.kind == Device::Kind::kCuda && options.gradients.empty()) {
     SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, CudaForwardPasses(), 25, options));
   }
   if (options.training) {

@@ -135,7 +135,7 @@ absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments
                                                     {kBias, at.bias}},
                                                    at.workspace));
   refused_algorithm_ = plans.refused();
-  return conv.bias && graph == 0;
+  return conv.bias && graph == 0;  // the first one adds it, if there is a bias
 }
 
 #else

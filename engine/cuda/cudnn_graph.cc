@@ -250,6 +250,11 @@ absl::Status CudnnPlans::Add(std::shared_ptr<const CudnnGraph> graph) {
   return absl::OkStatus();
 }
 
+void CudnnPlans::Refuse(std::string why) {
+  graphs_.push_back(nullptr);
+  refusal_ = std::move(why);
+}
+
 absl::Status CudnnPlans::List(const CudnnGraph& graph, cudnnBackendHeurMode_t mode, int number,
                               std::vector<Engine>& to) {
   const Api& api = *target_.api;

@@ -139,7 +139,9 @@ class CudnnPlans {
 
   // Has the heuristics list engines for the graph, before Settle. That there are none is no error.
   absl::Status Add(std::shared_ptr<const CudnnGraph> graph);
-  void Refuse(std::string why) { refusal_ = std::move(why); }  // says so if nothing serves in the end
+  // Notes that the library does not take a graph. It has a number all the same, and if nothing serves in the end this
+  // is why.
+  void Refuse(std::string why);
   // Prepares engines, which may mean to compile their code, until the one that is wanted serves. Fails with
   // Unimplemented if none does.
   absl::Status Settle();
@@ -172,7 +174,7 @@ class CudnnPlans {
   CudnnTarget target_;
   std::string what_;
   CudnnLicence licence_;
-  std::vector<std::shared_ptr<const CudnnGraph>> graphs_;
+  std::vector<std::shared_ptr<const CudnnGraph>> graphs_;  // by number; null: refused
   std::vector<Engine> engines_, fallbacks_;
   size_t next_ = 0;           // those before it are in ready_, or do not serve
   std::vector<Ready> ready_;  // the last of them is taken

@@ -88,14 +88,14 @@ absl::Status BiasAddCuda(const KernelContext& k, int64_t channels, int64_t inner
     const T* x = k.input<T>(0);
     const T* bias = k.input<T>(1);
     T* y = k.output<T>(0);
-    if (inner > 1) {
+    if (inner != 1) {
       Axes channel_of;
       channel_of.Append(n / std::max<int64_t>(channels * inner, 1), 0);
       channel_of.Append(channels, 1);
       channel_of.Append(inner, 0);
       return k.cuda()->Launch(AddToRunsKernel<T>, ShapeFor(n), n, channel_of, x, bias, y);
     }
-    return SweepColumns<4>(k, n / channels, channels, AddToColumns<T>{x, bias, y},
+    return SweepColumns<4>(k, n / std::max<int64_t>(channels, 1), channels, AddToColumns<T>{x, bias, y},
                            channels % kCudaPack<T> == 0 && IsAligned(x) && IsAligned(y));
   });
 }
@@ -106,7 +106,7 @@ int64_t BiasGradCudaWorkspace(const ReducePlan& plan, int64_t rows, int64_t chan
 
 absl::Status BiasGradCuda(const KernelContext& k, const ReducePlan& plan, int64_t rows, int64_t channels,
                           int64_t inner) {
-  if (inner > 1) return ReduceCuda<SumOp>(k, plan);
+  if (inner != 1) return ReduceCuda<SumOp>(k, plan);
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* dy = k.input<T>(0);

@@ -587,7 +587,7 @@ absl::Status GroupNormGradCuda(const KernelContext& k, const GroupRows& rows) {
     using S = Float32Port<T>;
     const ChannelView view(k.input_type(0));
     const GroupNormChannels<T> terms = {.groups = rows,
-                                        .rows_of_sample = {view.outer / rows.samples, view.outer},
+                                        .rows_of_sample = {view.outer / std::max<int64_t>(rows.samples, 1), view.outer},
                                         .x = k.input<T>(0),
                                         .dy = k.input<T>(4),
                                         .means = k.input<S>(2),

@@ -581,6 +581,10 @@ cudnnStatus_t Finish(Descriptor& d, FakeLibraries libraries) {
   } else if (d.type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
     if (d.attributes.count(CUDNN_ATTR_OPERATIONGRAPH_HANDLE) == 0) return CUDNN_STATUS_BAD_PARAM;
     status = FinishGraph(d);
+    // What it serves alone, it refuses with an activation as a graph, and with a bias when it is asked for engines.
+    const bool refused = status == CUDNN_STATUS_SUCCESS && libraries == FakeLibraries::kServeUnfused &&
+                         Adds(*d.program) && d.program->operations.size() > 2;
+    if (refused) return CUDNN_STATUS_NOT_SUPPORTED;
   } else if (d.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
     const Descriptor* const graph = Part(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
     if (graph == nullptr || d.attributes.count(CUDNN_ATTR_ENGINEHEUR_MODE) == 0) return CUDNN_STATUS_BAD_PARAM;

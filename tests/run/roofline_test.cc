@@ -75,7 +75,7 @@ TEST(DeviceModel, IsFoundByTheNameOfAGpu) {
   EXPECT_EQ(DeviceModelFor("NVIDIA H100 80GB HBM3"), "h100");
   EXPECT_EQ(DeviceModelFor("NVIDIA A100-SXM4-80GB"), "a100");
   EXPECT_EQ(DeviceModelFor("NVIDIA L4"), "l4");
-  EXPECT_EQ(DeviceModelFor("NVIDIA L40S"), "h200");
+  EXPECT_EQ(DeviceModelFor("NVIDIA L40S"), "");
 }
 
 TEST(DeviceModel, AFileHasToSayAll) {

@@ -246,6 +246,9 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   }
   std::optional<Roofline> roofline;
   if (roofline_flag.asked()) {
+    if (options.memory.strategy == kDynamicMemory) {
+      return absl::InvalidArgumentError("--roofline shows the Steps of a plan: --memory=dynamic has none");
+    }
     SNUG_ASSIGN_OR_RETURN(const DeviceModel device, roofline_flag.Model(compiled.device));
     roofline = PredictStep(compiled, OpRegistry::Builtin(), device);
   }

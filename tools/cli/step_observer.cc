@@ -40,7 +40,7 @@ absl::Status StepObserver::Attach(Session& session, const OpRegistry& registry, 
     const absl::StatusOr<Platform> here = PlatformOf(compiled.device);
     SNUG_ASSIGN_OR_RETURN(const DeviceModel device,
                           roofline_flag_.Model(compiled.device, here.ok() ? here->device : ""));
-    roofline_ = PredictStep(compiled, registry, device);
+    roofline_ = PredictStep(compiled, registry, device, /*one_by_one=*/true);
   }
   if (profiler_ == nullptr && trace_ == nullptr) return absl::OkStatus();
   skip_first_ = steps > 1;

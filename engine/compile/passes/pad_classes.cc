@@ -1,8 +1,9 @@
 // Pads the classes of a dense layer whose result only a softmax_cross_entropy reads. Rows of 50257 bfloat16 numbers
 // begin at addresses that tensor cores cannot load from, which makes the three products of the layer many times slower;
-// rows of 50304 do not. The weights get rows of zeros (a concat into which the cast that makes them writes, so it costs
-// no copy), the loss is told how many classes there are, and the weights' gradient is the first part of what is
-// computed. Nothing of it is seen outside: Variables keep their shapes, and logits that are fetched are left alone.
+// rows of 50304 do not. The weights get rows of zeros (a concat, into which the cast that makes them writes if its
+// bytes end at a multiple of the alignment, so that it costs no copy), the loss is told how many classes there are, and
+// the weights' gradient is the first part of what is computed. Nothing of it is seen outside: Variables keep their
+// shapes, and logits that are fetched are left alone.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>

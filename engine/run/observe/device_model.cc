@@ -83,11 +83,12 @@ absl::StatusOr<DeviceModel> FromMessage(const proto::DeviceModel& message) {
       return absl::InvalidArgumentError(absl::StrCat("expected shares above 0 and at most 1, found ", share));
     }
   }
-  if (model.processors < 1 || !(model.dram_bytes_per_second > 0) || !(model.l2_bytes_per_second > 0)) {
-    return absl::InvalidArgumentError("expected processors and bandwidths above 0");
+  for (const double above :
+       {static_cast<double>(model.processors), model.dram_bytes_per_second, model.l2_bytes_per_second,
+        model.bfloat16_flops, model.tf32_flops, model.float32_flops, model.float64_flops}) {
+    if (!(above > 0)) return absl::InvalidArgumentError("expected processors, bandwidths and operations above 0");
   }
-  for (const double least : {model.l2_bytes, model.bfloat16_flops, model.tf32_flops, model.float32_flops,
-                             model.float64_flops, model.launch_seconds, model.latency_seconds, model.step_seconds}) {
+  for (const double least : {model.l2_bytes, model.launch_seconds, model.latency_seconds, model.step_seconds}) {
     if (!(least >= 0)) return absl::InvalidArgumentError("expected no number below 0");
   }
   return model;
@@ -138,7 +139,7 @@ std::string DeviceModelFor(absl::string_view gpu) {
       return name;
     }
   }
-  return "h200";
+  return "";
 }
 
 }  // namespace snug::core

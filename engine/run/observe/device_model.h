@@ -24,7 +24,7 @@ struct DeviceModel {
 std::vector<std::string> DeviceModelNames();
 // `device` is one of these names, or a file. Fails with InvalidArgument, and what is wrong.
 absl::StatusOr<DeviceModel> FindDeviceModel(const std::string& device);
-// Returns the known device that a GPU's name stands for, such as "NVIDIA H100 80GB HBM3"; "h200" if none does.
+// Returns the known device that a GPU's name stands for, such as "NVIDIA H100 80GB HBM3"; empty if none does.
 std::string DeviceModelFor(absl::string_view gpu);
 
 }  // namespace snug::core

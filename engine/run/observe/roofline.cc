@@ -254,8 +254,8 @@ class Predictor {
     const double width = results / static_cast<double>(std::max<int64_t>(lse.num_elements(), 1));
     const int64_t queries = lse.shape[lse.shape.rank() - 1];
     const double of_heads = static_cast<double>(std::max<int64_t>(lse.num_elements() / queries, 1));
-    const double keys = packed ? static_cast<double>(queries)
-                               : static_cast<double>(types.input(1).num_elements()) / width / of_heads;
+    const double keys =
+        packed ? static_cast<double>(queries) : static_cast<double>(types.input(1).num_elements()) / width / of_heads;
     return {width, keys, results};
   }
 
@@ -430,18 +430,20 @@ absl::string_view KernelKindName(KernelKind kind) {
   return "";
 }
 
-Roofline PredictStep(const Compiled& compiled, const OpRegistry& registry, const DeviceModel& device) {
+Roofline PredictStep(const Compiled& compiled, const OpRegistry& registry, const DeviceModel& device, bool one_by_one) {
   Roofline roofline = {.device = device};
   Predictor predictor(compiled, registry, roofline.device);
   for (const Step& step : compiled.executable.steps) roofline.kernels.push_back(predictor.Predict(step));
-  if (compiled.executable.schedule.count() == 1) ShareLaunches(compiled.executable, device, &roofline.kernels);
+  if (!one_by_one) ShareLaunches(compiled.executable, device, &roofline.kernels);
   std::vector<double> seconds;
   for (const PredictedKernel& kernel : roofline.kernels) {
     seconds.push_back(kernel.seconds);
     roofline.launches += kernel.launches;
     roofline.least_seconds += kernel.least_seconds;
   }
-  roofline.seconds = EstimateSpan(compiled.executable.schedule, seconds) + device.step_seconds;
+  // Streams share the device: whatever runs beside what, all bytes and operations have to pass through it.
+  const double span = EstimateSpan(compiled.executable.schedule, seconds);
+  roofline.seconds = std::max(span, roofline.least_seconds) + device.step_seconds;
   roofline.samples = static_cast<double>(compiled.batch);
   roofline.positions = PositionsOf(compiled.executable);
   return roofline;

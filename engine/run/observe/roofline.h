@@ -54,7 +54,9 @@ struct Roofline {
   double positions = 1;      // of a sample: the tokens of a text
 };
 
-Roofline PredictStep(const Compiled& compiled, const OpRegistry& registry, const DeviceModel& device);
+// `one_by_one`: every Step is a launch of its own, as while each is timed.
+Roofline PredictStep(const Compiled& compiled, const OpRegistry& registry, const DeviceModel& device,
+                     bool one_by_one = false);
 
 // Returns kinds of kernels, ops, and every kernel that is below half of its roofline with the reason; nodes that are
 // alike are one line. `measured` are the seconds of each Step, or nothing.

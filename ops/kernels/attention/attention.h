@@ -79,7 +79,8 @@ template <class T>
 absl::Status AttentionGradCuda(const KernelContext& k, const AttentionSizes& sizes, const AttentionBackward<T>& call);
 
 inline bool FitsTensorCores(const AttentionSizes& s) {
-  return s.width % 8 == 0 && s.width <= 128 &&
+  // A number of a mask is found by 32 bits.
+  return s.width % 8 == 0 && s.width <= 128 && s.queries * s.keys < int64_t{1} << 31 &&
          (s.q.batch | s.q.head | s.q.row | s.k.batch | s.k.head | s.k.row | s.out.batch | s.out.head | s.out.row) % 8 ==
              0;
 }

@@ -174,10 +174,18 @@ struct Sight {
   // Returns a score, a power of 2, as the query sees it.
   __device__ float See(float score, int query, int key) const {
     if (query >= queries || key >= KeysOf(query)) return -kInfinity;
-    if constexpr (kMasked) score += static_cast<float>(mask[query * mask_row + key * mask_column]) * kLog2E;
+    if constexpr (kMasked) {
+      const auto added = static_cast<float>(mask[query * mask_row + key * mask_column]);
+      // The least numbers there are, which stand for -infinity in many programs, stay numbers as powers of 2.
+      score += added > -kInfinity ? fmaxf(added * kLog2E, std::numeric_limits<float>::lowest()) : added;
+    }
     return score;
   }
 };
+
+// The probability of a score less the logarithm of its row's sum. That is at most 0 but for rounding, which is much
+// where a mask has made scores large: the two were rounded differently if the compiler has merged a product with a sum.
+__device__ inline float Probability(float power) { return FastExp2(power > 0 ? 0.0F : power); }
 
 // Adds the four lanes that share a row, or takes their largest.
 __device__ inline float SumOfRow(float x) {
@@ -344,9 +352,10 @@ __global__ void __launch_bounds__(kThreads)
           if (!all) {
             power = sight.See(power, own_query + lane.row + i / 2 * 8, first + n * 8 + lane.column + i % 2);
           }
-          grads[n][i] = FastExp2(power) * (grads[n][i] - delta[i / 2]);
+          grads[n][i] = Probability(power) * (grads[n][i] - delta[i / 2]);
         }
       }
+      if constexpr (kMasked) __syncwarp();  // lanes may have read the mask at different times
       AddTimes<kWidth, kKeys>(grads, k_tiles[buffer], sums);
       __syncthreads();
     }
@@ -414,10 +423,11 @@ __global__ void __launch_bounds__(kThreads)
             const int column = part + n * 8 + lane.column + i % 2;
             float power = scores[n][i] * (scale * kLog2E) - exponents[buffer][column];
             if (!all) power = sight.See(power, first + column, own_key + lane.row + i / 2 * 8);
-            scores[n][i] = FastExp2(power);
+            scores[n][i] = Probability(power);
             grads[n][i] = scores[n][i] * (grads[n][i] - delta_tiles[buffer][column]);
           }
         }
+        if constexpr (kMasked) __syncwarp();
         AddTimes<kWidth, kOnce>(scores, dout_tile, dv);
         AddTimes<kWidth, kOnce>(grads, q_tile, dk);
       }

@@ -21,7 +21,7 @@ class RooflineFlag {
   absl::StatusOr<DeviceModel> Model(const Device& steps_on, const std::string& gpu = "") const;
 
  private:
-  std::optional<std::string> device_;  // empty: the one that is there, or an H200
+  std::optional<std::string> device_;  // empty: the one that is there, or, if there is none, an H200
 };
 
 }  // namespace snug::core::cli

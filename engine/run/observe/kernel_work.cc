@@ -109,7 +109,9 @@ KernelWork WorkOf(const OpDef& op, const Step& step) {
     return {IsConvolution(op) ? KernelKind::kLibraryConvolution : KernelKind::kLibraryProduct};
   }
   if (IsConvolution(op) || absl::StartsWith(op.name, "dense") || op.name == "matmul") {
-    return {KernelKind::kOwnProduct};
+    // The bias's gradient is a sum in parts after the product, gelu's derivative a sweep.
+    const int after = op.name == "dense_grad_weight_bias" ? 2 : op.name == "dense_grad_input_gelu" ? 1 : 0;
+    return {KernelKind::kOwnProduct, 1 + after};
   }
   if (op.name == "split") return {KernelKind::kStreaming, types.num_outputs()};
   if (op.name == "concat") return {KernelKind::kStreaming, types.num_inputs()};

@@ -1,5 +1,5 @@
 // Tests which Steps run in one launch, and that nothing else changes by it.
-#include "engine/run/cuda/launch_groups.h"
+#include "engine/compile/schedule/launch_groups.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "engine/compile/schedule/launch_groups.h"
 #include "engine/cuda/cuda_code_cache.h"
 #include "engine/cuda/cuda_graph.h"
 #include "engine/run/cuda/cuda_staging.h"
 #include "engine/run/cuda/cuda_step_times.h"
 #include "engine/run/cuda/cuda_tasks.h"
-#include "engine/run/cuda/launch_groups.h"
 #include "engine/run/executors/bound_steps.h"
 #include "engine/run/executors/dynamic_blocks.h"
 

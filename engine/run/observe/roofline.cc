@@ -14,7 +14,7 @@
 #include <tuple>
 #include <utility>
 
-#include "engine/run/cuda/launch_groups.h"
+#include "engine/compile/schedule/launch_groups.h"
 #include "engine/run/observe/columns.h"
 #include "engine/run/observe/kernel_work.h"
 #include "ops/graph_builder.h"

@@ -1,4 +1,4 @@
-#include "engine/run/cuda/launch_groups.h"
+#include "engine/compile/schedule/launch_groups.h"
 
 #include <absl/algorithm/container.h>
 

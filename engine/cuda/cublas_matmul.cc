@@ -130,7 +130,8 @@ absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const Cubla
   // The heuristics want to know how the bias will be aligned. They get an address for it, and read nothing there.
   constexpr uintptr_t kAligned = 256;
   Description description;
-  SNUG_RETURN_IF_ERROR(DescribeAll(api, product, reinterpret_cast<const void*>(kAligned), &description));
+  const void* const bias = reinterpret_cast<const void*>(kAligned);  // NOLINT(performance-no-int-to-ptr)
+  SNUG_RETURN_IF_ERROR(DescribeAll(api, product, bias, &description));
   cublasLtMatmulPreferenceOpaque_t preference;
   SNUG_CUDA_CALL(api, cublasLtMatmulPreferenceInit_internal, (&preference, sizeof(preference)),
                  absl::StrCat("choosing an algorithm for ", Describe(product)));

@@ -50,7 +50,8 @@ absl::Status CudnnDescriptor::Finish(absl::string_view doing) {
   return absl::OkStatus();
 }
 
-CudnnGraph::CudnnGraph(const Api& api, std::string what) : api_(&api), what_(absl::StrCat("describing ", what)) {}
+CudnnGraph::CudnnGraph(const Api& api, const std::string& what)
+    : api_(&api), what_(absl::StrCat("describing ", what)) {}
 
 CudnnDescriptor* CudnnGraph::New(cudnnBackendDescriptorType_t type) {
   auto made = std::make_unique<CudnnDescriptor>();
@@ -71,7 +72,7 @@ void CudnnGraph::Set(CudnnDescriptor* to, cudnnBackendAttributeName_t name, cons
   Set(to, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &tensor.descriptor);
 }
 void CudnnGraph::Set(CudnnDescriptor* to, cudnnBackendAttributeName_t name, const CudnnDescriptor* other) {
-  const cudnnBackendDescriptor_t descriptor = other->get();
+  cudnnBackendDescriptor_t descriptor = other->get();
   Set(to, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &descriptor);
 }
 void CudnnGraph::Set(CudnnDescriptor* to, cudnnBackendAttributeName_t name, cudnnDataType_t type) {
@@ -261,7 +262,7 @@ absl::Status CudnnPlans::List(const CudnnGraph& graph, cudnnBackendHeurMode_t mo
   const std::string doing = absl::StrCat("choosing an engine for ", what_);
   SNUG_ASSIGN_OR_RETURN(CudnnDescriptor heuristics,
                         CudnnDescriptor::Create(api, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, doing));
-  const cudnnBackendDescriptor_t operations = graph.get();
+  cudnnBackendDescriptor_t operations = graph.get();
   SNUG_RETURN_IF_ERROR(
       heuristics.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operations, doing));
   SNUG_RETURN_IF_ERROR(heuristics.Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode, doing));
@@ -341,7 +342,7 @@ absl::Status CudnnPlans::Prepare(Engine& engine) {
   const std::string doing = absl::StrCat("preparing engine ", engine.number, " for ", what_);
   SNUG_ASSIGN_OR_RETURN(CudnnDescriptor plan,
                         CudnnDescriptor::Create(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, doing));
-  const cudnnBackendDescriptor_t config = engine.config.get();
+  cudnnBackendDescriptor_t config = engine.config.get();
   SNUG_RETURN_IF_ERROR(
       plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config, doing));
   if (target_.handle != nullptr) {

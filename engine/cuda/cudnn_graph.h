@@ -74,7 +74,7 @@ struct CudnnWindow {  // one number for each spatial dimension
 // The first error of a description is kept, what comes after it does nothing, and Finish returns it.
 class CudnnGraph {
  public:
-  CudnnGraph(const Api& api, std::string what);
+  CudnnGraph(const Api& api, const std::string& what);
 
   // `uid` is how Run is told where the values lie. Addresses are multiples of 16 bytes.
   CudnnTensor InMemory(int64_t uid, cudnnDataType_t type, CudnnDims dims, CudnnDims strides);

@@ -156,7 +156,7 @@ class Padder {
   // Adds a node right before `before`, named after `value`.
   template <class Message>
   absl::StatusOr<ValueId> Add(absl::string_view op, ValueId value, absl::string_view what, NodeId before,
-                              std::vector<ValueId> inputs, const Message& options) {
+                              const std::vector<ValueId>& inputs, const Message& options) {
     const NodeId producer = graph_.value(value).producer;
     const NodeId beside = producer.valid() ? producer : head_.dense;
     const NodeId previous = graph_.insertion_point();
@@ -164,7 +164,7 @@ class Padder {
     const absl::StatusOr<NodeId> node = builder_.Add({.name = absl::StrCat(graph_.value(value).name, what),
                                                       .op = std::string(op),
                                                       .options = proto::MakeOptions(options),
-                                                      .inputs = std::move(inputs),
+                                                      .inputs = inputs,
                                                       .loc = graph_.node(beside).loc,
                                                       .phase = graph_.node(beside).phase});
     graph_.SetInsertionPoint(previous);

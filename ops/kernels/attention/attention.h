@@ -93,9 +93,9 @@ absl::Status AttentionGradByTensorCores(const KernelContext& k, const AttentionS
 // The rows of cuDNN's fused kernels (cudnn.cc), for bfloat16 without a mask. The functions say what a node's numbers
 // and addresses are.
 using AttentionSizesOf = std::function<AttentionSizes(const NodeTypes&)>;
-KernelRow CudnnAttentionRow(AttentionSizesOf sizes, std::function<bool(const NodeTypes&)> has_mask,
+KernelRow CudnnAttentionRow(const AttentionSizesOf& sizes, const std::function<bool(const NodeTypes&)>& has_mask,
                             std::function<AttentionForward<BFloat16>(const KernelContext&)> call);
-KernelRow CudnnAttentionGradRow(AttentionSizesOf sizes, std::function<bool(const NodeTypes&)> has_mask,
+KernelRow CudnnAttentionGradRow(const AttentionSizesOf& sizes, const std::function<bool(const NodeTypes&)>& has_mask,
                                 std::function<AttentionBackward<BFloat16>(const KernelContext&)> call);
 
 }  // namespace snug::core

@@ -60,8 +60,8 @@ absl::StatusOr<cuda::CudnnAttentions*> AttentionsOn(const cuda::LaunchContext& c
 
 using ArgumentsOf = std::function<cuda::CudnnAttentionArguments(const KernelContext&)>;
 
-KernelRow Row(AttentionSizesOf sizes, std::function<bool(const NodeTypes&)> has_mask, bool backward,
-              ArgumentsOf arguments) {
+KernelRow Row(const AttentionSizesOf& sizes, const std::function<bool(const NodeTypes&)>& has_mask, bool backward,
+              const ArgumentsOf& arguments) {
   return {.device = kOnCuda,
           .name = "cudnn",
           .library = "cuDNN",
@@ -88,18 +88,18 @@ KernelRow Row(AttentionSizesOf sizes, std::function<bool(const NodeTypes&)> has_
 
 }  // namespace
 
-KernelRow CudnnAttentionRow(AttentionSizesOf sizes, std::function<bool(const NodeTypes&)> has_mask,
+KernelRow CudnnAttentionRow(const AttentionSizesOf& sizes, const std::function<bool(const NodeTypes&)>& has_mask,
                             std::function<AttentionForward<BFloat16>(const KernelContext&)> call) {
-  return Row(std::move(sizes), std::move(has_mask), /*backward=*/false,
+  return Row(sizes, has_mask, /*backward=*/false,
              [call = std::move(call)](const KernelContext& k) -> cuda::CudnnAttentionArguments {
                const AttentionForward<BFloat16> at = call(k);
                return {.q = at.q, .k = at.k, .v = at.v, .out = at.out, .lse = at.lse, .workspace = k.workspace()};
              });
 }
 
-KernelRow CudnnAttentionGradRow(AttentionSizesOf sizes, std::function<bool(const NodeTypes&)> has_mask,
+KernelRow CudnnAttentionGradRow(const AttentionSizesOf& sizes, const std::function<bool(const NodeTypes&)>& has_mask,
                                 std::function<AttentionBackward<BFloat16>(const KernelContext&)> call) {
-  return Row(std::move(sizes), std::move(has_mask), /*backward=*/true,
+  return Row(sizes, has_mask, /*backward=*/true,
              [call = std::move(call)](const KernelContext& k) -> cuda::CudnnAttentionArguments {
                const AttentionBackward<BFloat16> at = call(k);
                return {.q = at.q,

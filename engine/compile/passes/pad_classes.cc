@@ -32,7 +32,7 @@ int64_t Width(const ValueType& type) { return type.shape[type.shape.rank() - 1];
 template <class Message>
 void SetDims(const Shape& shape, Message* options) {
   options->clear_dim();
-  for (int i = 0; i < shape.rank(); ++i) options->add_dim(shape[i]);
+  for (const int64_t dim : shape.dims()) options->add_dim(dim);
 }
 
 class Padder {

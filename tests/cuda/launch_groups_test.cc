@@ -213,6 +213,26 @@ TEST(Together, ABlockWorksForOneMember) {
   EXPECT_THAT(members, ElementsAre(0, 1, 1, 2, 2, 2));
 }
 
+// Trains a network without sharing serially, and as it is replayed.
+struct BothWays {
+  std::vector<Result> results;
+  std::vector<int64_t> launches;
+};
+BothWays TrainBothWays(const LoadedNetwork& loaded, int steps, int streams) {
+  BothWays both;
+  for (const ExecutorKind engine : {ExecutorKind::kSerial, ExecutorKind::kReplay}) {
+    const How how{.strategy = "none", .streams = streams, .graph = false, .engine = engine};
+    cuda::FakeCuda fake({.kernels = cuda::emulation::BindLaunch});
+    std::vector<Compiled> all;
+    all.push_back(CompileForCuda(loaded, how).value());
+    const auto session = NewSession(std::move(all), how, cuda::CudaDevice::Open(fake.api(), 0).value()).value();
+    fake.ClearCalls();
+    both.results.push_back(Train(*session, loaded, steps).value());
+    both.launches.push_back(fake.Count("cudaLaunchKernel"));
+  }
+  return both;
+}
+
 // In a whole network without sharing, where nobody wants the gradients' bytes, all updates are one launch, or all that
 // move averages.
 class UpdatesTogether : public testing::TestWithParam<const char*> {};
@@ -221,20 +241,7 @@ TEST_P(UpdatesTogether, AreOneLaunchWithTheSameBits) {
   constexpr int kSteps = 3, kParameters = 5;
   LoadedNetwork loaded = LoadModel("tests/data/tiny_conv.pbtxt").value();
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(GetParam(), loaded.network.mutable_optimizer()));
-  std::vector<Result> results;
-  std::vector<int64_t> launches;
-  for (const ExecutorKind engine : {ExecutorKind::kSerial, ExecutorKind::kReplay}) {
-    const How how{.strategy = "none", .graph = false, .engine = engine};
-    cuda::FakeCuda fake({.kernels = cuda::emulation::BindLaunch});
-    std::vector<Compiled> all;
-    all.push_back(CompileForCuda(loaded, how).value());
-    const auto session = NewSession(std::move(all), how, cuda::CudaDevice::Open(fake.api(), 0).value()).value();
-    fake.ClearCalls();
-    const absl::StatusOr<Result> result = Train(*session, loaded, kSteps);
-    ASSERT_TRUE(result.ok()) << result.status();
-    results.push_back(*result);
-    launches.push_back(fake.Count("cudaLaunchKernel"));
-  }
+  const auto [results, launches] = TrainBothWays(loaded, kSteps, /*streams=*/1);
   EXPECT_TRUE(results[0] == results[1]);
   // Averages are ordered right behind the updates that they read: then these run one by one, and the averages wait for
   // each other.
@@ -243,22 +250,8 @@ TEST_P(UpdatesTogether, AreOneLaunchWithTheSameBits) {
 
 // On several streams those of one stream run together where nobody waits for them.
 TEST(LaunchGroups, OfSeveralStreamsHaveTheSameBits) {
-  constexpr int kSteps = 3;
   const LoadedNetwork loaded = LoadModel("tests/data/tiny_conv.pbtxt").value();
-  std::vector<Result> results;
-  std::vector<int64_t> launches;
-  for (const ExecutorKind engine : {ExecutorKind::kSerial, ExecutorKind::kReplay}) {
-    const How how{.strategy = "none", .streams = 2, .graph = false, .engine = engine};
-    cuda::FakeCuda fake({.kernels = cuda::emulation::BindLaunch});
-    std::vector<Compiled> all;
-    all.push_back(CompileForCuda(loaded, how).value());
-    const auto session = NewSession(std::move(all), how, cuda::CudaDevice::Open(fake.api(), 0).value()).value();
-    fake.ClearCalls();
-    const absl::StatusOr<Result> result = Train(*session, loaded, kSteps);
-    ASSERT_TRUE(result.ok()) << result.status();
-    results.push_back(*result);
-    launches.push_back(fake.Count("cudaLaunchKernel"));
-  }
+  const auto [results, launches] = TrainBothWays(loaded, /*steps=*/3, /*streams=*/2);
   EXPECT_TRUE(results[0] == results[1]);
   EXPECT_LT(launches[1], launches[0]);
 }
@@ -280,6 +273,8 @@ TEST(LaunchGroups, AreLaunchedBeforeAGraphRecordsThem) {
 }
 
 // This holds under the plans that users get, too.
+// Of orders that need the same bytes the planner may return any, and they leave more updates alone or fewer: GPT-2's in
+// float32 are 98 to 111 launches, by which passes have run.
 TEST(LaunchGroups, OfModelsLeaveFewUpdatesAlone) {
   const struct {
     const char* path;
@@ -289,7 +284,7 @@ TEST(LaunchGroups, OfModelsLeaveFewUpdatesAlone) {
   } models[] = {{"models/resnet50.pbtxt", 32, 161, 75},
                 {"models/mobilenet_v2.pbtxt", 32, 158, 50},
                 {"models/gpt2.pbtxt", 2, 148, 110},
-                {"models/gpt2.pbtxt", 2, 148, 110, DType::kBFloat16},
+                {"models/gpt2.pbtxt", 2, 148, 60, DType::kBFloat16},
                 {"models/resnet50.pbtxt", 32, 161, 100, DType::kFloat32, 2},
                 {"models/gpt2.pbtxt", 2, 148, 60, DType::kBFloat16, 2}};
   for (const auto& model : models) {

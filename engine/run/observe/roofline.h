@@ -2,8 +2,8 @@
 //
 // A kernel's roofline is the time that its operations or its bytes need at least, whichever is longer, at what the
 // device does at best. The prediction adds what keeps a kernel from it: the share that kernels of its kind reach, data
-// that are read twice, products whose tiles do not fill the device, launches. Nothing is fitted to measurements of
-// steps: device_model.cc says where the numbers come from, and docs/cuda.md what is left out.
+// that are read twice, products whose tiles do not fill the device, launches. device_model.cc says where the numbers
+// come from, and docs/cuda.md what is left out.
 #pragma once
 
 #include <absl/strings/string_view.h>

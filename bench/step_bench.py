@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times a training step of Snug beside today's PyTorch and beside the floor of the machine: in turn, in rounds, in one run.
+"""Times a training step of Snug, or its inference, beside today's PyTorch and the floor of the machine: in turn, in one run.
 
     tools/setup --bench && cmake --build --preset release && bench/step_bench.py [MODEL...] [--isa=LIST] [--markdown=FILE]
 
@@ -8,6 +8,10 @@
     compiled  the same under torch.compile
     floor     bench/floor_bench.cc: oneDNN's best for every convolution and matmul + the bytes of the rest at copy speed
               (--floor)
+
+With --forward inference is timed instead (batch norm by its running statistics), by all of these but the floor, and by
+
+    onnxruntime   what PyTorch exports, all optimisations on
 
 Every program takes its turn in every round; what is printed is the median over all steps of all rounds, and the most
 memory that each process had. --bf16 compares our bfloat16 with PyTorch's autocast. --isa pretends lesser processors, for
@@ -26,8 +30,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BATCHES = {"mlp": 64, "mlp_big": 256, "lenet": 64, "resnet18": 16, "resnet50": 16, "mobilenet_v2": 16, "gpt_small": 8,
-           "vit_b16": 4, "gpt2": 1}
+           "vit_b16": 4, "bert_base": 4, "gpt2": 1}
 USUAL = list(BATCHES)[:7]
+FORWARD = {"resnet50": (1, 16), "mobilenet_v2": (1, 16), "gpt_small": (1, 16)}  # usual batches of inference
 WARM_UP = 2  # steps of each run of ours that are left out
 KEEP_MEMORY = "glibc.malloc.mmap_threshold=17179869184:glibc.malloc.trim_threshold=17179869184"
 # What each library is told, so that it uses no more than these instructions; and the flag of a processor that has them.
@@ -43,8 +48,8 @@ ISAS = {
 class Ours:
     """`snug step`, started anew in every round."""
 
-    def __init__(self, args, model, environment, *extra):
-        self.command = [str(args.snug), "step", str(ROOT / f"models/{model}.pbtxt"), f"--batch={args.batch(model)}",
+    def __init__(self, args, model, batch, environment, *extra):
+        self.command = [str(args.snug), "step", str(ROOT / f"models/{model}.pbtxt"), f"--batch={batch}",
                         f"--threads={args.threads}", "--json", *extra]
         self.environment = {**os.environ, **environment}
         self.seconds, self.step, self.peak_bytes = [], None, 0
@@ -55,26 +60,40 @@ class Ours:
         self.seconds += self.measure(max(3, round(budget / self.step)))
 
     def measure(self, steps):
-        process = subprocess.Popen([*self.command, f"--steps={steps + WARM_UP}"], env=self.environment,
-                                   stdout=subprocess.PIPE)
+        return self.output_of(f"--steps={steps + WARM_UP}")["seconds"][WARM_UP:]
+
+    def output_of(self, *flags):
+        process = subprocess.Popen([*self.command, *flags], env=self.environment, stdout=subprocess.PIPE)
         output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             sys.exit(f"step_bench: {' '.join(self.command)} ended with {process.returncode}")
         self.peak_bytes = max(self.peak_bytes, usage.ru_maxrss * 1024)
-        return json.loads(output)["seconds"][WARM_UP:]
+        return json.loads(output)
 
     def close(self):
         pass
 
 
-class Peer:
-    """bench/torch_peer.py, one process for all rounds."""
+class OurForward(Ours):
+    """`snug bench --forward`, started anew in every round, which says the median of its runs."""
 
-    def __init__(self, args, model, environment, *extra):
-        command = [str(args.python), str(ROOT / "bench/torch_peer.py"), model, str(args.batch(model)),
-                   str(args.threads), *extra]
+    def __init__(self, args, model, batch, environment):
+        super().__init__(args, model, batch, environment)
+        self.command[1] = "bench"
+        self.command.append("--forward")
+
+    def run(self, budget):
+        self.seconds.append(self.output_of(f"--seconds={budget}")["rows"][0]["seconds"])
+
+
+class Peer:
+    """bench/torch_peer.py or bench/forward_peer.py, one process for all rounds."""
+
+    def __init__(self, args, model, batch, environment, *extra):
+        program = "forward_peer.py" if args.forward else "torch_peer.py"
+        command = [str(args.python), str(ROOT / "bench" / program), model, str(batch), str(args.threads), *extra]
         environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "GLIBC_TUNABLES": KEEP_MEMORY,
                        "PYTHONDONTWRITEBYTECODE": "1", **environment}
         self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE,
@@ -102,8 +121,8 @@ class Peer:
 class Floor:
     """bench/floor_bench, once in every round; it measures each call several times itself."""
 
-    def __init__(self, args, model, environment, *extra):
-        self.command = [str(args.floor_program), str(ROOT / f"models/{model}.pbtxt"), f"--batch={args.batch(model)}",
+    def __init__(self, args, model, batch, environment, *extra):
+        self.command = [str(args.floor_program), str(ROOT / f"models/{model}.pbtxt"), f"--batch={batch}",
                         f"--threads={args.threads}", "--json", *extra]
         self.environment = {**os.environ, **environment}
         self.seconds, self.peak_bytes = [], 0
@@ -116,16 +135,24 @@ class Floor:
         pass
 
 
-def measure(model, environment, args):
-    """Milliseconds of a step and MB for every program: name -> (median, peak)."""
-    programs = {"snug": Ours(args, model, environment), "eager": Peer(args, model, environment),
-                "compiled": Peer(args, model, environment, "--compile")}
+def programs_of(*what):
+    """name -> the program that bears it; `what` are the arguments of their constructors."""
+    args = what[0]
+    if args.forward:
+        return {"snug": OurForward(*what), **{by: Peer(*what, by) for by in ("eager", "compiled", "onnxruntime")}}
+    programs = {"snug": Ours(*what), "eager": Peer(*what), "compiled": Peer(*what, "--compile")}
     if args.bf16:
-        programs["snug bf16"] = Ours(args, model, environment, "--precision=bfloat16")
-        programs["eager bf16"] = Peer(args, model, environment, "--bf16")
-        programs["compiled bf16"] = Peer(args, model, environment, "--bf16", "--compile")
+        programs["snug bf16"] = Ours(*what, "--precision=bfloat16")
+        programs["eager bf16"] = Peer(*what, "--bf16")
+        programs["compiled bf16"] = Peer(*what, "--bf16", "--compile")
     if args.floor:
-        programs["floor"] = Floor(args, model, environment)
+        programs["floor"] = Floor(*what)
+    return programs
+
+
+def measure(model, batch, environment, args):
+    """Milliseconds of a step and MB for every program: name -> (median, peak)."""
+    programs = programs_of(args, model, batch, environment)
     order = list(programs.values())
     for turn in range(args.rounds):
         for program in order[turn % len(order):] + order[:turn % len(order)]:
@@ -147,7 +174,11 @@ def columns(args):
                    ratio("compiled bf16", "snug bf16")]
     if args.floor:
         chosen += [time("floor"), ratio("floor", "snug")]
-    return chosen + [peak("snug"), peak("eager"), peak("compiled")]
+    peers = ["eager", "compiled"]
+    if args.forward:
+        chosen += [time("onnxruntime"), ratio("onnxruntime", "snug")]
+        peers.append("onnxruntime")
+    return chosen + [peak(name) for name in ["snug", *peers]]
 
 
 def machine():
@@ -178,11 +209,12 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("models", nargs="*", metavar="MODEL",
                         help=f"{' '.join(USUAL)} unless named; also {' '.join(set(BATCHES) - set(USUAL))}")
-    parser.add_argument("--batches", default="", help="MODEL=BATCH,... instead of the usual ones")
+    parser.add_argument("--batches", default="", help="MODEL=BATCH[+BATCH],... instead of the usual ones")
     parser.add_argument("--isa", default="", help=f"some of {','.join(ISAS)}; the machine's own unless named")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3, help="of each program in each round")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--forward", action="store_true", help="inference, at batches of 1 and 16")
     parser.add_argument("--bf16", action="store_true", help="also bfloat16 beside autocast")
     parser.add_argument("--floor", action="store_true", help="also the floor")
     parser.add_argument("--snug", type=pathlib.Path, default=ROOT / "build/release/snug")
@@ -200,9 +232,13 @@ def arguments():
             parser.error(f"--isa: expected some of {', '.join(had)}, which this machine has; found \"{isa}\"")
     if not args.python.exists():
         parser.error(f"no PyTorch in {args.python}: run tools/setup --bench, or name another --python")
-    batches = {**BATCHES, **{name: int(batch) for name, batch in
-                             (pair.split("=") for pair in args.batches.split(",") if pair)}}
-    args.batch = lambda model: batches[model]
+    if args.forward and (args.bf16 or args.floor):
+        parser.error("--forward goes with neither --bf16 nor --floor")
+    batches = {name: (batch,) for name, batch in BATCHES.items()} | (FORWARD if args.forward else {})
+    for name, batch in (pair.split("=") for pair in args.batches.split(",") if pair):
+        batches[name] = tuple(map(int, batch.split("+")))
+    args.cases = [(model, batch) for model in args.models or (FORWARD if args.forward else USUAL)
+                  for batch in batches[model]]
     return args
 
 
@@ -217,9 +253,9 @@ def main():
         print(isa)
         show(head)
         tables[isa] = []
-        for model in args.models or USUAL:
-            measured = measure(model, ISAS[isa][1], args)
-            tables[isa].append([model, str(args.batch(model)), *(cell(measured) for _, cell in cells)])
+        for model, batch in args.cases:
+            measured = measure(model, batch, ISAS[isa][1], args)
+            tables[isa].append([model, str(batch), *(cell(measured) for _, cell in cells)])
             show(tables[isa][-1])
             if args.markdown:
                 args.markdown.write_text(markdown(tables, head, args))

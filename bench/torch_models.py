@@ -75,6 +75,43 @@ class Gpt(nn.Module):
         return F.linear(self.ln(self.blocks(self.tok(tokens) + self.pos)), self.tok.weight)
 
 
+class BertBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.proj, self.ln1 = nn.Linear(width, 3 * width), nn.Linear(width, width), nn.LayerNorm(width, 1e-12)
+        self.fc1, self.fc2, self.ln2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.LayerNorm(width, 1e-12)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        heads = lambda t: t.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+        q, k, v = map(heads, self.qkv(x).split(width, 2))
+        mixed = F.scaled_dot_product_attention(q, k, v)
+        x = self.ln1(x + self.proj(mixed.transpose(1, 2).reshape(batch, length, width)))
+        return self.ln2(x + self.fc2(F.gelu(self.fc1(x))))
+
+
+class Bert(nn.Module):
+    """BERT that names words: layer norm last, gelu, learned positions, the decoder tied to the embedding."""
+
+    def __init__(self, layers, width, heads, length, words):
+        super().__init__()
+        self.tok, self.seg = nn.Embedding(words, width), nn.Embedding(2, width)
+        nn.init.normal_(self.tok.weight, std=0.02)
+        self.positions = nn.Parameter(0.02 * torch.randn(512, width))
+        self.length = length
+        self.norm = nn.LayerNorm(width, 1e-12)
+        self.blocks = nn.Sequential(*[BertBlock(width, heads) for _ in range(layers)])
+        self.transform, self.ln = nn.Linear(width, width), nn.LayerNorm(width, 1e-12)
+        self.head_bias = nn.Parameter(torch.zeros(words))
+
+    def forward(self, tokens):
+        segments = torch.zeros_like(tokens)
+        x = self.norm(self.tok(tokens) + self.seg(segments) + self.positions[:self.length])
+        x = self.ln(F.gelu(self.transform(self.blocks(x))))
+        return F.linear(x, self.tok.weight, self.head_bias)
+
+
 def benchmark(name, batch):
     """(module, input, labels) on random data, as `snug step models/NAME.pbtxt --batch=BATCH` has them."""
     torch.manual_seed(0)
@@ -92,6 +129,10 @@ def benchmark(name, batch):
         length, words = 1024, 50257
         tokens = torch.randint(words, (2, batch, length))
         return Gpt(layers=12, width=768, heads=12, length=length, words=words), tokens[0], tokens[1]
+    if name == "bert_base":
+        length, words = 128, 30522
+        tokens = torch.randint(words, (2, batch, length))
+        return Bert(layers=12, width=768, heads=12, length=length, words=words), tokens[0], tokens[1]
     if name in ("resnet18", "resnet50", "mobilenet_v2", "vit_b16"):
         module = getattr(torchvision.models, {"vit_b16": "vit_b_16"}.get(name, name))
         return module(), torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,))

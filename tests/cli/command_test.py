@@ -90,6 +90,7 @@ class CompileTest(SnugTest):
             "mobilenet_v2": (3504872, 300774272),
             "vit_b16": (86567656, 16848500736),
             "gpt2": (124439808, 126496800768),
+            "bert_base": (109514298, 13947568128),
         }
         for model, (parameters, multiply_adds) in published.items():
             found = self.json("compile", f"models/{model}.pbtxt")

@@ -24,10 +24,10 @@ constexpr int64_t kPieceDepth = 256;
 // Small products are packed as a whole, and no thread waits between their pieces. Of others as many pieces at once as
 // these floats hold (0.5 MB), or one.
 constexpr int64_t kPackedFloats = 1 << 17;
-// The part of c that a thread takes at a time: its strips of a (98 KB) stay in the second-level cache while the panels
-// of b go by.
-constexpr int64_t kTaskRows = 96;
-constexpr int64_t kTaskColumns = 256;
+// The part of c that a thread takes at a time: wide, because its strips of a are read anew for each part, and which may
+// have been packed by another core; and few rows, so that threads have equally much to do.
+constexpr int64_t kTaskRows = 24;
+constexpr int64_t kTaskColumns = 512;
 // Strips of a have the rows of a register tile: 8, 6 or 4, which all divide this.
 constexpr int64_t kStripMultiple = 24;
 
@@ -256,7 +256,7 @@ void Multiply(int threads, const Round<T>& r) {
   const int64_t task_rows = EqualPart(r.rows, kTaskRows, kStripMultiple);
   const int64_t row_tasks = Parts(r.rows, task_rows);
   int64_t task_columns = EqualPart(r.columns, kTaskColumns, kPanel<float>);
-  while (task_columns > kPanel<float> && row_tasks * Parts(r.columns, task_columns) < 4 * threads) {
+  while (task_columns > kPanel<float> && row_tasks * Parts(r.columns, task_columns) < 2 * threads) {
     task_columns -= kPanel<float>;
   }
   const int64_t column_tasks = Parts(r.columns, task_columns);

@@ -45,6 +45,26 @@ struct WarpTeam {
   static __device__ A Combine(A own) {
     return WarpReduce<Op>(own);
   }
+  // What threads of the team have read before may be written by others of it afterwards.
+  static __device__ void Sync() { __syncwarp(); }
+};
+
+// A few lanes of a warp, for rows that would leave most of a warp idle.
+struct LaneTeam {
+  static constexpr int kThreads = 8;
+  static constexpr int kInBlock = kCudaThreads / kThreads;
+  static __device__ int64_t FirstRow() { return static_cast<int64_t>(blockIdx.x) * kInBlock + threadIdx.x / kThreads; }
+  static __device__ int64_t RowStep() { return static_cast<int64_t>(gridDim.x) * kInBlock; }
+  static __device__ int First() { return static_cast<int>(threadIdx.x) % kThreads; }
+  static __device__ unsigned Mask() { return 0xffU << (threadIdx.x % 32 / kThreads * kThreads); }
+  template <class Op, class A>
+  static __device__ A Combine(A own) {
+    for (int lanes = kThreads / 2; lanes > 0; lanes /= 2) {
+      own = Op::Combine(own, __shfl_xor_sync(Mask(), own, lanes));
+    }
+    return own;
+  }
+  static __device__ void Sync() { __syncwarp(Mask()); }
 };
 
 struct BlockTeam {
@@ -58,6 +78,7 @@ struct BlockTeam {
   static __device__ A Combine(A own) {
     return BlockReduce<Op>(own);
   }
+  static __device__ void Sync() { __syncthreads(); }
 };
 
 // Combines load(0) to load(n - 1). All threads of the team call it, and all get the result.

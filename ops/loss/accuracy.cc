@@ -92,6 +92,8 @@ void Samples(SampleBuilder& s) {
       .Int({3}, 0, 2)
       .Values({1, 0, 0})
       .Expect(0, {1});
+  s.Case("many_rows").Input({1100, 5}).Int({1100}, 0, 5);
+  s.Case("wide_rows").Input({6, 40}).Int({6}, 0, 40);
   s.Case("labels").Input({4, 10}).Int({4, 1}, 0, 10).Fails("expected shape [4]");
   s.Case("bad_label")
       .Input({1, 10})

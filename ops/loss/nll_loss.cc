@@ -111,6 +111,7 @@ void Samples(SampleBuilder& s) {
   s.Case("sequence").Input({2, 5, 3}).Int({2, 5}, 0, 3, DType::kInt64);
   s.Case("ignored").With(ParseOptions<Loss>("ignore_index: 1")).Input({5, 7}).Int({5}, 0, 7).Values({3, 1, 0, 1, 6});
   s.Case("known").Input({2, 2}).Values({-1, -2, -3, -4}).NoGradient().Int({2}, 0, 2).Values({0, 1}).Expect(0, {2.5});
+  s.Case("many_rows").Input({1100, 3}).NoGradient().Int({1100}, 0, 3);
   s.Case("label_shape").Input({4, 10}).Int({3}, 0, 10).Fails("expected shape [4]");
   s.Case("floating_labels").Input({4, 10}).Input({4}).As(DType::kFloat32).Fails("expected int32 or int64");
   s.Case("bad_label")
@@ -122,6 +123,7 @@ void Samples(SampleBuilder& s) {
 
 void GradSamples(SampleBuilder& s) {
   s.Case("labels").With(ParseOptions<Grad>("classes: 10 ignore_index: 2")).Int({3}, 0, 10).Values({4, 2, 9}).Input({});
+  s.Case("many_rows").With(ParseOptions<Grad>("classes: 3 ignore_index: 2")).Int({4100}, 0, 3).Input({});
   s.Case("classes").Int({3}, 0, 10).Input({}).Fails("option \"classes\": expected at least 1, found 0");
   s.Case("bad_label").With(ParseOptions<Grad>("classes: 4")).Int({1}, 4, 5).Input({}).FailsAtRun("found 4");
 }
@@ -152,7 +154,7 @@ SNUG_OPS(nll_loss) {
            .kernels = {Plain(GradCpu),
                        {.device = kOnCuda,
                         .name = "own",
-                        .prepare = SNUG_IF_CUDA(PrepareCountCuda),
+                        .prepare = SNUG_IF_CUDA(PrepareNllGradCuda),
                         .run = SNUG_IF_CUDA([](const KernelContext& k) {
                           const Grad& options = k.options<Grad>();
                           return NllLossGradCuda(k, options.classes(), options.ignore_index());

@@ -4,8 +4,6 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
-#include <cmath>
-#include <type_traits>
 #include <vector>
 
 #include "engine/base/parallel.h"
@@ -16,10 +14,8 @@
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/kit/isa.h"
-#include "ops/kit/lanes.h"
-#include "ops/kit/vec_math.h"
 #include "ops/layer_context.h"
-#include "ops/loss/labels.h"
+#include "ops/loss/cross_entropy.h"
 #include "ops/loss/losses_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -27,48 +23,34 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
+namespace snug::core::cross_entropy {
+
+// A number of classes that is given but makes no sense is kept for CheckInputs, which says so.
+Numbers NumbersOf(const proto::SoftmaxCrossEntropy& options) {
+  return {.smoothing = options.label_smoothing(),
+          .ignored = options.ignore_index(),
+          .classes = options.has_classes() ? options.classes() : kAllClasses};
+}
+
+}  // namespace snug::core::cross_entropy
+
 namespace snug::core::ops::softmax_cross_entropy {
 namespace {
 
+using cross_entropy::Backward;
+using cross_entropy::CheckInputs;
+using cross_entropy::Classes;
+using cross_entropy::DispatchTarget;
+using cross_entropy::Forward;
+using cross_entropy::NumbersOf;
+using cross_entropy::Rows;
+using cross_entropy::RowsPerChunk;
+using cross_entropy::Stride;
 using proto::ParseOptions;
 using Cross = proto::SoftmaxCrossEntropy;
 
-constexpr int64_t kBlock = 256;
-constexpr int64_t kChunk = 1 << 14;  // elements in a piece of work
-
-// Entries from one row to the next: the classes, and what pads them.
-int64_t Stride(const ValueType& logits) { return logits.shape[logits.shape.rank() - 1]; }
-int64_t Classes(const ValueType& logits, const Cross& options) {
-  return options.has_classes() ? options.classes() : Stride(logits);
-}
-int64_t Rows(const ValueType& logits) { return logits.shape.Count(0, logits.shape.rank() - 1); }
-int64_t RowsPerChunk(int64_t classes) { return std::max<int64_t>(1, kChunk / std::max<int64_t>(1, classes)); }
-
-absl::Status CheckTarget(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
-  const ValueType& logits = c.input(0);
-  const DType labels = c.input(1).dtype;
-  if (Stride(logits) < 1) return c.InputError(0, "expected at least one class along the last axis");
-  const int64_t classes = Classes(logits, c.options<Cross>());
-  if (classes < 1 || classes > Stride(logits)) {
-    return c.OptionError("classes", absl::StrCat("expected 1 to ", Stride(logits), ", found ", classes));
-  }
-  if (labels == DType::kInt32 || labels == DType::kInt64) {
-    return c.CheckShape(1, logits.shape.Without(logits.shape.rank() - 1));
-  }
-  if (labels != logits.dtype) {
-    return c.InputError(1, absl::StrCat("expected integers (int32 or int64), or probabilities in ", Name(logits.dtype),
-                                        " like the logits; found ", Name(labels)));
-  }
-  return c.CheckShape(1, logits.shape);
-}
-
 absl::Status Infer(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckTarget(c));
-  const double smoothing = c.options<Cross>().label_smoothing();
-  if (!(smoothing >= 0 && smoothing <= 1)) {
-    return c.OptionError("label_smoothing", absl::StrCat("expected 0 to 1, found ", smoothing));
-  }
+  SNUG_RETURN_IF_ERROR(CheckInputs(c, NumbersOf(c.options<Cross>())));
   const ValueType& logits = c.input(0);
   const DType dtype = Float32PortType(logits.dtype);
   c.SetOutput(0, dtype, Shape());
@@ -77,7 +59,7 @@ absl::Status Infer(InferContext& c) {
 }
 
 absl::Status InferGrad(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckTarget(c));
+  SNUG_RETURN_IF_ERROR(CheckInputs(c, NumbersOf(c.options<Cross>())));
   SNUG_RETURN_IF_ERROR(c.CheckShape(2, c.shape(0).Without(c.shape(0).rank() - 1)));
   SNUG_RETURN_IF_ERROR(c.CheckShape(3, Shape()));
   c.SetOutput(0, c.input(0));
@@ -117,123 +99,10 @@ absl::Status Prepare(PrepareContext& c) {  // makes room for the rows' losses
 }
 
 int64_t ClassBound(const NodeTypes& types, int input) {
-  return input == 1 ? Classes(types.input(0), types.options.Get<Cross>()) : 0;
+  return input == 1 ? Classes(types.input(0), NumbersOf(types.options.Get<Cross>())) : 0;
 }
 
 Cost CostOfNode(const NodeTypes& types) { return {.flops = 6.0 * static_cast<double>(types.input(0).num_elements())}; }
-
-// Calls fn(labels) with integer labels, or with probabilities of type T.
-template <class T, class Fn>
-absl::Status DispatchTarget(const KernelContext& k, Fn&& fn) {
-  const DType dtype = k.input_type(1).dtype;
-  if (dtype == DTypeOf<T>::value) return fn(k.input<T>(1));
-  return DispatchInteger(dtype, [&](auto zero) { return fn(k.input<decltype(zero)>(1)); });
-}
-
-template <class T, class Label>
-absl::Status Forward(const KernelContext& k, const Label* labels) {
-  using A = Accumulator<T>;
-  constexpr bool kSoft = std::is_same_v<T, Label>;
-  const T* logits = k.input<T>(0);
-  const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = Classes(k.input_type(0), k.options<Cross>());
-  const int64_t stride = Stride(k.input_type(0));
-  const double smoothing = k.options<Cross>().label_smoothing();
-  const int64_t ignored = k.options<Cross>().ignore_index();
-  int64_t counted = rows;
-  if constexpr (!kSoft) SNUG_RETURN_IF_ERROR(CheckLabels(labels, rows, classes, ignored, &counted));
-
-  Float32Port<T>* lse = k.output<Float32Port<T>>(1);
-  double* losses = k.workspace<double>();
-  ParallelFor(k.threads(), rows, RowsPerChunk(classes), [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t r = begin; r < end; ++r) {
-        const T* z = logits + r * stride;
-        const A most = LaneMax<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(z[i]); });
-        const double sum = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return Exp(static_cast<A>(z[i]) - most); });
-        const double row_lse = static_cast<double>(most) + std::log(sum);
-        lse[r] = static_cast<Float32Port<T>>(row_lse);
-        double loss = 0;
-        if constexpr (kSoft) {
-          const T* t = labels + r * stride;
-          loss = (1 - smoothing) * LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA {
-                   return static_cast<A>(t[i]) * (static_cast<A>(row_lse) - static_cast<A>(z[i]));
-                 });
-        } else if (labels[r] != ignored) {
-          loss = (1 - smoothing) * (row_lse - static_cast<double>(z[labels[r]]));
-        } else {
-          losses[r] = 0;
-          continue;
-        }
-        if (smoothing > 0) {
-          loss += smoothing / static_cast<double>(classes) * LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA {
-                    return static_cast<A>(row_lse) - static_cast<A>(z[i]);
-                  });
-        }
-        losses[r] = loss;
-      }
-    });
-  });
-  double total = 0;
-  for (int64_t r = 0; r < rows; ++r) total += losses[r];
-  *k.output<Float32Port<T>>(0) = static_cast<Float32Port<T>>(total / static_cast<double>(counted));
-  return absl::OkStatus();
-}
-
-// Computes dlogits = (softmax * sum(target) - target) * dloss / rows.
-template <class T, class Label>
-absl::Status Backward(const KernelContext& k, const Label* labels) {
-  using A = Accumulator<T>;
-  constexpr bool kSoft = std::is_same_v<T, Label>;
-  const T* logits = k.input<T>(0);
-  const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = Classes(k.input_type(0), k.options<Cross>());
-  const int64_t stride = Stride(k.input_type(0));
-  const double smoothing = k.options<Cross>().label_smoothing();
-  const int64_t ignored = k.options<Cross>().ignore_index();
-  int64_t counted = rows;
-  if constexpr (!kSoft) SNUG_RETURN_IF_ERROR(CheckLabels(labels, rows, classes, ignored, &counted));
-
-  const Float32Port<T>* lse = k.input<Float32Port<T>>(2);
-  T* dlogits = k.output<T>(0);
-  const A scale = static_cast<A>(static_cast<double>(*k.input<Float32Port<T>>(3)) / static_cast<double>(counted));
-  const A even = static_cast<A>(smoothing / static_cast<double>(classes));
-  const A sharp = static_cast<A>(1 - smoothing);
-  ParallelFor(k.threads(), rows, RowsPerChunk(classes), [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t r = begin; r < end; ++r) {
-        const T* z = logits + r * stride;
-        T* dz = dlogits + r * stride;
-        const A row_lse = static_cast<A>(lse[r]);
-        if constexpr (kSoft) {
-          const T* t = labels + r * stride;
-          const double given = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(t[i]); });
-          const A total = static_cast<A>((1 - smoothing) * given + smoothing);
-          for (int64_t i = 0; i < classes; ++i) {
-            const A softmax = Exp(static_cast<A>(z[i]) - row_lse);
-            dz[i] = static_cast<T>((softmax * total - sharp * static_cast<A>(t[i]) - even) * scale);
-          }
-        } else if (labels[r] != ignored) {
-          // This is computed first, because z may be dz.
-          const A own = Exp(static_cast<A>(z[labels[r]]) - row_lse) - even - sharp;
-          // There are two sweeps over a block that stays in the cache: with the store between them the compiler would
-          // vectorise neither.
-          for (int64_t first = 0; first < classes; first += kBlock) {
-            const int64_t n = std::min(kBlock, classes - first);
-            A block[kBlock];
-            for (int64_t i = 0; i < n; ++i) block[i] = Exp(static_cast<A>(z[first + i]) - row_lse);
-            for (int64_t i = 0; i < n; ++i) dz[first + i] = static_cast<T>((block[i] - even) * scale);
-          }
-          dz[labels[r]] = static_cast<T>(own * scale);
-        } else {
-          for (int64_t i = 0; i < classes; ++i) dz[i] = static_cast<T>(A(0));
-        }
-        std::fill(dz + classes, dz + stride, static_cast<T>(A(0)));
-      }
-    });
-  });
-  return absl::OkStatus();
-}
 
 // For probabilities that are computed, not given: dtarget = ((1 - smoothing) * -log_softmax) * dloss / rows.
 template <class T>
@@ -242,7 +111,7 @@ absl::Status TargetBackward(const KernelContext& k) {
   const T* logits = k.input<T>(0);
   const Float32Port<T>* lse = k.input<Float32Port<T>>(1);
   const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = Classes(k.input_type(0), k.options<Cross>());
+  const int64_t classes = Classes(k.input_type(0), NumbersOf(k.options<Cross>()));
   const int64_t stride = Stride(k.input_type(0));
   T* dtarget = k.output<T>(0);
   const A scale = static_cast<A>(static_cast<double>(*k.input<Float32Port<T>>(2)) *
@@ -264,23 +133,31 @@ absl::Status TargetBackward(const KernelContext& k) {
 absl::Status ForwardCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    return DispatchTarget<T>(k, [&](const auto* labels) { return Forward<T>(k, labels); });
+    using S = Float32Port<T>;
+    return DispatchTarget<T>(k, [&](const auto* labels) {
+      return Forward<T>(k, NumbersOf(k.options<Cross>()), labels, k.workspace<double>(), k.output<S>(0),
+                        k.output<S>(1));
+    });
   });
 }
 
 absl::Status BackwardCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    return DispatchTarget<T>(k, [&](const auto* labels) { return Backward<T>(k, labels); });
+    using S = Float32Port<T>;
+    return DispatchTarget<T>(k, [&](const auto* labels) {
+      return Backward<T>(k, NumbersOf(k.options<Cross>()), labels, k.input<S>(2), static_cast<double>(*k.input<S>(3)),
+                         k.output<T>(0));
+    });
   });
 }
 
 #if SNUG_HAS_CUDA
-CrossEntropyNumbers NumbersOf(const KernelContext& k) {
+CrossEntropyNumbers NumbersOfNode(const KernelContext& k) {
   const Cross& options = k.options<Cross>();
   return {.smoothing = options.label_smoothing(),
           .ignored = options.ignore_index(),
-          .classes = Classes(k.input_type(0), options)};
+          .classes = Classes(k.input_type(0), NumbersOf(options))};
 }
 #endif
 
@@ -328,6 +205,17 @@ void Samples(SampleBuilder& s) {
         .NoGradient()
         .Input({3, classes})
         .Range(0, 2 / static_cast<double>(classes))
+        .NoGradient();
+  }
+  // On CUDA a block does all rows, or several do, and a kernel after them adds up.
+  for (const int64_t rows : {64, 130}) {
+    s.Case(absl::StrCat("rows_", rows)).Input({rows, 10}).NoGradient().Int({rows}, 0, 10);
+    s.Case(absl::StrCat("rows_of_packs_", rows)).Input({rows, 40}).NoGradient().Int({rows}, 0, 40, DType::kInt64);
+    s.Case(absl::StrCat("probabilities_rows_", rows))
+        .Input({rows, 8})
+        .NoGradient()
+        .Input({rows, 8})
+        .Range(0, 1)
         .NoGradient();
   }
   s.Case("probabilities_smoothed")
@@ -391,6 +279,8 @@ void GradSamples(SampleBuilder& s) {
         .Range(9, 11)
         .Input({});
   }
+  // On CUDA a kernel before it counts the labels.
+  s.Case("many_rows").Input({4100, 3}).Int({4100}, 0, 3).Input({4100}).Range(1, 2).Input({});
   s.Case("lse_shape").Input({4, 7}).Int({4}, 0, 7).Input({5}).Input({}).Fails("expected shape [4]");
   s.Case("bad_label").Input({2, 3}).Int({2}, 0, 3).Values({-1, 0}).Input({2}).Input({}).FailsAtRun("found -1");
 }
@@ -418,7 +308,7 @@ SNUG_OPS(softmax_cross_entropy) {
                    {.device = kOnCuda,
                     .name = "own",
                     .prepare = SNUG_IF_CUDA(PrepareRowsCuda),
-                    .run = SNUG_IF_CUDA([](const KernelContext& k) { return CrossEntropyCuda(k, NumbersOf(k)); })}},
+                    .run = SNUG_IF_CUDA([](const KernelContext& k) { return CrossEntropyCuda(k, NumbersOfNode(k)); })}},
        .samples = Samples},
       {.name = "softmax_cross_entropy_grad",
        .doc = "dlogits = (exp(logits - lse) * sum(target) - target) * dloss / rows",
@@ -430,8 +320,9 @@ SNUG_OPS(softmax_cross_entropy) {
        .kernels = {Plain(BackwardCpu),
                    {.device = kOnCuda,
                     .name = "own",
-                    .prepare = SNUG_IF_CUDA(PrepareCountCuda),
-                    .run = SNUG_IF_CUDA([](const KernelContext& k) { return CrossEntropyGradCuda(k, NumbersOf(k)); })}},
+                    .prepare = SNUG_IF_CUDA(PrepareCrossEntropyGradCuda),
+                    .run = SNUG_IF_CUDA(
+                        [](const KernelContext& k) { return CrossEntropyGradCuda(k, NumbersOfNode(k)); })}},
        .samples = GradSamples},
       {.name = "softmax_cross_entropy_target_grad",
        .doc = "dtarget = (1 - label_smoothing) * (lse - logits) * dloss / rows",
@@ -440,7 +331,7 @@ SNUG_OPS(softmax_cross_entropy) {
        .infer = InferTargetGrad,
        .aliases = {{Alias::Kind::kMayShare, 0, 0}},
        .kernels = {Plain(TargetBackwardCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
-                     return CrossEntropyTargetGradCuda(k, NumbersOf(k));
+                     return CrossEntropyTargetGradCuda(k, NumbersOfNode(k));
                    }))},
        .samples = TargetGradSamples}};
 }

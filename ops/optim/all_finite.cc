@@ -77,6 +77,8 @@ void Samples(SampleBuilder& s) {
       .Values({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, -kInfinity, 13, 14, 15, 16})
       .NoGradient()
       .Expect(0, {0});
+  s.Case("large").Input({5000}).NoGradient().Expect(0, {1});
+  s.Case("small_then_nan").Input({}).NoGradient().Input({2}).Values({kNan, 1}).NoGradient().Expect(0, {0});
   s.Case("integers").Int({3}, 0, 5).Fails("expected floating-point values, found int32[3]");
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/few_rows.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/cuda_reduce.h"
 #include "ops/kit/cuda_together.h"
@@ -211,22 +212,27 @@ __global__ void AccumulateMeanKernel(int64_t packs, const uint8_t* gate, T count
 
 __global__ void AdvanceStepKernel(const uint8_t* gate, int64_t* state) { state[1] += *gate; }
 
-__global__ void SetKernel(uint8_t value, uint8_t* y) { *y = value; }
-
-// Every thread that finds a number that is not finite writes 0. They all write the same, so they need not agree.
+// The first input's block sets y. Of the others', every thread that finds a number that is not finite writes 0: they
+// all write the same, so they need not agree.
 template <int kPack, class T>
-__global__ void AllFiniteKernel(int64_t packs, const T* x, uint8_t* y) {
+__global__ void AllFiniteKernel(int64_t packs, bool sets, const T* x, uint8_t* y) {
   using A = Accumulator<T>;
+  bool finite = true;
   SNUG_CUDA_FOR(i, packs) {
     const auto pack = LoadPack<true, kPack>(x + i * kPack, kPack);
-    bool finite = true;
     for (int j = 0; j < kPack; ++j) {
       const A value = static_cast<A>(pack.values[j]);
       finite = finite && (value < A(0) ? -value : value) <= std::numeric_limits<A>::max();
     }
-    if (!finite) *y = 0;
+  }
+  if (sets) {
+    const bool all = BlockReduce<MaxOp>(finite ? 0.0F : 1.0F) == 0.0F;
+    if (threadIdx.x == 0) *y = all ? 1 : 0;
+  } else if (!finite) {
+    *y = 0;
   }
 }
+__global__ void SetKernel(uint8_t value, uint8_t* y) { *y = value; }
 
 // y may be g.
 template <int kPack, class T>
@@ -400,13 +406,16 @@ absl::Status AdvanceStepCuda(const KernelContext& k) {
 
 absl::Status AllFiniteCuda(const KernelContext& k) {
   auto* y = k.output<uint8_t>(0);
-  SNUG_RETURN_IF_ERROR(k.cuda()->Launch(SetKernel, {.threads = 1}, uint8_t{1}, y));
+  const bool sets = k.num_inputs() > 0 && OneBlockTestsFinite(k.input_type(0).num_elements());
+  if (!sets) SNUG_RETURN_IF_ERROR(k.cuda()->Launch(SetKernel, {.threads = 1}, uint8_t{1}, y));
   for (int i = 0; i < k.num_inputs(); ++i) {
     SNUG_RETURN_IF_ERROR(DispatchFloating(k.input_type(i).dtype, [&](auto zero) {
       using T = decltype(zero);
       const int64_t n = k.input_type(i).num_elements();
+      const bool first = sets && i == 0;
       const auto run = [&](auto pack) {
-        return k.cuda()->Launch(AllFiniteKernel<pack(), T>, ShapeFor(n / pack), n / pack, k.input<T>(i), y);
+        const cuda::LaunchShape shape = first ? cuda::LaunchShape{.threads = kCudaThreads} : ShapeFor(n / pack);
+        return k.cuda()->Launch(AllFiniteKernel<pack(), T>, shape, n / pack, first, k.input<T>(i), y);
       };
       return WithPack<T>(n, run, k.input<T>(i));
     }));

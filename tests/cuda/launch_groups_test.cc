@@ -272,20 +272,19 @@ TEST(LaunchGroups, AreLaunchedBeforeAGraphRecordsThem) {
   EXPECT_GT(fake.Count("cuGraphLaunch"), 0);
 }
 
-// This holds under the plans that users get, too.
-// Of orders that need the same bytes the planner may return any, and they leave more updates alone or fewer: GPT-2's in
-// float32 are 98 to 111 launches, by which passes have run.
+// This holds under the plans that users get, too: gradients of small parameters are moved to where they can wait. Of
+// GPT-2's parameters 50 are large, and join none.
 TEST(LaunchGroups, OfModelsLeaveFewUpdatesAlone) {
   const struct {
     const char* path;
     int64_t batch, updates, most_launches;
     DType precision = DType::kFloat32;
     int streams = 1;
-  } models[] = {{"models/resnet50.pbtxt", 32, 161, 75},
-                {"models/mobilenet_v2.pbtxt", 32, 158, 50},
-                {"models/gpt2.pbtxt", 2, 148, 110},
+  } models[] = {{"models/resnet50.pbtxt", 32, 161, 30},
+                {"models/mobilenet_v2.pbtxt", 32, 158, 12},
+                {"models/gpt2.pbtxt", 2, 148, 60},
                 {"models/gpt2.pbtxt", 2, 148, 60, DType::kBFloat16},
-                {"models/resnet50.pbtxt", 32, 161, 100, DType::kFloat32, 2},
+                {"models/resnet50.pbtxt", 32, 161, 70, DType::kFloat32, 2},
                 {"models/gpt2.pbtxt", 2, 148, 60, DType::kBFloat16, 2}};
   for (const auto& model : models) {
     const LoadedNetwork loaded = LoadModel(model.path).value();

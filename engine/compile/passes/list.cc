@@ -4,8 +4,8 @@ namespace snug::core {
 
 // Each is in a file of its own.
 PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise,
-    FuseGeluGradient, JoinSlices, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, RemoveDeadCode,
-    SumBiasGradient;
+    FuseGeluGradient, JoinSlices, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention,
+    PadClasses, RemoveDeadCode, SumBiasGradient;
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -40,6 +40,8 @@ absl::Span<const Pass> CudaPasses() {
   static constexpr Pass kPasses[] = {
       {"pad_classes", "rows of bfloat16 logits that tensor cores cannot read begin at multiples of 128 bytes",
        PadClasses},
+      {"loss_with_gradient", "softmax_cross_entropy, its gradient and the test of the loss are one node",
+       LossWithGradient},
       {"fuse_gelu_gradient", "dense_grad_input + gelu_grad -> dense_grad_input_gelu", FuseGeluGradient},
       {"sum_bias_gradient", "the gradient of a dense layer's bias comes with that of its weights", SumBiasGradient},
       {"fuse_elementwise",

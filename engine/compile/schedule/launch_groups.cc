@@ -14,24 +14,39 @@ bool Conflict(const Step& a, const Step& b) {
   });
 }
 
-// Says whether one launch can serve both: they have the same kernel, for the same types of elements.
-bool Alike(const Step& a, const Step& b) {
-  const auto same_type = [](const ValueType& x, const ValueType& y) { return x.dtype == y.dtype; };
-  return a.kernel == b.kernel && absl::c_equal(a.types.inputs, b.types.inputs, same_type) &&
-         absl::c_equal(a.types.outputs, b.types.outputs, same_type);
+// Says whether no later Step of another stream touches what a Step does: nothing relies on when it runs but its own
+// stream, which keeps its sequence.
+bool IsPrivate(const std::vector<Step>& steps, const std::vector<int32_t>& stream_of, size_t at) {
+  for (size_t later = at + 1; later < steps.size(); ++later) {
+    if (stream_of[later] != stream_of[at] && Conflict(steps[at], steps[later])) return false;
+  }
+  return true;
 }
 
-bool CanJoin(const Step& step) {
-  constexpr int64_t kMostBytes = int64_t{1} << 20;  // a larger first input takes longer to write than a launch
-  return step.kernel->together != nullptr && step.types.input(0).size_bytes() <= kMostBytes;
-}
+// Says whether one launch can serve both.
+bool Alike(const Step& a, const Step& b) { return a.kernel == b.kernel && SameElements(a.types, b.types); }
 
 }  // namespace
+
+bool CanJoin(const KernelRow& kernel, const NodeTypes& types) {
+  constexpr int64_t kMostBytes = int64_t{1} << 20;  // a larger first input takes longer to write than a launch
+  return kernel.together != nullptr && types.input(0).size_bytes() <= kMostBytes;
+}
+
+bool SameElements(const NodeTypes& a, const NodeTypes& b) {
+  const auto same_type = [](const ValueType& x, const ValueType& y) { return x.dtype == y.dtype; };
+  return absl::c_equal(a.inputs, b.inputs, same_type) && absl::c_equal(a.outputs, b.outputs, same_type);
+}
 
 std::vector<LaunchGroup> GroupLaunches(const std::vector<Step>& steps, const Schedule& schedule) {
   std::vector<bool> waits(steps.size()), waited_for(steps.size());
   for (const auto& [a, b] : schedule.waits) waited_for[static_cast<size_t>(a)] = waits[static_cast<size_t>(b)] = true;
   const std::vector<int32_t>& stream_of = schedule.stream_of;
+
+  std::vector<bool> relied_on(steps.size());  // by other streams, if only because they wait for a later Step
+  for (size_t i = 0; i < steps.size() && !schedule.waits.empty(); ++i) {
+    relied_on[i] = CanJoin(*steps[i].kernel, steps[i].types) && !IsPrivate(steps, stream_of, i);
+  }
 
   std::vector<LaunchGroup> launches;
   constexpr size_t kMostWaiting = 16;  // groups: few, because every Step is compared with all that wait
@@ -44,10 +59,11 @@ std::vector<LaunchGroup> GroupLaunches(const std::vector<Step>& steps, const Sch
   };
   for (size_t i = 0; i < steps.size(); ++i) {
     launch_if([&](const std::vector<size_t>& group) {
-      return (waited_for[i] && stream_of[group[0]] == stream_of[i]) ||
-             absl::c_any_of(group, [&](size_t other) { return Conflict(steps[other], steps[i]); });
+      const bool ends = waited_for[i] && stream_of[group[0]] == stream_of[i];
+      return absl::c_any_of(
+          group, [&](size_t other) { return (ends && relied_on[other]) || Conflict(steps[other], steps[i]); });
     });
-    if (!CanJoin(steps[i]) || waited_for[i]) {
+    if (!CanJoin(*steps[i].kernel, steps[i].types) || waited_for[i]) {
       launches.push_back({{i}});
       continue;
     }

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+
+#include "ops/few_rows.h"
 
 namespace snug::core {
 namespace {
@@ -29,14 +32,6 @@ constexpr OwnWork kOwn[] = {
     {"group_norm", {KernelKind::kScattered, 1, 2}},
     {"group_norm_grad", {KernelKind::kScattered, 3, 4}},
     {"instance_norm", {KernelKind::kScattered, 1, 2}},
-    // A row's loss, then one block for their mean; backward, one block counts labels first.
-    {"softmax_cross_entropy", {KernelKind::kStreaming, 2}},
-    {"softmax_cross_entropy_grad", {KernelKind::kStreaming, 2}},
-    {"nll_loss", {KernelKind::kScattered, 2}},
-    {"nll_loss_grad", {KernelKind::kStreaming, 2}},
-    {"accuracy", {KernelKind::kStreaming, 2}},
-    {"top_k_accuracy", {KernelKind::kStreaming, 2}},
-    {"mean_squared_error", {KernelKind::kStreaming, 2}},
     {"global_max_pool", {KernelKind::kScattered, 1}},
     {"global_max_pool_indices", {KernelKind::kScattered, 1}},
     // A thread for each element of the result, which looks at its window.
@@ -95,6 +90,38 @@ KernelWork WorkOfReduction(const NodeTypes& types) {
   return {KernelKind::kStreaming, parts > 1 ? 2 : 1};
 }
 
+// Losses, metrics and the test of the loss, whose launches few rows share. The rules are those that the launchers have.
+std::optional<KernelWork> WorkOfLoss(const OpDef& op, const NodeTypes& types) {
+  const KernelWork one = {KernelKind::kStreaming, 1};
+  const KernelWork two = {KernelKind::kStreaming, 2};
+  if (op.name == "mean_squared_error") return SquaredErrorBlocks(types.input(0).num_elements()) == 1 ? one : two;
+  if (op.name == "all_finite") {
+    const bool sets = OneBlockTestsFinite(types.input(0).num_elements());
+    return KernelWork{KernelKind::kStreaming, types.num_inputs() + (sets ? 0 : 1)};
+  }
+  if (op.name == "nll_loss_grad") return CountsInBlocks(types.input(0).num_elements()) ? one : two;
+  const bool metric = op.name == "accuracy" || op.name == "top_k_accuracy";
+  const bool cross_entropy = absl::StartsWith(op.name, "softmax_cross_entropy");
+  if (!metric && !cross_entropy && op.name != "nll_loss") return std::nullopt;
+  const ValueType& x = types.input(0);
+  const int64_t width = x.shape[x.shape.rank() - 1];
+  const int64_t rows = x.num_elements() / std::max<int64_t>(width, 1);
+  if (metric) return FitOneBlock(rows, ScoreThreads(width)) ? one : two;
+  if (op.name == "nll_loss") {
+    return KernelWork{KernelKind::kScattered, FitOneBlock(rows, 1) ? 1 : 2};
+  }
+  const bool counts_first = !IsFloating(types.input(1).dtype) && !CountsInBlocks(rows);
+  if (op.name == "softmax_cross_entropy_grad") return counts_first ? two : one;
+  KernelWork work = CrossEntropyFitsOneBlock(rows, width, x.dtype) ? one : two;
+  if (op.name == "softmax_cross_entropy") return work;
+  if (op.name == "softmax_cross_entropy_with_grad") {
+    work.launches += counts_first ? 1 : 0;
+    work.read_again = CrossEntropyHoldsRow(width, x.dtype) ? 0 : 1;
+    return work;
+  }
+  return std::nullopt;
+}
+
 int CeilLog2(double x) { return x <= 1 ? 0 : static_cast<int>(std::ceil(std::log2(x))); }
 
 }  // namespace
@@ -109,13 +136,19 @@ KernelWork WorkOf(const OpDef& op, const Step& step) {
     return {IsConvolution(op) ? KernelKind::kLibraryConvolution : KernelKind::kLibraryProduct};
   }
   if (IsConvolution(op) || absl::StartsWith(op.name, "dense") || op.name == "matmul") {
-    // The bias's gradient is a sum in parts after the product, gelu's derivative a sweep.
-    const int after = op.name == "dense_grad_weight_bias" ? 2 : op.name == "dense_grad_input_gelu" ? 1 : 0;
+    // The bias's gradient is a sum after the product, in parts where rows are many; gelu's derivative is a sweep.
+    int after = op.name == "dense_grad_input_gelu" ? 1 : 0;
+    if (op.name == "dense_grad_weight_bias") {
+      const ValueType& dy = types.input(1);
+      constexpr int64_t kOnePart = 256;  // fewer rows than this (ops/kit/cuda_columns.h)
+      after = dy.num_elements() / std::max<int64_t>(dy.shape[dy.shape.rank() - 1], 1) < kOnePart ? 1 : 2;
+    }
     return {KernelKind::kOwnProduct, 1 + after};
   }
   if (op.name == "split") return {KernelKind::kStreaming, types.num_outputs()};
   if (op.name == "concat") return {KernelKind::kStreaming, types.num_inputs()};
-  if (op.name == "all_finite" || op.name == "global_norm") return {KernelKind::kStreaming, types.num_inputs() + 1};
+  if (const std::optional<KernelWork> loss = WorkOfLoss(op, types)) return *loss;
+  if (op.name == "global_norm") return {KernelKind::kStreaming, types.num_inputs() + 1};
   if (op.name == "embedding_grad" || op.name == "gather_grad") {
     // The gradient is cleared, positions are sorted in blocks of 1024 and merged, and each row is added up.
     double positions = 1;

@@ -102,6 +102,7 @@ int CeilLog2(double x) { return x <= 1 ? 0 : static_cast<int>(std::ceil(std::log
 KernelWork WorkOf(const OpDef& op, const Step& step) {
   const NodeTypes& types = step.types;
   if (!step.kernel->library.empty()) {
+    if (step.kernel->calls != nullptr) return {KernelKind::kLibraryProduct};
     if (absl::StrContains(op.name, "attention")) {
       // Backward the library begins with a kernel for sum(out * dout), and ends with one that casts dq.
       return {KernelKind::kLibraryAttention, absl::EndsWith(op.name, "_grad") ? 3 : 1};
@@ -109,8 +110,10 @@ KernelWork WorkOf(const OpDef& op, const Step& step) {
     return {IsConvolution(op) ? KernelKind::kLibraryConvolution : KernelKind::kLibraryProduct};
   }
   if (IsConvolution(op) || absl::StartsWith(op.name, "dense") || op.name == "matmul") {
-    // The bias's gradient is a sum in parts after the product, gelu's derivative a sweep.
-    const int after = op.name == "dense_grad_weight_bias" ? 2 : op.name == "dense_grad_input_gelu" ? 1 : 0;
+    // The bias's gradient is a sum in parts after the product, gelu and its derivative a sweep.
+    const int after = op.name == "dense_grad_weight_bias"                             ? 2
+                      : op.name == "dense_grad_input_gelu" || op.name == "dense_gelu" ? 1
+                                                                                      : 0;
     return {KernelKind::kOwnProduct, 1 + after};
   }
   if (op.name == "split") return {KernelKind::kStreaming, types.num_outputs()};

@@ -53,10 +53,23 @@ struct SettleContext {
   cuda::CodeCache* code = nullptr;            // holds code that is compiled at run time
 };
 
+// What a kernel that is several calls asks the device for, for predictions: products of a library, `calls` times each,
+// and sweeps of ours between them.
+struct KernelCalls {
+  struct Product {
+    double calls = 1, count = 1, m = 1, n = 1, k = 1;  // count times [m, k] by [k, n] in a call
+  };
+  std::vector<Product> products;
+  double sweeps = 0;
+  double sweep_bytes = 0;  // what all sweeps read and write
+  double kept_bytes = 0;   // what is handed from call to call at a time
+};
+
 using ServesFn = std::function<std::optional<NotServed>(const NodeTypes&)>;
 using PrepareFn = std::function<absl::Status(PrepareContext&)>;
 using VariantsFn = std::function<absl::StatusOr<std::vector<std::string>>(const PrepareContext&)>;
 using SettleFn = std::function<absl::Status(const SettleContext&)>;
+using CallsFn = std::function<KernelCalls(const void* prepared)>;
 using KernelFn = std::function<absl::Status(const KernelContext&)>;
 using TogetherFn = std::function<absl::Status(absl::Span<const KernelContext>)>;
 
@@ -82,6 +95,7 @@ struct KernelRow {
   // reason, if the library has nothing for this after all; then the next row serves within the plan. Null: there is
   // nothing to do.
   SettleFn settle = nullptr;
+  CallsFn calls = nullptr;  // null: a call does it all
   // On CUDA it asks for the work on k.cuda()'s stream (engine/cuda/cuda_launch.h), without waiting or allocating.
   // Unimplemented means the same as in `settle`, for what only shows now. Null: this build does not have the kernel,
   // and the registry leaves the row out.

@@ -21,7 +21,7 @@ namespace snug::core::cuda {
 namespace {
 struct Candidate {
   cublasLtMatmulHeuristicResult_t algorithm;
-  bool whole;  // it is for the product with the sums or the derivative that are wanted, and not for it alone
+  bool whole;  // it is for the product with all that is wanted beside it, and not for it alone
 };
 }  // namespace
 
@@ -54,6 +54,7 @@ cublasComputeType_t ComputeType(const CublasMatMul& product) {
 cublasLtEpilogue_t EpilogueOf(const CublasMatMul& product) {
   if (product.sums_a) return CUBLASLT_EPILOGUE_BGRADB;  // our a is the library's second factor
   if (product.gelu_grad) return CUBLASLT_EPILOGUE_DGELU;
+  if (product.gelu) return product.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
   if (product.relu) return product.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
   return product.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -70,12 +71,16 @@ struct Description {
   cublasLtMatrixLayoutOpaque_t first, second, result;
 };
 
-// Describes a row-major matrix [rows, columns] as it is stored.
-absl::Status DescribeMatrix(const Api& api, const CublasMatMul& product, int64_t rows, int64_t columns, int64_t step,
+// A row-major matrix as it is stored, and how many elements lie from one of several to the next.
+struct Stored {
+  int64_t rows, columns, row, step;
+};
+
+absl::Status DescribeMatrix(const Api& api, const CublasMatMul& product, const Stored& stored,
                             cublasLtMatrixLayoutOpaque_t* layout) {
   SNUG_CUDA_CALL(api, cublasLtMatrixLayoutInit_internal,
-                 (layout, sizeof(*layout), CublasType(product.dtype), static_cast<uint64_t>(columns),
-                  static_cast<uint64_t>(rows), columns),
+                 (layout, sizeof(*layout), CublasType(product.dtype), static_cast<uint64_t>(stored.columns),
+                  static_cast<uint64_t>(stored.rows), stored.row > 0 ? stored.row : stored.columns),
                  absl::StrCat("describing ", Describe(product)));
   if (product.count == 1) return absl::OkStatus();
   const auto count = static_cast<int32_t>(product.count);
@@ -83,13 +88,21 @@ absl::Status DescribeMatrix(const Api& api, const CublasMatMul& product, int64_t
                  (layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
                  absl::StrCat("describing ", Describe(product)));
   SNUG_CUDA_CALL(api, cublasLtMatrixLayoutSetAttribute,
-                 (layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof(step)),
+                 (layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stored.step, sizeof(stored.step)),
                  absl::StrCat("describing ", Describe(product)));
   return absl::OkStatus();
 }
 
-// `beside` is the address of the bias, of the sums, or of the values before gelu.
-absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, const void* beside,
+// What else than matrices an epilogue reads or writes: the bias or the sums, and the values before gelu.
+struct Beside {
+  const void* vector = nullptr;
+  const void* before_gelu = nullptr;
+};
+
+// Says whether a product has what the library may not have with it.
+bool HasMore(const CublasMatMul& product) { return product.sums_a || product.gelu_grad || product.gelu; }
+
+absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, const Beside& beside,
                                cublasLtMatmulDescOpaque_t* operation) {
   SNUG_CUDA_CALL(
       api, cublasLtMatmulDescInit_internal,
@@ -106,20 +119,23 @@ absl::Status DescribeOperation(const Api& api, const CublasMatMul& product, cons
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, first));
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, second));
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-  if (product.bias || product.sums_a) return set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, beside);
-  if (!product.gelu_grad) return absl::OkStatus();
-  SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside));
+  if (product.bias || product.sums_a) SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, beside.vector));
+  if (!product.gelu_grad && !product.gelu) return absl::OkStatus();
+  SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside.before_gelu));
   return set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.n);
 }
 
-absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const void* beside, Description* to) {
+absl::Status DescribeAll(const Api& api, const CublasMatMul& product, const Beside& beside, Description* to) {
   SNUG_RETURN_IF_ERROR(DescribeOperation(api, product, beside, &to->operation));
   const auto [m, n, k] = std::array{product.m, product.n, product.k};
   const bool a_turned = product.transpose_a;
   const bool b_turned = product.transpose_b;
-  SNUG_RETURN_IF_ERROR(DescribeMatrix(api, product, b_turned ? n : k, b_turned ? k : n, product.b_step, &to->first));
-  SNUG_RETURN_IF_ERROR(DescribeMatrix(api, product, a_turned ? k : m, a_turned ? m : k, product.a_step, &to->second));
-  return DescribeMatrix(api, product, m, n, m * n, &to->result);
+  const Stored a = {a_turned ? k : m, a_turned ? m : k, product.a_row, product.a_step};
+  const Stored b = {b_turned ? n : k, b_turned ? k : n, product.b_row, product.b_step};
+  const Stored c = {m, n, product.c_row, product.c_step > 0 ? product.c_step : m * n};
+  SNUG_RETURN_IF_ERROR(DescribeMatrix(api, product, b, &to->first));
+  SNUG_RETURN_IF_ERROR(DescribeMatrix(api, product, a, &to->second));
+  return DescribeMatrix(api, product, c, &to->result);
 }
 
 constexpr int kFewestAsked = 8, kMostAsked = 16;  // how many algorithms the heuristics are asked for
@@ -128,10 +144,10 @@ constexpr int kFewestAsked = 8, kMostAsked = 16;  // how many algorithms the heu
 absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const CublasMatMul& product,
                             std::vector<Candidate>* to) {
   // The heuristics want to know how the bias will be aligned. They get an address for it, and read nothing there.
-  constexpr uintptr_t kAligned = 256;
+  constexpr int kAligned = 256;  // what it takes for granted of the matrices
   Description description;
-  const void* const bias = reinterpret_cast<const void*>(kAligned);  // NOLINT(performance-no-int-to-ptr)
-  SNUG_RETURN_IF_ERROR(DescribeAll(api, product, bias, &description));
+  const void* const any = reinterpret_cast<const void*>(uintptr_t{kAligned});  // NOLINT(performance-no-int-to-ptr)
+  SNUG_RETURN_IF_ERROR(DescribeAll(api, product, {any, any}, &description));
   cublasLtMatmulPreferenceOpaque_t preference;
   SNUG_CUDA_CALL(api, cublasLtMatmulPreferenceInit_internal, (&preference, sizeof(preference)),
                  absl::StrCat("choosing an algorithm for ", Describe(product)));
@@ -144,6 +160,13 @@ absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const Cubla
   const auto reductions = static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace));
   SNUG_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
+  if (product.alignment < kAligned) {
+    const auto alignment = static_cast<uint32_t>(product.alignment);
+    for (const auto matrix : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      SNUG_RETURN_IF_ERROR(set(matrix, alignment));
+    }
+  }
   std::vector<cublasLtMatmulHeuristicResult_t> listed(
       static_cast<size_t>(std::clamp(product.rank, kFewestAsked, kMostAsked)));
   int count = 0;
@@ -159,13 +182,13 @@ absl::Status ListAlgorithms(const Api& api, cublasLtHandle_t handle, const Cubla
   if (last > 0) {
     std::rotate(listed.begin(), listed.begin() + std::min<std::ptrdiff_t>(product.rank - 1, last), listed.end());
   }
-  for (const cublasLtMatmulHeuristicResult_t& one : listed) to->push_back({one, product.sums_a || product.gelu_grad});
+  for (const cublasLtMatmulHeuristicResult_t& one : listed) to->push_back({one, HasMore(product)});
   return absl::OkStatus();
 }
 
 // The product without what the library may not have with it.
 CublasMatMul Alone(CublasMatMul product) {
-  product.sums_a = product.gelu_grad = false;
+  product.sums_a = product.gelu_grad = product.gelu = false;
   return product;
 }
 
@@ -175,15 +198,18 @@ bool HasNone(const absl::Status& status) { return Refuses(status) || absl::IsRes
 
 absl::Status Ask(const CudaStream& stream, cublasLtHandle_t handle, const CublasMatMul& product,
                  const CublasArguments& at, Description* description, const cublasLtMatmulHeuristicResult_t& by) {
-  const double one = 1, zero = 0;
-  const float one_float = 1, zero_float = 0;
+  const double one = 1;
+  const float one_float = 1;
   const bool in_double = product.dtype == DType::kFloat64;
   const void* const alpha = in_double ? static_cast<const void*>(&one) : &one_float;
-  const void* const beta = in_double ? static_cast<const void*>(&zero) : &zero_float;
+  const double beta_double = product.accumulates ? 1 : 0;
+  const auto beta_float = static_cast<float>(beta_double);
+  const void* const beta = in_double ? static_cast<const void*>(&beta_double) : &beta_float;
+  void* const result = product.gelu ? at.gelu : at.c;
   SNUG_CUDA_CALL(
       stream.device().api(), cublasLtMatmul,
-      (handle, &description->operation, alpha, at.b, &description->first, at.a, &description->second, beta, at.c,
-       &description->result, at.c, &description->result, &by.algo, at.workspace, by.workspaceSize, stream.handle()),
+      (handle, &description->operation, alpha, at.b, &description->first, at.a, &description->second, beta, result,
+       &description->result, result, &description->result, &by.algo, at.workspace, by.workspaceSize, stream.handle()),
       absl::StrCat("asking for ", Describe(product)));
   return absl::OkStatus();
 }
@@ -213,7 +239,7 @@ absl::Status CublasMatMuls::Settle(const CublasMatMul& product) {
   listed->refusal = absl::StrCat("choosing an algorithm for ", Describe(product), ": its heuristics list none with ",
                                  product.workspace_bytes, " bytes of workspace");
   for (const bool whole : {true, false}) {
-    if (!whole && !product.sums_a && !product.gelu_grad) continue;
+    if (!whole && !HasMore(product)) continue;
     const absl::Status ready = ListAlgorithms(api, handle_, whole ? product : Alone(product), &listed->candidates);
     if (HasNone(ready)) {
       listed->refusal = std::string(ready.message());
@@ -233,7 +259,8 @@ absl::StatusOr<bool> CublasMatMuls::Run(const CublasMatMul& product, const Cubla
   for (; !known->refused(); ++known->taken) {
     const Candidate& candidate = known->candidates[known->taken];
     const CublasMatMul form = candidate.whole ? product : Alone(product);
-    const void* const beside = form.sums_a ? arguments.sums : form.gelu_grad ? arguments.before_gelu : arguments.bias;
+    const Beside beside = {form.sums_a ? arguments.sums : arguments.bias,
+                           form.gelu ? arguments.c : arguments.before_gelu};
     Description description;
     SNUG_RETURN_IF_ERROR(DescribeAll(stream_.device().api(), form, beside, &description));
     const absl::Status asked = Ask(stream_, handle_, form, arguments, &description, candidate.algorithm);

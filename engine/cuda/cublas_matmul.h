@@ -35,6 +35,11 @@ struct CublasMatMul {
   bool transpose_a = false, transpose_b = false;  // a is stored [k, m], b [n, k]
   // a_step and b_step count elements from one product's matrix to the next; 0: it is the same matrix.
   int64_t count = 1, a_step = 0, b_step = 0;
+  // How many elements lie between the rows of a matrix as it is stored, and between the results of several products; 0:
+  // there is nothing between them. `alignment` is what all matrices begin at multiples of, in bytes.
+  int64_t a_row = 0, b_row = 0, c_row = 0, c_step = 0;
+  int alignment = 256;
+  bool accumulates = false;         // c is added to
   bool bias = false, relu = false;  // not in float64
   // The sums over k of a come, too: where a is transposed, of its rows. With dy as a they are the gradient of a bias.
   // Not in float64, and not several times.
@@ -42,6 +47,9 @@ struct CublasMatMul {
   // c is multiplied by the derivative of gelu (by tanh) at the values before it. Not in float64, not several times, not
   // with any of the above, and n is a multiple of 8.
   bool gelu_grad = false;
+  // gelu (by tanh) of c comes beside c, to `gelu`. Not in float64, not several times, with no more than a bias of the
+  // above, and n is a multiple of 8.
+  bool gelu = false;
   int64_t workspace_bytes = 0;  // the library may use so many
   int rank = 1;  // which algorithm of the heuristics' list is tried first, counted from 1; beyond its end the last
 
@@ -57,6 +65,7 @@ struct CublasArguments {
   void* c = nullptr;
   void* sums = nullptr;               // [m]
   const void* before_gelu = nullptr;  // [m, n]
+  void* gelu = nullptr;               // [m, n]
   void* workspace = nullptr;
 };
 
@@ -71,7 +80,7 @@ class CublasMatMuls {
   // Has the heuristics list algorithms for the product, once. Fails with Unimplemented, and with what the library said,
   // if it has no such product.
   absl::Status Settle(const CublasMatMul& product);
-  // Asks for the product, and settles it if nobody has. Returns whether the sums of a, or gelu's derivative, are
+  // Asks for the product, and settles it if nobody has. Returns whether the sums of a, gelu or its derivative are
   // part of it, because the library may have the product alone. If it fails with Unimplemented, as Settle does, nothing
   // was asked for.
   absl::StatusOr<bool> Run(const CublasMatMul& product, const CublasArguments& arguments);

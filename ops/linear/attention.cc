@@ -296,6 +296,10 @@ std::vector<KernelRow> Kernels(const Form& form) {
                      : CudnnAttentionGradRow(sizes, has_mask, [form](const KernelContext& k) {
                          return BackwardCall<BFloat16>(k, form);
                        }));
+  rows.push_back(
+      form.dout < 0
+          ? CublasAttentionRow(sizes, [form](const KernelContext& k) { return ForwardCall<float>(k, form); })
+          : CublasAttentionGradRow(sizes, [form](const KernelContext& k) { return BackwardCall<float>(k, form); }));
   rows.push_back({.device = kOnCuda,
                   .name = "own",
                   .prepare = [form](PrepareContext& c) { return PrepareCuda(c, form); },

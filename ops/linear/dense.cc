@@ -36,6 +36,12 @@ absl::Status InferDense(InferContext& c, const proto::Dense& options) {
 absl::Status Infer(InferContext& c) { return InferDense(c, c.options<proto::Dense>()); }
 absl::Status InferFused(InferContext& c) { return InferDense(c, c.options<proto::FusedDense>().dense()); }
 
+absl::Status InferGelu(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(Infer(c));
+  c.SetOutput(1, c.input(0).dtype, c.shape(0).WithDim(c.shape(0).rank() - 1, c.options<proto::Dense>().units()));
+  return absl::OkStatus();
+}
+
 absl::Status InferGradInput(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, kMaxRank));
   SNUG_RETURN_IF_ERROR(c.CheckRank(1, 2, 2));
@@ -106,6 +112,12 @@ MatMulNode Forward(const NodeTypes& types) {
 MatMulNode ForwardFused(const NodeTypes& types) {
   MatMulNode node = Forward(types);
   node.activation = FromProto(types.options.Get<proto::FusedDense>().activation());
+  return node;
+}
+
+MatMulNode ForwardGelu(const NodeTypes& types) {
+  MatMulNode node = Forward(types);
+  node.gelu = true;
   return node;
 }
 
@@ -192,6 +204,31 @@ void FusedSamples(SampleBuilder& s) {
       .Fails("expected shape [3, 7]");
 }
 
+void GeluSamples(SampleBuilder& s) {
+  s.Case("plain").Input({5, 7}).Input({3, 7}).Input({3}).With(ParseOptions<proto::Dense>("units: 3"));
+  s.Case("rows_of_16_bytes")
+      .Input({2, 3, 17})
+      .Input({16, 17})
+      .Input({16})
+      .With(ParseOptions<proto::Dense>("units: 16"));
+  s.Case("no_bias").Input({4, 19}).Input({32, 19}).With(ParseOptions<proto::Dense>("units: 32 bias: false"));
+  s.Case("known")
+      .Input({1, 1})
+      .Values({2})
+      .Input({3, 1})
+      .Values({0, 50, -50})
+      .Input({3})
+      .Values({0, 1, 1})
+      .With(ParseOptions<proto::Dense>("units: 3"))
+      .Expect(0, {0, 101, -99})
+      .Expect(1, {0, 101, 0});
+  s.Case("wrong_weight")
+      .Input({5, 7})
+      .Input({7, 3})
+      .With(ParseOptions<proto::Dense>("units: 3"))
+      .Fails("input 1 \"weight\" [7, 3]: expected shape [3, 7]");
+}
+
 void GradInputSamples(SampleBuilder& s) {
   s.Case("plain").Input({5, 3}).Input({3, 7});
   s.Case("sequence").Input({2, 3, 18}).Input({18, 33});
@@ -250,6 +287,14 @@ SNUG_OPS(dense) {
            .cost = MatMulCost<ForwardFused, true>,
            .kernels = MatMulKernels(ForwardFused),
            .samples = FusedSamples},
+          {.name = "dense_gelu",
+           .doc = "y = x w^T + b, and gelu (by tanh) of y",
+           .inputs = {{"x"}, {"weight"}, {.name = "bias", .optional = true}},
+           .outputs = {{"y"}, {"gelu"}},
+           .infer = InferGelu,
+           .cost = MatMulCost<ForwardGelu, true>,
+           .kernels = CudaFusedMatMulKernels(ForwardGelu),
+           .samples = GeluSamples},
           {.name = "dense_grad_input",
            .doc = "dx = dy w",
            .inputs = {{"dy"}, {"weight"}},

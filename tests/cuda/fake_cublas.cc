@@ -1,5 +1,6 @@
 #include "tests/cuda/fake_cublas.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/math/functions.h"
@@ -30,12 +31,26 @@ DType TypeOf(cudaDataType_t type) {
 bool HasBias(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
 bool SumsB(uint32_t epilogue) { return epilogue == CUBLASLT_EPILOGUE_BGRADB; }
 bool GeluGrad(uint32_t epilogue) { return epilogue == CUBLASLT_EPILOGUE_DGELU; }
+bool HasGelu(uint32_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+bool HasBeside(uint32_t epilogue) { return GeluGrad(epilogue) || HasGelu(epilogue); }
 bool HasRelu(uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_RELU) != 0; }
 
 struct Algorithm {
   uint64_t sign, workspace_bytes, number;
+  uint32_t alignments[4];
 };
 constexpr uint64_t kSign = 0x5eed;
+
+// Says whether matrices begin where an algorithm was told they would. The memory of tests is aligned to 16 bytes.
+bool Aligned(const Algorithm& algorithm, const void* a, const void* b, const void* d) {
+  const auto at = [](const void* address, uint32_t alignment) {
+    return reinterpret_cast<uintptr_t>(address) % std::min<uint32_t>(alignment, 16) == 0;
+  };
+  return at(a, algorithm.alignments[0]) && at(b, algorithm.alignments[1]) && at(d, algorithm.alignments[2]) &&
+         at(d, algorithm.alignments[3]);
+}
 
 // Says whether the matrices fit each other and lie in memory as they should.
 bool Fits(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& d) {
@@ -57,15 +72,15 @@ bool Documented(const Operation& o, const Matrix& d) {
   if (d.type == CUDA_R_64F) {
     return o.compute == CUBLAS_COMPUTE_64F && o.scale == CUDA_R_64F && o.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
   }
-  if ((SumsB(o.epilogue) || GeluGrad(o.epilogue)) && d.count != 1) return false;
-  if (GeluGrad(o.epilogue) && (o.beside_leading % 8 != 0 || o.beside_leading < static_cast<int64_t>(d.rows))) {
+  if ((SumsB(o.epilogue) || HasBeside(o.epilogue)) && d.count != 1) return false;
+  if (HasBeside(o.epilogue) && (o.beside_leading % 8 != 0 || o.beside_leading < static_cast<int64_t>(d.rows))) {
     return false;
   }
   const bool fast = o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && d.type == CUDA_R_32F;
   return o.scale == CUDA_R_32F && (o.compute == CUBLAS_COMPUTE_32F || fast);
 }
 
-void Compute(const Call& call, double alpha) {
+void Compute(const Call& call, double alpha, double beta) {
   const Operation& o = call.operation;
   const bool rounds = o.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   const auto factor = [&](const Matrix& matrix, const void* data, int64_t of, uint64_t row, uint64_t column) {
@@ -86,13 +101,18 @@ void Compute(const Call& call, double alpha) {
           sum += a * b;
         }
         sum *= alpha;
+        const int64_t to = of * call.d.step + static_cast<int64_t>(column) * call.d.leading + static_cast<int64_t>(row);
+        if (beta != 0) sum += beta * NumberAt(call.d_data, TypeOf(call.d.type), to);  // of 0 it reads nothing
         if (HasBias(o.epilogue)) sum += NumberAt(o.bias, TypeOf(call.d.type), static_cast<int64_t>(row));
         if (HasRelu(o.epilogue) && sum < 0) sum = 0;
+        const int64_t i = static_cast<int64_t>(column) * o.beside_leading + static_cast<int64_t>(row);
+        if (HasGelu(o.epilogue)) {
+          PutNumber(const_cast<void*>(o.beside), TypeOf(call.d.type), i, sum);
+          sum = functions::GeluByTanh()(sum);
+        }
         if (GeluGrad(o.epilogue)) {
-          const int64_t i = static_cast<int64_t>(column) * o.beside_leading + static_cast<int64_t>(row);
           sum = functions::GeluByTanhGrad()(NumberAt(o.beside, TypeOf(call.d.type), i), sum);
         }
-        const int64_t to = of * call.d.step + static_cast<int64_t>(column) * call.d.leading + static_cast<int64_t>(row);
         PutNumber(call.d_data, TypeOf(call.d.type), to, sum);
       }
     }
@@ -157,7 +177,7 @@ cublasStatus_t Set(cublasLtMatrixLayout_t to, cublasLtMatrixLayoutAttribute_t at
 
 cublasStatus_t Describe(cublasLtMatmulPreference_t to, size_t bytes) {
   if (bytes != sizeof(*to)) return CUBLAS_STATUS_ALLOC_FAILED;
-  Store(to, Preference{0, CUBLASLT_REDUCTION_SCHEME_MASK});
+  Store(to, Preference{0, CUBLASLT_REDUCTION_SCHEME_MASK, {256, 256, 256, 256}});
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -169,6 +189,11 @@ cublasStatus_t Set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttrib
       return Assign(&preference.workspace_bytes, value, bytes);
     case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
       return Assign(&preference.reductions, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+      return Assign(&preference.alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value, bytes);
     default:
       return CUBLAS_STATUS_INVALID_VALUE;
   }
@@ -183,7 +208,8 @@ cublasStatus_t Choose(const Operation& operation, const Matrix& a, const Matrix&
   for (*count = 0; *count < asked && *count < 3; ++*count) {
     cublasLtMatmulHeuristicResult_t& one = found[*count];
     std::memset(&one, 0, sizeof(one));
-    const Algorithm algorithm{kSign, preference.workspace_bytes, static_cast<uint64_t>(*count)};
+    Algorithm algorithm{kSign, preference.workspace_bytes, static_cast<uint64_t>(*count), {}};
+    std::memcpy(algorithm.alignments, preference.alignments, sizeof(algorithm.alignments));
     std::memcpy(&one.algo, &algorithm, sizeof(algorithm));
     one.workspaceSize = preference.workspace_bytes;
     one.state = CUBLAS_STATUS_SUCCESS;
@@ -201,15 +227,16 @@ cublasStatus_t Bind(const Call& call, std::function<void()>* work) {
   std::memcpy(&algorithm, call.algorithm, sizeof(algorithm));
   const bool enough = call.workspace_bytes >= algorithm.workspace_bytes &&
                       (call.workspace != nullptr || algorithm.workspace_bytes == 0);
-  if (algorithm.sign != kSign || !enough) return CUBLAS_STATUS_INVALID_VALUE;
-  if (GeluGrad(o.epilogue) && o.beside == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (algorithm.sign != kSign || !enough || !Aligned(algorithm, call.a_data, call.b_data, call.d_data))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (HasBeside(o.epilogue) && o.beside == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   if ((HasBias(o.epilogue) || SumsB(o.epilogue)) && o.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   const double alpha = NumberAt(call.alpha, TypeOf(o.scale), 0);
-  if (NumberAt(call.beta, TypeOf(o.scale), 0) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
-  *work = [call, alpha] {
+  const double beta = NumberAt(call.beta, TypeOf(o.scale), 0);
+  *work = [call, alpha, beta] {
     // The workspace may hold anything while the product runs.
     if (call.workspace_bytes > 0) std::memset(call.workspace, 0xab, call.workspace_bytes);
-    Compute(call, alpha);
+    Compute(call, alpha, beta);
   };
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -29,6 +29,7 @@ struct Matrix {
 struct Preference {
   uint64_t workspace_bytes;
   uint32_t reductions;
+  uint32_t alignments[4];  // of a, b, c and d, at least
 };
 
 cublasStatus_t Describe(cublasLtMatmulDesc_t to, size_t bytes, cublasComputeType_t compute, cudaDataType_t scale);

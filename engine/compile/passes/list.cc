@@ -3,7 +3,7 @@
 namespace snug::core {
 
 // Each is in a file of its own.
-PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise,
+PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, FuseGelu,
     FuseGeluGradient, JoinSlices, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention,
     PadClasses, RemoveDeadCode, SumBiasGradient;
 
@@ -44,6 +44,7 @@ absl::Span<const Pass> CudaPasses() {
        LossWithGradient},
       {"fuse_gelu_gradient", "dense_grad_input + gelu_grad -> dense_grad_input_gelu", FuseGeluGradient},
       {"sum_bias_gradient", "the gradient of a dense layer's bias comes with that of its weights", SumBiasGradient},
+      {"fuse_gelu", "dense + gelu -> dense_gelu, where the gradient needs what is before gelu", FuseGelu},
       {"fuse_elementwise",
        "chains of elementwise nodes, with a reduction at the end or without, become a kernel that NVRTC compiles",
        FuseElementwise},

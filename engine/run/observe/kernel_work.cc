@@ -129,6 +129,7 @@ int CeilLog2(double x) { return x <= 1 ? 0 : static_cast<int>(std::ceil(std::log
 KernelWork WorkOf(const OpDef& op, const Step& step) {
   const NodeTypes& types = step.types;
   if (!step.kernel->library.empty()) {
+    if (step.kernel->calls != nullptr) return {KernelKind::kLibraryProduct};
     if (absl::StrContains(op.name, "attention")) {
       // Backward the library begins with a kernel for sum(out * dout), and ends with one that casts dq.
       return {KernelKind::kLibraryAttention, absl::EndsWith(op.name, "_grad") ? 3 : 1};
@@ -136,8 +137,9 @@ KernelWork WorkOf(const OpDef& op, const Step& step) {
     return {IsConvolution(op) ? KernelKind::kLibraryConvolution : KernelKind::kLibraryProduct};
   }
   if (IsConvolution(op) || absl::StartsWith(op.name, "dense") || op.name == "matmul") {
-    // The bias's gradient is a sum after the product, in parts where rows are many; gelu's derivative is a sweep.
-    int after = op.name == "dense_grad_input_gelu" ? 1 : 0;
+    // The bias's gradient is a sum after the product, in parts where rows are many; gelu and its derivative are a
+    // sweep.
+    int after = op.name == "dense_grad_input_gelu" || op.name == "dense_gelu" ? 1 : 0;
     if (op.name == "dense_grad_weight_bias") {
       const ValueType& dy = types.input(1);
       constexpr int64_t kOnePart = 256;  // fewer rows than this (ops/kit/cuda_columns.h)

@@ -135,7 +135,11 @@ class Predictor {
     const double peak = Peak(step.types, work.kind, absl::StrContains(choice.choice, "tf32"));
     kernel.least_seconds = std::max({peak > 0 ? cost.flops / peak : 0, traffic.dram / device_.dram_bytes_per_second,
                                      traffic.l2 / device_.l2_bytes_per_second});
-    AddTime(op, step.types, cost, work, traffic, peak, &kernel);
+    if (step.kernel->calls != nullptr) {
+      AddTimeOfCalls(step, peak, &kernel);
+    } else {
+      AddTime(op, step.types, cost, work, traffic, peak, &kernel);
+    }
     return kernel;
   }
 
@@ -276,6 +280,32 @@ class Predictor {
     if (time.busy < 0.7) why = absl::StrFormat("tiles that keep %.0f %% of the processors busy", 100 * time.busy);
     if (shape.k < 128) why = absl::StrFormat("an inner dimension of %.0f", shape.k);
     return {time.seconds, time.cuts > 1 ? 1 : 0, std::move(why)};
+  }
+
+  // Calls follow each other, and what one hands to the next passes through the cache if that holds it.
+  void AddTimeOfCalls(const Step& step, double peak, PredictedKernel* kernel) const {
+    const KernelCalls calls = step.kernel->calls(step.prepared.get());
+    const bool in_cache = cache_.Holds(calls.kept_bytes);
+    const double bytes_per_second =
+        (in_cache ? device_.l2_bytes_per_second : device_.dram_bytes_per_second) * device_.streaming_share;
+    const auto size = static_cast<double>(SizeOf(TypeOfNode(step.types)));
+    double products = 0;
+    kernel->launches = calls.sweeps;
+    for (const KernelCalls::Product& one : calls.products) {
+      const ProductTime time = TimeOfProduct(device_, {one.count, one.m, one.n, one.k}, peak > device_.float32_flops,
+                                             peak * device_.library_product_share);
+      const double bytes = size * one.count * (one.m * one.k + one.k * one.n + one.m * one.n);
+      products += one.calls * std::max(time.seconds, bytes / bytes_per_second);
+      kernel->launches += one.calls * (time.cuts > 1 ? 2 : 1);
+    }
+    const double sweeps = calls.sweep_bytes / bytes_per_second;
+    const double launches = kernel->launches * (device_.launch_seconds + device_.latency_seconds);
+    kernel->seconds = products + sweeps + launches;
+    kernel->why = absl::StrFormat("%.0f launches", kernel->launches);
+    if (std::max(sweeps, products - kernel->least_seconds) > launches) {
+      kernel->why = sweeps > products - kernel->least_seconds ? "scores that pass between products"
+                                                              : "what the library's products of these sizes reach";
+    }
   }
 
   void AddTime(const OpDef& op, const NodeTypes& types, const Cost& cost, const KernelWork& work,

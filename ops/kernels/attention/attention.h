@@ -98,4 +98,10 @@ KernelRow CudnnAttentionRow(const AttentionSizesOf& sizes, const std::function<b
 KernelRow CudnnAttentionGradRow(const AttentionSizesOf& sizes, const std::function<bool(const NodeTypes&)>& has_mask,
                                 std::function<AttentionBackward<BFloat16>(const KernelContext&)> call);
 
+// The rows of cuBLASLt's products with a kernel of ours between them (cublaslt.cc), for float32.
+KernelRow CublasAttentionRow(const AttentionSizesOf& sizes,
+                             std::function<AttentionForward<float>(const KernelContext&)> call);
+KernelRow CublasAttentionGradRow(const AttentionSizesOf& sizes,
+                                 std::function<AttentionBackward<float>(const KernelContext&)> call);
+
 }  // namespace snug::core

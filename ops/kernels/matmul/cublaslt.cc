@@ -22,7 +22,7 @@ struct CudaMatMul {
   cuda::CublasMatMul product;
   int finish_bias = -1;
   Activation finish_activation = Activation::kIdentity;
-  NodeTypes gelu_grad;  // GeluGradTypes
+  NodeTypes gelu_sweep;  // GeluSweepTypes
 };
 
 // The axes of the batch as one axis. There is one only if they lie as one in both operands.
@@ -84,7 +84,8 @@ absl::StatusOr<CudaMatMul> ByLibrary(const MatMulNode& node, DType dtype) {
                                                   .bias = node.bias >= 0 && !in_double,
                                                   .relu = relu,
                                                   .sums_a = node.sums_a && !in_double,
-                                                  .gelu_grad = node.before_gelu >= 0 && !in_double && node.n % 8 == 0},
+                                                  .gelu_grad = node.before_gelu >= 0 && !in_double && node.n % 8 == 0,
+                                                  .gelu = node.gelu && !in_double && node.n % 8 == 0},
                     .finish_bias = in_double ? node.bias : -1,
                     .finish_activation = relu ? Activation::kIdentity : node.activation};
   kernel.product.workspace_bytes = WorkspaceLimit(kernel.product);
@@ -97,7 +98,7 @@ absl::Status PrepareCublas(PrepareContext& c, const MatMulNode& node) {
   SNUG_ASSIGN_OR_RETURN(const LibraryVariant variant, TakeLibraryVariant(c, /*varies=*/false));
   kernel->product.tf32 = variant.tf32;
   kernel->product.rank = variant.rank;
-  kernel->gelu_grad = GeluGradTypes(c.types(), node);
+  kernel->gelu_sweep = GeluSweepTypes(c.types(), node);
   c.SetWorkspaceBytes(std::max(kernel->product.workspace_bytes, SumsOfFactorWorkspace(c.types(), node)));
   c.SetKernel(std::move(kernel));
   return absl::OkStatus();
@@ -118,9 +119,10 @@ absl::Status RunCublas(const KernelContext& k, const MatMulNode& node) {
                                      .c = k.output<void>(0),
                                      .sums = node.sums_a ? k.output<void>(1) : nullptr,
                                      .before_gelu = node.before_gelu < 0 ? nullptr : k.input<void>(node.before_gelu),
+                                     .gelu = node.gelu ? k.output<void>(1) : nullptr,
                                      .workspace = k.workspace()}));
-  if (!whole) SNUG_RETURN_IF_ERROR(FinishFusedCuda(k, node, kernel.gelu_grad));
-  return FinishCuda(k, kernel.finish_bias, node.n, 1, kernel.finish_activation);
+  SNUG_RETURN_IF_ERROR(FinishCuda(k, kernel.finish_bias, node.n, 1, kernel.finish_activation));
+  return whole ? absl::OkStatus() : FinishFusedCuda(k, node, kernel.gelu_sweep);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ int64_t SumsOfFactorWorkspace(const NodeTypes& types, const MatMulNode& node) {
   return CudaReduceParts(plan).WorkspaceBytes(plan);
 }
 
-NodeTypes GeluGradTypes(const NodeTypes& types, const MatMulNode& node) {
+NodeTypes GeluSweepTypes(const NodeTypes& types, const MatMulNode& node) {
+  if (node.gelu) return {.inputs = {types.output(0)}, .present = {true}, .outputs = {types.output(1)}};
   if (node.before_gelu < 0) return {};
   return {.inputs = {types.input(node.before_gelu), types.output(0)},
           .present = {true, true},
@@ -28,6 +29,12 @@ NodeTypes GeluGradTypes(const NodeTypes& types, const MatMulNode& node) {
 
 absl::Status FinishFusedCuda(const KernelContext& k, const MatMulNode& node, const NodeTypes& inner) {
   if (node.sums_a) return SumPortCuda(k, PlanSumToShape(k.input_type(node.a), k.output_type(1)), node.a, 1);
+  if (node.gelu) {
+    const std::array<void*, 1> inputs = {k.output<void>(0)};
+    const std::array<void*, 1> outputs = {k.output<void>(1)};
+    const KernelContext gelu(&inner, inputs, outputs, nullptr, nullptr, k.threads(), k.random_id(), k.cuda());
+    return ElementwiseCuda<functions::GeluByTanh>(gelu);
+  }
   if (node.before_gelu < 0) return absl::OkStatus();
   // In place: the product is dy.
   void* const c = k.output<void>(0);
@@ -43,7 +50,7 @@ KernelRow OwnCudaMatMulRow(DescribeMatMul describe) {
           .prepare = [describe](PrepareContext& c) -> absl::Status {
             SNUG_RETURN_IF_ERROR(TakeOwnBesideLibrary(c));
             const MatMulNode node = describe(c.types());
-            c.SetKernel(std::make_shared<NodeTypes>(GeluGradTypes(c.types(), node)));
+            c.SetKernel(std::make_shared<NodeTypes>(GeluSweepTypes(c.types(), node)));
             c.SetWorkspaceBytes(std::max(OwnCudaMatMulWorkspace(node, c.types().output(0).dtype),
                                          SumsOfFactorWorkspace(c.types(), node)));
             return absl::OkStatus();

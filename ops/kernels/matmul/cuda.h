@@ -9,10 +9,11 @@ namespace snug::core {
 KernelRow CublasMatMulRow(DescribeMatMul describe);
 KernelRow OwnCudaMatMulRow(DescribeMatMul describe);
 
-// What is left to do for a node with `sums_a` or `before_gelu` where the product comes alone; nothing for others.
-// `inner` holds the types of the latter, which GeluGradTypes returns as the node is prepared.
+// What is left to do for a node with `sums_a`, `before_gelu` or `gelu` where the product comes alone; nothing for
+// others. `inner` holds the types of the sweep for the latter two, which GeluSweepTypes returns as the node is
+// prepared.
 int64_t SumsOfFactorWorkspace(const NodeTypes& types, const MatMulNode& node);
-NodeTypes GeluGradTypes(const NodeTypes& types, const MatMulNode& node);
+NodeTypes GeluSweepTypes(const NodeTypes& types, const MatMulNode& node);
 absl::Status FinishFusedCuda(const KernelContext& k, const MatMulNode& node, const NodeTypes& inner);
 
 int64_t OwnCudaMatMulWorkspace(const MatMulNode& node, DType dtype);

@@ -55,6 +55,10 @@ absl::Status RunPlainMatMul(const KernelContext& k, const MatMulNode& node) {
       Map(k.threads(), k.output_type(0).num_elements(), functions::GeluByTanhGrad(), call.c,
           k.input<T>(node.before_gelu), static_cast<const T*>(call.c));
     }
+    if (node.gelu) {
+      Map(k.threads(), k.output_type(0).num_elements(), functions::GeluByTanh(), k.output<T>(1),
+          static_cast<const T*>(call.c));
+    }
     if (node.activation != Activation::kIdentity) {
       constexpr int64_t kChunk = 1 << 13;
       ParallelFor(k.threads(), k.output_type(0).num_elements(), kChunk, [&](int64_t begin, int64_t end) {

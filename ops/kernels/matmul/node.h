@@ -25,6 +25,7 @@ struct MatMulNode {
   bool sums_a = false;
   // c is multiplied by the derivative of gelu (by tanh) at this input, which is of its shape; -1: it is not.
   int before_gelu = -1;
+  bool gelu = false;  // output 1 gets gelu (by tanh) of c
 };
 
 double MultiplyAdds(const MatMulNode& node);
@@ -33,8 +34,8 @@ using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
 
 // Returns the kernel rows of an op whose nodes are such products.
 std::vector<KernelRow> MatMulKernels(DescribeMatMul describe);
-// The same where they have `sums_a` or `before_gelu`. Only CUDA has such nodes, so the reference is all there is on the
-// CPU.
+// The same where they have `sums_a`, `before_gelu` or `gelu`. Only CUDA has such nodes, so the reference is all there
+// is on the CPU.
 std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe);
 
 // `forward` says that its multiply-adds count as the model's.

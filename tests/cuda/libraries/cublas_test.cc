@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -74,6 +75,61 @@ TEST(CublasMatMul, SumsAFactorInTheSameSweepWhereTheLibraryDoes) {
     EXPECT_THAT(products.c, ElementsAre(310, 3001, 420, 4002));
     EXPECT_THAT(sums, ElementsAre(serves ? 4 : 0, serves ? 6 : 0));
   }
+}
+
+// What is before gelu is in c either way.
+TEST(CublasMatMul, ComputesGeluInTheSameSweepWhereTheLibraryDoes) {
+  constexpr cuda::CublasMatMul kWithGelu = {.m = 1, .n = 8, .k = 1, .bias = true, .gelu = true, .workspace_bytes = 64};
+  for (const FakeLibraries libraries : {FakeLibraries::kServe, FakeLibraries::kServeUnfused}) {
+    FakeCuda fake({.any_address = true, .libraries = libraries});
+    Products products(fake);
+    alignas(16) float a[1] = {2}, b[8] = {0, 50, -50, 1, 1, 1, 1, 1}, bias[8] = {0, 1, 1, 0, 0, 0, 0, 0};
+    alignas(16) float c[8] = {}, gelu[8] = {};
+    cuda::CublasMatMuls* const matmuls = cuda::LibrariesOf(*products.stream).matmuls().value();
+    const bool serves = libraries == FakeLibraries::kServe;
+    EXPECT_EQ(matmuls->Run(kWithGelu, {.a = a, .b = b, .bias = bias, .c = c, .gelu = gelu, .workspace = products.room})
+                  .value(),
+              serves);
+    ASSERT_TRUE(products.stream->Synchronize().ok());
+    EXPECT_THAT(c, ElementsAre(0, 101, -99, 2, 2, 2, 2, 2));
+    EXPECT_EQ(gelu[1], serves ? 101 : 0);
+    EXPECT_NEAR(gelu[3], serves ? 1.9546 : 0, 1e-4);
+  }
+}
+
+// Rows of bigger matrices, twice over, and a sum that goes on.
+TEST(CublasMatMul, ReadsAndAddsToMatricesThatLieApart) {
+  FakeCuda fake({.any_address = true});
+  Products products(fake);
+  alignas(16) float a[16] = {1, 2, 9, 9, 3, 4, 9, 9}, b[16] = {10, 1, 9, 9, 100, 1000, 9, 9}, c[16] = {};
+  const cuda::CublasMatMul product = {.m = 2,
+                                      .n = 2,
+                                      .k = 2,
+                                      .count = 2,
+                                      .a_step = 8,
+                                      .b_step = 8,
+                                      .a_row = 4,
+                                      .b_row = 4,
+                                      .c_row = 3,
+                                      .c_step = 6,
+                                      .alignment = 4};
+  std::copy(a, a + 8, a + 8);
+  std::copy(b, b + 8, b + 8);
+  a[8] = 0;
+  cuda::CublasMatMuls* const matmuls = cuda::LibrariesOf(*products.stream).matmuls().value();
+  for (const bool accumulates : {false, true}) {
+    cuda::CublasMatMul one = product;
+    one.accumulates = accumulates;
+    ASSERT_TRUE(matmuls->Run(one, {.a = a, .b = b, .c = c + 1}).ok());
+    ASSERT_TRUE(products.stream->Synchronize().ok());
+    const float times = accumulates ? 2 : 1;
+    EXPECT_THAT(std::vector<float>(c, c + 12), ElementsAre(0, times * 210, times * 2001, 0, times * 430, times * 4003,
+                                                           0, times * 200, times * 2000, 0, times * 430, times * 4003));
+  }
+  // It begins elsewhere than it was said to.
+  cuda::CublasMatMul aligned = product;
+  aligned.alignment = 16;
+  EXPECT_EQ(matmuls->Run(aligned, {.a = a, .b = b, .c = c + 1}).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST(CublasMatMul, ChoosesOnceAndMakesOneHandle) {

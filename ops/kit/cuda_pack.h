@@ -8,8 +8,9 @@
 
 namespace snug::core {
 
+// A pack of more than 16 bytes is several accesses, so it may lie at any multiple of 16 too.
 template <class T, int kCount>
-struct alignas(sizeof(T) * kCount) CudaPack {
+struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) CudaPack {
   T values[kCount];
 };
 
@@ -22,6 +23,10 @@ template <class Pack, class T>
 SNUG_HOST_DEVICE inline Pack LoadWhole(const T* from) {
 #if defined(__CUDA_ARCH__)
   if constexpr (sizeof(Pack) == sizeof(uint4)) return std::bit_cast<Pack>(*reinterpret_cast<const uint4*>(from));
+  if constexpr (sizeof(Pack) == 2 * sizeof(uint4)) {
+    const auto* halves = reinterpret_cast<const uint4*>(from);
+    return std::bit_cast<Pack>(CudaPack<uint4, 2>{{halves[0], halves[1]}});
+  }
   if constexpr (sizeof(Pack) == sizeof(uint2)) return std::bit_cast<Pack>(*reinterpret_cast<const uint2*>(from));
   if constexpr (sizeof(Pack) == sizeof(uint32_t)) return std::bit_cast<Pack>(*reinterpret_cast<const uint32_t*>(from));
 #endif
@@ -35,6 +40,13 @@ SNUG_HOST_DEVICE inline void StoreWhole(const Pack& pack, T* to) {
     asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(words.x),
                  "r"(words.y), "r"(words.z), "r"(words.w)
                  : "memory");
+    return;
+  }
+  if constexpr (sizeof(Pack) == 2 * sizeof(uint4)) {
+    const auto halves = std::bit_cast<CudaPack<CudaPack<uint32_t, 4>, 2>>(pack);
+    auto* places = reinterpret_cast<uint32_t*>(to);
+    StoreWhole(halves.values[0], places);
+    StoreWhole(halves.values[1], places + 4);
     return;
   }
   if constexpr (sizeof(Pack) == sizeof(uint2)) {

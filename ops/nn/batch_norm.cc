@@ -152,6 +152,9 @@ void Samples(SampleBuilder& s) {
   affine("planes", {3, 2, 70, 67});
   affine("chunks", {45, 272, 2, 2});
   affine("folded_chunks", {19, 24, 9, 9});
+  affine("whole_packs", {3, 5, 4, 6});
+  affine("half_packs", {2, 3, 2, 22});
+  affine("long_runs", {2, 2, 52, 80});
   s.Case("no_affine").With(ParseOptions<proto::BatchNorm>("affine: false epsilon: 0.1")).Input({3, 5, 4, 3});
   s.Case("no_bias").Input({3, 5, 4, 3}).Input({5}).Absent();
   s.Case("far_from_zero").Input({5, 3, 6, 6}).Range(30, 32).Input({3}).Input({3}).Tolerance(2e-5, 5e-2);
@@ -166,6 +169,7 @@ void Samples(SampleBuilder& s) {
   s.Case("rank").Input({5}).Fails("expected 2 to 8 dimensions");
   s.Case("weight").Input({3, 5, 4}).Input({4}).Fails("input 1 \"weight\" [4]: expected shape [5]");
   s.Case("one_element").Input({1, 5}).Fails("expected more than one element per channel in training, found 1");
+  s.Case("no_rows").Input({0, 5, 4, 3}).Fails("expected more than one element per channel in training, found 0");
   s.Case("epsilon").With(ParseOptions<proto::BatchNorm>("epsilon: -1")).Input({3, 5}).Fails("option \"epsilon\"");
 }
 
@@ -180,6 +184,10 @@ void GradSamples(SampleBuilder& s) {
   affine("planes", {3, 2, 70, 67});
   affine("chunks", {45, 272, 2, 2});
   affine("folded_chunks", {19, 24, 9, 9});
+  affine("whole_packs", {3, 5, 4, 6});
+  affine("half_packs", {2, 3, 2, 22});
+  affine("long_runs", {2, 2, 52, 80});
+  affine("no_rows", {0, 5, 4, 3});
   s.Case("no_affine").Input({3, 5, 4}).Absent().Input({5}).Input({5}).Range(0.3, 2).Input({3, 5, 4});
   s.Case("dy").Input({3, 5}).Input({5}).Input({5}).Input({5}).Input({3, 4}).Fails(
       "input 4 \"dy\" [3, 4]: expected shape [3, 5]");

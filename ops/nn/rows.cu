@@ -354,7 +354,13 @@ struct GroupNormChannels {
   struct Columns {
     int group[kPack];
   };
-  __device__ Columns<1> ColumnOf(int64_t channel) const { return ColumnsOfBlock<1>(channel, 1); }
+  template <int kPack>
+  __device__ Columns<kPack> ColumnOf(int64_t channel) const {
+    Columns<kPack> columns;
+    const auto group = static_cast<int>(channel / groups.per_group);
+    for (int j = 0; j < kPack; ++j) columns.group[j] = group;
+    return columns;
+  }
   template <int kPack>
   __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
     Columns<kPack> columns;

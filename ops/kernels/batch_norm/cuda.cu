@@ -20,6 +20,14 @@ struct Channels {
   Channel<A> of[kPack];
 };
 
+// The constants of a pack that is all of one channel.
+template <int kPack, class A>
+__device__ Channels<A, kPack> Repeat(const Channel<A>& channel) {
+  Channels<A, kPack> all;
+  for (int j = 0; j < kPack; ++j) all.of[j] = channel;
+  return all;
+}
+
 // Returns the constants of a thread's channels, each of which one thread of the block works out.
 template <int kPack, class A, class Of>
 __device__ Channels<A, kPack> ShareChannels(int64_t column, int count, int64_t channels, const Of& of) {
@@ -49,8 +57,16 @@ struct Statistics {
     A first[kPack];
   };
 
-  __device__ A FirstOf(int64_t channel) const { return static_cast<A>(call.x[channel * view.inner]); }
-  __device__ Columns<1> ColumnOf(int64_t channel) const { return {{FirstOf(channel)}}; }
+  __device__ A FirstOf(int64_t channel) const {  // of an empty batch there is none
+    return view.count() > 0 ? static_cast<A>(call.x[channel * view.inner]) : A(0);
+  }
+  template <int kPack>
+  __device__ Columns<kPack> ColumnOf(int64_t channel) const {
+    Columns<kPack> columns;
+    const A first = FirstOf(channel);
+    for (int j = 0; j < kPack; ++j) columns.first[j] = first;
+    return columns;
+  }
   template <int kPack>
   __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
     Columns<kPack> columns;
@@ -101,7 +117,10 @@ struct Normalize {
     return {static_cast<A>(mean), static_cast<A>(weight / sqrt(var + call.epsilon)),
             call.bias != nullptr ? static_cast<A>(call.bias[c]) : A(0)};
   }
-  __device__ Columns<1> ColumnOf(int64_t channel) const { return {{ChannelOf(channel)}}; }
+  template <int kPack>
+  __device__ Columns<kPack> ColumnOf(int64_t channel) const {
+    return Repeat<kPack>(ChannelOf(channel));
+  }
   template <int kPack>
   __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
     return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
@@ -172,7 +191,10 @@ struct GradientSums {
   using Columns = Channels<A, kPack>;
 
   __device__ Channel<A> ChannelOf(int64_t c) const { return GradChannelOf(call, 1, nullptr, c); }
-  __device__ Columns<1> ColumnOf(int64_t channel) const { return {{ChannelOf(channel)}}; }
+  template <int kPack>
+  __device__ Columns<kPack> ColumnOf(int64_t channel) const {
+    return Repeat<kPack>(ChannelOf(channel));
+  }
   template <int kPack>
   __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
     return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
@@ -237,7 +259,10 @@ struct GradientSweep {
   __device__ Channel<A> ChannelOf(int64_t c) const {
     return GradChannelOf(call, static_cast<double>(view.count()), call.training ? totals : nullptr, c);
   }
-  __device__ Columns<1> ColumnOf(int64_t channel) const { return {{ChannelOf(channel)}}; }
+  template <int kPack>
+  __device__ Columns<kPack> ColumnOf(int64_t channel) const {
+    return Repeat<kPack>(ChannelOf(channel));
+  }
   template <int kPack>
   __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
     return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });

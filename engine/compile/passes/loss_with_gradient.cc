@@ -6,6 +6,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "engine/base/status.h"
 #include "engine/compile/passes/matching.h"
@@ -33,6 +34,7 @@ absl::Status LossWithGradient(Graph& graph, const OpRegistry& registry) {
   for (size_t i = 0; i < order.size(); ++i) position[order[i]] = i;
   GraphBuilder builder(registry, &graph);
   std::unordered_map<ValueId, ValueId> replaced;
+  std::unordered_set<NodeId> gone;  // gradients
   for (const NodeId id : order) {
     if (graph.node(id).op != "softmax_cross_entropy") continue;
     const Node loss = graph.node(id);
@@ -65,7 +67,11 @@ absl::Status LossWithGradient(Graph& graph, const OpRegistry& registry) {
     }
     graph.RemoveNode(gradient_id);
     graph.RemoveNode(id);
-    if (surroundings.SoleReader(gradient.inputs[3]).valid()) graph.RemoveNode(fill);
+    gone.insert(gradient_id);
+    // Several losses begin with one constant, which goes with the last of their gradients.
+    const std::vector<NodeId>& begun = surroundings.Readers(gradient.inputs[3]);
+    const auto is_gone = [&](NodeId reader) { return gone.contains(reader); };
+    if (!surroundings.Kept(gradient.inputs[3]) && absl::c_all_of(begun, is_gone)) graph.RemoveNode(fill);
   }
   graph.ReplaceUses(replaced);
   return absl::OkStatus();

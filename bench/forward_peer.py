@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Inference of one of the benchmark models by PyTorch or onnxruntime: the other side of bench/forward_bench.py.
+"""Inference of one of the benchmark models by PyTorch or onnxruntime: the other side of bench/step_bench.py --forward.
 
     bench/forward_peer.py MODEL BATCH THREADS eager|compiled|onnxruntime
 
@@ -8,13 +8,11 @@ JSON: the seconds of each run, and the most memory it has had. `compiled` is tor
 onnxruntime gets the network as PyTorch exports it, all optimisations on. Batch norm uses its running statistics.
 """
 
-import json
 import os
-import resource
 import sys
 import tempfile
-import time
 
+import peer
 import torch
 import torch_models
 
@@ -28,8 +26,7 @@ def eager(module, data):
 
 
 def compiled(module, data):
-    if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":
-        torch._inductor.config.cpp.simdlen = 256  # the compiler's own loops do not heed the variable
+    peer.vectorise_as_pretended(os.environ)
     torch._inductor.config.freezing = True
     return eager(torch.compile(module), data)
 
@@ -56,17 +53,7 @@ def main():
     answers, sys.stdout = sys.stdout, sys.stderr  # the exporter prints
     with torch.inference_mode(by != "onnxruntime"):
         run = {"eager": eager, "compiled": compiled, "onnxruntime": onnxruntime}[by](module, data)
-        for _ in range(3):
-            run()
-        print(json.dumps({"torch": torch.__version__}), file=answers, flush=True)
-        for line in sys.stdin:
-            budget, seconds = float(line), []
-            while len(seconds) < MIN_RUNS or sum(seconds) < budget:
-                start = time.perf_counter()
-                run()
-                seconds.append(time.perf_counter() - start)
-            peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes}), file=answers, flush=True)
+        peer.serve(run, MIN_RUNS, answers)
 
 
 if __name__ == "__main__":

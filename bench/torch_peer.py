@@ -8,12 +8,10 @@ and answers with one line of JSON: the seconds of each step, and the most memory
 --bf16 autocast. Which malloc and instructions it runs on is its caller's choice.
 """
 
-import json
 import os
-import resource
 import sys
-import time
 
+import peer
 import torch
 import torch.nn.functional as F
 import torch_models
@@ -30,8 +28,7 @@ def main():
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9, fused=True)
     run = module
     if "--compile" in flags:
-        if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":
-            torch._inductor.config.cpp.simdlen = 256  # the compiler's own loops do not heed the variable
+        peer.vectorise_as_pretended(os.environ)
         run = torch.compile(module)
 
     def step():
@@ -43,17 +40,7 @@ def main():
         optimizer.step()
         return loss.item()
 
-    for _ in range(3):
-        step()
-    print(json.dumps({"torch": torch.__version__}), flush=True)
-    for line in sys.stdin:
-        budget, seconds = float(line), []
-        while len(seconds) < MIN_STEPS or sum(seconds) < budget:
-            start = time.perf_counter()
-            step()
-            seconds.append(time.perf_counter() - start)
-        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes}), flush=True)
+    peer.serve(step, MIN_STEPS)
 
 
 if __name__ == "__main__":

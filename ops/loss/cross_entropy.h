@@ -17,6 +17,7 @@
 #include "ops/kit/lanes.h"
 #include "ops/kit/vec_math.h"
 #include "ops/loss/labels.h"
+#include "ops/loss/losses_cuda.h"
 
 namespace snug::proto {
 class SoftmaxCrossEntropy;
@@ -24,24 +25,15 @@ class SoftmaxCrossEntropy;
 
 namespace snug::core::cross_entropy {
 
-constexpr int64_t kAllClasses = -1;
-
-// The options as numbers; `classes` may be kAllClasses.
-struct Numbers {
-  double smoothing;
-  int64_t ignored;
-  int64_t classes;
-};
-Numbers NumbersOf(const proto::SoftmaxCrossEntropy& options);  // softmax_cross_entropy.cc
+using Numbers = CrossEntropyNumbers;
+// Without the option `classes` these are all that the logits have.
+Numbers NumbersOf(const proto::SoftmaxCrossEntropy& options, const ValueType& logits);  // softmax_cross_entropy.cc
 
 constexpr int64_t kBlock = 256;
 constexpr int64_t kChunk = 1 << 14;  // elements in a piece of work
 
 // Entries from one row to the next: the classes, and what pads them.
 inline int64_t Stride(const ValueType& logits) { return logits.shape[logits.shape.rank() - 1]; }
-inline int64_t Classes(const ValueType& logits, const Numbers& options) {
-  return options.classes != kAllClasses ? options.classes : Stride(logits);
-}
 inline int64_t Rows(const ValueType& logits) { return logits.shape.Count(0, logits.shape.rank() - 1); }
 inline int64_t RowsPerChunk(int64_t classes) { return std::max<int64_t>(1, kChunk / std::max<int64_t>(1, classes)); }
 
@@ -55,7 +47,7 @@ inline absl::Status CheckInputs(const InferContext& c, const Numbers& options) {
   const ValueType& logits = c.input(0);
   const DType labels = c.input(1).dtype;
   if (Stride(logits) < 1) return c.InputError(0, "expected at least one class along the last axis");
-  const int64_t classes = Classes(logits, options);
+  const int64_t classes = options.classes;
   if (classes < 1 || classes > Stride(logits)) {
     return c.OptionError("classes", absl::StrCat("expected 1 to ", Stride(logits), ", found ", classes));
   }
@@ -85,7 +77,7 @@ absl::Status Forward(const KernelContext& k, const Numbers& options, const Label
   constexpr bool kSoft = std::is_same_v<T, Label>;
   const T* logits = k.input<T>(0);
   const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = Classes(k.input_type(0), options);
+  const int64_t classes = options.classes;
   const int64_t stride = Stride(k.input_type(0));
   const double smoothing = options.smoothing;
   const int64_t ignored = options.ignored;
@@ -135,7 +127,7 @@ absl::Status Backward(const KernelContext& k, const Numbers& options, const Labe
   constexpr bool kSoft = std::is_same_v<T, Label>;
   const T* logits = k.input<T>(0);
   const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = Classes(k.input_type(0), options);
+  const int64_t classes = options.classes;
   const int64_t stride = Stride(k.input_type(0));
   const double smoothing = options.smoothing;
   const int64_t ignored = options.ignored;

@@ -25,11 +25,11 @@
 
 namespace snug::core::cross_entropy {
 
-// A number of classes that is given but makes no sense is kept for CheckInputs, which says so.
-Numbers NumbersOf(const proto::SoftmaxCrossEntropy& options) {
-  return {.smoothing = options.label_smoothing(),
-          .ignored = options.ignore_index(),
-          .classes = options.has_classes() ? options.classes() : kAllClasses};
+// CheckInputs looks at these numbers, so they may make no sense yet, and the logits may be a scalar.
+Numbers NumbersOf(const proto::SoftmaxCrossEntropy& options, const ValueType& logits) {
+  int64_t classes = logits.shape.rank() > 0 ? Stride(logits) : 0;
+  if (options.has_classes()) classes = options.classes();
+  return {.smoothing = options.label_smoothing(), .ignored = options.ignore_index(), .classes = classes};
 }
 
 }  // namespace snug::core::cross_entropy
@@ -39,7 +39,6 @@ namespace {
 
 using cross_entropy::Backward;
 using cross_entropy::CheckInputs;
-using cross_entropy::Classes;
 using cross_entropy::DispatchTarget;
 using cross_entropy::Forward;
 using cross_entropy::NumbersOf;
@@ -50,7 +49,7 @@ using proto::ParseOptions;
 using Cross = proto::SoftmaxCrossEntropy;
 
 absl::Status Infer(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckInputs(c, NumbersOf(c.options<Cross>())));
+  SNUG_RETURN_IF_ERROR(CheckInputs(c, NumbersOf(c.options<Cross>(), c.input(0))));
   const ValueType& logits = c.input(0);
   const DType dtype = Float32PortType(logits.dtype);
   c.SetOutput(0, dtype, Shape());
@@ -59,7 +58,7 @@ absl::Status Infer(InferContext& c) {
 }
 
 absl::Status InferGrad(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckInputs(c, NumbersOf(c.options<Cross>())));
+  SNUG_RETURN_IF_ERROR(CheckInputs(c, NumbersOf(c.options<Cross>(), c.input(0))));
   SNUG_RETURN_IF_ERROR(c.CheckShape(2, c.shape(0).Without(c.shape(0).rank() - 1)));
   SNUG_RETURN_IF_ERROR(c.CheckShape(3, Shape()));
   c.SetOutput(0, c.input(0));
@@ -99,10 +98,12 @@ absl::Status Prepare(PrepareContext& c) {  // makes room for the rows' losses
 }
 
 int64_t ClassBound(const NodeTypes& types, int input) {
-  return input == 1 ? Classes(types.input(0), NumbersOf(types.options.Get<Cross>())) : 0;
+  return input == 1 ? NumbersOf(types.options.Get<Cross>(), types.input(0)).classes : 0;
 }
 
 Cost CostOfNode(const NodeTypes& types) { return {.flops = 6.0 * static_cast<double>(types.input(0).num_elements())}; }
+
+cross_entropy::Numbers NumbersOfNode(const KernelContext& k) { return NumbersOf(k.options<Cross>(), k.input_type(0)); }
 
 // For probabilities that are computed, not given: dtarget = ((1 - smoothing) * -log_softmax) * dloss / rows.
 template <class T>
@@ -111,7 +112,7 @@ absl::Status TargetBackward(const KernelContext& k) {
   const T* logits = k.input<T>(0);
   const Float32Port<T>* lse = k.input<Float32Port<T>>(1);
   const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = Classes(k.input_type(0), NumbersOf(k.options<Cross>()));
+  const int64_t classes = NumbersOfNode(k).classes;
   const int64_t stride = Stride(k.input_type(0));
   T* dtarget = k.output<T>(0);
   const A scale = static_cast<A>(static_cast<double>(*k.input<Float32Port<T>>(2)) *
@@ -135,8 +136,7 @@ absl::Status ForwardCpu(const KernelContext& k) {
     using T = decltype(zero);
     using S = Float32Port<T>;
     return DispatchTarget<T>(k, [&](const auto* labels) {
-      return Forward<T>(k, NumbersOf(k.options<Cross>()), labels, k.workspace<double>(), k.output<S>(0),
-                        k.output<S>(1));
+      return Forward<T>(k, NumbersOfNode(k), labels, k.workspace<double>(), k.output<S>(0), k.output<S>(1));
     });
   });
 }
@@ -146,20 +146,11 @@ absl::Status BackwardCpu(const KernelContext& k) {
     using T = decltype(zero);
     using S = Float32Port<T>;
     return DispatchTarget<T>(k, [&](const auto* labels) {
-      return Backward<T>(k, NumbersOf(k.options<Cross>()), labels, k.input<S>(2), static_cast<double>(*k.input<S>(3)),
+      return Backward<T>(k, NumbersOfNode(k), labels, k.input<S>(2), static_cast<double>(*k.input<S>(3)),
                          k.output<T>(0));
     });
   });
 }
-
-#if SNUG_HAS_CUDA
-CrossEntropyNumbers NumbersOfNode(const KernelContext& k) {
-  const Cross& options = k.options<Cross>();
-  return {.smoothing = options.label_smoothing(),
-          .ignored = options.ignore_index(),
-          .classes = Classes(k.input_type(0), NumbersOf(options))};
-}
-#endif
 
 absl::Status TargetBackwardCpu(const KernelContext& k) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) { return TargetBackward<decltype(zero)>(k); });

@@ -23,7 +23,7 @@ using proto::ParseOptions;
 using Both = proto::CrossEntropyWithGrad;
 
 absl::Status Infer(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(cross_entropy::CheckInputs(c, NumbersOf(c.options<Both>().cross_entropy())));
+  SNUG_RETURN_IF_ERROR(cross_entropy::CheckInputs(c, NumbersOf(c.options<Both>().cross_entropy(), c.input(0))));
   c.SetOutput(0, Float32PortType(c.input(0).dtype), Shape());
   c.SetOutput(1, DType::kUint8, Shape());
   c.SetOutput(2, c.input(0));
@@ -31,7 +31,7 @@ absl::Status Infer(InferContext& c) {
 }
 
 int64_t ClassBound(const NodeTypes& types, int input) {
-  return input == 1 ? cross_entropy::Classes(types.input(0), NumbersOf(types.options.Get<Both>().cross_entropy())) : 0;
+  return input == 1 ? NumbersOf(types.options.Get<Both>().cross_entropy(), types.input(0)).classes : 0;
 }
 
 Cost CostOfNode(const NodeTypes& types) { return {.flops = 12.0 * static_cast<double>(types.input(0).num_elements())}; }
@@ -43,7 +43,7 @@ absl::Status Prepare(PrepareContext& c) {  // makes room for the rows' losses an
 
 absl::Status Run(const KernelContext& k) {
   const Both& options = k.options<Both>();
-  const cross_entropy::Numbers numbers = NumbersOf(options.cross_entropy());
+  const cross_entropy::Numbers numbers = NumbersOf(options.cross_entropy(), k.input_type(0));
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     using S = Float32Port<T>;
@@ -62,12 +62,7 @@ absl::Status Run(const KernelContext& k) {
 #if SNUG_HAS_CUDA
 absl::Status RunOnCuda(const KernelContext& k) {
   const Both& options = k.options<Both>();
-  const cross_entropy::Numbers numbers = NumbersOf(options.cross_entropy());
-  return CrossEntropyWithGradCuda(k,
-                                  {.smoothing = numbers.smoothing,
-                                   .ignored = numbers.ignored,
-                                   .classes = cross_entropy::Classes(k.input_type(0), numbers)},
-                                  options.dloss());
+  return CrossEntropyWithGradCuda(k, NumbersOf(options.cross_entropy(), k.input_type(0)), options.dloss());
 }
 #endif
 

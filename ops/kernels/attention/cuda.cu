@@ -205,13 +205,14 @@ __global__ void DeltaKernel(AttentionSizes s, int64_t heads, const T* out, const
   }
 }
 
-// Returns the probability of a pair.
+// Returns the probability of a pair. None is above 1: where a finite mask of 1e9 hides all keys, the forward pass may
+// have rounded a score by 64 otherwise than here.
 template <class T, class A = Accumulator<T>>
 __device__ inline A ProbabilityOf(const AttentionSizes& s, const HeadPlace& at, A product, const T* mask, A lse,
                                   int64_t query, int64_t key) {
   constexpr A kNothing = -std::numeric_limits<A>::infinity();
   const A score = ScoreOf(s, at, product, mask, query, key);
-  return score == kNothing || lse == kNothing ? A(0) : Exp(score - lse);
+  return score == kNothing || lse == kNothing ? A(0) : Exp(score < lse ? score - lse : A(0));
 }
 
 template <class T>

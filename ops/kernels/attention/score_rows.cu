@@ -128,7 +128,9 @@ __global__ void ScoreGradKernel(ScoreRows rows, AttentionBackward<float> call, f
       for (int j = 0; j < Deal::kPack; ++j) {
         const float score = probabilities.values[j];
         const bool sees = score != kNothing && lse != kNothing;
-        const float probability = sees ? Exp(score - lse) : 0;
+        // No probability is above 1: where a finite mask of 1e9 hides all keys, the forward pass may have rounded a
+        // score by 64 otherwise than here.
+        const float probability = sees ? Exp(score < lse ? score - lse : 0) : 0;
         probabilities.values[j] = probability;
         of_scores.values[j] = sees ? probability * (of_scores.values[j] - delta) * scale : 0;
       }

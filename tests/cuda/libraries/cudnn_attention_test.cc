@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/bfloat16.h"
 #include "engine/base/status.h"
 #include "engine/cuda/cuda_libraries.h"
 #include "tests/cuda/fake_cuda.h"

@@ -27,6 +27,7 @@ CompileOptions OptionsOf(const How& how) {
                          .plain_kernels = true,
                          .keep_inputs = how.keep_inputs,
                          .bound = how.bound};
+  options.disabled_passes = how.disabled_passes;
   options.memory = {.strategy = how.strategy, .streams = how.streams, .dynamic = how.dynamic};
   return options;
 }
@@ -46,7 +47,7 @@ absl::StatusOr<Compiled> CompileForCuda(const LoadedNetwork& loaded, const How& 
   CompileOptions options = OptionsOf(how);
   options.device = {Device::Kind::kCuda};
   options.plain_kernels = !how.libraries;
-  if (!CanCompileKernels().ok()) options.disabled_passes = {"fuse_elementwise"};
+  if (!CanCompileKernels().ok()) options.disabled_passes.insert("fuse_elementwise");
   return Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
 }
 

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct How {
   Fallbacks::Report fallbacks = nullptr;
   bool strict_kernels = false;
   DynamicMemoryOptions dynamic = {};
+  std::set<std::string> disabled_passes = {};
 
   std::string ToString() const;
 };

@@ -1,7 +1,9 @@
 #include "engine/compile/pipeline.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
+#include <absl/types/span.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -70,6 +72,16 @@ absl::Status AddFetches(Graph& graph, const CompileOptions& options) {
   return absl::OkStatus();
 }
 
+// Makes outputs of the values whose gradients are asked for, so that no pass takes them away before there are
+// gradients, which Differentiate puts in their place.
+absl::Status AddGradientOutputs(Graph& graph, const CompileOptions& options) {
+  for (const std::string& name : options.gradients) {
+    SNUG_ASSIGN_OR_RETURN(const ValueId value, ValueNamed(graph, name, "gradient of"));
+    graph.outputs.push_back({absl::StrCat("d(", name, ")"), value});
+  }
+  return absl::OkStatus();
+}
+
 DecayOptions DecayOf(const proto::Network& network, const SourceMap& locations, const CompileOptions& options) {
   if (options.no_decay.has_value()) return {options.decay_rule, *options.no_decay, options.no_decay_places};
   const auto& own = network.training().no_decay();
@@ -80,23 +92,20 @@ absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const
                            const CompileOptions& options) {
   Graph& graph = imported.graph;
   BackwardOptions backward{.wanted = TrainedParameters(graph)};
-  std::vector<ValueId> requested;
-  for (const std::string& name : options.gradients) {
-    SNUG_ASSIGN_OR_RETURN(const ValueId value, ValueNamed(graph, name, "gradient of"));
-    requested.push_back(value);
-    if (std::find(backward.wanted.begin(), backward.wanted.end(), value) == backward.wanted.end())
-      backward.wanted.push_back(value);
+  const auto requested = absl::MakeSpan(graph.outputs).last(options.gradients.size());  // by AddGradientOutputs
+  for (const Output& output : requested) {
+    if (!absl::c_linear_search(backward.wanted, output.value)) backward.wanted.push_back(output.value);
   }
   GraphBuilder builder(registry, &graph);
   std::unordered_map<ValueId, ValueId> gradients;
   SNUG_ASSIGN_OR_RETURN(gradients, AddBackward(builder, backward));
   for (size_t i = 0; i < requested.size(); ++i) {
-    const auto it = gradients.find(requested[i]);
+    const auto it = gradients.find(requested[i].value);
     if (it == gradients.end()) {
       return absl::InvalidArgumentError(
           absl::StrCat("gradient of \"", options.gradients[i], "\": no objective depends on it"));
     }
-    graph.outputs.push_back({absl::StrCat("d(", options.gradients[i], ")"), it->second});
+    requested[i].value = it->second;
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "30_backward", graph));
   SNUG_RETURN_IF_ERROR(AddUpdates(imported, registry, optimizer, gradients,
@@ -135,14 +144,14 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                                                    .training = options.training,
                                                    .precision = options.precision}));
   SNUG_RETURN_IF_ERROR(AddFetches(imported.graph, options));
+  if (options.training) SNUG_RETURN_IF_ERROR(AddGradientOutputs(imported.graph, options));
   std::vector<std::string> decay_differs;
   if (options.training) {
     SNUG_ASSIGN_OR_RETURN(decay_differs, ApplyDecay(imported.graph, network, DecayOf(network, locations, options)));
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
-  // Values whose gradients are asked for by name stay as they are.
-  if (options.device.kind == Device::Kind::kCuda && options.gradients.empty()) {
+  if (options.device.kind == Device::Kind::kCuda) {
     SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, CudaForwardPasses(), 25, options));
   }
   if (options.training) {

@@ -213,20 +213,12 @@ CudnnAttentions::CudnnAttentions(CudaStream& stream, cudnnContext* handle) : str
 CudnnAttentions::~CudnnAttentions() = default;
 
 absl::Status CudnnAttentions::Settle(const CudnnAttention& attention) {
-  SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
-  auto found = plans_.find(attention);
-  if (found == plans_.end()) {
-    SNUG_ASSIGN_OR_RETURN(std::unique_ptr<CudnnPlans> plans,
-                          PlansOf({.api = &stream_.device().api(), .handle = handle_}, attention));
-    found = plans_.emplace(attention, std::move(plans)).first;
-  }
-  return found->second->Settle();
+  return SettleOnce(stream_, handle_, attention, plans_).status();
 }
 
 absl::Status CudnnAttentions::Run(const CudnnAttention& a, const CudnnAttentionArguments& at) {
   refused_algorithm_ = nullptr;
-  SNUG_RETURN_IF_ERROR(Settle(a));
-  CudnnPlans& plans = *plans_.at(a);
+  SNUG_ASSIGN_OR_RETURN(CudnnPlans* const plans, SettleOnce(stream_, handle_, a, plans_));
   const int64_t samples = GroupWithin(a, a.workspace_bytes).samples;
   // Backward the sums come first in the workspace, then what the library wants.
   auto* const room = static_cast<std::byte*>(at.workspace);
@@ -234,23 +226,23 @@ absl::Status CudnnAttentions::Run(const CudnnAttention& a, const CudnnAttentionA
   for (int64_t first = 0; first < a.batch; first += samples) {
     const int64_t query = first * a.heads * a.queries;
     SNUG_RETURN_IF_ERROR(plans
-                             .Run({{kQ, Sample(at.q, first, a.q.batch)},
-                                   {kK, Sample(at.k, first, a.k.batch)},
-                                   {kV, Sample(at.v, first, a.v.batch)},
-                                   {kOut, Sample(at.out, first, a.out.batch)},
-                                   {kLse, Sample(at.lse, query, 1, 4)},
-                                   {kDOut, Sample(at.dout, first, a.out.batch)},
-                                   {kDq, Sample(at.dq, first, a.q.batch)},
-                                   {kDk, Sample(at.dk, first, a.k.batch)},
-                                   {kDv, Sample(at.dv, first, a.v.batch)},
-                                   {kScale, &a.scale},
-                                   {kLowest, &kNothing},
-                                   {kOne, &kUnit},
-                                   {kSum, room}},
-                                  library_room)
+                             ->Run({{kQ, Sample(at.q, first, a.q.batch)},
+                                    {kK, Sample(at.k, first, a.k.batch)},
+                                    {kV, Sample(at.v, first, a.v.batch)},
+                                    {kOut, Sample(at.out, first, a.out.batch)},
+                                    {kLse, Sample(at.lse, query, 1, 4)},
+                                    {kDOut, Sample(at.dout, first, a.out.batch)},
+                                    {kDq, Sample(at.dq, first, a.q.batch)},
+                                    {kDk, Sample(at.dk, first, a.k.batch)},
+                                    {kDv, Sample(at.dv, first, a.v.batch)},
+                                    {kScale, &a.scale},
+                                    {kLowest, &kNothing},
+                                    {kOne, &kUnit},
+                                    {kSum, room}},
+                                   library_room)
                              .status());
   }
-  refused_algorithm_ = plans.refused();
+  refused_algorithm_ = plans->refused();
   return absl::OkStatus();
 }
 

@@ -110,31 +110,21 @@ absl::StatusOr<std::unique_ptr<CudnnPlans>> PlansOf(const CudnnTarget& target, c
 CudnnConvs::CudnnConvs(CudaStream& stream, cudnnContext* handle) : stream_(stream), handle_(handle) {}
 CudnnConvs::~CudnnConvs() = default;
 
-absl::Status CudnnConvs::Settle(const CudnnConv& conv) {
-  SNUG_RETURN_IF_ERROR(stream_.device().MakeCurrent());
-  auto found = plans_.find(conv);
-  if (found == plans_.end()) {
-    SNUG_ASSIGN_OR_RETURN(std::unique_ptr<CudnnPlans> plans,
-                          PlansOf({.api = &stream_.device().api(), .handle = handle_}, conv));
-    found = plans_.emplace(conv, std::move(plans)).first;
-  }
-  return found->second->Settle();
-}
+absl::Status CudnnConvs::Settle(const CudnnConv& conv) { return SettleOnce(stream_, handle_, conv, plans_).status(); }
 
 absl::StatusOr<bool> CudnnConvs::Run(const CudnnConv& conv, const CudnnArguments& at) {
   refused_algorithm_ = nullptr;
-  SNUG_RETURN_IF_ERROR(Settle(conv));
-  CudnnPlans& plans = *plans_.at(conv);
+  SNUG_ASSIGN_OR_RETURN(CudnnPlans* const plans, SettleOnce(stream_, handle_, conv, plans_));
   const bool back_to_x = conv.kind == CudnnConvKind::kGradInput;
   const bool back_to_w = conv.kind == CudnnConvKind::kGradWeight;
-  SNUG_ASSIGN_OR_RETURN(const int graph, plans.Run({{kX, back_to_x ? at.result : at.data},
-                                                    {kW, back_to_w ? at.result : at.factor},
-                                                    {kY, back_to_x   ? at.data
-                                                         : back_to_w ? at.factor
-                                                                     : at.result},
-                                                    {kBias, at.bias}},
-                                                   at.workspace));
-  refused_algorithm_ = plans.refused();
+  SNUG_ASSIGN_OR_RETURN(const int graph, plans->Run({{kX, back_to_x ? at.result : at.data},
+                                                     {kW, back_to_w ? at.result : at.factor},
+                                                     {kY, back_to_x   ? at.data
+                                                          : back_to_w ? at.factor
+                                                                      : at.result},
+                                                     {kBias, at.bias}},
+                                                    at.workspace));
+  refused_algorithm_ = plans->refused();
   return conv.bias && graph == 0;  // the first one adds it, if there is a bias
 }
 

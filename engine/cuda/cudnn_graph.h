@@ -17,11 +17,14 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/base/status.h"
+#include "engine/cuda/cuda_stream.h"
 #include "engine/cuda/cuda_table.h"
 
 namespace snug::core::cuda {
@@ -182,6 +185,19 @@ class CudnnPlans {
   std::string refusal_;       // why none serves
   std::string refused_;       // as refused() says
 };
+
+// Settles a computation, which PlansOf(target, computation) describes, once for a stream, and returns its plans.
+template <class Computation>
+absl::StatusOr<CudnnPlans*> SettleOnce(const CudaStream& stream, cudnnHandle_t handle, const Computation& computation,
+                                       std::map<Computation, std::unique_ptr<CudnnPlans>>& known) {
+  SNUG_RETURN_IF_ERROR(stream.device().MakeCurrent());
+  std::unique_ptr<CudnnPlans>& plans = known[computation];
+  if (plans == nullptr) {
+    SNUG_ASSIGN_OR_RETURN(plans, PlansOf({.api = &stream.device().api(), .handle = handle}, computation));
+  }
+  SNUG_RETURN_IF_ERROR(plans->Settle());
+  return plans.get();
+}
 
 #else
 

@@ -1,5 +1,6 @@
 """tools/bundle-run with pretended programs in its folder: what is asked of them, and where what they say is kept."""
 
+import gzip
 import json
 import os
 import pathlib
@@ -100,6 +101,18 @@ class BundleRunTest(unittest.TestCase):
     def test_it_stays_in_the_bundle_where_no_folder_is_named(self):
         self.run_part("machine")
         self.assertIn("machine/all", json.loads((self.bundle / "results.json").read_text()))
+
+    def test_programs_are_unpacked_where_they_are_missing_or_of_another_bundle(self):
+        program, packed = self.bundle / "snug", self.bundle / "snug.gz"
+        for says in ("NVRTC 13.0", "NVRTC 13.1"):  # the second one is of a bundle that was copied over the first
+            packed.write_bytes(gzip.compress(SNUG.format(python=sys.executable).replace("NVRTC 13.0", says).encode()))
+            if says == "NVRTC 13.0":
+                program.unlink()
+            os.utime(packed, (1000, 1000 + int(says[-1])))  # older than what was unpacked
+            self.assertIn(says, self.run_part("machine", "--again"))
+        unpacked = program.stat()
+        self.run_part("machine", "--again")
+        self.assertEqual(program.stat().st_ino, unpacked.st_ino)
 
     def test_earlier_results_that_cannot_be_read_are_an_error(self):
         self.assertIn("--results", self.run_part("machine", "--results", self.folder / "none.json", code=2))

@@ -104,7 +104,7 @@ struct RunPlace {
 
  private:
   static int64_t At(const PreparedProducts& of, const AttentionOperand& at, const AttentionPiece& piece, int64_t i) {
-    return (piece.first_run + i) * at.batch + piece.first_head * of.pieces.HeadStep(at);
+    return (piece.first_run + i) * of.pieces.RunStep(at) + piece.first_head * of.pieces.HeadStep(at);
   }
 };
 
@@ -130,7 +130,7 @@ absl::Status AttentionByProducts(const KernelContext& k, const AttentionForward<
       SNUG_RETURN_IF_ERROR(
           MultiplyInto(*products, of_piece.Scores(), call.q + at.q, call.k + at.k, scores + at.scores));
     }
-    SNUG_RETURN_IF_ERROR(ScoresToProbabilities(k, {of.sizes, piece, of.pieces.heads}, call, scores));
+    SNUG_RETURN_IF_ERROR(ScoresToProbabilities(k, ScoreRows(of.sizes, of.pieces, piece), call, scores));
     for (int64_t i = 0; i < piece.runs; ++i) {
       const RunPlace at(of, piece, i);
       SNUG_RETURN_IF_ERROR(
@@ -154,7 +154,7 @@ absl::Status AttentionGradByProducts(const KernelContext& k, const AttentionBack
       SNUG_RETURN_IF_ERROR(
           MultiplyInto(*products, of_piece.GradProbabilities(), call.dout + at.out, call.v + at.k, grads + at.scores));
     }
-    SNUG_RETURN_IF_ERROR(ScoresToGradients(k, {of.sizes, piece, of.pieces.heads}, call, scores, grads));
+    SNUG_RETURN_IF_ERROR(ScoresToGradients(k, ScoreRows(of.sizes, of.pieces, piece), call, scores, grads));
     for (int64_t i = 0; i < piece.runs; ++i) {
       const RunPlace at(of, piece, i);
       SNUG_RETURN_IF_ERROR(

@@ -67,11 +67,10 @@ int64_t AttentionPieces::WorkspaceBytes(const AttentionSizes& s, bool backward) 
 AttentionPieces CutAttention(const AttentionSizes& s, bool backward, bool tf32, int64_t most_bytes) {
   AttentionPieces whole;
   const auto even = [&](const AttentionOperand& at) { return at.batch == at.head * s.heads; };
-  const bool samples = s.heads == 1;
-  const bool one_run = samples || s.batch == 1 || (even(s.q) && even(s.k) && even(s.out));
-  whole.samples_are_heads = samples;
-  whole.runs = one_run ? 1 : s.batch;
-  whole.heads = one_run ? s.batch * s.heads : s.heads;
+  const bool all = s.batch == 1 || (even(s.q) && even(s.k) && even(s.out));
+  whole.across_samples = !all && s.batch > s.heads;
+  whole.runs = all ? 1 : std::min(s.batch, s.heads);
+  whole.heads = s.batch * s.heads / whole.runs;
   const AttentionPiece all_keys = {.keys = s.keys};
   const int64_t most_rows = std::max<int64_t>(
       1, most_bytes / (ScoreMatrices(backward) * all_keys.pitch() * static_cast<int64_t>(sizeof(float))));

@@ -27,14 +27,16 @@ struct AttentionPiece {
 };
 
 // How the heads of all samples are cut. A library takes several products whose operands lie evenly: a run of them. That
-// is all heads, or those of a sample if a row of q has all its heads.
+// is all heads where they lie so, or those of one sample, or one head of all samples: the fewest runs are the fewest
+// launches.
 struct AttentionPieces {
-  int64_t runs = 1, heads = 1;     // heads in each run
-  bool samples_are_heads = false;  // a sample has one head, and a run has those of all samples
+  int64_t runs = 1, heads = 1;  // heads in each run
+  bool across_samples = false;  // a run is one head of all samples
   int64_t piece_runs = 1, piece_heads = 1, piece_queries = 1;
 
   // Returns how far the next head of a run lies, and the next run.
-  int64_t HeadStep(const AttentionOperand& at) const { return samples_are_heads ? at.batch : at.head; }
+  int64_t HeadStep(const AttentionOperand& at) const { return across_samples ? at.batch : at.head; }
+  int64_t RunStep(const AttentionOperand& at) const { return across_samples ? at.head : at.batch; }
 
   // Calls fn(piece, first) for each piece: the last queries of some heads first, then those before them. `first` says
   // that no other queries of these heads have been there. Backward those see all keys, so that their sums begin with
@@ -73,7 +75,14 @@ bool ProductsPay(const AttentionSizes& s, const AttentionPieces& pieces, bool ba
 struct ScoreRows {
   AttentionSizes sizes;
   AttentionPiece piece;
-  int64_t run_heads = 1;  // heads of all samples, from a run to the next
+  // From a run to the next, and from a head of a run to the next, among the heads of all samples.
+  int64_t run_step = 1, head_step = 1;
+
+  ScoreRows(const AttentionSizes& s, const AttentionPieces& pieces, const AttentionPiece& one)
+      : sizes(s),
+        piece(one),
+        run_step(pieces.across_samples ? 1 : pieces.heads),
+        head_step(pieces.across_samples ? s.heads : 1) {}
 
   SNUG_HOST_DEVICE int64_t count() const { return piece.runs * piece.heads * piece.queries; }
 };

@@ -21,7 +21,8 @@ struct RowOwner {
     const AttentionPiece& piece = rows.piece;
     query = piece.first_query + row % piece.queries;
     const int64_t i = row / piece.queries;
-    const int64_t head = (piece.first_run + i / piece.heads) * rows.run_heads + piece.first_head + i % piece.heads;
+    const int64_t head =
+        (piece.first_run + i / piece.heads) * rows.run_step + (piece.first_head + i % piece.heads) * rows.head_step;
     b = head / rows.sizes.heads;
     h = head % rows.sizes.heads;
     number = head * rows.sizes.queries + query;

@@ -148,8 +148,15 @@ TEST(CublasAttention, HasThePlainKernelsNumbersHoweverItIsCut) {
   constexpr int64_t kAll = int64_t{1} << 30;
   const Case cases[] = {
       {PackedRows(3, 2, 70, 8, true), false, kAll, 1},
-      {PackedRows(3, 2, 70, 8, true), false, 80000, 6},    // a head of a sample
-      {PackedRows(3, 2, 70, 8, false), false, 170000, 2},  // two samples, then one
+      {PackedRows(2, 3, 70, 8, true), false, kAll, 1},
+      {PackedRows(3, 2, 70, 8, true), false, 80000, 6},  // a head of a sample
+      {PackedRows(2, 3, 70, 8, true), false, 80000, 6},
+      {PackedRows(2, 3, 70, 8, false), false, 170000, 2},  // a sample at a time
+      {PackedRows(3, 2, 70, 8, false), false, 170000, 2},  // a head of all samples at a time
+      {PackedRows(2, 5, 70, 8, false), true, 170000, 4},   // three heads of a sample, then two
+      {PackedRows(5, 2, 70, 8, false), true, 170000, 4},   // a head of three samples, then of two
+      {PackedRows(3, 5, 70, 8, false), true, 410000, 2},   // two samples, then one
+      {PackedRows(5, 3, 70, 8, false), true, 410000, 2},   // two heads of all samples, then one
       {PackedRows(3, 2, 70, 5, true), true, 40000, 12},    // queries, too; rows that begin anywhere
       {Apart(2, 3, 70, 131, 4, true), false, 300000, 2},   // keys that nobody sees
       {Apart(2, 3, 140, 67, 4, true), true, 40000, 18},    // queries that see all keys
@@ -210,7 +217,8 @@ TEST(CublasAttention, IsForWhatOurOwnKernelTakesLongerFor) {
     return ProductsPay(s, CutAttention(s, backward, tf32), backward, tf32);
   };
   EXPECT_FALSE(pays(PackedRows(2, 2, 16, 8, false), false)) << "launches";
-  EXPECT_FALSE(pays(PackedRows(64, 12, 197, 64, false), true)) << "a few launches for each sample";
+  EXPECT_FALSE(pays(PackedRows(64, 64, 197, 16, false), true)) << "a few launches for each sample, or each head";
+  EXPECT_TRUE(pays(PackedRows(64, 12, 197, 64, false), true)) << "a few launches for each head";
   EXPECT_TRUE(pays(Apart(64, 12, 197, 197, 64, false), true)) << "all heads in one";
   EXPECT_TRUE(pays(PackedRows(16, 12, 1024, 64, true), true));
   EXPECT_FALSE(pays(PackedRows(16, 12, 1024, 16, true), false)) << "more bytes of scores than operations";

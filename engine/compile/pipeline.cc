@@ -15,8 +15,8 @@
 #include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/check_optimizer.h"
 #include "engine/compile/import/import.h"
+#include "engine/compile/memory/join_launches.h"
 #include "engine/compile/memory/plan_memory.h"
-#include "engine/compile/memory/put_off_updates.h"
 #include "engine/compile/memory/tasks.h"
 #include "engine/compile/memory/views.h"
 #include "engine/compile/memory/what_fits.h"
@@ -206,7 +206,10 @@ absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options) {
           : LoadPlan(compiled, options.plan_file);
   if (!plan.ok()) return plan.status();
   const bool planned_here = options.plan_file.empty() && !plan->dynamic.has_value();
-  if (planned_here && compiled.device.kind == Device::Kind::kCuda) PutOffUpdates(compiled, options.streams, &*plan);
+  if (planned_here && compiled.device.kind == Device::Kind::kCuda) {
+    if (options.streams == 1) BringCastsForward(compiled, &*plan);
+    PutOffUpdates(compiled, options.streams, &*plan);
+  }
   SNUG_RETURN_IF_ERROR(CheckMemoryLimit(*plan, options.memory_limit));
   compiled.executable =
       Lower(compiled.graph, compiled.kernels, compiled.tasks, *std::move(plan), compiled.bound, compiled.threads);

@@ -4,6 +4,7 @@
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/kit/convert.h"
+#include "ops/kit/cuda_together.h"
 #include "ops/kit/elementwise.h"
 #include "ops/kit/expression.h"
 #include "ops/layer_context.h"
@@ -102,7 +103,11 @@ SNUG_OPS(cast) {
            .traits = {.layout = LayoutRule::kAgnostic},
            .cost = CostOfCast,
            .elementwise = {Expression},
-           .kernels = {Plain(Kernel), OwnOnCuda(SNUG_IF_CUDA(CastCuda))},
+           .kernels = {Plain(Kernel),
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .run = SNUG_IF_CUDA(Alone<CastCuda>),
+                        .together = SNUG_IF_CUDA(CastCuda)}},
            .samples = Samples}};
 }
 

@@ -6,6 +6,7 @@
 #include "ops/kit/convert.h"
 #include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda_together.h"
 #include "ops/kit/dispatch.h"
 #include "ops/math/values_cuda.h"
 
@@ -57,6 +58,32 @@ __global__ void CastKernel(int64_t packs, const From* x, To* y) {
   }
 }
 
+template <class To, class From>
+struct CastMember {
+  int64_t n;
+  const From* x;
+  To* y;
+};
+
+// Several casts of small arrays.
+template <int kPack, class All>
+__global__ void CastTogetherKernel(const __grid_constant__ All all) {
+  const int at = all.At(blockIdx.x);
+  const auto [n, x, y] = all.members[at];
+  const auto cast = [x = x, y = y](int64_t i, auto pack) {
+    using To = std::remove_pointer_t<decltype(y)>;
+    using A = Accumulator<std::remove_const_t<std::remove_pointer_t<decltype(x)>>>;
+    const auto from = LoadPack<true, pack()>(x + i, pack());
+    CudaPack<To, pack()> result;
+    for (int j = 0; j < pack(); ++j) result.values[j] = Convert<To>(static_cast<A>(from.values[j]));
+    StorePack<true>(result, y + i, pack());
+  };
+  const int64_t packs = AllAligned(x, y) ? n / kPack : 0;
+  SNUG_TOGETHER_FOR(i, all, at, packs) { cast(i * kPack, std::integral_constant<int, kPack>()); }
+  const int64_t done = packs * kPack;
+  SNUG_TOGETHER_FOR(i, all, at, n - done) { cast(done + i, std::integral_constant<int, 1>()); }
+}
+
 template <class T, class Index>
 __global__ void OneHotKernel(int64_t n, int64_t classes, CudaDivisor by_classes, const Index* indices, T* y) {
   using A = Accumulator<T>;
@@ -97,19 +124,36 @@ absl::Status FillCuda(const KernelContext& k, double value) {
   });
 }
 
-absl::Status CastCuda(const KernelContext& k) {
-  return DispatchAny(k.input_type(0).dtype, [&](auto from) {
-    return DispatchAny(k.output_type(0).dtype, [&](auto to) {
+absl::Status CastCuda(absl::Span<const KernelContext> nodes) {
+  return DispatchAny(nodes[0].input_type(0).dtype, [&](auto from) {
+    return DispatchAny(nodes[0].output_type(0).dtype, [&](auto to) -> absl::Status {
       using From = decltype(from);
       using To = decltype(to);
-      const int64_t n = k.output_type(0).num_elements();
-      const auto run = [&](auto pack) {
-        return k.cuda()->Launch(CastKernel<pack(), To, From>, ShapeFor(n / pack), n / pack, k.input<From>(0),
-                                k.output<To>(0));
-      };
       using Larger = std::conditional_t<(sizeof(From) > sizeof(To)), From, To>;
-      if constexpr (kIsCommon<From, To>) return WithPack<Larger>(n, run, k.input<From>(0), k.output<To>(0));
-      return run(std::integral_constant<int, 1>());
+      if constexpr (kIsCommon<From, To>) {
+        if (nodes.size() > 1) {
+          const auto member = [](const KernelContext& k) {
+            return CastMember<To, From>{k.output_type(0).num_elements(), k.input<From>(0), k.output<To>(0)};
+          };
+          return LaunchTogether(nodes, member, [&](const auto& all, const cuda::LaunchShape& shape) {
+            using All = std::remove_cvref_t<decltype(all)>;
+            return nodes[0].cuda()->Launch(CastTogetherKernel<kCudaPack<Larger>, All>, shape, all);
+          });
+        }
+      }
+      for (const KernelContext& k : nodes) {
+        const int64_t n = k.output_type(0).num_elements();
+        const auto run = [&](auto pack) {
+          return k.cuda()->Launch(CastKernel<pack(), To, From>, ShapeFor(n / pack), n / pack, k.input<From>(0),
+                                  k.output<To>(0));
+        };
+        if constexpr (kIsCommon<From, To>) {
+          SNUG_RETURN_IF_ERROR(WithPack<Larger>(n, run, k.input<From>(0), k.output<To>(0)));
+        } else {
+          SNUG_RETURN_IF_ERROR(run(std::integral_constant<int, 1>()));
+        }
+      }
+      return absl::OkStatus();
     });
   });
 }

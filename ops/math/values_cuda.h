@@ -2,13 +2,14 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/types/span.h>
 
 #include "ops/kernel_context.h"
 
 namespace snug::core {
 
 absl::Status AddNCuda(const KernelContext& k);
-absl::Status CastCuda(const KernelContext& k);
+absl::Status CastCuda(absl::Span<const KernelContext> nodes);  // KernelRow::together
 // Fills output 0, whatever its dtype.
 absl::Status FillCuda(const KernelContext& k, double value);
 // Makes a row of `classes` numbers for each integer of input 0: zeros with a one at the integer, or NaN if there is no

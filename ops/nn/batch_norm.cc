@@ -4,6 +4,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <memory>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -12,11 +13,13 @@
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/cuda.h"
 #include "ops/kernels/batch_norm/rows.h"
+#include "ops/kit/cuda_together.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"
 #include "ops/layer_context.h"
 #include "ops/op_def.h"
 #include "ops/optim/update.h"
+#include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
@@ -117,6 +120,13 @@ struct Backward {
     return BatchNormGradCall<T>(k, k.options<proto::BatchNorm>().epsilon(), /*training=*/true);
   }
 };
+
+absl::Status PrepareUpdate(PrepareContext& c) {
+  const auto& options = c.options<proto::StatisticUpdate>();
+  c.SetKernel(
+      std::make_shared<StatisticNumbers>(StatisticNumbers{options.momentum(), static_cast<double>(options.count())}));
+  return absl::OkStatus();
+}
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
@@ -267,10 +277,12 @@ SNUG_OPS(batch_norm) {
            .outputs = {},
            .infer = InferUpdate,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},
-           .kernels = {Plain(UpdateCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
-                         const auto& options = k.options<proto::StatisticUpdate>();
-                         return BatchNormUpdateCuda(k, options.momentum(), static_cast<double>(options.count()));
-                       }))},
+           .kernels = {Plain(UpdateCpu),
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = PrepareUpdate,
+                        .run = SNUG_IF_CUDA(Alone<BatchNormUpdateCuda>),
+                        .together = SNUG_IF_CUDA(BatchNormUpdateCuda)}},
            .samples = UpdateSamples}};
 }
 

@@ -1,10 +1,12 @@
 // Batch normalisation by CUDA kernels. Each pass has three: one computes two sums for each channel, in parts; one adds
 // up the parts; one computes every element. What is the same for a channel is computed once by a block.
 #include <algorithm>
+#include <type_traits>
 
 #include "ops/kernels/batch_norm/cuda.h"
 #include "ops/kernels/batch_norm/cuda_channels.h"
 #include "ops/kit/cuda_kernel.h"
+#include "ops/kit/cuda_together.h"
 
 namespace snug::core {
 namespace {
@@ -286,15 +288,30 @@ struct GradientSweep {
   }
 };
 
+// What an update does to the running statistics of one batch norm.
 template <class T>
-__global__ void UpdateKernel(int64_t n, const uint8_t* gate, double momentum, double count, const T* mean, const T* var,
-                             T* running_mean, T* running_var) {
-  if (*gate == 0) return;
-  SNUG_CUDA_FOR(c, n) {
-    running_mean[c] =
-        static_cast<T>((1 - momentum) * static_cast<double>(running_mean[c]) + momentum * static_cast<double>(mean[c]));
-    running_var[c] = static_cast<T>((1 - momentum) * static_cast<double>(running_var[c]) +
-                                    momentum * static_cast<double>(var[c]) * count / (count - 1));
+struct StatisticUpdate {
+  int64_t n;
+  const T *mean, *var;
+  T *running_mean, *running_var;
+  const uint8_t* gate;
+  StatisticNumbers numbers;
+};
+
+template <class All>
+__global__ void UpdateKernel(const __grid_constant__ All all) {
+  const int at = all.At(blockIdx.x);
+  const auto& update = all.members[at];
+  using T = std::remove_reference_t<decltype(*update.running_mean)>;
+  if (*update.gate == 0) return;
+  const double momentum = update.numbers.momentum;
+  const double count = update.numbers.count;
+  SNUG_TOGETHER_FOR(c, all, at, update.n) {
+    T& mean = update.running_mean[c];
+    T& var = update.running_var[c];
+    mean = static_cast<T>((1 - momentum) * static_cast<double>(mean) + momentum * static_cast<double>(update.mean[c]));
+    var = static_cast<T>((1 - momentum) * static_cast<double>(var) +
+                         momentum * static_cast<double>(update.var[c]) * count / (count - 1));
   }
 }
 
@@ -337,12 +354,21 @@ template absl::Status BatchNormOnCuda(const KernelContext&, const ChannelView&, 
 template absl::Status BatchNormOnCuda(const KernelContext&, const ChannelView&, const BatchNormBackward<BFloat16>&);
 template absl::Status BatchNormOnCuda(const KernelContext&, const ChannelView&, const BatchNormBackward<double>&);
 
-absl::Status BatchNormUpdateCuda(const KernelContext& k, double momentum, double n) {
-  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
+absl::Status BatchNormUpdateCuda(absl::Span<const KernelContext> nodes) {
+  return DispatchFloating(nodes[0].input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    const int64_t channels = k.input_type(0).num_elements();
-    return k.cuda()->Launch(UpdateKernel<T>, ShapeFor(channels), channels, k.input<uint8_t>(k.num_inputs() - 1),
-                            momentum, n, k.input<T>(2), k.input<T>(3), k.variable<T>(0), k.variable<T>(1));
+    const auto member = [](const KernelContext& k) {
+      return StatisticUpdate<T>{.n = k.input_type(0).num_elements(),
+                                .mean = k.input<T>(2),
+                                .var = k.input<T>(3),
+                                .running_mean = k.variable<T>(0),
+                                .running_var = k.variable<T>(1),
+                                .gate = k.input<uint8_t>(k.num_inputs() - 1),
+                                .numbers = k.prepared<StatisticNumbers>()};
+    };
+    return LaunchTogether(nodes, member, [&](const auto& all, const cuda::LaunchShape& shape) {
+      return nodes[0].cuda()->Launch(UpdateKernel<std::remove_cvref_t<decltype(all)>>, shape, all);
+    });
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/types/span.h>
 
 #include "ops/kernels/batch_norm/batch_norm.h"
 
@@ -22,7 +23,13 @@ absl::Status BatchNormCuda(const KernelContext& k) {
   });
 }
 
-// If the gate is open, sets running = (1 - momentum) running + momentum batch. Channels have n elements.
-absl::Status BatchNormUpdateCuda(const KernelContext& k, double momentum, double n);
+// How running statistics follow those of a batch, whose channels have `count` elements.
+struct StatisticNumbers {
+  double momentum, count;
+};
+
+// If the gate is open, sets running = (1 - momentum) running + momentum batch, for several batch norms at once
+// (KernelRow::together), which are prepared as StatisticNumbers.
+absl::Status BatchNormUpdateCuda(absl::Span<const KernelContext> nodes);
 
 }  // namespace snug::core

@@ -77,11 +77,12 @@ __device__ void WriteGradient(int64_t stride, const CrossEntropyNumbers& numbers
 }
 
 // Besides the rows' losses it gives either the log of each row's sum of exponentials, or, with kGrad, the gradient for
-// `dloss`. dlogits may be logits.
+// `dloss`. dlogits may be logits. Two blocks have registers on a processor, so that one loads while the other adds.
 template <class T, bool kSoft, bool kGrad, class Deal>
-__global__ void CrossEntropyKernel(int64_t rows, int64_t stride, CrossEntropyNumbers numbers, const T* logits,
-                                   Targets<T> targets, Float32Port<T>* lse, double* losses,
-                                   MeanOfRows<Float32Port<T>> mean, Scale scaled, double dloss, T* dlogits) {
+__global__ void __launch_bounds__(kCudaThreads, 2)
+    CrossEntropyKernel(int64_t rows, int64_t stride, CrossEntropyNumbers numbers, const T* logits, Targets<T> targets,
+                       Float32Port<T>* lse, double* losses, MeanOfRows<Float32Port<T>> mean, Scale scaled, double dloss,
+                       T* dlogits) {
   using A = Accumulator<T>;
   using S = Float32Port<T>;
   const auto [smoothing, ignored, classes] = numbers;

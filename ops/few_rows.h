@@ -38,7 +38,8 @@ constexpr int64_t CrossEntropyThreads(int64_t rows, int64_t width, int64_t pack)
 inline bool CrossEntropyFitsOneBlock(int64_t rows, int64_t width, DType dtype) {
   return FitOneBlock(rows, CrossEntropyThreads(rows, width, NumbersInPack(width, dtype)));
 }
-inline bool CrossEntropyHoldsRow(int64_t width, DType dtype) {
+// Says whether the threads of a block hold a row, four packs each (DealRows); longer ones are streamed.
+inline bool BlockHoldsRow(int64_t width, DType dtype) {
   return width <= kCudaThreads * NumbersInPack(width, dtype) * kPacksHeld;
 }
 

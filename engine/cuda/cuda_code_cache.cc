@@ -72,7 +72,8 @@ absl::Status CudaCode::Launch(const CudaStream& stream, const char* entry, const
   void* arguments[] = {const_cast<uint64_t*>(argument.data())};
   // A CUkernel can be passed as a CUfunction, and then means that of the current context.
   SNUG_CUDA_CALL(*api_, cuLaunchKernel,
-                 (reinterpret_cast<CUfunction>(kernel), static_cast<unsigned>(shape.blocks), 1, 1,
+                 (reinterpret_cast<CUfunction>(kernel), static_cast<unsigned>(shape.blocks),
+                  static_cast<unsigned>(shape.blocks_y), static_cast<unsigned>(shape.blocks_z),
                   static_cast<unsigned>(shape.threads), 1, 1, 0, stream.handle(), arguments, nullptr),
                  doing());
   return absl::OkStatus();

@@ -1,5 +1,6 @@
-// Works along the columns of arrays that lie as [rows, columns]: sums over rows (statistics and gradients of channels,
-// of biases, of the weights of norms), and sweeps in which a thread knows its columns' constants. It is for .cu files.
+// Works along the columns of arrays that lie as [samples, rows, columns]: sums over rows (statistics and gradients of
+// channels, of biases, of the weights of norms), and sweeps in which a thread knows its columns' constants. Samples are
+// for what differs from one to the next, as the statistics of groups; else there is one. It is for .cu files.
 //
 // A block has a tile of 64 columns and goes down the rows. A thread has 16 bytes of a row, so the threads of a warp
 // read whole lines of 128 bytes, and has several rows in flight. At most 64 numbers are added in float; then a block
@@ -11,9 +12,9 @@
 //     using T = float;
 //     // Constants of a thread's columns. All threads of a block call it, with a count of 0 or less if they have none.
 //     template <int kPack>
-//     __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const;
+//     __device__ Columns<kPack> ColumnsOfBlock(int64_t sample, int64_t column, int count) const;
 //     template <int kPack>
-//     using Row = CudaPack<T, kPack>;  // what is loaded of a row
+//     using Row = CudaPack<T, kPack>;  // what is loaded of a row; rows are counted through all samples
 //     template <bool kWhole, int kPack>
 //     __device__ Row<kPack> Load(int64_t row, int64_t at, int count) const;  // at = row * columns + column
 //     // Adds to the sums. It may also store something.
@@ -33,29 +34,36 @@
 
 namespace snug::core {
 
-// Says how the rows are spread over blocks.
+// Says how the rows of each sample are spread over blocks.
 struct ColumnTiles {
   static constexpr int kColumns = 64;
   static constexpr int64_t kMostRows = 1024;  // of one block that sums: at most 64 for each thread
   static constexpr int64_t kLeastRows = 128;
   static constexpr int64_t kEnoughBlocks = 1024;
 
-  ColumnTiles(int64_t all_rows, int64_t all_columns) : rows(all_rows), columns(all_columns) {
+  ColumnTiles(int64_t rows_of_sample, int64_t all_columns, int64_t all_samples = 1)
+      : rows(rows_of_sample), columns(all_columns), samples(all_samples) {
     tiles = cuda::CountBlocks(columns, kColumns);
-    const int64_t useful = cuda::CountBlocks(kEnoughBlocks, std::max<int64_t>(tiles, 1));
+    const int64_t useful = cuda::CountBlocks(kEnoughBlocks, std::max<int64_t>(tiles * samples, 1));
     const int64_t wanted = std::max(cuda::CountBlocks(rows, kMostRows), std::min(useful, rows / kLeastRows));
     rows_in_part = std::max<int64_t>(cuda::CountBlocks(rows, std::clamp<int64_t>(wanted, 1, 65535)), 1);
     parts = cuda::CountBlocks(rows, rows_in_part);
   }
-  // The sums of all blocks are [parts, sums, columns].
-  int64_t WorkspaceBytes(int sums) const { return parts * sums * columns * static_cast<int64_t>(sizeof(double)); }
+  // The sums of all blocks are [samples, parts, sums, columns].
+  int64_t WorkspaceBytes(int sums) const {
+    return samples * parts * sums * columns * static_cast<int64_t>(sizeof(double));
+  }
 
-  int64_t rows, columns;
-  int64_t tiles, parts;  // blocks along x and y
+  int64_t rows, columns, samples;
+  int64_t tiles, parts;  // blocks along x (those of all samples) and y
   int64_t rows_in_part;
 };
 
 namespace internal {
+
+// How many rows are in flight where packs are read number by number, each of which is in flight by itself.
+template <int kFlight>
+inline constexpr int kFewerInFlight = kFlight < 2 ? kFlight : 2;
 
 // Where a thread of a block is in its tile.
 template <int kPack>
@@ -63,13 +71,15 @@ struct ColumnPlace {
   static constexpr int kAcross = ColumnTiles::kColumns / kPack;  // threads side by side
   static constexpr int kDown = kCudaThreads / kAcross;           // rows at a time
 
-  int64_t column;
+  int64_t sample, column;
   int count;  // of the thread's columns; none or less: the tile is wider than the array
   int down;
 
-  __device__ explicit ColumnPlace(int64_t columns) {
+  // Blocks along x are tiles of one sample after the other.
+  __device__ ColumnPlace(int64_t columns, int64_t tiles) {
     const int across = static_cast<int>(threadIdx.x) % kAcross;
-    column = static_cast<int64_t>(blockIdx.x) * ColumnTiles::kColumns + across * kPack;
+    sample = blockIdx.x / static_cast<uint32_t>(tiles);
+    column = (blockIdx.x - sample * tiles) * ColumnTiles::kColumns + across * kPack;
     count = columns - column < kPack ? static_cast<int>(columns - column) : kPack;
     down = static_cast<int>(threadIdx.x) / kAcross;
   }
@@ -103,7 +113,7 @@ __device__ inline void UseRows(const Terms& terms, const ColumnPlace<kPack>& pla
 }  // namespace internal
 
 template <bool kWhole, int kFlight, class Terms>
-__global__ void SumColumnsKernel(ColumnTiles tiles, Terms terms, double* sums) {
+__global__ void __launch_bounds__(kCudaThreads, 2) SumColumnsKernel(ColumnTiles tiles, Terms terms, double* sums) {
   using T = typename Terms::T;
   using A = Accumulator<T>;
   constexpr int kPack = kCudaPack<T>;
@@ -112,12 +122,14 @@ __global__ void SumColumnsKernel(ColumnTiles tiles, Terms terms, double* sums) {
   static_assert(kAcross <= 32);
   __shared__ A of_warps[kGroups][Terms::kSums][ColumnTiles::kColumns];
 
-  const internal::ColumnPlace<kPack> place(tiles.columns);
+  const internal::ColumnPlace<kPack> place(tiles.columns, tiles.tiles);
   A own[Terms::kSums][kPack] = {};
-  const auto of_columns = terms.template ColumnsOfBlock<kPack>(place.column, place.count);
+  const auto of_columns = terms.template ColumnsOfBlock<kPack>(place.sample, place.column, place.count);
   if (place.count > 0) {
-    const int64_t begin = blockIdx.y * tiles.rows_in_part;
-    const int64_t end = begin + tiles.rows_in_part < tiles.rows ? begin + tiles.rows_in_part : tiles.rows;
+    const int64_t first = place.sample * tiles.rows;
+    const int64_t begin = first + blockIdx.y * tiles.rows_in_part;
+    const int64_t end =
+        first + tiles.rows < begin + tiles.rows_in_part ? first + tiles.rows : begin + tiles.rows_in_part;
     internal::UseRows<kWhole, kFlight>(terms, place, begin, end, tiles.columns, of_columns, own);
   }
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -130,13 +142,14 @@ __global__ void SumColumnsKernel(ColumnTiles tiles, Terms terms, double* sums) {
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < Terms::kSums * ColumnTiles::kColumns; i += kCudaThreads) {
     const int s = i / ColumnTiles::kColumns;
-    const int64_t column = static_cast<int64_t>(blockIdx.x) * ColumnTiles::kColumns + i % ColumnTiles::kColumns;
+    const int64_t column =
+        (blockIdx.x - place.sample * tiles.tiles) * ColumnTiles::kColumns + i % ColumnTiles::kColumns;
     if (column >= tiles.columns) continue;
     double total = 0;
     for (int warp = 0; warp < kGroups; ++warp) {
       total += static_cast<double>(of_warps[warp][s][i % ColumnTiles::kColumns]);
     }
-    sums[(static_cast<int64_t>(blockIdx.y) * Terms::kSums + s) * tiles.columns + column] = total;
+    sums[((place.sample * tiles.parts + blockIdx.y) * Terms::kSums + s) * tiles.columns + column] = total;
   }
 }
 
@@ -183,42 +196,56 @@ absl::Status TakeColumnSums(const KernelContext& k, int64_t columns, int64_t par
                           sums);
 }
 
-// Sums all rows, and calls terms.Take. `whole` says that all packs of 16 bytes are whole and lie at multiples of 16.
-// `sums` is ColumnTiles' workspace.
+// Leaves the sums of the parts in `sums`, ColumnTiles' workspace. `whole` says that all packs of 16 bytes are whole and
+// lie at multiples of 16.
+template <int kFlight, class Terms>
+absl::Status SumColumnsInParts(const KernelContext& k, const ColumnTiles& tiles, const Terms& terms, bool whole,
+                               double* sums) {
+  return k.cuda()->Launch(whole ? SumColumnsKernel<true, kFlight, Terms>
+                                : SumColumnsKernel<false, internal::kFewerInFlight<kFlight>, Terms>,
+                          {.blocks = tiles.tiles * tiles.samples, .blocks_y = tiles.parts, .threads = kCudaThreads},
+                          tiles, terms, sums);
+}
+
+// Sums the rows of all samples, and calls terms.Take.
 template <int kFlight, class Terms>
 absl::Status SumColumns(const KernelContext& k, const ColumnTiles& tiles, const Terms& terms, bool whole,
                         double* sums) {
-  SNUG_RETURN_IF_ERROR(
-      k.cuda()->Launch(whole ? SumColumnsKernel<true, kFlight, Terms> : SumColumnsKernel<false, kFlight, Terms>,
-                       {.blocks = tiles.tiles, .blocks_y = tiles.parts, .threads = kCudaThreads}, tiles, terms, sums));
-  return TakeColumnSums(k, tiles.columns, tiles.parts, terms, sums);
+  SNUG_RETURN_IF_ERROR(SumColumnsInParts<kFlight>(k, tiles, terms, whole, sums));
+  return TakeColumnSums(k, tiles.columns, tiles.samples * tiles.parts, terms, sums);
 }
 
 struct NoSums {};
 
 template <bool kWhole, int kFlight, class Terms>
-__global__ void SweepColumnsKernel(int64_t rows, int64_t columns, int64_t rows_in_part, Terms terms) {
+__global__ void SweepColumnsKernel(int64_t rows, int64_t columns, int64_t tiles, int64_t rows_in_part, Terms terms) {
   constexpr int kPack = kCudaPack<typename Terms::T>;
-  const internal::ColumnPlace<kPack> place(columns);
-  const auto of_columns = terms.template ColumnsOfBlock<kPack>(place.column, place.count);
+  const internal::ColumnPlace<kPack> place(columns, tiles);
+  const auto of_columns = terms.template ColumnsOfBlock<kPack>(place.sample, place.column, place.count);
   if (place.count <= 0) return;
-  const int64_t begin = blockIdx.y * rows_in_part;
+  const int64_t first = place.sample * rows;
+  const int64_t begin = first + blockIdx.y * rows_in_part;
   NoSums none;
-  internal::UseRows<kWhole, kFlight>(terms, place, begin, begin + rows_in_part < rows ? begin + rows_in_part : rows,
-                                     columns, of_columns, none);
+  internal::UseRows<kWhole, kFlight>(terms, place, begin,
+                                     first + rows < begin + rows_in_part ? first + rows : begin + rows_in_part, columns,
+                                     of_columns, none);
 }
 
-// Uses all rows, without sums.
+// Uses the rows of all samples, without sums.
 template <int kFlight, class Terms>
-absl::Status SweepColumns(const KernelContext& k, int64_t rows, int64_t columns, const Terms& terms, bool whole) {
+absl::Status SweepColumns(const KernelContext& k, int64_t rows, int64_t columns, const Terms& terms, bool whole,
+                          int64_t samples = 1) {
   constexpr int64_t kLeastRows = 8 * internal::ColumnPlace<kCudaPack<typename Terms::T>>::kDown;
   constexpr int64_t kMostBlocks = 1 << 13;
   const int64_t tiles = cuda::CountBlocks(columns, ColumnTiles::kColumns);
-  const int64_t parts = std::max<int64_t>(std::min(rows / kLeastRows, kMostBlocks / std::max<int64_t>(tiles, 1)), 1);
+  const int64_t parts =
+      std::max<int64_t>(std::min(rows / kLeastRows, kMostBlocks / std::max<int64_t>(tiles * samples, 1)), 1);
   const int64_t rows_in_part = std::max<int64_t>(cuda::CountBlocks(rows, parts), 1);
-  return k.cuda()->Launch(whole ? SweepColumnsKernel<true, kFlight, Terms> : SweepColumnsKernel<false, kFlight, Terms>,
-                          {.blocks = tiles, .blocks_y = cuda::CountBlocks(rows, rows_in_part), .threads = kCudaThreads},
-                          rows, columns, rows_in_part, terms);
+  return k.cuda()->Launch(
+      whole ? SweepColumnsKernel<true, kFlight, Terms>
+            : SweepColumnsKernel<false, internal::kFewerInFlight<kFlight>, Terms>,
+      {.blocks = tiles * samples, .blocks_y = cuda::CountBlocks(rows, rows_in_part), .threads = kCudaThreads}, rows,
+      columns, tiles, rows_in_part, terms);
 }
 
 }  // namespace snug::core

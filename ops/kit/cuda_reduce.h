@@ -1,8 +1,7 @@
-// Reductions on a CUDA device. Like the processor's (kernels/reduce/reduce.h) they are cut into parts by shapes alone
-// and added in a fixed order, so the bits are always the same. It is for .cu files.
+// Reductions on a CUDA device, along any axes: CudaReduceSpread says how, and cuda_reduce_walk.h does it. It is for .cu
+// files.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "engine/base/status.h"
@@ -10,104 +9,88 @@
 #include "ops/kernels/reduce/reduce.h"
 #include "ops/kit/cuda_axes.h"
 #include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce_parts.h"
-#include "ops/kit/cuda_reduce_steps.h"
+#include "ops/kit/cuda_reduce_spread.h"
+#include "ops/kit/cuda_reduce_walk.h"
 
 namespace snug::core {
 
-// ReducePlan as kernels walk it.
-struct CudaReducePlan {
-  // NOLINTNEXTLINE(google-explicit-constructor): what a launch passes to a kernel
-  CudaReducePlan(const ReducePlan& plan) : kept_x(plan.kept_x), kept_y(plan.kept_y), reduced_x(plan.reduced_x) {}
+// A reduction as kernels walk it (Shape of cuda_reduce_walk.h).
+template <bool kColumns_, int kPack_>
+struct CudaReduceShape {
+  static constexpr bool kColumns = kColumns_;
+  static constexpr int kPack = kPack_;
+
+  CudaReduceShape(const ReducePlan& plan, const CudaReduceSpread& spread, double by)
+      : kept_x(plan.kept_x),
+        kept_y(plan.kept_y),
+        reduced_x(plan.reduced_x),
+        outputs(spread.outputs),
+        reduced(plan.reduced_x.count()),
+        steps_in_part(spread.steps_in_part),
+        parts(spread.parts),
+        across_bits(spread.across_bits),
+        team_bits(spread.team_bits),
+        combine_bits(spread.combine_bits),
+        like_outputs(spread.like_outputs),
+        factor(by) {}
+  SNUG_HOST_DEVICE int64_t KeptX(int64_t output) const { return kept_x.Offset(output); }
+  SNUG_HOST_DEVICE int64_t KeptY(int64_t output) const { return kept_y.Offset(output); }
+  SNUG_HOST_DEVICE int64_t ReducedX(int64_t i) const { return reduced_x.Offset(i); }
+
   CudaAxes kept_x, kept_y, reduced_x;
+  int64_t outputs, reduced, steps_in_part;
+  int parts, across_bits, team_bits, combine_bits;
+  bool like_outputs;
+  double factor;
 };
-
-// Gives one number for each output and part to store(output, part, total). A block computes it, or a thread.
-template <class Op, class T, class Map, class Store>
-__global__ void ReduceByBlockKernel(CudaReducePlan plan, int64_t reduced, int64_t parts, const T* x, Map map,
-                                    Store store) {
-  using A = Accumulator<T>;
-  const int64_t output = blockIdx.x;
-  const int64_t part = blockIdx.y;
-  const T* base = x + plan.kept_x.Offset(output);
-  const double own =
-      ReduceInSteps<Op, A>(reduced * part / parts + threadIdx.x, reduced * (part + 1) / parts, blockDim.x,
-                           [&](int64_t i) { return map(static_cast<A>(base[plan.reduced_x.Offset(i)])); });
-  const double total = BlockReduce<Op>(own);
-  if (threadIdx.x == 0) store(plan, output, part, total);
-}
-
-template <class Op, class T, class Map, class Store>
-__global__ void ReduceByThreadKernel(CudaReducePlan plan, int64_t outputs, int64_t reduced, int64_t parts, const T* x,
-                                     Map map, Store store) {
-  using A = Accumulator<T>;
-  const int64_t part = blockIdx.y;
-  SNUG_CUDA_FOR(output, outputs) {
-    const T* base = x + plan.kept_x.Offset(output);
-    store(plan, output, part,
-          ReduceInSteps<Op, A>(reduced * part / parts, reduced * (part + 1) / parts, 1,
-                               [&](int64_t i) { return map(static_cast<A>(base[plan.reduced_x.Offset(i)])); }));
-  }
-}
 
 template <class T>
-struct StoreResult {
-  T* y;
-  double factor;
-  __device__ void operator()(const CudaReducePlan& plan, int64_t output, int64_t, double total) const {
-    y[plan.kept_y.Offset(output)] = static_cast<T>(static_cast<Accumulator<T>>(total * factor));
+struct StoredElements {
+  const T* x;
+  template <bool kWhole, int kPack>
+  __device__ CudaPack<T, kPack> At(int64_t at) const {
+    return LoadPack<kWhole, kPack>(x + at, kPack);
   }
 };
 
-struct StorePartial {
-  double* partials;  // [parts, outputs]
-  int64_t outputs;
-  __device__ void operator()(const CudaReducePlan&, int64_t output, int64_t part, double total) const {
-    partials[part * outputs + output] = total;
-  }
-};
-
-template <class Op, class Store>
-__global__ void CombinePartsKernel(CudaReducePlan plan, int64_t outputs, int64_t parts, const double* partials,
-                                   Store store) {
-  SNUG_CUDA_FOR(output, outputs) {
-    double total = partials[output];
-    for (int64_t part = 1; part < parts; ++part) total = Op::Combine(total, partials[part * outputs + output]);
-    store(plan, output, 0, total);
-  }
+template <class Op, bool kWhole, class T, class Shape>
+__global__ void ReduceKernel(Shape shape, const T* x, T* y, double* partials) {
+  ReduceInBlock<Op, Accumulator<T>, kWhole>(shape, blockIdx.x, blockIdx.y, StoredElements<T>{x}, y, partials);
 }
 
-struct Unchanged {
-  template <class A>
-  SNUG_HOST_DEVICE A operator()(A x) const {
-    return x;
-  }
-};
+template <class Op, class T, class Shape>
+__global__ void CombinePartsKernel(Shape shape, const double* partials, T* y) {
+  CombineInBlock<Op, Accumulator<T>>(shape, blockIdx.x, partials, y);
+}
 
-// Computes y = factor * (map(x) reduced). The workspace has CudaReduceWorkspace(plan) bytes.
-template <class Op, class T, class Map = Unchanged>
-absl::Status ReduceOnCuda(const KernelContext& k, const ReducePlan& plan, const T* x, T* y, double factor = 1,
-                          const Map& map = {}) {
-  const int64_t outputs = plan.kept_x.count();
-  const int64_t reduced = plan.reduced_x.count();
-  const CudaReduceParts split(plan);
-  const StoreResult<T> result = {y, factor};
-  const StorePartial partial = {k.workspace<double>(), outputs};
-  const auto launch = [&](const auto& store) {
-    using Store = std::decay_t<decltype(store)>;
-    if (split.by_block) {
-      return k.cuda()->Launch(ReduceByBlockKernel<Op, T, Map, Store>, {.blocks = outputs, .blocks_y = split.parts},
-                              plan, reduced, split.parts, x, map, store);
-    }
-    cuda::LaunchShape shape = ShapeFor(outputs);
-    shape.blocks_y = split.parts;
-    return k.cuda()->Launch(ReduceByThreadKernel<Op, T, Map, Store>, shape, plan, outputs, reduced, split.parts, x, map,
-                            store);
+// Calls run(shape, whole) with the shape of a reduction of T; `whole`, a bool_constant, says that packs are read and
+// written at once, as all arrays begin at multiples of 16 bytes.
+template <class T, class Run>
+absl::Status WithReduceShape(const ReducePlan& plan, const CudaReduceSpread& spread, double factor, bool aligned,
+                             const Run& run) {
+  const auto with = [&]<bool kColumns>(std::bool_constant<kColumns>) -> absl::Status {
+    if (spread.pack == 1) return run(CudaReduceShape<kColumns, 1>(plan, spread, factor), std::true_type());
+    const CudaReduceShape<kColumns, kCudaPack<T>> shape(plan, spread, factor);
+    return aligned ? run(shape, std::true_type()) : run(shape, std::false_type());
   };
-  if (split.parts == 1) return launch(result);
-  SNUG_RETURN_IF_ERROR(launch(partial));
-  return k.cuda()->Launch(CombinePartsKernel<Op, StoreResult<T>>, ShapeFor(outputs), plan, outputs, split.parts,
-                          partial.partials, result);
+  return spread.columns ? with(std::true_type()) : with(std::false_type());
+}
+
+// Computes y = factor * (x reduced). The workspace has CudaReduceSpread's bytes.
+template <class Op, class T>
+absl::Status ReduceOnCuda(const KernelContext& k, const ReducePlan& plan, const T* x, T* y, double factor = 1) {
+  const CudaReduceSpread spread(plan, DTypeOf<T>::value);
+  auto* const partials = k.workspace<double>();
+  return WithReduceShape<T>(
+      plan, spread, factor, AllAligned(x, y),
+      [&]<class Shape, bool kWhole>(const Shape& shape, std::bool_constant<kWhole>) {
+        SNUG_RETURN_IF_ERROR(k.cuda()->Launch(
+            ReduceKernel<Op, kWhole, T, Shape>,
+            {.blocks = spread.blocks, .blocks_y = spread.parts, .threads = kCudaThreads}, shape, x, y, partials));
+        if (spread.parts == 1) return absl::OkStatus();
+        return k.cuda()->Launch(CombinePartsKernel<Op, T, Shape>,
+                                {.blocks = spread.combine_blocks(), .threads = kCudaThreads}, shape, partials, y);
+      });
 }
 
 }  // namespace snug::core

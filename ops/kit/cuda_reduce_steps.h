@@ -1,10 +1,11 @@
-// What a single thread, and a block of threads, do in a reduction. As on the processor (kernels/reduce/reduce.h) the
-// order is fixed, so the bits are always the same; at most 64 numbers are added in float before they go into a double.
-// It is for .cu files and for NVRTC.
+// What a single thread, a warp and a block of threads do in a reduction. As on the processor (kernels/reduce/reduce.h)
+// the order is fixed, so the bits are always the same; at most 64 numbers are added in float before they go into a
+// double. It is for .cu files and for NVRTC.
 #pragma once
 
 #include <cstdint>
 
+#include "ops/kit/cuda_pack.h"
 #include "ops/kit/cuda_threads.h"
 
 namespace snug::core {
@@ -31,27 +32,54 @@ __device__ inline A BlockReduce(A value) {
   return total;
 }
 
-// Combines what load(i) gives for i from `begin` to `end`, in steps. Several are loaded before they are combined.
-template <class Op, class A, class Load>
-__device__ inline double ReduceInSteps(int64_t begin, int64_t end, int64_t step, const Load& load) {
-  constexpr int kInFloat = 64;
+// Combines the packs that load(i) gives for i from `begin` to `end`, in steps: numbers in the same place of a pack, or,
+// where there is a single total, all of them. Several packs are loaded before they are combined.
+template <class Op, class A, int kTotals, class Load>
+__device__ inline void ReducePacks(int64_t begin, int64_t end, int64_t step, const Load& load,
+                                   double (&totals)[kTotals]) {
+  using Pack = decltype(load(begin));
+  constexpr int kPack = sizeof(Pack) / sizeof(Pack::values[0]);
+  static_assert(kTotals == 1 || kTotals == kPack);
+  constexpr int kInFloat = kTotals == 1 ? 64 / kPack : 64;  // packs
   constexpr int kFlight = 4;
-  double total = Op::template kIdentity<double>;
+  for (int j = 0; j < kTotals; ++j) totals[j] = Op::template kIdentity<double>;
   for (int64_t i = begin; i < end;) {
-    A sum = Op::template kIdentity<A>;
+    A sums[kPack];
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) sums[j] = Op::template kIdentity<A>;
+    const auto use = [&](const Pack& pack) {
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) sums[j] = Op::Combine(sums[j], static_cast<A>(pack.values[j]));
+    };
     int n = 0;
     for (; n < kInFloat && i + (kFlight - 1) * step < end; n += kFlight, i += kFlight * step) {
-      A some[kFlight];
+      Pack some[kFlight];
 #pragma unroll
-      for (int u = 0; u < kFlight; ++u) some[u] = static_cast<A>(load(i + u * step));
+      for (int u = 0; u < kFlight; ++u) some[u] = load(i + u * step);
 #pragma unroll
-      for (int u = 0; u < kFlight; ++u) sum = Op::Combine(sum, some[u]);
+      for (int u = 0; u < kFlight; ++u) use(some[u]);
     }
 #pragma unroll 1
-    for (; n < kInFloat && i < end; ++n, i += step) sum = Op::Combine(sum, static_cast<A>(load(i)));
-    total = Op::Combine(total, static_cast<double>(sum));
+    for (; n < kInFloat && i < end; ++n, i += step) use(load(i));
+    if constexpr (kTotals == 1) {
+#pragma unroll
+      for (int width = kPack / 2; width > 0; width /= 2) {
+#pragma unroll
+        for (int j = 0; j < width; ++j) sums[j] = Op::Combine(sums[j], sums[j + width]);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kTotals; ++j) totals[j] = Op::Combine(totals[j], static_cast<double>(sums[j]));
   }
-  return total;
+}
+
+// Combines what load(i) gives for i from `begin` to `end`, in steps.
+template <class Op, class A, class Load>
+__device__ inline double ReduceInSteps(int64_t begin, int64_t end, int64_t step, const Load& load) {
+  double total[1];
+  ReducePacks<Op, A>(
+      begin, end, step, [&](int64_t i) { return CudaPack<A, 1>{{static_cast<A>(load(i))}}; }, total);
+  return total[0];
 }
 
 }  // namespace snug::core

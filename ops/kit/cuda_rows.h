@@ -9,8 +9,12 @@
 #include <limits>
 #include <type_traits>
 
+#include "engine/base/dtype.h"
+#include "engine/base/status.h"
+#include "ops/kernel_context.h"
+#include "ops/kernels/reduce/combine.h"
 #include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce.h"
+#include "ops/kit/cuda_reduce_steps.h"
 #include "ops/kit/vec_math.h"
 
 namespace snug::core {

@@ -271,7 +271,8 @@ ReducePlan PlanGrad(const NodeTypes& types) {
 
 absl::Status PrepareGradCuda(PrepareContext& c) {
   const Folded f = Fold(c.types().input(0), c.options<proto::BiasAdd>().axis());
-  c.SetWorkspaceBytes(BiasGradCudaWorkspace(PlanGrad(c.types()), f.outer, f.channels, f.inner));
+  c.SetWorkspaceBytes(
+      BiasGradCudaWorkspace(PlanGrad(c.types()), c.types().input(0).dtype, f.outer, f.channels, f.inner));
   return absl::OkStatus();
 }
 

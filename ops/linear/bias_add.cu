@@ -26,7 +26,7 @@ struct AddToColumns {
     A bias[kPack];
   };
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
     Columns<kPack> columns;
     for (int j = 0; j < kPack; ++j) columns.bias[j] = j < count ? static_cast<A>(bias[column + j]) : A(0);
     return columns;
@@ -63,7 +63,7 @@ struct SumOfColumns {
   template <int kPack>
   struct Columns {};
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int) const {
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t, int) const {
     return {};
   }
   template <bool kWhole, int kPack>
@@ -100,8 +100,8 @@ absl::Status BiasAddCuda(const KernelContext& k, int64_t channels, int64_t inner
   });
 }
 
-int64_t BiasGradCudaWorkspace(const ReducePlan& plan, int64_t rows, int64_t channels, int64_t inner) {
-  return inner == 1 ? ColumnTiles(rows, channels).WorkspaceBytes(1) : CudaReduceParts(plan).WorkspaceBytes(plan);
+int64_t BiasGradCudaWorkspace(const ReducePlan& plan, DType dtype, int64_t rows, int64_t channels, int64_t inner) {
+  return inner == 1 ? ColumnTiles(rows, channels).WorkspaceBytes(1) : CudaReduceSpread(plan, dtype).WorkspaceBytes();
 }
 
 absl::Status BiasGradCuda(const KernelContext& k, const ReducePlan& plan, int64_t rows, int64_t channels,

@@ -5,8 +5,9 @@
 #include <limits>
 
 #include "ops/kernel_context.h"
+#include "ops/kernels/reduce/combine.h"
 #include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce.h"
+#include "ops/kit/cuda_reduce_steps.h"
 
 namespace snug::core {
 

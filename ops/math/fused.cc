@@ -166,6 +166,10 @@ void ReduceSamples(SampleBuilder& s) {
   reduced("to_shape", {{2, 3, 4, 5}, {}}, "reduce_to_shape", ParseOptions<proto::ShapeOf>("dim: [3, 1, 1]"));
   reduced("in_parts", {{300, 250}, {250}}, "reduce_sum", reduce("axis: 0"));
   reduced("in_parts_by_blocks", {{2, 20000}, {2, 1}}, "reduce_mean", reduce("axis: 1"));
+  reduced("rows_of_packs", {{5, 64}, {64}}, "reduce_sum", reduce("axis: 1"));
+  reduced("columns_of_packs", {{40, 32}, {40, 1}}, "reduce_max", reduce("axis: 0"));
+  reduced("columns_in_parts", {{3000, 16}, {16}}, "reduce_sum", reduce("axis: 0"));
+  reduced("single_run", {{1003}, {1003}}, "reduce_mean", {});
   // One operand has the result's type, but may not be overwritten, because every result needs all of it.
   reduced("rows_as_long_as_columns", {{64, 64}, {64}}, "reduce_sum", reduce("axis: 1"));
   s.Case("known")

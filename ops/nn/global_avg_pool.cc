@@ -3,6 +3,7 @@
 #include "ops/kernels/pool/global.h"
 #include "ops/kernels/pool/infer.h"
 #include "ops/kernels/pool/pool.h"
+#include "ops/kernels/reduce/cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -71,7 +72,17 @@ SNUG_OPS(global_avg_pool) {
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kPrefers},
            .cost = ForwardCost,
-           .kernels = {Plain(Forward<AveragePool>), OwnOnCuda(SNUG_IF_CUDA(Forward<AveragePoolCuda>))},
+           .kernels = {Plain(Forward<AveragePool>),
+                       {.device = kOnCuda,
+                        .name = "own",
+                        .prepare = SNUG_IF_CUDA([](PrepareContext& c) {
+                          PrepareReduceCuda(c, PlanGlobalPool(c.types()));
+                          return absl::OkStatus();
+                        }),
+                        .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                          const ReducePlan plan = PlanGlobalPool(k.types());
+                          return ReduceCuda<SumOp>(k, plan, 1 / static_cast<double>(plan.reduced_x.count()));
+                        })}},
            .samples = Samples},
           {.name = "global_avg_pool_grad",
            .doc = "dx = dy / the number of pixels",

@@ -3,8 +3,9 @@
 #include <limits>
 
 #include "ops/few_rows.h"
+#include "ops/kernels/reduce/combine.h"
 #include "ops/kit/cuda_kernel.h"
-#include "ops/kit/cuda_reduce.h"
+#include "ops/kit/cuda_reduce_steps.h"
 #include "ops/kit/cuda_together.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/float32_port.h"

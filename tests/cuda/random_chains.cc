@@ -25,8 +25,9 @@ class Maker {
   }
 
   RandomChain Make() {
-    const Shape shapes[] = {{64}, {4, 8}, {3, 5, 7}, {2, 3, 4, 4}, {1, 6}, {130}, {3, 70}, {90, 5}};
-    shape_ = shapes[Below(8)];
+    const Shape shapes[] = {{64},    {4, 8},  {3, 5, 7}, {2, 3, 4, 4}, {1, 6},        {130},
+                            {3, 70}, {90, 5}, {3, 256},  {40, 24},     {2, 16, 3, 4}, {1003}};
+    shape_ = shapes[Below(12)];
     dtype_ = std::vector<DType>{DType::kFloat32, DType::kBFloat16, DType::kFloat64}[Below(3)];
     layout_ = shape_.rank() == 4 && Below(2) == 0 ? Layout::ChannelsLast() : Layout::Plain();
     RandomChain made;

@@ -12,7 +12,8 @@ namespace snug::core::test {
 
 class DeviceMemory {
  public:
-  explicit DeviceMemory(cuda::CudaStream& stream) : stream_(stream) {}
+  // Everything lies `shift` bytes after a multiple of 256.
+  explicit DeviceMemory(cuda::CudaStream& stream, int64_t shift = 0) : stream_(stream), shift_(shift) {}
   ~DeviceMemory() { FreeAll(); }
 
   // Where `bytes` of the host's are on the device: the same for the same address.
@@ -20,13 +21,13 @@ class DeviceMemory {
     if (bytes == 0) return host;
     const auto [block, is_new] = blocks_.try_emplace(static_cast<std::byte*>(host), Block{});
     if (is_new) {
-      absl::StatusOr<std::byte*> taken = stream_.device().Allocate(bytes);
+      absl::StatusOr<std::byte*> taken = stream_.device().Allocate(bytes + shift_);
       if (!taken.ok()) {
         blocks_.erase(block);
         return taken.status();
       }
-      block->second = {*taken, bytes};
-      const absl::Status copied = stream_.Upload(*taken, block->first, bytes);
+      block->second = {*taken + shift_, bytes};
+      const absl::Status copied = stream_.Upload(block->second.device, block->first, bytes);
       if (!copied.ok()) return copied;
     }
     return block->second.device;
@@ -47,11 +48,12 @@ class DeviceMemory {
     int64_t bytes = 0;
   };
   void FreeAll() {
-    for (const auto& [host, block] : blocks_) stream_.device().Free(block.device);
+    for (const auto& [host, block] : blocks_) stream_.device().Free(block.device - shift_);
     blocks_.clear();
   }
 
   cuda::CudaStream& stream_;
+  const int64_t shift_;
   std::map<std::byte*, Block> blocks_;  // by where they are on the host
 };
 

@@ -1,12 +1,12 @@
 #include "engine/run/observe/kernel_work.h"
 
-#include <absl/algorithm/container.h>
 #include <absl/strings/match.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
+#include "ops/cuda_launches.h"
 #include "ops/few_rows.h"
 
 namespace snug::core {
@@ -27,11 +27,7 @@ constexpr OwnWork kOwn[] = {
     {"bias_grad", {KernelKind::kStreaming, 2}},
     // The gradients of weights are sums over rows, in parts; that of x is a sweep.
     {"layer_norm_grad", {KernelKind::kStreaming, 3, 2}},
-    {"rms_norm", {KernelKind::kScattered, 1, 1}},
-    {"rms_norm_grad", {KernelKind::kScattered, 3, 2}},
-    {"group_norm", {KernelKind::kScattered, 1, 2}},
-    {"group_norm_grad", {KernelKind::kScattered, 3, 4}},
-    {"instance_norm", {KernelKind::kScattered, 1, 2}},
+    {"rms_norm_grad", {KernelKind::kStreaming, 3, 2}},
     {"global_max_pool", {KernelKind::kScattered, 1}},
     {"global_max_pool_indices", {KernelKind::kScattered, 1}},
     // A thread for each element of the result, which looks at its window.
@@ -73,21 +69,8 @@ ConvPorts PortsOf(const OpDef& op, const NodeTypes& types) {
   return {types.input(0), types.input(1)};
 }
 
-// Reductions whose parts a second launch adds, where there are several. The rule is that of
-// ops/kit/cuda_reduce_parts.h, by sizes alone.
-constexpr absl::string_view kReductions[] = {"reduce_sum",      "reduce_mean",  "reduce_max",
-                                             "reduce_to_shape", "fused_reduce", "global_avg_pool"};
-
-KernelWork WorkOfReduction(const NodeTypes& types) {
-  const ValueType &x = types.input(0), &y = types.output(0);
-  const int64_t results = std::max<int64_t>(y.num_elements(), 1);
-  const int64_t reduced = std::max<int64_t>(x.num_elements() / results, 1);
-  // Whether neighbours in memory belong to different results.
-  const int axis = x.layout.channels_last() ? 1 : x.shape.rank() - 1;
-  const bool inner_kept = x.shape.rank() > 0 && x.shape[axis] > 1 && results % x.shape[axis] == 0;
-  const bool by_block = !inner_kept && reduced >= 64;
-  const int64_t parts = std::min(by_block ? reduced / 4096 : reduced / 16, (by_block ? 1 << 10 : 1 << 16) / results);
-  return {KernelKind::kStreaming, parts > 1 ? 2 : 1};
+KernelWork WorkOfLaunches(const CudaLaunches& of) {
+  return {of.in_packs ? KernelKind::kStreaming : KernelKind::kScattered, of.launches, of.read_again};
 }
 
 // Losses, metrics and the test of the loss, whose launches few rows share. The rules are those that the launchers have.
@@ -116,7 +99,7 @@ std::optional<KernelWork> WorkOfLoss(const OpDef& op, const NodeTypes& types) {
   if (op.name == "softmax_cross_entropy") return work;
   if (op.name == "softmax_cross_entropy_with_grad") {
     work.launches += counts_first ? 1 : 0;
-    work.read_again = CrossEntropyHoldsRow(width, x.dtype) ? 0 : 1;
+    work.read_again = BlockHoldsRow(width, x.dtype) ? 0 : 1;
     return work;
   }
   return std::nullopt;
@@ -140,11 +123,7 @@ KernelWork WorkOf(const OpDef& op, const Step& step) {
     // The bias's gradient is a sum after the product, in parts where rows are many; gelu and its derivative are a
     // sweep.
     int after = op.name == "dense_grad_input_gelu" || op.name == "dense_gelu" ? 1 : 0;
-    if (op.name == "dense_grad_weight_bias") {
-      const ValueType& dy = types.input(1);
-      constexpr int64_t kOnePart = 256;  // fewer rows than this (ops/kit/cuda_columns.h)
-      after = dy.num_elements() / std::max<int64_t>(dy.shape[dy.shape.rank() - 1], 1) < kOnePart ? 1 : 2;
-    }
+    if (op.name == "dense_grad_weight_bias") after = LaunchesOfSum(types.input(1), types.output(1)).launches;
     return {KernelKind::kOwnProduct, 1 + after};
   }
   if (op.name == "split") return {KernelKind::kStreaming, types.num_outputs()};
@@ -159,7 +138,7 @@ KernelWork WorkOf(const OpDef& op, const Step& step) {
     }
     return {KernelKind::kStreaming, 3 + CeilLog2(positions / 1024)};
   }
-  if (absl::c_linear_search(kReductions, op.name)) return WorkOfReduction(types);
+  if (const std::optional<CudaLaunches> launches = LaunchesOfReduction(op, types)) return WorkOfLaunches(*launches);
   for (const OwnWork& own : kOwn) {
     if (own.op != op.name) continue;
     // Attention in float32 or float64 has no tensor cores to run on.

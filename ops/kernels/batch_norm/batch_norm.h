@@ -28,6 +28,8 @@ namespace snug::core {
 // Sees x as [outer, channels, inner] in memory. Inner is 1 for channels-last data and for rank 2.
 struct ChannelView {
   explicit ChannelView(const ValueType& x);
+  ChannelView(int64_t outer_count, int64_t channel_count, int64_t inner_count)
+      : outer(outer_count), channels(channel_count), inner(inner_count) {}
   int64_t outer, channels, inner;
   SNUG_HOST_DEVICE int64_t count() const { return outer * inner; }  // the number of elements in one channel
 };

@@ -70,7 +70,7 @@ struct Statistics {
     return columns;
   }
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
     Columns<kPack> columns;
     for (int j = 0; j < kPack; ++j) columns.first[j] = j < count ? FirstOf(column + j) : A(0);
     return columns;
@@ -124,7 +124,7 @@ struct Normalize {
     return Repeat<kPack>(ChannelOf(channel));
   }
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
     return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
   }
   template <bool kWhole, int kPack>
@@ -198,7 +198,7 @@ struct GradientSums {
     return Repeat<kPack>(ChannelOf(channel));
   }
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
     return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
   }
   template <bool kWhole, int kPack>
@@ -266,7 +266,7 @@ struct GradientSweep {
     return Repeat<kPack>(ChannelOf(channel));
   }
   template <int kPack>
-  __device__ Columns<kPack> ColumnsOfBlock(int64_t column, int count) const {
+  __device__ Columns<kPack> ColumnsOfBlock(int64_t, int64_t column, int count) const {
     return ShareChannels<kPack, A>(column, count, view.channels, [&](int64_t c) { return ChannelOf(c); });
   }
   template <bool kWhole, int kPack>

@@ -41,12 +41,17 @@ class Argument {
   size_t count_ = 0;
 };
 
+// Says whether all that is read and written in packs begins at multiples of 16 bytes.
+bool ReadsPacks(const KernelContext& k, const FusedSource& source) {
+  for (int i = 0; i < k.num_inputs(); ++i) {
+    if (source.packed[static_cast<size_t>(i)] && !IsAligned(k.input<void>(i))) return false;
+  }
+  return IsAligned(k.output<void>(0));
+}
+
 absl::Status LaunchElements(const KernelContext& k, const FusedSource& source, const cuda::CudaCode& code) {
   const int64_t n = k.output_type(0).num_elements();
-  bool packs = n % source.pack == 0 && IsAligned(k.output<void>(0));
-  for (int i = 0; i < k.num_inputs(); ++i) {
-    packs = packs && (!source.packed[static_cast<size_t>(i)] || IsAligned(k.input<void>(i)));
-  }
+  const bool packs = n % source.pack == 0 && ReadsPacks(k, source);
   return code.Launch(k.cuda()->stream(), packs ? kFusedPacked : kFusedSingle, ShapeFor(packs ? n / source.pack : n),
                      Argument(k, static_cast<uint64_t>(n)).words());
 }
@@ -54,12 +59,13 @@ absl::Status LaunchElements(const KernelContext& k, const FusedSource& source, c
 absl::Status LaunchReduction(const KernelContext& k, const FusedSource& source, const cuda::CudaCode& code) {
   const FusedReduce& reduce = *source.reduce;
   const Argument argument(k, Word(k.workspace()));
-  const int64_t units = reduce.outputs * reduce.parts;
-  const cuda::LaunchShape by_block = {.blocks = units, .threads = kCudaThreads};
-  SNUG_RETURN_IF_ERROR(
-      code.Launch(k.cuda()->stream(), kFusedReduce, reduce.by_block ? by_block : ShapeFor(units), argument.words()));
+  const bool packs = source.pack == 1 || ReadsPacks(k, source);
+  SNUG_RETURN_IF_ERROR(code.Launch(k.cuda()->stream(), packs ? kFusedPacked : kFusedSingle,
+                                   {.blocks = reduce.blocks, .blocks_y = reduce.parts, .threads = kCudaThreads},
+                                   argument.words()));
   if (reduce.parts == 1) return absl::OkStatus();
-  return code.Launch(k.cuda()->stream(), kFusedCombine, ShapeFor(reduce.outputs), argument.words());
+  return code.Launch(k.cuda()->stream(), kFusedCombine, {.blocks = reduce.combine_blocks, .threads = kCudaThreads},
+                     argument.words());
 }
 
 }  // namespace

@@ -1,53 +1,41 @@
 // The source of a fused kernel with a reduction at its end (source.h) begins with this: the reduction of
-// cuda_reduce.h, in the same parts and the same sequence, but of elements that are computed instead of read. It is
-// compiled by NVRTC; nothing of the engine includes it.
-//
-// `Shape` has the reduction's sizes as constants and says where elements lie. KeptX(i) is the first element of output i
-// in what is reduced, ReducedX(i) the distance from there to the i-th element that goes into it, and KeptY(i) output i
-// itself.
+// cuda_reduce_walk.h, in the same order as cuda_reduce.h's, but of elements that are computed instead of read. The
+// source has its `Shape`, with sizes as constants. It is compiled by NVRTC; nothing of the engine includes it.
 #pragma once
 
 #include "ops/kernels/fused/prelude.h"
 #include "ops/kernels/reduce/combine.h"
-#include "ops/kit/cuda_reduce_steps.h"
+#include "ops/kit/cuda_reduce_walk.h"
 
 namespace snug::core {
 
-// Reduces part `unit / kOutputs` of output `unit % kOutputs`. One thread does it, or all of a block do, each from its
-// own `first` on. element(at) returns what would lie at `at` if it were stored.
-template <class Shape, class Op, class A, class Element>
-__device__ inline double ReduceUnit(const Element& element, int64_t unit, int64_t first, int64_t step) {
-  const int64_t part = unit / Shape::kOutputs;
-  const int64_t base = Shape::KeptX(unit % Shape::kOutputs);
-  return ReduceInSteps<Op, A>(Shape::kReduced * part / Shape::kParts + first,
-                              Shape::kReduced * (part + 1) / Shape::kParts, step,
-                              [&](int64_t i) { return element(base + Shape::ReducedX(i)); });
-}
+// What elements are for the walk. Element's Pack<kPack>(i) computes a pack that would lie at i * kPack if it were
+// stored, from inputs of which those that lie likewise are read at once.
+template <class Element>
+struct ComputedElements {
+  Element element;
 
-template <class Shape, class T>
-__device__ inline void StoreResult(void* y, int64_t output, double total) {
-  static_cast<T*>(y)[Shape::KeptY(output)] = static_cast<T>(static_cast<Accumulator<T>>(total * Shape::kFactor));
-}
-
-// Stores a unit's total: as the result, or as one of the parts that CombineParts adds up.
-template <class Shape, class T>
-__device__ inline void StoreUnit(void* y, double* partials, int64_t unit, double total) {
-  if (Shape::kParts == 1) {
-    StoreResult<Shape, T>(y, unit, total);
-  } else {
-    partials[unit] = total;
-  }
-}
-
-template <class Shape, class Op, class T>
-__device__ inline void CombineParts(void* y, const double* partials) {
-  SNUG_FUSED_FOR(output, Shape::kOutputs) {
-    double total = partials[output];
-    for (int64_t part = 1; part < Shape::kParts; ++part) {
-      total = Op::Combine(total, partials[part * Shape::kOutputs + output]);
+  template <bool kWhole, int kPack>
+  __device__ auto At(int64_t at) const {
+    if constexpr (kWhole) {
+      return element.template Pack<kPack>(static_cast<int64_t>(static_cast<uint64_t>(at) / kPack));
+    } else {
+      decltype(element.template Pack<kPack>(at)) pack;
+      for (int j = 0; j < kPack; ++j) pack.values[j] = element.template Pack<1>(at + j).values[0];
+      return pack;
     }
-    StoreResult<Shape, T>(y, output, total);
   }
+};
+
+template <class Op, bool kWhole, class T, class Shape, class Element>
+__device__ inline void ReduceElements(const Element& element, void* y, double* partials) {
+  ReduceInBlock<Op, Accumulator<T>, kWhole>(Shape(), blockIdx.x, blockIdx.y, ComputedElements<Element>{element},
+                                            static_cast<T*>(y), partials);
+}
+
+template <class Op, class T, class Shape>
+__device__ inline void CombineParts(void* y, const double* partials) {
+  CombineInBlock<Op, Accumulator<T>>(Shape(), blockIdx.x, partials, static_cast<T*>(y));
 }
 
 }  // namespace snug::core

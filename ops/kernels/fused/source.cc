@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "ops/kernels/reduce/reduce.h"
-#include "ops/kit/cuda_reduce_parts.h"
+#include "ops/kit/cuda_reduce_spread.h"
 #include "ops/kit/expression.h"
 
 namespace snug::core {
@@ -52,9 +52,9 @@ extern "C" __global__ void $7(const snug::core::Arguments a) { snug::core::Run<$
 extern "C" __global__ void $8(const snug::core::Arguments a) { snug::core::Run<1>(a); }
 )";
 
-// The kernel of a chain with a reduction. $0 are the members, $1 is the number of inputs, $2 are statements, $3 is the
-// type of elements and output, $4 the number of the last value before the reduction, $5 what Shape says, $6 SumOp or
-// MaxOp.
+// The kernel of a chain with a reduction. $0 are the members, $1 is the number of inputs, $2 and $3 are statements, $4
+// is the type of elements and output, $5 the number of the last value before the reduction, $6 what Shape says, $7
+// SumOp or MaxOp.
 constexpr char kReduceText[] = R"(// $0
 #include "ops/kernels/fused/reduce.h"
 
@@ -67,44 +67,37 @@ struct Arguments {
   uint64_t zero;
 };
 
-using T = $3;
-using A = Accumulator<T>;
-using Op = $6;
+using T = $4;
+using Op = $7;
 
 struct Element {
   const Arguments& a;
-  __device__ A operator()(int64_t i) const {
-    constexpr int kPack = 1;
-    constexpr int j = 0;
-$2      return static_cast<A>(v$4);
+  template <int kPack>
+  __device__ CudaPack<T, kPack> Pack(int64_t i) const {
+$2    CudaPack<T, kPack> y;
+    for (int j = 0; j < kPack; ++j) {
+$3      y.values[j] = v$5;
+    }
+    return y;
   }
 };
 
 struct Shape {
-$5};
+$6};
 
 }  // namespace snug::core
 )";
 
-// One of these two follows: either a block of threads does each unit, or a single thread.
-constexpr char kReduceByBlockText[] = R"(
+// An entry that reduces. $0 is its name, $1 whether packs are read at once.
+constexpr char kReduceEntryText[] = R"(
 extern "C" __global__ void $0(const snug::core::Arguments a) {
   using namespace snug::core;
-  const double total = BlockReduce<Op>(ReduceUnit<Shape, Op, A>(Element{a}, blockIdx.x, threadIdx.x, blockDim.x));
-  if (threadIdx.x == 0) StoreUnit<Shape, T>(a.y, a.partials, blockIdx.x, total);
-}
-)";
-constexpr char kReduceByThreadText[] = R"(
-extern "C" __global__ void $0(const snug::core::Arguments a) {
-  using namespace snug::core;
-  SNUG_FUSED_FOR(unit, Shape::kOutputs * Shape::kParts) {
-    StoreUnit<Shape, T>(a.y, a.partials, unit, ReduceUnit<Shape, Op, A>(Element{a}, unit, 0, 1));
-  }
+  ReduceElements<Op, $1, T, Shape>(Element{a}, a.y, a.partials);
 }
 )";
 constexpr char kCombineText[] = R"(
 extern "C" __global__ void $0(const snug::core::Arguments a) {
-  snug::core::CombineParts<snug::core::Shape, snug::core::Op, snug::core::T>(a.y, a.partials);
+  snug::core::CombineParts<snug::core::Op, snug::core::T, snug::core::Shape>(a.y, a.partials);
 }
 )";
 
@@ -204,28 +197,36 @@ class Writer {
   std::string ReduceText() {
     const FusedMember& last = chain_.members.back();
     const FusedReduction reduction = last.op->reduction(last.types);
-    const CudaReduceParts split(reduction.plan);
-    source_.reduce = {.outputs = reduction.plan.kept_x.count(),
-                      .parts = split.parts,
-                      .by_block = split.by_block,
-                      .workspace_bytes = split.WorkspaceBytes(reduction.plan)};
-    return absl::StrCat(absl::Substitute(kReduceText, source_.name, chain_.num_inputs(), packs_ + Elements(),
-                                         CppName(chain_.output().dtype), chain_.elementwise() - 1, ShapeText(reduction),
-                                         reduction.largest ? "MaxOp" : "SumOp"),
-                        absl::Substitute(split.by_block ? kReduceByBlockText : kReduceByThreadText, kFusedReduce),
-                        split.parts > 1 ? absl::Substitute(kCombineText, kFusedCombine) : "");
+    const CudaReduceSpread spread(reduction.plan, chain_.output().dtype);
+    source_.pack = spread.pack;
+    source_.reduce = {.blocks = spread.blocks,
+                      .parts = spread.parts,
+                      .combine_blocks = spread.combine_blocks(),
+                      .workspace_bytes = spread.WorkspaceBytes()};
+    std::string text = absl::Substitute(kReduceText, source_.name, chain_.num_inputs(), packs_, Elements(),
+                                        CppName(chain_.output().dtype), chain_.elementwise() - 1,
+                                        ShapeText(reduction, spread), reduction.largest ? "MaxOp" : "SumOp");
+    absl::StrAppend(&text, absl::Substitute(kReduceEntryText, kFusedPacked, "true"));
+    if (spread.pack > 1) absl::StrAppend(&text, absl::Substitute(kReduceEntryText, kFusedSingle, "false"));
+    if (spread.parts > 1) absl::StrAppend(&text, absl::Substitute(kCombineText, kFusedCombine));
+    return text;
   }
 
-  std::string ShapeText(const FusedReduction& reduction) const {
+  std::string ShapeText(const FusedReduction& reduction, const CudaReduceSpread& spread) const {
+    const auto flag = [](bool value) { return value ? "true" : "false"; };
     const auto offset = [this](const char* name, const Axes& axes) {
-      return absl::StrCat("  static __device__ inline int64_t ", name, "(int64_t i) {\n    const auto e = static_cast<",
+      return absl::StrCat("  __device__ inline int64_t ", name, "(int64_t i) const {\n    const auto e = static_cast<",
                           Index(), ">(i);\n    return ", OffsetText(axes), ";\n  }\n");
     };
-    return absl::StrCat("  static constexpr int64_t kOutputs = ", source_.reduce->outputs,
-                        ", kReduced = ", reduction.plan.reduced_x.count(), ", kParts = ", source_.reduce->parts,
-                        ";\n  static constexpr double kFactor = ", absl::StrFormat("%a", reduction.factor), ";\n",
-                        offset("KeptX", reduction.plan.kept_x), offset("ReducedX", reduction.plan.reduced_x),
-                        offset("KeptY", reduction.plan.kept_y));
+    return absl::StrCat(
+        "  static constexpr bool kColumns = ", flag(spread.columns), ", like_outputs = ", flag(spread.like_outputs),
+        ";\n  static constexpr int kPack = ", spread.pack, ", parts = ", spread.parts,
+        ", across_bits = ", spread.across_bits, ", team_bits = ", spread.team_bits,
+        ", combine_bits = ", spread.combine_bits, ";\n  static constexpr int64_t outputs = ", spread.outputs,
+        ", reduced = ", reduction.plan.reduced_x.count(), ", steps_in_part = ", spread.steps_in_part,
+        ";\n  static constexpr double factor = ", absl::StrFormat("%a", reduction.factor), ";\n",
+        offset("KeptX", reduction.plan.kept_x), offset("ReducedX", reduction.plan.reduced_x),
+        offset("KeptY", reduction.plan.kept_y));
   }
 
   const FusedChain& chain_;

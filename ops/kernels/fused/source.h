@@ -1,11 +1,11 @@
 // Writes the CUDA source of a fused chain: one kernel for all of its members. Where a reduction ends the chain, that
 // kernel computes the elements instead of reading them, and a second one adds up the parts, if there are several.
 //
-// A thread takes kPack neighbours of the output at a time. Operands that lie like the output are read 16 bytes at once,
-// others element by element, from where the strides say, which are constants in the source. There are two entries: one
-// for packs, and one for what cannot be read so (a count that is no multiple, the address of a view). Sources of chains
-// without broadcasting contain no sizes, so layers of different sizes share one. With a reduction sizes are constants,
-// and elements are taken one by one.
+// A thread takes kPack neighbours of the output (with a reduction: of its elements) at a time. Operands that lie like
+// the output are read 16 bytes at once, others element by element, from where the strides say, which are constants in
+// the source. There are two entries: one for packs, and one for what cannot be read so (a count that is no multiple,
+// the address of a view). Sources of chains without broadcasting contain no sizes, so layers of different sizes share
+// one. With a reduction sizes are constants.
 #pragma once
 
 #include <optional>
@@ -18,15 +18,13 @@ namespace snug::core {
 
 inline constexpr char kFusedPacked[] = "snug_fused_packed";
 inline constexpr char kFusedSingle[] = "snug_fused_single";
-inline constexpr char kFusedReduce[] = "snug_fused_reduce";
 inline constexpr char kFusedCombine[] = "snug_fused_combine";
 
-// How a chain with a reduction is spread: each output is reduced in `parts`, each by a block of threads or by one
-// thread.
+// How a chain with a reduction is launched (CudaReduceSpread).
 struct FusedReduce {
-  int64_t outputs = 0, parts = 1;
-  bool by_block = false;
-  int64_t workspace_bytes = 0;  // holds the parts
+  int64_t blocks = 0, parts = 1;  // along x and y
+  int64_t combine_blocks = 0;     // of the kernel that combines parts
+  int64_t workspace_bytes = 0;    // holds the parts
 };
 
 struct FusedSource {

@@ -16,7 +16,7 @@ namespace snug::core {
 int64_t SumsOfFactorWorkspace(const NodeTypes& types, const MatMulNode& node) {
   if (!node.sums_a) return 0;
   const ReducePlan plan = PlanSumToShape(types.input(node.a), types.output(1));
-  return CudaReduceParts(plan).WorkspaceBytes(plan);
+  return CudaReduceSpread(plan, types.input(node.a).dtype).WorkspaceBytes();
 }
 
 NodeTypes GeluSweepTypes(const NodeTypes& types, const MatMulNode& node) {

@@ -1,5 +1,7 @@
 #include "ops/kernels/pool/global.h"
 
+#include <array>
+
 #include "engine/base/status.h"
 #include "ops/kernels/copy/reshape_to.h"
 #include "ops/kernels/pool/infer.h"
@@ -33,6 +35,13 @@ absl::StatusOr<Shape> GlobalPoolInput(const InferContext& c, int dy) {
 ValueId WithSpatialOnes(GradContext& g, ValueId dy) {
   const Shape ones = SpatialOnes(g.input_type(0).shape);
   return g.type(dy).shape == ones ? dy : ReshapeTo(g, dy, ones);
+}
+
+ReducePlan PlanGlobalPool(const NodeTypes& types) {
+  const ValueType& x = types.input(0);
+  std::array<bool, kMaxRank> reduced = {};
+  for (int axis = 2; axis < x.shape.rank(); ++axis) reduced[static_cast<size_t>(axis)] = true;
+  return ReducePlan(x, reduced, types.output(0).strides());
 }
 
 }  // namespace snug::core::ops

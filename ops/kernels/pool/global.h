@@ -3,6 +3,8 @@
 
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
+#include "ops/kernels/reduce/reduce.h"
+#include "ops/node_types.h"
 
 namespace snug::core::ops {
 
@@ -15,5 +17,8 @@ absl::StatusOr<Shape> GlobalPoolInput(const InferContext& c, int dy);
 
 // Returns dy with its spatial dimensions, which are all ones. It needs its full rank to have a layout.
 ValueId WithSpatialOnes(GradContext& g, ValueId dy);
+
+// The node of a global pool as a reduction.
+ReducePlan PlanGlobalPool(const NodeTypes& types);
 
 }  // namespace snug::core::ops

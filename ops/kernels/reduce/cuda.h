@@ -5,7 +5,7 @@
 
 #include "ops/kernel_context.h"
 #include "ops/kernels/reduce/reduce.h"
-#include "ops/kit/cuda_reduce_parts.h"
+#include "ops/kit/cuda_reduce_spread.h"
 #include "ops/prepare_context.h"
 
 namespace snug::core {
@@ -15,7 +15,7 @@ absl::Status ReduceCuda(const KernelContext& k, const ReducePlan& plan, double f
 // Computes output port y as the sum of input port x.
 absl::Status SumPortCuda(const KernelContext& k, const ReducePlan& plan, int x, int y);
 inline void PrepareReduceCuda(PrepareContext& c, const ReducePlan& plan) {
-  c.SetWorkspaceBytes(CudaReduceParts(plan).WorkspaceBytes(plan));
+  c.SetWorkspaceBytes(CudaReduceSpread(plan, c.types().input(0).dtype).WorkspaceBytes());
 }
 
 // Computes dx = dy / n at the n elements of x that equal y, and 0 elsewhere. The inputs are x, y, dy.

@@ -135,7 +135,15 @@ void AddReduceSamples(SampleBuilder& s) {
   s.Case("channels").With(ParseOptions<proto::Reduce>("axis: [0, 2, 3]")).Input({2, 3, 4, 5}).Distinct();
   s.Case("every_other").With(ParseOptions<proto::Reduce>("axis: [-3, -1]")).Input({3, 2, 5, 7}).Distinct();
   s.Case("one_channel").With(ParseOptions<proto::Reduce>("axis: 1")).Input({2, 1, 4, 5}).Distinct();
+  // What CUDA reads 16 bytes at a time: rows, and columns.
+  s.Case("rows_of_packs").With(ParseOptions<proto::Reduce>("axis: -1")).Input({5, 64}).Distinct();
+  s.Case("columns_of_packs").With(ParseOptions<proto::Reduce>("axis: 0")).Input({40, 32}).Distinct();
+  s.Case("many_short_rows").With(ParseOptions<proto::Reduce>("axis: 1")).Input({700, 8}).NoGradient();
+  s.Case("every_other_of_packs").With(ParseOptions<proto::Reduce>("axis: [-3, -1]")).Input({3, 2, 5, 16}).Distinct();
+  s.Case("others_of_packs").With(ParseOptions<proto::Reduce>("axis: [0, 2]")).Input({3, 2, 5, 16}).Distinct();
   s.Case("in_parts").Input({300, 250}).NoGradient();
+  s.Case("rows_in_parts").With(ParseOptions<proto::Reduce>("axis: 1")).Input({2, 40000}).NoGradient();
+  s.Case("columns_in_parts").With(ParseOptions<proto::Reduce>("axis: 0")).Input({3000, 16}).NoGradient();
   s.Case("bad_axis")
       .With(ParseOptions<proto::Reduce>("axis: 2"))
       .Input({5, 7})

@@ -99,9 +99,9 @@ double WinogradSeconds(const LibraryCall& c, int threads) {
   const Floats y(s.batch * s.out_height * s.out_width * s.out_channels);
   const Floats w(9 * s.in_channels * s.out_channels);
   const bool weights = c.kind == LibraryCall::Kind::kConvBackwardWeights;
-  const Floats workspace(
-      (weights ? WinogradGradWeightWorkspaceBytes(threads, s) : WinogradConvWorkspaceBytes(threads, s)) /
-      static_cast<int64_t>(sizeof(float)));
+  const Floats workspace((weights ? WinogradGradWeightWorkspaceBytes(threads, s)
+                                  : WinogradConvWorkspaceBytes(threads, s, /*transformed=*/false)) /
+                         static_cast<int64_t>(sizeof(float)));
   if (weights) {
     return MedianSeconds([&] { WinogradGradWeight(threads, s, x.data(), y.data(), w.data(), workspace.data()); });
   }

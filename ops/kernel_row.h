@@ -65,6 +65,7 @@ struct KernelCalls {
   double kept_bytes = 0;   // what is handed from call to call at a time
 };
 
+using KeptInputFn = std::function<int(const NodeTypes&)>;
 using ServesFn = std::function<std::optional<NotServed>(const NodeTypes&)>;
 using PrepareFn = std::function<absl::Status(PrepareContext&)>;
 using VariantsFn = std::function<absl::StatusOr<std::vector<std::string>>(const PrepareContext&)>;
@@ -85,6 +86,8 @@ struct KernelRow {
   // The library that the kernel belongs to, such as "oneDNN"; empty: it is ours. Its bits may depend on the number of
   // threads.
   absl::string_view library = {};
+  // The row is only there for nodes whose input of this number is kept (PrepareContext::kept). Null: for every node.
+  KeptInputFn kept_input = nullptr;
   ServesFn serves = nullptr;    // nullopt, or the reason why it does not; null: it serves every node
   PrepareFn prepare = nullptr;  // library objects, workspace, wanted layouts; null: stateless, no workspace
   // Lists by name what else Prepare can build for these types (a library's other implementations, another algorithm).

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -39,6 +40,10 @@ class PrepareContext {
   const Message& options() const {
     return types_.options.Get<Message>();
   }
+
+  // Whether another layout of an input costs nothing in a step, as it is made once and kept.
+  bool kept(int i) const { return kept_.contains(i); }
+  void SetKept(int i) { kept_.insert(i); }
 
   // Hands over the kernel. It is const from now on, so several steps may share it.
   void SetKernel(std::shared_ptr<const void> kernel) { kernel_ = std::move(kernel); }
@@ -72,6 +77,7 @@ class PrepareContext {
   KernelLicence licence_;
   std::shared_ptr<const void> kernel_;
   int64_t workspace_bytes_ = 0;
+  std::set<int> kept_;
   std::map<int, Layout> wanted_inputs_, wanted_outputs_;
   bool wants_float32_ = false;
   std::optional<NotServed> declined_;

@@ -97,7 +97,9 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
       .plain_kernels = settings.plain_kernels,
       .fast = settings.fast,
       .tf32 = settings.tf32,
-      .keep_inputs = settings.keep_inputs};
+      .only = settings.only,
+      .keep_inputs = settings.keep_inputs,
+      .keep_derived = settings.keep_derived};
   options.disabled_passes.insert(settings.disabled_passes.begin(), settings.disabled_passes.end());
   std::string why = LeaveOutFusionWithoutCompiler(options);
   if (without_fusion != nullptr) *without_fusion = std::move(why);

@@ -23,8 +23,9 @@ struct CompileSettings {
   int64_t threads = 0;    // 0: the tuning's, or every processor, which streams share
   std::string precision;  // empty: float32
   std::string tuning;     // the file; empty: none
-  bool plain_kernels = false, fast = false, tf32 = false, keep_inputs = false;
+  bool plain_kernels = false, fast = false, tf32 = false, keep_inputs = false, keep_derived = false;
   std::vector<std::string> disabled_passes;
+  std::vector<std::string> only;
 };
 
 // Errors name what was said as it is written at `places`. FailedPrecondition where this build has no such device;

@@ -15,6 +15,7 @@
 #include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/check_optimizer.h"
 #include "engine/compile/import/import.h"
+#include "engine/compile/kernels/derive.h"
 #include "engine/compile/memory/join_launches.h"
 #include "engine/compile/memory/plan_memory.h"
 #include "engine/compile/memory/tasks.h"
@@ -60,8 +61,19 @@ absl::StatusOr<ValueId> ValueNamed(const Graph& graph, const std::string& name, 
       absl::StrCat(purpose, " \"", name, "\": the network has no value of that name", suggester.Question()));
 }
 
-// Adds what the caller wants to fetch in addition to the network's own outputs.
+// Adds what the caller wants to fetch to the network's own outputs, or puts it in their place.
 absl::Status AddFetches(Graph& graph, const CompileOptions& options) {
+  if (!options.only.empty()) {
+    if (options.training) {
+      return absl::InvalidArgumentError("only: expected a forward-only program, as training needs the loss");
+    }
+    graph.outputs.clear();
+    graph.objectives.clear();
+    for (const std::string& name : options.only) {
+      SNUG_ASSIGN_OR_RETURN(const ValueId value, ValueNamed(graph, name, "only"));
+      graph.outputs.push_back({name, value});
+    }
+  }
   for (const std::string& name : options.fetch) {
     const bool known = std::any_of(graph.outputs.begin(), graph.outputs.end(),
                                    [&](const Output& output) { return output.name == name; });
@@ -113,6 +125,32 @@ absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const
   return Observe(options, "40_updates", graph);
 }
 
+void FindStepTasks(Compiled& compiled) {
+  const int64_t alignment = compiled.device.alignment();
+  const Views views = ChooseViews(compiled.graph, *compiled.registry, compiled.kernels, alignment, compiled.keep_inputs,
+                                  compiled.bound);
+  compiled.tasks = FindTasks(compiled.graph, *compiled.registry, compiled.kernels, views, alignment,
+                             compiled.keep_inputs, compiled.bound);
+}
+
+// Takes out of a forward-only program what follows from Variables alone.
+void Derive(Compiled& compiled) {
+  Derivation derivation = TakeOutDerived(compiled.graph, *compiled.registry, compiled.kernels);
+  if (derivation.graph.num_nodes() == 0) return;
+  compiled.derivation = std::make_shared<Compiled>(Compiled{.registry = compiled.registry,
+                                                            .device = compiled.device,
+                                                            .batch = compiled.batch,
+                                                            .training = false,
+                                                            .precision = compiled.precision,
+                                                            .threads = compiled.threads,
+                                                            .tuning = compiled.tuning,
+                                                            .graph = std::move(derivation.graph),
+                                                            .kernels = std::move(derivation.kernels)});
+  Compiled& derived = *compiled.derivation;
+  for (const Output& output : derived.graph.outputs) derived.bound.push_back({output.name, output.value});
+  FindStepTasks(derived);
+}
+
 absl::Status CheckPassNames(const CompileOptions& options) {
   const std::vector<std::string> names = PassNames();
   for (const std::string& name : options.disabled_passes) {
@@ -126,10 +164,18 @@ absl::Status CheckPassNames(const CompileOptions& options) {
 
 }  // namespace
 
+int64_t Compiled::planned_bytes() const {
+  const int64_t step = executable.memory.step_bytes();
+  const int64_t derivation_step = derivation == nullptr ? 0 : derivation->executable.memory.step_bytes();
+  const bool apart = executable.memory.dynamic.has_value();  // blocks, beside the arena of the derivation
+  return executable.memory.state_plan.arena_bytes + (apart ? step + derivation_step : std::max(step, derivation_step));
+}
+
 std::vector<std::string> PassNames() {
   std::vector<std::string> names;
   for (const Pass& pass : ForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaForwardPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : KeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : WholePasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaPasses()) names.emplace_back(pass.name);
   return names;
@@ -138,6 +184,14 @@ std::vector<std::string> PassNames() {
 absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const SourceMap& locations,
                                       const OpRegistry& registry, const CompileOptions& options) {
   SNUG_RETURN_IF_ERROR(CheckPassNames(options));
+  if (options.keep_derived && options.training) {
+    return absl::InvalidArgumentError(
+        "keep-derived: expected a forward-only program, as training changes the weights in every step");
+  }
+  if (options.keep_derived && options.device.kind != Device::Kind::kCpu) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("keep-derived: is for the CPU, found the device ", options.device.ToString()));
+  }
   SNUG_ASSIGN_OR_RETURN(Imported imported, Import(network, locations, registry,
                                                   {.batch = options.batch,
                                                    .micro_batches = options.training ? options.micro_batches.count : 1,
@@ -177,6 +231,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                     .decay_differs = std::move(decay_differs),
                     .graph = std::move(imported.graph)};
   Graph& graph = compiled.graph;
+  if (options.keep_derived) {
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, KeepingPasses(), 45, options));
+  }
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
   compiled.summary = Summarize(graph, registry);  // before passes add to it what the network does not need: padding
   if (options.device.kind == Device::Kind::kCuda) {
@@ -190,14 +247,32 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                                                          .list_choices = options.list_choices,
                                                          .plain_kernels = options.plain_kernels,
                                                          .fast = options.fast,
-                                                         .tf32 = options.tf32}));
+                                                         .tf32 = options.tf32,
+                                                         .keep_derived = options.keep_derived}));
   SNUG_RETURN_IF_ERROR(Observe(options, "70_kernels", graph));
-  const int64_t alignment = options.device.alignment();
-  SNUG_ASSIGN_OR_RETURN(compiled.bound, FindCallerValues(graph, registry, alignment, options.bound));
-  const Views views = ChooseViews(graph, registry, compiled.kernels, alignment, options.keep_inputs, compiled.bound);
-  compiled.tasks = FindTasks(graph, registry, compiled.kernels, views, alignment, options.keep_inputs, compiled.bound);
+  if (options.keep_derived) {
+    Derive(compiled);
+    SNUG_RETURN_IF_ERROR(Observe(options, "71_keep_derived", graph));
+    if (compiled.derivation != nullptr) {
+      SNUG_RETURN_IF_ERROR(Observe(options, "72_derivation", compiled.derivation->graph));
+    }
+  }
+  SNUG_ASSIGN_OR_RETURN(compiled.bound, FindCallerValues(graph, registry, options.device.alignment(), options.bound));
+  FindStepTasks(compiled);
   return compiled;
 }
+
+namespace {
+
+absl::Status PlanDerivation(Compiled& compiled, int64_t memory_limit) {
+  SNUG_RETURN_IF_ERROR(Annotate(PlanAndLower(*compiled.derivation, MemoryOptions()), "keep derived"));
+  if (memory_limit == 0 || compiled.planned_bytes() <= memory_limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "memory takes ", compiled.planned_bytes(), " bytes while what follows from the weights is computed, ",
+      "the limit is ", memory_limit, "; it takes less without keep-derived"));
+}
+
+}  // namespace
 
 absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options) {
   absl::StatusOr<MemoryPlan> plan =
@@ -214,9 +289,11 @@ absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options) {
   compiled.executable =
       Lower(compiled.graph, compiled.kernels, compiled.tasks, *std::move(plan), compiled.bound, compiled.threads);
   SNUG_RETURN_IF_ERROR(ScheduleSteps(compiled.tasks, options.streams, compiled.executable));
-  return Annotate(VerifyExecutable(compiled), options.plan_file.empty()
-                                                  ? absl::StrCat("the plan by ", compiled.executable.memory.strategy)
-                                                  : options.plan_file);
+  SNUG_RETURN_IF_ERROR(
+      Annotate(VerifyExecutable(compiled), options.plan_file.empty()
+                                               ? absl::StrCat("the plan by ", compiled.executable.memory.strategy)
+                                               : options.plan_file));
+  return compiled.derivation == nullptr ? absl::OkStatus() : PlanDerivation(compiled, options.memory_limit);
 }
 
 absl::StatusOr<Compiled> Compile(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,

@@ -44,6 +44,7 @@ struct CompileOptions {
   bool list_choices = false;             // fills KernelChoice::offered, for tuning
   std::set<std::string> disabled_passes;
   std::vector<std::string> fetch;      // names of values to make outputs
+  std::vector<std::string> only;       // for forward-only programs: these are the outputs; empty: the network's
   std::vector<std::string> gradients;  // values whose gradients become outputs "d(<name>)"
   bool gradient_norm = false;          // adds an output "gradient_norm"
   DecayRule decay_rule = DecayRule::kAll;
@@ -53,6 +54,10 @@ struct CompileOptions {
   // Whether what is fed stays until it is fed anew. Otherwise a step consumes its inputs: their bytes are free after
   // the last reader, and each step must be fed.
   bool keep_inputs = false;
+  // For forward-only programs on the CPU: what follows from Variables alone is computed once, and kept
+  // (kernels/derive.h). Passes and kernels then make more follow from them: batch norm is folded into convolutions, and
+  // weights are packed.
+  bool keep_derived = false;
   // Names of inputs and outputs whose bytes are the caller's. The plan has none for them, and Program::Bind says before
   // a step where they are. A step never writes over a bound input.
   std::vector<std::string> bound;
@@ -79,6 +84,11 @@ struct Compiled {
   std::vector<KernelChoice> kernels;  // indexed by node id
   StepTasks tasks;
   Executable executable;
+  // The program that computes this one's derived Variables, which are its outputs, bound; null: there are none.
+  std::shared_ptr<Compiled> derivation;
+
+  // The bytes of all arenas of a session of this program alone.
+  int64_t planned_bytes() const;
 };
 
 // Compiles up to the choice of kernels, which is all that planning needs. The executable is still empty.

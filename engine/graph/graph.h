@@ -62,6 +62,7 @@ enum class VariableRole : uint8_t {
   kScalar,      // learning rate, step counter, seed: set by the host, or counted
   kWithinStep,  // belongs to one step's micro-batches: their sums, and which of them runs. Never in a checkpoint
   kConstant,    // never mutated
+  kDerived,     // follows from others: kept so that not every step computes it anew. Never in a checkpoint
 };
 
 struct Variable {

@@ -21,6 +21,8 @@ absl::string_view RoleName(VariableRole role) {
       return "within_step";
     case VariableRole::kConstant:
       return "constant";
+    case VariableRole::kDerived:
+      return "derived";
   }
   return "?";
 }

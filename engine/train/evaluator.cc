@@ -33,8 +33,11 @@ absl::StatusOr<std::vector<Compiled>> Evaluator::CompilePrograms(const proto::Ne
 void Evaluator::ReadAverages(const Compiled& trained, Compiled* evaluating) {
   for (const Variable& average : trained.graph.variables()) {
     if (average.role != VariableRole::kSlot || !absl::EndsWith(average.name, kAverageSuffix)) continue;
-    const VariableId parameter = evaluating->graph.FindVariable(trained.graph.variable(average.slot_of).name);
-    if (parameter.valid()) evaluating->graph.variable(parameter).shared_as = average.name;
+    for (Compiled* program : {evaluating, evaluating->derivation.get()}) {
+      if (program == nullptr) continue;
+      const VariableId parameter = program->graph.FindVariable(trained.graph.variable(average.slot_of).name);
+      if (parameter.valid()) program->graph.variable(parameter).shared_as = average.name;
+    }
   }
 }
 

@@ -5,7 +5,8 @@
 // output's type itself. Kernels look only at the types.
 //
 // Plain <-> channels-last is a transposition of [channels, pixels] for each sample. Our own loops do it, in register
-// blocks of 64 bytes squared. Packed formats are the library's, and so is their reorder.
+// blocks of 64 bytes squared. A packed format of our own makes its bytes itself; the others are the library's, and so
+// is their reorder.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/copy/copy_box.h"
+#include "ops/kernels/copy/own_format.h"
 #include "ops/kit/isa.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -170,6 +172,21 @@ absl::Status ReorderCpu(const KernelContext& k) {
 
 // ---- packed layouts ----
 
+std::optional<NotServed> OnlyOwnFormats(const NodeTypes& types) {
+  if (types.input(0).layout.plain() && OwnFormatOf(types.output(0).layout) != nullptr) return std::nullopt;
+  return ByDesign("it is for our own packed layouts");
+}
+
+absl::Status PackOwn(const KernelContext& k) {
+  const OwnFormat& format = *OwnFormatOf(k.output_type(0).layout);
+  if (k.input_type(0).dtype == DType::kBFloat16) {
+    format.Pack(k.threads(), k.input<BFloat16>(0), k.output<void>(0));
+  } else {
+    format.Pack(k.threads(), k.input<float>(0), k.output<void>(0));
+  }
+  return absl::OkStatus();
+}
+
 #if SNUG_HAS_ONEDNN
 
 std::optional<NotServed> OnlyPacked(const NodeTypes& types) {
@@ -229,7 +246,8 @@ SNUG_OPS(reorder) {
            .infer = Infer,
            .traits = {.layout = LayoutRule::kConverts},
            .cost = ReorderCost,
-           .kernels = {{.name = "onednn", .library = "oneDNN", .serves = OnlyPacked, .prepare = Prepare, .run = kFast},
+           .kernels = {{.name = "own", .serves = OnlyOwnFormats, .run = PackOwn},
+                       {.name = "onednn", .library = "oneDNN", .serves = OnlyPacked, .prepare = Prepare, .run = kFast},
                        Plain(ReorderCpu),
                        OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
                          return CopyBoxCuda(k, SizeOf(k.input_type(0).dtype), k.input_type(0).shape, k.input<void>(0),

@@ -7,7 +7,9 @@
 
 #include "engine/base/bfloat16.h"
 #include "engine/base/random.h"
+#include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/matmul/blocked.h"
+#include "ops/kernels/matmul/panels.h"
 
 namespace snug::core {
 namespace {
@@ -50,6 +52,23 @@ struct Product {
     return c;
   }
 
+  // With b in panels.
+  std::vector<float> ByPanels(int threads, Activation activation, bool transposed) {
+    const Layout layout = PanelsLayout({.n = call.n, .k = call.k, .transposed = transposed});
+    std::vector<float> panels(static_cast<size_t>(layout.packed->size_bytes()) / sizeof(float), NAN);
+    OwnFormatOf(layout)->Pack(threads, b.data(), panels.data());
+    std::fill(c.begin(), c.end(), NAN);
+    MultiplyByPanels(threads, {.m = call.m,
+                               .n = call.n,
+                               .k = call.k,
+                               .a = a.data(),
+                               .panels = panels.data(),
+                               .bias = call.bias,
+                               .activation = activation,
+                               .c = c.data()});
+    return c;
+  }
+
   GemmCall<T> call;
   std::vector<T> a, b, bias, c;
 };
@@ -71,6 +90,40 @@ TEST(BlockedGemm, HasThePlainProductsBitsInFloat) {
       }
     }
   }
+}
+
+TEST(Panels, HaveThePlainProductsBits) {
+  for (const auto& [m, n, k] : kSizes) {
+    for (const int flags : {0, 2, 4, 6}) {
+      Product<float> product(m, n, k, flags);
+      const std::vector<float> expected = product.Plain(Activation::kIdentity);
+      for (const int threads : {1, 3}) {
+        const std::vector<float> found = product.ByPanels(threads, Activation::kIdentity, (flags & 2) != 0);
+        ASSERT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0)
+            << m << "x" << n << "x" << k << " flags " << flags << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(Panels, ApplyActivationsAndAddNothingToTheBias) {
+  for (const Activation activation : {Activation::kRelu, Activation::kRelu6, Activation::kSigmoid, Activation::kTanh}) {
+    Product<float> product(37, 45, 300, /*flags=*/6);
+    const std::vector<float> expected = product.Plain(activation);
+    const std::vector<float> found = product.ByPanels(2, activation, /*transposed=*/true);
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-6F * 17);
+  }
+  Product<float> nothing(3, 40, 0, /*flags=*/4);
+  const std::vector<float> found = nothing.ByPanels(1, Activation::kIdentity, /*transposed=*/false);
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], nothing.bias[i % 40]);
+}
+
+TEST(Panels, ANotANumberStaysOne) {
+  Product<float> product(5, 33, 20, /*flags=*/4);
+  product.a[0] = NAN;
+  const std::vector<float> found = product.ByPanels(1, Activation::kRelu6, /*transposed=*/false);
+  for (size_t j = 0; j < 33; ++j) ASSERT_TRUE(std::isnan(found[j]));
+  for (size_t j = 33; j < found.size(); ++j) ASSERT_FALSE(std::isnan(found[j]));
 }
 
 TEST(BlockedGemm, AddsInFloatAndRoundsOnceInBFloat16) {

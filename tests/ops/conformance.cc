@@ -24,7 +24,17 @@ constexpr double kExactTolerance = 1e-12;
 constexpr double kGradientSlack = 4;
 
 absl::string_view ChoiceName(KernelChoice choice) {
-  return choice == KernelChoice::kPlain ? "plain" : choice == KernelChoice::kFast ? "fast" : "CUDA";
+  switch (choice) {
+    case KernelChoice::kPlain:
+      return "plain";
+    case KernelChoice::kFast:
+      return "fast";
+    case KernelChoice::kKept:
+      return "kept";
+    case KernelChoice::kCuda:
+      return "CUDA";
+  }
+  return "?";
 }
 
 // One node of a case, ready to be run in different ways.
@@ -105,8 +115,10 @@ Failures FailuresOf(const absl::Status& status, Failures failures) {
 
 const KernelRow& FirstOnCpu(const OpDef& op) {
   static const auto* const none = new KernelRow;  // serves for views
-  const std::vector<const KernelRow*> rows = op.KernelsOn(Device::Kind::kCpu);
-  return rows.empty() ? *none : *rows[0];
+  for (const KernelRow* row : op.KernelsOn(Device::Kind::kCpu)) {
+    if (row->kept_input == nullptr) return *row;
+  }
+  return *none;
 }
 
 std::optional<size_t> GateOf(const ConformanceCase& c) {
@@ -222,6 +234,8 @@ absl::Status CompareResults(const OpRegistry& registry, const ConformanceCase& c
     CompareNumbers("plain kernel against the one in double", plain, truth, tolerance, failures);
     SNUG_ASSIGN_OR_RETURN(const NodeRun fast, RunOnce(registry, c, setup, KernelChoice::kFast, 1));
     CompareNumbers("fast kernel against the plain one", fast, plain, tolerance, failures);
+    SNUG_ASSIGN_OR_RETURN(const NodeRun kept, RunOnce(registry, c, setup, KernelChoice::kKept, 2));
+    CompareNumbers("fast kernel on what is kept against the plain one", kept, plain, tolerance, failures);
     SNUG_RETURN_IF_ERROR(CompareChoices(registry, c, setup, plain, tolerance, failures));
   } else if (!c.layout.plain()) {
     SNUG_ASSIGN_OR_RETURN(const Setup plain_setup, MakeSetup(c, c.dtype, Layout::Plain()));

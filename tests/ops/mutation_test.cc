@@ -13,6 +13,7 @@
 #include "ops/graph_builder.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/copy/own_format.h"
 #include "ops/kit/dispatch.h"
 #include "tests/ops/conformance.h"
 #include "tests/testing/gradient_check.h"
@@ -94,7 +95,12 @@ absl::Status WrongKernel(const KernelContext& k) {
     });
   }
   if (wrapped.port >= k.num_outputs() || !IsFloating(k.output_type(wrapped.port).dtype)) return absl::OkStatus();
-  // What packed bytes mean is the library's secret.
+  const ValueType& type = k.output_type(wrapped.port);
+  if (OwnFormatOf(type.layout) != nullptr) {
+    Multiply(k.output<float>(wrapped.port), type.size_bytes() / static_cast<int64_t>(sizeof(float)));
+    return absl::OkStatus();
+  }
+  // What other packed bytes mean is the library's secret.
   if (k.output_type(wrapped.port).layout.kind == Layout::Kind::kPacked) return absl::OkStatus();
   return DispatchFloating(k.output_type(wrapped.port).dtype, [&](auto zero) {
     Multiply(k.output<decltype(zero)>(wrapped.port), k.output_type(wrapped.port).num_elements());

@@ -9,6 +9,7 @@
 
 #include "engine/base/bfloat16.h"
 #include "engine/base/random.h"
+#include "ops/kernels/copy/own_format.h"
 
 namespace snug::core {
 namespace {
@@ -122,7 +123,7 @@ void CheckForward(double tolerance) {
       std::vector<T> first;
       for (const int threads : {1, 3}) {
         std::vector<T> y(sums.size(), static_cast<T>(NAN));
-        const Workspace workspace(WinogradConvWorkspaceBytes(threads, s));
+        const Workspace workspace(WinogradConvWorkspaceBytes(threads, s, /*transformed=*/false));
         WinogradConv(threads, s, x.data(), filters, bias.data(), Activation::kIdentity, y.data(), workspace.begin());
         ExpectNear(y, sums, tolerance, Text(s));
         if (first.empty()) first = y;
@@ -138,12 +139,32 @@ void CheckForward(double tolerance) {
 TEST(Winograd, EqualsTheSumsInFloat) { CheckForward<float>(3e-5); }
 TEST(Winograd, EqualsTheSumsInBFloat16) { CheckForward<BFloat16>(8e-3); }
 
+TEST(Winograd, TakesFiltersThatAreTransformedAlready) {
+  for (const WinogradSizes& s : AllSizes()) {
+    const auto x = Uniform<float>(s.batch * s.in_height * s.in_width * s.in_channels, 1);
+    const auto w = Uniform<float>(s.out_channels * s.in_channels * 9, 2);
+    const Layout layout = WinogradLayout(s.out_channels, s.in_channels);
+    const Workspace kept(layout.packed->size_bytes());
+    OwnFormatOf(layout)->Pack(3, w.data(), kept.begin());
+    WinogradFilters<float> filters = {w.data(), s.in_channels * 9, 9, false};
+    std::vector<std::vector<float>> results;
+    for (const bool transformed : {false, true}) {
+      if (transformed) filters = {.transformed = static_cast<const float*>(kept.begin())};
+      const Workspace workspace(WinogradConvWorkspaceBytes(2, s, transformed));
+      results.emplace_back(static_cast<size_t>(s.batch * s.out_height * s.out_width * s.out_channels), NAN);
+      WinogradConv<float>(2, s, x.data(), filters, nullptr, Activation::kIdentity, results.back().data(),
+                          workspace.begin());
+    }
+    EXPECT_EQ(results[0], results[1]) << Text(s);
+  }
+}
+
 TEST(Winograd, AppliesActivationsToWhatItWrites) {
   const WinogradSizes s = Sizes(1, 6, 5, 16, 16, 1, 1);
   const auto x = Uniform<float>(s.in_height * s.in_width * s.in_channels, 1);
   const auto w = Uniform<float>(s.out_channels * s.in_channels * 9, 2);
   const WinogradFilters<float> filters = {w.data(), s.in_channels * 9, 9, false};
-  const Workspace workspace(WinogradConvWorkspaceBytes(1, s));
+  const Workspace workspace(WinogradConvWorkspaceBytes(1, s, /*transformed=*/false));
   std::vector<float> plain(static_cast<size_t>(s.out_height * s.out_width * s.out_channels)), y(plain.size());
   WinogradConv<float>(1, s, x.data(), filters, nullptr, Activation::kIdentity, plain.data(), workspace.begin());
   for (const Activation activation : {Activation::kRelu, Activation::kRelu6, Activation::kSigmoid, Activation::kTanh}) {

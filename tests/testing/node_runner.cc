@@ -55,6 +55,8 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
   runner.on_cuda_ = device.kind == kOnCuda;
   std::vector<const KernelRow*> rows = {op.plain()};
   if (choice != KernelChoice::kPlain) rows = op.KernelsOn(device.kind);
+  const bool keeps = choice == KernelChoice::kKept;
+  if (!keeps) std::erase_if(rows, [](const KernelRow* row) { return row->kept_input != nullptr; });
   const auto first = std::find_if(rows.begin(), rows.end(), [&](const KernelRow* row) { return row->name == named; });
   if (first != rows.end()) rows.erase(rows.begin(), first);
   // The row from `begin` on that serves, which the last one does in any case.
@@ -70,6 +72,7 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
     runner.kernel_ = *row;
     if (runner.kernel_->prepare == nullptr) return runner;
     PrepareContext context(runner.bound_, threads, named, device, licence);
+    for (int i = 0; keeps && i < runner.bound_.num_inputs(); ++i) context.SetKept(i);
     SNUG_RETURN_IF_ERROR(Annotate(runner.kernel_->prepare(context), "prepare"));
     if (context.declined().has_value()) {
       if (row + 1 == rows.cend()) {

@@ -20,7 +20,8 @@ class LaunchContext;
 
 namespace snug::core::test {
 
-enum class KernelChoice : uint8_t { kPlain, kFast, kCuda };
+// kKept is kFast in a program that keeps what follows from its inputs (PrepareContext::kept).
+enum class KernelChoice : uint8_t { kPlain, kFast, kKept, kCuda };
 
 // What kCuda runs on. Set before the first such run.
 struct CudaRun {

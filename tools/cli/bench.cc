@@ -57,6 +57,8 @@ Flags FlagsOf(BenchFlags& f) {
                   absl::StrCat("--vary: expected a flag and its values, as streams=1,2, found \"", value, "\""));
             });
   flags.Add("op", &f.op, "time this op's kernels, plain and fast, by node: ms, GFLOP/s, GB/s");
+  f.compile.AddKeepDerivedTo(flags);
+  f.compile.AddOnlyTo(flags);
   flags.Add("forward", &f.forward, "the forward pass only; default: that and training steps");
   flags.Add("train", &f.train, "training steps only");
   flags.Add("seconds", &f.seconds, "that a comparison goes on for, at least; default 2");
@@ -148,7 +150,7 @@ absl::StatusOr<std::vector<BenchRow>> TimeSteps(const Bench& bench, const std::v
                     .training = training,
                     .batch = compiled.batch,
                     .steps = static_cast<int64_t>(timers[i]->seconds().size()),
-                    .planned = compiled.executable.memory.total_bytes(),
+                    .planned = compiled.planned_bytes(),
                     .measured = session.state_bytes() + session.step_bytes(),
                     .seconds = timers[i]->MedianSeconds(),
                     .cpu_seconds = timers[i]->MedianCpuSeconds(),
@@ -282,6 +284,10 @@ absl::StatusOr<int> RunBench(const Arguments& arguments) {
     SNUG_ASSIGN_OR_RETURN(const std::vector<KernelRow> rows, TimeKernels(bench, arguments, f.op, !f.forward));
     PrintKernels(loaded.network.name(), f.op, f.json, rows);
     return 0;
+  }
+  if ((f.compile.keep_derived || !f.compile.only.empty()) && !f.forward) {
+    return absl::InvalidArgumentError(absl::StrCat("--", f.compile.keep_derived ? "keep-derived" : "only",
+                                                   " is for the forward pass alone: expected --forward beside it"));
   }
   const std::vector<Variant> variants = VariantsOf(arguments, f.vary);
   std::vector<BenchRow> rows;

@@ -65,6 +65,8 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
   flags.Add("fetch", &fetch, "values to keep fetchable, by name");
   flags.Add("gradients", &gradients, "values whose gradients are wanted too, by name (with --train)");
   compile_flags.AddTo(flags);
+  compile_flags.AddKeepDerivedTo(flags);
+  compile_flags.AddOnlyTo(flags);
   memory_flags.AddTo(flags);
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));

@@ -26,6 +26,7 @@ void InferenceFlags::AddTo(Flags& flags) {
   flags.Add("seed", &seed, "that of the training, which decides what was held back; default 0");
   flags.Add("batches", &batches, "at most so many; default: all");
   compile.AddTo(flags);
+  compile.AddKeepDerivedTo(flags);
   memory.AddTo(flags);
   run.AddTo(flags);
   AddProtoFlags("data-", "data", data.get(), flags);

@@ -92,6 +92,9 @@ void PrintTotals(const Compiled& compiled, const MemoryReport& report) {
   absl::PrintF("step arena     %14d bytes\n", plan.step.placement.plan.arena_bytes);
   absl::PrintF("total          %14d bytes, %.3f MB\n", plan.total_bytes(),
                static_cast<double>(plan.total_bytes()) * 1e-6);
+  if (compiled.derivation != nullptr) {
+    absl::PrintF("when weights are set %8d bytes, while what is kept of them is computed\n", compiled.planned_bytes());
+  }
   absl::PrintF("lower bound    %14d bytes, over %s; %s\n", plan.lower_bound(),
                plan.step.ordered ? "all orders" : "this order", ProofText(plan));
   absl::PrintF("fragmentation  %14.2f %% of the step arena\n",
@@ -148,7 +151,9 @@ void PrintJson(const Compiled& compiled, const MemoryReport& report, const std::
   json.Object().Key("network").String(compiled.graph.name).Key("batch").Number(compiled.batch);
   json.Key("mode").String(compiled.training ? "training" : "forward").Key("strategy").String(plan.strategy);
   json.Key("state").Number(plan.state_plan.arena_bytes).Key("step").Number(plan.step.placement.plan.arena_bytes);
-  json.Key("total").Number(plan.total_bytes()).Key("lower_bound").Number(plan.lower_bound());
+  json.Key("total").Number(plan.total_bytes());
+  if (compiled.derivation != nullptr) json.Key("total_with_derivation").Number(compiled.planned_bytes());
+  json.Key("lower_bound").Number(plan.lower_bound());
   json.Key("bound_over").String(plan.step.ordered ? "all orders" : "this order");
   json.Key("proven").Bool(plan.proven()).Key("gap").Number(plan.total_bytes() - plan.lower_bound());
   json.Key("fragmentation").Number(report.Fragmentation(plan.step.placement.plan.arena_bytes));
@@ -216,6 +221,8 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   flags.Add("train", &train, "a training step (the default)");
   flags.Add("forward", &forward, "the forward pass only");
   compile_flags.AddTo(flags);
+  compile_flags.AddKeepDerivedTo(flags);
+  compile_flags.AddOnlyTo(flags);
   memory_flags.AddTo(flags);
   flags.Add("write-plan", &write_plan, "file to save the plan to: *.pbtxt and *.txt text, everything else binary");
   flags.Add("html", &html,

@@ -11,6 +11,7 @@
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/compile/kernels/conversions.h"
+#include "engine/compile/kernels/derive.h"
 #include "engine/compile/kernels/widen.h"
 #include "ops/graph_builder.h"
 #include "ops/prepare_context.h"
@@ -25,6 +26,7 @@ class Chooser {
         registry_(registry),
         options_(options),
         keeps_reorders_(options.device.kind == Device::Kind::kCpu),
+        derived_(options.keep_derived ? FindDerived(graph, registry) : std::vector<char>()),
         widener_(graph, registry) {}
 
   absl::StatusOr<std::vector<KernelChoice>> Run() {
@@ -57,6 +59,9 @@ class Chooser {
                                                    ": `snug ops --json` says which ops have one; --device=cpu runs "
                                                    "them all"));
     }
+    std::erase_if(rows, [&](const KernelRow* row) {
+      return row->kept_input != nullptr && !IsKept(id, row->kept_input(TypesOf(graph_, graph_.node(id))));
+    });
     if (!options_.plain_kernels) return ChooseAmong(id, op, rows);
     return ChooseAmong(id, op, PassOver(id, rows, rows.size() - 1, ByDesign("plain kernels are asked for")));
   }
@@ -100,7 +105,7 @@ class Chooser {
     KernelChoice& chosen = choice(id);  // until nodes are inserted
     chosen.key = TuningKey(op.name, types);
     if (options_.list_choices) {
-      SNUG_ASSIGN_OR_RETURN(chosen.offered, row.variants(ContextFor(types, "")));
+      SNUG_ASSIGN_OR_RETURN(chosen.offered, row.variants(ContextFor(id, types, "")));
     }
     const std::string tuned = options_.tuning != nullptr ? options_.tuning->ChoiceFor(chosen.key) : "";
     if (tuned.empty()) return PrepareNamed(id, op, rows, "");
@@ -114,9 +119,19 @@ class Chooser {
     return absl::InvalidArgumentError(absl::StrCat(prepared.message(), "; the tuning asks for it"));
   }
 
-  PrepareContext ContextFor(const NodeTypes& types, absl::string_view named) const {
-    return PrepareContext(types, options_.threads, named, options_.device,
-                          {.tf32 = options_.tf32, .fast = options_.fast});
+  bool IsKept(NodeId id, int i) const {
+    const ValueId input = graph_.node(id).inputs[static_cast<size_t>(i)];
+    const auto value = static_cast<size_t>(input.index);
+    return input.valid() && value < derived_.size() && derived_[value] != 0;
+  }
+
+  PrepareContext ContextFor(NodeId id, const NodeTypes& types, absl::string_view named) const {
+    PrepareContext context(types, options_.threads, named, options_.device,
+                           {.tf32 = options_.tf32, .fast = options_.fast});
+    for (int i = 0; i < types.num_inputs(); ++i) {
+      if (IsKept(id, i)) context.SetKept(i);
+    }
+    return context;
   }
 
   // `named`: empty, or the kernel that is wanted.
@@ -124,7 +139,7 @@ class Chooser {
                             const std::string& named) {
     const PrepareFn& prepare = rows[0]->prepare;
     NodeTypes types = TypesOf(graph_, graph_.node(id));
-    PrepareContext context = ContextFor(types, named);
+    PrepareContext context = ContextFor(id, types, named);
     SNUG_RETURN_IF_ERROR(prepare(context));
     if (context.wants_float32()) {
       SNUG_RETURN_IF_ERROR(Widen(id));
@@ -140,7 +155,7 @@ class Chooser {
       SNUG_RETURN_IF_ERROR(ReorderOutput(id, i, layout));
     }
     types = TypesOf(graph_, graph_.node(id));
-    PrepareContext again = ContextFor(types, named);
+    PrepareContext again = ContextFor(id, types, named);
     SNUG_RETURN_IF_ERROR(prepare(again));
     SNUG_CHECK_MSG(again.wanted_inputs().empty() && again.wanted_outputs().empty(), op.name);
     return Take(id, op, rows, again);
@@ -176,7 +191,7 @@ class Chooser {
   absl::Status PrepareInstead(NodeId id, const OpDef& op, absl::Span<const KernelRow* const> rows) {
     const NodeTypes types = TypesOf(graph_, graph_.node(id));
     while (rows.size() > 1 && rows[0]->serves != nullptr && rows[0]->serves(types).has_value()) rows.remove_prefix(1);
-    PrepareContext context = ContextFor(types, "");
+    PrepareContext context = ContextFor(id, types, "");
     if (rows[0]->prepare != nullptr) SNUG_RETURN_IF_ERROR(rows[0]->prepare(context));
     const bool as_it_is = !context.declined().has_value() && !context.wants_float32() &&
                           context.wanted_inputs().empty() && context.wanted_outputs().empty();
@@ -230,6 +245,7 @@ class Chooser {
   // The backward pass reads those of the forward pass. On CUDA it makes its own of Variables: kept they would be a copy
   // of all weights at the peak, to save one sweep over them. Of a cast of a Variable nothing but the reorder is kept.
   const bool keeps_reorders_;
+  const std::vector<char> derived_;  // by value id, for values before kernels were chosen
   std::vector<KernelChoice> choices_;
   std::map<const KernelRow*, std::shared_ptr<const KernelRow>> shared_;
   std::map<ValueId, std::vector<std::pair<Layout, ValueId>>> reorders_;

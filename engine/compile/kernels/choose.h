@@ -25,6 +25,8 @@ struct ChooseOptions {
   bool fast = false;           // on CUDA, libraries may add in a different sequence each time, which gives different
                                // bits
   bool tf32 = false;           // on CUDA, float32 products of libraries may round their factors to 10 bits of mantissa
+  // Reordered weights are computed once (derive.h), so kernels may ask for what would not pay in every step.
+  bool keep_derived = false;
 };
 
 // A row that stands before the one that serves a node, and why it does not serve.

@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ class Union {
       SNUG_ASSIGN_OR_RETURN(const int32_t index, Find(variables[i], buffer));
       buffers.push_back(index);
     }
+    ++programs_;
     return buffers;
   }
 
@@ -34,10 +36,12 @@ class Union {
  private:
   absl::StatusOr<int32_t> Find(const Variable& variable, const memory::Buffer& buffer) {
     // Constants are found by their contents, because two networks may use one name for different ones.
-    const std::string key = variable.role == VariableRole::kConstant && variable.init.bytes != nullptr
-                                ? absl::StrCat("constant ", variable.type.ToString(), *variable.init.bytes)
-                            : !variable.shared_as.empty() ? variable.shared_as
-                                                          : variable.name;
+    std::string key = variable.role == VariableRole::kConstant && variable.init.bytes != nullptr
+                          ? absl::StrCat("constant ", variable.type.ToString(), *variable.init.bytes)
+                      : !variable.shared_as.empty() ? variable.shared_as
+                                                    : variable.name;
+    // What follows from Variables follows otherwise in another program, though it may be called the same.
+    if (variable.role == VariableRole::kDerived) absl::StrAppend(&key, " of program ", programs_);
     const auto [it, is_new] = found_.emplace(key, Known{static_cast<int32_t>(problem_.buffers.size()), variable.type});
     if (is_new) {
       problem_.buffers.push_back(buffer);
@@ -57,6 +61,7 @@ class Union {
     ValueType type;
   };
   std::map<std::string, Known> found_;
+  int programs_ = 0;  // that have been added
   memory::Problem problem_;
 };
 

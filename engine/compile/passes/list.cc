@@ -3,9 +3,9 @@
 namespace snug::core {
 
 // Each is in a file of its own.
-PassFunction AssignLayouts, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, FuseGelu,
-    FuseGeluGradient, JoinSlices, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention,
-    PadClasses, RemoveDeadCode, SumBiasGradient;
+PassFunction AssignLayouts, FoldBatchNorm, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy,
+    FuseElementwise, FuseGelu, FuseGeluGradient, JoinSlices, LossWithGradient, MergeCommonSubexpressions,
+    NarrowGradients, PackAttention, PadClasses, RemoveDeadCode, SumBiasGradient;
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -17,6 +17,14 @@ absl::Span<const Pass> ForwardPasses() {
 absl::Span<const Pass> CudaForwardPasses() {
   static constexpr Pass kPasses[] = {
       {"pack_attention", "split + attention -> packed_attention, which reads q, k and v where they are", PackAttention},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> KeepingPasses() {
+  static constexpr Pass kPasses[] = {
+      {"fold_batch_norm", "batch norm of running statistics goes into the weights of the layer before it",
+       FoldBatchNorm},
   };
   return kPasses;
 }

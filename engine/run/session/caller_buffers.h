@@ -37,6 +37,8 @@ class CallerBuffers {
 
   // Binds a buffer and returns its number. On an error everything stays as it was. Allocates nothing unless it fails.
   absl::StatusOr<size_t> Bind(absl::string_view name, const Given& given);
+  // Binds buffer `i` to bytes of the session's own, which nothing else writes.
+  void BindOwn(size_t i, std::byte* data) { addresses_[i] = data; }
   // Must be called before a step. Checks that everything is bound, and that what is written overlaps nothing else.
   absl::Status CheckReady();
 

@@ -62,6 +62,32 @@ absl::Status Program::Bind(absl::string_view name, const Given& given) {
   return absl::OkStatus();
 }
 
+void Program::BindOwn(size_t i, std::byte* data) {
+  caller_buffers_->BindOwn(i, data);
+  executor_->Rebind(i);
+}
+
+std::vector<std::vector<std::byte>> Program::CopyOfInputs() const {
+  const std::vector<Endpoint>& inputs = compiled_->executable.inputs;
+  std::vector<std::vector<std::byte>> copies(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool waits = !consumed_[i] && inputs[i].slot.arena != Arena::kCaller && !executor_->UploadedAhead(i);
+    if (!waits) continue;
+    const std::byte* bytes = executor_->InputBytes(i);
+    copies[i].assign(bytes, bytes + inputs[i].type.size_bytes());
+  }
+  return copies;
+}
+
+absl::Status Program::FeedAgain(const std::vector<std::vector<std::byte>>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].empty()) continue;
+    SNUG_ASSIGN_OR_RETURN(const ValueView view, Input(compiled_->executable.inputs[i].name));
+    std::copy(inputs[i].begin(), inputs[i].end(), view.data);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Program::Feed(absl::string_view name, absl::Span<const double> values) {
   SNUG_ASSIGN_OR_RETURN(const ValueView view, Input(name));
   return StoreNumbers(name, view, values);

@@ -40,7 +40,12 @@ class Program {
   const Compiled& compiled() const { return *compiled_; }
   Executor& executor() { return *executor_; }
 
-  // Runs one step; only the Session calls these.
+  // Only the Session calls what follows. Sets where the i-th of the bound values lies, within the session's own bytes.
+  void BindOwn(size_t i, std::byte* data);
+  // Copies of what waits for the next run; FeedAgain feeds them after another program has run.
+  std::vector<std::vector<std::byte>> CopyOfInputs() const;
+  absl::Status FeedAgain(const std::vector<std::vector<std::byte>>& inputs);
+  // Runs one step.
   absl::Status Begin(Executor::Failure* failure);
   absl::Status Finish(Executor::Failure* failure);
   absl::Status UploadAhead() { return executor_->UploadAhead(); }

@@ -32,6 +32,9 @@ absl::Status CheckAccessIsPossible(const std::vector<Compiled>& compiled, const 
       return absl::InvalidArgumentError(absl::StrCat("checking accesses guards the plan's bytes: \"",
                                                      program.bound[0].name, "\", which is bound, has none there"));
     }
+    if (program.derivation != nullptr) {
+      return absl::InvalidArgumentError("checking accesses looks at one program: expected no --keep-derived");
+    }
     if (program.threads == 1) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("checking accesses takes one thread per op, found ", program.threads));
@@ -92,6 +95,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(Compiled compiled, cons
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> compiled,
                                                          const SessionOptions& options) {
   if (compiled.empty()) return absl::InvalidArgumentError("a session needs at least one compiled network");
+  const size_t programs = compiled.size();
+  std::vector<Derived> derived(programs);
+  for (size_t i = 0; i < programs; ++i) {
+    if (compiled[i].derivation == nullptr) continue;
+    derived[i].derivation = compiled.size();
+    compiled.push_back(*compiled[i].derivation);
+  }
   SNUG_ASSIGN_OR_RETURN(const Device device, DeviceOf(compiled));
   if (device.kind != Device::Kind::kCpu) SNUG_RETURN_IF_ERROR(CheckNoCpuDebugging(device, options));
   if (options.check_access) {
@@ -117,7 +127,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(std::vector<Compiled> c
                                      .freeing_streams = freeing_streams,
                                      .cuda_device = options.cuda_device}));
   std::unique_ptr<Session> session(new Session(std::move(backend), std::move(fallbacks), options));
-  for (Compiled& c : compiled) SNUG_RETURN_IF_ERROR(session->AddProgram(std::move(c), options));
+  for (size_t i = 0; i < compiled.size(); ++i) {
+    SessionOptions of_program = options;
+    of_program.poison &= i < programs;
+    SNUG_RETURN_IF_ERROR(session->AddProgram(std::move(compiled[i]), of_program));
+  }
+  session->derived_ = std::move(derived);
+  session->derivations_ = compiled.size() - programs;
+  session->BindDerived();
   SNUG_RETURN_IF_ERROR(session->InitializeVariables());
   if (options.watchdog.seconds > 0) session->watchdog_ = std::make_unique<Watchdog>(options.watchdog);
   return session;
@@ -158,7 +175,8 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
   if (options.check_access) {
     executor = std::make_unique<CheckExecutor>(owned->executable, arenas);
   } else {
-    SNUG_ASSIGN_OR_RETURN(executor, backend_->MakeExecutor(engine, owned->executable, arenas, poison_.get()));
+    Poison* const poison = options.poison ? poison_.get() : nullptr;
+    SNUG_ASSIGN_OR_RETURN(executor, backend_->MakeExecutor(engine, owned->executable, arenas, poison));
     SNUG_RETURN_IF_ERROR(fallbacks_.AddRefused(*owned, executor->TakeRefused()));
   }
   programs_.push_back(
@@ -201,6 +219,20 @@ memory::AllocatorStatistics Session::dynamic_statistics() const {
   return allocator_ == nullptr ? memory::AllocatorStatistics() : allocator_->statistics();
 }
 
+void Session::BindDerived() {
+  for (size_t i = 0; i < derived_.size(); ++i) {
+    if (derived_[i].derivation == kNone) continue;
+    const Compiled& compiled = program(i).compiled();
+    Program& derivation = program(derived_[i].derivation);
+    const std::vector<CallerBuffer>& kept = derivation.compiled().executable.caller_buffers;
+    for (size_t buffer = 0; buffer < kept.size(); ++buffer) {
+      const VariableId id = compiled.graph.FindVariable(kept[buffer].name);
+      const int64_t offset = compiled.executable.variables[static_cast<size_t>(id.index)].offset;
+      derivation.BindOwn(buffer, backend_->arenas().state + offset);
+    }
+  }
+}
+
 absl::Status Session::InitializeVariables() {
   std::set<int64_t> done;  // offsets: what programs share is written once
   for (const auto& program : programs_) {
@@ -208,6 +240,7 @@ absl::Status Session::InitializeVariables() {
     for (size_t i = 0; i < compiled.graph.variables().size(); ++i) {
       const Variable& variable = compiled.graph.variables()[i];
       const Slot slot = compiled.executable.variables[i];
+      if (variable.role == VariableRole::kDerived) continue;
       if (slot.offset < 0 || !done.insert(slot.offset).second) continue;
       SNUG_ASSIGN_OR_RETURN(std::byte* const data,
                             backend_->OnHost(slot.offset, variable.type.size_bytes(), HostAccess::kWrite));
@@ -231,7 +264,7 @@ absl::StatusOr<Session::Found> Session::Find(absl::string_view name) const {
       return absl::NotFoundError(
           absl::StrCat("variable \"", name, "\" is a constant that nothing reads: it has no bytes"));
     }
-    return Found{&graph.variable(id).type, slot.offset};
+    return Found{&graph.variable(id).type, slot.offset, graph.variable(id).role};
   }
   return absl::NotFoundError(absl::StrCat("no variable \"", name, "\""));
 }
@@ -239,7 +272,12 @@ absl::StatusOr<Session::Found> Session::Find(absl::string_view name) const {
 absl::StatusOr<Session::View> Session::FindVariable(absl::string_view name, HostAccess access) {
   if (follows_ && access != HostAccess::kWrite) SNUG_RETURN_IF_ERROR(Finish());
   SNUG_ASSIGN_OR_RETURN(const Found found, Find(name));
+  if (found.role == VariableRole::kDerived) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable \"", name, "\" follows from others and is computed of them: set or read those"));
+  }
   SNUG_ASSIGN_OR_RETURN(std::byte* const data, backend_->OnHost(found.offset, found.type->size_bytes(), access));
+  if (access != HostAccess::kRead) VariablesSet();
   return View{found.type, data};
 }
 
@@ -269,14 +307,36 @@ absl::Status Session::Follow(CUstream_st* stream) {
   return absl::OkStatus();
 }
 
+void Session::VariablesSet() {
+  for (Derived& derived : derived_) derived.stale = true;
+}
+
+absl::Status Session::Derive(size_t program) {
+  Derived& derived = derived_[program];
+  if (derived.derivation == kNone || !derived.stale) return absl::OkStatus();
+  // Its step lies where the inputs wait.
+  const std::vector<std::vector<std::byte>> inputs = programs_[program]->CopyOfInputs();
+  absl::Status computed = Start(derived.derivation);
+  if (computed.ok()) computed = Finish();
+  derived.stale = !computed.ok();
+  SNUG_RETURN_IF_ERROR(programs_[program]->FeedAgain(inputs));
+  return computed;
+}
+
 absl::Status Session::Begin(size_t program) {
   if (!follows_ || under_way_ != program) SNUG_RETURN_IF_ERROR(Finish());
   SNUG_RETURN_IF_ERROR(failed_);
+  SNUG_RETURN_IF_ERROR(Derive(program));
+  if (programs_[program]->compiled().training) VariablesSet();
+  return Start(program);
+}
+
+absl::Status Session::Start(size_t program) {
   SNUG_RETURN_IF_ERROR(backend_->BeforeRun());
   if (watchdog_ != nullptr) watchdog_->BeginRun(*programs_[program]);
   failure_ = {};
   absl::Status status = programs_[program]->Begin(&failure_);
-  const absl::Status strict =
+  absl::Status strict =
       fallbacks_.AddRefused(programs_[program]->compiled(), programs_[program]->executor().TakeRefused());
   backend_->AfterRun();
   const auto in_arena = [this](size_t i) { return !programs_[i]->compiled().executable.memory.dynamic.has_value(); };
@@ -300,6 +360,7 @@ absl::Status Session::Finish() {
 
 void Session::VariablesRestored() {
   Finish().IgnoreError();  // an error would be about the old Variables
+  VariablesSet();
   failed_ = absl::OkStatus();
 }
 

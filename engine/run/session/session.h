@@ -63,12 +63,14 @@ class Session {
 
   using View = ValueView;
 
-  size_t programs() const { return programs_.size(); }
+  size_t programs() const { return programs_.size() - derivations_; }
   Program& program(size_t i) { return *programs_[i]; }
   const Program& program(size_t i) const { return *programs_[i]; }
 
   // Returns the Variable's bytes, which the next step uses if `access` says that they are written. On the CPU they are
-  // the Variable's own; elsewhere they are a copy that is valid until the next step.
+  // the Variable's own; elsewhere they are a copy that is valid until the next step. What programs keep that follows
+  // from Variables (CompileOptions::keep_derived) notices what was written before the next step; for later steps, ask
+  // anew.
   absl::StatusOr<View> FindVariable(absl::string_view name, HostAccess access = HostAccess::kReadWrite);
   absl::Status SetVariable(absl::string_view name, absl::Span<const double> values);
   absl::StatusOr<std::vector<double>> GetVariable(absl::string_view name);
@@ -116,15 +118,22 @@ class Session {
   const std::vector<Fallback>& fallbacks() const { return fallbacks_.all(); }
 
  private:
+  static constexpr size_t kNone = static_cast<size_t>(-1);
   Session(std::unique_ptr<Backend> backend, Fallbacks fallbacks, const SessionOptions& options)
       : seed_(options.seed), backend_(std::move(backend)), fallbacks_(std::move(fallbacks)) {}
+  absl::Status Start(size_t program);
+  // Computes what the program has derived from Variables, if these have been set since.
+  absl::Status Derive(size_t program);
+  void VariablesSet();
   absl::Status Ended(absl::Status status);
   absl::Status AddProgram(Compiled compiled, const SessionOptions& options);
   absl::StatusOr<memory::Allocator*> AllocatorFor(const Compiled& compiled, const SessionOptions& options);
+  void BindDerived();
   absl::Status InitializeVariables();
   struct Found {
     const ValueType* type;
     int64_t offset;  // where it lies in the state arena
+    VariableRole role;
   };
   absl::StatusOr<Found> Find(absl::string_view name) const;
 
@@ -136,10 +145,15 @@ class Session {
   std::unique_ptr<memory::Places> places_;
   memory::Allocator* allocator_ = nullptr;
   memory::AllocatorOptions allocator_options_;
-  std::vector<std::unique_ptr<Program>> programs_;
+  std::vector<std::unique_ptr<Program>> programs_;  // the caller's, then those that derive Variables for these
+  size_t derivations_ = 0;                          // how many of the latter there are
+  struct Derived {
+    size_t derivation = kNone;  // the program that computes what this one keeps; kNone: it keeps nothing
+    bool stale = true;
+  };
+  std::vector<Derived> derived_;        // by the caller's program
   std::unique_ptr<Watchdog> watchdog_;  // null: off
   Fallbacks fallbacks_;
-  static constexpr size_t kNone = static_cast<size_t>(-1);
   bool follows_ = false;       // whether it follows a stream of the caller's
   size_t under_way_ = kNone;   // the program that has begun, if any
   Executor::Failure failure_;  // the failure of that program

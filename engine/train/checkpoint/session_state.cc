@@ -104,6 +104,11 @@ absl::Status CheckDecay(const SafetensorsFile& file, const Compiled& compiled) {
       " }"));
 }
 
+// Whether a Variable's content is more than what its program makes anew.
+bool Lasts(VariableRole role) {
+  return role != VariableRole::kConstant && role != VariableRole::kWithinStep && role != VariableRole::kDerived;
+}
+
 }  // namespace
 
 absl::StatusOr<DecayRule> DecayRuleOf(const SafetensorsFile& file) {
@@ -120,8 +125,7 @@ std::map<std::string, StateVariable> StateVariables(Session& session, HostAccess
   std::map<std::string, StateVariable> found;
   for (size_t i = 0; i < session.programs(); ++i) {
     for (const Variable& variable : session.program(i).compiled().graph.variables()) {
-      const bool lasts = variable.role != VariableRole::kConstant && variable.role != VariableRole::kWithinStep;
-      if (!lasts || found.count(variable.name) > 0) continue;
+      if (!Lasts(variable.role) || found.count(variable.name) > 0) continue;
       const absl::StatusOr<ValueView> view = session.FindVariable(variable.name, access);
       SNUG_CHECK_OK(view.status());
       SNUG_CHECK_MSG(view->type->layout.plain(), variable.name);

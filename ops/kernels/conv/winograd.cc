@@ -1,11 +1,15 @@
 #include "ops/kernels/conv/winograd.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
@@ -386,8 +390,9 @@ void TransformTiles(int threads, const WinogradSizes& s, const Tiling& tiling, i
 // filters are many and tiles few, the transformed data of many tiles are held, and each worker transforms the filters
 // of one block of output channels after the other.
 struct ConvCut : Tiling {
-  ConvCut(int threads, const WinogradSizes& s)
+  ConvCut(int threads, const WinogradSizes& s, bool transformed)
       : Tiling(s),
+        filters_given(transformed),
         filters_held(out_blocks * filter_floats() <= kFilterFloats),
         tile_block(TileBlock(threads, s)),
         data_tiles(filters_held ? tile_block : HeldTiles(tiles, s.in_channels)),
@@ -407,11 +412,14 @@ struct ConvCut : Tiling {
   int64_t data_floats() const { return kPoints * data_point; }
   int64_t sums_floats() const { return kPoints * sums_point; }
   int64_t bytes(int threads) const {
-    return ((filters_held ? threads : 1) * data_floats() + (filters_held ? out_blocks : threads) * filter_floats() +
-            threads * sums_floats()) *
-           kFloat;
+    return ((filters_held ? threads : 1) * data_floats() + panel_floats(threads) + threads * sums_floats()) * kFloat;
+  }
+  // For filters that are transformed here.
+  int64_t panel_floats(int threads) const {
+    return filters_given ? 0 : (filters_held ? out_blocks : threads) * filter_floats();
   }
 
+  bool filters_given;
   bool filters_held;
   int64_t tile_block;
   int64_t data_tiles;
@@ -458,22 +466,28 @@ void ForEachWorker(int threads, int64_t tasks, const Body& body) {
   });
 }
 
+// Transforms all filters, on several threads.
 template <class T>
-void ConvWithFiltersHeld(int threads, const ConvRun<T>& run, float* data, float* panels, float* sums) {
-  const WinogradSizes& s = run.s;
-  const ConvCut& cut = run.cut;
+void TransformAllFilters(int threads, const WinogradSizes& s, const Tiling& tiling, const WinogradFilters<T>& filters,
+                         float* panels) {
   constexpr int64_t kChannels = 8;
   const int64_t parts = Parts(s.in_channels, kChannels);
-  ParallelFor(threads, cut.out_blocks * parts, 1, [&](int64_t begin, int64_t end) {
+  ParallelFor(threads, tiling.out_blocks * parts, 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t block = unit / parts;
         const int64_t c = unit % parts * kChannels;
-        TransformFilters<isa()>(s, run.filters, block * kOutBlock, c, std::min(s.in_channels, c + kChannels),
-                                panels + block * cut.filter_floats(), cut.filter_point);
+        TransformFilters<isa()>(s, filters, block * kOutBlock, c, std::min(s.in_channels, c + kChannels),
+                                panels + block * tiling.filter_floats(), tiling.filter_point);
       }
     });
   });
+}
+
+template <class T>
+void ConvWithFiltersHeld(int threads, const ConvRun<T>& run, float* data, const float* panels, float* sums) {
+  const WinogradSizes& s = run.s;
+  const ConvCut& cut = run.cut;
   ForEachWorker(threads, Parts(cut.tiles, cut.tile_block), [&](int64_t worker, int64_t begin, int64_t end) {
     float* own_data = data + worker * cut.data_floats();
     float* own_sums = sums + worker * cut.sums_floats();
@@ -500,14 +514,19 @@ void ConvWithDataHeld(int threads, const ConvRun<T>& run, float* data, float* pa
     const int64_t held = std::min(cut.data_tiles, cut.tiles - first);
     TransformTiles(threads, s, cut, first, held, run.x, data, cut.data_point);
     ForEachWorker(threads, cut.out_blocks, [&](int64_t worker, int64_t begin, int64_t end) {
-      float* own_panels = panels + worker * cut.filter_floats();
+      float* own_panels = panels + worker * cut.filter_floats();  // unless they are given
       float* own_sums = sums + worker * cut.sums_floats();
       WithIsa([&](auto isa) SNUG_LAMBDA {
         for (int64_t block = begin; block < end; ++block) {
-          TransformFilters<isa()>(s, run.filters, block * kOutBlock, 0, s.in_channels, own_panels, cut.filter_point);
+          const float* filters = own_panels;
+          if (cut.filters_given) {
+            filters = run.filters.transformed + block * cut.filter_floats();
+          } else {
+            TransformFilters<isa()>(s, run.filters, block * kOutBlock, 0, s.in_channels, own_panels, cut.filter_point);
+          }
           for (int64_t tile = 0; tile < held; tile += cut.tile_block) {
             MultiplyAndWrite(isa, run, first + tile, std::min(cut.tile_block, held - tile), data + tile * s.in_channels,
-                             block, own_panels, own_sums);
+                             block, filters, own_sums);
           }
         }
       });
@@ -515,23 +534,57 @@ void ConvWithDataHeld(int threads, const ConvRun<T>& run, float* data, float* pa
   }
 }
 
+// ---- kept filters ----
+
+class WinogradFormat : public OwnFormat {
+ public:
+  WinogradFormat(const WinogradSizes& sizes, const Tiling& tiling)
+      : OwnFormat(absl::StrCat("winograd:", sizes.in_channels, "x", sizes.out_channels),
+                  tiling.out_blocks * tiling.filter_floats() * kFloat),
+        sizes_(sizes),
+        tiling_(tiling) {}
+
+  bool Equals(const PackedFormat& other) const override {
+    return dynamic_cast<const WinogradFormat*>(&other) != nullptr && other.tag() == tag();
+  }
+  void Pack(int threads, const float* from, void* to) const override { PackAny(threads, from, to); }
+  void Pack(int threads, const BFloat16* from, void* to) const override { PackAny(threads, from, to); }
+
+ private:
+  template <class T>
+  void PackAny(int threads, const T* from, void* to) const {
+    const WinogradFilters<T> filters = {.data = from, .out_stride = sizes_.in_channels * kTaps, .in_stride = kTaps};
+    TransformAllFilters(threads, sizes_, tiling_, filters, static_cast<float*>(to));
+  }
+
+  const WinogradSizes sizes_;  // its channels
+  const Tiling tiling_;
+};
+
 }  // namespace
 
-int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& s) { return ConvCut(threads, s).bytes(threads); }
+Layout WinogradLayout(int64_t out_channels, int64_t in_channels) {
+  const WinogradSizes sizes = {.in_channels = in_channels, .out_channels = out_channels};
+  return Layout::Packed(std::make_shared<WinogradFormat>(sizes, Tiling(sizes)));
+}
+
+bool IsWinograd(const Layout& layout) { return dynamic_cast<const WinogradFormat*>(layout.packed.get()) != nullptr; }
+
+int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& s, bool transformed) {
+  return ConvCut(threads, s, transformed).bytes(threads);
+}
 
 template <class T>
 void WinogradConv(int threads, const WinogradSizes& s, const T* x, const WinogradFilters<T>& filters, const T* bias,
                   Activation activation, T* y, void* workspace) {
-  const ConvCut cut(threads, s);
+  const ConvCut cut(threads, s, filters.transformed != nullptr);
   const ConvRun<T> run = {s, cut, x, filters, bias, activation, y};
   float* data = static_cast<float*>(workspace);
-  if (cut.filters_held) {
-    float* panels = data + threads * cut.data_floats();
-    ConvWithFiltersHeld(threads, run, data, panels, panels + cut.out_blocks * cut.filter_floats());
-  } else {
-    float* panels = data + cut.data_floats();
-    ConvWithDataHeld(threads, run, data, panels, panels + threads * cut.filter_floats());
-  }
+  float* panels = data + (cut.filters_held ? threads : 1) * cut.data_floats();
+  float* sums = panels + cut.panel_floats(threads);
+  if (!cut.filters_held) return ConvWithDataHeld(threads, run, data, panels, sums);
+  if (!cut.filters_given) TransformAllFilters(threads, s, cut, filters, panels);
+  ConvWithFiltersHeld(threads, run, data, cut.filters_given ? filters.transformed : panels, sums);
 }
 
 template void WinogradConv(int, const WinogradSizes&, const float*, const WinogradFilters<float>&, const float*,

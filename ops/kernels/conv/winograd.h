@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "engine/graph/value_type.h"
 #include "ops/activation.h"
 
 namespace snug::core {
@@ -32,13 +33,19 @@ struct WinogradFilters {
   const T* data = nullptr;
   int64_t out_stride = 0, in_stride = 0;
   bool reversed = false;
+  const float* transformed = nullptr;  // not null: they are there already, in WinogradLayout
 };
+
+// Transformed filters as a layout of weights [out_channels, in_channels, 3, 3], for a forward convolution: they take
+// four times the bytes.
+Layout WinogradLayout(int64_t out_channels, int64_t in_channels);
+bool IsWinograd(const Layout& layout);
 
 // These are instantiated for float and BFloat16. `bias` may be null.
 template <class T>
 void WinogradConv(int threads, const WinogradSizes& sizes, const T* x, const WinogradFilters<T>& filters, const T* bias,
                   Activation activation, T* y, void* workspace);
-int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& sizes);
+int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& sizes, bool transformed);
 
 // Sets dw [out_channels, in_channels, 3, 3].
 template <class T>

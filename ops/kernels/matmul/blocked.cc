@@ -5,8 +5,8 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "ops/kernels/matmul/finish.h"
 #include "ops/kit/transpose.h"
-#include "ops/kit/vec_math.h"
 
 namespace snug::core {
 namespace {
@@ -105,53 +105,6 @@ SNUG_INLINE void PackPanelsOf(int64_t depth, int64_t columns, StridedMatrix<T> b
   }
 }
 
-SNUG_INLINE float Activated(Activation activation, float x) {
-  switch (activation) {
-    case Activation::kIdentity:
-      return x;
-    case Activation::kRelu:
-      return x < 0.0F ? 0.0F : x;
-    case Activation::kRelu6:
-      return x < 0.0F ? 0.0F : x > 6.0F ? 6.0F : x;
-    case Activation::kSigmoid:
-      return Sigmoid(x);
-    case Activation::kTanh:
-      return Tanh(x);
-  }
-  return x;
-}
-
-// Writes y [rows, columns] = activation(sums + bias). y may be the sums.
-template <class T>
-SNUG_INLINE void Finish(Activation activation, int64_t rows, int64_t columns, const float* sums, int64_t sums_row,
-                        const T* bias, T* y, int64_t y_row) {
-  const auto sweep = [=](auto f) SNUG_LAMBDA {
-    for (int64_t i = 0; i < rows; ++i) {
-      const float* from = sums + i * sums_row;
-      T* to = y + i * y_row;
-      if (bias != nullptr) {
-        SNUG_INDEPENDENT
-        for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(f(from[j] + AsFloat(bias[j])));
-      } else {
-        SNUG_INDEPENDENT
-        for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(f(from[j]));
-      }
-    }
-  };
-  switch (activation) {
-    case Activation::kIdentity:
-      return sweep([](float x) SNUG_LAMBDA { return Activated(Activation::kIdentity, x); });
-    case Activation::kRelu:
-      return sweep([](float x) SNUG_LAMBDA { return Activated(Activation::kRelu, x); });
-    case Activation::kRelu6:
-      return sweep([](float x) SNUG_LAMBDA { return Activated(Activation::kRelu6, x); });
-    case Activation::kSigmoid:
-      return sweep([](float x) SNUG_LAMBDA { return Activated(Activation::kSigmoid, x); });
-    case Activation::kTanh:
-      return sweep([](float x) SNUG_LAMBDA { return Activated(Activation::kTanh, x); });
-  }
-}
-
 // What is multiplied at once: a block of c, and the pieces along k that are packed together.
 template <class T>
 struct Round {
@@ -238,7 +191,7 @@ SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<T>& r, con
   const bool last = r.p0 + r.depth == r.call.k;
   const T* bias = r.call.bias == nullptr ? nullptr : r.call.bias + r.j0 + at.j;
   const bool finished = std::is_same_v<T, float> && bias == nullptr && r.activation == Activation::kIdentity;
-  if (last && !finished) Finish(r.activation, at.rows, at.columns, sums, sums_row, bias, c, r.call.n);
+  if (last && !finished) FinishProduct<T>(r.activation, at.rows, at.columns, sums, sums_row, bias, c, r.call.n);
 }
 
 template <class T>

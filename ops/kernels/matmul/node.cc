@@ -7,6 +7,7 @@
 #include "engine/base/status.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/gemm.h"
+#include "ops/kernels/matmul/panels.h"
 #include "ops/kernels/reduce/reduce.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/elementwise.h"
@@ -125,6 +126,36 @@ absl::Status RunOwn(const KernelContext& k, const MatMulNode& node) {
   return absl::OkStatus();
 }
 
+// ---- our own loops on kept panels ----
+
+std::optional<NotServed> WhyNotPanels(const NodeTypes& types, const MatMulNode& node) {
+  if (types.output(0).dtype != DType::kFloat32) return ByDesign("it is for float32");
+  if (node.batch.num_elements() != 1) return ByDesign("it multiplies one pair of matrices, not several");
+  if (node.transpose_a) return ByDesign("it reads rows");
+  constexpr int64_t kLeastColumns = 16;  // half a panel: the rest is multiplied in vain
+  if (node.n < kLeastColumns) return ByDesign("it pays from 16 columns on");
+  if (node.gelu || node.before_gelu >= 0 || node.sums_a) return ByDesign("it has one result");
+  return std::nullopt;
+}
+
+absl::Status PreparePanels(PrepareContext& c, const MatMulNode& node) {
+  if (IsPanels(c.types().input(node.b).layout)) return absl::OkStatus();
+  c.WantInputLayout(node.b, PanelsLayout({.n = node.n, .k = node.k, .transposed = node.transpose_b}));
+  return absl::OkStatus();
+}
+
+absl::Status RunPanels(const KernelContext& k, const MatMulNode& node) {
+  MultiplyByPanels(k.threads(), {.m = node.m,
+                                 .n = node.n,
+                                 .k = node.k,
+                                 .a = k.input<float>(node.a),
+                                 .panels = k.input<float>(node.b),
+                                 .bias = node.bias < 0 ? nullptr : k.input<float>(node.bias),
+                                 .activation = node.activation,
+                                 .c = k.output<float>(0)});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 #if SNUG_HAS_ONEDNN
@@ -207,10 +238,20 @@ KernelRow OwnMatMulRow(DescribeMatMul describe) {
           .run = [describe](const KernelContext& k) { return RunOwn(k, describe(k.types())); }};
 }
 
+KernelRow PanelsMatMulRow(DescribeMatMul describe) {
+  return {.name = "panels",
+          .kept_input = [describe](const NodeTypes& types) { return describe(types).b; },
+          .serves = [describe](const NodeTypes& types) { return WhyNotPanels(types, describe(types)); },
+          .prepare = [describe](PrepareContext& c) { return PreparePanels(c, describe(c.types())); },
+          .run = [describe](const KernelContext& k) { return RunPanels(k, describe(k.types())); }};
+}
+
 }  // namespace
 
-std::vector<KernelRow> MatMulKernels(DescribeMatMul describe) {
-  std::vector<KernelRow> rows = {OwnMatMulRow(describe)};
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_gradient) {
+  std::vector<KernelRow> rows;
+  if (!of_gradient) rows.push_back(PanelsMatMulRow(describe));
+  rows.push_back(OwnMatMulRow(describe));
 #if SNUG_HAS_ONEDNN
   rows.push_back(OneDnnMatMulRow(describe));
 #endif

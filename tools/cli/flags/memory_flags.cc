@@ -52,6 +52,16 @@ void CompileFlags::AddTo(Flags& flags) {
   flags.Add("keep-inputs", &keep_inputs, "what is fed stays for the next step; default: its bytes are used again");
 }
 
+void CompileFlags::AddKeepDerivedTo(Flags& flags) {
+  flags.Add("keep-derived", &keep_derived,
+            "forward only: what follows from the weights alone (packed weights, batch norm within convolutions) is "
+            "computed once and kept, which is faster and takes memory; default: in every step");
+}
+
+void CompileFlags::AddOnlyTo(Flags& flags) {
+  flags.Add("only", &only, "forward only: what is computed, by name, and nothing else; default: all outputs");
+}
+
 absl::StatusOr<CompileOptions> CompileFlags::Options(int64_t streams) const {
   std::string without_fusion;
   absl::StatusOr<CompileOptions> options =

@@ -15,6 +15,9 @@ namespace snug::core::cli {
 
 struct CompileFlags : CompileSettings {
   void AddTo(Flags& flags);
+  // These are for commands that compile forward-only programs.
+  void AddKeepDerivedTo(Flags& flags);
+  void AddOnlyTo(Flags& flags);
   // When several streams run ops side by side, they share the processors by default.
   absl::StatusOr<CompileOptions> Options(int64_t streams = 1) const;
 };

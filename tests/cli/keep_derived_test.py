@@ -1,0 +1,41 @@
+"""--keep-derived and --only: what is computed stays what it was, and what they do not go with is said."""
+
+import json
+
+from snug import SnugTest
+
+LENET = "models/lenet.pbtxt"
+
+
+class KeepDerivedTest(SnugTest):
+    def test_predictions_and_losses_of_trained_parameters_are_the_same(self):
+        run = self.folder / "run"
+        data = ("--threads=1", "--data=digits", "--data-digits-samples=64")
+        self.run_snug("train", LENET, *data, "--steps=3", f"--output={run}")
+        trained = (LENET, *data, f"--checkpoint={run}", "--batches=1")
+        losses = [json.loads(self.run_snug("eval", *trained, "--json", *more).stdout) for more in ((), ("--keep-derived",))]
+        self.assertAlmostEqual(*(answer["metrics"]["loss"] for answer in losses), delta=1e-4)
+        tables = [self.run_snug("predict", *trained, "--fetch=fc3", *more).stdout for more in ((), ("--keep-derived",))]
+        first, second = ([float(cell) for line in table.splitlines()[1:] for cell in line.split(",")] for table in tables)
+        self.assertGreater(len(first), 100)
+        for one, other in zip(first, second, strict=True):
+            self.assertAlmostEqual(one, other, delta=1e-3)
+
+    def test_the_derived_bytes_are_planned_and_had(self):
+        rows = json.loads(self.run_snug("bench", LENET, "--forward", "--seconds=0", "--threads=1", "--json",
+                                        "--vary=keep-derived=false,true").stdout)["rows"]
+        for row in rows:
+            self.assertEqual(row["planned_bytes"], row["measured_bytes"])
+        self.assertGreater(rows[1]["planned_bytes"], rows[0]["planned_bytes"])
+
+    def test_they_are_for_the_forward_pass_alone(self):
+        for flag in ("--keep-derived", "--only=fc3"):
+            name = flag.split("=")[0]
+            self.assertIn(f"{name} is for the forward pass alone: expected --forward", self.error("bench", LENET, flag))
+            self.assertIn("expected a forward-only program", self.error("compile", LENET, "--train", flag))
+        self.assertIn('did you mean "fc1"?', self.error("bench", LENET, "--forward", "--only=fc4"))
+
+    def test_only_leaves_the_rest_out(self):
+        folder = self.folder / "dump"
+        self.run_snug("compile", LENET, "--only=fc3", f"--dump={folder}")
+        self.assertNotIn("softmax_cross_entropy", (folder / "70_kernels.txt").read_text())

@@ -1,0 +1,275 @@
+// Programs that keep what follows from Variables alone (CompileOptions::keep_derived) compute what the others do, of
+// the Variables as they are now.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/run/train_util.h"
+
+namespace snug::core {
+namespace {
+
+using testing::HasSubstr;
+
+absl::StatusOr<Compiled> CompileForward(const LoadedNetwork& loaded, CompileOptions options) {
+  options.training = false;
+  options.threads = 2;
+  return Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options);
+}
+
+// Parameters and statistics that are no defaults: a batch norm with them does something.
+void Stir(Session& session, double by = 0.002) {
+  for (const Variable& variable : session.compiled().graph.variables()) {
+    if (variable.role != VariableRole::kParameter && variable.role != VariableRole::kStatistic) continue;
+    std::vector<double> values = *session.GetVariable(variable.name);
+    for (size_t i = 0; i < values.size(); ++i) values[i] += by * static_cast<double>(i % 7);
+    ASSERT_TRUE(session.SetVariable(variable.name, values).ok()) << variable.name;
+  }
+}
+
+std::vector<double> AllOutputs(Session& session, size_t program = 0) {
+  std::vector<double> all;
+  for (const Endpoint& output : session.program(program).compiled().executable.outputs) {
+    const std::vector<double> values = *session.program(program).Fetch(output.name);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+void ExpectNear(const std::vector<double>& found, const std::vector<double>& expected, const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], 1e-3 * (1 + std::fabs(expected[i]))) << what << ", " << i;
+  }
+}
+
+TEST(KeepDerived, EveryModelComputesTheSame) {
+  for (const std::string& name : Models()) {
+    if (name == "gpt2" || name == "bert_base" || name == "vit_b16" || name == "resnet50")
+      continue;  // large, and more of the same
+    const absl::StatusOr<LoadedNetwork> loaded = LoadModel(name);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    std::vector<std::vector<double>> results;
+    for (const bool keep : {false, true}) {
+      CompileOptions options = {.batch = 2, .keep_inputs = true, .keep_derived = keep};
+      options.training = false;
+      auto session = MakeSession(*loaded, options);
+      ASSERT_TRUE(session.ok()) << name << ": " << session.status();
+      Stir(**session);
+      for (int run = 0; run < 2; ++run) {
+        ASSERT_TRUE((*session)->Run().ok()) << name;
+        results.push_back(AllOutputs(**session));
+      }
+      EXPECT_EQ((*session)->state_bytes() + (*session)->step_bytes(), (*session)->compiled().planned_bytes()) << name;
+      EXPECT_EQ((*session)->programs(), 1U);
+    }
+    ExpectNear(results[2], results[0], name);
+    EXPECT_EQ(results[2], results[3]) << name;
+  }
+}
+
+constexpr char kConvAndNorm[] = R"(
+  name: "conv_and_norm"
+  input { name: "x" shape { dim: [16, 8, 8] } }
+  input { name: "target" shape { dim: 5 } }
+  layer { name: "conv" input: "x" conv { filters: 64 kernel: 3 pad: 1 } }
+  layer { name: "norm" input: "conv" batch_norm {} }
+  layer { name: "act" input: "norm" relu {} }
+  layer { name: "conv2" input: "act" conv { filters: 64 kernel: 3 pad: 1 bias: false } }
+  layer { name: "norm2" input: "conv2" batch_norm { affine: false } }
+  layer { name: "flat" input: "norm2" flatten {} }
+  layer { name: "fc" input: "flat" dense { units: 5 } }
+  layer { name: "norm3" input: "fc" batch_norm {} }
+  layer { name: "loss" input: "norm3" input: "target" mean_squared_error {} }
+  objective: "loss"
+)";
+
+std::vector<std::string> OpsOf(const Graph& graph) {
+  std::vector<std::string> ops;
+  for (const NodeId id : graph.ProgramOrder()) ops.push_back(graph.node(id).op);
+  return ops;
+}
+
+TEST(KeepDerived, FoldsBatchNormAndPacksWeightsInTheDerivation) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kConvAndNorm, "test");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const absl::StatusOr<Compiled> compiled = CompileForward(*loaded, {.batch = 3, .keep_derived = true});
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  for (const std::string& op : OpsOf(compiled->graph)) {
+    EXPECT_THAT(op, testing::Not(testing::AnyOf(HasSubstr("batch_norm"), testing::StrEq("cast"))))
+        << ToText(compiled->graph);
+  }
+  ASSERT_NE(compiled->derivation, nullptr);
+  const std::vector<std::string> derived = OpsOf(compiled->derivation->graph);
+  EXPECT_EQ(std::count(derived.begin(), derived.end(), "fold_batch_norm"), 3);
+  EXPECT_GE(std::count(derived.begin(), derived.end(), "reorder"), 1);
+  const absl::StatusOr<Compiled> plain = CompileForward(*loaded, {.batch = 3});
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(plain->derivation, nullptr);
+}
+
+class OneNetwork : public testing::Test {
+ protected:
+  void SetUp() override {
+    absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kConvAndNorm, "test");
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    loaded_ = *std::move(loaded);
+  }
+
+  std::unique_ptr<Session> Make(const std::vector<CompileOptions>& options,
+                                const SessionOptions& session = {.seed = 3}) {
+    std::vector<Compiled> programs;
+    for (CompileOptions one : options) {
+      one.threads = 2;
+      absl::StatusOr<Compiled> compiled = Compile(loaded_.network, loaded_.source_map, OpRegistry::Builtin(), one);
+      EXPECT_TRUE(compiled.ok()) << compiled.status();
+      programs.push_back(*std::move(compiled));
+    }
+    absl::StatusOr<std::unique_ptr<Session>> made = Session::Create(std::move(programs), session);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return *std::move(made);
+  }
+
+  void Feed(Session& session, size_t program, double shift = 0) {
+    for (const Endpoint& input : session.program(program).compiled().executable.inputs) {
+      std::vector<double> values(static_cast<size_t>(input.type.num_elements()));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i)) + shift;
+      ASSERT_TRUE(session.program(program).Feed(input.name, values).ok());
+    }
+  }
+
+  LoadedNetwork loaded_;
+};
+
+CompileOptions Forward(int64_t batch, bool keep) {
+  return {.batch = batch, .training = false, .fetch = {"act", "norm3"}, .keep_derived = keep};
+}
+
+TEST_F(OneNetwork, WhatIsSetCountsFromTheNextStepOnAndWhatIsFedStays) {
+  const auto kept = Make({Forward(2, true)});
+  const auto plain = Make({Forward(2, false)});
+  for (int round = 0; round < 3; ++round) {
+    for (Session* session : {kept.get(), plain.get()}) {
+      Feed(*session, 0, 0.1 * round);
+      if (round > 0) Stir(*session, 0.05);  // after feeding: the derivation may not take the bytes of inputs
+      ASSERT_TRUE(session->Run().ok());
+    }
+    ExpectNear(AllOutputs(*kept), AllOutputs(*plain), "round");
+  }
+}
+
+TEST_F(OneNetwork, EveryEngineAndStrategyHasTheSameBits) {
+  std::vector<double> first;
+  for (const ExecutorKind engine : {ExecutorKind::kSerial, ExecutorKind::kReplay, ExecutorKind::kDynamic}) {
+    for (const char* const strategy : {"none", "best", "dynamic"}) {
+      CompileOptions options = Forward(2, true);
+      options.memory.strategy = strategy;
+      options.memory.streams = strategy == std::string("dynamic") ? 1 : 2;
+      if (!InfoOf(engine).needs_plan || strategy != std::string("dynamic")) {
+        const auto session = Make({options}, {.seed = 3, .engine = engine});
+        Feed(*session, 0);
+        ASSERT_TRUE(session->Run().ok());
+        if (first.empty()) first = AllOutputs(*session);
+        EXPECT_EQ(AllOutputs(*session), first) << ExecutorName(engine) << " " << strategy;
+      }
+    }
+  }
+}
+
+TEST_F(OneNetwork, EvaluationBesideTrainingSeesWhatIsLearnt) {
+  CompileOptions training = {.batch = 2};
+  const auto kept = Make({training, Forward(4, true), Forward(3, true)});
+  const auto plain = Make({training, Forward(4, false), Forward(3, false)});
+  EXPECT_EQ(kept->programs(), 3U);
+  for (int round = 0; round < 2; ++round) {
+    for (Session* session : {kept.get(), plain.get()}) {
+      Feed(*session, 0);
+      ASSERT_TRUE(session->Run(0).ok());
+    }
+    for (const size_t program : {1, 2}) {
+      for (Session* session : {kept.get(), plain.get()}) {
+        Feed(*session, program);
+        ASSERT_TRUE(session->Run(program).ok());
+      }
+      ExpectNear(AllOutputs(*kept, program), AllOutputs(*plain, program), "evaluation");
+    }
+  }
+}
+
+TEST_F(OneNetwork, ProgramsThatDeriveOtherwiseDoNotMix) {
+  std::string text = kConvAndNorm;
+  text.replace(text.find("batch_norm {}"), 13, "batch_norm { epsilon: 1 }");
+  absl::StatusOr<LoadedNetwork> other = LoadNetworkText(text, "other");
+  ASSERT_TRUE(other.ok()) << other.status();
+  std::vector<std::vector<double>> results;
+  for (const bool keep : {false, true}) {
+    std::vector<Compiled> programs;
+    for (const LoadedNetwork* network : {&loaded_, &*other}) {
+      absl::StatusOr<Compiled> compiled = CompileForward(*network, Forward(2, keep));
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      programs.push_back(*std::move(compiled));
+    }
+    const auto session = Session::Create(std::move(programs), {.seed = 3});
+    ASSERT_TRUE(session.ok()) << session.status();
+    for (const size_t program : {0, 1, 0}) {
+      Feed(**session, program);
+      ASSERT_TRUE((*session)->Run(program).ok());
+      results.push_back(AllOutputs(**session, program));
+    }
+  }
+  for (size_t i = 0; i < 3; ++i) ExpectNear(results[3 + i], results[i], std::to_string(i));
+  EXPECT_NE(results[3], results[4]);
+}
+
+TEST_F(OneNetwork, WhatIsKeptIsNobodysToSet) {
+  const auto session = Make({Forward(2, true)});
+  const std::string name = session->program(0).compiled().derivation->graph.outputs[0].name;
+  EXPECT_THAT(session->SetVariable(name, {1}).message(), HasSubstr("follows from others"));
+}
+
+TEST_F(OneNetwork, DynamicMemoryIsPlannedBesideTheDerivation) {
+  CompileOptions options = Forward(2, true);
+  options.memory.strategy = "dynamic";
+  const auto session = Make({options}, {.seed = 3, .engine = ExecutorKind::kSerial});
+  Feed(*session, 0);
+  ASSERT_TRUE(session->Run().ok());
+  EXPECT_EQ(session->state_bytes() + session->step_bytes(), session->compiled().planned_bytes());
+}
+
+TEST_F(OneNetwork, RefusesWhatItCannotDo) {
+  CompileOptions options = {.batch = 2, .keep_derived = true};
+  const auto training = Compile(loaded_.network, loaded_.source_map, OpRegistry::Builtin(), options);
+  EXPECT_THAT(training.status().message(), HasSubstr("keep-derived: expected a forward-only program"));
+  options.keep_derived = false;
+  options.only = {"fc"};
+  const auto only = Compile(loaded_.network, loaded_.source_map, OpRegistry::Builtin(), options);
+  EXPECT_THAT(only.status().message(), HasSubstr("only: expected a forward-only program"));
+  options = Forward(2, false);
+  options.only = {"fo"};
+  const auto unknown = Compile(loaded_.network, loaded_.source_map, OpRegistry::Builtin(), options);
+  EXPECT_THAT(unknown.status().message(), HasSubstr("the network has no value of that name"));
+  options = Forward(2, true);
+  options.threads = 1;
+  absl::StatusOr<Compiled> compiled = Compile(loaded_.network, loaded_.source_map, OpRegistry::Builtin(), options);
+  ASSERT_TRUE(compiled.ok());
+  const auto checked = Session::Create(*std::move(compiled), {.engine = ExecutorKind::kSerial, .check_access = true});
+  EXPECT_THAT(checked.status().message(), HasSubstr("expected no --keep-derived"));
+  options.memory.memory_limit = 1 << 20;
+  const auto limited = Compile(loaded_.network, loaded_.source_map, OpRegistry::Builtin(), options);
+  EXPECT_TRUE(absl::IsResourceExhausted(limited.status())) << limited.status();
+}
+
+TEST_F(OneNetwork, OnlyComputesWhatIsAskedFor) {
+  CompileOptions options = Forward(2, false);
+  options.only = {"norm3"};
+  const auto session = Make({options});
+  EXPECT_THAT(OpsOf(session->compiled().graph), testing::Not(testing::Contains("mean_squared_error")));
+  Feed(*session, 0);
+  ASSERT_TRUE(session->Run().ok());
+  EXPECT_EQ(session->Fetch("norm3")->size(), 10U);
+  EXPECT_FALSE(session->Fetch("loss").ok());
+}
+
+}  // namespace
+}  // namespace snug::core

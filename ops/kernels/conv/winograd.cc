@@ -11,6 +11,7 @@
 #include "engine/base/parallel.h"
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/matmul/gemm_tile.h"
+#include "ops/kernels/matmul/parts.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
 
@@ -94,8 +95,6 @@ SNUG_INLINE void TransformFilterGrad(const V* from, int64_t from_step, V* to, in
 }
 
 // ---- how the work is cut ----
-
-int64_t Parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
 constexpr int64_t kFloat = static_cast<int64_t>(sizeof(float));
 // So many output channels are worked at together.

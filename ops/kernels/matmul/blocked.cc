@@ -6,6 +6,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
 #include "ops/kernels/matmul/finish.h"
+#include "ops/kernels/matmul/parts.h"
 #include "ops/kit/transpose.h"
 
 namespace snug::core {
@@ -30,15 +31,6 @@ constexpr int64_t kTaskRows = 24;
 constexpr int64_t kTaskColumns = 512;
 // Strips of a have the rows of a register tile: 8, 6 or 4, which all divide this.
 constexpr int64_t kStripMultiple = 24;
-
-int64_t Parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
-
-// Cuts `size` into equal parts of at most `most` rather than a small last one; all parts are multiples of `multiple`,
-// which divides `most`.
-int64_t EqualPart(int64_t size, int64_t most, int64_t multiple) {
-  const int64_t part = Parts(size, std::max<int64_t>(1, Parts(size, most)));
-  return std::max<int64_t>(1, Parts(part, multiple)) * multiple;
-}
 
 // How a product is cut. Everything follows from its size.
 struct Cut {

@@ -12,10 +12,12 @@
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/matmul/finish.h"
 #include "ops/kernels/matmul/gemm_tile.h"
+#include "ops/kernels/matmul/parts.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/transpose.h"
 
 namespace snug::core {
+namespace panels {
 namespace {
 
 // A panel is multiplied in pieces of so many rows, which leave room for those of a in the first-level cache.
@@ -24,13 +26,6 @@ constexpr int64_t kPieceDepth = 192;
 // all of these panels are read anew for the next ones.
 constexpr int64_t kTaskRows = 96;
 constexpr int64_t kTaskColumns = 512;
-
-int64_t Parts(int64_t size, int64_t part) { return (size + part - 1) / part; }
-
-// Cuts `size` into equal parts of at most `most`, which are multiples of `multiple`.
-int64_t EqualPart(int64_t size, int64_t most, int64_t multiple) {
-  return Parts(Parts(size, std::max<int64_t>(1, Parts(size, most))), multiple) * multiple;
-}
 
 // B as it is packed: its rows in pieces, in each piece the panels one after the other, each [rows of the piece][width],
 // in the sequence in which a thread reads them.
@@ -256,19 +251,22 @@ struct Cut {
 };
 
 }  // namespace
+}  // namespace panels
 
-Layout PanelsLayout(const PanelsShape& shape) { return Layout::Packed(std::make_shared<PanelsFormat>(shape)); }
+Layout PanelsLayout(const PanelsShape& shape) { return Layout::Packed(std::make_shared<panels::PanelsFormat>(shape)); }
 
-bool IsPanels(const Layout& layout) { return dynamic_cast<const PanelsFormat*>(layout.packed.get()) != nullptr; }
+bool IsPanels(const Layout& layout) {
+  return dynamic_cast<const panels::PanelsFormat*>(layout.packed.get()) != nullptr;
+}
 
 void MultiplyByPanels(int threads, const PanelsCall& call) {
-  const Cut cut(threads, call.m, call.n);
+  const panels::Cut cut(threads, call.m, call.n);
   ParallelFor(threads, cut.row_tasks * cut.column_tasks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t i = task % cut.row_tasks * cut.rows;
       const int64_t j = task / cut.row_tasks * cut.columns;
-      const Rectangle at = {i, j, std::min(cut.rows, call.m - i), std::min(cut.columns, call.n - j)};
-      WithIsa([&](auto isa) SNUG_LAMBDA { MultiplyRectangle<isa()>(call, at); });
+      const panels::Rectangle at = {i, j, std::min(cut.rows, call.m - i), std::min(cut.columns, call.n - j)};
+      WithIsa([&](auto isa) SNUG_LAMBDA { panels::MultiplyRectangle<isa()>(call, at); });
     }
   });
 }

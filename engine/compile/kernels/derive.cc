@@ -36,7 +36,6 @@ class Taker {
     std::for_each(order.rbegin(), order.rend(), [&](NodeId id) {
       if (IsTaken(id)) graph_.RemoveNode(id);
     });
-    result_.kernels.resize(result_.graph.node_capacity());
     return std::move(result_);
   }
 
@@ -55,8 +54,7 @@ class Taker {
     if (const auto it = there_.find(value); it != there_.end()) return it->second;
     const Value& here = graph_.value(value);
     SNUG_CHECK(here.variable.valid());
-    Variable variable = graph_.variable(here.variable);
-    const VariableId id = result_.graph.AddVariable(std::move(variable));
+    const VariableId id = result_.graph.AddVariable(graph_.variable(here.variable));
     return there_[value] = result_.graph.variable(id).value;
   }
 

@@ -3,7 +3,6 @@
 // runs that program before the first step, and again when Variables have been set.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "engine/compile/kernels/choose.h"

@@ -54,7 +54,8 @@ void CompileFlags::AddTo(Flags& flags) {
 
 void CompileFlags::AddKeepDerivedTo(Flags& flags) {
   flags.Add("keep-derived", &keep_derived,
-            "forward only: what follows from the weights alone (packed weights, batch norm within convolutions) is "
+            "on the CPU, forward only: what follows from the weights alone (packed weights, batch norm within "
+            "convolutions) is "
             "computed once and kept, which is faster and takes memory; default: in every step");
 }
 

@@ -1,14 +1,14 @@
 // fold_batch_norm: the weights and the bias with which a convolution or dense layer computes what it and the batch norm
 // of running statistics behind it compute. Only the pass of the same name makes it.
-#include <cmath>
+#include <algorithm>
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kernels/batch_norm/fold.h"
 #include "ops/kit/dispatch.h"
-#include "ops/kit/float32_port.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/network.pb.h"
@@ -17,9 +17,8 @@
 namespace snug::core::ops::fold_batch_norm {
 namespace {
 
+using enum BatchNormFoldPorts::Input;
 using proto::ParseOptions;
-
-enum Input { kWeight, kBias, kScale, kShift, kMean, kVar };
 
 absl::Status Infer(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckRank(kWeight, 2, kMaxRank));
@@ -36,25 +35,14 @@ absl::Status Infer(InferContext& c) {
 absl::Status Fold(const KernelContext& k) {
   return DispatchFloating(k.input_type(kWeight).dtype, [&](auto zero) {
     using T = decltype(zero);
-    using S = Float32Port<T>;
+    const BatchNormFold<T> fold(k, k.options<proto::BatchNorm>().epsilon());
     const int64_t channels = k.input_type(kWeight).shape[0];
     const int64_t size = k.input_type(kWeight).num_elements() / std::max<int64_t>(1, channels);
-    const S epsilon = static_cast<S>(k.options<proto::BatchNorm>().epsilon());
-    const T* weight = k.input<T>(kWeight);
-    const T* bias = k.has_input(kBias) ? k.input<T>(kBias) : nullptr;
-    const S* scale = k.has_input(kScale) ? k.input<S>(kScale) : nullptr;
-    const S* shift = k.has_input(kShift) ? k.input<S>(kShift) : nullptr;
-    const S* mean = k.input<S>(kMean);
-    const S* var = k.input<S>(kVar);
-    T* folded = k.output<T>(0);
-    T* folded_bias = k.output<T>(1);
     ParallelFor(k.threads(), channels, 1, [=](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
-        const S factor = (scale == nullptr ? S(1) : scale[c]) / std::sqrt(var[c] + epsilon);
-        for (int64_t i = c * size; i < (c + 1) * size; ++i)
-          folded[i] = static_cast<T>(static_cast<S>(weight[i]) * factor);
-        const S before = bias == nullptr ? S(0) : static_cast<S>(bias[c]);
-        folded_bias[c] = static_cast<T>((before - mean[c]) * factor + (shift == nullptr ? S(0) : shift[c]));
+        const auto factor = fold.FactorOf(c);
+        for (int64_t i = c * size; i < (c + 1) * size; ++i) fold.FoldWeight(i, factor);
+        fold.FoldBias(c, factor);
       }
     });
     return absl::OkStatus();
@@ -103,7 +91,11 @@ SNUG_OPS(fold_batch_norm) {
                       {"var", PortType::kFloat32}},
            .outputs = {{"y"}, {"y_bias"}},
            .infer = Infer,
-           .kernels = {Plain(Fold)},
+           .kernels = {Plain(Fold), {.device = kOnCuda, .name = "own", .run = SNUG_IF_CUDA([](const KernelContext& k) {
+                                                                         return FoldBatchNormCuda(
+                                                                             k,
+                                                                             k.options<proto::BatchNorm>().epsilon());
+                                                                       })}},
            .samples = Samples}};
 }
 

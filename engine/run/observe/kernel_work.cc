@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "ops/cuda_launches.h"
+#include "ops/kernel_launches.h"
 #include "ops/few_rows.h"
 
 namespace snug::core {

@@ -1,4 +1,4 @@
-#include "ops/cuda_launches.h"
+#include "ops/kernel_launches.h"
 
 #include "ops/few_rows.h"
 #include "ops/fused_chain.h"

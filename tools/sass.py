@@ -141,7 +141,10 @@ def read_object(cuobjdump, path):
 
 
 def read_kernels(cuobjdump, build, jobs):
-    objects = sorted(build.glob("ops/CMakeFiles/snug_ops.dir/**/*.cu.o"))
+    folder = build / "ops/CMakeFiles/snug_ops.dir"
+    objects = sorted(path for path in folder.glob("**/*.cu.o")
+                     # a build folder keeps the objects of sources that are gone
+                     if (ROOT / "ops" / path.relative_to(folder)).with_suffix("").exists())
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         kernels = [kernel for some in pool.map(lambda path: read_object(cuobjdump, path), objects) for kernel in some]
     names = subprocess.run(["c++filt"], input="\n".join(kernel.mangled for kernel in kernels), capture_output=True,

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
-#include "ops/kernel_launches.h"
 #include "ops/few_rows.h"
+#include "ops/kernel_launches.h"
 
 namespace snug::core {
 namespace {

@@ -1,4 +1,4 @@
-// Folds a batch norm into the weights before it: a thread for each weight, and the first one of a channel for its bias.
+// Folds a batch norm into the weights before it: a block for each channel.
 #include "ops/kernels/batch_norm/fold.h"
 #include "ops/kit/cuda_kernel.h"
 #include "ops/kit/dispatch.h"
@@ -7,12 +7,11 @@ namespace snug::core {
 namespace {
 
 template <class T>
-__global__ void FoldKernel(BatchNormFold<T> fold, int64_t elements, int64_t elements_of_channel) {
-  SNUG_CUDA_FOR(i, elements) {
-    const int64_t channel = i / elements_of_channel;
+__global__ void FoldKernel(BatchNormFold<T> fold, int64_t channels, int64_t size) {
+  for (int64_t channel = blockIdx.x; channel < channels; channel += gridDim.x) {
     const auto factor = fold.FactorOf(channel);
-    fold.FoldWeight(i, factor);
-    if (i == channel * elements_of_channel) fold.FoldBias(channel, factor);
+    for (int64_t i = threadIdx.x; i < size; i += blockDim.x) fold.FoldWeight(channel * size + i, factor);
+    if (threadIdx.x == 0) fold.FoldBias(channel, factor);
   }
 }
 
@@ -21,10 +20,10 @@ __global__ void FoldKernel(BatchNormFold<T> fold, int64_t elements, int64_t elem
 absl::Status FoldBatchNormCuda(const KernelContext& k, double epsilon) {
   return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    const int64_t elements = k.input_type(0).num_elements();
     const int64_t channels = k.input_type(0).shape[0];
-    return k.cuda()->Launch(FoldKernel<T>, ShapeFor(elements), BatchNormFold<T>(k, epsilon), elements,
-                            elements / channels);
+    const int64_t size = k.input_type(0).num_elements() / channels;
+    return k.cuda()->Launch(FoldKernel<T>, {.blocks = std::min<int64_t>(channels, 1 << 16), .threads = kCudaThreads},
+                            BatchNormFold<T>(k, epsilon), channels, size);
   });
 }
 

@@ -177,6 +177,7 @@ std::vector<std::string> PassNames() {
   for (const Pass& pass : CudaForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : KeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : WholePasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : LastKeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaPasses()) names.emplace_back(pass.name);
   return names;
 }
@@ -236,6 +237,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   }
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
   compiled.summary = Summarize(graph, registry);  // before passes add to it what the network does not need: padding
+  if (options.keep_derived) {
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastKeepingPasses(), 60, options));
+  }
   if (options.device.kind == Device::Kind::kCuda) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, CudaPasses(), 60, options));
     compiled.summary.nodes = Summarize(graph, registry).nodes;

@@ -109,6 +109,66 @@ TEST(KeepDerived, FoldsBatchNormAndPacksWeightsInTheDerivation) {
   EXPECT_EQ(plain->derivation, nullptr);
 }
 
+// Four blocks: without an expansion, with a shortcut, with stride 2, and one whose inside is read elsewhere too.
+constexpr char kDepthwise[] = R"(
+  name: "depthwise"
+  input { name: "x" shape { dim: [16, 11, 9] } }
+  input { name: "target" shape { dim: 5 } }
+  layer { name: "d1" input: "x" conv { kernel: 3 pad: 1 depthwise: true } }
+  layer { name: "a1" input: "d1" relu6 {} }
+  layer { name: "p1" input: "a1" conv { filters: 24 kernel: 1 bias: false } }
+  layer { name: "n1" input: "p1" batch_norm {} }
+  layer { name: "e2" input: "n1" conv { filters: 48 kernel: 1 } }
+  layer { name: "b2" input: "e2" relu {} }
+  layer { name: "d2" input: "b2" conv { kernel: 3 pad: 1 depthwise: true bias: false } }
+  layer { name: "a2" input: "d2" relu6 {} }
+  layer { name: "p2" input: "a2" conv { filters: 24 kernel: 1 } }
+  layer { name: "s2" input: "n1" input: "p2" add {} }
+  layer { name: "e3" input: "s2" conv { filters: 32 kernel: 1 } }
+  layer { name: "d3" input: "e3" conv { kernel: 3 stride: 2 pad: 1 depthwise: true } }
+  layer { name: "p3" input: "d3" conv { filters: 16 kernel: 1 } }
+  layer { name: "e4" input: "p3" conv { filters: 16 kernel: 1 } }
+  layer { name: "d4" input: "e4" conv { kernel: 3 pad: 1 depthwise: true } }
+  layer { name: "p4" input: "d4" conv { filters: 16 kernel: 1 } }
+  layer { name: "s4" input: "d4" input: "p4" add {} }
+  layer { name: "flat" input: "s4" flatten {} }
+  layer { name: "fc" input: "flat" dense { units: 5 } }
+  layer { name: "loss" input: "fc" input: "target" mean_squared_error {} }
+  objective: "loss"
+)";
+
+TEST(KeepDerived, JoinsDepthwiseConvolutionsWithThoseAroundThem) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kDepthwise, "test");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  std::vector<std::vector<double>> results;
+  const auto run = [&](CompileOptions options) {
+    options.training = false;
+    options.batch = 3;
+    options.keep_derived = true;
+    auto session = MakeSession(*loaded, options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    Stir(**session, 0.05);
+    ASSERT_TRUE((*session)->Run().ok());
+    results.push_back(AllOutputs(**session));
+    const Compiled& compiled = (*session)->compiled();
+    int64_t blocks = 0;
+    for (const NodeId id : compiled.graph.ProgramOrder()) {
+      const Node& node = compiled.graph.node(id);
+      if (node.op != "depthwise_block") continue;
+      ++blocks;
+      EXPECT_EQ(compiled.kernels[static_cast<size_t>(id.index)].kernel->name, "strips") << node.name;
+      EXPECT_EQ(node.inputs.size() > 7, node.name == "e2+b2+p2+s2") << node.name;
+    }
+    EXPECT_EQ(blocks, options.disabled_passes.empty() ? 3 : 0) << ToText(compiled.graph);
+  };
+  run({.disabled_passes = {"join_depthwise"}});
+  for (const int threads : {1, 2, 5}) run({.threads = threads});
+  ASSERT_EQ(results.size(), 4U);
+  ExpectNear(results[1], results[0], "joined");
+  EXPECT_EQ(results[1], results[2]);
+  EXPECT_EQ(results[1], results[3]);
+}
+
 class OneNetwork : public testing::Test {
  protected:
   void SetUp() override {

@@ -4,7 +4,7 @@ namespace snug::core {
 
 // Each is in a file of its own.
 PassFunction AssignLayouts, FoldBatchNorm, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy,
-    FuseElementwise, FuseGelu, FuseGeluGradient, JoinSlices, LossWithGradient, MergeCommonSubexpressions,
+    FuseElementwise, FuseGelu, FuseGeluGradient, JoinDepthwise, JoinSlices, LossWithGradient, MergeCommonSubexpressions,
     NarrowGradients, PackAttention, PadClasses, RemoveDeadCode, SumBiasGradient;
 
 absl::Span<const Pass> ForwardPasses() {
@@ -40,6 +40,14 @@ absl::Span<const Pass> WholePasses() {
       {"channels_last", "images lie channels-last where kernels prefer it", AssignLayouts},
       {"narrow_gradients", "updates read bfloat16 gradients, not float32 copies of them", NarrowGradients},
       {"dead_code_again", "what the other passes left without readers goes", RemoveDeadCode},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> LastKeepingPasses() {
+  static constexpr Pass kPasses[] = {
+      {"join_depthwise", "a depthwise convolution and those around it, + shortcut -> depthwise_block, done in strips",
+       JoinDepthwise},
   };
   return kPasses;
 }

@@ -20,11 +20,12 @@ struct Pass {
 
 // These are in the order in which they run: on the forward graph before it is differentiated, the second of them only
 // if it is compiled for CUDA; on the graph of programs that keep what follows from Variables; then on the whole
-// graph; then on that one if it is compiled for CUDA.
+// graph; then on that one if the program keeps what follows from Variables, or if it is compiled for CUDA.
 absl::Span<const Pass> ForwardPasses();
 absl::Span<const Pass> CudaForwardPasses();
 absl::Span<const Pass> KeepingPasses();
 absl::Span<const Pass> WholePasses();
+absl::Span<const Pass> LastKeepingPasses();
 absl::Span<const Pass> CudaPasses();
 
 }  // namespace snug::core

@@ -21,7 +21,7 @@ namespace panels {
 namespace {
 
 // A panel is multiplied in pieces of so many rows, which leave room for those of a in the first-level cache.
-constexpr int64_t kPieceDepth = 192;
+constexpr int64_t kPieceDepth = 256;
 // What a thread takes at a time: few enough rows that their pieces stay in the second-level cache, and many, because
 // all of these panels are read anew for the next ones.
 constexpr int64_t kTaskRows = 96;
@@ -91,12 +91,12 @@ struct Ending {
   float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
 };
 
-template <int kRows, Isa kIsa>
-SNUG_INLINE void End(const Ending& ending, typename GemmTile<kIsa, float>::Vector (&sum)[kRows][2]) {
+template <int kRows, int kVectors, Isa kIsa>
+SNUG_INLINE void End(const Ending& ending, typename GemmTile<kIsa, float>::Vector (&sum)[kRows][kVectors]) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
 #pragma GCC unroll 2
-  for (int v = 0; v < 2; ++v) {
+  for (int v = 0; v < kVectors; ++v) {
     Vector bias = {};
     if (ending.bias != nullptr) std::memcpy(&bias, ending.bias + v * Tile::kLanes, sizeof(Vector));
 #pragma GCC unroll 8
@@ -123,48 +123,56 @@ struct Sums {
   bool accumulate;  // otherwise they begin at 0
 };
 
-// `a` has the columns of the piece; its rows are `a_stride` apart. `ending` is null unless the piece is the last.
-template <int kRows, Isa kIsa>
+// Computes kVectors vectors of a panel's columns. `a` has the columns of the piece; its rows are `a_stride` apart.
+// `ending` is null unless the piece is the last.
+template <int kRows, int kVectors, Isa kIsa>
 SNUG_INLINE void MultiplyRows(const PanelPiece& piece, const float* a, int64_t a_stride, const Ending* ending,
                               const Sums& c) {
   using Tile = GemmTile<kIsa, float>;
   using Vector = typename Tile::Vector;
   const float* rows[kRows];
-  Vector sum[kRows][2];
+  Vector sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     rows[r] = a + r * a_stride;
-    sum[r][0] = sum[r][1] = Vector{};
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = Vector{};
     if (!c.accumulate) continue;
-    std::memcpy(&sum[r][0], c.data + r * c.stride, sizeof(Vector));
-    std::memcpy(&sum[r][1], c.data + r * c.stride + Tile::kLanes, sizeof(Vector));
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      std::memcpy(&sum[r][v], c.data + r * c.stride + v * Tile::kLanes, sizeof(Vector));
+    }
   }
   for (int64_t p = 0; p < piece.depth; ++p) {
-    Vector b0, b1;
-    std::memcpy(&b0, piece.data + p * Tile::kColumns, sizeof(Vector));
-    std::memcpy(&b1, piece.data + p * Tile::kColumns + Tile::kLanes, sizeof(Vector));
+    Vector b[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      std::memcpy(&b[v], piece.data + p * Tile::kColumns + v * Tile::kLanes, sizeof(Vector));
+    }
     __builtin_prefetch(piece.later + p * Tile::kLanes, 0, 2);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const float value = rows[r][p];
-      sum[r][0] += value * b0;
-      sum[r][1] += value * b1;
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[r][v] += value * b[v];
     }
   }
-  if (ending != nullptr) End<kRows, kIsa>(*ending, sum);
+  if (ending != nullptr) End<kRows, kVectors, kIsa>(*ending, sum);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    std::memcpy(c.data + r * c.stride, &sum[r][0], sizeof(Vector));
-    std::memcpy(c.data + r * c.stride + Tile::kLanes, &sum[r][1], sizeof(Vector));
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      std::memcpy(c.data + r * c.stride + v * Tile::kLanes, &sum[r][v], sizeof(Vector));
+    }
   }
 }
 
 // The same for `rows` rows, at most kRows.
-template <int kRows, Isa kIsa>
+template <int kRows, int kVectors, Isa kIsa>
 SNUG_INLINE void MultiplyStrip(int64_t rows, const PanelPiece& piece, const float* a, int64_t a_stride,
                                const Ending* ending, const Sums& c) {
-  if (rows == kRows) return MultiplyRows<kRows, kIsa>(piece, a, a_stride, ending, c);
-  if constexpr (kRows > 1) MultiplyStrip<kRows - 1, kIsa>(rows, piece, a, a_stride, ending, c);
+  if (rows == kRows) return MultiplyRows<kRows, kVectors, kIsa>(piece, a, a_stride, ending, c);
+  if constexpr (kRows > 1) MultiplyStrip<kRows - 1, kVectors, kIsa>(rows, piece, a, a_stride, ending, c);
 }
 
 // The same for the last columns of a row, behind which c has the next row.
@@ -182,8 +190,8 @@ SNUG_INLINE void MultiplyEdge(int64_t rows, int64_t columns, const PanelPiece& p
   for (int64_t l = 0; l < rows && c.accumulate; ++l) {
     std::copy_n(c.data + l * c.stride, columns, sums + l * Tile::kColumns);
   }
-  MultiplyStrip<Tile::kRows, kIsa>(rows, piece, a, a_stride, ending == nullptr ? nullptr : &here,
-                                   {sums, Tile::kColumns, c.accumulate});
+  MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, a, a_stride, ending == nullptr ? nullptr : &here,
+                                      {sums, Tile::kColumns, c.accumulate});
   for (int64_t l = 0; l < rows; ++l) std::copy_n(sums + l * Tile::kColumns, columns, c.data + l * c.stride);
 }
 
@@ -215,7 +223,9 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall& call, const Rectangle& at) 
         const PanelPiece piece = {depth, panel, later};
         const Sums c = {call.c + i * call.n + j, call.n, p > 0};
         if (columns == Tile::kColumns) {
-          MultiplyStrip<Tile::kRows, kIsa>(rows, piece, call.a + i * call.k + p, call.k, last, c);
+          MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, call.a + i * call.k + p, call.k, last, c);
+        } else if (columns == Tile::kLanes) {
+          MultiplyStrip<Tile::kRows, 1, kIsa>(rows, piece, call.a + i * call.k + p, call.k, last, c);
         } else {
           MultiplyEdge<kIsa>(rows, columns, piece, call.a + i * call.k + p, call.k, last, c);
         }

@@ -1,0 +1,383 @@
+// Every thread has a range of the output's rows, which it does in strips. For each the rows that the depthwise
+// convolution reads are expanded (those that it has in common with the strip before are still there), and what it gives
+// is projected. Each number is computed alike whatever the strips are, so bits do not depend on threads.
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "engine/base/parallel.h"
+#include "ops/kernel_context.h"
+#include "ops/kernels/conv/depthwise_block.h"
+#include "ops/kernels/copy/own_format.h"
+#include "ops/kernels/matmul/gemm_tile.h"
+#include "ops/kernels/matmul/panels.h"
+#include "ops/kernels/matmul/parts.h"
+#include "ops/kit/isa.h"
+#include "ops/prepare_context.h"
+
+namespace snug::core::ops {
+namespace strips {
+namespace {
+
+using Ports = DepthwiseBlockPorts;
+
+constexpr int64_t kTaps = 3;       // in each direction
+constexpr int64_t kChannels = 16;  // done at a time
+// A strip has so many rows that what is between the products takes no more than this, which leaves room for the rest
+// in a second-level cache.
+constexpr int64_t kStripBytes = 256 << 10;
+// Threads that share an image expand the rows at their borders twice, so none takes less than this.
+constexpr int64_t kLeastRows = 2;
+
+constexpr int64_t kFloat = sizeof(float);
+
+// ---- the taps of the depthwise convolution ----
+
+// [taps][channels], from [channels, 1, 3, 3].
+class TapsFormat : public OwnFormat {
+ public:
+  explicit TapsFormat(int64_t channels)
+      : OwnFormat(absl::StrCat("taps:", channels), kTaps * kTaps * channels * kFloat), channels_(channels) {}
+  bool Equals(const PackedFormat& other) const override {
+    return dynamic_cast<const TapsFormat*>(&other) != nullptr && other.tag() == tag();
+  }
+  void Pack(int, const float* from, void* to) const override { PackAny(from, to); }
+  void Pack(int, const BFloat16* from, void* to) const override { PackAny(from, to); }
+
+ private:
+  template <class T>
+  void PackAny(const T* from, void* to) const {
+    float* taps = static_cast<float*>(to);
+    for (int64_t t = 0; t < kTaps * kTaps; ++t) {
+      for (int64_t c = 0; c < channels_; ++c) taps[t * channels_ + c] = static_cast<float>(from[c * kTaps * kTaps + t]);
+    }
+  }
+
+  const int64_t channels_;
+};
+
+bool IsTaps(const Layout& layout) { return dynamic_cast<const TapsFormat*>(layout.packed.get()) != nullptr; }
+
+// ---- how the work is cut ----
+
+struct Cut {
+  Cut(int threads, const DepthwiseBlock& block) {
+    const ConvGeometry& g = block.depthwise.geometry;
+    stride = g.stride[0];
+    const int64_t in_row = block.expand.has_value() ? g.in[1] * g.in_channels : 0;
+    const int64_t out_row = g.out[1] * g.in_channels;
+    const int64_t most = std::max<int64_t>(1, (kStripBytes / kFloat - kTaps * in_row) / (stride * in_row + out_row));
+    rows = EqualPart(g.out[0], most, 1);
+    in_floats = ((rows - 1) * stride + kTaps) * in_row;
+    out_floats = rows * out_row;
+    all_rows = g.batch * g.out[0];
+    tasks = std::clamp<int64_t>(all_rows / kLeastRows, 1, threads);
+  }
+  int64_t task_floats() const { return in_floats + out_floats; }
+
+  int64_t stride;
+  int64_t rows;  // of the output, in a strip
+  int64_t in_floats, out_floats;
+  int64_t all_rows;  // of all images
+  int64_t tasks;
+};
+
+// ---- the depthwise convolution ----
+
+// Rows of one image, channels-last.
+struct Rows {
+  const float* data;  // row 0, which need not be there
+  int64_t count, width, channels;
+};
+
+struct DepthwiseCall {
+  Rows x;
+  const float* taps;
+  const float* bias;  // may be null
+  float least, most;
+  int64_t pad_top, pad_left;
+  int64_t out_width;
+};
+
+template <Isa kIsa>
+struct Lanes {
+  using Tile = GemmTile<kIsa, float>;
+  using Vector = typename Tile::Vector;
+  static constexpr int kVectors = static_cast<int>(kChannels / Tile::kLanes);
+  // So many pixels at once: the sums hide how long a multiply-add takes, and leave registers for the taps.
+  static constexpr int kPixels = kIsa == Isa::kAvx512 ? 4 : kIsa == Isa::kAvx2 ? 2 : 1;
+};
+
+// Computes kPixels neighbours of kChannels channels. `x` is where the first one's first tap is; rows and columns of
+// taps outside of [first, end) are in the padding. `taps` has kChannels numbers for each.
+template <Isa kIsa, int kStride, int kPixels, int kFirstRow, int kEndRow>
+SNUG_INLINE void Pixels(const DepthwiseCall& call, const float* x, int64_t first_column, int64_t end_column,
+                        const float* taps, const float* bias, float* y) {
+  using L = Lanes<kIsa>;
+  using Vector = typename L::Vector;
+  constexpr int64_t kLanes = L::Tile::kLanes;
+  Vector sums[kPixels][L::kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < L::kVectors; ++v) {
+    Vector start;
+    std::memcpy(&start, bias + v * kLanes, sizeof(Vector));
+#pragma GCC unroll 4
+    for (int p = 0; p < kPixels; ++p) sums[p][v] = start;
+  }
+  const auto column = [&](int i, int j) SNUG_LAMBDA {
+    const float* from = x + (i * call.x.width + j) * call.x.channels;
+#pragma GCC unroll 4
+    for (int v = 0; v < L::kVectors; ++v) {
+      Vector tap;
+      std::memcpy(&tap, taps + (i * kTaps + j) * kChannels + v * kLanes, sizeof(Vector));
+#pragma GCC unroll 4
+      for (int p = 0; p < kPixels; ++p) {
+        Vector value;
+        std::memcpy(&value, from + p * kStride * call.x.channels + v * kLanes, sizeof(Vector));
+        sums[p][v] += value * tap;
+      }
+    }
+  };
+#pragma GCC unroll 3
+  for (int i = kFirstRow; i < kEndRow; ++i) {
+    if constexpr (kPixels > 1) {
+      column(i, 0);
+      column(i, 1);
+      column(i, 2);
+    } else {
+      for (int64_t j = first_column; j < end_column; ++j) column(i, static_cast<int>(j));
+    }
+  }
+#pragma GCC unroll 4
+  for (int p = 0; p < kPixels; ++p) {
+#pragma GCC unroll 4
+    for (int v = 0; v < L::kVectors; ++v) {
+      Vector sum = sums[p][v];
+      sum = sum < call.least ? Vector{} + call.least : sum;
+      sum = sum > call.most ? Vector{} + call.most : sum;
+      std::memcpy(y + p * call.x.channels + v * kLanes, &sum, sizeof(Vector));
+    }
+  }
+}
+
+// Computes a row of kChannels channels; `x` is where the taps of the row above begin, at column 0.
+template <Isa kIsa, int kStride, int kFirstRow, int kEndRow>
+SNUG_INLINE void Row(const DepthwiseCall& call, const float* x, const float* taps, const float* bias, float* y) {
+  constexpr int kPixels = Lanes<kIsa>::kPixels;
+  const int64_t channels = call.x.channels;
+  const auto at = [&](int64_t pixel) SNUG_LAMBDA { return x + (pixel * kStride - call.pad_left) * channels; };
+  const auto alone = [&](int64_t pixel) SNUG_LAMBDA {
+    const int64_t column = pixel * kStride - call.pad_left;
+    Pixels<kIsa, kStride, 1, kFirstRow, kEndRow>(call, at(pixel), std::max<int64_t>(0, -column),
+                                                 std::min<int64_t>(kTaps, call.x.width - column), taps, bias,
+                                                 y + pixel * channels);
+  };
+  int64_t pixel = 0;
+  for (; pixel < call.out_width && pixel * kStride < call.pad_left; ++pixel) alone(pixel);
+  for (; pixel + kPixels <= call.out_width && (pixel + kPixels - 1) * kStride - call.pad_left + kTaps <= call.x.width;
+       pixel += kPixels) {
+    Pixels<kIsa, kStride, kPixels, kFirstRow, kEndRow>(call, at(pixel), 0, kTaps, taps, bias, y + pixel * channels);
+  }
+  for (; pixel < call.out_width; ++pixel) alone(pixel);
+}
+
+// Computes rows [begin, end) of the output; the first of them goes to y.
+template <Isa kIsa, int kStride>
+SNUG_INLINE void Depthwise(const DepthwiseCall& call, int64_t begin, int64_t end, float* y) {
+  const int64_t channels = call.x.channels;
+  for (int64_t c = 0; c < channels; c += kChannels) {
+    alignas(64) float taps[kTaps * kTaps * kChannels];
+    alignas(64) float bias[kChannels] = {};
+    for (int64_t t = 0; t < kTaps * kTaps; ++t)
+      std::copy_n(call.taps + t * channels + c, kChannels, taps + t * kChannels);
+    if (call.bias != nullptr) std::copy_n(call.bias + c, kChannels, bias);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t top = row * kStride - call.pad_top;
+      const float* x = call.x.data + top * call.x.width * channels + c;
+      float* to = y + (row - begin) * call.out_width * channels + c;
+      const bool above = top >= 0, below = top + kTaps <= call.x.count;
+      if (above && below) {
+        Row<kIsa, kStride, 0, 3>(call, x, taps, bias, to);
+      } else if (above && top + 2 <= call.x.count) {
+        Row<kIsa, kStride, 0, 2>(call, x, taps, bias, to);
+      } else if (below) {
+        Row<kIsa, kStride, 1, 3>(call, x, taps, bias, to);
+      } else {
+        Row<kIsa, kStride, 1, 2>(call, x, taps, bias, to);
+      }
+    }
+  }
+}
+
+// ---- a task ----
+
+struct Block {
+  const DepthwiseBlock& shape;
+  const Cut& cut;
+  const KernelContext& k;
+
+  const float* input(int i) const { return k.has_input(i) ? k.input<float>(i) : nullptr; }
+};
+
+void Multiply(const DepthwiseBlock::Part& part, int64_t pixels, const float* x, const float* panels, const float* bias,
+              float* y) {
+  if (pixels == 0) return;  // the last strip may read only what the one before it did
+  MultiplyByPanels(/*threads=*/1, {.m = pixels,
+                                   .n = part.geometry.out_channels,
+                                   .k = part.geometry.in_channels,
+                                   .a = x,
+                                   .panels = panels,
+                                   .bias = bias,
+                                   .activation = part.activation,
+                                   .c = y});
+}
+
+void AddTo(float* y, const float* x, int64_t count) {
+  WithIsa([=]() SNUG_LAMBDA {
+    SNUG_INDEPENDENT
+    for (int64_t i = 0; i < count; ++i) y[i] += x[i];
+  });
+}
+
+void RunDepthwise(const DepthwiseCall& call, int64_t stride, int64_t begin, int64_t end, float* y) {
+  WithIsa([&](auto isa) SNUG_LAMBDA {
+    if (stride == 1) return Depthwise<isa(), 1>(call, begin, end, y);
+    Depthwise<isa(), 2>(call, begin, end, y);
+  });
+}
+
+// Does rows [begin, end) of one image's output.
+void RunImage(const Block& block, int64_t image, int64_t begin, int64_t end, float* workspace) {
+  const DepthwiseBlock& shape = block.shape;
+  const ConvGeometry& g = shape.depthwise.geometry;
+  const ConvGeometry& out = shape.project.geometry;
+  const int64_t in_row = g.in[1] * g.in_channels;
+  const int64_t x_row = g.in[1] * (shape.expand.has_value() ? shape.expand->geometry.in_channels : g.in_channels);
+  const float* x = block.input(Ports::kX) + image * g.in[0] * x_row;
+  float* expanded = workspace;
+  float* wide = workspace + block.cut.in_floats;
+  const bool clamped = shape.depthwise.activation != Activation::kIdentity;
+  DepthwiseCall call = {
+      .x = {x, g.in[0], g.in[1], g.in_channels},
+      .taps = block.input(Ports::kDepthwise),
+      .bias = block.input(Ports::kDepthwiseBias),
+      .least = clamped ? 0.0F : -std::numeric_limits<float>::infinity(),
+      .most = shape.depthwise.activation == Activation::kRelu6 ? 6.0F : std::numeric_limits<float>::infinity(),
+      .pad_top = g.pad_begin[0],
+      .pad_left = g.pad_begin[1],
+      .out_width = g.out[1]};
+  int64_t held_first = 0, held_end = 0;  // the rows that are expanded
+  for (int64_t row = begin; row < end; row += block.cut.rows) {
+    const int64_t last = std::min(end, row + block.cut.rows);
+    if (shape.expand.has_value()) {
+      const int64_t first = std::max<int64_t>(0, row * block.cut.stride - g.pad_begin[0]);
+      const int64_t ends = std::min(g.in[0], (last - 1) * block.cut.stride - g.pad_begin[0] + kTaps);
+      const int64_t again = std::max<int64_t>(0, held_end - first);
+      std::memmove(expanded, expanded + (first - held_first) * in_row, static_cast<size_t>(again * in_row * kFloat));
+      Multiply(*shape.expand, (ends - first - again) * g.in[1], x + (first + again) * x_row,
+               block.input(Ports::kExpand), block.input(Ports::kExpandBias), expanded + again * in_row);
+      held_first = first;
+      held_end = ends;
+      call.x.data = expanded - first * in_row;
+    }
+    RunDepthwise(call, block.cut.stride, row, last, wide);
+    const int64_t pixels = (last - row) * g.out[1];
+    const int64_t at = (image * g.out[0] + row) * g.out[1] * out.out_channels;
+    float* y = block.k.output<float>(0) + at;
+    Multiply(shape.project, pixels, wide, block.input(Ports::kProject), block.input(Ports::kProjectBias), y);
+    if (const float* shortcut = block.input(Ports::kShortcut); shortcut != nullptr) {
+      AddTo(y, shortcut + at, pixels * out.out_channels);
+    }
+  }
+}
+
+void Run(const KernelContext& k, const DepthwiseBlock& shape) {
+  const Cut cut(k.threads(), shape);
+  const Block block = {shape, cut, k};
+  const int64_t height = shape.depthwise.geometry.out[0];
+  ParallelFor(k.threads(), cut.tasks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t task = first; task < last; ++task) {
+      const int64_t end = cut.all_rows * (task + 1) / cut.tasks;
+      for (int64_t row = cut.all_rows * task / cut.tasks; row < end;) {
+        const int64_t image = row / height;
+        const int64_t stop = std::min(end, (image + 1) * height);
+        RunImage(block, image, row - image * height, stop - image * height,
+                 k.workspace<float>() + task * cut.task_floats());
+        row = stop;
+      }
+    }
+  });
+}
+
+// ---- the row ----
+
+bool IsProduct(const ConvGeometry& g) {
+  return g.taps() == 1 && g.groups == 1 && g.stride[0] == 1 && g.stride[1] == 1 && g.pad_begin[0] == 0 &&
+         g.pad_begin[1] == 0 && g.pad_end[0] == 0 && g.pad_end[1] == 0;
+}
+
+bool IsClamp(Activation activation) {
+  return activation == Activation::kIdentity || activation == Activation::kRelu || activation == Activation::kRelu6;
+}
+
+std::optional<NotServed> WhyNot(const NodeTypes& types, const DepthwiseBlock& block) {
+  if (types.output(0).dtype != DType::kFloat32) return ByDesign("it is for float32");
+  if (!types.output(0).layout.channels_last()) return ByDesign("it is for channels-last data");
+  return WhyNotStrips(block);
+}
+
+absl::Status Prepare(PrepareContext& c, const DepthwiseBlock& block) {
+  const auto want = [&](int i, const ConvGeometry& g) {
+    if (!IsPanels(c.types().input(i).layout)) {
+      c.WantInputLayout(i, PanelsLayout({.n = g.out_channels, .k = g.in_channels, .transposed = true}));
+    }
+  };
+  if (block.expand.has_value()) want(Ports::kExpand, block.expand->geometry);
+  if (!IsTaps(c.types().input(Ports::kDepthwise).layout)) {
+    c.WantInputLayout(Ports::kDepthwise,
+                      Layout::Packed(std::make_shared<TapsFormat>(block.depthwise.geometry.in_channels)));
+  }
+  want(Ports::kProject, block.project.geometry);
+  const Cut cut(c.threads(), block);
+  c.SetWorkspaceBytes(cut.tasks * cut.task_floats() * kFloat);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace strips
+
+std::optional<NotServed> WhyNotStrips(const DepthwiseBlock& block) {
+  const ConvGeometry& g = block.depthwise.geometry;
+  if (g.spatial != 2) return ByDesign("it is for images");
+  if ((block.expand.has_value() && !strips::IsProduct(block.expand->geometry)) ||
+      !strips::IsProduct(block.project.geometry)) {
+    return ByDesign("it is for 1 x 1 taps around the depthwise convolution");
+  }
+  const auto both = [](const auto& sizes, int64_t size) { return sizes[0] == size && sizes[1] == size; };
+  if (g.groups != g.in_channels || g.out_channels != g.in_channels || !both(g.kernel, strips::kTaps) ||
+      !(both(g.stride, 1) || both(g.stride, 2)) || !both(g.dilation, 1) || g.pad_begin[0] > 1 || g.pad_begin[1] > 1 ||
+      g.pad_end[0] > 1 || g.pad_end[1] > 1) {
+    return ByDesign("it is for depthwise convolutions of 3 x 3 taps, stride 1 or 2, and padding 0 or 1");
+  }
+  if (g.in[0] < 2) return ByDesign("it is for images of two rows or more");
+  if (g.in_channels % strips::kChannels != 0) return ByDesign("its channels have to be a multiple of 16");
+  if (!strips::IsClamp(block.depthwise.activation)) return ByDesign("it knows relu and relu6 only");
+  return std::nullopt;
+}
+
+KernelRow StripsRow(DescribeDepthwiseBlock describe) {
+  return {.name = "strips",
+          .kept_input = [](const NodeTypes&) -> int { return strips::Ports::kProject; },
+          .serves = [=](const NodeTypes& types) { return strips::WhyNot(types, describe(types)); },
+          .prepare = [=](PrepareContext& c) { return strips::Prepare(c, describe(c.types())); },
+          .run =
+              [=](const KernelContext& k) {
+                strips::Run(k, describe(k.types()));
+                return absl::OkStatus();
+              }};
+}
+
+}  // namespace snug::core::ops

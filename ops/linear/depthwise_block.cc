@@ -19,7 +19,8 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
-namespace snug::core::ops::depthwise_block {
+namespace snug::core {
+namespace ops::depthwise_block {
 namespace {
 
 using enum DepthwiseBlockPorts::Input;
@@ -210,6 +211,14 @@ void Samples(SampleBuilder& s) {
 }
 
 }  // namespace
+}  // namespace ops::depthwise_block
+
+bool IsDoneInStrips(const proto::DepthwiseBlock& options, const ValueType& x) {
+  const absl::StatusOr<ops::DepthwiseBlock> block = ops::depthwise_block::Describe(options, x.shape);
+  return block.ok() && !ops::WhyNotStrips(*block, x).has_value();
+}
+
+namespace ops::depthwise_block {
 
 SNUG_OPS(depthwise_block) {
   return {{.name = "depthwise_block",
@@ -230,4 +239,5 @@ SNUG_OPS(depthwise_block) {
            .samples = Samples}};
 }
 
-}  // namespace snug::core::ops::depthwise_block
+}  // namespace ops::depthwise_block
+}  // namespace snug::core

@@ -3,6 +3,8 @@
 // are kept (CompileOptions::keep_derived), as its kernel wants them packed.
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -13,9 +15,8 @@
 #include "engine/compile/kernels/derive.h"
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
-#include "ops/activation.h"
+#include "ops/depthwise_block.h"
 #include "ops/graph_builder.h"
-#include "ops/kernels/conv/depthwise_block.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -23,8 +24,7 @@
 namespace snug::core {
 namespace {
 
-using ops::DepthwiseBlock;
-using Ports = ops::DepthwiseBlockPorts;
+using Ports = DepthwiseBlockPorts;
 
 class DepthwiseJoiner {
  public:
@@ -42,7 +42,6 @@ class DepthwiseJoiner {
   struct Part {
     NodeId node;
     proto::FusedConv options;
-    DepthwiseBlock::Part shape;
   };
 
   // nullopt: the node is no convolution of weights that are kept.
@@ -60,10 +59,6 @@ class DepthwiseJoiner {
     for (size_t i = 1; i < node.inputs.size(); ++i) {
       if (node.inputs[i].valid() && derived_[static_cast<size_t>(node.inputs[i].index)] == 0) return std::nullopt;
     }
-    const absl::StatusOr<ops::ConvGeometry> g =
-        ops::MakeConvGeometry(part.options.conv(), graph_.type(node.inputs[0]).shape);
-    if (!g.ok()) return std::nullopt;
-    part.shape = {*g, FromProto(part.options.activation())};
     return part;
   }
 
@@ -90,47 +85,40 @@ class DepthwiseJoiner {
     return std::pair(reader, other);
   }
 
-  bool Serves(const DepthwiseBlock& block, ValueId x) const {
-    const ValueType& type = graph_.type(x);
-    return type.dtype == DType::kFloat32 && type.layout.channels_last() && !ops::WhyNotStrips(block).has_value();
-  }
-
   absl::Status Join(NodeId id) {
     const std::optional<Part> depthwise = PartOf(id);
-    if (!depthwise.has_value() || depthwise->shape.geometry.groups == 1) return absl::OkStatus();
+    if (!depthwise.has_value() || !depthwise->options.conv().depthwise()) return absl::OkStatus();
     const std::optional<Part> project = PartAfter(id);
     if (!project.has_value()) return absl::OkStatus();
-    DepthwiseBlock block = {.depthwise = depthwise->shape, .project = project->shape};
-    std::optional<Part> expand = PartBefore(id);
+    proto::DepthwiseBlock options;
+    *options.mutable_depthwise() = depthwise->options;
+    *options.mutable_project() = project->options;
+    const auto done_in_strips = [&](NodeId first) {
+      return IsDoneInStrips(options, graph_.type(graph_.node(first).inputs[0]));
+    };
+    const std::optional<Part> expand = PartBefore(id);
     if (expand.has_value()) {
-      block.expand = expand->shape;
-      if (!Serves(block, graph_.node(expand->node).inputs[0])) expand.reset();
+      *options.mutable_expand() = expand->options;
+      if (done_in_strips(expand->node)) return Replace(options, {expand->node, id, project->node});
+      options.clear_expand();
     }
-    if (!expand.has_value()) {
-      block.expand.reset();
-      if (!Serves(block, graph_.node(id).inputs[0])) return absl::OkStatus();
-    }
-    return Replace(expand, *depthwise, *project);
+    return done_in_strips(id) ? Replace(options, {NodeId(), id, project->node}) : absl::OkStatus();
   }
 
-  absl::Status Replace(const std::optional<Part>& expand, const Part& depthwise, const Part& project) {
-    proto::DepthwiseBlock options;
+  // `nodes`: what expands (invalid: nothing does), the depthwise convolution, and what projects.
+  absl::Status Replace(const proto::DepthwiseBlock& options, const std::array<NodeId, 3>& nodes) {
     std::vector<ValueId> inputs(Ports::kShortcut);
-    const auto take = [&](const Part& part, proto::FusedConv* into, size_t weight) {
-      *into = part.options;
-      const std::vector<ValueId>& from = graph_.node(part.node).inputs;
-      inputs[weight] = from[1];
-      if (from.size() > 2) inputs[weight + 1] = from[2];
-      joined_.push_back(part.node);
-    };
-    if (expand.has_value()) take(*expand, options.mutable_expand(), Ports::kExpand);
-    take(depthwise, options.mutable_depthwise(), Ports::kDepthwise);
-    take(project, options.mutable_project(), Ports::kProject);
-    const Node& first = graph_.node(expand.has_value() ? expand->node : depthwise.node);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (!nodes[i].valid()) continue;
+      const std::vector<ValueId>& from = graph_.node(nodes[i]).inputs;
+      std::copy(from.begin() + 1, from.end(), inputs.begin() + Ports::kExpand + static_cast<int64_t>(2 * i));
+      joined_.push_back(nodes[i]);
+    }
+    const Node& first = graph_.node(nodes[0].valid() ? nodes[0] : nodes[1]);
     inputs[Ports::kX] = first.inputs[0];
-    NodeId last = project.node;
-    std::string name = absl::StrCat(first.name, "+", graph_.node(project.node).name);
-    // A shortcut is added before an activation would be, so there is none after the convolution.
+    NodeId last = nodes[2];
+    const Node& project = graph_.node(last);
+    std::string name = absl::StrCat(first.name, "+", project.name);
     if (const auto addition = AdditionTo(graph_.node(last).outputs[0]); addition.has_value()) {
       last = addition->first;
       inputs.push_back(addition->second);
@@ -142,8 +130,8 @@ class DepthwiseJoiner {
                                                            .op = "depthwise_block",
                                                            .options = proto::MakeOptions(options),
                                                            .inputs = std::move(inputs),
-                                                           .loc = graph_.node(project.node).loc,
-                                                           .phase = graph_.node(project.node).phase}));
+                                                           .loc = project.loc,
+                                                           .phase = project.phase}));
     graph_.SetInsertionPoint(NodeId());
     replaced_[graph_.node(last).outputs[0]] = graph_.node(node).outputs[0];
     return absl::OkStatus();

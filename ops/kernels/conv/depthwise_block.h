@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ops/activation.h"
+#include "ops/depthwise_block.h"
 #include "ops/kernel_row.h"
 #include "ops/kernels/conv/geometry.h"
 
@@ -20,13 +21,8 @@ struct DepthwiseBlock {
   Part depthwise, project;
 };
 
-// The inputs of a node. The weights of a part are followed by its bias; shortcuts, biases, and `expand` may be absent.
-struct DepthwiseBlockPorts {
-  enum Input { kX, kExpand, kExpandBias, kDepthwise, kDepthwiseBias, kProject, kProjectBias, kShortcut };
-};
-
-// nullopt: strips serve such a block, if its data are float32 and channels-last, and its weights kept.
-std::optional<NotServed> WhyNotStrips(const DepthwiseBlock& block);
+// nullopt: strips serve a block of such data, if its weights are kept.
+std::optional<NotServed> WhyNotStrips(const DepthwiseBlock& block, const ValueType& x);
 
 using DescribeDepthwiseBlock = DepthwiseBlock (*)(const NodeTypes& types);
 KernelRow StripsRow(DescribeDepthwiseBlock describe);

@@ -323,12 +323,6 @@ bool IsClamp(Activation activation) {
   return activation == Activation::kIdentity || activation == Activation::kRelu || activation == Activation::kRelu6;
 }
 
-std::optional<NotServed> WhyNot(const NodeTypes& types, const DepthwiseBlock& block) {
-  if (types.output(0).dtype != DType::kFloat32) return ByDesign("it is for float32");
-  if (!types.output(0).layout.channels_last()) return ByDesign("it is for channels-last data");
-  return WhyNotStrips(block);
-}
-
 absl::Status Prepare(PrepareContext& c, const DepthwiseBlock& block) {
   const auto want = [&](int i, const ConvGeometry& g) {
     if (!IsPanels(c.types().input(i).layout)) {
@@ -349,7 +343,9 @@ absl::Status Prepare(PrepareContext& c, const DepthwiseBlock& block) {
 }  // namespace
 }  // namespace strips
 
-std::optional<NotServed> WhyNotStrips(const DepthwiseBlock& block) {
+std::optional<NotServed> WhyNotStrips(const DepthwiseBlock& block, const ValueType& x) {
+  if (x.dtype != DType::kFloat32) return ByDesign("it is for float32");
+  if (!x.layout.channels_last()) return ByDesign("it is for channels-last data");
   const ConvGeometry& g = block.depthwise.geometry;
   if (g.spatial != 2) return ByDesign("it is for images");
   if ((block.expand.has_value() && !strips::IsProduct(block.expand->geometry)) ||
@@ -369,15 +365,16 @@ std::optional<NotServed> WhyNotStrips(const DepthwiseBlock& block) {
 }
 
 KernelRow StripsRow(DescribeDepthwiseBlock describe) {
-  return {.name = "strips",
-          .kept_input = [](const NodeTypes&) -> int { return strips::Ports::kProject; },
-          .serves = [=](const NodeTypes& types) { return strips::WhyNot(types, describe(types)); },
-          .prepare = [=](PrepareContext& c) { return strips::Prepare(c, describe(c.types())); },
-          .run =
-              [=](const KernelContext& k) {
-                strips::Run(k, describe(k.types()));
-                return absl::OkStatus();
-              }};
+  return {
+      .name = "strips",
+      .kept_input = [](const NodeTypes&) -> int { return strips::Ports::kProject; },
+      .serves = [=](const NodeTypes& types) { return WhyNotStrips(describe(types), types.input(strips::Ports::kX)); },
+      .prepare = [=](PrepareContext& c) { return strips::Prepare(c, describe(c.types())); },
+      .run =
+          [=](const KernelContext& k) {
+            strips::Run(k, describe(k.types()));
+            return absl::OkStatus();
+          }};
 }
 
 }  // namespace snug::core::ops

@@ -220,8 +220,11 @@ memory::desc DescriptionOf(const PackedFormat& format) {
   return ours->desc();
 }
 
-dnnl::primitive_attr AttributesWith(Activation activation) {
+dnnl::primitive_attr AttributesWith(Activation activation, bool adds_to_destination) {
   dnnl::primitive_attr attributes = UserScratchpad();
+  dnnl::post_ops after;
+  if (adds_to_destination) after.append_sum(1.0F);
+  attributes.set_post_ops(after);
   dnnl::algorithm algorithm = dnnl::algorithm::undef;
   float beta = 0;
   switch (activation) {
@@ -241,7 +244,6 @@ dnnl::primitive_attr AttributesWith(Activation activation) {
       algorithm = dnnl::algorithm::eltwise_tanh;
       break;
   }
-  dnnl::post_ops after;
 #if DNNL_VERSION_MAJOR >= 3
   after.append_eltwise(algorithm, /*alpha=*/0.0F, beta);
 #else

@@ -49,8 +49,9 @@ inline dnnl::primitive_attr UserScratchpad() {
   return attributes;
 }
 
-// Does the same, and adds an activation after the primitive's own work.
-dnnl::primitive_attr AttributesWith(Activation activation);
+// Does the same, and adds an activation after the primitive's own work; before that, if asked to, what the destination
+// holds.
+dnnl::primitive_attr AttributesWith(Activation activation, bool adds_to_destination = false);
 
 struct Argument {
   int id;  // DNNL_ARG_...

@@ -169,6 +169,56 @@ TEST(KeepDerived, JoinsDepthwiseConvolutionsWithThoseAroundThem) {
   EXPECT_EQ(results[1], results[3]);
 }
 
+// Three additions: of a shortcut that is read again later, of two convolutions, and with nothing after it.
+constexpr char kShortcuts[] = R"(
+  name: "shortcuts"
+  input { name: "x" shape { dim: [16, 5, 6] } }
+  input { name: "target" shape { dim: 5 } }
+  layer { name: "c1" input: "x" conv { filters: 16 kernel: 3 pad: 1 bias: false } }
+  layer { name: "n1" input: "c1" batch_norm {} }
+  layer { name: "c2" input: "n1" conv { filters: 16 kernel: 1 } }
+  layer { name: "n2" input: "c2" batch_norm {} }
+  layer { name: "s2" input: "n1" input: "n2" add {} }
+  layer { name: "a2" input: "s2" relu {} }
+  layer { name: "c3" input: "a2" conv { filters: 32 kernel: 1 bias: false } }
+  layer { name: "d3" input: "n1" conv { filters: 32 kernel: 1 } }
+  layer { name: "s3" input: "c3" input: "d3" add {} }
+  layer { name: "a3" input: "s3" relu6 {} }
+  layer { name: "c4" input: "a3" conv { filters: 32 kernel: 1 } }
+  layer { name: "s4" input: "c4" input: "a3" add {} }
+  layer { name: "flat" input: "s4" flatten {} }
+  layer { name: "fc" input: "flat" dense { units: 5 } }
+  layer { name: "loss" input: "fc" input: "target" mean_squared_error {} }
+  objective: "loss"
+)";
+
+TEST(KeepDerived, AddsShortcutsWhereTheConvolutionIsComputed) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kShortcuts, "test");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  std::vector<std::vector<double>> results;
+  const auto run = [&](CompileOptions options) {
+    options.training = false;
+    options.batch = 3;
+    options.threads = 2;
+    options.keep_derived = true;
+    auto session = MakeSession(*loaded, options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    Stir(**session, 0.05);
+    ASSERT_TRUE((*session)->Run().ok());
+    results.push_back(AllOutputs(**session));
+    const std::vector<std::string> ops = OpsOf((*session)->compiled().graph);
+    const bool joins = options.disabled_passes.empty() && SNUG_HAS_ONEDNN;
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "conv_add"), joins ? 3 : 0);
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "add"), joins ? 0 : 3);
+  };
+  run({.disabled_passes = {"add_in_convolution"}});
+  run({});
+  run({.memory = {.strategy = "none"}});
+  ASSERT_EQ(results.size(), 3U);
+  ExpectNear(results[1], results[0], "joined");
+  EXPECT_EQ(results[1], results[2]);
+}
+
 class OneNetwork : public testing::Test {
  protected:
   void SetUp() override {

@@ -3,9 +3,9 @@
 namespace snug::core {
 
 // Each is in a file of its own.
-PassFunction AssignLayouts, FoldBatchNorm, FoldConstants, FuseActivation, FuseBatchNorm, FuseCrossEntropy,
-    FuseElementwise, FuseGelu, FuseGeluGradient, JoinDepthwise, JoinSlices, LossWithGradient, MergeCommonSubexpressions,
-    NarrowGradients, PackAttention, PadClasses, RemoveDeadCode, SumBiasGradient;
+PassFunction AddInConvolution, AssignLayouts, FoldBatchNorm, FoldConstants, FuseActivation, FuseBatchNorm,
+    FuseCrossEntropy, FuseElementwise, FuseGelu, FuseGeluGradient, JoinDepthwise, JoinSlices, LossWithGradient,
+    MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, RemoveDeadCode, SumBiasGradient;
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -48,6 +48,8 @@ absl::Span<const Pass> LastKeepingPasses() {
   static constexpr Pass kPasses[] = {
       {"join_depthwise", "a depthwise convolution and those around it, + shortcut -> depthwise_block, done in strips",
        JoinDepthwise},
+      {"add_in_convolution", "convolution of 1 x 1 taps + add + activation -> conv_add, in one sweep",
+       AddInConvolution},
   };
   return kPasses;
 }

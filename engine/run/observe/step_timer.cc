@@ -63,6 +63,14 @@ std::vector<double> StepTimer::MedianKernelSeconds() const {
   return medians;
 }
 
+std::vector<double> StepTimer::LeastKernelSeconds() const {
+  std::vector<double> least;
+  for (const std::vector<double>& seconds : kernel_seconds_) {
+    least.push_back(seconds.empty() ? 0 : *std::min_element(seconds.begin(), seconds.end()));
+  }
+  return least;
+}
+
 StepTimer::WholeStep StepTimer::Fastest() const {
   if (seconds_.empty()) return {};
   const auto fastest = std::min_element(seconds_.begin(), seconds_.end()) - seconds_.begin();

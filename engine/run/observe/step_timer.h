@@ -38,6 +38,7 @@ class StepTimer {
   // From now on the time of each Step is kept too; the results are by its number.
   void TimeKernels();
   std::vector<double> MedianKernelSeconds() const;
+  std::vector<double> LeastKernelSeconds() const;
   // Of the step that was the fastest, so that the parts make up the whole, and what else the machine did is in neither.
   struct WholeStep {
     double seconds = 0;

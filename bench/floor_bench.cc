@@ -15,6 +15,7 @@
 
 #include "bench/step_work.h"
 #include "engine/base/status.h"
+#include "ops/machine_rates.h"
 #include "proto/text_loader.h"
 
 namespace snug::core::bench {
@@ -56,7 +57,7 @@ absl::Status Run(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const Compiled compiled,
                         Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), arguments.compile));
   const StepWork work = FindStepWork(compiled, OpRegistry::Builtin());
-  const double bandwidth = CopyBandwidth(arguments.compile.threads);
+  const double bandwidth = CopyBytesPerSecond(arguments.compile.threads, kBeyondCaches);
   double library_seconds = 0;
   for (const auto& [call, count] : work.calls) {
     const double seconds = BestSeconds(call, arguments.compile.threads);

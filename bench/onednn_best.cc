@@ -174,19 +174,4 @@ double BestSeconds(const LibraryCall& call, int threads) {
   return std::min(ConvSeconds(call, kChannelsLast[call.conv.spatial - 1]), ConvSeconds(call, tag::any));
 }
 
-double CopyBandwidth(int threads) {
-  constexpr int64_t kBytes = 256 << 20;
-  const auto from = std::make_unique<char[]>(kBytes);
-  const auto to = std::make_unique<char[]>(kBytes);
-  double best = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < 5; ++round) {
-    best = std::min(best, MedianSeconds([&] {
-                      ParallelFor(threads, kBytes, kBytes / threads, [&](int64_t begin, int64_t end) {
-                        std::memcpy(to.get() + begin, from.get() + begin, static_cast<size_t>(end - begin));
-                      });
-                    }));
-  }
-  return 2.0 * kBytes / best;
-}
-
 }  // namespace snug::core::bench

@@ -44,8 +44,4 @@ StepWork FindStepWork(const Compiled& compiled, const OpRegistry& registry);
 // layout the library asks for. Ends the program where the library fails.
 double BestSeconds(const LibraryCall& call, int threads);
 
-// The same for what no kernel of a library does: bytes read plus bytes written per second by a copy too large for any
-// cache: the best of several.
-double CopyBandwidth(int threads);
-
 }  // namespace snug::core::bench

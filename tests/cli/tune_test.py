@@ -88,6 +88,29 @@ class BenchTest(SnugTest):
             self.assertGreater(min(row["seconds"], row["plain_seconds"], row["gflops_per_second"], row["gb_per_second"]), 0)
         self.assertIn('no node of these steps is a "softmaks"', self.error("bench", *LENET, "--seconds=0", "--op=softmaks"))
 
+    def test_scaling_foretells_more_threads(self):
+        found = self.json("bench", *LENET, "--seconds=0", "--scaling", "--threads=3")
+        self.assertEqual(found["threads"], 3)
+        self.assertEqual(set(found["copy_bytes_per_second"]), {"1", "2", "3"})
+        ops = {op["op"]: op for op in found["ops"]}
+        self.assertEqual(ops["conv_grad_weight"]["nodes"], 2)
+        self.assertIn("(between ops)", ops)
+        for op in ops.values():
+            measured = op["seconds"]["2"]
+            self.assertAlmostEqual(op["serial_seconds"] + op["parallel_seconds"] / 2, measured, delta=1e-9 + 1e-6 * measured)
+            times = [op["predicted_seconds"][str(threads)] for threads in (4, 8, 16, 32, 64, 128)]
+            self.assertEqual(times, sorted(times, reverse=True), "more threads never hurt in this model")
+            self.assertGreaterEqual(times[-1], op["serial_seconds"])
+            self.assertIn(op["limit"], ("serial", "memory", "threads"))
+        self.assertAlmostEqual(sum(op["predicted_seconds"]["16"] for op in ops.values()), found["predicted_seconds"]["16"])
+        text = self.run_snug("bench", *LENET, "--seconds=0", "--scaling", "--forward", "--threads=2").stdout
+        self.assertRegex(text, r"(?m)^op +limit +nodes +on 1 +on 2 +serial +~4 .* ~128 +share 1 +share 64$")
+        self.assertNotIn("conv_grad_weight", text)
+        self.assertIn("64 threads: ", text)
+        self.assertRegex(text, r"a copy: [\d.]+ GB/s on one thread, [\d.]+ on 2: memory ")
+        self.assertIn("neither --op nor --vary", self.error("bench", *LENET, "--scaling", "--op=conv"))
+        self.assertIn("--streams=1", self.error("bench", *LENET, "--scaling", "--streams=2"))
+
     def test_what_cannot_vary_is_said(self):
         self.assertIn("--vary: expected a flag and its values", self.error("bench", *LENET, "--vary=streams"))
         self.assertIn("unknown flag --streems", self.error("bench", *LENET, "--vary=streems=1,2"))

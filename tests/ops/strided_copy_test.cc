@@ -58,6 +58,7 @@ TYPED_TEST(StridedCopy, ContiguousRuns) {
 
 TYPED_TEST(StridedCopy, Transposes) {
   ExpectCopied<TypeParam>({70, 41}, {1, 70}, {41, 1}, 2);
+  ExpectCopied<TypeParam>({130, 70}, {1, 130}, {70, 1}, 2);  // whole squares of every element size
   ExpectCopied<TypeParam>({3, 70, 2, 41}, {5740, 1, 2870, 70}, {5740, 82, 41, 1}, 2);
   const Shape image = {2, 3, 9, 11};
   const ValueType last = {DType::kFloat32, image, Layout::ChannelsLast()};

@@ -1,5 +1,6 @@
 // `snug bench NET` measures how long steps take, forward only and in training, and what memory they need; with --op,
-// the kernels of one op, plain against fast. Whatever is compared runs in turn.
+// the kernels of one op, plain against fast; with --scaling, what more threads would do. Whatever is compared runs in
+// turn.
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/base/machine.h"
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
 #include "engine/compile/compile_settings.h"
@@ -19,6 +21,7 @@
 #include "engine/run/observe/step_timer.h"
 #include "ops/graph_builder.h"
 #include "proto/text_loader.h"
+#include "tools/cli/bench_scaling.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
@@ -33,7 +36,7 @@ struct BenchFlags {
   RunFlags run;
   int64_t seed = 0;
   double seconds = 2;
-  bool forward = false, train = false, json = false;
+  bool forward = false, train = false, scaling = false, json = false;
   std::string op;
   std::vector<std::string> vary;
 
@@ -46,7 +49,8 @@ Flags FlagsOf(BenchFlags& f) {
       "Times steps on seeded random data, forward only and in training, after some warm-ups: median, processor\n"
       "seconds of all threads, samples a second, planned bytes. --vary compares values of any flag, in turn:\n"
       "  snug bench models/lenet.pbtxt --batch=32 --vary=streams=1,2 --vary=memory=best,none,dynamic\n"
-      "--op times the kernels of one op in these steps, plain against fast.");
+      "--op times the kernels of one op in these steps, plain against fast. --scaling times the ops on one thread and "
+      "on\ntwo, and foretells what a step takes on 4 to 128.");
   flags.Add("vary", "FLAG=A,B", "values of another flag to compare; several of them: every combination",
             [&f](const std::string& value) -> absl::Status {
               if (absl::StrContains(value, '=') && value.back() != '=') {
@@ -57,6 +61,9 @@ Flags FlagsOf(BenchFlags& f) {
                   absl::StrCat("--vary: expected a flag and its values, as streams=1,2, found \"", value, "\""));
             });
   flags.Add("op", &f.op, "time this op's kernels, plain and fast, by node: ms, GFLOP/s, GB/s");
+  flags.Add("scaling", &f.scaling,
+            "training steps (or --forward) on one thread, two, and --threads if that is more: by op the serial part "
+            "(Amdahl), the time on 4 to 128 threads, and what limits it: serial parts or memory");
   f.compile.AddKeepDerivedTo(flags);
   f.compile.AddOnlyTo(flags);
   flags.Add("forward", &f.forward, "the forward pass only; default: that and training steps");
@@ -278,8 +285,26 @@ absl::StatusOr<int> RunBench(const Arguments& arguments) {
         "--op compares fast kernels with plain ones on the processor: expected --device=cpu; on a GPU `snug step "
         "--profile` times ops, with --plain-kernels and without");
   }
+  if (f.scaling && !(f.op.empty() && f.vary.empty())) {
+    return absl::InvalidArgumentError(
+        "--scaling compares numbers of threads: expected neither --op nor --vary beside it");
+  }
+  if (f.scaling && (f.memory.streams.count > 1 || device.kind != Device::Kind::kCpu)) {
+    return absl::InvalidArgumentError(
+        "--scaling is about the processor's threads within ops: expected --device=cpu and --streams=1");
+  }
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   const Bench bench(loaded, f);
+  if (f.scaling) {
+    const auto timer = [&](int threads) {
+      Arguments on_threads = arguments;
+      on_threads.push_back(absl::StrCat("--threads=", threads));
+      return bench.Timer(on_threads, !f.forward, /*plain=*/false);
+    };
+    const int most = f.compile.threads > 0 ? static_cast<int>(f.compile.threads) : AvailableProcessors();
+    SNUG_RETURN_IF_ERROR(BenchScaling(loaded.network.name(), timer, most, f.seconds, f.json));
+    return 0;
+  }
   if (!f.op.empty()) {
     SNUG_ASSIGN_OR_RETURN(const std::vector<KernelRow> rows, TimeKernels(bench, arguments, f.op, !f.forward));
     PrintKernels(loaded.network.name(), f.op, f.json, rows);

@@ -63,6 +63,24 @@ std::vector<double> StepTimer::MedianKernelSeconds() const {
   return medians;
 }
 
+std::vector<double> StepTimer::LeastKernelSeconds() const {
+  std::vector<double> least;
+  for (const std::vector<double>& seconds : kernel_seconds_) {
+    least.push_back(seconds.empty() ? 0 : *std::min_element(seconds.begin(), seconds.end()));
+  }
+  return least;
+}
+
+StepTimer::WholeStep StepTimer::Fastest() const {
+  if (seconds_.empty()) return {};
+  const auto fastest = std::min_element(seconds_.begin(), seconds_.end()) - seconds_.begin();
+  WholeStep step = {.seconds = seconds_[static_cast<size_t>(fastest)]};
+  for (const std::vector<double>& seconds : kernel_seconds_) {
+    step.kernel_seconds.push_back(seconds[static_cast<size_t>(fastest)]);
+  }
+  return step;
+}
+
 absl::Status StepInTurn(absl::Span<StepTimer* const> timers, double seconds, int least, int warm_ups) {
   for (int i = 0; i < warm_ups; ++i) {
     for (StepTimer* const timer : timers) SNUG_RETURN_IF_ERROR(timer->Step(/*warm_up=*/true));

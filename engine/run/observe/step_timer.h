@@ -35,9 +35,16 @@ class StepTimer {
     for (std::vector<double>& seconds : kernel_seconds_) seconds.clear();
   }
 
-  // From now on the time of each Step is kept too; the result is the median over steps, by number.
+  // From now on the time of each Step is kept too; the results are by its number.
   void TimeKernels();
   std::vector<double> MedianKernelSeconds() const;
+  std::vector<double> LeastKernelSeconds() const;
+  // Of the step that was the fastest, so that the parts make up the whole, and what else the machine did is in neither.
+  struct WholeStep {
+    double seconds = 0;
+    std::vector<double> kernel_seconds;
+  };
+  WholeStep Fastest() const;
 
  private:
   explicit StepTimer(std::unique_ptr<Session> session) : session_(std::move(session)), inputs_(*session_) {}

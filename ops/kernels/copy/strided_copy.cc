@@ -6,6 +6,7 @@
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/kit/isa.h"
+#include "ops/kit/transpose.h"
 
 namespace snug::core {
 namespace {
@@ -115,8 +116,21 @@ void ForEachRow(int threads, int64_t element_bytes, Nest nest, const Row& row) {
   });
 }
 
-// Swaps dst's innermost axis and src's in squares as wide as a cache line, which are in cache while they are read and
-// written.
+// Transposes a square as wide as a cache line, in registers: each line is read and written once, so that it does not
+// matter if lines whole pages apart push each other out of the cache.
+template <int64_t kTile, class T>
+void TransposeTile(const T* from, int64_t from_row, T* to, int64_t to_row) {
+  WithIsa([=](auto isa) SNUG_LAMBDA {
+    constexpr int64_t kSide = std::min<int64_t>(kSquare<isa(), T>, 16);  // more rows than that fit no registers
+    for (int64_t i = 0; i < kTile; i += kSide) {
+      for (int64_t j = 0; j < kTile; j += kSide) {
+        TransposeSquare<kSide, kSide>(from + i * from_row + j, from_row, to + j * to_row + i, to_row);
+      }
+    }
+  });
+}
+
+// Swaps dst's innermost axis and src's in squares as wide as a cache line.
 template <class T>
 void Transpose(int threads, Nest nest, int src_axis, const T* src, T* dst) {
   constexpr int64_t kTile = 64 / static_cast<int64_t>(sizeof(T));
@@ -130,15 +144,18 @@ void Transpose(int threads, Nest nest, int src_axis, const T* src, T* dst) {
   constexpr int64_t kChunk = kChunkBytes / (kTile * kTile * static_cast<int64_t>(sizeof(T)));
   ParallelFor(threads, nest.count(), kChunk, [&](int64_t begin, int64_t end) {
     Position position(nest, begin);
-    for (int64_t t = begin; t < end; ++t) {
+    for (int64_t t = begin; t < end; ++t, position.Next()) {
       const int64_t inner_size = std::min(kTile, inner.dim - t % inner_tiles * kTile);
       const int64_t cross_size = std::min(kTile, cross.dim - t / inner_tiles % cross_tiles * kTile);
       const T* from = src + position.src();
       T* to = dst + position.dst();
+      if (inner_size == kTile && cross_size == kTile) {
+        TransposeTile<kTile>(from, inner.src, to, cross.dst);
+        continue;
+      }
       for (int64_t c = 0; c < cross_size; ++c) {
         for (int64_t i = 0; i < inner_size; ++i) to[c * cross.dst + i] = from[c + i * inner.src];
       }
-      position.Next();
     }
   });
 }

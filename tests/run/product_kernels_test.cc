@@ -1,0 +1,146 @@
+// What multiplies in the models of models/ is served by kernels that deserve it: no dense layer, convolution, product
+// of matrices or attention, forward or gradient, runs a reference, whatever libraries this build has; and in the
+// campaign none takes four times as long as this machine must. ctest runs both on each instruction set that the machine
+// has.
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/run/observe/step_timer.h"
+#include "ops/graph_builder.h"
+#include "ops/machine_rates.h"
+#include "ops/platform.h"
+#include "tests/run/train_util.h"
+
+namespace snug::core {
+namespace {
+
+bool Multiplies(const std::string& op) {
+  return absl::StartsWith(op, "dense") || absl::StartsWith(op, "conv") || absl::StartsWith(op, "matmul") ||
+         absl::StrContains(op, "attention");
+}
+
+// "layer1.conv1 (conv_grad_weight) by plain" of each that a reference serves.
+std::vector<std::string> ThoseByReference(const Compiled& compiled) {
+  std::vector<std::string> found;
+  for (const Step& step : compiled.executable.steps) {
+    const Node& node = compiled.graph.node(step.node);
+    const KernelChoice& choice = compiled.kernels[static_cast<size_t>(step.node.index)];
+    if (Multiplies(node.op) && !choice.fast()) {
+      found.push_back(absl::StrCat(node.name, " (", node.op, ") by ", choice.Name()));
+    }
+  }
+  return found;
+}
+
+#if SNUG_HAS_ONEDNN
+constexpr bool kHasLibrary = true;
+#else
+constexpr bool kHasLibrary = false;
+#endif
+
+class ProductKernels : public testing::TestWithParam<std::string> {};
+
+TEST_P(ProductKernels, NoModelRunsAReference) {
+  if (!kHasLibrary) GTEST_SKIP() << "SKIPPED: without oneDNN most convolutions have no other kernel than the plain one";
+  const auto loaded = LoadModel(GetParam());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  for (const DType precision : {DType::kFloat32, DType::kBFloat16}) {
+    for (const bool training : {false, true}) {
+      CompileOptions options = {.batch = 2, .training = training, .precision = precision, .threads = 2};
+      const auto compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      EXPECT_THAT(ThoseByReference(*compiled), testing::IsEmpty())
+          << Name(precision) << (training ? ", training" : ", forward");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ProductKernels, testing::ValuesIn(Models()),
+                         [](const auto& model) { return model.param; });
+
+// Where kernels are asked for that are references, the test above sees them.
+TEST(ProductKernelsSeen, PlainOnesAreFound) {
+  const auto loaded = LoadModel("lenet");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto compiled =
+      Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), {.batch = 2, .plain_kernels = true});
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_THAT(ThoseByReference(*compiled), testing::Contains("conv1+relu1 (conv_fused) by plain"));
+  EXPECT_THAT(ThoseByReference(*compiled), testing::Contains(testing::HasSubstr("(conv_grad_weight) by plain")));
+}
+
+// The least seconds that one processor needs for a node: its arithmetic on full registers, or its bytes from memory.
+double LeastSeconds(const Cost& cost, double flops_per_second, double bytes_per_second) {
+  return std::max(cost.flops / flops_per_second, cost.bytes / bytes_per_second);
+}
+
+// What is known to be slower, by how many times more, and why.
+struct KnownSlow {
+  absl::string_view model, node;  // the node's name begins so
+  double times;
+  absl::string_view why;
+};
+constexpr KnownSlow kKnownSlow[] = {
+    {"autoencoder", "fine", 3, "4 filters do not fill a vector"},
+    {"autoencoder", "blur", 8, "1 filter does not fill a vector"},
+    {"autoencoder", "code", 3, "4 filters do not fill a vector"},
+    {"lenet", "conv1", 3, "1 channel and 6 filters"},
+    {"mlp_big", "fc2", 2, "8 rows pay for the packing of all weights"},
+    {"mobilenet_v2", "features", 2, "oneDNN's gradient of depthwise weights on AVX2"},
+    {"copy", "block", 3, "heads of 16: exp of each score costs as much as its products, which are shorter than a tile"},
+};
+
+double AllowedTimes(const std::string& model, const std::string& node) {
+  for (const KnownSlow& slow : kKnownSlow) {
+    if (model == slow.model && absl::StartsWith(node, slow.node)) return 4 * slow.times;
+  }
+  return 4;
+}
+
+TEST(ProductRates, CampaignNoneIsUnderAQuarterOfWhatTheMachineDoes) {
+  if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "SKIPPED: takes minutes; set SNUG_CAMPAIGN=1";
+  if (!kHasLibrary) GTEST_SKIP() << "SKIPPED: without oneDNN most convolutions have no other kernel than the plain one";
+  // One thread, so that whatever else the machine does may have the other processors.
+  const double flops = MultiplyAddFlopsPerSecond(1), copy = CopyBytesPerSecond(1, kBeyondCaches);
+  constexpr double kFixed = 30e-6;  // seconds that any call may take: oneDNN's on the smallest layers
+  constexpr int kSteps = 3;
+  for (const std::string& model : Models()) {
+    const auto loaded = LoadModel(model);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    const bool large = model == "gpt2" || model == "bert_base" || model == "vit_b16" || model == "resnet50";
+    CompileOptions options = {.batch = large ? 1 : 8};
+    auto compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    auto timer = StepTimer::Create(*std::move(compiled), OpRegistry::Builtin(), {.seed = 1});
+    ASSERT_TRUE(timer.ok()) << timer.status();
+    (*timer)->TimeKernels();
+    StepTimer* const timers[] = {timer->get()};
+    ASSERT_TRUE(StepInTurn(timers, 0, kSteps, 1).ok());
+    const Compiled& ran = (*timer)->session().compiled();
+    const std::vector<double> seconds = (*timer)->LeastKernelSeconds();
+    for (size_t i = 0; i < seconds.size(); ++i) {
+      const Step& step = ran.executable.steps[i];
+      const Node& node = ran.graph.node(step.node);
+      if (!Multiplies(node.op)) continue;
+      const Cost cost = CostOf(OpRegistry::Builtin().Get(node.op), step.types);
+      EXPECT_LE(seconds[i], AllowedTimes(model, node.name) * LeastSeconds(cost, flops, copy) + kFixed)
+          << model << ": " << node.name << " (" << node.op << ") by "
+          << ran.kernels[static_cast<size_t>(step.node.index)].Name()
+          << absl::StrFormat(": %.1f GFLOP/s of %.1f, %.1f GB/s of %.1f, %.3f ms; ", cost.flops / seconds[i] * 1e-9,
+                             flops * 1e-9, cost.bytes / seconds[i] * 1e-9, copy * 1e-9, seconds[i] * 1e3)
+          << step.types.input(0).ToString() << " -> " << step.types.output(0).ToString();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snug::core

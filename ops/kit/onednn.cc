@@ -147,10 +147,14 @@ bool Supports(DType dtype) {
   return has_avx512;
 }
 
+bool HasAmx() {
+  static const bool has_amx = Has(dnnl::cpu_isa::avx512_core_amx);
+  return has_amx;
+}
+
 bool MultipliesBFloat16() {
-  static const bool multiplies =
-      Has(dnnl::cpu_isa::avx512_core_amx) || (Has(dnnl::cpu_isa::avx512_core_bf16) && IsAmd());
-  return multiplies;
+  static const bool on_amd = Has(dnnl::cpu_isa::avx512_core_bf16) && IsAmd();
+  return on_amd || HasAmx();
 }
 
 absl::Status CheckSupports(DType dtype) {

@@ -23,6 +23,7 @@ bool Supports(DType dtype);
 // instructions for them that are no AMX were measured at half the speed of float32's (docs/benchmarks.md), and oneDNN
 // without these is slower still.
 bool MultipliesBFloat16();
+bool HasAmx();
 
 // One oneDNN primitive with its memory descriptions. It allocates nothing of ours when it runs; its scratchpad is the
 // caller's workspace. Steps that share a kernel take turns.

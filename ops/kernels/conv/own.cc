@@ -22,11 +22,6 @@ using WhyNot = std::optional<NotServed>;
 // What both rows ask of a node.
 WhyNot WhyNotByPixels(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
   if (WhyNot in_double = NotInDouble(types)) return in_double;
-#if SNUG_HAS_ONEDNN
-  if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
-    return ByDesign("it multiplies in float, and this processor has a unit for products of bfloat16");
-  }
-#endif
   if (g.groups != 1) return ByDesign("it has no groups");
   const bool strided = std::any_of(g.stride.begin(), g.stride.begin() + g.spatial, [](int64_t s) { return s != 1; });
   if (strided) return ByDesign("it goes in steps of 1");
@@ -62,6 +57,12 @@ bool Settled(PrepareContext& c, absl::string_view own) {
 constexpr int64_t kLeastChannels = 64;
 
 WhyNot WhyNotWinograd(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
+#if SNUG_HAS_ONEDNN
+  // Twice the rate is no more than what Winograd's filtering saves.
+  if (types.output(0).dtype == DType::kBFloat16 && onednn::HasAmx()) {
+    return ByDesign("it multiplies in float, and this processor has a unit for products of bfloat16");
+  }
+#endif
   if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
   if (g.spatial != 2 || g.kernel[0] != 3 || g.kernel[1] != 3 || g.dilation[0] != 1 || g.dilation[1] != 1) {
     return ByDesign("it is for 3 x 3 taps");
@@ -141,6 +142,11 @@ absl::Status RunWinograd(ConvPart part, const KernelContext& k, const ConvNode& 
 // ---- one product ----
 
 WhyNot WhyNotProduct(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
+#if SNUG_HAS_ONEDNN
+  if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
+    return ByDesign("it multiplies in float, and this processor has faster products of bfloat16");
+  }
+#endif
   if (WhyNot reason = WhyNotByPixels(part, types, g)) return reason;
   const bool padded = std::any_of(g.pad_begin.begin(), g.pad_begin.end(), [](int64_t p) { return p != 0; }) ||
                       std::any_of(g.pad_end.begin(), g.pad_end.end(), [](int64_t p) { return p != 0; });

@@ -79,7 +79,7 @@ std::optional<NotServed> WhyNotOwn(const NodeTypes& types, const MatMulNode& nod
   if (node.batch.num_elements() != 1) return ByDesign("it multiplies one pair of matrices, not several");
 #if SNUG_HAS_ONEDNN
   if (types.output(0).dtype == DType::kBFloat16 && onednn::MultipliesBFloat16()) {
-    return ByDesign("it multiplies in float, and this processor has a unit for products of bfloat16");
+    return ByDesign("it multiplies in float, and this processor has faster products of bfloat16");
   }
 #endif
   return std::nullopt;

@@ -106,13 +106,32 @@ double AllowedTimes(const std::string& model, const std::string& node) {
   return 4;
 }
 
+// The nodes that took too long, with their kernels and rates.
+std::vector<std::string> SlowOnes(const std::string& model, const Compiled& ran, const std::vector<double>& seconds,
+                                  double flops, double copy) {
+  constexpr double kFixed = 30e-6;  // seconds that any call may take: oneDNN's on the smallest layers
+  std::vector<std::string> slow;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    const Step& step = ran.executable.steps[i];
+    const Node& node = ran.graph.node(step.node);
+    if (!Multiplies(node.op)) continue;
+    const Cost cost = CostOf(OpRegistry::Builtin().Get(node.op), step.types);
+    if (seconds[i] <= AllowedTimes(model, node.name) * LeastSeconds(cost, flops, copy) + kFixed) continue;
+    slow.push_back(absl::StrFormat("%s (%s) by %s: %.1f GFLOP/s of %.1f, %.1f GB/s of %.1f, %.3f ms; %s -> %s",
+                                   node.name, node.op, ran.kernels[static_cast<size_t>(step.node.index)].Name(),
+                                   cost.flops / seconds[i] * 1e-9, flops * 1e-9, cost.bytes / seconds[i] * 1e-9,
+                                   copy * 1e-9, seconds[i] * 1e3, step.types.input(0).ToString(),
+                                   step.types.output(0).ToString()));
+  }
+  return slow;
+}
+
 TEST(ProductRates, CampaignNoneIsUnderAQuarterOfWhatTheMachineDoes) {
   if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "SKIPPED: takes minutes; set SNUG_CAMPAIGN=1";
   if (!kHasLibrary) GTEST_SKIP() << "SKIPPED: without oneDNN most convolutions have no other kernel than the plain one";
   // One thread, so that whatever else the machine does may have the other processors.
   const double flops = MultiplyAddFlopsPerSecond(1), copy = CopyBytesPerSecond(1, kBeyondCaches);
-  constexpr double kFixed = 30e-6;  // seconds that any call may take: oneDNN's on the smallest layers
-  constexpr int kSteps = 3;
+  constexpr int kSteps = 3, kRounds = 5;
   for (const std::string& model : Models()) {
     const auto loaded = LoadModel(model);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -124,21 +143,14 @@ TEST(ProductRates, CampaignNoneIsUnderAQuarterOfWhatTheMachineDoes) {
     ASSERT_TRUE(timer.ok()) << timer.status();
     (*timer)->TimeKernels();
     StepTimer* const timers[] = {timer->get()};
-    ASSERT_TRUE(StepInTurn(timers, 0, kSteps, 1).ok());
     const Compiled& ran = (*timer)->session().compiled();
-    const std::vector<double> seconds = (*timer)->LeastKernelSeconds();
-    for (size_t i = 0; i < seconds.size(); ++i) {
-      const Step& step = ran.executable.steps[i];
-      const Node& node = ran.graph.node(step.node);
-      if (!Multiplies(node.op)) continue;
-      const Cost cost = CostOf(OpRegistry::Builtin().Get(node.op), step.types);
-      EXPECT_LE(seconds[i], AllowedTimes(model, node.name) * LeastSeconds(cost, flops, copy) + kFixed)
-          << model << ": " << node.name << " (" << node.op << ") by "
-          << ran.kernels[static_cast<size_t>(step.node.index)].Name()
-          << absl::StrFormat(": %.1f GFLOP/s of %.1f, %.1f GB/s of %.1f, %.3f ms; ", cost.flops / seconds[i] * 1e-9,
-                             flops * 1e-9, cost.bytes / seconds[i] * 1e-9, copy * 1e-9, seconds[i] * 1e3)
-          << step.types.input(0).ToString() << " -> " << step.types.output(0).ToString();
+    // What is slow because something else ran is not so for ever.
+    std::vector<std::string> slow;
+    for (int round = 0; round == 0 || (round < kRounds && !slow.empty()); ++round) {
+      ASSERT_TRUE(StepInTurn(timers, 0, kSteps, 1).ok());
+      slow = SlowOnes(model, ran, (*timer)->LeastKernelSeconds(), flops, copy);
     }
+    EXPECT_THAT(slow, testing::IsEmpty()) << model;
   }
 }
 

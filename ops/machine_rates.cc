@@ -85,7 +85,8 @@ double MultiplyAddFlopsPerSecond(int threads) {
         }
 #pragma GCC unroll 16
         for (int s = 0; s < kCount; ++s) result += sums[s][0];
-        counted = 2.0 * kRounds * kCount * static_cast<double>(kRegisterBytes<isa()> / sizeof(float));
+        constexpr int64_t kLanes = kRegisterBytes<isa()> / static_cast<int64_t>(sizeof(float));
+        counted = 2.0 * static_cast<double>(kRounds * kCount * kLanes);
       });
       results[static_cast<size_t>(thread)] = result;
       if (thread == 0) flops = counted;

@@ -137,36 +137,40 @@ constexpr char kDepthwise[] = R"(
   objective: "loss"
 )";
 
+// Runs a batch of 3 with weights kept. `check` sees the network as it was compiled.
+template <class Check>
+std::vector<double> RunKept(const LoadedNetwork& loaded, CompileOptions options, const Check& check) {
+  options.training = false;
+  options.batch = 3;
+  options.keep_derived = true;
+  auto session = MakeSession(loaded, options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  if (!session.ok()) return {};
+  Stir(**session, 0.05);
+  EXPECT_TRUE((*session)->Run().ok());
+  check((*session)->compiled());
+  return AllOutputs(**session);
+}
+
 TEST(KeepDerived, JoinsDepthwiseConvolutionsWithThoseAroundThem) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kDepthwise, "test");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  std::vector<std::vector<double>> results;
-  const auto run = [&](CompileOptions options) {
-    options.training = false;
-    options.batch = 3;
-    options.keep_derived = true;
-    auto session = MakeSession(*loaded, options);
-    ASSERT_TRUE(session.ok()) << session.status();
-    Stir(**session, 0.05);
-    ASSERT_TRUE((*session)->Run().ok());
-    results.push_back(AllOutputs(**session));
-    const Compiled& compiled = (*session)->compiled();
-    int64_t blocks = 0;
-    for (const NodeId id : compiled.graph.ProgramOrder()) {
-      const Node& node = compiled.graph.node(id);
-      if (node.op != "depthwise_block") continue;
-      ++blocks;
-      EXPECT_EQ(compiled.kernels[static_cast<size_t>(id.index)].kernel->name, "strips") << node.name;
-      EXPECT_EQ(node.inputs.size() > 7, node.name == "e2+b2+p2+s2") << node.name;
-    }
-    EXPECT_EQ(blocks, options.disabled_passes.empty() ? 3 : 0) << ToText(compiled.graph);
+  const auto run = [&](const CompileOptions& options) {
+    return RunKept(*loaded, options, [&](const Compiled& compiled) {
+      int64_t blocks = 0;
+      for (const NodeId id : compiled.graph.ProgramOrder()) {
+        const Node& node = compiled.graph.node(id);
+        if (node.op != "depthwise_block") continue;
+        ++blocks;
+        EXPECT_EQ(compiled.kernels[static_cast<size_t>(id.index)].kernel->name, "strips") << node.name;
+        EXPECT_EQ(node.inputs.size() > 7, node.name == "e2+b2+p2+s2") << node.name;
+      }
+      EXPECT_EQ(blocks, options.disabled_passes.empty() ? 3 : 0) << ToText(compiled.graph);
+    });
   };
-  run({.disabled_passes = {"join_depthwise"}});
-  for (const int threads : {1, 2, 5}) run({.threads = threads});
-  ASSERT_EQ(results.size(), 4U);
-  ExpectNear(results[1], results[0], "joined");
-  EXPECT_EQ(results[1], results[2]);
-  EXPECT_EQ(results[1], results[3]);
+  const std::vector<double> joined = run({.threads = 1});
+  ExpectNear(joined, run({.disabled_passes = {"join_depthwise"}}), "joined");
+  for (const int threads : {2, 5}) EXPECT_EQ(run({.threads = threads}), joined) << threads;
 }
 
 // Three additions: of a shortcut that is read again later, of two convolutions, and with nothing after it.
@@ -195,28 +199,17 @@ constexpr char kShortcuts[] = R"(
 TEST(KeepDerived, AddsShortcutsWhereTheConvolutionIsComputed) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kShortcuts, "test");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  std::vector<std::vector<double>> results;
-  const auto run = [&](CompileOptions options) {
-    options.training = false;
-    options.batch = 3;
-    options.threads = 2;
-    options.keep_derived = true;
-    auto session = MakeSession(*loaded, options);
-    ASSERT_TRUE(session.ok()) << session.status();
-    Stir(**session, 0.05);
-    ASSERT_TRUE((*session)->Run().ok());
-    results.push_back(AllOutputs(**session));
-    const std::vector<std::string> ops = OpsOf((*session)->compiled().graph);
-    const bool joins = options.disabled_passes.empty() && SNUG_HAS_ONEDNN;
-    EXPECT_EQ(std::count(ops.begin(), ops.end(), "conv_add"), joins ? 3 : 0);
-    EXPECT_EQ(std::count(ops.begin(), ops.end(), "add"), joins ? 0 : 3);
+  const auto run = [&](const CompileOptions& options) {
+    return RunKept(*loaded, options, [&](const Compiled& compiled) {
+      const std::vector<std::string> ops = OpsOf(compiled.graph);
+      const bool joins = options.disabled_passes.empty() && SNUG_HAS_ONEDNN;
+      EXPECT_EQ(std::count(ops.begin(), ops.end(), "conv_add"), joins ? 3 : 0);
+      EXPECT_EQ(std::count(ops.begin(), ops.end(), "add"), joins ? 0 : 3);
+    });
   };
-  run({.disabled_passes = {"add_in_convolution"}});
-  run({});
-  run({.memory = {.strategy = "none"}});
-  ASSERT_EQ(results.size(), 3U);
-  ExpectNear(results[1], results[0], "joined");
-  EXPECT_EQ(results[1], results[2]);
+  const std::vector<double> joined = run({.threads = 2});
+  ExpectNear(joined, run({.threads = 2, .disabled_passes = {"add_in_convolution"}}), "joined");
+  EXPECT_EQ(run({.threads = 2, .memory = {.strategy = "none"}}), joined);
 }
 
 class OneNetwork : public testing::Test {

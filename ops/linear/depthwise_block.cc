@@ -61,7 +61,9 @@ absl::Status Infer(InferContext& c) {
   const auto& options = c.options<proto::DepthwiseBlock>();
   SNUG_ASSIGN_OR_RETURN(const DepthwiseBlock block, Describe(options, c.shape(kX)));
   if (block.expand.has_value() != c.has_input(kExpand)) {
-    return absl::InvalidArgumentError("option \"expand\": goes with input 1 \"expand\", and is there without it");
+    return absl::InvalidArgumentError(
+        block.expand.has_value() ? "input 1 \"expand\": expected weights for option \"expand\", found none"
+                                 : "option \"expand\": expected a convolution for input 1 \"expand\", found none");
   }
   if (block.expand.has_value()) SNUG_RETURN_IF_ERROR(CheckPart(c, kExpand, *block.expand));
   SNUG_RETURN_IF_ERROR(CheckPart(c, kDepthwise, block.depthwise));
@@ -199,6 +201,14 @@ void Samples(SampleBuilder& s) {
       .Input({1, 1, 1, 2})
       .Values({1000, 2000})
       .Expect(0, {4102.5, 6100.5});
+  sample("no_expand", expand + depthwise + project(16), {1, 16, 4, 4})
+      .Absent()
+      .Absent()
+      .Input({32, 1, 3, 3})
+      .Absent()
+      .Input({16, 32, 1, 1})
+      .Absent()
+      .Fails("expected weights for option \"expand\", found none");
   sample("bad_shortcut", depthwise + project(16), {1, 16, 4, 4})
       .Absent()
       .Absent()

@@ -1,6 +1,7 @@
 #include "ops/kernels/matmul/blocked.h"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "engine/base/dtype.h"
@@ -24,9 +25,9 @@ constexpr int64_t kSmallProduct = 1 << 25;  // multiply-adds
 constexpr int64_t kPieceDepth = 256;
 // Small products are packed as a whole, and no thread waits between their pieces. Of others as many pieces at once as
 // these floats hold (0.5 MB), or one.
-constexpr int64_t kPackedFloats = 1 << 17;
-// The part of c that a thread takes at a time: wide, because its strips of a are read anew for each part, and which may
-// have been packed by another core; and few rows, so that threads have equally much to do.
+constexpr int64_t kPackedFloats = 1 << 18;
+// A thread goes through its part of c in rectangles of so many rows and columns, for whose panels of b the second-level
+// cache has room.
 constexpr int64_t kTaskRows = 24;
 constexpr int64_t kTaskColumns = 512;
 // Strips of a have the rows of a register tile: 8, 6 or 4, which all divide this.
@@ -64,18 +65,34 @@ SNUG_INLINE float AsFloat(T x) {
 // Packs a [rows, depth] into strips [depth][kStrip]. Missing rows of the last one are never read.
 template <int kStrip, class T>
 SNUG_INLINE void PackStrips(int64_t rows, int64_t depth, StridedMatrix<T> a, float* strips) {
-  for (int64_t i = 0; i < rows; i += kStrip, strips += kStrip * depth) {
+  int64_t i = 0;
+  constexpr int64_t kSameSet = 4096;  // bytes: lines so far apart share a set of the first-level cache
+  if (a.row == 1 && a.col * static_cast<int64_t>(sizeof(T)) % kSameSet == 0) {
+    // A line of memory has entries of several strips, and these lines push each other out of the cache. So all strips
+    // take their entries of a line before the next one is read.
+    const int64_t whole = rows / kStrip;
+    for (int64_t p = 0; p < depth; ++p) {
+      for (int64_t s = 0; s < whole; ++s) {
+        const T* from = a.data + p * a.col + s * kStrip;
+        float* to = strips + (s * depth + p) * kStrip;
+        for (int64_t l = 0; l < kStrip; ++l) to[l] = AsFloat(from[l]);
+      }
+    }
+    i = whole * kStrip;
+  }
+  for (; i < rows; i += kStrip) {
     const int64_t lines = std::min<int64_t>(kStrip, rows - i);
     const StridedMatrix<T> from = a.At(i, 0);
+    float* strip = strips + i * depth;
     if (lines == kStrip && from.col == 1) {
-      TransposeRows<8, kStrip>(depth, from.data, from.row, strips, kStrip);
+      TransposeRows<8, kStrip>(depth, from.data, from.row, strip, kStrip);
     } else if (lines == kStrip && from.row == 1) {
       for (int64_t p = 0; p < depth; ++p) {
-        for (int64_t l = 0; l < kStrip; ++l) strips[p * kStrip + l] = AsFloat(from.data[p * from.col + l]);
+        for (int64_t l = 0; l < kStrip; ++l) strip[p * kStrip + l] = AsFloat(from.data[p * from.col + l]);
       }
     } else {
       for (int64_t l = 0; l < lines; ++l) {
-        for (int64_t p = 0; p < depth; ++p) strips[p * kStrip + l] = AsFloat(from.data[l * from.row + p * from.col]);
+        for (int64_t p = 0; p < depth; ++p) strip[p * kStrip + l] = AsFloat(from.data[l * from.row + p * from.col]);
       }
     }
   }
@@ -124,17 +141,30 @@ struct Rectangle {
   int64_t i, j, rows, columns;
 };
 
+// A strip or a panel in the order in which they are packed: both kinds evenly mixed. Threads take equal runs of that
+// order, so each packs about those strips and panels that its own part of c is made of: what another core has just
+// written is slow to read.
+struct PackedUnit {
+  PackedUnit(int64_t position, int64_t strips, int64_t panels)
+      : before(position * strips / (strips + panels)),
+        is_strip((position + 1) * strips / (strips + panels) > before),
+        index(is_strip ? before : position - before) {}
+
+  int64_t before;  // strips before this position
+  bool is_strip;
+  int64_t index;
+};
+
 template <Isa kIsa, class T>
-SNUG_INLINE void PackUnit(IsaConstant<kIsa> /*isa*/, const Round<T>& r, int64_t piece, int64_t unit) {
-  const int64_t a_units = Parts(r.rows, kStripMultiple);
+SNUG_INLINE void PackUnit(IsaConstant<kIsa> /*isa*/, const Round<T>& r, int64_t piece, const PackedUnit& unit) {
   const int64_t p = r.p0 + piece * r.cut.depth;
   const int64_t depth = r.piece_depth(piece);
-  if (unit < a_units) {
-    const int64_t i = unit * kStripMultiple;
+  if (unit.is_strip) {
+    const int64_t i = unit.index * kStripMultiple;
     PackStrips<GemmTile<kIsa, float>::kRows>(std::min(kStripMultiple, r.rows - i), depth, r.call.a.At(r.i0 + i, p),
                                              r.strip(piece, i));
   } else {
-    const int64_t j = (unit - a_units) * kPanel<float>;
+    const int64_t j = unit.index * kPanel<float>;
     PackPanelsOf<GemmTile<kIsa, float>::kColumns>(depth, std::min(kPanel<float>, r.columns - j),
                                                   r.call.b.At(p, r.j0 + j), r.panel(piece, j));
   }
@@ -188,29 +218,62 @@ SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<T>& r, con
 
 template <class T>
 void Pack(int threads, const Round<T>& r) {
-  const int64_t units = Parts(r.rows, kStripMultiple) + Parts(r.columns, kPanel<float>);
-  ParallelFor(threads, r.pieces() * units, 1, [&](int64_t begin, int64_t end) {
+  const int64_t strips = Parts(r.rows, kStripMultiple), panels = Parts(r.columns, kPanel<float>);
+  ParallelFor(threads, r.pieces() * (strips + panels), 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t unit = begin; unit < end; ++unit) PackUnit(isa, r, unit / units, unit % units);
+      for (int64_t i = begin; i < end; ++i) {
+        PackUnit(isa, r, i % r.pieces(), PackedUnit(i / r.pieces(), strips, panels));
+      }
     });
   });
 }
 
+// How threads share a block of c: in a grid, of which each takes one rectangle of rows and columns.
+struct Grid {
+  // The grid whose largest part takes the least time, as far as that follows from its size: what is multiplied, and
+  // what is read of strips and panels, of which other cores have packed most.
+  Grid(int threads, int64_t rows, int64_t columns) {
+    constexpr int64_t kProductsPerRead = 12;  // multiply-adds in the time of reading a number from another core's cache
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (int64_t down = 1; down <= threads; ++down) {
+      if (threads % down != 0) continue;
+      const int64_t across = threads / down;
+      const int64_t part_rows = Parts(Parts(rows, kStripMultiple), down) * kStripMultiple;
+      const int64_t part_columns = Parts(Parts(columns, kPanel<float>), across) * kPanel<float>;
+      const int64_t cost = part_rows * part_columns + kProductsPerRead * (part_rows + part_columns);
+      if (cost >= least) continue;
+      least = cost;
+      rows_of_parts = down;
+      columns_of_parts = across;
+    }
+  }
+
+  int64_t rows_of_parts = 1, columns_of_parts = 1;
+};
+
+// The `part`-th of `parts` nearly equal runs of `size`, in units.
+struct Run {
+  Run(int64_t part, int64_t parts, int64_t size, int64_t unit)
+      : begin(Parts(size, unit) * part / parts * unit),
+        end(std::min(size, Parts(size, unit) * (part + 1) / parts * unit)) {}
+  int64_t begin, end;
+};
+
 template <class T>
 void Multiply(int threads, const Round<T>& r) {
-  const int64_t task_rows = EqualPart(r.rows, kTaskRows, kStripMultiple);
-  const int64_t row_tasks = Parts(r.rows, task_rows);
-  int64_t task_columns = EqualPart(r.columns, kTaskColumns, kPanel<float>);
-  while (task_columns > kPanel<float> && row_tasks * Parts(r.columns, task_columns) < 2 * threads) {
-    task_columns -= kPanel<float>;
-  }
-  const int64_t column_tasks = Parts(r.columns, task_columns);
-  ParallelFor(threads, row_tasks * column_tasks, 1, [&](int64_t begin, int64_t end) {
+  const Grid grid(threads, r.rows, r.columns);
+  const int64_t task_columns = EqualPart(r.columns, kTaskColumns, kPanel<float>);
+  ParallelFor(threads, grid.rows_of_parts * grid.columns_of_parts, 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t i = task % row_tasks * task_rows;
-        const int64_t j = task / row_tasks * task_columns;
-        MultiplyRectangle(isa, r, {i, j, std::min(task_rows, r.rows - i), std::min(task_columns, r.columns - j)});
+      for (int64_t part = begin; part < end; ++part) {
+        const Run rows(part / grid.columns_of_parts, grid.rows_of_parts, r.rows, kStripMultiple);
+        const Run columns(part % grid.columns_of_parts, grid.columns_of_parts, r.columns, kPanel<float>);
+        for (int64_t j = columns.begin; j < columns.end; j += task_columns) {
+          for (int64_t i = rows.begin; i < rows.end; i += kTaskRows) {
+            MultiplyRectangle(isa, r,
+                              {i, j, std::min(kTaskRows, rows.end - i), std::min(task_columns, columns.end - j)});
+          }
+        }
       }
     });
   });

@@ -59,7 +59,8 @@ double MedianSeconds(const std::function<void()>& run) {
 
 double ProductSeconds(const LibraryCall& c, int threads) {
   const Floats a(c.m * c.k), b(c.k * c.n), y(c.m * c.n);
-  const Floats workspace(BlockedGemmWorkspaceBytes<float>(c.m, c.n, c.k) / static_cast<int64_t>(sizeof(float)));
+  const Floats workspace(BlockedGemmWorkspaceBytes<float>(threads, c.m, c.n, c.k) /
+                         static_cast<int64_t>(sizeof(float)));
   const GemmCall<float> call = {.m = c.m,
                                 .n = c.n,
                                 .k = c.k,

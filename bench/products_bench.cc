@@ -61,7 +61,7 @@ Contender Own(int threads) {
                                        .a = {p.a, p.transpose_a ? 1 : p.k, p.transpose_a ? p.m : 1},
                                        .b = {p.b, p.transpose_b ? 1 : p.n, p.transpose_b ? p.k : 1},
                                        .c = p.c};
-            const size_t bytes = static_cast<size_t>(BlockedGemmWorkspaceBytes<float>(p.m, p.n, p.k));
+            const size_t bytes = static_cast<size_t>(BlockedGemmWorkspaceBytes<float>(threads, p.m, p.n, p.k));
             const std::shared_ptr<void> workspace(std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free);
             return [=] { BlockedGemm(threads, call, Activation::kIdentity, workspace.get()); };
           }};

@@ -43,7 +43,8 @@ struct Product {
 
   // The workspace is filled with NaN first: what is read must have been written.
   std::vector<T> Blocked(int threads, Activation activation) {
-    const size_t floats = static_cast<size_t>(BlockedGemmWorkspaceBytes<T>(call.m, call.n, call.k)) / sizeof(float);
+    const size_t floats =
+        static_cast<size_t>(BlockedGemmWorkspaceBytes<T>(threads, call.m, call.n, call.k)) / sizeof(float);
     std::vector<float> workspace(floats + 16, NAN);
     void* begin = workspace.data();
     size_t space = workspace.size() * sizeof(float);

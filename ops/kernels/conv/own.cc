@@ -219,7 +219,7 @@ KernelRow ProductConvRow(ConvPart part, DescribeConv describe) {
                 if (Settled(c, "product")) return absl::OkStatus();
                 const ProductSizes s = SizesOfProduct(part, describe(c.types()).geometry);
                 c.SetWorkspaceBytes(WithFloatOf(c.types().output(0).dtype, [&](auto zero) {
-                  return BlockedGemmWorkspaceBytes<decltype(zero)>(s.m, s.n, s.k);
+                  return BlockedGemmWorkspaceBytes<decltype(zero)>(c.threads(), s.m, s.n, s.k);
                 }));
                 return absl::OkStatus();
               },

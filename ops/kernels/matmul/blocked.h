@@ -3,9 +3,10 @@
 // Packing takes any strides and turns bfloat16 into float on the way, so transposed and bfloat16 operands cost no
 // copies.
 //
-// A block of both operands is packed by all threads together, then its part of c is cut into rectangles that the
-// threads take. Each element of c is one chain of multiply-adds in the order of k, so bits depend on neither blocks nor
-// threads.
+// Each thread takes a rectangle of c and packs what it needs for it by itself: part of that is packed several times, but
+// no thread waits for another one or reads what another core has just written, which costs more, above all between
+// processors that share no cache. Each element of c is one chain of multiply-adds in the order of k, so bits depend on
+// neither blocks nor threads.
 #pragma once
 
 #include "ops/activation.h"
@@ -17,6 +18,6 @@ namespace snug::core {
 template <class T>
 void BlockedGemm(int threads, const GemmCall<T>& call, Activation activation, void* workspace);
 template <class T>
-int64_t BlockedGemmWorkspaceBytes(int64_t m, int64_t n, int64_t k);
+int64_t BlockedGemmWorkspaceBytes(int threads, int64_t m, int64_t n, int64_t k);
 
 }  // namespace snug::core

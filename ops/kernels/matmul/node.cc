@@ -114,7 +114,7 @@ absl::Status PrepareOwn(PrepareContext& c, const MatMulNode& node) {
   if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
 #endif
   c.SetWorkspaceBytes(WithFloatOf(c.types().output(0).dtype, [&](auto zero) {
-    return BlockedGemmWorkspaceBytes<decltype(zero)>(node.m, node.n, node.k);
+    return BlockedGemmWorkspaceBytes<decltype(zero)>(c.threads(), node.m, node.n, node.k);
   }));
   return absl::OkStatus();
 }

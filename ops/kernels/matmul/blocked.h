@@ -3,8 +3,8 @@
 // Packing takes any strides and turns bfloat16 into float on the way, so transposed and bfloat16 operands cost no
 // copies.
 //
-// Each thread takes a rectangle of c and packs what it needs for it by itself: part of that is packed several times, but
-// no thread waits for another one or reads what another core has just written, which costs more, above all between
+// Each thread takes a rectangle of c and packs what it needs for it by itself: part of that is packed several times,
+// but no thread waits for another one or reads what another core has just written, which costs more, above all between
 // processors that share no cache. Each element of c is one chain of multiply-adds in the order of k, so bits depend on
 // neither blocks nor threads.
 #pragma once

@@ -40,7 +40,7 @@ class ProfileTest(SnugTest):
     def test_tables(self):
         text = self.run_snug("step", "models/mlp.pbtxt", "--batch=8", "--steps=3", "--streams=2", "--profile").stdout
         self.assertIn("profile of 2 steps", text)
-        for word in ("GFLOP/s", "GB/s", "momentum_update", "fc1.weight/update", "waiting ms", "idle ms"):
+        for word in ("GFLOP/s", "GB/s", "momentum_update", "fc1.weight/update", "waiting ms", "idle ms", "a step moves at least"):
             self.assertIn(word, text)
 
     def test_json_adds_up(self):
@@ -60,6 +60,7 @@ class ProfileTest(SnugTest):
             for stream in profile["streams"]:
                 self.assertAlmostEqual(sum(stream.values()), profile["seconds"])
             self.assertEqual({r["stream"] for r in profile["nodes"]}, set(range(streams)))
+            self.assertGreater(profile["moved_bytes"], profile["least_bytes"])
             slow = profile["ops"][0]
             self.assertAlmostEqual(slow["gflops_per_second"], slow["flops"] / slow["seconds"] * 1e-9)
 

@@ -48,7 +48,9 @@ void WriteRow(const Timing& row, double total, Json& json) {
 }  // namespace
 
 Profiler::Profiler(const Compiled& compiled, const OpRegistry& registry)
-    : held_(HeldByUser(compiled.executable)), streams_(static_cast<size_t>(compiled.executable.schedule.count())) {
+    : held_(HeldByUser(compiled.executable)),
+      traffic_(TrafficOf(compiled.executable)),
+      streams_(static_cast<size_t>(compiled.executable.schedule.count())) {
   for (const Step& step : compiled.executable.steps) {
     const Node& node = compiled.graph.node(step.node);
     const Cost cost = CostOf(registry.Get(node.op), step.types);
@@ -150,6 +152,8 @@ std::string Profiler::Table(size_t most_nodes) const {
   for (const HeldValue& value : held_) held_table.Add({value.name, value.as, absl::StrCat(value.bytes)});
   return absl::StrCat("profile of ", steps_, steps_ == 1 ? " step, " : " steps, ", Milliseconds(Seconds()),
                       " ms each\n\n", op_table.Text(1), "\n", node_table.Text(3), "\n", stream_table.Text(1),
+                      absl::StrFormat("\na step moves at least %.1f MB; with each value written and read once, %.1f\n",
+                                      traffic_.moved * 1e-6, traffic_.least * 1e-6),
                       held_.empty() ? "" : "\n", held_.empty() ? "" : held_table.Text(2));
 }
 
@@ -175,7 +179,8 @@ void Profiler::WriteJson(Json& json) const {
     json.Object().Key("busy").Number(stream.busy).Key("waiting").Number(stream.waiting);
     json.Key("idle").Number(stream.idle).End();
   }
-  json.End().Key("held").Array();
+  json.End().Key("moved_bytes").Number(traffic_.moved).Key("least_bytes").Number(traffic_.least);
+  json.Key("held").Array();
   for (const HeldValue& value : held_) {
     json.Object().Key("name").String(value.name).Key("as").String(value.as).Key("bytes").Number(value.bytes).End();
   }

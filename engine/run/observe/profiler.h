@@ -1,5 +1,5 @@
-// Tells where the time of steps goes: by kind of op, by node, and by stream. Also tells which bytes the user holds,
-// which no plan or allocator can use for anything else.
+// Tells where the time of steps goes: by kind of op, by node, and by stream. Also tells how many bytes a step moves,
+// and which bytes the user holds, which no plan or allocator can use for anything else.
 #pragma once
 
 #include <absl/types/span.h>
@@ -12,6 +12,7 @@
 #include "engine/compile/memory/memory_report.h"
 #include "engine/compile/pipeline.h"
 #include "engine/run/executors/executor.h"
+#include "engine/run/observe/traffic.h"
 
 namespace snug::core {
 
@@ -23,10 +24,11 @@ class Profiler {
   void AddStep(absl::Span<const StepTime> times);
 
   // Returns ops and nodes, the slowest first: calls, ms per step, share of all kernels' time, GFLOP/s, GB/s (of the
-  // bytes that must move). Then come the streams (busy, waiting for other streams, idle), and then what the user holds.
+  // bytes that must move). Then come the streams (busy, waiting for other streams, idle), the bytes that a step moves,
+  // and what the user holds.
   std::string Table(size_t most_nodes = 15) const;
-  // Writes the same as the value of a key: {"steps", "seconds", "ops", "nodes", "streams", "held"}, with times per step
-  // and all nodes in the order in which they run.
+  // Writes the same as the value of a key: {"steps", "seconds", "ops", "nodes", "streams", "moved_bytes",
+  // "least_bytes", "held"}, with times per step and all nodes in the order in which they run.
   void WriteJson(Json& json) const;
   // Returns the seconds of each Step, in the sequence of the Order; on average over the steps.
   std::vector<double> StepSeconds() const;
@@ -47,6 +49,7 @@ class Profiler {
   double Seconds() const;  // of a step, from its first Step's turn to its last Step's end
 
   const std::vector<HeldValue> held_;
+  const Traffic traffic_;
   std::vector<Timing> sums_;     // by Step, over all steps
   std::vector<Stream> streams_;  // over all steps; idle is computed at the end
   double seconds_ = 0;           // over all steps

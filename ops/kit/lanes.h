@@ -10,6 +10,13 @@
 
 namespace snug::core {
 
+// Stands before a loop over so few independent elements that GCC would unroll it before it comes to vectorise it.
+#if defined(__clang__)
+#define SNUG_EACH_OF_N SNUG_INDEPENDENT
+#else
+#define SNUG_EACH_OF_N _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
+#endif
+
 inline constexpr int kLanes = 32;
 inline constexpr int64_t kLaneBlock = 4096;
 

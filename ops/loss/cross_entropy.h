@@ -18,6 +18,7 @@
 #include "ops/kit/vec_math.h"
 #include "ops/loss/labels.h"
 #include "ops/loss/losses_cuda.h"
+#include "ops/nn/row_tile.h"
 
 namespace snug::proto {
 class SoftmaxCrossEntropy;
@@ -69,54 +70,218 @@ absl::Status DispatchTarget(const KernelContext& k, Fn&& fn) {
   return DispatchInteger(dtype, [&](auto zero) { return fn(k.input<decltype(zero)>(1)); });
 }
 
+// What the rows' kernels read and write. Short rows are done as columns of a tile.
+template <class T, class Label>
+struct Call {
+  using S = Float32Port<T>;
+  static constexpr bool kSoft = std::is_same_v<T, Label>;  // probabilities, not classes
+
+  Call(const KernelContext& k, const Numbers& options, const Label* all_labels)
+      : logits(k.input<T>(0)),
+        labels(all_labels),
+        rows(Rows(k.input_type(0))),
+        classes(options.classes),
+        stride(Stride(k.input_type(0))),
+        smoothing(options.smoothing),
+        ignored(options.ignored) {}
+
+  SNUG_INLINE const T* logits_end() const { return logits + rows * stride; }
+  SNUG_INLINE bool Ignores(int64_t row) const {
+    if constexpr (kSoft) return false;
+    return labels[row] == ignored;
+  }
+  // Sets the number of rows that count.
+  absl::Status Check(int64_t* counted) const {
+    *counted = rows;
+    if constexpr (kSoft) return absl::OkStatus();
+    return CheckLabels(labels, rows, classes, ignored, counted);
+  }
+
+  const T* logits;
+  const Label* labels;
+  int64_t rows, classes, stride;
+  double smoothing;
+  int64_t ignored;
+};
+
+template <class T, class Label>
+SNUG_INLINE void ForwardRow(const Call<T, Label>& call, int64_t row, double* losses, Float32Port<T>* lse) {
+  using A = Accumulator<T>;
+  const int64_t classes = call.classes;
+  const T* z = call.logits + row * call.stride;
+  const A most = LaneMax<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(z[i]); });
+  const double sum = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return Exp(static_cast<A>(z[i]) - most); });
+  const double row_lse = static_cast<double>(most) + std::log(sum);
+  lse[row] = static_cast<Float32Port<T>>(row_lse);
+  double loss = 0;
+  if (call.Ignores(row)) {
+    losses[row] = 0;
+    return;
+  }
+  if constexpr (call.kSoft) {
+    const T* t = call.labels + row * call.stride;
+    loss = (1 - call.smoothing) * LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA {
+             return static_cast<A>(t[i]) * (static_cast<A>(row_lse) - static_cast<A>(z[i]));
+           });
+  } else {
+    loss = (1 - call.smoothing) * (row_lse - static_cast<double>(z[call.labels[row]]));
+  }
+  if (call.smoothing > 0) {
+    loss += call.smoothing / static_cast<double>(classes) *
+            LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(row_lse) - static_cast<A>(z[i]); });
+  }
+  losses[row] = loss;
+}
+
+template <Isa kIsa, class T, class Label>
+SNUG_INLINE void ForwardTile(const Call<T, Label>& call, int64_t row, int64_t count, double* losses,
+                             Float32Port<T>* lse) {
+  using A = Accumulator<T>;
+  const int64_t classes = call.classes;
+  RowTile<A> tile;
+  A* z = tile.at;
+  LoadRows<kIsa>(call.logits + row * call.stride, call.stride, classes, count, call.logits_end(), z);
+  alignas(64) A most[kTileRows], log_sum[kTileRows], given[kTileRows], even[kTileRows] = {};
+  std::copy_n(z, kTileRows, most);
+  for (int64_t i = 1; i < classes; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) {
+      const A v = z[i * kTileRows + j];
+      most[j] = v > most[j] ? v : most[j];
+    }
+  }
+  for (int64_t i = 0; i < classes; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) z[i * kTileRows + j] -= most[j];
+  }
+  SumTile(classes, log_sum, [=](int64_t, int64_t at) SNUG_LAMBDA { return Exp(z[at]); });
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < kTileRows; ++j) log_sum[j] = Log(log_sum[j]);
+  for (int64_t i = 0; i < classes; ++i) {  // becomes what each class would cost
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) z[i * kTileRows + j] = log_sum[j] - z[i * kTileRows + j];
+  }
+  if constexpr (call.kSoft) {
+    RowTile<A> target;
+    const A* t = target.at;
+    LoadRows<kIsa>(call.labels + row * call.stride, call.stride, classes, count, call.labels + call.rows * call.stride,
+                   target.at);
+    SumTile(classes, given, [=](int64_t, int64_t at) SNUG_LAMBDA { return t[at] * z[at]; });
+  } else {
+    for (int64_t j = 0; j < count; ++j) {
+      given[j] = call.Ignores(row + j) ? A(0) : z[call.labels[row + j] * kTileRows + j];
+    }
+  }
+  if (call.smoothing > 0) SumTile(classes, even, [=](int64_t, int64_t at) SNUG_LAMBDA { return z[at]; });
+  for (int64_t j = 0; j < count; ++j) {
+    lse[row + j] = most[j] + log_sum[j];
+    losses[row + j] = call.Ignores(row + j)
+                          ? 0
+                          : (1 - call.smoothing) * static_cast<double>(given[j]) +
+                                call.smoothing / static_cast<double>(classes) * static_cast<double>(even[j]);
+  }
+}
+
 // Sets the loss, and the log of each row's sum of exponentials. `losses` is room for the rows' losses.
 template <class T, class Label>
 absl::Status Forward(const KernelContext& k, const Numbers& options, const Label* labels, double* losses,
                      Float32Port<T>* loss_of_all, Float32Port<T>* lse) {
-  using A = Accumulator<T>;
-  constexpr bool kSoft = std::is_same_v<T, Label>;
-  const T* logits = k.input<T>(0);
-  const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = options.classes;
-  const int64_t stride = Stride(k.input_type(0));
-  const double smoothing = options.smoothing;
-  const int64_t ignored = options.ignored;
-  int64_t counted = rows;
-  if constexpr (!kSoft) SNUG_RETURN_IF_ERROR(CheckLabels(labels, rows, classes, ignored, &counted));
-
-  ParallelFor(k.threads(), rows, RowsPerChunk(classes), [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t r = begin; r < end; ++r) {
-        const T* z = logits + r * stride;
-        const A most = LaneMax<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(z[i]); });
-        const double sum = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return Exp(static_cast<A>(z[i]) - most); });
-        const double row_lse = static_cast<double>(most) + std::log(sum);
-        lse[r] = static_cast<Float32Port<T>>(row_lse);
-        double loss = 0;
-        if constexpr (kSoft) {
-          const T* t = labels + r * stride;
-          loss = (1 - smoothing) * LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA {
-                   return static_cast<A>(t[i]) * (static_cast<A>(row_lse) - static_cast<A>(z[i]));
-                 });
-        } else if (labels[r] != ignored) {
-          loss = (1 - smoothing) * (row_lse - static_cast<double>(z[labels[r]]));
-        } else {
-          losses[r] = 0;
-          continue;
-        }
-        if (smoothing > 0) {
-          loss += smoothing / static_cast<double>(classes) * LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA {
-                    return static_cast<A>(row_lse) - static_cast<A>(z[i]);
-                  });
-        }
-        losses[r] = loss;
-      }
+  const Call<T, Label> call(k, options, labels);
+  int64_t counted = 0;
+  SNUG_RETURN_IF_ERROR(call.Check(&counted));
+  if (call.classes <= kShortRow) {
+    ForEachRowTile(k.threads(), call.rows, RowsPerChunk(call.classes),
+                   [=](auto isa, int64_t row, int64_t count)
+                       SNUG_LAMBDA { ForwardTile<isa()>(call, row, count, losses, lse); });
+  } else {
+    ParallelFor(k.threads(), call.rows, RowsPerChunk(call.classes), [=](int64_t begin, int64_t end) {
+      WithIsa([=]() SNUG_LAMBDA {
+        for (int64_t row = begin; row < end; ++row) ForwardRow(call, row, losses, lse);
+      });
     });
-  });
+  }
   double total = 0;
-  for (int64_t r = 0; r < rows; ++r) total += losses[r];
+  WithIsa([=, &total]()
+              SNUG_LAMBDA { total = LaneSum<double>(call.rows, [=](int64_t r) SNUG_LAMBDA { return losses[r]; }); });
   *loss_of_all = static_cast<Float32Port<T>>(total / static_cast<double>(counted));
   return absl::OkStatus();
+}
+
+// A row's gradient is (softmax * sum(target) - target) scale, where the target is `sharp` times what is given, and
+// `even` for all classes.
+template <class A>
+struct TargetNumbers {
+  A scale, even, sharp;
+};
+
+template <class T, class Label>
+SNUG_INLINE void BackwardRow(const Call<T, Label>& call, int64_t row, TargetNumbers<Accumulator<T>> target,
+                             Accumulator<T> lse, T* dz) {
+  using A = Accumulator<T>;
+  const int64_t classes = call.classes;
+  const T* z = call.logits + row * call.stride;
+  if constexpr (call.kSoft) {
+    const T* t = call.labels + row * call.stride;
+    const double given = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(t[i]); });
+    const A total = static_cast<A>((1 - call.smoothing) * given + call.smoothing);
+    for (int64_t i = 0; i < classes; ++i) {
+      const A softmax = Exp(static_cast<A>(z[i]) - lse);
+      dz[i] = static_cast<T>((softmax * total - target.sharp * static_cast<A>(t[i]) - target.even) * target.scale);
+    }
+  } else {
+    const int64_t label = call.labels[row];
+    // This is computed first, because z may be dz.
+    const A own = Exp(static_cast<A>(z[label]) - lse) - target.even - target.sharp;
+    // There are two sweeps over a block that stays in the cache: with the store between them the compiler would
+    // vectorise neither.
+    for (int64_t first = 0; first < classes; first += kBlock) {
+      const int64_t n = std::min(kBlock, classes - first);
+      A block[kBlock];
+      for (int64_t i = 0; i < n; ++i) block[i] = Exp(static_cast<A>(z[first + i]) - lse);
+      for (int64_t i = 0; i < n; ++i) dz[first + i] = static_cast<T>((block[i] - target.even) * target.scale);
+    }
+    dz[label] = static_cast<T>(own * target.scale);
+  }
+}
+
+template <Isa kIsa, class T, class Label>
+SNUG_INLINE void BackwardTile(const Call<T, Label>& call, int64_t row, int64_t count,
+                              TargetNumbers<Accumulator<T>> target, const Float32Port<T>* lse, T* dlogits) {
+  using A = Accumulator<T>;
+  const int64_t classes = call.classes;
+  RowTile<A> tile;
+  A* z = tile.at;
+  LoadRows<kIsa>(call.logits + row * call.stride, call.stride, classes, count, call.logits_end(), z);
+  alignas(64) A row_lse[kTileRows] = {};
+  std::copy_n(lse + row, count, row_lse);
+  for (int64_t i = 0; i < classes; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) z[i * kTileRows + j] = Exp(z[i * kTileRows + j] - row_lse[j]);
+  }
+  if constexpr (call.kSoft) {
+    RowTile<A> given;
+    const A* t = given.at;
+    LoadRows<kIsa>(call.labels + row * call.stride, call.stride, classes, count, call.labels + call.rows * call.stride,
+                   given.at);
+    alignas(64) A total[kTileRows];
+    SumTile(classes, total, [=](int64_t, int64_t at) SNUG_LAMBDA { return t[at]; });
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) total[j] = target.sharp * total[j] + static_cast<A>(call.smoothing);
+    for (int64_t i = 0; i < classes; ++i) {
+      SNUG_EACH_OF_N
+      for (int64_t j = 0; j < kTileRows; ++j) {
+        const int64_t at = i * kTileRows + j;
+        z[at] = z[at] * total[j] - target.sharp * t[at];
+      }
+    }
+  } else {
+    for (int64_t j = 0; j < count; ++j) {
+      if (!call.Ignores(row + j)) z[call.labels[row + j] * kTileRows + j] -= target.sharp;
+    }
+  }
+  SNUG_INDEPENDENT
+  for (int64_t at = 0; at < classes * kTileRows; ++at) z[at] = (z[at] - target.even) * target.scale;
+  StoreRows<kIsa>(static_cast<const A*>(z), classes, count, dlogits + row * call.stride, call.stride);
 }
 
 // Computes dlogits = (softmax * sum(target) - target) * dloss / rows. It may lie on the logits.
@@ -124,49 +289,32 @@ template <class T, class Label>
 absl::Status Backward(const KernelContext& k, const Numbers& options, const Label* labels, const Float32Port<T>* lse,
                       double dloss, T* dlogits) {
   using A = Accumulator<T>;
-  constexpr bool kSoft = std::is_same_v<T, Label>;
-  const T* logits = k.input<T>(0);
-  const int64_t rows = Rows(k.input_type(0));
-  const int64_t classes = options.classes;
-  const int64_t stride = Stride(k.input_type(0));
-  const double smoothing = options.smoothing;
-  const int64_t ignored = options.ignored;
-  int64_t counted = rows;
-  if constexpr (!kSoft) SNUG_RETURN_IF_ERROR(CheckLabels(labels, rows, classes, ignored, &counted));
-
-  const A scale = static_cast<A>(dloss / static_cast<double>(counted));
-  const A even = static_cast<A>(smoothing / static_cast<double>(classes));
-  const A sharp = static_cast<A>(1 - smoothing);
-  ParallelFor(k.threads(), rows, RowsPerChunk(classes), [=](int64_t begin, int64_t end) {
+  const Call<T, Label> call(k, options, labels);
+  int64_t counted = 0;
+  SNUG_RETURN_IF_ERROR(call.Check(&counted));
+  const TargetNumbers<A> target = {.scale = static_cast<A>(dloss / static_cast<double>(counted)),
+                                   .even = static_cast<A>(call.smoothing / static_cast<double>(call.classes)),
+                                   .sharp = static_cast<A>(1 - call.smoothing)};
+  // What is ignored and what pads the classes gets nothing.
+  const auto clear = [=](int64_t row) SNUG_LAMBDA {
+    T* dz = dlogits + row * call.stride;
+    std::fill(call.Ignores(row) ? dz : dz + call.classes, dz + call.stride, static_cast<T>(A(0)));
+  };
+  if (call.classes <= kShortRow) {
+    ForEachRowTile(k.threads(), call.rows, RowsPerChunk(call.classes),
+                   [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA {
+                     BackwardTile<isa()>(call, row, count, target, lse, dlogits);
+                     for (int64_t j = row; j < row + count; ++j) clear(j);
+                   });
+    return absl::OkStatus();
+  }
+  ParallelFor(k.threads(), call.rows, RowsPerChunk(call.classes), [=](int64_t begin, int64_t end) {
     WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t r = begin; r < end; ++r) {
-        const T* z = logits + r * stride;
-        T* dz = dlogits + r * stride;
-        const A row_lse = static_cast<A>(lse[r]);
-        if constexpr (kSoft) {
-          const T* t = labels + r * stride;
-          const double given = LaneSum<A>(classes, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(t[i]); });
-          const A total = static_cast<A>((1 - smoothing) * given + smoothing);
-          for (int64_t i = 0; i < classes; ++i) {
-            const A softmax = Exp(static_cast<A>(z[i]) - row_lse);
-            dz[i] = static_cast<T>((softmax * total - sharp * static_cast<A>(t[i]) - even) * scale);
-          }
-        } else if (labels[r] != ignored) {
-          // This is computed first, because z may be dz.
-          const A own = Exp(static_cast<A>(z[labels[r]]) - row_lse) - even - sharp;
-          // There are two sweeps over a block that stays in the cache: with the store between them the compiler would
-          // vectorise neither.
-          for (int64_t first = 0; first < classes; first += kBlock) {
-            const int64_t n = std::min(kBlock, classes - first);
-            A block[kBlock];
-            for (int64_t i = 0; i < n; ++i) block[i] = Exp(static_cast<A>(z[first + i]) - row_lse);
-            for (int64_t i = 0; i < n; ++i) dz[first + i] = static_cast<T>((block[i] - even) * scale);
-          }
-          dz[labels[r]] = static_cast<T>(own * scale);
-        } else {
-          for (int64_t i = 0; i < classes; ++i) dz[i] = static_cast<T>(A(0));
+      for (int64_t row = begin; row < end; ++row) {
+        if (!call.Ignores(row)) {
+          BackwardRow(call, row, target, static_cast<A>(lse[row]), dlogits + row * call.stride);
         }
-        std::fill(dz + classes, dz + stride, static_cast<T>(A(0)));
+        clear(row);
       }
     });
   });

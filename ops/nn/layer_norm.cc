@@ -1,6 +1,7 @@
 // layer_norm: normalises each row (the last `axes` axes) by its own mean and variance; and its gradient. Rows are
-// contiguous. The gradients of weight and bias are summed over chunks of rows, whose size follows from the shape, and
-// the chunks' sums in order, so the bits are the same on any number of threads.
+// contiguous; short ones are done as columns of a tile. The gradients of weight and bias are summed over chunks of
+// rows, whose size follows from the shape, and the chunks' sums in order, so the bits are the same on any number of
+// threads.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "ops/kit/lanes.h"
 #include "ops/layer_context.h"
 #include "ops/nn/norm_rows.h"
+#include "ops/nn/row_tile.h"
 #include "ops/nn/rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -88,101 +90,235 @@ Cost CostOfNode(const NodeTypes& types) { return {.flops = 8.0 * static_cast<dou
 Cost CostOfGrad(const NodeTypes& types) { return {.flops = 14.0 * static_cast<double>(types.input(0).num_elements())}; }
 
 template <class T>
-void Forward(const KernelContext& k) {
+struct ForwardCall {
   using A = Accumulator<T>;
   using S = Float32Port<T>;
-  const T* x = k.input<T>(0);
-  const S* weight = k.has_input(1) ? k.input<S>(1) : nullptr;
-  const S* bias = k.has_input(2) ? k.input<S>(2) : nullptr;
-  T* y = k.output<T>(0);
-  S* means = k.output<S>(1);
-  S* inv_stds = k.output<S>(2);
-  const NormRows view(k.input_type(0), k.options<proto::LayerNorm>().axes());
-  const double epsilon = k.options<proto::LayerNorm>().epsilon();
-  const int64_t n = view.width;
-  ParallelFor(k.threads(), view.rows, std::max<int64_t>(1, kNormChunk / std::max<int64_t>(1, n)),
-              [=](int64_t begin, int64_t end) {
-                WithIsa([=]() SNUG_LAMBDA {
-                  for (int64_t r = begin; r < end; ++r) {
-                    const T* a = x + r * n;
-                    T* b = y + r * n;
-                    const double count = static_cast<double>(n);
-                    const double sum = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(a[i]); });
-                    const A mean = static_cast<A>(sum / count);
-                    const double squares = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA {
-                      const A d = static_cast<A>(a[i]) - mean;
-                      return d * d;
-                    });
-                    const A inv_std = static_cast<A>(1 / std::sqrt(squares / count + epsilon));
-                    means[r] = mean;
-                    inv_stds[r] = inv_std;
-                    if (weight != nullptr && bias != nullptr) {
-                      SNUG_INDEPENDENT
-                      for (int64_t i = 0; i < n; ++i) {
-                        b[i] = static_cast<T>((static_cast<A>(a[i]) - mean) * inv_std * weight[i] + bias[i]);
-                      }
-                    } else {
-                      for (int64_t i = 0; i < n; ++i) {
-                        A v = (static_cast<A>(a[i]) - mean) * inv_std;
-                        if (weight != nullptr) v *= weight[i];
-                        if (bias != nullptr) v += bias[i];
-                        b[i] = static_cast<T>(v);
-                      }
-                    }
-                  }
-                });
-              });
+  explicit ForwardCall(const KernelContext& k)
+      : x(k.input<T>(0)),
+        weight(k.has_input(1) ? k.input<S>(1) : nullptr),
+        bias(k.has_input(2) ? k.input<S>(2) : nullptr),
+        y(k.output<T>(0)),
+        means(k.output<S>(1)),
+        inv_stds(k.output<S>(2)),
+        rows(k.input_type(0), k.options<proto::LayerNorm>().axes()),
+        epsilon(k.options<proto::LayerNorm>().epsilon()) {}
+  const T* x;
+  const S *weight, *bias;  // [width], or null
+  T* y;                    // may be x
+  S *means, *inv_stds;     // [rows]
+  NormRows rows;
+  double epsilon;
+};
+
+template <class T>
+SNUG_INLINE void ForwardRow(const ForwardCall<T>& call, int64_t row) {
+  using A = Accumulator<T>;
+  const int64_t n = call.rows.width;
+  const T* a = call.x + row * n;
+  T* b = call.y + row * n;
+  const auto* weight = call.weight;
+  const auto* bias = call.bias;
+  const double count = static_cast<double>(n);
+  const double sum = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(a[i]); });
+  const A mean = static_cast<A>(sum / count);
+  const double squares = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA {
+    const A d = static_cast<A>(a[i]) - mean;
+    return d * d;
+  });
+  const A inv_std = static_cast<A>(1 / std::sqrt(squares / count + call.epsilon));
+  call.means[row] = mean;
+  call.inv_stds[row] = inv_std;
+  if (weight != nullptr && bias != nullptr) {
+    SNUG_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) {
+      b[i] = static_cast<T>((static_cast<A>(a[i]) - mean) * inv_std * weight[i] + bias[i]);
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      A v = (static_cast<A>(a[i]) - mean) * inv_std;
+      if (weight != nullptr) v *= weight[i];
+      if (bias != nullptr) v += bias[i];
+      b[i] = static_cast<T>(v);
+    }
+  }
+}
+
+// Does `count` short rows.
+template <Isa kIsa, class T>
+SNUG_INLINE void ForwardTile(const ForwardCall<T>& call, int64_t row, int64_t count) {
+  using A = Accumulator<T>;
+  const int64_t n = call.rows.width;
+  const A scale = A(1) / static_cast<A>(n);
+  const A epsilon = static_cast<A>(call.epsilon);
+  const auto* weight = call.weight;
+  const auto* bias = call.bias;
+  RowTile<A> tile;
+  A* x = tile.at;
+  LoadRows<kIsa>(call.x + row * n, n, n, count, call.x + call.rows.rows * n, x);
+  alignas(64) A mean[kTileRows], inv_std[kTileRows];
+  SumTile(n, mean, [=](int64_t, int64_t at) SNUG_LAMBDA { return x[at]; });
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < kTileRows; ++j) mean[j] *= scale;
+  for (int64_t i = 0; i < n; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) x[i * kTileRows + j] -= mean[j];
+  }
+  SumTile(n, inv_std, [=](int64_t, int64_t at) SNUG_LAMBDA { return x[at] * x[at]; });
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < kTileRows; ++j) inv_std[j] = A(1) / std::sqrt(inv_std[j] * scale + epsilon);
+  for (int64_t i = 0; i < n; ++i) {
+    const A w = weight != nullptr ? weight[i] : A(1);
+    const A added = bias != nullptr ? bias[i] : A(0);
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) x[i * kTileRows + j] = x[i * kTileRows + j] * inv_std[j] * w + added;
+  }
+  StoreRows<kIsa>(static_cast<const A*>(x), n, count, call.y + row * n, n);
+  std::copy_n(mean, count, call.means + row);
+  std::copy_n(inv_std, count, call.inv_stds + row);
+}
+
+template <class T>
+void Forward(const KernelContext& k) {
+  const ForwardCall<T> call(k);
+  const int64_t rows = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(1, call.rows.width));
+  if (call.rows.width <= kShortRow) {
+    ForEachRowTile(k.threads(), call.rows.rows, rows,
+                   [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA { ForwardTile<isa()>(call, row, count); });
+    return;
+  }
+  ParallelFor(k.threads(), call.rows.rows, rows, [=](int64_t begin, int64_t end) {
+    WithIsa([=]() SNUG_LAMBDA {
+      for (int64_t row = begin; row < end; ++row) ForwardRow(call, row);
+    });
+  });
 }
 
 // Let g = dy weight and x' = (x - mean) inv_std. Then dx = inv_std (g - mean(g) - x' mean(g x')), and dweight and dbias
 // are the sums over rows of dy x' and dy.
 template <class T>
-void Backward(const KernelContext& k) {
+struct BackwardCall {
   using A = Accumulator<T>;
   using S = Float32Port<T>;
-  const T* x = k.input<T>(0);
-  const S* weight = k.has_input(1) ? k.input<S>(1) : nullptr;
-  const S* means = k.input<S>(2);
-  const S* inv_stds = k.input<S>(3);
-  const T* dy = k.input<T>(4);
-  T* dx = k.output<T>(0);
-  S* dweight = k.output<S>(1);
-  S* dbias = k.output<S>(2);
+  explicit BackwardCall(const KernelContext& k)
+      : x(k.input<T>(0)),
+        weight(k.has_input(1) ? k.input<S>(1) : nullptr),
+        means(k.input<S>(2)),
+        inv_stds(k.input<S>(3)),
+        dy(k.input<T>(4)),
+        dx(k.output<T>(0)),
+        rows(k.input_type(0), k.options<proto::LayerNorm>().axes()) {}
+  const T* x;
+  const S *weight, *means, *inv_stds;
+  const T* dy;
+  T* dx;  // may be x or dy
+  NormRows rows;
+};
+
+template <class T>
+SNUG_INLINE void BackwardRow(const BackwardCall<T>& call, int64_t row, Float32Port<T>* dweight, Float32Port<T>* dbias) {
+  using A = Accumulator<T>;
+  const int64_t n = call.rows.width;
+  const T* a = call.x + row * n;
+  const T* d = call.dy + row * n;
+  T* b = call.dx + row * n;
+  const auto* weight = call.weight;
+  const A mean = call.means[row];
+  const A inv_std = call.inv_stds[row];
+  const auto g = [=](int64_t i) SNUG_LAMBDA {
+    return weight != nullptr ? static_cast<A>(d[i]) * weight[i] : static_cast<A>(d[i]);
+  };
+  const A count = static_cast<A>(n);
+  const A mean_g = static_cast<A>(LaneSum<A>(n, g)) / count;
+  const A mean_gx =
+      static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return g(i) * (static_cast<A>(a[i]) - mean); })) *
+      inv_std / count;
+  SNUG_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    const A own = static_cast<A>(d[i]);
+    const A normalized = (static_cast<A>(a[i]) - mean) * inv_std;
+    dweight[i] += own * normalized;
+    dbias[i] += own;
+    b[i] = static_cast<T>(inv_std * (g(i) - mean_g - normalized * mean_gx));
+  }
+}
+
+// Does `count` short rows. Each lane adds up its rows' gradients of weight and bias: `dweight` and `dbias` are tiles.
+template <Isa kIsa, class T>
+SNUG_INLINE void BackwardTile(const BackwardCall<T>& call, int64_t row, int64_t count, Accumulator<T>* dweight,
+                              Accumulator<T>* dbias) {
+  using A = Accumulator<T>;
+  const int64_t n = call.rows.width;
+  const A scale = A(1) / static_cast<A>(n);
+  const auto* weight = call.weight;
+  RowTile<A> x_tile, dy_tile;
+  A* x = x_tile.at;
+  A* dy = dy_tile.at;
+  LoadRows<kIsa>(call.x + row * n, n, n, count, call.x + call.rows.rows * n, x);
+  LoadRows<kIsa>(call.dy + row * n, n, n, count, call.dy + call.rows.rows * n, dy);
+  alignas(64) A mean[kTileRows] = {}, inv_std[kTileRows] = {}, mean_g[kTileRows], mean_gx[kTileRows];
+  std::copy_n(call.means + row, count, mean);
+  std::copy_n(call.inv_stds + row, count, inv_std);
+  for (int64_t i = 0; i < n; ++i) {
+    const A w = weight != nullptr ? weight[i] : A(1);
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) {
+      const int64_t at = i * kTileRows + j;
+      x[at] = (x[at] - mean[j]) * inv_std[j];
+      dweight[at] += dy[at] * x[at];
+      dbias[at] += dy[at];
+      dy[at] *= w;
+    }
+  }
+  SumTile(n, mean_g, [=](int64_t, int64_t at) SNUG_LAMBDA { return dy[at]; });
+  SumTile(n, mean_gx, [=](int64_t, int64_t at) SNUG_LAMBDA { return dy[at] * x[at]; });
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < kTileRows; ++j) {
+    mean_g[j] *= scale;
+    mean_gx[j] *= scale;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) {
+      const int64_t at = i * kTileRows + j;
+      x[at] = inv_std[j] * (dy[at] - mean_g[j] - x[at] * mean_gx[j]);
+    }
+  }
+  StoreRows<kIsa>(static_cast<const A*>(x), n, count, call.dx + row * n, n);
+}
+
+// Does the rows [begin, end) of a chunk. `dweight` and `dbias` become the sums over them.
+template <Isa kIsa, class T>
+SNUG_INLINE void BackwardChunk(const BackwardCall<T>& call, int64_t begin, int64_t end, Float32Port<T>* dweight,
+                               Float32Port<T>* dbias) {
+  using A = Accumulator<T>;
+  const int64_t n = call.rows.width;
+  if (n > kShortRow) {
+    std::fill_n(dweight, 2 * n, A(0));
+    for (int64_t row = begin; row < end; ++row) BackwardRow(call, row, dweight, dbias);
+    return;
+  }
+  RowTile<A> weight_lanes, bias_lanes;
+  std::fill_n(weight_lanes.at, n * kTileRows, A(0));
+  std::fill_n(bias_lanes.at, n * kTileRows, A(0));
+  for (int64_t row = begin; row < end; row += kTileRows) {
+    BackwardTile<kIsa>(call, row, std::min(kTileRows, end - row), weight_lanes.at, bias_lanes.at);
+  }
+  AddTileLanes(n, weight_lanes.at, dweight);
+  AddTileLanes(n, bias_lanes.at, dbias);
+}
+
+template <class T>
+void Backward(const KernelContext& k) {
+  using S = Float32Port<T>;
+  const BackwardCall<T> call(k);
   S* partial = k.workspace<S>();
-  const NormRows view(k.input_type(0), k.options<proto::LayerNorm>().axes());
-  const int64_t n = view.width;
-  ParallelFor(k.threads(), view.rows, view.rows_per_chunk, [=](int64_t begin, int64_t end) {
-    S* chunk_weight = partial + begin / view.rows_per_chunk * 2 * n;
-    S* chunk_bias = chunk_weight + n;
-    WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t i = 0; i < n; ++i) chunk_weight[i] = chunk_bias[i] = 0;
-      for (int64_t r = begin; r < end; ++r) {
-        const T* a = x + r * n;
-        const T* d = dy + r * n;
-        T* b = dx + r * n;
-        const A mean = means[r];
-        const A inv_std = inv_stds[r];
-        const auto g = [=](int64_t i) SNUG_LAMBDA {
-          return weight != nullptr ? static_cast<A>(d[i]) * weight[i] : static_cast<A>(d[i]);
-        };
-        const A count = static_cast<A>(n);
-        const A mean_g = static_cast<A>(LaneSum<A>(n, g)) / count;
-        const A mean_gx =
-            static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return g(i) * (static_cast<A>(a[i]) - mean); })) *
-            inv_std / count;
-        SNUG_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) {
-          const A own = static_cast<A>(d[i]);
-          const A normalized = (static_cast<A>(a[i]) - mean) * inv_std;
-          chunk_weight[i] += own * normalized;
-          chunk_bias[i] += own;
-          b[i] = static_cast<T>(inv_std * (g(i) - mean_g - normalized * mean_gx));
-        }
-      }
-    });
+  const int64_t n = call.rows.width;
+  ParallelFor(k.threads(), call.rows.rows, call.rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
+    S* of_chunk = partial + begin / call.rows.rows_per_chunk * 2 * n;
+    WithIsa([=](auto isa) SNUG_LAMBDA { BackwardChunk<isa()>(call, begin, end, of_chunk, of_chunk + n); });
   });
-  AddNormChunks(k.threads(), view.chunks, 2 * n, n, partial, dweight);
-  AddNormChunks(k.threads(), view.chunks, 2 * n, n, partial + n, dbias);
+  AddNormChunks(k.threads(), call.rows.chunks, 2 * n, n, partial, k.output<S>(1));
+  AddNormChunks(k.threads(), call.rows.chunks, 2 * n, n, partial + n, k.output<S>(2));
 }
 
 absl::Status ForwardCpu(const KernelContext& k) {
@@ -213,6 +349,8 @@ void Samples(SampleBuilder& s) {
   affine("wide", "", {3, 133}, {133});
   affine("two_axes", "axes: 2 epsilon: 0.01", {3, 4, 5}, {4, 5});
   affine("rows", "", {75, 3}, {3});
+  affine("short_rows", "", {35, 10}, {10});
+  affine("rows_of_a_tile", "", {33, 37}, {37});
   // On CUDA a warp holds a row, a block holds it, and a block streams it, 16 bytes at a time.
   affine("whole_packs", "", {3, 72}, {72});
   affine("row_of_a_block", "", {2, 1600}, {1600}).NoGradient();
@@ -250,6 +388,8 @@ void GradSamples(SampleBuilder& s) {
         .Input(x);
   };
   affine("row", "", {5, 7}, {7}, {5});
+  affine("short_rows", "", {35, 10}, {10}, {35});
+  affine("rows_of_a_tile", "", {33, 37}, {37}, {33});
   affine("wide", "", {3, 133}, {133}, {3});
   affine("two_axes", "axes: 2", {3, 4, 5}, {4, 5}, {3});
   affine("chunks", "", {75, 1100}, {1100}, {75});

@@ -15,6 +15,7 @@
 #include "ops/kit/lanes.h"
 #include "ops/layer_context.h"
 #include "ops/nn/norm_rows.h"
+#include "ops/nn/row_tile.h"
 #include "ops/nn/rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/prepare_context.h"
@@ -82,36 +83,81 @@ Cost CostOfNode(const NodeTypes& types) { return {.flops = 4.0 * static_cast<dou
 Cost CostOfGrad(const NodeTypes& types) { return {.flops = 9.0 * static_cast<double>(types.input(0).num_elements())}; }
 
 template <class T>
-void Forward(const KernelContext& k) {
+struct ForwardCall {
   using A = Accumulator<T>;
   using S = Float32Port<T>;
-  const T* x = k.input<T>(0);
-  const S* weight = k.has_input(1) ? k.input<S>(1) : nullptr;
-  T* y = k.output<T>(0);
-  S* inv_roots = k.output<S>(1);
-  const NormRows view(k.input_type(0), k.options<proto::RmsNorm>().axes());
-  const double epsilon = k.options<proto::RmsNorm>().epsilon();
-  const int64_t n = view.width;
-  const int64_t rows = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(1, n));
-  ParallelFor(k.threads(), view.rows, rows, [=](int64_t begin, int64_t end) {
+  explicit ForwardCall(const KernelContext& k)
+      : x(k.input<T>(0)),
+        weight(k.has_input(1) ? k.input<S>(1) : nullptr),
+        y(k.output<T>(0)),
+        inv_roots(k.output<S>(1)),
+        rows(k.input_type(0), k.options<proto::RmsNorm>().axes()),
+        epsilon(k.options<proto::RmsNorm>().epsilon()) {}
+  const T* x;
+  const S* weight;  // [width], or null
+  T* y;             // may be x
+  S* inv_roots;     // [rows]
+  NormRows rows;
+  double epsilon;
+};
+
+template <class T>
+SNUG_INLINE void ForwardRow(const ForwardCall<T>& call, int64_t row) {
+  using A = Accumulator<T>;
+  const int64_t n = call.rows.width;
+  const T* a = call.x + row * n;
+  T* b = call.y + row * n;
+  const auto* weight = call.weight;
+  const double squares = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA {
+    const A v = static_cast<A>(a[i]);
+    return v * v;
+  });
+  const A inv_root = static_cast<A>(1 / std::sqrt(squares / static_cast<double>(n) + call.epsilon));
+  call.inv_roots[row] = inv_root;
+  if (weight != nullptr) {
+    SNUG_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(static_cast<A>(a[i]) * inv_root * weight[i]);
+  } else {
+    SNUG_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(static_cast<A>(a[i]) * inv_root);
+  }
+}
+
+// Does `count` short rows.
+template <Isa kIsa, class T>
+SNUG_INLINE void ForwardTile(const ForwardCall<T>& call, int64_t row, int64_t count) {
+  using A = Accumulator<T>;
+  const int64_t n = call.rows.width;
+  const A scale = A(1) / static_cast<A>(n);
+  const A epsilon = static_cast<A>(call.epsilon);
+  RowTile<A> tile;
+  A* x = tile.at;
+  LoadRows<kIsa>(call.x + row * n, n, n, count, call.x + call.rows.rows * n, x);
+  alignas(64) A inv_root[kTileRows];
+  SumTile(n, inv_root, [=](int64_t, int64_t at) SNUG_LAMBDA { return x[at] * x[at]; });
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < kTileRows; ++j) inv_root[j] = A(1) / std::sqrt(inv_root[j] * scale + epsilon);
+  for (int64_t i = 0; i < n; ++i) {
+    const A w = call.weight != nullptr ? call.weight[i] : A(1);
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) x[i * kTileRows + j] *= inv_root[j] * w;
+  }
+  StoreRows<kIsa>(static_cast<const A*>(x), n, count, call.y + row * n, n);
+  std::copy_n(inv_root, count, call.inv_roots + row);
+}
+
+template <class T>
+void Forward(const KernelContext& k) {
+  const ForwardCall<T> call(k);
+  const int64_t rows = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(1, call.rows.width));
+  if (call.rows.width <= kShortRow) {
+    ForEachRowTile(k.threads(), call.rows.rows, rows,
+                   [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA { ForwardTile<isa()>(call, row, count); });
+    return;
+  }
+  ParallelFor(k.threads(), call.rows.rows, rows, [=](int64_t begin, int64_t end) {
     WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t r = begin; r < end; ++r) {
-        const T* a = x + r * n;
-        T* b = y + r * n;
-        const double squares = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA {
-          const A v = static_cast<A>(a[i]);
-          return v * v;
-        });
-        const A inv_root = static_cast<A>(1 / std::sqrt(squares / static_cast<double>(n) + epsilon));
-        inv_roots[r] = inv_root;
-        if (weight != nullptr) {
-          SNUG_INDEPENDENT
-          for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(static_cast<A>(a[i]) * inv_root * weight[i]);
-        } else {
-          SNUG_INDEPENDENT
-          for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(static_cast<A>(a[i]) * inv_root);
-        }
-      }
+      for (int64_t row = begin; row < end; ++row) ForwardRow(call, row);
     });
   });
 }
@@ -119,42 +165,111 @@ void Forward(const KernelContext& k) {
 // Let g = dy weight and x' = x inv_root. Then dx = inv_root (g - x' mean(g x')), and dweight is the sum over rows of
 // dy x'.
 template <class T>
-void Backward(const KernelContext& k) {
+struct BackwardCall {
   using A = Accumulator<T>;
   using S = Float32Port<T>;
-  const T* x = k.input<T>(0);
-  const S* weight = k.has_input(1) ? k.input<S>(1) : nullptr;
-  const S* inv_roots = k.input<S>(2);
-  const T* dy = k.input<T>(3);
-  T* dx = k.output<T>(0);
+  explicit BackwardCall(const KernelContext& k)
+      : x(k.input<T>(0)),
+        weight(k.has_input(1) ? k.input<S>(1) : nullptr),
+        inv_roots(k.input<S>(2)),
+        dy(k.input<T>(3)),
+        dx(k.output<T>(0)),
+        rows(k.input_type(0), k.options<proto::RmsNorm>().axes()) {}
+  const T* x;
+  const S *weight, *inv_roots;
+  const T* dy;
+  T* dx;  // may be x or dy
+  NormRows rows;
+};
+
+template <class T>
+SNUG_INLINE void BackwardRow(const BackwardCall<T>& call, int64_t row, Float32Port<T>* dweight) {
+  using A = Accumulator<T>;
+  const int64_t n = call.rows.width;
+  const T* a = call.x + row * n;
+  const T* d = call.dy + row * n;
+  T* b = call.dx + row * n;
+  const auto* weight = call.weight;
+  const A inv_root = call.inv_roots[row];
+  const auto g = [=](int64_t i) SNUG_LAMBDA {
+    return weight != nullptr ? static_cast<A>(d[i]) * weight[i] : static_cast<A>(d[i]);
+  };
+  const A mean = static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return g(i) * static_cast<A>(a[i]); })) *
+                 inv_root / static_cast<A>(n);
+  SNUG_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    const A normalized = static_cast<A>(a[i]) * inv_root;
+    dweight[i] += static_cast<A>(d[i]) * normalized;
+    b[i] = static_cast<T>(inv_root * (g(i) - normalized * mean));
+  }
+}
+
+// Does `count` short rows. Each lane adds up its rows' gradients of the weight: `dweight` is a tile.
+template <Isa kIsa, class T>
+SNUG_INLINE void BackwardTile(const BackwardCall<T>& call, int64_t row, int64_t count, Accumulator<T>* dweight) {
+  using A = Accumulator<T>;
+  const int64_t n = call.rows.width;
+  const A scale = A(1) / static_cast<A>(n);
+  const auto* weight = call.weight;
+  RowTile<A> x_tile, dy_tile;
+  A* x = x_tile.at;
+  A* dy = dy_tile.at;
+  LoadRows<kIsa>(call.x + row * n, n, n, count, call.x + call.rows.rows * n, x);
+  LoadRows<kIsa>(call.dy + row * n, n, n, count, call.dy + call.rows.rows * n, dy);
+  alignas(64) A inv_root[kTileRows] = {}, mean[kTileRows];
+  std::copy_n(call.inv_roots + row, count, inv_root);
+  for (int64_t i = 0; i < n; ++i) {
+    const A w = weight != nullptr ? weight[i] : A(1);
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) {
+      const int64_t at = i * kTileRows + j;
+      x[at] *= inv_root[j];
+      dweight[at] += dy[at] * x[at];
+      dy[at] *= w;
+    }
+  }
+  SumTile(n, mean, [=](int64_t, int64_t at) SNUG_LAMBDA { return dy[at] * x[at]; });
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < kTileRows; ++j) mean[j] *= scale;
+  for (int64_t i = 0; i < n; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) {
+      const int64_t at = i * kTileRows + j;
+      x[at] = inv_root[j] * (dy[at] - x[at] * mean[j]);
+    }
+  }
+  StoreRows<kIsa>(static_cast<const A*>(x), n, count, call.dx + row * n, n);
+}
+
+// Does the rows [begin, end) of a chunk. `dweight` becomes the sum over them.
+template <Isa kIsa, class T>
+SNUG_INLINE void BackwardChunk(const BackwardCall<T>& call, int64_t begin, int64_t end, Float32Port<T>* dweight) {
+  using A = Accumulator<T>;
+  const int64_t n = call.rows.width;
+  if (n > kShortRow) {
+    std::fill_n(dweight, n, A(0));
+    for (int64_t row = begin; row < end; ++row) BackwardRow(call, row, dweight);
+    return;
+  }
+  RowTile<A> lanes;
+  std::fill_n(lanes.at, n * kTileRows, A(0));
+  for (int64_t row = begin; row < end; row += kTileRows) {
+    BackwardTile<kIsa>(call, row, std::min(kTileRows, end - row), lanes.at);
+  }
+  AddTileLanes(n, lanes.at, dweight);
+}
+
+template <class T>
+void Backward(const KernelContext& k) {
+  using S = Float32Port<T>;
+  const BackwardCall<T> call(k);
   S* partial = k.workspace<S>();
-  const NormRows view(k.input_type(0), k.options<proto::RmsNorm>().axes());
-  const int64_t n = view.width;
-  ParallelFor(k.threads(), view.rows, view.rows_per_chunk, [=](int64_t begin, int64_t end) {
-    S* of_chunk = partial + begin / view.rows_per_chunk * n;
-    WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t i = 0; i < n; ++i) of_chunk[i] = 0;
-      for (int64_t r = begin; r < end; ++r) {
-        const T* a = x + r * n;
-        const T* d = dy + r * n;
-        T* b = dx + r * n;
-        const A inv_root = inv_roots[r];
-        const auto g = [=](int64_t i) SNUG_LAMBDA {
-          return weight != nullptr ? static_cast<A>(d[i]) * weight[i] : static_cast<A>(d[i]);
-        };
-        const A mean =
-            static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return g(i) * static_cast<A>(a[i]); })) *
-            inv_root / static_cast<A>(n);
-        SNUG_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) {
-          const A normalized = static_cast<A>(a[i]) * inv_root;
-          of_chunk[i] += static_cast<A>(d[i]) * normalized;
-          b[i] = static_cast<T>(inv_root * (g(i) - normalized * mean));
-        }
-      }
-    });
+  const int64_t n = call.rows.width;
+  ParallelFor(k.threads(), call.rows.rows, call.rows.rows_per_chunk, [=](int64_t begin, int64_t end) {
+    S* of_chunk = partial + begin / call.rows.rows_per_chunk * n;
+    WithIsa([=](auto isa) SNUG_LAMBDA { BackwardChunk<isa()>(call, begin, end, of_chunk); });
   });
-  AddNormChunks(k.threads(), view.chunks, n, n, partial, k.output<S>(1));
+  AddNormChunks(k.threads(), call.rows.chunks, n, n, partial, k.output<S>(1));
 }
 
 absl::Status ForwardCpu(const KernelContext& k) {
@@ -180,6 +295,8 @@ void Samples(SampleBuilder& s) {
   affine("wide", "", {3, 133}, {133});
   affine("two_axes", "axes: 2 epsilon: 0.01", {3, 4, 5}, {4, 5});
   affine("rows", "", {75, 3}, {3});
+  affine("short_rows", "", {35, 10}, {10});
+  affine("rows_of_a_tile", "", {33, 37}, {37});
   // On CUDA a warp holds a row, a block holds it, and a block streams it, 16 bytes at a time.
   affine("whole_packs", "", {3, 72}, {72});
   affine("row_of_a_block", "", {2, 1600}, {1600}).NoGradient();
@@ -217,6 +334,8 @@ void GradSamples(SampleBuilder& s) {
         .Input(x);
   };
   affine("row", "", {5, 7}, {7}, {5});
+  affine("short_rows", "", {35, 10}, {10}, {35});
+  affine("rows_of_a_tile", "", {33, 37}, {37}, {33});
   affine("wide", "", {3, 133}, {133}, {3});
   affine("two_axes", "axes: 2", {3, 4, 5}, {4, 5}, {3});
   affine("chunks", "", {75, 1100}, {1100}, {75});

@@ -1,6 +1,7 @@
 // softmax and log_softmax along one axis, and their gradients, which read only the output (so the input may be
-// overwritten). The axis may lie anywhere: x is seen as [outer, axis, inner]. With inner = 1 a row is contiguous, and
-// reductions go through lanes; otherwise `inner` neighbours are done at once.
+// overwritten). The axis may lie anywhere: x is seen as [outer, axis, inner]. With inner = 1 a row is contiguous:
+// reductions of long rows go through lanes, short ones are turned into columns of a tile. Columns, as there are with
+// inner > 1 too, are done `inner` neighbours at once.
 #include <algorithm>
 #include <cmath>
 
@@ -13,6 +14,7 @@
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
 #include "ops/kit/vec_math.h"
+#include "ops/nn/row_tile.h"
 #include "ops/nn/rows_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
@@ -93,6 +95,40 @@ void ForEachRow(int threads, const View& view, Row row, Strip strip) {
               });
 }
 
+bool HasShortRows(const View& view) { return view.inner == 1 && view.axis <= kShortRow; }
+
+// Computes b from the first `columns` columns of a, of n elements that lie `inner` apart. b may be a.
+template <bool kLog, class T>
+SNUG_INLINE void ForwardColumns(int64_t n, int64_t inner, int64_t columns, const T* a, T* b) {
+  using A = Accumulator<T>;
+  A most[kStrip], sum[kStrip];
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < columns; ++j) {
+    most[j] = static_cast<A>(a[j]);
+    sum[j] = 0;
+  }
+  for (int64_t i = 1; i < n; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < columns; ++j) {
+      const A v = static_cast<A>(a[i * inner + j]);
+      most[j] = v > most[j] ? v : most[j];
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < columns; ++j) sum[j] += Exp(static_cast<A>(a[i * inner + j]) - most[j]);
+  }
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < columns; ++j) sum[j] = kLog ? Log(sum[j]) : 1 / sum[j];
+  for (int64_t i = 0; i < n; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < columns; ++j) {
+      const A v = static_cast<A>(a[i * inner + j]) - most[j];
+      b[i * inner + j] = static_cast<T>(kLog ? v - sum[j] : Exp(v) * sum[j]);
+    }
+  }
+}
+
 template <class T, bool kLog>
 void Forward(const KernelContext& k) {
   using A = Accumulator<T>;
@@ -100,6 +136,17 @@ void Forward(const KernelContext& k) {
   T* y = k.output<T>(0);
   const View view = ViewOf(k);
   const int64_t n = view.axis;
+  if (HasShortRows(view)) {
+    const T* end = x + view.outer * n;
+    ForEachRowTile(k.threads(), view.outer, kChunk / std::max<int64_t>(1, n),
+                   [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA {
+                     RowTile<A> tile;
+                     LoadRows<isa()>(x + row * n, n, n, count, end, tile.at);
+                     ForwardColumns<kLog>(n, kTileRows, kTileRows, tile.at, tile.at);
+                     StoreRows<isa()>(tile.at, n, count, y + row * n, n);
+                   });
+    return;
+  }
   ForEachRow(
       k.threads(), view,
       [=](int64_t first) SNUG_LAMBDA {
@@ -117,35 +164,42 @@ void Forward(const KernelContext& k) {
           for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(Exp(static_cast<A>(a[i]) - most) * scale);
         }
       },
-      [=](int64_t first, int64_t columns) SNUG_LAMBDA {
-        A most[kStrip], sum[kStrip];
-        const T* a = x + first;
-        T* b = y + first;
-        for (int64_t j = 0; j < columns; ++j) {
-          most[j] = static_cast<A>(a[j]);
-          sum[j] = 0;
-        }
-        for (int64_t i = 1; i < n; ++i) {
-          for (int64_t j = 0; j < columns; ++j) {
-            const A v = static_cast<A>(a[i * view.inner + j]);
-            most[j] = v > most[j] ? v : most[j];
-          }
-        }
-        for (int64_t i = 0; i < n; ++i) {
-          for (int64_t j = 0; j < columns; ++j) sum[j] += Exp(static_cast<A>(a[i * view.inner + j]) - most[j]);
-        }
-        for (int64_t j = 0; j < columns; ++j) sum[j] = kLog ? most[j] + Log(sum[j]) : 1 / sum[j];
-        for (int64_t i = 0; i < n; ++i) {
-          SNUG_INDEPENDENT
-          for (int64_t j = 0; j < columns; ++j) {
-            const A v = static_cast<A>(a[i * view.inner + j]);
-            b[i * view.inner + j] = static_cast<T>(kLog ? v - sum[j] : Exp(v - most[j]) * sum[j]);
-          }
-        }
-      });
+      [=](int64_t first, int64_t columns)
+          SNUG_LAMBDA { ForwardColumns<kLog>(n, view.inner, columns, x + first, y + first); });
 }
 
 // For softmax, dx = y (dy - sum(y dy)); for log_softmax, dx = dy - exp(y) sum(dy).
+template <bool kLog, class A>
+SNUG_INLINE A Term(A y, A dy) {
+  return kLog ? dy : y * dy;
+}
+template <bool kLog, class A>
+SNUG_INLINE A Element(A y, A dy, A sum) {
+  return kLog ? dy - Exp(y) * sum : y * (dy - sum);
+}
+
+// Computes dx as ForwardColumns does b. It may be y or dy.
+template <bool kLog, class T>
+SNUG_INLINE void BackwardColumns(int64_t n, int64_t inner, int64_t columns, const T* y, const T* dy, T* dx) {
+  using A = Accumulator<T>;
+  A sum[kStrip];
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < columns; ++j) sum[j] = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < columns; ++j) {
+      sum[j] += Term<kLog>(static_cast<A>(y[i * inner + j]), static_cast<A>(dy[i * inner + j]));
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < columns; ++j) {
+      const int64_t at = i * inner + j;
+      dx[at] = static_cast<T>(Element<kLog>(static_cast<A>(y[at]), static_cast<A>(dy[at]), sum[j]));
+    }
+  }
+}
+
 template <class T, bool kLog>
 void Backward(const KernelContext& k) {
   using A = Accumulator<T>;
@@ -154,32 +208,32 @@ void Backward(const KernelContext& k) {
   T* dx = k.output<T>(0);
   const View view = ViewOf(k);
   const int64_t n = view.axis;
-  const auto term = [=](int64_t i) SNUG_LAMBDA {
-    return kLog ? static_cast<A>(dy[i]) : static_cast<A>(y[i]) * static_cast<A>(dy[i]);
-  };
-  const auto element = [=](int64_t i, A sum) SNUG_LAMBDA {
-    const A v = static_cast<A>(y[i]);
-    const A g = static_cast<A>(dy[i]);
-    dx[i] = static_cast<T>(kLog ? g - Exp(v) * sum : v * (g - sum));
-  };
+  if (HasShortRows(view)) {
+    const int64_t size = view.outer * n;
+    ForEachRowTile(k.threads(), view.outer, kChunk / std::max<int64_t>(1, n),
+                   [=](auto isa, int64_t row, int64_t count) SNUG_LAMBDA {
+                     RowTile<A> a, b;
+                     LoadRows<isa()>(y + row * n, n, n, count, y + size, a.at);
+                     LoadRows<isa()>(dy + row * n, n, n, count, dy + size, b.at);
+                     BackwardColumns<kLog>(n, kTileRows, kTileRows, a.at, b.at, a.at);
+                     StoreRows<isa()>(a.at, n, count, dx + row * n, n);
+                   });
+    return;
+  }
   ForEachRow(
       k.threads(), view,
       [=](int64_t first) SNUG_LAMBDA {
-        const A sum = static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return term(first + i); }));
+        const T *a = y + first, *b = dy + first;
+        T* c = dx + first;
+        const A sum = static_cast<A>(LaneSum<A>(
+            n, [=](int64_t i) SNUG_LAMBDA { return Term<kLog>(static_cast<A>(a[i]), static_cast<A>(b[i])); }));
         SNUG_INDEPENDENT
-        for (int64_t i = first; i < first + n; ++i) element(i, sum);
+        for (int64_t i = 0; i < n; ++i) {
+          c[i] = static_cast<T>(Element<kLog>(static_cast<A>(a[i]), static_cast<A>(b[i]), sum));
+        }
       },
-      [=](int64_t first, int64_t columns) SNUG_LAMBDA {
-        A sum[kStrip];
-        for (int64_t j = 0; j < columns; ++j) sum[j] = 0;
-        for (int64_t i = 0; i < n; ++i) {
-          for (int64_t j = 0; j < columns; ++j) sum[j] += term(first + i * view.inner + j);
-        }
-        for (int64_t i = 0; i < n; ++i) {
-          SNUG_INDEPENDENT
-          for (int64_t j = 0; j < columns; ++j) element(first + i * view.inner + j, sum[j]);
-        }
-      });
+      [=](int64_t first, int64_t columns)
+          SNUG_LAMBDA { BackwardColumns<kLog>(n, view.inner, columns, y + first, dy + first, dx + first); });
 }
 
 template <bool kLog>
@@ -219,6 +273,8 @@ void Samples(SampleBuilder& s) {
   s.Case("strips").With(ParseOptions<proto::Softmax>("axis: 1")).Input({2, 9, 7, 11});
   s.Case("first_axis").With(ParseOptions<proto::Softmax>("axis: 0")).Input({5, 19});
   s.Case("one").Input({3, 1});
+  s.Case("short_rows").Input({35, 10}).Range(-4, 4);
+  s.Case("rows_of_a_tile").Input({2, 17, 37}).Range(-4, 4);
   s.Case("vector").Input({70}).Range(-30, 30);
   // On CUDA a warp holds a row, a block holds it, and a block streams it, 16 bytes at a time.
   s.Case("whole_packs").Input({3, 72}).Range(-4, 4);
@@ -243,6 +299,8 @@ void LogSoftmaxSamples(SampleBuilder& s) {
 
 void GradSamples(SampleBuilder& s) {
   s.Case("last_axis").Input({4, 7}).Range(-2, 0).Input({4, 7});
+  s.Case("short_rows").Input({35, 10}).Range(-2, 0).Input({35, 10});
+  s.Case("rows_of_a_tile").Input({2, 17, 37}).Range(-2, 0).Input({2, 17, 37});
   s.Case("wide").Input({3, 133}).Range(-2, 0).Input({3, 133});
   s.Case("whole_packs").Input({3, 72}).Range(-2, 0).Input({3, 72});
   s.Case("row_of_a_block").Input({2, 1600}).Range(-2, 0).Input({2, 1600});

@@ -7,18 +7,11 @@
 #include <cstdint>
 #include <limits>
 
-#include "ops/kit/isa.h"
+#include "ops/kit/lanes.h"
 
 namespace snug::core {
 
 inline constexpr size_t kCacheLine = 64;  // a vector that lies across two lines is slow to store and load
-
-// Stands before a loop over N independent elements. GCC would unroll a short one before it comes to vectorise it.
-#if defined(__clang__)
-#define SNUG_EACH_OF_N SNUG_INDEPENDENT
-#else
-#define SNUG_EACH_OF_N _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
-#endif
 
 // Up to N elements from `at` on, in an array that ends at `end`. Only `count` of them are meant, but where the array
 // has room for N all are touched. So an array has to be written in ascending order: what a store leaves behind its

@@ -1,0 +1,106 @@
+// Short rows, kTileRows of them at a time, each in a lane of its own: the partial results of a row's reduction
+// (ops/kit/lanes.h) would be more than its elements. LoadRows turns rows into the columns of a tile, StoreRows turns
+// them back, both in registers; between the two, loops go over a tile's columns. For use inside WithIsa bodies.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "engine/base/parallel.h"
+#include "ops/kit/isa.h"
+#include "ops/kit/lanes.h"
+#include "ops/kit/transpose.h"
+
+namespace snug::core {
+
+inline constexpr int64_t kShortRow = 64;  // a tile has no more columns
+inline constexpr int64_t kTileRows = 16;
+
+// Element i of row j is at[i * kTileRows + j].
+template <class A>
+struct RowTile {
+  alignas(64) A at[kShortRow * kTileRows];
+};
+
+// Calls body(instruction set, first row, number of rows) for all rows, kTileRows at a time. A thread's piece of work
+// has so many rows, or a few more.
+template <class Body>
+void ForEachRowTile(int threads, int64_t rows, int64_t rows_per_chunk, Body body) {
+  const int64_t chunk = (rows_per_chunk + kTileRows - 1) / kTileRows * kTileRows;
+  ParallelFor(threads, rows, chunk, [=](int64_t begin, int64_t end) {
+    WithIsa([=](auto isa) SNUG_LAMBDA {
+      for (int64_t row = begin; row < end; row += kTileRows) body(isa, row, std::min(kTileRows, end - row));
+    });
+  });
+}
+
+// Fills a tile with `count` rows of n elements, n <= kShortRow, which lie `stride` apart in an array that ends at
+// `end`. Rows that are missing become zeros.
+template <Isa kIsa, class T, class A>
+SNUG_INLINE void LoadRows(const T* rows, int64_t stride, int64_t n, int64_t count, const T* end, A* tile) {
+  constexpr int64_t kSide = kSquare<kIsa, A>;
+  const int64_t reach = std::max(n, kSide);  // so much of a row is read
+  T copy[kTileRows * kShortRow];
+  if (count < kTileRows || end - rows < (kTileRows - 1) * stride + reach) {
+    std::fill_n(copy, kTileRows * reach, static_cast<T>(A(0)));
+    for (int64_t j = 0; j < count; ++j) std::copy_n(rows + j * stride, n, copy + j * reach);
+    rows = copy;
+    stride = reach;
+  }
+  for (int64_t row = 0; row < kTileRows; row += kSide) {
+    for (int64_t column = 0;; column = std::min(column + kSide, n - kSide)) {  // the last square may overlap another
+      TransposeSquare<kSide, kSide>(rows + row * stride + column, stride, tile + column * kTileRows + row, kTileRows);
+      if (column + kSide >= n) break;
+    }
+  }
+}
+
+// Writes `count` rows of n elements, n <= kShortRow, from a tile. Between rows that lie further apart than they are
+// long it may leave anything.
+template <Isa kIsa, class A, class T>
+SNUG_INLINE void StoreRows(const A* tile, int64_t n, int64_t count, T* rows, int64_t stride) {
+  constexpr int64_t kSide = kSquare<kIsa, A>;
+  T* const end = rows + (count - 1) * stride + n;
+  for (int64_t row = 0; row < kTileRows; row += kSide) {
+    for (int64_t column = 0;; column = std::min(column + kSide, n - kSide)) {
+      alignas(64) A square[kSide * kSide];
+      TransposeSquare<kSide, kSide>(tile + column * kTileRows + row, kTileRows, square, kSide);
+      for (int64_t j = 0; j < kSide && row + j < count; ++j) {
+        T piece[kSide];
+        SNUG_EACH_OF_N
+        for (int64_t i = 0; i < kSide; ++i) piece[i] = static_cast<T>(square[j * kSide + i]);
+        T* to = rows + (row + j) * stride + column;
+        if (end - to >= kSide) {  // what it writes behind a row of less than kSide is written next
+          std::memcpy(to, piece, sizeof(piece));
+        } else {
+          std::copy_n(piece, n, to);
+        }
+      }
+      if (column + kSide >= n) break;
+    }
+  }
+}
+
+// Sets sums[j], for each row j of a tile, to the sum of element(i, i * kTileRows + j) over its elements i < n.
+template <class A, class Element>
+SNUG_INLINE void SumTile(int64_t n, A* sums, Element element) {
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < kTileRows; ++j) sums[j] = A(0);
+  for (int64_t i = 0; i < n; ++i) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) sums[j] += element(i, i * kTileRows + j);
+  }
+}
+
+// Sets sums[i], for i < n, to the sum of element i of a tile's rows.
+template <class A>
+SNUG_INLINE void AddTileLanes(int64_t n, const A* tile, A* sums) {
+  for (int64_t i = 0; i < n; ++i) {
+    A sum = A(0);
+    for (int64_t j = 0; j < kTileRows; ++j) sum += tile[i * kTileRows + j];
+    sums[i] = sum;
+  }
+}
+
+}  // namespace snug::core

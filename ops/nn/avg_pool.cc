@@ -139,6 +139,8 @@ void Samples(SampleBuilder& s) {
   s.Case("overlapping").Input({2, 19, 9, 11}).With(options("kernel: 3 stride: 2 pad: 1"));
   s.Case("without_padding").Input({2, 3, 9, 11}).With(options("kernel: 3 stride: 2 pad: 1 include_padding: false"));
   s.Case("many_channels").Input({1, 70, 5, 4}).With(options("kernel: 2 stride: 1"));
+  s.Case("stride_1").Input({2, 21, 5, 9}).With(options("kernel: 3 stride: 1 pad: 1 include_padding: false"));
+  s.Case("five_by_two").Input({1, 18, 5, 9}).With(options("kernel: 5 stride: 2 pad: 2 include_padding: false"));
   s.Case("wide").Input({1, 2, 5, 300}).With(options("kernel: [2, 3] stride: [2, 2] pad: [0, 1]"));
   s.Case("stride_1_and_3").Input({2, 3, 7, 40}).With(options("kernel: [3, 2] stride: [1, 3]"));
   s.Case("gaps").Input({2, 3, 7, 8}).With(options("kernel: 2 stride: 3"));

@@ -78,6 +78,9 @@ void GoodSamples(SampleBuilder& s) {
   s.Case("tiles_of_a_volume").Input({1, 5, 5, 6, 7}).Distinct().With(options("kernel: [2, 2, 3]"));
   s.Case("tiles_of_one_channel").Input({2, 1, 9, 11}).Distinct().With(options("kernel: 2"));
   s.Case("many_channels").Input({1, 70, 5, 4}).Distinct().With(options("kernel: 2 stride: 1"));
+  s.Case("stride_1").Input({2, 21, 5, 9}).Distinct().With(options("kernel: 3 stride: 1 pad: 1"));
+  s.Case("stride_1_dilation").Input({1, 5, 7, 19}).Distinct().With(options("kernel: 3 stride: 1 dilation: 2 pad: 1"));
+  s.Case("five_by_two").Input({1, 18, 5, 9}).Distinct().With(options("kernel: 5 stride: 2 pad: 2"));
   s.Case("wide").Input({1, 2, 5, 300}).Distinct().With(options("kernel: [2, 3] stride: [2, 2] pad: [0, 1]"));
   s.Case("stride_1_and_3").Input({2, 3, 7, 40}).Distinct().With(options("kernel: [3, 2] stride: [1, 3]"));
   s.Case("gaps").Input({2, 3, 7, 8}).Distinct().With(options("kernel: 2 stride: 3"));

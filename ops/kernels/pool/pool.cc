@@ -46,11 +46,12 @@ void Unpool(int threads, const PoolGeometry& geometry, const Pooling& pooling, c
   ParallelFor(threads, rows, std::max<int64_t>(1, kChunk / row_size), [&](int64_t begin, int64_t end) {
     WithIsa([begin, end, tiles, dy, dx, g = geometry, p = pooling]() SNUG_LAMBDA {
       const SideBySide side_by_side(g);
+      const IndexRange inner = InnerElements(g.axes[2]);
       for (PoolRow row(begin, g.axes[0].in, g.axes[1].in); row.index < end; row.Next()) {
         if (tiles) {
           UnpoolTileRowLanes(g, p, row, side_by_side, end, dy, dx);
         } else if (g.lanes > 1) {
-          UnpoolRowLanes(g, p, row, end, dy, dx);
+          UnpoolRowLanes(g, p, row, inner, end, dy, dx);
         } else {
           UnpoolRowPlain(g, p, row, dy, dx);
         }

@@ -13,10 +13,17 @@
 #include "ops/kernels/pool/reach.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
+#include "ops/kit/vec_math.h"
 
 namespace snug::core {
 
 inline constexpr int64_t kPoolBlock = 64;  // so many windows of plain storage are done together
+
+// As internal::Select, for taps.
+SNUG_INLINE int32_t SelectTap(bool condition, int32_t a, int32_t b) {
+  const auto mask = -static_cast<int32_t>(condition);
+  return (a & mask) | (b & ~mask);
+}
 
 template <class T>
 class AveragePooling {
@@ -95,6 +102,17 @@ class AveragePooling {
       for (int64_t j = 0; j < N; ++j) sum[j] += static_cast<A>(values[j]) * factor;
     });
   }
+  // Does the same for K windows whose lanes begin at `from`.
+  template <int N, int K>
+  SNUG_INLINE void AddSharesLanes(A* sum, const T* dy, const std::array<int64_t, K>& from,
+                                  const std::array<int32_t, K>& /*taps*/, const std::array<A, K>& factors) const {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < N; ++j) {
+      A added = sum[j];
+      for (size_t k = 0; k < K; ++k) added += static_cast<A>(dy[from[k] + j]) * factors[k];
+      sum[j] = added;
+    }
+  }
   // Writes the share to the element's place in dx if no other window has the element. It is added to 0, as it is above,
   // so that -0 becomes 0.
   template <int N>
@@ -142,8 +160,8 @@ class MaximumPooling {
   SNUG_INLINE void Take(State& s, T value, int32_t tap) const {
     const A v = static_cast<A>(value);
     const bool better = (v > s.best) | (v != v);
-    s.best = better ? v : s.best;
-    s.tap = better ? tap : s.tap;
+    s.best = internal::Select(better, v, s.best);
+    s.tap = SelectTap(better, tap, s.tap);
   }
   SNUG_INLINE void TakeRow(State& s, const T* values, int64_t n, int32_t tap) const {
     for (int64_t i = 0; i < n; ++i) Take(s, values[i], tap + static_cast<int32_t>(i));
@@ -202,12 +220,24 @@ class MaximumPooling {
       ReadReach<N>(dy, at, [&](const T* values) SNUG_LAMBDA {
         SNUG_EACH_OF_N
         for (int64_t j = 0; j < N; ++j) {
-          const A value = static_cast<A>(values[j]);  // always loaded, so that this vectorises
           const int32_t found = indices[j];
-          sum[j] += found == tap ? value : A(0);
+          sum[j] += internal::Select(found == tap, static_cast<A>(values[j]), A(0));
         }
       });
     });
+  }
+  template <int N, int K>
+  SNUG_INLINE void AddSharesLanes(A* sum, const T* dy, const std::array<int64_t, K>& from,
+                                  const std::array<int32_t, K>& taps, const std::array<A, K>& /*factors*/) const {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < N; ++j) {
+      A added = sum[j];
+      for (size_t k = 0; k < K; ++k) {
+        const int32_t found = index_[from[k] + j];
+        added += internal::Select(found == taps[k], static_cast<A>(dy[from[k] + j]), A(0));
+      }
+      sum[j] = added;
+    }
   }
   template <int N>
   SNUG_INLINE void GiveLanes(const T* dy, Reach at, int32_t tap, A /*factor*/, T* dx, Reach to) const {
@@ -216,9 +246,8 @@ class MaximumPooling {
         WriteReach<N>(dx, to, [&](T* shares) SNUG_LAMBDA {
           SNUG_EACH_OF_N
           for (int64_t j = 0; j < N; ++j) {
-            const A value = static_cast<A>(values[j]);
             const int32_t found = indices[j];
-            shares[j] = T(A(0) + (found == tap ? value : A(0)));
+            shares[j] = T(A(0) + internal::Select(found == tap, static_cast<A>(values[j]), A(0)));
           }
         });
       });

@@ -30,38 +30,48 @@ SNUG_INLINE void PoolRowLanes(const PoolGeometry& g, const Pooling& pooling, con
   static_assert(TapList::kMost <= 255, "windows that kMayHaveFewTaps excludes would have few taps");
   const bool few = Pooling::kMayHaveFewTaps && g.window() <= TapList::kMost;
   TapList list;
-  for (int64_t ow = 0; ow < width.out; ++ow) {
+  for (int64_t ow = 0; ow < width.out;) {
     const IndexRange kw = width.taps(ow);
     const auto factor = row_factor * pooling.Factor(2, ow);
     const auto first_tap = static_cast<int32_t>((kd.begin * height.window + kh.begin) * width.window + kw.begin);
-    if (few) list.Find(g, at, kd, kh, kw);
-    if (ow == whole.begin && few && g.lanes <= kFewLanes) {
-      const RowOfWindows windows = {.count = whole.size(),
-                                    .lanes = g.lanes,
-                                    .x_begin = width.start(ow) * g.lanes,
-                                    .x_step = width.stride * g.lanes,
-                                    .y_begin = (at.index * width.out + ow) * g.lanes};
-      const int64_t done = PoolWholeWindows(pooling, list, windows, first_tap, factor, x, x_end, y, y_end);
-      if (done > 0) {
-        ow += done - 1;
-        continue;
+    const int64_t x_begin = width.start(ow) * g.lanes;
+    const int64_t y_begin = (at.index * width.out + ow) * g.lanes;
+    int64_t windows = 1;
+    if (few) {
+      list.Find(g, at, kd, kh, kw);
+      if (ow == whole.begin && width.stride == 1) {
+        windows =
+            whole.size();  // of all of them, the lanes of a tap lie one behind the other, as those of one window do
+      } else if (ow == whole.begin && g.lanes <= kFewLanes) {
+        const RowOfWindows row = {.count = whole.size(),
+                                  .lanes = g.lanes,
+                                  .x_begin = x_begin,
+                                  .x_step = width.stride * g.lanes,
+                                  .y_begin = y_begin};
+        const int64_t done = PoolWholeWindows(pooling, list, row, first_tap, factor, x, x_end, y, y_end);
+        if (done > 0) {
+          ow += done;
+          continue;
+        }
       }
     }
-    ForEachLaneBlock(g.lanes, [&]<int N>(std::integral_constant<int, N>, int64_t lane, int64_t lanes) SNUG_LAMBDA {
-      typename Pooling::template LaneState<N> state;
-      pooling.template BeginLanes<N>(state, first_tap);
-      const int64_t start = width.start(ow) * g.lanes + lane;
-      if (few && (list.count() == 0 || start + list[list.count() - 1].at + N <= x_end)) {
-        TakeAllTaps<N>(pooling, list, x, start, state);
-      } else {
-        ForEachTap(g, at, kd, kh, kw, [&](WindowTap tap) SNUG_LAMBDA {
-          ReadReach<N>(x, {start + tap.at, lanes, x_end}, [&](const T* values) SNUG_LAMBDA {
-            pooling.template TakeLanes<N, 1>(state, {values}, {tap.tap});
-          });
-        });
-      }
-      pooling.template FinishLanes<N>(state, factor, y, {(at.index * width.out + ow) * g.lanes + lane, lanes, y_end});
-    });
+    ForEachLaneBlock(windows * g.lanes,
+                     [&]<int N>(std::integral_constant<int, N>, int64_t lane, int64_t lanes) SNUG_LAMBDA {
+                       typename Pooling::template LaneState<N> state;
+                       pooling.template BeginLanes<N>(state, first_tap);
+                       const int64_t start = x_begin + lane;
+                       if (few && (list.count() == 0 || start + list[list.count() - 1].at + N <= x_end)) {
+                         TakeAllTaps<N>(pooling, list, x, start, state);
+                       } else {
+                         ForEachTap(g, at, kd, kh, kw, [&](WindowTap tap) SNUG_LAMBDA {
+                           ReadReach<N>(x, {start + tap.at, lanes, x_end}, [&](const T* values) SNUG_LAMBDA {
+                             pooling.template TakeLanes<N, 1>(state, {values}, {tap.tap});
+                           });
+                         });
+                       }
+                       pooling.template FinishLanes<N>(state, factor, y, {y_begin + lane, lanes, y_end});
+                     });
+    ow += windows;
   }
 }
 
@@ -72,8 +82,6 @@ struct Cover {
   int32_t tap;
   A factor;
 };
-
-inline constexpr int kFewCovers = 8;
 
 // Calls fn(cover) for the windows that cover one element, in row-major order.
 template <class Pooling, class Fn>
@@ -104,6 +112,50 @@ SNUG_INLINE void ForEachCover(const PoolGeometry& g, const Pooling& pooling, con
   }
 }
 
+// The windows that cover an element, if they are few. They are found once for all its lanes, and for the elements
+// around which all is alike.
+template <class A>
+class CoverList {
+ public:
+  static constexpr int64_t kMost = 64;
+
+  template <class Pooling>
+  SNUG_INLINE void Find(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, int64_t iw) {
+    count_ = 0;
+    ForEachCover(g, pooling, at, iw, [&](const Cover<A>& cover) SNUG_LAMBDA { covers_[count_++] = cover; });
+  }
+  SNUG_INLINE int64_t count() const { return count_; }
+  SNUG_INLINE const Cover<A>& operator[](int64_t i) const { return covers_[i]; }
+
+ private:
+  int64_t count_ = 0;
+  Cover<A> covers_[kMost];
+};
+
+// Adds the shares of K covers, from the i-th on, whose lanes begin `shift` behind those that the list says.
+template <int N, int K, class Pooling, class T>
+SNUG_INLINE void AddShares(const Pooling& pooling, const CoverList<Accumulator<T>>& list, int64_t i, int64_t shift,
+                           const T* dy, Accumulator<T>* sum) {
+  std::array<int64_t, K> from;
+  std::array<int32_t, K> taps;
+  std::array<Accumulator<T>, K> factors;
+  for (int64_t k = 0; k < K; ++k) {
+    from[static_cast<size_t>(k)] = list[i + k].at + shift;
+    taps[static_cast<size_t>(k)] = list[i + k].tap;
+    factors[static_cast<size_t>(k)] = list[i + k].factor;
+  }
+  pooling.template AddSharesLanes<N, K>(sum, dy, from, taps, factors);
+}
+
+template <int N, class Pooling, class T>
+SNUG_INLINE void AddAllShares(const Pooling& pooling, const CoverList<Accumulator<T>>& list, int64_t shift, const T* dy,
+                              Accumulator<T>* sum) {
+  constexpr int kTogether = 4;
+  int64_t i = 0;
+  for (; i + kTogether <= list.count(); i += kTogether) AddShares<N, kTogether>(pooling, list, i, shift, dy, sum);
+  for (; i < list.count(); ++i) AddShares<N, 1>(pooling, list, i, shift, dy, sum);
+}
+
 template <int N, class T, class A>
 SNUG_INLINE void StoreSum(T* dx, Reach at, const A* sum) {
   WriteReach<N>(dx, at, [&](T* values) SNUG_LAMBDA {
@@ -112,33 +164,57 @@ SNUG_INLINE void StoreSum(T* dx, Reach at, const A* sum) {
   });
 }
 
+// Returns the elements of a row in whose windows no tap and no window next to them is missing. Going on by one stride,
+// their covers are the same, one window further.
+SNUG_INLINE IndexRange InnerElements(const PoolAxis& width) {
+  const IndexRange whole = WholeWindows(width);
+  const int64_t begin = (width.window - 1) * width.dilation;
+  const int64_t end = std::min(width.in, whole.end * width.stride - width.pad_begin);
+  return whole.size() > 0 && begin < end ? IndexRange{begin, end} : IndexRange{0, 0};
+}
+
 // Computes dx[element][channels] for the elements of one row. The caller owns the rows before `end_row`.
 template <class Pooling, class T>
-SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, int64_t end_row,
-                                const T* dy, T* dx) {
+SNUG_INLINE void UnpoolRowLanes(const PoolGeometry& g, const Pooling& pooling, const PoolRow& at, IndexRange inner,
+                                int64_t end_row, const T* dy, T* dx) {
   using A = Accumulator<T>;
+  constexpr int64_t kPhases = 2;
   const PoolAxis& depth = g.axes[0];
   const PoolAxis& height = g.axes[1];
   const PoolAxis& width = g.axes[2];
   const int64_t dy_end = g.outer * g.outputs() * g.lanes;
   const int64_t dx_end = end_row * width.in * g.lanes;
-  const bool few = depth.windows(at.d).size() * height.windows(at.h).size() * width.most_windows() <= kFewCovers;
-  for (int64_t iw = 0; iw < width.in; ++iw) {
-    Cover<A> covers[kFewCovers];  // if they are few, they are found once for all channels
-    int count = 0;
-    if (few) ForEachCover(g, pooling, at, iw, [&](const Cover<A>& cover) SNUG_LAMBDA { covers[count++] = cover; });
-    ForEachLaneBlock(g.lanes, [&]<int N>(std::integral_constant<int, N>, int64_t lane, int64_t lanes) SNUG_LAMBDA {
-      alignas(kCacheLine) A sum[N] = {};
-      const auto add = [&](const Cover<A>& cover) SNUG_LAMBDA {
-        pooling.template AddShareLanes<N>(sum, dy, {cover.at + lane, lanes, dy_end}, cover.tap, cover.factor);
-      };
-      if (few) {
-        for (int i = 0; i < count; ++i) add(covers[i]);
-      } else {
-        ForEachCover(g, pooling, at, iw, add);
-      }
-      StoreSum<N>(dx, {(at.index * width.in + iw) * g.lanes + lane, lanes, dx_end}, sum);
-    });
+  const bool few =
+      depth.windows(at.d).size() * height.windows(at.h).size() * width.most_windows() <= CoverList<A>::kMost;
+  const bool in_phases = few && width.stride <= kPhases;
+  CoverList<A> lists[kPhases];
+  for (int64_t iw = 0; iw < width.in;) {
+    const bool inside = in_phases && iw >= inner.begin && iw < inner.end;
+    const int64_t ahead = inside ? iw - inner.begin : 0;
+    CoverList<A>& list = lists[ahead & (width.stride - 1)];
+    const int64_t strides = width.stride == 1 ? ahead : ahead / kPhases;
+    if (few && strides == 0) list.Find(g, pooling, at, iw);
+    // With a stride of 1, the lanes of a cover lie one behind the other for all these elements.
+    const int64_t elements = inside && width.stride == 1 ? inner.end - iw : 1;
+    ForEachLaneBlock(
+        elements * g.lanes, [&]<int N>(std::integral_constant<int, N>, int64_t lane, int64_t lanes) SNUG_LAMBDA {
+          alignas(kCacheLine) A sum[N] = {};
+          const int64_t shift = strides * g.lanes + lane;
+          if (few && (list.count() == 0 || list[list.count() - 1].at + shift + N <= dy_end)) {
+            AddAllShares<N>(pooling, list, shift, dy, sum);
+          } else {
+            const auto add = [&](const Cover<A>& cover) SNUG_LAMBDA {
+              pooling.template AddShareLanes<N>(sum, dy, {cover.at + shift, lanes, dy_end}, cover.tap, cover.factor);
+            };
+            if (few) {
+              for (int64_t i = 0; i < list.count(); ++i) add(list[i]);
+            } else {
+              ForEachCover(g, pooling, at, iw, add);
+            }
+          }
+          StoreSum<N>(dx, {(at.index * width.in + iw) * g.lanes + lane, lanes, dx_end}, sum);
+        });
+    iw += elements;
   }
 }
 

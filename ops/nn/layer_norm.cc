@@ -3,6 +3,7 @@
 // rows, whose size follows from the shape, and the chunks' sums in order, so the bits are the same on any number of
 // threads.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -110,37 +111,48 @@ struct ForwardCall {
   double epsilon;
 };
 
-template <class T>
-SNUG_INLINE void ForwardRow(const ForwardCall<T>& call, int64_t row) {
+// Does `count` rows, kTileRows at most.
+template <Isa kIsa, class T>
+SNUG_INLINE void ForwardRows(const ForwardCall<T>& call, int64_t row, int64_t count) {
   using A = Accumulator<T>;
   const int64_t n = call.rows.width;
-  const T* a = call.x + row * n;
-  T* b = call.y + row * n;
+  const A scale = A(1) / static_cast<A>(n);
+  const A epsilon = static_cast<A>(call.epsilon);
   const auto* weight = call.weight;
   const auto* bias = call.bias;
-  const double count = static_cast<double>(n);
-  const double sum = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(a[i]); });
-  const A mean = static_cast<A>(sum / count);
-  const double squares = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA {
-    const A d = static_cast<A>(a[i]) - mean;
-    return d * d;
+  const T* x = call.x + row * n;
+  T* y = call.y + row * n;
+  alignas(64) A mean[kTileRows], inv_std[kTileRows];
+  SumRows<kIsa, 1>(count, n, mean,
+                   [=](int64_t j, int64_t i) SNUG_LAMBDA { return std::array<A, 1>{static_cast<A>(x[j * n + i])}; });
+  for (int64_t j = 0; j < count; ++j) mean[j] *= scale;
+  SumRows<kIsa, 1>(count, n, inv_std, [=, &mean](int64_t j, int64_t i) SNUG_LAMBDA {
+    const A d = static_cast<A>(x[j * n + i]) - mean[j];
+    return std::array<A, 1>{d * d};
   });
-  const A inv_std = static_cast<A>(1 / std::sqrt(squares / count + call.epsilon));
-  call.means[row] = mean;
-  call.inv_stds[row] = inv_std;
-  if (weight != nullptr && bias != nullptr) {
-    SNUG_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) {
-      b[i] = static_cast<T>((static_cast<A>(a[i]) - mean) * inv_std * weight[i] + bias[i]);
-    }
-  } else {
-    for (int64_t i = 0; i < n; ++i) {
-      A v = (static_cast<A>(a[i]) - mean) * inv_std;
-      if (weight != nullptr) v *= weight[i];
-      if (bias != nullptr) v += bias[i];
-      b[i] = static_cast<T>(v);
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < kTileRows; ++j) inv_std[j] = A(1) / std::sqrt(inv_std[j] * scale + epsilon);
+  for (int64_t j = 0; j < count; ++j) {
+    const A of_row = mean[j];
+    const A factor = inv_std[j];
+    const T* a = x + j * n;
+    T* b = y + j * n;
+    if (weight != nullptr && bias != nullptr) {
+      SNUG_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) {
+        b[i] = static_cast<T>((static_cast<A>(a[i]) - of_row) * factor * weight[i] + bias[i]);
+      }
+    } else {
+      for (int64_t i = 0; i < n; ++i) {
+        A v = (static_cast<A>(a[i]) - of_row) * factor;
+        if (weight != nullptr) v *= weight[i];
+        if (bias != nullptr) v += bias[i];
+        b[i] = static_cast<T>(v);
+      }
     }
   }
+  std::copy_n(mean, count, call.means + row);
+  std::copy_n(inv_std, count, call.inv_stds + row);
 }
 
 // Does `count` short rows.
@@ -187,8 +199,11 @@ void Forward(const KernelContext& k) {
     return;
   }
   ParallelFor(k.threads(), call.rows.rows, rows, [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t row = begin; row < end; ++row) ForwardRow(call, row);
+    const int64_t together = RowsTogether(call.rows.width);
+    WithIsa([=](auto isa) SNUG_LAMBDA {
+      for (int64_t row = begin; row < end; row += together) {
+        ForwardRows<isa()>(call, row, std::min(together, end - row));
+      }
     });
   });
 }
@@ -214,32 +229,74 @@ struct BackwardCall {
   NormRows rows;
 };
 
-template <class T>
-SNUG_INLINE void BackwardRow(const BackwardCall<T>& call, int64_t row, Float32Port<T>* dweight, Float32Port<T>* dbias) {
+// The numbers of the rows that are done together.
+template <class A>
+struct RowNumbers {
+  alignas(64) A mean[kTileRows], inv_std[kTileRows];
+  alignas(64) A means[2 * kTileRows];  // those of g, then those of g x'
+};
+
+// Computes the elements of kRows rows, from the j-th of those that are done together.
+template <int kRows, class T>
+SNUG_INLINE void BackwardElements(const BackwardCall<T>& call, int64_t row, const RowNumbers<Accumulator<T>>& all,
+                                  int64_t j, Float32Port<T>* dweight, Float32Port<T>* dbias) {
   using A = Accumulator<T>;
   const int64_t n = call.rows.width;
-  const T* a = call.x + row * n;
-  const T* d = call.dy + row * n;
-  T* b = call.dx + row * n;
+  const T* x = call.x + (row + j) * n;
+  const T* dy = call.dy + (row + j) * n;
+  T* dx = call.dx + (row + j) * n;
   const auto* weight = call.weight;
-  const A mean = call.means[row];
-  const A inv_std = call.inv_stds[row];
-  const auto g = [=](int64_t i) SNUG_LAMBDA {
-    return weight != nullptr ? static_cast<A>(d[i]) * weight[i] : static_cast<A>(d[i]);
-  };
-  const A count = static_cast<A>(n);
-  const A mean_g = static_cast<A>(LaneSum<A>(n, g)) / count;
-  const A mean_gx =
-      static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return g(i) * (static_cast<A>(a[i]) - mean); })) *
-      inv_std / count;
+  A mean[kRows], inv_std[kRows], mean_g[kRows], mean_gx[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    mean[r] = all.mean[j + r];
+    inv_std[r] = all.inv_std[j + r];
+    mean_g[r] = all.means[j + r];
+    mean_gx[r] = all.means[kTileRows + j + r];
+  }
   SNUG_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
-    const A own = static_cast<A>(d[i]);
-    const A normalized = (static_cast<A>(a[i]) - mean) * inv_std;
-    dweight[i] += own * normalized;
-    dbias[i] += own;
-    b[i] = static_cast<T>(inv_std * (g(i) - mean_g - normalized * mean_gx));
+    const A w = weight != nullptr ? weight[i] : A(1);
+    A of_weight = A(0), of_bias = A(0);
+    for (int r = 0; r < kRows; ++r) {
+      const A own = static_cast<A>(dy[r * n + i]);
+      const A normalized = (static_cast<A>(x[r * n + i]) - mean[r]) * inv_std[r];
+      of_weight += own * normalized;
+      of_bias += own;
+      dx[r * n + i] = static_cast<T>(inv_std[r] * (own * w - mean_g[r] - normalized * mean_gx[r]));
+    }
+    dweight[i] += of_weight;
+    dbias[i] += of_bias;
   }
+}
+
+// Does `count` rows, kTileRows at most.
+template <Isa kIsa, class T>
+SNUG_INLINE void BackwardRows(const BackwardCall<T>& call, int64_t row, int64_t count, Float32Port<T>* dweight,
+                              Float32Port<T>* dbias) {
+  using A = Accumulator<T>;
+  // Of more rows, the numbers leave the registers, and rows a power of two long push each other out of the first-level
+  // cache.
+  constexpr int kRows = kIsa == Isa::kBaseline ? 1 : 2;
+  const int64_t n = call.rows.width;
+  const T* x = call.x + row * n;
+  const T* dy = call.dy + row * n;
+  const auto* weight = call.weight;
+  const A scale = A(1) / static_cast<A>(n);
+  RowNumbers<A> numbers;
+  std::copy_n(call.means + row, count, numbers.mean);
+  std::copy_n(call.inv_stds + row, count, numbers.inv_std);
+  SumRows<kIsa, 2>(count, n, numbers.means, [=, &numbers](int64_t j, int64_t i) SNUG_LAMBDA {
+    const A own = static_cast<A>(dy[j * n + i]);
+    const A g = weight != nullptr ? own * weight[i] : own;
+    return std::array<A, 2>{g, g * (static_cast<A>(x[j * n + i]) - numbers.mean[j])};
+  });
+  for (int64_t j = 0; j < count; ++j) {
+    numbers.means[j] *= scale;
+    numbers.means[kTileRows + j] *= scale * numbers.inv_std[j];
+  }
+  int64_t j = 0;
+  for (; j + kRows <= count; j += kRows) BackwardElements<kRows>(call, row, numbers, j, dweight, dbias);
+  for (; j < count; ++j) BackwardElements<1>(call, row, numbers, j, dweight, dbias);
 }
 
 // Does `count` short rows. Each lane adds up its rows' gradients of weight and bias: `dweight` and `dbias` are tiles.
@@ -294,7 +351,10 @@ SNUG_INLINE void BackwardChunk(const BackwardCall<T>& call, int64_t begin, int64
   const int64_t n = call.rows.width;
   if (n > kShortRow) {
     std::fill_n(dweight, 2 * n, A(0));
-    for (int64_t row = begin; row < end; ++row) BackwardRow(call, row, dweight, dbias);
+    const int64_t together = RowsTogether(n);
+    for (int64_t row = begin; row < end; row += together) {
+      BackwardRows<kIsa>(call, row, std::min(together, end - row), dweight, dbias);
+    }
     return;
   }
   RowTile<A> weight_lanes, bias_lanes;

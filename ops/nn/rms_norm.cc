@@ -1,6 +1,7 @@
 // rms_norm: divides each row (the last `axes` axes) by the root of the mean of its squares (Zhang, Sennrich 2019); and
 // its gradient. It is cut into work as layer_norm is.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -101,26 +102,33 @@ struct ForwardCall {
   double epsilon;
 };
 
-template <class T>
-SNUG_INLINE void ForwardRow(const ForwardCall<T>& call, int64_t row) {
+// Does `count` rows, kTileRows at most.
+template <Isa kIsa, class T>
+SNUG_INLINE void ForwardRows(const ForwardCall<T>& call, int64_t row, int64_t count) {
   using A = Accumulator<T>;
   const int64_t n = call.rows.width;
-  const T* a = call.x + row * n;
-  T* b = call.y + row * n;
+  const A scale = A(1) / static_cast<A>(n);
+  const A epsilon = static_cast<A>(call.epsilon);
   const auto* weight = call.weight;
-  const double squares = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA {
-    const A v = static_cast<A>(a[i]);
-    return v * v;
+  const T* x = call.x + row * n;
+  alignas(64) A inv_root[kTileRows];
+  SumRows<kIsa, 1>(count, n, inv_root, [=](int64_t j, int64_t i) SNUG_LAMBDA {
+    const A v = static_cast<A>(x[j * n + i]);
+    return std::array<A, 1>{v * v};
   });
-  const A inv_root = static_cast<A>(1 / std::sqrt(squares / static_cast<double>(n) + call.epsilon));
-  call.inv_roots[row] = inv_root;
-  if (weight != nullptr) {
+  SNUG_EACH_OF_N
+  for (int64_t j = 0; j < kTileRows; ++j) inv_root[j] = A(1) / std::sqrt(inv_root[j] * scale + epsilon);
+  for (int64_t j = 0; j < count; ++j) {
+    const A factor = inv_root[j];
+    const T* a = x + j * n;
+    T* b = call.y + (row + j) * n;
     SNUG_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(static_cast<A>(a[i]) * inv_root * weight[i]);
-  } else {
-    SNUG_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(static_cast<A>(a[i]) * inv_root);
+    for (int64_t i = 0; i < n; ++i) {
+      const A v = static_cast<A>(a[i]) * factor;
+      b[i] = static_cast<T>(weight != nullptr ? v * weight[i] : v);
+    }
   }
+  std::copy_n(inv_root, count, call.inv_roots + row);
 }
 
 // Does `count` short rows.
@@ -156,8 +164,11 @@ void Forward(const KernelContext& k) {
     return;
   }
   ParallelFor(k.threads(), call.rows.rows, rows, [=](int64_t begin, int64_t end) {
-    WithIsa([=]() SNUG_LAMBDA {
-      for (int64_t row = begin; row < end; ++row) ForwardRow(call, row);
+    const int64_t together = RowsTogether(call.rows.width);
+    WithIsa([=](auto isa) SNUG_LAMBDA {
+      for (int64_t row = begin; row < end; row += together) {
+        ForwardRows<isa()>(call, row, std::min(together, end - row));
+      }
     });
   });
 }
@@ -182,26 +193,56 @@ struct BackwardCall {
   NormRows rows;
 };
 
-template <class T>
-SNUG_INLINE void BackwardRow(const BackwardCall<T>& call, int64_t row, Float32Port<T>* dweight) {
+// Computes the elements of kRows rows, whose roots and mean(g x') these are.
+template <int kRows, class T>
+SNUG_INLINE void BackwardElements(const BackwardCall<T>& call, int64_t row, const Accumulator<T>* roots,
+                                  const Accumulator<T>* means, Float32Port<T>* dweight) {
   using A = Accumulator<T>;
   const int64_t n = call.rows.width;
-  const T* a = call.x + row * n;
-  const T* d = call.dy + row * n;
-  T* b = call.dx + row * n;
+  const T* x = call.x + row * n;
+  const T* dy = call.dy + row * n;
+  T* dx = call.dx + row * n;
   const auto* weight = call.weight;
-  const A inv_root = call.inv_roots[row];
-  const auto g = [=](int64_t i) SNUG_LAMBDA {
-    return weight != nullptr ? static_cast<A>(d[i]) * weight[i] : static_cast<A>(d[i]);
-  };
-  const A mean = static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return g(i) * static_cast<A>(a[i]); })) *
-                 inv_root / static_cast<A>(n);
+  A inv_root[kRows], mean[kRows];
+  std::copy_n(roots, kRows, inv_root);
+  std::copy_n(means, kRows, mean);
   SNUG_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
-    const A normalized = static_cast<A>(a[i]) * inv_root;
-    dweight[i] += static_cast<A>(d[i]) * normalized;
-    b[i] = static_cast<T>(inv_root * (g(i) - normalized * mean));
+    const A w = weight != nullptr ? weight[i] : A(1);
+    A of_weight = A(0);
+    for (int r = 0; r < kRows; ++r) {
+      const A own = static_cast<A>(dy[r * n + i]);
+      const A normalized = static_cast<A>(x[r * n + i]) * inv_root[r];
+      of_weight += own * normalized;
+      dx[r * n + i] = static_cast<T>(inv_root[r] * (own * w - normalized * mean[r]));
+    }
+    dweight[i] += of_weight;
   }
+}
+
+// Does `count` rows, kTileRows at most.
+template <Isa kIsa, class T>
+SNUG_INLINE void BackwardRows(const BackwardCall<T>& call, int64_t row, int64_t count, Float32Port<T>* dweight) {
+  using A = Accumulator<T>;
+  constexpr int kRows = kIsa == Isa::kBaseline ? 1 : 2;
+  const int64_t n = call.rows.width;
+  const T* x = call.x + row * n;
+  const T* dy = call.dy + row * n;
+  const auto* weight = call.weight;
+  const A scale = A(1) / static_cast<A>(n);
+  alignas(64) A inv_root[kTileRows], mean[kTileRows];
+  std::copy_n(call.inv_roots + row, count, inv_root);
+  SumRows<kIsa, 1>(count, n, mean, [=](int64_t j, int64_t i) SNUG_LAMBDA {
+    const A own = static_cast<A>(dy[j * n + i]);
+    const A g = weight != nullptr ? own * weight[i] : own;
+    return std::array<A, 1>{g * static_cast<A>(x[j * n + i])};
+  });
+  for (int64_t j = 0; j < count; ++j) mean[j] *= scale * inv_root[j];
+  int64_t j = 0;
+  for (; j + kRows <= count; j += kRows) {
+    BackwardElements<kRows>(call, row + j, inv_root + j, mean + j, dweight);
+  }
+  for (; j < count; ++j) BackwardElements<1>(call, row + j, inv_root + j, mean + j, dweight);
 }
 
 // Does `count` short rows. Each lane adds up its rows' gradients of the weight: `dweight` is a tile.
@@ -248,7 +289,10 @@ SNUG_INLINE void BackwardChunk(const BackwardCall<T>& call, int64_t begin, int64
   const int64_t n = call.rows.width;
   if (n > kShortRow) {
     std::fill_n(dweight, n, A(0));
-    for (int64_t row = begin; row < end; ++row) BackwardRow(call, row, dweight);
+    const int64_t together = RowsTogether(n);
+    for (int64_t row = begin; row < end; row += together) {
+      BackwardRows<kIsa>(call, row, std::min(together, end - row), dweight);
+    }
     return;
   }
   RowTile<A> lanes;

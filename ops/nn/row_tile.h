@@ -1,11 +1,15 @@
 // Short rows, kTileRows of them at a time, each in a lane of its own: the partial results of a row's reduction
 // (ops/kit/lanes.h) would be more than its elements. LoadRows turns rows into the columns of a tile, StoreRows turns
-// them back, both in registers; between the two, loops go over a tile's columns. For use inside WithIsa bodies.
+// them back, both in registers; between the two, loops go over a tile's columns. Of longer rows only the partial
+// results are turned (SumRows). For use inside WithIsa bodies.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "engine/base/parallel.h"
 #include "ops/kit/isa.h"
@@ -90,6 +94,81 @@ SNUG_INLINE void SumTile(int64_t n, A* sums, Element element) {
   for (int64_t i = 0; i < n; ++i) {
     SNUG_EACH_OF_N
     for (int64_t j = 0; j < kTileRows; ++j) sums[j] += element(i, i * kTileRows + j);
+  }
+}
+
+// How many longer rows are best done together, so that they stay in the first-level cache.
+inline int64_t RowsTogether(int64_t n) {
+  return std::clamp<int64_t>((1 << 13) / std::max<int64_t>(1, n), 1, kTileRows);
+}
+
+// Leaves partial sums of element(i), i < n, which is kSums numbers: lanes[s * kTileRows] and so on are those of the
+// s-th.
+template <int kSums, class A, class Element>
+SNUG_INLINE void PartialSums(int64_t n, Element element, A* lanes) {
+  constexpr int64_t kWide = 2 * kTileRows;
+  A wide[kSums][kWide];
+  const auto add = [&](int64_t i, int64_t j) SNUG_LAMBDA {
+    const std::array<A, kSums> values = element(i + j);
+    for (size_t s = 0; s < kSums; ++s) wide[s][j] += values[s];
+  };
+  for (int s = 0; s < kSums; ++s) {
+    for (int64_t j = 0; j < kWide; ++j) wide[s][j] = A(0);
+  }
+  int64_t i = 0;
+  for (; i + kWide <= n; i += kWide) {
+    SNUG_INDEPENDENT
+    for (int64_t j = 0; j < kWide; ++j) add(i, j);
+  }
+  const auto add_rest = [&]<int kWidth>(std::integral_constant<int, kWidth>) SNUG_LAMBDA {
+    if (i + kWidth > n) return;
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kWidth; ++j) add(i, j);
+    i += kWidth;
+  };
+  add_rest(std::integral_constant<int, 16>());
+  add_rest(std::integral_constant<int, 8>());
+  add_rest(std::integral_constant<int, 4>());
+  for (int64_t j = 0; i + j < n; ++j) add(i, j);
+  for (int s = 0; s < kSums; ++s) {
+    SNUG_EACH_OF_N
+    for (int64_t j = 0; j < kTileRows; ++j) lanes[s * kTileRows + j] = wide[s][j] + wide[s][j + kTileRows];
+  }
+}
+
+// Sets sums[s * kTileRows + j], for `count` rows j, to the sum of the s-th of the kSums numbers element(j, i) over
+// i < n. The partial sums of a row are added up for all rows together.
+template <Isa kIsa, int kSums, class A, class Element>
+SNUG_INLINE void SumRows(int64_t count, int64_t n, A* sums, Element element) {
+  if constexpr (kSums > 1) {
+    if (kIsa == Isa::kBaseline || n > kLaneBlock) {  // one by one: the baseline has few registers
+      [&]<size_t... s>(std::index_sequence<s...>) SNUG_LAMBDA {
+        (SumRows<kIsa, 1>(count, n, sums + s * kTileRows,
+                          [=](int64_t j, int64_t i) SNUG_LAMBDA { return std::array<A, 1>{element(j, i)[s]}; }),
+         ...);
+      }
+      (std::make_index_sequence<kSums>());
+      return;
+    }
+  } else if (n > kLaneBlock) {
+    for (int64_t j = 0; j < count; ++j) {
+      sums[j] = static_cast<A>(LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return element(j, i)[0]; }));
+    }
+    return;
+  }
+  alignas(64) A partial[kSums][kTileRows * kTileRows] = {};
+  for (int64_t j = 0; j < count; ++j) {
+    alignas(64) A lanes[kSums * kTileRows];
+    PartialSums<kSums>(
+        n, [=](int64_t i) SNUG_LAMBDA { return element(j, i); }, static_cast<A*>(lanes));
+    for (int s = 0; s < kSums; ++s) std::copy_n(lanes + s * kTileRows, kTileRows, partial[s] + j * kTileRows);
+  }
+  for (int s = 0; s < kSums; ++s) {
+    RowTile<A> tile;
+    const A* columns = tile.at;
+    const A* rows = partial[s];
+    LoadRows<kIsa>(rows, kTileRows, kTileRows, kTileRows, rows + kTileRows * kTileRows, tile.at);
+    SumTile(kTileRows, sums + s * kTileRows, [=](int64_t, int64_t at) SNUG_LAMBDA { return columns[at]; });
   }
 }
 

@@ -3,9 +3,9 @@
 // pass makes: it is forward only and has an activation in the same sweep. conv_grad_input is also what conv_transpose
 // consists of, so it has gradients itself.
 //
-// The fast kernels on the CPU are our own for 3 x 3 taps, and oneDNN's for all others, or our own for 1 x 1 without it.
-// Data keeps its layout, of which channels-last is fastest; for the library, weights and their gradient have the packed
-// layout that it wants for each of the three products.
+// The fast kernels on the CPU are our own for 3 x 3 taps and for depthwise ones, and oneDNN's for all others, or our
+// own for 1 x 1 without it. Data keeps its layout, of which channels-last is fastest; for the library, weights and
+// their gradient have the packed layout that it wants for each of the three products.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -343,13 +343,14 @@ VariantsFn WithRow(const KernelRow& library) {
 
 std::vector<KernelRow> Kernels(KernelRow onednn, KernelFn plain, ConvPart part, DescribeConv describe) {
   KernelRow product = ProductConvRow(part, describe);
-  VariantsFn beside_winograd = nullptr;
+  VariantsFn beside_own = nullptr;
   if (onednn.run != nullptr) {
     onednn.variants = WithProduct(onednn, product.serves);
-    beside_winograd = WithRow(onednn);
+    beside_own = WithRow(onednn);
   }
-  std::vector<KernelRow> rows = {WinogradConvRow(part, describe, std::move(beside_winograd)), std::move(onednn),
-                                 std::move(product), Plain(std::move(plain))};
+  std::vector<KernelRow> rows = {WinogradConvRow(part, describe, beside_own),
+                                 DepthwiseConvRow(part, describe, beside_own), std::move(onednn), std::move(product),
+                                 Plain(std::move(plain))};
 #if SNUG_HAS_CUDA
   rows.push_back(CudnnConvRow(part, describe));
   rows.push_back(OwnCudaConvRow(part, describe));
@@ -385,6 +386,18 @@ const std::vector<ConvCase>& ConvCases() {
       {"grouped", "filters: 6 kernel: 3 groups: 2 pad: 1", {2, 4, 5, 5}, {6, 2, 3, 3}, {2, 6, 5, 5}},
       {"depthwise", "kernel: 3 depthwise: true pad: 1", {2, 19, 6, 5}, {19, 1, 3, 3}, {2, 19, 6, 5}},
       {"depthwise_strided", "kernel: 3 stride: 2 depthwise: true pad: 1", {1, 32, 7, 8}, {32, 1, 3, 3}, {1, 32, 4, 4}},
+      {"depthwise_5x5", "kernel: 5 depthwise: true pad: 2", {2, 17, 7, 9}, {17, 1, 5, 5}, {2, 17, 7, 9}},
+      {"depthwise_5x5_strided",
+       "kernel: 5 stride: 2 depthwise: true padding: SAME",
+       {1, 40, 8, 11},
+       {40, 1, 5, 5},
+       {1, 40, 4, 6}},
+      {"depthwise_uneven",
+       "kernel: [2, 3] stride: [1, 3] depthwise: true pad: [0, 1]",
+       {2, 33, 5, 13},
+       {33, 1, 2, 3},
+       {2, 33, 4, 5}},
+      {"depthwise_narrow", "kernel: 3 depthwise: true pad: [2, 1]", {3, 48, 1, 3}, {48, 1, 3, 3}, {3, 48, 3, 3}},
       {"depthwise_multiplied", "filters: 6 kernel: 2 depthwise: true", {1, 3, 4, 4}, {6, 1, 2, 2}, {1, 6, 3, 3}},
       {"whole_input", "filters: 20 kernel: 4", {3, 5, 4, 4}, {20, 5, 4, 4}, {3, 20, 1, 1}},
       {"many_channels", "filters: 40 kernel: 3 pad: 1", {2, 33, 5, 5}, {40, 33, 3, 3}, {2, 40, 5, 5}},
@@ -486,6 +499,7 @@ void FusedSamples(SampleBuilder& s) {
   };
   fast("winograd", "conv { filters: 64 kernel: 3 pad: 1 } activation: RELU6", {64, 64, 3, 3});
   fast("product", "conv { filters: 20 kernel: 1 } activation: TANH", {20, 64, 1, 1});
+  fast("depthwise", "conv { kernel: 3 depthwise: true pad: 1 } activation: RELU6", {64, 1, 3, 3});
   s.Case("known")
       .With(ParseOptions<proto::FusedConv>("conv { filters: 1 kernel: 2 } activation: RELU"))
       .Input({1, 1, 2, 3})

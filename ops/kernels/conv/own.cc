@@ -6,6 +6,7 @@
 
 #include "engine/base/status.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/conv/depthwise.h"
 #include "ops/kernels/conv/winograd.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/prepare_context.h"
@@ -19,17 +20,22 @@ namespace {
 
 using WhyNot = std::optional<NotServed>;
 
-// What both rows ask of a node.
-WhyNot WhyNotByPixels(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
-  if (WhyNot in_double = NotInDouble(types)) return in_double;
-  if (g.groups != 1) return ByDesign("it has no groups");
-  const bool strided = std::any_of(g.stride.begin(), g.stride.begin() + g.spatial, [](int64_t s) { return s != 1; });
-  if (strided) return ByDesign("it goes in steps of 1");
+// Data and results have to be channels-last; weights are not looked at.
+WhyNot WhyNotChannelsLast(ConvPart part, const NodeTypes& types) {
   const auto channels_last = [](const ValueType& type) { return type.layout == Layout::ChannelsLast(); };
   const bool data = channels_last(types.input(0)) &&
                     (part == ConvPart::kGradWeight ? channels_last(types.input(1)) : channels_last(types.output(0)));
   if (!data) return ByDesign("it takes channels-last data");
   return std::nullopt;
+}
+
+// What the rows for all channels together ask of a node.
+WhyNot WhyNotByPixels(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
+  if (WhyNot in_double = NotInDouble(types)) return in_double;
+  if (g.groups != 1) return ByDesign("it has no groups");
+  const bool strided = std::any_of(g.stride.begin(), g.stride.begin() + g.spatial, [](int64_t s) { return s != 1; });
+  if (strided) return ByDesign("it goes in steps of 1");
+  return WhyNotChannelsLast(part, types);
 }
 
 // Calls f with a zero of the node's dtype, float or BFloat16.
@@ -38,12 +44,16 @@ auto WithFloatOf(DType dtype, const Fn& f) {
   return dtype == DType::kBFloat16 ? f(BFloat16()) : f(0.0F);
 }
 
-// Says whether Prepare is done: where a tuning names another row's kernel, or bfloat16 becomes float32 first.
+// Says whether a tuning names another row's kernel, and declines then.
+bool LeftToAnother(PrepareContext& c, absl::string_view own) {
+  if (c.choice().empty() || c.choice() == own) return false;
+  c.Decline(ByDesign("the tuning asks for another"));
+  return true;
+}
+
+// Says whether Prepare is done: the node is left to another row, or its bfloat16 becomes float32 first.
 bool Settled(PrepareContext& c, absl::string_view own) {
-  if (!c.choice().empty() && c.choice() != own) {
-    c.Decline(ByDesign("the tuning asks for another"));
-    return true;
-  }
+  if (LeftToAnother(c, own)) return true;
 #if SNUG_HAS_ONEDNN
   return onednn::ComputesInFloat32(c);
 #else
@@ -139,6 +149,43 @@ absl::Status RunWinograd(ConvPart part, const KernelContext& k, const ConvNode& 
   return absl::OkStatus();
 }
 
+// ---- depthwise ----
+
+WhyNot WhyNotDepthwise(ConvPart part, const NodeTypes& types, const ConvNode& node) {
+  const ConvGeometry& g = node.geometry;
+  if (WhyNot in_double = NotInDouble(types)) return in_double;
+  if (g.groups != g.in_channels || g.groups != g.out_channels) return ByDesign("it is for depthwise convolutions");
+  if (WhyNot reason = WhyNotChannelsLast(part, types)) return reason;
+  if (g.spatial != 2 || g.kernel[0] > 5 || !HasDepthwiseTaps(g.kernel[1]) || g.dilation[0] != 1 || g.dilation[1] != 1) {
+    return ByDesign("it is for 3 x 3 and 5 x 5 taps");
+  }
+  if (g.in_channels < kLeastDepthwiseChannels) return ByDesign("its channels have to fill a vector");
+  if (node.activation == Activation::kSigmoid || node.activation == Activation::kTanh) {
+    return ByDesign("it knows relu and relu6 only");
+  }
+  return std::nullopt;
+}
+
+absl::Status RunDepthwise(ConvPart part, const KernelContext& k, const ConvNode& node) {
+  const ConvGeometry& g = node.geometry;
+  float* workspace = k.workspace<float>();
+  WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *first = k.input<T>(0), *second = k.input<T>(1);
+    T* to = k.output<T>(0);
+    switch (part) {
+      case ConvPart::kForward:
+        return DepthwiseConv(k.threads(), g, first, second, k.has_input(2) ? k.input<T>(2) : nullptr, node.activation,
+                             to, workspace);
+      case ConvPart::kGradInput:
+        return DepthwiseGradInput(k.threads(), g, first, second, to, workspace);
+      case ConvPart::kGradWeight:
+        return DepthwiseGradWeight(k.threads(), g, first, second, to, workspace);
+    }
+  });
+  return absl::OkStatus();
+}
+
 // ---- one product ----
 
 WhyNot WhyNotProduct(ConvPart part, const NodeTypes& types, const ConvGeometry& g) {
@@ -209,6 +256,21 @@ KernelRow WinogradConvRow(ConvPart part, DescribeConv describe, VariantsFn varia
               },
           .variants = std::move(variants),
           .run = [=](const KernelContext& k) { return RunWinograd(part, k, describe(k.types())); }};
+}
+
+KernelRow DepthwiseConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {
+  return {.name = "depthwise",
+          .serves = [=](const NodeTypes& types) { return WhyNotDepthwise(part, types, describe(types)); },
+          .prepare =
+              [=](PrepareContext& c) {
+                if (LeftToAnother(c, "depthwise")) return absl::OkStatus();
+                const ConvGeometry g = describe(c.types()).geometry;
+                c.SetWorkspaceBytes(part == ConvPart::kGradWeight ? DepthwiseGradWeightWorkspaceBytes(g)
+                                                                  : DepthwiseWorkspaceBytes(g));
+                return absl::OkStatus();
+              },
+          .variants = std::move(variants),
+          .run = [=](const KernelContext& k) { return RunDepthwise(part, k, describe(k.types())); }};
 }
 
 KernelRow ProductConvRow(ConvPart part, DescribeConv describe) {

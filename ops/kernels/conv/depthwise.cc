@@ -1,0 +1,388 @@
+#include "ops/kernels/conv/depthwise.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/base/dtype.h"
+#include "engine/base/parallel.h"
+#include "ops/kernels/conv/depthwise_strips.h"
+#include "ops/kernels/matmul/float_vectors.h"
+#include "ops/kernels/matmul/gemm_tile.h"
+#include "ops/kernels/matmul/parts.h"
+#include "ops/kit/isa.h"
+
+namespace snug::core::ops {
+namespace depthwise {
+namespace {
+
+// So many pixels side by side are computed at once: each number that is loaded serves all whose windows have it.
+constexpr int kPixels = 4;
+constexpr int64_t kMostTaps = 25;
+// The part of a range of taps that lies within the data; `at` is where the first tap would be.
+struct TapRange {
+  TapRange(int64_t at, int64_t taps, int64_t size)
+      : begin(std::max<int64_t>(0, -at)), end(std::max(begin, std::min(taps, size - at))) {}
+  int64_t begin, end;
+};
+
+// ---- pixels side by side ----
+
+// The taps of one vector of channels: those of kLines lines are in registers from pixel to pixel. If kLines is 0, they
+// are loaded for each group of pixels.
+template <Isa kIsa, int kTaps, int kLines>
+struct Taps {
+  using Vector = typename GemmTile<kIsa, float>::Vector;
+  SNUG_INLINE Taps(const float* first, int64_t tap_stride) : from(first), stride(tap_stride) {
+#pragma GCC unroll 16
+    for (int t = 0; t < kLines * kTaps; ++t) LoadFloats(from + t * stride, kept[t]);
+  }
+  SNUG_INLINE void Get(int64_t t, Vector& tap) const {
+    if constexpr (kLines > 0) {
+      tap = kept[t];
+    } else {
+      LoadFloats(from + t * stride, tap);
+    }
+  }
+  const float* from;
+  int64_t stride;  // between taps, and between pixels
+  Vector kept[kLines > 0 ? kLines* kTaps : 1];
+};
+
+// Adds to kPixels results what some lines of their windows have. x is where the first pixel's first tap is. If kInside,
+// all columns of the window are within the row; otherwise those of `columns`.
+template <Isa kIsa, int kTaps, int kStride, int kLines, bool kInside, class T>
+SNUG_INLINE void AddLines(const T* x, int64_t line, int64_t lines, const TapRange& columns,
+                          const Taps<kIsa, kTaps, kLines>& taps,
+                          typename GemmTile<kIsa, float>::Vector (&sums)[kPixels]) {
+  using Vector = typename GemmTile<kIsa, float>::Vector;
+  constexpr int kWindow = (kPixels - 1) * kStride + kTaps;
+  const int64_t count = kLines > 0 ? kLines : lines;
+#pragma GCC unroll 3
+  for (int64_t i = 0; i < count; ++i, x += line) {
+    Vector tap[kTaps];
+#pragma GCC unroll 8
+    for (int j = 0; j < kTaps; ++j) taps.Get(i * kTaps + j, tap[j]);
+#pragma GCC unroll 16
+    for (int q = 0; q < kWindow; ++q) {
+      if (!kInside && (q < columns.begin || q >= columns.end)) continue;
+      Vector value;
+      LoadFloats(x + q * taps.stride, value);
+#pragma GCC unroll 4
+      for (int p = 0; p < kPixels; ++p) {
+        const int j = q - p * kStride;
+        if (j >= 0 && j < kTaps) sums[p] += value * tap[j];
+      }
+    }
+  }
+}
+
+template <class Vector>
+SNUG_INLINE void Clamp(float least, float most, Vector& v) {
+  v = v < least ? Vector{} + least : v;
+  v = v > most ? Vector{} + most : v;
+}
+
+// ---- one pixel, from any of the taps ----
+
+// Where the data and the taps of one result lie.
+template <class T>
+struct TapList {
+  SNUG_INLINE void Add(const T* x, const float* tap) {
+    data[count] = x;
+    taps[count++] = tap;
+  }
+  int64_t count = 0;
+  const T* data[kMostTaps];
+  const float* taps[kMostTaps];
+};
+
+// Computes one result of all channels. kCount is the number of taps, or -1.
+template <Isa kIsa, int kCount, class T>
+SNUG_INLINE void SumTaps(const DepthwiseRows<T>& r, const TapList<T>& list, T* y) {
+  using Tile = GemmTile<kIsa, float>;
+  using Vector = typename Tile::Vector;
+  const int64_t count = kCount >= 0 ? kCount : list.count;
+  for (int64_t begin = 0; begin < r.channels; begin += Tile::kLanes) {
+    const int64_t c = std::min(begin, r.channels - Tile::kLanes);
+    Vector sum;
+    LoadFloats(r.bias + c, sum);
+#pragma GCC unroll 4
+    for (int64_t t = 0; t < count; ++t) {
+      Vector value, tap;
+      LoadFloats(list.data[t] + c, value);
+      LoadFloats(list.taps[t] + c, tap);
+      sum += value * tap;
+    }
+    Clamp(r.least, r.most, sum);
+    StoreFloats(sum, y + c);
+  }
+}
+
+template <Isa kIsa, class T>
+SNUG_INLINE void SumTapsOf(const DepthwiseRows<T>& r, const TapList<T>& list, T* y) {
+  switch (list.count) {  // what the gradient of a convolution in steps of 2 has most
+    case 1:
+      return SumTaps<kIsa, 1>(r, list, y);
+    case 2:
+      return SumTaps<kIsa, 2>(r, list, y);
+    case 4:
+      return SumTaps<kIsa, 4>(r, list, y);
+    default:
+      return SumTaps<kIsa, -1>(r, list, y);
+  }
+}
+
+// ---- rows ----
+
+// Computes a row of one vector of channels. x is where the first of `lines` taps in a column is, of pixel 0. kLines is
+// `lines`, or 0.
+template <Isa kIsa, int kTaps, int kStride, int kLines, class T>
+SNUG_INLINE void RowOfVector(const DepthwiseRows<T>& r, int64_t lines, const T* x, const float* tap, const float* bias,
+                             T* y, Coming& coming_x, Coming& coming_y) {
+  using Vector = typename GemmTile<kIsa, float>::Vector;
+  constexpr int kWindow = (kPixels - 1) * kStride + kTaps;
+  const int64_t channels = r.channels, line = r.in_width * r.channels;
+  const float least = r.least, most = r.most;
+  const Taps<kIsa, kTaps, kLines> taps(tap, channels);
+  Vector start;
+  LoadFloats(bias, start);
+  for (int64_t pixel = 0; pixel < r.out_width; pixel += kPixels) {
+    pixel = std::min(pixel, r.out_width - kPixels);  // some may be computed again
+    Vector sums[kPixels];
+#pragma GCC unroll 4
+    for (int p = 0; p < kPixels; ++p) sums[p] = start;
+    const TapRange columns(pixel * kStride - r.pad_left, kWindow, r.in_width);
+    const T* from = x + pixel * kStride * channels;
+    if (columns.begin == 0 && columns.end == kWindow) {
+      AddLines<kIsa, kTaps, kStride, kLines, true>(from, line, lines, columns, taps, sums);
+    } else {
+      AddLines<kIsa, kTaps, kStride, kLines, false>(from, line, lines, columns, taps, sums);
+    }
+    coming_x.Ask();
+    coming_y.Ask();
+    T* to = y + pixel * channels;
+#pragma GCC unroll 4
+    for (int p = 0; p < kPixels; ++p) {
+      Clamp(least, most, sums[p]);
+      StoreFloats(sums[p], to + p * channels);
+    }
+  }
+}
+
+// Computes the rows [begin, end), a cache line of channels at a time, so that rows meet in the first-level cache what
+// they have in common.
+template <Isa kIsa, int kTaps, int kStride, class T>
+SNUG_INLINE void Strip(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T* y) {
+  constexpr int64_t kLanes = GemmTile<kIsa, float>::kLanes;
+  constexpr int64_t kVectors = VectorsOfLine<T>(kLanes);
+  const int64_t vectors = Parts(r.channels, kLanes);
+  const int64_t calls = vectors * (end - begin) * Parts(r.out_width, kPixels);
+  Coming coming_x(r.coming_x, r.coming_x_bytes, calls), coming_y(r.coming_y, r.coming_y_bytes, calls);
+  for (int64_t first = 0; first < vectors; first += kVectors) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t top = row * r.stride_height - r.pad_top;
+      const TapRange tap_rows(top, r.kernel_height, r.in_height);
+      const int64_t lines = tap_rows.end - tap_rows.begin;
+      for (int64_t v = first; v < std::min(first + kVectors, vectors); ++v) {
+        const int64_t c = std::min(v * kLanes, r.channels - kLanes);
+        const T* x = r.x + ((top + tap_rows.begin) * r.in_width - r.pad_left) * r.channels + c;
+        const float* tap = r.taps + tap_rows.begin * kTaps * r.channels + c;
+        T* to = y + (row - begin) * r.out_width * r.channels + c;
+        if (kTaps == 3 && lines == 3) {
+          RowOfVector<kIsa, kTaps, kStride, kTaps == 3 ? 3 : 0>(r, lines, x, tap, r.bias + c, to, coming_x, coming_y);
+        } else {
+          RowOfVector<kIsa, kTaps, kStride, 0>(r, lines, x, tap, r.bias + c, to, coming_x, coming_y);
+        }
+      }
+    }
+  }
+}
+
+template <Isa kIsa, int kTaps, class T>
+SNUG_INLINE void PixelByPixel(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T* y) {
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t top = row * r.stride_height - r.pad_top;
+    const TapRange tap_rows(top, r.kernel_height, r.in_height);
+    for (int64_t pixel = 0; pixel < r.out_width; ++pixel, y += r.channels) {
+      const int64_t left = pixel * r.stride_width - r.pad_left;
+      const TapRange columns(left, kTaps, r.in_width);
+      TapList<T> list;
+      for (int64_t i = tap_rows.begin; i < tap_rows.end; ++i) {
+        for (int64_t j = columns.begin; j < columns.end; ++j) {
+          list.Add(r.x + ((top + i) * r.in_width + left + j) * r.channels, r.taps + (i * kTaps + j) * r.channels);
+        }
+      }
+      SumTapsOf<kIsa>(r, list, y);
+    }
+  }
+}
+
+template <Isa kIsa, int kTaps, class T>
+SNUG_INLINE void RowsOf(const DepthwiseRows<T>& r, int64_t begin, int64_t end, T* y) {
+  if (r.out_width >= kPixels && r.stride_width == 1) return Strip<kIsa, kTaps, 1>(r, begin, end, y);
+  if (r.out_width >= kPixels && r.stride_width == 2) return Strip<kIsa, kTaps, 2>(r, begin, end, y);
+  PixelByPixel<kIsa, kTaps>(r, begin, end, y);
+}
+
+// ---- the gradient of the data, where the convolution goes in steps ----
+
+// Computes a row of dx, here y. `r` describes the convolution with what is read and written exchanged: x is dy, whose
+// height and width are in_height and in_width.
+template <Isa kIsa, class T>
+SNUG_INLINE void GatherRow(const DepthwiseRows<T>& r, int64_t row, T* y) {
+  TapList<T> lines;  // the row's taps in column 0, and the rows of dy that they meet
+  for (int64_t i = (row + r.pad_top) % r.stride_height; i < r.kernel_height; i += r.stride_height) {
+    const int64_t from = (row + r.pad_top - i) / r.stride_height;
+    if (row + r.pad_top < i || from >= r.in_height) continue;
+    lines.Add(r.x + from * r.in_width * r.channels, r.taps + i * r.kernel_width * r.channels);
+  }
+  // Tap `first` of a line meets column `from` of dy, tap first + stride the one before, and so on.
+  int64_t first = r.pad_left % r.stride_width, from = r.pad_left / r.stride_width;
+  for (int64_t column = 0; column < r.out_width; ++column, y += r.channels) {
+    TapList<T> list;
+    for (int64_t j = first, at = from; j < r.kernel_width && at >= 0; j += r.stride_width, --at) {
+      if (at >= r.in_width) continue;
+      for (int64_t l = 0; l < lines.count; ++l) {
+        list.Add(lines.data[l] + at * r.channels, lines.taps[l] + j * r.channels);
+      }
+    }
+    SumTapsOf<kIsa>(r, list, y);
+    if (++first == r.stride_width) {
+      first = 0;
+      ++from;
+    }
+  }
+}
+
+// ---- whole images ----
+
+// Sets taps [taps][channels] from w [channels][taps], last to first if `reversed`, and after them the bias.
+template <class T>
+void PackTaps(int64_t channels, int64_t taps, const T* w, const T* bias, bool reversed, float* to) {
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t t = 0; t < taps; ++t) {
+      to[(reversed ? taps - 1 - t : t) * channels + c] = static_cast<float>(w[c * taps + t]);
+    }
+    to[taps * channels + c] = bias == nullptr ? 0.0F : static_cast<float>(bias[c]);
+  }
+}
+
+// Calls strip(image, first row, end row) for all of an image's rows that are written; `row_bytes` are read and written
+// for one.
+template <class Strip>
+void ForEachStrip(int threads, int64_t batch, int64_t height, int64_t row_bytes, const Strip& strip) {
+  const int64_t rows = RowsOfStrip(height, row_bytes);
+  const int64_t strips = Parts(height, rows);
+  ParallelFor(threads, batch * strips, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % strips * rows;
+      strip(i / strips, first, std::min(height, first + rows));
+    }
+  });
+}
+
+template <class T>
+DepthwiseRows<T> Unclamped(const ConvGeometry& g, const float* workspace) {
+  return {.channels = g.in_channels,
+          .taps = workspace,
+          .bias = workspace + g.taps() * g.in_channels,
+          .least = -std::numeric_limits<float>::infinity(),
+          .most = std::numeric_limits<float>::infinity(),
+          .kernel_height = g.kernel[0],
+          .kernel_width = g.kernel[1]};
+}
+
+// Computes y from x, whose images have the heights and widths of `r`.
+template <class T>
+void Convolve(int threads, const DepthwiseRows<T>& r, int64_t batch, int64_t out_height, const T* x, T* y) {
+  constexpr int64_t kElement = sizeof(T);
+  const int64_t x_row = r.in_width * r.channels, y_row = r.out_width * r.channels;
+  const int64_t row_bytes = (x_row * r.stride_height + y_row) * kElement;
+  ForEachStrip(threads, batch, out_height, row_bytes, [&](int64_t image, int64_t begin, int64_t end) {
+    DepthwiseRows<T> here = r;
+    here.x = x + image * r.in_height * x_row;
+    // The next strip's rows follow in memory, also where it is another image's.
+    const int64_t read =
+        image * r.in_height + std::min(r.in_height, (end - 1) * r.stride_height - r.pad_top + r.kernel_height);
+    const int64_t written = image * out_height + end;
+    here.coming_x = x + read * x_row;
+    here.coming_y = y + written * y_row;
+    here.coming_x_bytes = std::min((end - begin) * r.stride_height, batch * r.in_height - read) * x_row * kElement;
+    here.coming_y_bytes = std::min(end - begin, batch * out_height - written) * y_row * kElement;
+    ConvolveRows(here, begin, end, y + (image * out_height + begin) * y_row);
+  });
+}
+
+}  // namespace
+}  // namespace depthwise
+
+template <class T>
+void ConvolveRows(const DepthwiseRows<T>& rows, int64_t begin, int64_t end, T* y) {
+  WithIsa([&](auto isa) SNUG_LAMBDA {
+    if (rows.kernel_width == 3) {
+      depthwise::RowsOf<isa(), 3>(rows, begin, end, y);
+    } else {
+      depthwise::RowsOf<isa(), 5>(rows, begin, end, y);
+    }
+  });
+}
+
+template <class T>
+void DepthwiseConv(int threads, const ConvGeometry& g, const T* x, const T* w, const T* bias, Activation activation,
+                   T* y, float* workspace) {
+  depthwise::PackTaps(g.in_channels, g.taps(), w, bias, /*reversed=*/false, workspace);
+  DepthwiseRows<T> rows = depthwise::Unclamped<T>(g, workspace);
+  if (activation != Activation::kIdentity) rows.least = 0;
+  if (activation == Activation::kRelu6) rows.most = 6;
+  rows.in_height = g.in[0];
+  rows.in_width = g.in[1];
+  rows.out_width = g.out[1];
+  rows.stride_height = g.stride[0];
+  rows.stride_width = g.stride[1];
+  rows.pad_top = g.pad_begin[0];
+  rows.pad_left = g.pad_begin[1];
+  depthwise::Convolve(threads, rows, g.batch, g.out[0], x, y);
+}
+
+template <class T>
+void DepthwiseGradInput(int threads, const ConvGeometry& g, const T* dy, const T* w, T* dx, float* workspace) {
+  const bool in_steps = g.stride[0] != 1 || g.stride[1] != 1;
+  depthwise::PackTaps<T>(g.in_channels, g.taps(), w, nullptr, /*reversed=*/!in_steps, workspace);
+  DepthwiseRows<T> rows = depthwise::Unclamped<T>(g, workspace);
+  rows.in_height = g.out[0];
+  rows.in_width = g.out[1];
+  rows.out_width = g.in[1];
+  if (!in_steps) {
+    rows.pad_top = g.kernel[0] - 1 - g.pad_begin[0];
+    rows.pad_left = g.kernel[1] - 1 - g.pad_begin[1];
+    return depthwise::Convolve(threads, rows, g.batch, g.in[0], dy, dx);
+  }
+  rows.stride_height = g.stride[0];
+  rows.stride_width = g.stride[1];
+  rows.pad_top = g.pad_begin[0];
+  rows.pad_left = g.pad_begin[1];
+  const int64_t dx_row = g.in[1] * g.in_channels, dy_row = g.out[1] * g.in_channels;
+  const int64_t row_bytes = (dx_row + dy_row) * static_cast<int64_t>(sizeof(T));
+  depthwise::ForEachStrip(threads, g.batch, g.in[0], row_bytes, [&](int64_t image, int64_t begin, int64_t end) {
+    DepthwiseRows<T> here = rows;
+    here.x = dy + image * g.out[0] * dy_row;
+    T* to = dx + (image * g.in[0] + begin) * dx_row;
+    WithIsa([&](auto isa) SNUG_LAMBDA {
+      for (int64_t row = begin; row < end; ++row) depthwise::GatherRow<isa()>(here, row, to + (row - begin) * dx_row);
+    });
+  });
+}
+
+int64_t DepthwiseWorkspaceBytes(const ConvGeometry& g) {
+  return (g.taps() + 1) * g.in_channels * static_cast<int64_t>(sizeof(float));
+}
+
+#define SNUG_DEPTHWISE(T)                                                                                      \
+  template void ConvolveRows(const DepthwiseRows<T>&, int64_t, int64_t, T*);                                   \
+  template void DepthwiseConv(int, const ConvGeometry&, const T*, const T*, const T*, Activation, T*, float*); \
+  template void DepthwiseGradInput(int, const ConvGeometry&, const T*, const T*, T*, float*);
+SNUG_DEPTHWISE(float)
+SNUG_DEPTHWISE(BFloat16)
+#undef SNUG_DEPTHWISE
+
+}  // namespace snug::core::ops

@@ -83,9 +83,17 @@ absl::Status ScatterAdd(const KernelContext& k, int choices_input, int dy_input,
   ParallelFor(k.threads(), shape.Count(0, axis + 1),
               std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, inner)), [=](int64_t first, int64_t last) {
                 WithIsa([=]() SNUG_LAMBDA {
-                  for (int64_t i = first; i < last; ++i) {
+                  for (int64_t i = first; i < last;) {
+                    // Rows that nobody chose follow each other mostly. memset writes them at once, without reading
+                    // their lines before, which lie in another processor's cache where that wrote them last.
+                    const int64_t begin = i;
+                    while (i < last && ends[i % rows] == ends[i % rows + 1]) ++i;
+                    std::memset(static_cast<void*>(dx + begin * inner), 0,
+                                static_cast<size_t>((i - begin) * inner) * sizeof(T));
+                    if (i == last) break;
                     const int64_t r = i % rows;
                     SumRows(sorted + ends[r], ends[r + 1] - ends[r], inner, dy + i / rows * n * inner, dx + i * inner);
+                    ++i;
                   }
                 });
               });

@@ -150,10 +150,10 @@ SNUG_INLINE void AddShares(const Pooling& pooling, const CoverList<Accumulator<T
 template <int N, class Pooling, class T>
 SNUG_INLINE void AddAllShares(const Pooling& pooling, const CoverList<Accumulator<T>>& list, int64_t shift, const T* dy,
                               Accumulator<T>* sum) {
-  constexpr int kTogether = 4;
   int64_t i = 0;
-  for (; i + kTogether <= list.count(); i += kTogether) AddShares<N, kTogether>(pooling, list, i, shift, dy, sum);
-  for (; i < list.count(); ++i) AddShares<N, 1>(pooling, list, i, shift, dy, sum);
+  for (; i + 4 <= list.count(); i += 4) AddShares<N, 4>(pooling, list, i, shift, dy, sum);
+  for (; i + 2 <= list.count(); i += 2) AddShares<N, 2>(pooling, list, i, shift, dy, sum);
+  if (i < list.count()) AddShares<N, 1>(pooling, list, i, shift, dy, sum);
 }
 
 template <int N, class T, class A>

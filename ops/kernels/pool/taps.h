@@ -86,9 +86,11 @@ SNUG_INLINE void TakeTaps(const Pooling& pooling, const TapList& list, int64_t i
 template <int N, class Pooling, class T>
 SNUG_INLINE void TakeAllTaps(const Pooling& pooling, const TapList& list, const T* x, int64_t start,
                              typename Pooling::template LaneState<N>& state) {
-  constexpr int kTogether = 4;
   int64_t i = 0;
-  for (; i + kTogether <= list.count(); i += kTogether) TakeTaps<N, kTogether>(pooling, list, i, x, start, state);
+  if constexpr (N > kFewLanes) {  // between groups the state lies in memory: windows of 3 x 3 taps are one group
+    for (; i + 9 <= list.count(); i += 9) TakeTaps<N, 9>(pooling, list, i, x, start, state);
+  }
+  for (; i + 4 <= list.count(); i += 4) TakeTaps<N, 4>(pooling, list, i, x, start, state);
   for (; i < list.count(); ++i) TakeTaps<N, 1>(pooling, list, i, x, start, state);
 }
 

@@ -246,8 +246,9 @@ class MaximumPooling {
         WriteReach<N>(dx, to, [&](T* shares) SNUG_LAMBDA {
           SNUG_EACH_OF_N
           for (int64_t j = 0; j < N; ++j) {
+            const A value = static_cast<A>(values[j]);  // always loaded, so that this vectorises
             const int32_t found = indices[j];
-            shares[j] = T(A(0) + internal::Select(found == tap, static_cast<A>(values[j]), A(0)));
+            shares[j] = T(A(0) + (found == tap ? value : A(0)));
           }
         });
       });

@@ -4,6 +4,7 @@
 // inner > 1 too, are done `inner` neighbours at once.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
@@ -97,6 +98,10 @@ void ForEachRow(int threads, const View& view, Row row, Strip strip) {
 
 bool HasShortRows(const View& view) { return view.inner == 1 && view.axis <= kShortRow; }
 
+// Where the output holds a power as it was computed, it is not computed twice. bfloat16 would round it.
+template <class T, bool kLog>
+inline constexpr bool kKeepsPowers = !kLog && std::is_same_v<T, Accumulator<T>>;
+
 // Computes b from the first `columns` columns of a, of n elements that lie `inner` apart. b may be a.
 template <bool kLog, class T>
 SNUG_INLINE void ForwardColumns(int64_t n, int64_t inner, int64_t columns, const T* a, T* b) {
@@ -116,15 +121,23 @@ SNUG_INLINE void ForwardColumns(int64_t n, int64_t inner, int64_t columns, const
   }
   for (int64_t i = 0; i < n; ++i) {
     SNUG_EACH_OF_N
-    for (int64_t j = 0; j < columns; ++j) sum[j] += Exp(static_cast<A>(a[i * inner + j]) - most[j]);
+    for (int64_t j = 0; j < columns; ++j) {
+      const A power = Exp(static_cast<A>(a[i * inner + j]) - most[j]);
+      if constexpr (kKeepsPowers<T, kLog>) b[i * inner + j] = power;
+      sum[j] += power;
+    }
   }
   SNUG_EACH_OF_N
   for (int64_t j = 0; j < columns; ++j) sum[j] = kLog ? Log(sum[j]) : 1 / sum[j];
   for (int64_t i = 0; i < n; ++i) {
     SNUG_EACH_OF_N
     for (int64_t j = 0; j < columns; ++j) {
-      const A v = static_cast<A>(a[i * inner + j]) - most[j];
-      b[i * inner + j] = static_cast<T>(kLog ? v - sum[j] : Exp(v) * sum[j]);
+      if constexpr (kKeepsPowers<T, kLog>) {
+        b[i * inner + j] *= sum[j];
+      } else {
+        const A v = static_cast<A>(a[i * inner + j]) - most[j];
+        b[i * inner + j] = static_cast<T>(kLog ? v - sum[j] : Exp(v) * sum[j]);
+      }
     }
   }
 }
@@ -153,6 +166,14 @@ void Forward(const KernelContext& k) {
         const T* a = x + first;
         T* b = y + first;
         const A most = LaneMax<A>(n, [=](int64_t i) SNUG_LAMBDA { return static_cast<A>(a[i]); });
+        if constexpr (kKeepsPowers<T, kLog>) {
+          SNUG_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) b[i] = Exp(a[i] - most);
+          const A scale = static_cast<A>(1 / LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return b[i]; }));
+          SNUG_INDEPENDENT
+          for (int64_t i = 0; i < n; ++i) b[i] *= scale;
+          return;
+        }
         const double sum = LaneSum<A>(n, [=](int64_t i) SNUG_LAMBDA { return Exp(static_cast<A>(a[i]) - most); });
         if constexpr (kLog) {
           const A log_sum = static_cast<A>(std::log(sum));

@@ -351,6 +351,38 @@ TEST(ControlFlow, EachSampleHasACountOfItsOwn) {
   EXPECT_NEAR(found["d(w)"][0], by_w, 1e-14);
 }
 
+// A sample that has stopped would go on to the logarithm of a negative number, beside one that has not; the weight's
+// gradient is the sum over both.
+TEST(ControlFlow, WhatASampleWouldBeAfterItsCountDoesNotCount) {
+  const std::string text = R"(
+    block { name: "log_of_product" input: "x" input: "w"
+      layer { name: "p" input: "$x" input: "$w" mul {} }
+      layer { name: "y" input: "p" log {} }
+      output: "y" }
+    batch: 2
+    input { name: "x" shape { dim: 1 } }
+    input { name: "w" no_batch: true }
+    input { name: "n" dtype: INT32 }
+    layer { name: "l" input: "x" input: "w" input: "n" loop { body: "log_of_product" times: 3 counted: true
+      carry { input: "x" output: "y" } } }
+    objective: "l")";
+  const Numbers x = {2, 20}, n = {2, 3};
+  auto found = RunOnce(text, {{"x", x}, {"w", {1}}, {"n", n}}, {"l", "d(x)", "d(w)"}, InDouble({"x", "w"}));
+  double by_w = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    double value = x[i], slope_x = 1, slope_w = 0;
+    for (int round = 0; round < static_cast<int>(n[i]); ++round) {  // d(log(w v)) = dw / w + dv / v
+      slope_x /= value;
+      slope_w = 1 + slope_w / value;
+      value = std::log(value);
+    }
+    EXPECT_NEAR(found["l"][i], value, 1e-14);
+    EXPECT_NEAR(found["d(x)"][i], slope_x, 1e-14);
+    by_w += slope_w;
+  }
+  EXPECT_NEAR(found["d(w)"][0], by_w, 1e-13);
+}
+
 // Doubles while it is below the limit: the condition is computed in the body, before and beside what it guards.
 constexpr char kWhile[] = R"(
 block { name: "double" input: "x" input: "limit"

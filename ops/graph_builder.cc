@@ -102,6 +102,9 @@ absl::Status InferTypes(const OpDef& op, NodeTypes* types) {
   if (op.traits.layer_only) {
     return absl::InternalError(absl::StrCat("op \"", op.name, "\" is for layers only: it has no nodes"));
   }
+  if (op.traits.control) {
+    return absl::InternalError(absl::StrCat("op \"", op.name, "\" has sub-graphs: it must be unrolled before this"));
+  }
   SNUG_RETURN_IF_ERROR(CheckInputCount(op, types->num_inputs()));
   SNUG_RETURN_IF_ERROR(CheckInputTypes(op, *types));
   std::vector<std::string> names;

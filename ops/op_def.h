@@ -75,7 +75,13 @@ struct Traits {
   bool side_effect = false;  // never removed
   bool view = false;         // every output is a view (kMustShare)
   bool layer_only = false;   // a layer that becomes Variables or nodes of other ops: there are no nodes of this op
+  // Its nodes have sub-graphs (loop, branch). The importer makes them and the compiler unrolls them, so that there are
+  // none when it comes to types, gradients and kernels.
+  bool control = false;
   LayoutRule layout = LayoutRule::kPlain;
+
+  // Whether no node of the op ever runs.
+  bool without_nodes() const { return layer_only || control; }
 };
 
 struct Cost {
@@ -114,7 +120,7 @@ struct OpDef {
   absl::string_view doc;     // one line: the formula. `snug ops` prints it
   std::vector<Port> inputs;  // parameters come after what the user writes
   std::vector<Port> outputs;
-  InferFn infer = nullptr;  // required (except layer_only); the only place that may reject a node
+  InferFn infer = nullptr;  // required (except without_nodes()); the only place that may reject a node
   LayerFn layer = nullptr;  // how a layer of the model file becomes nodes and parameters; null: one node of this op
   GradientFn gradient = nullptr;  // adds nodes; null: not differentiable (a gradient that needs it is an error)
   std::vector<Alias> aliases = {};
@@ -133,8 +139,8 @@ struct OpDef {
   Activation activation = {};       // the activation that this op is (ops/activation.h); kIdentity: it is none
   Activation activation_grad = {};  // the activation whose gradient this op computes from y and dy
   WithActivation with_activation = {};
-  std::vector<KernelRow> kernels = {};  // required (except views, layer_only): "plain" is the last one on the CPU
-  SamplesFn samples = nullptr;          // required (except layer_only): good and bad cases; drives every generic test
+  std::vector<KernelRow> kernels = {};  // required (except views, without_nodes()): "plain" is the last one on the CPU
+  SamplesFn samples = nullptr;  // required (except without_nodes()): good and bad cases; drives every generic test
 
   // Returns the rows of one device, in order of preference.
   std::vector<const KernelRow*> KernelsOn(Device::Kind device) const;

@@ -21,6 +21,7 @@ namespace {
 
 const char* MissingEntry(const OpDef& op) {
   if (op.traits.layer_only) return op.layer == nullptr ? "layer" : nullptr;
+  if (op.traits.control) return nullptr;
   if (op.infer == nullptr) return "infer";
   if (op.plain() == nullptr && !op.traits.view) return "plain kernel";
   if (op.samples == nullptr) return "samples";

@@ -96,6 +96,18 @@ SourceLoc SourceMap::OptionLoc(absl::string_view path, int k) const {
 
 SourceLoc SourceMap::NetworkLoc(absl::string_view field) const { return Loc(Innermost({FindIn(&network, field)})); }
 
+SourceMap SourceMap::Subnetwork(int k) const {
+  SourceMap map;
+  map.file_ = file_;
+  map.expansions_ = expansions_;
+  const SourceNode* subnetwork = network.Find("subnetwork", k);
+  if (subnetwork == nullptr) return map;
+  for (const SourceNode& child : subnetwork->children) {
+    if (child.field->name() == "layer") map.layers.push_back(child);
+  }
+  return map;
+}
+
 int32_t SourceMap::AddExpansion(std::string what, SourcePos used_at) {
   expansions_.push_back({std::move(what), used_at});
   return static_cast<int32_t>(expansions_.size() - 1);

@@ -58,6 +58,9 @@ class SourceMap {
                                                                  // repeated option
   SourceLoc NetworkLoc(absl::string_view field = "") const;      // "batch", ...; "" for the file
 
+  // Returns the places in the k-th entry of network.subnetwork, as if its layers were the network's.
+  SourceMap Subnetwork(int k) const;
+
   const std::string& file() const { return *file_; }
   SourceLoc Loc(SourcePos pos) const;
 

@@ -73,6 +73,75 @@ class Builder {
     if (ours) layer.GetReflection()->MutableMessage(&layer, field);  // also when there are no options
   }
 
+  // Adds a layer of control flow, whose options the caller fills.
+  proto::Layer& Control(std::string name, std::vector<std::string> inputs) {
+    if (name.empty()) Error("a layer without a name");
+    proto::Layer& layer = *impl_.network.add_layer();
+    Place(&impl_.locations.layers, impl_.network.layer_size() - 1, pos());
+    layer.set_name(std::move(name));
+    for (std::string& input : inputs) layer.add_input(std::move(input));
+    return layer;
+  }
+
+  void Loop(proto::Loop* loop, std::string body, const LoopOptions& options) {
+    loop->set_body(std::move(body));
+    for (const LoopOptions::Carry& carry : options.carries) {
+      proto::Carry& added = *loop->add_carry();
+      added.set_input(carry.input);
+      added.set_output(carry.output);
+    }
+    const auto along = [](const LoopOptions::Along& from, auto* to) {
+      to->set_axis(from.axis);
+      if (from.reverse) to->set_reverse(true);
+    };
+    for (const LoopOptions::Along& scan : options.scans) {
+      proto::Scan& added = *loop->add_scan();
+      added.set_input(scan.name);
+      along(scan, &added);
+    }
+    for (const LoopOptions::Along& collect : options.collects) {
+      proto::Collect& added = *loop->add_collect();
+      added.set_output(collect.name);
+      along(collect, &added);
+    }
+    if (options.times.has_value()) loop->set_times(*options.times);
+    if (options.counted) loop->set_counted(true);
+    if (!options.condition.empty()) loop->set_condition(options.condition);
+    if (!options.index.empty()) loop->set_index(options.index);
+    if (options.stop_at_bound) loop->set_stop_at_bound(true);
+  }
+
+  // Takes over what `body` has: as a sub-network, with the sub-networks that it has itself.
+  void Subnetwork(const Network::Impl& body) {
+    for (const std::string& error : body.errors) {
+      if (impl_.errors.size() < kMaxErrors) impl_.errors.push_back(error);
+    }
+    const proto::Network& from = body.network;
+    if (from.objective_size() > 0 || from.has_optimizer()) {
+      Error(absl::StrCat("sub-network \"", from.name(), "\": only the whole network has objectives and an optimizer"));
+    }
+    proto::Subnetwork added;
+    added.set_name(from.name());
+    for (const proto::Input& input : from.input()) {
+      if (input.has_shape() || input.has_dtype()) {
+        Error(absl::StrCat("sub-network \"", from.name(), "\": input \"", input.name(),
+                           "\": expected neither shape nor dtype, which follow from what it is given"));
+      }
+      added.add_input(input.name());
+    }
+    *added.mutable_layer() = from.layer();
+    for (const std::string& output : from.output()) added.add_output()->set_name(output);
+    core::SourceNode place{proto::Network::descriptor()->FindFieldByName("subnetwork"), pos(), body.locations.layers};
+    place.children.resize(static_cast<size_t>(from.layer_size()));
+    for (core::SourceNode& layer : place.children)
+      layer.field = proto::Subnetwork::descriptor()->FindFieldByName("layer");
+    *impl_.network.mutable_subnetwork()->Add() = std::move(added);
+    impl_.locations.network.children.push_back(std::move(place));
+    impl_.network.mutable_subnetwork()->MergeFrom(from.subnetwork());
+    const auto& inner = body.locations.network.children;
+    impl_.locations.network.children.insert(impl_.locations.network.children.end(), inner.begin(), inner.end());
+  }
+
   void Param(const std::string& layer_name, const std::string& parameter, const std::vector<Option>& options) {
     core::Suggester suggester(layer_name);
     for (proto::Layer& layer : *impl_.network.mutable_layer()) {
@@ -187,6 +256,31 @@ Network& Network::Layer(std::string name, std::string op, std::vector<std::strin
 
 Network& Network::Param(std::string layer, std::string parameter, std::vector<Option> options, Where where) noexcept {
   Build(impl_, where, [&](Builder& b) { b.Param(layer, parameter, options); });
+  return *this;
+}
+
+Network& Network::Subnetwork(const Network& body, Where where) noexcept {
+  Build(impl_, where, [&](Builder& b) {
+    if (body.impl_ == nullptr) return b.Error("an empty network as a sub-network");
+    b.Subnetwork(*body.impl_);
+  });
+  return *this;
+}
+
+Network& Network::Loop(std::string name, std::string body, std::vector<std::string> inputs, LoopOptions options,
+                       Where where) noexcept {
+  Build(impl_, where, [&](Builder& b) {
+    b.Loop(b.Control(std::move(name), std::move(inputs)).mutable_loop(), std::move(body), options);
+  });
+  return *this;
+}
+
+Network& Network::Branch(std::string name, std::vector<std::string> bodies, std::vector<std::string> inputs,
+                         Where where) noexcept {
+  Build(impl_, where, [&](Builder& b) {
+    proto::Branch& branch = *b.Control(std::move(name), std::move(inputs)).mutable_branch();
+    for (std::string& body : bodies) branch.add_body(std::move(body));
+  });
   return *this;
 }
 

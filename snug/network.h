@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "snug/control.h"
 #include "snug/export.h"
 #include "snug/op.h"
 #include "snug/option.h"
@@ -43,13 +44,28 @@ class SNUG_API Network {
   ~Network();
 
   // `shape` is that of one sample. Without a dtype the input has the precision of the run.
-  Network& Input(std::string name, std::vector<int64_t> shape, std::optional<DType> dtype = {},
+  Network& Input(std::string name, std::vector<int64_t> shape = {}, std::optional<DType> dtype = {},
                  Where where = Where::Current()) noexcept;
   Network& Layer(std::string name, std::string op, std::vector<std::string> inputs, std::vector<Option> options = {},
                  Where where = Where::Current()) noexcept;
   // Says how a layer's parameter differs from what its op asks for: {{"frozen", true}, {"init.kind", "HE_NORMAL"}}.
   Network& Param(std::string layer, std::string parameter, std::vector<Option> options,
                  Where where = Where::Current()) noexcept;
+  // Adds a piece of network that loops run and branches take, by its name. Its inputs have neither shape nor dtype:
+  // those follow from what the loop or branch gives them. It puts out what it names by Output.
+  //
+  //   snug::Network cell("cell");
+  //   cell.Input("x").Input("h").Layer("sum", "add", {"x", "h"}).Layer("next", "tanh", {"sum"}).Output("next");
+  //   network.Subnetwork(cell);
+  //   network.Loop("rnn", "cell", {"text", "zeros"}, {.carries = {{"h", "next"}}, .scans = {{"x"}}});
+  Network& Subnetwork(const Network& body, Where where = Where::Current()) noexcept;
+  // Inputs are those of the body, without the one for the index; then the count, if it is counted. The layer puts out
+  // what the carries are at last, and then what is collected.
+  Network& Loop(std::string name, std::string body, std::vector<std::string> inputs, LoopOptions options,
+                Where where = Where::Current()) noexcept;
+  // Inputs are the selector, one integer or one for each sample, and those of the bodies.
+  Network& Branch(std::string name, std::vector<std::string> bodies, std::vector<std::string> inputs,
+                  Where where = Where::Current()) noexcept;
   Network& Objective(std::string layer, Where where = Where::Current()) noexcept;
   Network& Output(std::string value, Where where = Where::Current()) noexcept;
   // Sets options of the optimizer: {{"learning_rate", 0.1}, {"sgd.momentum", 0.9}}.

@@ -9,15 +9,14 @@
 namespace snug::core {
 namespace {
 
-constexpr absl::string_view kPayload = "snug.error_part";  // its value: the kind's letter, then the name or the index
+constexpr absl::string_view kPayload = "snug.error_part";  // its value: the kind's letter, the index, ":", and the name
 
 }  // namespace
 
 absl::Status About(const ErrorPart& part, absl::Status status) {
   if (status.ok()) return status;
   const char kind = static_cast<char>(part.kind);
-  const std::string which = part.kind == ErrorPart::Kind::kInput ? absl::StrCat(part.index) : part.name;
-  status.SetPayload(kPayload, absl::Cord(absl::StrCat(absl::string_view(&kind, 1), which)));
+  status.SetPayload(kPayload, absl::Cord(absl::StrCat(absl::string_view(&kind, 1), part.index, ":", part.name)));
   return status;
 }
 
@@ -26,11 +25,9 @@ std::optional<ErrorPart> PartOf(const absl::Status& status) {
   if (!payload.has_value() || payload->empty()) return std::nullopt;
   const std::string text(*payload);
   ErrorPart part{.kind = static_cast<ErrorPart::Kind>(text[0])};
-  if (part.kind != ErrorPart::Kind::kInput) {
-    part.name = text.substr(1);
-  } else if (!absl::SimpleAtoi(text.substr(1), &part.index)) {
-    return std::nullopt;
-  }
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos || !absl::SimpleAtoi(text.substr(1, colon - 1), &part.index)) return std::nullopt;
+  part.name = text.substr(colon + 1);
   return part;
 }
 

@@ -17,7 +17,7 @@ struct ErrorPart {
   enum class Kind : char { kOption = 'o', kInput = 'i', kParameter = 'p' };
   Kind kind = Kind::kOption;
   std::string name;  // for options and parameters
-  int index = 0;     // for inputs
+  int index = 0;     // for inputs, and for entries of a repeated option
 
   friend bool operator==(const ErrorPart&, const ErrorPart&) = default;
 };

@@ -11,6 +11,7 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/suggest.h"
+#include "engine/compile/control/unroll.h"
 #include "engine/compile/defaults.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/check_optimizer.h"
@@ -205,6 +206,10 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_ASSIGN_OR_RETURN(decay_differs, ApplyDecay(imported.graph, network, DecayOf(network, locations, options)));
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
+  if (HasControlFlow(imported.graph)) {
+    SNUG_RETURN_IF_ERROR(UnrollControlFlow(imported, registry, options.training));
+    SNUG_RETURN_IF_ERROR(Observe(options, "11_unroll", imported.graph));
+  }
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
   if (options.device.kind == Device::Kind::kCuda) {
     SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, CudaForwardPasses(), 25, options));

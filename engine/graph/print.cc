@@ -39,8 +39,10 @@ std::string NodeText(const Graph& graph, const Node& node) {
   return text;
 }
 
-std::string Indented(const std::string& text) {
-  return absl::StrCat("  ", absl::StrReplaceAll(text, {{"\n", "\n  "}}));
+// `text` ends with a line's end.
+std::string Indented(absl::string_view text) {
+  text.remove_suffix(1);
+  return absl::StrCat("  ", absl::StrReplaceAll(text, {{"\n", "\n  "}}), "\n");
 }
 
 std::string Escaped(absl::string_view text) { return absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}); }
@@ -68,7 +70,7 @@ std::string ToText(const Graph& graph) {
                       "\n");
     }
     absl::StrAppend(&text, NodeText(graph, node), "\n");
-    for (const auto& subgraph : node.subgraphs) absl::StrAppend(&text, Indented(ToText(*subgraph)), "\n");
+    for (const auto& subgraph : node.subgraphs) absl::StrAppend(&text, Indented(ToText(*subgraph)));
   }
   for (const ValueId id : graph.objectives) absl::StrAppend(&text, "objective ", graph.value(id).name, "\n");
   for (const Output& output : graph.outputs) {

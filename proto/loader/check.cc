@@ -3,10 +3,12 @@
 #include <absl/strings/str_cat.h>
 #include <google/protobuf/descriptor.h>
 
+#include <set>
 #include <vector>
 
 #include "engine/base/shape.h"
 #include "proto/loader/names.h"
+#include "proto/loader/subnetworks.h"
 #include "proto/loader/utf8.h"
 #include "proto/network.pb.h"
 #include "proto/text_loader.h"
@@ -57,6 +59,22 @@ bool IsInteger(proto::DataType dtype) {
   return dtype == proto::INT32 || dtype == proto::INT64 || dtype == proto::UINT8;
 }
 
+// Checks ops and names of layers that stand in a file as they are. `what` begins messages, `pos` is where they are.
+template <class Layers>
+void CheckLayers(const Layers& layers, absl::string_view what, SourcePos pos, NameTable* names, ErrorList* errors) {
+  for (int i = 0; i < layers.size(); ++i) {
+    const proto::Layer& layer = layers.Get(i);
+    const int ops = NumOps(layer);
+    if (ops != 1) {
+      errors->Add(pos, absl::StrCat(what, i, " \"", layer.name(), "\": expected one op, found ", ops));
+    }
+    for (const std::string& name : layer.input()) names->Resolve("", name, pos, layer.name());
+    if (names->Check(layer.name(), pos)) {
+      names->DefineLayer(layer.name(), pos, {layer.input().begin(), layer.input().end()});
+    }
+  }
+}
+
 }  // namespace
 
 void CheckInput(const proto::Input& input, const ReportInput& report) {
@@ -105,20 +123,43 @@ void CheckBinary(const proto::Network& network, const LoadOptions& options, cons
     });
     if (names.Check(input.name(), {})) names.DefineInput(input.name(), {});
   }
-  for (int i = 0; i < network.layer_size(); ++i) {
-    const proto::Layer& layer = network.layer(i);
-    const int ops = NumOps(layer);
-    if (ops != 1) {
-      errors->Add({}, absl::StrCat("layer ", i, " \"", layer.name(), "\": expected one op, found ", ops));
-    }
-    for (const std::string& name : layer.input()) names.Resolve("", name, {}, layer.name());
-    if (names.Check(layer.name(), {})) {
-      names.DefineLayer(layer.name(), {}, {layer.input().begin(), layer.input().end()});
-    }
-  }
+  CheckLayers(network.layer(), "layer ", {}, &names, errors);
   for (const std::string& name : network.objective()) names.Resolve("", name, {});
   for (const std::string& name : network.output()) names.Resolve("", name, {});
   names.Finish();
+  CheckSubnetworks(network, *map, options, errors);
+}
+
+void CheckSubnetworks(const proto::Network& network, const SourceMap& map, const LoadOptions& options,
+                      ErrorList* errors) {
+  std::set<std::string> known;
+  std::vector<WantedBody> wanted;
+  const auto find = [&](const auto& layers) {
+    for (const proto::Layer& layer : layers) FindBodies(layer, SourceNode(), &wanted);
+  };
+  find(network.layer());
+  for (int k = 0; k < network.subnetwork_size(); ++k) {
+    const proto::Subnetwork& subnetwork = network.subnetwork(k);
+    const SourceNode* place = map.network.Find("subnetwork", k);
+    const SourcePos pos = place == nullptr ? SourcePos() : place->pos;
+    const std::string what = absl::StrCat("sub-network \"", subnetwork.name(), "\": ");
+    find(subnetwork.layer());
+    if (subnetwork.name().empty()) errors->Add(pos, "a sub-network needs a name");
+    if (!known.insert(subnetwork.name()).second) errors->Add(pos, what + "is defined twice");
+    NameTable names(&map, options.max_name_length, errors);
+    for (const std::string& input : subnetwork.input()) {
+      if (names.Check(input, pos)) names.DefineInput(input, pos);
+    }
+    CheckLayers(subnetwork.layer(), what + "layer ", pos, &names, errors);
+    for (const proto::SubnetworkOutput& output : subnetwork.output()) {
+      if (names.Check(SplitOutputName(output.name()).base, pos))
+        names.Resolve("", output.has_value() ? output.value() : output.name(), pos);
+    }
+    names.Finish();
+  }
+  for (const WantedBody& body : wanted) {
+    if (!known.contains(body.name) && errors->empty()) errors->Add({}, NoSuchBody(body.name, network, {}));
+  }
 }
 
 }  // namespace snug::core::loader

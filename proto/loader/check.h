@@ -28,4 +28,8 @@ void CheckInput(const proto::Input& input, const ReportInput& report);
 // Checks all of a flat network that has no positions, so the messages say which layer they mean.
 void CheckBinary(const proto::Network& network, const LoadOptions& options, const SourceMap* map, ErrorList* errors);
 
+// Checks the names in sub-networks that are written as such, and that every body that is asked for exists.
+void CheckSubnetworks(const proto::Network& network, const SourceMap& map, const LoadOptions& options,
+                      ErrorList* errors);
+
 }  // namespace snug::core::loader

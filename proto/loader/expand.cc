@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "engine/base/text/suggest.h"
+#include "proto/loader/bind.h"
 #include "proto/loader/check.h"
 #include "proto/loader/fill.h"
 #include "proto/loader/names.h"
 #include "proto/loader/scope.h"
+#include "proto/loader/subnetworks.h"
 #include "proto/network.pb.h"
 
 namespace snug::core::loader {
@@ -46,6 +48,7 @@ class Expander {
       if (Stopped()) return;
       TopLevel(field, scope);
     }
+    for (size_t i = 0; i < wanted_bodies_.size() && !Stopped(); ++i) MakeSubnetwork(WantedBody(wanted_bodies_[i]));
     if (Stopped()) return;
     if (network_.layer_size() == 0 && options_.needs_layers && errors_->empty()) {
       errors_->Add({1, 1, -1}, "a network needs at least one layer: layer { name: \"...\" input: \"...\" relu {} }");
@@ -53,6 +56,7 @@ class Expander {
     ResolveTargets(network_.mutable_objective(), map_.objectives);
     ResolveTargets(network_.mutable_output(), map_.outputs);
     names_.Finish();
+    if (errors_->empty()) CheckSubnetworks(network_, map_, options_, errors_);
   }
 
  private:
@@ -205,12 +209,6 @@ class Expander {
     return full;
   }
 
-  struct InputRef {
-    std::string value;  // "" when it is not known
-    SourcePos pos;
-    std::string wanted = "";  // its name, when the value is not known
-  };
-
   void AddInputs(const Value& value, const Scope& scope, const std::string& reader, std::vector<InputRef>* inputs) {
     if (value.kind == Value::Kind::kList) {
       for (const Value& item : value.items) AddInputs(item, scope, reader, inputs);
@@ -278,6 +276,7 @@ class Expander {
         filler_.Fill(meant, scope, layer, &node);
       }
     }
+    FindBodies(*layer, node, &wanted_bodies_);
     map_.layers.push_back(std::move(node));
     if (!name) {
       may_be_use&& parts.name == nullptr ? names_.LosePrefix(scope.prefix) : names_.LoseOne();
@@ -304,7 +303,7 @@ class Expander {
     inner.depth = scope.depth + 1;
     inner.prefix = name ? *name + "." : scope.prefix;
     bool ok = !block.broken && parts.op->meant.empty() && name.has_value() == (parts.name != nullptr);
-    ok = Bind(block, parts, inputs, field, scope, &inner) && ok;
+    ok = Binder(block, scope, &filler_, errors_).Bind(parts, field, inputs, &inner) && ok;
     ok = ok && MayEnter(block.name, what, field, scope);
     Values values;
     if (ok) {
@@ -340,77 +339,6 @@ class Expander {
     return true;
   }
 
-  // Binds the block's inputs and arguments. Returns false when something is wrong with them.
-  bool Bind(const BlockDefinition& block, const LayerParts& parts, const std::vector<InputRef>& inputs,
-            const Field& field, const Scope& scope, Scope* inner) {
-    if (block.broken) return false;
-    bool ok = true;
-    if (inputs.size() != block.inputs.size()) {
-      FailIfComplete(scope, field,
-                     absl::StrCat("block \"", block.name, "\" reads ", block.inputs.size(),
-                                  block.inputs.size() == 1 ? " input, found " : " inputs, found ", inputs.size()));
-      ok = false;
-    }
-    for (size_t i = 0; i < std::min(inputs.size(), block.inputs.size()); ++i) {
-      inner->bindings.emplace_back(block.inputs[i], Scalar{.kind = Scalar::Kind::kReference, .text = inputs[i].value});
-    }
-    if (!parts.op->meant.empty()) return false;
-    const Value& given = parts.op->field->value;
-    if (given.kind != Value::Kind::kMessage) {
-      if (given.kind != Value::Kind::kBroken) {
-        Fail(scope, given.pos,
-             absl::StrCat("\"", block.name, "\": expected a message { } with the block's arguments, found ",
-                          given.Describe()));
-      }
-      return false;
-    }
-    std::vector<std::string> seen;
-    for (const Field& argument : given.fields) ok = BindArgument(block, argument, scope, inner, &seen) && ok;
-    for (const BlockDefinition::Argument& argument : block.arguments) {
-      if (std::find(seen.begin(), seen.end(), argument.name) != seen.end()) continue;
-      if (argument.initial == nullptr) {
-        if (given.complete) {
-          Fail(scope, parts.op->field->pos,
-               absl::StrCat("block \"", block.name, "\" needs its argument \"", argument.name, "\""));
-        }
-        ok = false;
-        continue;
-      }
-      // Defaults may use the arguments before them.
-      std::optional<Scalar> value = Evaluate(*argument.initial, *inner, errors_);
-      ok = ok && value.has_value();
-      if (value) inner->bindings.emplace_back(argument.name, *std::move(value));
-    }
-    return ok;
-  }
-
-  bool BindArgument(const BlockDefinition& block, const Field& given, const Scope& scope, Scope* inner,
-                    std::vector<std::string>* seen) {
-    std::string name = given.name;
-    bool ok = true;
-    if (block.FindArgument(name) == nullptr) {
-      Suggester suggester(name);
-      for (const BlockDefinition::Argument& argument : block.arguments) suggester.Consider(argument.name);
-      Fail(scope, given.pos,
-           absl::StrCat("block \"", block.name, "\" has no argument \"", name.substr(0, 40), "\"",
-                        suggester.Question()));
-      if (!suggester.found()) return false;
-      name = suggester.best();
-      ok = false;
-    }
-    if (std::find(seen->begin(), seen->end(), name) != seen->end()) {
-      if (ok) Fail(scope, given.pos, absl::StrCat("argument \"", name, "\" is given twice"));
-      return false;
-    }
-    seen->push_back(name);
-    std::optional<Scalar> value = Evaluate(given.value, scope, errors_);
-    if (!value) return false;
-    if (!filler_.Charge(static_cast<int64_t>(value->items.size() * sizeof(Scalar)), scope.Place(given.pos)))
-      return false;
-    inner->bindings.emplace_back(name, *std::move(value));
-    return ok;
-  }
-
   // Expands the statements of a block or of one repetition, and returns what they put out.
   Values Body(const std::vector<const Field*>& statements, const std::vector<const Value*>& outputs,
               const Scope& scope) {
@@ -428,6 +356,33 @@ class Expander {
       values.push_back(std::move(output.value));
     }
     return values;
+  }
+
+  // ---- sub-networks: blocks that loops run and branches take ----
+
+  // The block is expanded once, in a world of its own: with names that nothing outside can see.
+  void MakeSubnetwork(const WantedBody& wanted) {
+    if (IsSubnetwork(network_, wanted.name)) return;
+    const auto block = blocks_.find(wanted.name);
+    if (block == blocks_.end() || wanted.name.empty()) {
+      if (!blocks_.contains("")) errors_->Add(wanted.pos, NoSuchBody(wanted.name, network_, blocks_));
+      return;
+    }
+    Scope scope;
+    scope.depth = 1;
+    if (!Binder(block->second, scope, &filler_, errors_).BindBody(wanted.pos, &scope)) return;
+    scope.expansion = map_.AddExpansion(absl::StrCat("in block \"", wanted.name, "\" used at "), wanted.pos);
+    NameTable around = std::exchange(names_, NameTable(&map_, options_.max_name_length, errors_));
+    for (const std::string& input : block->second.inputs) {
+      names_.DefineInput(input, scope.Place(block->second.pos));
+    }
+    const int before = network_.layer_size();
+    active_.push_back(wanted.name);
+    const Values values = Body(block->second.statements, block->second.outputs, scope);
+    active_.pop_back();
+    names_.Finish();
+    names_ = std::move(around);
+    AddSubnetwork(block->second, OutputNames(block->second, values, scope, errors_), values, before, &network_, &map_);
   }
 
   // ---- repeat ----
@@ -492,6 +447,7 @@ class Expander {
   NameTable names_;
   Filler filler_;
   Blocks blocks_;
+  std::vector<WantedBody> wanted_bodies_;
   std::vector<std::string> active_;  // the blocks that are being used, outermost first
   bool stopped_ = false;
 };

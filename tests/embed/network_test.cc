@@ -16,6 +16,79 @@ TEST(Network, BuiltByCodeIsTheOneOfTheFile) {
   EXPECT_EQ(*SmallNetwork().ToText(), *text->ToText());
 }
 
+// A recurrence over the five rows of x, beside one of two bodies.
+constexpr const char* kLoopText = R"(
+name: "loops"
+block { name: "cell" input: "x" input: "h" layer { name: "fc" input: "$x" dense { units: 3 } }
+  layer { name: "sum" input: "fc" input: "$h" add {} } layer { name: "next" input: "sum" tanh {} } output: "next" }
+block { name: "half" input: "h" layer { name: "y" input: "$h" scale { factor: 0.5 } } output: "y" }
+block { name: "same" input: "h" layer { name: "y" input: "$h" scale {} } output: "y" }
+input { name: "x" shape { dim: [5, 2] } }
+input { name: "h" shape { dim: 3 } }
+input { name: "which" dtype: INT32 max_value: 2 }
+layer { name: "rnn" input: "x" input: "h" loop { body: "cell" carry { input: "h" output: "next" }
+  scan { input: "x" axis: 1 } collect { output: "next" axis: 1 reverse: true } } }
+layer { name: "out" input: "which" input: "rnn" branch { body: "half" body: "same" } }
+output: "out"
+output: "rnn:1"
+)";
+
+Network LoopNetwork() {
+  Network cell("cell");
+  cell.Input("x").Input("h").Layer("fc", "dense", {"x"}, {{"units", 3}});
+  cell.Layer("sum", "add", {"fc", "h"}).Layer("next", "tanh", {"sum"}).Output("next");
+  Network half("half");
+  half.Input("h").Layer("y", "scale", {"h"}, {{"factor", 0.5}}).Output("y");
+  Network same("same");
+  same.Input("h").Layer("y", "scale", {"h"}).Output("y");
+  Network network("loops");
+  network.Subnetwork(cell).Subnetwork(half).Subnetwork(same);
+  network.Input("x", {5, 2}).Input("h", {3}).Input("which", {}, DType::kInt32);
+  network.Loop("rnn", "cell", {"x", "h"},
+               {.carries = {{"h", "next"}}, .scans = {{"x"}}, .collects = {{.name = "next", .reverse = true}}});
+  network.Branch("out", {"half", "same"}, {"which", "rnn"}).Output("out").Output("rnn:1");
+  return network;
+}
+
+std::vector<float> RunAndFetch(Session& session, const std::string& output) {
+  std::vector<float> x(10), h(3, 0.25F);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.1F * static_cast<float>(i) - 0.4F;
+  const std::vector<int32_t> which = {0};
+  const Status run = session.Step({{"x", x}, {"h", h}, {"which", which}});
+  EXPECT_TRUE(run.ok()) << run.message();
+  const auto found = session.Fetch<float>(output);
+  EXPECT_TRUE(found.ok()) << found.status().message();
+  return found.ok() ? *found : std::vector<float>();
+}
+
+TEST(Network, LoopsAndBranchesAreThoseOfTheFile) {
+  const Result<Network> text = Network::FromText(kLoopText);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  auto of_text = Session::Create(*text, {.training = false});
+  auto of_code = Session::Create(LoopNetwork(), {.training = false});
+  ASSERT_TRUE(of_text.ok()) << of_text.status().message();
+  ASSERT_TRUE(of_code.ok()) << of_code.status().message();
+  for (const char* output : {"out", "rnn:1"})
+    EXPECT_EQ(RunAndFetch(*of_text, output), RunAndFetch(*of_code, output)) << output;
+}
+
+TEST(Network, MistakesInSubNetworksAreLocatedToo) {
+  Network cell("cell");
+  const int line = __LINE__ + 1;
+  cell.Input("h").Layer("fc", "dense", {"h"}, {{"units", 0}}).Output("fc");
+  Network network("n");
+  network.Input("x", {4}).Subnetwork(cell);
+  network.Loop("l", "cell", {"x"}, {.carries = {{"h", "fc"}}, .times = 2}).Output("l");
+  EXPECT_THAT(Mistake(network), HasSubstr("network_test.cc:" + std::to_string(line) + ": layer \"fc\" (dense)"));
+  EXPECT_THAT(Mistake(network), HasSubstr("(in \"cell\", run by layer \"l\" at "));
+  Network shaped("shaped");
+  shaped.Input("h", {4}).Layer("y", "relu", {"h"}).Output("y").Objective("y");
+  Network other("n");
+  other.Input("x", {4}).Subnetwork(shaped).Loop("l", "shaped", {"x"}, {.carries = {{"h", "y"}}, .times = 2});
+  EXPECT_THAT(Mistake(other), HasSubstr("input \"h\": expected neither shape nor dtype"));
+  EXPECT_THAT(Mistake(other), HasSubstr("only the whole network has objectives and an optimizer"));
+}
+
 TEST(Network, ListsEnumsAndNestedOptions) {
   Network network("n");
   network.Input("x", {3, 8, 8});

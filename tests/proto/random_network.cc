@@ -42,6 +42,7 @@ class Generator {
       if (Chance()) input->set_max_value(1 + Below(1000));
     }
     for (int i = Below(30); i >= 0; --i) AddLayer(absl::StrCat("b", i, ".l-", Below(9), "/x_"), &values, &network);
+    AddSubnetwork(&network);
     for (int i = Below(3); i > 0; --i) network.add_objective(Pick(values));
     for (int i = Below(3); i > 0; --i) network.add_output(Pick(values));
     if (Chance()) Fill(network.mutable_optimizer());
@@ -56,7 +57,9 @@ class Generator {
     return from[static_cast<size_t>(Below(static_cast<int>(from.size())))];
   }
 
-  void AddLayer(const std::string& name, std::vector<std::string>* values, proto::Network* network) {
+  // `network` may be a sub-network.
+  template <class Network>
+  void AddLayer(const std::string& name, std::vector<std::string>* values, Network* network) {
     proto::Layer* layer = network->add_layer();
     layer->set_name(name);
     for (int i = Below(4); i > 0; --i) {
@@ -94,7 +97,7 @@ class Generator {
       case FieldDescriptor::CPPTYPE_BOOL:
         return many ? r->AddBool(m, f, Chance()) : r->SetBool(m, f, Chance());
       case FieldDescriptor::CPPTYPE_STRING:
-        return many ? r->AddString(m, f, AnyString()) : r->SetString(m, f, AnyString());
+        return many ? r->AddString(m, f, StringFor(*m)) : r->SetString(m, f, StringFor(*m));
       case FieldDescriptor::CPPTYPE_ENUM: {
         const auto* value = f->enum_type()->value(Below(f->enum_type()->value_count()));
         return many ? r->AddEnum(m, f, value) : r->SetEnum(m, f, value);
@@ -133,6 +136,24 @@ class Generator {
     if (Chance()) return special[static_cast<size_t>(Below(10))];
     const double any = std::bit_cast<double>((uint64_t{random_()} << 32) | random_());
     return std::isnan(any) ? 0.5 : any;
+  }
+
+  // What loops and branches name is there: in the one sub-network, everything is called as it is.
+  std::string StringFor(const Message& m) {
+    const std::string name(m.GetDescriptor()->name());
+    const bool control = name == "Loop" || name == "Branch" || name == "Carry" || name == "Scan" || name == "Collect";
+    return control ? "sub" : AnyString();
+  }
+
+  void AddSubnetwork(proto::Network* network) {
+    proto::Subnetwork* subnetwork = network->add_subnetwork();
+    subnetwork->set_name("sub");
+    subnetwork->add_input("in0");
+    std::vector<std::string> values = {"in0"};
+    for (int i = Below(3); i > 0; --i) AddLayer(absl::StrCat("b.", i), &values, subnetwork);
+    proto::SubnetworkOutput* output = subnetwork->add_output();
+    output->set_name("sub");
+    output->set_value(Pick(values));
   }
 
   std::string AnyString() {

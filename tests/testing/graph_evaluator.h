@@ -26,4 +26,8 @@ absl::StatusOr<std::vector<Tensor>> EvaluateGraph(const OpRegistry& registry, co
                                                   const std::map<ValueId, Tensor>& feeds,
                                                   const EvaluateOptions& options = {});
 
+// Runs one node and puts its outputs into `values`, which is indexed by ValueId and has its inputs.
+absl::Status EvaluateNode(const OpRegistry& registry, const Graph& graph, NodeId id, const EvaluateOptions& options,
+                          std::vector<Tensor>* values);
+
 }  // namespace snug::core::test

@@ -84,6 +84,28 @@ ValueId DrawStateOf(Imported& imported) {
   return imported.draw_state;
 }
 
+void ImportState::Error(const SourceLoc& loc, absl::string_view message) {
+  errors->emplace_back(At(loc, absl::InvalidArgumentError(absl::StrCat(message, place))).message());
+}
+
+ValueId ImportState::Reach(ValueId value) { return outer == nullptr ? value : ReachAround(outer->Reach(value)); }
+
+ValueId ImportState::ReachAround(ValueId around) {
+  const auto [it, added] = input_of.try_emplace(around);
+  if (!added) return it->second;
+  const Value source = outer->graph().value(around);
+  std::string name = source.name;
+  while (graph().FindValue(name).valid()) name += "'";  // a parameter may be called as an input of the sub-network is
+  it->second = graph().AddInput(std::move(name), source.type, source.max_value);
+  captured.push_back(around);
+  if (outer->IsOfVariable(around)) of_variables.insert(it->second);
+  return it->second;
+}
+
+bool ImportState::IsOfVariable(ValueId value) {
+  return outer == nullptr ? graph().value(value).variable.valid() : of_variables.contains(value);
+}
+
 LayerImporter::LayerImporter(ImportState& state, const proto::Layer& layer, Options options,
                              std::vector<ValueId> inputs, SourceLoc loc)
     : LayerContext(state.builder),
@@ -94,7 +116,16 @@ LayerImporter::LayerImporter(ImportState& state, const proto::Layer& layer, Opti
       loc_(std::move(loc)) {}
 
 std::string LayerImporter::VariableName(absl::string_view name) const {
-  return name.empty() ? layer_.name() : absl::StrCat(layer_.name(), ".", name);
+  return absl::StrCat(state_.prefix, layer_.name(), name.empty() ? "" : ".", name);
+}
+
+ValueId LayerImporter::Add(Variable variable) {
+  Graph& graph = state_.result->graph;
+  if (graph.FindValue(variable.name).valid()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("the name \"", variable.name, "\" of its parameter is taken")));
+    return ValueId();
+  }
+  return state_.Reach(graph.variable(graph.AddVariable(std::move(variable))).value);
 }
 
 const proto::Param* LayerImporter::Override(const std::string& name) {
@@ -107,7 +138,8 @@ const proto::Param* LayerImporter::Override(const std::string& name) {
 
 ValueId LayerImporter::Tied(const ParameterSpec& spec, const proto::Param& param) {
   const Graph& graph = state_.result->graph;
-  const VariableId owner = graph.FindVariable(param.tie());
+  VariableId owner = graph.FindVariable(absl::StrCat(state_.prefix, param.tie()));  // a neighbour in the sub-network
+  if (!owner.valid()) owner = graph.FindVariable(param.tie());
   if (!owner.valid()) {
     Fail(absl::InvalidArgumentError(absl::StrCat("parameter \"", spec.name, "\" is tied to \"", param.tie(),
                                                  "\", but no layer before this one has a parameter of that name")));
@@ -120,7 +152,7 @@ ValueId LayerImporter::Tied(const ParameterSpec& spec, const proto::Param& param
                                                  variable.type.shape.ToString())));
     return ValueId();
   }
-  return variable.value;
+  return state_.Reach(variable.value);
 }
 
 ValueId LayerImporter::Parameter(ParameterSpec spec) {
@@ -157,23 +189,16 @@ ValueId LayerImporter::Parameter(ParameterSpec spec) {
       return ValueId();
     }
   }
-  Graph& graph = state_.result->graph;
-  if (graph.FindValue(variable.name).valid()) {
-    Fail(absl::InvalidArgumentError(absl::StrCat("the name \"", variable.name, "\" of its parameter is taken")));
-    return ValueId();
-  }
-  return graph.variable(graph.AddVariable(std::move(variable))).value;
+  return Add(std::move(variable));
 }
 
 ValueId LayerImporter::Statistic(absl::string_view name, const Shape& shape, double initial) {
   if (!status().ok()) return ValueId();
-  Graph& graph = state_.result->graph;
-  const VariableId id = graph.AddVariable({.name = VariableName(name),
-                                           .type = {StateType(), shape, {}},
-                                           .role = VariableRole::kStatistic,
-                                           .init = {.kind = Initializer::Kind::kConstant, .value = initial},
-                                           .loc = loc_});
-  return graph.variable(id).value;
+  return Add({.name = VariableName(name),
+              .type = {StateType(), shape, {}},
+              .role = VariableRole::kStatistic,
+              .init = {.kind = Initializer::Kind::kConstant, .value = initial},
+              .loc = loc_});
 }
 
 ValueId LayerImporter::ConstantValue(absl::string_view name, DType dtype, const Shape& shape,
@@ -196,20 +221,24 @@ ValueId LayerImporter::ConstantValue(absl::string_view name, DType dtype, const 
     init = {.kind = Initializer::Kind::kBytes,
             .bytes = std::make_shared<const std::string>(PackedAs(dtype, values, n))};
   }
-  Graph& graph = state_.result->graph;
-  const VariableId id = graph.AddVariable({.name = VariableName(name),
-                                           .type = {dtype, shape, {}},
-                                           .role = VariableRole::kConstant,
-                                           .init = std::move(init),
-                                           .loc = loc_});
-  return graph.variable(id).value;
+  return Add({.name = VariableName(name),
+              .type = {dtype, shape, {}},
+              .role = VariableRole::kConstant,
+              .init = std::move(init),
+              .loc = loc_});
 }
 
 ValueId LayerImporter::RandomState() {
-  return state_.in_micro_batches ? DrawStateOf(*state_.result) : RandomStateOf(*state_.result);
+  return state_.Reach(state_.in_micro_batches ? DrawStateOf(*state_.result) : RandomStateOf(*state_.result));
 }
 
 void LayerImporter::Update(absl::string_view op, std::vector<ValueId> inputs, Options options) {
+  if (state_.outer != nullptr) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(
+        "updates \"", state_.graph().value(inputs[0]).name,
+        "\" in training, which every round and branch reads as it was before the step: put the layer outside, or take "
+        "one without running statistics, such as group_norm")));
+  }
   NodeSpec spec = Describe(op, op);
   spec.op = std::string(op);
   spec.inputs = std::move(inputs);
@@ -225,7 +254,7 @@ void LayerImporter::SetOutput(int i, ValueId value) {
 
 NodeSpec LayerImporter::Describe(absl::string_view op, absl::string_view suffix) {
   std::string name = suffix.empty() ? layer_.name() : absl::StrCat(layer_.name(), "/", suffix);
-  const uint64_t random_id = HashName(absl::StrCat(name, ":", op));
+  const uint64_t random_id = HashName(absl::StrCat(state_.prefix, name, ":", op));
   return {.name = std::move(name), .loc = loc_, .phase = Phase::kForward, .random_id = random_id};
 }
 
@@ -237,11 +266,10 @@ void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
     // The op computes on the input, or moves it; inputs of other ports need no cast.
     const bool computed_on = port.type == PortType::kFloating || port.type == PortType::kAny;
     if (!input.valid() || !computed_on || type(input).dtype != DType::kFloat32) continue;
-    const Graph& graph = state_.result->graph;
-    if (!graph.value(input).variable.valid()) continue;
+    if (!state_.IsOfVariable(input)) continue;
     ValueId& cast = state_.casts[input];
     if (!cast.valid()) {
-      const std::string name = graph.value(input).name;
+      const std::string name = state_.graph().value(input).name;
       cast = Op("cast", {input}, proto::CastTo(state_.precision),
                 absl::StrCat(name.substr(name.rfind('.') + 1), ".bfloat16"));
     }

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/compile/import/import.h"
@@ -13,24 +14,45 @@
 #include "ops/layer_context.h"
 
 namespace snug::proto {
+class Initializer;
 class Layer;
+class Network;
 class Param;
 }  // namespace snug::proto
 
-namespace snug::proto {
-class Initializer;
-}
-
 namespace snug::core {
 
-// What all layers of one import share.
+// What all layers of one graph share: those of the network, or those of a sub-network, which is a graph of its own.
 struct ImportState {
-  GraphBuilder builder;
-  Imported* result;
+  GraphBuilder builder;  // of that graph
+  Imported* result;      // the network's, which has all Variables
   DType precision;
   bool training;
   bool in_micro_batches;
-  std::unordered_map<ValueId, ValueId> casts;  // float32 Variable -> its value in the network's precision
+  const proto::Network* network;
+  const SourceMap* locations;  // of the network
+  std::vector<std::string>* errors;
+  int* bodies;  // how many sub-networks were imported so far, in all graphs of the network
+  std::unordered_map<ValueId, ValueId> casts = {};  // float32 Variable -> its value in the network's precision
+
+  // These are for sub-networks.
+  ImportState* outer = nullptr;         // around this one
+  std::string prefix = {};              // put before the names of Variables: "rnn."
+  std::string place = {};               // says where the sub-network is used, for errors
+  std::vector<std::string> names = {};  // of this sub-network and those around it, outermost first
+  // Values of the graph around for which inputs of this graph stand, in their order: after those that the sub-network
+  // has by its definition.
+  std::vector<ValueId> captured = {};
+  std::unordered_map<ValueId, ValueId> input_of = {};
+  std::unordered_set<ValueId> of_variables = {};  // inputs of this graph that are Variables' contents
+
+  Graph& graph() { return builder.graph(); }
+  void Error(const SourceLoc& loc, absl::string_view message);
+  // Returns what stands in this graph for a value of the network's graph, which is captured through all graphs between.
+  ValueId Reach(ValueId value);
+  // Returns what stands here for a value of the graph around, which is captured if it was not.
+  ValueId ReachAround(ValueId around);
+  bool IsOfVariable(ValueId value);
 };
 
 class LayerImporter final : public LayerContext {
@@ -60,6 +82,8 @@ class LayerImporter final : public LayerContext {
   void AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) override;
   std::string VariableName(absl::string_view name) const;
   DType StateType() const { return state_.precision == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
+  // Adds a Variable to the network, and returns what stands for its content here. Fails when the name is taken.
+  ValueId Add(Variable variable);
   const proto::Param* Override(const std::string& name);
   ValueId Tied(const ParameterSpec& spec, const proto::Param& param);
 

@@ -1,0 +1,181 @@
+// Random nests of loops and branches beside an interpreter that runs them round by round: values bit for bit, gradients
+// beside its central differences, and every memory strategy beside the one that shares nothing.
+#include <absl/strings/str_cat.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/control/control_run.h"
+#include "tests/control/random_nest.h"
+#include "tests/testing/control_evaluator.h"
+
+namespace snug::core::test {
+namespace {
+
+class Nest {
+ public:
+  explicit Nest(uint64_t seed) : nest_(MakeRandomNest(seed)), random_(seed) {}
+
+  // Returns what is wrong, or nothing. Counts into `slopes` how many gradients were compared.
+  std::string Check(const std::vector<std::string>& strategies, int* slopes) {
+    const absl::StatusOr<Graph> graph = GraphAfter(nest_.text, "10_graph", AsWritten(InDouble()));
+    if (!graph.ok()) return std::string(graph.status().message());
+    graph_ = *graph;
+    for (const ValueId id : graph_.inputs()) wanted_.push_back(graph_.value(id).name);
+    for (const Variable& variable : graph_.variables()) {
+      if (variable.role == VariableRole::kParameter) wanted_.push_back(variable.name);
+    }
+    std::erase_if(wanted_,
+                  [&](const std::string& name) { return !IsFloating(graph_.type(graph_.FindValue(name)).dtype); });
+    const std::vector<Numbers> truth = Run("none");
+    if (truth.empty()) return "does not run";
+    for (const std::string& strategy : strategies) {
+      const std::vector<Numbers> found = Run(strategy);
+      for (size_t i = 0; i < truth.size(); ++i) {
+        if (found.size() != truth.size() || !Same(found[i], truth[i])) return "other bits under " + strategy;
+      }
+    }
+    std::string wrong = CheckValues(truth);
+    return wrong.empty() ? CheckSlopes(truth, slopes) : wrong;
+  }
+
+  const std::string& text() const { return nest_.text; }
+
+ private:
+  static bool Same(const Numbers& a, const Numbers& b) {
+    if (a.size() != b.size()) return false;
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
+    }
+    return true;
+  }
+
+  // The outputs, and then the gradients of what is wanted, where there are any.
+  std::vector<Numbers> Run(const std::string& strategy) {
+    CompileOptions options = AsWritten(InDouble());
+    options.memory.strategy = strategy;
+    options.memory.planner = PlannerFor(strategy);
+    if (with_path_.empty()) FindPaths(options);
+    options.gradients = with_path_;
+    auto session = MakeUnfed(nest_.text, options);
+    if (!session.ok()) {
+      ADD_FAILURE() << session.status().message();
+      return {};
+    }
+    for (const auto& [name, values] : nest_.feeds) {
+      if (!(*session)->Input(name).ok()) continue;  // nothing reads it
+      EXPECT_TRUE((*session)->Feed(name, values).ok()) << name;
+    }
+    if (parameters_.empty()) {
+      for (const Variable& variable : graph_.variables()) {
+        if (variable.role != VariableRole::kScalar)
+          parameters_[variable.name] = *(*session)->GetVariable(variable.name);
+      }
+    }
+    const absl::Status run = (*session)->Run();
+    EXPECT_TRUE(run.ok()) << run.message();
+    std::vector<Numbers> found;
+    for (const Output& output : graph_.outputs) found.push_back(*(*session)->Fetch(output.name));
+    for (const std::string& name : with_path_) found.push_back(*(*session)->Fetch(absl::StrCat("d(", name, ")")));
+    return found;
+  }
+
+  // A gradient of what no objective depends on is refused, so those are left out.
+  void FindPaths(const CompileOptions& options) {
+    for (const std::string& name : wanted_) {
+      CompileOptions one = options;
+      one.gradients = {name};
+      if (GraphAfter(nest_.text, "30_backward", one).ok()) with_path_.push_back(name);
+    }
+  }
+
+  std::map<ValueId, Tensor> Feeds(const std::string& moved = "", const Numbers& direction = {}, double step = 0) {
+    std::map<ValueId, Tensor> feeds;
+    const auto add = [&](const std::string& name, Numbers values) {
+      for (size_t i = 0; name == moved && i < values.size(); ++i) values[i] += step * direction[i];
+      const ValueId id = graph_.FindValue(name);
+      feeds[id] = Tensor::FromDoubles(graph_.type(id), values);
+    };
+    for (const auto& [name, values] : nest_.feeds) add(name, values);
+    for (const auto& [name, values] : parameters_) add(name, values);
+    return feeds;
+  }
+
+  std::vector<Numbers> Interpret(const std::map<ValueId, Tensor>& feeds) {
+    const absl::StatusOr<std::vector<Tensor>> values = EvaluateControl(OpRegistry::Builtin(), graph_, feeds);
+    EXPECT_TRUE(values.ok()) << values.status().message();
+    std::vector<Numbers> found;
+    for (const Output& output : graph_.outputs) {
+      found.push_back(values.ok() ? (*values)[static_cast<size_t>(output.value.index)].ToDoubles() : Numbers());
+    }
+    return found;
+  }
+
+  std::string CheckValues(const std::vector<Numbers>& truth) {
+    const std::vector<Numbers> expected = Interpret(Feeds());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      if (!Same(truth[i], expected[i])) return absl::StrCat("output ", graph_.outputs[i].name, " has other bits");
+    }
+    return "";
+  }
+
+  // Along one random direction for each of what is wanted. Where a loop ends in another round a little further on, the
+  // loss has a step and no slope: such directions are left out.
+  std::string CheckSlopes(const std::vector<Numbers>& truth, int* slopes) {
+    constexpr double kStep = 1e-5;
+    const double here = truth[0][0];
+    if (!std::isfinite(here)) return "";
+    for (size_t w = 0; w < with_path_.size(); ++w) {
+      const Numbers& gradient = truth[graph_.outputs.size() + w];
+      Numbers direction(gradient.size());
+      double expected = 0;
+      for (size_t i = 0; i < direction.size(); ++i) {
+        direction[i] = static_cast<double>(random_() % 1000) / 500 - 1;
+        expected += direction[i] * gradient[i];
+      }
+      const double up = Interpret(Feeds(with_path_[w], direction, kStep))[0][0];
+      const double down = Interpret(Feeds(with_path_[w], direction, -kStep))[0][0];
+      if (!(std::abs(up + down - 2 * here) < 1e-6 * (1 + std::abs(here)))) continue;
+      const double found = (up - down) / (2 * kStep);
+      ++*slopes;
+      if (std::abs(found - expected) <= 1e-6 * (1 + std::abs(found))) continue;
+      return absl::StrCat("d(", with_path_[w], ") along a direction: expected ", found, ", found ", expected);
+    }
+    return "";
+  }
+
+  const RandomNest nest_;
+  std::mt19937_64 random_;
+  Graph graph_;
+  std::vector<std::string> wanted_, with_path_;
+  std::map<std::string, Numbers> parameters_;
+};
+
+// `strategies` are tried one after the other, with `at_once` of them for each nest.
+void CheckNests(uint64_t first, int count, int at_once) {
+  const std::vector<std::string> all = StrategiesAndDynamic();
+  int slopes = 0;
+  for (int i = 0; i < count; ++i) {
+    const uint64_t seed = first + static_cast<uint64_t>(i);
+    std::vector<std::string> strategies;
+    for (int s = 0; s < at_once; ++s) strategies.push_back(all[static_cast<size_t>(i * at_once + s) % all.size()]);
+    Nest nest(seed);
+    const std::string wrong = nest.Check(strategies, &slopes);
+    ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << nest.text();
+  }
+  EXPECT_GT(slopes, count);  // most are smooth in most directions
+}
+
+TEST(RandomNests, EqualAnInterpreter) { CheckNests(1, 150, 2); }
+
+TEST(RandomNests, EqualAnInterpreterCampaign) {
+  if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "set SNUG_CAMPAIGN";
+  CheckNests(1'000, 10'000, 1);
+}
+
+}  // namespace
+}  // namespace snug::core::test

@@ -91,7 +91,8 @@ auto WithFloatOf(DType dtype, const Fn& f) {
   return dtype == DType::kBFloat16 ? f(BFloat16()) : f(0.0F);
 }
 
-// Threads meet twice in each of our products, and the library's once: in small ones that counts.
+// Threads meet twice in each of our products, and the library's once: in small ones that counts, also where the
+// library's are between casts of bfloat16.
 bool LeftToLibrary([[maybe_unused]] const MatMulNode& node) {
 #if SNUG_HAS_ONEDNN
   constexpr double kPaysFrom = 1 << 25;
@@ -110,9 +111,6 @@ absl::Status PrepareOwn(PrepareContext& c, const MatMulNode& node) {
     c.Decline(ByDesign("it pays from 33 million multiply-adds on"));
     return absl::OkStatus();
   }
-#if SNUG_HAS_ONEDNN
-  if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
-#endif
   c.SetWorkspaceBytes(WithFloatOf(c.types().output(0).dtype, [&](auto zero) {
     return BlockedGemmWorkspaceBytes<decltype(zero)>(c.threads(), node.m, node.n, node.k);
   }));
@@ -145,14 +143,14 @@ absl::Status PreparePanels(PrepareContext& c, const MatMulNode& node) {
 }
 
 absl::Status RunPanels(const KernelContext& k, const MatMulNode& node) {
-  MultiplyByPanels(k.threads(), {.m = node.m,
-                                 .n = node.n,
-                                 .k = node.k,
-                                 .a = k.input<float>(node.a),
-                                 .panels = k.input<float>(node.b),
-                                 .bias = node.bias < 0 ? nullptr : k.input<float>(node.bias),
-                                 .activation = node.activation,
-                                 .c = k.output<float>(0)});
+  MultiplyByPanels<float>(k.threads(), {.m = node.m,
+                                        .n = node.n,
+                                        .k = node.k,
+                                        .a = k.input<float>(node.a),
+                                        .panels = k.input<float>(node.b),
+                                        .bias = node.bias < 0 ? nullptr : k.input<float>(node.bias),
+                                        .activation = node.activation,
+                                        .c = k.output<float>(0)});
   return absl::OkStatus();
 }
 

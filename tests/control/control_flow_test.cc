@@ -383,6 +383,51 @@ TEST(ControlFlow, WhatASampleWouldBeAfterItsCountDoesNotCount) {
   EXPECT_NEAR(found["d(w)"][0], by_w, 1e-13);
 }
 
+// A weight and a table that are as long as the batch are not mistaken for rows of samples: their gradients are whole,
+// and every sample reads all of them.
+TEST(ControlFlow, WhatIsAsLongAsTheBatchIsNoSample) {
+  const auto loop = [](const std::string& input, const std::string& option) {
+    return absl::StrCat(R"(
+    block { name: "step" input: "x" input: "row" input: "t"
+      layer { name: "fc" input: "$x" dense { units: 2 bias: false } }
+      layer { name: "moved" input: "fc" input: "$row" add {} }
+      layer { name: "all" input: "moved" input: "$t" add {} }
+      layer { name: "y" input: "all" tanh {} }
+      output: "y" }
+    batch: 2
+    input { name: "x" shape { dim: 2 } }
+    input { name: "rows" shape { dim: [3, 2] } no_batch: true }
+    input { name: "t" shape { dim: [2, 2] } no_batch: true }
+    input { name: "n" dtype: INT32 max_value: 4 }
+    layer { name: "l" input: "x" input: "rows" input: "t" )",
+                        input, " loop { body: \"step\" ", option, R"(
+      scan { input: "row" axis: 0 } carry { input: "x" output: "y" } } }
+    objective: "l")");
+  };
+  const std::vector<std::string> all = {"x", "rows", "t", "l.fc.weight"};
+  std::vector<std::string> fetched = {"l"};
+  for (const std::string& name : all) fetched.push_back(absl::StrCat("d(", name, ")"));
+  std::map<std::string, Numbers> feeds = {{"x", Ramp(4, 0)}, {"rows", Ramp(6, 1)}, {"t", Ramp(4, 2)}};
+  const auto expected = RunOnce(loop("", ""), feeds, fetched, AsWritten(InDouble(all)));
+  feeds["n"] = {3, 3};
+  EXPECT_EQ(RunOnce(loop("input: \"n\"", "counted: true"), feeds, fetched, AsWritten(InDouble(all))), expected);
+}
+
+TEST(ControlFlow, AWeightAsLongAsTheBatchIsNoSampleOfABranch) {
+  const std::string text = R"(
+    block { name: "fc" layer { name: "y" input: "$input" dense { units: 2 } } }
+    block { name: "same" layer { name: "y" input: "$input" scale {} } }
+    batch: 2
+    input { name: "x" shape { dim: 2 } }
+    input { name: "which" dtype: INT32 max_value: 2 }
+    layer { name: "l" input: "which" input: "x" branch { body: "fc" body: "same" } }
+    objective: "l")";
+  auto found = RunOnce(text, {{"x", {1, 2, 3, 4}}, {"which", {1, 0}}}, {"d(l.0.y.weight)", "d(l.0.y.bias)"},
+                       InDouble({"l.0.y.weight", "l.0.y.bias"}));
+  EXPECT_THAT(found["d(l.0.y.weight)"], ElementsAre(3, 4, 3, 4));  // of the second sample alone
+  EXPECT_THAT(found["d(l.0.y.bias)"], ElementsAre(1, 1));
+}
+
 // Doubles while it is below the limit: the condition is computed in the body, before and beside what it guards.
 constexpr char kWhile[] = R"(
 block { name: "double" input: "x" input: "limit"

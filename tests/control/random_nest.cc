@@ -13,7 +13,7 @@ constexpr int kBatch = 3, kWidth = 2, kSlices = 3;
 // Values are [batch, width] everywhere, but for integers, what is scanned and what is collected.
 class Generator {
  public:
-  explicit Generator(uint64_t seed) : random_(seed) {}
+  explicit Generator(uint64_t seed) : random_(seed) { nest_.may_spoil = seed % 2 == 0; }
 
   RandomNest Make() {
     const auto input = [&](const std::string& name, int64_t per_sample, const std::string& fields) {
@@ -164,7 +164,7 @@ class Generator {
       absl::StrAppend(&options, " collect { output: \"", first, "\" ", Chance(50) ? "reverse: true " : "", "}");
     if (counted) absl::StrAppend(&options, " counted: true");
     if (conditional) absl::StrAppend(&options, " condition: \"go\"");
-    if ((counted || conditional) && Chance(70)) absl::StrAppend(&options, " stop_at_bound: true");
+    if ((counted || conditional) && (!nest_.may_spoil || Chance(50))) absl::StrAppend(&options, " stop_at_bound: true");
     const std::string count = counted ? " " + Integer(*body, by_sample ? 1 : 0) : "";
     Layer(body, absl::StrCat(Any(*body), " ", q, GivenIntegers(*body), count), absl::StrCat("loop { ", options, " }"));
     const std::string loop = body->floats.back();
@@ -175,7 +175,7 @@ class Generator {
 
   void Branch(Body* body, int depth) {
     std::string bodies, names;
-    const int branches = 2 + Below(2);
+    const int branches = nest_.may_spoil ? 2 + Below(2) : 3;
     for (int k = 0; k < branches; ++k) {
       absl::StrAppend(&bodies, " body: \"",
                       Block(body->integers, IntegerInputs(*body), depth, [](Body*) { return std::string(); }), "\"");

@@ -12,6 +12,9 @@ namespace snug::core::test {
 struct RandomNest {
   std::string text;  // its objective is "loss", its inputs those of `feeds`
   std::map<std::string, std::vector<double>> feeds;
+  // Whether loops may go on beyond their bounds and selectors be no branch: NaN in a value that counts, but on which
+  // nothing depends, may come back as a gradient of NaN in place of 0.
+  bool may_spoil = false;
 };
 
 RandomNest MakeRandomNest(uint64_t seed);

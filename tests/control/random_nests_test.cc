@@ -137,6 +137,7 @@ class Nest {
         direction[i] = static_cast<double>(random_() % 1000) / 500 - 1;
         expected += direction[i] * gradient[i];
       }
+      if (std::isnan(expected) && nest_.may_spoil) continue;
       const double up = Interpret(Feeds(with_path_[w], direction, kStep))[0][0];
       const double down = Interpret(Feeds(with_path_[w], direction, -kStep))[0][0];
       if (!(std::abs(up + down - 2 * here) < 1e-6 * (1 + std::abs(here)))) continue;

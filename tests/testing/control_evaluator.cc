@@ -87,10 +87,32 @@ absl::StatusOr<Tensors> RunLoop(const OpRegistry& registry, const Graph& graph, 
     }
     return Any(runs);
   };
+  // Samples that have stopped do again what they did in the first round, while others go on.
+  Tensors first_round;
+  const auto repeat_first_round = [&] {
+    std::vector<bool> stopped = runs;
+    stopped.flip();
+    const auto repeat = [&](int port) {
+      const auto& rows = options.per_sample();
+      if (std::find(rows.begin(), rows.end(), port) == rows.end()) return;
+      Tensor& feed = feeds[static_cast<size_t>(port)];
+      const Shape& shape = feed.type.shape;
+      if (!IsFloating(feed.type.dtype) || shape.rank() == 0 || shape[0] != static_cast<int64_t>(runs.size())) return;
+      const Tensor& first = first_round[static_cast<size_t>(port)];
+      ForRows(stopped, feed.type, [&](int64_t i) { feed.Set(i, first.At(i)); });
+    };
+    for (const auto& carry : options.carry()) repeat(carry.input());
+    for (const auto& scan : options.scan()) repeat(scan.port());
+  };
   for (int64_t round = 0; round < options.rounds(); ++round) {
     begin_round(round);
-    SNUG_ASSIGN_OR_RETURN(const Tensors made, RunBody(registry, body, feeds));
+    if (round == 0) first_round = feeds;
+    SNUG_ASSIGN_OR_RETURN(Tensors made, RunBody(registry, body, feeds));
     if (!still_runs(round, made)) break;
+    if (runs.size() > 1) {
+      repeat_first_round();
+      SNUG_ASSIGN_OR_RETURN(made, RunBody(registry, body, feeds));
+    }
     for (int k = 0; k < options.carry_size(); ++k) {
       const Tensor& next = made[static_cast<size_t>(options.carry(k).output())];
       Tensor& carry = outputs[static_cast<size_t>(k)];

@@ -110,6 +110,10 @@ absl::StatusOr<ValueId> ControlNodes::Gate(ValueId x, ValueId mask, const std::s
   return AddOne("gate", {x, mask}, {}, suffix);
 }
 
+absl::StatusOr<ValueId> ControlNodes::StopGradient(ValueId x, const std::string& suffix) {
+  return AddOne("stop_gradient", {x}, {}, suffix);
+}
+
 absl::StatusOr<ValueId> ControlNodes::NanLike(ValueId x, const std::string& suffix) {
   return Fill(type(x).dtype, type(x).shape, std::numeric_limits<double>::quiet_NaN(), absl::StrCat(suffix, "/nan"));
 }

@@ -32,6 +32,7 @@ class ControlNodes {
   absl::StatusOr<ValueId> Choose(ValueId mask, ValueId a, ValueId b, const std::string& suffix);
   absl::StatusOr<ValueId> Keep(ValueId mask, ValueId x, const std::string& suffix);
   absl::StatusOr<ValueId> Gate(ValueId x, ValueId mask, const std::string& suffix);
+  absl::StatusOr<ValueId> StopGradient(ValueId x, const std::string& suffix);
   // NaN in the place of x where the mask counts, or where it does not. Integers stay as they are.
   absl::StatusOr<ValueId> Spoil(ValueId mask, ValueId x, const std::string& suffix);
   absl::StatusOr<ValueId> SpoilRest(ValueId mask, ValueId x, const std::string& suffix);

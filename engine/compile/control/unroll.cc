@@ -1,5 +1,6 @@
 #include "engine/compile/control/unroll.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -25,7 +26,8 @@ absl::StatusOr<std::vector<ValueId>> UnrollBranch(GraphBuilder& builder, NodeId 
                                                   bool training) {
   ControlNodes nodes(builder, id);
   const std::vector<ValueId> inputs = builder.graph().node(id).inputs;
-  const bool in_range = builder.graph().node(id).options.Get<proto::BranchNode>().in_range();
+  const Options held = builder.graph().node(id).options;
+  const auto& options = held.Get<proto::BranchNode>();
   const ValueId selector = inputs[0];
   const int64_t rows = nodes.type(selector).num_elements();
   std::vector<ValueId> taken(bodies.size());
@@ -35,9 +37,10 @@ absl::StatusOr<std::vector<ValueId>> UnrollBranch(GraphBuilder& builder, NodeId 
     SNUG_ASSIGN_OR_RETURN(taken[k], nodes.Equals(selector, static_cast<int64_t>(k), absl::StrCat(name, "/taken")));
     std::vector<ValueId> feeds(inputs.begin() + 1, inputs.end());
     for (size_t i = 0; training && i < feeds.size(); ++i) {
-      const ValueType& type = nodes.type(feeds[i]);
       // What is no row of the selector's samples, such as a weight, is read by all of them.
-      const bool guarded = rows == 1 || (type.shape.rank() > 0 && type.shape[0] == rows);
+      const ValueType& type = nodes.type(feeds[i]);
+      const bool guarded = rows == 1 || (absl::c_linear_search(options.per_sample(), static_cast<int32_t>(i)) &&
+                                         type.shape.rank() > 0 && type.shape[0] == rows);
       if (!guarded || !IsFloating(type.dtype)) continue;
       SNUG_ASSIGN_OR_RETURN(feeds[i], nodes.Gate(feeds[i], taken[k], absl::StrCat(name, "/gate", i)));
     }
@@ -51,7 +54,7 @@ absl::StatusOr<std::vector<ValueId>> UnrollBranch(GraphBuilder& builder, NodeId 
     for (size_t k = bodies.size() - 1; k-- > 0;) {
       SNUG_ASSIGN_OR_RETURN(result[o], nodes.Choose(taken[k], outputs[k][o], result[o], absl::StrCat(suffix, "/", k)));
     }
-    if (in_range) continue;
+    if (options.in_range()) continue;
     // A selector that is no body's number gives NaN.
     SNUG_ASSIGN_OR_RETURN(const ValueId below, nodes.IsAbove(selector, -1, absl::StrCat(suffix, "/from_first")));
     SNUG_ASSIGN_OR_RETURN(const ValueId above, nodes.IsAbove(selector, static_cast<int64_t>(bodies.size()) - 1,

@@ -18,14 +18,19 @@ class LoopUnroller {
       : nodes_(builder, loop),
         copier_(builder, body),
         options_(builder.graph().node(loop).options.Get<proto::LoopNode>()),
-        training_(training),
+        guards_(training),
         feeds_(builder.graph().node(loop).inputs) {
     for (size_t o = 0; options_.has_index() && o < body.outputs.size(); ++o) {
       reads_index_ = reads_index_ || copier_.Depends(static_cast<int>(o), options_.index());
     }
+    if (options_.has_condition()) {
+      const ValueId condition = body.outputs[static_cast<size_t>(options_.condition())].value;
+      guards_ = guards_ || body.type(condition).num_elements() > 1;
+    }
     if (!options_.counted()) return;
     count_ = feeds_.back();
     feeds_.pop_back();
+    guards_ = guards_ || nodes_.type(count_).num_elements() > 1;
   }
 
   absl::StatusOr<std::vector<ValueId>> Run() {
@@ -94,24 +99,31 @@ class LoopUnroller {
       }
       return absl::OkStatus();
     }
-    // Samples that have stopped are computed beside those that have not, with the same weights, into whose gradients
-    // they add up. So they do again what they did in the first round, which is finite if the loop is at all.
-    if (round == 0) return absl::OkStatus();
-    const auto again = [&](int port, ValueId now, ValueId first) -> absl::Status {
-      ValueId& feed = (*feeds)[static_cast<size_t>(port)];
-      if (!IsFloating(nodes_.type(now).dtype)) return absl::OkStatus();
-      const Shape& shape = nodes_.type(now).shape;
-      if (shape.rank() == 0 || shape[0] != nodes_.type(counts_).num_elements()) return absl::OkStatus();
-      SNUG_ASSIGN_OR_RETURN(feed, nodes_.Choose(counts_, now, first, absl::StrCat(name, "/in", port)));
-      return absl::OkStatus();
-    };
-    for (int k = 0; k < options_.carry_size(); ++k) {
-      const auto at = static_cast<size_t>(k);
-      SNUG_RETURN_IF_ERROR(again(options_.carry(k).input(), carried_[at], first_[at]));
+    return GuardSamples(round, name, feeds);
+  }
+
+  // Samples that have stopped are computed beside those that have not, with the same weights, into whose gradients they
+  // add up. So they do again what they did in the first round, which is finite if the loop is at all.
+  absl::Status GuardSamples(int64_t round, const std::string& name, std::vector<ValueId>* feeds) {
+    std::vector<ValueId> first(feeds->size());  // what carries and slices were in the first round
+    for (int k = 0; round > 0 && k < options_.carry_size(); ++k) {
+      first[static_cast<size_t>(options_.carry(k).input())] = first_[static_cast<size_t>(k)];
     }
-    for (int k = 0; k < options_.scan_size(); ++k) {
-      const std::vector<ValueId>& slices = slices_[static_cast<size_t>(k)];
-      SNUG_RETURN_IF_ERROR(again(options_.scan(k).port(), slices[static_cast<size_t>(round)], slices[0]));
+    for (int k = 0; round > 0 && k < options_.scan_size(); ++k) {
+      first[static_cast<size_t>(options_.scan(k).port())] = slices_[static_cast<size_t>(k)][0];
+    }
+    for (const int port : options_.per_sample()) {
+      const auto at = static_cast<size_t>(port);
+      ValueId& feed = (*feeds)[at];
+      const ValueType& type = nodes_.type(feed);
+      if (!IsFloating(type.dtype) || type.shape.rank() == 0) continue;
+      if (type.shape[0] != nodes_.type(counts_).num_elements()) continue;
+      if (!first[at].valid()) {
+        SNUG_ASSIGN_OR_RETURN(feed, nodes_.Gate(feed, counts_, absl::StrCat(name, "/gate", port)));
+        continue;
+      }
+      SNUG_ASSIGN_OR_RETURN(const ValueId stopped, nodes_.StopGradient(first[at], absl::StrCat(name, "/first", port)));
+      SNUG_ASSIGN_OR_RETURN(feed, nodes_.Choose(counts_, feed, stopped, absl::StrCat(name, "/in", port)));
     }
     return absl::OkStatus();
   }
@@ -124,11 +136,11 @@ class LoopUnroller {
     if (!ends_at_run_time()) {
       outputs = copier_.Copy(feeds, wanted_, full_name);
     } else {
-      // In training the condition is computed apart, by nodes through which nothing flows back: a round that is guarded
-      // by its condition cannot compute it.
+      // Where rounds are guarded the condition is computed apart, by nodes through which nothing flows back: a round
+      // that is guarded by its condition cannot compute it.
       std::vector<int> wanted = wanted_;
       ValueId condition;
-      if (options_.has_condition() && training_) {
+      if (options_.has_condition() && guards_) {
         condition = copier_.Copy(feeds, {options_.condition()}, full_name, "/condition")[0];
       } else if (options_.has_condition()) {
         wanted.push_back(options_.condition());
@@ -136,7 +148,7 @@ class LoopUnroller {
         condition = outputs.back();
       }
       SNUG_ASSIGN_OR_RETURN(counts_, Counts(round, name, condition));
-      if (training_) SNUG_RETURN_IF_ERROR(Guard(round, name, &feeds));
+      if (guards_) SNUG_RETURN_IF_ERROR(Guard(round, name, &feeds));
       if (outputs.empty()) outputs = copier_.Copy(feeds, wanted_, full_name);
     }
     for (size_t k = 0; k < wanted_.size(); ++k) SNUG_RETURN_IF_ERROR(Take(k, name, outputs[k]));
@@ -185,7 +197,7 @@ class LoopUnroller {
   ControlNodes nodes_;
   BodyCopier copier_;
   const proto::LoopNode& options_;
-  const bool training_;
+  bool guards_;  // in training, and where samples stop by themselves: those that have are computed alike in both
   std::vector<ValueId> feeds_;  // of the body, as the node gives them: whole where they are scanned
   bool reads_index_ = false;
   ValueId count_;               // invalid: there is none

@@ -64,7 +64,7 @@ class ControlImporter {
   absl::Status CheckRows(const proto::Loop& options) const;
   absl::Status CheckSize(int64_t rounds) const;
   absl::Status CastVariable(size_t input);
-  absl::Status AddLoopInputs();
+  void AddLoopInputs();
   absl::StatusOr<std::vector<ValueType>> LoopOutputs() const;
   absl::Status CheckBranchInputs(const proto::Branch& options) const;
   absl::Status CheckBranchOutputs() const;
@@ -287,29 +287,36 @@ absl::Status ControlImporter::CastVariable(size_t input) {
   return absl::OkStatus();
 }
 
-absl::Status ControlImporter::AddLoopInputs() {
+void ControlImporter::AddLoopInputs() {
+  const bool any_per_sample =
+      std::any_of(inputs_.begin(), inputs_.end(), [&](ValueId input) { return state_.IsPerSample(input); });
   for (int i = 0; i < body().num_inputs(); ++i) {
     if (node_.has_index() && i == node_.index()) {
-      body().AddInput({DType::kInt32, Shape({}), {}}, node_.rounds() + 1, /*of_variable=*/false);
+      body().AddInput({DType::kInt32, Shape({}), {}}, node_.rounds() + 1, /*of_variable=*/false, /*per_sample=*/false);
       continue;
     }
-    const Value& value = state_.graph().value(inputs_[FedBy(i)]);
-    ValueType type = value.type;
-    bool carried = false;
-    bool captured = true;
-    for (const proto::LoopNode::Carry& carry : node_.carry()) carried = carried || carry.input() == i;
+    const ValueId input = inputs_[FedBy(i)];
+    ValueType type = state_.graph().type(input);
+    int64_t max_value = state_.graph().value(input).max_value;
+    bool of_variable = state_.IsOfVariable(input);
+    bool per_sample = state_.IsPerSample(input);
+    for (const proto::LoopNode::Carry& carry : node_.carry()) {
+      if (carry.input() != i) continue;
+      max_value = 0;  // what bounds the first value of a carry need not bound the later ones
+      of_variable = false;
+      per_sample = any_per_sample;
+    }
     for (const proto::LoopNode::Along& scan : node_.scan()) {
       if (scan.port() != i) continue;
       std::vector<int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
       dims.erase(dims.begin() + scan.axis());
       type.shape = Shape(dims);
-      captured = false;
+      of_variable = false;
+      per_sample = per_sample && scan.axis() != 0;
     }
-    // What bounds the first value of a carry need not bound the later ones.
-    body().AddInput(type, carried ? 0 : value.max_value,
-                    captured && !carried && state_.IsOfVariable(inputs_[FedBy(i)]));
+    body().AddInput(type, max_value, of_variable, per_sample);
+    if (per_sample) node_.add_per_sample(i);
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<ValueType>> ControlImporter::LoopOutputs() const {
@@ -348,7 +355,7 @@ absl::StatusOr<LayersImporter::Outputs> ControlImporter::Loop() {
   for (const proto::LoopNode::Carry& carry : node_.carry()) SNUG_RETURN_IF_ERROR(CastVariable(FedBy(carry.input())));
   SNUG_RETURN_IF_ERROR(ReadScans(options));
   for (const proto::LoopNode::Along& scan : node_.scan()) SNUG_RETURN_IF_ERROR(CastVariable(FedBy(scan.port())));
-  SNUG_RETURN_IF_ERROR(AddLoopInputs());
+  AddLoopInputs();
   if (!body().Run()) return std::nullopt;
   SNUG_RETURN_IF_ERROR(CheckCarries(options));
   SNUG_RETURN_IF_ERROR(ReadCollects(options));
@@ -422,7 +429,7 @@ absl::StatusOr<LayersImporter::Outputs> ControlImporter::Branch() {
   for (const auto& body : bodies_) {
     for (size_t i = 1; i < inputs_.size(); ++i) {
       const Value& value = state_.graph().value(inputs_[i]);
-      body->AddInput(value.type, value.max_value, /*of_variable=*/false);
+      body->AddInput(value.type, value.max_value, /*of_variable=*/false, state_.IsPerSample(inputs_[i]));
     }
     for (const ValueId value : captured) body->Capture(value);
     ok = body->Run() && ok;
@@ -437,6 +444,9 @@ absl::StatusOr<LayersImporter::Outputs> ControlImporter::Branch() {
   const Value& selector = state_.graph().value(inputs_[0]);
   proto::BranchNode node;
   node.set_in_range(selector.max_value > 0 && selector.max_value <= options.body_size());
+  for (size_t i = 1; i < inputs_.size(); ++i) {
+    if (state_.IsPerSample(inputs_[i])) node.add_per_sample(static_cast<int32_t>(i) - 1);
+  }
   std::vector<ValueType> types;
   for (int i = 0; i < body().num_outputs(); ++i) types.push_back(body().OutputType(i));
   std::vector<ValueId> inputs = inputs_;

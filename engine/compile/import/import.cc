@@ -42,7 +42,7 @@ class Importer {
                       .errors = &errors_,
                       .bodies = &bodies_};
     LayersImporter layers(state, network_.layer(), locations_);
-    for (int i = 0; i < network_.input_size(); ++i) ImportInput(i, layers);
+    for (int i = 0; i < network_.input_size(); ++i) ImportInput(i, state, layers);
     layers.Run();
     ImportObjectives(layers);
     ImportOutputs(layers);
@@ -71,7 +71,7 @@ class Importer {
     errors_.emplace_back(At(loc, absl::InvalidArgumentError(message)).message());
   }
 
-  void ImportInput(int i, LayersImporter& layers) {
+  void ImportInput(int i, ImportState& state, LayersImporter& layers) {
     const proto::Input& input = network_.input(i);
     std::vector<int64_t> dims;
     if (!input.no_batch()) dims.push_back(result_.batch);
@@ -88,6 +88,7 @@ class Importer {
     }
     const ValueId value = result_.graph.AddInput(
         input.name(), {proto::ToDType(input.dtype(), options_.precision), *shape, {}}, input.max_value());
+    if (!input.no_batch()) state.batched.insert(value);
     layers.Define(input.name(), std::vector<ValueId>{value});
   }
 

@@ -99,7 +99,23 @@ ValueId ImportState::ReachAround(ValueId around) {
   it->second = graph().AddInput(std::move(name), source.type, source.max_value);
   captured.push_back(around);
   if (outer->IsOfVariable(around)) of_variables.insert(it->second);
+  if (outer->IsPerSample(around)) batched.insert(it->second);
   return it->second;
+}
+
+bool ImportState::IsPerSample(ValueId value) {
+  const Graph& values = graph();
+  for (auto i = static_cast<int32_t>(per_sample.size()); i <= value.index; ++i) {  // what a value depends on is older
+    const NodeId producer = values.value(ValueId{i}).producer;
+    bool depends = batched.contains(ValueId{i});
+    if (producer.valid()) {
+      for (const ValueId input : values.node(producer).inputs) {
+        depends = depends || (input.valid() && per_sample[static_cast<size_t>(input.index)]);
+      }
+    }
+    per_sample.push_back(depends);
+  }
+  return per_sample[static_cast<size_t>(value.index)];
 }
 
 bool ImportState::IsOfVariable(ValueId value) {

@@ -32,7 +32,9 @@ struct ImportState {
   const proto::Network* network;
   const SourceMap* locations;  // of the network
   std::vector<std::string>* errors;
-  int* bodies;  // how many sub-networks were imported so far, in all graphs of the network
+  int* bodies;                               // how many sub-networks were imported so far, in all graphs of the network
+  std::unordered_set<ValueId> batched = {};  // inputs of this graph that have the batch as axis 0
+  std::vector<bool> per_sample = {};         // by value, as far as IsPerSample has looked
   std::unordered_map<ValueId, ValueId> casts = {};  // float32 Variable -> its value in the network's precision
 
   // These are for sub-networks.
@@ -53,6 +55,9 @@ struct ImportState {
   // Returns what stands here for a value of the graph around, which is captured if it was not.
   ValueId ReachAround(ValueId around);
   bool IsOfVariable(ValueId value);
+  // Tells whether a value depends on the samples, so that its axis 0 is the batch: a Variable's content does not, even
+  // where it is as long.
+  bool IsPerSample(ValueId value);
 };
 
 class LayerImporter final : public LayerContext {

@@ -107,10 +107,11 @@ absl::StatusOr<int> SubnetworkImporter::OutputNumber(absl::string_view option, i
       option, k, absl::StrCat("the body \"", this->name(), "\" has no output \"", name, "\"", suggester.Question()));
 }
 
-void SubnetworkImporter::AddInput(const ValueType& type, int64_t max_value, bool of_variable) {
+void SubnetworkImporter::AddInput(const ValueType& type, int64_t max_value, bool of_variable, bool per_sample) {
   const std::string& input = InputName(static_cast<int>(graph_->inputs().size()));
   const ValueId value = graph_->AddInput(input, type, max_value);
   if (of_variable) state_.of_variables.insert(value);
+  if (per_sample) state_.batched.insert(value);
   layers_.Define(input, std::vector<ValueId>{value});
 }
 

@@ -34,7 +34,7 @@ class SubnetworkImporter {
   const std::string& OutputName(int i) const;
 
   // Says what input i is. Inputs are added in their order.
-  void AddInput(const ValueType& type, int64_t max_value, bool of_variable);
+  void AddInput(const ValueType& type, int64_t max_value, bool of_variable, bool per_sample);
   // Makes an input stand for a value of the graph around, if none does yet.
   void Capture(ValueId around);
   // Imports the layers. Returns false when errors were reported.

@@ -3,9 +3,9 @@
 // pass makes: it is forward only and has an activation in the same sweep. conv_grad_input is also what conv_transpose
 // consists of, so it has gradients itself.
 //
-// The fast kernels on the CPU are our own for 3 x 3 taps and for depthwise ones, and oneDNN's for all others, or our
-// own for 1 x 1 without it. Data keeps its layout, of which channels-last is fastest; for the library, weights and
-// their gradient have the packed layout that it wants for each of the three products.
+// The fast kernels on the CPU are our own for 3 x 3 taps, for depthwise ones, and in part for 1 x 1 taps
+// (ops/kernels/conv/own.h), and oneDNN's for all others. Data keeps its layout, of which channels-last is fastest; for
+// the library, weights and their gradient have the packed layout that it wants for each of the three products.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -323,11 +323,11 @@ KernelRow GradWeightOneDnn() { return {}; }
 
 using Names = absl::StatusOr<std::vector<std::string>>;
 
-// Lists what the library's row lists itself, and the product of all pixels where that serves.
-VariantsFn WithProduct(const KernelRow& library, ServesFn product) {
-  return [listed = library.variants, product = std::move(product)](const PrepareContext& c) -> Names {
+// Lists what the library's row lists itself, and of the two that multiply all pixels the one that is not taken unasked.
+VariantsFn BesideProduct(const KernelRow& library) {
+  return [name = std::string(library.name), listed = library.variants](const PrepareContext& c) -> Names {
     SNUG_ASSIGN_OR_RETURN(std::vector<std::string> names, listed(c));
-    if (!product(c.types()).has_value()) names.emplace_back("product");
+    names.insert(names.begin(), c.types().output(0).dtype == DType::kFloat32 ? "product" : name);
     return names;
   };
 }
@@ -342,15 +342,17 @@ VariantsFn WithRow(const KernelRow& library) {
 }
 
 std::vector<KernelRow> Kernels(KernelRow onednn, KernelFn plain, ConvPart part, DescribeConv describe) {
-  KernelRow product = ProductConvRow(part, describe);
-  VariantsFn beside_own = nullptr;
+  VariantsFn beside_own = nullptr, beside_product = nullptr;
   if (onednn.run != nullptr) {
-    onednn.variants = WithProduct(onednn, product.serves);
     beside_own = WithRow(onednn);
+    beside_product = BesideProduct(onednn);
   }
   std::vector<KernelRow> rows = {WinogradConvRow(part, describe, beside_own),
-                                 DepthwiseConvRow(part, describe, beside_own), std::move(onednn), std::move(product),
-                                 Plain(std::move(plain))};
+                                 DepthwiseConvRow(part, describe, beside_own)};
+  if (part == ConvPart::kGradWeight) rows.push_back(TallConvRow(describe, beside_own));
+  rows.push_back(ProductConvRow(part, describe, beside_product));
+  rows.push_back(std::move(onednn));
+  rows.push_back(Plain(std::move(plain)));
 #if SNUG_HAS_CUDA
   rows.push_back(CudnnConvRow(part, describe));
   rows.push_back(OwnCudaConvRow(part, describe));
@@ -402,6 +404,7 @@ const std::vector<ConvCase>& ConvCases() {
       {"whole_input", "filters: 20 kernel: 4", {3, 5, 4, 4}, {20, 5, 4, 4}, {3, 20, 1, 1}},
       {"many_channels", "filters: 40 kernel: 3 pad: 1", {2, 33, 5, 5}, {40, 33, 3, 3}, {2, 40, 5, 5}},
       {"one_channel", "filters: 6 kernel: 5 pad: 2", {2, 1, 8, 8}, {6, 1, 5, 5}, {2, 6, 8, 8}},
+      {"1x1_tall", "filters: 40 kernel: 1", {2, 17, 16, 17}, {40, 17, 1, 1}, {2, 40, 16, 17}},
       {"winograd", "filters: 80 kernel: 3 pad: 1", {2, 64, 9, 6}, {80, 64, 3, 3}, {2, 80, 9, 6}},
       {"winograd_valid", "filters: 64 kernel: 3", {1, 64, 6, 7}, {64, 64, 3, 3}, {1, 64, 4, 5}},
       {"3d", "filters: 3 kernel: 2 stride: [1, 2, 1] pad: 1", {1, 2, 3, 4, 5}, {3, 2, 2, 2, 2}, {1, 3, 4, 3, 6}},

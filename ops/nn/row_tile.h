@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "engine/base/parallel.h"
+#include "ops/kernels/copy/transpose.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
-#include "ops/kit/transpose.h"
 
 namespace snug::core {
 

@@ -1,3 +1,4 @@
+// Our own fast products beside the plain one: blocked, by panels, and of tall matrices.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/panels.h"
+#include "ops/kernels/matmul/tall.h"
 
 namespace snug::core {
 namespace {
@@ -54,19 +56,28 @@ struct Product {
   }
 
   // With b in panels.
-  std::vector<float> ByPanels(int threads, Activation activation, bool transposed) {
+  std::vector<T> ByPanels(int threads, Activation activation, bool transposed) {
     const Layout layout = PanelsLayout({.n = call.n, .k = call.k, .transposed = transposed});
     std::vector<float> panels(static_cast<size_t>(layout.packed->size_bytes()) / sizeof(float), NAN);
     OwnFormatOf(layout)->Pack(threads, b.data(), panels.data());
-    std::fill(c.begin(), c.end(), NAN);
-    MultiplyByPanels(threads, {.m = call.m,
-                               .n = call.n,
-                               .k = call.k,
-                               .a = a.data(),
-                               .panels = panels.data(),
-                               .bias = call.bias,
-                               .activation = activation,
-                               .c = c.data()});
+    std::fill(c.begin(), c.end(), T(NAN));
+    MultiplyByPanels<T>(threads, {.m = call.m,
+                                  .n = call.n,
+                                  .k = call.k,
+                                  .a = a.data(),
+                                  .panels = panels.data(),
+                                  .bias = call.bias,
+                                  .activation = activation,
+                                  .c = c.data()});
+    return c;
+  }
+
+  // With a transposed, and no bias. The workspace is filled with NaN, as above.
+  std::vector<T> Tall(int threads) {
+    std::vector<float> workspace(static_cast<size_t>(TallWorkspaceBytes(call.m, call.n, call.k)) / sizeof(float), NAN);
+    std::fill(c.begin(), c.end(), T(NAN));
+    MultiplyTall<T>(threads, {.m = call.m, .n = call.n, .k = call.k, .a = a.data(), .b = b.data(), .c = c.data()},
+                    workspace.data());
     return c;
   }
 
@@ -117,6 +128,55 @@ TEST(Panels, ApplyActivationsAndAddNothingToTheBias) {
   Product<float> nothing(3, 40, 0, /*flags=*/4);
   const std::vector<float> found = nothing.ByPanels(1, Activation::kIdentity, /*transposed=*/false);
   for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], nothing.bias[i % 40]);
+}
+
+template <class T>
+void ExpectClose(const std::vector<T>& found, const std::vector<T>& expected, float tolerance, const char* what) {
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(static_cast<float>(found[i]), static_cast<float>(expected[i]),
+                tolerance * (1 + std::fabs(static_cast<float>(expected[i]))))
+        << what << ", element " << i;
+  }
+}
+
+TEST(Panels, AddInFloatAndRoundOnceInBFloat16) {
+  for (const auto& [m, n, k] : kSizes) {
+    for (const int flags : {0, 2, 4, 6}) {
+      for (const Activation activation : {Activation::kIdentity, Activation::kRelu6, Activation::kTanh}) {
+        Product<BFloat16> product(m, n, k, flags);
+        const std::vector<BFloat16> expected = product.Plain(activation);
+        const std::vector<BFloat16> found = product.ByPanels(1, activation, (flags & 2) != 0);
+        ExpectClose(found, expected, 1e-2F, "panels");
+        const std::vector<BFloat16> by_three = product.ByPanels(3, activation, (flags & 2) != 0);
+        ASSERT_EQ(std::memcmp(found.data(), by_three.data(), found.size() * sizeof(BFloat16)), 0);
+      }
+    }
+  }
+}
+
+// Few rows of the factors and many, one part and several, one task of a part and several, of either orientation.
+constexpr int64_t kTallSizes[][3] = {{1, 1, 1},      {8, 32, 125},   {9, 33, 126},   {16, 96, 2000}, {96, 16, 2000},
+                                     {24, 24, 5000}, {200, 70, 600}, {70, 600, 513}, {600, 70, 513}, {5, 3, 40000}};
+
+template <class T>
+void CheckTall(float tolerance) {
+  for (const auto& [m, n, k] : kTallSizes) {
+    Product<T> product(m, n, k, /*flags=*/1);
+    const std::vector<T> expected = product.Plain(Activation::kIdentity);
+    const std::vector<T> found = product.Tall(1);
+    ExpectClose(found, expected, tolerance * std::sqrt(static_cast<float>(k)), "tall");
+    const std::vector<T> by_three = product.Tall(3);
+    ASSERT_EQ(std::memcmp(found.data(), by_three.data(), found.size() * sizeof(T)), 0) << m << "x" << n << "x" << k;
+  }
+}
+
+TEST(Tall, IsTheProduct) { CheckTall<float>(1e-6F); }
+TEST(Tall, AddsInFloatAndRoundsOnceInBFloat16) { CheckTall<BFloat16>(5e-3F); }
+
+TEST(Tall, IsForManyRowsAndFewColumns) {
+  EXPECT_TRUE(IsTall(16, 96, 200704));
+  EXPECT_FALSE(IsTall(16, 96, 100));
+  EXPECT_FALSE(IsTall(1024, 1024, 200704));
 }
 
 TEST(Panels, ANotANumberStaysOne) {

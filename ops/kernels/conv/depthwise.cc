@@ -6,9 +6,9 @@
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
 #include "ops/kernels/conv/depthwise_strips.h"
-#include "ops/kernels/matmul/float_vectors.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/parts.h"
+#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core::ops {

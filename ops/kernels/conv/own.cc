@@ -9,9 +9,10 @@
 #include "ops/kernels/conv/depthwise.h"
 #include "ops/kernels/conv/winograd.h"
 #include "ops/kernels/matmul/blocked.h"
+#include "ops/kernels/matmul/panels.h"
+#include "ops/kernels/matmul/tall.h"
 #include "ops/prepare_context.h"
 #if SNUG_HAS_ONEDNN
-#include "ops/kernels/matmul/onednn_bfloat16.h"
 #include "ops/kit/onednn.h"
 #endif
 
@@ -49,16 +50,6 @@ bool LeftToAnother(PrepareContext& c, absl::string_view own) {
   if (c.choice().empty() || c.choice() == own) return false;
   c.Decline(ByDesign("the tuning asks for another"));
   return true;
-}
-
-// Says whether Prepare is done: the node is left to another row, or its bfloat16 becomes float32 first.
-bool Settled(PrepareContext& c, absl::string_view own) {
-  if (LeftToAnother(c, own)) return true;
-#if SNUG_HAS_ONEDNN
-  return onednn::ComputesInFloat32(c);
-#else
-  return false;
-#endif
 }
 
 // ---- winograd ----
@@ -113,7 +104,7 @@ constexpr int64_t kLeastTilesKept = SNUG_HAS_ONEDNN ? 8 : 1;
 int64_t TilesOf(const WinogradSizes& s) { return s.batch * ((s.out_height + 3) / 4) * ((s.out_width + 3) / 4); }
 
 void PrepareWinograd(PrepareContext& c, ConvPart part, const ConvGeometry& g) {
-  if (Settled(c, "winograd")) return;
+  if (LeftToAnother(c, "winograd")) return;
   const WinogradSizes sizes = SizesOf(part, g);
   const bool transformed = part == ConvPart::kForward && IsWinograd(c.types().input(1).layout);
   if (part == ConvPart::kForward && !transformed && c.kept(1)) {
@@ -218,28 +209,90 @@ ProductSizes SizesOfProduct(ConvPart part, const ConvGeometry& g) {
   return {g.out_channels, g.in_channels, pixels};
 }
 
-absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& node) {
+// The weights are packed as a whole, and the pixels are read as they are. In the gradient of the weights both factors
+// are pixels.
+PanelsShape PanelsOfWeights(ConvPart part, const ConvGeometry& g) {
+  const ProductSizes sizes = SizesOfProduct(part, g);
+  return {.n = sizes.n, .k = sizes.k, .transposed = part == ConvPart::kForward};
+}
+
+// The library does as well in float32.
+bool ProductLeftToLibrary([[maybe_unused]] const PrepareContext& c) {
+#if SNUG_HAS_ONEDNN
+  return c.choice().empty() && c.types().output(0).dtype == DType::kFloat32;
+#else
+  return false;
+#endif
+}
+
+absl::Status PrepareProduct(PrepareContext& c, ConvPart part, const ConvGeometry& g) {
+  if (LeftToAnother(c, "product")) return absl::OkStatus();
+  if (ProductLeftToLibrary(c)) {
+    c.Decline(ByDesign("the library does as well in float32"));
+    return absl::OkStatus();
+  }
+  if (part != ConvPart::kGradWeight) {
+    const PanelsShape shape = PanelsOfWeights(part, g);
+    if (IsPanels(c.types().input(1).layout)) return absl::OkStatus();
+    if (c.kept(1)) {
+      c.WantInputLayout(1, PanelsLayout(shape));
+    } else {
+      c.SetWorkspaceBytes(PanelsBytes(shape));
+    }
+    return absl::OkStatus();
+  }
+  const ProductSizes s = SizesOfProduct(part, g);
+  c.SetWorkspaceBytes(WithFloatOf(c.types().output(0).dtype, [&](auto zero) {
+    return BlockedGemmWorkspaceBytes<decltype(zero)>(c.threads(), s.m, s.n, s.k);
+  }));
+  return absl::OkStatus();
+}
+
+// y [pixels, out] = x [pixels, in] times w [out, in], transposed, or dx [pixels, in] = dy [pixels, out] times w.
+template <class T>
+void MultiplyByWeights(ConvPart part, const KernelContext& k, const ConvNode& node) {
   const ProductSizes sizes = SizesOfProduct(part, node.geometry);
-  const int64_t in = node.geometry.in_channels, out = node.geometry.out_channels;
+  PanelsCall<T> call = {
+      .m = sizes.m, .n = sizes.n, .k = sizes.k, .a = k.input<T>(0), .activation = node.activation, .c = k.output<T>(0)};
+  if (part == ConvPart::kForward && k.has_input(2)) call.bias = k.input<T>(2);
+  if (IsPanels(k.input_type(1).layout)) {
+    call.panels = k.input<float>(1);
+  } else {
+    PackIntoPanels(k.threads(), PanelsOfWeights(part, node.geometry), k.input<T>(1), k.workspace<float>());
+    call.panels = k.workspace<float>();
+  }
+  MultiplyByPanels(k.threads(), call);
+}
+
+absl::Status RunProduct(ConvPart part, const KernelContext& k, const ConvNode& node) {
   WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    GemmCall<T> call = {.m = sizes.m, .n = sizes.n, .k = sizes.k, .c = k.output<T>(0)};
-    switch (part) {
-      case ConvPart::kForward:  // y [pixels, out] = x [pixels, in] times w [out, in], transposed
-        call.a = {k.input<T>(0), in, 1};
-        call.b = {k.input<T>(1), 1, in};
-        call.bias = k.has_input(2) ? k.input<T>(2) : nullptr;
-        break;
-      case ConvPart::kGradInput:  // dx [pixels, in] = dy [pixels, out] times w [out, in]
-        call.a = {k.input<T>(0), out, 1};
-        call.b = {k.input<T>(1), in, 1};
-        break;
-      case ConvPart::kGradWeight:  // dw [out, in] = dy [pixels, out], transposed, times x [pixels, in]
-        call.a = {k.input<T>(1), 1, out};
-        call.b = {k.input<T>(0), in, 1};
-        break;
-    }
+    if (part != ConvPart::kGradWeight) return MultiplyByWeights<T>(part, k, node);
+    const ProductSizes s = SizesOfProduct(part, node.geometry);
+    // dw [out, in] = dy [pixels, out], transposed, times x [pixels, in]
+    const GemmCall<T> call = {
+        .m = s.m, .n = s.n, .k = s.k, .a = {k.input<T>(1), 1, s.m}, .b = {k.input<T>(0), s.n, 1}, .c = k.output<T>(0)};
     BlockedGemm(k.threads(), call, node.activation, k.workspace<void>());
+  });
+  return absl::OkStatus();
+}
+
+// ---- the gradient of the weights, as one product of tall matrices ----
+
+WhyNot WhyNotTall(const NodeTypes& types, const ConvGeometry& g) {
+  if (WhyNot reason = WhyNotProduct(ConvPart::kGradWeight, types, g)) return reason;
+  const ProductSizes s = SizesOfProduct(ConvPart::kGradWeight, g);
+  if (!IsTall(s.m, s.n, s.k)) return ByDesign("it is for many pixels and few channels");
+  return std::nullopt;
+}
+
+absl::Status RunTall(const KernelContext& k, const ConvNode& node) {
+  const ProductSizes s = SizesOfProduct(ConvPart::kGradWeight, node.geometry);
+  WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    MultiplyTall<T>(k.threads(),
+                    {.m = s.m, .n = s.n, .k = s.k, .a = k.input<T>(1), .b = k.input<T>(0), .c = k.output<T>(0)},
+                    k.workspace<float>());
   });
   return absl::OkStatus();
 }
@@ -273,18 +326,25 @@ KernelRow DepthwiseConvRow(ConvPart part, DescribeConv describe, VariantsFn vari
           .run = [=](const KernelContext& k) { return RunDepthwise(part, k, describe(k.types())); }};
 }
 
-KernelRow ProductConvRow(ConvPart part, DescribeConv describe) {
-  return {.name = "product",
-          .serves = [=](const NodeTypes& types) { return WhyNotProduct(part, types, describe(types).geometry); },
+KernelRow TallConvRow(DescribeConv describe, VariantsFn variants) {
+  return {.name = "tall",
+          .serves = [=](const NodeTypes& types) { return WhyNotTall(types, describe(types).geometry); },
           .prepare =
               [=](PrepareContext& c) {
-                if (Settled(c, "product")) return absl::OkStatus();
-                const ProductSizes s = SizesOfProduct(part, describe(c.types()).geometry);
-                c.SetWorkspaceBytes(WithFloatOf(c.types().output(0).dtype, [&](auto zero) {
-                  return BlockedGemmWorkspaceBytes<decltype(zero)>(c.threads(), s.m, s.n, s.k);
-                }));
+                if (LeftToAnother(c, "tall")) return absl::OkStatus();
+                const ProductSizes s = SizesOfProduct(ConvPart::kGradWeight, describe(c.types()).geometry);
+                c.SetWorkspaceBytes(TallWorkspaceBytes(s.m, s.n, s.k));
                 return absl::OkStatus();
               },
+          .variants = std::move(variants),
+          .run = [=](const KernelContext& k) { return RunTall(k, describe(k.types())); }};
+}
+
+KernelRow ProductConvRow(ConvPart part, DescribeConv describe, VariantsFn variants) {
+  return {.name = "product",
+          .serves = [=](const NodeTypes& types) { return WhyNotProduct(part, types, describe(types).geometry); },
+          .prepare = [=](PrepareContext& c) { return PrepareProduct(c, part, describe(c.types()).geometry); },
+          .variants = std::move(variants),
           .run = [=](const KernelContext& k) { return RunProduct(part, k, describe(k.types())); }};
 }
 

@@ -1,6 +1,10 @@
-// Our own fast convolutions on the processor, as rows: "winograd" for 3 x 3 taps (winograd.h), "depthwise" for 3 x 3
-// and 5 x 5 taps of each channel alone (depthwise.h), "product" for 1 x 1 taps, which are matrix products of all pixels
-// (ops/kernels/matmul/blocked.h). They take channels-last data and plain weights.
+// Our own fast convolutions on the processor, as rows. They take channels-last data and plain weights:
+//
+//   winograd   3 x 3 taps (winograd.h)
+//   depthwise  3 x 3 and 5 x 5 taps of each channel alone (depthwise.h)
+//   tall       the gradient of few weights of 1 x 1 taps, from many pixels (ops/kernels/matmul/tall.h)
+//   product    1 x 1 taps: matrix products of all pixels (panels.h and blocked.h there), of which float32's are left to
+//              oneDNN if there is one
 #pragma once
 
 #include "ops/kernel_row.h"
@@ -11,6 +15,7 @@ namespace snug::core::ops {
 // `variants`: what can be had in its place, for `snug tune`.
 KernelRow WinogradConvRow(ConvPart part, DescribeConv describe, VariantsFn variants);
 KernelRow DepthwiseConvRow(ConvPart part, DescribeConv describe, VariantsFn variants);
-KernelRow ProductConvRow(ConvPart part, DescribeConv describe);
+KernelRow TallConvRow(DescribeConv describe, VariantsFn variants);  // for conv_grad_weight
+KernelRow ProductConvRow(ConvPart part, DescribeConv describe, VariantsFn variants);
 
 }  // namespace snug::core::ops

@@ -225,14 +225,14 @@ struct Block {
 void Multiply(const DepthwiseBlock::Part& part, int64_t pixels, const float* x, const float* panels, const float* bias,
               float* y) {
   if (pixels == 0) return;  // the last strip may read only what the one before it did
-  MultiplyByPanels(/*threads=*/1, {.m = pixels,
-                                   .n = part.geometry.out_channels,
-                                   .k = part.geometry.in_channels,
-                                   .a = x,
-                                   .panels = panels,
-                                   .bias = bias,
-                                   .activation = part.activation,
-                                   .c = y});
+  MultiplyByPanels<float>(/*threads=*/1, {.m = pixels,
+                                          .n = part.geometry.out_channels,
+                                          .k = part.geometry.in_channels,
+                                          .a = x,
+                                          .panels = panels,
+                                          .bias = bias,
+                                          .activation = part.activation,
+                                          .c = y});
 }
 
 void AddTo(float* y, const float* x, int64_t count) {

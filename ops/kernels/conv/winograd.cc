@@ -12,6 +12,7 @@
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/parts.h"
+#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
 
@@ -142,30 +143,6 @@ using VectorOf = typename GemmTile<kIsa, float>::Vector;
 template <Isa kIsa>
 inline constexpr int64_t kLanesOf = GemmTile<kIsa, float>::kLanes;
 
-template <class Vector, class T>
-SNUG_INLINE void Load(const T* from, Vector& to) {
-  if constexpr (std::is_same_v<T, float>) {
-    std::memcpy(&to, from, sizeof(Vector));
-  } else {
-    constexpr int64_t kCount = sizeof(Vector) / sizeof(float);
-    alignas(Vector) float values[kCount];
-    for (int64_t i = 0; i < kCount; ++i) values[i] = static_cast<float>(from[i]);
-    std::memcpy(&to, values, sizeof(Vector));
-  }
-}
-
-template <class Vector, class T>
-SNUG_INLINE void Store(const Vector& from, T* to) {
-  if constexpr (std::is_same_v<T, float>) {
-    std::memcpy(to, &from, sizeof(Vector));
-  } else {
-    constexpr int64_t kCount = sizeof(Vector) / sizeof(float);
-    alignas(Vector) float values[kCount];
-    std::memcpy(values, &from, sizeof(Vector));
-    for (int64_t i = 0; i < kCount; ++i) to[i] = static_cast<T>(values[i]);
-  }
-}
-
 // Where a tile begins in its image.
 struct TileAt {
   TileAt(const Tiling& tiling, int64_t tile)
@@ -194,14 +171,14 @@ SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const T
       for (int64_t j = 0; j < kIn; ++j) {
         const bool there = inside || (top + i >= 0 && top + i < s.in_height && left + j >= 0 && left + j < s.in_width);
         line[j] = Vector{};
-        if (there) Load(corner + (i * s.in_width + j) * s.in_channels + c, line[j]);
+        if (there) LoadFloats(corner + (i * s.in_width + j) * s.in_channels + c, line[j]);
       }
       TransformData(line, 1, across + i * kIn, 1);
     }
     for (int64_t j = 0; j < kIn; ++j) {
       Vector down[kIn];
       TransformData(across + j, kIn, down, 1);
-      for (int64_t i = 0; i < kIn; ++i) Store(down[i], data + (i * kIn + j) * point_stride + c);
+      for (int64_t i = 0; i < kIn; ++i) StoreFloats(down[i], data + (i * kIn + j) * point_stride + c);
     }
   }
 }
@@ -230,7 +207,7 @@ SNUG_INLINE void TransformFilters(const WinogradSizes& s, const WinogradFilters<
       for (int64_t j = 0; j < kIn; ++j) {
         Vector down[kIn];
         TransformFilter(across + j, kIn, down, 1);
-        for (int64_t i = 0; i < kIn; ++i) Store(down[i], panel + (i * kIn + j) * point_stride + c * kColumns);
+        for (int64_t i = 0; i < kIn; ++i) StoreFloats(down[i], panel + (i * kIn + j) * point_stride + c * kColumns);
       }
     }
   }
@@ -252,13 +229,13 @@ SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, int
     Vector across[kOut * kIn] = {};
     for (int64_t i = 0; i < height && o < channels; ++i) {
       Vector line[kOut] = {};
-      for (int64_t j = 0; j < width; ++j) Load(corner + (i * s.out_width + j) * s.out_channels + o, line[j]);
+      for (int64_t j = 0; j < width; ++j) LoadFloats(corner + (i * s.out_width + j) * s.out_channels + o, line[j]);
       TransformResultGrad(line, 1, across + i * kIn, 1);
     }
     for (int64_t j = 0; j < kIn; ++j) {
       Vector down[kIn];
       TransformResultGrad(across + j, kIn, down, 1);
-      for (int64_t i = 0; i < kIn; ++i) Store(down[i], panel + (i * kIn + j) * point_stride);
+      for (int64_t i = 0; i < kIn; ++i) StoreFloats(down[i], panel + (i * kIn + j) * point_stride);
     }
   }
 }
@@ -277,7 +254,7 @@ SNUG_INLINE void WriteFilterGrads(const WinogradSizes& s, int64_t out, int64_t b
       for (int64_t j = 0; j < kIn; ++j) {
         Vector column[kIn];
         for (int64_t i = 0; i < kIn; ++i) {
-          Load(sums + (i * kIn + j) * point_stride + c * kOutBlock + o, column[i]);
+          LoadFloats(sums + (i * kIn + j) * point_stride + c * kOutBlock + o, column[i]);
         }
         TransformFilterGrad(column, 1, across + j, kIn);
       }
@@ -307,18 +284,18 @@ SNUG_INLINE void WriteTile(const WinogradSizes& s, const TileAt& at, int64_t out
     Vector across[kOut * kIn];
     for (int64_t j = 0; j < kIn; ++j) {
       Vector column[kIn];
-      for (int64_t i = 0; i < kIn; ++i) Load(sums + (i * kIn + j) * point_stride + o, column[i]);
+      for (int64_t i = 0; i < kIn; ++i) LoadFloats(sums + (i * kIn + j) * point_stride + o, column[i]);
       TransformResult(column, 1, across + j, kIn);
     }
     Vector shift = {};
-    if (bias != nullptr) Load(bias + out + o, shift);
+    if (bias != nullptr) LoadFloats(bias + out + o, shift);
     for (int64_t i = 0; i < height; ++i) {
       Vector line[kOut];
       TransformResult(across + i * kIn, 1, line, 1);
       for (int64_t j = 0; j < width; ++j) {
         Vector value = line[j] + shift;
         function(value);
-        Store(value, corner + (i * s.out_width + j) * s.out_channels + o);
+        StoreFloats(value, corner + (i * s.out_width + j) * s.out_channels + o);
       }
     }
   }

@@ -5,8 +5,8 @@
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
+#include "ops/kernels/copy/transpose.h"
 #include "ops/kit/isa.h"
-#include "ops/kit/transpose.h"
 
 namespace snug::core {
 namespace {

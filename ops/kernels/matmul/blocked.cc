@@ -6,9 +6,9 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/finish.h"
 #include "ops/kernels/matmul/parts.h"
-#include "ops/kit/transpose.h"
 
 namespace snug::core {
 namespace {

@@ -145,14 +145,14 @@ absl::Status PreparePanels(PrepareContext& c, const MatMulNode& node) {
 }
 
 absl::Status RunPanels(const KernelContext& k, const MatMulNode& node) {
-  MultiplyByPanels(k.threads(), {.m = node.m,
-                                 .n = node.n,
-                                 .k = node.k,
-                                 .a = k.input<float>(node.a),
-                                 .panels = k.input<float>(node.b),
-                                 .bias = node.bias < 0 ? nullptr : k.input<float>(node.bias),
-                                 .activation = node.activation,
-                                 .c = k.output<float>(0)});
+  MultiplyByPanels<float>(k.threads(), {.m = node.m,
+                                        .n = node.n,
+                                        .k = node.k,
+                                        .a = k.input<float>(node.a),
+                                        .panels = k.input<float>(node.b),
+                                        .bias = node.bias < 0 ? nullptr : k.input<float>(node.bias),
+                                        .activation = node.activation,
+                                        .c = k.output<float>(0)});
   return absl::OkStatus();
 }
 

@@ -6,15 +6,17 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <type_traits>
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
 #include "ops/kernels/copy/own_format.h"
+#include "ops/kernels/copy/transpose.h"
 #include "ops/kernels/matmul/finish.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/parts.h"
+#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
-#include "ops/kit/transpose.h"
 
 namespace snug::core {
 namespace panels {
@@ -26,6 +28,8 @@ constexpr int64_t kPieceDepth = 256;
 // all of these panels are read anew for the next ones.
 constexpr int64_t kTaskRows = 96;
 constexpr int64_t kTaskColumns = 512;
+// Where rows of a become floats first, they and the sums are on the stack, which is not for more.
+constexpr int64_t kHalfTaskRows = kTaskRows / 2;
 
 // B as it is packed: its rows in pieces, in each piece the panels one after the other, each [rows of the piece][width],
 // in the sequence in which a thread reads them.
@@ -47,38 +51,21 @@ SNUG_INLINE void PackPiece(int64_t rows, int64_t columns, StridedMatrix<T> b, fl
 class PanelsFormat : public OwnFormat {
  public:
   explicit PanelsFormat(const PanelsShape& shape)
-      : OwnFormat(absl::StrCat("panels:", shape.k, "x", shape.n, shape.transposed ? "t" : ""),
-                  shape.k * PaddedToPanels<float>(shape.n) * static_cast<int64_t>(sizeof(float))),
+      : OwnFormat(absl::StrCat("panels:", shape.k, "x", shape.n, shape.transposed ? "t" : ""), PanelsBytes(shape)),
         shape_(shape) {}
 
   bool Equals(const PackedFormat& other) const override {
     const auto* panels = dynamic_cast<const PanelsFormat*>(&other);
     return panels != nullptr && panels->shape_ == shape_;
   }
-  void Pack(int threads, const float* from, void* to) const override { PackAny(threads, from, to); }
-  void Pack(int threads, const BFloat16* from, void* to) const override { PackAny(threads, from, to); }
-
- private:
-  template <class T>
-  void PackAny(int threads, const T* from, void* to) const {
-    float* panels = static_cast<float*>(to);
-    const PanelsShape& s = shape_;
-    const Pieces pieces(s.n, s.k);
-    const StridedMatrix<T> b = s.transposed ? StridedMatrix<T>{from, 1, s.k} : StridedMatrix<T>{from, s.n, 1};
-    ParallelFor(threads, Parts(s.n, kPanel<float>), 1, [&](int64_t begin, int64_t end) {
-      WithIsa([&](auto isa) SNUG_LAMBDA {
-        constexpr int64_t kWidth = GemmTile<isa(), float>::kColumns;
-        for (int64_t j = begin * kPanel<float>; j < end * kPanel<float>; j += kWidth) {
-          for (int64_t p = 0; p < s.k; p += pieces.rows) {
-            const int64_t rows = std::min(pieces.rows, s.k - p);
-            PackPiece<kWidth>(rows, std::clamp<int64_t>(s.n - j, 0, kWidth), b.At(p, j),
-                              panels + p * pieces.columns + j * rows);
-          }
-        }
-      });
-    });
+  void Pack(int threads, const float* from, void* to) const override {
+    PackIntoPanels(threads, shape_, from, static_cast<float*>(to));
+  }
+  void Pack(int threads, const BFloat16* from, void* to) const override {
+    PackIntoPanels(threads, shape_, from, static_cast<float*>(to));
   }
 
+ private:
   const PanelsShape shape_;
 };
 
@@ -200,48 +187,94 @@ struct Rectangle {
   int64_t i, j, rows, columns;
 };
 
-template <Isa kIsa>
-SNUG_INLINE void MultiplyRectangle(const PanelsCall& call, const Rectangle& at) {
+// Adds up the products of `depth` columns of a, which begin at `a`, with the rows of B from p on. `ending` is null
+// unless they are the last ones; then its bias is that of all columns of c.
+template <Isa kIsa, class T>
+SNUG_INLINE void MultiplyPiece(const PanelsCall<T>& call, const Rectangle& at, int64_t p, int64_t depth, const float* a,
+                               int64_t a_stride, const Ending* ending, float* c, int64_t c_stride) {
   using Tile = GemmTile<kIsa, float>;
   const Pieces pieces(call.n, call.k);
   // Strips are as equal as can be: seven times seven rows take less than six times eight and one.
   const int64_t strips = Parts(at.rows, Tile::kRows);
+  for (int64_t j = 0; j < at.columns; j += Tile::kColumns) {
+    const float* panel = call.panels + p * pieces.columns + (at.j + j) * depth;
+    const int64_t columns = std::min(Tile::kColumns, at.columns - j);
+    Ending here = {};
+    if (ending != nullptr) {
+      here = *ending;
+      if (here.bias != nullptr) here.bias += at.j + j;
+    }
+    const Ending* const last = ending == nullptr ? nullptr : &here;
+    for (int64_t strip = 0; strip < strips; ++strip) {
+      const int64_t i = at.rows * strip / strips;
+      const int64_t rows = at.rows * (strip + 1) / strips - i;
+      const float* later = strip < 2 ? panel + depth * (Tile::kColumns + strip * Tile::kLanes) : panel;
+      const PanelPiece piece = {depth, panel, later};
+      const Sums sums = {c + i * c_stride + j, c_stride, p > 0};
+      if (columns == Tile::kColumns) {
+        MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, a + i * a_stride, a_stride, last, sums);
+      } else if (columns == Tile::kLanes) {
+        MultiplyStrip<Tile::kRows, 1, kIsa>(rows, piece, a + i * a_stride, a_stride, last, sums);
+      } else {
+        MultiplyEdge<kIsa>(rows, columns, piece, a + i * a_stride, a_stride, last, sums);
+      }
+    }
+  }
+}
+
+template <Isa kIsa>
+SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangle& at) {
+  const Pieces pieces(call.n, call.k);
+  const float* a = call.a + at.i * call.k;
+  float* c = call.c + at.i * call.n + at.j;
+  Ending ending = {.bias = call.bias};
+  if (call.activation == Activation::kRelu || call.activation == Activation::kRelu6) ending.least = 0;
+  if (call.activation == Activation::kRelu6) ending.most = 6;
   int64_t p = 0;
   do {  // once where there is nothing to add up, too
     const int64_t depth = std::min(pieces.rows, call.k - p);
-    for (int64_t j = at.j; j < at.j + at.columns; j += Tile::kColumns) {
-      const float* panel = call.panels + p * pieces.columns + j * depth;
-      const int64_t columns = std::min(Tile::kColumns, at.j + at.columns - j);
-      Ending ending = {.bias = call.bias == nullptr ? nullptr : call.bias + j};
-      if (call.activation == Activation::kRelu || call.activation == Activation::kRelu6) ending.least = 0;
-      if (call.activation == Activation::kRelu6) ending.most = 6;
-      const Ending* const last = p + depth == call.k ? &ending : nullptr;
-      for (int64_t strip = 0; strip < strips; ++strip) {
-        const int64_t i = at.i + at.rows * strip / strips;
-        const int64_t rows = at.i + at.rows * (strip + 1) / strips - i;
-        const float* later = strip < 2 ? panel + depth * (Tile::kColumns + strip * Tile::kLanes) : panel;
-        const PanelPiece piece = {depth, panel, later};
-        const Sums c = {call.c + i * call.n + j, call.n, p > 0};
-        if (columns == Tile::kColumns) {
-          MultiplyStrip<Tile::kRows, 2, kIsa>(rows, piece, call.a + i * call.k + p, call.k, last, c);
-        } else if (columns == Tile::kLanes) {
-          MultiplyStrip<Tile::kRows, 1, kIsa>(rows, piece, call.a + i * call.k + p, call.k, last, c);
-        } else {
-          MultiplyEdge<kIsa>(rows, columns, piece, call.a + i * call.k + p, call.k, last, c);
-        }
-      }
-    }
+    const bool last = p + depth == call.k;
+    MultiplyPiece<kIsa>(call, at, p, depth, a + p, call.k, last ? &ending : nullptr, c, call.n);
     p += depth;
   } while (p < call.k);
   if (call.activation != Activation::kSigmoid && call.activation != Activation::kTanh) return;
-  float* c = call.c + at.i * call.n + at.j;
   FinishProduct<float>(call.activation, at.rows, at.columns, c, call.n, nullptr, c, call.n);
+}
+
+// The rows of a become floats piece by piece, and the sums are rounded in a last sweep.
+template <Isa kIsa>
+SNUG_INLINE void MultiplyRectangle(const PanelsCall<BFloat16>& call, const Rectangle& at) {
+  using Vector = typename GemmTile<kIsa, float>::Vector;
+  constexpr int64_t kLanes = GemmTile<kIsa, float>::kLanes;
+  alignas(64) float rows[kHalfTaskRows * kPieceDepth];
+  alignas(64) float sums[kHalfTaskRows * kTaskColumns];
+  const Pieces pieces(call.n, call.k);
+  const int64_t sums_row = PaddedToPanels<float>(at.columns);
+  int64_t p = 0;
+  do {
+    const int64_t depth = std::min(pieces.rows, call.k - p);
+    for (int64_t i = 0; i < at.rows; ++i) {
+      const BFloat16* from = call.a + (at.i + i) * call.k + p;
+      float* to = rows + i * depth;
+      int64_t l = 0;
+      for (; l + kLanes <= depth; l += kLanes) {
+        Vector v;
+        LoadFloats(from + l, v);
+        StoreFloats(v, to + l);
+      }
+      for (; l < depth; ++l) to[l] = static_cast<float>(from[l]);
+    }
+    MultiplyPiece<kIsa>(call, at, p, depth, rows, depth, nullptr, sums, sums_row);
+    p += depth;
+  } while (p < call.k);
+  FinishProduct(call.activation, at.rows, at.columns, sums, sums_row, call.bias == nullptr ? nullptr : call.bias + at.j,
+                call.c + at.i * call.n + at.j, call.n);
 }
 
 // How c is cut into rectangles: so that the thread with the most has the least, and no smaller than that takes.
 struct Cut {
-  Cut(int threads, int64_t m, int64_t n) {
-    row_tasks = Parts(m, kTaskRows);
+  Cut(int threads, int64_t m, int64_t n, int64_t most_rows) {
+    row_tasks = Parts(m, most_rows);
     rows = Parts(m, row_tasks);
     const int64_t panels = Parts(n, kPanel<float>);
     const int64_t fewest = Parts(n, kTaskColumns);
@@ -269,8 +302,32 @@ bool IsPanels(const Layout& layout) {
   return dynamic_cast<const panels::PanelsFormat*>(layout.packed.get()) != nullptr;
 }
 
-void MultiplyByPanels(int threads, const PanelsCall& call) {
-  const panels::Cut cut(threads, call.m, call.n);
+template <class T>
+void PackIntoPanels(int threads, const PanelsShape& s, const T* from, float* panels) {
+  const panels::Pieces pieces(s.n, s.k);
+  const StridedMatrix<T> b = s.transposed ? StridedMatrix<T>{from, 1, s.k} : StridedMatrix<T>{from, s.n, 1};
+  ParallelFor(threads, Parts(s.n, kPanel<float>), 1, [&](int64_t begin, int64_t end) {
+    WithIsa([&](auto isa) SNUG_LAMBDA {
+      constexpr int64_t kWidth = GemmTile<isa(), float>::kColumns;
+      for (int64_t j = begin * kPanel<float>; j < end * kPanel<float>; j += kWidth) {
+        for (int64_t p = 0; p < s.k; p += pieces.rows) {
+          const int64_t rows = std::min(pieces.rows, s.k - p);
+          panels::PackPiece<kWidth>(rows, std::clamp<int64_t>(s.n - j, 0, kWidth), b.At(p, j),
+                                    panels + p * pieces.columns + j * rows);
+        }
+      }
+    });
+  });
+}
+
+int64_t PanelsBytes(const PanelsShape& shape) {
+  return shape.k * PaddedToPanels<float>(shape.n) * static_cast<int64_t>(sizeof(float));
+}
+
+template <class T>
+void MultiplyByPanels(int threads, const PanelsCall<T>& call) {
+  constexpr int64_t kRows = std::is_same_v<T, float> ? panels::kTaskRows : panels::kHalfTaskRows;
+  const panels::Cut cut(threads, call.m, call.n, kRows);
   ParallelFor(threads, cut.row_tasks * cut.column_tasks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t i = task % cut.row_tasks * cut.rows;
@@ -280,5 +337,10 @@ void MultiplyByPanels(int threads, const PanelsCall& call) {
     }
   });
 }
+
+template void PackIntoPanels(int, const PanelsShape&, const float*, float*);
+template void PackIntoPanels(int, const PanelsShape&, const BFloat16*, float*);
+template void MultiplyByPanels(int, const PanelsCall<float>&);
+template void MultiplyByPanels(int, const PanelsCall<BFloat16>&);
 
 }  // namespace snug::core

@@ -1,5 +1,6 @@
-// Products with a B that is packed once and kept: dense layers of a forward-only program whose weights stand still
-// (CompileOptions::keep_derived). Nothing else is packed, so the threads meet once.
+// Products with a B that is packed as a whole beforehand: once and kept, as for dense layers of a forward-only program
+// whose weights stand still (CompileOptions::keep_derived), or in each call, where it is small beside the other factor.
+// Nothing else is packed.
 //
 // Each element of c is one chain of multiply-adds in the order of k, so bits depend neither on blocks nor on threads.
 #pragma once
@@ -21,15 +22,22 @@ struct PanelsShape {
 Layout PanelsLayout(const PanelsShape& shape);
 bool IsPanels(const Layout& layout);
 
-// c [m, n] = activation(a [m, k] B + bias [n]); bias may be null.
+// Packs a row-major b so. These are instantiated for float and BFloat16.
+template <class T>
+void PackIntoPanels(int threads, const PanelsShape& shape, const T* b, float* panels);
+int64_t PanelsBytes(const PanelsShape& shape);
+
+// c [m, n] = activation(a [m, k] B + bias [n]); bias may be null. Sums are float.
+template <class T>
 struct PanelsCall {
   int64_t m = 0, n = 0, k = 0;
-  const float* a = nullptr;
+  const T* a = nullptr;
   const float* panels = nullptr;
-  const float* bias = nullptr;
+  const T* bias = nullptr;
   Activation activation = Activation::kIdentity;
-  float* c = nullptr;
+  T* c = nullptr;
 };
-void MultiplyByPanels(int threads, const PanelsCall& call);
+template <class T>
+void MultiplyByPanels(int threads, const PanelsCall<T>& call);
 
 }  // namespace snug::core

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core {
@@ -45,8 +46,8 @@ SNUG_INLINE void SwapQuartersFrom(Vector* rows) {
 
 }  // namespace internal
 
-// Sets to[j * to_row + i] = from[i * from_row + j] for i < kRows and j < kSize, kRows <= kSize. `from` has elements
-// that convert to T.
+// Sets to[j * to_row + i] = from[i * from_row + j] for i < kRows and j < kSize, kRows <= kSize. `from` has elements of
+// T, or BFloat16 if T is float.
 template <int64_t kSize, int64_t kRows, class From, class T>
 SNUG_INLINE void TransposeSquare(const From* from, int64_t from_row, T* to, int64_t to_row) {
   typedef T Vector __attribute__((vector_size(kSize * sizeof(T))));  // NOLINT: `using` takes no dependent vector_size
@@ -56,9 +57,8 @@ SNUG_INLINE void TransposeSquare(const From* from, int64_t from_row, T* to, int6
     if constexpr (std::is_same_v<From, T>) {
       std::memcpy(&rows[i], from + i * from_row, sizeof(Vector));
     } else {
-      alignas(Vector) T row[kSize];
-      for (int64_t j = 0; j < kSize; ++j) row[j] = static_cast<T>(from[i * from_row + j]);
-      std::memcpy(&rows[i], row, sizeof(Vector));
+      static_assert(std::is_same_v<T, float>);
+      LoadFloats(from + i * from_row, rows[i]);
     }
   }
   internal::SwapQuartersFrom<1, kSize>(rows);

@@ -113,10 +113,11 @@ Failures FailuresOf(const absl::Status& status, Failures failures) {
   return failures;
 }
 
-const KernelRow& FirstOnCpu(const OpDef& op) {
+const KernelRow& FirstOnCpu(const OpDef& op, const NodeTypes& types) {
   static const auto* const none = new KernelRow;  // serves for views
   for (const KernelRow* row : op.KernelsOn(Device::Kind::kCpu)) {
-    if (row->kept_input == nullptr) return *row;
+    const bool serves = row->serves == nullptr || !row->serves(types).has_value();
+    if (row->kept_input == nullptr && serves) return *row;
   }
   return *none;
 }
@@ -192,7 +193,7 @@ absl::Status CheckKernel(const OpRegistry& registry, const ConformanceCase& c, K
 // Tries what the op offers besides its own choice, for `snug tune` to measure.
 absl::Status CompareChoices(const OpRegistry& registry, const ConformanceCase& c, const Setup& setup,
                             const NodeRun& plain, double tolerance, Failures* failures) {
-  const VariantsFn& variants = FirstOnCpu(*c.op).variants;
+  const VariantsFn& variants = FirstOnCpu(*c.op, setup.types).variants;
   if (variants == nullptr) return absl::OkStatus();
   for (const int threads : {1, 2}) {
     SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> names, variants(PrepareContext(setup.types, threads)));

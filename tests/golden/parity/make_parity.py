@@ -41,6 +41,20 @@ def image(size, channels, batch):
     return {"image": ("uniform", 1.0, (batch, channels, size, size))}, {"label": ("class", 1000, (batch,))}
 
 
+def googlenet(heads):
+    return torchvision.models.googlenet(aux_logits=heads, init_weights=False, dropout=0.0, dropout_aux=0.0)
+
+
+def inception_v3():
+    return torchvision.models.inception_v3(aux_logits=False, init_weights=False, dropout=0.0)
+
+
+def efficientnet_b0():
+    module = torchvision.models.efficientnet_b0(stochastic_depth_prob=0.0)
+    module.classifier[0].p = 0.0  # the function has no argument for it
+    return module
+
+
 # name: (module, inputs, labels, learning rate)
 MODELS = {
     "mlp": (lambda: torch_models.Mlp(784, 256, 128, 10), {"image": ("uniform", 1.0, (16, 784))}, {"label": ("class", 10, (16,))}, 0.1),
@@ -48,6 +62,24 @@ MODELS = {
     "resnet18": (torchvision.models.resnet18, *image(64, 3, 4), 0.0003),
     "resnet50": (torchvision.models.resnet50, *image(64, 3, 4), 0.0003),
     "mobilenet_v2": (lambda: torchvision.models.mobilenet_v2(dropout=0.0), *image(64, 3, 8), 0.0003),
+    "alexnet": (lambda: torchvision.models.alexnet(dropout=0.0), *image(64, 3, 4), 0.003),
+    "vgg11": (lambda: torchvision.models.vgg11(dropout=0.0), *image(32, 3, 2), 0.003),
+    "vgg16": (lambda: torchvision.models.vgg16(dropout=0.0), *image(32, 3, 2), 0.003),
+    "vgg19": (lambda: torchvision.models.vgg19(dropout=0.0), *image(32, 3, 2), 0.003),
+    "resnet34": (torchvision.models.resnet34, *image(64, 3, 4), 0.0003),
+    "resnet101": (torchvision.models.resnet101, *image(64, 3, 4), 0.0003),
+    "resnet152": (torchvision.models.resnet152, *image(64, 3, 4), 0.00003),
+    "squeezenet1_0": (lambda: torchvision.models.squeezenet1_0(dropout=0.0), *image(64, 3, 4), 0.003),
+    "densenet121": (torchvision.models.densenet121, *image(64, 3, 8), 0.0001),
+    "googlenet": (lambda: googlenet(False), *image(64, 3, 8), 0.000005),
+    "googlenet_aux": (lambda: googlenet(True), *image(64, 3, 8), 0.000002),
+    "inception_v3": (inception_v3, *image(107, 3, 8), 0.000005),
+    "mnasnet0_5": (lambda: torchvision.models.mnasnet0_5(dropout=0.0), *image(64, 3, 8), 0.0003),
+    "mnasnet1_0": (lambda: torchvision.models.mnasnet1_0(dropout=0.0), *image(64, 3, 8), 0.0003),
+    "efficientnet_b0": (efficientnet_b0, *image(64, 3, 8), 0.0003),
+    "convnext_tiny": (lambda: torchvision.models.convnext_tiny(stochastic_depth_prob=0.0), *image(64, 3, 4), 0.0003),
+    "r3d_18": (torchvision.models.video.r3d_18, {"video": ("uniform", 1.0, (4, 3, 4, 32, 32))},
+               {"label": ("class", 400, (4,))}, 0.0003),
     "transformer": (lambda: torch_models.Gpt(layers=2, width=48, heads=4, length=24, words=101),
                     {"tokens": ("class", 101, (4, 24))}, {"label": ("class", 101, (4, 24))}, 0.1),
 }
@@ -63,7 +95,7 @@ FLOAT_VARIANTS = {
 
 
 def last_gammas(module):
-    """The names of the last batch-norm weight of every residual block."""
+    """The names of what scales the sum of every residual block: the last batch norm's weight, or a parameter for it."""
     for name, child in module.named_modules():
         if isinstance(child, torchvision.models.resnet.BasicBlock):
             yield name + ".bn2.weight"
@@ -71,11 +103,20 @@ def last_gammas(module):
             yield name + ".bn3.weight"
         elif isinstance(child, torchvision.models.mobilenetv2.InvertedResidual) and child.use_res_connect:
             yield f"{name}.conv.{len(child.conv) - 1}.weight"
+        elif isinstance(child, torchvision.models.video.resnet.BasicBlock):
+            yield name + ".conv2.1.weight"
+        elif isinstance(child, torchvision.models.mnasnet._InvertedResidual) and child.apply_residual:
+            yield name + ".layers.7.weight"
+        elif isinstance(child, torchvision.models.efficientnet.MBConv) and child.use_res_connect:
+            yield f"{name}.block.{len(child.block) - 1}.1.weight"
+        elif isinstance(child, torchvision.models.convnext.CNBlock):
+            yield name + ".layer_scale"
 
 
 def parameter_recipes(module):
     """name -> (kind, scale or value, dims) for every parameter."""
-    norms = tuple(name for name, child in module.named_modules() if isinstance(child, (nn.BatchNorm2d, nn.LayerNorm)))
+    batch_norms = [name for name, child in module.named_modules() if isinstance(child, (nn.BatchNorm2d, nn.BatchNorm3d))]
+    norms = batch_norms + [name for name, child in module.named_modules() if isinstance(child, nn.LayerNorm)]
     gammas = set(last_gammas(module))
     recipes = {}
     for name, parameter in module.named_parameters():
@@ -84,7 +125,7 @@ def parameter_recipes(module):
         if name in gammas:
             recipe = ("constant", RESIDUAL_GAMMA)
         elif owner in norms:
-            shifted = isinstance(module.get_submodule(owner), nn.BatchNorm2d) and owner + ".weight" not in gammas
+            shifted = owner in batch_norms and owner + ".weight" not in gammas
             recipe = ("constant", 1.0 if name.endswith("weight") or shifted else 0.0)
         else:
             # PyTorch's default, 1 / sqrt(fan in), as a power of two; embeddings: 1 / 32.
@@ -93,6 +134,14 @@ def parameter_recipes(module):
             recipe = ("uniform", 2.0 ** round(-0.5 * math.log2(fan_in)))
         recipes[name] = (*recipe, dims)
     return recipes
+
+
+def loss_of(logits, label):
+    """The mean cross entropy; of a network with auxiliary heads with 0.3 times theirs."""
+    if isinstance(logits, tuple):
+        first, *heads = logits
+        return loss_of(first, label) + 0.3 * sum(loss_of(head, label) for head in heads)
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), label.reshape(-1))
 
 
 def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, channels_last=False, mkldnn=True):
@@ -106,15 +155,17 @@ def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, chann
     data = [x.to(dtype) if x.is_floating_point() else x for x in data]
     (label,) = (make(name, *recipe) for name, recipe in labels.items())
     if channels_last:
-        module = module.to(memory_format=torch.channels_last)
-        data = [x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in data]
+        layouts = {4: torch.channels_last, 5: torch.channels_last_3d}
+        for parameter in module.parameters():
+            if parameter.dim() in layouts:
+                parameter.data = parameter.data.to(memory_format=layouts[parameter.dim()])
+        data = [x.to(memory_format=layouts[x.dim()]) if x.dim() in layouts else x for x in data]
     optimizer = torch.optim.SGD(module.parameters(), lr=learning_rate, momentum=MOMENTUM)
     losses, norms = [], []
     with torch.backends.mkldnn.flags(enabled=mkldnn):
         for _ in range(STEPS):
             optimizer.zero_grad()
-            logits = module(*data)
-            loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), label.reshape(-1))
+            loss = loss_of(module(*data), label)
             loss.backward()
             squares = [p.grad.double().square().sum() for p in module.parameters()]
             losses.append(loss.item())

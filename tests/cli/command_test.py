@@ -108,6 +108,13 @@ class CompileTest(SnugTest):
             "efficientnet_b0": (5288548, 385814752),
             "convnext_tiny": (28589128, 4455531264),
             "r3d_18": (33371472, 40696553472),
+            "llama_110m": (109529856, 112138911744),
+            "xlmr_base": (278043648, 10872225792),
+            "transformer_base": (63082496, 8061976576),
+            "unet": (31037698, 48171581440),
+            "neumf": (1602657, 43072),
+            "resnet1001": (10327706, 1490995712),
+            "inception_bn": (11295240, 2032600064),
         }
         for model, (parameters, multiply_adds) in published.items():
             found = self.json("compile", f"models/{model}.pbtxt")

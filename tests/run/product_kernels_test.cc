@@ -136,7 +136,8 @@ TEST(ProductRates, CampaignNoneIsUnderAQuarterOfWhatTheMachineDoes) {
     const auto loaded = LoadModel(model);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     const bool large = model == "gpt2" || model == "bert_base" || model == "vit_b16" || model == "resnet50" ||
-                       model == "vgg11" || model == "convnext_tiny" || model == "densenet121";
+                       model == "vgg11" || model == "convnext_tiny" || model == "densenet121" ||
+                       model == "transformer_base";
     CompileOptions options = {.batch = large ? 1 : 8};
     auto compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
     ASSERT_TRUE(compiled.ok()) << compiled.status();

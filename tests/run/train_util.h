@@ -72,7 +72,8 @@ inline std::vector<std::string> Models() {
 inline std::vector<std::string> ModelsToRun() {
   std::vector<std::string> names = Models();
   for (const char* const larger :
-       {"googlenet", "inception_v3", "mnasnet1_0", "r3d_18", "resnet34", "resnet101", "resnet152", "vgg16", "vgg19"}) {
+       {"googlenet", "inception_bn", "inception_v3", "llama_110m", "mnasnet1_0", "r3d_18", "resnet34", "resnet101",
+        "resnet152", "resnet1001", "unet", "vgg16", "vgg19", "xlmr_base"}) {
     const auto found = std::find(names.begin(), names.end(), larger);
     SNUG_CHECK(found != names.end());
     names.erase(found);

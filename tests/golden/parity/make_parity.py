@@ -3,11 +3,14 @@
 
     tools/setup --bench && tests/golden/parity/make_parity.py [MODEL...]
 
+llama_110m and xlmr_base take the PyTorch and transformers of pip, in a virtual environment of Python's.
+
 Nothing but numbers that cannot be computed is stored. Parameters and data follow from their names, so the test makes
 the same ones (recipes.py). Scales are powers of two, so every number is the same in float32 and in double. A line of a
 golden file is a keyword and its fields, separated by blanks; `#` starts a comment:
 
     batch N / learning_rate X / momentum X
+    set LAYER OPTION NUMBER...           an option that differs from the model file's, which has too many words, say
     input NAME uniform SCALE DIM...      input NAME class CLASSES DIM...       (DIM... with the batch)
     parameter NAME uniform SCALE DIM...  parameter NAME constant VALUE DIM...  (names are PyTorch's)
     double loss|grad_norm VALUE...                    one for each step, the gradient's norm over all parameters
@@ -30,6 +33,7 @@ from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench"))
 import torch_models
+import networks
 from recipes import make
 
 STEPS = 10
@@ -53,6 +57,10 @@ def efficientnet_b0():
     module = torchvision.models.efficientnet_b0(stochastic_depth_prob=0.0)
     module.classifier[0].p = 0.0  # the function has no argument for it
     return module
+
+
+def tokens(words, *dims):
+    return ("class", words, dims)
 
 
 # name: (module, inputs, labels, learning rate)
@@ -80,8 +88,27 @@ MODELS = {
     "convnext_tiny": (lambda: torchvision.models.convnext_tiny(stochastic_depth_prob=0.0), *image(64, 3, 4), 0.0003),
     "r3d_18": (torchvision.models.video.r3d_18, {"video": ("uniform", 1.0, (4, 3, 4, 32, 32))},
                {"label": ("class", 400, (4,))}, 0.0003),
+    "inception_bn": (networks.InceptionBn, *image(64, 3, 8), 0.000002),
+    "resnet1001": (lambda: networks.PreActivationResNet(111), {"image": ("uniform", 1.0, (4, 3, 16, 16))},
+                   {"label": ("class", 10, (4,))}, 0.000001),
+    "unet": (networks.UNet, {"image": ("uniform", 1.0, (4, 3, 32, 32))}, {"label": ("class", 2, (4, 32, 32))}, 0.003),
+    "neumf": (networks.NeuMf, {"user": tokens(6040, 64), "item": tokens(3706, 64)}, {"watched": tokens(2, 64, 1)}, 0.1),
+    "transformer_base": (lambda: networks.Transformer(101), {"source": tokens(101, 2, 24), "target": tokens(101, 2, 24)},
+                         {"label": tokens(101, 2, 24)}, 0.003),
+    "llama_110m": (lambda: networks.llama(101), {"tokens": tokens(101, 2, 24)}, {"label": tokens(101, 2, 24)}, 0.003),
+    "xlmr_base": (lambda: networks.XlmRoberta(101), {"tokens": tokens(101, 4, 24)}, {"target": ("uniform", 1.0, (4, 768))},
+                  0.03),
     "transformer": (lambda: torch_models.Gpt(layers=2, width=48, heads=4, length=24, words=101),
                     {"tokens": ("class", 101, (4, 24))}, {"label": ("class", 101, (4, 24))}, 0.1),
+}
+
+# name: options of layers that differ from the model file's, where that is too large: {layer: {option: numbers}}
+CHANGES = {
+    "llama_110m": {"model.embed_tokens": {"entries": [101]}, "lm_head": {"units": [101]},
+                   "position_ones": {"dim": [24, 1, 1]}},
+    "xlmr_base": {"roberta.embeddings.word_embeddings": {"entries": [101]}, "positions": {"end": [26]}},
+    "transformer_base": {"words": {"entries": [101]}, "written_words": {"entries": [101]}, "head": {"units": [101]},
+                         "position_ones": {"dim": [24, 1]}},
 }
 
 # Kernels that round differently: how far they are from each other is how far rounding alone carries.
@@ -116,7 +143,8 @@ def last_gammas(module):
 def parameter_recipes(module):
     """name -> (kind, scale or value, dims) for every parameter."""
     batch_norms = [name for name, child in module.named_modules() if isinstance(child, (nn.BatchNorm2d, nn.BatchNorm3d))]
-    norms = batch_norms + [name for name, child in module.named_modules() if isinstance(child, nn.LayerNorm)]
+    norms = batch_norms + [name for name, child in module.named_modules() if type(child).__name__.endswith(
+        ("LayerNorm", "LayerNorm2d", "RMSNorm"))]
     gammas = set(last_gammas(module))
     recipes = {}
     for name, parameter in module.named_parameters():
@@ -130,7 +158,8 @@ def parameter_recipes(module):
         else:
             # PyTorch's default, 1 / sqrt(fan in), as a power of two; embeddings: 1 / 32.
             weight = parameter if len(dims) > 1 else module.get_parameter(owner + ".weight")
-            fan_in = 1024 if owner in ("tok", "pos") else weight[0].numel()
+            table = owner == "pos" or isinstance(module.get_submodule(owner), nn.Embedding)
+            fan_in = 1024 if table else weight[0].numel()
             recipe = ("uniform", 2.0 ** round(-0.5 * math.log2(fan_in)))
         recipes[name] = (*recipe, dims)
     return recipes
@@ -154,6 +183,7 @@ def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, chann
     data = [make(name, *recipe) for name, recipe in inputs.items()]
     data = [x.to(dtype) if x.is_floating_point() else x for x in data]
     (label,) = (make(name, *recipe) for name, recipe in labels.items())
+    label = label.to(dtype) if label.is_floating_point() else label
     if channels_last:
         layouts = {4: torch.channels_last, 5: torch.channels_last_3d}
         for parameter in module.parameters():
@@ -165,7 +195,7 @@ def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, chann
     with torch.backends.mkldnn.flags(enabled=mkldnn):
         for _ in range(STEPS):
             optimizer.zero_grad()
-            loss = loss_of(module(*data), label)
+            loss = getattr(module, "loss_of", loss_of)(module(*data), label)
             loss.backward()
             squares = [p.grad.double().square().sum() for p in module.parameters()]
             losses.append(loss.item())
@@ -180,6 +210,8 @@ def golden(name):
     lines = [f"# {name}: made by make_parity.py with PyTorch {torch.__version__}, torchvision {torchvision.__version__}"]
     batch = next(iter(inputs.values()))[2][0]
     lines += [f"batch {batch}", f"learning_rate {learning_rate!r}", f"momentum {MOMENTUM!r}"]
+    for layer, options in CHANGES.get(name, {}).items():
+        lines += [f"set {layer} {option} {' '.join(map(str, numbers))}" for option, numbers in options.items()]
     for keyword, tensors in (("input", {**inputs, **labels}), ("parameter", recipes)):
         for tensor, (kind, number, dims) in tensors.items():
             lines.append(f"{keyword} {tensor} {kind} {number!r} {' '.join(map(str, dims))}")

@@ -96,6 +96,14 @@ constexpr KnownSlow kKnownSlow[] = {
     {"lenet", "conv1", 3, "1 channel and 6 filters"},
     {"mlp_big", "fc2", 2, "8 rows pay for the packing of all weights"},
     {"mobilenet_v2", "features", 2, "oneDNN's gradient of depthwise weights on AVX2"},
+    {"mnasnet0_5", "layers", 5, "oneDNN's gradients of 5 x 5 depthwise weights"},
+    {"efficientnet_b0", "features", 5, "the same"},
+    {"convnext_tiny", "features.1.0", 25,
+     "the gradient of 7 x 7 depthwise weights of an image that lies channel by channel"},
+    {"convnext_tiny", "features", 5, "oneDNN's gradient of 7 x 7 depthwise weights"},
+    {"squeezenet1_0", "features", 2, "16 to 32 filters of 1 x 1: oneDNN's gradient of weights"},
+    {"googlenet_aux", "inception3a.branch3", 3, "16 filters of 1 x 1: oneDNN's gradient of weights"},
+    {"googlenet_aux", "inception4a.branch3", 3, "the same"},
     {"copy", "block", 3, "heads of 16: exp of each score costs as much as its products, which are shorter than a tile"},
 };
 

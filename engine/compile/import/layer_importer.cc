@@ -106,6 +106,12 @@ const proto::Param* LayerImporter::Override(const std::string& name) {
 }
 
 ValueId LayerImporter::Tied(const ParameterSpec& spec, const proto::Param& param) {
+  if (param.has_init() || param.has_lr_mult() || param.has_decay_mult()) {
+    Fail(ParamError(spec.name, absl::StrCat("it is tied to \"", param.tie(),
+                                            "\", and init, lr_mult and decay_mult are "
+                                            "that parameter's: say them in its own layer")));
+    return ValueId();
+  }
   const Graph& graph = state_.result->graph;
   const VariableId owner = graph.FindVariable(param.tie());
   if (!owner.valid()) {
@@ -120,7 +126,15 @@ ValueId LayerImporter::Tied(const ParameterSpec& spec, const proto::Param& param
                                                  variable.type.shape.ToString())));
     return ValueId();
   }
-  return variable.value;
+  return param.frozen() ? Untrained(variable, spec.name) : variable.value;
+}
+
+ValueId LayerImporter::Untrained(const Variable& variable, absl::string_view parameter) {
+  adapts_inputs_ = false;  // what reads the parameter says in which type
+  const ValueId untrained = Op("stop_gradient", {variable.value}, {}, absl::StrCat("untrained.", parameter));
+  adapts_inputs_ = true;
+  untrained_.push_back(untrained);
+  return untrained;
 }
 
 ValueId LayerImporter::Parameter(ParameterSpec spec) {
@@ -230,7 +244,7 @@ NodeSpec LayerImporter::Describe(absl::string_view op, absl::string_view suffix)
 }
 
 void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
-  if (state_.precision != DType::kBFloat16 || op.name == "cast") return;
+  if (state_.precision != DType::kBFloat16 || op.name == "cast" || !adapts_inputs_) return;
   for (size_t i = 0; i < inputs->size(); ++i) {
     ValueId& input = (*inputs)[i];
     const Port& port = op.inputs[std::min(i, op.inputs.size() - 1)];
@@ -238,7 +252,8 @@ void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
     const bool computed_on = port.type == PortType::kFloating || port.type == PortType::kAny;
     if (!input.valid() || !computed_on || type(input).dtype != DType::kFloat32) continue;
     const Graph& graph = state_.result->graph;
-    if (!graph.value(input).variable.valid()) continue;
+    const bool untrained = std::find(untrained_.begin(), untrained_.end(), input) != untrained_.end();
+    if (!graph.value(input).variable.valid() && !untrained) continue;
     ValueId& cast = state_.casts[input];
     if (!cast.valid()) {
       const std::string name = graph.value(input).name;

@@ -51,6 +51,7 @@ constexpr ParityCase kCases[] = {
 constexpr ParityCase kCampaignCases[] = {
     {"alexnet", "models/alexnet.pbtxt", true},
     {"convnext_tiny", "models/convnext_tiny.pbtxt", true},
+    {"dcgan", "models/dcgan.pbtxt", true},
     {"densenet121", "models/densenet121.pbtxt", true},
     {"efficientnet_b0", "models/efficientnet_b0.pbtxt", true},
     {"googlenet", "models/googlenet.pbtxt", true},
@@ -62,6 +63,7 @@ constexpr ParityCase kCampaignCases[] = {
     {"resnet34", "models/resnet34.pbtxt", true},
     {"resnet101", "models/resnet101.pbtxt", true},
     {"resnet152", "models/resnet152.pbtxt", true},
+    {"resnet1001", "models/resnet1001.pbtxt", true},
     {"transformer_base", "models/transformer_base.pbtxt", true},
     {"unet", "models/unet.pbtxt", true},
     {"vgg11", "models/vgg11.pbtxt", true},

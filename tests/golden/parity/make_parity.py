@@ -90,11 +90,13 @@ MODELS = {
                {"label": ("class", 400, (4,))}, 0.0003),
     "inception_bn": (networks.InceptionBn, *image(64, 3, 8), 0.000002),
     "resnet1001": (lambda: networks.PreActivationResNet(111), {"image": ("uniform", 1.0, (4, 3, 16, 16))},
-                   {"label": ("class", 10, (4,))}, 0.000001),
+                   {"label": ("class", 10, (4,))}, 0.00001),
     "unet": (networks.UNet, {"image": ("uniform", 1.0, (4, 3, 32, 32))}, {"label": ("class", 2, (4, 32, 32))}, 0.003),
     "neumf": (networks.NeuMf, {"user": tokens(6040, 64), "item": tokens(3706, 64)}, {"watched": tokens(2, 64, 1)}, 0.1),
     "transformer_base": (lambda: networks.Transformer(101), {"source": tokens(101, 2, 24), "target": tokens(101, 2, 24)},
                          {"label": tokens(101, 2, 24)}, 0.003),
+    "dcgan": (networks.Dcgan, {"noise": ("uniform", 1.0, (8, 100, 1, 1)), "image": ("uniform", 1.0, (8, 3, 64, 64))}, {},
+              0.00003),
     "llama_110m": (lambda: networks.llama(101), {"tokens": tokens(101, 2, 24)}, {"label": tokens(101, 2, 24)}, 0.003),
     "xlmr_base": (lambda: networks.XlmRoberta(101), {"tokens": tokens(101, 4, 24)}, {"target": ("uniform", 1.0, (4, 768))},
                   0.03),
@@ -136,6 +138,8 @@ def last_gammas(module):
             yield name + ".layers.7.weight"
         elif isinstance(child, torchvision.models.efficientnet.MBConv) and child.use_res_connect:
             yield f"{name}.block.{len(child.block) - 1}.1.weight"
+        elif isinstance(child, networks.PreActivationBottleneck):
+            yield name + ".bn3.weight"  # before the last convolution
         elif isinstance(child, torchvision.models.convnext.CNBlock):
             yield name + ".layer_scale"
 
@@ -153,7 +157,8 @@ def parameter_recipes(module):
         if name in gammas:
             recipe = ("constant", RESIDUAL_GAMMA)
         elif owner in norms:
-            shifted = owner in batch_norms and owner + ".weight" not in gammas
+            through_relu = owner + ".weight" not in gammas or isinstance(module, networks.PreActivationResNet)
+            shifted = owner in batch_norms and through_relu
             recipe = ("constant", 1.0 if name.endswith("weight") or shifted else 0.0)
         else:
             # PyTorch's default, 1 / sqrt(fan in), as a power of two; embeddings: 1 / 32.
@@ -182,8 +187,8 @@ def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, chann
             parameter.copy_(make(name, *recipes[name]))
     data = [make(name, *recipe) for name, recipe in inputs.items()]
     data = [x.to(dtype) if x.is_floating_point() else x for x in data]
-    (label,) = (make(name, *recipe) for name, recipe in labels.items())
-    label = label.to(dtype) if label.is_floating_point() else label
+    label = next((make(name, *recipe) for name, recipe in labels.items()), None)
+    label = label.to(dtype) if label is not None and label.is_floating_point() else label
     if channels_last:
         layouts = {4: torch.channels_last, 5: torch.channels_last_3d}
         for parameter in module.parameters():

@@ -243,6 +243,56 @@ class InceptionBn(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
+class Generator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers, before = [], 100
+        for width in (512, 256, 128, 64):
+            first = before == 100
+            layers += [nn.ConvTranspose2d(before, width, 4, 1 if first else 2, 0 if first else 1, bias=False),
+                       nn.BatchNorm2d(width), nn.ReLU()]
+            before = width
+        self.main = nn.Sequential(*layers, nn.ConvTranspose2d(before, 3, 4, 2, 1, bias=False), nn.Tanh())
+
+    def forward(self, noise):
+        return self.main(noise)
+
+
+class Discriminator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers, before = [nn.Conv2d(3, 64, 4, 2, 1, bias=False), nn.LeakyReLU(0.2)], 64
+        for width in (128, 256, 512):
+            layers += [nn.Conv2d(before, width, 4, 2, 1, bias=False), nn.BatchNorm2d(width), nn.LeakyReLU(0.2)]
+            before = width
+        self.main = nn.Sequential(*layers, nn.Conv2d(before, 1, 4, bias=False))
+
+    def forward(self, image):
+        return self.main(image)
+
+
+class Dcgan(nn.Module):
+    """Both are trained at once, each by its own loss at the same parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.generator, self.discriminator = Generator(), Discriminator()
+
+    def forward(self, noise, image):
+        drawn = self.generator(noise)
+        of_discriminator = self.discriminator(image), self.discriminator(drawn.detach())
+        self.discriminator.requires_grad_(False)
+        through = self.discriminator(drawn)
+        self.discriminator.requires_grad_(True)
+        return *of_discriminator, through
+
+    def loss_of(self, judged, _):
+        real, drawn, through = judged
+        yes, no = torch.ones_like(real), torch.zeros_like(real)
+        loss = F.binary_cross_entropy_with_logits
+        return loss(real, yes) + loss(drawn, no) + loss(through, yes)
+
+
 def llama(words):
     from transformers import LlamaConfig, LlamaForCausalLM
 

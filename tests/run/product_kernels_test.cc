@@ -96,6 +96,8 @@ constexpr KnownSlow kKnownSlow[] = {
     {"lenet", "conv1", 3, "1 channel and 6 filters"},
     {"mlp_big", "fc2", 2, "8 rows pay for the packing of all weights"},
     {"mobilenet_v2", "features", 2, "oneDNN's gradient of depthwise weights on AVX2"},
+    {"dcgan", "generator.main.12", 2, "3 channels of gradient do not fill a vector"},
+    {"dcgan", "through.main.0", 2, "the same"},
     {"mnasnet0_5", "layers", 5, "oneDNN's gradients of 5 x 5 depthwise weights"},
     {"efficientnet_b0", "features", 5, "the same"},
     {"convnext_tiny", "features.1.0", 25,

@@ -67,6 +67,18 @@ TEST(ImportErrors, AnErrorIsWhereThePartIsThatItIsAbout) {
               HasSubstr("net:6:8: layer \"c\" (add): input 1 \"b\""));
 }
 
+TEST(ImportErrors, WhatATiedParameterIsLikeIsSaidWhereItIs) {
+  for (const char* const field : {"init { kind: CONSTANT }", "lr_mult: 2", "decay_mult: 0"}) {
+    EXPECT_THAT(
+        ErrorOf("layer { name: \"a\" input: \"x\" dense { units: 8 } }\nlayer { name: \"b\" input: \"a\" dense { "
+                "units: 8 }\nparam { name: \"weight\" tie: \"a.weight\" " +
+                std::string(field) + " } }"),
+        StartsWith("net:4:1: layer \"b\" (dense): param \"weight\": it is tied to \"a.weight\", and init, lr_mult "
+                   "and decay_mult are that parameter's: say them in its own layer"))
+        << field;
+  }
+}
+
 TEST(ImportErrors, AParameterIsChangedOnce) {
   EXPECT_EQ(
       ErrorOfLayer("conv { filters: 2 kernel: 3 }\nparam { name: \"weight\" lr_mult: 2 } param { name: \"bias\" }\n"

@@ -463,7 +463,7 @@ TEST_P(CampaignPlantedFaults, AreRejectedWhereTheyDoHarmAndNowhereElse) {
   PlantFaultsIn({.name = GetParam().c_str()});
 }
 
-INSTANTIATE_TEST_SUITE_P(Run, CampaignPlantedFaults, testing::ValuesIn(Models()),
+INSTANTIATE_TEST_SUITE_P(Run, CampaignPlantedFaults, testing::ValuesIn(ModelsToRun()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -238,6 +238,33 @@ TEST(Session, TiedParametersAreOneVariable) {
   EXPECT_NEAR((*session)->Fetch("d(a.weight)")->at(1), numeric, 1e-8);
 }
 
+// One objective trains what another one only goes through, as a generator's goes through the discriminator.
+TEST(Session, AParameterThatIsTiedAndFrozenIsTrainedByItsOtherUsesOnly) {
+  const auto gradient = [](const char* parameter, const std::string& frozen, const std::string& objectives) {
+    const std::string text = R"(
+      input { name: "x" shape { dim: 2 } }
+      layer { name: "made" input: "x" dense { units: 2 bias: false } }
+      layer { name: "judge" input: "x" dense { units: 2 bias: false } }
+      layer {
+        name: "again" input: "made"
+        dense { units: 2 bias: false }
+        param { name: "weight" tie: "judge.weight" )" +
+                             frozen + R"( }
+      }
+      layer { name: "of_judge" input: "judge" input: "x" mean_squared_error {} }
+      layer { name: "of_made" input: "again" input: "x" mean_squared_error {} }
+      objective: )" + objectives;
+    auto session = MakeSession(text, {.precision = DType::kFloat64, .gradients = {parameter}}, 5);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    EXPECT_TRUE((*session)->Run().ok());
+    return *(*session)->Fetch(std::string("d(") + parameter + ")");
+  };
+  const std::string both = "[\"of_judge\", \"of_made\"]";
+  EXPECT_EQ(gradient("made.weight", "frozen: true", both), gradient("made.weight", "", both));
+  EXPECT_EQ(gradient("judge.weight", "frozen: true", both), gradient("judge.weight", "", "\"of_judge\""));
+  EXPECT_NE(gradient("judge.weight", "", both), gradient("judge.weight", "", "\"of_judge\""));
+}
+
 TEST(Session, FrozenParametersStayAndLearningRateMultipliersCount) {
   auto session = MakeSession(R"(
     input { name: "x" shape { dim: 2 } }

@@ -67,6 +67,30 @@ inline std::vector<std::string> Models() {
   return names;
 }
 
+// Those of them that tests run in many ways: without those that only have more of the same layers than another one, and
+// those whose steps take many seconds.
+inline std::vector<std::string> ModelsToRun() {
+  std::vector<std::string> names = Models();
+  for (const char* const larger :
+       {"googlenet", "inception_bn", "inception_v3", "llama_110m", "mnasnet1_0", "r3d_18", "resnet34", "resnet101",
+        "resnet152", "resnet1001", "unet", "vgg16", "vgg19", "xlmr_base"}) {
+    const auto found = std::find(names.begin(), names.end(), larger);
+    SNUG_CHECK(found != names.end());
+    names.erase(found);
+  }
+  return names;
+}
+
+// Of at most so many layers.
+inline std::vector<std::string> ModelsOfAtMost(int layers) {
+  std::vector<std::string> names;
+  for (const std::string& name : Models()) {
+    const absl::StatusOr<LoadedNetwork> loaded = LoadModel(name);
+    if (!loaded.ok() || loaded->network.layer_size() <= layers) names.push_back(name);  // the test says what is wrong
+  }
+  return names;
+}
+
 // All that this build can plan by.
 inline std::vector<std::string> AllStrategies() {
   std::vector<std::string> names;

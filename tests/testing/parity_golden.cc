@@ -39,6 +39,17 @@ absl::StatusOr<std::vector<double>> ParseNumbers(absl::Span<const absl::string_v
   return numbers;
 }
 
+absl::StatusOr<GoldenChange> ParseChange(absl::Span<const absl::string_view> fields) {
+  if (fields.size() < 3) return absl::InvalidArgumentError("expected a layer, an option and numbers");
+  GoldenChange change = {.layer = std::string(fields[0]), .option = std::string(fields[1])};
+  for (const absl::string_view field : fields.subspan(2)) {
+    if (!absl::SimpleAtoi(field, &change.numbers.emplace_back())) {
+      return absl::InvalidArgumentError(absl::StrCat("expected a whole number, found \"", field, "\""));
+    }
+  }
+  return change;
+}
+
 absl::Status ParseLine(const Fields& fields, ParityGolden* golden) {
   const absl::string_view keyword = fields[0];
   const auto rest = absl::MakeConstSpan(fields).subspan(1);
@@ -48,6 +59,10 @@ absl::Status ParseLine(const Fields& fields, ParityGolden* golden) {
     if (keyword == "batch") golden->batch = static_cast<int64_t>(number);
     if (keyword == "learning_rate") golden->learning_rate = number;
     if (keyword == "momentum") golden->momentum = number;
+    return absl::OkStatus();
+  }
+  if (keyword == "set") {
+    SNUG_ASSIGN_OR_RETURN(golden->changes.emplace_back(), ParseChange(rest));
     return absl::OkStatus();
   }
   if (keyword == "input" || keyword == "parameter") {

@@ -26,6 +26,11 @@ struct GoldenTensor {
   std::vector<double> Values() const;
 };
 
+struct GoldenChange {  // of an option that the model file sets to something else
+  std::string layer, option;
+  std::vector<int64_t> numbers;
+};
+
 struct GoldenCurve {  // one entry for each step
   std::vector<double> losses, gradient_norms;
 };
@@ -34,6 +39,7 @@ struct ParityGolden {
   int64_t batch = 0;
   double learning_rate = 0;
   double momentum = 0;
+  std::vector<GoldenChange> changes;
   std::vector<GoldenTensor> inputs;      // with the batch dimension
   std::vector<GoldenTensor> parameters;  // under PyTorch's names
   GoldenCurve in_double;

@@ -153,6 +153,12 @@ const proto::Param* LayerImporter::Override(const std::string& name) {
 }
 
 ValueId LayerImporter::Tied(const ParameterSpec& spec, const proto::Param& param) {
+  if (param.has_init() || param.has_lr_mult() || param.has_decay_mult()) {
+    Fail(ParamError(spec.name, absl::StrCat("it is tied to \"", param.tie(),
+                                            "\", and init, lr_mult and decay_mult are "
+                                            "that parameter's: say them in its own layer")));
+    return ValueId();
+  }
   const Graph& graph = state_.result->graph;
   VariableId owner = graph.FindVariable(absl::StrCat(state_.prefix, param.tie()));  // a neighbour in the sub-network
   if (!owner.valid()) owner = graph.FindVariable(param.tie());
@@ -168,7 +174,16 @@ ValueId LayerImporter::Tied(const ParameterSpec& spec, const proto::Param& param
                                                  variable.type.shape.ToString())));
     return ValueId();
   }
-  return state_.Reach(variable.value);
+  const ValueId value = state_.Reach(variable.value);
+  return param.frozen() ? Untrained(value, spec.name) : value;
+}
+
+ValueId LayerImporter::Untrained(ValueId value, absl::string_view parameter) {
+  adapts_inputs_ = false;  // what reads the parameter says in which type
+  const ValueId untrained = Op("stop_gradient", {value}, {}, absl::StrCat("untrained.", parameter));
+  adapts_inputs_ = true;
+  untrained_.push_back(untrained);
+  return untrained;
 }
 
 ValueId LayerImporter::Parameter(ParameterSpec spec) {
@@ -275,14 +290,15 @@ NodeSpec LayerImporter::Describe(absl::string_view op, absl::string_view suffix)
 }
 
 void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
-  if (state_.precision != DType::kBFloat16 || op.name == "cast") return;
+  if (state_.precision != DType::kBFloat16 || op.name == "cast" || !adapts_inputs_) return;
   for (size_t i = 0; i < inputs->size(); ++i) {
     ValueId& input = (*inputs)[i];
     const Port& port = op.inputs[std::min(i, op.inputs.size() - 1)];
     // The op computes on the input, or moves it; inputs of other ports need no cast.
     const bool computed_on = port.type == PortType::kFloating || port.type == PortType::kAny;
     if (!input.valid() || !computed_on || type(input).dtype != DType::kFloat32) continue;
-    if (!state_.IsOfVariable(input)) continue;
+    const bool untrained = std::find(untrained_.begin(), untrained_.end(), input) != untrained_.end();
+    if (!state_.IsOfVariable(input) && !untrained) continue;
     ValueId& cast = state_.casts[input];
     if (!cast.valid()) {
       const std::string name = state_.graph().value(input).name;

@@ -91,6 +91,8 @@ class LayerImporter final : public LayerContext {
   ValueId Add(Variable variable);
   const proto::Param* Override(const std::string& name);
   ValueId Tied(const ParameterSpec& spec, const proto::Param& param);
+  // Returns what the parameter's Variable holds, as a value through which no gradient flows back.
+  ValueId Untrained(ValueId value, absl::string_view parameter);
 
   ImportState& state_;
   const proto::Layer& layer_;
@@ -99,6 +101,8 @@ class LayerImporter final : public LayerContext {
   std::vector<ValueId> outputs_;
   SourceLoc loc_;
   std::vector<std::string> parameter_names_;
+  std::vector<ValueId> untrained_;  // of this layer: cast where a port wants bfloat16, as Variables are
+  bool adapts_inputs_ = true;
 };
 
 // Return the values of the random states' Variables, which are made at first use.

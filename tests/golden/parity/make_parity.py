@@ -3,11 +3,14 @@
 
     tools/setup --bench && tests/golden/parity/make_parity.py [MODEL...]
 
+llama_110m and xlmr_base take the PyTorch and transformers of pip, in a virtual environment of Python's.
+
 Nothing but numbers that cannot be computed is stored. Parameters and data follow from their names, so the test makes
 the same ones (recipes.py). Scales are powers of two, so every number is the same in float32 and in double. A line of a
 golden file is a keyword and its fields, separated by blanks; `#` starts a comment:
 
     batch N / learning_rate X / momentum X
+    set LAYER OPTION NUMBER...           an option that differs from the model file's, which has too many words, say
     input NAME uniform SCALE DIM...      input NAME class CLASSES DIM...       (DIM... with the batch)
     parameter NAME uniform SCALE DIM...  parameter NAME constant VALUE DIM...  (names are PyTorch's)
     double loss|grad_norm VALUE...                    one for each step, the gradient's norm over all parameters
@@ -30,6 +33,7 @@ from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench"))
 import torch_models
+import networks
 from recipes import make
 
 STEPS = 10
@@ -41,6 +45,24 @@ def image(size, channels, batch):
     return {"image": ("uniform", 1.0, (batch, channels, size, size))}, {"label": ("class", 1000, (batch,))}
 
 
+def googlenet(heads):
+    return torchvision.models.googlenet(aux_logits=heads, init_weights=False, dropout=0.0, dropout_aux=0.0)
+
+
+def inception_v3():
+    return torchvision.models.inception_v3(aux_logits=False, init_weights=False, dropout=0.0)
+
+
+def efficientnet_b0():
+    module = torchvision.models.efficientnet_b0(stochastic_depth_prob=0.0)
+    module.classifier[0].p = 0.0  # the function has no argument for it
+    return module
+
+
+def tokens(words, *dims):
+    return ("class", words, dims)
+
+
 # name: (module, inputs, labels, learning rate)
 MODELS = {
     "mlp": (lambda: torch_models.Mlp(784, 256, 128, 10), {"image": ("uniform", 1.0, (16, 784))}, {"label": ("class", 10, (16,))}, 0.1),
@@ -48,8 +70,47 @@ MODELS = {
     "resnet18": (torchvision.models.resnet18, *image(64, 3, 4), 0.0003),
     "resnet50": (torchvision.models.resnet50, *image(64, 3, 4), 0.0003),
     "mobilenet_v2": (lambda: torchvision.models.mobilenet_v2(dropout=0.0), *image(64, 3, 8), 0.0003),
+    "alexnet": (lambda: torchvision.models.alexnet(dropout=0.0), *image(64, 3, 4), 0.003),
+    "vgg11": (lambda: torchvision.models.vgg11(dropout=0.0), *image(32, 3, 2), 0.003),
+    "vgg16": (lambda: torchvision.models.vgg16(dropout=0.0), *image(32, 3, 2), 0.003),
+    "vgg19": (lambda: torchvision.models.vgg19(dropout=0.0), *image(32, 3, 2), 0.003),
+    "resnet34": (torchvision.models.resnet34, *image(64, 3, 4), 0.0003),
+    "resnet101": (torchvision.models.resnet101, *image(64, 3, 4), 0.0003),
+    "resnet152": (torchvision.models.resnet152, *image(64, 3, 4), 0.00003),
+    "squeezenet1_0": (lambda: torchvision.models.squeezenet1_0(dropout=0.0), *image(64, 3, 4), 0.003),
+    "densenet121": (torchvision.models.densenet121, *image(64, 3, 8), 0.0001),
+    "googlenet": (lambda: googlenet(False), *image(64, 3, 8), 0.000005),
+    "googlenet_aux": (lambda: googlenet(True), *image(64, 3, 8), 0.000002),
+    "inception_v3": (inception_v3, *image(107, 3, 8), 0.000005),
+    "mnasnet0_5": (lambda: torchvision.models.mnasnet0_5(dropout=0.0), *image(64, 3, 8), 0.0003),
+    "mnasnet1_0": (lambda: torchvision.models.mnasnet1_0(dropout=0.0), *image(64, 3, 8), 0.0003),
+    "efficientnet_b0": (efficientnet_b0, *image(64, 3, 8), 0.0003),
+    "convnext_tiny": (lambda: torchvision.models.convnext_tiny(stochastic_depth_prob=0.0), *image(64, 3, 4), 0.0003),
+    "r3d_18": (torchvision.models.video.r3d_18, {"video": ("uniform", 1.0, (4, 3, 4, 32, 32))},
+               {"label": ("class", 400, (4,))}, 0.0003),
+    "inception_bn": (networks.InceptionBn, *image(64, 3, 8), 0.000002),
+    "resnet1001": (lambda: networks.PreActivationResNet(111), {"image": ("uniform", 1.0, (4, 3, 16, 16))},
+                   {"label": ("class", 10, (4,))}, 0.00001),
+    "unet": (networks.UNet, {"image": ("uniform", 1.0, (4, 3, 32, 32))}, {"label": ("class", 2, (4, 32, 32))}, 0.003),
+    "neumf": (networks.NeuMf, {"user": tokens(6040, 64), "item": tokens(3706, 64)}, {"watched": tokens(2, 64, 1)}, 0.1),
+    "transformer_base": (lambda: networks.Transformer(101), {"source": tokens(101, 2, 24), "target": tokens(101, 2, 24)},
+                         {"label": tokens(101, 2, 24)}, 0.003),
+    "dcgan": (networks.Dcgan, {"noise": ("uniform", 1.0, (8, 100, 1, 1)), "image": ("uniform", 1.0, (8, 3, 64, 64))}, {},
+              0.00003),
+    "llama_110m": (lambda: networks.llama(101), {"tokens": tokens(101, 2, 24)}, {"label": tokens(101, 2, 24)}, 0.003),
+    "xlmr_base": (lambda: networks.XlmRoberta(101), {"tokens": tokens(101, 4, 24)}, {"target": ("uniform", 1.0, (4, 768))},
+                  0.03),
     "transformer": (lambda: torch_models.Gpt(layers=2, width=48, heads=4, length=24, words=101),
                     {"tokens": ("class", 101, (4, 24))}, {"label": ("class", 101, (4, 24))}, 0.1),
+}
+
+# name: options of layers that differ from the model file's, where that is too large: {layer: {option: numbers}}
+CHANGES = {
+    "llama_110m": {"model.embed_tokens": {"entries": [101]}, "lm_head": {"units": [101]},
+                   "position_ones": {"dim": [24, 1, 1]}},
+    "xlmr_base": {"roberta.embeddings.word_embeddings": {"entries": [101]}, "positions": {"end": [26]}},
+    "transformer_base": {"words": {"entries": [101]}, "written_words": {"entries": [101]}, "head": {"units": [101]},
+                         "position_ones": {"dim": [24, 1]}},
 }
 
 # Kernels that round differently: how far they are from each other is how far rounding alone carries.
@@ -63,7 +124,7 @@ FLOAT_VARIANTS = {
 
 
 def last_gammas(module):
-    """The names of the last batch-norm weight of every residual block."""
+    """The names of what scales the sum of every residual block: the last batch norm's weight, or a parameter for it."""
     for name, child in module.named_modules():
         if isinstance(child, torchvision.models.resnet.BasicBlock):
             yield name + ".bn2.weight"
@@ -71,11 +132,23 @@ def last_gammas(module):
             yield name + ".bn3.weight"
         elif isinstance(child, torchvision.models.mobilenetv2.InvertedResidual) and child.use_res_connect:
             yield f"{name}.conv.{len(child.conv) - 1}.weight"
+        elif isinstance(child, torchvision.models.video.resnet.BasicBlock):
+            yield name + ".conv2.1.weight"
+        elif isinstance(child, torchvision.models.mnasnet._InvertedResidual) and child.apply_residual:
+            yield name + ".layers.7.weight"
+        elif isinstance(child, torchvision.models.efficientnet.MBConv) and child.use_res_connect:
+            yield f"{name}.block.{len(child.block) - 1}.1.weight"
+        elif isinstance(child, networks.PreActivationBottleneck):
+            yield name + ".bn3.weight"  # before the last convolution
+        elif isinstance(child, torchvision.models.convnext.CNBlock):
+            yield name + ".layer_scale"
 
 
 def parameter_recipes(module):
     """name -> (kind, scale or value, dims) for every parameter."""
-    norms = tuple(name for name, child in module.named_modules() if isinstance(child, (nn.BatchNorm2d, nn.LayerNorm)))
+    batch_norms = [name for name, child in module.named_modules() if isinstance(child, (nn.BatchNorm2d, nn.BatchNorm3d))]
+    norms = batch_norms + [name for name, child in module.named_modules() if type(child).__name__.endswith(
+        ("LayerNorm", "LayerNorm2d", "RMSNorm"))]
     gammas = set(last_gammas(module))
     recipes = {}
     for name, parameter in module.named_parameters():
@@ -84,15 +157,25 @@ def parameter_recipes(module):
         if name in gammas:
             recipe = ("constant", RESIDUAL_GAMMA)
         elif owner in norms:
-            shifted = isinstance(module.get_submodule(owner), nn.BatchNorm2d) and owner + ".weight" not in gammas
+            through_relu = owner + ".weight" not in gammas or isinstance(module, networks.PreActivationResNet)
+            shifted = owner in batch_norms and through_relu
             recipe = ("constant", 1.0 if name.endswith("weight") or shifted else 0.0)
         else:
             # PyTorch's default, 1 / sqrt(fan in), as a power of two; embeddings: 1 / 32.
             weight = parameter if len(dims) > 1 else module.get_parameter(owner + ".weight")
-            fan_in = 1024 if owner in ("tok", "pos") else weight[0].numel()
+            table = owner == "pos" or isinstance(module.get_submodule(owner), nn.Embedding)
+            fan_in = 1024 if table else weight[0].numel()
             recipe = ("uniform", 2.0 ** round(-0.5 * math.log2(fan_in)))
         recipes[name] = (*recipe, dims)
     return recipes
+
+
+def loss_of(logits, label):
+    """The mean cross entropy; of a network with auxiliary heads with 0.3 times theirs."""
+    if isinstance(logits, tuple):
+        first, *heads = logits
+        return loss_of(first, label) + 0.3 * sum(loss_of(head, label) for head in heads)
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), label.reshape(-1))
 
 
 def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, channels_last=False, mkldnn=True):
@@ -104,17 +187,20 @@ def train(build, recipes, inputs, labels, learning_rate, dtype, threads=2, chann
             parameter.copy_(make(name, *recipes[name]))
     data = [make(name, *recipe) for name, recipe in inputs.items()]
     data = [x.to(dtype) if x.is_floating_point() else x for x in data]
-    (label,) = (make(name, *recipe) for name, recipe in labels.items())
+    label = next((make(name, *recipe) for name, recipe in labels.items()), None)
+    label = label.to(dtype) if label is not None and label.is_floating_point() else label
     if channels_last:
-        module = module.to(memory_format=torch.channels_last)
-        data = [x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in data]
+        layouts = {4: torch.channels_last, 5: torch.channels_last_3d}
+        for parameter in module.parameters():
+            if parameter.dim() in layouts:
+                parameter.data = parameter.data.to(memory_format=layouts[parameter.dim()])
+        data = [x.to(memory_format=layouts[x.dim()]) if x.dim() in layouts else x for x in data]
     optimizer = torch.optim.SGD(module.parameters(), lr=learning_rate, momentum=MOMENTUM)
     losses, norms = [], []
     with torch.backends.mkldnn.flags(enabled=mkldnn):
         for _ in range(STEPS):
             optimizer.zero_grad()
-            logits = module(*data)
-            loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), label.reshape(-1))
+            loss = getattr(module, "loss_of", loss_of)(module(*data), label)
             loss.backward()
             squares = [p.grad.double().square().sum() for p in module.parameters()]
             losses.append(loss.item())
@@ -129,6 +215,8 @@ def golden(name):
     lines = [f"# {name}: made by make_parity.py with PyTorch {torch.__version__}, torchvision {torchvision.__version__}"]
     batch = next(iter(inputs.values()))[2][0]
     lines += [f"batch {batch}", f"learning_rate {learning_rate!r}", f"momentum {MOMENTUM!r}"]
+    for layer, options in CHANGES.get(name, {}).items():
+        lines += [f"set {layer} {option} {' '.join(map(str, numbers))}" for option, numbers in options.items()]
     for keyword, tensors in (("input", {**inputs, **labels}), ("parameter", recipes)):
         for tensor, (kind, number, dims) in tensors.items():
             lines.append(f"{keyword} {tensor} {kind} {number!r} {' '.join(map(str, dims))}")

@@ -9,7 +9,6 @@ namespace snug::core::memory {
 namespace {
 
 constexpr int64_t kNoFloor = std::numeric_limits<int64_t>::max() / 4;
-constexpr size_t kMaxSearchDepth = 6000;     // limits the recursion to what a thread's stack holds with ease
 constexpr int64_t kWorkPerLook = 1'000'000;  // how often it looks at the clock
 constexpr size_t kMaxTable = size_t{1} << 20, kMinTable = size_t{1} << 14;
 
@@ -64,7 +63,6 @@ Verdict PlacementSearch::Run(int64_t capacity, const SearchStyle& style, int64_t
   stop_ = &stop;
   work_end_ = state_.work() + work;
   next_look_ = 0;
-  opened_ = 0;
   size_t table = kMinTable;
   while (table < kMaxTable && static_cast<int64_t>(table) < work / 32) table *= 2;
   failed_.assign(table, 0);
@@ -75,11 +73,13 @@ Verdict PlacementSearch::Run(int64_t capacity, const SearchStyle& style, int64_t
   items_.clear();
   for (size_t i = 0; i < state_.instance().size(); ++i) items_.push_back(static_cast<int32_t>(i));
   if (!state_.Begin(capacity)) return Verdict::kDoesNotFit;
-  return SolveParts({0, state_.instance().sections - 1, 0, items_.size()});
+  depth_ = 0;
+  Cut({0, state_.instance().sections - 1, 0, items_.size()}, Push());
+  return Search();
 }
 
 bool PlacementSearch::OutOfWork() {
-  if (state_.work() >= work_end_ || state_.placed_count() + opened_ > kMaxSearchDepth) return true;
+  if (state_.work() >= work_end_) return true;
   if (state_.work() < next_look_) return false;
   next_look_ = state_.work() + kWorkPerLook;
   return (*stop_)();
@@ -87,9 +87,9 @@ bool PlacementSearch::OutOfWork() {
 
 // Cuts what is left where no item is on both sides. The smallest piece is solved first, because all must be solved and
 // it fails soonest.
-Verdict PlacementSearch::SolveParts(const Part& whole) {
-  std::vector<Part> parts;
-  const size_t mark = items_.size();
+void PlacementSearch::Cut(const Part& whole, Node& node) {
+  node.left.clear();
+  node.solved = 0;
   for (int32_t from = whole.first, to = from; to <= whole.last; ++to) {
     if (to < whole.last && state_.crossed(to)) continue;
     const size_t begin = items_.size();
@@ -99,15 +99,11 @@ Verdict PlacementSearch::SolveParts(const Part& whole) {
       if (!state_.placed(i) && item.first >= from && item.last <= to) items_.push_back(i);
     }
     state_.AddWork((whole.end - whole.begin) / 2);
-    if (items_.size() > begin) parts.push_back({from, to, begin, items_.size()});
+    if (items_.size() > begin) node.left.push_back({from, to, begin, items_.size()});
     from = to + 1;
   }
-  std::stable_sort(parts.begin(), parts.end(),
+  std::stable_sort(node.left.begin(), node.left.end(),
                    [](const Part& a, const Part& b) { return a.end - a.begin < b.end - b.begin; });
-  Verdict verdict = Verdict::kFits;
-  for (size_t p = 0; p < parts.size() && verdict == Verdict::kFits; ++p) verdict = Solve(parts[p]);
-  items_.resize(mark);
-  return verdict;
 }
 
 void PlacementSearch::FindValleys(const Part& part) {
@@ -218,19 +214,30 @@ uint64_t PlacementSearch::KeyOf(const Part& part) const {
   return std::max<uint64_t>(key, 1);
 }
 
-Verdict PlacementSearch::Solve(const Part& part) {
+PlacementSearch::Node& PlacementSearch::Push() {
+  if (depth_ == path_.size()) path_.emplace_back();
+  Node& node = path_[depth_++];
+  node.section = -1;
+  node.candidates.clear();
+  node.tried = 0;
+  node.items_mark = items_.size();
+  return node;
+}
+
+// Goes down into a part and finds what may be done there, without doing it. Where it is known at once how the part
+// ends, it stays where it is and says how; kFits means that there is something to try.
+Verdict PlacementSearch::Enter(const Part& part) {
   state_.AddWork(part.end - part.begin + static_cast<size_t>(part.last - part.first + 1));
   if (OutOfWork()) return Verdict::kUndecided;
   const uint64_t key = KeyOf(part);
-  uint64_t& failed = failed_[key % failed_.size()];
-  if (failed == key) return Verdict::kDoesNotFit;
+  if (failed_[key % failed_.size()] == key) return Verdict::kDoesNotFit;
 
   FindValleys(part);
   std::vector<int32_t> candidates = Candidates(part);
   const Choice choice = FewestChoices(part);
   if (choice.count == 0) {
     if (learn_) ++weight_[static_cast<size_t>(choice.section)];
-    failed = key;
+    failed_[key % failed_.size()] = key;
     return Verdict::kDoesNotFit;
   }
   std::erase_if(candidates, [&](int32_t i) {
@@ -242,30 +249,56 @@ Verdict PlacementSearch::Solve(const Part& part) {
     return preference_[static_cast<size_t>(a)] > preference_[static_cast<size_t>(b)];
   });
 
-  const int64_t height = state_.floor(choice.section);
-  const SearchState::Mark mark = state_.mark();
-  for (const int32_t i : candidates) {
-    if (state_.Put(i, height)) {
-      const Verdict verdict = SolveParts(part);
-      if (verdict != Verdict::kDoesNotFit) return verdict;
-    } else if (learn_) {
-      ++weight_[static_cast<size_t>(state_.culprit())];
+  Node& node = Push();
+  node.part = part;
+  node.section = choice.section;
+  node.height = state_.floor(choice.section);
+  node.candidates = std::move(candidates);
+  node.mark = state_.mark();
+  node.key = key;
+  return Verdict::kFits;
+}
+
+// Takes back what was tried at this choice, and does the next thing. False when there is nothing more to try: then the
+// part does not fit.
+bool PlacementSearch::TryNext(Node& node) {
+  if (node.section < 0) return false;
+  for (;;) {
+    state_.Undo(node.mark);
+    items_.resize(node.items_mark);
+    if (node.tried > node.candidates.size()) break;
+    const size_t next = node.tried++;
+    const bool leave_open = next == node.candidates.size();
+    if (leave_open && state_.slack(node.section) <= 0) break;
+    if (leave_open ? state_.LeaveOpen(node.section) : state_.Put(node.candidates[next], node.height)) {
+      Cut(node.part, node);
+      return true;
     }
-    state_.Undo(mark);
+    if (learn_) ++weight_[static_cast<size_t>(state_.culprit())];
   }
-  if (state_.slack(choice.section) > 0) {
-    if (state_.LeaveOpen(choice.section)) {
-      ++opened_;
-      const Verdict verdict = SolveParts(part);
-      --opened_;
-      if (verdict != Verdict::kDoesNotFit) return verdict;
-    } else if (learn_) {
-      ++weight_[static_cast<size_t>(state_.culprit())];
+  failed_[node.key % failed_.size()] = node.key;
+  return false;
+}
+
+// Goes depth first, by a path of its own: a graph of a thousand layers has more choices than a thread's stack has room
+// for.
+Verdict PlacementSearch::Search() {
+  while (depth_ > 0) {
+    Node& node = path_[depth_ - 1];
+    if (node.solved == node.left.size()) {
+      // All that its choice left fits.
+      items_.resize(node.items_mark);
+      --depth_;
+      continue;
     }
-    state_.Undo(mark);
+    const Part part = node.left[node.solved++];
+    const Verdict verdict = Enter(part);
+    if (verdict == Verdict::kUndecided) return verdict;
+    // Goes back up to the last choice that has something else to try.
+    while (depth_ > 0 && !TryNext(path_[depth_ - 1])) --depth_;
+    if (depth_ == 0) return Verdict::kDoesNotFit;
   }
-  failed = key;
-  return Verdict::kDoesNotFit;
+  return Verdict::kFits;
 }
 
 }  // namespace snug::core::memory

@@ -60,8 +60,26 @@ class PlacementSearch {
     int32_t count = 0;  // counts the items that can cover it, and one more for leaving it open
   };
 
-  Verdict Solve(const Part& part);
-  Verdict SolveParts(const Part& whole);
+  // A choice on the way down: a part, what may be done with one of its sections, and what the choice of now leaves. The
+  // root has no section: it only holds the parts that the whole instance falls into.
+  struct Node {
+    Part part{};
+    int32_t section = -1;
+    int64_t height = 0;               // of that section's floor
+    std::vector<int32_t> candidates;  // what may lie there, in the order in which they are tried
+    size_t tried = 0;                 // how many of these, and after them leaving the section open
+    SearchState::Mark mark{};         // the state before any was tried
+    uint64_t key = 0;
+    std::vector<Part> left;  // what is left of the part, cut where no item is on both sides
+    size_t solved = 0;       // how many of these fit, or are being solved
+    size_t items_mark = 0;   // how many items_ there were before the cut
+  };
+
+  Verdict Search();
+  Node& Push();
+  Verdict Enter(const Part& part);
+  bool TryNext(Node& node);
+  void Cut(const Part& whole, Node& node);
   void FindValleys(const Part& part);
   bool CanLieOnFloor(int32_t item) const;
   std::vector<int32_t> Candidates(const Part& part);
@@ -76,7 +94,8 @@ class PlacementSearch {
   bool learn_ = false;
   int64_t work_end_ = 0, next_look_ = 0;
   const std::function<bool()>* stop_ = nullptr;
-  size_t opened_ = 0;           // how many sections were left open on the way here
+  std::vector<Node> path_;  // the choices on the way here; those beyond depth_ wait to be used again
+  size_t depth_ = 0;
   std::vector<int32_t> items_;  // the items of all parts that are being solved
   // These describe the part being solved, by section. valley_ has the first section of its valley, or -1. supports_
   // counts the sections before it whose floor can bear items. cover_ says how many more items can cover it than the

@@ -38,7 +38,6 @@ class SearchState {
   bool placed(int32_t item) const { return placed_[static_cast<size_t>(item)] != 0; }
   int64_t least(int32_t item) const { return least_[static_cast<size_t>(item)]; }
   const std::vector<int64_t>& offsets() const { return offset_; }
-  size_t placed_count() const { return put_.size(); }
 
   int64_t floor(int32_t section) const { return floor_[static_cast<size_t>(section)]; }
   // Tells whether the floor is the top of a placed item, or the ground.

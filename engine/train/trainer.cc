@@ -65,7 +65,10 @@ absl::Status Trainer::Start() {
 // The options that training and evaluation share.
 LoaderOptions Trainer::Loading() const {
   const proto::Data& data = training_->data();
-  LoaderOptions options{.seed = static_cast<uint64_t>(training_->seed()), .shuffle = data.shuffle()};
+  LoaderOptions options{.seed = static_cast<uint64_t>(training_->seed()),
+                        .shuffle = data.shuffle(),
+                        .workers = static_cast<int>(data.readers()),
+                        .buffers = static_cast<int>(data.readers()) + 2};
   options.image.mean.assign(data.mean().begin(), data.mean().end());
   options.image.deviation.assign(data.deviation().begin(), data.deviation().end());
   return options;

@@ -41,7 +41,7 @@ constexpr Command kCommands[] = {
     {"memcost", "what a step needs under every memory strategy, forward only and in training", RunMemcost},
     {"fit", "the largest batch that fits in a given memory", RunFit},
     {"tune", "find by measuring which kernels, passes and threads are fastest here", RunTune},
-    {"bench", "time steps, or an op's kernels, in turn", RunBench},
+    {"bench", "time steps, or an op's kernels, in turn; bench memory: tables of many networks' bytes", RunBench},
     {"ops", "list the ops", RunOps},
     {"doctor", "what this machine and this build have, and what is used of it", RunDoctor},
     {"place", "give the buffers of a file offsets in the smallest arena", RunPlace},

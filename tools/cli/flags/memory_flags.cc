@@ -203,7 +203,10 @@ void StrategyListFlags::AddTo(Flags& flags) {
   const std::string slow =
       slow_seconds > 0 ? absl::StrCat("slow ones get ", slow_seconds, " s") : "but slow ones must be named";
   flags.Add("memory", &strategies,
-            absl::StrCat("the strategies; default: all, ", slow, ": ", StrategyNames(), ", ", kDynamicMemory));
+            usual.empty()
+                ? absl::StrCat("the strategies; default: all, ", slow, ": ", StrategyNames(), ", ", kDynamicMemory)
+                : absl::StrCat("the strategies; default: ", absl::StrJoin(usual, ","), ", ", slow,
+                               "; there are: ", StrategyNames(), ", ", kDynamicMemory));
   planner.AddTo(flags);
   AddProtoFlags("", "", &given, flags, {"memory-limit"});
   streams.AddTo(flags);
@@ -220,10 +223,11 @@ absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options(const Load
   std::vector<std::string> names = strategies;
   if (names.empty()) {
     for (const memory::Strategy& strategy : memory::Strategies()) {
+      if (!usual.empty() && !absl::c_linear_search(usual, strategy.name)) continue;
       const bool there = !strategy.by_solver || !memory::IlpSolvers().empty();
       if (there && (!strategy.slow || slow_seconds > 0)) names.emplace_back(strategy.name);
     }
-    names.emplace_back(kDynamicMemory);
+    if (usual.empty()) names.emplace_back(kDynamicMemory);
   }
   SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options());
   const bool limited = planner_options.work_limit > 0 || planner_options.time_limit > 0;

@@ -99,7 +99,9 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
       .tf32 = settings.tf32,
       .only = settings.only,
       .keep_inputs = settings.keep_inputs,
-      .keep_derived = settings.keep_derived};
+      .keep_derived = settings.keep_derived,
+      .update_as_made = settings.update_as_made,
+      .recompute_sweeps = settings.recompute_sweeps};
   options.disabled_passes.insert(settings.disabled_passes.begin(), settings.disabled_passes.end());
   std::string why = LeaveOutFusionWithoutCompiler(options);
   if (without_fusion != nullptr) *without_fusion = std::move(why);

@@ -24,6 +24,7 @@ struct CompileSettings {
   std::string precision;  // empty: float32
   std::string tuning;     // the file; empty: none
   bool plain_kernels = false, fast = false, tf32 = false, keep_inputs = false, keep_derived = false;
+  bool update_as_made = false, recompute_sweeps = false;
   std::vector<std::string> disabled_passes;
   std::vector<std::string> only;
 };

@@ -152,6 +152,15 @@ void Derive(Compiled& compiled) {
   FindStepTasks(derived);
 }
 
+// Of options that are made, and tested, for the CPU.
+absl::Status CheckForTheProcessor(const CompileOptions& options) {
+  if (options.device.kind == Device::Kind::kCpu || (!options.update_as_made && !options.recompute_sweeps)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(options.update_as_made ? "update-as-made" : "recompute-sweeps",
+                                                 ": is for the CPU, found the device ", options.device.ToString()));
+}
+
 absl::Status CheckPassNames(const CompileOptions& options) {
   const std::vector<std::string> names = PassNames();
   for (const std::string& name : options.disabled_passes) {
@@ -178,6 +187,8 @@ std::vector<std::string> PassNames() {
   for (const Pass& pass : CudaForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : KeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : WholePasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : RecomputingPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : PassesAsMade()) names.emplace_back(pass.name);
   for (const Pass& pass : LastKeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaPasses()) names.emplace_back(pass.name);
   return names;
@@ -194,6 +205,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     return absl::InvalidArgumentError(
         absl::StrCat("keep-derived: is for the CPU, found the device ", options.device.ToString()));
   }
+  SNUG_RETURN_IF_ERROR(CheckForTheProcessor(options));
   SNUG_ASSIGN_OR_RETURN(Imported imported, Import(network, locations, registry,
                                                   {.batch = options.batch,
                                                    .micro_batches = options.training ? options.micro_batches.count : 1,
@@ -241,6 +253,10 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, KeepingPasses(), 45, options));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
+  if (options.recompute_sweeps && options.training) {
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, RecomputingPasses(), 59, options));
+  }
+  if (options.update_as_made) SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, PassesAsMade(), 60, options));
   compiled.summary = Summarize(graph, registry);  // before passes add to it what the network does not need: padding
   if (options.keep_derived) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastKeepingPasses(), 60, options));

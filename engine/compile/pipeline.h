@@ -58,6 +58,12 @@ struct CompileOptions {
   // (kernels/derive.h). Passes and kernels then make more follow from them: batch norm is folded into convolutions, and
   // weights are packed.
   bool keep_derived = false;
+  // In training on the CPU: gradients of large parameters are made in blocks that their updates use at once
+  // (passes/update_as_made.cc).
+  bool update_as_made = false;
+  // In training on the CPU: what one sweep gives of values that stay in any case is computed again for the backward
+  // pass (passes/recompute_sweeps.cc).
+  bool recompute_sweeps = false;
   // Names of inputs and outputs whose bytes are the caller's. The plan has none for them, and Program::Bind says before
   // a step where they are. A step never writes over a bound input.
   std::vector<std::string> bound;

@@ -76,7 +76,7 @@ absl::StatusOr<MemoryTableRow> RowOf(const LoadedNetwork& loaded, CompileOptions
 bool IsGraphFile(absl::string_view path) { return absl::EndsWith(path, ".graph") || absl::EndsWith(path, ".graph.gz"); }
 
 struct BenchMemoryFlags {
-  CompileSettings compile;
+  CompileFlags compile;
   StrategyListFlags strategies{.slow_seconds = 3, .usual = UsualStrategies()};
   std::vector<std::string> batches;
   bool forward = false, train = false, plain_sgd = false, json = false, markdown = false;
@@ -104,6 +104,7 @@ Flags FlagsOf(BenchMemoryFlags& f) {
   AddDeviceFlag(flags, &f.compile.device);
   flags.Add("threads", &f.compile.threads, "threads of each op, which may change kernels; default: every processor", 1);
   flags.Add("precision", &f.compile.precision, "float32 (default), bfloat16 or float64; PyTorch's is told for float32");
+  f.compile.AddLessMemoryTo(flags);
   f.strategies.AddTo(flags);
   AddJsonFlag(flags, &f.json);
   return flags;

@@ -5,7 +5,8 @@ namespace snug::core {
 // Each is in a file of its own.
 PassFunction AddInConvolution, AssignLayouts, FoldBatchNorm, FoldConstants, FuseActivation, FuseBatchNorm,
     FuseCrossEntropy, FuseElementwise, FuseGelu, FuseGeluGradient, JoinDepthwise, JoinSlices, LossWithGradient,
-    MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, RemoveDeadCode, SumBiasGradient;
+    MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, RecomputeSweeps, RemoveDeadCode,
+    SumBiasGradient, UpdateAsMade;
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -40,6 +41,22 @@ absl::Span<const Pass> WholePasses() {
       {"channels_last", "images lie channels-last where kernels prefer it", AssignLayouts},
       {"narrow_gradients", "updates read bfloat16 gradients, not float32 copies of them", NarrowGradients},
       {"dead_code_again", "what the other passes left without readers goes", RemoveDeadCode},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> RecomputingPasses() {
+  static constexpr Pass kPasses[] = {
+      {"recompute_sweeps", "batch norm, activations, pooling and the like are computed again for the backward pass",
+       RecomputeSweeps},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> PassesAsMade() {
+  static constexpr Pass kPasses[] = {
+      {"update_as_made", "a large gradient + its update -> one node, which makes and uses it in blocks of rows",
+       UpdateAsMade},
   };
   return kPasses;
 }

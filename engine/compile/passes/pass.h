@@ -25,6 +25,8 @@ absl::Span<const Pass> ForwardPasses();
 absl::Span<const Pass> CudaForwardPasses();
 absl::Span<const Pass> KeepingPasses();
 absl::Span<const Pass> WholePasses();
+absl::Span<const Pass> RecomputingPasses();  // if sweeps are to be done again
+absl::Span<const Pass> PassesAsMade();       // if gradients are to be used as they are made
 absl::Span<const Pass> LastKeepingPasses();
 absl::Span<const Pass> CudaPasses();
 

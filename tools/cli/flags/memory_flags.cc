@@ -50,6 +50,17 @@ void CompileFlags::AddTo(Flags& flags) {
   flags.Add("tuning", &tuning,
             "what `snug tune` found to be fastest on this machine: kernels, passes, and --threads unless it is given");
   flags.Add("keep-inputs", &keep_inputs, "what is fed stays for the next step; default: its bytes are used again");
+  AddLessMemoryTo(flags);
+}
+
+void CompileFlags::AddLessMemoryTo(Flags& flags) {
+  flags.Add("update-as-made", &update_as_made,
+            "on the CPU, training: gradients of large dense weights and tables are made in blocks of rows that their "
+            "updates use at once, so that the whole gradient takes no memory; sums may have other last bits; default "
+            "false");
+  flags.Add("recompute-sweeps", &recompute_sweeps,
+            "on the CPU, training: batch norm, layer norm, activations and pooling are computed again for the backward "
+            "pass where what they are made of stays in any case; default false");
 }
 
 void CompileFlags::AddKeepDerivedTo(Flags& flags) {

@@ -15,6 +15,7 @@ namespace snug::core::cli {
 
 struct CompileFlags : CompileSettings {
   void AddTo(Flags& flags);
+  void AddLessMemoryTo(Flags& flags);  // what takes time or other bits for memory; AddTo does it too
   // These are for commands that compile forward-only programs.
   void AddKeepDerivedTo(Flags& flags);
   void AddOnlyTo(Flags& flags);

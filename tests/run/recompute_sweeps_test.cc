@@ -16,27 +16,27 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Run {
+struct SweptRun {
   std::vector<std::byte> state;
   int64_t bytes = 0, bound = 0;
   int again = 0;  // how many nodes compute something again
 };
 
-Run Train(const absl::StatusOr<LoadedNetwork>& loaded, const CompileOptions& options) {
+SweptRun TrainSweeps(const absl::StatusOr<LoadedNetwork>& loaded, const CompileOptions& options) {
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   const auto session = MakeSession(*loaded, options);
   EXPECT_TRUE(session.ok()) << session.status();
   if (!session.ok()) return {};
   for (int i = 0; i < 2; ++i) EXPECT_TRUE((*session)->Run().ok());
   const Compiled& compiled = (*session)->compiled();
-  Run run{.state = StateBytes(**session), .bytes = compiled.executable.memory.step_bytes()};
+  SweptRun run{.state = StateBytes(**session), .bytes = compiled.executable.memory.step_bytes()};
   for (const Step& step : compiled.executable.steps) {
     run.again += absl::EndsWith(compiled.graph.node(step.node).name, "/again") ? 1 : 0;
   }
   return run;
 }
 
-double LargestDifference(const Run& a, const Run& b) {
+double LargestDifference(const SweptRun& a, const SweptRun& b) {
   EXPECT_EQ(a.state.size(), b.state.size());
   double largest = 0;
   for (size_t i = 0; i + sizeof(double) <= a.state.size(); i += sizeof(double)) {
@@ -54,9 +54,9 @@ TEST(RecomputeSweeps, TrainingIsTheSameToRounding) {
     SCOPED_TRACE(model);
     const auto loaded = LoadModel(model);
     CompileOptions options{.batch = 2, .precision = DType::kFloat64, .threads = 2};
-    const Run once = Train(loaded, options);
+    const SweptRun once = TrainSweeps(loaded, options);
     options.recompute_sweeps = true;
-    const Run again = Train(loaded, options);
+    const SweptRun again = TrainSweeps(loaded, options);
     EXPECT_EQ(once.again, 0);
     EXPECT_GT(again.again, 0);
     EXPECT_LT(LargestDifference(once, again), 1e-9);
@@ -67,9 +67,9 @@ TEST(RecomputeSweeps, TrainingIsTheSameToRounding) {
 TEST(RecomputeSweeps, WithoutBatchNormItIsTheSameToTheBit) {
   const auto loaded = LoadModel("gpt_small");
   CompileOptions options{.batch = 1, .threads = 2};
-  const Run once = Train(loaded, options);
+  const SweptRun once = TrainSweeps(loaded, options);
   options.recompute_sweeps = true;
-  const Run again = Train(loaded, options);
+  const SweptRun again = TrainSweeps(loaded, options);
   EXPECT_GT(again.again, 0);
   EXPECT_TRUE(once.state == again.state);
 }
@@ -78,12 +78,12 @@ TEST(RecomputeSweeps, EveryStrategyGivesTheSameBits) {
   const auto loaded = LoadModel("resnet20");
   CompileOptions options{.batch = 2, .threads = 1, .recompute_sweeps = true};
   options.memory.strategy = "none";
-  const Run truth = Train(loaded, options);
+  const SweptRun truth = TrainSweeps(loaded, options);
   for (const char* const strategy : {"both", "nnc", "best"}) {
     for (const int streams : {1, 2}) {
       options.memory.strategy = strategy;
       options.memory.streams = streams;
-      EXPECT_TRUE(Train(loaded, options).state == truth.state) << strategy << ", " << streams;
+      EXPECT_TRUE(TrainSweeps(loaded, options).state == truth.state) << strategy << ", " << streams;
     }
   }
 }

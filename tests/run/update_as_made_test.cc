@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 
 // A table of 4.8 MB and a dense layer of 4.8 MB are large enough, the layer of 10 units is not.
-constexpr char kNetwork[] = R"(
+constexpr char kTwoLarge[] = R"(
   input { name: "words" shape { dim: 6 } dtype: INT32 max_value: 3000 }
   input { name: "label" dtype: INT32 max_value: 10 }
   layer { name: "table" input: "words" embedding { entries: 3000 width: 400 } }
@@ -29,27 +29,27 @@ constexpr char kNetwork[] = R"(
   layer { name: "loss"  input: "out" input: "label" softmax_cross_entropy {} }
   objective: "loss"
 )";
-constexpr int64_t kLarge = 4'800'000;
+constexpr int64_t kLargeGradient = 4'800'000;
 
-std::map<std::string, int> OpsOf(const Compiled& compiled) {
+std::map<std::string, int> OpsThatRun(const Compiled& compiled) {
   std::map<std::string, int> ops;
   for (const Step& step : compiled.executable.steps) ++ops[compiled.graph.node(step.node).op];
   return ops;
 }
 
-struct Trained {
+struct AsMadeRun {
   std::vector<std::byte> state;
   std::map<std::string, int> ops;
   int64_t step_bytes = 0, measured = 0;
 };
 
-Trained Train(const CompileOptions& options, int steps = 3) {
-  const auto session = MakeSession(kNetwork, options);
+AsMadeRun TrainAsMade(const CompileOptions& options, int steps = 3) {
+  const auto session = MakeSession(kTwoLarge, options);
   EXPECT_TRUE(session.ok()) << session.status();
   if (!session.ok()) return {};
   for (int i = 0; i < steps; ++i) EXPECT_TRUE((*session)->Run().ok());
   return {.state = StateBytes(**session),
-          .ops = OpsOf((*session)->compiled()),
+          .ops = OpsThatRun((*session)->compiled()),
           .step_bytes = (*session)->compiled().executable.memory.step_bytes(),
           .measured = (*session)->step_bytes()};
 }
@@ -65,9 +65,9 @@ class AsMade : public testing::TestWithParam<const char*> {
 TEST_P(AsMade, TrainsToTheSameBitsWithTheSameProducts) {
   const proto::Optimizer optimizer = Optimizer();
   CompileOptions options{.batch = 4, .threads = 2, .plain_kernels = true, .optimizer = &optimizer};
-  const Trained apart = Train(options);
+  const AsMadeRun apart = TrainAsMade(options);
   options.update_as_made = true;
-  const Trained as_made = Train(options);
+  const AsMadeRun as_made = TrainAsMade(options);
   EXPECT_EQ(as_made.ops.count("embedding_grad"), 0u);
   EXPECT_EQ(as_made.ops.at("dense_grad_weight"), 1) << "the small layer's";
   EXPECT_TRUE(as_made.state == apart.state);
@@ -76,11 +76,11 @@ TEST_P(AsMade, TrainsToTheSameBitsWithTheSameProducts) {
 TEST_P(AsMade, TheGradientsTakeNoMemory) {
   const proto::Optimizer optimizer = Optimizer();
   CompileOptions options{.batch = 4, .threads = 2, .optimizer = &optimizer};
-  const Trained apart = Train(options);
+  const AsMadeRun apart = TrainAsMade(options);
   options.update_as_made = true;
-  const Trained as_made = Train(options);
-  EXPECT_GT(apart.step_bytes, kLarge);
-  EXPECT_LT(as_made.step_bytes, kLarge);
+  const AsMadeRun as_made = TrainAsMade(options);
+  EXPECT_GT(apart.step_bytes, kLargeGradient);
+  EXPECT_LT(as_made.step_bytes, kLargeGradient);
   EXPECT_EQ(as_made.measured, as_made.step_bytes);
 }
 
@@ -88,12 +88,12 @@ TEST_P(AsMade, EveryWayToRunGivesTheSameBits) {
   const proto::Optimizer optimizer = Optimizer();
   CompileOptions options{.batch = 4, .threads = 1, .optimizer = &optimizer, .update_as_made = true};
   options.memory.strategy = "none";
-  const Trained truth = Train(options);
+  const AsMadeRun truth = TrainAsMade(options);
   for (const char* const strategy : {"both", "nnc", "best"}) {
     for (const int streams : {1, 2}) {
       options.memory.strategy = strategy;
       options.memory.streams = streams;
-      EXPECT_TRUE(Train(options).state == truth.state) << strategy << ", " << streams;
+      EXPECT_TRUE(TrainAsMade(options).state == truth.state) << strategy << ", " << streams;
     }
   }
 }
@@ -108,7 +108,7 @@ TEST(UpdateAsMade, WhatElseReadsAGradientGetsIt) {
     CompileOptions options{.batch = 4, .threads = 1, .update_as_made = true};
     if (fetched) options.gradients = {"wide.weight", "table.weight"};
     if (!fetched) options.gradient_norm = true;
-    const Trained trained = Train(options, 1);
+    const AsMadeRun trained = TrainAsMade(options, 1);
     EXPECT_EQ(trained.ops.at("dense_grad_weight"), 2);
     EXPECT_EQ(trained.ops.at("embedding_grad"), 1);
   }
@@ -116,12 +116,12 @@ TEST(UpdateAsMade, WhatElseReadsAGradientGetsIt) {
 
 TEST(UpdateAsMade, AnOptimizerThatNeedsTheWholeGradientGetsIt) {
   const proto::Optimizer lamb = proto::ParseOptions<proto::Optimizer>("lamb {}").Get<proto::Optimizer>();
-  const Trained trained = Train({.batch = 4, .threads = 1, .optimizer = &lamb, .update_as_made = true}, 1);
+  const AsMadeRun trained = TrainAsMade({.batch = 4, .threads = 1, .optimizer = &lamb, .update_as_made = true}, 1);
   EXPECT_EQ(trained.ops.at("dense_grad_weight"), 2);
 }
 
 TEST(UpdateAsMade, ItIsForTheProcessor) {
-  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kNetwork, "test");
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(kTwoLarge, "test");
   ASSERT_TRUE(loaded.ok());
   const auto compiled = CompileGraph(loaded->network, loaded->source_map, OpRegistry::Builtin(),
                                      {.device = {Device::Kind::kCuda}, .update_as_made = true});

@@ -199,9 +199,11 @@ absl::StatusOr<int> RunBenchMemory(const Arguments& arguments) {
     for (MemoryOptions& strategy : strategies) strategy.memory_limit = 0;  // what does not fit is shown too
     SNUG_RETURN_IF_ERROR(AddNetwork(loaded, options, strategies, &table.rows));
   }
-  table.about = absl::StrCat("snug bench memory, ", models.size(), models.size() == 1 ? " network" : " networks",
-                             f.plain_sgd ? ", SGD without momentum" : "",
-                             "; all bytes of a step, parameters and the optimizer's slots included");
+  table.about =
+      absl::StrCat("snug bench memory, ", models.size(), models.size() == 1 ? " network" : " networks",
+                   f.plain_sgd ? ", SGD without momentum" : "", f.compile.update_as_made ? ", update-as-made" : "",
+                   f.compile.recompute_sweeps ? ", recompute-sweeps" : "",
+                   "; all bytes of a step, parameters and the optimizer's slots included");
   if (!f.html.empty()) SNUG_RETURN_IF_ERROR(memory::WriteTextFile(f.html, MemoryTablePage(table)));
   if (!f.svg.empty()) SNUG_RETURN_IF_ERROR(memory::WriteTextFile(f.svg, SavingsSvg(table)));
   const std::string text = f.json       ? MemoryTableJson(table.rows)

@@ -11,7 +11,7 @@
 namespace snug::core::cli {
 namespace {
 
-constexpr double kChartWidth = 900, kChartLeft = 160, kChartRight = 70, kChartTop = 74, kChartBottom = 40,
+constexpr double kChartWidth = 900, kChartLeft = 160, kChartRight = 70, kChartTop = 92, kChartBottom = 40,
                  kChartBar = 11, kChartGap = 8;
 constexpr const char* kBatchColours[] = {"#8fb6e3", "#0b63c5", "#12396b", "#5fb3b3"};
 constexpr size_t kChartLongestName = 22;  // letters, of what stands left of the bars
@@ -26,7 +26,7 @@ std::string Shortened(const std::string& name) {
 
 class Bars {
  public:
-  explicit Bars(const MemoryTable& table) {
+  explicit Bars(const MemoryTable& table) : about_(table.about) {
     for (const MemoryTableRow& row : table.rows) {
       if (row.mode != "training" || !row.SavedAgainstPyTorch("best").has_value()) continue;
       rows_.push_back(&row);
@@ -47,6 +47,7 @@ class Bars {
                           kChartWidth, height_);
     Text(16, 26, "Memory of a training step: less than PyTorch\u2019s allocator reserves (simulated)",
          "font-size=\"16\" font-weight=\"bold\" fill=\"#1c2430\"");
+    Text(16, 68, about_, "fill=\"#5d6b7e\"");
     Legend();
     Axis();
     for (size_t i = 0; i < names_.size(); ++i) Network(i);
@@ -110,6 +111,7 @@ class Bars {
     }
   }
 
+  const std::string about_;
   std::vector<const MemoryTableRow*> rows_;
   std::vector<std::string> names_;
   std::set<int64_t> batches_;

@@ -5,8 +5,8 @@
 
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/run/train_util.h"
@@ -50,9 +50,9 @@ double LargestDifference(const SweptRun& a, const SweptRun& b) {
 }
 
 TEST(RecomputeSweeps, TrainingIsTheSameToRounding) {
-  for (const char* const model : {"resnet20", "lenet", "gpt_small", "conv_zoo"}) {
+  for (const auto& [model, image] : {std::pair("resnet20", 8), std::pair("conv_zoo", 0)}) {
     SCOPED_TRACE(model);
-    const auto loaded = LoadModel(model);
+    const auto loaded = LoadModel(model, image);
     CompileOptions options{.batch = 2, .precision = DType::kFloat64, .threads = 2};
     const SweptRun once = TrainSweeps(loaded, options);
     options.recompute_sweeps = true;
@@ -63,19 +63,37 @@ TEST(RecomputeSweeps, TrainingIsTheSameToRounding) {
   }
 }
 
-// Where no batch norm is, what is computed again is so by the same op from the same bits.
+// Where no batch norm is, what is computed again is so by the same op from the same bits. silu reads what layer norm
+// makes, so one is made again of the other; the pool's indices are made again too.
 TEST(RecomputeSweeps, WithoutBatchNormItIsTheSameToTheBit) {
-  const auto loaded = LoadModel("gpt_small");
-  CompileOptions options{.batch = 1, .threads = 2};
+  const auto loaded = LoadNetworkText(R"(
+    input { name: "x" shape { dim: [3, 16, 16] } }
+    input { name: "label" dtype: INT32 max_value: 10 }
+    layer { name: "conv" input: "x" conv { filters: 8 kernel: 3 pad: 1 } }
+    layer { name: "relu" input: "conv" relu {} }
+    layer { name: "pool" input: "relu" max_pool { kernel: 2 stride: 2 } }
+    layer { name: "conv2" input: "pool" conv { filters: 8 kernel: 3 pad: 1 } }
+    layer { name: "flat" input: "conv2" flatten {} }
+    layer { name: "fc1"  input: "flat" dense { units: 64 } }
+    layer { name: "norm" input: "fc1"  layer_norm {} }
+    layer { name: "silu" input: "norm" silu {} }
+    layer { name: "fc2"  input: "silu" dense { units: 64 } }
+    layer { name: "gelu" input: "fc2"  gelu {} }
+    layer { name: "fc3"  input: "gelu" dense { units: 10 } }
+    layer { name: "loss" input: "fc3" input: "label" softmax_cross_entropy {} }
+    objective: "loss"
+  )",
+                                      "test");
+  CompileOptions options{.batch = 4, .threads = 2};
   const SweptRun once = TrainSweeps(loaded, options);
   options.recompute_sweeps = true;
   const SweptRun again = TrainSweeps(loaded, options);
-  EXPECT_GT(again.again, 0);
+  EXPECT_EQ(again.again, 4) << "pool, norm, silu and gelu";
   EXPECT_TRUE(once.state == again.state);
 }
 
 TEST(RecomputeSweeps, EveryStrategyGivesTheSameBits) {
-  const auto loaded = LoadModel("resnet20");
+  const auto loaded = LoadModel("resnet20", 8);
   CompileOptions options{.batch = 2, .threads = 1, .recompute_sweeps = true};
   options.memory.strategy = "none";
   const SweptRun truth = TrainSweeps(loaded, options);

@@ -43,7 +43,7 @@ struct AsMadeRun {
   int64_t step_bytes = 0, measured = 0;
 };
 
-AsMadeRun TrainAsMade(const CompileOptions& options, int steps = 3) {
+AsMadeRun TrainAsMade(const CompileOptions& options, int steps = 2) {
   const auto session = MakeSession(kTwoLarge, options);
   EXPECT_TRUE(session.ok()) << session.status();
   if (!session.ok()) return {};
@@ -99,8 +99,7 @@ TEST_P(AsMade, EveryWayToRunGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, AsMade,
-                         testing::Values("sgd {}", "sgd { momentum: 0.9 }", "sgd { momentum: 0.9 nesterov: true }",
-                                         "adam {}", "adamw {}"),
+                         testing::Values("sgd {}", "sgd { momentum: 0.9 nesterov: true }", "adamw {}"),
                          [](const auto& info) { return absl::StrCat("case", info.index); });
 
 TEST(UpdateAsMade, WhatElseReadsAGradientGetsIt) {

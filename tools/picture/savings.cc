@@ -26,7 +26,7 @@ std::string Shortened(const std::string& name) {
 
 class Bars {
  public:
-  explicit Bars(const MemoryTable& table) : about_(table.about) {
+  explicit Bars(const MemoryTable& table) : about_(table.about.substr(0, table.about.find(';'))) {
     for (const MemoryTableRow& row : table.rows) {
       if (row.mode != "training" || !row.SavedAgainstPyTorch("best").has_value()) continue;
       rows_.push_back(&row);
@@ -111,7 +111,7 @@ class Bars {
     }
   }
 
-  const std::string about_;
+  const std::string about_;  // one line
   std::vector<const MemoryTableRow*> rows_;
   std::vector<std::string> names_;
   std::set<int64_t> batches_;

@@ -78,10 +78,12 @@ std::string MemoryTableText(const std::vector<MemoryTableRow>& rows) {
     const std::vector<std::string> cells = Cells(row);
     for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
   }
-  std::string text =
-      "MB = 10^6 bytes of a step, Variables included; * proven least (best: over all orders); bound and plan s: of "
-      "best;\n"
-      "its order, PyTorch: most that its tensors have at once, and what its caching allocator reserves (simulated)\n\n";
+  std::string text = absl::StrCat(
+      "MB = 10^6 bytes of a step, Variables included; * proven least (best: over all orders); bound, plan s, saved %: "
+      "of ",
+      Shown(rows.front()).strategy,
+      ";\nits order, PyTorch: most that its tensors have at once, and what its caching allocator reserves "
+      "(simulated)\n\n");
   const auto add_line = [&](const std::string& name, const std::string& mode, const std::string& batch,
                             const std::vector<std::string>& cells) {
     absl::StrAppendFormat(&text, "%-*s %-8s %5s", static_cast<int>(name_width), name, mode, batch);

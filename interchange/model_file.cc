@@ -4,6 +4,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include <limits>
 #include <set>
@@ -79,8 +80,9 @@ absl::StatusOr<std::string> ExternalData::Read(const proto::onnx::TensorProto& t
   return bytes;
 }
 
-absl::Status ListOfProblems(const std::string& file, const std::vector<std::string>& problems, absl::string_view what) {
-  std::string text = absl::StrCat(file, ": ", problems.size(), " ", what, problems.size() == 1 ? "" : "s", ":");
+absl::Status ListOfProblems(const std::string& file, const std::vector<std::string>& problems, absl::string_view one,
+                            absl::string_view several) {
+  std::string text = absl::StrCat(file, ": ", problems.size(), " ", problems.size() == 1 ? one : several, ":");
   for (size_t i = 0; i < problems.size() && i < kMostListed; ++i) absl::StrAppend(&text, "\n  ", problems[i]);
   if (problems.size() > kMostListed) absl::StrAppend(&text, "\n  ... and ", problems.size() - kMostListed, " more");
   return absl::InvalidArgumentError(text);
@@ -96,6 +98,8 @@ absl::StatusOr<Model> ParseModel(absl::string_view bytes, checkpoint::FileSystem
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return failed("2 GiB or more, which protobuf cannot read: keep its tensors as external data");
   }
+  // What is wrong is said by the error, not by lines of protobuf's own.
+  const google::protobuf::LogSilencer silencer;
   if (!model.proto->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return failed("is no ONNX file, or only a part of one: its protobuf cannot be read");
   }
@@ -118,7 +122,7 @@ absl::StatusOr<Model> ParseModel(absl::string_view bytes, checkpoint::FileSystem
   for (const proto::onnx::SparseTensorProto& sparse : model.proto->graph().sparse_initializer()) {
     problems.push_back(absl::StrCat("initializer \"", sparse.values().name(), "\": sparse tensors are not read"));
   }
-  if (!problems.empty()) return ListOfProblems(path, problems, "problem");
+  if (!problems.empty()) return ListOfProblems(path, problems, "problem", "problems");
   model.proto->mutable_graph()->clear_initializer();  // the bytes are in `initializers` now
   return model;
 }

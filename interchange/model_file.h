@@ -57,7 +57,8 @@ absl::StatusOr<Model> ReadModel(checkpoint::FileSystem& files, const std::string
 // `path` names the bytes in messages, and its folder is where external data lie.
 absl::StatusOr<Model> ParseModel(absl::string_view bytes, checkpoint::FileSystem& files, const std::string& path);
 
-// "[path: ]problem" of each line, as one error that says how many there are.
-absl::Status ListOfProblems(const std::string& file, const std::vector<std::string>& problems, absl::string_view what);
+// One error that says how many problems there are ("thing cannot be imported" of one), and lists them.
+absl::Status ListOfProblems(const std::string& file, const std::vector<std::string>& problems, absl::string_view one,
+                            absl::string_view several);
 
 }  // namespace snug::core::onnx

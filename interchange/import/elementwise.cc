@@ -152,6 +152,16 @@ absl::Status Reciprocal(NodeContext& c) {
   return absl::OkStatus();
 }
 
+// Whether the result is the condition of nodes Where and nothing else: ours take a number, which holds if it is not 0.
+bool OnlyConditions(NodeContext& c) {
+  const std::string& name = c.node().output(0);
+  for (const snug::proto::onnx::NodeProto* reader : c.ReadersOf(name)) {
+    if (reader->op_type() != "Where" || reader->input_size() != 3 || reader->input(0) != name) return false;
+    if (reader->input(1) == name || reader->input(2) == name) return false;
+  }
+  return c.node().output_size() == 1 && c.OnlyReader(name) != nullptr;
+}
+
 absl::Status Cast(NodeContext& c) {
   using snug::proto::onnx::TensorProto;
   const Value& x = c.input(0);
@@ -164,6 +174,10 @@ absl::Status Cast(NodeContext& c) {
   const bool same =
       (to_float && IsFloating(x.ref.dtype)) || ((to_int || to == TensorProto::BOOL) && !IsFloating(x.ref.dtype));
   if (same) {
+    c.Set(0, x);
+    return absl::OkStatus();
+  }
+  if (to == TensorProto::BOOL && OnlyConditions(c)) {
     c.Set(0, x);
     return absl::OkStatus();
   }

@@ -475,6 +475,78 @@ absl::StatusOr<Tensor> FoldScatterNd(NodeContext& c, const Inputs& in) {
   return Tensor::Make(x.kind(), x.dims(), x.dims(), values);
 }
 
+// Along `axis`, each element by an index of its own.
+absl::StatusOr<Tensor> FoldGatherElements(NodeContext& c, const Inputs& in) {
+  if (in.size() != 2 || in[0]->rank() != in[1]->rank() || in[1]->is_float()) {
+    return absl::InvalidArgumentError("expected data and as many axes of indices");
+  }
+  SNUG_ASSIGN_OR_RETURN(const int axis, c.AxisAttribute(0, in[0]->rank()));
+  const auto a = static_cast<size_t>(axis);
+  const int64_t size = in[0]->dims()[a];
+  const Dims& dims = in[1]->dims();
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i != a && dims[i] > in[0]->dims()[i]) return absl::InvalidArgumentError("has more indices than data");
+  }
+  // Where both are the same for all samples, so is the result: only what is stored is looked at.
+  Dims stored = in[1]->stored();
+  for (size_t i = 0; i < stored.size(); ++i) {
+    if (i != a && in[0]->stored()[i] != 1) stored[i] = dims[i];
+  }
+  SNUG_RETURN_IF_ERROR(CheckCount(stored));
+  std::vector<double> values;
+  std::vector<int64_t> at(stored.size(), 0);
+  const auto offset_in = [](const Dims& own, const std::vector<int64_t>& place) {
+    int64_t offset = 0;
+    for (size_t i = 0; i < own.size(); ++i) offset = offset * own[i] + (own[i] == 1 ? 0 : place[i]);
+    return offset;
+  };
+  SNUG_ASSIGN_OR_RETURN(const int64_t count, CountElements(stored));
+  for (int64_t n = 0; n < count; ++n) {
+    int64_t index = in[1]->ints()[static_cast<size_t>(offset_in(in[1]->stored(), at))];
+    if (index < -size || index >= size) return absl::InvalidArgumentError(absl::StrCat("index ", index, " of ", size));
+    std::vector<int64_t> from = at;
+    from[a] = index < 0 ? index + size : index;
+    values.push_back(in[0]->Get(offset_in(in[0]->stored(), from)));
+    for (size_t i = stored.size(); i-- > 0;) {
+      if (++at[i] < stored[i]) break;
+      at[i] = 0;
+    }
+  }
+  return Tensor::Make(in[0]->kind(), dims, stored, values);
+}
+
+absl::StatusOr<Tensor> FoldGatherNd(NodeContext& c, const Inputs& in) {
+  SNUG_ASSIGN_OR_RETURN(const int64_t batch_dims, c.Int("batch_dims", 0));
+  if (in.size() != 2 || batch_dims != 0 || in[1]->rank() < 1 || in[1]->is_float()) {
+    return absl::InvalidArgumentError("expected data and indices, and no batch_dims");
+  }
+  SNUG_ASSIGN_OR_RETURN(const Tensor x, in[0]->Spread());
+  const int64_t depth = in[1]->dims().back();
+  if (depth < 1 || depth > x.rank() || in[1]->stored().back() != depth) {
+    return absl::InvalidArgumentError("its indices have more numbers than the data axes");
+  }
+  int64_t inner = 1;
+  for (size_t i = static_cast<size_t>(depth); i < x.dims().size(); ++i) inner *= x.dims()[i];
+  Dims dims(in[1]->dims().begin(), in[1]->dims().end() - 1), stored(in[1]->stored().begin(), in[1]->stored().end() - 1);
+  const int64_t rows = in[1]->stored_count() / depth;
+  SNUG_RETURN_IF_ERROR(CheckCount({rows, inner}));
+  std::vector<double> values;
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t at = 0;
+    for (int64_t k = 0; k < depth; ++k) {
+      const int64_t size = x.dims()[static_cast<size_t>(k)];
+      const int64_t index = in[1]->ints()[static_cast<size_t>(row * depth + k)];
+      if (index < -size || index >= size)
+        return absl::InvalidArgumentError(absl::StrCat("index ", index, " of ", size));
+      at = at * size + (index < 0 ? index + size : index);
+    }
+    for (int64_t i = 0; i < inner; ++i) values.push_back(x.Get(at * inner + i));
+  }
+  dims.insert(dims.end(), x.dims().begin() + depth, x.dims().end());
+  stored.insert(stored.end(), x.dims().begin() + depth, x.dims().end());
+  return Tensor::Make(x.kind(), dims, stored, values);
+}
+
 absl::StatusOr<std::vector<Tensor>> FoldSplit(NodeContext& c, const Inputs& in) {
   SNUG_ASSIGN_OR_RETURN(const SplitSizes split, SplitSizesOf(c, in[0]->dims()));
   std::vector<Tensor> parts;
@@ -545,6 +617,8 @@ const std::map<std::string, OneTensor>& Rearrangements() {
       {"Expand", FoldExpand},
       {"Flatten", FoldFlatten},
       {"Gather", FoldGather},
+      {"GatherElements", FoldGatherElements},
+      {"GatherND", FoldGatherNd},
       {"Identity", FoldIdentity},
       {"Mod", FoldMod},
       {"Range", FoldRange},

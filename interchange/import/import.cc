@@ -52,7 +52,7 @@ absl::StatusOr<ImportedModel> ImportModel(const Model& model, const ImportModelO
   GraphImporter importer(model, options);
   importer.Run();
   if (!importer.problems().empty()) {
-    return ListOfProblems(model.file, importer.problems(), "thing that cannot be imported");
+    return ListOfProblems(model.file, importer.problems(), "thing cannot be imported", "things cannot be imported");
   }
   ImportedModel imported = importer.Take();
   SNUG_RETURN_IF_ERROR(Annotate(CheckByLoading(imported), model.file));

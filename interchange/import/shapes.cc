@@ -446,8 +446,12 @@ absl::Status OneHot(NodeContext& c) {
   SNUG_ASSIGN_OR_RETURN(const Ref ref, InOrder(c.builder(), x));
   proto::Layer layer;
   layer.mutable_one_hot()->set_classes(static_cast<int64_t>(depth->scalar()));
-  if (!values->is_float()) layer.mutable_one_hot()->set_dtype(proto::INT32);
   SNUG_ASSIGN_OR_RETURN(Ref y, c.Layer(std::move(layer), {ref}));
+  if (!values->is_float()) {
+    proto::Layer cast;
+    cast.mutable_cast()->set_dtype(proto::INT32);
+    SNUG_ASSIGN_OR_RETURN(y, c.Layer(std::move(cast), {y}));
+  }
   c.SetRef(0, std::move(y));
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "interchange/model_file.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
@@ -114,7 +115,8 @@ absl::StatusOr<Model> ParseModel(absl::string_view bytes, checkpoint::FileSystem
       continue;
     }
     tensor->name = proto.name();
-    tensor->is_weight = tensor->is_float();
+    // Single numbers are constants of formulas, unless they have a name as parameters of programs do.
+    tensor->is_weight = tensor->is_float() && (tensor->stored_count() != 1 || absl::StrContains(proto.name(), '.'));
     if (!model.initializers.emplace(proto.name(), *std::move(tensor)).second) {
       problems.push_back(absl::StrCat("initializer \"", proto.name(), "\" is there twice"));
     }

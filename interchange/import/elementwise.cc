@@ -305,7 +305,7 @@ absl::Status Binary(NodeContext& c) {
       const Value& number = c.input(i);
       const Value& x = c.input(1 - i);
       if (!number.constant.has_value() || number.constant->stored_count() != 1 || x.constant.has_value()) continue;
-      if (number.rank() > x.rank() || (number.constant->is_weight && number.rank() > 0)) continue;
+      if (number.rank() > x.rank() || number.constant->is_weight) continue;
       SNUG_ASSIGN_OR_RETURN(const bool done, WithNumber(c, op, x, number.constant->scalar(), i == 0));
       if (done) return absl::OkStatus();
     }

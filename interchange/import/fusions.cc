@@ -119,6 +119,21 @@ absl::StatusOr<bool> TimesOwnGate(NodeContext& c, bool hard) {
   return done;
 }
 
+// x, with another number where it is not a number: PyTorch's exporter writes this behind every softmax that has a mask, for
+// rows of which all is masked. Here such rows stay NaN, which ends a training and says where.
+absl::StatusOr<bool> NanGuard(NodeContext& c) {
+  const NodeProto* where = c.OnlyReader(c.node().output(0));
+  const std::string& x = c.node().input(0);
+  if (!Is(where, "Where", 3) || where->input(0) != c.node().output(0) || where->input(2) != x ||
+      !c.NumberOf(where->input(1)).has_value() || c.Lookup(x) == nullptr) {
+    return false;
+  }
+  const Value value = *c.Lookup(x);
+  c.Set(0, value);
+  c.SetOther(where->output(0), value);
+  return true;
+}
+
 // (x - mean) / sqrt(mean((x - mean)^2) + epsilon) weight + bias, over the last axis
 absl::StatusOr<bool> LayerNormByMeans(NodeContext& c) {
   const Value& x = c.input(0);
@@ -178,6 +193,7 @@ absl::StatusOr<bool> Fuse(NodeContext& c) {
   if (c.op() == "Sigmoid") return TimesOwnGate(c, false);
   if (c.op() == "HardSigmoid") return TimesOwnGate(c, true);
   if (c.op() == "ReduceMean") return LayerNormByMeans(c);
+  if (c.op() == "IsNaN") return NanGuard(c);
   return false;
 }
 

@@ -280,7 +280,10 @@ void GraphImporter::Run() {
 }
 
 absl::StatusOr<Ref> GraphImporter::LayerOf(const Tensor& tensor, const std::string& name) {
-  SNUG_ASSIGN_OR_RETURN(const Tensor whole, tensor.Spread());
+  SNUG_ASSIGN_OR_RETURN(Tensor whole, tensor.Spread());
+  if (whole.is_weight && whole.rank() == 0) {  // parameters have axes
+    SNUG_ASSIGN_OR_RETURN(whole, whole.Reshaped({1}));
+  }
   proto::Layer layer;
   const bool parameter =
       whole.is_float() && whole.rank() > 0 && (whole.is_weight || whole.stored_count() > kMostInText);
@@ -289,7 +292,11 @@ absl::StatusOr<Ref> GraphImporter::LayerOf(const Tensor& tensor, const std::stri
     for (const int64_t dim : whole.dims()) constant->add_dim(dim);
     if (!whole.is_float()) constant->set_dtype(proto::INT32);
     for (int64_t i = 0; i < whole.stored_count(); ++i) constant->add_value(whole.Get(i));
-    return builder_.AddOne(name, std::move(layer), {});
+    Ref& same = constants_[layer.SerializeAsString()];  // equal ones are one layer
+    if (same.name.empty()) {
+      SNUG_ASSIGN_OR_RETURN(same, builder_.AddOne(name, std::move(layer), {}));
+    }
+    return same;
   }
   std::vector<Ref>& same = as_layers_[absl::StrCat(whole.name, " ", DimsText(whole.dims()))];
   for (const Ref& ref : same) {

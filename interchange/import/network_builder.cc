@@ -141,6 +141,7 @@ absl::StatusOr<std::vector<Ref>> NetworkBuilder::Add(const std::string& wanted, 
       continue;
     }
     if (!content.name.empty()) weights_of_[content.name].push_back(full);
+    layer_of_weight_[full] = layer.name();
     weights_.emplace(full, std::move(content));
   }
   std::vector<Ref> refs;
@@ -218,8 +219,7 @@ void NetworkBuilder::RemoveUnused() {
   std::unordered_set<std::string> names;
   for (const proto::Layer& layer : network_->layer()) names.insert(layer.name());
   for (auto it = weights_.begin(); it != weights_.end();) {
-    const std::string& name = it->first;
-    const bool needed = names.count(name) > 0 || names.count(name.substr(0, name.rfind('.'))) > 0;
+    const bool needed = names.count(layer_of_weight_.at(it->first)) > 0;
     it = needed ? std::next(it) : weights_.erase(it);
   }
 }

@@ -63,6 +63,7 @@ class NetworkBuilder {
 
   std::unique_ptr<proto::Network> network_;
   std::map<std::string, Tensor> weights_;  // by full name
+  std::unordered_map<std::string, std::string> layer_of_weight_;
   std::unordered_set<std::string> taken_;
   std::unordered_map<std::string, std::vector<std::string>> weights_of_;  // initializer -> full names
   std::unordered_map<std::string, Ref> views_;                            // what was done with what -> the result

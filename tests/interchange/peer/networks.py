@@ -88,6 +88,7 @@ def export(name, path, dynamo):
     import torch
 
     torch.manual_seed(1)
+    torch.backends.mha.set_fastpath_enabled(False)  # an op of PyTorch's own, which its older exporter does not know
     module, example = small_network() if name == "small" else image_network(name) if name in IMAGES else text_network(name)
     module.eval()
     names = {"input_names": ["x"], "output_names": ["y"]}

@@ -119,8 +119,8 @@ absl::StatusOr<bool> TimesOwnGate(NodeContext& c, bool hard) {
   return done;
 }
 
-// x, with another number where it is not a number: PyTorch's exporter writes this behind every softmax that has a mask, for
-// rows of which all is masked. Here such rows stay NaN, which ends a training and says where.
+// x, with another number where it is not a number: PyTorch's exporter writes this behind every softmax that has a mask,
+// for rows of which all is masked. Here such rows stay NaN, which ends a training and says where.
 absl::StatusOr<bool> NanGuard(NodeContext& c) {
   const NodeProto* where = c.OnlyReader(c.node().output(0));
   const std::string& x = c.node().input(0);

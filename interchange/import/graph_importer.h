@@ -53,7 +53,7 @@ class GraphImporter {
   std::unordered_map<std::string, const proto::onnx::NodeProto*> producers_;
   std::unordered_set<std::string> graph_outputs_;
   std::unordered_map<std::string, std::vector<Ref>> as_layers_;  // initializers that have become layers
-  std::unordered_map<std::string, Ref> constants_;  // by their layer
+  std::unordered_map<std::string, Ref> constants_;               // by their layer
   std::vector<std::string> problems_;
 };
 

@@ -137,14 +137,21 @@ absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network&
       if (input.dtype() == proto::INT32 && input.shape().dim_size() == 1) options.length = input.shape().dim(0);
     }
   }
+  if (text.has_rows() && data.shuffle()) {
+    return absl::InvalidArgumentError(
+        "text: rows: the rows of a batch go on where they ended in the batch before, which takes the batches in their "
+        "sequence: say shuffle: false");
+  }
+  TextOptions in_rows = options;
+  if (text.has_rows()) in_rows.rows = text.rows();
   TrainingData opened;
   if (text.has_test_file()) {
-    SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), options));
+    SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), in_rows));
     SNUG_ASSIGN_OR_RETURN(opened.evaluation, OpenText(text.test_file(), options));
     return opened;
   }
-  options.to = 1 - data.held_back();
-  SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), options));
+  options.to = in_rows.to = 1 - data.held_back();
+  SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), in_rows));
   if (data.held_back() > 0) {
     SNUG_ASSIGN_OR_RETURN(opened.evaluation,
                           OpenText(text.file(), {.length = options.length, .from = options.to, .to = 1}));

@@ -47,6 +47,10 @@ absl::Status Trainer::Start() {
                           Evaluator::Create(network_, *session_, training_programs, data_.evaluation, loading));
   }
   loading.batch = batch();
+  if (const proto::Text& text = training_->data().text(); text.has_rows() && text.rows() != loading.batch) {
+    return absl::InvalidArgumentError(absl::StrCat("text: rows: expected the samples of a batch, ", loading.batch,
+                                                   ", as each row of a batch goes on by itself; found ", text.rows()));
+  }
   loading.image.crop_padding = training_->data().crop();
   loading.image.flip = training_->data().flip();
   SNUG_ASSIGN_OR_RETURN(loader_, Loader::Create(data_.training, loading));

@@ -198,6 +198,17 @@ __global__ void AccumulateKernel(int64_t packs, const uint8_t* gate, const G* pa
   }
 }
 
+template <int kPack, class T, class G>
+__global__ void StoreKernel(int64_t packs, const uint8_t* gate, const G* next, T* state) {
+  if (*gate == 0) return;
+  SNUG_CUDA_FOR(i, packs) {
+    const auto from = LoadPack<true, kPack>(next + i * kPack, kPack);
+    CudaPack<T, kPack> to;
+    for (int j = 0; j < kPack; ++j) to.values[j] = static_cast<T>(from.values[j]);
+    StorePack<true>(to, state + i * kPack, kPack);
+  }
+}
+
 // `mean` may be `part`.
 template <int kPack, class T, class G>
 __global__ void AccumulateMeanKernel(int64_t packs, const uint8_t* gate, T count, const G* part, T* sum, T* mean) {
@@ -398,6 +409,19 @@ absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count) {
                               static_cast<T>(count), k.input<G>(1), k.variable<T>(0), k.output<T>(0));
     };
     return WithPack<T>(n, run, k.input<G>(1), k.variable<T>(0), k.output<T>(0));
+  });
+}
+
+absl::Status StoreCuda(const KernelContext& k) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto next_zero) {
+    using T = decltype(zero);
+    using G = decltype(next_zero);
+    const int64_t n = k.input_type(0).num_elements();
+    const auto run = [&](auto pack) {
+      return k.cuda()->Launch(StoreKernel<pack(), T, G>, ShapeFor(n / pack), n / pack, Gate(k), k.input<G>(1),
+                              k.variable<T>(0));
+    };
+    return WithPack<T>(n, run, k.input<G>(1), k.variable<T>(0));
   });
 }
 

@@ -31,6 +31,7 @@ absl::Status LambDirectionCuda(const KernelContext& k);  // prepared as UpdateNu
 absl::Status LambUpdateCuda(const KernelContext& k);     // likewise
 absl::Status AccumulateCuda(const KernelContext& k);
 absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count);
+absl::Status StoreCuda(const KernelContext& k);
 absl::Status AdvanceStepCuda(const KernelContext& k);
 absl::Status AllFiniteCuda(const KernelContext& k);
 absl::Status ClipByNormCuda(const KernelContext& k, double max_norm);

@@ -174,8 +174,11 @@ int64_t Compiled::planned_bytes() const {
 
 std::vector<std::string> PassNames() {
   std::vector<std::string> names;
+  for (const Pass& pass : LoopPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : CpuLoopPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : ForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaForwardPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : GradientPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : KeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : WholePasses()) names.emplace_back(pass.name);
   for (const Pass& pass : LastKeepingPasses()) names.emplace_back(pass.name);
@@ -207,8 +210,12 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
   if (HasControlFlow(imported.graph)) {
+    SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, LoopPasses(), 11, options));
+    if (options.device.kind == Device::Kind::kCpu) {
+      SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, CpuLoopPasses(), 12, options));
+    }
     SNUG_RETURN_IF_ERROR(UnrollControlFlow(imported, registry, options.training));
-    SNUG_RETURN_IF_ERROR(Observe(options, "11_unroll", imported.graph));
+    SNUG_RETURN_IF_ERROR(Observe(options, "13_unroll", imported.graph));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
   if (options.device.kind == Device::Kind::kCuda) {
@@ -222,6 +229,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     const bool written = &optimizer == &network.optimizer();
     SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, written ? OptionPlaces::InFile(locations) : OptionPlaces()));
     SNUG_RETURN_IF_ERROR(Differentiate(imported, registry, optimizer, options));
+    SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, GradientPasses(), 41, options));
     if (optimizer.weight_decay() == 0) decay_differs.clear();
   }
   Compiled compiled{.registry = &registry,

@@ -195,7 +195,7 @@ output: "l:2"
 )";
 
 TEST(ControlFlow, NothingIsMovedBetweenRounds) {
-  const absl::StatusOr<Graph> graph = GraphAfter(kSwap, "11_unroll", InDouble());
+  const absl::StatusOr<Graph> graph = GraphAfter(kSwap, "13_unroll", InDouble());
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   std::map<std::string, int> ops;
   for (const NodeId id : graph->ProgramOrder()) ++ops[graph->node(id).op];

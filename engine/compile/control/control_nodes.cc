@@ -40,15 +40,25 @@ absl::StatusOr<ValueId> ControlNodes::Reshape(ValueId x, const std::vector<int64
   return AddOne("reshape_to", {x}, proto::MakeOptions(shape), suffix);
 }
 
+// Along axis 0 a slice is some of the whole's rows and needs no shape of its own: then its gradient, or what is
+// collected, can be written where the whole needs it.
 absl::StatusOr<std::vector<ValueId>> ControlNodes::Slices(ValueId whole, int axis, bool reverse,
                                                           const std::string& suffix) {
   std::vector<int64_t> dims(type(whole).shape.dims().begin(), type(whole).shape.dims().end());
+  const int64_t count = dims[static_cast<size_t>(axis)];
+  dims.erase(dims.begin() + axis);
+  const bool by_rows = axis == 0 && !dims.empty();
+  const int64_t size = by_rows ? dims[0] : 1;
+  if (by_rows) {
+    std::vector<int64_t> rows = dims;
+    rows[0] *= count;
+    SNUG_ASSIGN_OR_RETURN(whole, Reshape(whole, rows, absl::StrCat(suffix, "/rows")));
+  }
   proto::Split split;
   split.set_axis(axis);
-  for (int64_t i = 0; i < dims[static_cast<size_t>(axis)]; ++i) split.add_size(1);
+  for (int64_t i = 0; i < count; ++i) split.add_size(size);
   SNUG_ASSIGN_OR_RETURN(std::vector<ValueId> slices, Add("split", {whole}, proto::MakeOptions(split), suffix));
-  dims.erase(dims.begin() + axis);
-  for (size_t i = 0; i < slices.size(); ++i) {
+  for (size_t i = 0; i < slices.size() && !by_rows; ++i) {
     SNUG_ASSIGN_OR_RETURN(slices[i], Reshape(slices[i], dims, absl::StrCat(suffix, "/", i)));
   }
   if (reverse) std::reverse(slices.begin(), slices.end());
@@ -58,15 +68,21 @@ absl::StatusOr<std::vector<ValueId>> ControlNodes::Slices(ValueId whole, int axi
 absl::StatusOr<ValueId> ControlNodes::Collect(std::vector<ValueId> parts, int axis, bool reverse,
                                               const std::string& suffix) {
   std::vector<int64_t> dims(type(parts[0]).shape.dims().begin(), type(parts[0]).shape.dims().end());
+  const bool by_rows = axis == 0 && !dims.empty();
   dims.insert(dims.begin() + axis, 1);
-  for (size_t i = 0; i < parts.size(); ++i) {
+  for (size_t i = 0; i < parts.size() && !by_rows; ++i) {
     SNUG_ASSIGN_OR_RETURN(parts[i], Reshape(parts[i], dims, absl::StrCat(suffix, "/", i)));
   }
+  dims[static_cast<size_t>(axis)] = static_cast<int64_t>(parts.size());
   if (reverse) std::reverse(parts.begin(), parts.end());
-  if (parts.size() == 1) return parts[0];
-  proto::Concat concat;
-  concat.set_axis(axis);
-  return AddOne("concat", std::move(parts), proto::MakeOptions(concat), suffix);
+  ValueId whole = parts[0];
+  if (parts.size() > 1) {
+    proto::Concat concat;
+    concat.set_axis(axis);
+    SNUG_ASSIGN_OR_RETURN(whole, AddOne("concat", std::move(parts), proto::MakeOptions(concat),
+                                        by_rows ? absl::StrCat(suffix, "/rows") : suffix));
+  }
+  return by_rows ? Reshape(whole, dims, suffix) : whole;
 }
 
 absl::StatusOr<ValueId> ControlNodes::Fill(DType dtype, const Shape& shape, double value, const std::string& suffix) {

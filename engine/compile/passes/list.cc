@@ -3,9 +3,26 @@
 namespace snug::core {
 
 // Each is in a file of its own.
-PassFunction AddInConvolution, AssignLayouts, FoldBatchNorm, FoldConstants, FuseActivation, FuseBatchNorm,
-    FuseCrossEntropy, FuseElementwise, FuseGelu, FuseGeluGradient, JoinDepthwise, JoinSlices, LossWithGradient,
-    MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, RemoveDeadCode, SumBiasGradient;
+PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells, FoldBatchNorm, FoldConstants,
+    FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseGeluGradient, HoistLoopInputs,
+    JoinDepthwise, JoinSlices, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses,
+    RemoveDeadCode, StackWeightGradients, SumBiasGradient;
+
+absl::Span<const Pass> LoopPasses() {
+  static constexpr Pass kPasses[] = {
+      {"hoist_loop_inputs", "what a loop's rounds do to their slices alone is done before the loop, to all at once",
+       HoistLoopInputs},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> CpuLoopPasses() {
+  static constexpr Pass kPasses[] = {
+      {"recurrent_cells", "what LSTM and GRU cells do element by element, forward and backward, in one sweep",
+       FindRecurrentCells},
+  };
+  return kPasses;
+}
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -25,6 +42,15 @@ absl::Span<const Pass> KeepingPasses() {
   static constexpr Pass kPasses[] = {
       {"fold_batch_norm", "batch norm of running statistics goes into the weights of the layer before it",
        FoldBatchNorm},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> GradientPasses() {
+  static constexpr Pass kPasses[] = {
+      {"stack_weight_gradients", "the gradients of a weight that is read many times are one product of all rows",
+       StackWeightGradients},
+      {"accumulate_sums", "sums of many terms are added up as the terms are made", AccumulateSums},
   };
   return kPasses;
 }

@@ -248,10 +248,8 @@ KernelRow PanelsMatMulRow(DescribeMatMul describe) {
 
 }  // namespace
 
-std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_gradient) {
-  std::vector<KernelRow> rows;
-  if (!of_gradient) rows.push_back(PanelsMatMulRow(describe));
-  rows.push_back(OwnMatMulRow(describe));
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe) {
+  std::vector<KernelRow> rows = {PanelsMatMulRow(describe), OwnMatMulRow(describe)};
 #if SNUG_HAS_ONEDNN
   rows.push_back(OneDnnMatMulRow(describe));
 #endif

@@ -1,15 +1,40 @@
-// libFuzzer: every network that loads is imported and differentiated, or refused with a message; nothing crashes,
-// overflows or takes memory by the size of a shape.
+// libFuzzer: every network that loads is imported, its loops and branches are unrolled, and it is differentiated, or it
+// is refused with a message; nothing crashes, overflows or takes memory by the size of a shape.
 //
 //   build/fuzz/tests/fuzz/importer_fuzzer -dict=tests/fuzz/loader.dict NEW_CORPUS models tests/golden/errors
 #include <cstddef>
 #include <cstdint>
 
 #include "engine/base/status.h"
+#include "engine/compile/control/unroll.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/import.h"
+#include "engine/compile/passes/pass.h"
 #include "engine/graph/graph.h"
 #include "proto/text_loader.h"
+
+namespace {
+
+// As the pipeline does. Returns false where there are too many rounds to look at.
+bool Unroll(snug::core::Imported& imported, const snug::core::OpRegistry& registry, bool training) {
+  constexpr int64_t kMost = 20'000;
+  snug::core::Graph& graph = imported.graph;
+  if (!snug::core::HasControlFlow(graph)) return true;
+  if (snug::core::CountUnrolled(graph) > kMost) return false;
+  for (const auto passes : {snug::core::LoopPasses(), snug::core::CpuLoopPasses()}) {
+    for (const snug::core::Pass& pass : passes) {
+      SNUG_CHECK_OK(pass.run(graph, registry));
+      SNUG_CHECK_OK(snug::core::VerifyGraph(graph));
+    }
+  }
+  const absl::Status unrolled = snug::core::UnrollControlFlow(imported, registry, training);
+  SNUG_CHECK(unrolled.ok() || !unrolled.message().empty());
+  if (!unrolled.ok()) return false;
+  SNUG_CHECK_OK(snug::core::VerifyGraph(graph));
+  return true;
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   snug::core::LoadOptions options;
@@ -27,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         continue;
       }
       SNUG_CHECK_OK(snug::core::VerifyGraph(imported->graph));
-      if (!training) continue;
+      if (!Unroll(*imported, registry, training) || !training) continue;
       snug::core::GraphBuilder builder(registry, &imported->graph);
       const auto gradients =
           snug::core::AddBackward(builder, {.wanted = snug::core::TrainedParameters(imported->graph)});

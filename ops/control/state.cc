@@ -1,7 +1,7 @@
 // state: what the network remembers from one training step to the next, a row for each sample: zeros at first, and then
 // what the layer that `next` names put out in the step before. No gradient flows back into the step before: a recurrent
 // network that carries its state so is trained by truncated back-propagation through time. It is only a layer; in
-// training its content is a Variable, which `store` writes when the step is known to be good
+// training its content is a Variable, "<layer>.carried_state", which `store` writes when the step is known to be good
 // (engine/compile/import/import.cc). Without `next`, and where nothing is trained, it is zeros.
 #include <absl/strings/str_cat.h>
 
@@ -35,7 +35,7 @@ absl::Status Layer(LayerContext& c) {
   const absl::StatusOr<Shape> shape = MakeShape(dims);
   if (!shape.ok()) return OptionError("dim", shape.status().message());
   if (options.has_next() && c.training()) {
-    c.SetOutput(0, c.Statistic("", *shape, 0));
+    c.SetOutput(0, c.Statistic("carried_state", *shape, 0));
     return c.status();
   }
   proto::Fill zeros;

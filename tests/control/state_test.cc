@@ -40,7 +40,7 @@ TEST(State, GoesOnWhereItEnded) {
   ASSERT_TRUE((*session)->Feed("x", Numbers{1, 1, 4, 0}).ok());
   ASSERT_TRUE((*session)->Run().ok());
   EXPECT_THAT(*(*session)->Fetch("rnn"), ElementsAre(4.5, 6));
-  EXPECT_THAT(*(*session)->GetVariable("h"), ElementsAre(4.5, 6));
+  EXPECT_THAT(*(*session)->GetVariable("h.carried_state"), ElementsAre(4.5, 6));
   ASSERT_TRUE((*session)->Run().ok());
   EXPECT_THAT(*(*session)->Fetch("rnn"), ElementsAre(4.5 / 4 + 4.5, 6.0 / 4 + 6));
   // Of w in this step alone, not of what the state owes to it.
@@ -54,7 +54,7 @@ TEST(State, ABadStepLeavesItAlone) {
   ASSERT_TRUE((*session)->Run().ok());
   ASSERT_TRUE((*session)->Feed("x", Numbers{1, std::numeric_limits<double>::infinity(), 4, 0}).ok());
   ASSERT_TRUE((*session)->Run().ok());
-  EXPECT_THAT(*(*session)->GetVariable("h"), ElementsAre(4.5, 6));
+  EXPECT_THAT(*(*session)->GetVariable("h.carried_state"), ElementsAre(4.5, 6));
 }
 
 TEST(State, IsZeroWhereNothingIsTrained) {

@@ -115,6 +115,8 @@ class Importer {
                                 " micro-batches has other samples in each, and a state has a row for each sample: "
                                 "leave accumulate out"));
     }
+    // It belongs to the training, as the step counter does: no program that evaluates has it.
+    result_.graph.variable(result_.graph.value((*state)[0]).variable).role = VariableRole::kScalar;
     result_.statistic_updates.push_back({.name = absl::StrCat(layer.name(), "/store"),
                                          .op = "store",
                                          .inputs = {(*state)[0], *next},

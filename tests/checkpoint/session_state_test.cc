@@ -79,7 +79,8 @@ TEST_F(SessionState, CarriedStateIsOfTheTraining) {
     layer { name: "before" input: "x" state { dim: 3 next: "sum" } }
     layer { name: "sum" input: "x" input: "before" add {} }
     layer { name: "out" input: "sum" dense { units: 2 } }
-    layer { name: "loss" input: "out" square {} }
+    layer { name: "squares" input: "out" square {} }
+    layer { name: "loss" input: "squares" reduce_sum {} }
     objective: "loss")";
   const auto session = MakeFed(text, 1);
   Losses(*session, 2);

@@ -11,6 +11,7 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/suggest.h"
+#include "engine/compile/control/normal_form.h"
 #include "engine/compile/control/unroll.h"
 #include "engine/compile/defaults.h"
 #include "engine/compile/differentiate/differentiate.h"
@@ -41,11 +42,24 @@ absl::Status Observe(const CompileOptions& options, absl::string_view stage, con
   return Annotate(VerifyGraph(graph), absl::StrCat("after stage ", stage));
 }
 
+// Runs a pass on a graph and on the bodies of its loops.
+absl::Status RunPass(const Pass& pass, Graph& graph, const OpRegistry& registry) {
+  SNUG_RETURN_IF_ERROR(pass.run(graph, registry));
+  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
+    for (std::shared_ptr<const Graph>& subgraph : graph.node(id).subgraphs) {
+      Graph body = *subgraph;
+      SNUG_RETURN_IF_ERROR(RunPass(pass, body, registry));
+      subgraph = std::make_shared<const Graph>(std::move(body));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunPasses(Graph& graph, const OpRegistry& registry, absl::Span<const Pass> passes, int number,
                        const CompileOptions& options) {
   for (const Pass& pass : passes) {
     if (options.disabled_passes.contains(std::string(pass.name))) continue;
-    SNUG_RETURN_IF_ERROR(Annotate(pass.run(graph, registry), absl::StrCat("pass ", pass.name)));
+    SNUG_RETURN_IF_ERROR(Annotate(RunPass(pass, graph, registry), absl::StrCat("pass ", pass.name)));
     SNUG_RETURN_IF_ERROR(Observe(options, absl::StrCat(number++, "_", pass.name), graph));
   }
   return absl::OkStatus();
@@ -101,6 +115,28 @@ DecayOptions DecayOf(const proto::Network& network, const SourceMap& locations, 
   return {options.decay_rule, {own.begin(), own.end()}, OptionPlaces::InFile(locations)};
 }
 
+// Unrolls the loops that are to be; `gradients` follows.
+absl::Status UnrollAll(Imported& imported, const OpRegistry& registry, std::unordered_map<ValueId, ValueId>* gradients,
+                       const CompileOptions& options) {
+  if (!HasControlFlow(imported.graph)) return absl::OkStatus();
+  std::vector<ValueId> kept;
+  for (const auto& [value, gradient] : *gradients) kept.push_back(gradient);
+  for (const NodeSpec& update : imported.statistic_updates) {
+    for (const ValueId input : update.inputs) kept.push_back(input);
+  }
+  std::unordered_map<ValueId, ValueId> replaced;
+  SNUG_ASSIGN_OR_RETURN(replaced, UnrollLoops(imported.graph, registry, kept));
+  const auto replace = [&replaced](ValueId& value) {
+    const auto it = replaced.find(value);
+    if (it != replaced.end()) value = it->second;
+  };
+  for (auto& [value, gradient] : *gradients) replace(gradient);
+  for (NodeSpec& update : imported.statistic_updates) {
+    for (ValueId& input : update.inputs) replace(input);
+  }
+  return Observe(options, "35_unroll", imported.graph);
+}
+
 absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
                            const CompileOptions& options) {
   Graph& graph = imported.graph;
@@ -121,17 +157,10 @@ absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const
     requested[i].value = it->second;
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "30_backward", graph));
+  SNUG_RETURN_IF_ERROR(UnrollAll(imported, registry, &gradients, options));
   SNUG_RETURN_IF_ERROR(AddUpdates(imported, registry, optimizer, gradients,
                                   {.gradient_norm = options.gradient_norm, .micro_batches = options.micro_batches}));
   return Observe(options, "40_updates", graph);
-}
-
-void FindStepTasks(Compiled& compiled) {
-  const int64_t alignment = compiled.device.alignment();
-  const Views views = ChooseViews(compiled.graph, *compiled.registry, compiled.kernels, alignment, compiled.keep_inputs,
-                                  compiled.bound);
-  compiled.tasks = FindTasks(compiled.graph, *compiled.registry, compiled.kernels, views, alignment,
-                             compiled.keep_inputs, compiled.bound);
 }
 
 // Takes out of a forward-only program what follows from Variables alone.
@@ -172,6 +201,14 @@ int64_t Compiled::planned_bytes() const {
   return executable.memory.state_plan.arena_bytes + (apart ? step + derivation_step : std::max(step, derivation_step));
 }
 
+void FindStepTasks(Compiled& compiled) {
+  const int64_t alignment = compiled.device.alignment();
+  const Views views = ChooseViews(compiled.graph, *compiled.registry, compiled.kernels, alignment, compiled.keep_inputs,
+                                  compiled.bound);
+  compiled.tasks = FindTasks(compiled.graph, *compiled.registry, compiled.kernels, views, alignment,
+                             compiled.keep_inputs, compiled.bound);
+}
+
 std::vector<std::string> PassNames() {
   std::vector<std::string> names;
   for (const Pass& pass : ForwardPasses()) names.emplace_back(pass.name);
@@ -207,8 +244,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
   if (HasControlFlow(imported.graph)) {
-    SNUG_RETURN_IF_ERROR(UnrollControlFlow(imported, registry, options.training));
-    SNUG_RETURN_IF_ERROR(Observe(options, "11_unroll", imported.graph));
+    const LoopRule rule = options.device.kind == Device::Kind::kCuda ? LoopRule::kUnrolled : options.loops;
+    SNUG_RETURN_IF_ERROR(NormalizeControlFlow(imported, registry, options.training, rule));
+    SNUG_RETURN_IF_ERROR(Observe(options, "11_normal_form", imported.graph));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
   if (options.device.kind == Device::Kind::kCuda) {
@@ -223,6 +261,9 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, written ? OptionPlaces::InFile(locations) : OptionPlaces()));
     SNUG_RETURN_IF_ERROR(Differentiate(imported, registry, optimizer, options));
     if (optimizer.weight_decay() == 0) decay_differs.clear();
+  } else {
+    std::unordered_map<ValueId, ValueId> none;
+    SNUG_RETURN_IF_ERROR(UnrollAll(imported, registry, &none, options));
   }
   Compiled compiled{.registry = &registry,
                     .device = options.device,

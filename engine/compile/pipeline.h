@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/device.h"
+#include "engine/compile/control/loop_rule.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/executable.h"
 #include "engine/compile/import/decay.h"
@@ -42,6 +43,7 @@ struct CompileOptions {
   bool fast = false, tf32 = false;       // only for CUDA
   std::shared_ptr<const Tuning> tuning;  // names kernels; null: each op's own choice
   bool list_choices = false;             // fills KernelChoice::offered, for tuning
+  LoopRule loops = LoopRule::kBySize;    // which loops stay one node; for CUDA, all are unrolled
   std::set<std::string> disabled_passes;
   std::vector<std::string> fetch;      // names of values to make outputs
   std::vector<std::string> only;       // for forward-only programs: these are the outputs; empty: the network's
@@ -94,6 +96,8 @@ struct Compiled {
 // Compiles up to the choice of kernels, which is all that planning needs. The executable is still empty.
 absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const SourceMap& locations,
                                       const OpRegistry& registry, const CompileOptions& options);
+// Finds views and tasks of a graph with kernels.
+void FindStepTasks(Compiled& compiled);
 // Does the rest: order, plan, executable. May be called again with other options.
 absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options);
 // Does both.

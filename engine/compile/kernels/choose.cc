@@ -10,6 +10,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
+#include "engine/compile/control/compile_loop.h"
 #include "engine/compile/kernels/conversions.h"
 #include "engine/compile/kernels/derive.h"
 #include "engine/compile/kernels/widen.h"
@@ -53,6 +54,10 @@ class Chooser {
   absl::Status Choose(NodeId id) {
     const OpDef& op = registry_.Get(graph_.node(id).op);
     if (op.traits.view) return absl::OkStatus();
+    if (op.traits.control) {
+      SNUG_ASSIGN_OR_RETURN(choice(id), CompileLoop(graph_, id, registry_, options_));
+      return absl::OkStatus();
+    }
     std::vector<const KernelRow*> rows = op.KernelsOn(options_.device.kind);
     if (rows.empty()) {
       return absl::UnimplementedError(absl::StrCat("no CUDA kernel for ", op.name,

@@ -103,7 +103,7 @@ absl::Status InferTypes(const OpDef& op, NodeTypes* types) {
     return absl::InternalError(absl::StrCat("op \"", op.name, "\" is for layers only: it has no nodes"));
   }
   if (op.traits.control) {
-    return absl::InternalError(absl::StrCat("op \"", op.name, "\" has sub-graphs: it must be unrolled before this"));
+    return absl::InternalError(absl::StrCat("op \"", op.name, "\" has sub-graphs: only the compiler adds its nodes"));
   }
   SNUG_RETURN_IF_ERROR(CheckInputCount(op, types->num_inputs()));
   SNUG_RETURN_IF_ERROR(CheckInputTypes(op, *types));

@@ -88,6 +88,8 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
   const absl::StatusOr<DType> precision = ParsePrecision(settings.precision.empty() ? "float32" : settings.precision);
   if (!precision.ok()) return places.FlagError("precision", precision.status().message());
   SNUG_ASSIGN_OR_RETURN(const Device device, SettleDevice(settings.device, places));
+  const absl::StatusOr<LoopRule> loops = ParseLoopRule(settings.loops.empty() ? "by-size" : settings.loops);
+  if (!loops.ok()) return places.FlagError("loops", loops.status().message());
   CompileOptions options{
       .device = device,
       .batch = settings.batch,
@@ -97,6 +99,8 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
       .plain_kernels = settings.plain_kernels,
       .fast = settings.fast,
       .tf32 = settings.tf32,
+      .loops = *loops,
+      .recompute_rounds = settings.recompute_rounds,
       .only = settings.only,
       .keep_inputs = settings.keep_inputs,
       .keep_derived = settings.keep_derived};

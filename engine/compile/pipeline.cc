@@ -243,9 +243,13 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_ASSIGN_OR_RETURN(decay_differs, ApplyDecay(imported.graph, network, DecayOf(network, locations, options)));
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
+  std::vector<LoopChoice> loops;
   if (HasControlFlow(imported.graph)) {
     const LoopRule rule = options.device.kind == Device::Kind::kCuda ? LoopRule::kUnrolled : options.loops;
-    SNUG_RETURN_IF_ERROR(NormalizeControlFlow(imported, registry, options.training, rule));
+    SNUG_ASSIGN_OR_RETURN(
+        loops, NormalizeControlFlow(
+                   imported, registry,
+                   {.training = options.training, .rule = rule, .recompute_rounds = options.recompute_rounds}));
     SNUG_RETURN_IF_ERROR(Observe(options, "11_normal_form", imported.graph));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
@@ -274,6 +278,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                     .threads = options.threads,
                     .keep_inputs = options.keep_inputs,
                     .tuning = options.tuning,
+                    .loops = std::move(loops),
                     .decay_rule = options.decay_rule,
                     .decay_differs = std::move(decay_differs),
                     .graph = std::move(imported.graph)};

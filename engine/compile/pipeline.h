@@ -44,6 +44,9 @@ struct CompileOptions {
   std::shared_ptr<const Tuning> tuning;  // names kernels; null: each op's own choice
   bool list_choices = false;             // fills KernelChoice::offered, for tuning
   LoopRule loops = LoopRule::kBySize;    // which loops stay one node; for CUDA, all are unrolled
+  // Of loops that are trained, only what carries are every so many rounds is kept for gradients, which compute the
+  // rounds between anew. 0: all that gradients need is kept. kSquareRoot: about the square root of the rounds.
+  int64_t recompute_rounds = 0;
   std::set<std::string> disabled_passes;
   std::vector<std::string> fetch;      // names of values to make outputs
   std::vector<std::string> only;       // for forward-only programs: these are the outputs; empty: the network's
@@ -78,6 +81,7 @@ struct Compiled {
   int threads = 1;  // per op
   bool keep_inputs = false;
   std::shared_ptr<const Tuning> tuning;
+  std::vector<LoopChoice> loops;  // what became of the network's
   std::vector<CallerValue> bound;
   DecayRule decay_rule = DecayRule::kAll;
   std::vector<std::string> decay_differs;  // parameters that decay by one rule and not by the other

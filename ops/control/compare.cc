@@ -110,13 +110,13 @@ SNUG_OPS(compare) {
                          return CompareCuda(k, k.options<proto::Compare>().value(), IsGreater(k));
                        }))},
            .samples = Samples},
-          // Only the bodies of rolled loops have it; in the straight line of the rounds, it is compare.
+          // In the straight line of a loop's rounds it is compare, as their numbers are known there.
           {.name = "in_count",
            .doc = "y = 1 where the count is above the number of the round, else 0",
            .inputs = {{"count", PortType::kInteger}, {"round", PortType::kInteger}},
            .outputs = {{"y", PortType::kBytes}},
            .infer = CountInfer,
-           .kernels = {Plain(CountKernel)},
+           .kernels = {Plain(CountKernel), OwnOnCuda(SNUG_IF_CUDA(InCountCuda))},
            .samples = CountSamples},
           {.name = "still_holds",
            .doc = "y = 1 where the condition is not 0 and the mask before is not 0, else 0",

@@ -17,6 +17,8 @@ WITHOUT = {
     "tuning": NO_NETWORK,
     "tf32": NO_NETWORK,
     "fast": NO_NETWORK,
+    "loops": NO_NETWORK,
+    "recompute-rounds": NO_NETWORK,
     "streams": NO_NETWORK,
     "stream-policy": NO_NETWORK,
     "threads": INQUIRIES,  # of ops, or of the search

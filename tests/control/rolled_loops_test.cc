@@ -17,9 +17,10 @@
 namespace snug::core::test {
 namespace {
 
+using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::IsNan;
-using testing::UnorderedElementsAre;
+using testing::Pointwise;
 
 // The rolled loops of a program, by the names of their nodes.
 std::map<std::string, const RolledLoop*> Rolled(const Compiled& compiled) {
@@ -198,6 +199,44 @@ TEST(RolledLoops, PlansDoNotGrowWithRounds) {
   EXPECT_GT(ratio, 8);
   EXPECT_LT(compile(12).executable.steps.size(), 1'000);  // a short one is unrolled
   EXPECT_TRUE(Rolled(compile(12)).empty());
+}
+
+// Gradients compute rounds anew, in chunks: they are the same but for the association of sums, and the same to the bit
+// whether the loops are rolled or not.
+TEST(RolledLoops, RoundsAreComputedAnew) {
+  const std::vector<std::string> gradients = {"x", "h", "c", "lstm.ih.weight", "lstm.hh.weight", "lstm.ih.bias"};
+  std::vector<std::string> fetched = {"loss", "lstm:2"};
+  for (const std::string& name : gradients) fetched.push_back(absl::StrCat("d(", name, ")"));
+  for (const bool time_first : {false, true}) {
+    SCOPED_TRACE(time_first);
+    const std::string text = Lstm(4, 12, 16, time_first);
+    CompileOptions options = InDouble(gradients);
+    options.loops = LoopRule::kRolled;
+    const std::vector<Numbers> kept = Train(text, options, fetched);
+    options.recompute_rounds = kSquareRoot;
+    const std::vector<Numbers> anew = Train(text, options, fetched);
+    ASSERT_EQ(anew.size(), kept.size());
+    for (size_t i = 0; i < kept.size(); ++i) EXPECT_THAT(anew[i], Pointwise(DoubleNear(1e-14), kept[i])) << i;
+    options.loops = LoopRule::kUnrolled;
+    EXPECT_EQ(Train(text, options, fetched), anew);
+  }
+}
+
+TEST(RolledLoops, ComputingRoundsAnewTakesLessMemory) {
+  const std::string text = Lstm(16, 900, 64, /*time_first=*/true);
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
+  ASSERT_TRUE(loaded.ok());
+  const auto compile = [&](int64_t recompute) {
+    absl::StatusOr<Compiled> compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(),
+                                                {.training = true, .recompute_rounds = recompute});
+    EXPECT_TRUE(compiled.ok()) << compiled.status().message();
+    return *std::move(compiled);
+  };
+  const Compiled kept = compile(0), anew = compile(kSquareRoot);
+  ASSERT_EQ(anew.loops.size(), 1);
+  EXPECT_EQ(anew.loops[0].chunk, 30);
+  // What is stashed are 6 values of each step, and what flows back into 4 gates, beside a few sequences.
+  EXPECT_LT(3 * anew.planned_bytes(), kept.planned_bytes());
 }
 
 constexpr char kHalve[] = R"(

@@ -238,7 +238,21 @@ class LoopDifferentiator {
       AddCopy(both_, node, std::move(spec), gradient_, mapped_);
       return mapped_[Index(value)];
     }
+    if (options_.recompute()) return Again(v.producer, value);
     return mapped_[Index(value)] = Stash(value);
+  }
+
+  // Computes it anew, from what the round began with.
+  absl::StatusOr<ValueId> Again(NodeId producer, ValueId value) {
+    const Node& node = both_.node(producer);
+    for (const ValueId input : node.inputs) {
+      if (input.valid()) SNUG_RETURN_IF_ERROR(Import(input).status());
+    }
+    NodeSpec spec = CopyOf(both_, node, mapped_);
+    spec.name = absl::StrCat(node.name, "/again");
+    spec.phase = Phase::kBackward;
+    AddCopy(both_, node, std::move(spec), gradient_, mapped_);
+    return mapped_[Index(value)];
   }
 
   ValueId ImportInput(ValueId value) {
@@ -399,7 +413,8 @@ class LoopDifferentiator {
 
   // Finds weights whose gradient is a product of what the rounds read and what flows back, and nothing else.
   void FindSummed() {
-    if (options_.has_goes_on()) return;  // rounds that do not run have no x
+    // Rounds that do not run have no x. What is computed anew is there for a chunk only.
+    if (options_.has_goes_on() || options_.recompute()) return;
     for (int port = 0; port < static_cast<int>(active_.size()); ++port) {
       if (IsCarry(port) || ScanOf(port) != nullptr) continue;
       const ValueId gradient = GradientOf(port);
@@ -504,15 +519,16 @@ class LoopDifferentiator {
   absl::Status FinishForward() {
     Graph forward;
     forward.name = body_.name;
+    // What is computed anew needs no stashes here.
+    const Graph& from = options_.recompute() ? body_ : both_;
     std::vector<ValueId> copies(both_.value_capacity());
     for (const ValueId input : body_.inputs()) {
       const Value& value = body_.value(input);
       copies[Index(input)] = forward.AddInput(value.name, value.type, value.max_value);
     }
-    for (NodeId id = both_.first_node(); id.valid(); id = both_.node(id).next) {
-      const Node& node = both_.node(id);
-      if (node.phase != Phase::kForward) continue;
-      AddCopy(both_, node, CopyOf(both_, node, copies), forward, copies);
+    for (NodeId id = from.first_node(); id.valid(); id = from.node(id).next) {
+      const Node& node = from.node(id);
+      if (node.phase == Phase::kForward) AddCopy(from, node, CopyOf(from, node, copies), forward, copies);
     }
     for (const Output& output : body_.outputs) forward.outputs.push_back({output.name, copies[Index(output.value)]});
     proto::NormalLoop options = options_;

@@ -20,7 +20,7 @@ absl::StatusOr<LoopRule> ParseLoopRule(absl::string_view name) {
   for (const LoopRule rule : {LoopRule::kBySize, LoopRule::kUnrolled, LoopRule::kRolled}) {
     if (LoopRuleName(rule) == name) return rule;
   }
-  return absl::InvalidArgumentError(absl::StrCat("loops: expected by-size, unrolled or rolled, found \"", name, "\""));
+  return absl::InvalidArgumentError(absl::StrCat("expected by-size, unrolled or rolled, found \"", name, "\""));
 }
 
 }  // namespace snug::core

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "engine/base/status.h"
 #include "engine/compile/control/body_copier.h"
 #include "engine/compile/control/branch.h"
+#include "engine/compile/control/recompute.h"
 #include "engine/compile/control/run_time_end.h"
 #include "engine/compile/import/import.h"
 #include "ops/graph_builder.h"
@@ -26,8 +28,14 @@ constexpr int64_t kMost = int64_t{1} << 62;
 
 class Normalizer {
  public:
-  Normalizer(Graph& graph, const OpRegistry& registry, bool training, LoopRule rule)
-      : graph_(graph), registry_(registry), builder_(registry, &graph), training_(training), rule_(rule) {}
+  Normalizer(Graph& graph, const OpRegistry& registry, const ControlOptions& options, std::string around,
+             std::vector<LoopChoice>* choices)
+      : graph_(graph),
+        registry_(registry),
+        builder_(registry, &graph),
+        control_(options),
+        around_(std::move(around)),
+        choices_(choices) {}
 
   // Returns what stands for outputs that are something else now.
   absl::StatusOr<std::unordered_map<ValueId, ValueId>> Run() {
@@ -58,18 +66,21 @@ class Normalizer {
   }
 
   absl::StatusOr<std::vector<ValueId>> Normalize(NodeId id) {
+    const size_t before = choices_->size();
+    const std::string name = absl::StrCat(around_, graph_.node(id).name);
+    if (graph_.node(id).op == "loop") choices_->push_back({.name = name});
     std::vector<Graph> bodies;
     for (const auto& subgraph : graph_.node(id).subgraphs) {
       Graph body = *subgraph;
-      SNUG_RETURN_IF_ERROR(Normalizer(body, registry_, training_, rule_).Run().status());
+      SNUG_RETURN_IF_ERROR(Normalizer(body, registry_, control_, name + "/", choices_).Run().status());
       bodies.push_back(std::move(body));
     }
-    if (graph_.node(id).op == "loop") return Loop(id, std::move(bodies[0]));
+    if (graph_.node(id).op == "loop") return Loop(id, std::move(bodies[0]), before);
     graph_.SetInsertionPoint(id);
-    return SpreadBranch(builder_, id, bodies, training_);
+    return SpreadBranch(builder_, id, bodies, control_.training);
   }
 
-  absl::StatusOr<std::vector<ValueId>> Loop(NodeId id, Graph body) {
+  absl::StatusOr<std::vector<ValueId>> Loop(NodeId id, Graph body, size_t choice) {
     proto::LoopNode imported = graph_.node(id).options.Get<proto::LoopNode>();
     proto::NormalLoop options;
     options.set_rounds(imported.rounds());
@@ -92,17 +103,18 @@ class Normalizer {
     }
     if (imported.has_index()) options.set_index(imported.index());
     options.set_key(std::exchange(graph_.node(id).random_id, 0));  // rounds shift it: it is no longer a key
-    SNUG_RETURN_IF_ERROR(Decide(body, options));
+    SNUG_RETURN_IF_ERROR(Decide(body, options, (*choices_)[choice]));
     graph_.SetInsertionPoint(id);
     body = WithoutInvariants(id, std::move(body), imported);
     std::vector<ValueId> outputs = graph_.node(id).outputs;
     if (imported.counted() || imported.has_condition()) {
-      SNUG_ASSIGN_OR_RETURN(outputs, MoveEndIntoBody(builder_, id, body, training_, imported, options));
+      SNUG_ASSIGN_OR_RETURN(outputs, MoveEndIntoBody(builder_, id, body, control_.training, imported, options));
     } else {
       graph_.node(id).subgraphs = {std::make_shared<const Graph>(std::move(body))};
     }
     graph_.node(id).options = proto::MakeOptions(options);
-    return outputs;
+    if (!control_.training || control_.recompute_rounds == 0) return outputs;
+    return SplitForRecomputation(builder_, id, control_.recompute_rounds, (*choices_)[choice], std::move(outputs));
   }
 
   // Moves casts and views of what all rounds read out of the body: a cast of a weight is the same in every round, and
@@ -147,11 +159,14 @@ class Normalizer {
     return body;
   }
 
-  absl::Status Decide(const Graph& body, proto::NormalLoop& options) const {
+  absl::Status Decide(const Graph& body, proto::NormalLoop& options, LoopChoice& choice) const {
     const int64_t nodes = std::max<int64_t>(CountUnrolled(body), 1);
     const int64_t all = nodes > kMost / options.rounds() ? kMost : nodes * options.rounds();
     const bool by_size = all > kMostUnrolled;
-    options.set_rolled(rule_ == LoopRule::kRolled || (rule_ == LoopRule::kBySize && by_size));
+    options.set_rolled(control_.rule == LoopRule::kRolled || (control_.rule == LoopRule::kBySize && by_size));
+    choice.rounds = options.rounds();
+    choice.nodes = nodes;
+    choice.rolled = options.rolled();
     if (options.rolled() || all <= kMaxUnrolledNodes) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         options.rounds(), options.rounds() == 1 ? " round of " : " rounds of ", nodes,
@@ -161,8 +176,9 @@ class Normalizer {
   Graph& graph_;
   const OpRegistry& registry_;
   GraphBuilder builder_;
-  const bool training_;
-  const LoopRule rule_;
+  const ControlOptions& control_;
+  const std::string around_;  // what comes before names
+  std::vector<LoopChoice>* const choices_;
   std::unordered_map<ValueId, ValueId> replaced_;
 };
 
@@ -194,16 +210,18 @@ int64_t CountUnrolled(const Graph& graph) {
   return count;
 }
 
-absl::Status NormalizeControlFlow(Imported& imported, const OpRegistry& registry, bool training, LoopRule rule) {
+absl::StatusOr<std::vector<LoopChoice>> NormalizeControlFlow(Imported& imported, const OpRegistry& registry,
+                                                             const ControlOptions& options) {
+  std::vector<LoopChoice> choices;
   std::unordered_map<ValueId, ValueId> replaced;
-  SNUG_ASSIGN_OR_RETURN(replaced, Normalizer(imported.graph, registry, training, rule).Run());
+  SNUG_ASSIGN_OR_RETURN(replaced, Normalizer(imported.graph, registry, options, "", &choices).Run());
   for (NodeSpec& update : imported.statistic_updates) {
     for (ValueId& input : update.inputs) {
       const auto it = replaced.find(input);
       if (it != replaced.end()) input = it->second;
     }
   }
-  return absl::OkStatus();
+  return choices;
 }
 
 }  // namespace snug::core

@@ -13,9 +13,10 @@
 //     bits.
 #pragma once
 
-#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/compile/control/loop_rule.h"
 #include "engine/graph/graph.h"
@@ -30,7 +31,14 @@ bool HasControlFlow(const Graph& graph);
 // How many nodes there will be, about; at most 2^62. Of what is known to be rolled, its body counts.
 int64_t CountUnrolled(const Graph& graph);
 
-// `training`: whether there will be gradients.
-absl::Status NormalizeControlFlow(Imported& imported, const OpRegistry& registry, bool training, LoopRule rule);
+struct ControlOptions {
+  bool training = false;  // whether there will be gradients
+  LoopRule rule = LoopRule::kBySize;
+  int64_t recompute_rounds = 0;  // CompileOptions
+};
+
+// Returns what becomes of each loop, in program order, those inside others after these.
+absl::StatusOr<std::vector<LoopChoice>> NormalizeControlFlow(Imported& imported, const OpRegistry& registry,
+                                                             const ControlOptions& options);
 
 }  // namespace snug::core

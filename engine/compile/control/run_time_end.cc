@@ -81,7 +81,7 @@ class EndMover {
       SNUG_ASSIGN_OR_RETURN(const ValueId all, around_.Fill(DType::kUint8, MaskShape(), 1, "all"));
       proto::NormalLoop::Carry& carry = *options_.add_carry();
       carry.set_input(static_cast<int32_t>(wrapped_.inputs().size()));
-      counted_before_ = AddInput("counts", {DType::kUint8, MaskShape(), {}}, all);
+      counted_before_ = AddInput("counts/before", {DType::kUint8, MaskShape(), {}}, all);
     }
     return guards_ && MaskShape().num_elements() > 1 ? AddFirstRound() : absl::OkStatus();
   }

@@ -100,7 +100,7 @@ class Unroller {
     const NodeId producer = graph_.value(graph_.node(id).inputs[1]).producer;
     if (!producer.valid() || graph_.node(producer).op != "fill") return false;
     const auto round = static_cast<int64_t>(graph_.node(producer).options.Get<proto::Fill>().value());
-    const std::string name = graph_.node(id).name;
+    const std::string name = absl::StrCat(graph_.node(id).name, "/known");
     ControlNodes nodes(builder_, "", graph_.node(id).loc, graph_.node(id).phase);
     SNUG_ASSIGN_OR_RETURN(replaced_[graph_.node(id).outputs[0]], nodes.IsAbove(graph_.node(id).inputs[0], round, name));
     graph_.RemoveNode(id);

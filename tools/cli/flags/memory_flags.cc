@@ -38,6 +38,14 @@ void CompileFlags::AddTo(Flags& flags) {
   flags.Add("threads", &threads, "threads of each op; default: every processor", 1, kMaxThreads);
   flags.Add("precision", &precision, "float32 (default), bfloat16 (with float32 parameters) or float64");
   flags.Add("disable-passes", &disabled_passes, "compiler passes to leave out, by name");
+  flags.Add(
+      "loops", &loops,
+      "which loops stay one node, whose body is compiled once: by-size (default; those with more than 2000 nodes in "
+      "all their rounds), rolled (all) or unrolled (none, as always on a GPU); the bits are the same");
+  flags.Add("recompute-rounds", &recompute_rounds,
+            "of loops that are trained: keeps for gradients what is carried, every so many rounds, and computes the "
+            "rounds between anew; -1: about the square root of their number; default 0: keeps all",
+            -1);
   flags.Add("tf32", &tf32,
             "on a GPU: products and convolutions of float32 values round their factors to TF32's 10 bits of mantissa, "
             "which tensor cores take; default false");

@@ -75,8 +75,8 @@ struct Traits {
   bool side_effect = false;  // never removed
   bool view = false;         // every output is a view (kMustShare)
   bool layer_only = false;   // a layer that becomes Variables or nodes of other ops: there are no nodes of this op
-  // Its nodes have sub-graphs (loop, branch). The importer and the compiler make them, without inference, and the compiler
-  // gives them gradients, kernels and costs, or puts straight lines of other nodes in their place.
+  // Its nodes have sub-graphs (loop, branch). The importer and the compiler make them, without inference, and the
+  // compiler gives them gradients, kernels and costs, or puts straight lines of other nodes in their place.
   bool control = false;
   LayoutRule layout = LayoutRule::kPlain;
 

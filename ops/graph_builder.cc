@@ -45,6 +45,8 @@ bool Accepts(PortType type, DType dtype) {
       return dtype == DType::kUint8;
     case PortType::kAny:
       return true;
+    case PortType::kKept:
+      return IsFloating(dtype);
   }
   return false;
 }
@@ -61,6 +63,8 @@ absl::string_view Describe(PortType type) {
       return "uint8";
     case PortType::kAny:
       return "anything";
+    case PortType::kKept:
+      return "float32 or bfloat16 (float64 in a float64 network)";
   }
   return "";
 }

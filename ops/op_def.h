@@ -36,6 +36,7 @@ enum class PortType : uint8_t {
   kInteger,   // int32 or int64
   kBytes,     // uint8: masks, indices, reserve space
   kAny,
+  kKept,  // what an update changes: as kFloat32, or bfloat16 where a training keeps nothing wider
 };
 
 struct Port {

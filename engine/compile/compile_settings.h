@@ -8,6 +8,7 @@
 #include <absl/strings/string_view.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct CompileSettings {
   int64_t batch = 0;
   int64_t threads = 0;    // 0: the tuning's, or every processor, which streams share
   std::string precision;  // empty: float32
-  std::string tuning;     // the file; empty: none
+  std::optional<bool> stochastic_rounding;
+  std::string tuning;  // the file; empty: none
   bool plain_kernels = false, fast = false, tf32 = false, keep_inputs = false, keep_derived = false;
   std::vector<std::string> disabled_passes;
   std::vector<std::string> only;

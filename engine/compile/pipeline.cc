@@ -194,11 +194,16 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     return absl::InvalidArgumentError(
         absl::StrCat("keep-derived: is for the CPU, found the device ", options.device.ToString()));
   }
+  if (options.stochastic_rounding && options.precision != DType::kBFloat16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stochastic-rounding: expected the precision bfloat16, found ", Name(options.precision)));
+  }
   SNUG_ASSIGN_OR_RETURN(Imported imported, Import(network, locations, registry,
                                                   {.batch = options.batch,
                                                    .micro_batches = options.training ? options.micro_batches.count : 1,
                                                    .training = options.training,
-                                                   .precision = options.precision}));
+                                                   .precision = options.precision,
+                                                   .stochastic_rounding = options.stochastic_rounding}));
   SNUG_RETURN_IF_ERROR(AddFetches(imported.graph, options));
   if (options.training) SNUG_RETURN_IF_ERROR(AddGradientOutputs(imported.graph, options));
   std::vector<std::string> decay_differs;
@@ -230,6 +235,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                     .training = options.training,
                     .micro_batches = options.micro_batches,
                     .precision = options.precision,
+                    .stochastic_rounding = options.stochastic_rounding,
                     .threads = options.threads,
                     .keep_inputs = options.keep_inputs,
                     .tuning = options.tuning,

@@ -37,6 +37,8 @@ struct CompileOptions {
   bool training = true;
   MicroBatches micro_batches;  // for training
   DType precision = DType::kFloat32;
+  // In bfloat16: parameters and slots of optimizers are bfloat16 too, and updates round them stochastically.
+  bool stochastic_rounding = false;
   int threads = 1;                       // per op
   bool plain_kernels = false;            // see ChooseOptions
   bool fast = false, tf32 = false;       // only for CUDA
@@ -73,6 +75,7 @@ struct Compiled {
   bool training = true;
   MicroBatches micro_batches;
   DType precision = DType::kFloat32;
+  bool stochastic_rounding = false;
   int threads = 1;  // per op
   bool keep_inputs = false;
   std::shared_ptr<const Tuning> tuning;

@@ -93,11 +93,13 @@ absl::Status Trainer::StartSession() {
   if (data_.evaluation != nullptr) {
     CompileOptions options = options_.compile;
     options.memory.plan_file.clear();  // the saved plan is for the training step
+    const bool of_averages = optimizer.average().evaluate();
+    if (of_averages) options.stochastic_rounding = false;  // averages are float32
     SNUG_ASSIGN_OR_RETURN(
         std::vector<Compiled> evaluating,
         Evaluator::CompilePrograms(network_, locations_, registry_, options, batch, data_.evaluation->size()));
     for (Compiled& one : evaluating) {
-      if (optimizer.average().evaluate()) Evaluator::ReadAverages(compiled[0], &one);
+      if (of_averages) SNUG_RETURN_IF_ERROR(Evaluator::ReadAverages(compiled[0], &one));
       compiled.push_back(std::move(one));
     }
   }

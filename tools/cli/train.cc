@@ -342,6 +342,7 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   const proto::Training& training = options.training;
   f.compile.batch = ChooseBatch(BatchFor::kTraining, f.compile.batch, loaded.network, training);
   if (f.compile.precision.empty()) f.compile.precision = training.precision();
+  if (!f.compile.stochastic_rounding.has_value()) f.compile.stochastic_rounding = training.stochastic_rounding();
   return Train(loaded, options, f);
 }
 

@@ -35,6 +35,7 @@ class Importer {
     ImportState state{.builder = GraphBuilder(registry_, &result_.graph),
                       .result = &result_,
                       .precision = options_.precision,
+                      .stochastic_rounding = options_.stochastic_rounding,
                       .training = options_.training,
                       .in_micro_batches = options_.micro_batches > 1,
                       .network = &network_,

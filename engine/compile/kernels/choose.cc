@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "engine/base/parallel.h"
@@ -131,6 +132,7 @@ class Chooser {
     for (int i = 0; i < types.num_inputs(); ++i) {
       if (IsKept(id, i)) context.SetKept(i);
     }
+    if (unrounded_.contains(id)) context.SetUnrounded();
     return context;
   }
 
@@ -141,6 +143,11 @@ class Chooser {
     NodeTypes types = TypesOf(graph_, graph_.node(id));
     PrepareContext context = ContextFor(id, types, named);
     SNUG_RETURN_IF_ERROR(prepare(context));
+    if (context.wants_unrounded()) {
+      SNUG_CHECK_MSG(unrounded_.insert(id).second, op.name);
+      widener_.Unround(id);
+      return PrepareNamed(id, op, rows, named);
+    }
     if (context.wants_float32()) {
       SNUG_RETURN_IF_ERROR(Widen(id));
       return PrepareNamed(id, op, rows, "");
@@ -250,6 +257,7 @@ class Chooser {
   std::map<const KernelRow*, std::shared_ptr<const KernelRow>> shared_;
   std::map<ValueId, std::vector<std::pair<Layout, ValueId>>> reorders_;
   Widener widener_;
+  std::set<NodeId> unrounded_;  // nodes that asked for what is unrounded, and have it
 };
 
 }  // namespace

@@ -36,7 +36,11 @@ void CompileFlags::AddTo(Flags& flags) {
   AddDeviceFlag(flags, &device);
   flags.Add("batch", &batch, "samples in a step; default: the model file's, or 1", 1);
   flags.Add("threads", &threads, "threads of each op; default: every processor", 1, kMaxThreads);
-  flags.Add("precision", &precision, "float32 (default), bfloat16 (with float32 parameters) or float64");
+  flags.Add("precision", &precision,
+            "float32 (default), bfloat16 (with float32 parameters, without --stochastic-rounding) or float64");
+  flags.Add("stochastic-rounding", &stochastic_rounding,
+            "in bfloat16: parameters and what optimizers keep are bfloat16 too, rounded up or down at random; default "
+            "false");
   flags.Add("disable-passes", &disabled_passes, "compiler passes to leave out, by name");
   flags.Add("tf32", &tf32,
             "on a GPU: products and convolutions of float32 values round their factors to TF32's 10 bits of mantissa, "

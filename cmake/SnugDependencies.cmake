@@ -44,6 +44,22 @@ if(NOT SNUG_CBC STREQUAL "OFF")
   endif()
 endif()
 
+# The formats of pictures as training data.
+if(NOT SNUG_IMAGES STREQUAL "OFF")
+  find_path(TURBOJPEG_INCLUDE_DIR turbojpeg.h)
+  find_library(TURBOJPEG_LIBRARY turbojpeg)
+  if(TURBOJPEG_INCLUDE_DIR AND TURBOJPEG_LIBRARY)
+    add_library(SNUG::turbojpeg UNKNOWN IMPORTED)
+    set_target_properties(SNUG::turbojpeg PROPERTIES IMPORTED_LOCATION ${TURBOJPEG_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${TURBOJPEG_INCLUDE_DIR})
+    set(SNUG_HAS_JPEG TRUE)
+  endif()
+  find_package(PNG QUIET)
+  set(SNUG_HAS_PNG ${PNG_FOUND})
+  if(SNUG_IMAGES STREQUAL "ON" AND NOT (SNUG_HAS_JPEG AND SNUG_HAS_PNG))
+    message(FATAL_ERROR "SNUG_IMAGES=ON, but libjpeg-turbo or libpng was not found (Debian: libturbojpeg0-dev libpng-dev)")
+  endif()
+endif()
+
 # CUDA: nvcc and headers. Nothing of it is linked but the static runtime: the libraries are opened when they are needed.
 if(NOT SNUG_CUDA STREQUAL "OFF")
   include(CheckLanguage)
@@ -130,4 +146,4 @@ if(SNUG_STATIC)
   snug_prefer_archives()
 endif()
 
-message(STATUS "snug: oneDNN ${SNUG_HAS_ONEDNN}, CBC ${SNUG_HAS_CBC}, CUDA ${cuda_found}, OpenMP ${OpenMP_CXX_FOUND}, ccache ${SNUG_CCACHE}")
+message(STATUS "snug: oneDNN ${SNUG_HAS_ONEDNN}, CBC ${SNUG_HAS_CBC}, JPEG ${SNUG_HAS_JPEG}, PNG ${SNUG_HAS_PNG}, CUDA ${cuda_found}, OpenMP ${OpenMP_CXX_FOUND}, ccache ${SNUG_CCACHE}")

@@ -45,6 +45,8 @@ bool Accepts(PortType type, DType dtype) {
       return dtype == DType::kUint8;
     case PortType::kAny:
       return true;
+    case PortType::kKept:
+      return IsFloating(dtype);
   }
   return false;
 }
@@ -61,6 +63,8 @@ absl::string_view Describe(PortType type) {
       return "uint8";
     case PortType::kAny:
       return "anything";
+    case PortType::kKept:
+      return "float32 or bfloat16 (float64 in a float64 network)";
   }
   return "";
 }
@@ -103,7 +107,7 @@ absl::Status InferTypes(const OpDef& op, NodeTypes* types) {
     return absl::InternalError(absl::StrCat("op \"", op.name, "\" is for layers only: it has no nodes"));
   }
   if (op.traits.control) {
-    return absl::InternalError(absl::StrCat("op \"", op.name, "\" has sub-graphs: it must be unrolled before this"));
+    return absl::InternalError(absl::StrCat("op \"", op.name, "\" has sub-graphs: only the compiler adds its nodes"));
   }
   SNUG_RETURN_IF_ERROR(CheckInputCount(op, types->num_inputs()));
   SNUG_RETURN_IF_ERROR(CheckInputTypes(op, *types));

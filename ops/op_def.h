@@ -36,6 +36,7 @@ enum class PortType : uint8_t {
   kInteger,   // int32 or int64
   kBytes,     // uint8: masks, indices, reserve space
   kAny,
+  kKept,  // what an update changes: as kFloat32, or bfloat16 where a training keeps nothing wider
 };
 
 struct Port {
@@ -75,8 +76,8 @@ struct Traits {
   bool side_effect = false;  // never removed
   bool view = false;         // every output is a view (kMustShare)
   bool layer_only = false;   // a layer that becomes Variables or nodes of other ops: there are no nodes of this op
-  // Its nodes have sub-graphs (loop, branch). The importer makes them and the compiler unrolls them, so that there are
-  // none when it comes to types, gradients and kernels.
+  // Its nodes have sub-graphs (loop, branch). The importer and the compiler make them, without inference, and the
+  // compiler gives them gradients, kernels and costs, or puts straight lines of other nodes in their place.
   bool control = false;
   LayoutRule layout = LayoutRule::kPlain;
 

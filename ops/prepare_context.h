@@ -53,6 +53,12 @@ class PrepareContext {
   void WantOutputLayout(int i, Layout layout) { wanted_outputs_[i] = std::move(layout); }
   // Asks for float32 on every bfloat16 port. Nothing is built in that round either.
   void WantFloat32() { wants_float32_ = true; }
+  // Asks for float32 where it takes no cast: a parameter itself in place of its rounded copy, and a result unrounded
+  // where updates alone read it. Nothing is built in that round either; in the next one unrounded() is true, and the
+  // types say which ports are float32.
+  void WantUnrounded() { wants_unrounded_ = true; }
+  bool unrounded() const { return unrounded_; }
+  void SetUnrounded() { unrounded_ = true; }
   // Says that this row does not take the node, so the next one is tried.
   void Decline(NotServed reason) { declined_ = std::move(reason); }
   // Says what dumps and tunings call what was built, where a row can build several.
@@ -65,6 +71,7 @@ class PrepareContext {
   const std::map<int, Layout>& wanted_inputs() const { return wanted_inputs_; }
   const std::map<int, Layout>& wanted_outputs() const { return wanted_outputs_; }
   bool wants_float32() const { return wants_float32_; }
+  bool wants_unrounded() const { return wants_unrounded_; }
   const std::optional<NotServed>& declined() const { return declined_; }
   const std::string& variant() const { return variant_; }
   bool varies() const { return varies_; }
@@ -79,7 +86,7 @@ class PrepareContext {
   int64_t workspace_bytes_ = 0;
   std::set<int> kept_;
   std::map<int, Layout> wanted_inputs_, wanted_outputs_;
-  bool wants_float32_ = false;
+  bool wants_float32_ = false, wants_unrounded_ = false, unrounded_ = false;
   std::optional<NotServed> declined_;
   std::string variant_;
   bool varies_ = false;

@@ -51,6 +51,10 @@ Sample& Sample::As(DType dtype) {
   inputs_.back().dtype = dtype;
   return *this;
 }
+Sample& Sample::Narrow() {
+  inputs_.back().narrow = true;
+  return *this;
+}
 Sample& Sample::Fails(std::string text) {
   infer_error_ = std::move(text);
   return *this;

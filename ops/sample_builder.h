@@ -30,6 +30,7 @@ struct SampleInput {
   std::vector<double> kinks;   // numbers are kept at least 0.05 away from these
   bool distinct = false;       // all elements differ by at least 0.01 (maxima have no ties)
   bool differentiable = true;  // gradient is checked (floating inputs only)
+  bool narrow = false;         // a port that is usually float32 gets the run's floating dtype
 };
 
 class Sample {
@@ -48,6 +49,7 @@ class Sample {
   Sample& Distinct();
   Sample& NoGradient();
   Sample& As(DType dtype);
+  Sample& Narrow();
 
   // The node is rejected with InvalidArgument, and the message contains `text`.
   Sample& Fails(std::string text);

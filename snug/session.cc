@@ -44,6 +44,7 @@ absl::StatusOr<core::CompileOptions> CompileOptionsOf(const Network::Impl& netwo
                                        .batch = options.batch,
                                        .threads = options.threads,
                                        .precision = std::string(core::Name(embed::ToEngine(options.precision))),
+                                       .stochastic_rounding = options.stochastic_rounding,
                                        .keep_inputs = options.keep_inputs};
   SNUG_ASSIGN_OR_RETURN(core::CompileOptions compile, core::SettleCompile(settings, options.streams, places));
   compile.training = options.training;

@@ -34,9 +34,11 @@ struct SessionOptions {
   bool training = true;               // false compiles the forward pass only
   int64_t evaluation_batch = 0;       // > 0 adds a forward-only program of this batch, on the same Variables and memory
   DType precision = DType::kFloat32;  // may also be kBFloat16 (with float32 parameters) or kFloat64
-  int threads = 1;                    // threads of each op; 0: one for every processor
-  int streams = 1;                    // how many ops may run side by side
-  std::string engine = {};            // replay, serial or dynamic; "": replay, or serial where memory is dynamic
+  // In bfloat16: parameters and what optimizers keep are bfloat16 too, and updates round them up or down at random.
+  bool stochastic_rounding = false;
+  int threads = 1;          // threads of each op; 0: one for every processor
+  int streams = 1;          // how many ops may run side by side
+  std::string engine = {};  // replay, serial or dynamic; "": replay, or serial where memory is dynamic
   // What these leave open about memory is taken from `training { memory { } }` of the model file, or is the default.
   std::string memory = {};   // how it is planned: `snug plan --help` names the strategies; "": as the file says, or
                              // best

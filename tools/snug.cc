@@ -20,8 +20,8 @@
 namespace snug::core::cli {
 
 // Each is in a file of its own in cli/.
-CommandFunction RunBench, RunCompile, RunDoctor, RunEval, RunFit, RunMemcost, RunOps, RunOrder, RunPlace, RunPlan,
-    RunPredict, RunStep, RunTrain, RunTune;
+CommandFunction RunBench, RunCompile, RunDoctor, RunEval, RunExport, RunFit, RunImport, RunMemcost, RunOps, RunOrder,
+    RunPlace, RunPlan, RunPredict, RunStep, RunTrain, RunTune;
 
 namespace {
 
@@ -41,7 +41,9 @@ constexpr Command kCommands[] = {
     {"memcost", "what a step needs under every memory strategy, forward only and in training", RunMemcost},
     {"fit", "the largest batch that fits in a given memory", RunFit},
     {"tune", "find by measuring which kernels, passes and threads are fastest here", RunTune},
-    {"bench", "time steps, or an op's kernels, in turn", RunBench},
+    {"bench", "time steps, or an op's kernels, in turn; bench memory: tables of many networks' bytes", RunBench},
+    {"export", "write a network as an ONNX model", RunExport},
+    {"import", "make a model file and weights of an ONNX model", RunImport},
     {"ops", "list the ops", RunOps},
     {"doctor", "what this machine and this build have, and what is used of it", RunDoctor},
     {"place", "give the buffers of a file offsets in the smallest arena", RunPlace},

@@ -87,19 +87,33 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
                                              const OptionPlaces& places, std::string* without_fusion) {
   const absl::StatusOr<DType> precision = ParsePrecision(settings.precision.empty() ? "float32" : settings.precision);
   if (!precision.ok()) return places.FlagError("precision", precision.status().message());
+  const bool rounds = settings.stochastic_rounding.value_or(false);
+  if (rounds && *precision != DType::kBFloat16) {
+    return places.FlagError(
+        "stochastic-rounding",
+        absl::StrCat("expected ", places.FlagWritten("precision", Name(DType::kBFloat16)),
+                     ", whose parameters it rounds, found ", places.FlagWritten("precision", Name(*precision))));
+  }
   SNUG_ASSIGN_OR_RETURN(const Device device, SettleDevice(settings.device, places));
+  const absl::StatusOr<LoopRule> loops = ParseLoopRule(settings.loops.empty() ? "by-size" : settings.loops);
+  if (!loops.ok()) return places.FlagError("loops", loops.status().message());
   CompileOptions options{
       .device = device,
       .batch = settings.batch,
       .precision = *precision,
+      .stochastic_rounding = rounds,
       .threads = static_cast<int>(settings.threads > 0 ? settings.threads
                                                        : std::max<int64_t>(AvailableProcessors() / streams, 1)),
       .plain_kernels = settings.plain_kernels,
       .fast = settings.fast,
       .tf32 = settings.tf32,
+      .loops = *loops,
+      .recompute_rounds = settings.recompute_rounds,
       .only = settings.only,
       .keep_inputs = settings.keep_inputs,
-      .keep_derived = settings.keep_derived};
+      .keep_derived = settings.keep_derived,
+      .update_as_made = settings.update_as_made,
+      .recompute_sweeps = settings.recompute_sweeps};
   options.disabled_passes.insert(settings.disabled_passes.begin(), settings.disabled_passes.end());
   std::string why = LeaveOutFusionWithoutCompiler(options);
   if (without_fusion != nullptr) *without_fusion = std::move(why);

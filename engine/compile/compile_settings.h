@@ -8,6 +8,7 @@
 #include <absl/strings/string_view.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,12 @@ struct CompileSettings {
   int64_t batch = 0;
   int64_t threads = 0;    // 0: the tuning's, or every processor, which streams share
   std::string precision;  // empty: float32
-  std::string tuning;     // the file; empty: none
+  std::optional<bool> stochastic_rounding;
+  std::string tuning;  // the file; empty: none
+  std::string loops;   // empty: by-size
+  int64_t recompute_rounds = 0;
   bool plain_kernels = false, fast = false, tf32 = false, keep_inputs = false, keep_derived = false;
+  bool update_as_made = false, recompute_sweeps = false;
   std::vector<std::string> disabled_passes;
   std::vector<std::string> only;
 };

@@ -11,6 +11,7 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/suggest.h"
+#include "engine/compile/control/normal_form.h"
 #include "engine/compile/control/unroll.h"
 #include "engine/compile/defaults.h"
 #include "engine/compile/differentiate/differentiate.h"
@@ -41,11 +42,24 @@ absl::Status Observe(const CompileOptions& options, absl::string_view stage, con
   return Annotate(VerifyGraph(graph), absl::StrCat("after stage ", stage));
 }
 
+// Runs a pass on a graph and on the bodies of its loops.
+absl::Status RunPass(const Pass& pass, Graph& graph, const OpRegistry& registry) {
+  SNUG_RETURN_IF_ERROR(pass.run(graph, registry));
+  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
+    for (std::shared_ptr<const Graph>& subgraph : graph.node(id).subgraphs) {
+      Graph body = *subgraph;
+      SNUG_RETURN_IF_ERROR(RunPass(pass, body, registry));
+      subgraph = std::make_shared<const Graph>(std::move(body));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunPasses(Graph& graph, const OpRegistry& registry, absl::Span<const Pass> passes, int number,
                        const CompileOptions& options) {
   for (const Pass& pass : passes) {
     if (options.disabled_passes.contains(std::string(pass.name))) continue;
-    SNUG_RETURN_IF_ERROR(Annotate(pass.run(graph, registry), absl::StrCat("pass ", pass.name)));
+    SNUG_RETURN_IF_ERROR(Annotate(RunPass(pass, graph, registry), absl::StrCat("pass ", pass.name)));
     SNUG_RETURN_IF_ERROR(Observe(options, absl::StrCat(number++, "_", pass.name), graph));
   }
   return absl::OkStatus();
@@ -101,6 +115,28 @@ DecayOptions DecayOf(const proto::Network& network, const SourceMap& locations, 
   return {options.decay_rule, {own.begin(), own.end()}, OptionPlaces::InFile(locations)};
 }
 
+// Unrolls the loops that are to be; `gradients` follows.
+absl::Status UnrollAll(Imported& imported, const OpRegistry& registry, std::unordered_map<ValueId, ValueId>* gradients,
+                       const CompileOptions& options) {
+  if (!HasControlFlow(imported.graph)) return absl::OkStatus();
+  std::vector<ValueId> kept;
+  for (const auto& [value, gradient] : *gradients) kept.push_back(gradient);
+  for (const NodeSpec& update : imported.statistic_updates) {
+    for (const ValueId input : update.inputs) kept.push_back(input);
+  }
+  std::unordered_map<ValueId, ValueId> replaced;
+  SNUG_ASSIGN_OR_RETURN(replaced, UnrollLoops(imported.graph, registry, kept));
+  const auto replace = [&replaced](ValueId& value) {
+    const auto it = replaced.find(value);
+    if (it != replaced.end()) value = it->second;
+  };
+  for (auto& [value, gradient] : *gradients) replace(gradient);
+  for (NodeSpec& update : imported.statistic_updates) {
+    for (ValueId& input : update.inputs) replace(input);
+  }
+  return Observe(options, "35_unroll", imported.graph);
+}
+
 absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
                            const CompileOptions& options) {
   Graph& graph = imported.graph;
@@ -121,17 +157,10 @@ absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const
     requested[i].value = it->second;
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "30_backward", graph));
+  SNUG_RETURN_IF_ERROR(UnrollAll(imported, registry, &gradients, options));
   SNUG_RETURN_IF_ERROR(AddUpdates(imported, registry, optimizer, gradients,
                                   {.gradient_norm = options.gradient_norm, .micro_batches = options.micro_batches}));
   return Observe(options, "40_updates", graph);
-}
-
-void FindStepTasks(Compiled& compiled) {
-  const int64_t alignment = compiled.device.alignment();
-  const Views views = ChooseViews(compiled.graph, *compiled.registry, compiled.kernels, alignment, compiled.keep_inputs,
-                                  compiled.bound);
-  compiled.tasks = FindTasks(compiled.graph, *compiled.registry, compiled.kernels, views, alignment,
-                             compiled.keep_inputs, compiled.bound);
 }
 
 // Takes out of a forward-only program what follows from Variables alone.
@@ -150,6 +179,15 @@ void Derive(Compiled& compiled) {
   Compiled& derived = *compiled.derivation;
   for (const Output& output : derived.graph.outputs) derived.bound.push_back({output.name, output.value});
   FindStepTasks(derived);
+}
+
+// Of options that are made, and tested, for the CPU.
+absl::Status CheckForTheProcessor(const CompileOptions& options) {
+  if (options.device.kind == Device::Kind::kCpu || (!options.update_as_made && !options.recompute_sweeps)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(options.update_as_made ? "update-as-made" : "recompute-sweeps",
+                                                 ": is for the CPU, found the device ", options.device.ToString()));
 }
 
 absl::Status CheckPassNames(const CompileOptions& options) {
@@ -172,12 +210,25 @@ int64_t Compiled::planned_bytes() const {
   return executable.memory.state_plan.arena_bytes + (apart ? step + derivation_step : std::max(step, derivation_step));
 }
 
+void FindStepTasks(Compiled& compiled) {
+  const int64_t alignment = compiled.device.alignment();
+  const Views views = ChooseViews(compiled.graph, *compiled.registry, compiled.kernels, alignment, compiled.keep_inputs,
+                                  compiled.bound);
+  compiled.tasks = FindTasks(compiled.graph, *compiled.registry, compiled.kernels, views, alignment,
+                             compiled.keep_inputs, compiled.bound);
+}
+
 std::vector<std::string> PassNames() {
   std::vector<std::string> names;
+  for (const Pass& pass : LoopPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : CpuLoopPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : ForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaForwardPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : GradientPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : KeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : WholePasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : RecomputingPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : PassesAsMade()) names.emplace_back(pass.name);
   for (const Pass& pass : LastKeepingPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaPasses()) names.emplace_back(pass.name);
   return names;
@@ -194,11 +245,17 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     return absl::InvalidArgumentError(
         absl::StrCat("keep-derived: is for the CPU, found the device ", options.device.ToString()));
   }
+  SNUG_RETURN_IF_ERROR(CheckForTheProcessor(options));
+  if (options.stochastic_rounding && options.precision != DType::kBFloat16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stochastic-rounding: expected the precision bfloat16, found ", Name(options.precision)));
+  }
   SNUG_ASSIGN_OR_RETURN(Imported imported, Import(network, locations, registry,
                                                   {.batch = options.batch,
                                                    .micro_batches = options.training ? options.micro_batches.count : 1,
                                                    .training = options.training,
-                                                   .precision = options.precision}));
+                                                   .precision = options.precision,
+                                                   .stochastic_rounding = options.stochastic_rounding}));
   SNUG_RETURN_IF_ERROR(AddFetches(imported.graph, options));
   if (options.training) SNUG_RETURN_IF_ERROR(AddGradientOutputs(imported.graph, options));
   std::vector<std::string> decay_differs;
@@ -206,9 +263,21 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_ASSIGN_OR_RETURN(decay_differs, ApplyDecay(imported.graph, network, DecayOf(network, locations, options)));
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
+  std::vector<LoopChoice> loops;
   if (HasControlFlow(imported.graph)) {
-    SNUG_RETURN_IF_ERROR(UnrollControlFlow(imported, registry, options.training));
-    SNUG_RETURN_IF_ERROR(Observe(options, "11_unroll", imported.graph));
+    // What is done before a loop is kept for all of its rounds: that is what computing rounds anew is to save.
+    if (options.recompute_rounds == 0) {
+      SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, LoopPasses(), 11, options));
+    }
+    if (options.device.kind == Device::Kind::kCpu) {
+      SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, CpuLoopPasses(), 12, options));
+    }
+    const LoopRule rule = options.device.kind == Device::Kind::kCuda ? LoopRule::kUnrolled : options.loops;
+    SNUG_ASSIGN_OR_RETURN(
+        loops, NormalizeControlFlow(
+                   imported, registry,
+                   {.training = options.training, .rule = rule, .recompute_rounds = options.recompute_rounds}));
+    SNUG_RETURN_IF_ERROR(Observe(options, "13_normal_form", imported.graph));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
   if (options.device.kind == Device::Kind::kCuda) {
@@ -222,7 +291,11 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     const bool written = &optimizer == &network.optimizer();
     SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, written ? OptionPlaces::InFile(locations) : OptionPlaces()));
     SNUG_RETURN_IF_ERROR(Differentiate(imported, registry, optimizer, options));
+    SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, GradientPasses(), 41, options));
     if (optimizer.weight_decay() == 0) decay_differs.clear();
+  } else {
+    std::unordered_map<ValueId, ValueId> none;
+    SNUG_RETURN_IF_ERROR(UnrollAll(imported, registry, &none, options));
   }
   Compiled compiled{.registry = &registry,
                     .device = options.device,
@@ -230,9 +303,11 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                     .training = options.training,
                     .micro_batches = options.micro_batches,
                     .precision = options.precision,
+                    .stochastic_rounding = options.stochastic_rounding,
                     .threads = options.threads,
                     .keep_inputs = options.keep_inputs,
                     .tuning = options.tuning,
+                    .loops = std::move(loops),
                     .decay_rule = options.decay_rule,
                     .decay_differs = std::move(decay_differs),
                     .graph = std::move(imported.graph)};
@@ -241,6 +316,10 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, KeepingPasses(), 45, options));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, WholePasses(), 50, options));
+  if (options.recompute_sweeps && options.training) {
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, RecomputingPasses(), 59, options));
+  }
+  if (options.update_as_made) SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, PassesAsMade(), 60, options));
   compiled.summary = Summarize(graph, registry);  // before passes add to it what the network does not need: padding
   if (options.keep_derived) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LastKeepingPasses(), 60, options));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/device.h"
+#include "engine/compile/control/loop_rule.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/executable.h"
 #include "engine/compile/import/decay.h"
@@ -37,11 +38,17 @@ struct CompileOptions {
   bool training = true;
   MicroBatches micro_batches;  // for training
   DType precision = DType::kFloat32;
+  // In bfloat16: parameters and slots of optimizers are bfloat16 too, and updates round them stochastically.
+  bool stochastic_rounding = false;
   int threads = 1;                       // per op
   bool plain_kernels = false;            // see ChooseOptions
   bool fast = false, tf32 = false;       // only for CUDA
   std::shared_ptr<const Tuning> tuning;  // names kernels; null: each op's own choice
   bool list_choices = false;             // fills KernelChoice::offered, for tuning
+  LoopRule loops = LoopRule::kBySize;    // which loops stay one node; for CUDA, all are unrolled
+  // Of loops that are trained, only what carries are every so many rounds is kept for gradients, which compute the
+  // rounds between anew. 0: all that gradients need is kept. kSquareRoot: about the square root of the rounds.
+  int64_t recompute_rounds = 0;
   std::set<std::string> disabled_passes;
   std::vector<std::string> fetch;      // names of values to make outputs
   std::vector<std::string> only;       // for forward-only programs: these are the outputs; empty: the network's
@@ -58,6 +65,12 @@ struct CompileOptions {
   // (kernels/derive.h). Passes and kernels then make more follow from them: batch norm is folded into convolutions, and
   // weights are packed.
   bool keep_derived = false;
+  // In training on the CPU: gradients of large parameters are made in blocks that their updates use at once
+  // (passes/update_as_made.cc).
+  bool update_as_made = false;
+  // In training on the CPU: what one sweep gives of values that stay in any case is computed again for the backward
+  // pass (passes/recompute_sweeps.cc).
+  bool recompute_sweeps = false;
   // Names of inputs and outputs whose bytes are the caller's. The plan has none for them, and Program::Bind says before
   // a step where they are. A step never writes over a bound input.
   std::vector<std::string> bound;
@@ -73,9 +86,11 @@ struct Compiled {
   bool training = true;
   MicroBatches micro_batches;
   DType precision = DType::kFloat32;
+  bool stochastic_rounding = false;
   int threads = 1;  // per op
   bool keep_inputs = false;
   std::shared_ptr<const Tuning> tuning;
+  std::vector<LoopChoice> loops;  // what became of the network's
   std::vector<CallerValue> bound;
   DecayRule decay_rule = DecayRule::kAll;
   std::vector<std::string> decay_differs;  // parameters that decay by one rule and not by the other
@@ -94,6 +109,8 @@ struct Compiled {
 // Compiles up to the choice of kernels, which is all that planning needs. The executable is still empty.
 absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const SourceMap& locations,
                                       const OpRegistry& registry, const CompileOptions& options);
+// Finds views and tasks of a graph with kernels.
+void FindStepTasks(Compiled& compiled);
 // Does the rest: order, plan, executable. May be called again with other options.
 absl::Status PlanAndLower(Compiled& compiled, const MemoryOptions& options);
 // Does both.

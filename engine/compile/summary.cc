@@ -6,6 +6,7 @@
 
 #include "engine/compile/pipeline.h"
 #include "ops/graph_builder.h"
+#include "proto/loops.pb.h"
 
 namespace snug::core {
 
@@ -19,6 +20,14 @@ GraphSummary Summarize(const Graph& graph, const OpRegistry& registry) {
     const Node& node = graph.node(id);
     if (node.phase != Phase::kForward) continue;
     const OpDef& op = registry.Get(node.op);
+    if (!node.subgraphs.empty()) {  // a loop that stays a node, with values of all its rounds but one's alone
+      const GraphSummary body = Summarize(*node.subgraphs[0], registry);
+      summary.nodes += body.nodes;
+      summary.multiply_adds += static_cast<double>(node.options.Get<proto::NormalLoop>().rounds()) * body.multiply_adds;
+      summary.activation_bytes += body.activation_bytes;
+      for (const ValueId output : node.outputs) summary.activation_bytes += graph.type(output).size_bytes();
+      continue;
+    }
     summary.multiply_adds += CostOf(op, TypesOf(graph, node)).multiply_adds;
     // A cast or packed form of a Variable counts as part of it, not as data that flows.
     const bool of_variables =

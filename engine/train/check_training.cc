@@ -53,6 +53,7 @@ absl::Status CheckSchedule(const Checker& check, const proto::Schedule& schedule
 absl::Status CheckData(const Checker& check, const proto::Data& data) {
   SNUG_RETURN_IF_ERROR(check.Within("data.held_back", data.held_back(), 0, 0.999));
   SNUG_RETURN_IF_ERROR(check.AtLeast("data.crop", data.crop(), 0));
+  SNUG_RETURN_IF_ERROR(check.AtLeast("data.readers", data.readers(), 1));
   for (int i = 0; i < data.deviation_size(); ++i) {
     SNUG_RETURN_IF_ERROR(check.Positive("data.deviation", data.deviation(i), i));
   }

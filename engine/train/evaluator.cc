@@ -1,6 +1,7 @@
 #include "engine/train/evaluator.h"
 
 #include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -30,7 +31,7 @@ absl::StatusOr<std::vector<Compiled>> Evaluator::CompilePrograms(const proto::Ne
   return programs;
 }
 
-void Evaluator::ReadAverages(const Compiled& trained, Compiled* evaluating) {
+absl::Status Evaluator::ReadAverages(const Compiled& trained, Compiled* evaluating) {
   for (const Variable& average : trained.graph.variables()) {
     if (average.role != VariableRole::kSlot || !absl::EndsWith(average.name, kAverageSuffix)) continue;
     for (Compiled* program : {evaluating, evaluating->derivation.get()}) {
@@ -39,6 +40,16 @@ void Evaluator::ReadAverages(const Compiled& trained, Compiled* evaluating) {
       if (parameter.valid()) program->graph.variable(parameter).shared_as = average.name;
     }
   }
+  for (const Variable& variable : evaluating->graph.variables()) {
+    const VariableId known = trained.graph.FindVariable(variable.name);
+    if (!variable.shared_as.empty() || !known.valid() || trained.graph.variable(known).type == variable.type) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("average-evaluate: expected parameters that all have averages, as these are float32 beside "
+                     "stochastic-rounding; "
+                     "\"",
+                     variable.name, "\" is not trained and has none"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const proto::Network& network, Session& session,

@@ -35,7 +35,7 @@ class Evaluator {
 
   // Makes a program of CompilePrograms read the moving averages of parameters (proto::Average) instead of these, in a
   // session whose first program keeps averages.
-  static void ReadAverages(const Compiled& trained, Compiled* evaluating);
+  static absl::Status ReadAverages(const Compiled& trained, Compiled* evaluating);
 
   // The session's programs from `first_program` on must be those of CompilePrograms. `loader` only says what happens to
   // images. The network and the session must outlive this.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/train/data/images/image_dataset.h"
 #include "engine/train/data/sources.h"
 #include "engine/train/data/synthetic.h"
 #include "engine/train/training_options.h"
@@ -20,10 +21,10 @@ using DatasetPtr = std::shared_ptr<const Dataset>;
 
 // Without a `test` dataset, a part of the samples is held back.
 absl::StatusOr<TrainingData> Parted(DatasetPtr all, DatasetPtr test, const proto::Data& data, uint64_t seed) {
-  if (test != nullptr) return TrainingData{std::move(all), std::move(test)};
-  if (data.held_back() == 0) return TrainingData{std::move(all), nullptr};
+  if (test != nullptr) return TrainingData{std::move(all), std::move(test), {}};
+  if (data.held_back() == 0) return TrainingData{std::move(all), nullptr, {}};
   SNUG_ASSIGN_OR_RETURN(PartedDataset parted, HoldBack(std::move(all), data.held_back(), seed));
-  return TrainingData{std::move(parted.training), std::move(parted.held_back)};
+  return TrainingData{std::move(parted.training), std::move(parted.held_back), {}};
 }
 
 absl::Status Missing(absl::string_view what, absl::string_view flag) {
@@ -137,18 +138,90 @@ absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network&
       if (input.dtype() == proto::INT32 && input.shape().dim_size() == 1) options.length = input.shape().dim(0);
     }
   }
+  if (text.has_rows() && data.shuffle()) {
+    return absl::InvalidArgumentError(
+        "text: rows: the rows of a batch go on where they ended in the batch before, which takes the batches in their "
+        "sequence: say shuffle: false");
+  }
+  TextOptions in_rows = options;
+  if (text.has_rows()) in_rows.rows = text.rows();
   TrainingData opened;
   if (text.has_test_file()) {
-    SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), options));
+    SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), in_rows));
     SNUG_ASSIGN_OR_RETURN(opened.evaluation, OpenText(text.test_file(), options));
     return opened;
   }
-  options.to = 1 - data.held_back();
-  SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), options));
+  options.to = in_rows.to = 1 - data.held_back();
+  SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), in_rows));
   if (data.held_back() > 0) {
     SNUG_ASSIGN_OR_RETURN(opened.evaluation,
                           OpenText(text.file(), {.length = options.length, .from = options.to, .to = 1}));
   }
+  return opened;
+}
+
+// A sample is as large as the network's input "image" says: [channels, height, width].
+absl::StatusOr<ImageDatasetOptions> SampleOf(const proto::Images& images, const proto::Network& network) {
+  ImageDatasetOptions options{.height = images.size(), .width = images.size()};
+  for (const proto::Input& input : network.input()) {
+    if (input.name() != "image" || input.shape().dim_size() != 3) continue;
+    options.channels = input.shape().dim(0);
+    if (images.has_size()) return options;
+    options.height = input.shape().dim(1);
+    options.width = input.shape().dim(2);
+    return options;
+  }
+  return absl::InvalidArgumentError(
+      "images: expected a network with an input \"image\" of shape [channels, height, width], found none");
+}
+
+absl::StatusOr<ImageList> ListImages(const std::string& directory, const std::string& table,
+                                     const std::vector<std::string>& classes) {
+  return table.empty() ? ListFolders(directory, classes) : ListTable(table, directory, classes);
+}
+
+// Lists images, without those that are broken where these are to be skipped.
+absl::StatusOr<ImageList> UsableImages(const proto::Images& images, int64_t channels, absl::StatusOr<ImageList> list,
+                                       std::vector<std::string>* notes) {
+  if (!list.ok() || !images.skip_broken()) return list;
+  SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> dropped, DropBroken(channels, &*list));
+  for (const std::string& wrong : dropped) notes->push_back(absl::StrCat("left out: ", wrong));
+  return list;
+}
+
+absl::StatusOr<TrainingData> Images(const proto::Data& data, const proto::Network& network, uint64_t seed) {
+  const proto::Images& images = data.images();
+  if (!images.has_directory()) return Missing("the directory of the images", "data-images-directory");
+  SNUG_ASSIGN_OR_RETURN(ImageDatasetOptions sample, SampleOf(images, network));
+  sample.seed = seed;
+  sample.least_area = images.least_area();
+  sample.jitter = images.jitter();
+  ImageDatasetOptions drawn = sample;
+  drawn.random = true;
+  drawn.cache = sample.cache = images.cache();
+
+  TrainingData opened;
+  SNUG_ASSIGN_OR_RETURN(
+      const ImageList list,
+      UsableImages(images, sample.channels, ListImages(images.directory(), images.list(), {}), &opened.notes));
+  opened.notes.push_back(absl::StrCat(list.entries.size(), " images of ", list.classes.size(), " classes"));
+  SNUG_ASSIGN_OR_RETURN(opened.training, OpenImages(list, drawn));
+  if (images.has_test_directory() || images.has_test_list()) {
+    const std::string& directory = images.has_test_directory() ? images.test_directory() : images.directory();
+    SNUG_ASSIGN_OR_RETURN(
+        const ImageList test,
+        UsableImages(images, sample.channels, ListImages(directory, images.test_list(), list.classes), &opened.notes));
+    if (!sample.cache.empty()) sample.cache += ".test";
+    SNUG_ASSIGN_OR_RETURN(opened.evaluation, OpenImages(test, sample));
+    return opened;
+  }
+  if (data.held_back() == 0) return opened;
+  // The same images are held back of both: those trained on are drawn, those judged are not.
+  SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> judged, OpenImages(list, sample));
+  SNUG_ASSIGN_OR_RETURN(PartedDataset judged_parts, HoldBack(judged, data.held_back(), seed));
+  SNUG_ASSIGN_OR_RETURN(PartedDataset drawn_parts, HoldBack(opened.training, data.held_back(), seed));
+  opened.evaluation = std::move(judged_parts.held_back);
+  opened.training = std::move(drawn_parts.training);
   return opened;
 }
 
@@ -174,6 +247,8 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
       return Csv(data, network, seed);
     case proto::Data::kText:
       return Text(data, network);
+    case proto::Data::kImages:
+      return Images(data, network, seed);
     case proto::Data::SOURCE_NOT_SET:
       break;
   }

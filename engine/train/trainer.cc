@@ -47,6 +47,10 @@ absl::Status Trainer::Start() {
                           Evaluator::Create(network_, *session_, training_programs, data_.evaluation, loading));
   }
   loading.batch = batch();
+  if (const proto::Text& text = training_->data().text(); text.has_rows() && text.rows() != loading.batch) {
+    return absl::InvalidArgumentError(absl::StrCat("text: rows: expected the samples of a batch, ", loading.batch,
+                                                   ", as each row of a batch goes on by itself; found ", text.rows()));
+  }
   loading.image.crop_padding = training_->data().crop();
   loading.image.flip = training_->data().flip();
   SNUG_ASSIGN_OR_RETURN(loader_, Loader::Create(data_.training, loading));
@@ -65,7 +69,10 @@ absl::Status Trainer::Start() {
 // The options that training and evaluation share.
 LoaderOptions Trainer::Loading() const {
   const proto::Data& data = training_->data();
-  LoaderOptions options{.seed = static_cast<uint64_t>(training_->seed()), .shuffle = data.shuffle()};
+  LoaderOptions options{.seed = static_cast<uint64_t>(training_->seed()),
+                        .shuffle = data.shuffle(),
+                        .workers = static_cast<int>(data.readers()),
+                        .buffers = static_cast<int>(data.readers()) + 2};
   options.image.mean.assign(data.mean().begin(), data.mean().end());
   options.image.deviation.assign(data.deviation().begin(), data.deviation().end());
   return options;
@@ -93,11 +100,13 @@ absl::Status Trainer::StartSession() {
   if (data_.evaluation != nullptr) {
     CompileOptions options = options_.compile;
     options.memory.plan_file.clear();  // the saved plan is for the training step
+    const bool of_averages = optimizer.average().evaluate();
+    if (of_averages) options.stochastic_rounding = false;  // averages are float32
     SNUG_ASSIGN_OR_RETURN(
         std::vector<Compiled> evaluating,
         Evaluator::CompilePrograms(network_, locations_, registry_, options, batch, data_.evaluation->size()));
     for (Compiled& one : evaluating) {
-      if (optimizer.average().evaluate()) Evaluator::ReadAverages(compiled[0], &one);
+      if (of_averages) SNUG_RETURN_IF_ERROR(Evaluator::ReadAverages(compiled[0], &one));
       compiled.push_back(std::move(one));
     }
   }

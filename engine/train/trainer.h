@@ -27,6 +27,7 @@ class SourceMap;
 
 struct TrainingData {
   std::shared_ptr<const Dataset> training, evaluation;
+  std::vector<std::string> notes;  // what the user should know of them: how many there are, what was left out
 };
 
 struct TrainerOptions {

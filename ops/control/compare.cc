@@ -1,5 +1,6 @@
 // compare: a mask that says which integers are a number, or are above it. still_holds: a mask that says which
-// conditions hold now and have held before. They say which rounds of a loop count, and which branch is taken.
+// conditions hold now and have held before. in_count: a mask that says which counts are above the number of a round.
+// They say which rounds of a loop count, and which branch is taken.
 #include <cmath>
 
 #include "engine/base/status.h"
@@ -35,6 +36,24 @@ absl::Status Kernel(const KernelContext& k) {
   });
 }
 
+absl::Status CountInfer(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckShape(1, {}));
+  c.SetOutput(0, DType::kUint8, c.shape(0));
+  return absl::OkStatus();
+}
+
+absl::Status CountKernel(const KernelContext& k) {
+  return DispatchInteger(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* count = k.input<T>(0);
+    const int64_t round = k.input_type(1).dtype == DType::kInt64 ? *k.input<int64_t>(1) : *k.input<int32_t>(1);
+    auto* y = k.output<uint8_t>(0);
+    const int64_t n = k.output_type(0).num_elements();
+    for (int64_t i = 0; i < n; ++i) y[i] = count[i] > round;
+    return absl::OkStatus();
+  });
+}
+
 absl::Status HoldsInfer(InferContext& c) {
   c.SetOutput(0, DType::kUint8, c.shape(0));
   if (c.has_input(1) && !(c.shape(0) == c.shape(1))) {
@@ -66,6 +85,12 @@ void Samples(SampleBuilder& s) {
   s.Case("one").Int({}, 0, 9, DType::kInt64).With(options("kind: GREATER"));
 }
 
+void CountSamples(SampleBuilder& s) {
+  s.Case("rows").Int({4}, 0, 9).Values({2, 3, 4, -1}).Int({}, 0, 9).Values({2}).Expect(0, {0, 1, 1, 0});
+  s.Case("one").Int({}, 0, 9, DType::kInt64).Values({3}).Int({}, 0, 9, DType::kInt64).Values({3}).Expect(0, {0});
+  s.Case("rounds").Int({2}, 0, 9).Int({2}, 0, 9).Fails("input 1 \"round\" [2]: expected shape []");
+}
+
 void HoldsSamples(SampleBuilder& s) {
   s.Case("first").Input({4}).Values({0, -0.0, 2, NAN}).NoGradient().Absent().Expect(0, {0, 0, 1, 1});
   s.Case("later").Input({3}).Values({1, 1, 0}).NoGradient().Bytes({3}).Values({1, 0, 1}).Expect(0, {1, 0, 0});
@@ -85,6 +110,14 @@ SNUG_OPS(compare) {
                          return CompareCuda(k, k.options<proto::Compare>().value(), IsGreater(k));
                        }))},
            .samples = Samples},
+          // In the straight line of a loop's rounds it is compare, as their numbers are known there.
+          {.name = "in_count",
+           .doc = "y = 1 where the count is above the number of the round, else 0",
+           .inputs = {{"count", PortType::kInteger}, {"round", PortType::kInteger}},
+           .outputs = {{"y", PortType::kBytes}},
+           .infer = CountInfer,
+           .kernels = {Plain(CountKernel), OwnOnCuda(SNUG_IF_CUDA(InCountCuda))},
+           .samples = CountSamples},
           {.name = "still_holds",
            .doc = "y = 1 where the condition is not 0 and the mask before is not 0, else 0",
            .inputs = {{"condition", PortType::kAny}, {.name = "before", .type = PortType::kBytes, .optional = true}},

@@ -22,6 +22,11 @@ __global__ void CompareKernel(int64_t n, int64_t value, bool greater, const T* x
   SNUG_CUDA_FOR(i, n) { y[i] = greater ? x[i] > value : x[i] == value; }
 }
 
+template <class T, class Round>
+__global__ void InCountKernel(int64_t n, const T* count, const Round* round, uint8_t* y) {
+  SNUG_CUDA_FOR(i, n) { y[i] = count[i] > *round; }
+}
+
 template <class T>
 __global__ void StillHoldsKernel(int64_t n, const T* condition, const uint8_t* before, uint8_t* y) {
   SNUG_CUDA_FOR(i, n) { y[i] = condition[i] != T(0) && (before == nullptr || before[i] != 0); }
@@ -57,6 +62,18 @@ absl::Status CompareCuda(const KernelContext& k, int64_t value, bool greater) {
     using T = decltype(zero);
     const int64_t n = k.output_type(0).num_elements();
     return k.cuda()->Launch(CompareKernel<T>, ShapeFor(n), n, value, greater, k.input<T>(0), k.output<uint8_t>(0));
+  });
+}
+
+absl::Status InCountCuda(const KernelContext& k) {
+  return DispatchInteger(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return DispatchInteger(k.input_type(1).dtype, [&](auto round) {
+      using Round = decltype(round);
+      const int64_t n = k.output_type(0).num_elements();
+      return k.cuda()->Launch(InCountKernel<T, Round>, ShapeFor(n), n, k.input<T>(0), k.input<Round>(1),
+                              k.output<uint8_t>(0));
+    });
   });
 }
 

@@ -2,9 +2,12 @@
 // become the nearest that does, and NaN becomes 0.
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
+#include "engine/base/bfloat16.h"
 #include "ops/kit/isa.h"
 
 namespace snug::core {
@@ -16,6 +19,18 @@ SNUG_INLINE To Convert(From x) {
     constexpr From kLow = static_cast<From>(Limits::min());
     constexpr From kHigh = static_cast<From>(Limits::max());  // may round up to a number that does not fit
     return x != x ? To(0) : x <= kLow ? Limits::min() : x >= kHigh ? Limits::max() : static_cast<To>(x);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+// Converts a number that To is known to have, as one that was chosen among others of that type: nothing is rounded.
+template <class To, class From>
+SNUG_INLINE To Exactly(From x) {
+  if constexpr (std::is_same_v<To, BFloat16>) {
+    BFloat16 result;
+    result.bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16);
+    return result;
   } else {
     return static_cast<To>(x);
   }

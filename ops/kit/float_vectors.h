@@ -13,6 +13,18 @@
 #include "engine/base/bfloat16.h"
 #include "ops/kit/isa.h"
 
+// GCC makes several shuffles of what is one instruction on AVX2 and AVX-512, so it is given that one. The header
+// declares them for functions that are not compiled for these instruction sets, as those that WithIsa's bodies inline.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define SNUG_X86_VECTORS 1
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a false alarm in GCC 12's own header (GCC bug 105593)
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#define SNUG_X86_VECTORS 0
+#endif
+
 namespace snug::core {
 namespace internal {
 
@@ -29,10 +41,46 @@ SNUG_INLINE void TakeUpperHalves(std::index_sequence<i...> /*positions*/, const 
   halves = __builtin_shufflevector(words, words, (2 * i + 1)...);
 }
 
+#if SNUG_X86_VECTORS
+// Sets `to` to a vector of kBytes, AVX2's or AVX-512's, of as many floats.
+template <size_t kBytes>
+SNUG_INLINE void LoadExtended(const BFloat16* from, void* to) {
+  if constexpr (kBytes == 64) {
+    typedef short Narrow __attribute__((vector_size(32)));  // NOLINT: the types that the builtins have
+    typedef int Wide __attribute__((vector_size(64)));      // NOLINT
+    Narrow narrow;
+    std::memcpy(&narrow, from, sizeof(narrow));
+    const Wide wide = __builtin_ia32_pmovzxwd512_mask(narrow, Wide{}, static_cast<unsigned short>(-1)) << 16;  // NOLINT
+    std::memcpy(to, &wide, sizeof(wide));
+  } else {
+    typedef short Narrow __attribute__((vector_size(16)));  // NOLINT
+    typedef int Wide __attribute__((vector_size(32)));      // NOLINT
+    Narrow narrow;
+    std::memcpy(&narrow, from, sizeof(narrow));
+    const Wide wide = __builtin_ia32_pmovzxwd256(narrow) << 16;
+    std::memcpy(to, &wide, sizeof(wide));
+  }
+}
+
+// Stores the upper halves of the 8 words at `words`, a vector of AVX2.
+SNUG_INLINE void StoreUpperHalves(const void* words, BFloat16* to) {
+  typedef unsigned Wide __attribute__((vector_size(32)));  // NOLINT
+  typedef int Part __attribute__((vector_size(16)));       // NOLINT
+  Wide wide;
+  std::memcpy(&wide, words, sizeof(wide));
+  wide >>= 16;
+  Part parts[2];
+  std::memcpy(&parts, &wide, sizeof(parts));
+  const auto packed = __builtin_ia32_packusdw128(parts[0], parts[1]);
+  std::memcpy(static_cast<void*>(to), &packed, sizeof(packed));
+}
+#endif
+
 }  // namespace internal
 
+// Does what LoadFloats does for vectors that need not be the instruction set's.
 template <class Vector, class T>
-SNUG_INLINE void LoadFloats(const T* from, Vector& to) {
+SNUG_INLINE void LoadFloatsOfAnyWidth(const T* from, Vector& to) {
   if constexpr (std::is_same_v<T, float>) {
     std::memcpy(&to, from, sizeof(Vector));
   } else {
@@ -49,28 +97,38 @@ SNUG_INLINE void LoadFloats(const T* from, Vector& to) {
 }
 
 template <class Vector, class T>
+SNUG_INLINE void LoadFloats(const T* from, Vector& to) {
+  if constexpr (SNUG_X86_VECTORS && std::is_same_v<T, BFloat16> && sizeof(Vector) >= 32) {
+    internal::LoadExtended<sizeof(Vector)>(from, &to);
+  } else {
+    LoadFloatsOfAnyWidth(from, to);
+  }
+}
+
+template <class Vector, class T>
 SNUG_INLINE void StoreFloats(const Vector& from, T* to) {
   if constexpr (std::is_same_v<T, float>) {
     std::memcpy(to, &from, sizeof(Vector));
   } else {
     static_assert(std::is_same_v<T, BFloat16>);
     constexpr size_t kCount = sizeof(Vector) / sizeof(float);
-    typedef uint32_t Words __attribute__((vector_size(sizeof(Vector))));              // NOLINT: as above
-    typedef int32_t SignedWords __attribute__((vector_size(sizeof(Vector))));         // NOLINT
-    typedef uint16_t Pairs __attribute__((vector_size(sizeof(Vector))));              // NOLINT
-    typedef uint16_t Halves __attribute__((vector_size(kCount * sizeof(uint16_t))));  // NOLINT
+    typedef uint32_t Words __attribute__((vector_size(sizeof(Vector))));  // NOLINT: as above
     Words words;
     std::memcpy(&words, &from, sizeof(Vector));
-    const Words magnitude = words & 0x7fffffffU;
-    SignedWords signed_magnitude;  // it has no sign, and signed numbers are compared faster
-    std::memcpy(&signed_magnitude, &magnitude, sizeof(Vector));
     const Words nearest = words + (0x7fffU + ((words >> 16) & 1U));
-    const Words rounded = signed_magnitude > 0x7f800000 ? words | 0x400000U : nearest;
-    Pairs pairs;
-    Halves halves;
-    std::memcpy(&pairs, &rounded, sizeof(Vector));
-    internal::TakeUpperHalves(std::make_index_sequence<kCount>(), pairs, halves);
-    std::memcpy(static_cast<void*>(to), &halves, sizeof(Halves));
+    const Words quiet = words | 0x400000U;  // of NaN
+    const Words rounded = from == from ? nearest : quiet;
+    if constexpr (SNUG_X86_VECTORS && sizeof(Vector) == 32) {
+      internal::StoreUpperHalves(&rounded, to);
+    } else {
+      typedef uint16_t Pairs __attribute__((vector_size(sizeof(Vector))));              // NOLINT
+      typedef uint16_t Halves __attribute__((vector_size(kCount * sizeof(uint16_t))));  // NOLINT
+      Pairs pairs;
+      Halves halves;
+      std::memcpy(&pairs, &rounded, sizeof(Vector));
+      internal::TakeUpperHalves(std::make_index_sequence<kCount>(), pairs, halves);
+      std::memcpy(static_cast<void*>(to), &halves, sizeof(Halves));
+    }
   }
 }
 

@@ -31,6 +31,7 @@
 #include "proto/options.h"
 #if SNUG_HAS_ONEDNN
 #include "ops/kernels/conv/onednn.h"
+#include "ops/kernels/conv/onednn_slices.h"
 #include "ops/kernels/matmul/onednn_bfloat16.h"
 #endif
 
@@ -256,10 +257,35 @@ using SpecFn = ConvSpec (*)(const NodeTypes&, int threads);
 using MakeFn = absl::StatusOr<onednn::ConvKernel> (*)(const ConvSpec&);
 using ListFn = absl::StatusOr<std::vector<std::string>> (*)(const ConvSpec&);
 
+// Makes a kernel for bfloat16 images that computes in float32: slice by slice where that pays, otherwise between casts.
+// The weights have to be float32 for slices, which the compiler arranges where they are a parameter, or its gradient.
+template <MakeFn make, bool weights_are_input>
+absl::Status PrepareSlices(PrepareContext& c, const ConvSpec& spec) {
+  if (!c.unrounded()) {
+    c.WantUnrounded();
+    return absl::OkStatus();
+  }
+  const auto wide = [&](int i) { return !c.types().has_input(i) || c.types().input(i).dtype == DType::kFloat32; };
+  const bool weights_wide = weights_are_input ? wide(1) && wide(2) : c.types().output(0).dtype == DType::kFloat32;
+  if (weights_wide && onednn::ConvSlices(spec).pay(spec)) {
+    const absl::StatusOr<onednn::ConvKernel> made = onednn::MakeSlicedConv(spec, make, weights_are_input);
+    if (made.ok()) {
+      return Settle(c, made, [&](const Layout& layout) {
+        return weights_are_input ? c.WantInputLayout(1, layout) : c.WantOutputLayout(0, layout);
+      });
+    }
+    if (!absl::IsUnimplemented(made.status())) return made.status();
+  }
+  c.WantFloat32();
+  return absl::OkStatus();
+}
+
 // The weights are input 1 or output 0.
 template <SpecFn spec_of, MakeFn make, bool weights_are_input>
 absl::Status PrepareConv(PrepareContext& c) {
-  if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
+  if (onednn::ComputesBFloat16InFloat32(c)) {
+    return PrepareSlices<make, weights_are_input>(c, spec_of(c.types(), c.threads()));
+  }
   ConvSpec spec = spec_of(c.types(), c.threads());
   spec.implementation = std::string(onednn::ChosenImplementation(c));
   return Settle(c, make(spec), [&](const Layout& layout) {

@@ -44,11 +44,13 @@ absl::Status Gradient(GradContext& g) {  // integers have no gradient
 
 Cost CostOfCast(const NodeTypes&) { return {}; }
 
+constexpr int64_t kChunk = 1 << 14;  // elements in a thread's piece of work
+
 template <class To, class From>
 void CastAll(const KernelContext& k) {
   const From* x = k.input<From>(0);
   To* y = k.output<To>(0);
-  ParallelFor(k.threads(), k.output_type(0).num_elements(), kElementwiseChunk, [=](int64_t begin, int64_t end) {
+  ParallelFor(k.threads(), k.output_type(0).num_elements(), kChunk, [=](int64_t begin, int64_t end) {
     WithIsa([=]() SNUG_LAMBDA {
       for (int64_t i = begin; i < end; ++i) y[i] = Convert<To>(static_cast<Accumulator<From>>(x[i]));
     });

@@ -49,6 +49,7 @@ struct DivGrad {
 };
 
 struct Max {
+  static constexpr bool kChooses = true;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b) const {
     return a > b || a != a ? a : b;
@@ -63,6 +64,7 @@ struct MaxGrad {  // the gradient of the first of the two
 };
 
 struct Min {
+  static constexpr bool kChooses = true;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A a, A b) const {
     return a < b || a != a ? a : b;
@@ -93,6 +95,7 @@ struct PowerExponentGrad {
 };
 
 struct Neg {
+  static constexpr bool kChooses = true;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return -x;
@@ -100,6 +103,7 @@ struct Neg {
 };
 
 struct Abs {
+  static constexpr bool kChooses = true;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return std::fabs(x);
@@ -249,6 +253,7 @@ struct ClipGrad : Range {
 };
 
 struct Relu {
+  static constexpr bool kChooses = true;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return x < A(0) ? A(0) : x;  // a NaN stays, so that a broken step is seen
@@ -256,6 +261,7 @@ struct Relu {
 };
 
 struct ReluGrad {
+  static constexpr bool kChooses = true;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A y, A dy) const {
     return y > A(0) ? dy : A(0);
@@ -263,6 +269,7 @@ struct ReluGrad {
 };
 
 struct Relu6 {
+  static constexpr bool kChooses = true;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A x) const {
     return x < A(0) ? A(0) : x > A(6) ? A(6) : x;
@@ -270,6 +277,7 @@ struct Relu6 {
 };
 
 struct Relu6Grad {
+  static constexpr bool kChooses = true;
   template <class A>
   SNUG_HOST_DEVICE A operator()(A y, A dy) const {
     return y > A(0) && y < A(6) ? dy : A(0);

@@ -1,7 +1,5 @@
 // adam_update: Adam (Kingma, Ba 2015) and AdamW (Loshchilov, Hutter 2019), in the order of operations of
 // torch.optim.Adam. The step that corrects the bias comes from the random state {seed, step}, which counts from zero.
-#include <absl/strings/str_cat.h>
-
 #include <cmath>
 
 #include "ops/infer_context.h"
@@ -20,24 +18,15 @@ namespace {
 
 using proto::ParseOptions;
 
-absl::Status Infer(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckUpdate(c, /*slots=*/2, /*others=*/1));
-  SNUG_RETURN_IF_ERROR(c.CheckShape(5, {2}));
-  if (c.input(5).dtype != DType::kInt64) {
-    return c.InputError(5, absl::StrCat("expected int64 {seed, step}, found ", Name(c.input(5).dtype)));
-  }
-  return absl::OkStatus();
-}
+absl::Status Infer(InferContext& c) { return CheckUpdate(c, /*slots=*/2, /*counts=*/true); }
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
-    using T = decltype(zero);
+  return DispatchKept(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
+    using P = decltype(zero);
+    using T = Accumulator<P>;
     using G = decltype(grad_zero);
     const auto& options = k.options<proto::Update>();
-    T* p = k.variable<T>(0);
-    T* m = k.variable<T>(1);
-    T* v = k.variable<T>(2);
     const G* g = k.input<G>(3);
     const double lr = static_cast<double>(*k.input<T>(4)) * options.lr_mult();
     const double step = static_cast<double>(k.input<int64_t>(5)[1] + 1);
@@ -51,13 +40,13 @@ absl::Status UpdateCpu(const KernelContext& k) {
     const bool decoupled = options.decoupled_decay();
     const T keep = static_cast<T>(decoupled ? 1 - lr * options.weight_decay() : 1);
     const T decay = static_cast<T>(decoupled ? 0 : options.weight_decay());
-    ForEachElement(k.threads(), k.input_type(0).num_elements(), [=](int64_t i) SNUG_LAMBDA {
-      const T grad = static_cast<T>(g[i]) + decay * p[i];
-      const T first = beta1 * m[i] + rest1 * grad;
-      const T second = beta2 * v[i] + rest2 * grad * grad;
-      m[i] = first;
-      v[i] = second;
-      p[i] = keep * p[i] - step_size * (first / (std::sqrt(second) / correction + epsilon));
+    UpdateVariables<3, P>(k, 0, [=](int64_t i, T& p, T& m, T& v) SNUG_LAMBDA {
+      const T grad = static_cast<T>(g[i]) + decay * p;
+      const T first = beta1 * m + rest1 * grad;
+      const T second = beta2 * v + rest2 * grad * grad;
+      m = first;
+      v = second;
+      p = keep * p - step_size * (first / (std::sqrt(second) / correction + epsilon));
     });
     return absl::OkStatus();
   });
@@ -109,6 +98,21 @@ void Samples(SampleBuilder& s) {
         {0.15, -0.175}, {0.01035, 0.0399625});
   known("known_adamw", "beta1: 0.9 beta2: 0.999 epsilon: 1e-8 weight_decay: 0.1 decoupled_decay: true",
         {0.9968806345806693, -1.996813118446308}, {0.14, -0.155}, {0.01024, 0.0400225});
+  s.Case("kept_in_bfloat16")
+      .With(ParseOptions<proto::Update>("beta1: 0.9 beta2: 0.999 epsilon: 1e-8 weight_decay: 0.1"))
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Narrow()
+      .Range(0.1, 1)
+      .Input({3, 1031})
+      .Input({})
+      .Range(0.001, 0.01)
+      .Int({2}, 0, 100, DType::kInt64)
+      .Bytes({})
+      .Values({1});
   s.Case("slot")
       .Input({4})
       .Input({4})
@@ -119,7 +123,7 @@ void Samples(SampleBuilder& s) {
       .Bytes({})
       .Fails("input 2 \"v\" [2]: expected shape [4]");
   s.Case("state").Input({4}).Input({4}).Input({4}).Input({4}).Input({}).Int({2}, 0, 9).Bytes({}).Fails(
-      "expected int64 {seed, step}, found int32");
+      "expected int64[2], found int32[2]");
 }
 
 }  // namespace
@@ -130,9 +134,9 @@ SNUG_OPS(adam_update) {
        .doc =
            "m = beta1 m + (1 - beta1) grad; v = beta2 v + (1 - beta2) grad^2; param -= lr m' / (sqrt(v') + epsilon), "
            "' with the bias corrected",
-       .inputs = {{"param", PortType::kFloat32},
-                  {"m", PortType::kFloat32},
-                  {"v", PortType::kFloat32},
+       .inputs = {{"param", PortType::kKept},
+                  {"m", PortType::kKept},
+                  {"v", PortType::kKept},
                   {"grad"},
                   {"lr", PortType::kFloat32},
                   {"state", PortType::kInteger},

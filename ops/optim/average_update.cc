@@ -1,6 +1,7 @@
 // average_update: one step of a parameter's exponential moving average, as torch.optim.swa_utils.AveragedModel with
 // get_ema_multi_avg_fn computes it. The average of the first step, which the random state {seed, step} tells, is the
-// parameter.
+// parameter. It is float32 also where the parameter is bfloat16: rounding would add more noise than averaging takes
+// away.
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -23,9 +24,10 @@ using proto::ParseOptions;
 
 absl::Status Infer(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckShape(1, c.shape(0)));
-  if (c.input(1).dtype != c.input(0).dtype) {
-    return c.InputError(
-        1, absl::StrCat("expected ", Name(c.input(0).dtype), " like the average, found ", Name(c.input(1).dtype)));
+  const DType average = c.input(0).dtype;
+  if (ComputedIn(c.input(1).dtype) != average) {
+    return c.InputError(1,
+                        absl::StrCat("expected ", Name(average), " like the average, found ", Name(c.input(1).dtype)));
   }
   SNUG_RETURN_IF_ERROR(CheckRandomState(c, 2));
   return c.CheckShape(3, Shape());
@@ -33,14 +35,16 @@ absl::Status Infer(InferContext& c) {
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(0).dtype, [&](auto zero, auto) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto param_zero) {
     using T = decltype(zero);
     T* average = k.variable<T>(0);
-    const T* p = k.input<T>(1);
+    const auto* p = k.input<decltype(param_zero)>(1);
     const bool first = k.input<int64_t>(2)[1] == 0;
     const T rest = static_cast<T>(1 - k.options<proto::Update>().beta2());
-    ForEachElement(k.threads(), k.input_type(0).num_elements(),
-                   [=](int64_t i) SNUG_LAMBDA { average[i] = first ? p[i] : average[i] + rest * (p[i] - average[i]); });
+    ForEachElement(k.threads(), k.input_type(0).num_elements(), [=](int64_t i) SNUG_LAMBDA {
+      const T now = static_cast<T>(p[i]);
+      average[i] = first ? now : average[i] + rest * (now - average[i]);
+    });
     return absl::OkStatus();
   });
 }
@@ -60,6 +64,14 @@ void Samples(SampleBuilder& s) {
   with("later", {131}, 9, 1);
   with("one_element", {1}, 1, 1);
   with("gate_closed", {9}, 3, 0);
+  s.Case("of_bfloat16")
+      .With(ParseOptions<proto::Update>("beta2: 0.75"))
+      .Input({131})
+      .Input({131})
+      .Narrow()
+      .Int({2}, 1, 100, DType::kInt64)
+      .Bytes({})
+      .Values({1});
   const auto known = [&s](const char* name, double step, std::vector<double> average) {
     s.Case(name)
         .With(ParseOptions<proto::Update>("beta2: 0.75"))
@@ -90,7 +102,7 @@ SNUG_OPS(average_update) {
   return {{.name = "average_update",
            .doc = "average = decay average + (1 - decay) param; in the first step it is param",
            .inputs = {{"average", PortType::kFloat32},
-                      {"param", PortType::kFloat32},
+                      {"param", PortType::kKept},
                       {"state", PortType::kInteger},
                       {"gate", PortType::kBytes}},
            .outputs = {},

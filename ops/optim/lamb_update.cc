@@ -35,20 +35,22 @@ absl::Status InferDirection(InferContext& c) {
   SNUG_RETURN_IF_ERROR(c.CheckShape(3, c.shape(0)));
   SNUG_RETURN_IF_ERROR(CheckRandomState(c, 4));
   SNUG_RETURN_IF_ERROR(c.CheckShape(5, Shape()));
-  c.SetOutput(0, c.input(0));
+  c.SetOutput(0, ComputedIn(dtype), c.shape(0));
   return absl::OkStatus();
 }
 
 absl::Status InferUpdate(InferContext& c) {
-  const DType dtype = c.input(0).dtype;
+  const DType dtype = ComputedIn(c.input(0).dtype);
   SNUG_RETURN_IF_ERROR(CheckLike(c, 1, dtype, c.shape(0)));
   for (const int number : {2, 3, 4}) SNUG_RETURN_IF_ERROR(CheckLike(c, number, dtype, Shape()));
-  return c.CheckShape(5, Shape());
+  SNUG_RETURN_IF_ERROR(c.CheckShape(5, Shape()));
+  return CheckRounding(c, 6);
 }
 
 absl::Status DirectionCpu(const KernelContext& k) {
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
-    using T = decltype(zero);
+  return DispatchKept(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
+    using P = decltype(zero);
+    using T = Accumulator<P>;
     const auto& options = k.options<proto::Update>();
     const double step = static_cast<double>(k.input<int64_t>(4)[1] + 1);
     const T beta1 = static_cast<T>(options.beta1());
@@ -60,18 +62,16 @@ absl::Status DirectionCpu(const KernelContext& k) {
     const T epsilon = static_cast<T>(options.epsilon());
     const T decay = static_cast<T>(options.weight_decay());
     const bool open = GateIsOpen(k);
-    const T* p = k.input<T>(0);
-    T* m = k.variable<T>(1);
-    T* v = k.variable<T>(2);
+    const P* p = k.input<P>(0);
     const auto* g = k.input<decltype(grad_zero)>(3);
     T* direction = k.output<T>(0);
-    ForEachElement(k.threads(), k.input_type(0).num_elements(), [=](int64_t i) SNUG_LAMBDA {
+    UpdateVariables<2, P>(k, 1, [=](int64_t i, T& m, T& v) SNUG_LAMBDA {
       const T grad = static_cast<T>(g[i]);
-      const T first = beta1 * m[i] + rest1 * grad;
-      const T second = beta2 * v[i] + rest2 * grad * grad;
-      m[i] = open ? first : m[i];
-      v[i] = open ? second : v[i];
-      direction[i] = first / correction1 / (std::sqrt(second / correction2) + epsilon) + decay * p[i];
+      const T first = beta1 * m + rest1 * grad;
+      const T second = beta2 * v + rest2 * grad * grad;
+      m = open ? first : m;
+      v = open ? second : v;
+      direction[i] = first / correction1 / (std::sqrt(second / correction2) + epsilon) + decay * static_cast<T>(p[i]);
     });
     return absl::OkStatus();
   });
@@ -79,16 +79,15 @@ absl::Status DirectionCpu(const KernelContext& k) {
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto) {
-    using T = decltype(zero);
-    T* p = k.variable<T>(0);
+  return DispatchKept(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto) {
+    using P = decltype(zero);
+    using T = Accumulator<P>;
     const T* direction = k.input<T>(1);
     const T size = *k.input<T>(2);
     const T change = *k.input<T>(3);
     const T lr = static_cast<T>(static_cast<double>(*k.input<T>(4)) * k.options<proto::Update>().lr_mult());
     const T scale = size > T(0) && change > T(0) ? lr * (size / change) : lr;
-    ForEachElement(k.threads(), k.input_type(0).num_elements(),
-                   [=](int64_t i) SNUG_LAMBDA { p[i] -= scale * direction[i]; });
+    UpdateVariables<1, P>(k, 0, [=](int64_t i, T& p) SNUG_LAMBDA { p -= scale * direction[i]; });
     return absl::OkStatus();
   });
 }
@@ -127,6 +126,19 @@ void DirectionSamples(SampleBuilder& s) {
       .Expect(0, {0.3119363350552754, -0.31868809676710785})
       .ExpectMutated(1, {0.14, -0.15500000000000003})
       .ExpectMutated(2, {0.01024, 0.0400225});
+  s.Case("kept_in_bfloat16")
+      .With(ParseOptions<proto::Update>("beta1: 0.9 beta2: 0.999 epsilon: 1e-6 weight_decay: 0.1"))
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Narrow()
+      .Range(0.1, 1)
+      .Input({3, 1031})
+      .Int({2}, 0, 100, DType::kInt64)
+      .Bytes({})
+      .Values({1});
   s.Case("slot")
       .Input({4})
       .Input({4})
@@ -169,6 +181,19 @@ void UpdateSamples(SampleBuilder& s) {
       .Range(0.001, 0.01)
       .Bytes({})
       .Values({1});
+  s.Case("kept_in_bfloat16")
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Input({})
+      .Range(1, 2)
+      .Input({})
+      .Range(1, 2)
+      .Input({})
+      .Range(0.001, 0.01)
+      .Bytes({})
+      .Values({1})
+      .Int({2}, 0, 100, DType::kInt64);
   s.Case("shape").Input({4}).Input({5}).Input({}).Input({}).Input({}).Bytes({}).Fails(
       "input 1 \"direction\" [5]: expected shape [4]");
 }
@@ -181,9 +206,9 @@ SNUG_OPS(lamb_update) {
        .doc =
            "m = beta1 m + (1 - beta1) grad; v = beta2 v + (1 - beta2) grad^2; direction = m' / (sqrt(v') + epsilon) + "
            "weight_decay param, ' with the bias corrected",
-       .inputs = {{"param", PortType::kFloat32},
-                  {"m", PortType::kFloat32},
-                  {"v", PortType::kFloat32},
+       .inputs = {{"param", PortType::kKept},
+                  {"m", PortType::kKept},
+                  {"v", PortType::kKept},
                   {"grad"},
                   {"state", PortType::kInteger},
                   {"gate", PortType::kBytes}},
@@ -198,12 +223,13 @@ SNUG_OPS(lamb_update) {
        .samples = DirectionSamples},
       {.name = "lamb_update",
        .doc = "param -= lr size / change direction, size and change being the norms of param and direction",
-       .inputs = {{"param", PortType::kFloat32},
+       .inputs = {{"param", PortType::kKept},
                   {"direction", PortType::kFloat32},
                   {"size", PortType::kFloat32},
                   {"change", PortType::kFloat32},
                   {"lr", PortType::kFloat32},
-                  {"gate", PortType::kBytes}},
+                  {"gate", PortType::kBytes},
+                  kRoundingPort},
        .outputs = {},
        .infer = InferUpdate,
        .aliases = {{Alias::Kind::kMutates, 0, 0}},

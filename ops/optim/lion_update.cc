@@ -39,6 +39,18 @@ void Samples(SampleBuilder& s) {
       .Values({1})
       .ExpectMutated(0, {0.989, -1.988})
       .ExpectMutated(1, {0.10400000000000001, -0.1955});
+  s.Case("kept_in_bfloat16")
+      .With(ParseOptions<proto::Update>("beta1: 0.9 beta2: 0.99 weight_decay: 0.1"))
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Input({})
+      .Range(0.001, 0.01)
+      .Bytes({})
+      .Values({1})
+      .Int({2}, 0, 100, DType::kInt64);
   s.Case("slot").Input({4}).Input({2}).Input({4}).Input({}).Bytes({}).Fails("[2]: expected shape [4]");
 }
 

@@ -20,29 +20,27 @@ absl::Status Infer(InferContext& c) { return CheckUpdate(c, /*slots=*/1); }
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(2).dtype, [&](auto zero, auto grad_zero) {
-    using T = decltype(zero);
+  return DispatchKept(k.input_type(0).dtype, k.input_type(2).dtype, [&](auto zero, auto grad_zero) {
+    using P = decltype(zero);
+    using T = Accumulator<P>;
     using G = decltype(grad_zero);
     const auto& options = k.options<proto::Update>();
-    const int64_t n = k.input_type(0).num_elements();
-    T* p = k.variable<T>(0);
-    T* v = k.variable<T>(1);
     const G* g = k.input<G>(2);
     const T lr = static_cast<T>(static_cast<double>(*k.input<T>(3)) * options.lr_mult());
     const T momentum = static_cast<T>(options.momentum());
     const T decay = static_cast<T>(options.weight_decay());
     if (options.nesterov()) {
-      ForEachElement(k.threads(), n, [=](int64_t i) SNUG_LAMBDA {
-        const T grad = static_cast<T>(g[i]) + decay * p[i];
-        const T velocity = momentum * v[i] + grad;
-        v[i] = velocity;
-        p[i] -= lr * (grad + momentum * velocity);
+      UpdateVariables<2, P>(k, 0, [=](int64_t i, T& p, T& v) SNUG_LAMBDA {
+        const T grad = static_cast<T>(g[i]) + decay * p;
+        const T velocity = momentum * v + grad;
+        v = velocity;
+        p -= lr * (grad + momentum * velocity);
       });
     } else {
-      ForEachElement(k.threads(), n, [=](int64_t i) SNUG_LAMBDA {
-        const T velocity = momentum * v[i] + (static_cast<T>(g[i]) + decay * p[i]);
-        v[i] = velocity;
-        p[i] -= lr * velocity;
+      UpdateVariables<2, P>(k, 0, [=](int64_t i, T& p, T& v) SNUG_LAMBDA {
+        const T velocity = momentum * v + (static_cast<T>(g[i]) + decay * p);
+        v = velocity;
+        p -= lr * velocity;
       });
     }
     return absl::OkStatus();
@@ -84,6 +82,30 @@ void Samples(SampleBuilder& s) {
   };
   known("known", "momentum: 0.9 weight_decay: 0.1", {0.895, -2.095});
   known("known_nesterov", "momentum: 0.9 weight_decay: 0.1 nesterov: true", {0.8455, -2.0905});
+  s.Case("kept_in_bfloat16")
+      .With(ParseOptions<proto::Update>("momentum: 0.9 weight_decay: 0.1"))
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Input({})
+      .Range(0.001, 0.01)
+      .Bytes({})
+      .Values({1})
+      .Int({2}, 0, 100, DType::kInt64);
+  s.Case("nesterov_kept_in_bfloat16")
+      .With(ParseOptions<proto::Update>("momentum: 0.9 nesterov: true"))
+      .Input({131})
+      .Narrow()
+      .Input({131})
+      .Narrow()
+      .Input({131})
+      .Input({})
+      .Range(0.001, 0.01)
+      .Bytes({})
+      .Values({1})
+      .Int({2}, 0, 100, DType::kInt64);
   s.Case("velocity")
       .Input({4})
       .Input({5})
@@ -98,11 +120,12 @@ void Samples(SampleBuilder& s) {
 SNUG_OPS(momentum_update) {
   return {{.name = "momentum_update",
            .doc = "velocity = momentum velocity + grad + weight_decay param; param -= lr velocity",
-           .inputs = {{"param", PortType::kFloat32},
-                      {"velocity", PortType::kFloat32},
+           .inputs = {{"param", PortType::kKept},
+                      {"velocity", PortType::kKept},
                       {"grad"},
                       {"lr", PortType::kFloat32},
-                      {"gate", PortType::kBytes}},
+                      {"gate", PortType::kBytes},
+                      kRoundingPort},
            .outputs = {},
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}, {Alias::Kind::kMutates, 0, 1}},

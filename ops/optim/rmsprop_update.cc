@@ -40,6 +40,19 @@ void Samples(SampleBuilder& s) {
       .Values({1})
       .ExpectMutated(0, {0.9483602264950118, -2.002511801670334})
       .ExpectMutated(1, {0.013500000000000003, 0.039625});
+  s.Case("kept_in_bfloat16")
+      .With(ParseOptions<proto::Update>("beta2: 0.99 epsilon: 1e-8 weight_decay: 0.1"))
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Narrow()
+      .Range(0.1, 1)
+      .Input({3, 1031})
+      .Input({})
+      .Range(0.001, 0.01)
+      .Bytes({})
+      .Values({1})
+      .Int({2}, 0, 100, DType::kInt64);
   s.Case("slot").Input({4}).Input({2}).Input({4}).Input({}).Bytes({}).Fails("[2]: expected shape [4]");
 }
 
@@ -77,6 +90,21 @@ void MomentumSamples(SampleBuilder& s) {
       .ExpectMutated(0, {0.9438602264950119, -1.9935118016703337})
       .ExpectMutated(1, {0.013500000000000003, 0.039625})
       .ExpectMutated(2, {5.613977350498816, -0.6488198329666318});
+  s.Case("kept_in_bfloat16")
+      .With(ParseOptions<proto::Update>("beta2: 0.99 epsilon: 1e-8 momentum: 0.5"))
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Narrow()
+      .Range(0.1, 1)
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Input({})
+      .Range(0.001, 0.01)
+      .Bytes({})
+      .Values({1})
+      .Int({2}, 0, 100, DType::kInt64);
   s.Case("slot").Input({4}).Input({4}).Input({2}).Input({4}).Input({}).Bytes({}).Fails("[2]: expected shape [4]");
 }
 

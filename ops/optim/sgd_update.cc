@@ -19,16 +19,15 @@ absl::Status Infer(InferContext& c) { return CheckUpdate(c, /*slots=*/0); }
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto grad_zero) {
-    using T = decltype(zero);
+  return DispatchKept(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto grad_zero) {
+    using P = decltype(zero);
+    using T = Accumulator<P>;
     using G = decltype(grad_zero);
     const auto& options = k.options<proto::Update>();
-    T* p = k.variable<T>(0);
     const G* g = k.input<G>(1);
     const T lr = static_cast<T>(static_cast<double>(*k.input<T>(2)) * options.lr_mult());
     const T decay = static_cast<T>(options.weight_decay());
-    ForEachElement(k.threads(), k.input_type(0).num_elements(),
-                   [=](int64_t i) SNUG_LAMBDA { p[i] -= lr * (static_cast<T>(g[i]) + decay * p[i]); });
+    UpdateVariables<1, P>(k, 0, [=](int64_t i, T& p) SNUG_LAMBDA { p -= lr * (static_cast<T>(g[i]) + decay * p); });
     return absl::OkStatus();
   });
 }
@@ -55,6 +54,26 @@ void Samples(SampleBuilder& s) {
       .Bytes({})
       .Values({1})
       .ExpectMutated(0, {0.88, -2.01});
+  s.Case("kept_in_bfloat16")
+      .With(ParseOptions<proto::Update>("weight_decay: 0.1 lr_mult: 2"))
+      .Input({3, 1031})
+      .Narrow()
+      .Input({3, 1031})
+      .Input({})
+      .Range(0.001, 0.01)
+      .Bytes({})
+      .Values({1})
+      .Int({2}, 0, 100, DType::kInt64);
+  s.Case("not_rounded")
+      .Input({4})
+      .Narrow()
+      .Input({4})
+      .Input({})
+      .Bytes({})
+      .Only({DType::kBFloat16})
+      .Fails(
+          "input 0 \"param\" [4]: is bfloat16, which is rounded stochastically: expected input 4 \"rounding\", found "
+          "none");
   s.Case("shape").Input({4}).Input({5}).Input({}).Bytes({}).Fails("input 1 \"grad\" [5]: expected shape [4]");
   s.Case("rate").Input({4}).Input({4}).Input({1}).Bytes({}).Fails("input 2 \"lr\" [1]: expected shape []");
   s.Case("gate").Input({4}).Input({4}).Input({}).Bytes({2}).Fails("input 3 \"gate\" [2]: expected shape []");
@@ -65,7 +84,11 @@ void Samples(SampleBuilder& s) {
 SNUG_OPS(sgd_update) {
   return {{.name = "sgd_update",
            .doc = "param -= lr (grad + weight_decay param)",
-           .inputs = {{"param", PortType::kFloat32}, {"grad"}, {"lr", PortType::kFloat32}, {"gate", PortType::kBytes}},
+           .inputs = {{"param", PortType::kKept},
+                      {"grad"},
+                      {"lr", PortType::kFloat32},
+                      {"gate", PortType::kBytes},
+                      kRoundingPort},
            .outputs = {},
            .infer = Infer,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},

@@ -1,5 +1,6 @@
 // Makes an optimizer's update op of a function of update_functions.h. Its ports: the parameter, its slots, the
-// gradient, the learning rate, the random state {seed, step} where the op counts steps, and the gate.
+// gradient, the learning rate, the random state {seed, step} where the op counts steps, the gate, and the random state
+// for rounding where it does not.
 #pragma once
 
 #include <absl/status/status.h>
@@ -25,31 +26,23 @@ namespace snug::core {
 
 template <int kSlots, bool kCounts>
 absl::Status InferUpdate(InferContext& c) {
-  SNUG_RETURN_IF_ERROR(CheckUpdate(c, kSlots, /*others=*/kCounts ? 1 : 0));
-  return kCounts ? CheckRandomState(c, kSlots + 3) : absl::OkStatus();
+  return CheckUpdate(c, kSlots, kCounts);
 }
 
 template <template <class> class F, bool kCounts>
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
   constexpr int kSlots = F<float>::kSlots;
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(kSlots + 1).dtype, [&](auto zero, auto grad_zero) {
-    using T = decltype(zero);
+  return DispatchKept(k.input_type(0).dtype, k.input_type(kSlots + 1).dtype, [&](auto zero, auto grad_zero) {
+    using P = decltype(zero);
+    using T = Accumulator<P>;
     const UpdateNumbers numbers = NumbersOf(k.options<proto::Update>());
     const double rate = static_cast<double>(*k.input<T>(kSlots + 2)) * numbers.lr_mult;
     const double step = kCounts ? static_cast<double>(k.input<int64_t>(kSlots + 3)[1] + 1) : 1;
     const F<T> update(numbers, rate, step);
     const auto* g = k.input<decltype(grad_zero)>(kSlots + 1);
-    T* p = k.variable<T>(0);
-    T* first = k.variable<T>(1);
-    if constexpr (kSlots == 1) {
-      ForEachElement(k.threads(), k.input_type(0).num_elements(),
-                     [=](int64_t i) SNUG_LAMBDA { update(static_cast<T>(g[i]), p[i], first[i]); });
-    } else {
-      T* second = k.variable<T>(2);
-      ForEachElement(k.threads(), k.input_type(0).num_elements(),
-                     [=](int64_t i) SNUG_LAMBDA { update(static_cast<T>(g[i]), p[i], first[i], second[i]); });
-    }
+    UpdateVariables<1 + kSlots, P>(
+        k, 0, [=](int64_t i, T& p, auto&... slots) SNUG_LAMBDA { update(static_cast<T>(g[i]), p, slots...); });
     return absl::OkStatus();
   });
 }
@@ -59,7 +52,7 @@ OpDef UpdateOp(absl::string_view name, absl::string_view doc, const std::vector<
                SamplesFn samples) {
   OpDef op{.name = name,
            .doc = doc,
-           .inputs = {{"param", PortType::kFloat32}},
+           .inputs = {{"param", PortType::kKept}},
            .outputs = {},
            .infer = InferUpdate<F<float>::kSlots, kCounts>,
            .aliases = {{Alias::Kind::kMutates, 0, 0}},
@@ -72,12 +65,13 @@ OpDef UpdateOp(absl::string_view name, absl::string_view doc, const std::vector<
            .samples = samples};
   for (const absl::string_view slot : slots) {
     op.aliases.push_back({Alias::Kind::kMutates, 0, static_cast<int>(op.inputs.size())});
-    op.inputs.push_back({slot, PortType::kFloat32});
+    op.inputs.push_back({slot, PortType::kKept});
   }
   op.inputs.push_back({"grad"});
   op.inputs.push_back({"lr", PortType::kFloat32});
   if (kCounts) op.inputs.push_back({"state", PortType::kInteger});
   op.inputs.push_back({"gate", PortType::kBytes});
+  if (!kCounts) op.inputs.push_back(kRoundingPort);
   return op;
 }
 

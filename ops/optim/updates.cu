@@ -16,7 +16,18 @@
 namespace snug::core {
 namespace {
 
-const uint8_t* Gate(const KernelContext& k) { return k.input<uint8_t>(k.num_inputs() - 1); }
+const uint8_t* Gate(const KernelContext& k) { return k.input<uint8_t>(GateInput(k)); }
+
+// What one element of a Variable keeps of a number.
+template <class P>
+__device__ inline P Kept(const int64_t* state, uint32_t rounding_id, int variable, int64_t i, Accumulator<P> number) {
+  if constexpr (std::is_same_v<P, BFloat16>) {
+    const uint32_t word = RoundingStream(state, rounding_id, variable).Word(static_cast<uint64_t>(i / 2));
+    return RoundStochastically(number, word >> (i % 2 * 16) & 0xffffU);
+  } else {
+    return number;
+  }
+}
 
 // What an update does to one parameter.
 struct Update {
@@ -25,15 +36,63 @@ struct Update {
   void* param;
   void* slots[2];
   const void* rate;
-  const int64_t* state;  // for updates that count steps
+  const int64_t* state;  // for updates that count steps, or round
   const uint8_t* gate;
   UpdateNumbers numbers;
 };
 
+// Rounds the numbers that a Variable's elements from kRoundedAtOnce * counter on get (rounding.h).
+__device__ inline void RoundPack(const int64_t* state, uint32_t rounding_id, int variable, int64_t counter,
+                                 const float (&numbers)[kRoundedAtOnce], BFloat16* to) {
+  const RandomStream random = RoundingStream(state, rounding_id, variable);
+  const auto words = Philox{random.key}(random.stream, static_cast<uint64_t>(counter));
+  for (int j = 0; j < kRoundedAtOnce; ++j) {
+    to[j] = RoundStochastically(numbers[j], words[static_cast<size_t>(j / 2)] >> (j % 2 * 16) & 0xffffU);
+  }
+}
+
+// Does what UpdateWideEach does where parameter and slots are bfloat16.
+template <int kSlots, class G, class All, class Fn>
+__device__ inline void UpdateRoundedEach(const All& all, int at, const Fn& fn) {
+  constexpr int kPack = kRoundedAtOnce;
+  const Update& update = all.members[at];
+  const auto* g = static_cast<const G*>(update.grad);
+  BFloat16* const kept[] = {static_cast<BFloat16*>(update.param), static_cast<BFloat16*>(update.slots[0]),
+                            static_cast<BFloat16*>(update.slots[1])};
+  const bool aligned = AllAligned(g, kept[0], kept[1], kept[2]);
+  SNUG_TOGETHER_FOR(i, all, at, (update.n + kPack - 1) / kPack) {
+    const int64_t first = i * kPack;
+    const int count = update.n - first < kPack ? static_cast<int>(update.n - first) : kPack;
+    const bool whole = aligned && count == kPack;
+    const auto grads = whole ? LoadPack<true, kPack>(g + first, kPack) : LoadPack<false, kPack>(g + first, count);
+    float numbers[kSlots + 1][kPack];
+    for (int v = 0; v <= kSlots; ++v) {
+      const auto pack =
+          whole ? LoadPack<true, kPack>(kept[v] + first, kPack) : LoadPack<false, kPack>(kept[v] + first, count);
+      for (int j = 0; j < kPack; ++j) numbers[v][j] = static_cast<float>(pack.values[j]);
+    }
+    for (int j = 0; j < kPack; ++j) {
+      const float grad = static_cast<float>(grads.values[j]);
+      if constexpr (kSlots == 0) fn(grad, numbers[0][j]);
+      if constexpr (kSlots == 1) fn(grad, numbers[0][j], numbers[1][j]);
+      if constexpr (kSlots == 2) fn(grad, numbers[0][j], numbers[1][j], numbers[2][j]);
+    }
+    for (int v = 0; v <= kSlots; ++v) {
+      CudaPack<BFloat16, kPack> pack;
+      RoundPack(update.state, update.numbers.rounding_id, v, i, numbers[v], pack.values);
+      if (whole) {
+        StorePack<true>(pack, kept[v] + first, kPack);
+      } else {
+        StorePack<false>(pack, kept[v] + first, count);
+      }
+    }
+  }
+}
+
 // Calls fn(grad, param, slots...) for each element that a member's blocks do; all but the gradient are references.
 // Where all arrays begin at multiples of 16 bytes, a thread has several neighbours at a time.
 template <int kSlots, class T, class G, class All, class Fn>
-__device__ inline void UpdateEach(const All& all, int at, const Fn& fn) {
+__device__ inline void UpdateWideEach(const All& all, int at, const Fn& fn) {
   static_assert(kSlots <= 2);
   constexpr int kPack = kCudaPack<T>;
   const Update& update = all.members[at];
@@ -67,19 +126,31 @@ __device__ inline void UpdateEach(const All& all, int at, const Fn& fn) {
   }
 }
 
-template <class T, class G, class All>
+// P is what parameter and slots are kept in.
+template <int kSlots, class P, class G, class All, class Fn>
+__device__ inline void UpdateEach(const All& all, int at, const Fn& fn) {
+  if constexpr (std::is_same_v<P, BFloat16>) {
+    UpdateRoundedEach<kSlots, G>(all, at, fn);
+  } else {
+    UpdateWideEach<kSlots, P, G>(all, at, fn);
+  }
+}
+
+template <class P, class G, class All>
 __global__ void SgdKernel(const __grid_constant__ All all) {
+  using T = Accumulator<P>;
   const int at = all.At(blockIdx.x);
   const Update& update = all.members[at];
   if (*update.gate == 0) return;
   const UpdateNumbers& numbers = update.numbers;
   const T lr = static_cast<T>(static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult);
   const T decay = static_cast<T>(numbers.weight_decay);
-  UpdateEach<0, T, G>(all, at, [&](T g, T& p) { p -= lr * (g + decay * p); });
+  UpdateEach<0, P, G>(all, at, [&](T g, T& p) { p -= lr * (g + decay * p); });
 }
 
-template <class T, class G, class All>
+template <class P, class G, class All>
 __global__ void MomentumKernel(const __grid_constant__ All all) {
+  using T = Accumulator<P>;
   const int at = all.At(blockIdx.x);
   const Update& update = all.members[at];
   if (*update.gate == 0) return;
@@ -88,15 +159,16 @@ __global__ void MomentumKernel(const __grid_constant__ All all) {
   const T momentum = static_cast<T>(numbers.momentum);
   const T decay = static_cast<T>(numbers.weight_decay);
   const bool nesterov = numbers.nesterov;
-  UpdateEach<1, T, G>(all, at, [&](T g, T& p, T& v) {
+  UpdateEach<1, P, G>(all, at, [&](T g, T& p, T& v) {
     const T grad = g + decay * p;
     v = momentum * v + grad;
     p -= lr * (nesterov ? grad + momentum * v : v);
   });
 }
 
-template <class T, class G, class All>
+template <class P, class G, class All>
 __global__ void AdamKernel(const __grid_constant__ All all) {
+  using T = Accumulator<P>;
   __shared__ T step_size, correction, keep;
   const int at = all.At(blockIdx.x);
   const Update& update = all.members[at];
@@ -119,7 +191,7 @@ __global__ void AdamKernel(const __grid_constant__ All all) {
   const T rest2 = static_cast<T>(1 - numbers.beta2);
   const T epsilon = static_cast<T>(numbers.epsilon);
   const T decay = static_cast<T>(numbers.decoupled_decay ? 0 : numbers.weight_decay);
-  UpdateEach<2, T, G>(all, at, [&](T g, T& p, T& m, T& v) {
+  UpdateEach<2, P, G>(all, at, [&](T g, T& p, T& m, T& v) {
     const T grad = g + decay * p;
     m = beta1 * m + rest1 * grad;
     v = beta2 * v + rest2 * grad * grad;
@@ -127,31 +199,33 @@ __global__ void AdamKernel(const __grid_constant__ All all) {
   });
 }
 
-template <template <class> class F, class T, class G, class All>
+template <template <class> class F, class P, class G, class All>
 __global__ void UpdateKernel(const __grid_constant__ All all) {
+  using T = Accumulator<P>;
   const int at = all.At(blockIdx.x);
   const Update& update = all.members[at];
   if (*update.gate == 0) return;
   const double rate = static_cast<double>(*static_cast<const T*>(update.rate)) * update.numbers.lr_mult;
   const F<T> function(update.numbers, rate, update.state == nullptr ? 1 : static_cast<double>(update.state[1] + 1));
-  UpdateEach<F<T>::kSlots, T, G>(all, at, [&](T g, T& p, auto&... slots) { function(g, p, slots...); });
+  UpdateEach<F<T>::kSlots, P, G>(all, at, [&](T g, T& p, auto&... slots) { function(g, p, slots...); });
 }
 
 // The parameter is the average, and the gradient what it is of.
-template <class T, class All>
+template <class T, class P, class All>
 __global__ void AverageKernel(const __grid_constant__ All all) {
   const int at = all.At(blockIdx.x);
   const Update& update = all.members[at];
   if (*update.gate == 0) return;
   const bool first = update.state[1] == 0;
   const T rest = static_cast<T>(1 - update.numbers.beta2);
-  UpdateEach<0, T, T>(all, at, [&](T p, T& average) { average = first ? p : average + rest * (p - average); });
+  UpdateEach<0, T, P>(all, at, [&](T p, T& average) { average = first ? p : average + rest * (p - average); });
 }
 
 // direction may be g.
-template <class T, class G>
+template <class P, class G>
 __global__ void LambDirectionKernel(int64_t n, UpdateNumbers numbers, const int64_t* state, const uint8_t* gate,
-                                    const T* p, const G* g, T* m, T* v, T* direction) {
+                                    const P* p, const G* g, P* m, P* v, Accumulator<P>* direction) {
+  using T = Accumulator<P>;
   __shared__ T correction1, correction2;
   if (threadIdx.x == 0) {  // powers take longer than the rest
     const double step = static_cast<double>(state[1] + 1);
@@ -168,23 +242,24 @@ __global__ void LambDirectionKernel(int64_t n, UpdateNumbers numbers, const int6
   const T decay = static_cast<T>(numbers.weight_decay);
   SNUG_CUDA_FOR(i, n) {
     const T grad = static_cast<T>(g[i]);
-    const T first = beta1 * m[i] + rest1 * grad;
-    const T second = beta2 * v[i] + rest2 * grad * grad;
+    const T first = beta1 * static_cast<T>(m[i]) + rest1 * grad;
+    const T second = beta2 * static_cast<T>(v[i]) + rest2 * grad * grad;
     if (open) {
-      m[i] = first;
-      v[i] = second;
+      m[i] = Kept<P>(state, numbers.rounding_id, 0, i, first);
+      v[i] = Kept<P>(state, numbers.rounding_id, 1, i, second);
     }
-    direction[i] = first / correction1 / (std::sqrt(second / correction2) + epsilon) + decay * p[i];
+    direction[i] = first / correction1 / (std::sqrt(second / correction2) + epsilon) + decay * static_cast<T>(p[i]);
   }
 }
 
-template <class T>
+template <class P, class T>
 __global__ void LambUpdateKernel(int64_t n, double lr_mult, const T* rate, const T* size, const T* change,
-                                 const uint8_t* gate, const T* direction, T* p) {
+                                 const int64_t* state, uint32_t rounding_id, const uint8_t* gate, const T* direction,
+                                 P* p) {
   if (*gate == 0) return;
   const T lr = static_cast<T>(static_cast<double>(*rate) * lr_mult);
   const T scale = *size > T(0) && *change > T(0) ? lr * (*size / *change) : lr;
-  SNUG_CUDA_FOR(i, n) { p[i] -= scale * direction[i]; }
+  SNUG_CUDA_FOR(i, n) { p[i] = Kept<P>(state, rounding_id, 0, i, static_cast<T>(p[i]) - scale * direction[i]); }
 }
 
 template <int kPack, class T, class G>
@@ -195,6 +270,17 @@ __global__ void AccumulateKernel(int64_t packs, const uint8_t* gate, const G* pa
     auto sums = LoadPack<true, kPack>(sum + i * kPack, kPack);
     for (int j = 0; j < kPack; ++j) sums.values[j] += static_cast<T>(parts.values[j]);
     StorePack<true>(sums, sum + i * kPack, kPack);
+  }
+}
+
+template <int kPack, class T, class G>
+__global__ void StoreKernel(int64_t packs, const uint8_t* gate, const G* next, T* state) {
+  if (*gate == 0) return;
+  SNUG_CUDA_FOR(i, packs) {
+    const auto from = LoadPack<true, kPack>(next + i * kPack, kPack);
+    CudaPack<T, kPack> to;
+    for (int j = 0; j < kPack; ++j) to.values[j] = static_cast<T>(from.values[j]);
+    StorePack<true>(to, state + i * kPack, kPack);
   }
 }
 
@@ -276,17 +362,17 @@ __global__ void RootKernel(int64_t n, const double* sums, S* norm) {
   if (threadIdx.x == 0) *norm = static_cast<S>(sqrt(total));
 }
 
-// The inputs are the parameter, its slots, the gradient, the learning rate, the state where steps are counted, and the
-// gate.
+// The inputs are the parameter, its slots, the gradient, the learning rate, and what else update.h says.
 Update UpdateOf(const KernelContext& k, int slots) {
   Update update{.n = k.input_type(0).num_elements(),
                 .grad = k.input<void>(slots + 1),
                 .param = k.variable<void>(0),
                 .slots = {},
                 .rate = k.input<void>(slots + 2),
-                .state = k.num_inputs() == slots + 5 ? k.input<int64_t>(slots + 3) : nullptr,
+                .state = UpdateState(k),
                 .gate = Gate(k),
                 .numbers = k.prepared<UpdateNumbers>()};
+  update.numbers.rounding_id = RoundingId(k.random_id());
   for (int i = 0; i < slots; ++i) update.slots[i] = k.variable<void>(1 + i);
   return update;
 }
@@ -295,7 +381,7 @@ Update UpdateOf(const KernelContext& k, int slots) {
 template <class KernelFor>
 absl::Status LaunchUpdates(absl::Span<const KernelContext> nodes, int slots, const KernelFor& kernel_for) {
   const KernelContext& k = nodes[0];
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(slots + 1).dtype, [&](auto zero, auto grad_zero) {
+  return DispatchKept(k.input_type(0).dtype, k.input_type(slots + 1).dtype, [&](auto zero, auto grad_zero) {
     return LaunchTogether(
         nodes, [slots](const KernelContext& node) { return UpdateOf(node, slots); },
         [&](const auto& all, const cuda::LaunchShape& shape) {
@@ -326,7 +412,7 @@ absl::Status AdamUpdateCuda(absl::Span<const KernelContext> nodes) {
 
 absl::Status AverageUpdateCuda(absl::Span<const KernelContext> nodes) {
   const KernelContext& k = nodes[0];
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(0).dtype, [&](auto zero, auto) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto param_zero) {
     return LaunchTogether(
         nodes,
         [](const KernelContext& node) {
@@ -340,7 +426,8 @@ absl::Status AverageUpdateCuda(absl::Span<const KernelContext> nodes) {
                         .numbers = node.prepared<UpdateNumbers>()};
         },
         [&](const auto& all, const cuda::LaunchShape& shape) {
-          return k.cuda()->Launch(AverageKernel<decltype(zero), std::decay_t<decltype(all)>>, shape, all);
+          return k.cuda()->Launch(AverageKernel<decltype(zero), decltype(param_zero), std::decay_t<decltype(all)>>,
+                                  shape, all);
         });
   });
 }
@@ -357,21 +444,25 @@ SNUG_UPDATES(SNUG_UPDATE)
 #undef SNUG_UPDATE
 
 absl::Status LambDirectionCuda(const KernelContext& k) {
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
-    using T = decltype(zero);
+  return DispatchKept(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
+    using P = decltype(zero);
     using G = decltype(grad_zero);
     const int64_t n = k.input_type(0).num_elements();
-    return k.cuda()->Launch(LambDirectionKernel<T, G>, ShapeFor(n), n, k.prepared<UpdateNumbers>(), k.input<int64_t>(4),
-                            Gate(k), k.input<T>(0), k.input<G>(3), k.variable<T>(1), k.variable<T>(2), k.output<T>(0));
+    UpdateNumbers numbers = k.prepared<UpdateNumbers>();
+    numbers.rounding_id = RoundingId(k.random_id());
+    return k.cuda()->Launch(LambDirectionKernel<P, G>, ShapeFor(n), n, numbers, UpdateState(k), Gate(k), k.input<P>(0),
+                            k.input<G>(3), k.variable<P>(1), k.variable<P>(2), k.output<Accumulator<P>>(0));
   });
 }
 
 absl::Status LambUpdateCuda(const KernelContext& k) {
-  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto) {
-    using T = decltype(zero);
+  return DispatchKept(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto) {
+    using P = decltype(zero);
+    using T = Accumulator<P>;
     const int64_t n = k.input_type(0).num_elements();
-    return k.cuda()->Launch(LambUpdateKernel<T>, ShapeFor(n), n, k.prepared<UpdateNumbers>().lr_mult, k.input<T>(4),
-                            k.input<T>(2), k.input<T>(3), Gate(k), k.input<T>(1), k.variable<T>(0));
+    return k.cuda()->Launch(LambUpdateKernel<P, T>, ShapeFor(n), n, k.prepared<UpdateNumbers>().lr_mult, k.input<T>(4),
+                            k.input<T>(2), k.input<T>(3), UpdateState(k), RoundingId(k.random_id()), Gate(k),
+                            k.input<T>(1), k.variable<P>(0));
   });
 }
 
@@ -398,6 +489,19 @@ absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count) {
                               static_cast<T>(count), k.input<G>(1), k.variable<T>(0), k.output<T>(0));
     };
     return WithPack<T>(n, run, k.input<G>(1), k.variable<T>(0), k.output<T>(0));
+  });
+}
+
+absl::Status StoreCuda(const KernelContext& k) {
+  return DispatchUpdate(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto next_zero) {
+    using T = decltype(zero);
+    using G = decltype(next_zero);
+    const int64_t n = k.input_type(0).num_elements();
+    const auto run = [&](auto pack) {
+      return k.cuda()->Launch(StoreKernel<pack(), T, G>, ShapeFor(n / pack), n / pack, Gate(k), k.input<G>(1),
+                              k.variable<T>(0));
+    };
+    return WithPack<T>(n, run, k.input<G>(1), k.variable<T>(0));
   });
 }
 

@@ -4,6 +4,8 @@
 #include <absl/status/status.h>
 #include <absl/types/span.h>
 
+#include <cstdint>
+
 #include "engine/base/host_device.h"
 #include "ops/kernel_context.h"
 #include "ops/prepare_context.h"
@@ -14,6 +16,7 @@ namespace snug::core {
 struct UpdateNumbers {
   double lr_mult, momentum, weight_decay, beta1, beta2, epsilon;
   bool nesterov, decoupled_decay;
+  uint32_t rounding_id = 0;  // set for a launch: there is room for it here, and no more elsewhere in its arguments
 
   // Adagrad's, which has no beta1: the arguments of a launch are no longer than 32 of these.
   SNUG_HOST_DEVICE double lr_decay() const { return beta1; }
@@ -31,6 +34,7 @@ absl::Status LambDirectionCuda(const KernelContext& k);  // prepared as UpdateNu
 absl::Status LambUpdateCuda(const KernelContext& k);     // likewise
 absl::Status AccumulateCuda(const KernelContext& k);
 absl::Status AccumulateMeanCuda(const KernelContext& k, int64_t count);
+absl::Status StoreCuda(const KernelContext& k);
 absl::Status AdvanceStepCuda(const KernelContext& k);
 absl::Status AllFiniteCuda(const KernelContext& k);
 absl::Status ClipByNormCuda(const KernelContext& k, double max_norm);

@@ -72,6 +72,29 @@ class SessionState : public testing::Test {
   CheckpointStore store_{&files_, folder_.path("checkpoints")};
 };
 
+// What a network remembers from step to step comes back with a training that goes on; evaluation has no place for it.
+TEST_F(SessionState, CarriedStateIsOfTheTraining) {
+  const std::string text = R"(
+    input { name: "x" shape { dim: 3 } }
+    layer { name: "before" input: "x" state { dim: 3 next: "sum" } }
+    layer { name: "sum" input: "x" input: "before" add {} }
+    layer { name: "out" input: "sum" dense { units: 2 } }
+    layer { name: "squares" input: "out" square {} }
+    layer { name: "loss" input: "squares" reduce_sum {} }
+    objective: "loss")";
+  const auto session = MakeFed(text, 1);
+  Losses(*session, 2);
+  ASSERT_TRUE(Save(*session, 1).ok());
+  const auto other = MakeFed(text, 2);
+  ASSERT_TRUE(Load(*other, 1).ok());
+  EXPECT_EQ(*other->GetVariable("before.carried_state"), *session->GetVariable("before.carried_state"));
+  EXPECT_NE(*other->GetVariable("before.carried_state"), std::vector<double>(12, 0));
+  const auto evaluating = MakeFed(text, 3, /*training=*/false);
+  const auto loaded = Load(*evaluating, 1, LoadMode::kWeights);
+  EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_EQ(*evaluating->GetVariable("out.weight"), *session->GetVariable("out.weight"));
+}
+
 TEST_F(SessionState, ComesBackBitForBitWithTheCallersWords) {
   const auto session = MakeFed(Network(kAdam), 1);
   Losses(*session, 3);

@@ -7,7 +7,8 @@ from snug import SnugTest
 
 # The common flags, and what goes without: a command that is not named there takes the flag.
 NO_STEP = {"compile", "plan", "memcost", "fit"}  # compiles a network, but runs no step (memcost: only to measure)
-NO_NETWORK = {"place", "order", "ops", "doctor"}
+CONVERSIONS = {"import", "export"}  # of files: nothing is run or planned
+NO_NETWORK = {"place", "order", "ops", "doctor", "import"}
 INQUIRIES = {"ops", "doctor"}  # say what there is
 WITHOUT = {
     "json": set(),
@@ -17,6 +18,8 @@ WITHOUT = {
     "tuning": NO_NETWORK,
     "tf32": NO_NETWORK,
     "fast": NO_NETWORK,
+    "loops": NO_NETWORK,
+    "recompute-rounds": NO_NETWORK,
     "streams": NO_NETWORK,
     "stream-policy": NO_NETWORK,
     "threads": INQUIRIES,  # of ops, or of the search
@@ -33,6 +36,9 @@ WITHOUT = {
     "watchdog-abort": NO_NETWORK | NO_STEP,
     "check-access": NO_NETWORK | NO_STEP,
 }
+
+for name in WITHOUT.keys() - {"json", "batch", "seed"}:  # an export may be for so many samples, of parameters that are drawn
+    WITHOUT[name] = WITHOUT[name] | CONVERSIONS
 
 MLP = "models/mlp.pbtxt"
 SMALL = ("--batch=4", "--threads=1")
@@ -77,6 +83,8 @@ class CommonFlagsTest(SnugTest):
             "fit": (MLP, "--threads=1", "--memory-limit=10MB", "--memory=none"),
             "tune": (MLP, *SMALL, "--seconds=0", f"--output={self.folder / 'a.tuning.pbtxt'}"),
             "bench": (MLP, *SMALL, "--seconds=0", "--vary=streams=1,2"),
+            "export": (MLP, f"--out={self.folder / 'mlp.onnx'}"),
+            "import": (self.folder / "mlp.onnx", f"--out={self.folder / 'imported'}"),
             "ops": (),
             "doctor": (),
             "place": (buffers,),

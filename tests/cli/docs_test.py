@@ -41,8 +41,8 @@ DEFINED = r"\b(?:class|struct|enum class)(?: SNUG_API)? {}\b"
 
 @functools.lru_cache
 def flags_of(command):
-    """Of `snug COMMAND`; None where there is no such command."""
-    done = subprocess.run([BINARY, command, "--help"], capture_output=True, text=True)
+    """Of `snug COMMAND`, which may be two words; None where there is no such command."""
+    done = subprocess.run([BINARY, *command.split(), "--help"], capture_output=True, text=True)
     return set(re.findall(r"^  --([a-z0-9-]+)", done.stdout, re.MULTILINE)) | {"help"} if done.returncode == 0 else None
 
 
@@ -73,14 +73,15 @@ def wrong_flags(code):
         words = part.split() or [""]
         command = re.match(r"\s*(?:\S*/)?snug (\w+)", part)
         if command and command[1] in commands():
-            known, owner = flags_of(command[1]), f"snug {command[1]}"
+            name = "bench memory" if re.match(r"\s*(?:\S*/)?snug bench memory\b", part) else command[1]
+            known, owner = flags_of(name), f"snug {name}"
         elif words[0].startswith(("bench/", "tools/")):
             texts = [text for name, text in sources("bench tools").items() if name.split(".")[0] == words[0].split(".")[0]]
             known, owner = set(re.findall(r"--([a-z][a-z-]*)", "\n".join(texts))), words[0]
         elif words[0] in OTHERS:
             known, owner = OTHERS[words[0]], words[0]
         else:
-            known, owner = set().union(*map(flags_of, commands()), *OTHERS.values()), "any command"
+            known, owner = set().union(*map(flags_of, [*commands(), "bench memory"]), *OTHERS.values()), "any command"
         for flag in FLAG.findall(part):
             if flag not in known:
                 yield f"--{flag}: no flag of {owner}"

@@ -53,6 +53,9 @@ FILES = {
     "words.npy": npy("<U4", (4, 2), bytes(128)),
     "label.npy": npy("<i4", (4,), bytes(16)),
     "label3.npy": npy("<i4", (3,), bytes(12)),
+    "cut.onnx": b"\x3a\x40half",
+    "nothing.onnx": b"\x3a\x00\x42\x02\x10\x11",  # an empty graph, and an opset
+    "old.onnx": b"\x3a\x00\x42\x02\x10\x09",
     "words.csv": "a,b,label\n1,two,0\n",
     "ragged.csv": "a,b,label\n1,2,0\n3,4\n",
     "label.csv": "a,b,label\n1,2,0\n3,4,7\n",
@@ -142,6 +145,18 @@ CASES = {
     "trace cannot be written": ("step", MLP, "--trace=nowhere/trace.json"),
     "plan cannot be written": ("plan", "own.pbtxt", "--write-plan=nowhere/own.plan"),
     "dump cannot be written": ("compile", "own.pbtxt", "--dump=own.pbtxt/dump"),
+    "an import of what is not there": ("import", "nowhere.onnx", "--out=run"),
+    "an import to nowhere": ("import", "old.onnx"),
+    "an import of another file": ("import", "own.pbtxt", "--out=run"),
+    "an import of a part of a file": ("import", "cut.onnx", "--out=run"),
+    "an import of nothing": ("import", "nothing.onnx", "--out=run"),
+    "an import of an old opset": ("import", "old.onnx", "--out=run"),
+    "a shape that is none": ("import", "old.onnx", "--out=run", "--shape=x"),
+    "an export to nowhere": ("export", "own.pbtxt"),
+    "an export that cannot be written": ("export", "own.pbtxt", "--out=nowhere/a.onnx"),
+    "an export of what ONNX does not have": ("export", "own.pbtxt", "--out=a.onnx", "--fetch=loss"),
+    "an export of what is not there": ("export", "own.pbtxt", "--out=a.onnx", "--fetch=outs"),
+    "an export of two sets of parameters": ("export", "own.pbtxt", "--out=a.onnx", "--checkpoint=a", "--init-from=b"),
 }
 
 

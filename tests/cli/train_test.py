@@ -179,6 +179,33 @@ class Train(unittest.TestCase):
         self.assertEqual(other.returncode, 0, other.stderr)
         self.assertIn("made with accumulate 4, this run has 2: results differ in rounding, and by what batch norm", other.stderr)
 
+    def test_stochastic_rounding_halves_the_state_and_is_resumed_bit_for_bit(self):
+        flags = ("--steps=20", "--precision=bfloat16", "--checkpoint-every=10", "--json")
+        wide = train(self.path("wide"), *flags)
+        self.assertEqual(wide.returncode, 0, wide.stderr)
+        flags += ("--stochastic-rounding",)
+        whole = train(self.path("whole"), *flags)
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        a, b = json.loads(wide.stdout), json.loads(whole.stdout)
+        self.assertAlmostEqual(a["state_bytes"] / b["state_bytes"], 2, delta=0.01)
+        self.assertAlmostEqual(a["training"]["loss"], b["training"]["loss"], delta=0.05)
+        self.assertEqual(train(self.path("part"), *flags).returncode, 0)
+        last = self.path("part/checkpoints/step-000000020.safetensors")
+        os.remove(last)
+        resumed = train(self.path("part"), *flags, "--resume")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertEqual(newest(self.path("part")), newest(self.path("whole")))
+        os.remove(last)
+        other = train(self.path("part"), *flags[:-1], "--resume")
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("made with stochastic_rounding on, this run has off", other.stderr)
+        evaluated = snug("eval", MLP, f"--checkpoint={self.path('whole')}", "--data=digits", "--data-digits-samples=640",
+                         "--json")  # in float32, from parameters of bfloat16
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        in_float32 = train(self.path("none"), "--stochastic-rounding")
+        self.assertEqual(in_float32.returncode, 2)
+        self.assertIn("--stochastic-rounding: expected --precision=bfloat16", in_float32.stderr)
+
     def test_a_loss_that_is_not_finite_loses_nothing(self):
         with open(self.path("net.pbtxt"), "w", encoding="utf-8") as file:
             file.write('name: "net" input { name: "point" shape { dim: 2 } } input { name: "label" dtype: INT32 }\n'

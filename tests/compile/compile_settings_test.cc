@@ -22,6 +22,13 @@ TEST(CompileSettings, StreamsShareTheProcessorsWhereNobodyGivesThreads) {
   EXPECT_EQ(SettleCompile({.threads = 7}, 2, places)->threads, 7);
 }
 
+TEST(CompileSettings, StochasticRoundingIsOfBFloat16) {
+  const OptionPlaces places = OptionPlaces::InProgram();
+  EXPECT_TRUE(SettleCompile({.precision = "bfloat16", .stochastic_rounding = true}, 1, places)->stochastic_rounding);
+  EXPECT_FALSE(SettleCompile({.precision = "bfloat16"}, 1, places)->stochastic_rounding);
+  EXPECT_FALSE(SettleCompile({.stochastic_rounding = false}, 1, places)->stochastic_rounding);
+}
+
 TEST(CompileSettings, ErrorsNameWhatWasSaidAsItIsWrittenThere) {
   const OptionPlaces flags = OptionPlaces::OnCommandLine();
   const OptionPlaces program = OptionPlaces::InProgram();
@@ -29,6 +36,9 @@ TEST(CompileSettings, ErrorsNameWhatWasSaidAsItIsWrittenThere) {
   EXPECT_EQ(Refused({.device = "gpu"}, program), "option \"device\": expected cpu, cuda or cuda:N, found \"gpu\"");
   EXPECT_EQ(Refused({.precision = "int32"}, flags),
             "--precision: expected float32, bfloat16 or float64, found \"int32\"");
+  EXPECT_EQ(Refused({.stochastic_rounding = true}, flags),
+            "--stochastic-rounding: expected --precision=bfloat16, whose parameters it rounds, found "
+            "--precision=float32");
   EXPECT_EQ(Refused({.tf32 = true}, program),
             "option \"tf32\": expected device = \"cuda\", whose tensor cores compute so, found device = \"cpu\"");
   EXPECT_EQ(Refused({.tuning = "x", .plain_kernels = true}, flags),

@@ -56,6 +56,8 @@ std::string RunCase(const std::string& model, const std::map<std::string, std::s
   std::string text;
   CompileOptions options{.training = word("mode") != "forward", .plain_kernels = true};
   for (const std::string& pass : List(word("disable"))) options.disabled_passes.insert(pass);
+  options.update_as_made = words.contains("as_made");
+  options.recompute_sweeps = words.contains("recompute");
   options.gradients = List(word("gradients"));
   options.fetch = List(word("fetch"));
   options.memory.strategy = words.contains("memory") ? word("memory") : "none";

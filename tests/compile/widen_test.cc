@@ -91,5 +91,43 @@ TEST_F(WidenTest, AnUpdateReadsTheUnroundedGradient) {
   }
 }
 
+// A node that reads and writes both types gets the parameter and leaves its gradient as it is, without a cast.
+TEST_F(WidenTest, WhatTakesNoCastIsUnrounded) {
+  const NodeId product = Add({.name = "product", .op = "matmul", .inputs = {x_, rounded_}, .phase = Phase::kBackward});
+  const NodeId update = Add({.name = "update",
+                             .op = "sgd_update",
+                             .inputs = {weight_, OutputOf(product), rate_, gate_},
+                             .phase = Phase::kUpdate});
+  Widener widener(graph_, registry_);
+  widener.Unround(product);
+  widener.RemoveUnreadCasts();
+  EXPECT_EQ(graph_.node(product).inputs[0], x_);
+  EXPECT_EQ(graph_.node(product).inputs[1], weight_);
+  EXPECT_EQ(graph_.node(update).inputs[1], OutputOf(product));
+  EXPECT_EQ(graph_.type(OutputOf(product)).dtype, DType::kFloat32);
+  for (const NodeId id : graph_.ProgramOrder()) EXPECT_NE(graph_.node(id).op, "cast");
+}
+
+// What anybody else reads is bfloat16, and so it stays.
+TEST_F(WidenTest, WhatOthersReadStaysRounded) {
+  const NodeId product = AddProduct();  // its result is an output
+  Widener widener(graph_, registry_);
+  widener.Unround(product);
+  EXPECT_EQ(graph_.type(OutputOf(product)).dtype, DType::kBFloat16);
+}
+
+// The two products that read a layer's gradient share its cast; one further on does not.
+TEST_F(WidenTest, NeighboursShareACast) {
+  std::vector<NodeId> products;
+  for (const char* const name : {"first", "second", "third"}) {
+    products.push_back(Add({.name = name, .op = "matmul", .inputs = {x_, rounded_}}));
+    graph_.outputs.push_back({name, OutputOf(products.back())});
+    if (products.size() == 2) Add({.name = "between", .op = "relu", .inputs = {OutputOf(products[0])}});
+  }
+  WidenAll();
+  EXPECT_EQ(graph_.node(products[0]).inputs[0], graph_.node(products[1]).inputs[0]);
+  EXPECT_NE(graph_.node(products[1]).inputs[0], graph_.node(products[2]).inputs[0]);
+}
+
 }  // namespace
 }  // namespace snug::core

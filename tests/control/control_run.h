@@ -5,6 +5,7 @@
 #include <absl/status/statusor.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,13 +30,14 @@ inline CompileOptions AsWritten(CompileOptions options) {
 }
 
 // A session whose inputs are not fed yet.
-inline absl::StatusOr<std::unique_ptr<Session>> MakeUnfed(const std::string& text, CompileOptions options) {
+inline absl::StatusOr<std::unique_ptr<Session>> MakeUnfed(const std::string& text, CompileOptions options,
+                                                          std::optional<ExecutorKind> engine = std::nullopt) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
   if (!loaded.ok()) return loaded.status();
   options.keep_inputs = true;
   absl::StatusOr<Compiled> compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
   if (!compiled.ok()) return compiled.status();
-  return Session::Create(*std::move(compiled), {.seed = 1});
+  return Session::Create(*std::move(compiled), {.seed = 1, .engine = engine});
 }
 
 // Feeds, runs a step and fetches. Test failures say what went wrong.

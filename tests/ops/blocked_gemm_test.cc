@@ -11,6 +11,7 @@
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/panels.h"
+#include "ops/kernels/matmul/short_gemm.h"
 #include "ops/kernels/matmul/tall.h"
 
 namespace snug::core {
@@ -197,6 +198,88 @@ TEST(BlockedGemm, AddsInFloatAndRoundsOnceInBFloat16) {
         ASSERT_NEAR(static_cast<float>(found[i]), static_cast<float>(expected[i]),
                     1e-2F * (1 + std::fabs(static_cast<float>(expected[i]))))
             << m << "x" << n << "x" << k << " flags " << flags;
+      }
+    }
+  }
+}
+
+// a, b and c have types of their own: what is float already is read, or left, as it is.
+template <class A, class B, class C>
+std::vector<C> BlockedOfTypes(const Product<float>& product, int threads, Activation activation) {
+  const std::vector<A> a(product.a.begin(), product.a.end());
+  const std::vector<B> b(product.b.begin(), product.b.end()), bias(product.bias.begin(), product.bias.end());
+  std::vector<C> c(product.c.size(), C(NAN));
+  const GemmCall<float>& p = product.call;
+  const GemmCall<A, B, C> call = {.m = p.m,
+                                  .n = p.n,
+                                  .k = p.k,
+                                  .a = {a.data(), p.a.row, p.a.col},
+                                  .b = {b.data(), p.b.row, p.b.col},
+                                  .c = c.data(),
+                                  .bias = p.bias == nullptr ? nullptr : bias.data()};
+  std::vector<float> workspace(
+      static_cast<size_t>(BlockedGemmWorkspaceBytes<C>(threads, p.m, p.n, p.k)) / sizeof(float) + 16, NAN);
+  void* begin = workspace.data();
+  size_t space = workspace.size() * sizeof(float);
+  std::align(64, space - 64, begin, space);
+  BlockedGemm(threads, call, activation, begin);
+  return c;
+}
+
+template <class T>
+void RoundTo(std::vector<float>& numbers) {
+  for (float& x : numbers) x = static_cast<float>(static_cast<T>(x));
+}
+
+TEST(BlockedGemm, TakesFactorsAndResultsOfSeveralTypes) {
+  for (const auto& [m, n, k] : kSizes) {
+    for (int flags = 0; flags < 8; ++flags) {
+      Product<float> product(m, n, k, flags);
+      RoundTo<BFloat16>(product.a);
+      const std::vector<float> sums = product.Plain(Activation::kRelu);
+      const std::vector<BFloat16> rounded = BlockedOfTypes<BFloat16, float, BFloat16>(product, 2, Activation::kRelu);
+      for (size_t i = 0; i < sums.size(); ++i) ASSERT_EQ(rounded[i].bits, BFloat16(sums[i]).bits) << i;
+      RoundTo<BFloat16>(product.b);
+      RoundTo<BFloat16>(product.bias);
+      const std::vector<float> expected = product.Plain(Activation::kRelu);
+      const std::vector<float> found = BlockedOfTypes<BFloat16, BFloat16, float>(product, 2, Activation::kRelu);
+      ASSERT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0)
+          << m << "x" << n << "x" << k << " flags " << flags;
+    }
+  }
+}
+
+// Weights that are read where they are: sizes around tiles, blocks of rows and pieces along k.
+TEST(ShortGemm, HasTheSumsOfThePlainProductRounded) {
+  constexpr int64_t kShortSizes[][3] = {{16, 1, 1},     {17, 5, 7},     {64, 10, 84},   {31, 24, 256},
+                                        {33, 100, 257}, {64, 256, 784}, {100, 241, 40}, {128, 490, 300}};
+  for (const auto& [m, n, k] : kShortSizes) {
+    for (const int flags : {2, 6}) {
+      for (const Activation activation : {Activation::kIdentity, Activation::kRelu}) {
+        Product<float> product(m, n, k, flags);
+        RoundTo<BFloat16>(product.a);
+        const std::vector<float> expected = product.Plain(activation);
+        const std::vector<BFloat16> x(product.a.begin(), product.a.end());
+        for (const int threads : {1, 3}) {
+          std::vector<BFloat16> y(product.c.size(), BFloat16(NAN));
+          const GemmCall<BFloat16, float, BFloat16> call = {.m = m,
+                                                            .n = n,
+                                                            .k = k,
+                                                            .a = {x.data(), k, 1},
+                                                            .b = product.call.b,
+                                                            .c = y.data(),
+                                                            .bias = product.call.bias};
+          std::vector<float> workspace(static_cast<size_t>(ShortGemmWorkspaceBytes(threads, m, k)) / sizeof(float) + 16,
+                                       NAN);
+          void* begin = workspace.data();
+          size_t space = workspace.size() * sizeof(float);
+          std::align(64, space - 64, begin, space);
+          ShortGemm(threads, call, activation, begin);
+          for (size_t i = 0; i < y.size(); ++i) {
+            ASSERT_EQ(y[i].bits, BFloat16(expected[i]).bits)
+                << m << "x" << n << "x" << k << " flags " << flags << ", " << threads << " threads, element " << i;
+          }
+        }
       }
     }
   }

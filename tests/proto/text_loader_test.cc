@@ -51,8 +51,12 @@ TEST(TextLoader, ReadsFlatFilesAsProtobufDoes) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     proto::Network network = testing::RandomNetwork(seed);
     network.clear_name();  // a "$" in a string is ours alone
-    for (proto::Layer& layer : *network.mutable_layer()) layer.clear_param();
-    for (proto::Layer& layer : *network.mutable_subnetwork(0)->mutable_layer()) layer.clear_param();
+    for (auto* layers : {network.mutable_layer(), network.mutable_subnetwork(0)->mutable_layer()}) {
+      for (proto::Layer& layer : *layers) {
+        layer.clear_param();
+        if (layer.has_state()) layer.mutable_state()->clear_next();
+      }
+    }
     for (const bool single_line : {false, true}) {
       google::protobuf::TextFormat::Printer printer;
       printer.SetSingleLineMode(single_line);

@@ -32,7 +32,11 @@ class PassesTest : public testing::TestWithParam<PassesCase> {
 };
 
 TEST_P(PassesTest, EachSwitchedOffAgreesToRoundingInDouble) {
-  CompileOptions options{.batch = GetParam().batch, .precision = DType::kFloat64, .threads = 2};
+  CompileOptions options{.batch = GetParam().batch,
+                         .precision = DType::kFloat64,
+                         .threads = 2,
+                         .update_as_made = true,
+                         .recompute_sweeps = true};
   const std::vector<double> all = Train(options);
   for (const std::string& pass : PassNames()) {
     options.disabled_passes = {pass};

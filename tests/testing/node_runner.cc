@@ -68,11 +68,12 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
   auto row = serving(rows.cbegin());
   const KernelLicence licence = {.tf32 = absl::StrContains(named, "tf32"), .fast = absl::StrContains(named, "fast")};
   SetThreadsPerOp(threads);
-  for (bool widened = false, reordered = false;;) {
+  for (bool widened = false, reordered = false, unrounded = false;;) {
     runner.kernel_ = *row;
     if (runner.kernel_->prepare == nullptr) return runner;
     PrepareContext context(runner.bound_, threads, named, device, licence);
     for (int i = 0; keeps && i < runner.bound_.num_inputs(); ++i) context.SetKept(i);
+    if (unrounded) context.SetUnrounded();
     SNUG_RETURN_IF_ERROR(Annotate(runner.kernel_->prepare(context), "prepare"));
     if (context.declined().has_value()) {
       if (row + 1 == rows.cend()) {
@@ -87,6 +88,19 @@ absl::StatusOr<NodeRunner> NodeRunner::Make(const OpRegistry& registry, const Op
       }
       for (size_t o = 0; o < runner.types_.outputs.size(); ++o) {
         runner.bound_.outputs[o].layout = runner.types_.outputs[o].layout;
+      }
+      continue;
+    }
+    if (context.wants_unrounded()) {
+      // In a network what such nodes read after the data are parameters, and updates read the gradients of these.
+      if (unrounded) return absl::InternalError("prepare asks for what is unrounded although it got it");
+      unrounded = true;
+      if (absl::EndsWith(op.name, "grad_weight")) {
+        for (ValueType& type : runner.bound_.outputs) type.dtype = Wide(type.dtype);
+      } else {
+        for (size_t i = 1; i < runner.bound_.inputs.size(); ++i) {
+          runner.bound_.inputs[i].dtype = Wide(runner.bound_.inputs[i].dtype);
+        }
       }
       continue;
     }

@@ -40,6 +40,7 @@ DType PortDType(PortType port, DType dtype) {
     case PortType::kAny:
       return dtype;
     case PortType::kFloat32:
+    case PortType::kKept:
       return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
     case PortType::kInteger:
       return DType::kInt32;
@@ -121,7 +122,8 @@ NodeTypes SampleTypes(const OpDef& op, const Sample& sample, DType dtype, Layout
     const SampleInput& input = sample.inputs()[i];
     ValueType type;
     if (!input.absent) {
-      type = {input.dtype.value_or(PortDType(PortAt(op, i).type, dtype)), input.shape,
+      const PortType port = input.narrow ? PortType::kFloating : PortAt(op, i).type;
+      type = {input.dtype.value_or(PortDType(port, dtype)), input.shape,
               TakesChannelsLast(op, sample, i) ? layout : Layout::Plain()};
     }
     types.inputs.push_back(type);

@@ -29,7 +29,8 @@ struct LoadedTrainer {
   std::unique_ptr<Trainer> trainer;
 };
 
-LoadedTrainer MakeTrainer(const std::string& text, int64_t batch = 16, DType precision = DType::kFloat32) {
+LoadedTrainer MakeTrainer(const std::string& text, int64_t batch = 16, DType precision = DType::kFloat32,
+                          bool stochastic_rounding = false) {
   LoadedTrainer made{LoadOrDie(text), nullptr};
   const proto::Training& training = made.loaded.network.training();
   absl::StatusOr<TrainingData> data = OpenData(training.data(), made.loaded.network, 1);
@@ -37,6 +38,7 @@ LoadedTrainer MakeTrainer(const std::string& text, int64_t batch = 16, DType pre
   TrainerOptions options;
   options.compile.batch = batch;
   options.compile.precision = precision;
+  options.compile.stochastic_rounding = stochastic_rounding;
   auto trainer = Trainer::Create(made.loaded.network, made.loaded.source_map, OpRegistry::Builtin(), training,
                                  *std::move(data), options);
   EXPECT_TRUE(trainer.ok()) << trainer.status().message();
@@ -158,7 +160,7 @@ TEST(Trainer, ALossThatIsNotFiniteNamesTheNodeAndChangesNothing) {
 }
 
 TEST(Trainer, LearnsInBfloat16WhatItLearnsInFloat32) {
-  const auto accuracy = [](DType precision) {
+  const auto accuracy = [](DType precision, bool stochastic_rounding = false) {
     const LoadedTrainer made = MakeTrainer(R"(
       name: "mlp"
       input { name: "image" shape { dim: 784 } }
@@ -171,11 +173,11 @@ TEST(Trainer, LearnsInBfloat16WhatItLearnsInFloat32) {
       objective: "loss" output: "accuracy"
       optimizer { learning_rate: 0.1 sgd { momentum: 0.9 } }
       training { epochs: 5 data { digits { samples: 8000 } } schedule { one_cycle {} } })",
-                                           32, precision);
+                                           32, precision, stochastic_rounding);
     EXPECT_NE(made.trainer, nullptr);
     for (const Variable& variable : made.trainer->session().compiled().graph.variables()) {
-      const bool wide = variable.type.dtype != DType::kBFloat16;
-      EXPECT_TRUE(wide) << variable.name;  // parameters and slots
+      const bool kept = variable.role == VariableRole::kParameter || variable.role == VariableRole::kSlot;
+      EXPECT_EQ(variable.type.dtype == DType::kBFloat16, kept && stochastic_rounding) << variable.name;
     }
     EXPECT_TRUE(made.trainer->Run({}).ok());
     return made.trainer->Evaluate()->evaluation.metrics[1].second;
@@ -183,6 +185,62 @@ TEST(Trainer, LearnsInBfloat16WhatItLearnsInFloat32) {
   const double float32 = accuracy(DType::kFloat32), bfloat16 = accuracy(DType::kBFloat16);
   EXPECT_GT(float32, 0.93);
   EXPECT_NEAR(bfloat16, float32, 0.015);
+  EXPECT_NEAR(accuracy(DType::kBFloat16, /*stochastic_rounding=*/true), float32, 0.015);
+}
+
+// Parameters and slots take half the bytes; what lies around them is some bytes for the step and the learning rate.
+TEST(Trainer, StochasticRoundingHalvesTheState) {
+  for (const char* const optimizer : {"sgd {}", "sgd { momentum: 0.9 nesterov: true }", "adam {}", "adamw {}",
+                                      "rmsprop {}", "rmsprop { momentum: 0.9 }", "adagrad {}", "lion {}", "lamb {}"}) {
+    std::string text = DigitsNetwork("steps: 6 evaluate_every: 6", 200);
+    const size_t at = text.find("sgd { momentum: 0.9 }");
+    text.replace(at, std::strlen("sgd { momentum: 0.9 }"), optimizer);
+    const LoadedTrainer wide = MakeTrainer(text, 16, DType::kBFloat16);
+    const LoadedTrainer narrow = MakeTrainer(text, 16, DType::kBFloat16, /*stochastic_rounding=*/true);
+    ASSERT_NE(narrow.trainer, nullptr) << optimizer;
+    const int64_t state = narrow.trainer->session().state_bytes();
+    EXPECT_NEAR(static_cast<double>(wide.trainer->session().state_bytes()), 2.0 * static_cast<double>(state), 2048)
+        << optimizer;
+    const absl::Status status = narrow.trainer->Run({});
+    ASSERT_TRUE(status.ok()) << optimizer << ": " << status.message();
+    // A second training has the same bits: they depend on no clock and no address.
+    const LoadedTrainer again = MakeTrainer(text, 16, DType::kBFloat16, /*stochastic_rounding=*/true);
+    ASSERT_TRUE(again.trainer->Run({}).ok());
+    EXPECT_TRUE(StateBytes(again.trainer->session()) == StateBytes(narrow.trainer->session())) << optimizer;
+  }
+}
+
+TEST(Trainer, StochasticRoundingGoesOnAsUninterrupted) {
+  const auto make = [] { return MakeTrainer(kDigits, 16, DType::kBFloat16, /*stochastic_rounding=*/true); };
+  const LoadedTrainer whole = make(), first = make(), second = make();
+  ASSERT_TRUE(whole.trainer->Run({}).ok());
+  ASSERT_TRUE(first.trainer->Run({.stop = [&] { return first.trainer->step() == 23; }}).ok());
+  std::memcpy(const_cast<std::byte*>(second.trainer->session().state_data()), first.trainer->session().state_data(),
+              static_cast<size_t>(first.trainer->session().state_bytes()));
+  ASSERT_TRUE(second.trainer->Resume(23).ok());
+  ASSERT_TRUE(second.trainer->Run({}).ok());
+  EXPECT_TRUE(StateBytes(second.trainer->session()) == StateBytes(whole.trainer->session()));
+}
+
+// Averages are float32, the norm of the gradients is that of all of them, and micro-batches are summed in float32.
+TEST(Trainer, StochasticRoundingTakesAveragesClippingAndMicroBatches) {
+  std::string text = DigitsNetwork("steps: 30 evaluate_every: 30 accumulate: 2", 500);
+  text.replace(text.find("optimizer { "), 12, "optimizer { clip_norm: 1 average { decay: 0.9 evaluate: true } ");
+  text.replace(text.find("layer { name: \"drop\""), 0, "layer { name: \"norm\" input: \"act\" layer_norm {} } ");
+  text.replace(text.find("input: \"act\" dropout"), 12, "input: \"norm\"");
+  const LoadedTrainer made = MakeTrainer(text, 16, DType::kBFloat16, /*stochastic_rounding=*/true);
+  ASSERT_NE(made.trainer, nullptr);
+  const absl::Status status = made.trainer->Run({});
+  ASSERT_TRUE(status.ok()) << status.message();
+  const Graph& graph = made.trainer->session().compiled().graph;
+  const auto dtype = [&](const char* name) { return graph.variable(graph.FindVariable(name)).type.dtype; };
+  EXPECT_EQ(dtype("fc1.weight"), DType::kBFloat16);
+  EXPECT_EQ(dtype("fc1.weight/momentum"), DType::kBFloat16);
+  EXPECT_EQ(dtype("fc1.weight/average"), DType::kFloat32);
+  EXPECT_EQ(dtype("norm.weight"), DType::kFloat32);  // scales of norms are float32 in every network
+  const auto evaluated = made.trainer->Evaluate();
+  ASSERT_TRUE(evaluated.ok()) << evaluated.status().message();
+  EXPECT_LT(evaluated->evaluation.metrics[0].second, 2.2);  // chance has 2.3
 }
 
 TEST(Trainer, RefusesWhatCannotBe) {

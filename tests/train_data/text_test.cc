@@ -37,6 +37,16 @@ TEST_F(TextTest, WindowsMayOverlap) {
   EXPECT_THAT(Sample(*dataset, 2).Field<int32_t>(1), ElementsAre('d', 'e', 'f'));
 }
 
+TEST_F(TextTest, RowsGoOnWhereTheyEnded) {
+  const auto dataset = Open("abcdefghijklm", {.length = 2, .rows = 2});  // six windows, three for each row
+  ASSERT_EQ(dataset->size(), 6);
+  EXPECT_THAT(Sample(*dataset, 0).Field<int32_t>(0), ElementsAre('a', 'b'));
+  EXPECT_THAT(Sample(*dataset, 1).Field<int32_t>(0), ElementsAre('g', 'h'));
+  EXPECT_THAT(Sample(*dataset, 2).Field<int32_t>(0), ElementsAre('c', 'd'));
+  EXPECT_THAT(Sample(*dataset, 5).Field<int32_t>(1), ElementsAre('l', 'm'));
+  EXPECT_EQ(Open("abcdefghijklm", {.length = 2, .rows = 4})->size(), 4);
+}
+
 TEST_F(TextTest, PartsShareNoByte) {
   const auto training = Open("0123456789", {.length = 2, .to = 0.6});
   const auto held_back = Open("0123456789", {.length = 2, .from = 0.6});
@@ -54,6 +64,9 @@ TEST_F(TextTest, Errors) {
       "text: byte 6: the text ends here, expected at least 7 bytes from byte 0 on (a window of 6 and the byte after "
       "it): use a longer text or a shorter window");
   EXPECT_EQ(ErrorOf(OpenText(path, {.length = 5})), "");
+  EXPECT_EQ(ErrorOf(OpenText(path, {.length = 2, .rows = 3})),
+            "text: byte 6: the text ends here after 2 windows of 2 bytes, expected at least one for each of 3 rows");
+  EXPECT_EQ(ErrorOf(OpenText(path, {.rows = 0})), "text rows: expected at least 1, found 0");
   EXPECT_EQ(
       ErrorOf(OpenText(path, {.length = 3, .from = 0.5})),
       "text: byte 6: the text ends here, expected at least 4 bytes from byte 3 on (a window of 3 and the byte after "

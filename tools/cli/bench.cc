@@ -21,6 +21,7 @@
 #include "engine/run/observe/step_timer.h"
 #include "ops/graph_builder.h"
 #include "proto/text_loader.h"
+#include "tools/cli/bench_memory.h"
 #include "tools/cli/bench_scaling.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
@@ -50,7 +51,8 @@ Flags FlagsOf(BenchFlags& f) {
       "seconds of all threads, samples a second, planned bytes. --vary compares values of any flag, in turn:\n"
       "  snug bench models/lenet.pbtxt --batch=32 --vary=streams=1,2 --vary=memory=best,none,dynamic\n"
       "--op times the kernels of one op in these steps, plain against fast. --scaling times the ops on one thread and "
-      "on\ntwo, and foretells what a step takes on 4 to 128.");
+      "on\ntwo, and foretells what a step takes on 4 to 128.\n\n`snug bench memory MODEL...` is about bytes: what many "
+      "networks need by strategy, beside PyTorch; it has a\nhelp of its own.");
   flags.Add("vary", "FLAG=A,B", "values of another flag to compare; several of them: every combination",
             [&f](const std::string& value) -> absl::Status {
               if (absl::StrContains(value, '=') && value.back() != '=') {
@@ -273,6 +275,9 @@ void PrintKernels(const std::string& network, const std::string& op, bool json, 
 }  // namespace
 
 absl::StatusOr<int> RunBench(const Arguments& arguments) {
+  if (!arguments.empty() && arguments[0] == "memory") {
+    return RunBenchMemory(Arguments(arguments.begin() + 1, arguments.end()));
+  }
   BenchFlags f;
   SNUG_ASSIGN_OR_RETURN(const std::string file, FlagsOf(f).ParseOne(arguments, "a model file"));
   if (f.seconds < 0) return absl::InvalidArgumentError(absl::StrCat("--seconds: expected seconds, found ", f.seconds));

@@ -11,6 +11,7 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
+#include "engine/compile/control/loop_report.h"
 #include "engine/compile/pipeline.h"
 #include "engine/compile/summary.h"
 #include "engine/graph/graph.h"
@@ -96,6 +97,7 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
 
   if (!dump.empty()) {
     stages.push_back({"75_passed_over", PassedOverText(compiled), ""});
+    if (!compiled.loops.empty()) stages.push_back({"77_loops", LoopsText(compiled), ""});
     stages.push_back({"80_order", OrderText(compiled), ""});
     stages.push_back({"90_plan", PlanText(compiled), ""});
     SNUG_RETURN_IF_ERROR(WriteStages(dump, stages));
@@ -114,6 +116,12 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
         .Number(static_cast<int64_t>(multiply_adds))
         .Key("activation_bytes")
         .Number(summary.activation_bytes);
+    out.Key("loops").Array();
+    for (const LoopChoice& loop : compiled.loops) {
+      out.Object().Key("name").String(loop.name).Key("rounds").Number(loop.rounds).Key("nodes").Number(loop.nodes);
+      out.Key("rolled").Bool(loop.rolled).Key("chunk").Number(loop.chunk).End();
+    }
+    out.End();
     WriteFallbacks(fallbacks.all(), out);
     out.End();
     std::puts(out.text().c_str());
@@ -123,6 +131,7 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
         "bytes  %d\n",
         loaded.network.name(), compiled.batch, train ? "training" : "forward only", summary.parameters, summary.nodes,
         static_cast<int64_t>(multiply_adds), summary.activation_bytes);
+    std::fputs(LoopsText(compiled).c_str(), stdout);
     if (!dump.empty()) absl::PrintF("every stage is in %s\n", dump);
   }
   return 0;

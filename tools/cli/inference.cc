@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
                                                    options, batch, dataset->size()));
   SNUG_ASSIGN_OR_RETURN(inference->session, Session::Create(std::move(programs), session));
   SNUG_ASSIGN_OR_RETURN(inference->checkpoint, LoadWeights(flags.checkpoint, flags.use_average, *inference->session));
-  LoaderOptions loader;
+  LoaderOptions loader{.workers = static_cast<int>(data.readers()), .buffers = static_cast<int>(data.readers()) + 2};
   loader.image.mean.assign(data.mean().begin(), data.mean().end());
   loader.image.deviation.assign(data.deviation().begin(), data.deviation().end());
   SNUG_ASSIGN_OR_RETURN(inference->evaluator,

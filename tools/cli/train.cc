@@ -224,6 +224,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   options.compile.decay_rule = checkpoints.decay_rule();
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
                         OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
+  for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", note);
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<Trainer> trainer,
       Trainer::Create(loaded.network, loaded.source_map, registry, training, std::move(data), options));
@@ -342,6 +343,7 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   const proto::Training& training = options.training;
   f.compile.batch = ChooseBatch(BatchFor::kTraining, f.compile.batch, loaded.network, training);
   if (f.compile.precision.empty()) f.compile.precision = training.precision();
+  if (!f.compile.stochastic_rounding.has_value()) f.compile.stochastic_rounding = training.stochastic_rounding();
   return Train(loaded, options, f);
 }
 

@@ -5,9 +5,44 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/base/hash.h"
-
 namespace snug::core {
+
+NodeSpec CopyOf(const Graph& from, const Node& node, const std::vector<ValueId>& copies) {
+  NodeSpec spec{.name = node.name,
+                .op = node.op,
+                .options = node.options,
+                .loc = node.loc,
+                .phase = node.phase,
+                .random_id = node.random_id,
+                .subgraphs = node.subgraphs};
+  for (const ValueId input : node.inputs) {
+    spec.inputs.push_back(input.valid() ? copies[static_cast<size_t>(input.index)] : ValueId());
+  }
+  for (const ValueId output : node.outputs) spec.output_types.push_back(from.type(output));
+  return spec;
+}
+
+NodeId AddCopy(const Graph& from, const Node& node, NodeSpec spec, Graph& to, std::vector<ValueId>& copies) {
+  if (copies.size() < from.value_capacity()) copies.resize(from.value_capacity());
+  const NodeId added = to.AddNode(std::move(spec));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    copies[static_cast<size_t>(node.outputs[i].index)] = to.node(added).outputs[i];
+  }
+  return added;
+}
+
+// A value belongs to the node that it was made with, which goes.
+ValueId AddOutput(Graph& graph, NodeId id, std::string name, ValueType type) {
+  const NodeId maker =
+      graph.AddNode({.name = std::move(name), .op = graph.node(id).op, .output_types = {std::move(type)}});
+  const ValueId output = graph.node(maker).outputs[0];
+  graph.node(maker).outputs.clear();
+  graph.RemoveNode(maker);
+  graph.value(output).producer = id;
+  graph.value(output).output_index = static_cast<int>(graph.node(id).outputs.size());
+  graph.node(id).outputs.push_back(output);
+  return output;
+}
 
 std::vector<bool> BodyCopier::NeededFor(const std::vector<int>& outputs) const {
   std::vector<bool> needed(body_.node_capacity(), false);
@@ -37,30 +72,23 @@ bool BodyCopier::Depends(int output, int input) const {
 }
 
 std::vector<ValueId> BodyCopier::Copy(const std::vector<ValueId>& feeds, const std::vector<int>& outputs,
-                                      const std::string& name, const std::string& part) {
+                                      const std::string& name, uint64_t shift) {
   std::vector<ValueId> copies(body_.value_capacity());  // indexed by value of the body
-  const auto copy = [&](ValueId value) { return value.valid() ? copies[static_cast<size_t>(value.index)] : ValueId(); };
   for (size_t i = 0; i < feeds.size(); ++i) copies[static_cast<size_t>(body_.inputs()[i].index)] = feeds[i];
   const std::vector<bool> needed = NeededFor(outputs);
-  Graph& graph = builder_.graph();
   for (NodeId id = body_.first_node(); id.valid(); id = body_.node(id).next) {
     if (!needed[static_cast<size_t>(id.index)]) continue;
     const Node& node = body_.node(id);
-    NodeSpec spec{.name = absl::StrCat(name, part, "/", node.name),
-                  .op = node.op,
-                  .options = node.options,
-                  .loc = node.loc,
-                  .phase = node.phase,
-                  .random_id = HashName(absl::StrCat(name, ":", node.random_id))};
-    for (const ValueId input : node.inputs) spec.inputs.push_back(copy(input));
-    for (const ValueId output : node.outputs) spec.output_types.push_back(body_.type(output));
-    const NodeId added = graph.AddNode(std::move(spec));
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      copies[static_cast<size_t>(node.outputs[i].index)] = graph.node(added).outputs[i];
-    }
+    NodeSpec spec = CopyOf(body_, node, copies);
+    if (!name.empty()) spec.name = absl::StrCat(name, "/", node.name);
+    spec.random_id += shift;
+    AddCopy(body_, node, std::move(spec), builder_.graph(), copies);
   }
   std::vector<ValueId> result;
-  for (const int output : outputs) result.push_back(copy(body_.outputs[static_cast<size_t>(output)].value));
+  for (const int output : outputs) {
+    const ValueId value = body_.outputs[static_cast<size_t>(output)].value;
+    result.push_back(value.valid() ? copies[static_cast<size_t>(value.index)] : ValueId());
+  }
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Puts a body's nodes into the graph around it, once for each round or branch.
+// Puts a body's nodes into another graph, once for each round or branch.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,14 +13,14 @@ namespace snug::core {
 
 class BodyCopier {
  public:
-  // Nodes go to the builder's insertion point. `body` has no control flow in it.
+  // Nodes go to the builder's insertion point.
   BodyCopier(GraphBuilder& builder, const Graph& body) : builder_(builder), body_(body) {}
 
   // Copies the nodes that the outputs with these numbers need. `feeds` has what the body's inputs stand for. Returns
-  // the outputs, in the sequence of the numbers. `name` comes before the names of the nodes, with `part` behind it,
-  // and gives them random numbers of their own.
+  // the outputs, in the sequence of the numbers. `name` comes before the names of the nodes; `shift` is added to the
+  // keys of their random numbers.
   std::vector<ValueId> Copy(const std::vector<ValueId>& feeds, const std::vector<int>& outputs, const std::string& name,
-                            const std::string& part = "");
+                            uint64_t shift = 0);
 
   // Tells whether an output depends on an input.
   bool Depends(int output, int input) const;
@@ -32,5 +32,12 @@ class BodyCopier {
   GraphBuilder& builder_;
   const Graph& body_;
 };
+
+// Describes a copy of a node of `from` whose inputs are those that `copies` has, by value id.
+NodeSpec CopyOf(const Graph& from, const Node& node, const std::vector<ValueId>& copies);
+// Adds it, and notes its outputs in `copies`.
+NodeId AddCopy(const Graph& from, const Node& node, NodeSpec spec, Graph& to, std::vector<ValueId>& copies);
+// Gives a node one output more, after those that it has.
+ValueId AddOutput(Graph& graph, NodeId id, std::string name, ValueType type);
 
 }  // namespace snug::core

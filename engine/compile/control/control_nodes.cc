@@ -16,12 +16,12 @@ namespace snug::core {
 
 absl::StatusOr<std::vector<ValueId>> ControlNodes::Add(absl::string_view op, std::vector<ValueId> inputs,
                                                        Options options, const std::string& suffix) {
-  const Node& of = builder_.graph().node(of_);
-  NodeSpec spec{.name = absl::StrCat(of.name, "/", suffix),
+  NodeSpec spec{.name = name_.empty() ? suffix : absl::StrCat(name_, "/", suffix),
                 .op = std::string(op),
                 .options = std::move(options),
                 .inputs = std::move(inputs),
-                .loc = of.loc};
+                .loc = loc_,
+                .phase = phase_};
   const std::string name = spec.name;
   absl::StatusOr<NodeId> node = builder_.Add(std::move(spec));
   if (!node.ok()) return Annotate(node.status(), absl::StrCat("node \"", name, "\" (", op, ")"));
@@ -34,39 +34,74 @@ absl::StatusOr<ValueId> ControlNodes::AddOne(absl::string_view op, std::vector<V
   return outputs[0];
 }
 
-absl::StatusOr<ValueId> ControlNodes::Reshape(ValueId x, const std::vector<int64_t>& dims, const std::string& suffix) {
+absl::StatusOr<ValueId> ControlNodes::Reshape(ValueId x, const Shape& to, const std::string& suffix) {
   proto::ShapeOf shape;
-  for (const int64_t dim : dims) shape.add_dim(dim);
+  for (const int64_t dim : to.dims()) shape.add_dim(dim);
   return AddOne("reshape_to", {x}, proto::MakeOptions(shape), suffix);
 }
 
-absl::StatusOr<std::vector<ValueId>> ControlNodes::Slices(ValueId whole, int axis, bool reverse,
-                                                          const std::string& suffix) {
-  std::vector<int64_t> dims(type(whole).shape.dims().begin(), type(whole).shape.dims().end());
+// Along axis 0 a slice is some of the whole's rows and needs no shape of its own: then its gradient, or what is
+// collected, can be written where the whole needs it.
+absl::StatusOr<std::vector<ValueId>> ControlNodes::Slices(ValueId whole, int axis, const std::string& suffix) {
+  const int64_t count = type(whole).shape[axis];
+  const Shape slice = type(whole).shape.Without(axis);
+  const bool by_rows = axis == 0 && slice.rank() > 0;
+  if (by_rows) {
+    SNUG_ASSIGN_OR_RETURN(whole, Reshape(whole, slice.WithDim(0, slice[0] * count), absl::StrCat(suffix, "/rows")));
+  }
   proto::Split split;
   split.set_axis(axis);
-  for (int64_t i = 0; i < dims[static_cast<size_t>(axis)]; ++i) split.add_size(1);
+  for (int64_t i = 0; i < count; ++i) split.add_size(by_rows ? slice[0] : 1);
   SNUG_ASSIGN_OR_RETURN(std::vector<ValueId> slices, Add("split", {whole}, proto::MakeOptions(split), suffix));
-  dims.erase(dims.begin() + axis);
-  for (size_t i = 0; i < slices.size(); ++i) {
-    SNUG_ASSIGN_OR_RETURN(slices[i], Reshape(slices[i], dims, absl::StrCat(suffix, "/", i)));
+  for (size_t i = 0; i < slices.size() && !by_rows; ++i) {
+    SNUG_ASSIGN_OR_RETURN(slices[i], Reshape(slices[i], slice, absl::StrCat(suffix, "/", i)));
   }
-  if (reverse) std::reverse(slices.begin(), slices.end());
   return slices;
 }
 
-absl::StatusOr<ValueId> ControlNodes::Collect(std::vector<ValueId> parts, int axis, bool reverse,
-                                              const std::string& suffix) {
-  std::vector<int64_t> dims(type(parts[0]).shape.dims().begin(), type(parts[0]).shape.dims().end());
-  dims.insert(dims.begin() + axis, 1);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    SNUG_ASSIGN_OR_RETURN(parts[i], Reshape(parts[i], dims, absl::StrCat(suffix, "/", i)));
+absl::StatusOr<ValueId> ControlNodes::Slice(ValueId whole, int axis, int64_t place, const std::string& suffix) {
+  const Shape shape = type(whole).shape;
+  proto::Slice slice;
+  slice.add_axis(axis);
+  slice.add_begin(place);
+  slice.add_end(place + 1);
+  SNUG_ASSIGN_OR_RETURN(const ValueId part,
+                        AddOne("slice", {whole}, proto::MakeOptions(slice), absl::StrCat(suffix, "/slice")));
+  return Reshape(part, shape.Without(axis), suffix);
+}
+
+absl::StatusOr<ValueId> ControlNodes::Collect(std::vector<ValueId> parts, int axis, const std::string& suffix) {
+  const Shape part = type(parts[0]).shape;
+  const bool by_rows = axis == 0 && part.rank() > 0;
+  const auto with_axis = [&](int64_t count) {
+    Shape shape;
+    for (int i = 0; i <= part.rank(); ++i) shape.Append(i < axis ? part[i] : i == axis ? count : part[i - 1]);
+    return shape;
+  };
+  const auto count = static_cast<int64_t>(parts.size());
+  for (size_t i = 0; i < parts.size() && !by_rows; ++i) {
+    SNUG_ASSIGN_OR_RETURN(parts[i], Reshape(parts[i], with_axis(1), absl::StrCat(suffix, "/", i)));
   }
-  if (reverse) std::reverse(parts.begin(), parts.end());
-  if (parts.size() == 1) return parts[0];
-  proto::Concat concat;
-  concat.set_axis(axis);
-  return AddOne("concat", std::move(parts), proto::MakeOptions(concat), suffix);
+  ValueId whole = parts[0];
+  if (parts.size() > 1) {
+    proto::Concat concat;
+    concat.set_axis(axis);
+    SNUG_ASSIGN_OR_RETURN(whole, AddOne("concat", std::move(parts), proto::MakeOptions(concat),
+                                        by_rows ? absl::StrCat(suffix, "/rows") : suffix));
+  }
+  return by_rows ? Reshape(whole, with_axis(count), suffix) : whole;
+}
+
+absl::StatusOr<ValueId> ControlNodes::InCount(ValueId count, ValueId round, const std::string& suffix) {
+  return AddOne("in_count", {count, round}, {}, suffix);
+}
+
+absl::StatusOr<ValueId> ControlNodes::Cast(ValueId x, DType dtype, const std::string& suffix) {
+  return AddOne("cast", {x}, proto::CastTo(dtype), suffix);
+}
+
+absl::StatusOr<ValueId> ControlNodes::Sum(std::vector<ValueId> parts, const std::string& suffix) {
+  return AddOne("add_n", std::move(parts), {}, suffix);
 }
 
 absl::StatusOr<ValueId> ControlNodes::Fill(DType dtype, const Shape& shape, double value, const std::string& suffix) {

@@ -1,142 +1,216 @@
 #include "engine/compile/control/unroll.h"
 
-#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
-#include <algorithm>
-#include <unordered_map>
+#include <memory>
+#include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
 #include "engine/compile/control/body_copier.h"
 #include "engine/compile/control/control_nodes.h"
-#include "engine/compile/control/unroll_loop.h"
-#include "engine/compile/import/import.h"
+#include "engine/compile/control/rounds.h"
 #include "ops/graph_builder.h"
 #include "proto/internal.pb.h"
+#include "proto/loops.pb.h"
 
 namespace snug::core {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 62;
+class Unroller {
+ public:
+  Unroller(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry), builder_(registry, &graph) {}
 
-// Adds the bodies of a branch, and chooses what they put out.
-absl::StatusOr<std::vector<ValueId>> UnrollBranch(GraphBuilder& builder, NodeId id, const std::vector<Graph>& bodies,
-                                                  bool training) {
-  ControlNodes nodes(builder, id);
-  const std::vector<ValueId> inputs = builder.graph().node(id).inputs;
-  const Options held = builder.graph().node(id).options;
-  const auto& options = held.Get<proto::BranchNode>();
-  const ValueId selector = inputs[0];
-  const int64_t rows = nodes.type(selector).num_elements();
-  std::vector<ValueId> taken(bodies.size());
-  std::vector<std::vector<ValueId>> outputs(bodies.size());
-  for (size_t k = 0; k < bodies.size(); ++k) {
-    const std::string name = absl::StrCat(k);
-    SNUG_ASSIGN_OR_RETURN(taken[k], nodes.Equals(selector, static_cast<int64_t>(k), absl::StrCat(name, "/taken")));
-    std::vector<ValueId> feeds(inputs.begin() + 1, inputs.end());
-    for (size_t i = 0; training && i < feeds.size(); ++i) {
-      // What is no row of the selector's samples, such as a weight, is read by all of them.
-      const ValueType& type = nodes.type(feeds[i]);
-      const bool guarded = rows == 1 || (absl::c_linear_search(options.per_sample(), static_cast<int32_t>(i)) &&
-                                         type.shape.rank() > 0 && type.shape[0] == rows);
-      if (!guarded || !IsFloating(type.dtype)) continue;
-      SNUG_ASSIGN_OR_RETURN(feeds[i], nodes.Gate(feeds[i], taken[k], absl::StrCat(name, "/gate", i)));
+  absl::StatusOr<std::unordered_map<ValueId, ValueId>> Run(absl::Span<const ValueId> kept) {
+    for (const Output& output : graph_.outputs) needed_whole_.insert(output.value);
+    needed_whole_.insert(graph_.objectives.begin(), graph_.objectives.end());
+    needed_whole_.insert(kept.begin(), kept.end());
+    for (NodeId id = graph_.first_node(); id.valid();) {
+      const NodeId before = graph_.node(id).previous;
+      absl::StatusOr<bool> unrolled = Visit(id);
+      if (!unrolled.ok()) {
+        const Node& node = graph_.node(id);
+        return NodeError(node.loc, node.name, node.op, unrolled.status());
+      }
+      // What takes the place of a loop may have loops in it.
+      id = !*unrolled ? graph_.node(id).next : before.valid() ? graph_.node(before).next : graph_.first_node();
     }
-    std::vector<int> wanted(bodies[k].outputs.size());
-    for (size_t o = 0; o < wanted.size(); ++o) wanted[o] = static_cast<int>(o);
-    outputs[k] = BodyCopier(builder, bodies[k]).Copy(feeds, wanted, absl::StrCat(nodes.name(), "/", k));
+    graph_.SetInsertionPoint(NodeId());
+    for (Output& output : graph_.outputs) Replace(output.value);
+    for (ValueId& objective : graph_.objectives) Replace(objective);
+    std::unordered_map<ValueId, ValueId> last = replaced_;
+    for (auto& [value, replacement] : last) Replace(replacement);
+    return last;
   }
-  std::vector<ValueId> result = outputs.back();
-  for (size_t o = 0; o < result.size(); ++o) {
-    const std::string suffix = absl::StrCat("output", o);
-    for (size_t k = bodies.size() - 1; k-- > 0;) {
-      SNUG_ASSIGN_OR_RETURN(result[o], nodes.Choose(taken[k], outputs[k][o], result[o], absl::StrCat(suffix, "/", k)));
-    }
-    if (options.in_range()) continue;
-    // A selector that is no body's number gives NaN.
-    SNUG_ASSIGN_OR_RETURN(const ValueId below, nodes.IsAbove(selector, -1, absl::StrCat(suffix, "/from_first")));
-    SNUG_ASSIGN_OR_RETURN(const ValueId above, nodes.IsAbove(selector, static_cast<int64_t>(bodies.size()) - 1,
-                                                             absl::StrCat(suffix, "/beyond_last")));
-    SNUG_ASSIGN_OR_RETURN(result[o], nodes.Spoil(above, result[o], absl::StrCat(suffix, "/above")));
-    SNUG_ASSIGN_OR_RETURN(result[o], nodes.SpoilRest(below, result[o], absl::StrCat(suffix, "/below")));
+
+ private:
+  // What is collected, slice by slice along an axis.
+  struct Collected {
+    NodeId loop;
+    int number = 0;
+    int axis = 0;
+    bool stash = false;
+    std::vector<ValueId> parts;
+  };
+
+  void Replace(ValueId& value) const {
+    for (auto it = replaced_.find(value); it != replaced_.end(); it = replaced_.find(value)) value = it->second;
   }
-  return result;
-}
 
-// The result has no control flow in it.
-absl::StatusOr<Graph> Unrolled(const Graph& graph, const OpRegistry& registry, bool training);
+  const proto::NormalLoop& OptionsOf(NodeId id) const { return graph_.node(id).options.Get<proto::NormalLoop>(); }
 
-absl::StatusOr<std::unordered_map<ValueId, ValueId>> Unroll(Graph& graph, const OpRegistry& registry, bool training) {
-  std::unordered_map<ValueId, ValueId> replaced;
-  std::vector<NodeId> done;
-  GraphBuilder builder(registry, &graph);
-  for (const NodeId id : graph.ProgramOrder()) {
-    for (ValueId& input : graph.node(id).inputs) {
-      const auto it = replaced.find(input);
-      if (it != replaced.end()) input = it->second;
+  // Returns whether the node has gone.
+  absl::StatusOr<bool> Visit(NodeId id) {
+    const bool loop = graph_.node(id).op == "loop";
+    const bool unrolls = loop && !OptionsOf(id).rolled();
+    for (ValueId& input : graph_.node(id).inputs) Replace(input);
+    graph_.SetInsertionPoint(id);
+    for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
+      const ValueId input = graph_.node(id).inputs[i];
+      const auto found = collected_.find(input);
+      if (found == collected_.end() || (unrolls && ScansParts(OptionsOf(id), static_cast<int>(i), found->second)))
+        continue;
+      SNUG_ASSIGN_OR_RETURN(const ValueId whole, Whole(input));
+      graph_.node(id).inputs[i] = whole;
     }
-    if (graph.node(id).subgraphs.empty()) continue;
-    std::vector<Graph> bodies;
-    for (const auto& subgraph : graph.node(id).subgraphs) {
-      SNUG_ASSIGN_OR_RETURN(Graph body, Unrolled(*subgraph, registry, training));
-      bodies.push_back(std::move(body));
+    if (unrolls) {
+      SNUG_RETURN_IF_ERROR(Unroll(id));
+      graph_.RemoveNode(id);
+      return true;
     }
-    graph.SetInsertionPoint(id);
-    absl::StatusOr<std::vector<ValueId>> outputs = graph.node(id).op == "loop"
-                                                       ? UnrollLoop(builder, id, bodies[0], training)
-                                                       : UnrollBranch(builder, id, bodies, training);
-    if (!outputs.ok()) {
-      return NodeError(graph.node(id).loc, graph.node(id).name, graph.node(id).op, outputs.status());
+    if (loop) {
+      Graph body = *graph_.node(id).subgraphs[0];
+      SNUG_RETURN_IF_ERROR(UnrollLoops(body, registry_).status());
+      graph_.node(id).subgraphs[0] = std::make_shared<const Graph>(std::move(body));
     }
-    for (size_t i = 0; i < outputs->size(); ++i) replaced[graph.node(id).outputs[i]] = (*outputs)[i];
-    done.push_back(id);
+    return graph_.node(id).op == "in_count" ? CompareWithNumber(id) : false;
   }
-  graph.SetInsertionPoint(NodeId());
-  graph.ReplaceUses(replaced);
-  for (const NodeId id : done) graph.RemoveNode(id);
-  return replaced;
-}
 
-absl::StatusOr<Graph> Unrolled(const Graph& graph, const OpRegistry& registry, bool training) {
-  Graph copy = graph;
-  SNUG_RETURN_IF_ERROR(Unroll(copy, registry, training));
-  return copy;
-}
+  static bool ScansParts(const proto::NormalLoop& options, int input, const Collected& collected) {
+    for (const proto::NormalLoop::Along& scan : options.scan()) {
+      if (scan.port() == input) return scan.axis() == collected.axis && scan.stash() == collected.stash;
+    }
+    return false;
+  }
+
+  // In a straight line, the number of the round is known: compare does what in_count does, on every device.
+  absl::StatusOr<bool> CompareWithNumber(NodeId id) {
+    const NodeId producer = graph_.value(graph_.node(id).inputs[1]).producer;
+    if (!producer.valid() || graph_.node(producer).op != "fill") return false;
+    const auto round = static_cast<int64_t>(graph_.node(producer).options.Get<proto::Fill>().value());
+    const std::string name = absl::StrCat(graph_.node(id).name, "/known");
+    ControlNodes nodes(builder_, "", graph_.node(id).loc, graph_.node(id).phase);
+    SNUG_ASSIGN_OR_RETURN(replaced_[graph_.node(id).outputs[0]], nodes.IsAbove(graph_.node(id).inputs[0], round, name));
+    graph_.RemoveNode(id);
+    return true;
+  }
+
+  // Puts what is collected side by side, once, at the insertion point.
+  absl::StatusOr<ValueId> Whole(ValueId value) {
+    const Collected collected = std::move(collected_.extract(value).mapped());
+    ControlNodes nodes(builder_, collected.loop);
+    const std::string suffix = absl::StrCat("collect", collected.number);
+    std::vector<ValueId> parts = collected.parts;
+    for (ValueId& part : parts) {
+      Replace(part);
+      if (collected_.contains(part)) {
+        SNUG_ASSIGN_OR_RETURN(part, Whole(part));
+      }
+    }
+    for (size_t i = 0; collected.stash && i < parts.size(); ++i) {
+      const Shape flat({nodes.type(parts[i]).num_elements()});
+      SNUG_ASSIGN_OR_RETURN(parts[i], nodes.Reshape(parts[i], flat, absl::StrCat(suffix, "/flat", i)));
+    }
+    SNUG_ASSIGN_OR_RETURN(replaced_[value], nodes.Collect(std::move(parts), collected.axis, suffix));
+    return replaced_[value];
+  }
+
+  absl::StatusOr<std::vector<ValueId>> SlicesOf(ControlNodes& nodes, ValueId whole,
+                                                const proto::NormalLoop::Along& scan, const Shape& shape, int number) {
+    const auto found = collected_.find(whole);
+    if (found != collected_.end()) return found->second.parts;
+    const std::string suffix = absl::StrCat("scan", number);
+    SNUG_ASSIGN_OR_RETURN(std::vector<ValueId> slices, nodes.Slices(whole, scan.axis(), suffix));
+    for (size_t i = 0; scan.stash() && i < slices.size(); ++i) {
+      SNUG_ASSIGN_OR_RETURN(slices[i], nodes.Reshape(slices[i], shape, absl::StrCat(suffix, "/as_it_was", i)));
+    }
+    return slices;
+  }
+
+  absl::Status Unroll(NodeId id) {
+    const Node loop = graph_.node(id);  // a copy: nodes move when others are added
+    const auto& options = loop.options.Get<proto::NormalLoop>();
+    const Graph& body = *loop.subgraphs[0];
+    const int64_t rounds = options.rounds();
+    ControlNodes nodes(builder_, id);
+    BodyCopier copier(builder_, body);
+    std::vector<ValueId> feeds(loop.inputs.begin(), loop.inputs.begin() + static_cast<int64_t>(body.inputs().size()));
+    std::vector<std::vector<ValueId>> slices;
+    for (int k = 0; k < options.scan_size(); ++k) {
+      const auto port = static_cast<size_t>(options.scan(k).port());
+      SNUG_ASSIGN_OR_RETURN(std::vector<ValueId> parts,
+                            SlicesOf(nodes, feeds[port], options.scan(k), body.type(body.inputs()[port]).shape, k));
+      slices.push_back(std::move(parts));
+    }
+    std::vector<int> wanted;
+    for (const proto::NormalLoop::Carry& carry : options.carry()) wanted.push_back(carry.output());
+    for (const proto::NormalLoop::Along& collect : options.collect()) wanted.push_back(collect.port());
+    bool reads_index = false;
+    for (size_t o = 0; options.has_index() && o < wanted.size(); ++o) {
+      reads_index = reads_index || copier.Depends(wanted[o], options.index());
+    }
+    std::vector<std::vector<ValueId>> parts(static_cast<size_t>(options.collect_size()),
+                                            std::vector<ValueId>(static_cast<size_t>(rounds)));
+    for (int64_t n = 0; n < rounds; ++n) {
+      const int64_t round = RoundOf(n, rounds, options.backwards());
+      for (int k = 0; k < options.scan_size(); ++k) {
+        const proto::NormalLoop::Along& scan = options.scan(k);
+        ValueId& feed = feeds[static_cast<size_t>(scan.port())];
+        const int64_t of = round - (scan.has_first() ? 1 : 0);
+        feed = of < 0 ? loop.inputs[static_cast<size_t>(scan.first())]
+                      : slices[static_cast<size_t>(k)][static_cast<size_t>(PlaceOfRound(of, rounds, scan.reverse()))];
+      }
+      if (reads_index) {
+        SNUG_ASSIGN_OR_RETURN(feeds[static_cast<size_t>(options.index())], nodes.RoundNumber(round));
+      }
+      const std::vector<ValueId> outputs = copier.Copy(feeds, wanted, absl::StrCat(loop.name, "/", round),
+                                                       loop.random_id + RandomShift(options.key(), round));
+      for (int k = 0; k < options.carry_size(); ++k) {
+        feeds[static_cast<size_t>(options.carry(k).input())] = outputs[static_cast<size_t>(k)];
+      }
+      for (int k = 0; k < options.collect_size(); ++k) {
+        parts[static_cast<size_t>(k)][static_cast<size_t>(PlaceOfRound(round, rounds, options.collect(k).reverse()))] =
+            outputs[static_cast<size_t>(options.carry_size() + k)];
+      }
+    }
+    for (const proto::NormalLoop::Carry& carry : options.carry()) {
+      if (!carry.has_result()) continue;
+      replaced_[loop.outputs[static_cast<size_t>(carry.result())]] = feeds[static_cast<size_t>(carry.input())];
+    }
+    for (int k = 0; k < options.collect_size(); ++k) {
+      const proto::NormalLoop::Along& collect = options.collect(k);
+      const ValueId whole = loop.outputs[static_cast<size_t>(collect.result())];
+      collected_[whole] = {id, k, collect.axis(), collect.stash(), std::move(parts[static_cast<size_t>(k)])};
+      if (needed_whole_.contains(whole)) SNUG_RETURN_IF_ERROR(Whole(whole).status());
+    }
+    return absl::OkStatus();
+  }
+
+  Graph& graph_;
+  const OpRegistry& registry_;
+  GraphBuilder builder_;
+  std::unordered_set<ValueId> needed_whole_;
+  std::unordered_map<ValueId, ValueId> replaced_;
+  std::unordered_map<ValueId, Collected> collected_;  // by outputs of loops that are unrolled
+};
 
 }  // namespace
 
-bool HasControlFlow(const Graph& graph) {
-  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
-    if (!graph.node(id).subgraphs.empty()) return true;
-  }
-  return false;
-}
-
-int64_t CountUnrolled(const Graph& graph) {
-  int64_t count = 0;
-  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
-    const Node& node = graph.node(id);
-    int64_t inside = 1;
-    for (const auto& subgraph : node.subgraphs) inside = std::min(kMost, inside + CountUnrolled(*subgraph));
-    const int64_t rounds = node.op == "loop" ? std::max<int64_t>(node.options.Get<proto::LoopNode>().rounds(), 1) : 1;
-    inside = inside > kMost / rounds ? kMost : inside * rounds;
-    count = std::min(kMost, count + inside);
-  }
-  return count;
-}
-
-absl::Status UnrollControlFlow(Imported& imported, const OpRegistry& registry, bool training) {
-  std::unordered_map<ValueId, ValueId> replaced;
-  SNUG_ASSIGN_OR_RETURN(replaced, Unroll(imported.graph, registry, training));
-  for (NodeSpec& update : imported.statistic_updates) {
-    for (ValueId& input : update.inputs) {
-      const auto it = replaced.find(input);
-      if (it != replaced.end()) input = it->second;
-    }
-  }
-  return absl::OkStatus();
+absl::StatusOr<std::unordered_map<ValueId, ValueId>> UnrollLoops(Graph& graph, const OpRegistry& registry,
+                                                                 absl::Span<const ValueId> kept) {
+  return Unroller(graph, registry).Run(kept);
 }
 
 }  // namespace snug::core

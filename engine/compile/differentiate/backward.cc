@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/control/differentiate_loop.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "ops/grad_context.h"
 #include "proto/data_type.h"
@@ -48,6 +49,9 @@ class Backward {
   }
 
   absl::Status SeedObjectives() {
+    for (const auto& [value, seed] : options_.seeds) {
+      if (needed(value)) contributions(value).push_back(seed);
+    }
     for (const ValueId objective : graph_.objectives) {
       if (!needed(objective)) continue;
       SNUG_ASSIGN_OR_RETURN(const ValueId seed, Fill(objective, 1.0));
@@ -108,6 +112,12 @@ class Backward {
     if (!any || std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return absl::OkStatus();
 
     const OpDef& op = builder_.registry().Get(graph_.node(id).op);
+    if (op.traits.control) {
+      absl::StatusOr<std::vector<ValueId>> grads = DifferentiateLoop(builder_, id, output_grads, wanted);
+      if (!grads.ok()) return grads.status();
+      AddContributions(id, wanted, *grads);
+      return absl::OkStatus();
+    }
     const auto located = [&](const absl::Status& status) {
       const Node& node = graph_.node(id);
       return NodeError(node.loc, node.name, node.op, status);
@@ -121,13 +131,16 @@ class Backward {
     absl::Status status = op.gradient(context);
     if (status.ok()) status = context.status();
     if (!status.ok()) return located(Annotate(status, "gradient"));
-    const std::vector<ValueId> inputs = graph_.node(id).inputs;
-    // Inputs are visited from the last to the first, because Total reverses all contributions.
-    for (size_t i = inputs.size(); i-- > 0;) {
-      const ValueId grad = context.input_grads()[i];
-      if (wanted[i] && grad.valid()) contributions(inputs[i]).push_back(grad);
-    }
+    AddContributions(id, wanted, context.input_grads());
     return absl::OkStatus();
+  }
+
+  // Inputs are visited from the last to the first, because Total reverses all contributions.
+  void AddContributions(NodeId id, const std::vector<bool>& wanted, const std::vector<ValueId>& grads) {
+    const std::vector<ValueId>& inputs = graph_.node(id).inputs;
+    for (size_t i = std::min(inputs.size(), grads.size()); i-- > 0;) {
+      if (wanted[i] && grads[i].valid()) contributions(inputs[i]).push_back(grads[i]);
+    }
   }
 
   absl::StatusOr<std::unordered_map<ValueId, ValueId>> Collect() {

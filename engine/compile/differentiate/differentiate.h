@@ -5,6 +5,7 @@
 #include <absl/status/statusor.h>
 
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/compile/import/import.h"
@@ -21,6 +22,8 @@ namespace snug::core {
 // order; the forward pass gets no extra nodes.
 struct BackwardOptions {
   std::vector<ValueId> wanted;  // values of Variables, graph inputs, or any value in between
+  // Further gradients: of each value, and what comes back into it from outside of the graph.
+  std::vector<std::pair<ValueId, ValueId>> seeds = {};
   // A wanted value that no objective depends on is either absent from the result or gets a node of zeros.
   enum class NoPath : uint8_t { kAbsent, kZeros } no_path = NoPath::kAbsent;
 };

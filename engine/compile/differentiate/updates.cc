@@ -1,8 +1,10 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "engine/base/hash.h"
 #include "engine/base/status.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "ops/graph_builder.h"
@@ -60,17 +62,34 @@ class Updates {
 
   ValueId RandomState() const { return imported_.random_state; }
 
-  absl::StatusOr<ValueId> Add(absl::string_view op, std::string name, std::vector<ValueId> inputs, Options options) {
+  absl::StatusOr<ValueId> Add(absl::string_view op, std::string name, std::vector<ValueId> inputs, Options options,
+                              uint64_t random_id = 0) {
     SNUG_ASSIGN_OR_RETURN(const NodeId id, builder_.Add({.name = std::move(name),
                                                          .op = std::string(op),
                                                          .options = std::move(options),
                                                          .inputs = std::move(inputs),
-                                                         .phase = Phase::kUpdate}));
+                                                         .phase = Phase::kUpdate,
+                                                         .random_id = random_id}));
     const Node& node = graph_.node(id);
     return node.outputs.empty() ? ValueId() : node.outputs[0];
   }
 
-  DType StateType() const { return trained_.empty() ? DType::kFloat32 : graph_.type(trained_.front().parameter).dtype; }
+  // Of what updates compute in, and of the learning rate.
+  static DType Wide(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
+  // Adds a node that changes a parameter or its slots. Those that are bfloat16 are rounded by random numbers of the
+  // node's own.
+  absl::StatusOr<ValueId> AddRounding(absl::string_view op, const std::string& name, std::vector<ValueId> inputs,
+                                      Options options) {
+    if (graph_.type(inputs[0]).dtype != DType::kBFloat16) {
+      return Add(op, name, std::move(inputs), std::move(options));
+    }
+    if (std::find(inputs.begin(), inputs.end(), RandomState()) == inputs.end()) inputs.push_back(RandomState());
+    return Add(op, name, std::move(inputs), std::move(options), HashName(absl::StrCat(name, ":rounding")));
+  }
+
+  DType StateType() const {
+    return trained_.empty() ? DType::kFloat32 : Wide(graph_.type(trained_.front().parameter).dtype);
+  }
 
   ValueId AddScalar(absl::string_view name, double value) {
     const VariableId id = graph_.AddVariable({.name = std::string(name),
@@ -111,7 +130,7 @@ class Updates {
   // Returns the mean in the last micro-batch, and nothing before it.
   absl::StatusOr<ValueId> AddSum(absl::string_view name, ValueId part) {
     ValueType type = graph_.type(part);
-    type.dtype = type.dtype == DType::kBFloat16 ? DType::kFloat32 : type.dtype;
+    type.dtype = Wide(type.dtype);
     const VariableId id = graph_.AddVariable(
         {.name = absl::StrCat(name, "/sum"), .type = std::move(type), .role = VariableRole::kWithinStep});
     const ValueId sum = graph_.variable(id).value;
@@ -124,12 +143,25 @@ class Updates {
     return Add("accumulate_mean", absl::StrCat(name, "/mean"), inputs, proto::MakeOptions(options));
   }
 
+  // Where gradients are of two types, those of each have a norm, and these have one.
+  absl::StatusOr<ValueId> AddNormOfAll() {
+    const std::string name(kGradientNormName);
+    std::map<DType, std::vector<ValueId>> gradients;
+    for (const Trained& trained : trained_) gradients[graph_.type(trained.gradient).dtype].push_back(trained.gradient);
+    if (gradients.size() == 1) return Add("global_norm", name, gradients.begin()->second, Options());
+    std::vector<ValueId> norms;
+    for (const auto& [dtype, of_type] : gradients) {
+      SNUG_ASSIGN_OR_RETURN(const ValueId norm,
+                            Add("global_norm", absl::StrCat(name, ".", Name(dtype)), of_type, Options()));
+      norms.push_back(norm);
+    }
+    return Add("global_norm", name, norms, Options());
+  }
+
   absl::Status AddGradientNorm() {
     const bool clips = optimizer_.has_clip_norm();
     if (!clips && !options_.gradient_norm) return absl::OkStatus();
-    std::vector<ValueId> gradients;
-    for (const Trained& trained : trained_) gradients.push_back(trained.gradient);
-    SNUG_ASSIGN_OR_RETURN(const ValueId norm, Add("global_norm", std::string(kGradientNormName), gradients, Options()));
+    SNUG_ASSIGN_OR_RETURN(const ValueId norm, AddNormOfAll());
     if (options_.gradient_norm) graph_.outputs.push_back({std::string(kGradientNormName), norm});
     if (!clips) return absl::OkStatus();
     proto::ClipNorm clip;
@@ -157,8 +189,10 @@ class Updates {
   absl::Status AddAverage(ValueId parameter) {
     const VariableId owner = graph_.value(parameter).variable;
     const std::string name = NameOf(parameter);
+    ValueType type = graph_.type(parameter);
+    type.dtype = Wide(type.dtype);
     const VariableId average = graph_.AddVariable({.name = absl::StrCat(name, kAverageSuffix),
-                                                   .type = graph_.type(parameter),
+                                                   .type = std::move(type),
                                                    .role = VariableRole::kSlot,
                                                    .init = graph_.variable(owner).init,
                                                    .random_id = graph_.variable(owner).random_id,
@@ -189,7 +223,8 @@ class Updates {
         update.set_decoupled_decay(decoupled);
         const ValueId m = AddSlot(p, "m");
         const ValueId v = AddSlot(p, "v");
-        return Add("adam_update", name, {p, m, v, g, learning_rate_, RandomState(), gate_}, proto::MakeOptions(update))
+        return AddRounding("adam_update", name, {p, m, v, g, learning_rate_, RandomState(), gate_},
+                           proto::MakeOptions(update))
             .status();
       }
       case proto::Optimizer::kRmsprop: {
@@ -198,10 +233,11 @@ class Updates {
         update.set_epsilon(rmsprop.epsilon());
         const ValueId v = AddSlot(p, "v");
         if (rmsprop.momentum() == 0)
-          return Add("rmsprop_update", name, {p, v, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
+          return AddRounding("rmsprop_update", name, {p, v, g, learning_rate_, gate_}, proto::MakeOptions(update))
+              .status();
         update.set_momentum(rmsprop.momentum());
-        return Add("rmsprop_momentum_update", name, {p, v, AddSlot(p, "momentum"), g, learning_rate_, gate_},
-                   proto::MakeOptions(update))
+        return AddRounding("rmsprop_momentum_update", name, {p, v, AddSlot(p, "momentum"), g, learning_rate_, gate_},
+                           proto::MakeOptions(update))
             .status();
       }
       case proto::Optimizer::kAdagrad: {
@@ -209,14 +245,15 @@ class Updates {
         update.set_lr_decay(adagrad.lr_decay());
         update.set_epsilon(adagrad.epsilon());
         const ValueId squares = AddSlot(p, "squares", adagrad.initial_accumulator_value());
-        return Add("adagrad_update", name, {p, squares, g, learning_rate_, RandomState(), gate_},
-                   proto::MakeOptions(update))
+        return AddRounding("adagrad_update", name, {p, squares, g, learning_rate_, RandomState(), gate_},
+                           proto::MakeOptions(update))
             .status();
       }
       case proto::Optimizer::kLion:
         update.set_beta1(optimizer_.lion().beta1());
         update.set_beta2(optimizer_.lion().beta2());
-        return Add("lion_update", name, {p, AddSlot(p, "m"), g, learning_rate_, gate_}, proto::MakeOptions(update))
+        return AddRounding("lion_update", name, {p, AddSlot(p, "m"), g, learning_rate_, gate_},
+                           proto::MakeOptions(update))
             .status();
       case proto::Optimizer::kLamb: {
         const proto::Lamb& lamb = optimizer_.lamb();
@@ -227,12 +264,13 @@ class Updates {
         const ValueId v = AddSlot(p, "v");
         const Options options = proto::MakeOptions(update);
         const std::string parameter = NameOf(p);
-        SNUG_ASSIGN_OR_RETURN(const ValueId direction, Add("lamb_direction", absl::StrCat(parameter, "/direction"),
-                                                           {p, m, v, g, RandomState(), gate_}, options));
+        SNUG_ASSIGN_OR_RETURN(const ValueId direction,
+                              AddRounding("lamb_direction", absl::StrCat(parameter, "/direction"),
+                                          {p, m, v, g, RandomState(), gate_}, options));
         SNUG_ASSIGN_OR_RETURN(const ValueId size, Add("global_norm", absl::StrCat(parameter, "/size"), {p}, Options()));
         SNUG_ASSIGN_OR_RETURN(const ValueId change,
                               Add("global_norm", absl::StrCat(parameter, "/change"), {direction}, Options()));
-        return Add("lamb_update", name, {p, direction, size, change, learning_rate_, gate_}, options).status();
+        return AddRounding("lamb_update", name, {p, direction, size, change, learning_rate_, gate_}, options).status();
       }
       case proto::Optimizer::kSgd:
       case proto::Optimizer::KIND_NOT_SET:
@@ -240,11 +278,11 @@ class Updates {
     }
     const proto::Sgd& sgd = optimizer_.sgd();
     if (sgd.momentum() == 0)
-      return Add("sgd_update", name, {p, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
+      return AddRounding("sgd_update", name, {p, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
     update.set_momentum(sgd.momentum());
     update.set_nesterov(sgd.nesterov());
-    return Add("momentum_update", name, {p, AddSlot(p, "momentum"), g, learning_rate_, gate_},
-               proto::MakeOptions(update))
+    return AddRounding("momentum_update", name, {p, AddSlot(p, "momentum"), g, learning_rate_, gate_},
+                       proto::MakeOptions(update))
         .status();
   }
 

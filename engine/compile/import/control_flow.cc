@@ -12,7 +12,6 @@
 #include "engine/base/error_part.h"
 #include "engine/base/hash.h"
 #include "engine/base/status.h"
-#include "engine/compile/control/unroll.h"
 #include "engine/compile/import/subnetwork.h"
 #include "proto/data_type.h"
 #include "proto/internal.pb.h"
@@ -24,7 +23,7 @@ namespace {
 
 using Subnetworks = std::vector<std::unique_ptr<SubnetworkImporter>>;
 
-constexpr int64_t kMaxUnrolledNodes = 2'000'000;
+constexpr int64_t kMostRounds = (int64_t{1} << 31) - 1;  // their numbers are int32
 
 absl::Status ErrorAbout(absl::string_view option, int k, absl::string_view message) {
   return About({.kind = ErrorPart::Kind::kOption, .name = std::string(option), .index = k},
@@ -62,7 +61,6 @@ class ControlImporter {
   absl::Status ReadCollects(const proto::Loop& options);
   absl::Status CheckCarries(const proto::Loop& options) const;
   absl::Status CheckRows(const proto::Loop& options) const;
-  absl::Status CheckSize(int64_t rounds) const;
   absl::Status CastVariable(size_t input);
   void AddLoopInputs();
   absl::StatusOr<std::vector<ValueType>> LoopOutputs() const;
@@ -153,8 +151,8 @@ absl::Status ControlImporter::CheckLoopInputs(const proto::Loop& options) {
 }
 
 absl::Status ControlImporter::ReadScans(const proto::Loop& options) {
-  if (options.has_times() && options.times() < 1) {
-    return ErrorAbout("times", 0, absl::StrCat("expected at least 1, found ", options.times()));
+  if (options.has_times() && (options.times() < 1 || options.times() > kMostRounds)) {
+    return ErrorAbout("times", 0, absl::StrCat("expected 1 to ", kMostRounds, ", found ", options.times()));
   }
   for (int k = 0; k < options.scan_size(); ++k) {
     const proto::Scan& scan = options.scan(k);
@@ -258,15 +256,6 @@ absl::Status ControlImporter::CheckRows(const proto::Loop& options) const {
   return absl::OkStatus();
 }
 
-absl::Status ControlImporter::CheckSize(int64_t rounds) const {
-  int64_t nodes = 0;
-  for (const auto& body : bodies_) nodes += CountUnrolled(*body->graph());
-  if (nodes == 0 || rounds <= kMaxUnrolledNodes / nodes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(rounds, rounds == 1 ? " round of " : " rounds of ", nodes,
-                                                 " nodes each are too many: at most ", kMaxUnrolledNodes,
-                                                 " nodes in all are possible"));
-}
-
 // A float32 Variable is read in the network's precision, as every layer reads it.
 absl::Status ControlImporter::CastVariable(size_t input) {
   ValueId& value = inputs_[input];
@@ -360,7 +349,6 @@ absl::StatusOr<LayersImporter::Outputs> ControlImporter::Loop() {
   SNUG_RETURN_IF_ERROR(CheckCarries(options));
   SNUG_RETURN_IF_ERROR(ReadCollects(options));
   SNUG_RETURN_IF_ERROR(CheckRows(options));
-  SNUG_RETURN_IF_ERROR(CheckSize(node_.rounds()));
   std::vector<ValueId> inputs;
   for (int i = 0; i < body().num_inputs(); ++i) {
     inputs.push_back(node_.has_index() && i == node_.index() ? ValueId() : inputs_[FedBy(i)]);
@@ -440,7 +428,6 @@ absl::StatusOr<LayersImporter::Outputs> ControlImporter::Branch() {
     for (const ValueId value : captured) body->Capture(value);
   }
   SNUG_RETURN_IF_ERROR(CheckBranchOutputs());
-  SNUG_RETURN_IF_ERROR(CheckSize(1));
   const Value& selector = state_.graph().value(inputs_[0]);
   proto::BranchNode node;
   node.set_in_range(selector.max_value > 0 && selector.max_value <= options.body_size());

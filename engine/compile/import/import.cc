@@ -35,6 +35,7 @@ class Importer {
     ImportState state{.builder = GraphBuilder(registry_, &result_.graph),
                       .result = &result_,
                       .precision = options_.precision,
+                      .stochastic_rounding = options_.stochastic_rounding,
                       .training = options_.training,
                       .in_micro_batches = options_.micro_batches > 1,
                       .network = &network_,
@@ -44,6 +45,7 @@ class Importer {
     LayersImporter layers(state, network_.layer(), locations_);
     for (int i = 0; i < network_.input_size(); ++i) ImportInput(i, state, layers);
     layers.Run();
+    for (int i = 0; i < network_.layer_size(); ++i) ImportNextState(i, layers);
     ImportObjectives(layers);
     ImportOutputs(layers);
     if (options_.training) RandomStateOf(result_);
@@ -90,6 +92,37 @@ class Importer {
         input.name(), {proto::ToDType(input.dtype(), options_.precision), *shape, {}}, input.max_value());
     if (!input.no_batch()) state.batched.insert(value);
     layers.Define(input.name(), std::vector<ValueId>{value});
+  }
+
+  // A state layer becomes, after the step, what the layer puts out that it names, which may stand after it.
+  void ImportNextState(int i, LayersImporter& layers) {
+    const proto::Layer& layer = network_.layer(i);
+    if (!layer.has_state() || !layer.state().has_next()) return;
+    const SourceLoc loc = locations_.LayerOptionLoc(i, "next", 0);
+    const std::optional<ValueId> next = layers.Resolve(layer.state().next(), loc);
+    const LayersImporter::Outputs& state = layers.OutputsOf(layer.name());
+    if (!next.has_value() || !state.has_value()) return;
+    const ValueType &is = result_.graph.type((*state)[0]), &becomes = result_.graph.type(*next);
+    const auto error = [&](absl::string_view message) {
+      Error(loc, absl::StrCat("layer \"", layer.name(), "\" (state): option \"next\": ", message));
+    };
+    if (is.shape != becomes.shape || !IsFloating(becomes.dtype)) {
+      return error(absl::StrCat("expected a value of the state's shape, ", is.ToString(), "; \"", layer.state().next(),
+                                "\" is ", becomes.ToString()));
+    }
+    if (!options_.training) return;
+    if (options_.micro_batches > 1) {
+      return error(absl::StrCat("a step of ", options_.micro_batches,
+                                " micro-batches has other samples in each, and a state has a row for each sample: "
+                                "leave accumulate out"));
+    }
+    // It belongs to the training, as the step counter does: no program that evaluates has it.
+    result_.graph.variable(result_.graph.value((*state)[0]).variable).role = VariableRole::kScalar;
+    result_.statistic_updates.push_back({.name = absl::StrCat(layer.name(), "/store"),
+                                         .op = "store",
+                                         .inputs = {(*state)[0], *next},
+                                         .loc = loc,
+                                         .phase = Phase::kUpdate});
   }
 
   bool IsInput(ValueId value) const {

@@ -22,6 +22,7 @@ struct ImportOptions {
   int64_t micro_batches = 1;  // how many runs a step's samples are split into
   bool training = true;
   DType precision = DType::kFloat32;
+  bool stochastic_rounding = false;  // parameters are kept in the precision, which is bfloat16
 };
 
 struct Imported {

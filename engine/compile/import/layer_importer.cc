@@ -1,5 +1,6 @@
 #include "engine/compile/import/layer_importer.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
@@ -186,6 +187,14 @@ ValueId LayerImporter::Untrained(ValueId value, absl::string_view parameter) {
   return untrained;
 }
 
+// With stochastic rounding parameters are bfloat16, unless the layer reads them in float32: the scales of norms.
+DType LayerImporter::ParameterType(const ParameterSpec& spec) const {
+  if (!state_.stochastic_rounding) return StateType();
+  const bool wide = absl::c_any_of(
+      op_->inputs, [&](const Port& port) { return port.name == spec.name && port.type == PortType::kFloat32; });
+  return wide ? StateType() : state_.precision;
+}
+
 ValueId LayerImporter::Parameter(ParameterSpec spec) {
   if (!status().ok()) return ValueId();
   const proto::Param* param = Override(spec.name);
@@ -205,7 +214,7 @@ ValueId LayerImporter::Parameter(ParameterSpec spec) {
     return ValueId();
   }
   Variable variable{.name = VariableName(spec.name),
-                    .type = {StateType(), spec.shape, {}},
+                    .type = {ParameterType(spec), spec.shape, {}},
                     .role = VariableRole::kParameter,
                     .init = *std::move(init),
                     .random_id = HashName(VariableName(spec.name)),
@@ -294,22 +303,27 @@ void LayerImporter::AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) {
   for (size_t i = 0; i < inputs->size(); ++i) {
     ValueId& input = (*inputs)[i];
     const Port& port = op.inputs[std::min(i, op.inputs.size() - 1)];
-    // The op computes on the input, or moves it; inputs of other ports need no cast.
+    // The op computes on the input, or moves it; inputs of other ports need no cast. A port of float32 may meet a
+    // parameter that is kept in bfloat16 for another layer, and is tied.
     const bool computed_on = port.type == PortType::kFloating || port.type == PortType::kAny;
-    if (!input.valid() || !computed_on || type(input).dtype != DType::kFloat32) continue;
+    const bool narrows = computed_on && input.valid() && type(input).dtype == DType::kFloat32;
+    const bool widens = port.type == PortType::kFloat32 && input.valid() && type(input).dtype == DType::kBFloat16;
+    if (!narrows && !widens) continue;
     const bool untrained = std::find(untrained_.begin(), untrained_.end(), input) != untrained_.end();
     if (!state_.IsOfVariable(input) && !untrained) continue;
     ValueId& cast = state_.casts[input];
     if (!cast.valid()) {
       const std::string name = state_.graph().value(input).name;
-      cast = Op("cast", {input}, proto::CastTo(state_.precision),
-                absl::StrCat(name.substr(name.rfind('.') + 1), ".bfloat16"));
+      const DType wanted = narrows ? state_.precision : DType::kFloat32;
+      cast =
+          Op("cast", {input}, proto::CastTo(wanted), absl::StrCat(name.substr(name.rfind('.') + 1), ".", Name(wanted)));
     }
     input = cast;
   }
 }
 
 absl::Status LayerImporter::Run(const OpDef& op) {
+  op_ = &op;
   if (op.layer != nullptr) {
     const absl::Status status = op.layer(*this);
     if (!status.ok()) Fail(status);

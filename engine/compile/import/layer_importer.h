@@ -27,6 +27,7 @@ struct ImportState {
   GraphBuilder builder;  // of that graph
   Imported* result;      // the network's, which has all Variables
   DType precision;
+  bool stochastic_rounding;  // parameters are kept in `precision`, which is bfloat16
   bool training;
   bool in_micro_batches;
   const proto::Network* network;
@@ -35,7 +36,7 @@ struct ImportState {
   int* bodies;                               // how many sub-networks were imported so far, in all graphs of the network
   std::unordered_set<ValueId> batched = {};  // inputs of this graph that have the batch as axis 0
   std::vector<bool> per_sample = {};         // by value, as far as IsPerSample has looked
-  std::unordered_map<ValueId, ValueId> casts = {};  // float32 Variable -> its value in the network's precision
+  std::unordered_map<ValueId, ValueId> casts = {};  // Variable -> its value in the precision that ports want of it
 
   // These are for sub-networks.
   ImportState* outer = nullptr;         // around this one
@@ -87,6 +88,7 @@ class LayerImporter final : public LayerContext {
   void AdaptInputs(const OpDef& op, std::vector<ValueId>* inputs) override;
   std::string VariableName(absl::string_view name) const;
   DType StateType() const { return state_.precision == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
+  DType ParameterType(const ParameterSpec& spec) const;
   // Adds a Variable to the network, and returns what stands for its content here. Fails when the name is taken.
   ValueId Add(Variable variable);
   const proto::Param* Override(const std::string& name);
@@ -101,8 +103,9 @@ class LayerImporter final : public LayerContext {
   std::vector<ValueId> outputs_;
   SourceLoc loc_;
   std::vector<std::string> parameter_names_;
-  std::vector<ValueId> untrained_;  // of this layer: cast where a port wants bfloat16, as Variables are
+  std::vector<ValueId> untrained_;  // of this layer: cast where a port wants another precision, as Variables are
   bool adapts_inputs_ = true;
+  const OpDef* op_ = nullptr;  // the layer's, while it runs
 };
 
 // Return the values of the random states' Variables, which are made at first use.

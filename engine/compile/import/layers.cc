@@ -87,6 +87,11 @@ void LayersImporter::Import(int i) {
   }
   if (!CheckNumbers(i, *op, *layer_op.options) || !CheckParams(i, *op)) return;
   if (inputs.size() != static_cast<size_t>(layer.input_size())) return;
+  if (layer.has_state() && layer.state().has_next() && state_.outer != nullptr) {
+    return LayerError(locations_.LayerOptionLoc(i, "next", 0), i, *op,
+                      "option \"next\": what is kept from step to step stands outside of loops and branches: put the "
+                      "layer there, and let the body carry its value");
+  }
   if (!op->traits.control) {
     outputs = ImportPlain(i, *op, *layer_op.options, std::move(inputs));
     return;

@@ -66,6 +66,7 @@ SubnetworkImporter::SubnetworkImporter(ImportState& around, const proto::Layer& 
       state_{.builder = GraphBuilder(around.builder.registry(), graph_.get()),
              .result = around.result,
              .precision = around.precision,
+             .stochastic_rounding = around.stochastic_rounding,
              .training = around.training,
              .in_micro_batches = around.in_micro_batches,
              .network = around.network,

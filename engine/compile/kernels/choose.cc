@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
+#include "engine/compile/control/compile_loop.h"
 #include "engine/compile/kernels/conversions.h"
 #include "engine/compile/kernels/derive.h"
 #include "engine/compile/kernels/widen.h"
@@ -27,7 +29,12 @@ class Chooser {
         options_(options),
         keeps_reorders_(options.device.kind == Device::Kind::kCpu),
         derived_(options.keep_derived ? FindDerived(graph, registry) : std::vector<char>()),
-        widener_(graph, registry) {}
+        widener_(graph, registry) {
+    for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
+      const Node& node = graph.node(id);
+      for (const ValueId input : node.inputs) ++readers_[{input, node.op}];
+    }
+  }
 
   absl::StatusOr<std::vector<KernelChoice>> Run() {
     SetThreadsPerOp(options_.threads);  // libraries size their kernels for so many threads
@@ -53,6 +60,10 @@ class Chooser {
   absl::Status Choose(NodeId id) {
     const OpDef& op = registry_.Get(graph_.node(id).op);
     if (op.traits.view) return absl::OkStatus();
+    if (op.traits.control) {
+      SNUG_ASSIGN_OR_RETURN(choice(id), CompileLoop(graph_, id, registry_, options_));
+      return absl::OkStatus();
+    }
     std::vector<const KernelRow*> rows = op.KernelsOn(options_.device.kind);
     if (rows.empty()) {
       return absl::UnimplementedError(absl::StrCat("no CUDA kernel for ", op.name,
@@ -60,7 +71,9 @@ class Chooser {
                                                    "them all"));
     }
     std::erase_if(rows, [&](const KernelRow* row) {
-      return row->kept_input != nullptr && !IsKept(id, row->kept_input(TypesOf(graph_, graph_.node(id))));
+      if (row->kept_input == nullptr) return false;
+      const int input = row->kept_input(TypesOf(graph_, graph_.node(id)));
+      return !IsKept(id, input) && !IsReadByMany(id, input);
     });
     if (!options_.plain_kernels) return ChooseAmong(id, op, rows);
     return ChooseAmong(id, op, PassOver(id, rows, rows.size() - 1, ByDesign("plain kernels are asked for")));
@@ -125,12 +138,20 @@ class Chooser {
     return input.valid() && value < derived_.size() && derived_[value] != 0;
   }
 
+  bool IsReadByMany(NodeId id, int i) const {
+    constexpr int kMany = 8;  // packing takes about as long as one or two products of few rows
+    const Node& node = graph_.node(id);
+    const auto it = readers_.find({node.inputs[static_cast<size_t>(i)], node.op});
+    return it != readers_.end() && it->second >= kMany;
+  }
+
   PrepareContext ContextFor(NodeId id, const NodeTypes& types, absl::string_view named) const {
     PrepareContext context(types, options_.threads, named, options_.device,
                            {.tf32 = options_.tf32, .fast = options_.fast});
     for (int i = 0; i < types.num_inputs(); ++i) {
       if (IsKept(id, i)) context.SetKept(i);
     }
+    if (unrounded_.contains(id)) context.SetUnrounded();
     return context;
   }
 
@@ -141,6 +162,11 @@ class Chooser {
     NodeTypes types = TypesOf(graph_, graph_.node(id));
     PrepareContext context = ContextFor(id, types, named);
     SNUG_RETURN_IF_ERROR(prepare(context));
+    if (context.wants_unrounded()) {
+      SNUG_CHECK_MSG(unrounded_.insert(id).second, op.name);
+      widener_.Unround(id);
+      return PrepareNamed(id, op, rows, named);
+    }
     if (context.wants_float32()) {
       SNUG_RETURN_IF_ERROR(Widen(id));
       return PrepareNamed(id, op, rows, "");
@@ -245,11 +271,13 @@ class Chooser {
   // The backward pass reads those of the forward pass. On CUDA it makes its own of Variables: kept they would be a copy
   // of all weights at the peak, to save one sweep over them. Of a cast of a Variable nothing but the reorder is kept.
   const bool keeps_reorders_;
-  const std::vector<char> derived_;  // by value id, for values before kernels were chosen
+  const std::vector<char> derived_;                         // by value id, for values before kernels were chosen
+  std::map<std::pair<ValueId, std::string>, int> readers_;  // of each op, before kernels were chosen
   std::vector<KernelChoice> choices_;
   std::map<const KernelRow*, std::shared_ptr<const KernelRow>> shared_;
   std::map<ValueId, std::vector<std::pair<Layout, ValueId>>> reorders_;
   Widener widener_;
+  std::set<NodeId> unrounded_;  // nodes that asked for what is unrounded, and have it
 };
 
 }  // namespace

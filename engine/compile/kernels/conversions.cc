@@ -51,11 +51,25 @@ ValueId InsertCast(Graph& graph, ValueId value, DType dtype, NodeId before, Node
 
 bool IsCast(const Node& node) { return node.op == kCast; }
 
-bool MayReadInstead(const Graph& graph, const OpRegistry& registry, NodeId node, size_t i, ValueId other) {
+namespace {
+
+bool MayRead(const Graph& graph, const OpRegistry& registry, NodeId node, size_t i, ValueType type) {
   if (!graph.node(node).outputs.empty()) return false;
   NodeTypes types = TypesOf(graph, graph.node(node));
-  types.inputs[i] = graph.type(other);
+  types.inputs[i] = std::move(type);
   return InferTypes(registry.Get(graph.node(node).op), &types).ok();
+}
+
+}  // namespace
+
+bool MayReadInstead(const Graph& graph, const OpRegistry& registry, NodeId node, size_t i, ValueId other) {
+  return MayRead(graph, registry, node, i, graph.type(other));
+}
+
+bool MayReadInFloat32(const Graph& graph, const OpRegistry& registry, NodeId node, size_t i) {
+  ValueType type = graph.type(graph.node(node).inputs[i]);
+  type.dtype = DType::kFloat32;
+  return MayRead(graph, registry, node, i, std::move(type));
 }
 
 void ReadInstead(Graph& graph, ValueId value, ValueId other) {

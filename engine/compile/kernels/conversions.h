@@ -17,6 +17,8 @@ bool IsCast(const Node& node);
 
 // Tells whether a node without outputs (an update) takes `other`, of another type, as its i-th input too.
 bool MayReadInstead(const Graph& graph, const OpRegistry& registry, NodeId node, size_t i, ValueId other);
+// The same for what it reads now, once that is float32.
+bool MayReadInFloat32(const Graph& graph, const OpRegistry& registry, NodeId node, size_t i);
 
 // Lets every reader of `value` read `other` instead, except the node just inserted that makes `other` from it. All
 // other readers must come later in program order.

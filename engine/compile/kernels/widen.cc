@@ -1,6 +1,7 @@
 #include "engine/compile/kernels/widen.h"
 
 #include <map>
+#include <utility>
 
 #include "engine/compile/kernels/conversions.h"
 
@@ -14,8 +15,13 @@ std::vector<NodeId> Widener::Widen(NodeId id) {
     if (!narrow(input)) continue;
     ValueId wide = ParameterOf(input);
     if (!wide.valid()) {
-      wide = InsertCast(graph_, input, DType::kFloat32, id, id);
-      casts.push_back(graph_.value(wide).producer);
+      const auto before = casts_before_.find(input);
+      wide = before != casts_before_.end() ? before->second : casts_.count(input) > 0 ? casts_.at(input) : ValueId();
+      if (!wide.valid()) {
+        wide = InsertCast(graph_, input, DType::kFloat32, id, id);
+        casts.push_back(graph_.value(wide).producer);
+      }
+      casts_[input] = wide;
     }
     graph_.node(id).inputs[i] = wide;
   }
@@ -26,12 +32,46 @@ std::vector<NodeId> Widener::Widen(NodeId id) {
     const ValueId rounded = InsertCast(graph_, output, DType::kBFloat16, graph_.node(id).next, id);
     ReadInstead(graph_, output, rounded);
     casts.push_back(graph_.value(rounded).producer);
+    casts_[rounded] = output;
     if (graph_.node(id).phase == Phase::kBackward) ReadUnrounded(output, rounded);
   }
   return casts;
 }
 
+void Widener::Unround(NodeId id) {
+  for (ValueId& input : graph_.node(id).inputs) {
+    if (!input.valid() || graph_.type(input).dtype != DType::kBFloat16) continue;
+    const ValueId parameter = ParameterOf(input);
+    if (parameter.valid()) input = parameter;
+  }
+  for (const ValueId output : graph_.node(id).outputs) {
+    if (!output.valid() || graph_.type(output).dtype != DType::kBFloat16 || !UpdatesAloneRead(output)) continue;
+    graph_.value(output).type.dtype = DType::kFloat32;
+  }
+}
+
+// Says whether every reader may read the value in float32 instead, and there is one.
+bool Widener::UpdatesAloneRead(ValueId value) const {
+  for (const Output& output : graph_.outputs) {
+    if (output.value == value) return false;
+  }
+  for (const ValueId objective : graph_.objectives) {
+    if (objective == value) return false;
+  }
+  bool read = false;
+  for (NodeId id = graph_.node(graph_.value(value).producer).next; id.valid(); id = graph_.node(id).next) {
+    const Node& node = graph_.node(id);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != value) continue;
+      read = true;
+      if (!MayReadInFloat32(graph_, registry_, id, i)) return false;
+    }
+  }
+  return read;
+}
+
 void Widener::Pass(NodeId id) {
+  casts_before_ = std::exchange(casts_, {});
   const Node& node = graph_.node(id);
   for (const Alias& alias : registry_.Get(node.op).aliases) {
     if (alias.kind == Alias::Kind::kMutates) mutated_.insert(node.inputs[static_cast<size_t>(alias.input)]);

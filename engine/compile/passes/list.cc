@@ -3,9 +3,26 @@
 namespace snug::core {
 
 // Each is in a file of its own.
-PassFunction AddInConvolution, AssignLayouts, FoldBatchNorm, FoldConstants, FuseActivation, FuseBatchNorm,
-    FuseCrossEntropy, FuseElementwise, FuseGelu, FuseGeluGradient, JoinDepthwise, JoinSlices, LossWithGradient,
-    MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses, RemoveDeadCode, SumBiasGradient;
+PassFunction AccumulateSums, AddInConvolution, AssignLayouts, FindRecurrentCells, FoldBatchNorm, FoldConstants,
+    FuseActivation, FuseBatchNorm, FuseCrossEntropy, FuseElementwise, FuseGelu, FuseGeluGradient, HoistLoopInputs,
+    JoinDepthwise, JoinSlices, LossWithGradient, MergeCommonSubexpressions, NarrowGradients, PackAttention, PadClasses,
+    RecomputeSweeps, RemoveDeadCode, StackWeightGradients, SumBiasGradient, UpdateAsMade;
+
+absl::Span<const Pass> LoopPasses() {
+  static constexpr Pass kPasses[] = {
+      {"hoist_loop_inputs", "what a loop's rounds do to their slices alone is done before the loop, to all at once",
+       HoistLoopInputs},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> CpuLoopPasses() {
+  static constexpr Pass kPasses[] = {
+      {"recurrent_cells", "what LSTM and GRU cells do element by element, forward and backward, in one sweep",
+       FindRecurrentCells},
+  };
+  return kPasses;
+}
 
 absl::Span<const Pass> ForwardPasses() {
   static constexpr Pass kPasses[] = {
@@ -29,6 +46,15 @@ absl::Span<const Pass> KeepingPasses() {
   return kPasses;
 }
 
+absl::Span<const Pass> GradientPasses() {
+  static constexpr Pass kPasses[] = {
+      {"stack_weight_gradients", "the gradients of a weight that is read many times are one product of all rows",
+       StackWeightGradients},
+      {"accumulate_sums", "sums of many terms are added up as the terms are made", AccumulateSums},
+  };
+  return kPasses;
+}
+
 absl::Span<const Pass> WholePasses() {
   static constexpr Pass kPasses[] = {
       {"dead_code", "nodes that reach no output and mutate nothing go", RemoveDeadCode},
@@ -40,6 +66,22 @@ absl::Span<const Pass> WholePasses() {
       {"channels_last", "images lie channels-last where kernels prefer it", AssignLayouts},
       {"narrow_gradients", "updates read bfloat16 gradients, not float32 copies of them", NarrowGradients},
       {"dead_code_again", "what the other passes left without readers goes", RemoveDeadCode},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> RecomputingPasses() {
+  static constexpr Pass kPasses[] = {
+      {"recompute_sweeps", "batch norm, activations, pooling and the like are computed again for the backward pass",
+       RecomputeSweeps},
+  };
+  return kPasses;
+}
+
+absl::Span<const Pass> PassesAsMade() {
+  static constexpr Pass kPasses[] = {
+      {"update_as_made", "a large gradient + its update -> one node, which makes and uses it in blocks of rows",
+       UpdateAsMade},
   };
   return kPasses;
 }

@@ -68,6 +68,7 @@ Metadata ConditionsOf(const Session& session) {
       {std::string(kAccumulate), absl::StrCat(parts)},
       {"seed", absl::StrCat(session.seed())},
       {"precision", std::string(Name(compiled.precision))},
+      {"stochastic_rounding", compiled.stochastic_rounding ? "on" : "off"},
       {std::string(kDecayKey), std::string(Name(compiled.decay_rule))},
       {std::string(kThreads), absl::StrCat(compiled.threads)},
       {std::string(kTuning), compiled.tuning == nullptr ? "none" : absl::StrCat(absl::Hex(compiled.tuning->Digest()))}};

@@ -149,7 +149,8 @@ std::vector<TensorBytes> StateOf(Session& session) {
 
 bool IsTrainingState(const SafetensorsFile& file, absl::string_view tensor) {
   if (tensor == kRandomStateName || absl::StartsWith(tensor, "optimizer.")) return true;
-  const size_t slash = tensor.rfind('/');  // slots are "<parameter>/<slot>"
+  if (absl::EndsWith(tensor, ".carried_state")) return true;  // of a state layer (ops/control/state.cc)
+  const size_t slash = tensor.rfind('/');                     // slots are "<parameter>/<slot>"
   return slash != absl::string_view::npos && file.Find(std::string(tensor.substr(0, slash))) != nullptr;
 }
 

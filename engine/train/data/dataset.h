@@ -40,6 +40,11 @@ class Dataset {
   // fields(). The error says which file, where in it, and what was expected and found.
   virtual absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const = 0;
 
+  // Reads the sample as it is in an epoch, for what is drawn anew in each.
+  virtual absl::Status ReadInEpoch(int64_t /*epoch*/, int64_t sample, absl::Span<std::byte* const> fields) const {
+    return Read(sample, fields);
+  }
+
  protected:
   Dataset(std::vector<DataField> fields, int64_t size) : fields_(std::move(fields)), size_(size) {}
 

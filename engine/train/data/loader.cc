@@ -166,7 +166,7 @@ absl::Status Loader::Fill(int64_t number, Slot& slot) const {
 
 absl::Status Loader::ReadSample(LoaderPosition position, int64_t sample, int64_t row, Slot& slot) const {
   for (size_t f = 0; f < fields_.size(); ++f) slot.row[f] = slot.fields[f] + row * sample_bytes_[f];
-  SNUG_RETURN_IF_ERROR(dataset_->Read(sample, slot.row));
+  SNUG_RETURN_IF_ERROR(dataset_->ReadInEpoch(position.epoch, sample, slot.row));
   if (transform_) {
     auto* image = reinterpret_cast<float*>(slot.row[transform_->field()]);
     transform_->Apply(position.epoch, sample, image, slot.scratch);

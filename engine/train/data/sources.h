@@ -59,6 +59,9 @@ struct TextOptions {
   int64_t length = 128;     // of a window, in bytes
   int64_t stride = 0;       // from one window's start to the next; 0: the length
   double from = 0, to = 1;  // the part of the file that is read; the rest can be held back
+  // How many parts of the text are read side by side: sample i is the next window of part i % rows. So row r of a batch
+  // of `rows` samples goes on where row r of the batch before ended.
+  int64_t rows = 1;
 };
 
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path, const TextOptions& options);

@@ -20,6 +20,9 @@ class Subset final : public Dataset {
   absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const override {
     return whole_->Read(order_(first_ + sample), fields);
   }
+  absl::Status ReadInEpoch(int64_t epoch, int64_t sample, absl::Span<std::byte* const> fields) const override {
+    return whole_->ReadInEpoch(epoch, order_(first_ + sample), fields);
+  }
 
  private:
   std::shared_ptr<const Dataset> whole_;

@@ -19,6 +19,8 @@
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/kernels/batch_norm/batch_norm.h"
+#include "ops/kernels/matmul/gemm_tile.h"
+#include "ops/kit/float_vectors.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
 
@@ -33,14 +35,55 @@ constexpr int64_t kMaxRows = 1024;  // a chunk has no more, as its rows are adde
 constexpr int64_t kShiftSamples = 16;
 constexpr int64_t kPatterns = 5;  // arrays of [width] in the workspace beside the chunks' sums
 
-// A channel's numbers. Loops over rows of channels read them from five arrays, one behind the other: the patterns.
-struct Numbers {
-  float mean = 0, scale = 0, bias = 0;  // normalised: (x - mean) scale + bias
-  float offset = 0, slope = 0;          // backward: dx = g scale + (x - mean) slope + offset
+// What follows computes on F, which is float or a vector of the instruction set. Of float32 the compiler makes vectors;
+// with bfloat16 it needs them, because its own way to round them has several times as many instructions.
+
+// A channel's numbers, or those of some channels. Loops over rows of channels read them from five arrays, one behind
+// the other: the patterns.
+template <class F>
+struct NumbersOf {
+  F mean = {}, scale = {}, bias = {};  // normalised: (x - mean) scale + bias
+  F offset = {}, slope = {};           // backward: dx = g scale + (x - mean) slope + offset
 };
+using Numbers = NumbersOf<float>;
 static_assert(sizeof(Numbers) == kPatterns * sizeof(float));
-SNUG_INLINE Numbers NumbersAt(const float* patterns, int64_t width, int64_t c) {
-  return {patterns[c], patterns[width + c], patterns[2 * width + c], patterns[3 * width + c], patterns[4 * width + c]};
+
+template <class F, class T>
+SNUG_INLINE void Load(const T* from, F& to) {
+  if constexpr (std::is_same_v<F, float>) {
+    to = static_cast<float>(*from);
+  } else {
+    LoadFloats(from, to);
+  }
+}
+template <class F, class T>
+SNUG_INLINE void Store(const F& from, T* to) {
+  if constexpr (std::is_same_v<F, float>) {
+    *to = static_cast<T>(from);
+  } else {
+    StoreFloats(from, to);
+  }
+}
+
+template <class F>
+SNUG_INLINE void ReadNumbers(const float* patterns, int64_t width, int64_t c, NumbersOf<F>& to) {
+  Load(patterns + c, to.mean);
+  Load(patterns + width + c, to.scale);
+  Load(patterns + 2 * width + c, to.bias);
+  Load(patterns + 3 * width + c, to.offset);
+  Load(patterns + 4 * width + c, to.slope);
+}
+
+// Calls fn(zero of F, c) for the elements c of [0, n), a vector at a time where T is bfloat16.
+template <Isa kIsa, class T, class Fn>
+SNUG_INLINE void ForEachInRow(int64_t n, Fn fn) {
+  int64_t c = 0;
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    using Tile = GemmTile<kIsa, float>;
+    for (; c + Tile::kLanes <= n; c += Tile::kLanes) fn(std::type_identity<typename Tile::Vector>(), c);
+  }
+  SNUG_INDEPENDENT
+  for (int64_t rest = c; rest < n; ++rest) fn(std::type_identity<float>(), rest);
 }
 
 // How the rows of a channels-last view are cut.
@@ -60,107 +103,163 @@ struct RowChunks {
   int64_t rows_per_chunk, chunks;
 };
 
+template <class F>
 struct Pair {
-  float a, b;
+  F a, b;
 };
 
-template <class T>
-SNUG_INLINE float Centred(const T* x, int64_t i, const Numbers& c) {
-  return static_cast<float>(x[i]) - c.mean;
+template <class F, class T>
+SNUG_INLINE void Centred(const T* x, int64_t i, const NumbersOf<F>& c, F& to) {
+  Load(x + i, to);
+  to -= c.mean;
 }
 
+// Each of the following has the type of what it reads as Storage.
 template <class T>
 struct ForwardSums {  // what the pass of sums adds up; the shift is in place of the mean
+  using Storage = T;
   const T* x;
-  SNUG_INLINE Pair operator()(int64_t i, const Numbers& c) const {
-    const float d = Centred(x, i, c);
-    return {d, d * d};
+  template <class F>
+  SNUG_INLINE void operator()(int64_t i, const NumbersOf<F>& c, Pair<F>& sums) const {
+    Centred(x, i, c, sums.a);
+    sums.b = sums.a * sums.a;
   }
 };
 
-// Returns how much of a gradient `g` the activation lets through; `v` is the activation's output or its input.
-template <Activation kActivation>
-SNUG_INLINE float Through(float v, float g) {
-  if constexpr (kActivation == Activation::kIdentity) return g;
-  if constexpr (kActivation == Activation::kRelu) return v > 0.0F ? g : 0.0F;
-  return ((v > 0.0F) & (v < 6.0F)) ? g : 0.0F;
+// Leaves of a gradient `g` what the activation lets through; `v` is the activation's output or its input.
+template <Activation kActivation, class F>
+SNUG_INLINE void LetThrough(const F& v, F& g) {
+  if constexpr (kActivation == Activation::kRelu) g = v > 0.0F ? g : F{};
+  if constexpr (kActivation == Activation::kRelu6) g = ((v > 0.0F) & (v < 6.0F)) ? g : F{};
 }
 
 template <Activation kActivation, class T>
 struct BackwardSums {
+  using Storage = T;
   const T *x, *dy;
-  SNUG_INLINE Pair operator()(int64_t i, const Numbers& c) const {
-    const float centred = Centred(x, i, c);
-    const float g = Through<kActivation>(centred * c.scale + c.bias, static_cast<float>(dy[i]));
-    return {g, g * centred};
+  template <class F>
+  SNUG_INLINE void operator()(int64_t i, const NumbersOf<F>& c, Pair<F>& sums) const {
+    F centred, g;
+    Centred(x, i, c, centred);
+    Load(dy + i, g);
+    const F v = centred * c.scale + c.bias;
+    LetThrough<kActivation>(v, g);
+    sums.a = g;
+    sums.b = g * centred;
   }
 };
 
 // Does the same where y is there to tell, and stores the gradient that the activation lets through.
 template <Activation kActivation, bool kSecond, class T>
 struct StoringBackwardSums {
+  using Storage = T;
   const T *x, *y, *dy, *dy2;
   T* dadd;
-  SNUG_INLINE Pair operator()(int64_t i, const Numbers& c) const {
-    float sum = static_cast<float>(dy[i]);
-    if constexpr (kSecond) sum = static_cast<float>(static_cast<T>(sum + static_cast<float>(dy2[i])));
-    const float g = Through<kActivation>(static_cast<float>(y[i]), sum);
-    const float centred = Centred(x, i, c);
-    dadd[i] = static_cast<T>(g);
-    return {g, g * centred};
+  template <class F>
+  SNUG_INLINE void operator()(int64_t i, const NumbersOf<F>& c, Pair<F>& sums) const {
+    F g, v, centred;
+    Load(dy + i, g);
+    if constexpr (kSecond) {
+      F second;
+      Load(dy2 + i, second);
+      g += second;
+      if constexpr (std::is_same_v<T, BFloat16>) Rounded(g);
+    }
+    Load(y + i, v);
+    LetThrough<kActivation>(v, g);
+    Centred(x, i, c, centred);
+    Store(g, dadd + i);
+    sums.a = g;
+    sums.b = g * centred;
+  }
+  // Makes g what it is once it was stored as a bfloat16.
+  template <class F>
+  static SNUG_INLINE void Rounded(F& g) {
+    BFloat16 stored[sizeof(F) / sizeof(float)];
+    Store(g, static_cast<BFloat16*>(stored));
+    Load(static_cast<const BFloat16*>(stored), g);
   }
 };
 
 template <Activation kActivation, bool kAdd, class T>
 struct ForwardElement {  // y = activation((x - mean) scale + bias + add)
+  using Storage = T;
   const T *x, *add;
   T* y;
-  SNUG_INLINE void operator()(int64_t i, const Numbers& c) const {
-    float v = Centred(x, i, c) * c.scale + c.bias;
-    if constexpr (kAdd) v += static_cast<float>(add[i]);
-    if constexpr (kActivation != Activation::kIdentity) v = v < 0.0F ? 0.0F : v;
-    if constexpr (kActivation == Activation::kRelu6) v = v > 6.0F ? 6.0F : v;
-    y[i] = static_cast<T>(v);
+  template <class F>
+  SNUG_INLINE void operator()(int64_t i, const NumbersOf<F>& c) const {
+    F v;
+    Centred(x, i, c, v);
+    v = v * c.scale + c.bias;
+    if constexpr (kAdd) {
+      F added;
+      Load(add + i, added);
+      v += added;
+    }
+    if constexpr (kActivation != Activation::kIdentity) v = v < 0.0F ? F{} : v;
+    if constexpr (kActivation == Activation::kRelu6) v = v > 6.0F ? F{} + 6.0F : v;
+    Store(v, y + i);
   }
 };
 
 template <Activation kActivation, class T>
 struct BackwardElement {
+  using Storage = T;
   const T *x, *dy;
   T* dx;
-  SNUG_INLINE void operator()(int64_t i, const Numbers& c) const {
-    const float centred = Centred(x, i, c);
-    const float g = Through<kActivation>(centred * c.scale + c.bias, static_cast<float>(dy[i]));
-    dx[i] = static_cast<T>(g * c.scale + (centred * c.slope + c.offset));
+  template <class F>
+  SNUG_INLINE void operator()(int64_t i, const NumbersOf<F>& c) const {
+    F centred, g;
+    Centred(x, i, c, centred);
+    Load(dy + i, g);
+    const F v = centred * c.scale + c.bias;
+    LetThrough<kActivation>(v, g);
+    const F result = g * c.scale + (centred * c.slope + c.offset);
+    Store(result, dx + i);
   }
 };
 
 // ---- channels side by side ----
 
-// Sets a[c] and b[c], for c in [0, width), to what sums(i, numbers of c) gives for a chunk's rows, added up.
-template <class Sums>
+// Sets a[c] and b[c], for c in [0, width), to what `sums` gives for a chunk's rows, added up.
+template <Isa kIsa, class Sums>
 SNUG_INLINE void SumRows(int64_t begin, int64_t end, int64_t width, const float* patterns, float* a, float* b,
                          Sums sums) {
+  using T = typename Sums::Storage;
   for (int64_t c = 0; c < width; ++c) a[c] = b[c] = 0;
   int64_t i = begin;
   for (; i + 4 * width <= end; i += 4 * width) {
-    SNUG_INDEPENDENT
-    for (int64_t c = 0; c < width; ++c) {
-      const Numbers numbers = NumbersAt(patterns, width, c);
-      const Pair p = sums(i + c, numbers), q = sums(i + width + c, numbers);
-      const Pair r = sums(i + 2 * width + c, numbers), s = sums(i + 3 * width + c, numbers);
-      a[c] += (p.a + q.a) + (r.a + s.a);
-      b[c] += (p.b + q.b) + (r.b + s.b);
-    }
+    ForEachInRow<kIsa, T>(width, [=]<class F>(std::type_identity<F>, int64_t c) SNUG_LAMBDA {
+      NumbersOf<F> numbers;
+      ReadNumbers(patterns, width, c, numbers);
+      Pair<F> p, q, r, s;
+      sums(i + c, numbers, p);
+      sums(i + width + c, numbers, q);
+      sums(i + 2 * width + c, numbers, r);
+      sums(i + 3 * width + c, numbers, s);
+      F first, second;
+      Load(a + c, first);
+      Load(b + c, second);
+      first += (p.a + q.a) + (r.a + s.a);
+      second += (p.b + q.b) + (r.b + s.b);
+      Store(first, a + c);
+      Store(second, b + c);
+    });
   }
   for (; i < end; i += width) {
-    const int64_t n = std::min(width, end - i);
-    SNUG_INDEPENDENT
-    for (int64_t c = 0; c < n; ++c) {
-      const Pair p = sums(i + c, NumbersAt(patterns, width, c));
-      a[c] += p.a;
-      b[c] += p.b;
-    }
+    ForEachInRow<kIsa, T>(std::min(width, end - i), [=]<class F>(std::type_identity<F>, int64_t c) SNUG_LAMBDA {
+      NumbersOf<F> numbers;
+      ReadNumbers(patterns, width, c, numbers);
+      Pair<F> p;
+      sums(i + c, numbers, p);
+      F first, second;
+      Load(a + c, first);
+      Load(b + c, second);
+      first += p.a;
+      second += p.b;
+      Store(first, a + c);
+      Store(second, b + c);
+    });
   }
 }
 
@@ -172,7 +271,7 @@ void SumChunks(int threads, const RowChunks& rows, const float* patterns, float*
     const int64_t width = rows.width;
     const int64_t first = begin * rows.channels;
     const int64_t last = end * rows.channels;
-    WithIsa([=]() SNUG_LAMBDA { SumRows(first, last, width, patterns, a, a + width, sums); });
+    WithIsa([=](auto isa) SNUG_LAMBDA { SumRows<isa()>(first, last, width, patterns, a, a + width, sums); });
   });
 }
 
@@ -236,11 +335,14 @@ void ForEachElementOfRows(int threads, const RowChunks& rows, const float* patte
     const int64_t width = rows.width;
     const int64_t first = begin * rows.channels;
     const int64_t last = end * rows.channels;
-    WithIsa([=]() SNUG_LAMBDA {
+    WithIsa([=](auto isa) SNUG_LAMBDA {
       for (int64_t i = first; i < last; i += width) {
-        const int64_t n = std::min(width, last - i);
-        SNUG_INDEPENDENT
-        for (int64_t c = 0; c < n; ++c) element(i + c, NumbersAt(patterns, width, c));
+        ForEachInRow<isa(), typename Element::Storage>(std::min(width, last - i),
+                                                       [=]<class F>(std::type_identity<F>, int64_t c) SNUG_LAMBDA {
+                                                         NumbersOf<F> numbers;
+                                                         ReadNumbers(patterns, width, c, numbers);
+                                                         element(i + c, numbers);
+                                                       });
       }
     });
   });
@@ -275,13 +377,15 @@ SNUG_INLINE void SumLanes(const ChannelView& view, int64_t channel, Numbers numb
       for (; i + kLanes <= end; i += kLanes) {
         SNUG_INDEPENDENT
         for (int j = 0; j < kLanes; ++j) {
-          const Pair p = sums(i + j, numbers);
+          Pair<float> p;
+          sums(i + j, numbers, p);
           la[j] += p.a;
           lb[j] += p.b;
         }
       }
       for (int j = 0; i + j < end; ++j) {
-        const Pair p = sums(i + j, numbers);
+        Pair<float> p;
+        sums(i + j, numbers, p);
         la[j] += p.a;
         lb[j] += p.b;
       }

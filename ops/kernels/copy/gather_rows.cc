@@ -67,6 +67,36 @@ void SortByRow(const Index* choices, int64_t n, int64_t rows, int64_t* ends, int
   for (int64_t i = 0; i < n; ++i) sorted[ends[choices[i] + 1]++] = i;
 }
 
+// How dx [outer, rows, inner] is made of dy [outer, n, inner].
+struct RowSums {
+  int64_t n, rows, inner;
+};
+
+// Writes rows [first, last) of dx, counted over all of `outer`; `dx` is where row `first` begins.
+template <class T>
+void SumRowsOf(int threads, RowSums of, const int64_t* ends, const int64_t* sorted, const T* dy, int64_t first,
+               int64_t last, T* dx) {
+  ParallelFor(threads, last - first, std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, of.inner)),
+              [=](int64_t task_begin, int64_t task_end) {
+                WithIsa([=]() SNUG_LAMBDA {
+                  const auto [n, rows, inner] = of;
+                  for (int64_t i = task_begin; i < task_end;) {
+                    // Rows that nobody chose follow each other mostly. memset writes them at once, without reading
+                    // their lines before, which lie in another processor's cache where that wrote them last.
+                    const int64_t begin = i;
+                    while (i < task_end && ends[(first + i) % rows] == ends[(first + i) % rows + 1]) ++i;
+                    std::memset(static_cast<void*>(dx + begin * inner), 0,
+                                static_cast<size_t>((i - begin) * inner) * sizeof(T));
+                    if (i == task_end) break;
+                    const int64_t r = (first + i) % rows;
+                    SumRows(sorted + ends[r], ends[r + 1] - ends[r], inner, dy + (first + i) / rows * n * inner,
+                            dx + i * inner);
+                    ++i;
+                  }
+                });
+              });
+}
+
 template <class T, class Index>
 absl::Status ScatterAdd(const KernelContext& k, int choices_input, int dy_input, int axis, absl::string_view name) {
   const Shape& shape = k.output_type(0).shape;
@@ -80,23 +110,7 @@ absl::Status ScatterAdd(const KernelContext& k, int choices_input, int dy_input,
   int64_t* ends = k.workspace<int64_t>();
   int64_t* sorted = ends + rows + 1;
   SortByRow(choices, n, rows, ends, sorted);
-  ParallelFor(k.threads(), shape.Count(0, axis + 1),
-              std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, inner)), [=](int64_t first, int64_t last) {
-                WithIsa([=]() SNUG_LAMBDA {
-                  for (int64_t i = first; i < last;) {
-                    // Rows that nobody chose follow each other mostly. memset writes them at once, without reading
-                    // their lines before, which lie in another processor's cache where that wrote them last.
-                    const int64_t begin = i;
-                    while (i < last && ends[i % rows] == ends[i % rows + 1]) ++i;
-                    std::memset(static_cast<void*>(dx + begin * inner), 0,
-                                static_cast<size_t>((i - begin) * inner) * sizeof(T));
-                    if (i == last) break;
-                    const int64_t r = i % rows;
-                    SumRows(sorted + ends[r], ends[r + 1] - ends[r], inner, dy + i / rows * n * inner, dx + i * inner);
-                    ++i;
-                  }
-                });
-              });
+  SumRowsOf(k.threads(), {.n = n, .rows = rows, .inner = inner}, ends, sorted, dy, 0, shape.Count(0, axis + 1), dx);
   return absl::OkStatus();
 }
 
@@ -106,6 +120,29 @@ absl::Status CheckChoices(const KernelContext& k, int choices, int64_t rows, abs
   const ValueType& type = k.input_type(choices);
   return DispatchInteger(
       type.dtype, [&](auto zero) { return CheckChoices(name, type.shape, k.input<decltype(zero)>(choices), rows); });
+}
+
+absl::Status SortChoices(const KernelContext& k, int choices, int64_t rows, absl::string_view name, int64_t* sorted) {
+  const ValueType& type = k.input_type(choices);
+  return DispatchInteger(type.dtype, [&](auto zero) -> absl::Status {
+    const auto* of = k.input<decltype(zero)>(choices);
+    SNUG_RETURN_IF_ERROR(CheckChoices(name, type.shape, of, rows));
+    SortByRow(of, type.num_elements(), rows, sorted, sorted + rows + 1);
+    return absl::OkStatus();
+  });
+}
+
+void SumSortedRows(const KernelContext& k, int choices, int dy, const Shape& shape, const int64_t* sorted,
+                   int64_t first, int64_t count, void* block) {
+  const RowSums of = {
+      .n = k.input_type(choices).num_elements(), .rows = shape[0], .inner = shape.Count(1, shape.rank())};
+  const absl::Status dispatched = DispatchFloating(k.input_type(dy).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    SumRowsOf(k.threads(), of, sorted, sorted + of.rows + 1, k.input<T>(dy), first, first + count,
+              static_cast<T*>(block));
+    return absl::OkStatus();
+  });
+  SNUG_CHECK(dispatched.ok());
 }
 
 absl::Status GatherRows(const KernelContext& k, int x, int choices_input, int axis, absl::string_view name) {

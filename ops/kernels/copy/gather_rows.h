@@ -21,6 +21,13 @@ absl::Status GatherRows(const KernelContext& k, int x, int choices, int axis, ab
 absl::Status ScatterAddRows(const KernelContext& k, int choices, int dy, int axis, absl::string_view name);
 int64_t ScatterAddWorkspaceBytes(const NodeTypes& types, int choices, int axis);
 
+// The two halves of ScatterAddRows along axis 0, for who makes the rows in blocks. `sorted` has room for rows + 1
+// numbers and one for each choice. The second writes rows [first, first + count) of dx [rows, ...], which `shape` is,
+// to `block`.
+absl::Status SortChoices(const KernelContext& k, int choices, int64_t rows, absl::string_view name, int64_t* sorted);
+void SumSortedRows(const KernelContext& k, int choices, int dy, const Shape& shape, const int64_t* sorted,
+                   int64_t first, int64_t count, void* block);
+
 // The same by CUDA kernels (gather_rows.cu). A choice that is no row cannot be reported there: what it would have given
 // is NaN (-1 among integers), and nothing is added to any row. The positions are sorted by what they chose, in the
 // workspace, which is two keys of 8 bytes for each.

@@ -58,7 +58,7 @@ SNUG_INLINE void TransposeSquare(const From* from, int64_t from_row, T* to, int6
       std::memcpy(&rows[i], from + i * from_row, sizeof(Vector));
     } else {
       static_assert(std::is_same_v<T, float>);
-      LoadFloats(from + i * from_row, rows[i]);
+      LoadFloatsOfAnyWidth(from + i * from_row, rows[i]);
     }
   }
   internal::SwapQuartersFrom<1, kSize>(rows);

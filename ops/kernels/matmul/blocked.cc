@@ -132,9 +132,9 @@ SNUG_INLINE void PackPanelsOf(int64_t depth, int64_t columns, StridedMatrix<T> b
 }
 
 // What a thread multiplies at once: a block of c, by a piece along k.
-template <class T>
+template <class A, class B, class C>
 struct Round {
-  const GemmCall<T>& call;
+  const GemmCall<A, B, C>& call;
   Activation activation;
   float *strips, *panels;
   float* sums;  // of the block, [rows, sums_row]
@@ -152,8 +152,8 @@ struct Rectangle {
 };
 
 // Adds the products of a rectangle to its sums.
-template <Isa kIsa, class T>
-SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<T>& r, const Rectangle& at) {
+template <Isa kIsa, class A, class B, class C>
+SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<A, B, C>& r, const Rectangle& at) {
   using Tile = GemmTile<kIsa, float>;
   constexpr int64_t kStrip = Tile::kRows;
   float* const sums = r.sums + at.i * r.sums_row + at.j;
@@ -165,7 +165,7 @@ SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<T>& r, con
       const int64_t rows = std::min(kStrip, at.rows - i);
       const StridedMatrix<float> strip = {r.strips + (at.i + i) * r.depth, 1, kStrip};
       float* c = sums + i * r.sums_row + j;
-      if (columns == Tile::kColumns || !std::is_same_v<T, float>) {
+      if (columns == Tile::kColumns || !std::is_same_v<C, float>) {
         MultiplyTile(isa, rows, r.depth, strip, panel, Tile::kColumns, c, r.sums_row, accumulate);
         continue;
       }
@@ -178,15 +178,15 @@ SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<T>& r, con
       for (int64_t l = 0; l < rows; ++l) std::copy_n(edge + l * Tile::kColumns, columns, c + l * r.sums_row);
     }
   }
-  const T* bias = r.call.bias == nullptr ? nullptr : r.call.bias + r.j0 + at.j;
-  const bool finished = std::is_same_v<T, float> && bias == nullptr && r.activation == Activation::kIdentity;
+  const B* bias = r.call.bias == nullptr ? nullptr : r.call.bias + r.j0 + at.j;
+  const bool finished = std::is_same_v<C, float> && bias == nullptr && r.activation == Activation::kIdentity;
   if (!r.last() || finished) return;
-  T* c = r.call.c + (r.i0 + at.i) * r.call.n + r.j0 + at.j;
-  FinishProduct<T>(r.activation, at.rows, at.columns, sums, r.sums_row, bias, c, r.call.n);
+  C* c = r.call.c + (r.i0 + at.i) * r.call.n + r.j0 + at.j;
+  FinishProduct(r.activation, at.rows, at.columns, sums, r.sums_row, bias, c, r.call.n);
 }
 
-template <Isa kIsa, class T>
-SNUG_INLINE void MultiplyRound(IsaConstant<kIsa> isa, const Round<T>& r) {
+template <Isa kIsa, class A, class B, class C>
+SNUG_INLINE void MultiplyRound(IsaConstant<kIsa> isa, const Round<A, B, C>& r) {
   using Tile = GemmTile<kIsa, float>;
   PackPanelsOf<Tile::kColumns>(r.depth, r.columns, r.call.b.At(r.p0, r.j0), r.panels);
   const int64_t task_columns = EqualPart(r.columns, kTaskColumns, kPanel<float>);
@@ -208,20 +208,20 @@ struct Run {
 };
 
 // Computes a thread's part of c.
-template <Isa kIsa, class T>
-SNUG_INLINE void MultiplyPart(IsaConstant<kIsa> isa, const GemmCall<T>& call, Activation activation, const Cut& cut,
-                              const Run& rows, const Run& columns, float* workspace) {
-  Round<T> r = {.call = call,
-                .activation = activation,
-                .strips = workspace,
-                .panels = workspace + cut.rows * cut.depth,
-                .sums = workspace + (cut.rows + cut.columns) * cut.depth,
-                .sums_row = cut.columns};
+template <Isa kIsa, class A, class B, class C>
+SNUG_INLINE void MultiplyPart(IsaConstant<kIsa> isa, const GemmCall<A, B, C>& call, Activation activation,
+                              const Cut& cut, const Run& rows, const Run& columns, float* workspace) {
+  Round<A, B, C> r = {.call = call,
+                      .activation = activation,
+                      .strips = workspace,
+                      .panels = workspace + cut.rows * cut.depth,
+                      .sums = workspace + (cut.rows + cut.columns) * cut.depth,
+                      .sums_row = cut.columns};
   for (r.j0 = columns.begin; r.j0 < columns.end; r.j0 += cut.columns) {
     for (r.i0 = rows.begin; r.i0 < rows.end; r.i0 += cut.rows) {
       r.rows = std::min(cut.rows, rows.end - r.i0);
       r.columns = std::min(cut.columns, columns.end - r.j0);
-      if constexpr (std::is_same_v<T, float>) {
+      if constexpr (std::is_same_v<C, float>) {
         r.sums = call.c + r.i0 * call.n + r.j0;
         r.sums_row = call.n;
       }
@@ -237,17 +237,17 @@ SNUG_INLINE void MultiplyPart(IsaConstant<kIsa> isa, const GemmCall<T>& call, Ac
 
 }  // namespace
 
-template <class T>
+template <class C>
 int64_t BlockedGemmWorkspaceBytes(int threads, int64_t m, int64_t n, int64_t k) {
   const Grid grid(threads, m, n);
-  const Cut cut(grid, m, n, k, !std::is_same_v<T, float>);
+  const Cut cut(grid, m, n, k, !std::is_same_v<C, float>);
   return grid.parts() * cut.floats() * static_cast<int64_t>(sizeof(float));
 }
 
-template <class T>
-void BlockedGemm(int threads, const GemmCall<T>& call, Activation activation, void* workspace) {
+template <class A, class B, class C>
+void BlockedGemm(int threads, const GemmCall<A, B, C>& call, Activation activation, void* workspace) {
   const Grid grid(threads, call.m, call.n);
-  const Cut cut(grid, call.m, call.n, call.k, !std::is_same_v<T, float>);
+  const Cut cut(grid, call.m, call.n, call.k, !std::is_same_v<C, float>);
   ParallelFor(threads, grid.parts(), 1, [&](int64_t begin, int64_t end) {
     WithIsa([&](auto isa) SNUG_LAMBDA {
       for (int64_t part = begin; part < end; ++part) {
@@ -263,5 +263,7 @@ template int64_t BlockedGemmWorkspaceBytes<float>(int, int64_t, int64_t, int64_t
 template int64_t BlockedGemmWorkspaceBytes<BFloat16>(int, int64_t, int64_t, int64_t);
 template void BlockedGemm(int, const GemmCall<float>&, Activation, void*);
 template void BlockedGemm(int, const GemmCall<BFloat16>&, Activation, void*);
+template void BlockedGemm(int, const GemmCall<BFloat16, float, BFloat16>&, Activation, void*);
+template void BlockedGemm(int, const GemmCall<BFloat16, BFloat16, float>&, Activation, void*);
 
 }  // namespace snug::core

@@ -14,10 +14,11 @@
 
 namespace snug::core {
 
-// These are instantiated for float and BFloat16. `call` has a single product.
-template <class T>
-void BlockedGemm(int threads, const GemmCall<T>& call, Activation activation, void* workspace);
-template <class T>
+// These are instantiated for float and BFloat16, for a and c in BFloat16 with b in float (parameters as they are), and
+// for c in float with the others in BFloat16 (their gradient). `call` has a single product.
+template <class A, class B, class C>
+void BlockedGemm(int threads, const GemmCall<A, B, C>& call, Activation activation, void* workspace);
+template <class C>
 int64_t BlockedGemmWorkspaceBytes(int threads, int64_t m, int64_t n, int64_t k);
 
 }  // namespace snug::core

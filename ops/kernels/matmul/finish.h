@@ -11,9 +11,9 @@
 namespace snug::core {
 
 // Writes y [rows, columns] = activation(sums + bias), where bias may be null. y may be the sums.
-template <class T>
+template <class T, class Bias>
 SNUG_INLINE void FinishProduct(Activation activation, int64_t rows, int64_t columns, const float* sums,
-                               int64_t sums_row, const T* bias, T* y, int64_t y_row) {
+                               int64_t sums_row, const Bias* bias, T* y, int64_t y_row) {
   const auto sweep = [=](auto f) SNUG_LAMBDA {
     for (int64_t i = 0; i < rows; ++i) {
       const float* from = sums + i * sums_row;

@@ -10,13 +10,15 @@
 
 namespace snug::core {
 
-// c [i, j] = sum over p of a [i, p] b [p, j], plus bias [j]. c is row-major and contiguous.
-template <class T>
+// c [i, j] = sum over p of a [i, p] b [p, j], plus bias [j]. c is row-major and contiguous. The bias has the type of b,
+// as both are parameters where there is one.
+template <class A, class B = A, class C = A>
 struct GemmCall {
   int64_t m = 0, n = 0, k = 0;
-  StridedMatrix<T> a, b;
-  T* c = nullptr;
-  const T* bias = nullptr;  // [n]; null: no bias
+  StridedMatrix<A> a;
+  StridedMatrix<B> b;
+  C* c = nullptr;
+  const B* bias = nullptr;  // [n]; null: no bias
 
   // There is one product for each index of `batch`. The strides say how far a and b move along its axes (0: broadcast);
   // c's matrices lie one after the other.

@@ -8,6 +8,7 @@
 #include "ops/kernels/matmul/blocked.h"
 #include "ops/kernels/matmul/gemm.h"
 #include "ops/kernels/matmul/panels.h"
+#include "ops/kernels/matmul/short_gemm.h"
 #include "ops/kernels/reduce/reduce.h"
 #include "ops/kit/dispatch.h"
 #include "ops/kit/elementwise.h"
@@ -29,15 +30,15 @@ double MultiplyAdds(const MatMulNode& node) {
 
 namespace {
 
-template <class T>
-GemmCall<T> CallOf(const KernelContext& k, const MatMulNode& node) {
+template <class A, class B = A, class C = A>
+GemmCall<A, B, C> CallOf(const KernelContext& k, const MatMulNode& node) {
   return {.m = node.m,
           .n = node.n,
           .k = node.k,
-          .a = {k.input<T>(node.a), node.transpose_a ? 1 : node.k, node.transpose_a ? node.m : 1},
-          .b = {k.input<T>(node.b), node.transpose_b ? 1 : node.n, node.transpose_b ? node.k : 1},
-          .c = k.output<T>(0),
-          .bias = node.bias < 0 ? nullptr : k.input<T>(node.bias),
+          .a = {k.input<A>(node.a), node.transpose_a ? 1 : node.k, node.transpose_a ? node.m : 1},
+          .b = {k.input<B>(node.b), node.transpose_b ? 1 : node.n, node.transpose_b ? node.k : 1},
+          .c = k.output<C>(0),
+          .bias = node.bias < 0 ? nullptr : k.input<B>(node.bias),
           .batch = node.batch,
           .a_batch = node.a_batch,
           .b_batch = node.b_batch};
@@ -85,17 +86,42 @@ std::optional<NotServed> WhyNotOwn(const NodeTypes& types, const MatMulNode& nod
   return std::nullopt;
 }
 
-// Calls f with a zero of the node's dtype, float or BFloat16.
+// What of a node's operands and result is bfloat16.
+struct Narrow {
+  Narrow(const NodeTypes& types, const MatMulNode& node)
+      : a(types.input(node.a).dtype == DType::kBFloat16),
+        b(types.input(node.b).dtype == DType::kBFloat16),
+        c(types.output(0).dtype == DType::kBFloat16),
+        bias(node.bias < 0 ? b : types.input(node.bias).dtype == DType::kBFloat16) {}
+  bool any() const { return a || b || c || bias; }
+  // Says whether there is a product of these types.
+  bool served() const { return bias == b && (!any() || (a && (b || c))); }
+  bool a, b, c, bias;
+};
+
+// Calls f with zeros of the types of a, b and c.
 template <class Fn>
-auto WithFloatOf(DType dtype, const Fn& f) {
-  return dtype == DType::kBFloat16 ? f(BFloat16()) : f(0.0F);
+void WithTypesOf(const Narrow& narrow, const Fn& f) {
+  SNUG_CHECK(narrow.served());
+  if (!narrow.any()) return f(0.0F, 0.0F, 0.0F);
+  if (!narrow.b) return f(BFloat16(), 0.0F, BFloat16());
+  if (!narrow.c) return f(BFloat16(), BFloat16(), 0.0F);
+  return f(BFloat16(), BFloat16(), BFloat16());
 }
 
-// Threads meet twice in each of our products, and the library's once: in small ones that counts.
-bool LeftToLibrary([[maybe_unused]] const MatMulNode& node) {
+// Says whether the weights are read where they are, as packing them would take as long as the product.
+bool TakesShort(const Narrow& narrow, const MatMulNode& node) {
+  return narrow.a && !narrow.b && narrow.c && !node.transpose_a && node.transpose_b && IsShort(node.m);
+}
+
+// In float32 the library's small products are as fast or faster. On bfloat16 they would stand between casts, which only
+// pays where samples are so few that packing the weights takes longer than multiplying by them.
+bool LeftToLibrary([[maybe_unused]] const NodeTypes& types, [[maybe_unused]] const MatMulNode& node) {
 #if SNUG_HAS_ONEDNN
   constexpr double kPaysFrom = 1 << 25;
-  return MultiplyAdds(node) < kPaysFrom;
+  if (MultiplyAdds(node) >= kPaysFrom) return false;
+  constexpr int64_t kLeastSamples = 16;
+  return !Narrow(types, node).any() || (!node.transpose_a && node.m < kLeastSamples);
 #else
   return false;
 #endif
@@ -106,22 +132,37 @@ absl::Status PrepareOwn(PrepareContext& c, const MatMulNode& node) {
     c.Decline(ByDesign("the tuning asks for another"));
     return absl::OkStatus();
   }
-  if (c.choice().empty() && LeftToLibrary(node)) {
-    c.Decline(ByDesign("it pays from 33 million multiply-adds on"));
+  if (c.choice().empty() && LeftToLibrary(c.types(), node)) {
+    c.Decline(ByDesign("it pays from 33 million multiply-adds on, or on 16 samples of bfloat16"));
     return absl::OkStatus();
   }
-#if SNUG_HAS_ONEDNN
-  if (onednn::ComputesInFloat32(c)) return absl::OkStatus();
-#endif
-  c.SetWorkspaceBytes(WithFloatOf(c.types().output(0).dtype, [&](auto zero) {
-    return BlockedGemmWorkspaceBytes<decltype(zero)>(c.threads(), node.m, node.n, node.k);
-  }));
+  const Narrow narrow(c.types(), node);
+  if (narrow.any() && !c.unrounded()) {
+    c.WantUnrounded();
+    return absl::OkStatus();
+  }
+  if (!narrow.served()) {
+    c.WantFloat32();
+    return absl::OkStatus();
+  }
+  if (TakesShort(narrow, node)) {
+    c.SetWorkspaceBytes(ShortGemmWorkspaceBytes(c.threads(), node.m, node.k));
+    return absl::OkStatus();
+  }
+  c.SetWorkspaceBytes(narrow.c ? BlockedGemmWorkspaceBytes<BFloat16>(c.threads(), node.m, node.n, node.k)
+                               : BlockedGemmWorkspaceBytes<float>(c.threads(), node.m, node.n, node.k));
   return absl::OkStatus();
 }
 
 absl::Status RunOwn(const KernelContext& k, const MatMulNode& node) {
-  WithFloatOf(k.output_type(0).dtype, [&](auto zero) {
-    BlockedGemm(k.threads(), CallOf<decltype(zero)>(k, node), node.activation, k.workspace<void>());
+  const Narrow narrow(k.types(), node);
+  if (TakesShort(narrow, node)) {
+    ShortGemm(k.threads(), CallOf<BFloat16, float, BFloat16>(k, node), node.activation, k.workspace<void>());
+    return absl::OkStatus();
+  }
+  WithTypesOf(narrow, [&](auto a, auto b, auto c) {
+    BlockedGemm(k.threads(), CallOf<decltype(a), decltype(b), decltype(c)>(k, node), node.activation,
+                k.workspace<void>());
   });
   return absl::OkStatus();
 }
@@ -225,7 +266,8 @@ absl::StatusOr<std::vector<std::string>> OwnVariants([[maybe_unused]] const Prep
   std::vector<std::string> names;
 #if SNUG_HAS_ONEDNN
   SNUG_ASSIGN_OR_RETURN(names, OneDnnMatMulVariants(node, c.types().output(0).dtype, c.threads()));
-  if (!WhyNotOwn(c.types(), node).has_value()) names.insert(names.begin(), LeftToLibrary(node) ? "own" : "onednn");
+  if (!WhyNotOwn(c.types(), node).has_value())
+    names.insert(names.begin(), LeftToLibrary(c.types(), node) ? "own" : "onednn");
 #endif
   return names;
 }
@@ -248,9 +290,9 @@ KernelRow PanelsMatMulRow(DescribeMatMul describe) {
 
 }  // namespace
 
-std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_gradient) {
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_weight_gradient) {
   std::vector<KernelRow> rows;
-  if (!of_gradient) rows.push_back(PanelsMatMulRow(describe));
+  if (!of_weight_gradient) rows.push_back(PanelsMatMulRow(describe));
   rows.push_back(OwnMatMulRow(describe));
 #if SNUG_HAS_ONEDNN
   rows.push_back(OneDnnMatMulRow(describe));

@@ -33,8 +33,7 @@ double MultiplyAdds(const MatMulNode& node);
 using DescribeMatMul = MatMulNode (*)(const NodeTypes&);
 
 // Returns the kernel rows of an op whose nodes are such products.
-// `of_gradient`: no forward-only program has such a node, so none of its factors is ever kept (PrepareContext::kept).
-std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_gradient = false);
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_weight_gradient = false);
 // The same where they have `sums_a`, `before_gelu` or `gelu`. Only CUDA has such nodes, so the reference is all there
 // is on the CPU.
 std::vector<KernelRow> CudaFusedMatMulKernels(DescribeMatMul describe);

@@ -13,9 +13,14 @@ absl::string_view Wanted(const PrepareContext& c) { return c.choice() == "onednn
 
 }  // namespace
 
+bool ComputesBFloat16InFloat32(const PrepareContext& c) {
+  const NodeTypes& types = c.types();
+  const bool narrow = types.output(0).dtype == DType::kBFloat16 || types.input(0).dtype == DType::kBFloat16;
+  return narrow && (Wanted(c) == kInFloat32 || (Wanted(c).empty() && !MultipliesBFloat16()));
+}
+
 bool ComputesInFloat32(PrepareContext& c) {
-  if (c.types().output(0).dtype != DType::kBFloat16) return false;
-  if (Wanted(c) != kInFloat32 && (!Wanted(c).empty() || MultipliesBFloat16())) return false;
+  if (!ComputesBFloat16InFloat32(c)) return false;
   c.WantFloat32();
   return true;
 }

@@ -13,7 +13,9 @@
 
 namespace snug::core::onednn {
 
-// Returns true if the node is to compute on float32. `c` has been told so, and there is nothing else to prepare.
+// Says whether the node, or its data (input 0), is bfloat16 and is to be computed in float32.
+bool ComputesBFloat16InFloat32(const PrepareContext& c);
+// Returns true if that is so. `c` has been told to cast then, and there is nothing else to prepare.
 bool ComputesInFloat32(PrepareContext& c);
 // Returns the name of the library's implementation that was chosen; empty: the library's own choice.
 absl::string_view ChosenImplementation(const PrepareContext& c);

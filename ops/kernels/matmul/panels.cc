@@ -238,7 +238,7 @@ SNUG_INLINE void MultiplyRectangle(const PanelsCall<float>& call, const Rectangl
     p += depth;
   } while (p < call.k);
   if (call.activation != Activation::kSigmoid && call.activation != Activation::kTanh) return;
-  FinishProduct<float>(call.activation, at.rows, at.columns, c, call.n, nullptr, c, call.n);
+  FinishProduct(call.activation, at.rows, at.columns, c, call.n, static_cast<const float*>(nullptr), c, call.n);
 }
 
 // The rows of a become floats piece by piece, and the sums are rounded in a last sweep.

@@ -11,6 +11,7 @@
 #include "engine/base/dtype.h"
 #include "ops/kernels/pool/geometry.h"
 #include "ops/kernels/pool/reach.h"
+#include "ops/kit/convert.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/lanes.h"
 #include "ops/kit/vec_math.h"
@@ -167,7 +168,7 @@ class MaximumPooling {
     for (int64_t i = 0; i < n; ++i) Take(s, values[i], tap + static_cast<int32_t>(i));
   }
   SNUG_INLINE void Finish(State s, A /*factor*/, T* y, int64_t at) const {
-    y[at] = T(s.best);
+    y[at] = Exactly<T>(s.best);
     if constexpr (!std::is_void_v<Index> && !std::is_const_v<Index>) index_[at] = static_cast<Index>(s.tap);
   }
   SNUG_INLINE A Factor(int /*axis*/, int64_t /*o*/) const { return A(1); }
@@ -205,7 +206,7 @@ class MaximumPooling {
   SNUG_INLINE void FinishLanes(const LaneState<N>& s, A /*factor*/, T* y, Reach at) const {
     WriteReach<N>(y, at, [&](T* values) SNUG_LAMBDA {
       SNUG_EACH_OF_N
-      for (int64_t j = 0; j < N; ++j) values[j] = T(s.best[j]);
+      for (int64_t j = 0; j < N; ++j) values[j] = Exactly<T>(s.best[j]);
     });
     if constexpr (!std::is_void_v<Index> && !std::is_const_v<Index>) {
       WriteReach<N>(index_, at, [&](Index* indices) SNUG_LAMBDA {
@@ -248,7 +249,7 @@ class MaximumPooling {
           for (int64_t j = 0; j < N; ++j) {
             const A value = static_cast<A>(values[j]);  // always loaded, so that this vectorises
             const int32_t found = indices[j];
-            shares[j] = T(A(0) + (found == tap ? value : A(0)));
+            shares[j] = Exactly<T>(A(0) + (found == tap ? value : A(0)));
           }
         });
       });

@@ -2,8 +2,11 @@
 //
 //   checkpoint_peer copy IN OUT              every tensor and all metadata, read and written
 //   checkpoint_peer train MODEL STEPS OUT    a model's state after some steps on random data
-//   checkpoint_peer predict MODEL WEIGHTS INPUTS VALUE OUT
-//                                            evaluates a model on the inputs of a file, and writes one of its values
+//   checkpoint_peer predict MODEL WEIGHTS INPUTS VALUES OUT
+//                                            evaluates a model on the inputs of a file, and writes some of its values,
+//                                            whose names have commas between them
+#include <absl/strings/str_split.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -61,13 +64,13 @@ absl::Status Train(const std::string& model, int steps, const std::string& to) {
 }
 
 absl::Status Predict(const std::string& model, const std::string& weights, const std::string& inputs,
-                     const std::string& value, const std::string& to) {
+                     const std::vector<std::string>& values, const std::string& to) {
   PosixFileSystem files;
   SNUG_ASSIGN_OR_RETURN(const SafetensorsFile data, SafetensorsFile::Open(files, inputs));
   if (data.header().tensors.empty()) return absl::InvalidArgumentError("no inputs");
   const int64_t batch = data.header().tensors[0].shape.at(0);
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                        Load(model, {.batch = batch, .training = false, .fetch = {value}}));
+                        Load(model, {.batch = batch, .training = false, .fetch = values}));
   SNUG_ASSIGN_OR_RETURN(const LoadedState state, LoadState(*session, files, weights, LoadMode::kWeights));
   for (const std::string& note : state.notes) std::fprintf(stderr, "%s\n", note.c_str());
   SNUG_RETURN_IF_ERROR(FeedRandom(*session, OpRegistry::Builtin(), 1));  // labels, which the file leaves out
@@ -78,14 +81,20 @@ absl::Status Predict(const std::string& model, const std::string& weights, const
     SNUG_RETURN_IF_ERROR(session->Feed(tensor.name, values));
   }
   SNUG_RETURN_IF_ERROR(session->Run());
-  SNUG_ASSIGN_OR_RETURN(const ValueView view, session->Output(value));
-  SNUG_ASSIGN_OR_RETURN(const std::vector<double> values, session->Fetch(value));
-  const absl::Span<const int64_t> dims = view.type->shape.dims();
-  return Write({{value,
-                 ElementType::kF64,
-                 {dims.begin(), dims.end()},
-                 {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(double)}}},
-               {}, to);
+  std::vector<std::vector<double>> contents;
+  std::vector<TensorBytes> tensors;
+  for (const std::string& value : values) {
+    SNUG_ASSIGN_OR_RETURN(const ValueView view, session->Output(value));
+    SNUG_ASSIGN_OR_RETURN(std::vector<double> numbers, session->Fetch(value));
+    const absl::Span<const int64_t> dims = view.type->shape.dims();
+    contents.push_back(std::move(numbers));
+    tensors.push_back(
+        {value,
+         ElementType::kF64,
+         {dims.begin(), dims.end()},
+         {reinterpret_cast<const std::byte*>(contents.back().data()), contents.back().size() * sizeof(double)}});
+  }
+  return Write(tensors, {}, to);
 }
 
 absl::Status Main(const std::vector<std::string>& arguments) {
@@ -94,7 +103,7 @@ absl::Status Main(const std::vector<std::string>& arguments) {
     return Train(arguments[1], std::atoi(arguments[2].c_str()), arguments[3]);
   }
   if (arguments.size() == 6 && arguments[0] == "predict") {
-    return Predict(arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+    return Predict(arguments[1], arguments[2], arguments[3], absl::StrSplit(arguments[4], ','), arguments[5]);
   }
   return absl::InvalidArgumentError("the arguments are at the top of peer.cc");
 }

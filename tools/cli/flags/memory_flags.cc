@@ -36,8 +36,21 @@ void CompileFlags::AddTo(Flags& flags) {
   AddDeviceFlag(flags, &device);
   flags.Add("batch", &batch, "samples in a step; default: the model file's, or 1", 1);
   flags.Add("threads", &threads, "threads of each op; default: every processor", 1, kMaxThreads);
-  flags.Add("precision", &precision, "float32 (default), bfloat16 (with float32 parameters) or float64");
+  flags.Add("precision", &precision,
+            "float32 (default), bfloat16 (with float32 parameters, without --stochastic-rounding) or float64");
+  flags.Add("stochastic-rounding", &stochastic_rounding,
+            "in bfloat16: parameters and what optimizers keep are bfloat16 too, rounded up or down at random; default "
+            "false");
   flags.Add("disable-passes", &disabled_passes, "compiler passes to leave out, by name");
+  flags.Add(
+      "loops", &loops,
+      "which loops stay one node, whose body is compiled once: by-size (default; those with more than 2000 nodes in "
+      "all their rounds, and those that compute rounds anew), rolled (all) or unrolled (none, as always on a GPU); the "
+      "bits are the same");
+  flags.Add("recompute-rounds", &recompute_rounds,
+            "of loops that are trained: keeps for gradients what is carried, every so many rounds, and computes the "
+            "rounds between anew; -1: about the square root of their number; default 0: keeps all",
+            -1);
   flags.Add("tf32", &tf32,
             "on a GPU: products and convolutions of float32 values round their factors to TF32's 10 bits of mantissa, "
             "which tensor cores take; default false");
@@ -50,6 +63,17 @@ void CompileFlags::AddTo(Flags& flags) {
   flags.Add("tuning", &tuning,
             "what `snug tune` found to be fastest on this machine: kernels, passes, and --threads unless it is given");
   flags.Add("keep-inputs", &keep_inputs, "what is fed stays for the next step; default: its bytes are used again");
+  AddLessMemoryTo(flags);
+}
+
+void CompileFlags::AddLessMemoryTo(Flags& flags) {
+  flags.Add("update-as-made", &update_as_made,
+            "on the CPU, training: gradients of large dense weights and tables are made in blocks of rows that their "
+            "updates use at once, so that the whole gradient takes no memory; sums may have other last bits; default "
+            "false");
+  flags.Add("recompute-sweeps", &recompute_sweeps,
+            "on the CPU, training: batch norm, layer norm, activations and pooling are computed again for the backward "
+            "pass where what they are made of stays in any case; default false");
 }
 
 void CompileFlags::AddKeepDerivedTo(Flags& flags) {
@@ -203,7 +227,10 @@ void StrategyListFlags::AddTo(Flags& flags) {
   const std::string slow =
       slow_seconds > 0 ? absl::StrCat("slow ones get ", slow_seconds, " s") : "but slow ones must be named";
   flags.Add("memory", &strategies,
-            absl::StrCat("the strategies; default: all, ", slow, ": ", StrategyNames(), ", ", kDynamicMemory));
+            usual.empty()
+                ? absl::StrCat("the strategies; default: all, ", slow, ": ", StrategyNames(), ", ", kDynamicMemory)
+                : absl::StrCat("the strategies; default: ", absl::StrJoin(usual, ","), ", ", slow,
+                               "; there are: ", StrategyNames(), ", ", kDynamicMemory));
   planner.AddTo(flags);
   AddProtoFlags("", "", &given, flags, {"memory-limit"});
   streams.AddTo(flags);
@@ -220,10 +247,11 @@ absl::StatusOr<std::vector<MemoryOptions>> StrategyListFlags::Options(const Load
   std::vector<std::string> names = strategies;
   if (names.empty()) {
     for (const memory::Strategy& strategy : memory::Strategies()) {
+      if (!usual.empty() && !absl::c_linear_search(usual, strategy.name)) continue;
       const bool there = !strategy.by_solver || !memory::IlpSolvers().empty();
       if (there && (!strategy.slow || slow_seconds > 0)) names.emplace_back(strategy.name);
     }
-    names.emplace_back(kDynamicMemory);
+    if (usual.empty()) names.emplace_back(kDynamicMemory);
   }
   SNUG_ASSIGN_OR_RETURN(const memory::PlannerOptions planner_options, planner.Options());
   const bool limited = planner_options.work_limit > 0 || planner_options.time_limit > 0;

@@ -15,6 +15,7 @@ namespace snug::core::cli {
 
 struct CompileFlags : CompileSettings {
   void AddTo(Flags& flags);
+  void AddLessMemoryTo(Flags& flags);  // what takes time or other bits for memory; AddTo does it too
   // These are for commands that compile forward-only programs.
   void AddKeepDerivedTo(Flags& flags);
   void AddOnlyTo(Flags& flags);
@@ -60,6 +61,7 @@ struct MemoryFlags {
 // the slow ones too where they have a limit in seconds.
 struct StrategyListFlags {
   double slow_seconds = 0;  // the limit for each slow strategy, unless a flag sets one; 0: slow ones must be named
+  std::vector<std::string> usual;  // those of which the default is made; empty: all there are
   std::vector<std::string> strategies;
   StreamFlags streams;
   PlannerFlags planner;

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Times a training step of LSTM and GRU layers, which are loops in Snug's model files, beside PyTorch's nn.LSTM and nn.GRU.
+
+    tools/setup --bench && cmake --build --preset release && bench/recurrent_bench.py [CASE...] [--markdown=FILE]
+
+A case is KIND:LAYERS:WIDTH:LENGTH:BATCH, such as lstm:1:256:100:32. Both sides train on one batch of random sequences:
+layers of the width of what they read, a mean squared error of all outputs, SGD with momentum. The programs take turns in
+every round; what is printed is the median over all steps of all rounds, and the most memory that each process had.
+--disable-passes shows what a pass brings. Two runs at once, or a build beside, make the numbers worthless.
+"""
+
+import argparse
+import datetime
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+import step_bench
+
+USUAL = ["lstm:1:256:64:32", "lstm:1:256:100:32", "lstm:2:256:100:32", "gru:1:256:64:32", "gru:1:256:100:32",
+         "gru:2:256:100:32"]
+
+LSTM = """
+block {{ name: "cell" input: "x" input: "h" input: "c"
+  layer {{ name: "ih" input: "$x" dense {{ units: {four} }} }}
+  layer {{ name: "hh" input: "$h" dense {{ units: {four} }} }}
+  layer {{ name: "sum" input: "ih" input: "hh" add {{}} }}
+  layer {{ name: "gates" input: "sum" split {{ parts: 4 axis: -1 }} }}
+  layer {{ name: "i" input: "gates" sigmoid {{}} }}
+  layer {{ name: "f" input: "gates:1" sigmoid {{}} }}
+  layer {{ name: "g" input: "gates:2" tanh {{}} }}
+  layer {{ name: "o" input: "gates:3" sigmoid {{}} }}
+  layer {{ name: "kept" input: "f" input: "$c" mul {{}} }}
+  layer {{ name: "added" input: "i" input: "g" mul {{}} }}
+  layer {{ name: "c_next" input: "kept" input: "added" add {{}} }}
+  layer {{ name: "bounded" input: "c_next" tanh {{}} }}
+  layer {{ name: "h_next" input: "o" input: "bounded" mul {{}} }}
+  output: "h_next" output: "c_next" }}
+"""
+GRU = """
+block {{ name: "cell" input: "x" input: "h"
+  layer {{ name: "ih" input: "$x" dense {{ units: {three} }} }}
+  layer {{ name: "hh" input: "$h" dense {{ units: {three} }} }}
+  layer {{ name: "from_x" input: "ih" split {{ parts: 3 axis: -1 }} }}
+  layer {{ name: "from_h" input: "hh" split {{ parts: 3 axis: -1 }} }}
+  layer {{ name: "r_sum" input: "from_x" input: "from_h" add {{}} }}
+  layer {{ name: "r" input: "r_sum" sigmoid {{}} }}
+  layer {{ name: "z_sum" input: "from_x:1" input: "from_h:1" add {{}} }}
+  layer {{ name: "z" input: "z_sum" sigmoid {{}} }}
+  layer {{ name: "reset" input: "r" input: "from_h:2" mul {{}} }}
+  layer {{ name: "n_sum" input: "from_x:2" input: "reset" add {{}} }}
+  layer {{ name: "n" input: "n_sum" tanh {{}} }}
+  layer {{ name: "change" input: "$h" input: "n" sub {{}} }}
+  layer {{ name: "kept" input: "z" input: "change" mul {{}} }}
+  layer {{ name: "h_next" input: "n" input: "kept" add {{}} }}
+  output: "h_next" }}
+"""
+
+
+def network(kind, layers, width, length, batch):
+    states = ["h", "c"] if kind == "lstm" else ["h"]
+    text = f'name: "{kind}"\nbatch: {batch}\n' + (LSTM if kind == "lstm" else GRU).format(four=4 * width, three=3 * width)
+    for name in ("x", "target"):
+        text += f'input {{ name: "{name}" shape {{ dim: [{length}, {width}] }} }}\n'
+    text += f'layer {{ name: "zeros" input: "x" state {{ dim: {width} }} }}\n'
+    carries = " ".join(f'carry {{ input: "{s}" output: "{s}_next" }}' for s in states)
+    below = "x"
+    for i in range(layers):
+        inputs = ", ".join(f'"{name}"' for name in [below] + ["zeros"] * len(states))
+        text += (f'layer {{ name: "layer{i}" input: [{inputs}] loop {{ body: "cell" scan {{ input: "x" }} {carries} '
+                 f'collect {{ output: "h_next" }} }} }}\n')
+        below = f"layer{i}:{len(states)}"
+    text += f'layer {{ name: "loss" input: "{below}" input: "target" mean_squared_error {{}} }}\nobjective: "loss"\n'
+    return text + "optimizer { learning_rate: 0.01 sgd { momentum: 0.9 } }\n"
+
+
+class Ours(step_bench.Ours):
+    def __init__(self, args, file):
+        super().__init__(args, "", 0, {})
+        self.command = [str(args.snug), "step", str(file), f"--threads={args.threads}", "--json"]
+        if args.disable_passes:
+            self.command.append(f"--disable-passes={args.disable_passes}")
+
+
+class Peer(step_bench.Peer):
+    def __init__(self, args, case):
+        command = [str(args.python), str(step_bench.ROOT / "bench/recurrent_peer.py"), *map(str, case), str(args.threads)]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "GLIBC_TUNABLES": step_bench.KEEP_MEMORY,
+                       "PYTHONDONTWRITEBYTECODE": "1"}
+        self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+        args.torch_version = self.read()["torch"]
+        self.seconds, self.peak_bytes = [], 0
+
+
+def measure(case, args):
+    """(milliseconds of a step, MB) of ours, then of PyTorch's."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "network.pbtxt"
+        file.write_text(network(*case))
+        programs = [Ours(args, file), Peer(args, case)]
+        for turn in range(args.rounds):
+            for program in programs[turn % 2:] + programs[:turn % 2]:
+                program.run(args.seconds)
+        for program in programs:
+            program.close()
+    return [(1e3 * statistics.median(program.seconds), 1e-6 * program.peak_bytes) for program in programs]
+
+
+def case_of(text):
+    kind, *numbers = text.split(":")
+    if kind not in ("lstm", "gru") or len(numbers) != 4:
+        raise argparse.ArgumentTypeError(f'expected KIND:LAYERS:WIDTH:LENGTH:BATCH, as {USUAL[0]}, found "{text}"')
+    return (kind, *map(int, numbers))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", type=case_of, help=f"unless named: {' '.join(USUAL)}")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2, help="of each program in each round")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--disable-passes", default="", help="of ours")
+    parser.add_argument("--snug", type=pathlib.Path, default=step_bench.ROOT / "build/release/snug")
+    parser.add_argument("--python", type=pathlib.Path, default=step_bench.ROOT / "build/bench_venv/bin/python")
+    parser.add_argument("--markdown", type=pathlib.Path, help="write the table there")
+    args = parser.parse_args()
+    if not args.python.exists():
+        parser.error(f"no PyTorch in {args.python}: run tools/setup --bench, or name another --python")
+    head = ["kind", "layers", "width", "length", "batch", "snug ms", "torch ms", "torch / snug", "snug MB", "torch MB"]
+    show = lambda cells: print("  ".join(cell.rjust(max(6, len(title))) for cell, title in zip(cells, head)), flush=True)
+    show(head)
+    rows = []
+    for case in args.cases or map(case_of, USUAL):
+        (ours, our_mb), (theirs, their_mb) = measure(case, args)
+        rows.append([*map(str, case), f"{ours:.3g}", f"{theirs:.3g}", f"{theirs / ours:.2f}", f"{our_mb:.0f}",
+                     f"{their_mb:.0f}"])
+        show(rows[-1])
+        if args.markdown:
+            lines = [f"{step_bench.machine()}; {args.threads} threads; commit {step_bench.commit()}; "
+                     f"{datetime.date.today()}; PyTorch {args.torch_version}; {args.rounds} rounds of "
+                     f"{args.seconds:g} s each.", ""]
+            lines += ["| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *rows]]
+            args.markdown.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

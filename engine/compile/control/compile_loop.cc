@@ -1,0 +1,86 @@
+#include "engine/compile/control/compile_loop.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/compile/control/rolled_loop.h"
+#include "engine/compile/pipeline.h"
+#include "ops/graph_builder.h"
+#include "proto/loops.pb.h"
+#include "proto/options.h"
+
+namespace snug::core {
+namespace {
+
+// All inputs and all that is put out lie where the loop says in each round. Outputs that are the same value are one
+// buffer, and one that is an input as it is needs none.
+std::vector<CallerValue> BoundOf(const Graph& body, const OpRegistry& registry, int64_t alignment) {
+  std::vector<CallerValue> bound;
+  for (const ValueId input : body.inputs()) bound.push_back({body.value(input).name, input, /*input=*/true});
+  std::vector<char> copied(body.node_capacity(), 0);
+  for (const NodeId id : Views::Optional(body, registry, alignment)) copied[static_cast<size_t>(id.index)] = 1;
+  const Views views(body, registry, alignment, copied);
+  std::set<ValueId> roots(body.inputs().begin(), body.inputs().end());
+  for (const Output& output : body.outputs) {
+    if (roots.insert(views.RootOf(output.value)).second) bound.push_back({output.name, output.value, /*input=*/false});
+  }
+  return bound;
+}
+
+void NoteCost(const Compiled& body, Node& node) {
+  proto::NormalLoop options = node.options.Get<proto::NormalLoop>();
+  Cost all;
+  for (const Step& step : body.executable.steps) {
+    const Cost cost = CostOf(body.registry->Get(body.graph.node(step.node).op), step.types);
+    all.flops += cost.flops;
+    all.bytes += cost.bytes;
+    all.multiply_adds += cost.multiply_adds;
+  }
+  const auto rounds = static_cast<double>(options.rounds());
+  options.set_flops(all.flops * rounds);
+  options.set_bytes(all.bytes * rounds);
+  options.set_multiply_adds(all.multiply_adds * rounds);
+  node.options = proto::MakeOptions(options);
+}
+
+}  // namespace
+
+absl::StatusOr<KernelChoice> CompileLoop(Graph& graph, NodeId loop, const OpRegistry& registry,
+                                         const ChooseOptions& options) {
+  if (options.device.kind != Device::Kind::kCpu) return absl::InternalError("only the CPU runs loops that are rolled");
+  ChooseOptions inside = options;
+  inside.keep_derived = false;
+  Compiled body{.registry = &registry,
+                .device = options.device,
+                .training = false,
+                .threads = options.threads,
+                .graph = *graph.node(loop).subgraphs[0]};
+  SNUG_CHECK_MSG(body.graph.variables().empty(), graph.node(loop).name);
+  SNUG_ASSIGN_OR_RETURN(body.kernels, ChooseKernels(body.graph, registry, inside));
+  body.bound = BoundOf(body.graph, registry, options.device.alignment());
+  FindStepTasks(body);
+  SNUG_RETURN_IF_ERROR(Annotate(PlanAndLower(body, MemoryOptions()), "the body"));
+  KernelChoice choice;
+  for (const NodeId id : body.graph.ProgramOrder()) {
+    const KernelChoice& of_node = body.kernels[static_cast<size_t>(id.index)];
+    for (const PassedOver& row : of_node.passed_over) {
+      if (row.reason.cause == NotServed::Cause::kRefused) choice.passed_over.push_back(row);
+    }
+    choice.varies = choice.varies || of_node.varies;
+  }
+  NoteCost(body, graph.node(loop));
+  std::shared_ptr<const RolledLoop> rolled = RolledLoop::Create(graph, graph.node(loop), std::move(body));
+  choice.workspace_bytes = rolled->workspace_bytes();
+  choice.kernel = std::make_shared<const KernelRow>(KernelRow{
+      .name = "rounds",
+      .run = [](const KernelContext& k) { return k.prepared<RolledLoop>().Run(k); },
+  });
+  choice.prepared = std::move(rolled);
+  return choice;
+}
+
+}  // namespace snug::core

@@ -1,0 +1,183 @@
+#include "engine/train/data/images/image_cache.h"
+
+#include <absl/strings/str_cat.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "engine/base/hash.h"
+#include "engine/base/parallel.h"
+#include "engine/base/random.h"
+#include "engine/base/status.h"
+#include "engine/train/data/images/resize.h"
+
+namespace snug::core {
+namespace {
+
+// What the file begins with; then a Place for each image, then their bytes.
+struct CacheHeader {
+  char magic[8] = {'S', 'n', 'u', 'g', 'P', 'i', 'x', '1'};
+  uint64_t made_from = 0;
+  int64_t images = 0;
+  int64_t channels = 0;
+  int64_t file_bytes = 0;  // of the whole cache
+};
+
+struct Place {
+  int64_t width = 0, height = 0, offset = 0;
+};
+
+// Tells files from each other without reading them, as build tools do.
+absl::StatusOr<uint64_t> MadeFrom(const ImageList& list, int64_t channels, int64_t side) {
+  uint64_t key = MixKeys(static_cast<uint64_t>(channels), static_cast<uint64_t>(side));
+  for (const ImageList::Entry& entry : list.entries) {
+    struct stat info {};
+    if (::stat(entry.path.c_str(), &info) != 0) {
+      return absl::NotFoundError(absl::StrCat(entry.path, ": ", std::strerror(errno)));
+    }
+    key = MixKeys(key, HashName(entry.path));
+    key = MixKeys(key, static_cast<uint64_t>(info.st_size));
+    key = MixKeys(
+        key, static_cast<uint64_t>(info.st_mtim.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(info.st_mtim.tv_nsec));
+  }
+  return key;
+}
+
+bool Serves(const FileBytes& file, uint64_t made_from, size_t images) {
+  CacheHeader found;
+  if (file.size() < static_cast<int64_t>(sizeof found)) return false;
+  std::memcpy(&found, file.bytes().data(), sizeof found);
+  const CacheHeader wanted;
+  return std::memcmp(found.magic, wanted.magic, sizeof found.magic) == 0 && found.made_from == made_from &&
+         found.images == static_cast<int64_t>(images) && found.file_bytes == file.size();
+}
+
+// Decodes, and draws the image smaller where its shorter side is longer than `side`.
+absl::StatusOr<Pixels> Shrunk(const std::string& path, int64_t channels, int64_t side) {
+  SNUG_ASSIGN_OR_RETURN(const ImageFile file, ImageFile::Open(path));
+  SNUG_ASSIGN_OR_RETURN(Pixels pixels, file.Decode(channels));
+  const int64_t shorter = std::min(pixels.width, pixels.height);
+  if (shorter <= side) return pixels;
+  Pixels small{.width = pixels.width * side / shorter, .height = pixels.height * side / shorter, .channels = channels};
+  const auto plane = static_cast<size_t>(small.width * small.height);
+  std::vector<float> planes(plane * static_cast<size_t>(channels)), scratch;
+  const ImageBox all = {
+      .left = 0, .top = 0, .width = static_cast<double>(pixels.width), .height = static_cast<double>(pixels.height)};
+  ResizeBox(pixels.view(), all, small.height, small.width, planes.data(), &scratch);
+  small.bytes.resize(planes.size());
+  for (size_t i = 0; i < plane; ++i) {
+    for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+      small.bytes[i * static_cast<size_t>(channels) + c] =
+          static_cast<uint8_t>(std::clamp(planes[c * plane + i] * 255 + 0.5F, 0.0F, 255.0F));
+    }
+  }
+  return small;
+}
+
+// A file under another name, which is removed unless it becomes the cache.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path)
+      : path_(path), name_(absl::StrCat(path, ".", ::getpid(), ".new")), file_(std::fopen(name_.c_str(), "wb")) {}
+  ~NewFile() {
+    if (file_ != nullptr) std::fclose(file_);
+    if (!done_) std::remove(name_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  absl::Status Write(const void* bytes, size_t n) {
+    if (file_ == nullptr || std::fwrite(bytes, 1, n, file_) != n) return Error("cannot be written");
+    return absl::OkStatus();
+  }
+  absl::Status Rewind() {
+    if (file_ == nullptr || std::fseek(file_, 0, SEEK_SET) != 0) return Error("cannot be written");
+    return absl::OkStatus();
+  }
+  absl::Status Finish() {
+    const bool written = std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0;
+    const bool closed = std::fclose(file_) == 0;
+    file_ = nullptr;
+    if (!written || !closed) return Error("cannot be written");
+    if (std::rename(name_.c_str(), path_.c_str()) != 0) return Error("cannot take its name");
+    done_ = true;
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Error(absl::string_view what) const {
+    return absl::UnavailableError(absl::StrCat("the cache of images ", path_, " ", what, ": ", std::strerror(errno)));
+  }
+
+  std::string path_, name_;
+  std::FILE* file_;
+  bool done_ = false;
+};
+
+// A few images for each processor at a time are decoded side by side and written one after the other.
+absl::Status Make(const std::string& path, const ImageList& list, int64_t channels, int64_t side, uint64_t made_from) {
+  constexpr size_t kForEachThread = 16;
+  const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const size_t together = kForEachThread * static_cast<size_t>(threads);
+  std::vector<Place> places(list.entries.size());
+  CacheHeader header;
+  header.made_from = made_from;
+  header.images = static_cast<int64_t>(places.size());
+  header.channels = channels;
+  header.file_bytes = static_cast<int64_t>(sizeof header + places.size() * sizeof(Place));
+
+  NewFile file(path);
+  SNUG_RETURN_IF_ERROR(file.Write(&header, sizeof header));
+  SNUG_RETURN_IF_ERROR(file.Write(places.data(), places.size() * sizeof(Place)));
+  for (size_t first = 0; first < places.size(); first += together) {
+    const size_t count = std::min(together, places.size() - first);
+    std::vector<absl::StatusOr<Pixels>> decoded(count);
+    ParallelFor(threads, static_cast<int64_t>(count), /*chunk=*/1, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const size_t i = first + static_cast<size_t>(k);
+        decoded[static_cast<size_t>(k)] = Shrunk(list.entries[i].path, channels, side);
+      }
+    });
+    for (size_t k = 0; k < count; ++k) {
+      if (!decoded[k].ok()) return decoded[k].status();
+      const Pixels& pixels = *decoded[k];
+      places[first + k] = {pixels.width, pixels.height, header.file_bytes};
+      header.file_bytes += static_cast<int64_t>(pixels.bytes.size());
+      SNUG_RETURN_IF_ERROR(file.Write(pixels.bytes.data(), pixels.bytes.size()));
+    }
+  }
+  SNUG_RETURN_IF_ERROR(file.Rewind());
+  SNUG_RETURN_IF_ERROR(file.Write(&header, sizeof header));
+  SNUG_RETURN_IF_ERROR(file.Write(places.data(), places.size() * sizeof(Place)));
+  return file.Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const ImageCache>> ImageCache::Open(const std::string& path, const ImageList& list,
+                                                                   int64_t channels, int64_t side) {
+  SNUG_ASSIGN_OR_RETURN(const uint64_t made_from, MadeFrom(list, channels, side));
+  absl::StatusOr<std::shared_ptr<const FileBytes>> file = FileBytes::Open(path);
+  if (!file.ok() || !Serves(**file, made_from, list.entries.size())) {
+    SNUG_RETURN_IF_ERROR(Make(path, list, channels, side, made_from));
+    file = FileBytes::Open(path);
+    if (!file.ok()) return file.status();
+  }
+  return std::shared_ptr<const ImageCache>(new ImageCache(*std::move(file)));
+}
+
+PixelView ImageCache::image(int64_t index) const {
+  const uint8_t* bytes = file_->bytes().data();
+  CacheHeader header;
+  std::memcpy(&header, bytes, sizeof header);
+  Place place;
+  std::memcpy(&place, bytes + sizeof header + static_cast<size_t>(index) * sizeof place, sizeof place);
+  return {.width = place.width, .height = place.height, .channels = header.channels, .bytes = bytes + place.offset};
+}
+
+}  // namespace snug::core

@@ -1,0 +1,34 @@
+// Image files as a Dataset.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/train/data/dataset.h"
+#include "engine/train/data/images/image_list.h"
+
+namespace snug::core {
+
+struct ImageDatasetOptions {
+  int64_t channels = 3, height = 0, width = 0;  // of a sample; 1 channel is grey, 3 are colours
+  // How a sample is cut out: at random, anew in each epoch, or (for evaluation) from the middle.
+  bool random = false;
+  double least_area = 0.08;  // of a random part, as a share of the image
+  double jitter = 0;         // of the colours of a random part: see JitterColours()
+  uint64_t seed = 0;
+  // A file that holds the images decoded, smaller: made if it is not there or was made from other files. Where it is
+  // named, samples are cut out of these smaller images.
+  std::string cache;
+};
+
+// Fields: image float32[channels, height, width] in [0, 1], label int32.
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenImages(const ImageList& list, const ImageDatasetOptions& options);
+
+// Decodes all files, on all processors, and takes those that are broken out of the list. Says what is wrong with each.
+absl::StatusOr<std::vector<std::string>> DropBroken(int64_t channels, ImageList* list);
+
+}  // namespace snug::core

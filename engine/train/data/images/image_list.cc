@@ -1,0 +1,135 @@
+#include "engine/train/data/images/image_list.h"
+
+#include <absl/strings/ascii.h>
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "engine/base/status.h"
+#include "engine/train/data/csv_records.h"
+#include "engine/train/data/file_bytes.h"
+
+namespace snug::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool LooksLikeImage(const std::string& name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  return absl::EndsWith(lower, ".jpg") || absl::EndsWith(lower, ".jpeg") || absl::EndsWith(lower, ".png");
+}
+
+absl::Status CannotRead(const std::string& path, const std::error_code& error) {
+  return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
+}
+
+// Names that begin with a dot are not for users: what file managers and version control keep.
+bool Hidden(const fs::path& path) { return absl::StartsWith(path.filename().string(), "."); }
+
+absl::StatusOr<std::vector<std::string>> SubfoldersOf(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    std::error_code unreadable;
+    if (it->is_directory(unreadable) && !Hidden(it->path())) names.push_back(it->path().filename().string());
+  }
+  if (error) return CannotRead(directory, error);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<std::vector<std::string>> ImagesIn(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  for (fs::recursive_directory_iterator it(directory, fs::directory_options::follow_directory_symlink, error), end;
+       !error && it != end; it.increment(error)) {
+    std::error_code unreadable;
+    if (!it->is_directory(unreadable) && !Hidden(it->path()) && LooksLikeImage(it->path().filename().string())) {
+      paths.push_back(it->path().string());
+    }
+  }
+  if (error) return CannotRead(directory, error);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+// The label of a class's name; `where` begins the error.
+absl::StatusOr<int64_t> LabelOf(const std::string& name, const std::vector<std::string>& classes,
+                                const std::string& where) {
+  const auto found = std::lower_bound(classes.begin(), classes.end(), name);
+  if (found != classes.end() && *found == name) return found - classes.begin();
+  constexpr size_t kShown = 8;
+  const std::vector<std::string> shown(classes.begin(), classes.begin() + std::min(kShown, classes.size()));
+  return absl::InvalidArgumentError(absl::StrCat(where, ": expected one of the ", classes.size(),
+                                                 " classes of the training images (", absl::StrJoin(shown, ", "),
+                                                 classes.size() > kShown ? ", ..." : "", "), found \"", name, "\""));
+}
+
+}  // namespace
+
+absl::StatusOr<ImageList> ListFolders(const std::string& directory, const std::vector<std::string>& classes) {
+  SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> folders, SubfoldersOf(directory));
+  if (folders.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, ": expected a folder for each class with its images in it, found no folders"));
+  }
+  ImageList list{.classes = classes.empty() ? folders : classes, .entries = {}};
+  for (const std::string& folder : folders) {
+    const std::string path = absl::StrCat(directory, "/", folder);
+    SNUG_ASSIGN_OR_RETURN(const int64_t label, LabelOf(folder, list.classes, path));
+    SNUG_ASSIGN_OR_RETURN(std::vector<std::string> images, ImagesIn(path));
+    if (images.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": expected images (.jpg, .jpeg, .png) of the class \"", folder, "\", found none"));
+    }
+    for (std::string& image : images) list.entries.push_back({std::move(image), label});
+  }
+  return list;
+}
+
+absl::StatusOr<ImageList> ListTable(const std::string& path, const std::string& directory,
+                                    const std::vector<std::string>& classes) {
+  SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
+  CsvRecords records(path, file->text(), ',');
+  struct Line {
+    CsvField file, label;
+  };
+  std::vector<Line> lines;
+  for (bool first = true;; first = false) {
+    SNUG_ASSIGN_OR_RETURN(std::vector<CsvField> fields, records.Next());
+    if (fields.empty()) break;
+    if (fields.size() != 2) {
+      return records.Error(fields[0].line, fields[0].column,
+                           absl::StrCat("expected two fields, a file and its class, found ", fields.size()));
+    }
+    const std::string image = absl::StrCat(directory, "/", fields[0].text);
+    std::error_code unreadable;
+    if (!fs::exists(image, unreadable)) {
+      if (first && !LooksLikeImage(fields[0].text)) continue;
+      return records.Error(fields[0].line, fields[0].column, absl::StrCat("expected a file, found no ", image));
+    }
+    fields[0].text = image;
+    lines.push_back({std::move(fields[0]), std::move(fields[1])});
+  }
+  if (lines.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": expected lines FILE,CLASS, found none"));
+
+  ImageList list{.classes = classes, .entries = {}};
+  if (classes.empty()) {
+    for (const Line& line : lines) list.classes.push_back(line.label.text);
+    std::sort(list.classes.begin(), list.classes.end());
+    list.classes.erase(std::unique(list.classes.begin(), list.classes.end()), list.classes.end());
+  }
+  for (const Line& line : lines) {
+    SNUG_ASSIGN_OR_RETURN(
+        const int64_t label,
+        LabelOf(line.label.text, list.classes, absl::StrCat(path, ":", line.label.line, ":", line.label.column)));
+    list.entries.push_back({line.file.text, label});
+  }
+  return list;
+}
+
+}  // namespace snug::core

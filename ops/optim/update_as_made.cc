@@ -1,0 +1,354 @@
+// dense_sgd_update, embedding_sgd_update and their like: the gradient of a dense layer's weights, or of an embedding's
+// table, is made in blocks of rows, each of which its update uses at once. The whole gradient, as large as the
+// parameter, is never there. The pass update_as_made puts these in the place of a gradient node and an update node;
+// their rows of the gradient may differ from that node's in their last bits, as other kernels' do.
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "ops/infer_context.h"
+#include "ops/kernel_context.h"
+#include "ops/kernels/copy/gather_rows.h"
+#include "ops/kernels/matmul/blocked.h"
+#include "ops/kernels/matmul/gemm.h"
+#include "ops/kit/dispatch.h"
+#include "ops/kit/random_state.h"
+#include "ops/op_def.h"
+#include "ops/optim/update.h"
+#include "ops/prepare_context.h"
+#include "ops/sample_builder.h"
+#include "proto/internal.pb.h"
+#include "proto/options.h"
+
+namespace snug::core::ops {
+
+namespace sgd_update {
+SNUG_OPS(sgd_update);
+}
+namespace momentum_update {
+SNUG_OPS(momentum_update);
+}
+namespace adam_update {
+SNUG_OPS(adam_update);
+}
+
+namespace update_as_made {
+namespace {
+
+using proto::ParseOptions;
+
+// Ports: the parameter [rows, width], its slots, what the gradient is made of (x or the ids, and dy), the learning
+// rate, the random state where steps are counted, and the gate.
+template <int kSlots>
+constexpr int kSource = kSlots + 1;
+template <int kSlots>
+constexpr int kDy = kSlots + 2;
+template <int kSlots>
+constexpr int kRate = kSlots + 3;
+
+constexpr int64_t kBlockBytes = 2 << 20;  // of the gradient: it stays in the second- or third-level cache
+
+int64_t BlockRows(const ValueType& parameter, DType gradient) {
+  const int64_t row_bytes = std::max<int64_t>(1, parameter.shape[1] * SizeOf(gradient));
+  return std::clamp<int64_t>(kBlockBytes / row_bytes, 1, std::max<int64_t>(1, parameter.shape[0]));
+}
+
+int64_t BlockBytes(const ValueType& parameter, DType gradient) {
+  // Rounded up, so that what lies behind it in the workspace begins on a cache line.
+  return (BlockRows(parameter, gradient) * parameter.shape[1] * SizeOf(gradient) + 63) / 64 * 64;
+}
+
+template <int kSlots, bool kCounts>
+absl::Status CheckPorts(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(c.CheckRank(0, 2, 2));
+  if (c.input(0).dtype == DType::kBFloat16) {
+    return c.InputError(0, "expected another type than bfloat16, whose rounding draws by the place in the whole");
+  }
+  for (int i = 1; i <= kSlots; ++i) {
+    SNUG_RETURN_IF_ERROR(c.CheckShape(i, c.shape(0)));
+    if (c.input(i).dtype != c.input(0).dtype) return c.InputError(i, "expected the parameter's type");
+  }
+  SNUG_RETURN_IF_ERROR(c.CheckShape(kRate<kSlots>, Shape()));
+  if (kCounts) SNUG_RETURN_IF_ERROR(CheckRandomState(c, kRate<kSlots> + 1));
+  return c.CheckShape(c.num_inputs() - 1, Shape());
+}
+
+template <int kSlots, bool kCounts>
+absl::Status InferDense(InferContext& c) {
+  SNUG_RETURN_IF_ERROR((CheckPorts<kSlots, kCounts>(c)));
+  SNUG_RETURN_IF_ERROR(c.CheckRank(kSource<kSlots>, 2, kMaxRank));
+  const Shape& x = c.shape(kSource<kSlots>);
+  SNUG_RETURN_IF_ERROR(c.CheckShape(kSource<kSlots>, x.WithDim(x.rank() - 1, c.shape(0)[1])));
+  return c.CheckShape(kDy<kSlots>, x.WithDim(x.rank() - 1, c.shape(0)[0]));
+}
+
+template <int kSlots, bool kCounts>
+absl::Status InferEmbedding(InferContext& c) {
+  SNUG_RETURN_IF_ERROR((CheckPorts<kSlots, kCounts>(c)));
+  SNUG_RETURN_IF_ERROR(c.CheckRank(kSource<kSlots>, 0, kMaxRank - 1));
+  Shape dy = c.shape(kSource<kSlots>);
+  dy.Append(c.shape(0)[1]);
+  return c.CheckShape(kDy<kSlots>, dy);
+}
+
+// Runs the update's own kernel on rows [first, first + rows) of the parameter and its slots, with their gradient.
+absl::Status UpdateRows(const KernelContext& k, const KernelFn& update, int slots, int64_t first, int64_t rows,
+                        void* gradient) {
+  const ValueType& parameter = k.input_type(0);
+  const Shape block = {rows, parameter.shape[1]};
+  NodeTypes types{.options = k.types().options};
+  std::vector<void*> pointers;
+  const auto add = [&](ValueType type, void* pointer) {
+    types.inputs.push_back(std::move(type));
+    types.present.push_back(true);
+    pointers.push_back(pointer);
+  };
+  const int64_t offset = first * parameter.shape[1] * SizeOf(parameter.dtype);
+  for (int i = 0; i <= slots; ++i) add({parameter.dtype, block}, k.variable<char>(i) + offset);
+  add({k.input_type(slots + 2).dtype, block}, gradient);
+  for (int i = slots + 3; i < k.num_inputs(); ++i) add(k.input_type(i), k.variable<void>(i));
+  return update(KernelContext(&types, pointers, {}, nullptr, nullptr, k.threads(), k.random_id()));
+}
+
+// Calls make(first, rows, block) for each block of rows of the gradient, and then its update.
+template <class Make>
+absl::Status ForEachBlock(const KernelContext& k, const KernelFn& update, int slots, const Make& make) {
+  if (!GateIsOpen(k)) return absl::OkStatus();
+  const ValueType& parameter = k.input_type(0);
+  const int64_t block_rows = BlockRows(parameter, k.input_type(slots + 2).dtype);
+  for (int64_t first = 0; first < parameter.shape[0]; first += block_rows) {
+    const int64_t rows = std::min(block_rows, parameter.shape[0] - first);
+    make(first, rows, k.workspace<void>());
+    SNUG_RETURN_IF_ERROR(UpdateRows(k, update, slots, first, rows, k.workspace<void>()));
+  }
+  return absl::OkStatus();
+}
+
+// The product that gives a block of dw = dy^T x.
+template <class T>
+GemmCall<T> BlockCall(const KernelContext& k, int slots, int64_t first, int64_t rows, void* block) {
+  const int64_t units = k.input_type(0).shape[0];
+  const int64_t width = k.input_type(0).shape[1];
+  return {.m = rows,
+          .n = width,
+          .k = units == 0 ? 0 : k.input_type(slots + 2).num_elements() / units,
+          .a = {k.input<T>(slots + 2) + first, 1, units},
+          .b = {k.input<T>(slots + 1), width, 1},
+          .c = static_cast<T*>(block)};
+}
+
+absl::Status DensePlain(const KernelContext& k, const KernelFn& update, int slots) {
+  return DispatchFloating(k.input_type(slots + 2).dtype, [&](auto zero) {
+    return ForEachBlock(k, update, slots, [&](int64_t first, int64_t rows, void* block) {
+      Gemm(k.threads(), BlockCall<decltype(zero)>(k, slots, first, rows, block));
+    });
+  });
+}
+
+absl::Status DenseOwn(const KernelContext& k, const KernelFn& update, int slots) {
+  char* const behind = k.workspace<char>() + BlockBytes(k.input_type(0), k.input_type(slots + 2).dtype);
+  const auto run = [&](auto zero) {
+    return ForEachBlock(k, update, slots, [&](int64_t first, int64_t rows, void* block) {
+      BlockedGemm(k.threads(), BlockCall<decltype(zero)>(k, slots, first, rows, block), Activation::kIdentity, behind);
+    });
+  };
+  return k.input_type(slots + 2).dtype == DType::kBFloat16 ? run(BFloat16()) : run(0.0F);
+}
+
+absl::Status PrepareDenseOwn(PrepareContext& c, int slots) {
+  const ValueType& parameter = c.types().input(0);
+  const ValueType& dy = c.types().input(slots + 2);
+  const int64_t rows = BlockRows(parameter, dy.dtype);
+  const int64_t depth = dy.num_elements() / std::max<int64_t>(1, parameter.shape[0]);
+  const int64_t product = dy.dtype == DType::kBFloat16
+                              ? BlockedGemmWorkspaceBytes<BFloat16>(c.threads(), rows, parameter.shape[1], depth)
+                              : BlockedGemmWorkspaceBytes<float>(c.threads(), rows, parameter.shape[1], depth);
+  c.SetWorkspaceBytes(BlockBytes(parameter, dy.dtype) + product);
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingPlain(const KernelContext& k, const KernelFn& update, int slots) {
+  const ValueType& parameter = k.input_type(0);
+  const int ids = slots + 1;
+  const int dy = slots + 2;
+  auto* const sorted = reinterpret_cast<int64_t*>(k.workspace<char>() + BlockBytes(parameter, k.input_type(dy).dtype));
+  SNUG_RETURN_IF_ERROR(SortChoices(k, ids, parameter.shape[0], "ids", sorted));
+  return ForEachBlock(k, update, slots, [&](int64_t first, int64_t rows, void* block) {
+    SumSortedRows(k, ids, dy, parameter.shape, sorted, first, rows, block);
+  });
+}
+
+absl::Status PrepareEmbedding(PrepareContext& c, int slots) {
+  const ValueType& parameter = c.types().input(0);
+  const int64_t ids = c.types().input(slots + 1).num_elements();
+  c.SetWorkspaceBytes(BlockBytes(parameter, c.types().input(slots + 2).dtype) +
+                      (parameter.shape[0] + 1 + ids) * static_cast<int64_t>(sizeof(int64_t)));
+  return absl::OkStatus();
+}
+
+template <int kSlots>
+Cost DenseCost(const NodeTypes& types) {
+  const double parameter = static_cast<double>(types.input(0).size_bytes());
+  const auto& x = types.input(kSource<kSlots>);
+  const auto& dy = types.input(kDy<kSlots>);
+  const double units = static_cast<double>(types.input(0).shape[0]);
+  return {.flops = 2 * static_cast<double>(x.num_elements()) * units,
+          .bytes = 2 * (1 + kSlots) * parameter + static_cast<double>(x.size_bytes() + dy.size_bytes())};
+}
+
+template <int kSlots>
+Cost EmbeddingCost(const NodeTypes& types) {
+  const double parameter = static_cast<double>(types.input(0).size_bytes());
+  const auto& dy = types.input(kDy<kSlots>);
+  return {.flops = static_cast<double>(types.input(0).num_elements()),
+          .bytes = 2 * (1 + kSlots) * parameter + static_cast<double>(dy.size_bytes())};
+}
+
+constexpr const char* kAdamOptions = "beta1: 0.9 beta2: 0.999 epsilon: 1e-8 weight_decay: 0.1";
+
+// What follows the gradient: the learning rate, the state and the gate.
+template <bool kCounts>
+void AddRest(Sample& sample, double gate) {
+  sample.Input({}).Range(0.01, 0.1);
+  if (kCounts) sample.Int({2}, 0, 100, DType::kInt64).Values({1, 9});
+  sample.Bytes({}).Values({gate});
+}
+
+template <int kSlots, bool kCounts>
+Sample& AddCase(SampleBuilder& s, const char* name, const Shape& parameter,
+                const std::vector<std::vector<double>>& values = {}) {
+  Sample& sample = s.Case(name).With(ParseOptions<proto::Update>(kCounts       ? kAdamOptions
+                                                                 : kSlots == 1 ? "momentum: 0.9 weight_decay: 0.1"
+                                                                               : "weight_decay: 0.1 lr_mult: 2"));
+  for (int i = 0; i <= kSlots; ++i) {
+    sample.Input(parameter);
+    if (i == kSlots && kCounts) sample.Range(0.1, 1);
+    if (!values.empty()) sample.Values(values[static_cast<size_t>(i)]);
+  }
+  return sample;
+}
+
+template <int kSlots, bool kCounts>
+void DenseSamples(SampleBuilder& s) {
+  const auto with = [&s](const char* name, int64_t units, int64_t width, Shape rows, double gate) -> Sample& {
+    Sample& sample = AddCase<kSlots, kCounts>(s, name, {units, width});
+    Shape x = rows;
+    x.Append(width);
+    rows.Append(units);
+    sample.Input(x).Input(rows);
+    AddRest<kCounts>(sample, gate);
+    return sample;
+  };
+  with("small", 5, 7, {3}, 1);
+  with("rows_in_two_axes", 6, 33, {2, 5}, 1);
+  with("gate_closed", 5, 7, {3}, 0);
+  Sample& wrong = AddCase<kSlots, kCounts>(s, "units", {5, 7});
+  wrong.Input({3, 7}).Input({3, 4});
+  AddRest<kCounts>(wrong, 1);
+  wrong.Fails("\"dy\" [3, 4]: expected shape [3, 5]");
+}
+
+template <int kSlots, bool kCounts>
+void EmbeddingSamples(SampleBuilder& s) {
+  const auto with = [&s](const char* name, int64_t entries, int64_t width, Shape ids, double gate) {
+    Sample& sample = AddCase<kSlots, kCounts>(s, name, {entries, width});
+    sample.Int(ids, 0, entries);
+    ids.Append(width);
+    sample.Input(ids);
+    AddRest<kCounts>(sample, gate);
+  };
+  // The numbers of sgd_update's, momentum_update's and adam_update's samples, the gradient as sums of rows.
+  Sample& known = AddCase<kSlots, kCounts>(
+      s, "known", {2, 1},
+      {{1, -2}, kCounts ? std::vector<double>{0.1, -0.2} : std::vector<double>{0.5, 1}, {0.01, 0.04}});
+  known.Int({3}, 0, 2).Values({0, 1, 1}).Input({3, 1}).Values({0.5, 0.125, 0.125});
+  known.Input({}).Values({kCounts ? 0.01 : 0.1});
+  if (kCounts) known.Int({2}, 0, 100, DType::kInt64).Values({1, 9});
+  known.Bytes({}).Values({1});
+  if constexpr (kSlots == 0) known.ExpectMutated(0, {0.88, -2.01});
+  if constexpr (kSlots == 1) known.ExpectMutated(0, {0.895, -2.095}).ExpectMutated(1, {1.05, 0.95});
+  if constexpr (kCounts) {
+    known.ExpectMutated(0, {0.9977413503496595, -1.99865896685293})
+        .ExpectMutated(1, {0.15, -0.175})
+        .ExpectMutated(2, {0.01035, 0.0399625});
+  }
+  with("repeated", 6, 19, {4, 5}, 1);
+  with("gate_closed", 6, 19, {4}, 0);
+  Sample& wrong = AddCase<kSlots, kCounts>(s, "id_too_large", {6, 19});
+  wrong.Int({2}, 0, 6).Values({0, 6}).Input({2, 19});
+  AddRest<kCounts>(wrong, 1);
+  wrong.FailsAtRun("ids[1]: expected an entry in [0, 6), found 6");
+}
+
+// The op that does what `update` does with a gradient that is made on the way.
+OpDef AsMade(const OpDef& update, absl::string_view name, absl::string_view doc, Port source, int slots) {
+  OpDef op{.name = name, .doc = doc, .outputs = {}};
+  for (int i = 0; i <= slots; ++i) {
+    op.inputs.push_back(update.inputs[static_cast<size_t>(i)]);
+    op.aliases.push_back({Alias::Kind::kMutates, 0, i});
+  }
+  op.inputs.push_back(source);
+  op.inputs.push_back({"dy"});
+  for (size_t i = static_cast<size_t>(slots) + 2; i < update.inputs.size(); ++i) {
+    if (!update.inputs[i].optional) op.inputs.push_back(update.inputs[i]);  // "rounding" is: see CheckPorts()
+  }
+  return op;
+}
+
+using RunFn = absl::Status (*)(const KernelContext&, const KernelFn&, int);
+using PrepareForFn = absl::Status (*)(PrepareContext&, int);
+
+KernelRow RowOf(absl::string_view name, const OpDef& update, int slots, PrepareForFn prepare, RunFn run) {
+  return {.name = name,
+          .prepare = [=](PrepareContext& c) { return prepare(c, slots); },
+          .run = [=, update_rows = update.plain()->run](const KernelContext& k) { return run(k, update_rows, slots); }};
+}
+
+absl::Status PrepareDensePlain(PrepareContext& c, int slots) {
+  c.SetWorkspaceBytes(BlockBytes(c.types().input(0), c.types().input(slots + 2).dtype));
+  return absl::OkStatus();
+}
+
+template <int kSlots, bool kCounts>
+void AddOps(const OpDef& update, absl::string_view dense_name, absl::string_view dense_doc,
+            absl::string_view embedding_name, absl::string_view embedding_doc, std::vector<OpDef>* ops) {
+  OpDef dense = AsMade(update, dense_name, dense_doc, {"x"}, kSlots);
+  dense.infer = InferDense<kSlots, kCounts>;
+  dense.cost = DenseCost<kSlots>;
+  dense.kernels = {RowOf("own", update, kSlots, PrepareDenseOwn, DenseOwn),
+                   RowOf("plain", update, kSlots, PrepareDensePlain, DensePlain)};
+  dense.kernels[0].serves = NotInDouble;
+  dense.samples = DenseSamples<kSlots, kCounts>;
+  ops->push_back(std::move(dense));
+  OpDef embedding = AsMade(update, embedding_name, embedding_doc, {"ids", PortType::kInteger}, kSlots);
+  embedding.infer = InferEmbedding<kSlots, kCounts>;
+  embedding.index_bound = [](const NodeTypes& types, int input) -> int64_t {
+    return input == kSource<kSlots> ? types.input(0).shape[0] : 0;
+  };
+  embedding.cost = EmbeddingCost<kSlots>;
+  embedding.kernels = {RowOf("plain", update, kSlots, PrepareEmbedding, EmbeddingPlain)};
+  embedding.samples = EmbeddingSamples<kSlots, kCounts>;
+  ops->push_back(std::move(embedding));
+}
+
+}  // namespace
+
+SNUG_OPS(update_as_made) {
+  std::vector<OpDef> ops;
+  AddOps<0, false>(sgd_update::OpsIn_sgd_update()[0], "dense_sgd_update",
+                   "sgd_update of weights with dw = dy^T x, made in blocks of rows", "embedding_sgd_update",
+                   "sgd_update of a table with its rows' sums of dy, made in blocks of rows", &ops);
+  AddOps<1, false>(momentum_update::OpsIn_momentum_update()[0], "dense_momentum_update",
+                   "momentum_update of weights with dw = dy^T x, made in blocks of rows", "embedding_momentum_update",
+                   "momentum_update of a table with its rows' sums of dy, made in blocks of rows", &ops);
+  AddOps<2, true>(adam_update::OpsIn_adam_update()[0], "dense_adam_update",
+                  "adam_update of weights with dw = dy^T x, made in blocks of rows", "embedding_adam_update",
+                  "adam_update of a table with its rows' sums of dy, made in blocks of rows", &ops);
+  return ops;
+}
+
+}  // namespace update_as_made
+}  // namespace snug::core::ops

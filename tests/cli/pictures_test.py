@@ -1,0 +1,98 @@
+"""`snug train --data=images`: pictures in folders, from files to a trained network."""
+
+import random
+import struct
+import subprocess
+import unittest
+import zlib
+
+from snug import BINARY, SnugTest
+
+MODEL = """name: "flowers"
+input { name: "image" shape { dim: 3 dim: 12 dim: 12 } }
+input { name: "label" dtype: INT32 max_value: 3 }
+layer { name: "flat" input: "image" flatten {} }
+layer { name: "out" input: "flat" dense { units: 3 } }
+layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} }
+layer { name: "accuracy" input: "out" input: "label" accuracy {} }
+objective: "loss"
+output: "accuracy"
+"""
+COLOURS = {"daisy": (250, 250, 240), "rose": (220, 20, 60), "violet": (90, 30, 200)}
+
+
+def png(pixels):
+    """Rows of (red, green, blue)."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\x00" + bytes(value for pixel in row for value in pixel) for row in pixels)
+    header = struct.pack(">IIBBBBB", len(pixels[0]), len(pixels), 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+class PicturesTest(SnugTest):
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("flowers.pbtxt", MODEL)
+        self.flowers = self.folder / "flowers"
+        drawn = random.Random(1)
+        for name, colour in COLOURS.items():
+            (self.flowers / name).mkdir(parents=True)
+            for i in range(20):
+                width, height = drawn.randrange(12, 40), drawn.randrange(12, 40)
+                pixels = [[[max(0, min(255, c + drawn.randrange(-20, 21))) for c in colour] for _ in range(width)]
+                          for _ in range(height)]
+                (self.flowers / name / f"{i}.png").write_bytes(png(pixels))
+
+    def arguments(self, output, *more):
+        return ("train", self.model, f"--output={self.folder / output}", "--data=images", "--threads=1",
+                f"--data-images-directory={self.flowers}", "--batch=6", "--epochs=6", "--learning-rate=0.05",
+                "--data-flip", "--data-images-jitter=0.1", *more)
+
+    def checkpoint(self, output):
+        return sorted((self.folder / output / "checkpoints").iterdir())[-1].read_bytes()
+
+    def needs_libraries(self):
+        probe = subprocess.run([BINARY, *map(str, self.arguments("probe", "--steps=1"))], capture_output=True, text=True,
+                               timeout=300)
+        if "has no lib" in probe.stderr:
+            self.skipTest("SKIPPED: a build without libpng")
+
+    def test_it_learns_and_readers_change_nothing(self):
+        self.needs_libraries()
+        done = self.run_snug(*self.arguments("one"))
+        self.assertIn("data: 60 images of 3 classes", done.stdout)
+        judged = self.json("eval", self.model, f"--checkpoint={self.folder / 'one'}", "--data=images",
+                           f"--data-images-directory={self.flowers}")
+        self.assertEqual(judged["metrics"]["accuracy"], 1)
+        self.run_snug(*self.arguments("three", "--data-readers=3"))
+        self.assertEqual(self.checkpoint("one"), self.checkpoint("three"))
+
+    def test_a_cache_is_made_once(self):
+        self.needs_libraries()
+        cache = f"--data-images-cache={self.folder / 'pixels'}"
+        self.run_snug(*self.arguments("one", cache))
+        made = (self.folder / "pixels").stat().st_mtime_ns
+        self.run_snug(*self.arguments("two", cache))
+        self.assertEqual((self.folder / "pixels").stat().st_mtime_ns, made)
+        self.assertEqual(self.checkpoint("one"), self.checkpoint("two"))
+
+    def test_mistakes(self):
+        self.needs_libraries()
+        broken = self.flowers / "rose" / "half.png"
+        broken.write_bytes((self.flowers / "rose" / "0.png").read_bytes()[:200])
+        said = self.run_snug(*self.arguments("refused"), code=2).stderr
+        self.assertIn(f"{broken}: a broken PNG file: ", said)
+        done = self.run_snug(*self.arguments("skipped", "--data-images-skip-broken"))
+        self.assertIn(f"data: left out: {broken}: a broken PNG file: ", done.stdout)
+        self.assertIn("data: 60 images of 3 classes", done.stdout)
+        said = self.run_snug("train", self.model, "--data=images", f"--output={self.folder / 'none'}", code=2).stderr
+        self.assertIn("--data-images-directory", said)
+        said = self.run_snug(*self.arguments("none", "--data-images-size=13"), code=2).stderr
+        self.assertIn("image", said)
+        said = self.run_snug(*self.arguments("none", "--data-readers=0"), code=2).stderr
+        self.assertIn("--data-readers: expected a whole number of at least 1, found 0", said)
+
+
+if __name__ == "__main__":
+    unittest.main()

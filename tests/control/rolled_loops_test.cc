@@ -1,0 +1,341 @@
+// Loops that stay nodes: the same bits as the straight line of their rounds, nothing moved between rounds, plans that
+// do not grow with them, and ends at run time that come when they should.
+#include <absl/strings/str_cat.h>
+#include <absl/strings/substitute.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "engine/compile/control/rolled_loop.h"
+#include "tests/control/control_run.h"
+
+namespace snug::core::test {
+namespace {
+
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::IsNan;
+using testing::Pointwise;
+
+// The rolled loops of a program, by the names of their nodes.
+std::map<std::string, const RolledLoop*> Rolled(const Compiled& compiled) {
+  std::map<std::string, const RolledLoop*> loops;
+  for (const NodeId id : compiled.graph.ProgramOrder()) {
+    const RolledLoop* const loop = RolledLoopOf(compiled.kernels[static_cast<size_t>(id.index)]);
+    if (loop != nullptr) loops[compiled.graph.node(id).name] = loop;
+  }
+  return loops;
+}
+
+// An LSTM of `units` over `length` steps, trained on a sum of squares. Sequences lie [length, batch, units] if
+// `time_first`.
+std::string Lstm(int batch, int length, int units, bool time_first) {
+  return absl::Substitute(R"(
+    block { name: "cell" input: "x" input: "h" input: "c"
+      layer { name: "ih" input: "$$x" dense { units: $0 } }
+      layer { name: "hh" input: "$$h" dense { units: $0 bias: false } }
+      layer { name: "sum" input: "ih" input: "hh" add {} }
+      layer { name: "gates" input: "sum" split { parts: 4 } }
+      layer { name: "i" input: "gates" sigmoid {} }
+      layer { name: "f" input: "gates:1" sigmoid {} }
+      layer { name: "g" input: "gates:2" tanh {} }
+      layer { name: "o" input: "gates:3" sigmoid {} }
+      layer { name: "kept" input: "f" input: "$$c" mul {} }
+      layer { name: "added" input: "i" input: "g" mul {} }
+      layer { name: "c_next" input: "kept" input: "added" add {} }
+      layer { name: "bounded" input: "c_next" tanh {} }
+      layer { name: "h_next" input: "o" input: "bounded" mul {} }
+      output: "h_next" output: "c_next" }
+    batch: $1
+    input { name: "x" $2 }
+    input { name: "h" shape { dim: $3 } }
+    input { name: "c" shape { dim: $3 } }
+    layer { name: "lstm" input: "x" input: "h" input: "c" loop { body: "cell" scan { input: "x" $4 }
+      carry { input: "h" output: "h_next" } carry { input: "c" output: "c_next" } collect { output: "h_next" $4 } } }
+    layer { name: "squares" input: "lstm:2" square {} }
+    layer { name: "last" input: "lstm" input: "lstm:1" mul {} }
+    layer { name: "a" input: "squares" reduce_mean {} }
+    layer { name: "b" input: "last" reduce_mean {} }
+    layer { name: "loss" input: "a" input: "b" add {} }
+    objective: "loss" output: "lstm:2")",
+                          4 * units, batch,
+                          time_first
+                              ? absl::StrCat("no_batch: true shape { dim: [", length, ", ", batch, ", ", units, "] }")
+                              : absl::StrCat("shape { dim: [", length, ", ", units, "] }"),
+                          units, time_first ? "axis: 0" : "");
+}
+
+std::vector<Numbers> Train(const std::string& text, CompileOptions options, const std::vector<std::string>& fetched,
+                           std::optional<ExecutorKind> engine = std::nullopt) {
+  std::vector<Numbers> found;
+  auto session = MakeUnfed(text, std::move(options), engine);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  if (!session.ok()) return found;
+  EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 1).ok());
+  for (int step = 0; step < 2; ++step) {
+    const absl::Status run = (*session)->Run();
+    EXPECT_TRUE(run.ok()) << run.message();
+    for (const std::string& name : fetched) found.push_back(*(*session)->Fetch(name));
+  }
+  return found;
+}
+
+// In float32, with all passes and the kernels that networks get.
+TEST(RolledLoops, AnLstmHasTheBitsOfItsStraightLine) {
+  const std::vector<std::string> gradients = {"x", "h", "c", "lstm.ih.weight", "lstm.hh.weight", "lstm.ih.bias"};
+  std::vector<std::string> fetched = {"loss", "lstm:2"};
+  for (const std::string& name : gradients) fetched.push_back(absl::StrCat("d(", name, ")"));
+  for (const DType precision : {DType::kFloat32, DType::kBFloat16}) {
+    for (const bool time_first : {false, true}) {
+      if (time_first && precision == DType::kBFloat16) continue;
+      SCOPED_TRACE(absl::StrCat(time_first, " ", static_cast<int>(precision)));
+      const std::string text = Lstm(4, 12, 16, time_first);
+      CompileOptions options{.precision = precision, .gradients = gradients};
+      options.loops = LoopRule::kUnrolled;
+      const std::vector<Numbers> truth = Train(text, options, fetched);
+      options.loops = LoopRule::kRolled;
+      EXPECT_EQ(Train(text, options, fetched, ExecutorKind::kSerial), truth);
+      options.memory.streams = 2;
+      EXPECT_EQ(Train(text, options, fetched, ExecutorKind::kReplay), truth);
+      EXPECT_EQ(Train(text, options, fetched, ExecutorKind::kDynamic), truth);
+      options.memory.streams = 1;
+      options.memory.strategy = std::string(kDynamicMemory);
+      EXPECT_EQ(Train(text, options, fetched), truth);
+    }
+  }
+}
+
+TEST(RolledLoops, NothingIsMovedBetweenRounds) {
+  CompileOptions options{.loops = LoopRule::kRolled};
+  auto session = MakeSession(Lstm(4, 12, 16, /*time_first=*/true), options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  ASSERT_TRUE((*session)->Run().ok());
+  const auto loops = Rolled((*session)->compiled());
+  ASSERT_EQ(loops.size(), 2);
+  for (const auto& [name, loop] : loops) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(loop->counts().rounds, 12);
+    EXPECT_EQ(loop->counts().carried_bytes, 0);
+    EXPECT_EQ(loop->counts().sliced_bytes, 0);  // sequences lie with their steps first
+  }
+  // Batch first, a step's slice is 4 rows of 16 numbers that are written once. The products of what is read are made
+  // before the loop, with the steps first.
+  session = MakeSession(Lstm(4, 12, 16, /*time_first=*/false), options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  ASSERT_TRUE((*session)->Run().ok());
+  const RolledLoop& forward = *Rolled((*session)->compiled()).at("lstm");
+  EXPECT_EQ(forward.counts().carried_bytes, 0);
+  EXPECT_EQ(forward.counts().sliced_bytes, 12 * 4 * 16 * 4);
+}
+
+// What NNC says of each: where carries lie.
+TEST(RolledLoops, CarriesAlternateOrShareOneAddress) {
+  const auto buffers = [](const std::string& body, const std::string& inputs, const std::string& carries) {
+    const std::string text = absl::StrCat("block { name: \"body\" ", body, " }\nbatch: 2\n",
+                                          "input { name: \"a\" shape { dim: [2, 4, 4] } }\n", "layer { name: \"l\" ",
+                                          inputs, " loop { body: \"body\" times: 7 ", carries, " } }\noutput: \"l\"");
+    CompileOptions options{.training = false, .loops = LoopRule::kRolled};
+    std::vector<int> found;
+    auto session = MakeSession(text, options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    if (!session.ok()) return found;
+    EXPECT_TRUE((*session)->Run().ok());
+    const RolledLoop& loop = *Rolled((*session)->compiled()).at("l");
+    EXPECT_EQ(loop.counts().carried_bytes, 0);
+    EXPECT_EQ(loop.counts().last_bytes, 0);
+    found = loop.CarryBuffers();
+    const Numbers rolled = *(*session)->Fetch("l");
+    options.loops = LoopRule::kUnrolled;
+    session = MakeSession(text, options);
+    EXPECT_TRUE((*session)->Run().ok());
+    EXPECT_EQ(*(*session)->Fetch("l"), rolled);
+    return found;
+  };
+  EXPECT_THAT(buffers(R"(input: "x" layer { name: "y" input: "$x" input: "$x" matmul {} } output: "y")", "input: \"a\"",
+                      R"(carry { input: "x" output: "y" })"),
+              ElementsAre(2));
+  // The first of two ops has read x before the second writes y.
+  EXPECT_THAT(buffers(R"(input: "x" layer { name: "p" input: "$x" input: "$x" matmul {} }
+                layer { name: "y" input: "p" softmax {} })",
+                      "input: \"a\"", R"(carry { input: "x" output: "y" })"),
+              ElementsAre(1));
+  EXPECT_THAT(buffers(R"(input: "x" layer { name: "y" input: "$x" tanh {} })", "input: \"a\"",
+                      R"(carry { input: "x" output: "y" })"),
+              ElementsAre(1));  // in place
+  // x2 -> x1, and what is computed of x1 and x2 -> x2: what x1 is was made two rounds ago.
+  constexpr char kTwo[] = R"(input: "x1" input: "x2" layer { name: "y" input: "$x2"
+                input: "$x2" matmul {} } layer { name: "z" input: "y" input: "$x1" add {} } output: "z" output: "$x2")";
+  EXPECT_THAT(buffers(kTwo, R"(input: "a" input: "a")",
+                      R"(carry { input: "x2" output: "z" } carry { input: "x1" output: "x2" })"),
+              ElementsAre(2, 0));
+  constexpr char kThree[] = R"(input: "x0" input: "x1" input: "x2"
+                layer { name: "y" input: "$x2" input: "$x0" matmul {} } output: "y" output: "$x1" output: "$x2")";
+  EXPECT_THAT(buffers(kThree, R"(input: "a" input: "a" input: "a")",
+                      R"(carry { input: "x2" output: "y" } carry { input: "x0" output: "x1" }
+                carry { input: "x1" output: "x2" })"),
+              ElementsAre(4, 0, 0));
+}
+
+// Of a loop of two thousand rounds and one of twenty thousand, only stashes differ.
+TEST(RolledLoops, PlansDoNotGrowWithRounds) {
+  const auto compile = [](int length) {
+    const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(Lstm(4, length, 16, true), "test");
+    EXPECT_TRUE(loaded.ok());
+    absl::StatusOr<Compiled> compiled =
+        Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), {.training = true});
+    EXPECT_TRUE(compiled.ok()) << compiled.status().message();
+    return *std::move(compiled);
+  };
+  const Compiled few = compile(2'000), more = compile(20'000);
+  EXPECT_EQ(Rolled(few).size(), 2);  // by its size, without being asked
+  EXPECT_EQ(few.executable.steps.size(), more.executable.steps.size());
+  EXPECT_EQ(Rolled(few).at("lstm")->workspace_bytes(), Rolled(more).at("lstm")->workspace_bytes());
+  const double ratio = static_cast<double>(more.planned_bytes()) / static_cast<double>(few.planned_bytes());
+  EXPECT_LT(ratio, 10);
+  EXPECT_GT(ratio, 8);
+  EXPECT_LT(compile(12).executable.steps.size(), 1'000);  // a short one is unrolled
+  EXPECT_TRUE(Rolled(compile(12)).empty());
+}
+
+// Gradients compute rounds anew, in chunks: they are the same but for the association of sums, and the same to the bit
+// whether the loops are rolled or not.
+TEST(RolledLoops, RoundsAreComputedAnew) {
+  const std::vector<std::string> gradients = {"x", "h", "c", "lstm.ih.weight", "lstm.hh.weight", "lstm.ih.bias"};
+  std::vector<std::string> fetched = {"loss", "lstm:2"};
+  for (const std::string& name : gradients) fetched.push_back(absl::StrCat("d(", name, ")"));
+  for (const bool time_first : {false, true}) {
+    SCOPED_TRACE(time_first);
+    const std::string text = Lstm(4, 12, 16, time_first);
+    CompileOptions options = InDouble(gradients);
+    options.loops = LoopRule::kRolled;
+    const std::vector<Numbers> kept = Train(text, options, fetched);
+    options.recompute_rounds = kSquareRoot;
+    const std::vector<Numbers> anew = Train(text, options, fetched);
+    ASSERT_EQ(anew.size(), kept.size());
+    for (size_t i = 0; i < kept.size(); ++i) EXPECT_THAT(anew[i], Pointwise(DoubleNear(1e-14), kept[i])) << i;
+    options.loops = LoopRule::kUnrolled;
+    EXPECT_EQ(Train(text, options, fetched), anew);
+  }
+}
+
+TEST(RolledLoops, ComputingRoundsAnewTakesLessMemory) {
+  const std::string text = Lstm(16, 900, 64, /*time_first=*/true);
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
+  ASSERT_TRUE(loaded.ok());
+  const auto compile = [&](int64_t recompute) {
+    absl::StatusOr<Compiled> compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(),
+                                                {.training = true, .recompute_rounds = recompute});
+    EXPECT_TRUE(compiled.ok()) << compiled.status().message();
+    return *std::move(compiled);
+  };
+  const Compiled kept = compile(0), anew = compile(kSquareRoot);
+  ASSERT_EQ(anew.loops.size(), 1);
+  EXPECT_EQ(anew.loops[0].chunk, 30);
+  // What is stashed are the 4 gates and 2 values of each step, beside a few sequences.
+  EXPECT_LT(5 * anew.planned_bytes(), 2 * kept.planned_bytes());
+}
+
+constexpr char kHalve[] = R"(
+  block { name: "halve" input: "x" input: "t" input: "w"
+    layer { name: "y" input: "$$x" input: "$$w" mul {} }
+    layer { name: "size" input: "$$x" square {} }
+    layer { name: "sum" input: "size" reduce_sum { $0 } }
+    layer { name: "over" input: "sum" scale { offset: -1 } }
+    layer { name: "go" input: "over" relu {} }
+    output: "y" output: "go" }
+  batch: 3
+  input { name: "x" shape { dim: 1 } }
+  input { name: "n" dtype: INT32 $1 }
+  layer { name: "w" parameter { dim: 1 init { kind: CONSTANT value: 0.5 } } }
+  layer { name: "l" input: "x" input: "w" $2 loop { body: "halve" index: "t" times: 40 $3
+    carry { input: "x" output: "y" } collect { output: "y" } } }
+  layer { name: "s" input: "l:1" reduce_sum { axis: 1 } }
+  layer { name: "loss" input: "s" reduce_sum {} }
+  objective: "loss" output: "l" output: "l:1")";
+
+int64_t RoundsOf(const std::string& text, const std::map<std::string, Numbers>& feeds, bool training) {
+  CompileOptions options = InDouble();
+  options.training = training;
+  options.loops = LoopRule::kRolled;
+  auto session = MakeUnfed(text, options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  if (!session.ok()) return -1;
+  for (const auto& [name, values] : feeds) {
+    if (!(*session)->Input(name).ok()) continue;  // nothing reads it
+    EXPECT_TRUE((*session)->Feed(name, values).ok()) << name;
+  }
+  EXPECT_TRUE((*session)->Run().ok());
+  const auto loops = Rolled((*session)->compiled());
+  const int64_t rounds = loops.at("l")->counts().rounds;
+  if (training) {
+    EXPECT_EQ(loops.at("l/gradient")->counts().rounds, rounds);
+  }
+  return rounds;
+}
+
+// The round that does not count is computed, and the loop ends behind it.
+TEST(RolledLoops, EndAtRunTime) {
+  const std::map<std::string, Numbers> feeds = {{"x", {16, 2, 4}}, {"n", {5, 2, 7}}};
+  const std::map<std::string, Numbers> one_count = {{"x", {16, 2, 4}}, {"n", {5}}};
+  const std::string by_count = absl::Substitute(kHalve, "", "no_batch: true", "input: \"n\"", "counted: true");
+  const std::string by_counts = absl::Substitute(kHalve, "", "", "input: \"n\"", "counted: true");
+  const std::string by_condition = absl::Substitute(kHalve, "", "no_batch: true", "", "condition: \"go\"");
+  const std::string by_conditions = absl::Substitute(kHalve, "axis: 1", "no_batch: true", "", "condition: \"go\"");
+  for (const bool training : {false, true}) {
+    SCOPED_TRACE(training);
+    EXPECT_EQ(RoundsOf(by_count, one_count, training), 6);
+    EXPECT_EQ(RoundsOf(by_counts, feeds, training), 8);
+    // 256 + 4 + 16 shrinks to a quarter in each round: above 1 five times.
+    EXPECT_EQ(RoundsOf(by_condition, one_count, training), 6);
+    EXPECT_EQ(RoundsOf(by_conditions, one_count, training), 5);
+  }
+  CompileOptions options = InDouble({"x", "w"});
+  for (const std::string& text : {by_count, by_counts, by_condition, by_conditions}) {
+    const auto& fed = text == by_counts ? feeds : one_count;
+    const std::vector<std::string> fetched = {"l", "l:1", "loss", "d(x)", "d(w)"};
+    options.loops = LoopRule::kUnrolled;
+    const auto truth = RunOnce(text, fed, fetched, options);
+    options.loops = LoopRule::kRolled;
+    EXPECT_EQ(RunOnce(text, fed, fetched, options), truth);
+  }
+}
+
+TEST(RolledLoops, ALoopThatWouldGoOnGivesNan) {
+  const std::string text = R"(
+    block { name: "body" input: "x" layer { name: "y" input: "$x" scale { factor: 2 } } output: "y" output: "$x" }
+    input { name: "x" no_batch: true }
+    layer { name: "l" input: "x" loop { body: "body" times: 3 condition: "x" carry { input: "x" output: "y" } } }
+    output: "l")";
+  CompileOptions options{.training = false, .precision = DType::kFloat64, .loops = LoopRule::kRolled};
+  EXPECT_THAT(RunOnce(text, {{"x", {1}}}, {"l"}, options)["l"], ElementsAre(IsNan()));
+  EXPECT_THAT(RunOnce(text, {{"x", {0}}}, {"l"}, options)["l"], ElementsAre(0));
+}
+
+// Dropout draws the same numbers in each round, rolled or not, also in loops inside each other.
+TEST(RolledLoops, RoundsDrawTheSameNumbers) {
+  const std::string text = R"(
+    block { name: "drop" input: "x" layer { name: "d" input: "$x" dropout { rate: 0.5 } } output: "d" output: "$x" }
+    block { name: "outer" input: "x"
+  layer { name: "in" input: "$x" loop { body: "drop" times: 3 carry { input: "x" output: "x" } collect { output: "d" } } }
+  layer { name: "all" input: "in:1" reduce_sum { axis: 1 } }
+  output: "all" output: "$x" }
+    input { name: "x" shape { dim: 64 } }
+    layer { name: "l" input: "x" loop { body: "outer" times: 2 carry { input: "x" output: "x" } collect { output: "all" } } }
+    layer { name: "loss" input: "l:1" reduce_sum {} }
+    objective: "loss" output: "l:1")";
+  CompileOptions options = InDouble({"x"});
+  options.loops = LoopRule::kUnrolled;
+  const auto truth = RunOnce(text, {{"x", Numbers(64, 1)}}, {"l:1", "d(x)"}, options);
+  options.loops = LoopRule::kRolled;
+  EXPECT_EQ(RunOnce(text, {{"x", Numbers(64, 1)}}, {"l:1", "d(x)"}, options), truth);
+  const Numbers& drawn = truth.at("l:1");
+  EXPECT_NE(Numbers(drawn.begin(), drawn.begin() + 64), Numbers(drawn.begin() + 64, drawn.end()));
+}
+
+}  // namespace
+}  // namespace snug::core::test

@@ -1,0 +1,228 @@
+#!/usr/bin/python3
+"""onnxruntime computes what we do: of models that PyTorch exported and we import, and of networks that we export.
+
+    tests/interchange/peer/peers_test.py SNUG CHECKPOINT_PEER FOLDER
+
+SNUG is the command, CHECKPOINT_PEER that of tests/checkpoint/peer; in FOLDER a virtual environment with PyTorch,
+torchvision, transformers, onnx and onnxruntime is made once. Without these it is skipped, and said; the exit code is 77.
+Two small networks and one of every layer take seconds. With SNUG_CAMPAIGN set, all networks of networks.py and of models/.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import venv
+
+PACKAGES = ["torch", "torchvision", "transformers", "onnx", "onnxscript", "onnxruntime", "safetensors", "numpy"]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SKIPPED = 77
+CAMPAIGN = bool(os.environ.get("SNUG_CAMPAIGN"))
+TOLERANCE = 1e-4
+
+
+def run_inside(folder):
+    """Runs this script again in the environment, which the campaign makes if it is not there: it is some gigabytes."""
+    python = folder / "bin/python"
+    if not (folder / "ready").exists():
+        if not CAMPAIGN:
+            print(f"SKIPPED: no {folder}: the campaign (tools/test --campaign) makes it", file=sys.stderr)
+            return SKIPPED
+        if importlib.util.find_spec("ensurepip") is None:  # Debian leaves it out of python3
+            print("SKIPPED: this Python makes no virtual environments (Debian: python3-venv)", file=sys.stderr)
+            return SKIPPED
+        venv.create(folder, with_pip=True, clear=True)
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=20"]
+        done = subprocess.run([*pip, *PACKAGES], capture_output=True, text=True)
+        if done.returncode != 0:
+            print(f"SKIPPED: {', '.join(PACKAGES)} cannot be installed (offline?)\n{done.stderr}", file=sys.stderr)
+            return SKIPPED
+        (folder / "ready").touch()
+    return subprocess.run([python, "-B", __file__, *sys.argv[1:], "--inside"]).returncode
+
+
+class Peers(unittest.TestCase):
+    snug = peer = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_program(self, *arguments, code=0):
+        environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+        done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, env=environment)
+        self.assertEqual(done.returncode, code, f"{arguments}\n{done.stderr}")
+        return done
+
+    def onnxruntime(self, path, feeds):
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = 1
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return session.run(None, {i.name: feeds(i) for i in session.get_inputs()})
+
+    def ours(self, network, weights, feeds, outputs):
+        from safetensors.numpy import load_file, save_file
+
+        save_file({name: x if x.dtype.kind == "f" else x.astype("float64") for name, x in feeds.items()}, self.folder / "in")
+        self.run_program(self.peer, "predict", network, weights, self.folder / "in", ",".join(outputs), self.folder / "out")
+        return load_file(self.folder / "out")
+
+    def assert_close(self, found, expected, what):
+        import numpy
+
+        self.assertEqual(found.shape, expected.shape, what)
+        scale = max(float(numpy.abs(expected).max()), 1e-3)
+        self.assertLess(float(numpy.abs(found - expected).max()) / scale, TOLERANCE, what)
+        self.assertTrue(numpy.isfinite(found).all(), what)
+
+    # ---- import ----
+
+    def check_training(self, network, weights, x, scores, loss):
+        """Two steps from the imported weights, which move them."""
+        import numpy
+        from safetensors.numpy import load_file
+
+        target, name = ((scores, "target") if loss == "mean_squared_error" else (numpy.argmin(scores, -1), "label"))
+        for file, data in [("x", x), (name, target)]:  # each sample four times: some are held back
+            kind = "float32" if data.dtype.kind == "f" else "int32"
+            numpy.save(self.folder / f"{file}.npy", numpy.concatenate([data] * 4).astype(kind))
+        self.run_program(self.snug, "train", network, f"--init-from={weights}", f"--output={self.folder}/run", "--data=npy",
+                         f"--data-npy-file=x={self.folder}/x.npy,{name}={self.folder}/{name}.npy", "--data-held-back=0.25",
+                         "--batch=2", "--steps=2", "--learning-rate=1e-3")
+        before = load_file(weights)
+        after = load_file(next((self.folder / "run/checkpoints").glob("*.safetensors")))
+        moved = [key for key in before if not numpy.array_equal(before[key], after[key])]
+        self.assertGreater(len(moved), len(before) / 2)
+        for key in before:
+            self.assertTrue(numpy.isfinite(after[key]).all(), key)
+            self.assertLess(float(numpy.abs(after[key] - before[key]).mean()), 0.1 + float(numpy.abs(before[key]).mean()), key)
+
+    def check_import(self, name, dynamo):
+        import networks
+        import numpy
+
+        file, prefix = self.folder / "model.onnx", self.folder / "model"
+        networks.export(name, str(file), dynamo)
+        random = numpy.random.default_rng(1)
+        x = None
+
+        def feed(i):
+            nonlocal x
+            shape = [2 if isinstance(d, str) else d for d in i.shape]
+            whole = "int" in i.type
+            x = random.integers(0, networks.TOKENS, shape) if whole else random.standard_normal(shape).astype("float32")
+            return x
+
+        expected = self.onnxruntime(file, feed)[0]
+        self.assertGreater(float(expected.std()), 1e-3, "a network that puts out nothing shows nothing")
+        text = name in networks.TEXTS
+        loss = "mean_squared_error" if text and name != "gpt2" else "softmax_cross_entropy"
+        done = self.run_program(self.snug, "import", file, f"--out={prefix}", f"--loss={loss}", "--json")
+        output = json.loads(done.stdout)["outputs"][0]["name"]
+        network, weights = f"{prefix}.pbtxt", f"{prefix}.safetensors"
+        self.assert_close(self.ours(network, weights, {"x": x}, [output])[output], expected, f"{name}, dynamo={dynamo}")
+        self.check_training(network, weights, x, expected, loss)
+        print(f"imported {name}{' by dynamo' if dynamo else ''}", flush=True)
+
+    def test_a_small_network(self):
+        self.check_import("small", dynamo=False)
+
+    def test_a_small_network_with_external_data(self):
+        self.check_import("small", dynamo=True)
+
+    def test_distilbert(self):
+        self.check_import("distilbert", dynamo=True)
+
+    def test_nothing_is_written_of_what_cannot_be_imported(self):
+        import onnx
+        from onnx import TensorProto, helper
+
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])
+        nodes = [helper.make_node("Hardmax", ["x"], ["a"], name="first"), helper.make_node("Det", ["x"], ["y"], name="second")]
+        model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)])
+        onnx.save(model, self.folder / "a.onnx")
+        done = self.run_program(self.snug, "import", self.folder / "a.onnx", f"--out={self.folder}/a", code=2)
+        self.assertIn('node "first" (Hardmax)', done.stderr)
+        self.assertIn('node "second" (Det)', done.stderr)
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["a.onnx"])
+
+    # ---- export ----
+
+    def check_export(self, path):
+        import numpy
+        import onnx
+        from onnx import numpy_helper
+        from safetensors.numpy import save_file
+
+        text, file = path.read_text(), self.folder / "model.onnx"
+        done = self.run_program(self.snug, "export", path, f"--out={file}", "--seed=1", "--json")
+        onnx.checker.check_model(str(file), full_check=True)
+        model = onnx.load(str(file))
+        random = numpy.random.default_rng(1)
+        feeds = {}
+
+        def feed(i):
+            shape = [2 if isinstance(d, str) else d for d in i.shape]
+            limit = re.search(rf'name: "{re.escape(i.name)}".*max_value: (\d+)', text)
+            whole = "int" in i.type
+            feeds[i.name] = (random.integers(0, int(limit.group(1)) if limit else 2, shape).astype("int32")
+                             if whole else random.standard_normal(shape).astype("float32"))
+            return feeds[i.name]
+
+        expected = self.onnxruntime(file, feed)
+        # The parameters, as the file has them: what is named after a layer.
+        done_compile = self.run_program(self.snug, "compile", path, f"--dump={self.folder}/dump")
+        self.assertEqual(done_compile.returncode, 0)
+        graph = (self.folder / "dump/10_graph.txt").read_text()
+        kept = set(re.findall(r"^variable (\S+) .* (?:parameter|statistic)", graph, re.M))
+        weights = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.name in kept}
+        save_file(weights, self.folder / "weights")
+        names = json.loads(done.stdout)["outputs"]
+        found = self.ours(path, self.folder / "weights", feeds, names)
+        for name, wanted in zip(names, expected):
+            self.assert_close(found[name], wanted, f"{path.name}: {name}")
+        print(f"exported {path.name}", flush=True)
+
+    def test_every_layer(self):
+        self.check_export(ROOT / "tests/interchange/every_layer.pbtxt")
+
+    def test_a_model_with_a_loss(self):
+        self.check_export(ROOT / "models/lenet.pbtxt")
+
+
+@unittest.skipUnless(CAMPAIGN, "SNUG_CAMPAIGN is not set")
+class Campaign(Peers):
+    test_a_small_network = test_a_small_network_with_external_data = test_distilbert = None
+    test_nothing_is_written_of_what_cannot_be_imported = test_every_layer = test_a_model_with_a_loss = None
+
+    def test_networks_are_imported(self):
+        import networks
+
+        for name in [*networks.IMAGES, *networks.TEXTS]:
+            for dynamo in [False, True]:
+                if (name, dynamo) == ("gpt2", False):
+                    continue  # that exporter has no aten::diff
+                with self.subTest(name, dynamo=dynamo):
+                    self.check_import(name, dynamo)
+
+    def test_models_are_exported(self):
+        for path in sorted((ROOT / "models").glob("*.pbtxt")):
+            with self.subTest(path.name):
+                self.check_export(path)
+
+
+if __name__ == "__main__":
+    if "--inside" not in sys.argv:
+        sys.exit(run_inside(pathlib.Path(sys.argv[3])))
+    Peers.snug, Peers.peer = sys.argv[1], sys.argv[2]
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,116 @@
+// What is exported and imported again computes the same; and what ONNX cannot express is listed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/base/status.h"
+#include "engine/compile/pipeline.h"
+#include "engine/run/session/session.h"
+#include "interchange/export/export.h"
+#include "proto/network.pb.h"
+#include "proto/text_loader.h"
+#include "tests/interchange/onnx_text.h"
+#include "tests/testing/source_path.h"
+
+namespace snug::core::onnx {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
+
+std::vector<Fed> FeedsFor(const proto::Network& network, int64_t batch) {
+  std::vector<Fed> feeds;
+  for (const proto::Input& input : network.input()) {
+    int64_t count = batch;
+    for (const int64_t dim : input.shape().dim()) count *= dim;
+    Fed fed{input.name(), {}};
+    for (int64_t i = 0; i < count; ++i) {
+      fed.values.push_back(input.dtype() == proto::FLOAT
+                               ? std::sin(static_cast<double>(i) * 0.77) * 1.5
+                               : static_cast<double>(i * 5 % std::max<int64_t>(input.max_value(), 1)));
+    }
+    feeds.push_back(std::move(fed));
+  }
+  return feeds;
+}
+
+TEST(OnnxRoundTrip, EveryLayerComputesTheSame) {
+  const auto loaded = LoadNetworkFile(test::SourcePath("tests/interchange/every_layer.pbtxt"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  constexpr int64_t kBatch = 3;
+  absl::StatusOr<Compiled> compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(),
+                                              {.batch = kBatch, .training = false, .keep_inputs = true});
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const auto session = Session::Create(*std::move(compiled), {.seed = 5});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto content = [&](const std::string& name) -> absl::StatusOr<std::vector<float>> {
+    SNUG_ASSIGN_OR_RETURN(const std::vector<double> values, (*session)->GetVariable(name));
+    return std::vector<float>(values.begin(), values.end());
+  };
+  const absl::StatusOr<std::string> bytes = ExportModel(loaded->network, loaded->source_map, {}, content);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const absl::StatusOr<ImportedModel> imported = ImportBytes(*bytes);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_GT(imported->outputs.size(), 100U);
+
+  const std::vector<Fed> feeds = FeedsFor(loaded->network, kBatch);
+  for (const Fed& fed : feeds) SNUG_CHECK_OK((*session)->Feed(fed.name, fed.values));
+  SNUG_CHECK_OK((*session)->Run());
+  absl::StatusOr<Compiled> again = Compile(*imported->network, SourceMap("imported"), OpRegistry::Builtin(),
+                                           {.batch = kBatch, .training = false, .keep_inputs = true});
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto copy = Session::Create(*std::move(again), {});
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  for (const auto& [name, tensor] : imported->weights) {
+    SNUG_CHECK_OK((*copy)->SetVariable(name, std::vector<double>(tensor.floats().begin(), tensor.floats().end())));
+  }
+  for (const Fed& fed : feeds) SNUG_CHECK_OK((*copy)->Feed(fed.name, fed.values));
+  SNUG_CHECK_OK((*copy)->Run());
+  const std::vector<std::string> names = ExportedOutputs(loaded->network, loaded->source_map, {}).value();
+  ASSERT_EQ(names.size(), imported->outputs.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto expected = (*session)->Fetch(names[i]);
+    const auto found = (*copy)->Fetch(imported->outputs[i].second);
+    ASSERT_TRUE(expected.ok() && found.ok()) << names[i];
+    EXPECT_THAT(*found, Pointwise(DoubleNear(2e-5), *expected)) << names[i];
+  }
+}
+
+absl::StatusOr<std::string> Exported(const std::string& text, const ExportOptions& options = {}) {
+  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkText(text, "net.pbtxt"));
+  const auto zeros = [](const std::string&) { return std::vector<float>(6, 0); };
+  return ExportModel(loaded.network, loaded.source_map, options, zeros);
+}
+
+TEST(ExportOnnx, WhatCannotBeExpressedIsListedByNode) {
+  const absl::Status status = Exported(R"(
+    input { name: "x" shape { dim: [2, 7, 7] } }
+    input { name: "y" shape { dim: 3 } dtype: INT32 max_value: 2 }
+    layer { name: "pool" input: "x" adaptive_max_pool { size: 3 } }
+    layer { name: "loss" input: "x" input: "x" mean_squared_error {} }
+    layer { name: "padded" input: "y" pad { axis: 1 before: 1 after: 0 } }
+  )",
+                                       {.fetch = {"pool", "loss", "padded"}, .file = "net.pbtxt"})
+                                  .status();
+  EXPECT_EQ(status.message(),
+            "net.pbtxt: 3 things cannot be expressed in ONNX:\n"
+            "  node \"pool\" (adaptive_max_pool): has windows of several sizes, from [7, 7] to [3, 3]\n"
+            "  node \"loss\" (mean_squared_error): this op is not exported\n"
+            "  node \"padded\" (pad): pads integers");
+}
+
+TEST(ExportOnnx, TheScoresThatALossReadsAreTheOutputs) {
+  const auto loaded = LoadNetworkFile(test::SourcePath("models/resnet18.pbtxt"));
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_THAT(ExportedOutputs(loaded->network, loaded->source_map, {}).value(), ElementsAre("fc"));
+  EXPECT_THAT(std::string(Exported("input { name: \"x\" } layer { name: \"y\" input: \"x\" relu {} }", {.fetch = {"z"}})
+                              .status()
+                              .message()),
+              HasSubstr("--fetch=z: the network has no value of that name"));
+}
+
+}  // namespace
+}  // namespace snug::core::onnx

@@ -1,0 +1,195 @@
+#include "engine/train/data/images/image_dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/train/data/loader.h"
+#include "engine/train/data/sources.h"
+#include "tests/train_data/image_files.h"
+#include "tests/train_data/test_files.h"
+
+namespace snug::core {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ImageDatasetTest : public FileTest {
+ protected:
+  void SetUp() override {
+#if !SNUG_HAS_JPEG || !SNUG_HAS_PNG
+    GTEST_SKIP() << "SKIPPED: a build without libjpeg-turbo or libpng";
+#endif
+  }
+
+  std::string Add(const std::string& name, const std::string& bytes) const {
+    std::filesystem::create_directories(std::filesystem::path(PathOf(name)).parent_path());
+    return Write(name, bytes);
+  }
+  // Nine images of three classes.
+  std::string AddFlowers() const {
+    for (int i = 0; i < 9; ++i) {
+      const char* classes[] = {"tulip", "daisy", "rose"};
+      const Pixels pixels = Painted(20 + i, 30 - i, 3, [&](int64_t x, int64_t y, int64_t c) {
+        return static_cast<int>((x * 5 + y * 3 + c * 50 + i * 20) % 256);
+      });
+      const std::string name = std::string("flowers/") + classes[i % 3] + "/" + std::to_string(i);
+      Add(name + (i % 2 == 0 ? ".jpg" : ".PNG"), i % 2 == 0 ? JpegOf(pixels) : PngOf(pixels));
+    }
+    return PathOf("flowers");
+  }
+};
+
+std::vector<int64_t> LabelsOf(const ImageList& list) {
+  std::vector<int64_t> labels;
+  for (const ImageList::Entry& entry : list.entries) labels.push_back(entry.label);
+  return labels;
+}
+
+TEST_F(ImageDatasetTest, FoldersAreClassesByName) {
+  const auto list = ListFolders(AddFlowers());
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_THAT(list->classes, ElementsAre("daisy", "rose", "tulip"));
+  EXPECT_THAT(LabelsOf(*list), ElementsAre(0, 0, 0, 1, 1, 1, 2, 2, 2));
+  EXPECT_THAT(list->entries[0].path, HasSubstr("flowers/daisy/1.PNG"));
+}
+
+TEST_F(ImageDatasetTest, WhatFoldersLackIsSaid) {
+  EXPECT_EQ(ErrorOf(ListFolders(PathOf("none"))), "none: No such file or directory");
+  Add("flat/a.png", "x");
+  EXPECT_EQ(ErrorOf(ListFolders(PathOf("flat"))),
+            "flat: expected a folder for each class with its images in it, found no folders");
+  Add("empty/daisy/notes.txt", "x");
+  EXPECT_EQ(ErrorOf(ListFolders(PathOf("empty"))),
+            "empty/daisy: expected images (.jpg, .jpeg, .png) of the class \"daisy\", found none");
+  Add("test/violet/a.png", "x");
+  EXPECT_EQ(ErrorOf(ListFolders(PathOf("test"), {"daisy", "rose"})),
+            "test/violet: expected one of the 2 classes of the training images (daisy, rose), found \"violet\"");
+}
+
+TEST_F(ImageDatasetTest, TablesNameFilesAndClasses) {
+  AddFlowers();
+  const std::string table = Write("list.csv", "file,class\ndaisy/1.PNG,white\nrose/2.jpg,red\n\"tulip/0.jpg\",red\n");
+  const auto list = ListTable(table, PathOf("flowers"));
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_THAT(list->classes, ElementsAre("red", "white"));
+  EXPECT_THAT(LabelsOf(*list), ElementsAre(1, 0, 0));
+  EXPECT_EQ(ErrorOf(ListTable(Write("a.csv", "daisy/1.PNG,white\ndaisy/7.jpg,white\n"), PathOf("flowers"))),
+            "a.csv:2:1: expected a file, found no flowers/daisy/7.jpg");
+  EXPECT_EQ(ErrorOf(ListTable(Write("a.csv", "daisy/1.PNG,white,2\n"), PathOf("flowers"))),
+            "a.csv:1:1: expected two fields, a file and its class, found 3");
+  EXPECT_EQ(ErrorOf(ListTable(Write("a.csv", "daisy/1.PNG,blue\n"), PathOf("flowers"), {"red", "white"})),
+            "a.csv:1:13: expected one of the 2 classes of the training images (red, white), found \"blue\"");
+}
+
+TEST_F(ImageDatasetTest, SamplesAreDrawnAnewInEachEpochAndJudgedFromTheMiddle) {
+  const auto list = ListFolders(AddFlowers());
+  ASSERT_TRUE(list.ok()) << list.status();
+  const ImageDatasetOptions judged = {.channels = 3, .height = 8, .width = 8, .seed = 1};
+  ImageDatasetOptions drawn = judged;
+  drawn.random = true;
+  const auto samples = [&](const ImageDatasetOptions& options, int64_t epoch) {
+    const auto dataset = OpenImages(*list, options);
+    EXPECT_TRUE(dataset.ok()) << dataset.status();
+    std::vector<float> image(3 * 8 * 8);
+    int32_t label = -1;
+    std::byte* fields[] = {reinterpret_cast<std::byte*>(image.data()), reinterpret_cast<std::byte*>(&label)};
+    EXPECT_TRUE((*dataset)->ReadInEpoch(epoch, 4, fields).ok());
+    EXPECT_EQ(label, 1);
+    return image;
+  };
+  EXPECT_EQ(samples(judged, 0), samples(judged, 1));
+  EXPECT_EQ(samples(drawn, 1), samples(drawn, 1));
+  EXPECT_NE(samples(drawn, 0), samples(drawn, 1));
+  ImageDatasetOptions jittered = drawn;
+  jittered.jitter = 0.4;
+  EXPECT_NE(samples(jittered, 0), samples(drawn, 0));
+}
+
+// The bits of batches, whatever the number of readers, with crops, colours and mirror images.
+TEST_F(ImageDatasetTest, ReadersDoNotChangeBits) {
+  const auto list = ListFolders(AddFlowers());
+  ASSERT_TRUE(list.ok()) << list.status();
+  const auto dataset =
+      OpenImages(*list, {.channels = 3, .height = 12, .width = 10, .random = true, .jitter = 0.3, .seed = 5});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const auto parted = HoldBack(*dataset, 0.2, 3);
+  ASSERT_TRUE(parted.ok()) << parted.status();
+  std::vector<std::vector<std::string>> runs;
+  for (const int readers : {1, 2, 4}) {
+    const auto loader = Loader::Create(
+        parted->training, {.batch = 3, .seed = 9, .image = {.flip = true}, .workers = readers, .buffers = readers + 2});
+    ASSERT_TRUE(loader.ok()) << loader.status();
+    std::vector<std::string>& batches = runs.emplace_back();
+    for (int i = 0; i < 10; ++i) {
+      const auto batch = (*loader)->Next();
+      ASSERT_TRUE(batch.ok()) << batch.status();
+      batches.emplace_back(reinterpret_cast<const char*>((*batch)->data[0]), 3 * 3 * 12 * 10 * sizeof(float));
+    }
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+  EXPECT_EQ(runs[0], runs[2]);
+  EXPECT_NE(runs[0][0], runs[0][2]);
+}
+
+TEST_F(ImageDatasetTest, BrokenFilesAreNamedOrLeftOut) {
+  AddFlowers();
+  Add("flowers/daisy/broken.jpg", JpegOf(Painted(9, 9, 3, [](int64_t, int64_t, int64_t) { return 3; })).substr(0, 300));
+  auto list = ListFolders(PathOf("flowers"));
+  ASSERT_TRUE(list.ok()) << list.status();
+  const auto refusing = OpenImages(*list, {.height = 8, .width = 8});
+  ASSERT_TRUE(refusing.ok()) << refusing.status();
+  const Sample sample(**refusing, 3);
+  EXPECT_THAT(ErrorOf(sample.status()), HasSubstr("flowers/daisy/broken.jpg: a broken JPEG file: "));
+
+  const auto dropped = DropBroken(3, &*list);
+  ASSERT_TRUE(dropped.ok()) << dropped.status();
+  ASSERT_EQ(dropped->size(), 1U);
+  EXPECT_THAT(dropped->front(), HasSubstr("flowers/daisy/broken.jpg: a broken JPEG file: "));
+  EXPECT_EQ(list->entries.size(), 9U);
+
+  ImageList none{.classes = {"a"}, .entries = {{PathOf("flowers/daisy/broken.jpg"), 0}}};
+  EXPECT_THAT(ErrorOf(DropBroken(3, &none)), HasSubstr("expected some that can be read, found none; the first of 1: "));
+}
+
+TEST_F(ImageDatasetTest, ACacheServesUntilTheFilesChange) {
+  AddFlowers();
+  auto list = ListFolders(PathOf("flowers"));
+  ASSERT_TRUE(list.ok()) << list.status();
+  const std::string path = PathOf("pixels");
+  const ImageDatasetOptions options = {.channels = 3, .height = 8, .width = 8, .cache = path};
+  const auto first = OpenImages(*list, options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto made = std::filesystem::last_write_time(path);
+  const std::vector<float> image = Sample(**first, 2).Field<float>(0);
+  // The shorter side of these images is 10 there; in the files it is 20 to 28.
+  ImageDatasetOptions direct = options;
+  direct.cache.clear();
+  const std::vector<float> direct_image = Sample(**OpenImages(*list, direct), 2).Field<float>(0);
+  for (size_t i = 0; i < image.size(); ++i) EXPECT_NEAR(image[i], direct_image[i], 0.25) << i;
+
+  ASSERT_TRUE(OpenImages(*list, options).ok());
+  EXPECT_EQ(std::filesystem::last_write_time(path), made);
+
+  Add("flowers/daisy/1.PNG", PngOf(Painted(16, 16, 3, [](int64_t, int64_t, int64_t) { return 255; })));
+  const auto second = OpenImages(*list, options);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_NE(std::filesystem::last_write_time(path), made);
+  EXPECT_EQ(Sample(**second, 0).Field<float>(0)[5], 1);
+
+  // A file that is no cache, or half of one, is made anew.
+  const std::string whole = [&] {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }();
+  Write("pixels", whole.substr(0, whole.size() / 2));
+  ASSERT_TRUE(OpenImages(*list, options).ok());
+  EXPECT_EQ(std::filesystem::file_size(path), whole.size());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(PathOf("")), {}), 2) << "flowers, and the cache";
+}
+
+}  // namespace
+}  // namespace snug::core

@@ -96,6 +96,30 @@ TEST_F(Programs, LoseWhatLiesInTheArenaWhenAnotherRuns) {
   EXPECT_THAT(std::string(session_->Run(0).message()), HasSubstr("feed it again"));
 }
 
+TEST(ProgramsWithConstants, OfTheSameContentsHaveAPlaceForEach) {
+  const char* text = R"(
+    input { name: "x" shape { dim: 4 } }
+    layer { name: "fc" input: "x" dense { units: 4 } }
+    layer { name: "c1" constant { value: 0.75 } }
+    layer { name: "a" input: "fc" input: "c1" mul {} }
+    layer { name: "c2" constant { value: 0.75 } }
+    layer { name: "b" input: "a" input: "c2" mul {} }
+    layer { name: "loss" input: "b" square {} } objective: "loss")";
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  std::vector<Compiled> compiled;
+  for (const bool training : {true, false}) {
+    compiled.push_back(*Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(),
+                                {.batch = 2, .training = training, .threads = 1}));
+  }
+  auto session = Session::Create(std::move(compiled), {.seed = 5});
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  for (const size_t program : {0, 1}) {
+    ASSERT_TRUE((*session)->program(program).Feed("x", std::vector<double>(8, 1)).ok());
+    EXPECT_TRUE((*session)->Run(program).ok());
+  }
+}
+
 TEST(ProgramsThatDisagree, AreRefused) {
   const char* text = R"(
     input { name: "x" shape { dim: 4 } } input { name: "t" shape { dim: %d } }

@@ -21,6 +21,7 @@ class Union {
   // Returns the buffer in the common problem for each Variable of `compiled`.
   absl::StatusOr<std::vector<int32_t>> Add(const Compiled& compiled) {
     std::vector<int32_t> buffers;
+    constants_.clear();
     const std::vector<Variable>& variables = compiled.graph.variables();
     for (size_t i = 0; i < variables.size(); ++i) {
       const memory::Buffer& buffer = compiled.executable.memory.state_problem.buffers[i];
@@ -35,11 +36,13 @@ class Union {
 
  private:
   absl::StatusOr<int32_t> Find(const Variable& variable, const memory::Buffer& buffer) {
-    // Constants are found by their contents, because two networks may use one name for different ones.
-    std::string key = variable.role == VariableRole::kConstant && variable.init.bytes != nullptr
-                          ? absl::StrCat("constant ", variable.type.ToString(), *variable.init.bytes)
-                      : !variable.shared_as.empty() ? variable.shared_as
-                                                    : variable.name;
+    // Constants are found by their contents, because two networks may use one name for different ones. A network may
+    // have several of the same contents, each in a place of its own.
+    std::string key = !variable.shared_as.empty() ? variable.shared_as : variable.name;
+    if (variable.role == VariableRole::kConstant && variable.init.bytes != nullptr) {
+      key = absl::StrCat("constant ", variable.type.ToString(), *variable.init.bytes);
+      absl::StrAppend(&key, " number ", constants_[key]++);
+    }
     // What follows from Variables follows otherwise in another program, though it may be called the same.
     if (variable.role == VariableRole::kDerived) absl::StrAppend(&key, " of program ", programs_);
     const auto [it, is_new] = found_.emplace(key, Known{static_cast<int32_t>(problem_.buffers.size()), variable.type});
@@ -61,7 +64,8 @@ class Union {
     ValueType type;
   };
   std::map<std::string, Known> found_;
-  int programs_ = 0;  // that have been added
+  std::map<std::string, int> constants_;  // of the program being added: how many there were of the same contents
+  int programs_ = 0;                      // that have been added
   memory::Problem problem_;
 };
 

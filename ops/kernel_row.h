@@ -86,9 +86,7 @@ struct KernelRow {
   // The library that the kernel belongs to, such as "oneDNN"; empty: it is ours. Its bits may depend on the number of
   // threads.
   absl::string_view library = {};
-  // The row is only there for nodes whose input of this number is kept (PrepareContext::kept), or is read by so many
-  // nodes of their op, as a weight is in the rounds of a loop, that another layout of it costs little for each. Null:
-  // it is there for every node.
+  // The row is only there for nodes whose input of this number is kept (PrepareContext::kept). Null: for every node.
   KeptInputFn kept_input = nullptr;
   ServesFn serves = nullptr;    // nullopt, or the reason why it does not; null: it serves every node
   PrepareFn prepare = nullptr;  // library objects, workspace, wanted layouts; null: stateless, no workspace

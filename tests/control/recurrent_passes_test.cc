@@ -202,35 +202,6 @@ TEST(RecurrentPasses, AWeightHasOneGradient) {
   EXPECT_LE(counts.longest_sum, 4) << "of h, c and x";
 }
 
-TEST(RecurrentPasses, AWeightIsPackedOnceForAllRounds) {
-  const std::string text = R"(
-    batch: 2
-    block { name: "cell" input: "h"
-      layer { name: "product" input: "$h" dense { units: 16 } }
-      layer { name: "next" input: "product" tanh {} }
-      output: "next" }
-    input { name: "h" shape { dim: 16 } }
-    layer { name: "rnn" input: "h" loop { body: "cell" times: 12 carry { input: "h" output: "next" } } }
-    objective: "rnn")";
-  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
-  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  CompileOptions options;
-  options.disabled_passes.insert("fuse_activation");  // a fused layer would be another op
-  const absl::StatusOr<Compiled> compiled =
-      CompileGraph(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
-  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
-  std::map<std::string, int> served;
-  for (const NodeId id : compiled->graph.ProgramOrder()) {
-    const Node& node = compiled->graph.node(id);
-    ++served[absl::StrCat(node.op, " ", compiled->kernels[static_cast<size_t>(id.index)].Name())];
-  }
-  EXPECT_EQ(served["dense panels"], 12);
-  EXPECT_EQ(served["dense_grad_input panels"], 11) << "of h no gradient is asked for";
-  int packed = 0;
-  for (const auto& [what, count] : served) packed += what.rfind("reorder", 0) == 0 ? count : 0;
-  EXPECT_EQ(packed, 2) << "as it is, and transposed";
-}
-
 TEST(RecurrentPasses, ALongSumHasFewTermsAtATime) {
   EXPECT_LE(CountAfter(kConvolutions, "42_accumulate_sums").longest_sum, 8);
 }

@@ -85,7 +85,22 @@ std::vector<Numbers> Train(const std::string& text, CompileOptions options, cons
   return found;
 }
 
-// In float32, with all passes and the kernels that networks get.
+// Where a processor has no products of bfloat16, those of a straight line read float32 parameters as they are, and a
+// rolled body reads what a round is given, which is rounded.
+bool ReadsRoundedParameters(const std::string& text, const CompileOptions& options) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
+  const absl::StatusOr<Compiled> compiled =
+      Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
+  EXPECT_TRUE(compiled.ok()) << compiled.status().message();
+  bool rounded = true;
+  for (const NodeId id : compiled->graph.ProgramOrder()) {
+    const Node& node = compiled->graph.node(id);
+    if (node.op == "dense" && compiled->graph.type(node.inputs[1]).dtype != options.precision) rounded = false;
+  }
+  return rounded;
+}
+
+// With all passes and the kernels that networks get.
 TEST(RolledLoops, AnLstmHasTheBitsOfItsStraightLine) {
   const std::vector<std::string> gradients = {"x", "h", "c", "lstm.ih.weight", "lstm.hh.weight", "lstm.ih.bias"};
   std::vector<std::string> fetched = {"loss", "lstm:2"};
@@ -97,9 +112,15 @@ TEST(RolledLoops, AnLstmHasTheBitsOfItsStraightLine) {
       const std::string text = Lstm(4, 12, 16, time_first);
       CompileOptions options{.precision = precision, .gradients = gradients};
       options.loops = LoopRule::kUnrolled;
-      const std::vector<Numbers> truth = Train(text, options, fetched);
+      const bool exact = ReadsRoundedParameters(text, options);
+      EXPECT_TRUE(exact || precision == DType::kBFloat16);
+      const std::vector<Numbers> unrolled = Train(text, options, fetched);
       options.loops = LoopRule::kRolled;
-      EXPECT_EQ(Train(text, options, fetched, ExecutorKind::kSerial), truth);
+      const std::vector<Numbers> truth = Train(text, options, fetched, ExecutorKind::kSerial);
+      ASSERT_EQ(truth.size(), unrolled.size());
+      for (size_t i = 0; i < truth.size(); ++i) {
+        EXPECT_THAT(truth[i], Pointwise(DoubleNear(exact ? 0 : 0.03), unrolled[i])) << i;
+      }
       options.memory.streams = 2;
       EXPECT_EQ(Train(text, options, fetched, ExecutorKind::kReplay), truth);
       EXPECT_EQ(Train(text, options, fetched, ExecutorKind::kDynamic), truth);

@@ -29,12 +29,7 @@ class Chooser {
         options_(options),
         keeps_reorders_(options.device.kind == Device::Kind::kCpu),
         derived_(options.keep_derived ? FindDerived(graph, registry) : std::vector<char>()),
-        widener_(graph, registry) {
-    for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
-      const Node& node = graph.node(id);
-      for (const ValueId input : node.inputs) ++readers_[{input, node.op}];
-    }
-  }
+        widener_(graph, registry) {}
 
   absl::StatusOr<std::vector<KernelChoice>> Run() {
     SetThreadsPerOp(options_.threads);  // libraries size their kernels for so many threads
@@ -71,9 +66,7 @@ class Chooser {
                                                    "them all"));
     }
     std::erase_if(rows, [&](const KernelRow* row) {
-      if (row->kept_input == nullptr) return false;
-      const int input = row->kept_input(TypesOf(graph_, graph_.node(id)));
-      return !IsKept(id, input) && !IsReadByMany(id, input);
+      return row->kept_input != nullptr && !IsKept(id, row->kept_input(TypesOf(graph_, graph_.node(id))));
     });
     if (!options_.plain_kernels) return ChooseAmong(id, op, rows);
     return ChooseAmong(id, op, PassOver(id, rows, rows.size() - 1, ByDesign("plain kernels are asked for")));
@@ -136,13 +129,6 @@ class Chooser {
     const ValueId input = graph_.node(id).inputs[static_cast<size_t>(i)];
     const auto value = static_cast<size_t>(input.index);
     return input.valid() && value < derived_.size() && derived_[value] != 0;
-  }
-
-  bool IsReadByMany(NodeId id, int i) const {
-    constexpr int kMany = 8;  // packing takes about as long as one or two products of few rows
-    const Node& node = graph_.node(id);
-    const auto it = readers_.find({node.inputs[static_cast<size_t>(i)], node.op});
-    return it != readers_.end() && it->second >= kMany;
   }
 
   PrepareContext ContextFor(NodeId id, const NodeTypes& types, absl::string_view named) const {
@@ -271,8 +257,7 @@ class Chooser {
   // The backward pass reads those of the forward pass. On CUDA it makes its own of Variables: kept they would be a copy
   // of all weights at the peak, to save one sweep over them. Of a cast of a Variable nothing but the reorder is kept.
   const bool keeps_reorders_;
-  const std::vector<char> derived_;                         // by value id, for values before kernels were chosen
-  std::map<std::pair<ValueId, std::string>, int> readers_;  // of each op, before kernels were chosen
+  const std::vector<char> derived_;  // by value id, for values before kernels were chosen
   std::vector<KernelChoice> choices_;
   std::map<const KernelRow*, std::shared_ptr<const KernelRow>> shared_;
   std::map<ValueId, std::vector<std::pair<Layout, ValueId>>> reorders_;

@@ -73,7 +73,7 @@ absl::StatusOr<std::string> ExternalData::Read(const proto::onnx::TensorProto& t
     SNUG_ASSIGN_OR_RETURN(file, files_.Open(absl::StrCat(folder_, folder_.back() == '/' ? "" : "/", location)));
   }
   if (offset > file->size_bytes() || length > file->size_bytes() - offset) {
-    return absl::InvalidArgumentError(absl::StrCat("external data: bytes ", offset, " to ", offset + length, " of ",
+    return absl::InvalidArgumentError(absl::StrCat("external data: ", length, " bytes from byte ", offset, " on of ",
                                                    location, ", which has ", file->size_bytes()));
   }
   std::string bytes(static_cast<size_t>(length), '\0');

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "engine/base/status.h"
 
@@ -42,8 +43,10 @@ absl::StatusOr<std::vector<SliceRange>> SliceRanges(NodeContext& c, const Dims& 
   std::vector<SliceRange> ranges;
   for (size_t i = 0; i < starts.size(); ++i) {
     SNUG_ASSIGN_OR_RETURN(const int axis, c.Axis(axes[i], rank));
-    const int64_t size = dims[static_cast<size_t>(axis)], step = steps[i];
-    if (step == 0) return absl::InvalidArgumentError("has a step of 0");
+    const int64_t size = dims[static_cast<size_t>(axis)];
+    if (steps[i] == 0) return absl::InvalidArgumentError("has a step of 0");
+    // Any step that is longer than the axis takes one element.
+    const int64_t step = std::clamp(steps[i], -std::max<int64_t>(size, 1), std::max<int64_t>(size, 1));
     // Numbers below 0 count from the end; what lies outside means the outermost.
     const auto place = [size](int64_t at, int64_t low, int64_t high) {
       return std::clamp(at < 0 && at >= -size ? at + size : at < 0 ? int64_t{-1} : at, low, high);
@@ -51,8 +54,7 @@ absl::StatusOr<std::vector<SliceRange>> SliceRanges(NodeContext& c, const Dims& 
     const int64_t begin = step > 0 ? place(starts[i], 0, size) : place(starts[i], -1, size - 1);
     const int64_t end = step > 0 ? place(ends[i], 0, size) : place(ends[i], -1, size - 1);
     const int64_t span = step > 0 ? end - begin : begin - end;
-    const int64_t stride = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step;
-    ranges.push_back({axis, begin, step, span <= 0 ? 0 : (span - 1) / stride + 1});
+    ranges.push_back({axis, begin, step, span <= 0 ? 0 : (span - 1) / std::abs(step) + 1});
   }
   return ranges;
 }

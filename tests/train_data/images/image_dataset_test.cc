@@ -188,6 +188,9 @@ TEST_F(ImageDatasetTest, ACacheServesUntilTheFilesChange) {
   Write("pixels", whole.substr(0, whole.size() / 2));
   ASSERT_TRUE(OpenImages(*list, options).ok());
   EXPECT_EQ(std::filesystem::file_size(path), whole.size());
+  EXPECT_EQ(ErrorOf(OpenImages(*list, {.channels = 3, .height = 8, .width = 8, .cache = Write("notes", "mine")})),
+            "notes: expected a cache of images, or no file yet; found another file, which is left alone");
+  std::filesystem::remove(PathOf("notes"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(PathOf("")), {}), 2) << "flowers, and the cache";
 }
 

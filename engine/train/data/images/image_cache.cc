@@ -48,13 +48,32 @@ absl::StatusOr<uint64_t> MadeFrom(const ImageList& list, int64_t channels, int64
   return key;
 }
 
-bool Serves(const FileBytes& file, uint64_t made_from, size_t images) {
+bool IsCache(const FileBytes& file) {
+  const CacheHeader wanted;
+  return file.size() >= static_cast<int64_t>(sizeof wanted.magic) &&
+         std::memcmp(file.bytes().data(), wanted.magic, sizeof wanted.magic) == 0;
+}
+
+// Whether every image lies within the file.
+bool IsWhole(const FileBytes& file, const CacheHeader& header) {
+  const auto begin = static_cast<int64_t>(sizeof header);
+  if (header.images > (file.size() - begin) / static_cast<int64_t>(sizeof(Place))) return false;
+  for (int64_t i = 0; i < header.images; ++i) {
+    Place place;
+    std::memcpy(&place, file.bytes().data() + begin + i * static_cast<int64_t>(sizeof place), sizeof place);
+    const bool within = place.width > 0 && place.height > 0 && place.offset >= begin && place.offset < file.size() &&
+                        place.height <= (file.size() - place.offset) / header.channels / place.width;
+    if (!within) return false;
+  }
+  return true;
+}
+
+bool Serves(const FileBytes& file, uint64_t made_from, int64_t channels, size_t images) {
   CacheHeader found;
   if (file.size() < static_cast<int64_t>(sizeof found)) return false;
   std::memcpy(&found, file.bytes().data(), sizeof found);
-  const CacheHeader wanted;
-  return std::memcmp(found.magic, wanted.magic, sizeof found.magic) == 0 && found.made_from == made_from &&
-         found.images == static_cast<int64_t>(images) && found.file_bytes == file.size();
+  return IsCache(file) && found.made_from == made_from && found.channels == channels &&
+         found.images == static_cast<int64_t>(images) && found.file_bytes == file.size() && IsWhole(file, found);
 }
 
 // Decodes, and draws the image smaller where its shorter side is longer than `side`.
@@ -163,7 +182,11 @@ absl::StatusOr<std::shared_ptr<const ImageCache>> ImageCache::Open(const std::st
                                                                    int64_t channels, int64_t side) {
   SNUG_ASSIGN_OR_RETURN(const uint64_t made_from, MadeFrom(list, channels, side));
   absl::StatusOr<std::shared_ptr<const FileBytes>> file = FileBytes::Open(path);
-  if (!file.ok() || !Serves(**file, made_from, list.entries.size())) {
+  if (file.ok() && (*file)->size() > 0 && !IsCache(**file)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(path, ": expected a cache of images, or no file yet; found another file, which is left alone"));
+  }
+  if (!file.ok() || !Serves(**file, made_from, channels, list.entries.size())) {
     SNUG_RETURN_IF_ERROR(Make(path, list, channels, side, made_from));
     file = FileBytes::Open(path);
     if (!file.ok()) return file.status();

@@ -1,6 +1,7 @@
 #include "tools/cli/inference.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 
 #include <cstdio>
 #include <utility>
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
   proto::Data data = network.training().data();
   Override(*flags.data, &data);
   SNUG_ASSIGN_OR_RETURN(const TrainingData opened, OpenData(data, network, static_cast<uint64_t>(flags.seed)));
+  for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", note);
   if (flags.part != "held-back" && flags.part != "training") {
     return absl::InvalidArgumentError(
         absl::StrCat("--part: expected held-back or training, found \"", flags.part, "\""));

@@ -290,9 +290,9 @@ KernelRow PanelsMatMulRow(DescribeMatMul describe) {
 
 }  // namespace
 
-std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_weight_gradient) {
+std::vector<KernelRow> MatMulKernels(DescribeMatMul describe, bool of_gradient) {
   std::vector<KernelRow> rows;
-  if (!of_weight_gradient) rows.push_back(PanelsMatMulRow(describe));
+  if (!of_gradient) rows.push_back(PanelsMatMulRow(describe));
   rows.push_back(OwnMatMulRow(describe));
 #if SNUG_HAS_ONEDNN
   rows.push_back(OneDnnMatMulRow(describe));

@@ -5,7 +5,6 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
-#include <google/protobuf/stubs/logging.h>
 
 #include <limits>
 #include <set>
@@ -13,6 +12,13 @@
 
 #include "engine/base/status.h"
 #include "interchange/onnx.pb.h"
+
+#if __has_include(<google/protobuf/stubs/logging.h>)  // before protobuf 22
+#include <google/protobuf/stubs/logging.h>
+#define SNUG_SILENCE_PROTOBUF const google::protobuf::LogSilencer silencer
+#else
+#define SNUG_SILENCE_PROTOBUF
+#endif
 
 namespace snug::core::onnx {
 namespace {
@@ -100,7 +106,7 @@ absl::StatusOr<Model> ParseModel(absl::string_view bytes, checkpoint::FileSystem
     return failed("2 GiB or more, which protobuf cannot read: keep its tensors as external data");
   }
   // What is wrong is said by the error, not by lines of protobuf's own.
-  const google::protobuf::LogSilencer silencer;
+  SNUG_SILENCE_PROTOBUF;
   if (!model.proto->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return failed("is no ONNX file, or only a part of one: its protobuf cannot be read");
   }

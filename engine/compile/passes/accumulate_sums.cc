@@ -1,5 +1,5 @@
-// Adds up sums of many terms as their terms are made: add_n of T terms, such as the gradient of a convolution's filters
-// in the T rounds of a loop, becomes a chain of sums of a few, each of which takes the sum before it and the terms that
+// Adds up sums of many terms as their terms are made: add_n of T terms, such as the gradient of filters that are tied
+// in T layers, becomes a chain of sums of a few, each of which takes the sum before it and the terms that
 // were made since. So a few terms stand together, not all of them, and CUDA's sums, whose terms are a kernel's
 // arguments, have no more than it takes.
 //

@@ -1,4 +1,4 @@
-// Computes the gradient of a weight that dense layers read many times, as in the rounds of a loop, by one product:
+// Computes the gradient of a weight that several dense layers read (tied) by one product, as loops do for theirs:
 //
 //   add_n(dense_grad_weight(x1, dy1), dense_grad_weight(x2, dy2), ...)
 //     -> dense_grad_weight(concat(x1, x2, ...), concat(dy1, dy2, ...))

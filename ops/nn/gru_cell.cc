@@ -8,7 +8,6 @@
 
 #include <array>
 
-#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
@@ -16,6 +15,7 @@
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
+#include "ops/nn/cell_rows.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -28,8 +28,6 @@ using proto::ParseOptions;
 
 enum Input { kX, kY, kH };
 enum GradInput { kKept, kGradH, kDNextH };
-
-constexpr int64_t kChunk = 1 << 11;  // elements of the state in a piece of work, for each of which there is much to do
 
 Shape PartsOf(const Shape& state, int64_t parts) {
   const int last = state.rank() - 1;
@@ -92,18 +90,6 @@ Parts PartsOf(const proto::GruCell& options, int64_t width) {
   return {options.reset() * width, options.update() * width, options.candidate() * width};
 }
 
-// Calls row(r) for each row of the state, in vector loops.
-template <class Row>
-void ForEachRow(int threads, const Shape& state, Row row) {
-  const int64_t width = state[state.rank() - 1];
-  ParallelFor(threads, state.num_elements() / width, std::max<int64_t>(1, kChunk / width),
-              [=](int64_t begin, int64_t end) {
-                WithIsa([=]() SNUG_LAMBDA {
-                  for (int64_t r = begin; r < end; ++r) row(r);
-                });
-              });
-}
-
 absl::Status CellCpu(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -113,7 +99,7 @@ absl::Status CellCpu(const KernelContext& k) {
     const Parts p = PartsOf(k.options<proto::GruCell>(), width);
     const T *all_x = k.input<T>(kX), *all_y = k.input<T>(kY), *all_h = k.input<T>(kH);
     T *all_next = k.output<T>(0), *all_kept = k.output<T>(1);
-    ForEachRow(k.threads(), state, [=](int64_t row) SNUG_LAMBDA {
+    ForEachStateRow(k.threads(), state, [=](int64_t row) SNUG_LAMBDA {
       const T *x = all_x + 3 * width * row, *y = all_y + 3 * width * row, *h = all_h + width * row;
       T *next = all_next + width * row, *kept = all_kept + 4 * width * row;
       SNUG_INDEPENDENT
@@ -142,7 +128,7 @@ absl::Status GradCpu(const KernelContext& k) {
     const Parts p = PartsOf(k.options<proto::GruCell>(), width);
     const T *all_kept = k.input<T>(kKept), *all_h = k.input<T>(kGradH), *all_dnext = k.input<T>(kDNextH);
     T *all_dx = k.output<T>(0), *all_dy = k.output<T>(1), *all_dh = k.output<T>(2);
-    ForEachRow(k.threads(), state, [=](int64_t row) SNUG_LAMBDA {
+    ForEachStateRow(k.threads(), state, [=](int64_t row) SNUG_LAMBDA {
       const T *kept = all_kept + 4 * width * row, *h = all_h + width * row, *dnext = all_dnext + width * row;
       T *dx = all_dx + 3 * width * row, *dy = all_dy + 3 * width * row, *dh = all_dh + width * row;
       SNUG_INDEPENDENT

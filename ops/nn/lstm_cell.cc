@@ -10,7 +10,6 @@
 #include <array>
 #include <type_traits>
 
-#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
@@ -18,6 +17,7 @@
 #include "ops/kit/dispatch.h"
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
+#include "ops/nn/cell_rows.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -31,8 +31,6 @@ using proto::ParseOptions;
 enum Input { kX, kH, kC };
 enum Output { kNextH, kNextC, kGates };
 enum GradInput { kGradGates, kGradC, kGradNextC, kDNextH, kDNextC };
-
-constexpr int64_t kChunk = 1 << 11;  // elements of the state in a piece of work, for each of which there is much to do
 
 Shape PartsOf(const Shape& state) {
   const int last = state.rank() - 1;
@@ -103,18 +101,6 @@ Parts PartsOf(const proto::LstmCell& options, int64_t width) {
   return {options.input() * width, options.forget() * width, options.candidate() * width, options.output() * width};
 }
 
-// Calls row(r) for each row of the state, in vector loops.
-template <class Row>
-void ForEachRow(int threads, const Shape& state, Row row) {
-  const int64_t width = state[state.rank() - 1];
-  ParallelFor(threads, state.num_elements() / width, std::max<int64_t>(1, kChunk / width),
-              [=](int64_t begin, int64_t end) {
-                WithIsa([=]() SNUG_LAMBDA {
-                  for (int64_t r = begin; r < end; ++r) row(r);
-                });
-              });
-}
-
 // One row. `gates` may lie on x or h.
 template <class T, bool kTwo>
 SNUG_INLINE void CellRow(int64_t width, const Parts p, const T* x, [[maybe_unused]] const T* h, const T* c, T* next_h,
@@ -172,7 +158,7 @@ absl::Status CellCpu(const KernelContext& k) {
     const Parts parts = PartsOf(k.options<proto::LstmCell>(), n);
     const T *x = k.input<T>(kX), *h = k.has_input(kH) ? k.input<T>(kH) : nullptr, *c = k.input<T>(kC);
     T *next_h = k.output<T>(kNextH), *next_c = k.output<T>(kNextC), *gates = k.output<T>(kGates);
-    ForEachRow(k.threads(), state, [=](int64_t r) SNUG_LAMBDA {
+    ForEachStateRow(k.threads(), state, [=](int64_t r) SNUG_LAMBDA {
       const int64_t at = 4 * n * r;
       if (h != nullptr) {
         CellRow<T, true>(n, parts, x + at, h + at, c + n * r, next_h + n * r, next_c + n * r, gates + at);
@@ -196,7 +182,7 @@ absl::Status GradCpu(const KernelContext& k) {
     T *dx = k.output<T>(0), *dc_before = k.output<T>(1);
     const auto run = [&](auto reads_dh, auto reads_dc) {
       constexpr bool kDH = decltype(reads_dh)::value, kDC = decltype(reads_dc)::value;
-      ForEachRow(k.threads(), state, [=](int64_t r) SNUG_LAMBDA {
+      ForEachStateRow(k.threads(), state, [=](int64_t r) SNUG_LAMBDA {
         GradRow<kDH, kDC, T>(n, parts, gates + 4 * n * r, c + n * r, next_c + n * r, kDH ? dh + n * r : nullptr,
                              kDC ? dc + n * r : nullptr, dx + 4 * n * r, dc_before + n * r);
       });

@@ -219,7 +219,7 @@ void AddRest(Sample& sample, double gate) {
 
 template <int kSlots, bool kCounts>
 Sample& AddCase(SampleBuilder& s, const char* name, const Shape& parameter,
-                const std::vector<std::vector<double>>& values = {}) {
+                const std::vector<std::vector<double>>& values = {}, bool narrow = false) {
   Sample& sample = s.Case(name).With(ParseOptions<proto::Update>(kCounts       ? kAdamOptions
                                                                  : kSlots == 1 ? "momentum: 0.9 weight_decay: 0.1"
                                                                                : "weight_decay: 0.1 lr_mult: 2"));
@@ -227,6 +227,7 @@ Sample& AddCase(SampleBuilder& s, const char* name, const Shape& parameter,
     sample.Input(parameter);
     if (i == kSlots && kCounts) sample.Range(0.1, 1);
     if (!values.empty()) sample.Values(values[static_cast<size_t>(i)]);
+    if (narrow) sample.Narrow();
   }
   return sample;
 }
@@ -245,6 +246,10 @@ void DenseSamples(SampleBuilder& s) {
   with("small", 5, 7, {3}, 1);
   with("rows_in_two_axes", 6, 33, {2, 5}, 1);
   with("gate_closed", 5, 7, {3}, 0);
+  Sample& rounded = AddCase<kSlots, kCounts>(s, "kept_in_bfloat16", {5, 7}, {}, /*narrow=*/true);
+  rounded.Input({3, 7}).Input({3, 5});
+  AddRest<kCounts>(rounded, 1);
+  rounded.Only({DType::kBFloat16}).Fails("expected another type than bfloat16, whose rounding draws");
   Sample& wrong = AddCase<kSlots, kCounts>(s, "units", {5, 7});
   wrong.Input({3, 7}).Input({3, 4});
   AddRest<kCounts>(wrong, 1);

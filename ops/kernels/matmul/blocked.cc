@@ -66,12 +66,16 @@ struct Cut {
       : rows(EqualPart(part_rows, most.rows, kTaskRows)),
         columns(EqualPart(part_columns, most.columns, kPanel<float>)),
         depth(EqualPart(k, kPieceDepth, 8)),
+        packed_rows(columns <= kTaskColumns ? kTaskRows : rows),
         sums(sums_apart ? rows * columns : 0) {}
 
-  int64_t floats() const { return (rows + columns) * depth + sums; }
+  int64_t floats() const { return (packed_rows + columns) * depth + sums; }
 
   int64_t rows, columns, depth;  // of a block of c, and of a piece along k
-  int64_t sums;                  // floats for sums of a block of c, where c itself cannot hold them
+  // Rows whose strips are kept at a time: where tasks have all columns of a block, each packs its own over the last
+  // one's.
+  int64_t packed_rows;
+  int64_t sums;  // floats for sums of a block of c, where c itself cannot hold them
 };
 
 template <class T>
@@ -136,7 +140,9 @@ template <class A, class B, class C>
 struct Round {
   const GemmCall<A, B, C>& call;
   Activation activation;
-  float *strips, *panels;
+  float* strips;  // of `packed_rows` rows
+  int64_t packed_rows;
+  float* panels;
   float* sums;  // of the block, [rows, sums_row]
   int64_t sums_row;
   int64_t i0, j0, p0;            // where the round begins
@@ -144,6 +150,7 @@ struct Round {
 
   SNUG_INLINE bool first() const { return p0 == 0; }
   SNUG_INLINE bool last() const { return p0 + depth == call.k; }
+  SNUG_INLINE float* strips_of(int64_t row) const { return strips + row % packed_rows * depth; }
 };
 
 // Rows of a round's block, and columns of it.
@@ -156,6 +163,7 @@ template <Isa kIsa, class A, class B, class C>
 SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<A, B, C>& r, const Rectangle& at) {
   using Tile = GemmTile<kIsa, float>;
   constexpr int64_t kStrip = Tile::kRows;
+  const float* const strips = r.strips_of(at.i);
   float* const sums = r.sums + at.i * r.sums_row + at.j;
   const bool accumulate = !r.first();
   for (int64_t j = 0; j < at.columns; j += Tile::kColumns) {
@@ -163,7 +171,7 @@ SNUG_INLINE void MultiplyRectangle(IsaConstant<kIsa> isa, const Round<A, B, C>& 
     const int64_t columns = std::min(Tile::kColumns, at.columns - j);
     for (int64_t i = 0; i < at.rows; i += kStrip) {
       const int64_t rows = std::min(kStrip, at.rows - i);
-      const StridedMatrix<float> strip = {r.strips + (at.i + i) * r.depth, 1, kStrip};
+      const StridedMatrix<float> strip = {strips + i * r.depth, 1, kStrip};
       float* c = sums + i * r.sums_row + j;
       if (columns == Tile::kColumns || !std::is_same_v<C, float>) {
         MultiplyTile(isa, rows, r.depth, strip, panel, Tile::kColumns, c, r.sums_row, accumulate);
@@ -193,7 +201,7 @@ SNUG_INLINE void MultiplyRound(IsaConstant<kIsa> isa, const Round<A, B, C>& r) {
   for (int64_t j = 0; j < r.columns; j += task_columns) {
     for (int64_t i = 0; i < r.rows; i += kTaskRows) {
       const int64_t rows = std::min(kTaskRows, r.rows - i);
-      if (j == 0) PackStrips<Tile::kRows>(rows, r.depth, r.call.a.At(r.i0 + i, r.p0), r.strips + i * r.depth);
+      if (j == 0) PackStrips<Tile::kRows>(rows, r.depth, r.call.a.At(r.i0 + i, r.p0), r.strips_of(i));
       MultiplyRectangle(isa, r, {i, j, rows, std::min(task_columns, r.columns - j)});
     }
   }
@@ -214,8 +222,9 @@ SNUG_INLINE void MultiplyPart(IsaConstant<kIsa> isa, const GemmCall<A, B, C>& ca
   Round<A, B, C> r = {.call = call,
                       .activation = activation,
                       .strips = workspace,
-                      .panels = workspace + cut.rows * cut.depth,
-                      .sums = workspace + (cut.rows + cut.columns) * cut.depth,
+                      .packed_rows = cut.packed_rows,
+                      .panels = workspace + cut.packed_rows * cut.depth,
+                      .sums = workspace + (cut.packed_rows + cut.columns) * cut.depth,
                       .sums_row = cut.columns};
   for (r.j0 = columns.begin; r.j0 < columns.end; r.j0 += cut.columns) {
     for (r.i0 = rows.begin; r.i0 < rows.end; r.i0 += cut.rows) {

@@ -14,47 +14,18 @@
 #include "engine/base/text/json.h"
 #include "engine/base/text/suggest.h"
 #include "ops/platform.h"
-#include "tools/cli/command.h"
+#include "tools/cli/commands.h"
 #include "tools/cli/process.h"
 
 namespace snug::core::cli {
 
-// Each is in a file of its own in cli/.
-CommandFunction RunBench, RunCompile, RunDoctor, RunEval, RunExport, RunFit, RunImport, RunMemcost, RunOps, RunOrder,
-    RunPlace, RunPlan, RunPredict, RunStep, RunTrain, RunTune;
-
 namespace {
-
-struct Command {
-  const char* name;
-  const char* summary;
-  CommandFunction* run;
-};
-
-constexpr Command kCommands[] = {
-    {"train", "train a network: checkpoints, metrics, a curve", RunTrain},
-    {"eval", "how good trained parameters are on data", RunEval},
-    {"predict", "what trained parameters say of each sample, as a table", RunPredict},
-    {"step", "train some steps on random data; print losses and times", RunStep},
-    {"compile", "show what a model file becomes: sizes, or every stage as text and dot", RunCompile},
-    {"plan", "plan the memory of a step: what lies where, the peak, the bound; save the plan", RunPlan},
-    {"memcost", "what a step needs under every memory strategy, forward only and in training", RunMemcost},
-    {"fit", "the largest batch that fits in a given memory", RunFit},
-    {"tune", "find by measuring which kernels, passes and threads are fastest here", RunTune},
-    {"bench", "time steps, or an op's kernels, in turn; bench memory: tables of many networks' bytes", RunBench},
-    {"export", "write a network as an ONNX model", RunExport},
-    {"import", "make a model file and weights of an ONNX model", RunImport},
-    {"ops", "list the ops", RunOps},
-    {"doctor", "what this machine and this build have, and what is used of it", RunDoctor},
-    {"place", "give the buffers of a file offsets in the smallest arena", RunPlace},
-    {"order", "order the tasks of a file for the least memory, and place what they hand on", RunOrder},
-};
 
 std::string Help() {
   std::string text =
       "usage: snug COMMAND [ARGUMENTS]\n\n"
       "Trains networks from model files, with every byte of memory planned before the first step.\n\ncommands:\n";
-  for (const Command& command : kCommands) {
+  for (const Command& command : Commands()) {
     std::string head = absl::StrCat("  ", command.name);
     head.resize(14, ' ');
     absl::StrAppend(&text, head, command.summary, "\n");
@@ -113,7 +84,7 @@ int Main(const Arguments& arguments) {
   }
   if (const absl::Status isa = CheckIsaVariable(); !isa.ok()) return Report(isa, arguments);
   Suggester suggester(arguments[0]);
-  for (const Command& command : kCommands) {
+  for (const Command& command : Commands()) {
     suggester.Consider(command.name);
     if (arguments[0] != command.name) continue;
     const absl::StatusOr<int> code = command.run(Arguments(arguments.begin() + 1, arguments.end()));

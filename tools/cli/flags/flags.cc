@@ -2,6 +2,7 @@
 
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
@@ -119,6 +120,7 @@ absl::StatusOr<std::vector<std::string>> Flags::Parse(const std::vector<std::str
       continue;
     }
     if (argument == "--help" || argument == "-h") return absl::CancelledError(Help());
+    if (argument == kListFlags) return absl::CancelledError(List());
     const size_t dashes = argument[1] == '-' ? 2 : 1;
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(dashes, equals == std::string::npos ? std::string::npos : equals - dashes);
@@ -167,6 +169,37 @@ std::string Flags::Help() const {
     if (!lines.empty()) absl::StrAppend(&text, "\n", sections_[section], ":\n", lines);
   }
   return text;
+}
+
+// Parts are ended by characters that no help has.
+namespace {
+constexpr char kPart = '\x1f', kLine = '\x1e';
+}  // namespace
+
+std::string Flags::List() const {
+  std::string list = absl::StrCat(usage_, std::string(1, kPart), description_);
+  for (size_t section = 0; section < sections_.size(); ++section) {
+    for (const Flag& flag : flags_) {
+      if (flag.section != section) continue;
+      absl::StrAppend(
+          &list, std::string(1, kLine),
+          absl::StrJoin({sections_[section], flag.name, flag.value_name, flag.help}, std::string(1, kPart)));
+    }
+  }
+  return list;
+}
+
+Usage Flags::ReadList(absl::string_view list) {
+  const std::vector<std::string> lines = absl::StrSplit(list, kLine);
+  const std::vector<std::string> first = absl::StrSplit(lines[0], kPart);
+  SNUG_CHECK(first.size() == 2);
+  Usage usage = {.usage = first[0], .description = first[1], .flags = {}};
+  for (size_t i = 1; i < lines.size(); ++i) {
+    std::vector<std::string> parts = absl::StrSplit(lines[i], kPart);
+    SNUG_CHECK(parts.size() == 4);
+    usage.flags.push_back({parts[0], parts[1], parts[2], parts[3]});
+  }
+  return usage;
 }
 
 }  // namespace snug::core::cli

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,18 @@
 #include <vector>
 
 namespace snug::core::cli {
+
+// The help of a command, in parts.
+struct Usage {
+  struct Flag {
+    std::string section, name, value_name, help;  // without a value's name: it may stand alone
+  };
+  std::string usage, description;
+  std::vector<Flag> flags;
+};
+
+// The one argument that is answered with the parts of the help, as text that Flags::ReadList reads.
+inline constexpr char kListFlags[] = "--help=list";
 
 class Flags {
  public:
@@ -56,6 +69,7 @@ class Flags {
   // Parses like Parse, for exactly one positional argument.
   absl::StatusOr<std::string> ParseOne(const std::vector<std::string>& arguments, absl::string_view what) const;
   std::string Help() const;
+  static Usage ReadList(absl::string_view list);
 
  private:
   struct Flag {
@@ -65,6 +79,7 @@ class Flags {
     size_t section;
   };
   const Flag* Find(const std::string& name) const;
+  std::string List() const;
   absl::Status Unknown(const std::string& name) const;
 
   std::string usage_, description_;

@@ -1,0 +1,74 @@
+"""What helps to begin with, and in the shell: `snug new`, `snug completion`, `snug man`."""
+
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from snug import BINARY, SnugTest
+
+
+class NewTest(SnugTest):
+    def test_each_kind_trains_as_it_is(self):
+        for kind, data in (("mlp", "digits"), ("convnet", "textures"), ("transformer", "copy")):
+            path = self.folder / f"{kind}.pbtxt"
+            self.assertIn(f"snug train {path}", self.run_snug("new", kind, path).stdout)
+            output = self.folder / kind
+            self.run_snug("train", path, f"--output={output}", f"--data-{data}-samples=512", "--epochs=1", "--threads=1")
+            self.assertTrue(os.listdir(output / "checkpoints"))
+
+    def test_nothing_is_replaced(self):
+        path = self.write("mine.pbtxt", "mine")
+        self.assertIn("is there already", self.error("new", "mlp", path))
+        self.assertEqual(path.read_text(), "mine")
+
+    def test_kinds_are_listed_and_the_nearest_is_named(self):
+        self.assertIn("mlp, convnet, transformer", self.error("new"))
+        self.assertIn('did you mean "convnet"', self.error("new", "convent"))
+        self.assertIn("No such file or directory", self.error("new", "mlp", "/no/such/folder/x.pbtxt"))
+
+
+class CompletionTest(SnugTest):
+    def complete(self, *words):
+        script = f"source <({BINARY} completion bash)\nCOMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1))\n_snug 2>/dev/null\n" 'echo "${COMPREPLY[*]}"'
+        done = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    def test_bash_completes_commands_flags_and_files(self):
+        self.assertEqual(self.complete("snug", "memc"), ["memcost"])
+        self.assertEqual(self.complete("snug", "plan", "--bat"), ["--batch="])
+        self.assertEqual(self.complete("snug", "plan", "--forw"), ["--forward"])
+        path = str(self.write("some_net.pbtxt", ""))
+        self.assertEqual(self.complete("snug", "plan", path[:-4]), [path])
+        self.assertEqual(self.complete("snug", "plan", "--svg", "=", path[:-4]), [path])
+
+    def test_zsh_and_fish_read_what_is_for_them(self):
+        for shell in ("zsh", "fish"):
+            script = self.write(f"snug.{shell}", self.run_snug("completion", shell).stdout)
+            with self.subTest(shell):
+                if shutil.which(shell) is None:
+                    raise unittest.SkipTest(f"no {shell} here to read its completion")
+                subprocess.run([shell, "-n", script], check=True)
+
+    def test_other_shells_are_refused(self):
+        self.assertIn("bash, zsh or fish", self.error("completion", "tcsh"))
+
+
+class ManTest(SnugTest):
+    def test_the_page_has_every_command_and_flag_of_the_help(self):
+        page = self.run_snug("man").stdout.replace("\\-", "-")
+        commands = re.findall(r"^\.SS (\S+)", page, re.MULTILINE)
+        listed = self.run_snug("--help").stdout.split("commands:")[1].split("\n\n")[0]
+        self.assertEqual(commands, re.findall(r"^  (\S+)", listed, re.MULTILINE))
+        for command, section in zip(commands, re.split(r"^\.SS ", page, flags=re.MULTILINE)[1:]):
+            flags = re.findall(r"^  --([\w-]+)", self.run_snug(command, "--help").stdout, re.MULTILINE)
+            self.assertEqual(re.findall(r"^\.B --([\w-]+)", section, re.MULTILINE), flags, command)
+
+    def test_groff_has_nothing_to_say_against_it(self):
+        if shutil.which("groff") is None:
+            self.skipTest("no groff here")
+        page = self.run_snug("man").stdout
+        done = subprocess.run(["groff", "-man", "-Tascii", "-ww"], input=page, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "")
+

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,11 @@ TEST_P(ModelWaits, OrderEveryConflictWithTheFewestWaits) {
       EXPECT_TRUE(test::AllOrdered(pairs, reach));
       ASSERT_FALSE(schedule.waits.empty());
       // A wait is needed if it is the only way from one of its ends to the other, and some pair goes that way: without
-      // it, what is before its first Step is no more before its second one.
-      for (size_t left_out = 0; left_out < schedule.waits.size(); ++left_out) {
+      // it, what is before its first Step is no more before its second one. Of many waits, some from all over are
+      // tried.
+      constexpr size_t kTried = 64;
+      const size_t stride = std::max<size_t>(1, schedule.waits.size() / kTried);
+      for (size_t left_out = 0; left_out < schedule.waits.size(); left_out += stride) {
         auto waits = schedule.waits;
         waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(left_out));
         const auto [a, b] = schedule.waits[left_out];

@@ -130,7 +130,9 @@ struct ForwardSums {  // what the pass of sums adds up; the shift is in place of
 template <Activation kActivation, class F>
 SNUG_INLINE void LetThrough(const F& v, F& g) {
   if constexpr (kActivation == Activation::kRelu) g = v > 0.0F ? g : F{};
-  if constexpr (kActivation == Activation::kRelu6) g = ((v > 0.0F) & (v < 6.0F)) ? g : F{};
+  // This is more than 0 just where v is between 0 and 6. Two comparisons that are joined, and g++ 12 joins what it can,
+  // become scalars where F is a vector of AVX-512.
+  if constexpr (kActivation == Activation::kRelu6) g = v * (6.0F - v) > 0.0F ? g : F{};
 }
 
 template <Activation kActivation, class T>

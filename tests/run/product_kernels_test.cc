@@ -1,7 +1,7 @@
 // What multiplies in the models of models/ is served by kernels that deserve it: no dense layer, convolution, product
 // of matrices or attention, forward or gradient, runs a reference, whatever libraries this build has; and in the
-// campaign none takes four times as long as this machine must. ctest runs both on each instruction set that the machine
-// has.
+// campaign none takes four times as long as this machine must. And no op takes several times as long in bfloat16 as in
+// float32. ctest runs all of it on each instruction set that the machine has.
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -161,6 +161,53 @@ TEST(ProductRates, CampaignNoneIsUnderAQuarterOfWhatTheMachineDoes) {
     for (int round = 0; round == 0 || (round < kRounds && !slow.empty()); ++round) {
       ASSERT_TRUE(StepInTurn(timers, 0, kSteps, 1).ok());
       slow = SlowOnes(model, ran, (*timer)->LeastKernelSeconds(), flops, copy);
+    }
+    EXPECT_THAT(slow, testing::IsEmpty()) << model;
+  }
+}
+
+// The seconds of a step that each op takes, at least.
+std::map<std::string, double> SecondsByOp(StepTimer& timer) {
+  const Compiled& ran = timer.session().compiled();
+  std::map<std::string, double> seconds;
+  const std::vector<double> least = timer.LeastKernelSeconds();
+  for (size_t i = 0; i < least.size(); ++i) seconds[ran.graph.node(ran.executable.steps[i].node).op] += least[i];
+  return seconds;
+}
+
+// A compiler that gives up vectors where values are converted makes a kernel ten to forty times as slow, and no other
+// test sees it.
+TEST(ProductKernelsTimes, NoOpTakesSeveralTimesAsLongInBFloat16) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "SKIPPED: checks of addresses take most of the time under a sanitizer";
+#endif
+  constexpr double kTimes = 4, kFixed = 1e-3;
+  constexpr int kSteps = 2, kRounds = 5;
+  for (const char* const model : {"mobilenet_v2", "resnet20", "gpt_bytes", "lenet"}) {
+    const auto loaded = LoadModel(model);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    std::vector<std::unique_ptr<StepTimer>> owned;
+    std::vector<StepTimer*> timers;
+    for (const DType precision : {DType::kFloat32, DType::kBFloat16}) {
+      CompileOptions options = {.batch = 4, .precision = precision};
+      auto compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      auto timer = StepTimer::Create(*std::move(compiled), OpRegistry::Builtin(), {.seed = 1});
+      ASSERT_TRUE(timer.ok()) << timer.status();
+      (*timer)->TimeKernels();
+      owned.push_back(*std::move(timer));
+      timers.push_back(owned.back().get());
+    }
+    std::vector<std::string> slow;
+    for (int round = 0; round == 0 || (round < kRounds && !slow.empty()); ++round) {
+      ASSERT_TRUE(StepInTurn(timers, 0, kSteps, 1).ok());
+      slow.clear();
+      const auto wide = SecondsByOp(*timers[0]), narrow = SecondsByOp(*timers[1]);
+      for (const auto& [op, seconds] : narrow) {
+        const auto found = wide.find(op);
+        if (found == wide.end() || seconds <= kTimes * found->second + kFixed) continue;
+        slow.push_back(absl::StrFormat("%s: %.3f ms, and %.3f in float32", op, seconds * 1e3, found->second * 1e3));
+      }
     }
     EXPECT_THAT(slow, testing::IsEmpty()) << model;
   }

@@ -58,16 +58,18 @@ int64_t LowerBound(const Problem& problem) {
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::tie(a.time, a.rounded) < std::tie(b.time, b.rounded);  // ends sort before begins
   });
-  std::multiset<int64_t> paddings;  // those of the live buffers
+  std::multiset<int64_t> paddings;  // those of the live buffers, where there are any
   int64_t load = 0;
   for (const Change& change : changes) {
     load += change.rounded;
-    if (change.rounded < 0) {
-      paddings.erase(paddings.find(change.padding));
-      continue;
+    if (change.padding > 0) {
+      if (change.rounded < 0) {
+        paddings.erase(paddings.find(change.padding));
+      } else {
+        paddings.insert(change.padding);
+      }
     }
-    paddings.insert(change.padding);
-    bound = std::max(bound, load - *paddings.rbegin());
+    if (change.rounded > 0) bound = std::max(bound, load - (paddings.empty() ? 0 : *paddings.rbegin()));
   }
   return bound;
 }

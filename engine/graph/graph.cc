@@ -94,17 +94,33 @@ void Graph::MoveBefore(NodeId id, NodeId before) {
   Link(id, before);
 }
 
-void Graph::ReplaceUses(ValueId from, ValueId to) { ReplaceUses({{from, to}}); }
+namespace {
+
+// Visits the inputs of `from` and of the nodes behind it, and what is wanted of the graph.
+template <class Visit>
+void ForEachUse(Graph& graph, NodeId from, const Visit& visit) {
+  for (NodeId id = from; id.valid(); id = graph.node(id).next) {
+    for (ValueId& input : graph.node(id).inputs) visit(input);
+  }
+  for (Output& output : graph.outputs) visit(output.value);
+  for (ValueId& objective : graph.objectives) visit(objective);
+}
+
+}  // namespace
+
+void Graph::ReplaceUses(ValueId from, ValueId to) {
+  const auto replace = [from, to](ValueId& id) {
+    if (id == from) id = to;
+  };
+  const NodeId producer = value(from).producer;  // nothing before it reads what it makes
+  ForEachUse(*this, producer.valid() ? producer : first_, replace);
+}
 
 void Graph::ReplaceUses(const std::unordered_map<ValueId, ValueId>& map) {
   const auto replace = [&map](ValueId& id) {
     for (auto it = map.find(id); it != map.end(); it = map.find(id)) id = it->second;
   };
-  for (NodeId id = first_; id.valid(); id = node(id).next) {
-    for (ValueId& input : node(id).inputs) replace(input);
-  }
-  for (Output& output : outputs) replace(output.value);
-  for (ValueId& objective : objectives) replace(objective);
+  ForEachUse(*this, first_, replace);
 }
 
 std::vector<NodeId> Graph::ProgramOrder() const {

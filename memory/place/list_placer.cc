@@ -39,18 +39,18 @@ Conflicts ConflictsOf(const Instance& instance) {
   Conflicts conflicts;
   conflicts.begin.assign(n + 1, 0);
   const auto for_each_pair = [&](auto&& visit) {
-    std::vector<int32_t> live;
+    struct Live {
+      int32_t item, last;  // a copy, because items lie far apart
+    };
+    std::vector<Live> live;
     for (size_t j = 0; j < n; ++j) {
       const Item& b = instance.items[j];
-      size_t kept = 0;
-      for (const int32_t i : live) {
-        const Item& a = instance.items[static_cast<size_t>(i)];
-        if (a.last < b.first) continue;
-        live[kept++] = i;
-        if (LiveTogether(a, b)) visit(static_cast<size_t>(i), j);
+      std::erase_if(live, [&b](const Live& a) { return a.last < b.first; });
+      for (const Live& a : live) {
+        const auto i = static_cast<size_t>(a.item);
+        if (!instance.has_gaps || LiveTogether(instance.items[i], b)) visit(i, j);
       }
-      live.resize(kept);
-      live.push_back(static_cast<int32_t>(j));
+      live.push_back({static_cast<int32_t>(j), b.last});
     }
   };
   for_each_pair([&](size_t i, size_t j) {

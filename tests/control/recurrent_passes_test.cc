@@ -202,6 +202,12 @@ TEST(RecurrentPasses, AWeightHasOneGradient) {
   EXPECT_LE(counts.longest_sum, 4) << "of h, c and x";
 }
 
+// The biases of x and of h have one gradient: the sum of the rows that flow back to the products of both.
+TEST(RecurrentPasses, ABiasHasOneSumOfRowsForAllRounds) {
+  EXPECT_EQ(CountAfter(SequencesOfWords("lstm"), "40_updates").ops["reduce_to_shape"], 2 * 2);
+  EXPECT_EQ(CountAfter(SequencesOfWords("lstm"), "51_common_subexpressions").ops["reduce_to_shape"], 2);
+}
+
 TEST(RecurrentPasses, TheGradientOfFiltersTakesTheMemoryOfAFew) {
   const std::string text = R"(
     batch: 1

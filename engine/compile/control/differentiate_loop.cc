@@ -53,9 +53,10 @@ class LoopDifferentiator {
  private:
   // What the rounds leave of a value for the gradient: an output of the loop.
   struct Stashed {
-    ValueId value;                            // of both_
-    ValueId whole;                            // the output
-    bool collected = false, reverse = false;  // it is collected anyway, along axis 0; otherwise it is a stash
+    ValueId value;           // of both_
+    ValueId whole;           // the output
+    bool reverse = false;    // the last slice comes first
+    bool collected = false;  // it is collected anyway, along axis 0; otherwise it is a stash
   };
 
   struct Summed {  // by one product, after the loop
@@ -65,6 +66,12 @@ class LoopDifferentiator {
     ValueId first;  // if valid, x is that of the round before, and this is the first one
     bool reverse = false;
     std::string name;
+  };
+
+  struct SummedRows {  // as the bias of a layer whose dy is collected, after the loop
+    int input = 0;
+    ValueId gradient;  // of both_
+    ValueId dy;        // of both_
   };
 
   template <class Id>
@@ -319,8 +326,7 @@ class LoopDifferentiator {
     };
     FindSummed();
     for (const auto& [input, gradient] : gradients_) {
-      const auto summed = summed_.find(gradient);
-      if (summed == summed_.end()) {
+      if (!summed_.contains(gradient) && !IsSummedByRows(gradient)) {
         need(gradient);
       } else {
         for (const ValueId value : both_.node(both_.value(gradient).producer).inputs) need(value);
@@ -431,6 +437,28 @@ class LoopDifferentiator {
       if (scan != nullptr && (scan->stash() || scan->axis() >= v.type.shape.rank())) continue;
       summed_[gradient] = port;
     }
+    FindSummedRows();
+  }
+
+  // Finds vectors whose gradient is the sum of the rows that flow back to a weight of those, which are collected.
+  void FindSummedRows() {
+    for (int port = 0; port < static_cast<int>(active_.size()); ++port) {
+      if (IsCarry(port) || ScanOf(port) != nullptr) continue;
+      const ValueId gradient = GradientOf(port);
+      const NodeId producer = gradient.valid() ? both_.value(gradient).producer : NodeId();
+      if (!producer.valid() || both_.node(producer).op != "reduce_to_shape") continue;
+      const ValueId dy = both_.node(producer).inputs[0];
+      const Shape& rows = both_.type(dy).shape;
+      if (rows.rank() == 0 || both_.type(gradient).shape != Shape({rows[rows.rank() - 1]})) continue;
+      const bool collected = absl::c_any_of(summed_, [&](const auto& product) {
+        return both_.node(both_.value(product.first).producer).inputs[1] == dy;
+      });
+      if (collected) summed_rows_.push_back({port, gradient, dy});
+    }
+  }
+
+  bool IsSummedByRows(ValueId gradient) const {
+    return absl::c_any_of(summed_rows_, [&](const SummedRows& rows) { return rows.gradient == gradient; });
   }
 
   int port_of(ValueId input) const {
@@ -447,6 +475,7 @@ class LoopDifferentiator {
         SNUG_RETURN_IF_ERROR(AddProduct(port, gradient));
         continue;
       }
+      if (IsSummedByRows(gradient)) continue;
       SNUG_ASSIGN_OR_RETURN(ValueId part, InGradient(gradient));
       const ValueType type = gradient_.type(part);
       const bool widens = type.dtype == DType::kBFloat16;
@@ -489,14 +518,20 @@ class LoopDifferentiator {
     }
     const int dys = AddCollect(absl::StrCat("dy of ", node.name), dy, axis, summed.reverse, /*stash=*/false);
     products_.emplace_back(std::move(summed), dys);
+    collected_dys_[node.inputs[1]] = dys;
     return absl::OkStatus();
+  }
+
+  // Stashes lie as what is scanned does: then what flows back is collected once, for gradients of scans and of weights.
+  bool ScansInReverse() const {
+    return options_.scan_size() > 0 && absl::c_all_of(options_.scan(), [](const auto& scan) { return scan.reverse(); });
   }
 
   Stashed StashOf(ValueId value) {
     for (const Stashed& stashed : stashes_) {
       if (stashed.value == value) return stashed;
     }
-    Stashed stashed{.value = value};
+    Stashed stashed{.value = value, .reverse = ScansInReverse()};
     for (const proto::NormalLoop::Along& collect : options_.collect()) {
       if (OutputAt(collect.port()) != value || collect.axis() != 0 || collect.stash() || !collect.has_result())
         continue;
@@ -532,12 +567,13 @@ class LoopDifferentiator {
     }
     for (const Output& output : body_.outputs) forward.outputs.push_back({output.name, copies[Index(output.value)]});
     proto::NormalLoop options = options_;
-    for (const auto& [value, whole, collected, reverse] : stashes_) {
+    for (const auto& [value, whole, reverse, collected] : stashes_) {
       if (collected) continue;
       proto::NormalLoop::Along& collect = *options.add_collect();
       collect.set_port(static_cast<int32_t>(forward.outputs.size()));
       collect.set_axis(0);
       collect.set_stash(true);
+      if (reverse) collect.set_reverse(true);
       collect.set_result(graph_.value(whole).output_index);
       forward.outputs.push_back({both_.value(value).name, copies[Index(value)]});
     }
@@ -581,6 +617,12 @@ class LoopDifferentiator {
     for (const auto& [product, number] : products_) {
       SNUG_ASSIGN_OR_RETURN((*result)[static_cast<size_t>(product.input)],
                             Product(product, outputs[static_cast<size_t>(number)]));
+    }
+    for (const SummedRows& rows : summed_rows_) {
+      const Node& node = both_.node(both_.value(rows.gradient).producer);
+      const ValueId dys = outputs[static_cast<size_t>(collected_dys_.at(rows.dy))];
+      SNUG_ASSIGN_OR_RETURN((*result)[static_cast<size_t>(rows.input)],
+                            around_.AddOne(node.op, {dys}, node.options, node.name));
     }
     graph_.node(loop_).options = forward_options_;
     return absl::OkStatus();
@@ -645,6 +687,8 @@ class LoopDifferentiator {
   std::vector<ValueType> result_types_;
   std::vector<std::pair<int, int>> results_;  // an input of the loop, and the output of the new one
   std::vector<std::pair<Summed, int>> products_;
+  std::vector<SummedRows> summed_rows_;
+  std::unordered_map<ValueId, int> collected_dys_;  // by dy in both_: a result of the new loop
   ValueId rounds_run_;
 };
 

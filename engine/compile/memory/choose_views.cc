@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/compile/memory/tasks.h"
+#include "engine/compile/memory/task_seconds.h"
 #include "engine/compile/memory/views.h"
 #include "memory/order/in_place_tasks.h"
 #include "memory/order/order_search.h"
@@ -31,6 +31,7 @@ class ViewChooser {
       : graph_(graph),
         registry_(registry),
         kernels_(kernels),
+        seconds_(EstimateSeconds(graph, registry)),
         alignment_(alignment),
         keep_inputs_(keep_inputs),
         bound_(bound) {}
@@ -67,8 +68,8 @@ class ViewChooser {
 
  private:
   StepTasks TasksWith(const std::vector<char>& copied) const {
-    return FindTasks(graph_, registry_, kernels_, Views(graph_, registry_, alignment_, copied), alignment_,
-                     keep_inputs_, bound_);
+    return FindTasksOf(graph_, registry_, kernels_, seconds_, Views(graph_, registry_, alignment_, copied), alignment_,
+                       keep_inputs_, bound_);
   }
 
   ViewCost CostOf(const StepTasks& tasks, const memory::TaskOrder& order) const {
@@ -107,6 +108,7 @@ class ViewChooser {
   const Graph& graph_;
   const OpRegistry& registry_;
   const std::vector<KernelChoice>& kernels_;
+  const std::vector<double> seconds_;
   const int64_t alignment_;
   const bool keep_inputs_;
   const absl::Span<const CallerValue> bound_;

@@ -8,25 +8,20 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/memory/contents.h"
+#include "engine/compile/memory/task_seconds.h"
 #include "ops/graph_builder.h"
 
 namespace snug::core {
 namespace {
 
-// Estimates the seconds that a kernel takes on one core of about today's speed. It is only used to compare Steps of one
-// network.
-double EstimateSeconds(const Cost& cost) {
-  constexpr double kFlopsPerSecond = 4e10, kBytesPerSecond = 1e10, kPerCall = 2e-7;
-  return kPerCall + std::max(cost.flops / kFlopsPerSecond, cost.bytes / kBytesPerSecond);
-}
-
 class TaskFinder {
  public:
   TaskFinder(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-             const Views& views, int64_t alignment)
+             const std::vector<double>& seconds, const Views& views, int64_t alignment)
       : graph_(graph),
         registry_(registry),
         kernels_(kernels),
+        seconds_(seconds),
         views_(views),
         alignment_(alignment),
         uses_(graph.variables().size()) {
@@ -63,9 +58,29 @@ class TaskFinder {
     bool used = false;
   };
 
-  struct Writer {
-    int32_t task;
-    ValueId part;
+  // The tasks that write parts of one buffer, by the byte within it where a part begins. A loop of a thousand rounds
+  // has a thousand, and as many readers, of which each needs one.
+  struct Writers {
+    struct Part {
+      int64_t end;
+      int32_t task;
+    };
+    std::multimap<int64_t, Part> parts;
+    int64_t longest = 0;  // bytes of a part
+
+    void Add(int64_t begin, int64_t end, int32_t task) {
+      parts.emplace(begin, Part{end, task});
+      longest = std::max(longest, end - begin);
+    }
+    // In ascending sequence.
+    std::vector<int32_t> Of(int64_t begin, int64_t end) const {
+      std::vector<int32_t> tasks;
+      for (auto it = parts.upper_bound(begin - longest); it != parts.end() && it->first < end; ++it) {
+        if (begin < it->second.end) tasks.push_back(it->second.task);
+      }
+      std::sort(tasks.begin(), tasks.end());
+      return tasks;
+    }
   };
 
   template <class Id>
@@ -105,7 +120,7 @@ class TaskFinder {
   int32_t NewBuffer(ValueId value, int32_t producer, MemoryKind kind) {
     const ValueId root = views_.RootOf(value);
     if (const int32_t caller = CallerOf(root); caller >= 0) {
-      if (producer >= 0) caller_writers_[static_cast<size_t>(caller)].push_back({producer, value});
+      if (producer >= 0) AddPart(caller_writers_[static_cast<size_t>(caller)], value, producer);
       Place(value);
       return -1;
     }
@@ -124,14 +139,13 @@ class TaskFinder {
   void AddWriter(int32_t buffer, int32_t task, ValueId part) {
     if (Value(buffer).producer == task) return;
     result_.in_parts[static_cast<size_t>(buffer)] = 1;
-    more_writers_[buffer].push_back({task, part});
+    AddPart(more_writers_[buffer], part, task);
     AddReader(buffer, task);
   }
 
-  // Tells whether two values in one buffer overlap.
-  bool Overlap(ValueId a, ValueId b) const {
-    const int64_t begin_a = views_.OffsetOf(a), begin_b = views_.OffsetOf(b);
-    return begin_a < begin_b + graph_.type(b).size_bytes() && begin_b < begin_a + graph_.type(a).size_bytes();
+  void AddPart(Writers& writers, ValueId part, int32_t task) const {
+    const int64_t begin = views_.OffsetOf(part);
+    writers.Add(begin, begin + graph_.type(part).size_bytes(), task);
   }
 
   void AddReader(int32_t buffer, int32_t task) {
@@ -157,7 +171,7 @@ class TaskFinder {
     const auto task = static_cast<int32_t>(result_.node_of_task.size());
     result_.node_of_task.push_back(id);
     result_.tasks.names.push_back(node.name);
-    result_.tasks.cost.push_back(EstimateSeconds(CostOf(op, TypesOf(graph_, node))));
+    result_.tasks.cost.push_back(seconds_[Index(id)]);
     std::vector<VariableId>& mutated = result_.mutated_by_task.emplace_back();
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!node.inputs[i].valid()) continue;
@@ -201,10 +215,9 @@ class TaskFinder {
     use.reads.clear();
   }
 
-  void AddEdgesFrom(const std::vector<Writer>& writers, ValueId read, int32_t task) {
-    for (const Writer& writer : writers) {
-      if (Overlap(writer.part, read)) AddEdge(writer.task, task);
-    }
+  void AddEdgesFrom(const Writers& writers, ValueId read, int32_t task) {
+    const int64_t begin = views_.OffsetOf(read);
+    for (const int32_t writer : writers.Of(begin, begin + graph_.type(read).size_bytes())) AddEdge(writer, task);
   }
 
   void AddEdge(int32_t before, int32_t after) {
@@ -289,11 +302,12 @@ class TaskFinder {
   const Graph& graph_;
   const OpRegistry& registry_;
   const std::vector<KernelChoice>& kernels_;
+  const std::vector<double>& seconds_;  // by node id
   const Views& views_;
   const int64_t alignment_;
-  std::vector<VariableUse> uses_;                        // indexed by Variable
-  std::map<int32_t, std::vector<Writer>> more_writers_;  // by buffer: the writers beside its producer
-  std::vector<std::vector<Writer>> caller_writers_;      // indexed by the caller's buffer
+  std::vector<VariableUse> uses_;            // indexed by Variable
+  std::map<int32_t, Writers> more_writers_;  // by buffer: the writers beside its producer
+  std::vector<Writers> caller_writers_;      // indexed by the caller's buffer
   StepTasks result_;
 };
 
@@ -304,9 +318,27 @@ const char* MemoryKindName(MemoryKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+std::vector<double> EstimateSeconds(const Graph& graph, const OpRegistry& registry) {
+  constexpr double kFlopsPerSecond = 4e10, kBytesPerSecond = 1e10, kPerCall = 2e-7;
+  std::vector<double> seconds(graph.node_capacity(), 0);
+  for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
+    const Node& node = graph.node(id);
+    const Cost cost = CostOf(registry.Get(node.op), TypesOf(graph, node));
+    seconds[static_cast<size_t>(id.index)] =
+        kPerCall + std::max(cost.flops / kFlopsPerSecond, cost.bytes / kBytesPerSecond);
+  }
+  return seconds;
+}
+
+StepTasks FindTasksOf(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
+                      const std::vector<double>& seconds, const Views& views, int64_t alignment, bool keep_inputs,
+                      absl::Span<const CallerValue> bound) {
+  return TaskFinder(graph, registry, kernels, seconds, views, alignment).Run(keep_inputs, bound);
+}
+
 StepTasks FindTasks(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
                     const Views& views, int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound) {
-  return TaskFinder(graph, registry, kernels, views, alignment).Run(keep_inputs, bound);
+  return FindTasksOf(graph, registry, kernels, EstimateSeconds(graph, registry), views, alignment, keep_inputs, bound);
 }
 
 }  // namespace snug::core

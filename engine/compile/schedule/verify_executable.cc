@@ -8,6 +8,7 @@
 #include "engine/base/interval_map.h"
 #include "engine/base/status.h"
 #include "engine/compile/memory/contents.h"
+#include "engine/compile/schedule/declared_order.h"
 #include "engine/compile/schedule/stages.h"
 #include "memory/stream_clocks.h"
 #include "ops/graph_builder.h"
@@ -53,7 +54,8 @@ class ExecutableVerifier {
         graph_(compiled.graph),
         executable_(compiled.executable),
         contents_(contents),
-        clocks_(clocks) {
+        clocks_(clocks),
+        declared_(executable_.steps) {
     const MemoryPlan& memory = executable_.memory;
     state_ = {.name = "the state arena", .bytes = memory.state_plan.arena_bytes};
     step_ = {.name = "the step arena", .bytes = memory.dynamic.has_value() ? 0 : memory.step_bytes()};
@@ -331,34 +333,7 @@ class ExecutableVerifier {
     if (!clocks_.Before(earlier, later)) {
       return wrong(absl::StrCat("on ", executable_.schedule.count(), " streams"));
     }
-    return DeclaredBefore(earlier, later) ? absl::OkStatus() : wrong("by what its Step says that it accesses");
-  }
-
-  bool DeclareConflict(int32_t a, int32_t b) const {
-    const std::vector<Access>& of_a = executable_.steps[static_cast<size_t>(a)].accesses;
-    const std::vector<Access>& of_b = executable_.steps[static_cast<size_t>(b)].accesses;
-    return std::any_of(of_a.begin(), of_a.end(), [&](const Access& x) {
-      return std::any_of(of_b.begin(), of_b.end(), [&](const Access& y) { return Conflicts(x, y); });
-    });
-  }
-
-  // Tells whether the accesses alone order a before b. Other Steps between them may be needed for that: of a buffer
-  // that is written in parts, only the first writer declares the whole.
-  bool DeclaredBefore(int32_t a, int32_t b) const {
-    std::vector<int32_t> behind = {b};  // `b` comes after each of these
-    std::vector<char> seen(static_cast<size_t>(b - a), 0);
-    while (!behind.empty()) {
-      const int32_t step = behind.back();
-      behind.pop_back();
-      if (DeclareConflict(a, step)) return true;
-      for (int32_t between = a + 1; between < step; ++between) {
-        char& known = seen[static_cast<size_t>(between - a)];
-        if (known != 0 || !DeclareConflict(between, step)) continue;
-        known = 1;
-        behind.push_back(between);
-      }
-    }
-    return false;
+    return declared_.Before(earlier, later) ? absl::OkStatus() : wrong("by what its Step says that it accesses");
   }
 
   // --- blocks of dynamic memory ---
@@ -445,6 +420,7 @@ class ExecutableVerifier {
   const Executable& executable_;
   const Contents& contents_;
   const memory::StreamClocks& clocks_;
+  const DeclaredOrder declared_;
   Space state_, step_;
   std::vector<Space> callers_, blocks_;
   std::vector<int32_t> uses_left_;  // indexed by block

@@ -1,9 +1,9 @@
 // How planning grows with the graph: seconds of each part, and how far the plan is from the lower bound.
 //   planning_bench [--work-limit=N] KIND:TASKS | NETWORK.pbtxt ...
-// KIND is one of tests/memory/large_tasks.h. Of a network it prints first what the parts of its compile take, in training
-// at the file's batch or 1. "order" is the search for an order with its bound, "place" the search for offsets under it,
-// "check" the independent checks of order and plan; "plan" is all of them as `snug plan` runs them, which may place a
-// second order.
+// KIND is one of tests/memory/large_tasks.h. Of a network it prints first what the parts of its compile take, in
+// training at the file's batch or 1. "order" is the search for an order with its bound, "place" the search for offsets
+// under it, "check" the independent checks of order and plan; "plan" is all of them as `snug plan` runs them, which may
+// place a second order.
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/strip.h>
@@ -88,7 +88,8 @@ void CompileAndPlan(const std::string& file, const memory::PlannerOptions& optio
   SNUG_CHECK_OK(PlanAndLower(compiled, {}));
   const double lower = clock.Lap() - compiled.executable.memory.seconds;
   std::printf(
-      "%-28s %7zu nodes  load %6.3f s, import %6.3f, forward passes %6.3f, backward %6.3f, passes %6.3f, kernels %6.3f, "
+      "%-28s %7zu nodes  load %6.3f s, import %6.3f, forward passes %6.3f, backward %6.3f, passes %6.3f, kernels "
+      "%6.3f, "
       "tasks %6.3f, steps and their check %6.3f\n",
       file.c_str(), compiled.graph.num_nodes(), load, import, forward, backward, passes, kernels, tasks, lower);
   PlanAndPrint(file, compiled.tasks.tasks, GivenOrder(compiled.graph, compiled.tasks), options);

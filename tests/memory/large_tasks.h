@@ -17,7 +17,8 @@ namespace snug::core::memory {
 // - "thicket": tasks in a random graph: each reads up to three of the last 40 values. No network is like that.
 absl::Span<const absl::string_view> LargeTasksKinds();
 
-// About `tasks` tasks; sizes are drawn by a generator with a fixed seed, so that the same arguments give the same graph.
+// About `tasks` tasks; sizes are drawn by a generator with a fixed seed, so that the same arguments give the same
+// graph.
 Tasks LargeTasks(absl::string_view kind, int tasks);
 
 }  // namespace snug::core::memory

@@ -1,6 +1,7 @@
 #include <absl/strings/str_cat.h>
 
-#include <set>
+#include <string_view>
+#include <unordered_set>
 
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
@@ -23,8 +24,12 @@ class Verifier {
     }
     if (nodes != graph_.num_nodes())
       return Bug(absl::StrCat(nodes, " nodes in the list, ", graph_.num_nodes(), " live"));
-    for (const Output& output : graph_.outputs) SNUG_RETURN_IF_ERROR(CheckRead(output.value, "output " + output.name));
-    for (const ValueId objective : graph_.objectives) SNUG_RETURN_IF_ERROR(CheckRead(objective, "an objective"));
+    for (const Output& output : graph_.outputs) {
+      SNUG_RETURN_IF_ERROR(CheckRead(output.value, [&] { return absl::StrCat("output ", output.name); }));
+    }
+    for (const ValueId objective : graph_.objectives) {
+      SNUG_RETURN_IF_ERROR(CheckRead(objective, [] { return std::string("an objective"); }));
+    }
     return absl::OkStatus();
   }
 
@@ -44,11 +49,13 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckRead(ValueId id, const std::string& reader) const {
+  // `reader()` is its name, which only an error needs.
+  template <class Reader>
+  absl::Status CheckRead(ValueId id, const Reader& reader) const {
     if (static_cast<size_t>(id.index) >= defined_.size())
-      return Bug(absl::StrCat(reader, " reads value ", id.index, ", which is none"));
+      return Bug(absl::StrCat(reader(), " reads value ", id.index, ", which is none"));
     if (!defined_[static_cast<size_t>(id.index)]) {
-      return Bug(absl::StrCat(reader, " reads \"", graph_.value(id).name, "\" before it is written"));
+      return Bug(absl::StrCat(reader(), " reads \"", graph_.value(id).name, "\" before it is written"));
     }
     return absl::OkStatus();
   }
@@ -58,7 +65,7 @@ class Verifier {
     if (node.removed) return Bug(absl::StrCat("removed node \"", node.name, "\" is still in the list"));
     if (!names_.insert(node.name).second) return Bug(absl::StrCat("two nodes are named \"", node.name, "\""));
     for (const ValueId input : node.inputs) {
-      if (input.valid()) SNUG_RETURN_IF_ERROR(CheckRead(input, absl::StrCat("node \"", node.name, "\"")));
+      if (input.valid()) SNUG_RETURN_IF_ERROR(CheckRead(input, [&] { return absl::StrCat("node \"", node.name, "\""); }));
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Value& value = graph_.value(node.outputs[i]);
@@ -73,7 +80,7 @@ class Verifier {
 
   const Graph& graph_;
   std::vector<bool> defined_;
-  std::set<std::string> names_;
+  std::unordered_set<std::string_view> names_;
 };
 
 }  // namespace

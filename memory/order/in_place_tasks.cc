@@ -68,10 +68,11 @@ class Rewriter {
   bool Always(const TaskInPlace& pair) const {
     const int32_t writer = Old(pair.output).producer;
     const std::vector<int32_t>& readers = Old(pair.input).readers;
+    // Of many readers most are not the last, which shows soon: whether the writer is one of them is asked at the end.
     return Old(pair.output).size_bytes == Old(pair.input).size_bytes &&
-           std::find(readers.begin(), readers.end(), writer) != readers.end() &&
            std::all_of(readers.begin(), readers.end(),
-                       [&](int32_t reader) { return reader == writer || followers_.SurelyFollows(writer, reader); });
+                       [&](int32_t reader) { return reader == writer || followers_.SurelyFollows(writer, reader); }) &&
+           std::find(readers.begin(), readers.end(), writer) != readers.end();
   }
 
   // Chooses pairs, the largest first; ties go to the pair that the tasks list first.
@@ -117,9 +118,7 @@ class Rewriter {
     for (size_t v = 0; v < tasks_.values.size(); ++v) {
       const auto value = static_cast<int32_t>(v);
       if (input_of_[v] < 0) continue;
-      int32_t head = value;
-      while (input_of_[static_cast<size_t>(head)] >= 0) head = input_of_[static_cast<size_t>(head)];
-      TaskValue& joined = New(head);
+      TaskValue& joined = New(HeadOf(value));
       joined.readers.insert(joined.readers.end(), Old(value).readers.begin(), Old(value).readers.end());
       joined.fetched |= Old(value).fetched;
       New(value).size_bytes = 0;  // keeps the value, because its readers still follow its writer
@@ -131,9 +130,19 @@ class Rewriter {
     }
   }
 
+  // Returns the value that it lies on in the end. Each way there is halved, for chains may be as long as the graph.
+  int32_t HeadOf(int32_t value) {
+    const auto next = [&](int32_t v) -> int32_t& { return input_of_[static_cast<size_t>(v)]; };
+    while (next(value) >= 0) {
+      if (next(next(value)) >= 0) next(value) = next(next(value));
+      value = next(value);
+    }
+    return value;
+  }
+
   const Tasks& tasks_;
   const Followers& followers_;
-  std::vector<int32_t> input_of_;  // by value: the input that it always lies on, or -1
+  std::vector<int32_t> input_of_;  // by value: an input that it always lies on, or -1
   std::vector<char> taken_;        // by value: whether another one always lies on it
   InPlaceTasks result_;
 };

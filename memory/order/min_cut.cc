@@ -4,7 +4,7 @@
 
 namespace snug::core::memory {
 
-MinCut::MinCut(const TaskNet& net) : tasks_(net.size), nodes_(net.size) {
+MinCut::MinCut(const TaskNet& net) : net_(net), tasks_(net.size), nodes_(net.size) {
   for (int32_t v = 0; v < static_cast<int32_t>(net.values.size()); ++v) nodes_ += net.readers[v].size() > 1 ? 1 : 0;
   const int32_t source = nodes_++;
   const int32_t sink = nodes_++;
@@ -71,14 +71,31 @@ void MinCut::Link() {
 int64_t MinCut::Solve(absl::Span<const int32_t> inside, absl::Span<const int32_t> outside, int64_t work_limit) {
   stop_ = work_limit > kNoLimit - work_ ? kNoLimit : work_ + work_limit;
   left_ = capacity_;
-  for (const int32_t task : inside) left_[static_cast<size_t>(source_arc_[static_cast<size_t>(task)])] = kUnlimited;
-  for (const int32_t task : outside) left_[static_cast<size_t>(sink_arc_[static_cast<size_t>(task)])] = kUnlimited;
+  Bind(inside, net_.before, source_arc_);
+  Bind(outside, net_.after, sink_arc_);
   work_ += static_cast<int64_t>(left_.size()) / 8;  // copying an arc is cheaper than looking at it
   int64_t flow = 0;
   while (work_ < stop_ && Layer()) flow += Push();
   complete_ = work_ < stop_;
   if (complete_) MarkInside();
   return flow + always_live_;
+}
+
+// Ties tasks, and all that they imply, to the source or the sink. The tasks alone would do, as precedence ties the
+// others to them; but then ways are as long as chains of tasks are, and each length takes a Layer of its own.
+void MinCut::Bind(absl::Span<const int32_t> tasks, const Lists& next, const std::vector<int32_t>& arc) {
+  queue_.clear();
+  const auto bind = [&](int32_t task) {
+    int64_t& left = left_[static_cast<size_t>(arc[static_cast<size_t>(task)])];
+    if (left == kUnlimited) return;
+    left = kUnlimited;
+    queue_.push_back(task);
+  };
+  for (const int32_t task : tasks) bind(task);
+  for (size_t at = 0; at < queue_.size(); ++at) {
+    for (const int32_t implied : next[queue_[at]]) bind(implied);
+    work_ += static_cast<int64_t>(next[queue_[at]].size());
+  }
 }
 
 // Finds distances to the sink, breadth first from it. Returns false when the source has no way to it.

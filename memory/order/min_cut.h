@@ -19,6 +19,7 @@ class MinCut {
  public:
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
+  // `net` must outlive this.
   explicit MinCut(const TaskNet& net);
 
   // Returns live(S) of the best closed S that holds `inside` and what it needs, and lacks `outside` and what needs it.
@@ -34,12 +35,14 @@ class MinCut {
  private:
   void AddArc(int32_t from, int32_t to, int64_t capacity);
   void Link();
+  void Bind(absl::Span<const int32_t> tasks, const Lists& next, const std::vector<int32_t>& arc);
   bool Layer();
   int64_t Push();
   void MarkInside();
 
   static constexpr int64_t kUnlimited = int64_t{1} << 62;
 
+  const TaskNet& net_;
   int32_t tasks_;
   int32_t nodes_;  // tasks, shared values, source and sink
   int64_t always_live_ = 0;

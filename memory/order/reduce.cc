@@ -9,6 +9,9 @@
 namespace snug::core::memory {
 namespace {
 
+// Of a value that more tasks read, only the last ones are asked whether they surely follow another: asking all, for
+// each of them, takes time by the square of their number.
+constexpr size_t kMostAsked = 1024;
 constexpr int kRounds = 12;  // each round does both kinds of merging; most graphs need three or four
 
 // Does one round of merging. A group is named after one of its tasks, the leader. Late tasks join the group of their
@@ -25,6 +28,10 @@ class Merger {
       group.rise = net.write_bytes[Index(t)];
       group.inputs.assign(net.inputs[t].begin(), net.inputs[t].end());
       for (const int32_t v : net.outputs[t]) group.kept += net.values[Index(v)].bytes;
+    }
+    last_reader_.assign(net.values.size(), -1);
+    for (const int32_t task : order_) {
+      for (const int32_t v : net.inputs[task]) last_reader_[Index(v)] = task;
     }
   }
 
@@ -114,7 +121,10 @@ class Merger {
     const std::vector<int32_t>& inputs = groups_[Index(leader)].inputs;
     return std::any_of(inputs.begin(), inputs.end(), [&](int32_t v) {
       const auto later = [&](int32_t reader) { return reach_.SurelyFollows(reader, leader); };
-      return std::none_of(net_.readers[v].begin(), net_.readers[v].end(), later);
+      if (last_reader_[Index(v)] >= 0 && later(last_reader_[Index(v)])) return false;
+      const auto readers = net_.readers[v];
+      const auto asked = readers.subspan(readers.size() - std::min(readers.size(), kMostAsked));
+      return std::none_of(asked.begin(), asked.end(), later);
     });
   }
 
@@ -122,6 +132,7 @@ class Merger {
   int64_t SurelyFreed(int32_t task) const {
     int64_t bytes = 0;
     for (const int32_t v : net_.inputs[task]) {
+      if (last_reader_[Index(v)] != task) continue;  // in the order at hand another one reads it later
       const auto done = [&](int32_t reader) { return reader == task || reach_.SurelyFollows(task, reader); };
       if (std::all_of(net_.readers[v].begin(), net_.readers[v].end(), done)) bytes += net_.values[Index(v)].bytes;
     }
@@ -166,8 +177,9 @@ class Merger {
   const TaskNet& net_;
   const TaskOrder order_;
   const Reachability reach_;
-  std::vector<int32_t> parent_;  // a way to the leader
-  std::vector<Group> groups_;    // indexed by leader
+  std::vector<int32_t> last_reader_;  // by value, in order_; -1 where nobody reads it
+  std::vector<int32_t> parent_;       // a way to the leader
+  std::vector<Group> groups_;         // indexed by leader
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "engine/compile/control/compile_loop.h"
 #include "engine/compile/kernels/conversions.h"
 #include "engine/compile/kernels/derive.h"
+#include "engine/compile/kernels/readers.h"
 #include "engine/compile/kernels/widen.h"
 #include "ops/graph_builder.h"
 #include "ops/prepare_context.h"
@@ -29,7 +30,8 @@ class Chooser {
         options_(options),
         keeps_reorders_(options.device.kind == Device::Kind::kCpu),
         derived_(options.keep_derived ? FindDerived(graph, registry) : std::vector<char>()),
-        widener_(graph, registry) {}
+        readers_(graph),
+        widener_(graph, registry, &readers_) {}
 
   absl::StatusOr<std::vector<KernelChoice>> Run() {
     SetThreadsPerOp(options_.threads);  // libraries size their kernels for so many threads
@@ -160,8 +162,10 @@ class Chooser {
     if (context.wanted_inputs().empty() && context.wanted_outputs().empty()) return Take(id, op, rows, context);
 
     for (const auto& [i, layout] : context.wanted_inputs()) {
-      SNUG_ASSIGN_OR_RETURN(graph_.node(id).inputs[static_cast<size_t>(i)],
+      SNUG_ASSIGN_OR_RETURN(const ValueId reordered,
                             Reordered(graph_.node(id).inputs[static_cast<size_t>(i)], layout, id));
+      graph_.node(id).inputs[static_cast<size_t>(i)] = reordered;
+      readers_.Add(reordered, id);
     }
     for (const auto& [i, layout] : context.wanted_outputs()) {
       SNUG_RETURN_IF_ERROR(ReorderOutput(id, i, layout));
@@ -223,9 +227,15 @@ class Chooser {
       const bool near = keeps || graph_.node(graph_.value(reordered).producer).phase == phase;
       if (known == layout && near) return reordered;
     }
-    const ValueId result = InsertReorder(graph_, value, layout, reader, reader);
+    const ValueId result = Reorder(value, layout, reader, reader);
     SNUG_RETURN_IF_ERROR(ChooseFor(graph_.value(result).producer, reader));
     reorders_[value].emplace_back(layout, result);
+    return result;
+  }
+
+  ValueId Reorder(ValueId value, const Layout& layout, NodeId before, NodeId beside) {
+    const ValueId result = InsertReorder(graph_, value, layout, before, beside);
+    readers_.Add(value, graph_.value(result).producer);
     return result;
   }
 
@@ -233,8 +243,8 @@ class Chooser {
     const ValueId value = graph_.node(id).outputs[static_cast<size_t>(output)];
     const Layout wanted = graph_.type(value).layout;
     graph_.value(value).type.layout = layout;
-    const ValueId result = InsertReorder(graph_, value, wanted, graph_.node(id).next, id);
-    ReadInstead(graph_, value, result);
+    const ValueId result = Reorder(value, wanted, graph_.node(id).next, id);
+    readers_.ReadInstead(graph_, value, result);
     return ChooseFor(graph_.value(result).producer, id);
   }
 
@@ -261,6 +271,7 @@ class Chooser {
   std::vector<KernelChoice> choices_;
   std::map<const KernelRow*, std::shared_ptr<const KernelRow>> shared_;
   std::map<ValueId, std::vector<std::pair<Layout, ValueId>>> reorders_;
+  Readers readers_;
   Widener widener_;
   std::set<NodeId> unrounded_;  // nodes that asked for what is unrounded, and have it
 };

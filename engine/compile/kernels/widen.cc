@@ -7,6 +7,17 @@
 
 namespace snug::core {
 
+void Widener::Read(NodeId id, size_t i, ValueId value) {
+  graph_.node(id).inputs[i] = value;
+  readers_.Add(value, id);
+}
+
+ValueId Widener::Cast(ValueId value, DType dtype, NodeId before, NodeId beside) {
+  const ValueId result = InsertCast(graph_, value, dtype, before, beside);
+  readers_.Add(value, graph_.value(result).producer);
+  return result;
+}
+
 std::vector<NodeId> Widener::Widen(NodeId id) {
   std::vector<NodeId> casts;
   const auto narrow = [this](ValueId value) { return value.valid() && graph_.type(value).dtype == DType::kBFloat16; };
@@ -18,19 +29,19 @@ std::vector<NodeId> Widener::Widen(NodeId id) {
       const auto before = casts_before_.find(input);
       wide = before != casts_before_.end() ? before->second : casts_.count(input) > 0 ? casts_.at(input) : ValueId();
       if (!wide.valid()) {
-        wide = InsertCast(graph_, input, DType::kFloat32, id, id);
+        wide = Cast(input, DType::kFloat32, id, id);
         casts.push_back(graph_.value(wide).producer);
       }
       casts_[input] = wide;
     }
-    graph_.node(id).inputs[i] = wide;
+    Read(id, i, wide);
   }
   const std::vector<ValueId> outputs = graph_.node(id).outputs;
   for (const ValueId output : outputs) {
     if (!narrow(output)) continue;
     graph_.value(output).type.dtype = DType::kFloat32;
-    const ValueId rounded = InsertCast(graph_, output, DType::kBFloat16, graph_.node(id).next, id);
-    ReadInstead(graph_, output, rounded);
+    const ValueId rounded = Cast(output, DType::kBFloat16, graph_.node(id).next, id);
+    readers_.ReadInstead(graph_, output, rounded);
     casts.push_back(graph_.value(rounded).producer);
     casts_[rounded] = output;
     if (graph_.node(id).phase == Phase::kBackward) ReadUnrounded(output, rounded);
@@ -39,10 +50,11 @@ std::vector<NodeId> Widener::Widen(NodeId id) {
 }
 
 void Widener::Unround(NodeId id) {
-  for (ValueId& input : graph_.node(id).inputs) {
+  for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
+    const ValueId input = graph_.node(id).inputs[i];
     if (!input.valid() || graph_.type(input).dtype != DType::kBFloat16) continue;
     const ValueId parameter = ParameterOf(input);
-    if (parameter.valid()) input = parameter;
+    if (parameter.valid()) Read(id, i, parameter);
   }
   for (const ValueId output : graph_.node(id).outputs) {
     if (!output.valid() || graph_.type(output).dtype != DType::kBFloat16 || !UpdatesAloneRead(output)) continue;
@@ -59,7 +71,7 @@ bool Widener::UpdatesAloneRead(ValueId value) const {
     if (objective == value) return false;
   }
   bool read = false;
-  for (NodeId id = graph_.node(graph_.value(value).producer).next; id.valid(); id = graph_.node(id).next) {
+  for (const NodeId id : readers_.Of(value)) {
     const Node& node = graph_.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != value) continue;
@@ -91,17 +103,16 @@ ValueId Widener::ParameterOf(ValueId value) {
 
 // Lets nodes that cast `rounded` back to float32, and updates, read `value`, from which it was made.
 void Widener::ReadUnrounded(ValueId value, ValueId rounded) {
-  const NodeId rounding = graph_.value(rounded).producer;
-  maybe_unread_.push_back(rounding);
-  for (NodeId id = graph_.node(rounding).next; id.valid(); id = graph_.node(id).next) {
-    Node& node = graph_.node(id);
+  maybe_unread_.push_back(graph_.value(rounded).producer);
+  for (const NodeId id : readers_.Of(rounded)) {
+    const Node& node = graph_.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] == rounded && MayReadInstead(graph_, registry_, id, i, value)) node.inputs[i] = value;
+      if (node.inputs[i] == rounded && MayReadInstead(graph_, registry_, id, i, value)) Read(id, i, value);
     }
     if (!IsCast(node) || node.inputs[0] != rounded) continue;
     if (!(graph_.type(node.outputs[0]) == graph_.type(value))) continue;
     maybe_unread_.push_back(id);
-    graph_.ReplaceUses(node.outputs[0], value);
+    readers_.ReplaceUses(graph_, node.outputs[0], value);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "engine/compile/kernels/readers.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
@@ -16,7 +17,9 @@ namespace snug::core {
 
 class Widener {
  public:
-  Widener(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {}
+  // `readers` are the graph's, for as long as this lives.
+  Widener(Graph& graph, const OpRegistry& registry, Readers* readers)
+      : graph_(graph), registry_(registry), readers_(*readers) {}
 
   // Returns the casts that were inserted around the node.
   std::vector<NodeId> Widen(NodeId id);
@@ -28,12 +31,15 @@ class Widener {
   void RemoveUnreadCasts();
 
  private:
+  void Read(NodeId id, size_t i, ValueId value);
+  ValueId Cast(ValueId value, DType dtype, NodeId before, NodeId beside);
   ValueId ParameterOf(ValueId value);
   void ReadUnrounded(ValueId value, ValueId rounded);
   bool UpdatesAloneRead(ValueId value) const;
 
   Graph& graph_;
   const OpRegistry& registry_;
+  Readers& readers_;
   std::set<ValueId> mutated_;         // Variables that a node before this one has changed
   std::vector<NodeId> maybe_unread_;  // casts that have lost a reader
   // What this node and the one before it in program order have in float32: casts of inputs, and their results.

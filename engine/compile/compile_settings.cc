@@ -10,6 +10,7 @@
 #include "engine/base/has_cuda.h"
 #include "engine/base/machine.h"
 #include "engine/base/status.h"
+#include "engine/base/text/byte_size.h"
 #include "ops/platform.h"
 #if SNUG_HAS_CUDA
 #include "engine/cuda/cuda_compile.h"
@@ -31,6 +32,24 @@ absl::Status CheckLibrarySettings(const CompileSettings& settings, Device device
   if (!settings.plain_kernels) return absl::OkStatus();
   return places.FlagError(name, absl::StrCat("expected no ", places.FlagName("plain-kernels"), " beside it, as those ",
                                              settings.tf32 ? "round nothing" : "have the same bits each time"));
+}
+
+// Rounds are computed anew by loops that stay one node: passes would merge those of a straight line with the first
+// ones.
+absl::Status CheckStashLimit(const CompileSettings& settings, Device device, LoopRule loops,
+                             const OptionPlaces& places) {
+  if (settings.recompute_rounds != 0) {
+    return places.FlagError("stash-limit", absl::StrCat("chooses the rounds that are kept by itself; leave it or ",
+                                                        places.FlagName("recompute-rounds"), " out"));
+  }
+  if (device.kind == Device::Kind::kCuda) {
+    return places.FlagError("stash-limit",
+                            absl::StrCat("is for loops that stay one node, found ",
+                                         places.FlagWritten("device", settings.device), ", where all are unrolled"));
+  }
+  if (loops != LoopRule::kUnrolled) return absl::OkStatus();
+  return places.FlagError("stash-limit", absl::StrCat("is for loops that stay one node, found ",
+                                                      places.FlagWritten("loops", LoopRuleName(loops))));
 }
 
 // Kernels that are fused have to be compiled where they run: without a compiler the pass that makes them is left out.
@@ -97,6 +116,13 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
   SNUG_ASSIGN_OR_RETURN(const Device device, SettleDevice(settings.device, places));
   const absl::StatusOr<LoopRule> loops = ParseLoopRule(settings.loops.empty() ? "by-size" : settings.loops);
   if (!loops.ok()) return places.FlagError("loops", loops.status().message());
+  int64_t stash_limit = 0;
+  if (!settings.stash_limit.empty()) {
+    const absl::StatusOr<int64_t> bytes = ParseByteSize("", settings.stash_limit);
+    if (!bytes.ok()) return places.FlagError("stash-limit", bytes.status().message());
+    SNUG_RETURN_IF_ERROR(CheckStashLimit(settings, device, *loops, places));
+    stash_limit = *bytes;
+  }
   CompileOptions options{
       .device = device,
       .batch = settings.batch,
@@ -109,6 +135,7 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
       .tf32 = settings.tf32,
       .loops = *loops,
       .recompute_rounds = settings.recompute_rounds,
+      .stash_limit = stash_limit,
       .only = settings.only,
       .keep_inputs = settings.keep_inputs,
       .keep_derived = settings.keep_derived,

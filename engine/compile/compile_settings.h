@@ -27,6 +27,7 @@ struct CompileSettings {
   std::string tuning;  // the file; empty: none
   std::string loops;   // empty: by-size
   int64_t recompute_rounds = 0;
+  std::string stash_limit;  // a size, as of memory_limit; empty: none
   bool plain_kernels = false, fast = false, tf32 = false, keep_inputs = false, keep_derived = false;
   bool update_as_made = false, recompute_sweeps = false;
   std::vector<std::string> disabled_passes;

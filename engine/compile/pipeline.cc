@@ -12,6 +12,8 @@
 #include "engine/base/status.h"
 #include "engine/base/text/suggest.h"
 #include "engine/compile/control/normal_form.h"
+#include "engine/compile/control/stash.h"
+#include "engine/compile/control/stash_limit.h"
 #include "engine/compile/control/unroll.h"
 #include "engine/compile/defaults.h"
 #include "engine/compile/differentiate/differentiate.h"
@@ -137,9 +139,8 @@ absl::Status UnrollAll(Imported& imported, const OpRegistry& registry, std::unor
   return Observe(options, "35_unroll", imported.graph);
 }
 
-absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
-                           const CompileOptions& options) {
-  Graph& graph = imported.graph;
+absl::StatusOr<std::unordered_map<ValueId, ValueId>> AddGradients(Graph& graph, const OpRegistry& registry,
+                                                                  const CompileOptions& options) {
   BackwardOptions backward{.wanted = TrainedParameters(graph)};
   const auto requested = absl::MakeSpan(graph.outputs).last(options.gradients.size());  // by AddGradientOutputs
   for (const Output& output : requested) {
@@ -157,10 +158,109 @@ absl::Status Differentiate(Imported& imported, const OpRegistry& registry, const
     requested[i].value = it->second;
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "30_backward", graph));
-  SNUG_RETURN_IF_ERROR(UnrollAll(imported, registry, &gradients, options));
-  SNUG_RETURN_IF_ERROR(AddUpdates(imported, registry, optimizer, gradients,
+  return gradients;
+}
+
+// The network with gradients, and with its loops as nodes.
+struct Front {
+  Imported imported;
+  std::vector<LoopChoice> loops;
+  std::vector<LoopStash> stashes;
+  std::vector<std::string> decay_differs;
+  std::unordered_map<ValueId, ValueId> gradients;
+};
+
+// If `chunks` is not null, these loops compute rounds anew.
+absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
+                                const proto::Optimizer& optimizer, const Chunks* chunks,
+                                const CompileOptions& options) {
+  Front front;
+  SNUG_ASSIGN_OR_RETURN(front.imported, Import(network, locations, registry,
+                                               {.batch = options.batch,
+                                                .micro_batches = options.training ? options.micro_batches.count : 1,
+                                                .training = options.training,
+                                                .precision = options.precision,
+                                                .stochastic_rounding = options.stochastic_rounding}));
+  Graph& graph = front.imported.graph;
+  SNUG_RETURN_IF_ERROR(AddFetches(graph, options));
+  if (options.training) {
+    SNUG_RETURN_IF_ERROR(AddGradientOutputs(graph, options));
+    SNUG_ASSIGN_OR_RETURN(front.decay_differs, ApplyDecay(graph, network, DecayOf(network, locations, options)));
+  }
+  SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", graph));
+  if (HasControlFlow(graph)) {
+    // What is done before a loop is kept for all of its rounds: that is what computing rounds anew is to save.
+    if (options.recompute_rounds == 0 && chunks == nullptr) {
+      SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LoopPasses(), 11, options));
+    }
+    if (options.device.kind == Device::Kind::kCpu) {
+      SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, CpuLoopPasses(), 12, options));
+    }
+    const LoopRule rule = options.device.kind == Device::Kind::kCuda ? LoopRule::kUnrolled : options.loops;
+    SNUG_ASSIGN_OR_RETURN(front.loops, NormalizeControlFlow(front.imported, registry,
+                                                            {.training = options.training,
+                                                             .rule = rule,
+                                                             .recompute_rounds = options.recompute_rounds,
+                                                             .chunks = chunks}));
+    SNUG_RETURN_IF_ERROR(Observe(options, "13_normal_form", graph));
+  }
+  SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, ForwardPasses(), 20, options));
+  if (options.device.kind == Device::Kind::kCuda) {
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, CudaForwardPasses(), 25, options));
+  }
+  if (!options.training) return front;
+  const bool written = &optimizer == &network.optimizer();
+  SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, written ? OptionPlaces::InFile(locations) : OptionPlaces()));
+  SNUG_ASSIGN_OR_RETURN(front.gradients, AddGradients(graph, registry, options));
+  front.stashes = StashesOf(graph, registry);
+  for (LoopStash& stash : front.stashes) {
+    const auto loop = absl::c_find_if(front.loops, [&](const LoopChoice& choice) { return choice.name == stash.loop; });
+    SNUG_CHECK_MSG(loop != front.loops.end(), stash.loop);
+    stash.why_not = loop->why_not;
+    loop->stash_bytes = stash.kept;
+    loop->chunk_stash_bytes = stash.again + stash.within;
+  }
+  return front;
+}
+
+// Looks for what keeps the limit of stashes, if there is one. Everything is kept where it fits.
+absl::StatusOr<Front> MakeFrontWithinLimit(const proto::Network& network, const SourceMap& locations,
+                                           const OpRegistry& registry, const proto::Optimizer& optimizer,
+                                           const CompileOptions& options) {
+  if (options.stash_limit == 0 || !options.training) {
+    return MakeFront(network, locations, registry, optimizer, nullptr, options);
+  }
+  CompileOptions quiet = options;
+  quiet.observer = nullptr;
+  const auto make = [&](const Chunks* chunks) {
+    return MakeFront(network, locations, registry, optimizer, chunks, quiet);
+  };
+  SNUG_ASSIGN_OR_RETURN(const Front all, make(nullptr));
+  if (StashBytes(all.stashes) <= options.stash_limit) {
+    return MakeFront(network, locations, registry, optimizer, nullptr, options);
+  }
+  Chunks chunks;
+  SNUG_ASSIGN_OR_RETURN(const Front kept, make(&chunks));
+  for (const LoopStash& stash : kept.stashes) chunks[stash.loop] = kSquareRoot;
+  SNUG_ASSIGN_OR_RETURN(const Front anew, make(&chunks));
+  std::vector<LoopStash> whole = kept.stashes;
+  for (size_t i = 0; i < whole.size() && i < anew.stashes.size(); ++i) whole[i].why_not = anew.stashes[i].why_not;
+  SNUG_ASSIGN_OR_RETURN(chunks, ChunksWithin(options.stash_limit, whole, anew.stashes));
+  SNUG_ASSIGN_OR_RETURN(Front chosen, MakeFront(network, locations, registry, optimizer, &chunks, options));
+  if (const int64_t bytes = StashBytes(chosen.stashes); bytes > options.stash_limit) {
+    return absl::InternalError(absl::StrCat("stash limit: expected at most ", options.stash_limit, " bytes, found ",
+                                            bytes, ": other chunks take other bytes than was foreseen"));
+  }
+  return chosen;
+}
+
+// The loops that are to be unrolled, and updates.
+absl::Status AddStep(Front& front, const OpRegistry& registry, const proto::Optimizer& optimizer,
+                     const CompileOptions& options) {
+  SNUG_RETURN_IF_ERROR(UnrollAll(front.imported, registry, &front.gradients, options));
+  SNUG_RETURN_IF_ERROR(AddUpdates(front.imported, registry, optimizer, front.gradients,
                                   {.gradient_norm = options.gradient_norm, .micro_batches = options.micro_batches}));
-  return Observe(options, "40_updates", graph);
+  return Observe(options, "40_updates", front.imported.graph);
 }
 
 // Takes out of a forward-only program what follows from Variables alone.
@@ -250,56 +350,25 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     return absl::InvalidArgumentError(
         absl::StrCat("stochastic-rounding: expected the precision bfloat16, found ", Name(options.precision)));
   }
-  SNUG_ASSIGN_OR_RETURN(Imported imported, Import(network, locations, registry,
-                                                  {.batch = options.batch,
-                                                   .micro_batches = options.training ? options.micro_batches.count : 1,
-                                                   .training = options.training,
-                                                   .precision = options.precision,
-                                                   .stochastic_rounding = options.stochastic_rounding}));
-  SNUG_RETURN_IF_ERROR(AddFetches(imported.graph, options));
-  if (options.training) SNUG_RETURN_IF_ERROR(AddGradientOutputs(imported.graph, options));
-  std::vector<std::string> decay_differs;
+  if (options.stash_limit != 0 && options.recompute_rounds != 0) {
+    return absl::InvalidArgumentError(
+        "stash-limit: chooses the rounds that are kept by itself; expected no recompute-rounds");
+  }
+  const proto::Optimizer fallback = DefaultOptimizer();
+  const proto::Optimizer& optimizer = options.optimizer != nullptr ? *options.optimizer
+                                      : network.has_optimizer()    ? network.optimizer()
+                                                                   : fallback;
+  SNUG_ASSIGN_OR_RETURN(Front front, MakeFrontWithinLimit(network, locations, registry, optimizer, options));
   if (options.training) {
-    SNUG_ASSIGN_OR_RETURN(decay_differs, ApplyDecay(imported.graph, network, DecayOf(network, locations, options)));
-  }
-  SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", imported.graph));
-  std::vector<LoopChoice> loops;
-  if (HasControlFlow(imported.graph)) {
-    // What is done before a loop is kept for all of its rounds: that is what computing rounds anew is to save.
-    if (options.recompute_rounds == 0) {
-      SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, LoopPasses(), 11, options));
-    }
-    if (options.device.kind == Device::Kind::kCpu) {
-      SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, CpuLoopPasses(), 12, options));
-    }
-    const LoopRule rule = options.device.kind == Device::Kind::kCuda ? LoopRule::kUnrolled : options.loops;
-    SNUG_ASSIGN_OR_RETURN(
-        loops, NormalizeControlFlow(
-                   imported, registry,
-                   {.training = options.training, .rule = rule, .recompute_rounds = options.recompute_rounds}));
-    SNUG_RETURN_IF_ERROR(Observe(options, "13_normal_form", imported.graph));
-  }
-  SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, ForwardPasses(), 20, options));
-  if (options.device.kind == Device::Kind::kCuda) {
-    SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, CudaForwardPasses(), 25, options));
-  }
-  if (options.training) {
-    const proto::Optimizer fallback = DefaultOptimizer();
-    const proto::Optimizer& optimizer = options.optimizer != nullptr ? *options.optimizer
-                                        : network.has_optimizer()    ? network.optimizer()
-                                                                     : fallback;
-    const bool written = &optimizer == &network.optimizer();
-    SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, written ? OptionPlaces::InFile(locations) : OptionPlaces()));
-    SNUG_RETURN_IF_ERROR(Differentiate(imported, registry, optimizer, options));
-    SNUG_RETURN_IF_ERROR(RunPasses(imported.graph, registry, GradientPasses(), 41, options));
-    if (optimizer.weight_decay() == 0) decay_differs.clear();
+    SNUG_RETURN_IF_ERROR(AddStep(front, registry, optimizer, options));
+    SNUG_RETURN_IF_ERROR(RunPasses(front.imported.graph, registry, GradientPasses(), 41, options));
+    if (optimizer.weight_decay() == 0) front.decay_differs.clear();
   } else {
-    std::unordered_map<ValueId, ValueId> none;
-    SNUG_RETURN_IF_ERROR(UnrollAll(imported, registry, &none, options));
+    SNUG_RETURN_IF_ERROR(UnrollAll(front.imported, registry, &front.gradients, options));
   }
   Compiled compiled{.registry = &registry,
                     .device = options.device,
-                    .batch = imported.batch,
+                    .batch = front.imported.batch,
                     .training = options.training,
                     .micro_batches = options.micro_batches,
                     .precision = options.precision,
@@ -307,10 +376,10 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                     .threads = options.threads,
                     .keep_inputs = options.keep_inputs,
                     .tuning = options.tuning,
-                    .loops = std::move(loops),
+                    .loops = std::move(front.loops),
                     .decay_rule = options.decay_rule,
-                    .decay_differs = std::move(decay_differs),
-                    .graph = std::move(imported.graph)};
+                    .decay_differs = std::move(front.decay_differs),
+                    .graph = std::move(front.imported.graph)};
   Graph& graph = compiled.graph;
   if (options.keep_derived) {
     SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, KeepingPasses(), 45, options));

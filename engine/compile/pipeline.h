@@ -49,6 +49,9 @@ struct CompileOptions {
   // Of loops that are trained, only what carries are every so many rounds is kept for gradients, which compute the
   // rounds between anew. 0: all that gradients need is kept. kSquareRoot: about the square root of the rounds.
   int64_t recompute_rounds = 0;
+  // In place of that: what loops keep of rounds for gradients takes at most so many bytes in all. Where it would take
+  // more, loops compute rounds anew, as few and in chunks as long as possible (control/stash_limit.h). 0: no limit.
+  int64_t stash_limit = 0;
   std::set<std::string> disabled_passes;
   std::vector<std::string> fetch;      // names of values to make outputs
   std::vector<std::string> only;       // for forward-only programs: these are the outputs; empty: the network's

@@ -20,6 +20,7 @@ WITHOUT = {
     "fast": NO_NETWORK,
     "loops": NO_NETWORK,
     "recompute-rounds": NO_NETWORK,
+    "stash-limit": NO_NETWORK,
     "streams": NO_NETWORK,
     "stream-policy": NO_NETWORK,
     "threads": INQUIRIES,  # of ops, or of the search

@@ -116,12 +116,7 @@ absl::StatusOr<int> RunCompile(const Arguments& arguments) {
         .Number(static_cast<int64_t>(multiply_adds))
         .Key("activation_bytes")
         .Number(summary.activation_bytes);
-    out.Key("loops").Array();
-    for (const LoopChoice& loop : compiled.loops) {
-      out.Object().Key("name").String(loop.name).Key("rounds").Number(loop.rounds).Key("nodes").Number(loop.nodes);
-      out.Key("rolled").Bool(loop.rolled).Key("chunk").Number(loop.chunk).End();
-    }
-    out.End();
+    WriteLoops(compiled, out);
     WriteFallbacks(fallbacks.all(), out);
     out.End();
     std::puts(out.text().c_str());

@@ -10,6 +10,7 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
+#include "engine/compile/control/loop_report.h"
 #include "engine/compile/memory/memory_report.h"
 #include "engine/compile/memory/plan_memory.h"
 #include "engine/compile/pipeline.h"
@@ -115,7 +116,7 @@ void PrintTotals(const Compiled& compiled, const MemoryReport& report) {
     absl::PrintF("%s%s %d", kind == 0 ? "" : ", ", MemoryKindName(static_cast<MemoryKind>(kind)),
                  report.bytes[static_cast<size_t>(kind)]);
   }
-  absl::PrintF(" bytes\n");
+  absl::PrintF(" bytes\n%s", StashText(compiled));
 }
 
 void PrintPeak(const Compiled& compiled, const MemoryReport& report, int64_t top) {
@@ -163,6 +164,7 @@ void PrintJson(const Compiled& compiled, const MemoryReport& report, const std::
   json.Key("waits").Number(static_cast<int64_t>(compiled.executable.schedule.waits.size()));
   json.Key("estimated_speedup").Number(estimate.one_stream / estimate.scheduled);
   json.Key("without_memory_waits").Number(estimate.one_stream / estimate.unlimited).End();
+  WriteLoops(compiled, json);
   json.Key("reproducible").Bool(!plan.step.placement.report.clock_stopped && !plan.step.ordering.clock_stopped);
   json.Key("notes").Array();
   for (const std::string& note : plan.step.placement.report.notes) json.String(note);

@@ -74,6 +74,7 @@ absl::StatusOr<KernelChoice> CompileLoop(Graph& graph, NodeId loop, const OpRegi
   }
   NoteCost(body, graph.node(loop));
   std::shared_ptr<const RolledLoop> rolled = RolledLoop::Create(graph, graph.node(loop), std::move(body));
+  SNUG_RETURN_IF_ERROR(rolled->Verify());
   choice.workspace_bytes = rolled->workspace_bytes();
   choice.kernel = std::make_shared<const KernelRow>(KernelRow{
       .name = "rounds",

@@ -26,8 +26,12 @@ struct LoopChoice {
   std::string name;               // of its node, behind those of the loops around it
   int64_t rounds = 0, nodes = 0;  // of a round, in the forward pass
   bool rolled = false;
+  bool bound = false;   // `rounds` are the most: how many run is known at run time
   int64_t chunk = 0;    // if its gradient computes rounds anew: so many at a time; 0: it does not
   std::string why_not;  // why it does not though it was asked for
+  // What is kept of rounds until there are gradients, if it is trained: of all of them, or where chunks begin; and what
+  // is kept while gradients are computed, of the rounds of one chunk. Of loops inside others, those around them say it.
+  int64_t stash_bytes = 0, chunk_stash_bytes = 0;
 };
 
 absl::string_view LoopRuleName(LoopRule rule);  // "by-size", "unrolled", "rolled"

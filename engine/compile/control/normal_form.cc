@@ -72,7 +72,10 @@ class Normalizer {
     std::vector<Graph> bodies;
     for (const auto& subgraph : graph_.node(id).subgraphs) {
       Graph body = *subgraph;
-      SNUG_RETURN_IF_ERROR(Normalizer(body, registry_, control_, name + "/", choices_).Run().status());
+      // Bodies of a branch are copied into the graph, and their nodes named after their numbers.
+      const std::string inside =
+          graph_.node(id).op == "loop" ? absl::StrCat(name, "/") : absl::StrCat(name, "/", bodies.size(), "/");
+      SNUG_RETURN_IF_ERROR(Normalizer(body, registry_, control_, inside, choices_).Run().status());
       bodies.push_back(std::move(body));
     }
     if (graph_.node(id).op == "loop") return Loop(id, std::move(bodies[0]), before);
@@ -113,8 +116,18 @@ class Normalizer {
       graph_.node(id).subgraphs = {std::make_shared<const Graph>(std::move(body))};
     }
     graph_.node(id).options = proto::MakeOptions(options);
-    if (!control_.training || control_.recompute_rounds == 0) return outputs;
-    return SplitForRecomputation(builder_, id, control_.recompute_rounds, (*choices_)[choice], std::move(outputs));
+    (*choices_)[choice].bound = options.has_goes_on();
+    const int64_t anew = RoundsAnew((*choices_)[choice].name);
+    if (anew == 0) return outputs;
+    return SplitForRecomputation(builder_, id, anew, (*choices_)[choice], std::move(outputs));
+  }
+
+  // How many rounds at a time the gradient of a loop is to compute anew.
+  int64_t RoundsAnew(const std::string& loop) const {
+    if (!control_.training) return 0;
+    if (control_.chunks == nullptr) return control_.recompute_rounds;
+    const auto found = control_.chunks->find(loop);
+    return found == control_.chunks->end() ? 0 : found->second;
   }
 
   // Moves casts and views of what all rounds read out of the body: a cast of a weight is the same in every round, and
@@ -163,8 +176,7 @@ class Normalizer {
     const int64_t nodes = std::max<int64_t>(CountUnrolled(body), 1);
     const int64_t all = nodes > kMost / options.rounds() ? kMost : nodes * options.rounds();
     // Passes would merge the rounds that are computed anew with those before, if they were unrolled.
-    const bool anew = control_.training && control_.recompute_rounds != 0;
-    const bool by_size = all > kMostUnrolled || anew;
+    const bool by_size = all > kMostUnrolled || RoundsAnew(choice.name) != 0;
     options.set_rolled(control_.rule == LoopRule::kRolled || (control_.rule == LoopRule::kBySize && by_size));
     choice.rounds = options.rounds();
     choice.nodes = nodes;

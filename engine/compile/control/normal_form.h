@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/compile/control/loop_rule.h"
+#include "engine/compile/control/stash_limit.h"
 #include "engine/graph/graph.h"
 #include "ops/registry.h"
 
@@ -34,7 +35,8 @@ int64_t CountUnrolled(const Graph& graph);
 struct ControlOptions {
   bool training = false;  // whether there will be gradients
   LoopRule rule = LoopRule::kBySize;
-  int64_t recompute_rounds = 0;  // CompileOptions
+  int64_t recompute_rounds = 0;    // CompileOptions
+  const Chunks* chunks = nullptr;  // if not null, only these loops compute rounds anew, so many each
 };
 
 // Returns what becomes of each loop, in program order, those inside others after these.

@@ -51,6 +51,10 @@ void CompileFlags::AddTo(Flags& flags) {
             "of loops that are trained: keeps for gradients what is carried, every so many rounds, and computes the "
             "rounds between anew; -1: about the square root of their number; default 0: keeps all",
             -1);
+  flags.Add(
+      "stash-limit", &stash_limit,
+      "size such as 500MB or 8GiB: the most that loops keep of their rounds for gradients, in all; where it is "
+      "less than all of it, rounds are computed anew, of as few loops and in chunks as long as fit; default: none");
   flags.Add("tf32", &tf32,
             "on a GPU: products and convolutions of float32 values round their factors to TF32's 10 bits of mantissa, "
             "which tensor cores take; default false");

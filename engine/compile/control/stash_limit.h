@@ -1,0 +1,30 @@
+// Chooses which loops compute rounds anew, and how many at a time, so that what is kept for gradients fits a limit.
+//
+// Whatever the chunk, a loop that computes its rounds anew computes all of them once more. So the least recomputation
+// is that of the cheapest loops whose stash has to go, and of the chunks that fit the longest are best: their gradients
+// are added up least often. With chunks of k of T rounds, T / k times the carries are kept until the gradient, and the
+// stash of k rounds while it is computed, which is there for one loop at a time.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/compile/control/stash.h"
+
+namespace snug::core {
+
+// The chunks, by the loops' names.
+using Chunks = std::map<std::string, int64_t>;
+
+// `kept` are the loops without chunks, `anew` the same with chunks of any length, where they can have any. Returns the
+// chunks of the loops that are to have some. ResourceExhausted if nothing fits: the error says what would, and which
+// loop takes most of it. Up to twelve loops that can have chunks are tried in all combinations; of more, those with
+// most bytes for their operations get them.
+absl::StatusOr<Chunks> ChunksWithin(int64_t limit, const std::vector<LoopStash>& kept,
+                                    const std::vector<LoopStash>& anew);
+
+}  // namespace snug::core

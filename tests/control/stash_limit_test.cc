@@ -1,0 +1,262 @@
+// A limit of what loops keep for gradients: everything is kept where it fits, otherwise as few loops as possible
+// compute rounds anew, in the longest chunks that fit; and what cannot fit is refused with what would.
+#include "engine/compile/control/stash_limit.h"
+
+#include <absl/strings/str_cat.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/compile/compile_settings.h"
+#include "engine/compile/control/loop_report.h"
+#include "tests/control/control_run.h"
+
+namespace snug::core::test {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Two layers of the same size. Sequences lie [batch, rounds, units]: what is collected is no stash as well.
+std::string Stashing(int rounds) {
+  return absl::StrCat(R"(
+    block { name: "cell" input: "x" input: "h"
+      layer { name: "ih" input: "$x" dense { units: 8 } }
+      layer { name: "hh" input: "$h" dense { units: 8 } }
+      layer { name: "sum" input: "ih" input: "hh" add {} }
+      layer { name: "next" input: "sum" tanh {} }
+      output: "next" }
+    batch: 4
+    input { name: "x" shape { dim: [)",
+                      rounds, R"(, 8] } }
+    input { name: "h" shape { dim: 8 } }
+    layer { name: "a" input: "x" input: "h" loop { body: "cell" scan { input: "x" }
+      carry { input: "h" output: "next" } collect { output: "next" } } }
+    layer { name: "wave" input: "a:1" sin {} }
+    layer { name: "b" input: "wave" input: "h" loop { body: "cell" scan { input: "x" }
+      carry { input: "h" output: "next" } collect { output: "next" } } }
+    layer { name: "squares" input: "b:1" square {} }
+    layer { name: "loss" input: "squares" reduce_mean {} }
+    objective: "loss")");
+}
+
+absl::StatusOr<Compiled> CompileWithin(const std::string& text, int64_t limit, int64_t recompute = 0) {
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
+  if (!loaded.ok()) return loaded.status();
+  return Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(),
+                 {.loops = LoopRule::kRolled,
+                  .recompute_rounds = recompute,
+                  .stash_limit = limit,
+                  .disabled_passes = {"hoist_loop_inputs"}});
+}
+
+int64_t InAll(const Compiled& compiled) {
+  int64_t kept = 0, at_once = 0;
+  for (const LoopChoice& loop : compiled.loops) {
+    kept += loop.stash_bytes;
+    at_once = std::max(at_once, loop.chunk_stash_bytes);
+  }
+  return kept + at_once;
+}
+
+std::vector<int64_t> ChunksOf(const Compiled& compiled) {
+  std::vector<int64_t> chunks;
+  for (const LoopChoice& loop : compiled.loops) chunks.push_back(loop.chunk);
+  return chunks;
+}
+
+TEST(StashLimit, EverythingIsKeptWhereItFits) {
+  const std::string text = Stashing(60);
+  const absl::StatusOr<Compiled> free = CompileWithin(text, 0);
+  ASSERT_TRUE(free.ok()) << free.status().message();
+  const int64_t all = InAll(*free);
+  ASSERT_GT(all, 60 * 4 * 8 * 4);
+  const absl::StatusOr<Compiled> limited = CompileWithin(text, all);
+  ASSERT_TRUE(limited.ok()) << limited.status().message();
+  EXPECT_THAT(ChunksOf(*limited), ElementsAre(0, 0));
+  EXPECT_EQ(limited->planned_bytes(), free->planned_bytes());
+  const absl::StatusOr<Compiled> less = CompileWithin(text, all - 1);
+  ASSERT_TRUE(less.ok()) << less.status().message();
+  EXPECT_LT(InAll(*less), all);
+}
+
+// For limits of all sizes: what is found fits, and no less is computed anew, and no longer chunk fits.
+TEST(StashLimit, AsLittleAsPossibleIsComputedAnew) {
+  const std::string text = Stashing(60);
+  const int64_t all = InAll(*CompileWithin(text, 0));
+  std::map<int64_t, int64_t> with_both;  // by chunk
+  for (const int64_t chunk : {2, 3, 4, 5, 6, 10, 12, 15, 20, 30})
+    with_both[chunk] = InAll(*CompileWithin(text, 0, chunk));
+  int refused = 0, one = 0, both = 0;
+  for (int64_t limit = all / 16; limit < all; limit += all / 16) {
+    const absl::StatusOr<Compiled> found = CompileWithin(text, limit);
+    if (!found.ok()) {
+      EXPECT_TRUE(absl::IsResourceExhausted(found.status())) << found.status();
+      for (const auto& [chunk, bytes] : with_both) EXPECT_GT(bytes, limit) << chunk;
+      ++refused;
+      continue;
+    }
+    EXPECT_LE(InAll(*found), limit);
+    const std::vector<int64_t> chunks = ChunksOf(*found);
+    const auto split = std::count_if(chunks.begin(), chunks.end(), [](int64_t chunk) { return chunk > 0; });
+    if (split == 1) {
+      ++one;
+      continue;
+    }
+    ASSERT_EQ(split, 2);
+    ++both;
+    EXPECT_EQ(chunks[0], chunks[1]);
+    for (const auto& [chunk, bytes] : with_both) {
+      EXPECT_TRUE(chunk <= chunks[0] || bytes > limit) << chunk;
+    }
+    EXPECT_LT(limit, all / 2 + with_both.begin()->second);  // or one of them would have done
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(one, 0);
+  EXPECT_GT(both, 0);
+}
+
+TEST(StashLimit, WhatDoesNotFitIsRefusedWithTheSizeThatDoes) {
+  const std::string text = Stashing(60);
+  const absl::Status refused = CompileWithin(text, 100).status();
+  ASSERT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  const std::string message(refused.message());
+  EXPECT_THAT(message, AllOf(HasSubstr("test:"), HasSubstr("layer \"a\" (loop)"), HasSubstr("the limit is 100;")));
+  const size_t at = message.find("--stash-limit=");
+  ASSERT_NE(at, std::string::npos) << message;
+  const int64_t least = std::stoll(message.substr(at + 14));
+  EXPECT_FALSE(CompileWithin(text, least - 1).ok());
+  const absl::StatusOr<Compiled> found = CompileWithin(text, least);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(InAll(*found), least);
+}
+
+TEST(StashLimit, RoundsThatDoNotDivideAreKept) {
+  const std::string text = Stashing(59);
+  const int64_t all = InAll(*CompileWithin(text, 0));
+  const absl::Status refused = CompileWithin(text, all - 1).status();
+  EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr(absl::StrCat("--stash-limit=", all, " or more")),
+                                                    HasSubstr("nothing near divides its 59 rounds")));
+}
+
+TEST(StashLimit, ACountOfRunTimeKeepsItsBound) {
+  std::string text = Stashing(60);
+  const size_t at = text.find("layer { name: \"b\"");
+  text = text.substr(0, at) + "input { name: \"count\" dtype: INT32 }\n" + text.substr(at);
+  text.replace(text.find("input: \"wave\" input: \"h\""), 24, "input: \"wave\" input: \"h\" input: \"count\"");
+  text.replace(text.find("loop { body: \"cell\"", at), 19, "loop { body: \"cell\" counted: true");
+  const absl::StatusOr<Compiled> free = CompileWithin(text, 0);
+  ASSERT_TRUE(free.ok()) << free.status().message();
+  ASSERT_EQ(free->loops.size(), 2);
+  EXPECT_FALSE(free->loops[0].bound);
+  EXPECT_TRUE(free->loops[1].bound);
+  EXPECT_GE(free->loops[1].stash_bytes, free->loops[0].stash_bytes);  // of all rounds that there may be
+  EXPECT_THAT(StashText(*free), HasSubstr("of all of at most 60 rounds"));
+  // The other one computes rounds anew for it.
+  const absl::StatusOr<Compiled> limited = CompileWithin(text, InAll(*free) - 1);
+  ASSERT_TRUE(limited.ok()) << limited.status().message();
+  EXPECT_GT(limited->loops[0].chunk, 0);
+  EXPECT_EQ(limited->loops[1].chunk, 0);
+  EXPECT_THAT(std::string(CompileWithin(text, free->loops[1].stash_bytes - 1).status().message()),
+              AllOf(HasSubstr("layer \"b\" (loop)"), HasSubstr("it may end early")));
+}
+
+TEST(StashLimit, ChunksAreThoseOfThatLengthToTheBit) {
+  const std::string text = Stashing(60);
+  const int64_t half = InAll(*CompileWithin(text, 0)) / 3;
+  CompileOptions options = InDouble({"x", "h", "a.hh.weight"});
+  options.loops = LoopRule::kRolled;
+  const auto run = [&] {
+    std::vector<Numbers> found;
+    auto session = MakeUnfed(text, options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    if (!session.ok()) return found;
+    EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 1).ok());
+    EXPECT_TRUE((*session)->Run().ok());
+    for (const char* name : {"d(x)", "d(h)", "d(a.hh.weight)"}) found.push_back(*(*session)->Fetch(name));
+    return found;
+  };
+  options.stash_limit = 2 * half;  // numbers are twice as wide
+  const std::vector<Numbers> limited = run();
+  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
+  const absl::StatusOr<Compiled> compiled =
+      Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const std::vector<int64_t> chunks = ChunksOf(*compiled);
+  ASSERT_GT(chunks[0], 0);
+  ASSERT_EQ(chunks[0], chunks[1]);
+  options.stash_limit = 0;
+  options.recompute_rounds = chunks[0];
+  EXPECT_EQ(run(), limited);
+}
+
+// Beside all that there is, for loops that are made up.
+TEST(StashLimit, OfManyLoopsTheCheapestAreChosen) {
+  std::mt19937 random(7);
+  const auto below = [&](int n) { return static_cast<int64_t>(random() % static_cast<unsigned>(n)); };
+  int chosen = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<LoopStash> kept, anew;
+    int64_t sum = 0;
+    for (int i = 0; i < 4; ++i) {
+      const int64_t rounds = 12, stash = 64 * (1 + below(20)), carry = 64 * (1 + below(4));
+      LoopStash& all = kept.emplace_back();
+      all.loop = absl::StrCat("l", i);
+      all.rounds = rounds;
+      all.kept = rounds * stash;
+      all.flops = static_cast<double>(1 + below(1000));
+      LoopStash& parts = anew.emplace_back(all);
+      parts.chunk = below(5) == 0 ? 0 : 4;
+      parts.kept = parts.chunk == 0 ? all.kept : 3 * carry;
+      parts.again = parts.chunk * stash;
+      sum += all.kept;
+    }
+    const int64_t limit = 1 + below(static_cast<int>(sum));
+    // Everything that can be done: each loop with each chunk.
+    double least = -1;
+    constexpr int64_t kChunks[] = {0, 2, 3, 4, 6};
+    for (int code = 0; code < 625; ++code) {
+      int64_t bytes = 0, at_once = 0;
+      double flops = 0;
+      bool possible = true;
+      for (int i = 0, rest = code; i < 4; ++i, rest /= 5) {
+        const LoopStash &all = kept[static_cast<size_t>(i)], &parts = anew[static_cast<size_t>(i)];
+        const int64_t chunk = kChunks[rest % 5];
+        possible = possible && (chunk == 0 || parts.chunk > 0);
+        bytes += chunk == 0 ? all.kept : parts.kept / 3 * (12 / chunk);
+        at_once = std::max(at_once, chunk == 0 ? 0 : parts.again / 4 * chunk);
+        if (chunk > 0) flops += all.flops;
+      }
+      if (possible && bytes + at_once <= limit && (least < 0 || flops < least)) least = flops;
+    }
+    const absl::StatusOr<Chunks> found = ChunksWithin(limit, kept, anew);
+    ASSERT_EQ(found.ok(), least >= 0) << trial;
+    if (!found.ok()) continue;
+    double flops = 0;
+    for (const LoopStash& loop : kept) flops += found->contains(loop.loop) ? loop.flops : 0;
+    EXPECT_EQ(flops, least) << trial;
+    ++chosen;
+  }
+  EXPECT_GT(chosen, 50);
+}
+
+TEST(StashLimit, SaysWhatItDoesNotGoWith) {
+  const auto refused = [](CompileSettings settings) {
+    settings.stash_limit = "1MB";
+    return std::string(SettleCompile(settings, 1, OptionPlaces::OnCommandLine()).status().message());
+  };
+  EXPECT_EQ(refused({.recompute_rounds = 3}),
+            "--stash-limit: chooses the rounds that are kept by itself; leave it or --recompute-rounds out");
+  EXPECT_EQ(refused({.loops = "unrolled"}), "--stash-limit: is for loops that stay one node, found --loops=unrolled");
+  CompileSettings wrong;
+  wrong.stash_limit = "much";
+  EXPECT_THAT(std::string(SettleCompile(wrong, 1, OptionPlaces::OnCommandLine()).status().message()),
+              HasSubstr("--stash-limit: expected a number of bytes"));
+}
+
+}  // namespace
+}  // namespace snug::core::test

@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 SKIPPED = 77
 CAMPAIGN = bool(os.environ.get("SNUG_CAMPAIGN"))
 TOLERANCE = 1e-4
+STEPS = 6  # that each imported network is trained
 
 
 def run_inside(folder):
@@ -77,27 +78,36 @@ class Peers(unittest.TestCase):
         return load_file(self.folder / "out")
 
     def assert_close(self, found, expected, what):
+        """Returns the relative error, which is below TOLERANCE."""
         import numpy
 
         self.assertEqual(found.shape, expected.shape, what)
         scale = max(float(numpy.abs(expected).max()), 1e-3)
-        self.assertLess(float(numpy.abs(found - expected).max()) / scale, TOLERANCE, what)
+        error = float(numpy.abs(found - expected).max()) / scale
+        self.assertLess(error, TOLERANCE, what)
         self.assertTrue(numpy.isfinite(found).all(), what)
+        return error
 
     # ---- import ----
 
     def check_training(self, network, weights, x, scores, loss):
-        """Two steps from the imported weights, which move them."""
+        """Some steps from the imported weights, which move them and lower the loss. Returns the losses of the steps."""
         import numpy
         from safetensors.numpy import load_file
 
-        target, name = ((scores, "target") if loss == "mean_squared_error" else (numpy.argmin(scores, -1), "label"))
+        # What the network does not say yet.
+        wanted = scores + numpy.random.default_rng(2).standard_normal(scores.shape)
+        target, name = ((wanted, "target") if loss == "mean_squared_error" else (numpy.argmin(scores, -1), "label"))
         for file, data in [("x", x), (name, target)]:  # each sample four times: some are held back
             kind = "float32" if data.dtype.kind == "f" else "int32"
             numpy.save(self.folder / f"{file}.npy", numpy.concatenate([data] * 4).astype(kind))
         self.run_program(self.snug, "train", network, f"--init-from={weights}", f"--output={self.folder}/run", "--data=npy",
                          f"--data-npy-file=x={self.folder}/x.npy,{name}={self.folder}/{name}.npy", "--data-held-back=0.25",
-                         "--batch=2", "--steps=2", "--learning-rate=1e-3")
+                         "--batch=2", f"--steps={STEPS}", "--learning-rate=1e-3")
+        lines = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]
+        losses = [line["loss"] for line in lines if line["kind"] == "step"]
+        self.assertEqual(len(losses), STEPS)
+        self.assertLess(min(losses[1:]), losses[0], f"no step lowers the loss: {losses}")
         before = load_file(weights)
         after = load_file(next((self.folder / "run/checkpoints").glob("*.safetensors")))
         moved = [key for key in before if not numpy.array_equal(before[key], after[key])]
@@ -105,6 +115,7 @@ class Peers(unittest.TestCase):
         for key in before:
             self.assertTrue(numpy.isfinite(after[key]).all(), key)
             self.assertLess(float(numpy.abs(after[key] - before[key]).mean()), 0.1 + float(numpy.abs(before[key]).mean()), key)
+        return losses
 
     def check_import(self, name, dynamo):
         import networks
@@ -129,9 +140,10 @@ class Peers(unittest.TestCase):
         done = self.run_program(self.snug, "import", file, f"--out={prefix}", f"--loss={loss}", "--json")
         output = json.loads(done.stdout)["outputs"][0]["name"]
         network, weights = f"{prefix}.pbtxt", f"{prefix}.safetensors"
-        self.assert_close(self.ours(network, weights, {"x": x}, [output])[output], expected, f"{name}, dynamo={dynamo}")
-        self.check_training(network, weights, x, expected, loss)
-        print(f"imported {name}{' by dynamo' if dynamo else ''}", flush=True)
+        error = self.assert_close(self.ours(network, weights, {"x": x}, [output])[output], expected, f"{name}, dynamo={dynamo}")
+        losses = self.check_training(network, weights, x, expected, loss)
+        exporter = " by dynamo" if dynamo else ""
+        print(f"imported {name}{exporter}: error {error:.1e}, loss {losses[0]:.4g} to {losses[-1]:.4g}", flush=True)
 
     def test_a_small_network(self):
         self.check_import("small", dynamo=False)
@@ -189,9 +201,10 @@ class Peers(unittest.TestCase):
         save_file(weights, self.folder / "weights")
         names = json.loads(done.stdout)["outputs"]
         found = self.ours(path, self.folder / "weights", feeds, names)
+        errors = []
         for name, wanted in zip(names, expected):
-            self.assert_close(found[name], wanted, f"{path.name}: {name}")
-        print(f"exported {path.name}", flush=True)
+            errors.append(self.assert_close(found[name], wanted, f"{path.name}: {name}"))
+        print(f"exported {path.name}: error {max(errors):.1e}", flush=True)
 
     def test_every_layer(self):
         self.check_export(ROOT / "tests/interchange/every_layer.pbtxt")

@@ -1,14 +1,29 @@
 #include "engine/compile/summary.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_replace.h>
 
 #include <algorithm>
 
+#include "engine/compile/control/rolled_loop.h"
 #include "engine/compile/pipeline.h"
 #include "ops/graph_builder.h"
 #include "proto/loops.pb.h"
 
 namespace snug::core {
+namespace {
+
+// The text of a loop's body, if the node is one that runs rounds.
+std::string BodyText(const Compiled& compiled, NodeId id, std::string (*text_of)(const Compiled&)) {
+  const RolledLoop* const loop = RolledLoopOf(compiled.kernels[static_cast<size_t>(id.index)]);
+  if (loop == nullptr) return "";
+  std::string text = text_of(loop->body());
+  if (text.empty()) return "";
+  text.pop_back();
+  return absl::StrCat("  ", absl::StrReplaceAll(text, {{"\n", "\n  "}}), "\n");
+}
+
+}  // namespace
 
 GraphSummary Summarize(const Graph& graph, const OpRegistry& registry) {
   GraphSummary summary;
@@ -47,7 +62,8 @@ std::string OrderText(const Compiled& compiled) {
     const KernelChoice& choice = compiled.kernels[static_cast<size_t>(id.index)];
     const Node& node = compiled.graph.node(id);
     absl::StrAppend(&text, position++, " ", node.name, " ", node.op, " ", choice.Name(),
-                    choice.workspace_bytes == 0 ? "" : absl::StrCat(" workspace ", choice.workspace_bytes), "\n");
+                    choice.workspace_bytes == 0 ? "" : absl::StrCat(" workspace ", choice.workspace_bytes), "\n",
+                    BodyText(compiled, id, OrderText));
   }
   return text;
 }
@@ -79,6 +95,10 @@ std::string PlanText(const Compiled& compiled) {
                                                   : absl::StrCat("offset ", plan.offsets[i]);
     absl::StrAppend(&text, buffer.name, ": ", place, ", ", buffer.size_bytes, " bytes, live ", buffer.first, " to ",
                     buffer.last, "\n");
+  }
+  for (const NodeId id : compiled.graph.ProgramOrder()) {
+    const std::string body = BodyText(compiled, id, PlanText);
+    if (!body.empty()) absl::StrAppend(&text, "a round of ", compiled.graph.node(id).name, ":\n", body);
   }
   return text;
 }

@@ -23,13 +23,14 @@ struct GraphSummary {
 GraphSummary Summarize(const Graph& graph, const OpRegistry& registry);
 
 // These print the last stages as stable text, for dumps and golden tests; ToText prints the graph's. This one returns a
-// line for each node that runs, in order: name, op, kernel, workspace. Views run nothing.
+// line for each node that runs, in order: name, op, kernel, workspace. Views run nothing. Below a loop that stays a
+// node, indented, stand the nodes of a round.
 std::string OrderText(const Compiled& compiled);
 // Returns a line for each kernel that was passed over before the one that serves a node: node, op, kernel, why, and
 // what serves. "(by design)" says that nobody would have expected it to serve.
 std::string PassedOverText(const Compiled& compiled);
 // Returns a line for each buffer of the step arena: offset, bytes, and the first and last position at which it is
-// needed.
+// needed. Then, indented, come the arenas of the bodies of loops.
 std::string PlanText(const Compiled& compiled);
 
 }  // namespace snug::core

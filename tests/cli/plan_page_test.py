@@ -100,6 +100,29 @@ class PlanPageTest(SnugTest):
         self.browser.type_into("#tools input", "conv1")
         self.assertNotIn(self.colours(), (before, faded))
 
+    def test_a_loop_opens(self):
+        self.open_plan("models/lstm_bytes.pbtxt", "--loops=rolled", "--threads=1")
+        whole = self.browser.run("return plan.buffers.length")
+        bodies = self.browser.run("return data.bodies.map(b => b.loop)")
+        self.assertGreaterEqual(len(bodies), 2)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('#bodies button').length"), 1 + len(bodies))
+        # By a click on the largest block of the map.
+        x, y, loop = self.browser.run("""
+            map.scrollIntoView({ block: "center" });
+            const blocks = plan.buffers.filter(b => block(b) >= 0).sort((a, b) => b[BYTES] - a[BYTES]), b = blocks[0];
+            const box = map.getBoundingClientRect();
+            return [Math.round(box.left + X((b[FIRST] + b[LAST] + 1) / 2, map.clientWidth)),
+                    Math.round(box.top + Y(b[OFFSET] + b[BYTES] / 2, map.clientHeight)), data.bodies[block(b)].loop];""")
+        self.browser.click_at(x, y)
+        self.assertIn(f"a round of the loop “{loop}”".lower(), self.page_text())
+        self.assertLess(self.browser.run("return plan.buffers.length"), whole)
+        self.assertGreater(self.browser.run("return plan.nodes.length"), 0)
+        self.assertGreater(len(self.colours()), 5)
+        self.browser.run("document.querySelector('#bodies button').click()")
+        self.assertEqual(self.browser.run("return plan.buffers.length"), whole)
+        self.assertNotIn("a round of the loop", self.page_text())
+        self.browser.run("document.querySelector('#bodies button:nth-child(2)').click()")
+
     def test_it_bears_ten_thousand_buffers(self):
         layers = [f'layer {{ name: "l{i}" input: "l{i - 1}" tanh {{}} }}' for i in range(1, 5200)]
         text = 'name: "deep"\ninput { name: "x" shape { dim: 64 } }\nlayer { name: "l0" input: "x" dense { units: 64 } }\n'

@@ -6,10 +6,12 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
+#include "engine/compile/control/loop_report.h"
 #include "engine/compile/memory/memory_report.h"
 #include "engine/compile/pipeline.h"
 #include "engine/run/session/random_feed.h"
@@ -65,7 +67,10 @@ absl::StatusOr<MemcostRow> RowFor(Compiled& compiled, const MemoryOptions& optio
   return row;
 }
 
-void PrintJson(const std::string& network, int64_t batch, bool measure, const std::vector<MemcostRow>& rows) {
+// `trained` is the network in training, of which loops keep stashes.
+void PrintJson(const Compiled& trained, bool measure, const std::vector<MemcostRow>& rows) {
+  const std::string& network = trained.graph.name;
+  const int64_t batch = trained.batch;
   Json json;
   json.Object().Key("network").String(network).Key("batch").Number(batch).Key("rows").Array();
   for (const MemcostRow& row : rows) {
@@ -83,7 +88,9 @@ void PrintJson(const std::string& network, int64_t batch, bool measure, const st
       json.Null().Key("step_ms").Null().End();
     }
   }
-  json.End().End();
+  json.End();
+  WriteLoops(trained, json);
+  json.End();
   std::puts(json.text().c_str());
 }
 
@@ -97,7 +104,9 @@ int64_t Baseline(const std::vector<MemcostRow>& rows, bool training) {
 
 double Megabytes(int64_t bytes) { return static_cast<double>(bytes) * 1e-6; }
 
-void PrintTable(const std::string& network, int64_t batch, bool measure, const std::vector<MemcostRow>& rows) {
+void PrintTable(const Compiled& trained, bool measure, const std::vector<MemcostRow>& rows) {
+  const std::string& network = trained.graph.name;
+  const int64_t batch = trained.batch;
   absl::PrintF("%s, batch %d; MB = 10^6 bytes; weights to workspace: live at the peak\n\n", network, batch);
   absl::PrintF("%-9s %-9s %12s %6s %12s %-6s %8s %10s %10s %10s %11s %10s", "mode", "strategy", "arena MB", "/none",
                "bound MB", "proven", "plan s", "weights", "gradients", "optimizer", "activations", "workspace");
@@ -115,6 +124,9 @@ void PrintTable(const std::string& network, int64_t batch, bool measure, const s
     if (measure) absl::PrintF(" %12.3f %10.3f", Megabytes(row.measured), row.step_ms);
     std::putchar('\n');
   }
+  // Stashes are among the activations, whatever the strategy.
+  const std::string stashes = StashText(trained);
+  if (!stashes.empty()) absl::PrintF("\n%s", stashes);
 }
 
 }  // namespace
@@ -139,22 +151,22 @@ absl::StatusOr<int> RunMemcost(const Arguments& arguments) {
   for (MemoryOptions& strategy : strategies) strategy.memory_limit = 0;  // strategies that do not fit are shown too
 
   std::vector<MemcostRow> rows;
-  int64_t batch = 0;
+  std::optional<Compiled> trained;
   for (const bool training : {false, true}) {
     options.training = training;
     SNUG_ASSIGN_OR_RETURN(Compiled compiled,
                           CompileGraph(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
-    batch = compiled.batch;
     for (const MemoryOptions& strategy : strategies) {
       const absl::StatusOr<MemcostRow> row = RowFor(compiled, strategy, measure);
       if (!row.ok()) return Annotate(row.status(), absl::StrCat(strategy.strategy, ", ", ModeName(training)));
       rows.push_back(*row);
     }
+    if (training) trained = std::move(compiled);
   }
   if (json) {
-    PrintJson(loaded.network.name(), batch, measure, rows);
+    PrintJson(*trained, measure, rows);
   } else {
-    PrintTable(loaded.network.name(), batch, measure, rows);
+    PrintTable(*trained, measure, rows);
   }
   return 0;
 }

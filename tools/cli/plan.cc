@@ -228,7 +228,7 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   memory_flags.AddTo(flags);
   flags.Add("write-plan", &write_plan, "file to save the plan to: *.pbtxt and *.txt text, everything else binary");
   flags.Add("html", &html,
-            "file for the picture, a page of its own: address against time, every strategy to choose from");
+            "file for the picture, a page of its own: address against time, every strategy to choose from; loops open");
   flags.Add("svg", &svg, "file for the picture of this plan alone, for print");
   RooflineFlag roofline_flag;
   roofline_flag.AddTo(flags, "print how long each kernel of the step would take on a GPU");

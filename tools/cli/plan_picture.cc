@@ -1,9 +1,11 @@
+#include <absl/strings/str_cat.h>
 #include <absl/strings/string_view.h>
 
 #include <set>
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/compile/control/rolled_loop.h"
 #include "engine/compile/memory/memory_report.h"
 #include "engine/compile/memory/tasks.h"
 #include "tools/cli/plan.h"
@@ -52,6 +54,19 @@ PictureStrategy DrawStrategy(const Compiled& compiled, const MemoryPlan& plan) {
   return picture;
 }
 
+void DrawBodies(const Compiled& compiled, const std::string& around, std::vector<PictureBody>* bodies) {
+  for (const NodeId id : compiled.graph.ProgramOrder()) {
+    const RolledLoop* const loop = RolledLoopOf(compiled.kernels[static_cast<size_t>(id.index)]);
+    if (loop == nullptr) continue;
+    const std::string name = absl::StrCat(around, compiled.graph.node(id).name);
+    bodies->push_back({.loop = name,
+                       .rounds = loop->rounds(),
+                       .workspace_bytes = loop->workspace_bytes(),
+                       .plan = DrawStrategy(loop->body(), loop->body().executable.memory)});
+    DrawBodies(loop->body(), name + "/", bodies);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Picture> MakePicture(const Compiled& compiled, const MemoryOptions& options, bool beside) {
@@ -77,6 +92,7 @@ absl::StatusOr<Picture> MakePicture(const Compiled& compiled, const MemoryOption
     }
   }
   if (!drawn) picture.strategies.push_back(DrawStrategy(compiled, chosen));
+  DrawBodies(compiled, "", &picture.bodies);
   return picture;
 }
 

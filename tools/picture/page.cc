@@ -54,6 +54,13 @@ std::string PicturePage(const Picture& picture) {
   json.Key("mode").String(picture.mode).Key("state").Number(picture.state_bytes);
   json.Key("chosen").String(picture.chosen).Key("strategies").Array();
   for (const PictureStrategy& strategy : picture.strategies) WriteStrategy(strategy, json);
+  json.End().Key("bodies").Array();
+  for (const PictureBody& body : picture.bodies) {
+    json.Object().Key("loop").String(body.loop).Key("rounds").Number(body.rounds);
+    json.Key("workspace").Number(body.workspace_bytes);
+    WriteStrategy(body.plan, json.Key("plan"));
+    json.End();
+  }
   json.End().End();
   // The data are inside a <script>, which a "</script>" in a name must not end.
   return absl::StrReplaceAll(kPage, {{"@DATA@", absl::StrReplaceAll(json.text(), {{"<", "\\u003c"}})}});

@@ -30,6 +30,13 @@ struct PictureStrategy {
   double seconds = 0;
 };
 
+// The arena of a loop's body: what a round of it is made of.
+struct PictureBody {
+  std::string loop;  // the node's name, behind those of the loops around it
+  int64_t rounds = 0, workspace_bytes = 0;
+  PictureStrategy plan;
+};
+
 struct Picture {
   std::string network;
   int64_t batch = 1;
@@ -37,6 +44,7 @@ struct Picture {
   int64_t state_bytes = 0;  // bytes in addition to the arena that is drawn
   std::string chosen;       // the strategy shown first
   std::vector<PictureStrategy> strategies;
+  std::vector<PictureBody> bodies;
 };
 
 std::string PicturePage(const Picture& picture);

@@ -370,13 +370,20 @@ absl::Status RolledLoop::Run(const KernelContext& k) const {
       s.carries[input.number] = whole;
     }
   }
+  RoundLog* const log = log_.load();
   // The straight line of a loop that ends early has rounds that change nothing behind its end.
   const int64_t end = only_rounds_ >= 0 ? std::min<int64_t>(*k.input<int32_t>(only_rounds_), rounds_) : rounds_;
   int64_t done = 0;
   bool goes_on = true;
   while (goes_on && done < end) {
     const int64_t round = RoundOf(done, end, backwards_);
+    const int64_t begin_ns = log == nullptr ? 0 : log->now_ns();
     SNUG_RETURN_IF_ERROR(RunRound(k, s, done, round));
+    if (log != nullptr && log->count < log->rounds.size()) {
+      log->rounds[log->count++] = {round, begin_ns, log->now_ns()};
+    } else if (log != nullptr) {
+      ++log->left_out;
+    }
     ++done;
     if (goes_on_ >= 0) {
       const char* const mask = OutputOf(s, goes_on_);

@@ -15,7 +15,7 @@
 //     bytes are read into the workspace by the round, and written from there.
 //
 // All that changes during a run lies in the workspace: the kernel itself is immutable, but for the counts of what it
-// did. Thread-safe.
+// did and the log of when. Thread-safe.
 #pragma once
 
 #include <absl/status/status.h>
@@ -41,6 +41,17 @@ namespace snug::core {
 
 struct Compiled;
 
+// When the rounds of a loop ran.
+struct RoundLog {
+  struct Round {
+    int64_t number = 0, begin_ns = 0, end_ns = 0;
+  };
+  int64_t (*now_ns)() = nullptr;
+  std::vector<Round> rounds;  // the first `count` are written; there is room for no more than these
+  size_t count = 0;
+  int64_t left_out = 0;  // for want of room
+};
+
 class RolledLoop {
  public:
   // What was done since it was compiled, in all runs.
@@ -57,6 +68,7 @@ class RolledLoop {
   RolledLoop& operator=(const RolledLoop&) = delete;
   ~RolledLoop();
 
+  int64_t rounds() const { return rounds_; }  // at most
   int64_t workspace_bytes() const { return workspace_bytes_; }
   const Compiled& body() const { return *body_; }
   Counts counts() const;
@@ -65,6 +77,8 @@ class RolledLoop {
   absl::Status Verify() const;
   // For each carry, between how many buffers it alternates; 0: it is a pointer that is handed on.
   std::vector<int> CarryBuffers() const;
+  // Has runs write down their rounds, until null is set. No two runs may be at once, and none while this is called.
+  void SetLog(RoundLog* log) const { log_.store(log); }
   int64_t carry_bytes() const { return carry_bytes_; }  // of the workspace
 
   absl::Status Run(const KernelContext& k) const;
@@ -143,6 +157,7 @@ class RolledLoop {
   int64_t table_ = 0;  // where the table begins in the workspace
   int64_t carry_bytes_ = 0;
   int64_t workspace_bytes_ = 0;
+  mutable std::atomic<RoundLog*> log_{nullptr};
   mutable std::atomic<int64_t> runs_{0}, rounds_run_in_all_{0}, carried_bytes_{0}, sliced_bytes_{0}, last_bytes_{0};
 };
 

@@ -4,8 +4,7 @@
 //
 // A round repeats the one that is a turn of all rings earlier, with names that are as much younger, once every ring has
 // been filled and every carry is what a round made. So of many rounds only the first, one turn more, and what is left
-// of a turn at the end are gone through; and memory is an array by place, as maps by place made it slow: they grew by
-// every slice of every round.
+// of a turn at the end are gone through; and memory is an array by the number of a place.
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int kHostTrack = 0;
 
+constexpr size_t kMostRounds = 10'000;  // of a loop in a step
+
 int TrackOf(int32_t stream) { return stream + 1; }
 
 }  // namespace
@@ -30,6 +32,8 @@ Trace::Trace(std::unique_ptr<OutputFile> file, const Compiled& compiled, const O
                       .kernel = compiled.kernels[static_cast<size_t>(step.node.index)].Name(),
                       .flops = cost.flops,
                       .bytes = cost.bytes});
+    LogRounds(static_cast<int32_t>(steps_.size()) - 1, node.name,
+              compiled.kernels[static_cast<size_t>(step.node.index)]);
   }
   const Schedule& schedule = compiled.executable.schedule;
   for (const auto& wait : schedule.waits) steps_[static_cast<size_t>(wait.second)].waits = true;
@@ -38,6 +42,45 @@ Trace::Trace(std::unique_ptr<OutputFile> file, const Compiled& compiled, const O
   AddMetadata("process_name", kHostTrack, absl::StrCat("snug ", compiled.graph.name));
   AddMetadata("thread_name", kHostTrack, "host: feed, run, fetch");
   for (int32_t s = 0; s < schedule.count(); ++s) AddMetadata("thread_name", TrackOf(s), absl::StrCat("stream ", s));
+}
+
+Trace::~Trace() {
+  for (const Rounds& rounds : rounds_) rounds.rolled->SetLog(nullptr);
+}
+
+void Trace::LogRounds(int32_t step, const std::string& name, const KernelChoice& choice) {
+  const RolledLoop* const loop = RolledLoopOf(choice);
+  if (loop == nullptr) return;
+  auto log = std::make_unique<RoundLog>();
+  log->now_ns = MonotonicNanoseconds;
+  log->rounds.resize(kMostRounds);
+  loop->SetLog(log.get());
+  rounds_.push_back({.step = step, .loop = name, .rolled = loop, .log = std::move(log)});
+  const Compiled& body = loop->body();
+  for (const NodeId id : body.graph.ProgramOrder()) {
+    LogRounds(step, absl::StrCat(name, "/", body.graph.node(id).name), body.kernels[static_cast<size_t>(id.index)]);
+  }
+}
+
+void Trace::AddRounds(Rounds& rounds, const StepTime& time) {
+  RoundLog& log = *rounds.log;
+  for (size_t i = 0; i < log.count; ++i) {
+    const RoundLog::Round& round = log.rounds[i];
+    Json json =
+        BeginSlice(absl::StrCat("round ", round.number), "round", TrackOf(time.stream), round.begin_ns, round.end_ns);
+    json.Key("args").Object().Key("loop").String(rounds.loop).Key("round").Number(round.number);
+    json.Key("step").Number(training_step_).End();
+    End(json);
+  }
+  if (log.left_out > 0) {
+    const int64_t begin_ns = log.count == 0 ? time.begin_ns : log.rounds[log.count - 1].end_ns;
+    Json json =
+        BeginSlice(absl::StrCat(log.left_out, " more rounds"), "round", TrackOf(time.stream), begin_ns, begin_ns);
+    json.Key("args").Object().Key("loop").String(rounds.loop).Key("step").Number(training_step_).End();
+    End(json);
+  }
+  log.count = 0;
+  log.left_out = 0;
 }
 
 Json Trace::Begin(absl::string_view ph, absl::string_view name, int track) {
@@ -111,6 +154,9 @@ void Trace::AddStep(absl::Span<const StepTime> times) {
     json.Key("flops").Number(step.flops);
     json.Key("bytes").Number(step.bytes).Key("step").Number(training_step_).End();
     End(json);
+  }
+  for (Rounds& rounds : rounds_) {
+    if (!times.empty()) AddRounds(rounds, times[static_cast<size_t>(rounds.step)]);
   }
   for (const auto& [a, b] : compiled_.executable.schedule.waits) {
     const StepTime& from = times[static_cast<size_t>(a)];

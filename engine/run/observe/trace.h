@@ -2,7 +2,8 @@
 // between streams as arrows, the memory that was live, and what the host fed and fetched.
 //
 // The format is the JSON of the Trace Event Format. There is a track for the host, one for each stream, and a counter
-// for each arena. Events go to the file step by step, so even a long trace takes no memory.
+// for each arena. The rounds of a loop that stays a node lie within its slice, at most 10,000 of each loop in a step.
+// Events go to the file step by step, so even a long trace takes no memory.
 #pragma once
 
 #include <absl/status/status.h>
@@ -16,6 +17,7 @@
 
 #include "engine/base/text/json.h"
 #include "engine/base/text/output_file.h"
+#include "engine/compile/control/rolled_loop.h"
 #include "engine/compile/memory/plan_memory.h"
 #include "engine/compile/pipeline.h"
 #include "engine/run/executors/executor.h"
@@ -52,6 +54,9 @@ class Trace {
  public:
   // `compiled` must outlive this.
   Trace(std::unique_ptr<OutputFile> file, const Compiled& compiled, const OpRegistry& registry);
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+  ~Trace();  // no step may run
 
   // Adds a slice to the host's track.
   void AddHost(absl::string_view name, int64_t begin_ns, int64_t end_ns);
@@ -76,11 +81,21 @@ class Trace {
     bool waits = false;  // whether it waits for another stream
   };
 
+  struct Rounds {  // of a loop that stays a node, or of one inside its body
+    int32_t step = 0;
+    std::string loop;
+    const RolledLoop* rolled = nullptr;
+    std::unique_ptr<RoundLog> log;
+  };
+  void LogRounds(int32_t step, const std::string& name, const KernelChoice& choice);
+  void AddRounds(Rounds& rounds, const StepTime& time);
+
   const std::unique_ptr<OutputFile> file_;
   const Compiled& compiled_;
   const LiveBytes live_;
   const int64_t origin_ns_;  // the zero of the trace's clock
   std::vector<StepText> steps_;
+  std::vector<Rounds> rounds_;  // in the sequence of the Steps
   int64_t training_step_ = 0, arrows_ = 0;
   bool first_ = true;
 };

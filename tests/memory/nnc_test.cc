@@ -109,12 +109,22 @@ TEST(Nnc, TheBestIsNoLargerThanAnyoneElses) {
 TEST(Nnc, EqualsTheReferenceOnLoopsAndBranchesOrIsSmaller) {
   const std::vector<std::string> files = FilesIn(SharedData("nnc/graphs_loops"));
   if (files.empty()) GTEST_SKIP() << "no reference data at " << SharedData("nnc/graphs_loops");
+  int64_t reference = 0, ours = 0;
   for (const std::string& path : files) {
     SCOPED_TRACE(path);
     const absl::StatusOr<NncFile> file = ReadNnc(path);
     ASSERT_TRUE(file.ok()) << file.status().message();
     EXPECT_LE(NncTotal(file->problem, NncRule::kLater), file->total);
+    const absl::StatusOr<Placement> best = PlacePartial(file->problem, "best", {});
+    ASSERT_TRUE(best.ok()) << best.status().message();
+    EXPECT_TRUE(VerifyPartial(file->problem, best->plan).ok());
+    EXPECT_LE(best->plan.arena_bytes, file->total);
+    reference += file->total;
+    ours += best->plan.arena_bytes;
   }
+  EXPECT_EQ(files.size(), 64u);
+  EXPECT_EQ(reference, 57'280);
+  EXPECT_LE(ours, reference);
 }
 
 TEST(NncReader, FindsTheInterferencesThatTheFileStates) {

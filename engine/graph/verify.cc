@@ -65,7 +65,8 @@ class Verifier {
     if (node.removed) return Bug(absl::StrCat("removed node \"", node.name, "\" is still in the list"));
     if (!names_.insert(node.name).second) return Bug(absl::StrCat("two nodes are named \"", node.name, "\""));
     for (const ValueId input : node.inputs) {
-      if (input.valid()) SNUG_RETURN_IF_ERROR(CheckRead(input, [&] { return absl::StrCat("node \"", node.name, "\""); }));
+      if (input.valid())
+        SNUG_RETURN_IF_ERROR(CheckRead(input, [&] { return absl::StrCat("node \"", node.name, "\""); }));
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Value& value = graph_.value(node.outputs[i]);

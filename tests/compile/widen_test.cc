@@ -43,7 +43,8 @@ class WidenTest : public testing::Test {
   // As the stage of the compiler that chooses kernels does it, the product being all that wants float32.
   std::vector<NodeId> WidenAll() {
     std::vector<NodeId> casts;
-    Widener widener(graph_, registry_);
+    Readers readers(graph_);
+    Widener widener(graph_, registry_, &readers);
     for (const NodeId id : graph_.ProgramOrder()) {
       if (graph_.node(id).op == "matmul") casts = widener.Widen(id);
       widener.Pass(id);
@@ -98,7 +99,8 @@ TEST_F(WidenTest, WhatTakesNoCastIsUnrounded) {
                              .op = "sgd_update",
                              .inputs = {weight_, OutputOf(product), rate_, gate_},
                              .phase = Phase::kUpdate});
-  Widener widener(graph_, registry_);
+  Readers readers(graph_);
+  Widener widener(graph_, registry_, &readers);
   widener.Unround(product);
   widener.RemoveUnreadCasts();
   EXPECT_EQ(graph_.node(product).inputs[0], x_);
@@ -111,7 +113,8 @@ TEST_F(WidenTest, WhatTakesNoCastIsUnrounded) {
 // What anybody else reads is bfloat16, and so it stays.
 TEST_F(WidenTest, WhatOthersReadStaysRounded) {
   const NodeId product = AddProduct();  // its result is an output
-  Widener widener(graph_, registry_);
+  Readers readers(graph_);
+  Widener widener(graph_, registry_, &readers);
   widener.Unround(product);
   EXPECT_EQ(graph_.type(OutputOf(product)).dtype, DType::kBFloat16);
 }

@@ -114,6 +114,8 @@ class Peers(unittest.TestCase):
         self.assertGreater(len(moved), len(before) / 2)
         for key in before:
             self.assertTrue(numpy.isfinite(after[key]).all(), key)
+            if key.endswith(("running_mean", "running_var")):
+                continue  # statistics go where the data are, however far that is
             self.assertLess(float(numpy.abs(after[key] - before[key]).mean()), 0.1 + float(numpy.abs(before[key]).mean()), key)
         return losses
 

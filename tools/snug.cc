@@ -1,8 +1,5 @@
 // The `snug` command: runs the subcommand and prints what went wrong.
-//
-// Exit codes: 0 it is done; 1 the run failed (kernels, memory, files); 2 the command, the model file or its data are
-// wrong; 3 it is done, but over the limit that was asked for; 4 a training was stopped by a signal, after a checkpoint;
-// 5 the watchdog ended a run that was stuck.
+// cli/commands.cc lists its subcommands and exit codes.
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
 
@@ -30,16 +27,17 @@ std::string Help() {
     head.resize(14, ' ');
     absl::StrAppend(&text, head, command.summary, "\n");
   }
-  return absl::StrCat(
-      text,
-      "\nTo begin with: `snug train models/mlp.pbtxt`, which needs no data; a network and a table of your "
-      "own:\n`snug train NET --data=csv --data-csv-file=TABLE`.\n"
-      "\n`snug COMMAND --help` tells more. Exit codes: 0 done, 1 the run failed, 2 wrong command, "
-      "model file or data,\n3 done, but over --capacity, 4 a training was stopped, 5 a stuck run was "
-      "ended (--watchdog-abort).\n"
-      "\nEnvironment: SNUG_ISA (instructions of our own loops), SNUG_CUDA_LIBRARIES (where CUDA's libraries are),\n"
-      "SNUG_KERNEL_CACHE (where compiled kernels are kept). GOMP_SPINCOUNT is set and the command starts itself\n"
-      "anew, unless that or OMP_WAIT_POLICY is set. docs/environment.md tells more.\n");
+  absl::StrAppend(
+      &text,
+      "\nTo begin with: `snug new convnet` writes a model file, and `snug train convnet.pbtxt` trains it; with a "
+      "table of\nyour own: `snug train NET --data=csv --data-csv-file=TABLE`. `snug COMMAND --help` tells more.\n"
+      "\nexit codes:\n");
+  for (const ExitCode& each : ExitCodes()) absl::StrAppend(&text, "  ", each.code, "  ", each.meaning, "\n");
+  absl::StrAppend(&text, "\nenvironment (docs/environment.md tells more):\n");
+  for (const Variable& each : EnvironmentVariables()) {
+    absl::StrAppend(&text, "  ", each.names, ": ", each.meaning, "\n");
+  }
+  return text;
 }
 
 int CodeOf(const absl::Status& status) {

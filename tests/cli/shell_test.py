@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import unittest
@@ -28,12 +29,21 @@ class NewTest(SnugTest):
         self.assertIn('did you mean "convnet"', self.error("new", "convent"))
         self.assertIn("No such file or directory", self.error("new", "mlp", "/no/such/folder/x.pbtxt"))
 
+    def test_a_name_is_one_that_other_commands_read_as_text(self):
+        for name in ("y.pb", "-", ""):
+            self.assertIn(f'ends in .pbtxt, found "{name}"', self.error("new", "mlp", name))
+
+    def test_the_command_that_it_names_can_be_pasted(self):
+        path = self.folder / "two words.pbtxt"
+        command = self.run_snug("new", "mlp", path).stdout.split("To train it: ")[1]
+        self.assertEqual(shlex.split(command), ["snug", "train", str(path)])
+
 
 class CompletionTest(SnugTest):
     def complete(self, *words):
-        script = f"source <({BINARY} completion bash)\nCOMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1))\n_snug 2>/dev/null\n" 'echo "${COMPREPLY[*]}"'
+        script = f"source <({BINARY} completion bash)\nCOMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1))\n_snug 2>/dev/null\n" 'printf "%s\\n" "${COMPREPLY[@]}"'
         done = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, check=True)
-        return done.stdout.split()
+        return done.stdout.split("\n")[:-1]
 
     def test_bash_completes_commands_flags_and_files(self):
         self.assertEqual(self.complete("snug", "memc"), ["memcost"])
@@ -42,6 +52,10 @@ class CompletionTest(SnugTest):
         path = str(self.write("some_net.pbtxt", ""))
         self.assertEqual(self.complete("snug", "plan", path[:-4]), [path])
         self.assertEqual(self.complete("snug", "plan", "--svg", "=", path[:-4]), [path])
+        spaced = str(self.write("two words.pbtxt", ""))
+        self.assertEqual(self.complete("snug", "plan", spaced[:-8]), [spaced])
+        self.assertEqual(self.complete("snug", "new", "conv"), ["convnet"])
+        self.assertEqual(self.complete("snug", "completion", ""), ["bash", "zsh", "fish"])
 
     def test_zsh_and_fish_read_what_is_for_them(self):
         for shell in ("zsh", "fish"):

@@ -181,7 +181,7 @@ TEST(ProductKernelsTimes, NoOpTakesSeveralTimesAsLongInBFloat16) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "SKIPPED: checks of addresses take most of the time under a sanitizer";
 #endif
-  constexpr double kTimes = 4, kFixed = 1e-3;
+  constexpr double kTimes = 4, kFixed = 1e-4;
   constexpr int kSteps = 2, kRounds = 5;
   for (const char* const model : {"mobilenet_v2", "resnet20", "gpt_bytes", "lenet"}) {
     const auto loaded = LoadModel(model);

@@ -32,9 +32,28 @@ constexpr Command kCommands[] = {
     {"man", "print the manual page", RunMan},
 };
 
+constexpr ExitCode kExitCodes[] = {
+    {0, "it is done"},
+    {1, "the run failed: kernels, memory, files"},
+    {2, "the command, the model file or its data are wrong"},
+    {3, "it is done, but over the --capacity that was given to place"},
+    {4, "a training was stopped by a signal, after a checkpoint"},
+    {5, "a stuck run was ended (--watchdog-abort)"},
+};
+
+constexpr Variable kVariables[] = {
+    {"SNUG_ISA", "instructions of our own loops: baseline, avx2 or avx512"},
+    {"SNUG_CUDA_LIBRARIES", "where CUDA's libraries are"},
+    {"SNUG_KERNEL_CACHE", "where compiled kernels are kept"},
+    {"GOMP_SPINCOUNT, OMP_WAIT_POLICY",
+     "how idle threads wait; if neither is set, the command sets the first and starts itself anew"},
+};
+
 }  // namespace
 
 absl::Span<const Command> Commands() { return kCommands; }
+absl::Span<const ExitCode> ExitCodes() { return kExitCodes; }
+absl::Span<const Variable> EnvironmentVariables() { return kVariables; }
 
 Usage UsageOf(const Command& command) {
   const absl::Status listed = command.run({kListFlags}).status();

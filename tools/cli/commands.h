@@ -15,6 +15,21 @@ struct Command {
 
 absl::Span<const Command> Commands();
 
+struct ExitCode {
+  int code;
+  const char* meaning;
+};
+
+absl::Span<const ExitCode> ExitCodes();
+
+// What the environment says to every command: names of variables, with what they are for.
+struct Variable {
+  const char* names;
+  const char* meaning;
+};
+
+absl::Span<const Variable> EnvironmentVariables();
+
 // What a command's help has, for what is made of it: the manual page, and what shells complete.
 Usage UsageOf(const Command& command);
 

@@ -9,8 +9,12 @@
 #include "engine/base/status.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/flags/flags.h"
+#include "tools/cli/new.h"
 
 namespace snug::core::cli {
+
+CommandFunction RunCompletion, RunNew;
+
 namespace {
 
 constexpr char kShells[] = "bash, zsh or fish";
@@ -26,16 +30,24 @@ std::string FlagWords(const Command& command) {
   });
 }
 
+// What the first word behind a command is one of, or nothing: a file.
+std::string KindsOf(const Command& command) {
+  if (command.run == RunCompletion) return "bash zsh fish";
+  if (command.run == RunNew) return absl::StrJoin(NewKinds(), " ");
+  return "";
+}
+
 std::string ForBash() {
   std::string flags;
   for (const Command& command : Commands()) {
-    absl::StrAppend(&flags, "    ", command.name, ") flags='", FlagWords(command), "' ;;\n");
+    absl::StrAppend(&flags, "    ", command.name, ") flags='", FlagWords(command), "' kinds='", KindsOf(command),
+                    "' ;;\n");
   }
   // Bash cuts words at "=", so a flag's value is a word of its own, after "=".
   return absl::StrCat(
       "# bash completion for snug; in ~/.bashrc: source <(snug completion bash)\n"
       "_snug() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} flags=''\n"
+      "  local current=${COMP_WORDS[COMP_CWORD]} flags='' kinds=''\n"
       "  COMPREPLY=()\n"
       "  if ((COMP_CWORD == 1)); then\n"
       "    COMPREPLY=($(compgen -W '",
@@ -49,9 +61,11 @@ std::string ForBash() {
       "  if [[ $current == -* ]]; then\n"
       "    COMPREPLY=($(compgen -W \"$flags --help\" -- \"$current\"))\n"
       "    [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace\n"
+      "  elif ((COMP_CWORD == 2)) && [[ -n $kinds ]]; then\n"
+      "    COMPREPLY=($(compgen -W \"$kinds\" -- \"$current\"))\n"
       "  else\n"
       "    compopt -o filenames\n"
-      "    COMPREPLY=($(compgen -f -- \"${current#=}\"))\n"
+      "    mapfile -t COMPREPLY < <(compgen -f -- \"${current#=}\")\n"
       "  fi\n"
       "}\n"
       "complete -F _snug snug\n");
@@ -73,6 +87,8 @@ std::string ForZsh() {
       absl::StrAppend(&cases, " \\\n        '*--", flag.name, flag.value_name.empty() ? "" : "=", "[",
                       ZshText(flag.help), "]", value, "'");
     }
+    const std::string kinds = KindsOf(command);
+    if (!kinds.empty()) absl::StrAppend(&cases, " \\\n        '1:kind:(", kinds, ")'");
     absl::StrAppend(&cases, " \\\n        '--help[say more]' '*:file:_files'\n      ;;\n");
   }
   return absl::StrCat(
@@ -107,6 +123,9 @@ std::string ForFish() {
   for (const Command& command : Commands()) {
     absl::StrAppend(&text, "complete -c snug -f -n __fish_use_subcommand -a ", command.name, " -d '",
                     FishText(command.summary), "'\n");
+    if (const std::string kinds = KindsOf(command); !kinds.empty()) {
+      absl::StrAppend(&text, "complete -c snug -n '__fish_seen_subcommand_from ", command.name, "' -a '", kinds, "'\n");
+    }
     for (const Usage::Flag& flag : UsageOf(command).flags) {
       absl::StrAppend(&text, "complete -c snug -n '__fish_seen_subcommand_from ", command.name, "' -l ", flag.name,
                       flag.value_name.empty() ? "" : " -r", " -d '", FishText(flag.help), "'\n");

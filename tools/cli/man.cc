@@ -73,15 +73,15 @@ absl::StatusOr<int> RunMan(const Arguments& arguments) {
   for (const Command& command : Commands()) {
     absl::StrAppend(&page, ".TP\n.B ", command.name, "\n", Roff(command.summary), "\n");
   }
-  absl::StrAppend(&page,
-                  ".SH EXIT STATUS\n"
-                  ".TP\n.B 0\nIt is done.\n"
-                  ".TP\n.B 1\nThe run failed: kernels, memory, files.\n"
-                  ".TP\n.B 2\nThe command, the model file or its data are wrong.\n"
-                  ".TP\n.B 3\nIt is done, but over the limit that was asked for.\n"
-                  ".TP\n.B 4\nA training was stopped by a signal, after a checkpoint.\n"
-                  ".TP\n.B 5\nThe watchdog ended a run that was stuck.\n"
-                  ".SH USAGE OF EACH COMMAND\n");
+  absl::StrAppend(&page, ".SH EXIT STATUS\n");
+  for (const ExitCode& each : ExitCodes()) {
+    absl::StrAppend(&page, ".TP\n.B ", each.code, "\n", Roff(each.meaning), "\n");
+  }
+  absl::StrAppend(&page, ".SH ENVIRONMENT\n");
+  for (const Variable& each : EnvironmentVariables()) {
+    absl::StrAppend(&page, ".TP\n.B ", Roff(each.names), "\n", Roff(each.meaning), "\n");
+  }
+  absl::StrAppend(&page, ".SH USAGE OF EACH COMMAND\n");
   for (const Command& command : Commands()) absl::StrAppend(&page, SectionOf(command));
   std::fputs(page.c_str(), stdout);
   return 0;

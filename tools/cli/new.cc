@@ -1,7 +1,11 @@
 // `snug new KIND [FILE]` writes a model file to begin with. Each trains as it is, on data that needs no download, and
 // says what to change.
+#include "tools/cli/new.h"
+
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
+#include <absl/strings/str_replace.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -131,9 +135,7 @@ training { batch: 64 epochs: 1 schedule { warm_up: 50 cosine {} } data { copy {}
 )"},
 };
 
-std::string Kinds() {
-  return absl::StrJoin(kTemplates, ", ", [](std::string* out, const Template& t) { absl::StrAppend(out, t.kind); });
-}
+std::string Kinds() { return absl::StrJoin(NewKinds(), ", "); }
 
 absl::StatusOr<const Template*> Find(const std::string& kind) {
   Suggester suggester(kind);
@@ -145,8 +147,23 @@ absl::StatusOr<const Template*> Find(const std::string& kind) {
                                                  suggester.found() ? suggester.Question() : ""));
 }
 
+// As a word of a command for the shell.
+std::string Quoted(const std::string& path) {
+  if (path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%") ==
+      std::string::npos) {
+    return path;
+  }
+  return absl::StrCat("'", absl::StrReplaceAll(path, {{"'", "'\\''"}}), "'");
+}
+
 // Writes a file that was not there.
 absl::Status WriteNew(const std::string& path, const char* text) {
+  // Other commands read files of these names, and no others, as text; and "-", or a flag's look, is no name for them.
+  const bool text_name = absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".txt");
+  if (!text_name || absl::StartsWith(path, "-")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected the name of a file that ends in .pbtxt, found \"", path, "\""));
+  }
   std::FILE* const file = std::fopen(path.c_str(), "wx");
   if (file == nullptr) {
     const bool there = errno == EEXIST;
@@ -161,12 +178,19 @@ absl::Status WriteNew(const std::string& path, const char* text) {
 
 }  // namespace
 
+std::vector<std::string> NewKinds() {
+  std::vector<std::string> kinds;
+  for (const Template& each : kTemplates) kinds.emplace_back(each.kind);
+  return kinds;
+}
+
 absl::StatusOr<int> RunNew(const Arguments& arguments) {
   bool json = false;
-  Flags flags("snug new KIND [FILE]",
-              absl::StrCat("Writes a model file to begin with, ", Kinds(),
-                           ", in FILE or KIND.pbtxt, where nothing may be yet.\n"
-                           "It trains as it is, on data that needs no download, and says what to change."));
+  Flags flags(
+      "snug new KIND [FILE]",
+      absl::StrCat("Writes a model file to begin with, of one of these kinds: ", Kinds(),
+                   ". Its name is FILE or KIND.pbtxt,\nand nothing may be there yet. It trains as it is, on data "
+                   "that needs no download, and says what to change."));
   AddJsonFlag(flags, &json);
   SNUG_ASSIGN_OR_RETURN(const Arguments positional, flags.Parse(arguments));
   if (positional.empty() || positional.size() > 2) {
@@ -180,7 +204,7 @@ absl::StatusOr<int> RunNew(const Arguments& arguments) {
   if (json) {
     std::puts(Json().Object().Key("file").String(path).End().text().c_str());
   } else {
-    std::printf("%s is written. To train it: snug train %s\n", path.c_str(), path.c_str());
+    std::printf("%s is written. To train it: snug train %s\n", path.c_str(), Quoted(path).c_str());
   }
   return 0;
 }

@@ -111,20 +111,28 @@ void ExpectStepsAllocateNothing(Session& session) {
 
   const std::string maps = Maps();
   const std::string maps_again = Maps();  // reading them allocates, too: settle first
-  const void* const brk = sbrk(0);
-  allocations = 0;
-  held = most_held = 0;
-  recording = true;
-  bool ok = true;
-  for (int i = 0; i < 100; ++i) ok = ok && session.Run().ok();
-  recording = false;
-  const size_t found = allocations;
-  EXPECT_TRUE(ok);
-  EXPECT_EQ(held, 0) << "bytes that were taken in the steps and not given back";
-  // Threads that for the first time take at one moment what they took in turn make the heap larger, once.
+  // Threads that for the first time take at one moment what they took in turn make the heap larger, once. On a machine
+  // that does other things, too, they may do so late: what is taken anew again and again is taken in every round.
   constexpr int64_t kSmall = 64 << 10, kHeapSteps = 256 << 10;
-  const int64_t grown = static_cast<const char*>(sbrk(0)) - static_cast<const char*>(brk);
-  EXPECT_LE(grown, most_held <= kSmall ? 0 : most_held + kHeapSteps);
+  constexpr int kRounds = 4;
+  int64_t grown = 0, allowed = 0;
+  size_t found = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const void* const brk = sbrk(0);
+    allocations = 0;
+    held = most_held = 0;
+    recording = true;
+    bool ok = true;
+    for (int i = 0; i < 100; ++i) ok = ok && session.Run().ok();
+    recording = false;
+    found = allocations;
+    EXPECT_TRUE(ok);
+    EXPECT_EQ(held, 0) << "bytes that were taken in the steps and not given back";
+    grown = static_cast<const char*>(sbrk(0)) - static_cast<const char*>(brk);
+    allowed = most_held <= kSmall ? 0 : most_held + kHeapSteps;
+    if (grown <= allowed) break;
+  }
+  EXPECT_LE(grown, allowed);
   EXPECT_TRUE(Maps() == maps_again) << "the steps mapped or unmapped memory; before:\n" << maps_again;
 
   const std::string own = LibraryOf(reinterpret_cast<void*>(&LibraryOf));

@@ -8,10 +8,11 @@ from snug import SnugTest
 # The common flags, and what goes without: a command that is not named there takes the flag.
 NO_STEP = {"compile", "plan", "memcost", "fit"}  # compiles a network, but runs no step (memcost: only to measure)
 CONVERSIONS = {"import", "export"}  # of files: nothing is run or planned
-NO_NETWORK = {"place", "order", "ops", "doctor", "import"}
-INQUIRIES = {"ops", "doctor"}  # say what there is
+FOR_SHELLS = {"completion", "man"}  # print what is for other programs
+INQUIRIES = {"ops", "doctor", "new"} | FOR_SHELLS  # say what there is, or write what they know
+NO_NETWORK = {"place", "order", "import"} | INQUIRIES
 WITHOUT = {
-    "json": set(),
+    "json": FOR_SHELLS,
     "device": NO_NETWORK,
     "batch": NO_NETWORK,
     "precision": NO_NETWORK,
@@ -88,10 +89,11 @@ class CommonFlagsTest(SnugTest):
             "import": (self.folder / "mlp.onnx", f"--out={self.folder / 'imported'}"),
             "ops": (),
             "doctor": (),
+            "new": ("mlp", self.folder / "new.pbtxt"),
             "place": (buffers,),
             "order": (tasks,),
         }
-        self.assertEqual(sorted(examples), sorted(self.commands()))  # a new command needs an example here
+        self.assertEqual(set(examples), set(self.commands()) - FOR_SHELLS)  # a new command needs an example here
         for command, arguments in examples.items():
             document = json.loads(self.run_snug(command, *arguments, "--json").stdout)
             self.assertTrue(document, command)

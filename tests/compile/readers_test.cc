@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 namespace snug::core {
 namespace {
@@ -38,6 +39,13 @@ std::string Reads(const Graph& graph) {
   return text;
 }
 
+// Where in program order a value is made.
+std::ptrdiff_t Position(const Graph& graph, ValueId value) {
+  const std::vector<NodeId> order = graph.ProgramOrder();
+  const NodeId producer = graph.value(value).producer;
+  return producer.valid() ? std::find(order.begin(), order.end(), producer) - order.begin() : -1;
+}
+
 TEST(Readers, ReplaceUsesAsTheGraphDoesThroughAnyNumberOfChanges) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {
@@ -48,11 +56,15 @@ TEST(Readers, ReplaceUsesAsTheGraphDoesThroughAnyNumberOfChanges) {
       const auto any = [&] {
         return ValueId{static_cast<int32_t>(random() % static_cast<uint32_t>(found.value_capacity()))};
       };
-      const ValueId from = any(), to = any();
+      ValueId from = any(), to = any();
       if (from == to) continue;
+      if (Position(found, to) > Position(found, from)) std::swap(from, to);  // values are made before they are read
       if (change % 4 == 3) {  // a node that is put in, and read by all that read what it reads
         for (Graph* graph : {&expected, &found}) {
-          graph->AddNode({.name = "in", .op = "add_n", .inputs = {from}, .output_types = {kType}});
+          const NodeId node = graph->AddNode({.name = "in", .op = "add_n", .inputs = {from}, .output_types = {kType}});
+          const NodeId producer = graph->value(from).producer;
+          const NodeId behind = producer.valid() ? graph->node(producer).next : graph->first_node();
+          if (behind != node) graph->MoveBefore(node, behind);
         }
         const ValueId made{static_cast<int32_t>(found.value_capacity()) - 1};
         readers.Add(from, found.value(made).producer);

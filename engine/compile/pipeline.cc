@@ -290,6 +290,25 @@ absl::Status CheckForTheProcessor(const CompileOptions& options) {
                                                  ": is for the CPU, found the device ", options.device.ToString()));
 }
 
+absl::Status CheckStashLimit(const CompileOptions& options) {
+  if (options.stash_limit == 0) return absl::OkStatus();
+  if (options.stash_limit < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stash-limit: expected at least 1 byte, or 0 for none, found ", options.stash_limit));
+  }
+  if (options.recompute_rounds != 0) {
+    return absl::InvalidArgumentError(
+        "stash-limit: chooses the rounds that are kept by itself; expected no recompute-rounds");
+  }
+  if (options.device.kind == Device::Kind::kCuda) {
+    return absl::InvalidArgumentError(absl::StrCat("stash-limit: is for loops that stay one node, found the device ",
+                                                   options.device.ToString(), ", where all are unrolled"));
+  }
+  if (options.loops != LoopRule::kUnrolled) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("stash-limit: is for loops that stay one node, found the rule ", LoopRuleName(options.loops)));
+}
+
 absl::Status CheckPassNames(const CompileOptions& options) {
   const std::vector<std::string> names = PassNames();
   for (const std::string& name : options.disabled_passes) {
@@ -350,10 +369,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     return absl::InvalidArgumentError(
         absl::StrCat("stochastic-rounding: expected the precision bfloat16, found ", Name(options.precision)));
   }
-  if (options.stash_limit != 0 && options.recompute_rounds != 0) {
-    return absl::InvalidArgumentError(
-        "stash-limit: chooses the rounds that are kept by itself; expected no recompute-rounds");
-  }
+  SNUG_RETURN_IF_ERROR(CheckStashLimit(options));
   const proto::Optimizer fallback = DefaultOptimizer();
   const proto::Optimizer& optimizer = options.optimizer != nullptr ? *options.optimizer
                                       : network.has_optimizer()    ? network.optimizer()

@@ -258,5 +258,38 @@ TEST(StashLimit, SaysWhatItDoesNotGoWith) {
               HasSubstr("--stash-limit: expected a number of bytes"));
 }
 
+TEST(StashLimit, NoneIsNotWrittenAsZero) {
+  for (const char* const loops : {"", "unrolled"}) {
+    CompileSettings settings{.loops = loops};
+    settings.stash_limit = "0";
+    EXPECT_EQ(SettleCompile(settings, 1, OptionPlaces::OnCommandLine()).status().message(),
+              "--stash-limit: expected at least 1 byte; leave it out for none");
+  }
+}
+
+TEST(StashLimit, OptionsThatDoNotGoTogetherAreRefusedWhoeverSetThem) {
+  const std::string without_loops = R"(batch: 2
+    input { name: "x" shape { dim: 4 } }
+    layer { name: "y" input: "x" dense { units: 2 } }
+    layer { name: "loss" input: "y" reduce_mean {} }
+    objective: "loss")";
+  const auto refused = [](const std::string& text, const CompileOptions& options) {
+    const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    const absl::Status status =
+        CompileGraph(loaded->network, loaded->source_map, OpRegistry::Builtin(), options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  for (const std::string& text : {without_loops, Stashing(60)}) {
+    EXPECT_EQ(refused(text, {.stash_limit = -1}), "stash-limit: expected at least 1 byte, or 0 for none, found -1");
+    EXPECT_THAT(refused(text, {.recompute_rounds = 3, .stash_limit = 100}), HasSubstr("expected no recompute-rounds"));
+    EXPECT_THAT(refused(text, {.device = {.kind = Device::Kind::kCuda}, .stash_limit = 100}),
+                AllOf(HasSubstr("stash-limit: is for loops that stay one node"), HasSubstr("cuda")));
+    EXPECT_EQ(refused(text, {.loops = LoopRule::kUnrolled, .stash_limit = 100}),
+              "stash-limit: is for loops that stay one node, found the rule unrolled");
+  }
+}
+
 }  // namespace
 }  // namespace snug::core::test

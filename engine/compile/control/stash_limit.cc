@@ -192,6 +192,7 @@ class Chooser {
 absl::StatusOr<Chunks> ChunksWithin(int64_t limit, const std::vector<LoopStash>& kept,
                                     const std::vector<LoopStash>& anew) {
   if (kept.size() != anew.size()) return absl::InternalError("stash limit: other loops have chunks");
+  if (kept.empty()) return Chunks();
   return Chooser(limit, kept, anew).Run();
 }
 

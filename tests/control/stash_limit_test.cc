@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 #include <string>
 #include <vector>
@@ -242,6 +243,42 @@ TEST(StashLimit, OfManyLoopsTheCheapestAreChosen) {
     ++chosen;
   }
   EXPECT_GT(chosen, 50);
+}
+
+// 1344 lengths of chunks and more for each of as many loops as are tried in all combinations, none of which but the
+// last fits; and for many more loops than that.
+TEST(StashLimit, ManyLengthsOfManyLoopsTakeNoTime) {
+  constexpr int64_t kRounds = 735134400, kChunk = 27300;
+  for (const int count : {12, 60}) {
+    std::vector<LoopStash> kept, anew;
+    for (int i = 0; i < count; ++i) {
+      const int64_t width = 32 + 4 * i;
+      LoopStash& all = kept.emplace_back();
+      all.loop = absl::StrCat("l", i);
+      all.rounds = kRounds;
+      all.kept = kRounds * 2 * width;
+      all.flops = static_cast<double>(1 + i);
+      LoopStash& parts = anew.emplace_back(all);
+      parts.chunk = kChunk;
+      parts.kept = kRounds / kChunk * width;
+      parts.again = kChunk * 2 * width;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const absl::Status refused = ChunksWithin(1, kept, anew).status();
+    const std::string message(refused.message());
+    const size_t at = message.find("--stash-limit=");
+    ASSERT_NE(at, std::string::npos) << message;
+    const int64_t least = std::stoll(message.substr(at + 14));
+    EXPECT_FALSE(ChunksWithin(least - 1, kept, anew).ok());
+    const absl::StatusOr<Chunks> found = ChunksWithin(least, kept, anew);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->size(), static_cast<size_t>(count));
+    // Where there is room for what one loop keeps, and as much again, that one is not split.
+    const absl::StatusOr<Chunks> one = ChunksWithin(kept.back().kept * 2, kept, anew);
+    ASSERT_TRUE(one.ok()) << one.status();
+    EXPECT_LT(one->size(), static_cast<size_t>(count));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << count << " loops";
+  }
 }
 
 TEST(StashLimit, SaysWhatItDoesNotGoWith) {

@@ -83,6 +83,8 @@ class Chooser {
     std::sort(sizes_.begin(), sizes_.end(), [](const Size& a, const Size& b) { return a.at_once < b.at_once; });
   }
 
+  int64_t LeastBytes() const { return loops_.empty() ? 0 : FindLeast().bytes; }
+
   absl::StatusOr<Chunks> Run() const {
     const Least least = FindLeast();
     if (least.bytes > limit_) return TooLittle(least);
@@ -214,6 +216,10 @@ absl::StatusOr<Chunks> ChunksWithin(int64_t limit, const std::vector<LoopStash>&
   if (kept.size() != anew.size()) return absl::InternalError("stash limit: other loops have chunks");
   if (kept.empty()) return Chunks();
   return Chooser(limit, kept, anew).Run();
+}
+
+int64_t LeastStashBytes(const std::vector<LoopStash>& kept, const std::vector<LoopStash>& anew) {
+  return Chooser(0, kept, anew).LeastBytes();
 }
 
 }  // namespace snug::core

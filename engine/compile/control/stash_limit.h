@@ -27,4 +27,7 @@ using Chunks = std::map<std::string, int64_t>;
 absl::StatusOr<Chunks> ChunksWithin(int64_t limit, const std::vector<LoopStash>& kept,
                                     const std::vector<LoopStash>& anew);
 
+// What they take if as much is computed anew as there are chunks for: the least limit that ChunksWithin can keep.
+int64_t LeastStashBytes(const std::vector<LoopStash>& kept, const std::vector<LoopStash>& anew);
+
 }  // namespace snug::core

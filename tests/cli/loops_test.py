@@ -56,7 +56,7 @@ class LoopsTest(SnugTest):
         self.assertIn(limited["chunk"], (2, 3, 4, 6, 8, 12))
         self.assertLessEqual(limited["stash_bytes"] + limited["chunk_stash_bytes"], half)
         text = self.run_snug("plan", self.network, f"--stash-limit={half}", *ROLLED).stdout
-        self.assertIn(f'stash of loop "rnn": {limited["stash_bytes"]} bytes of every {limited["chunk"]}th of 24 rounds', text)
+        self.assertIn(f'stash of loop "rnn": {limited["stash_bytes"]} bytes of one in every {limited["chunk"]} of 24 rounds, and ', text)
         refused = self.error("plan", self.network, "--stash-limit=10", *ROLLED, code=1)
         self.assertRegex(refused, r'rnn.pbtxt:\d+:1: layer "rnn" \(loop\): .*the limit is 10; expected --stash-limit=\d+ or more')
         least = re.search(r"--stash-limit=(\d+)", refused).group(1)

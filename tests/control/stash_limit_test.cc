@@ -273,6 +273,18 @@ TEST(StashLimit, LoopsInsideOthersAreSplitWhereThatIsNeeded) {
   }
 }
 
+TEST(StashLimit, WhatIsKeptIsSaidForEveryLengthOfChunks) {
+  for (const int64_t chunk : {2, 3, 12}) {
+    const absl::StatusOr<Compiled> compiled = CompileWithin(Stashing(60), 0, chunk);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    const LoopChoice& loop = compiled->loops[0];
+    EXPECT_THAT(StashText(*compiled),
+                HasSubstr(absl::StrCat("stash of loop \"a\": ", loop.stash_bytes, " bytes of one in every ", chunk,
+                                       " of 60 rounds, and ", loop.chunk_stash_bytes, " while the gradients of ", chunk,
+                                       " are computed\n")));
+  }
+}
+
 // Beside all that there is, for loops that are made up.
 TEST(StashLimit, OfManyLoopsTheCheapestAreChosen) {
   std::mt19937 random(7);

@@ -244,8 +244,8 @@ Chunks ChunksInside(const std::vector<LoopChoice>& loops, const std::vector<Loop
 }
 
 // Looks for what keeps the limit of stashes, if there is one. Everything is kept where it fits. Where chunks of the
-// outermost loops are not enough, the loops inside have chunks too, whose length is not searched for: their rounds are
-// computed once more for each of the others, and what they keep is only there while a round around them has gradients.
+// outermost loops are not enough, the loops inside have chunks too, whose length is not searched for. That comes last,
+// as a round of theirs is computed once more for each loop around it that computes its own anew.
 absl::StatusOr<Front> MakeFrontWithinLimit(const proto::Network& network, const SourceMap& locations,
                                            const OpRegistry& registry, const proto::Optimizer& optimizer,
                                            const CompileOptions& options) {
@@ -280,15 +280,13 @@ absl::StatusOr<Front> MakeFrontWithinLimit(const proto::Network& network, const 
     SNUG_ASSIGN_OR_RETURN(ProbedStashes deeper, probe(inside));
     if (deeper.least_bytes < probed.least_bytes) probed = std::move(deeper);
   }
-  absl::StatusOr<Chunks> chunks = ChunksWithin(options.stash_limit, probed.kept, probed.anew);
-  if (absl::IsResourceExhausted(chunks.status()) && !inside.empty()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(chunks.status().message(), "; of loops inside others, only chunks of about the square root of ",
-                     "their rounds were tried"));
-  }
-  SNUG_RETURN_IF_ERROR(chunks.status());
-  chunks->insert(probed.inside.begin(), probed.inside.end());
-  SNUG_ASSIGN_OR_RETURN(Front chosen, MakeFront(network, locations, registry, optimizer, &*chunks, options));
+  SNUG_ASSIGN_OR_RETURN(Chunks chunks,
+                        ChunksWithin(options.stash_limit, probed.kept, probed.anew,
+                                     inside.empty() ? ""
+                                                    : "of loops inside others, only chunks of about the square root "
+                                                      "of their rounds were tried"));
+  chunks.insert(probed.inside.begin(), probed.inside.end());
+  SNUG_ASSIGN_OR_RETURN(Front chosen, MakeFront(network, locations, registry, optimizer, &chunks, options));
   if (const int64_t bytes = StashBytes(chosen.stashes); bytes > options.stash_limit) {
     return absl::InternalError(absl::StrCat("stash limit: expected at most ", options.stash_limit, " bytes, found ",
                                             bytes, ": other chunks take other bytes than was foreseen"));

@@ -125,6 +125,8 @@ TEST(StashLimit, WhatDoesNotFitIsRefusedWithTheSizeThatDoes) {
   const std::string text = Stashing(60);
   const absl::Status refused = CompileWithin(text, 100).status();
   ASSERT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(IsAboutStashLimit(refused));
+  EXPECT_FALSE(IsAboutStashLimit(absl::ResourceExhaustedError(refused.message())));
   const std::string message(refused.message());
   EXPECT_THAT(message, AllOf(HasSubstr("test:"), HasSubstr("layer \"a\" (loop)"), HasSubstr("the limit is 100;")));
   const size_t at = message.find("--stash-limit=");
@@ -250,6 +252,7 @@ TEST(StashLimit, LoopsInsideOthersAreSplitWhereThatIsNeeded) {
     for (size_t i = 1; i < less->loops.size(); ++i) EXPECT_EQ(less->loops[i].chunk, 12) << less->loops[i].name;
 
     const std::string message(CompileWithin(text, 100).status().message());
+    EXPECT_TRUE(IsAboutStashLimit(CompileWithin(text, 100).status()));
     EXPECT_THAT(message, AllOf(HasSubstr("layer \"o\" (loop)"), HasSubstr("; of loops inside others, only chunks of")));
     const size_t at = message.find("--stash-limit=");
     ASSERT_NE(at, std::string::npos) << message;

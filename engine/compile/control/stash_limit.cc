@@ -1,6 +1,8 @@
 #include "engine/compile/control/stash_limit.h"
 
+#include <absl/strings/cord.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/string_view.h>
 
 #include <algorithm>
 #include <limits>
@@ -16,6 +18,7 @@ namespace snug::core {
 namespace {
 
 constexpr size_t kAllCombinations = 12;
+constexpr absl::string_view kPayload = "snug.stash_limit";
 
 // Those that are neither 1 nor n, from small to large.
 std::set<int64_t> DivisorsWithin(int64_t n) {
@@ -85,9 +88,9 @@ class Chooser {
 
   int64_t LeastBytes() const { return loops_.empty() ? 0 : FindLeast().bytes; }
 
-  absl::StatusOr<Chunks> Run() const {
+  absl::StatusOr<Chunks> Run(absl::string_view remark) const {
     const Least least = FindLeast();
-    if (least.bytes > limit_) return TooLittle(least);
+    if (least.bytes > limit_) return TooLittle(least, remark);
     std::vector<bool> split = with_chunks_.size() <= kAllCombinations ? Cheapest() : ByBytesForOperations();
     if (!LargestAtOnce(split).has_value()) {
       for (size_t i = 0; i < loops_.size(); ++i) split[i] = loops_[i].KeepsLeast(least.at_once)->chunk > 0;
@@ -181,7 +184,7 @@ class Chooser {
     return least;
   }
 
-  absl::Status TooLittle(const Least& least) const {
+  absl::Status TooLittle(const Least& least, absl::string_view remark) const {
     const auto bytes_of = [&](const Loop& loop) {
       const Loop::Way& way = *loop.KeepsLeast(least.at_once);
       return way.kept + way.at_once;
@@ -194,7 +197,10 @@ class Chooser {
                      " bytes, of which this one ", bytes_of(largest), " for its ", stash.rounds, " rounds");
     if (!stash.why_not.empty()) absl::StrAppend(&text, ", which are not computed anew: ", stash.why_not);
     absl::StrAppend(&text, "; the limit is ", limit_, "; expected --stash-limit=", least.bytes, " or more");
-    return NodeError(stash.loc, stash.loop, "loop", absl::ResourceExhaustedError(text));
+    if (!remark.empty()) absl::StrAppend(&text, "; ", remark);
+    absl::Status status = absl::ResourceExhaustedError(text);
+    status.SetPayload(kPayload, absl::Cord());
+    return NodeError(stash.loc, stash.loop, "loop", status);
   }
 
   // A way of a loop, for the most that one loop may take at once.
@@ -212,11 +218,13 @@ class Chooser {
 }  // namespace
 
 absl::StatusOr<Chunks> ChunksWithin(int64_t limit, const std::vector<LoopStash>& kept,
-                                    const std::vector<LoopStash>& anew) {
+                                    const std::vector<LoopStash>& anew, absl::string_view remark) {
   if (kept.size() != anew.size()) return absl::InternalError("stash limit: other loops have chunks");
   if (kept.empty()) return Chunks();
-  return Chooser(limit, kept, anew).Run();
+  return Chooser(limit, kept, anew).Run(remark);
 }
+
+bool IsAboutStashLimit(const absl::Status& status) { return status.GetPayload(kPayload).has_value(); }
 
 int64_t LeastStashBytes(const std::vector<LoopStash>& kept, const std::vector<LoopStash>& anew) {
   return Chooser(0, kept, anew).LeastBytes();

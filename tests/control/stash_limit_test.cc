@@ -200,8 +200,7 @@ TEST(StashLimit, ChunksAreThoseOfThatLengthToTheBit) {
   EXPECT_EQ(GradientsOf({"x", "h", "a.hh.weight"}, text, {.recompute_rounds = chunks[0]}), limited);
 }
 
-// A loop of 4 rounds, of 144 rounds each. `inside` is the body of one that runs the inner loop by itself, or as a
-// branch's body.
+// A loop of 4 rounds, each of which runs a loop of 144, by itself or as a body of a branch.
 constexpr absl::string_view kInside = R"(
     layer { name: "l" input: "$x" input: "$h" loop { body: "cell" scan { input: "x" }
       carry { input: "h" output: "next" } } }

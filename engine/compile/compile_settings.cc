@@ -120,6 +120,7 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
   if (!settings.stash_limit.empty()) {
     const absl::StatusOr<int64_t> bytes = ParseByteSize("", settings.stash_limit);
     if (!bytes.ok()) return places.FlagError("stash-limit", bytes.status().message());
+    if (*bytes < 1) return places.FlagError("stash-limit", "expected at least 1 byte; leave it out for none");
     SNUG_RETURN_IF_ERROR(CheckStashLimit(settings, device, *loops, places));
     stash_limit = *bytes;
   }

@@ -1,6 +1,7 @@
 #include "engine/compile/pipeline.h"
 
 #include <absl/algorithm/container.h>
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 #include <absl/types/span.h>
@@ -223,7 +224,28 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
   return front;
 }
 
-// Looks for what keeps the limit of stashes, if there is one. Everything is kept where it fits.
+// What a network's loops keep of their rounds if they keep all, and if all that can compute rounds anew.
+struct ProbedStashes {
+  std::vector<LoopStash> kept, anew;
+  Chunks inside;  // of loops inside others, which both have; empty: those keep all of their rounds
+  int64_t least_bytes = 0;
+};
+
+// Chunks of about the square root of their rounds for all loops that lie inside of those that have stashes.
+Chunks ChunksInside(const std::vector<LoopChoice>& loops, const std::vector<LoopStash>& stashes) {
+  Chunks inside;
+  for (const LoopChoice& loop : loops) {
+    const bool is_inside = absl::c_any_of(
+        stashes, [&](const LoopStash& around) { return absl::StartsWith(loop.name, absl::StrCat(around.loop, "/")); });
+    const bool is_around = absl::c_any_of(stashes, [&](const LoopStash& stash) { return stash.loop == loop.name; });
+    if (is_inside && !is_around) inside[loop.name] = kSquareRoot;
+  }
+  return inside;
+}
+
+// Looks for what keeps the limit of stashes, if there is one. Everything is kept where it fits. Where chunks of the
+// outermost loops are not enough, the loops inside have chunks too, whose length is not searched for. That comes last,
+// as a round of theirs is computed once more for each loop around it that computes its own anew.
 absl::StatusOr<Front> MakeFrontWithinLimit(const proto::Network& network, const SourceMap& locations,
                                            const OpRegistry& registry, const proto::Optimizer& optimizer,
                                            const CompileOptions& options) {
@@ -235,17 +257,35 @@ absl::StatusOr<Front> MakeFrontWithinLimit(const proto::Network& network, const 
   const auto make = [&](const Chunks* chunks) {
     return MakeFront(network, locations, registry, optimizer, chunks, quiet);
   };
+  const auto probe = [&](const Chunks& inside) -> absl::StatusOr<ProbedStashes> {
+    SNUG_ASSIGN_OR_RETURN(const Front kept, make(&inside));
+    Chunks chunks = inside;
+    for (const LoopStash& stash : kept.stashes) chunks[stash.loop] = kSquareRoot;
+    SNUG_ASSIGN_OR_RETURN(const Front anew, make(&chunks));
+    ProbedStashes probed{.kept = kept.stashes, .anew = anew.stashes, .inside = inside};
+    for (size_t i = 0; i < probed.kept.size() && i < probed.anew.size(); ++i) {
+      probed.kept[i].why_not = probed.anew[i].why_not;
+    }
+    if (probed.kept.size() != probed.anew.size()) return absl::InternalError("stash limit: other loops have chunks");
+    probed.least_bytes = LeastStashBytes(probed.kept, probed.anew);
+    return probed;
+  };
   SNUG_ASSIGN_OR_RETURN(const Front all, make(nullptr));
   if (StashBytes(all.stashes) <= options.stash_limit) {
     return MakeFront(network, locations, registry, optimizer, nullptr, options);
   }
-  Chunks chunks;
-  SNUG_ASSIGN_OR_RETURN(const Front kept, make(&chunks));
-  for (const LoopStash& stash : kept.stashes) chunks[stash.loop] = kSquareRoot;
-  SNUG_ASSIGN_OR_RETURN(const Front anew, make(&chunks));
-  std::vector<LoopStash> whole = kept.stashes;
-  for (size_t i = 0; i < whole.size() && i < anew.stashes.size(); ++i) whole[i].why_not = anew.stashes[i].why_not;
-  SNUG_ASSIGN_OR_RETURN(chunks, ChunksWithin(options.stash_limit, whole, anew.stashes));
+  SNUG_ASSIGN_OR_RETURN(ProbedStashes probed, probe(Chunks()));
+  const Chunks inside = ChunksInside(all.loops, all.stashes);
+  if (probed.least_bytes > options.stash_limit && !inside.empty()) {
+    SNUG_ASSIGN_OR_RETURN(ProbedStashes deeper, probe(inside));
+    if (deeper.least_bytes < probed.least_bytes) probed = std::move(deeper);
+  }
+  SNUG_ASSIGN_OR_RETURN(Chunks chunks,
+                        ChunksWithin(options.stash_limit, probed.kept, probed.anew,
+                                     inside.empty() ? ""
+                                                    : "of loops inside others, only chunks of about the square root "
+                                                      "of their rounds were tried"));
+  chunks.insert(probed.inside.begin(), probed.inside.end());
   SNUG_ASSIGN_OR_RETURN(Front chosen, MakeFront(network, locations, registry, optimizer, &chunks, options));
   if (const int64_t bytes = StashBytes(chosen.stashes); bytes > options.stash_limit) {
     return absl::InternalError(absl::StrCat("stash limit: expected at most ", options.stash_limit, " bytes, found ",
@@ -288,6 +328,25 @@ absl::Status CheckForTheProcessor(const CompileOptions& options) {
   }
   return absl::InvalidArgumentError(absl::StrCat(options.update_as_made ? "update-as-made" : "recompute-sweeps",
                                                  ": is for the CPU, found the device ", options.device.ToString()));
+}
+
+absl::Status CheckStashLimit(const CompileOptions& options) {
+  if (options.stash_limit == 0) return absl::OkStatus();
+  if (options.stash_limit < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stash-limit: expected at least 1 byte, or 0 for none, found ", options.stash_limit));
+  }
+  if (options.recompute_rounds != 0) {
+    return absl::InvalidArgumentError(
+        "stash-limit: chooses the rounds that are kept by itself; expected no recompute-rounds");
+  }
+  if (options.device.kind == Device::Kind::kCuda) {
+    return absl::InvalidArgumentError(absl::StrCat("stash-limit: is for loops that stay one node, found the device ",
+                                                   options.device.ToString(), ", where all are unrolled"));
+  }
+  if (options.loops != LoopRule::kUnrolled) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("stash-limit: is for loops that stay one node, found the rule ", LoopRuleName(options.loops)));
 }
 
 absl::Status CheckPassNames(const CompileOptions& options) {
@@ -350,10 +409,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
     return absl::InvalidArgumentError(
         absl::StrCat("stochastic-rounding: expected the precision bfloat16, found ", Name(options.precision)));
   }
-  if (options.stash_limit != 0 && options.recompute_rounds != 0) {
-    return absl::InvalidArgumentError(
-        "stash-limit: chooses the rounds that are kept by itself; expected no recompute-rounds");
-  }
+  SNUG_RETURN_IF_ERROR(CheckStashLimit(options));
   const proto::Optimizer fallback = DefaultOptimizer();
   const proto::Optimizer& optimizer = options.optimizer != nullptr ? *options.optimizer
                                       : network.has_optimizer()    ? network.optimizer()

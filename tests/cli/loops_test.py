@@ -56,13 +56,27 @@ class LoopsTest(SnugTest):
         self.assertIn(limited["chunk"], (2, 3, 4, 6, 8, 12))
         self.assertLessEqual(limited["stash_bytes"] + limited["chunk_stash_bytes"], half)
         text = self.run_snug("plan", self.network, f"--stash-limit={half}", *ROLLED).stdout
-        self.assertIn(f'stash of loop "rnn": {limited["stash_bytes"]} bytes of every {limited["chunk"]}th of 24 rounds', text)
+        self.assertIn(f'stash of loop "rnn": {limited["stash_bytes"]} bytes of one in every {limited["chunk"]} of 24 rounds, and ', text)
         refused = self.error("plan", self.network, "--stash-limit=10", *ROLLED, code=1)
         self.assertRegex(refused, r'rnn.pbtxt:\d+:1: layer "rnn" \(loop\): .*the limit is 10; expected --stash-limit=\d+ or more')
         least = re.search(r"--stash-limit=(\d+)", refused).group(1)
         self.run_snug("plan", self.network, f"--stash-limit={least}", *ROLLED)
         self.assertIn("leave it or --recompute-rounds out",
                       self.error("plan", self.network, "--stash-limit=1MB", "--recompute-rounds=-1", code=2))
+
+    def test_the_largest_batch_says_which_limit_ended_the_search(self):
+        fit = ("fit", self.network, "--memory=none", "--max-batch=64", *ROLLED)
+        flags = ("--memory-limit=1GB", "--stash-limit=20kB")
+        forward, training = self.json(*fit, *flags)["rows"]
+        self.assertEqual((forward["batch"], forward["ended_by"]), (64, "max-batch"))  # keeps nothing for gradients
+        self.assertEqual(training["ended_by"], "stash-limit")
+        self.assertGreater(training["batch"], 1)
+        plan = ("plan", self.network, "--stash-limit=20kB", *ROLLED)
+        self.run_snug(*plan, f"--batch={training['batch']}")
+        self.assertIn("the limit is 20000", self.error(*plan, f"--batch={training['batch'] + 1}", code=1))
+        self.assertRegex(self.run_snug(*fit, *flags).stdout, r"(?m)^training +none .* stash-limit$")
+        # Memory that is even less ends it first.
+        self.assertEqual(self.json(*fit, "--memory-limit=50kB", "--stash-limit=1GB")["rows"][1]["ended_by"], "memory-limit")
 
     def test_losses_do_not_depend_on_the_limit(self):
         whole = self.json("plan", self.network, *ROLLED)["loops"][0]["stash_bytes"]

@@ -147,7 +147,8 @@ class FitTest(SnugTest):
         fit = self.json("fit", "models/mlp.pbtxt", "--memory-limit=20MB", "--memory=none,best")
         self.assertEqual(len(fit["rows"]), 4)
         for row in fit["rows"]:
-            self.assertEqual(set(row), {"strategy", "mode", "batch", "arena", "proven"})
+            self.assertEqual(set(row), {"strategy", "mode", "batch", "arena", "proven", "ended_by"})
+            self.assertEqual(row["ended_by"], "memory-limit")
             self.assertLessEqual(row["arena"], limit)
             mode = "--forward" if row["mode"] == "forward" else "--train"
             plan = self.json("plan", "models/mlp.pbtxt", mode, f"--batch={row['batch']}", f"--memory={row['strategy']}")
@@ -180,6 +181,12 @@ class FitTest(SnugTest):
         self.assertIn("8GiB", self.error("fit", "models/mlp.pbtxt"))
         self.assertIn("8 GB of", self.error("fit", "models/mlp.pbtxt", "--memory-limit=8 GB of"))
         self.assertIn("1e", self.error("fit", "models/mlp.pbtxt", "--memory-limit=1e"))
+
+    def test_what_ends_the_search_is_said(self):
+        rows = self.json("fit", "models/mlp.pbtxt", "--memory-limit=20MB", "--memory=none", "--max-batch=3")["rows"]
+        self.assertEqual([(row["batch"], row["ended_by"]) for row in rows], [(3, "max-batch")] * 2)
+        rows = self.json("fit", "models/mlp.pbtxt", "--memory-limit=1kB", "--memory=none")["rows"]
+        self.assertEqual([(row["batch"], row["ended_by"]) for row in rows], [(0, "memory-limit")] * 2)
 
     def test_limits_are_written_as_people_do(self):
         batches = {

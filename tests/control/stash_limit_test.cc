@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 #include <string>
 #include <vector>
@@ -124,6 +125,8 @@ TEST(StashLimit, WhatDoesNotFitIsRefusedWithTheSizeThatDoes) {
   const std::string text = Stashing(60);
   const absl::Status refused = CompileWithin(text, 100).status();
   ASSERT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(IsAboutStashLimit(refused));
+  EXPECT_FALSE(IsAboutStashLimit(absl::ResourceExhaustedError(refused.message())));
   const std::string message(refused.message());
   EXPECT_THAT(message, AllOf(HasSubstr("test:"), HasSubstr("layer \"a\" (loop)"), HasSubstr("the limit is 100;")));
   const size_t at = message.find("--stash-limit=");
@@ -165,33 +168,123 @@ TEST(StashLimit, ACountOfRunTimeKeepsItsBound) {
               AllOf(HasSubstr("layer \"b\" (loop)"), HasSubstr("it may end early")));
 }
 
+// Gradients in double, where rounds are computed anew as the options say.
+std::vector<Numbers> GradientsOf(const std::vector<std::string>& names, const std::string& text, CompileOptions options,
+                                 std::vector<int64_t>* chunks = nullptr) {
+  options.loops = LoopRule::kRolled;
+  options.precision = DType::kFloat64;
+  options.gradients = names;
+  std::vector<Numbers> found;
+  auto session = MakeUnfed(text, options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  if (!session.ok()) return found;
+  EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 1).ok());
+  EXPECT_TRUE((*session)->Run().ok());
+  for (const std::string& name : names) found.push_back(*(*session)->Fetch(absl::StrCat("d(", name, ")")));
+  if (chunks != nullptr) {
+    const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
+    *chunks = ChunksOf(*Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options));
+  }
+  return found;
+}
+
 TEST(StashLimit, ChunksAreThoseOfThatLengthToTheBit) {
   const std::string text = Stashing(60);
-  const int64_t half = InAll(*CompileWithin(text, 0)) / 3;
-  CompileOptions options = InDouble({"x", "h", "a.hh.weight"});
-  options.loops = LoopRule::kRolled;
-  const auto run = [&] {
-    std::vector<Numbers> found;
-    auto session = MakeUnfed(text, options);
-    EXPECT_TRUE(session.ok()) << session.status().message();
-    if (!session.ok()) return found;
-    EXPECT_TRUE(FeedRandom(**session, OpRegistry::Builtin(), 1).ok());
-    EXPECT_TRUE((*session)->Run().ok());
-    for (const char* name : {"d(x)", "d(h)", "d(a.hh.weight)"}) found.push_back(*(*session)->Fetch(name));
-    return found;
-  };
-  options.stash_limit = 2 * half;  // numbers are twice as wide
-  const std::vector<Numbers> limited = run();
-  const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
-  const absl::StatusOr<Compiled> compiled =
-      Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(), options);
-  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
-  const std::vector<int64_t> chunks = ChunksOf(*compiled);
+  const int64_t third = InAll(*CompileWithin(text, 0)) / 3;
+  std::vector<int64_t> chunks;
+  const std::vector<Numbers> limited =
+      GradientsOf({"x", "h", "a.hh.weight"}, text, {.stash_limit = 2 * third}, &chunks);  // numbers are twice as wide
+  ASSERT_EQ(chunks.size(), 2);
   ASSERT_GT(chunks[0], 0);
   ASSERT_EQ(chunks[0], chunks[1]);
-  options.stash_limit = 0;
-  options.recompute_rounds = chunks[0];
-  EXPECT_EQ(run(), limited);
+  EXPECT_EQ(GradientsOf({"x", "h", "a.hh.weight"}, text, {.recompute_rounds = chunks[0]}), limited);
+}
+
+// A loop of 4 rounds, each of which runs a loop of 144, by itself or as a body of a branch.
+constexpr absl::string_view kInside = R"(
+    layer { name: "l" input: "$x" input: "$h" loop { body: "cell" scan { input: "x" }
+      carry { input: "h" output: "next" } } }
+    output: "l")";
+
+std::string Nested(bool in_branches) {
+  return absl::StrCat(R"(
+    block { name: "cell" input: "x" input: "h"
+      layer { name: "hh" input: "$h" dense { units: 8 } }
+      layer { name: "sum" input: "$x" input: "hh" add {} }
+      layer { name: "next" input: "sum" tanh {} }
+      output: "next" }
+    block { name: "inside" input: "x" input: "h" )",
+                      kInside, R"( }
+    block { name: "around" input: "x" input: "h" )",
+                      in_branches ? R"(input: "w"
+      layer { name: "l" input: "$w" input: "$x" input: "$h" branch { body: "inside" body: "inside" } }
+      output: "l" })"
+                                  : absl::StrCat(kInside, " }"),
+                      R"(
+    batch: 4
+    input { name: "w" dtype: INT32 max_value: 2 }
+    input { name: "x" shape { dim: [144, 8] } }
+    input { name: "h" shape { dim: 8 } }
+    layer { name: "o" input: "x" input: "h" )",
+                      in_branches ? R"(input: "w" )" : "",
+                      R"( loop { body: "around" times: 4 carry { input: "h" output: "l" } } }
+    layer { name: "squares" input: "o" square {} }
+    layer { name: "loss" input: "squares" reduce_mean {} }
+    objective: "loss")");
+}
+
+TEST(StashLimit, LoopsInsideOthersAreSplitWhereThatIsNeeded) {
+  for (const bool in_branches : {false, true}) {
+    const std::string text = Nested(in_branches);
+    const int64_t whole = InAll(*CompileWithin(text, 0)), by_root = InAll(*CompileWithin(text, 0, kSquareRoot));
+    ASSERT_LT(by_root, whole / 4);
+    // What the outer loop can do by itself is not left to those inside: half of its rounds fit.
+    const absl::StatusOr<Compiled> half = CompileWithin(text, whole * 3 / 4);
+    ASSERT_TRUE(half.ok()) << half.status().message();
+    EXPECT_GT(half->loops[0].chunk, 0);
+    for (size_t i = 1; i < half->loops.size(); ++i) EXPECT_EQ(half->loops[i].chunk, 0) << half->loops[i].name;
+
+    const absl::StatusOr<Compiled> less = CompileWithin(text, by_root);
+    ASSERT_TRUE(less.ok()) << less.status().message();
+    EXPECT_LE(InAll(*less), by_root);
+    ASSERT_EQ(less->loops.size(), in_branches ? 3 : 2);
+    for (size_t i = 1; i < less->loops.size(); ++i) EXPECT_EQ(less->loops[i].chunk, 12) << less->loops[i].name;
+
+    const std::string message(CompileWithin(text, 100).status().message());
+    EXPECT_TRUE(IsAboutStashLimit(CompileWithin(text, 100).status()));
+    EXPECT_THAT(message, AllOf(HasSubstr("layer \"o\" (loop)"), HasSubstr("; of loops inside others, only chunks of")));
+    const size_t at = message.find("--stash-limit=");
+    ASSERT_NE(at, std::string::npos) << message;
+    const int64_t least = std::stoll(message.substr(at + 14));
+    EXPECT_LE(least, by_root);
+    EXPECT_FALSE(CompileWithin(text, least - 1).ok());
+    const absl::StatusOr<Compiled> found = CompileWithin(text, least);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_EQ(InAll(*found), least);
+
+    std::vector<int64_t> chunks;
+    const std::vector<Numbers> limited = GradientsOf({"x", "h"}, text, {.stash_limit = 2 * by_root}, &chunks);
+    ASSERT_FALSE(chunks.empty());
+    ASSERT_EQ(chunks[0], 2);
+    EXPECT_EQ(GradientsOf({"x", "h"}, text, {.recompute_rounds = kSquareRoot}), limited);
+    const std::vector<Numbers> kept = GradientsOf({"x", "h"}, text, {});
+    ASSERT_EQ(kept.size(), limited.size());
+    for (size_t i = 0; i < kept.size(); ++i) {
+      EXPECT_THAT(limited[i], testing::Pointwise(testing::DoubleNear(1e-12), kept[i]));
+    }
+  }
+}
+
+TEST(StashLimit, WhatIsKeptIsSaidForEveryLengthOfChunks) {
+  for (const int64_t chunk : {2, 3, 12}) {
+    const absl::StatusOr<Compiled> compiled = CompileWithin(Stashing(60), 0, chunk);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    const LoopChoice& loop = compiled->loops[0];
+    EXPECT_THAT(StashText(*compiled),
+                HasSubstr(absl::StrCat("stash of loop \"a\": ", loop.stash_bytes, " bytes of one in every ", chunk,
+                                       " of 60 rounds, and ", loop.chunk_stash_bytes, " while the gradients of ", chunk,
+                                       " are computed\n")));
+  }
 }
 
 // Beside all that there is, for loops that are made up.
@@ -244,6 +337,42 @@ TEST(StashLimit, OfManyLoopsTheCheapestAreChosen) {
   EXPECT_GT(chosen, 50);
 }
 
+// 1344 lengths of chunks and more for each of as many loops as are tried in all combinations, none of which but the
+// last fits; and for many more loops than that.
+TEST(StashLimit, ManyLengthsOfManyLoopsTakeNoTime) {
+  constexpr int64_t kRounds = 735134400, kChunk = 27300;
+  for (const int count : {12, 60}) {
+    std::vector<LoopStash> kept, anew;
+    for (int i = 0; i < count; ++i) {
+      const int64_t width = 32 + 4 * i;
+      LoopStash& all = kept.emplace_back();
+      all.loop = absl::StrCat("l", i);
+      all.rounds = kRounds;
+      all.kept = kRounds * 2 * width;
+      all.flops = static_cast<double>(1 + i);
+      LoopStash& parts = anew.emplace_back(all);
+      parts.chunk = kChunk;
+      parts.kept = kRounds / kChunk * width;
+      parts.again = kChunk * 2 * width;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const absl::Status refused = ChunksWithin(1, kept, anew).status();
+    const std::string message(refused.message());
+    const size_t at = message.find("--stash-limit=");
+    ASSERT_NE(at, std::string::npos) << message;
+    const int64_t least = std::stoll(message.substr(at + 14));
+    EXPECT_FALSE(ChunksWithin(least - 1, kept, anew).ok());
+    const absl::StatusOr<Chunks> found = ChunksWithin(least, kept, anew);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->size(), static_cast<size_t>(count));
+    // Where there is room for what one loop keeps, and as much again, that one is not split.
+    const absl::StatusOr<Chunks> one = ChunksWithin(kept.back().kept * 2, kept, anew);
+    ASSERT_TRUE(one.ok()) << one.status();
+    EXPECT_LT(one->size(), static_cast<size_t>(count));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << count << " loops";
+  }
+}
+
 TEST(StashLimit, SaysWhatItDoesNotGoWith) {
   const auto refused = [](CompileSettings settings) {
     settings.stash_limit = "1MB";
@@ -256,6 +385,39 @@ TEST(StashLimit, SaysWhatItDoesNotGoWith) {
   wrong.stash_limit = "much";
   EXPECT_THAT(std::string(SettleCompile(wrong, 1, OptionPlaces::OnCommandLine()).status().message()),
               HasSubstr("--stash-limit: expected a number of bytes"));
+}
+
+TEST(StashLimit, NoneIsNotWrittenAsZero) {
+  for (const char* const loops : {"", "unrolled"}) {
+    CompileSettings settings{.loops = loops};
+    settings.stash_limit = "0";
+    EXPECT_EQ(SettleCompile(settings, 1, OptionPlaces::OnCommandLine()).status().message(),
+              "--stash-limit: expected at least 1 byte; leave it out for none");
+  }
+}
+
+TEST(StashLimit, OptionsThatDoNotGoTogetherAreRefusedWhoeverSetThem) {
+  const std::string without_loops = R"(batch: 2
+    input { name: "x" shape { dim: 4 } }
+    layer { name: "y" input: "x" dense { units: 2 } }
+    layer { name: "loss" input: "y" reduce_mean {} }
+    objective: "loss")";
+  const auto refused = [](const std::string& text, const CompileOptions& options) {
+    const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    const absl::Status status =
+        CompileGraph(loaded->network, loaded->source_map, OpRegistry::Builtin(), options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  for (const std::string& text : {without_loops, Stashing(60)}) {
+    EXPECT_EQ(refused(text, {.stash_limit = -1}), "stash-limit: expected at least 1 byte, or 0 for none, found -1");
+    EXPECT_THAT(refused(text, {.recompute_rounds = 3, .stash_limit = 100}), HasSubstr("expected no recompute-rounds"));
+    EXPECT_THAT(refused(text, {.device = {.kind = Device::Kind::kCuda}, .stash_limit = 100}),
+                AllOf(HasSubstr("stash-limit: is for loops that stay one node"), HasSubstr("cuda")));
+    EXPECT_EQ(refused(text, {.loops = LoopRule::kUnrolled, .stash_limit = 100}),
+              "stash-limit: is for loops that stay one node, found the rule unrolled");
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
+#include "engine/compile/control/stash_limit.h"
 #include "engine/compile/pipeline.h"
 #include "proto/text_loader.h"
 #include "tools/cli/command.h"
@@ -26,6 +27,7 @@ struct FitRow {
   int64_t batch = 0;  // 0: not even one sample fits
   int64_t arena = 0;
   bool proven = false;
+  std::string ended_by;  // why one sample more, or one for each micro-batch, is too many
 };
 
 // Compiles each batch once, even if several strategies ask for it.
@@ -68,12 +70,19 @@ class BatchCompiler {
   int64_t state_bytes_ = 0;  // those of the last micro-batch's program
 };
 
+// What a batch is too large for: the flag that limits it, or else the network itself.
+std::string WhatEnds(const absl::Status& refused) {
+  if (IsAboutStashLimit(refused)) return "stash-limit";
+  return absl::IsResourceExhausted(refused) ? "memory-limit" : "network";
+}
+
 // Doubles the batch, then halves the interval. Larger batches need more, except where a planner's search is lucky: so
 // the batch that is found certainly fits, and the next one, or one near it, does not. With micro-batches it is their
 // size that is looked for.
 absl::StatusOr<FitRow> LargestBatch(BatchCompiler& compiler, const MemoryOptions& memory, int64_t max_batch,
                                     bool training) {
   FitRow best{.strategy = memory.strategy, .training = training};
+  std::string ended_by = "max-batch";
   int64_t fits = 0, too_large = max_batch + 1;
   for (int64_t batch = 1; fits + 1 < too_large;) {
     absl::StatusOr<FitRow> row = compiler.Plan(batch, memory);
@@ -87,9 +96,11 @@ absl::StatusOr<FitRow> LargestBatch(BatchCompiler& compiler, const MemoryOptions
       batch = too_large > max_batch ? std::min(2 * batch, max_batch) : fits + (too_large - fits) / 2;
     } else {
       too_large = batch;
+      ended_by = WhatEnds(row.status());
       batch = fits + (too_large - fits) / 2;
     }
   }
+  best.ended_by = std::move(ended_by);
   return best;
 }
 
@@ -98,18 +109,19 @@ void PrintJson(const std::string& network, int64_t limit, const std::vector<FitR
   json.Object().Key("network").String(network).Key("memory_limit").Number(limit).Key("rows").Array();
   for (const FitRow& row : rows) {
     json.Object().Key("strategy").String(row.strategy).Key("mode").String(ModeName(row.training));
-    json.Key("batch").Number(row.batch).Key("arena").Number(row.arena).Key("proven").Bool(row.proven).End();
+    json.Key("batch").Number(row.batch).Key("arena").Number(row.arena).Key("proven").Bool(row.proven);
+    json.Key("ended_by").String(row.ended_by).End();
   }
   json.End().End();
   std::puts(json.text().c_str());
 }
 
 void PrintTable(const std::string& network, int64_t limit, const std::vector<FitRow>& rows) {
-  absl::PrintF("%s in %d bytes; MB = 10^6 bytes\n\n%-9s %-9s %10s %14s  %s\n", network, limit, "mode", "strategy",
-               "batch", "arena MB", "proven");
+  absl::PrintF("%s in %d bytes; MB = 10^6 bytes\n\n%-9s %-9s %10s %14s  %-6s  %s\n", network, limit, "mode", "strategy",
+               "batch", "arena MB", "proven", "ended by");
   for (const FitRow& row : rows) {
-    absl::PrintF("%-9s %-9s %10d %14.3f  %s\n", ModeName(row.training), row.strategy, row.batch,
-                 static_cast<double>(row.arena) * 1e-6, row.proven ? "yes" : "no");
+    absl::PrintF("%-9s %-9s %10d %14.3f  %-6s  %s\n", ModeName(row.training), row.strategy, row.batch,
+                 static_cast<double>(row.arena) * 1e-6, row.proven ? "yes" : "no", row.ended_by);
   }
 }
 
@@ -123,7 +135,8 @@ absl::StatusOr<int> RunFit(const Arguments& arguments) {
   bool json = false;
   Flags flags("snug fit NET --memory-limit=SIZE [flags]",
               "The largest batch whose planned bytes, Variables included, fit in a limit: for every strategy, forward\n"
-              "only and in training. 0: not even one sample fits.");
+              "only and in training. 0: not even one sample fits. \"Ended by\" is what one more is too many for:\n"
+              "memory-limit, stash-limit, max-batch, or the network, whose sizes would overflow.");
   strategy_flags.AddLimitTo(flags, "what there is: bytes, or with a unit: 500MB, 8GiB; default: the model file's");
   flags.Add("max-batch", &max_batch, "the search ends here; default 65536", 1, kMaxBatch);
   flags.Add("accumulate", &accumulate, "micro-batches of a training step, as snug train takes it; default 1", 1,

@@ -57,7 +57,7 @@ std::string StashText(const Compiled& compiled) {
     const std::string rounds = absl::StrCat(loop.bound ? "at most " : "", loop.rounds, " rounds");
     absl::StrAppend(&text, "stash of loop \"", loop.name, "\": ");
     if (loop.chunk > 0) {
-      absl::StrAppend(&text, loop.stash_bytes, " bytes of every ", loop.chunk, "th of ", rounds, ", and ",
+      absl::StrAppend(&text, loop.stash_bytes, " bytes of one in every ", loop.chunk, " of ", rounds, ", and ",
                       loop.chunk_stash_bytes, " while the gradients of ", loop.chunk, " are computed\n");
     } else {
       absl::StrAppend(&text, loop.stash_bytes, " bytes of all of ", rounds);

@@ -1,6 +1,8 @@
 #include "engine/compile/control/stash_limit.h"
 
+#include <absl/strings/cord.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/string_view.h>
 
 #include <algorithm>
 #include <limits>
@@ -16,6 +18,7 @@ namespace snug::core {
 namespace {
 
 constexpr size_t kAllCombinations = 12;
+constexpr absl::string_view kPayload = "snug.stash_limit";
 
 // Those that are neither 1 nor n, from small to large.
 std::set<int64_t> DivisorsWithin(int64_t n) {
@@ -26,87 +29,99 @@ std::set<int64_t> DivisorsWithin(int64_t n) {
   return divisors;
 }
 
-// A loop and the ways in which it can be run.
-class Loop {
- public:
-  Loop(const LoopStash& kept, const LoopStash& anew) : kept_(kept) {
-    ways_.push_back({.chunk = 0, .kept = kept.kept, .at_once = kept.within});
-    if (anew.chunk == 0) return;
-    for (const int64_t chunk : DivisorsWithin(kept.rounds)) {
-      const int64_t chunks = kept.rounds / chunk, probed = kept.rounds / anew.chunk;
-      ways_.push_back({.chunk = chunk,
-                       .kept = anew.kept / probed * chunks,
-                       .at_once = anew.again / anew.chunk * chunk + anew.within});
-    }
-  }
-
+// A loop and the ways in which it can be run, by length of chunk: what is kept falls from way to way, what is there at
+// once grows.
+struct Loop {
   struct Way {
     int64_t chunk = 0;
     int64_t kept = 0;     // until its gradient
     int64_t at_once = 0;  // while that is computed
   };
 
-  const LoopStash& stash() const { return kept_; }
-  bool has_chunks() const { return ways_.size() > 1; }
-  const std::vector<Way>& ways() const { return ways_; }
-  const Way& all() const { return ways_[0]; }
-  // The longest chunk that takes at most so much at once: it keeps least. Null: there is none.
-  const Way* Longest(int64_t at_once) const {
-    for (size_t i = ways_.size(); i-- > 1;) {
-      if (ways_[i].at_once <= at_once) return &ways_[i];
+  Loop(const LoopStash& all, const LoopStash& anew) : stash(all) {
+    ways.push_back({.chunk = 0, .kept = all.kept, .at_once = all.again + all.within});
+    if (anew.chunk == 0) return;
+    for (const int64_t chunk : DivisorsWithin(all.rounds)) {
+      const int64_t chunks = all.rounds / chunk, probed = all.rounds / anew.chunk;
+      ways.push_back({.chunk = chunk,
+                      .kept = anew.kept / probed * chunks,
+                      .at_once = anew.again / anew.chunk * chunk + anew.within});
     }
-    return nullptr;
   }
 
- private:
-  const LoopStash& kept_;
-  std::vector<Way> ways_;
+  bool has_chunks() const { return ways.size() > 1; }
+  const Way& all() const { return ways[0]; }
+
+  // The longest chunk that takes at most so much at once: it keeps least. Null: there is none.
+  const Way* Longest(int64_t at_once) const {
+    const auto behind =
+        std::partition_point(ways.begin() + 1, ways.end(), [&](const Way& way) { return way.at_once <= at_once; });
+    return behind == ways.begin() + 1 ? nullptr : &behind[-1];
+  }
+
+  // Of all ways that take at most so much at once. Null: there is none.
+  const Way* KeepsLeast(int64_t at_once) const {
+    const Way* const longest = Longest(at_once);
+    if (all().at_once > at_once || (longest != nullptr && longest->kept < all().kept)) return longest;
+    return &all();
+  }
+
+  const LoopStash& stash;
+  std::vector<Way> ways;
 };
 
+// What all loops take is what each keeps, and the most that one of them takes at once. Once that is given, each loop
+// has its best chunk. There are as many numbers to try as loops have ways, for each of up to 4096 sets of loops: so
+// they are tried in sequence, from one to the next of which only those loops change that have a way of that size.
 class Chooser {
  public:
   Chooser(int64_t limit, const std::vector<LoopStash>& kept, const std::vector<LoopStash>& anew) : limit_(limit) {
     for (size_t i = 0; i < kept.size(); ++i) {
       loops_.emplace_back(kept[i], anew[i]);
       if (loops_.back().has_chunks()) with_chunks_.push_back(i);
-      for (const Loop::Way& way : loops_.back().ways()) at_once_.insert(way.at_once);
+      for (size_t way = 0; way < loops_.back().ways.size(); ++way) {
+        sizes_.push_back({.at_once = loops_.back().ways[way].at_once, .loop = i, .way = way});
+      }
     }
+    std::sort(sizes_.begin(), sizes_.end(), [](const Size& a, const Size& b) { return a.at_once < b.at_once; });
   }
 
-  absl::StatusOr<Chunks> Run() const {
+  int64_t LeastBytes() const { return loops_.empty() ? 0 : FindLeast().bytes; }
+
+  absl::StatusOr<Chunks> Run(absl::string_view remark) const {
     const Least least = FindLeast();
-    if (least.bytes > limit_) return TooLittle(least);
+    if (least.bytes > limit_) return TooLittle(least, remark);
     std::vector<bool> split = with_chunks_.size() <= kAllCombinations ? Cheapest() : ByBytesForOperations();
-    if (!LargestAtOnce(split).has_value()) split = least.split;
+    if (!LargestAtOnce(split).has_value()) {
+      for (size_t i = 0; i < loops_.size(); ++i) split[i] = loops_[i].KeepsLeast(least.at_once)->chunk > 0;
+    }
     Chunks chunks;
     const int64_t at_once = *LargestAtOnce(split);
     for (size_t i = 0; i < loops_.size(); ++i) {
-      if (split[i]) chunks[loops_[i].stash().loop] = loops_[i].Longest(at_once)->chunk;
+      if (split[i]) chunks[loops_[i].stash.loop] = loops_[i].Longest(at_once)->chunk;
     }
     return chunks;
   }
 
  private:
-  // What all loops take if those that are split have the longest chunks for that, or nothing if some have none.
-  std::optional<int64_t> Bytes(const std::vector<bool>& split, int64_t at_once) const {
-    int64_t bytes = at_once;
-    for (size_t i = 0; i < loops_.size(); ++i) {
-      const Loop::Way* const way = split[i] ? loops_[i].Longest(at_once) : &loops_[i].all();
-      if (way == nullptr || way->at_once > at_once) return std::nullopt;
-      bytes += way->kept;
-    }
-    return bytes;
-  }
-
-  // The most that one loop may take at once so that all fit.
+  // The most that one loop may take at once so that all fit, if those that are split have the longest chunks for that.
+  // Goes from large to small: shorter chunks keep more, until a loop has none that is short enough.
   std::optional<int64_t> LargestAtOnce(const std::vector<bool>& split) const {
-    for (auto it = at_once_.rbegin(); it != at_once_.rend(); ++it) {
-      const std::optional<int64_t> bytes = Bytes(split, *it);
-      if (bytes.has_value() && *bytes <= limit_) return *it;
+    int64_t kept = 0;
+    for (size_t i = 0; i < loops_.size(); ++i) kept += split[i] ? loops_[i].ways.back().kept : loops_[i].all().kept;
+    for (size_t n = sizes_.size(); n > 0 && kept <= limit_;) {
+      const int64_t at_once = sizes_[n - 1].at_once;
+      if (kept + at_once <= limit_) return at_once;
+      for (; n > 0 && sizes_[n - 1].at_once == at_once; --n) {
+        const auto [size, loop, way] = sizes_[n - 1];
+        if (split[loop] ? way == 1 : way == 0) return std::nullopt;
+        if (split[loop] && way > 1) kept += loops_[loop].ways[way - 1].kept - loops_[loop].ways[way].kept;
+      }
     }
     return std::nullopt;
   }
 
+  // Of all sets of loops whose stashes fit, that with the fewest operations to do again.
   std::vector<bool> Cheapest() const {
     std::vector<bool> best(loops_.size(), false);
     double least = std::numeric_limits<double>::infinity();
@@ -116,7 +131,7 @@ class Chooser {
       for (size_t k = 0; k < with_chunks_.size(); ++k) {
         if ((set >> k & 1) == 0) continue;
         split[with_chunks_[k]] = true;
-        flops += loops_[with_chunks_[k]].stash().flops;
+        flops += loops_[with_chunks_[k]].stash.flops;
       }
       if (flops >= least || !LargestAtOnce(split).has_value()) continue;
       least = flops;
@@ -129,7 +144,7 @@ class Chooser {
   std::vector<bool> ByBytesForOperations() const {
     std::vector<size_t> sequence = with_chunks_;
     const auto worth = [&](size_t i) {
-      return static_cast<double>(loops_[i].all().kept) / std::max(loops_[i].stash().flops, 1.0);
+      return static_cast<double>(loops_[i].all().kept) / std::max(loops_[i].stash.flops, 1.0);
     };
     std::stable_sort(sequence.begin(), sequence.end(), [&](size_t a, size_t b) { return worth(a) > worth(b); });
     std::vector<bool> split(loops_.size(), false);
@@ -144,55 +159,75 @@ class Chooser {
 
   struct Least {
     int64_t bytes = std::numeric_limits<int64_t>::max();
-    std::vector<bool> split;
-    const Loop* largest = nullptr;  // it takes most
-    int64_t bytes_of_largest = -1;
+    int64_t at_once = 0;
   };
 
-  // However much is computed anew.
+  // However much is computed anew. Goes from small to large: longer chunks keep less.
   Least FindLeast() const {
     Least least;
-    for (const int64_t at_once : at_once_) {
-      Least found{.bytes = at_once};
-      for (const Loop& loop : loops_) {
-        const Loop::Way* way = loop.all().at_once <= at_once ? &loop.all() : nullptr;
-        const Loop::Way* const longest = loop.Longest(at_once);
-        if (longest != nullptr && (way == nullptr || longest->kept < way->kept)) way = longest;
-        found.split.push_back(way != nullptr && way->chunk > 0);
-        if (way == nullptr) break;
-        found.bytes += way->kept;
-        if (way->kept + way->at_once <= found.bytes_of_largest) continue;
-        found.bytes_of_largest = way->kept + way->at_once;
-        found.largest = &loop;
+    int64_t kept = 0;
+    size_t run = 0;  // so many loops have a way that is small enough
+    std::vector<int64_t> kept_by(loops_.size(), -1);
+    for (size_t n = 0; n < sizes_.size();) {
+      const int64_t at_once = sizes_[n].at_once;
+      for (; n < sizes_.size() && sizes_[n].at_once == at_once; ++n) {
+        const auto [size, loop, way] = sizes_[n];
+        const int64_t by_way = loops_[loop].ways[way].kept;
+        int64_t& by_loop = kept_by[loop];
+        if (by_loop >= 0 && by_loop <= by_way) continue;
+        if (by_loop < 0) ++run;
+        kept += by_way - std::max<int64_t>(by_loop, 0);
+        by_loop = by_way;
       }
-      const bool all_run = found.split.size() == loops_.size() && Bytes(found.split, at_once).has_value();
-      if (all_run && found.bytes < least.bytes) least = std::move(found);
+      if (run == loops_.size() && kept + at_once < least.bytes) least = {.bytes = kept + at_once, .at_once = at_once};
     }
     return least;
   }
 
-  absl::Status TooLittle(const Least& least) const {
-    const LoopStash& stash = least.largest->stash();
+  absl::Status TooLittle(const Least& least, absl::string_view remark) const {
+    const auto bytes_of = [&](const Loop& loop) {
+      const Loop::Way& way = *loop.KeepsLeast(least.at_once);
+      return way.kept + way.at_once;
+    };
+    const Loop& largest = *std::max_element(loops_.begin(), loops_.end(),
+                                            [&](const Loop& a, const Loop& b) { return bytes_of(a) < bytes_of(b); });
+    const LoopStash& stash = largest.stash;
     std::string text =
         absl::StrCat("what loops keep of their rounds for gradients takes at least ", least.bytes,
-                     " bytes, of which this one ", least.bytes_of_largest, " for its ", stash.rounds, " rounds");
+                     " bytes, of which this one ", bytes_of(largest), " for its ", stash.rounds, " rounds");
     if (!stash.why_not.empty()) absl::StrAppend(&text, ", which are not computed anew: ", stash.why_not);
     absl::StrAppend(&text, "; the limit is ", limit_, "; expected --stash-limit=", least.bytes, " or more");
-    return NodeError(stash.loc, stash.loop, "loop", absl::ResourceExhaustedError(text));
+    if (!remark.empty()) absl::StrAppend(&text, "; ", remark);
+    absl::Status status = absl::ResourceExhaustedError(text);
+    status.SetPayload(kPayload, absl::Cord());
+    return NodeError(stash.loc, stash.loop, "loop", status);
   }
+
+  // A way of a loop, for the most that one loop may take at once.
+  struct Size {
+    int64_t at_once = 0;
+    size_t loop = 0, way = 0;
+  };
 
   const int64_t limit_;
   std::vector<Loop> loops_;
   std::vector<size_t> with_chunks_;
-  std::set<int64_t> at_once_;
+  std::vector<Size> sizes_;  // from small to large
 };
 
 }  // namespace
 
 absl::StatusOr<Chunks> ChunksWithin(int64_t limit, const std::vector<LoopStash>& kept,
-                                    const std::vector<LoopStash>& anew) {
+                                    const std::vector<LoopStash>& anew, absl::string_view remark) {
   if (kept.size() != anew.size()) return absl::InternalError("stash limit: other loops have chunks");
-  return Chooser(limit, kept, anew).Run();
+  if (kept.empty()) return Chunks();
+  return Chooser(limit, kept, anew).Run(remark);
+}
+
+bool IsAboutStashLimit(const absl::Status& status) { return status.GetPayload(kPayload).has_value(); }
+
+int64_t LeastStashBytes(const std::vector<LoopStash>& kept, const std::vector<LoopStash>& anew) {
+  return Chooser(0, kept, anew).LeastBytes();
 }
 
 }  // namespace snug::core

@@ -54,7 +54,8 @@ void CompileFlags::AddTo(Flags& flags) {
   flags.Add(
       "stash-limit", &stash_limit,
       "size such as 500MB or 8GiB: the most that loops keep of their rounds for gradients, in all; where it is "
-      "less than all of it, rounds are computed anew, of as few loops and in chunks as long as fit; default: none");
+      "less than all of it, rounds are computed anew, of as few loops and in chunks as long as fit; of loops inside "
+      "others only where nothing else fits, and about the square root of their rounds at a time; default: none");
   flags.Add("tf32", &tf32,
             "on a GPU: products and convolutions of float32 values round their factors to TF32's 10 bits of mantissa, "
             "which tensor cores take; default false");

@@ -52,7 +52,7 @@ struct RoundLog {
   int64_t left_out = 0;  // for want of room
 };
 
-class RolledLoop {
+class RolledLoop : public std::enable_shared_from_this<RolledLoop> {
  public:
   // What was done since it was compiled, in all runs.
   struct Counts {

@@ -8,6 +8,7 @@ import pathlib
 import unittest
 
 import browser
+from plan_picture_test import LOOP
 from snug import SnugTest
 
 
@@ -122,6 +123,15 @@ class PlanPageTest(SnugTest):
         self.assertEqual(self.browser.run("return plan.buffers.length"), whole)
         self.assertNotIn("a round of the loop", self.page_text())
         self.browser.run("document.querySelector('#bodies button:nth-child(2)').click()")
+
+    def test_a_bound_on_rounds_is_called_one(self):
+        for more, count, said in (("", "", "60 rounds"), ("counted: true", 'input: "c"', "at most 60 rounds")):
+            network = self.write("loop.pbtxt", LOOP.replace("MORE", more).replace("COUNT", count))
+            self.open_plan(network, "--loops=rolled")
+            button = self.browser.run("return document.querySelector('#bodies button:nth-child(2)').textContent")
+            self.assertIn(f"o: {said}, ", button)
+            self.browser.run("document.querySelector('#bodies button:nth-child(2)').click()")
+            self.assertIn(f"a round of the loop “o”, which has {said}: ", self.page_text())
 
     def test_it_bears_ten_thousand_buffers(self):
         layers = [f'layer {{ name: "l{i}" input: "l{i - 1}" tanh {{}} }}' for i in range(1, 5200)]

@@ -6,6 +6,20 @@ import xml.etree.ElementTree
 
 from snug import SnugTest
 
+LOOP = """
+block { name: "cell" input: "h"
+  layer { name: "hh" input: "$h" dense { units: 4 } }
+  layer { name: "n" input: "hh" tanh {} }
+  output: "n" }
+batch: 2
+input { name: "h" shape { dim: 4 } }
+input { name: "c" dtype: INT32 max_value: 5 }
+layer { name: "o" input: "h" COUNT loop { body: "cell" times: 60 MORE carry { input: "h" output: "n" } } }
+layer { name: "sq" input: "o" square {} }
+layer { name: "loss" input: "sq" reduce_mean {} }
+objective: "loss"
+"""
+
 
 class PlanPictureTest(SnugTest):
     def page(self, model="lenet"):
@@ -26,6 +40,15 @@ class PlanPictureTest(SnugTest):
             self.assertLessEqual(strategy["lower_bound"], strategy["total"])
         printed = self.json("plan", "models/lenet.pbtxt", "--batch=4")
         self.assertEqual(printed["step"], totals["best"])
+
+    def test_a_bound_on_rounds_is_no_count_of_them(self):
+        for more, bound in (("", False), ("counted: true", True)):
+            network = self.write("loop.pbtxt", LOOP.replace("MORE", more).replace("COUNT", 'input: "c"' if bound else ""))
+            path = self.folder / "loop.html"
+            self.run_snug("plan", network, "--loops=rolled", f"--html={path}")
+            data = json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', path.read_text(), re.DOTALL).group(1))
+            self.assertEqual([(body["loop"], body["rounds"], body["bound"]) for body in data["bodies"]],
+                             [("o", 60, bound), ("o/gradient", 60, bound)])
 
     def test_the_svg_is_well_formed_with_a_rectangle_for_each_buffer(self):
         path = self.folder / "plan.svg"

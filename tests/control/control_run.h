@@ -3,7 +3,10 @@
 #pragma once
 
 #include <absl/status/statusor.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_replace.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -62,6 +65,31 @@ inline std::map<std::string, Numbers> RunOnce(const std::string& text, const std
     if (values.ok()) found[name] = *values;
   }
   return found;
+}
+
+// A network whose one loop, "l", carries a delay line of each of these lengths: what is at its end goes through `layer`
+// (which makes "y" of "x", each with the line's number behind it) and in at its begin. All lines begin with the inputs
+// "a0", "a1", ..., of four by four. The loop's outputs are the places of the first line, then those of the next one.
+inline std::string DelayLines(const std::vector<int>& lengths, int64_t rounds, const std::string& layer) {
+  std::string inputs, reads, places, layers, outputs, carries;
+  const int longest = *std::max_element(lengths.begin(), lengths.end());
+  for (int i = 0; i < longest; ++i) absl::StrAppend(&inputs, "input { name: \"a", i, "\" shape { dim: [4, 4] } }\n");
+  for (size_t line = 0; line < lengths.size(); ++line) {
+    for (int i = 0; i < lengths[line]; ++i) {
+      const std::string place = absl::StrCat("x", line, "_", i);
+      const std::string before = i == 0 ? absl::StrCat("y", line) : absl::StrCat("x", line, "_", i - 1);
+      absl::StrAppend(&reads, " input: \"a", i, "\"");
+      absl::StrAppend(&places, " input: \"", place, "\"");
+      absl::StrAppend(&outputs, " output: \"", i == 0 ? "" : "$", before, "\"");
+      absl::StrAppend(&carries, " carry { input: \"", place, "\" output: \"", before, "\" }");
+    }
+    const std::string x = absl::StrCat("$x", line, "_", lengths[line] - 1), y = absl::StrCat("y", line);
+    absl::StrAppend(&layers, "layer { ",
+                    absl::StrReplaceAll(layer, {{"\"x\"", "\"" + x + "\""}, {"\"y\"", "\"" + y + "\""}}), " }\n");
+  }
+  return absl::StrCat("block { name: \"body\"", places, "\n", layers, outputs, " }\nbatch: 1\n", inputs,
+                      "layer { name: \"l\"", reads, " loop { body: \"body\" times: ", rounds, carries,
+                      " } }\noutput: \"l\"");
 }
 
 // Returns the graph after a stage.

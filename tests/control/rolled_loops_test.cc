@@ -204,6 +204,36 @@ TEST(RolledLoops, CarriesAlternateOrShareOneAddress) {
               ElementsAre(4, 0, 0));
 }
 
+// Each of these carries lies in more buffers than it needs, so that all alternate with the longest.
+TEST(RolledLoops, DelayLinesOfManyLengths) {
+  const std::vector<int> lengths = {7, 11, 13, 17};
+  constexpr int kRounds = 5000;
+  CompileOptions options{.training = false, .loops = LoopRule::kRolled};
+  std::vector<std::string> fetched;
+  for (int i = 0; i < 7 + 11 + 13 + 17; ++i) fetched.push_back(i == 0 ? "l" : absl::StrCat("l:", i));
+  options.fetch = fetched;
+  const auto session = MakeUnfed(DelayLines(lengths, kRounds, R"(name: "y" input: "x" scale { offset: 1 })"), options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const RolledLoop& loop = *Rolled((*session)->compiled()).at("l");
+  std::vector<int> buffers = loop.CarryBuffers();
+  std::erase(buffers, 0);
+  EXPECT_THAT(buffers, ElementsAre(8, 16, 16, 32));
+  for (int i = 0; i < 17; ++i) {
+    ASSERT_TRUE((*session)->Feed(absl::StrCat("a", i), Numbers(16, 10'000 * i)).ok());
+  }
+  ASSERT_TRUE((*session)->Run().ok());
+  auto name = fetched.begin();
+  for (const int length : lengths) {
+    for (int place = 0; place < length; ++place) {
+      // What is here began `kRounds` places earlier, and each time around one was added.
+      const int begun = ((place - kRounds) % length + length) % length;
+      const int around = (begun + kRounds - place) / length;
+      EXPECT_EQ(*(*session)->Fetch(*name), Numbers(16, 10'000 * begun + around)) << length << ", " << place;
+      ++name;
+    }
+  }
+}
+
 // Of a loop of two thousand rounds and one of twenty thousand, only stashes differ.
 TEST(RolledLoops, PlansDoNotGrowWithRounds) {
   const auto compile = [](int length) {

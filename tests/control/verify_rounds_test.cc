@@ -55,13 +55,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// What is said of the loop "l" of a network with that body, once `fault` has changed it.
-std::string Said(const std::string& body, const std::string& loop, const std::function<void(RolledLoopFaults&)>& fault,
-                 int rounds = 7) {
-  const std::string text =
-      absl::StrCat("block { name: \"body\" ", body, " }\nbatch: 2\n",
-                   "input { name: \"a\" shape { dim: [4, 4] } }\ninput { name: \"s\" shape { dim: [", rounds,
-                   ", 4, 4] } }\nlayer { name: \"l\" input: \"a\" ", loop, " } }\noutput: \"l\"");
+// What is said of the loop of a network, once `fault` has changed it.
+std::string SaidOf(const std::string& text, const std::function<void(RolledLoopFaults&)>& fault) {
   const absl::StatusOr<LoadedNetwork> loaded = LoadNetworkText(text, "test");
   EXPECT_TRUE(loaded.ok()) << loaded.status().message();
   const absl::StatusOr<Compiled> compiled = Compile(loaded->network, loaded->source_map, OpRegistry::Builtin(),
@@ -78,6 +73,16 @@ std::string Said(const std::string& body, const std::string& loop, const std::fu
   }
   ADD_FAILURE() << "no loop is rolled";
   return "";
+}
+
+// Of the loop "l" of a network with that body.
+std::string Said(const std::string& body, const std::string& loop, const std::function<void(RolledLoopFaults&)>& fault,
+                 int rounds = 7) {
+  const std::string text =
+      absl::StrCat("block { name: \"body\" ", body, " }\nbatch: 2\n",
+                   "input { name: \"a\" shape { dim: [4, 4] } }\ninput { name: \"s\" shape { dim: [", rounds,
+                   ", 4, 4] } }\nlayer { name: \"l\" input: \"a\" ", loop, " } }\noutput: \"l\"");
+  return SaidOf(text, fault);
 }
 
 std::string Times(int rounds) { return absl::StrCat("loop { body: \"body\" times: ", rounds, " "); }
@@ -118,6 +123,58 @@ TEST(VerifyRounds, AFaultOfTheLastOfManyRounds) {
                      }
                    }),
               HasSubstr("is copied over carry"));
+}
+
+// These rings of 3, 5, 7, 11, 13, 17, 19 and 23 places would turn once in 111 million rounds, and with one line more in
+// more than anybody can wait for.
+TEST(VerifyRounds, DelayLinesOfManyLengths) {
+  constexpr int kRounds = 1'000'000'000;
+  constexpr char kLayer[] = R"(name: "y" input: "x" input: "x" matmul {})";
+  const std::string lines = DelayLines({2, 4, 6, 10, 12, 16, 18, 22, 28, 30, 36, 40}, kRounds, kLayer);
+  EXPECT_EQ(SaidOf(lines,
+                   [](RolledLoopFaults& loop) {
+                     std::vector<size_t> places;
+                     for (size_t made = 0; made < loop.made(); ++made) places.push_back(loop.Ring(made).size());
+                     EXPECT_THAT(places, testing::ElementsAre(4, 8, 8, 16, 16, 32, 32, 32, 32, 32, 64, 64));
+                   }),
+            "");
+  EXPECT_THAT(SaidOf(lines, [](RolledLoopFaults& loop) { loop.Ring(0).resize(2); }),
+              HasSubstr("\"y0\" writes value 0 over what it reads"));
+  EXPECT_THAT(SaidOf(lines, [](RolledLoopFaults& loop) { loop.Ring(11).resize(32); }), HasSubstr("written over"));
+  // Two places of one ring, which meet once in 64 rounds.
+  EXPECT_THAT(SaidOf(lines, [](RolledLoopFaults& loop) { loop.Ring(10)[63] = loop.Ring(10)[40]; }),
+              HasSubstr("written over"));
+  // The last rounds leave carries in each other's outputs.
+  EXPECT_THAT(SaidOf(lines,
+                     [](RolledLoopFaults& loop) {
+                       std::vector<int64_t*> outputs;
+                       for (const size_t made : {10u, 11u}) {
+                         for (int64_t& place : loop.Ring(made)) {
+                           if (place < 0) outputs.push_back(&place);
+                           if (place < 0) break;
+                         }
+                       }
+                       ASSERT_EQ(outputs.size(), 2u);
+                       std::swap(*outputs[0], *outputs[1]);
+                     }),
+              HasSubstr("at the end"));
+}
+
+// A turn of one ring is never too long, nor is one that has no end before the loop.
+TEST(VerifyRounds, LengthsThatStay) {
+  constexpr char kLayer[] = R"(name: "y" input: "x" input: "x" matmul {})";
+  const auto places_of = [&](const std::vector<int>& lengths, int rounds) {
+    std::vector<size_t> places;
+    EXPECT_EQ(SaidOf(DelayLines(lengths, rounds, kLayer),
+                     [&](RolledLoopFaults& loop) {
+                       for (size_t made = 0; made < loop.made(); ++made) places.push_back(loop.Ring(made).size());
+                     }),
+              "");
+    return places;
+  };
+  EXPECT_THAT(places_of({6, 10, 12, 16}, 4096), testing::ElementsAre(7, 11, 13, 17));
+  EXPECT_THAT(places_of({6, 10, 12, 16}, 4097), testing::ElementsAre(8, 16, 16, 32));
+  EXPECT_THAT(places_of({6, 10, 12}, 1'000'000'000), testing::ElementsAre(7, 11, 13));  // 1001 rounds
 }
 
 TEST(VerifyRounds, AWrongPlace) {

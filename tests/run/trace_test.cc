@@ -232,5 +232,43 @@ TEST(Trace, OfTheSerialEngineHasOneTrackAndNoArrows) {
   for (const TraceEvent& event : events) EXPECT_NE(event.ph, "s");
 }
 
+// Its loops log their rounds into the trace, and one of them lies within the other.
+TEST(Trace, MayBeGoneAfterItsLoopsOrBefore) {
+  constexpr char kNested[] = R"(
+    block { name: "inner" input: "x" layer { name: "y" input: "$x" tanh {} } output: "y" }
+    block { name: "outer" input: "x"
+      layer { name: "l" input: "$x" loop { body: "inner" times: 3 carry { input: "x" output: "y" } } } output: "l" }
+    batch: 2
+    input { name: "a" shape { dim: 4 } }
+    layer { name: "l" input: "a" loop { body: "outer" times: 5 carry { input: "x" output: "l" } } }
+    output: "l")";
+  for (const bool loops_first : {true, false}) {
+    absl::StatusOr<std::unique_ptr<Session>> session =
+        MakeSession(kNested, {.training = false, .loops = LoopRule::kRolled});
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    const std::string path = testing::TempDir() + "trace_of_loops_" + std::to_string(getpid()) + ".json";
+    absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    auto trace = std::make_unique<Trace>(*std::move(file), (*session)->compiled(), OpRegistry::Builtin());
+    std::vector<StepTime> times((*session)->compiled().executable.steps.size());
+    (*session)->executor().SetTimes(times.data());
+    ASSERT_TRUE((*session)->Run().ok());
+    trace->AddStep(times);
+    (*session)->executor().SetTimes(nullptr);
+    ASSERT_TRUE(trace->Finish().ok());
+    const std::vector<TraceEvent> events = ReadTrace(path);
+    std::filesystem::remove(path);
+    EXPECT_EQ(std::count_if(events.begin(), events.end(), [](const TraceEvent& e) { return e.cat == "round"; }),
+              5 + 5 * 3);
+    if (loops_first) {
+      session->reset();
+      trace.reset();
+    } else {
+      trace.reset();
+      EXPECT_TRUE((*session)->Run().ok());  // which logs nothing any more
+    }
+  }
+}
+
 }  // namespace
 }  // namespace snug::core

@@ -61,6 +61,7 @@ void DrawBodies(const Compiled& compiled, const std::string& around, std::vector
     const std::string name = absl::StrCat(around, compiled.graph.node(id).name);
     bodies->push_back({.loop = name,
                        .rounds = loop->rounds(),
+                       .bound = !loop->ends_known(),
                        .workspace_bytes = loop->workspace_bytes(),
                        .plan = DrawStrategy(loop->body(), loop->body().executable.memory)});
     DrawBodies(loop->body(), name + "/", bodies);

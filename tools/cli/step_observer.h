@@ -36,8 +36,8 @@ class StepObserver {
   // Fails before anything is compiled when the trace cannot be written.
   static absl::StatusOr<StepObserver> Create(const ObserverFlags& flags);
 
-  // Observes the first program of `session`, which must outlive this. Fails if the roofline that was asked for cannot
-  // be predicted.
+  // Observes the first program of `session`, which must be there as long as steps and tables are asked for, and runs no
+  // step once this is gone. Fails if the roofline that was asked for cannot be predicted.
   absl::Status Attach(Session& session, const OpRegistry& registry, int64_t steps);
   // Must be called after each step.
   void AddStep(const Moments& moments);

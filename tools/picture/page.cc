@@ -57,7 +57,7 @@ std::string PicturePage(const Picture& picture) {
   json.End().Key("bodies").Array();
   for (const PictureBody& body : picture.bodies) {
     json.Object().Key("loop").String(body.loop).Key("rounds").Number(body.rounds);
-    json.Key("workspace").Number(body.workspace_bytes);
+    json.Key("bound").Bool(body.bound).Key("workspace").Number(body.workspace_bytes);
     WriteStrategy(body.plan, json.Key("plan"));
     json.End();
   }

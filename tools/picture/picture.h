@@ -33,7 +33,9 @@ struct PictureStrategy {
 // The arena of a loop's body: what a round of it is made of.
 struct PictureBody {
   std::string loop;  // the node's name, behind those of the loops around it
-  int64_t rounds = 0, workspace_bytes = 0;
+  int64_t rounds = 0;
+  bool bound = false;  // there are at most so many rounds
+  int64_t workspace_bytes = 0;
   PictureStrategy plan;
 };
 

@@ -4,8 +4,10 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "engine/base/status.h"
 #include "engine/compile/control/rounds.h"
@@ -197,25 +199,50 @@ bool RolledLoop::WrittenAfterRead(const Made& made, int carry) const {
 }
 
 // The value that round i makes is read until round i + last_use, so last_use + 1 places are enough, or last_use where
-// the last reading is over when it is written anew.
+// the last reading is over when it is written anew. 0: it is collected, and has no ring.
+int RolledLoop::PlacesNeeded(int m) const {
+  const Made& made = made_[static_cast<size_t>(m)];
+  if (made.collect >= 0) return 0;
+  bool after = made.last_use > 0;
+  for (size_t c = 0; c < carries_.size(); ++c) {
+    const bool oldest = carries_[c].made == m && carries_[c].age == made.last_use;
+    if (oldest) after = after && WrittenAfterRead(made, static_cast<int>(c));
+  }
+  return made.last_use + (after ? 0 : 1);
+}
+
+// Rounds find things where the round a turn of all rings earlier found them, so Verify goes through little more than
+// two turns. Rings of 3, 5, 7, 11, 13, 17, 19 and 23 places turn once in 111 million rounds. Where a
+// turn is longer than kMany rounds and than the longest ring, and the loop has more rounds than that, each ring gets a
+// power of two of places: fewer than twice as many, and all turn with the longest.
+void RolledLoop::LimitTurn(std::vector<int>& places) const {
+  constexpr int64_t kMany = 4096;
+  int64_t turn = 1, longest = kMany;
+  for (const int count : places) longest = std::max<int64_t>(longest, count);
+  if (rounds_ <= longest) return;
+  for (const int count : places) {
+    if (count > 0) turn = std::lcm(turn, int64_t{count});
+    if (turn > longest) {  // which keeps the next product within 64 bits
+      for (int& rounded : places) {
+        if (rounded > 0) rounded = static_cast<int>(std::bit_ceil(static_cast<unsigned>(rounded)));
+      }
+      return;
+    }
+  }
+}
+
 void RolledLoop::FindRings() {
   const int64_t before = workspace_bytes_;
-  const bool ends_known = goes_on_ < 0 && only_rounds_ < 0;
+  std::vector<int> places_of;
+  for (size_t m = 0; m < made_.size(); ++m) places_of.push_back(PlacesNeeded(static_cast<int>(m)));
+  LimitTurn(places_of);
   for (size_t m = 0; m < made_.size(); ++m) {
     Made& made = made_[m];
-    if (made.collect >= 0) continue;
-    int places = made.last_use + 1;
-    if (made.last_use > 0) {
-      bool after = true;
-      for (size_t c = 0; c < carries_.size(); ++c) {
-        const bool oldest = carries_[c].made == static_cast<int>(m) && carries_[c].age == made.last_use;
-        if (oldest) after = after && WrittenAfterRead(made, static_cast<int>(c));
-      }
-      if (after) --places;
-    }
+    const int places = places_of[m];
+    if (places == 0) continue;
     made.ring.assign(static_cast<size_t>(places), std::numeric_limits<int64_t>::min());
     for (const Carry& carry : carries_) {
-      if (!ends_known || carry.made != static_cast<int>(m) || carry.result < 0 || carry.age > rounds_) continue;
+      if (!ends_known() || carry.made != static_cast<int>(m) || carry.result < 0 || carry.age > rounds_) continue;
       int64_t& place = made.ring[static_cast<size_t>((rounds_ - carry.age) % places)];
       if (place == std::numeric_limits<int64_t>::min()) place = -1 - carry.result;
     }

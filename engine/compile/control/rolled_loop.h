@@ -8,7 +8,8 @@
 //   Round
 //     0 reads what the loop's input is. n is how many rounds a value is still read after its own, plus one; without
 //     that one where the body has read the old value when it writes the new one, or writes it in place: then both share
-//     one address. One of the buffers is the loop's output, so that the last round leaves the carry there.
+//     one address. One of the buffers is the loop's output, so that the last round leaves the carry there. Where many
+//     carries alternate between different n and it would take long until all do so anew, n is rounded up (FindRings).
 //   * A carry that only changes its name (the body puts out an input as it is) is a pointer that is handed on.
 //   * A slice along axis 0 is a pointer into the sequence, and what is collected along axis 0, stashes too, is written
 //     where it belongs. A carry that is collected is read there by the next round. Slices that are not one range of
@@ -52,7 +53,7 @@ struct RoundLog {
   int64_t left_out = 0;  // for want of room
 };
 
-class RolledLoop {
+class RolledLoop : public std::enable_shared_from_this<RolledLoop> {
  public:
   // What was done since it was compiled, in all runs.
   struct Counts {
@@ -69,6 +70,8 @@ class RolledLoop {
   ~RolledLoop();
 
   int64_t rounds() const { return rounds_; }  // at most
+  // Whether all of them run; otherwise the end is known at run time.
+  bool ends_known() const { return goes_on_ < 0 && only_rounds_ < 0; }
   int64_t workspace_bytes() const { return workspace_bytes_; }
   const Compiled& body() const { return *body_; }
   Counts counts() const;
@@ -130,6 +133,8 @@ class RolledLoop {
   void FindCollects(const Graph& graph, const Node& node, const proto::NormalLoop& options);
   void FindCarries(const proto::NormalLoop& options);
   void FindRings();
+  int PlacesNeeded(int made) const;
+  void LimitTurn(std::vector<int>& places) const;
   void FindPointers();
   bool WrittenAfterRead(const Made& made, int carry) const;
   int64_t Allocate(int64_t bytes);

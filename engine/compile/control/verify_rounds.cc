@@ -4,7 +4,8 @@
 //
 // A round repeats the one that is a turn of all rings earlier, with names that are as much younger, once every ring has
 // been filled and every carry is what a round made. So of many rounds only the first, one turn more, and what is left
-// of a turn at the end are gone through; and memory is an array by the number of a place.
+// of a turn at the end are gone through; and memory is an array by the number of a place. A turn is the least common
+// multiple of all rings' lengths, which whoever chooses places keeps short (RolledLoop::LimitTurn).
 #include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
@@ -30,10 +31,9 @@ class RolledLoop::Verifier {
     carries_.assign(loop_.carries_.size(), {});  // what the loop got, which nothing writes
     inputs_.resize(loop_.inputs_.size());
     made_.resize(loop_.made_.size());
-    const bool ends_known = loop_.goes_on_ < 0 && loop_.only_rounds_ < 0;
     const int64_t rounds = RoundsToGoThrough();
     for (int64_t n = 0; n < rounds; ++n) {
-      if (!ends_known) SNUG_RETURN_IF_ERROR(CheckEnd(n));
+      if (!loop_.ends_known()) SNUG_RETURN_IF_ERROR(CheckEnd(n));
       SNUG_RETURN_IF_ERROR(GoThrough(n));
     }
     return CheckEnd(rounds);

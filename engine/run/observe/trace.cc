@@ -45,7 +45,9 @@ Trace::Trace(std::unique_ptr<OutputFile> file, const Compiled& compiled, const O
 }
 
 Trace::~Trace() {
-  for (const Rounds& rounds : rounds_) rounds.rolled->SetLog(nullptr);
+  for (const Rounds& rounds : rounds_) {
+    if (const std::shared_ptr<const RolledLoop> loop = rounds.rolled.lock()) loop->SetLog(nullptr);
+  }
 }
 
 void Trace::LogRounds(int32_t step, const std::string& name, const KernelChoice& choice) {
@@ -55,7 +57,7 @@ void Trace::LogRounds(int32_t step, const std::string& name, const KernelChoice&
   log->now_ns = MonotonicNanoseconds;
   log->rounds.resize(kMostRounds);
   loop->SetLog(log.get());
-  rounds_.push_back({.step = step, .loop = name, .rolled = loop, .log = std::move(log)});
+  rounds_.push_back({.step = step, .loop = name, .rolled = loop->weak_from_this(), .log = std::move(log)});
   const Compiled& body = loop->body();
   for (const NodeId id : body.graph.ProgramOrder()) {
     LogRounds(step, absl::StrCat(name, "/", body.graph.node(id).name), body.kernels[static_cast<size_t>(id.index)]);

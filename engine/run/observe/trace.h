@@ -52,7 +52,7 @@ class LiveBytes {
 
 class Trace {
  public:
-  // `compiled` must outlive this.
+  // `compiled` must be there as long as steps are added. Its loops may be gone before this is.
   Trace(std::unique_ptr<OutputFile> file, const Compiled& compiled, const OpRegistry& registry);
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
@@ -84,7 +84,7 @@ class Trace {
   struct Rounds {  // of a loop that stays a node, or of one inside its body
     int32_t step = 0;
     std::string loop;
-    const RolledLoop* rolled = nullptr;
+    std::weak_ptr<const RolledLoop> rolled;
     std::unique_ptr<RoundLog> log;
   };
   void LogRounds(int32_t step, const std::string& name, const KernelChoice& choice);

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/compile/memory/task_seconds.h"
+#include "engine/compile/memory/tasks.h"
 #include "engine/compile/memory/views.h"
 #include "memory/order/in_place_tasks.h"
 #include "memory/order/order_search.h"
@@ -68,8 +68,8 @@ class ViewChooser {
 
  private:
   StepTasks TasksWith(const std::vector<char>& copied) const {
-    return FindTasksOf(graph_, registry_, kernels_, seconds_, Views(graph_, registry_, alignment_, copied), alignment_,
-                       keep_inputs_, bound_);
+    return FindTasksWithSeconds(graph_, registry_, kernels_, seconds_, Views(graph_, registry_, alignment_, copied),
+                                alignment_, keep_inputs_, bound_);
   }
 
   ViewCost CostOf(const StepTasks& tasks, const memory::TaskOrder& order) const {

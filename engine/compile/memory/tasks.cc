@@ -8,7 +8,6 @@
 
 #include "engine/base/status.h"
 #include "engine/compile/memory/contents.h"
-#include "engine/compile/memory/task_seconds.h"
 #include "ops/graph_builder.h"
 
 namespace snug::core {
@@ -330,15 +329,16 @@ std::vector<double> EstimateSeconds(const Graph& graph, const OpRegistry& regist
   return seconds;
 }
 
-StepTasks FindTasksOf(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-                      const std::vector<double>& seconds, const Views& views, int64_t alignment, bool keep_inputs,
-                      absl::Span<const CallerValue> bound) {
+StepTasks FindTasksWithSeconds(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
+                               const std::vector<double>& seconds, const Views& views, int64_t alignment,
+                               bool keep_inputs, absl::Span<const CallerValue> bound) {
   return TaskFinder(graph, registry, kernels, seconds, views, alignment).Run(keep_inputs, bound);
 }
 
 StepTasks FindTasks(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
                     const Views& views, int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound) {
-  return FindTasksOf(graph, registry, kernels, EstimateSeconds(graph, registry), views, alignment, keep_inputs, bound);
+  return FindTasksWithSeconds(graph, registry, kernels, EstimateSeconds(graph, registry), views, alignment, keep_inputs,
+                              bound);
 }
 
 }  // namespace snug::core

@@ -91,7 +91,7 @@ absl::StatusOr<DType> ParsePrecision(absl::string_view text) {
 }
 
 absl::StatusOr<Device> SettleDevice(const std::string& text, const OptionPlaces& places) {
-  const absl::StatusOr<Device> device = ParseDevice(text);
+  absl::StatusOr<Device> device = ParseDevice(text);
   if (!device.ok()) return places.FlagError("device", device.status().message());
 #if !SNUG_HAS_CUDA
   if (device->kind == Device::Kind::kCuda) {

@@ -116,16 +116,17 @@ void ExpectStepsAllocateNothing(Session& session) {
   constexpr int64_t kSmall = 64 << 10, kHeapSteps = 256 << 10;
   constexpr int kRounds = 4;
   int64_t grown = 0, allowed = 0;
-  size_t found = 0;
+  size_t found = 0, steps = 0;  // of all rounds
+  allocations = 0;
   for (int round = 0; round < kRounds; ++round) {
     const void* const brk = sbrk(0);
-    allocations = 0;
     held = most_held = 0;
     recording = true;
     bool ok = true;
     for (int i = 0; i < 100; ++i) ok = ok && session.Run().ok();
     recording = false;
     found = allocations;
+    steps += 100;
     EXPECT_TRUE(ok);
     EXPECT_EQ(held, 0) << "bytes that were taken in the steps and not given back";
     grown = static_cast<const char*>(sbrk(0)) - static_cast<const char*>(brk);
@@ -141,7 +142,7 @@ void ExpectStepsAllocateNothing(Session& session) {
     ASSERT_NE(LibraryOf(recorded[i].caller), own) << "our own code allocated " << recorded[i].bytes << " bytes";
     largest = std::max(largest, recorded[i].bytes);
   }
-  std::printf("libraries' own: %zu calls a step, the largest %zu bytes, at most %ld bytes at once\n", found / 100,
+  std::printf("libraries' own: %zu calls a step, the largest %zu bytes, at most %ld bytes at once\n", found / steps,
               largest, static_cast<long>(most_held.load()));
 }
 

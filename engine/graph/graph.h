@@ -145,7 +145,8 @@ class Graph {
 
   void RemoveNode(NodeId id);  // nothing may still read its outputs; other ids stay valid
   void MoveBefore(NodeId id, NodeId before);
-  void ReplaceUses(ValueId from, ValueId to);  // in all nodes, outputs and objectives; takes O(graph)
+  // In all nodes behind the one that makes `from`, in outputs and objectives; takes O(graph).
+  void ReplaceUses(ValueId from, ValueId to);
   // Replaces many at once: each value by what `map` leads to, over several steps if need be.
   void ReplaceUses(const std::unordered_map<ValueId, ValueId>& map);
 

@@ -249,6 +249,7 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
       return Text(data, network);
     case proto::Data::kImages:
       return Images(data, network, seed);
+    case proto::Data::kJsonLines:
     case proto::Data::SOURCE_NOT_SET:
       break;
   }

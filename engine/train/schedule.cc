@@ -31,6 +31,7 @@ double FactorAt(const proto::Schedule& schedule, double at) {
     case proto::Schedule::kOneCycle:
       return OneCycleAt(schedule.one_cycle(), at);
     case proto::Schedule::kConstant:
+    case proto::Schedule::kPlateau:
     case proto::Schedule::KIND_NOT_SET:
       break;
   }

@@ -60,6 +60,7 @@ absl::Status CheckData(const Checker& check, const proto::Data& data) {
   for (int i = 0; i < data.mean_size(); ++i) {
     SNUG_RETURN_IF_ERROR(check.Within("data.mean", data.mean(i), -1e9, 1e9, i));
   }
+  SNUG_RETURN_IF_ERROR(check.AtLeast("data.json_lines.by_length", data.json_lines().by_length(), 1));
   SNUG_RETURN_IF_ERROR(check.AtLeast("data.digits.samples", data.digits().samples(), 0));
   SNUG_RETURN_IF_ERROR(check.AtLeast("data.textures.samples", data.textures().samples(), 0));
   SNUG_RETURN_IF_ERROR(check.AtLeast("data.spiral.samples", data.spiral().samples(), 0));

@@ -1,6 +1,8 @@
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -160,6 +162,62 @@ absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network&
   return opened;
 }
 
+absl::StatusOr<JsonLinesOptions> OptionsOf(const proto::JsonLines& lines, const proto::Network& network) {
+  JsonLinesOptions options{.length = lines.length(), .truncate = lines.truncate()};
+  for (const proto::Input& input : network.input()) {
+    JsonLinesInput one{.field = {.name = input.name(), .max_value = input.max_value()}};
+    if (input.dtype() == proto::INT32) one.field.type.dtype = DType::kInt32;
+    if (input.dtype() == proto::INT64) one.field.type.dtype = DType::kInt64;
+    if (input.dtype() == proto::UINT8) one.field.type.dtype = DType::kUint8;
+    const std::vector<int64_t> dims(input.shape().dim().begin(), input.shape().dim().end());
+    SNUG_ASSIGN_OR_RETURN(one.field.type.shape, MakeShape(dims));
+    options.inputs.push_back(std::move(one));
+  }
+  for (const std::string& text : lines.padding()) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+    int64_t value = 0;
+    const auto found = std::find_if(options.inputs.begin(), options.inputs.end(),
+                                    [&](const JsonLinesInput& input) { return input.field.name == parts.first; });
+    if (found == options.inputs.end() || !absl::SimpleAtoi(parts.second, &value)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "json_lines: padding: expected an input of the network and a whole number, as tags=-100; found \"", text,
+          "\""));
+    }
+    const int64_t most = found->field.max_value;
+    if (most > 0 && value != kIgnoredLabel && (value < 0 || value >= most)) {
+      return absl::InvalidArgumentError(absl::StrCat("json_lines: padding: input \"", parts.first,
+                                                     "\" takes numbers from 0 to ", most - 1, ", or ", kIgnoredLabel,
+                                                     " where a loss leaves it out; found ", value));
+    }
+    found->field.padding = value;
+    found->has_padding = true;
+  }
+  return options;
+}
+
+absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network& network, uint64_t seed) {
+  const proto::JsonLines& lines = data.json_lines();
+  if (!lines.has_file()) return Missing("the file of samples", "data-json-lines-file");
+  if (lines.by_length() > 1 && !data.shuffle()) {
+    return absl::InvalidArgumentError(
+        "json_lines: by_length: samples of about one length come together in a shuffled order: leave out shuffle: "
+        "false, or by_length");
+  }
+  SNUG_ASSIGN_OR_RETURN(const JsonLinesOptions options, OptionsOf(lines, network));
+  SNUG_ASSIGN_OR_RETURN(JsonLines all, OpenJsonLines(lines.file(), options));
+  DatasetPtr test;
+  if (lines.has_test_file()) {
+    SNUG_ASSIGN_OR_RETURN(JsonLines judged, OpenJsonLines(lines.test_file(), options));
+    test = std::move(judged.dataset);
+  }
+  SNUG_ASSIGN_OR_RETURN(TrainingData opened, Parted(std::move(all.dataset), std::move(test), data, seed));
+  for (const std::string& name : all.unread) {
+    opened.notes.push_back(
+        absl::StrCat(lines.file(), ": field \"", name, "\" is no input of the network, and not read"));
+  }
+  return opened;
+}
+
 // A sample is as large as the network's input "image" says: [channels, height, width].
 absl::StatusOr<ImageDatasetOptions> SampleOf(const proto::Images& images, const proto::Network& network) {
   ImageDatasetOptions options{.height = images.size(), .width = images.size()};
@@ -250,6 +308,7 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
     case proto::Data::kImages:
       return Images(data, network, seed);
     case proto::Data::kJsonLines:
+      return Lines(data, network, seed);
     case proto::Data::SOURCE_NOT_SET:
       break;
   }

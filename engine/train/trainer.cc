@@ -71,6 +71,7 @@ LoaderOptions Trainer::Loading() const {
   const proto::Data& data = training_->data();
   LoaderOptions options{.seed = static_cast<uint64_t>(training_->seed()),
                         .shuffle = data.shuffle(),
+                        .by_length = data.json_lines().by_length(),
                         .workers = static_cast<int>(data.readers()),
                         .buffers = static_cast<int>(data.readers()) + 2};
   options.image.mean.assign(data.mean().begin(), data.mean().end());

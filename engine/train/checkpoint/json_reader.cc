@@ -1,8 +1,10 @@
 #include "engine/train/checkpoint/json_reader.h"
 
 #include <absl/strings/escaping.h>
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 
+#include <cmath>
 #include <limits>
 
 #include "engine/base/status.h"
@@ -36,7 +38,16 @@ void AppendUtf8(uint32_t code, std::string* out) {
 absl::Status JsonReader::Expected(absl::string_view what) const {
   const std::string found =
       at_ == text_.size() ? "the end" : absl::StrCat("'", absl::Utf8SafeCEscape(text_.substr(at_, 1)), "'");
-  return absl::InvalidArgumentError(absl::StrCat("byte ", offset_ + at_, ": expected ", what, ", found ", found));
+  return Error(absl::StrCat("expected ", what, ", found ", found));
+}
+
+absl::Status JsonReader::Error(absl::string_view message) const {
+  return absl::InvalidArgumentError(absl::StrCat(place_, offset_ + at_, ": ", message));
+}
+
+char JsonReader::Peek() {
+  SkipBlanks();
+  return at_ < text_.size() ? text_[at_] : '\0';
 }
 
 void JsonReader::SkipBlanks() {
@@ -153,6 +164,65 @@ absl::StatusOr<int64_t> JsonReader::Integer() {
     return Expected("a whole number");
   }
   return value;
+}
+
+absl::StatusOr<double> JsonReader::Number() {
+  SkipBlanks();
+  const size_t begin = at_;
+  const auto digits = [this] {
+    const size_t first = at_;
+    while (at_ < text_.size() && IsDigit(text_[at_])) ++at_;
+    return at_ - first;
+  };
+  Take('-');
+  const bool zero = at_ < text_.size() && text_[at_] == '0';
+  const size_t whole = digits();
+  if (whole == 0) return Expected("a number");
+  if (zero && whole > 1) {
+    at_ = begin;
+    return Expected("a number without leading zeros");
+  }
+  if (Take('.') && digits() == 0) return Expected("a digit after '.'");
+  if (Take('e') || Take('E')) {
+    if (!Take('-')) Take('+');
+    if (digits() == 0) return Expected("a digit in the exponent");
+  }
+  double value = 0;
+  if (!absl::SimpleAtod(text_.substr(begin, at_ - begin), &value) || !std::isfinite(value)) {
+    at_ = begin;
+    return Error("expected a number that float64 can hold, found one that is too large");
+  }
+  return value;
+}
+
+absl::Status JsonReader::Skip(int depth) {
+  if (depth == 0) return Error("expected values that are not nested so deeply");
+  const char next = Peek();
+  if (next == '"') return String().status();
+  if (next == '{') {
+    SNUG_RETURN_IF_ERROR(BeginObject());
+    std::string key;
+    for (;;) {
+      SNUG_ASSIGN_OR_RETURN(const bool more, NextKey(&key));
+      if (!more) return absl::OkStatus();
+      SNUG_RETURN_IF_ERROR(Skip(depth - 1));
+    }
+  }
+  if (next == '[') {
+    SNUG_RETURN_IF_ERROR(BeginArray());
+    for (;;) {
+      SNUG_ASSIGN_OR_RETURN(const bool more, NextElement());
+      if (!more) return absl::OkStatus();
+      SNUG_RETURN_IF_ERROR(Skip(depth - 1));
+    }
+  }
+  for (const absl::string_view word : {"true", "false", "null"}) {
+    if (text_.substr(at_, word.size()) != word) continue;
+    at_ += word.size();
+    return absl::OkStatus();
+  }
+  if (next != '-' && !IsDigit(next)) return Expected("a value");
+  return Number().status();
 }
 
 absl::Status JsonReader::End() {

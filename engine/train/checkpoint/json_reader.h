@@ -23,8 +23,10 @@ namespace snug::core::checkpoint {
 
 class JsonReader {
  public:
-  // `text` must outlive this and be UTF-8. `offset` is where it lies in its file, for errors.
-  explicit JsonReader(absl::string_view text, size_t offset = 0) : text_(text), offset_(offset) {}
+  // `text` and `place` must outlive this, and `text` must be UTF-8. `offset` is where it lies in its file, and `place`
+  // what stands before that number, for errors: "byte 12", or "data.jsonl:3:12".
+  explicit JsonReader(absl::string_view text, size_t offset = 0, absl::string_view place = "byte ")
+      : text_(text), offset_(offset), place_(place) {}
 
   absl::Status BeginObject() { return Begin('{', "an object, '{'"); }
   absl::Status BeginArray() { return Begin('[', "an array, '['"); }
@@ -34,8 +36,15 @@ class JsonReader {
   absl::StatusOr<bool> NextElement();
   absl::StatusOr<std::string> String();
   absl::StatusOr<int64_t> Integer();  // a whole number, not negative
-  absl::Status End();                 // expects that only blanks follow
+  absl::StatusOr<double> Number();    // any number that a double can hold
+  // Returns the first character of what comes next, blanks aside; '\0' at the end.
+  char Peek();
+  // Goes past a value of any kind, nested no deeper than `depth`.
+  absl::Status Skip(int depth = 64);
+  absl::Status End();  // expects that only blanks follow
 
+  // Returns "byte N: MESSAGE" for the place where the reader stands.
+  absl::Status Error(absl::string_view message) const;
   // Returns "byte N: expected ..., found ..." for the place where the reader stands.
   absl::Status Expected(absl::string_view what) const;
 
@@ -49,6 +58,7 @@ class JsonReader {
 
   absl::string_view text_;
   size_t offset_;
+  absl::string_view place_;
   size_t at_ = 0;
   bool first_ = true;  // nothing of the innermost object or array was read yet
 };

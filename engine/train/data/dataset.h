@@ -45,6 +45,9 @@ class Dataset {
     return Read(sample, fields);
   }
 
+  // Returns how long a sample is before it is filled up; 0 where all are as long.
+  virtual int64_t LengthOf(int64_t /*sample*/) const { return 0; }
+
  protected:
   Dataset(std::vector<DataField> fields, int64_t size) : fields_(std::move(fields)), size_(size) {}
 

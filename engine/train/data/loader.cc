@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(std::shared_ptr<const Dat
   SNUG_RETURN_IF_ERROR(AtLeast("batch", 1, options.batch));
   SNUG_RETURN_IF_ERROR(AtLeast("workers", 1, options.workers));
   SNUG_RETURN_IF_ERROR(AtLeast("buffers", 1, options.buffers));
+  SNUG_RETURN_IF_ERROR(AtLeast("by_length", 1, options.by_length));
   SNUG_RETURN_IF_ERROR(AtLeast("samples", 1, dataset->size()));
   std::unique_ptr<Loader> loader(new Loader(std::move(dataset), options));
   SNUG_RETURN_IF_ERROR(loader->Start());
@@ -144,13 +145,11 @@ absl::Status Loader::Prefetch(int64_t number) {
 
 absl::Status Loader::Fill(int64_t number, Slot& slot) const {
   const LoaderPosition position = PositionOf(number);
-  const int64_t first = position.batch * options_.batch;
-  const Permutation order(dataset_->size(),
-                          MixKeys(KeyFor(options_.seed, "order"), static_cast<uint64_t>(position.epoch)));
+  const std::vector<int64_t> samples = SamplesOf(position);
   slot.batch.position = position;
-  slot.batch.valid = std::min(options_.batch, dataset_->size() - first);
+  slot.batch.valid = static_cast<int64_t>(samples.size());
   for (int64_t row = 0; row < slot.batch.valid; ++row) {
-    const int64_t sample = options_.shuffle ? order(first + row) : first + row;
+    const int64_t sample = samples[static_cast<size_t>(row)];
     const absl::Status status = ReadSample(position, sample, row, slot);
     if (!status.ok()) {
       return Annotate(status, absl::StrCat("epoch ", position.epoch, ", batch ", position.batch, ", sample ", sample));
@@ -162,6 +161,28 @@ absl::Status Loader::Fill(int64_t number, Slot& slot) const {
         missing * (fields_[f].type.num_elements() / options_.batch));
   }
   return absl::OkStatus();
+}
+
+std::vector<int64_t> Loader::SamplesOf(LoaderPosition position) const {
+  const auto key = [&](absl::string_view purpose) {
+    return MixKeys(KeyFor(options_.seed, purpose), static_cast<uint64_t>(position.epoch));
+  };
+  const bool sorts = options_.shuffle && options_.by_length > 1;
+  // Samples that fill no batch and are dropped take no part in the sorting: the longest would always be among them.
+  const int64_t used = std::min(dataset_->size(), batches_per_epoch_ * options_.batch);
+  const int64_t batch =
+      sorts ? Permutation(batches_per_epoch_, key("order of batches"))(position.batch) : position.batch;
+  const int64_t group = sorts ? batch / options_.by_length * options_.by_length : batch;
+  const int64_t begin = group * options_.batch;
+  const int64_t end = std::min(used, (group + (sorts ? options_.by_length : 1)) * options_.batch);
+  const Permutation order(dataset_->size(), key("order"));
+  std::vector<int64_t> samples;
+  for (int64_t i = begin; i < end; ++i) samples.push_back(options_.shuffle ? order(i) : i);
+  if (!sorts) return samples;
+  std::stable_sort(samples.begin(), samples.end(),
+                   [this](int64_t a, int64_t b) { return dataset_->LengthOf(a) < dataset_->LengthOf(b); });
+  const auto first = samples.begin() + (batch - group) * options_.batch;
+  return {first, first + std::min<int64_t>(options_.batch, samples.end() - first)};
 }
 
 absl::Status Loader::ReadSample(LoaderPosition position, int64_t sample, int64_t row, Slot& slot) const {

@@ -32,6 +32,9 @@ struct LoaderOptions {
   int64_t batch = 1;  // the number of samples
   uint64_t seed = 0;
   bool shuffle = true;  // the order depends on (seed, epoch); without it, it is that of the dataset
+  // With more than 1 and `shuffle`, samples are sorted by length within so many batches at a time, and the batches are
+  // gone through in an order of their own, so that a batch has samples of about one length.
+  int64_t by_length = 1;
   LastBatch last_batch = LastBatch::kDrop;
   ImageOptions image = {};  // crops, flips and normalises
   int workers = 1;
@@ -92,6 +95,8 @@ class Loader {
   Slot& SlotOf(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
   absl::Status Prefetch(int64_t number);
   absl::Status Fill(int64_t number, Slot& slot) const;
+  // The samples of a batch, in their order.
+  std::vector<int64_t> SamplesOf(LoaderPosition position) const;
   absl::Status ReadSample(LoaderPosition position, int64_t sample, int64_t row, Slot& slot) const;
 
   const std::shared_ptr<const Dataset> dataset_;

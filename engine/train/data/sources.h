@@ -66,6 +66,28 @@ struct TextOptions {
 
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path, const TextOptions& options);
 
+// Reads samples of many lengths: a JSON object a line, whose fields are the inputs of a network by name. A string
+// becomes its bytes, a list its numbers, and both are filled up at the end. Every line is read and checked once, when
+// the file is opened. Where an input "label" is as long as "tokens", and the first line has none, the label of each
+// token is the token after it, as in OpenText. Fields: one for each input.
+struct JsonLinesInput {
+  DataField field;           // what the network takes; `padding` fills up short samples
+  bool has_padding = false;  // whether `padding` was asked for
+};
+
+struct JsonLinesOptions {
+  std::vector<JsonLinesInput> inputs;
+  std::string length;     // the input that gets the length of a sample's longest field; empty: none
+  bool truncate = false;  // cuts what is too long
+};
+
+struct JsonLines {
+  std::shared_ptr<const Dataset> dataset;
+  std::vector<std::string> unread;  // fields of the file that no input is called
+};
+
+absl::StatusOr<JsonLines> OpenJsonLines(const std::string& path, const JsonLinesOptions& options);
+
 // Splits a Dataset in two: the part to train on, and the part that is held back.
 struct PartedDataset {
   std::shared_ptr<const Dataset> training, held_back;

@@ -23,6 +23,7 @@ class Subset final : public Dataset {
   absl::Status ReadInEpoch(int64_t epoch, int64_t sample, absl::Span<std::byte* const> fields) const override {
     return whole_->ReadInEpoch(epoch, order_(first_ + sample), fields);
   }
+  int64_t LengthOf(int64_t sample) const override { return whole_->LengthOf(order_(first_ + sample)); }
 
  private:
   std::shared_ptr<const Dataset> whole_;

@@ -16,6 +16,7 @@ class RunFolder {
   std::string checkpoints() const { return path_ + "/checkpoints"; }  // a folder
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string curve() const { return path_ + "/curve.svg"; }
+  std::string tensorboard() const { return path_ + "/tensorboard"; }  // a folder
 
  private:
   std::string path_;

@@ -20,6 +20,7 @@
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/store.h"
 #include "engine/train/run_folder.h"
+#include "engine/train/tensorboard/event_log.h"
 #include "engine/train/trainer.h"
 #include "engine/train/training_options.h"
 #include "proto/text_loader.h"
@@ -41,6 +42,7 @@ constexpr int kStoppedEarly = 4;  // the exit code
 struct TrainFlags {
   std::string output, training_file, init_from;
   std::vector<std::string> init_patterns;  // empty: all tensors are loaded
+  std::optional<std::string> tensorboard;  // a folder; empty: in the output
   bool resume = false, json = false, upload_ahead = true;
   CompileFlags compile;
   MemoryFlags memory;
@@ -261,19 +263,28 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                       .steps_per_epoch = trainer->steps_per_epoch(),
                       .log_every = training.log_every(),
                       .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes()}));
+  std::unique_ptr<tensorboard::EventLog> events;
+  if (f.tensorboard.has_value()) {
+    const std::string folder = f.tensorboard->empty() ? output.tensorboard() : *f.tensorboard;
+    SNUG_ASSIGN_OR_RETURN(events, tensorboard::EventLog::Open(folder, *trainer, loaded.network));
+  }
   CatchStopSignals();
   const int64_t began_at = trainer->step();
   const auto begin = std::chrono::steady_clock::now();
   SNUG_RETURN_IF_ERROR(observer.Attach(trainer->session(), registry, trainer->steps() - began_at));
   const auto after_step = [&](const Trainer::StepReport& report) {
     observer.AddStep({.feed = report.feed_ns, .run = report.run_ns, .fetch = report.fetch_ns, .end = report.end_ns});
-    return log->Step(report);
+    SNUG_RETURN_IF_ERROR(log->Step(report));
+    return events == nullptr ? absl::OkStatus() : events->Step(report);
   };
-  const absl::Status status =
-      trainer->Run({.step = after_step,
-                    .evaluation = [&](const Trainer::EvaluationReport& report) { return log->Evaluation(report); },
-                    .checkpoint = [&](int64_t step) { return checkpoints.Save(step); },
-                    .stop = StopRequested});
+  const auto after_evaluation = [&](const Trainer::EvaluationReport& report) {
+    SNUG_RETURN_IF_ERROR(log->Evaluation(report));
+    return events == nullptr ? absl::OkStatus() : events->Evaluation(report);
+  };
+  const absl::Status status = trainer->Run({.step = after_step,
+                                            .evaluation = after_evaluation,
+                                            .checkpoint = [&](int64_t step) { return checkpoints.Save(step); },
+                                            .stop = StopRequested});
   const absl::Status observed = observer.Finish();                  // also for a training that failed, because the
                                                                     // steps before it count
   if (const absl::Status drawn = log->WriteCurve(); !drawn.ok()) {  // no reason for the training to fail
@@ -291,6 +302,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
     absl::PrintF("%s after %d steps, %.1f s, %.0f samples/s\n", run.finished ? "done" : "stopped", trainer->step(),
                  run.seconds, log->samples_per_second());
     absl::PrintF("checkpoint %s\ncurve      %s\nmetrics    %s\n", checkpoints.path(), output.curve(), output.metrics());
+    if (events != nullptr) absl::PrintF("events     %s\n", events->path());
     if (observer.profiler() != nullptr) absl::PrintF("\n%s", observer.Tables());
     if (!run.finished) absl::PrintF("the same command with --resume goes on\n");
   }
@@ -311,6 +323,12 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   flags.Add("resume", &f.resume, "go on from the newest checkpoint");
   flags.Add("init-from", &f.init_from, "begin with the parameters of a safetensors file, as far as they fit");
   flags.Add("init-patterns", &f.init_patterns, "which of them: patterns of names, !x excludes; default: all");
+  flags.Add("tensorboard", "", "also write event files for TensorBoard; =DIR: there; default: <output>/tensorboard",
+            [&f](const std::string& value) -> absl::Status {
+              f.tensorboard.reset();
+              if (value != "false") f.tensorboard = value == "true" ? "" : value;
+              return absl::OkStatus();
+            });
   AddJsonFlag(flags, &f.json);
   // The help begins with the sections that users look for first. But the flags from messages are added last, because
   // they skip names that are flags already.

@@ -1,0 +1,181 @@
+"""What `snug train --tensorboard` writes, read back by TensorBoard's own reader.
+
+SNUG_TEST_PYTHON names a Python that has the package tensorboard. Without, one is made beside the program once, by pip; where
+that cannot be had (offline), these tests are skipped, and say so.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import unittest
+import venv
+
+from snug import BINARY, SnugTest
+
+# Prints what a folder of event files holds, as JSON, and what the newest checkpoint's parameters are like.
+READER = r"""
+import json, struct, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.compat.proto import graph_pb2
+events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0, "histograms": 0, "tensors": 0}).Reload()
+tags = events.Tags()
+found = {"scalars": {t: [[e.step, e.value] for e in events.Scalars(t)] for t in tags["scalars"]},
+         "histograms": {t: [[e.step, vars(e.histogram_value)] for e in events.Histograms(t)] for t in tags["histograms"]},
+         "texts": {t: [e.tensor_proto.string_val[0].decode() for e in events.Tensors(t)] for t in tags["tensors"]}}
+graph = events.Graph()
+found["graph"] = {n.name: {"op": n.op, "inputs": list(n.input), "options": n.attr["options"].s.decode(),
+                           "shapes": [[d.size for d in s.dim] for s in n.attr["_output_shapes"].list.shape]} for n in graph.node}
+print(json.dumps(found))
+"""
+
+
+def float32(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+def parameters(path):
+    """Of a safetensors file: every float32 tensor that is no slot, by name."""
+    content = pathlib.Path(path).read_bytes()
+    (length,) = struct.unpack_from("<Q", content)
+    header = json.loads(content[8:8 + length])
+    found = {}
+    for name, entry in header.items():
+        if name == "__metadata__" or "/" in name or entry["dtype"] != "F32" or not entry["shape"]:
+            continue
+        begin, end = entry["data_offsets"]
+        found[name] = struct.unpack_from(f"<{(end - begin) // 4}f", content, 8 + length + begin)
+    return found
+
+
+def reader_python():
+    """A Python with tensorboard, or the reason why there is none."""
+    given = os.environ.get("SNUG_TEST_PYTHON")
+    has_it = lambda python: subprocess.run([python, "-c", "import tensorboard"], capture_output=True).returncode == 0
+    for python in filter(None, (given, sys.executable)):
+        if has_it(python):
+            return python, ""
+    folder = pathlib.Path(BINARY).resolve().parent / "tensorboard_venv"
+    python = folder / "bin/python"
+    if (folder / "ready").exists():
+        return python, ""
+    if importlib.util.find_spec("ensurepip") is None:  # Debian leaves it out of python3
+        return None, "SKIPPED: this Python makes no virtual environments (Debian: python3-venv)"
+    venv.create(folder, with_pip=True, clear=True)
+    done = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1",
+                           "--timeout=20", "tensorboard", "setuptools<81"], capture_output=True, text=True)
+    if done.returncode != 0 or not has_it(python):
+        return None, f"SKIPPED: tensorboard cannot be installed (offline?)\n{done.stderr}"
+    (folder / "ready").touch()
+    return python, ""
+
+
+class TensorBoardTest(SnugTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.python, missing = reader_python()
+        if cls.python is None:
+            print(missing, file=sys.stderr)
+            raise unittest.SkipTest(missing)
+
+    def train(self, *arguments, output="run", code=0):
+        return self.run_snug("train", "models/mlp.pbtxt", f"--output={self.folder / output}", "--data-digits-samples=320",
+                             "--batch=32", "--threads=1", "--evaluate-every=4", "--evaluate-batches=2",
+                             "--checkpoint-every=4", "--checkpoint-keep=9", *arguments, code=code)
+
+    def read(self, folder):
+        done = subprocess.run([self.python, "-c", READER, folder], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def expect_metrics(self, output, found):
+        """Every number of the metrics' file, in float32, and no other."""
+        expected = {}
+        for line in (self.folder / output / "metrics.jsonl").read_text().splitlines():
+            line = json.loads(line)
+            kind = "training" if line["kind"] == "step" else "evaluation"
+            for name in ("loss", "accuracy"):
+                expected.setdefault(f"{name}/{kind}", []).append([line["step"], float32(line[name])])
+            if kind == "training":
+                expected.setdefault("rate/learning_rate", []).append([line["step"], float32(line["learning_rate"])])
+        scalars = dict(found["scalars"])
+        speed = scalars.pop("rate/samples_per_second")
+        self.assertEqual([step for step, _ in speed], [step for step, _ in expected["loss/training"]])
+        self.assertTrue(all(value > 0 for _, value in speed))
+        self.assertEqual({tag: values for tag, values in scalars.items() if not tag.startswith("memory/")}, expected)
+
+    def expect_histograms(self, output, found, steps):
+        for step in steps:
+            tensors = parameters(self.folder / output / f"checkpoints/step-{step:09}.safetensors")
+            self.assertEqual({f"parameters/{name}" for name in tensors}, set(found["histograms"]))
+            for name, numbers in tensors.items():
+                (histogram,) = [h for at, h in found["histograms"][f"parameters/{name}"] if at == step]
+                self.assertEqual((histogram["num"], histogram["min"], histogram["max"]),
+                                 (len(numbers), min(numbers), max(numbers)))
+                self.assertAlmostEqual(histogram["sum"], sum(numbers), delta=1e-9 * len(numbers))
+                self.assertAlmostEqual(histogram["sum_squares"], sum(x * x for x in numbers), delta=1e-9 * len(numbers))
+                limits = histogram["bucket_limit"]
+                counts = [sum(low <= x < high for x in numbers) for low, high in zip([-float("inf"), *limits], limits)]
+                self.assertEqual(histogram["bucket"], counts)
+        for values in found["histograms"].values():
+            self.assertEqual([at for at, _ in values], list(steps))
+
+    def test_every_number_and_histogram_is_read_back(self):
+        said = self.train("--steps=10", "--tensorboard").stdout
+        folder = self.folder / "run/tensorboard"
+        (file,) = folder.iterdir()
+        self.assertIn(f"events     {file}", said)
+        found = self.read(folder)
+        self.expect_metrics("run", found)
+        self.expect_histograms("run", found, (4, 8, 10))
+        self.assertEqual(found["graph"]["fc1"], {"op": "dense", "inputs": ["image"], "options": "units: 256", "shapes": [[32, 256]]})
+        self.assertEqual(found["graph"]["loss"]["inputs"], ["fc3", "label"])
+        planned = self.json("train", "models/mlp.pbtxt", "--data-digits-samples=320", "--batch=32", "--threads=1", "--steps=1",
+                            f"--output={self.folder / 'json'}")
+        (text,) = found["texts"]["memory"]
+        self.assertIn(f"| variables | {planned['state_bytes']} |", text)
+        self.assertIn(f"| step | {planned['step_bytes']} |", text)
+        self.assertEqual(found["scalars"]["memory/step"], [[0, float32(planned["step_bytes"])]])
+
+    def test_writing_them_changes_nothing_else(self):
+        self.train("--steps=8", "--tensorboard=" + str(self.folder / "elsewhere"))
+        self.train("--steps=8", output="plain")
+        self.assertFalse((self.folder / "run/tensorboard").exists())
+        self.assertEqual(len(list((self.folder / "elsewhere").iterdir())), 1)
+        for name in ("step-000000004.safetensors", "step-000000008.safetensors"):
+            self.assertEqual(*((self.folder / run / "checkpoints" / name).read_bytes() for run in ("run", "plain")))
+
+    def test_a_training_that_was_killed_goes_on_without_going_back(self):
+        # Steps after the newest checkpoint are done again: what was written of them before is not shown. The pipe is
+        # small, so the training is not over when its 14th line is read.
+        killed = subprocess.Popen(
+            [BINARY, "train", "models/mlp.pbtxt", f"--output={self.folder / 'run'}", "--data-digits-samples=320",
+             "--batch=32", "--threads=1", "--evaluate-every=4", "--evaluate-batches=2", "--checkpoint-every=8",
+             "--steps=90", "--log-every=1", "--tensorboard"], stdout=subprocess.PIPE, text=True, pipesize=4096,
+            cwd=pathlib.Path(__file__).resolve().parents[2])
+        for line in killed.stdout:
+            if "step 14/" in line:
+                killed.kill()
+                break
+        killed.stdout.close()
+        self.assertEqual(killed.wait(), -signal.SIGKILL)
+        folder = self.folder / "run/tensorboard"
+        (file,) = folder.iterdir()
+        with open(file, "ab") as cut:
+            cut.write(b"\x40\x00\x00")  # a record that a loss of power has cut short
+        self.train("--steps=90", "--tensorboard", "--resume")
+        self.assertEqual(len(list(folder.iterdir())), 2)
+        self.expect_metrics("run", self.read(folder))
+
+    def test_a_folder_that_cannot_be_made_is_an_error(self):
+        self.write("taken", "a file")
+        done = self.train("--steps=1", f"--tensorboard={self.folder / 'taken' / 'inside'}", code=1)
+        self.assertIn(f"{self.folder / 'taken' / 'inside'}: cannot be made", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

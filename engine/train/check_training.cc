@@ -47,7 +47,10 @@ absl::Status CheckSchedule(const Checker& check, const proto::Schedule& schedule
   SNUG_RETURN_IF_ERROR(check.Within("schedule.linear.final", schedule.linear().final(), 0, kMostGrowth));
   SNUG_RETURN_IF_ERROR(check.Within("schedule.one_cycle.peak_at", schedule.one_cycle().peak_at(), 0, 1));
   SNUG_RETURN_IF_ERROR(check.Within("schedule.one_cycle.initial", schedule.one_cycle().initial(), 0, kMostGrowth));
-  return check.Within("schedule.one_cycle.final", schedule.one_cycle().final(), 0, kMostGrowth);
+  SNUG_RETURN_IF_ERROR(check.Within("schedule.one_cycle.final", schedule.one_cycle().final(), 0, kMostGrowth));
+  SNUG_RETURN_IF_ERROR(check.Within("schedule.plateau.factor", schedule.plateau().factor(), 0, 1));
+  SNUG_RETURN_IF_ERROR(check.AtLeast("schedule.plateau.patience", schedule.plateau().patience(), 1));
+  return check.Within("schedule.plateau.final", schedule.plateau().final(), 0, 1);
 }
 
 absl::Status CheckData(const Checker& check, const proto::Data& data) {
@@ -88,6 +91,8 @@ absl::Status CheckTraining(const proto::Training& training, const OptionPlaces& 
   SNUG_RETURN_IF_ERROR(check.AtLeast("log_every", training.log_every(), 0));
   SNUG_RETURN_IF_ERROR(check.AtLeast("checkpoint.every", training.checkpoint().every(), 0));
   SNUG_RETURN_IF_ERROR(check.AtLeast("checkpoint.keep", training.checkpoint().keep(), 1));
+  SNUG_RETURN_IF_ERROR(
+      check.AtLeast("best.patience", training.best().has_patience() ? training.best().patience() : 1, 1));
   SNUG_RETURN_IF_ERROR(CheckSchedule(check, training.schedule()));
   return CheckData(check, training.data());
 }

@@ -77,6 +77,14 @@ bool IsInput(const proto::Network& network, const std::string& name) {
 
 }  // namespace
 
+std::vector<std::string> MetricNames(const proto::Network& network, const Program& program) {
+  Metrics metrics;
+  for (const NamedOutput& output : OutputsOf(network, program)) AddTo(metrics, output.metric, 0);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) names.push_back(name);
+  return names;
+}
+
 absl::StatusOr<Metrics> MetricsOf(const proto::Network& network, Program& program) {
   Metrics metrics;
   for (const NamedOutput& output : OutputsOf(network, program)) {

@@ -19,6 +19,7 @@ namespace snug::core {
 
 // Returns the sum of the objectives as "loss", then each further output that is one number.
 using Metrics = std::vector<std::pair<std::string, double>>;
+std::vector<std::string> MetricNames(const proto::Network& network, const Program& program);
 absl::StatusOr<Metrics> MetricsOf(const proto::Network& network, Program& program);
 
 // Returns the labels that layers compute and by which losses and metrics leave rows out. They must be fetched.

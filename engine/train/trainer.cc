@@ -46,6 +46,10 @@ absl::Status Trainer::Start() {
     SNUG_ASSIGN_OR_RETURN(evaluator_,
                           Evaluator::Create(network_, *session_, training_programs, data_.evaluation, loading));
   }
+  progress_ = std::make_unique<Progress>(*training_);
+  SNUG_RETURN_IF_ERROR(progress_->Check(evaluator_ == nullptr
+                                            ? std::vector<std::string>()
+                                            : MetricNames(network_, session_->program(training_programs))));
   loading.batch = batch();
   if (const proto::Text& text = training_->data().text(); text.has_rows() && text.rows() != loading.batch) {
     return absl::InvalidArgumentError(absl::StrCat("text: rows: expected the samples of a batch, ", loading.batch,
@@ -137,7 +141,7 @@ absl::Status Trainer::Resume(int64_t step) {
 
 absl::StatusOr<Trainer::StepReport> Trainer::Step(const std::function<void()>& meanwhile) {
   StepReport report{.steps = steps_, .epoch = step_ / steps_per_epoch(), .begin_ns = MonotonicNanoseconds()};
-  report.rate = base_rate_ * LearningRateFactor(training_->schedule(), step_, steps_);
+  report.rate = base_rate_ * LearningRateFactor(training_->schedule(), step_, steps_) * progress_->rate_factor();
   SNUG_RETURN_IF_ERROR(session_->SetLearningRate(report.rate));
   const absl::Status status = RunMicroBatches(meanwhile, &report);
   if (!status.ok()) {
@@ -194,7 +198,8 @@ absl::StatusOr<Trainer::EvaluationReport> Trainer::Evaluate() {
 
 absl::Status Trainer::EvaluateInto(const Callbacks& callbacks) {
   if (evaluator_ == nullptr) return absl::OkStatus();
-  SNUG_ASSIGN_OR_RETURN(const EvaluationReport report, Evaluate());
+  SNUG_ASSIGN_OR_RETURN(EvaluationReport report, Evaluate());
+  report.verdict = progress_->Evaluated(step_, report.evaluation.metrics);
   return callbacks.evaluation ? callbacks.evaluation(report) : absl::OkStatus();
 }
 
@@ -218,7 +223,7 @@ absl::Status Trainer::Run(const Callbacks& callbacks) {
     untold.reset();
   };
   const bool tells_later = session_->upload_bytes() > 0;
-  while (step_ < steps_) {
+  while (!finished()) {
     if (callbacks.stop && callbacks.stop()) {
       tell();
       return told.ok() ? checkpoint() : told;
@@ -237,7 +242,7 @@ absl::Status Trainer::Run(const Callbacks& callbacks) {
     if (!tells_later || evaluates || saves) tell();
     SNUG_RETURN_IF_ERROR(told);
     if (evaluates) SNUG_RETURN_IF_ERROR(EvaluateInto(callbacks));
-    if (saves) SNUG_RETURN_IF_ERROR(checkpoint());
+    if (saves || finished()) SNUG_RETURN_IF_ERROR(checkpoint());
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <absl/status/statusor.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "engine/run/session/session.h"
 #include "engine/train/data/loader.h"
 #include "engine/train/evaluator.h"
+#include "engine/train/progress.h"
 #include "engine/train/step_feed.h"
 
 namespace snug::proto {
@@ -56,6 +58,7 @@ class Trainer {
   struct EvaluationReport {
     int64_t step = 0;  // how many steps were done before
     Evaluator::Report evaluation;
+    Progress::Verdict verdict;  // of evaluations in Run
   };
 
   // Each of them may be left empty.
@@ -83,6 +86,14 @@ class Trainer {
   // been run.
   int64_t step() const { return step_; }
   absl::Status Resume(int64_t step);
+
+  // What the evaluations of Run have said, which a checkpoint keeps too, and ResumeProgress sets.
+  const Progress& progress() const { return *progress_; }
+  absl::Status ResumeProgress(const std::map<std::string, std::string>& metadata) {
+    return progress_->Restore(metadata);
+  }
+  // Whether nothing is left to do: all steps, or as many as `training.best.patience` lets it do.
+  bool finished() const { return step_ >= steps_ || progress_->ended(); }
 
   // Fails with FailedPrecondition where there are no data for it.
   absl::StatusOr<EvaluationReport> Evaluate();
@@ -118,6 +129,7 @@ class Trainer {
   int64_t step_ = 0, steps_ = 0;
   int64_t evaluate_every_ = 0, checkpoint_every_ = 0;
   double base_rate_ = 0;
+  std::unique_ptr<Progress> progress_;
   std::unique_ptr<Loader> loader_;
   // Program 0 trains. Where a step has several micro-batches, program 1 runs all but the last. The other programs
   // evaluate.

@@ -42,6 +42,25 @@ TEST(CheckpointStore, ReplacesAStepThatIsSavedAgain) {
   EXPECT_THAT(disk.Paths(), ElementsAre("run/step-000000003.safetensors"));
 }
 
+TEST(CheckpointStore, KeepsTheBestBesideTheOthers) {
+  SimulatedDisk disk;
+  CheckpointStore store(&disk, "run", {.keep_last = 1});
+  for (const int64_t step : {1, 2, 3, 4}) {
+    const ContentOfStep content(step);
+    if (step < 3) {
+      ASSERT_TRUE(store.SaveBest(step, content.tensors(), content.metadata()).ok());
+    }
+    ASSERT_TRUE(SaveStep(store, step).ok());
+  }
+  EXPECT_TRUE(ContentOfStep(2).IsIn(disk, store.BestPath()));
+  EXPECT_THAT(disk.Paths(), ElementsAre("run/best.safetensors", "run/step-000000004.safetensors"));
+  EXPECT_EQ(store.Newest()->step, 4);
+  EXPECT_THAT(*store.Steps(), ElementsAre(4));
+  ASSERT_TRUE(disk.Create("run/best.safetensors.tmp").ok());  // as a killed program leaves it
+  EXPECT_THAT(store.Tidy(4), IsEmpty());
+  EXPECT_THAT(disk.Paths(), ElementsAre("run/best.safetensors", "run/step-000000004.safetensors"));
+}
+
 TEST(CheckpointStore, PassesOverWhatIsDamagedAndSaysSo) {
   SimulatedDisk disk;
   CheckpointStore store(&disk, "run", {.keep_last = 9});

@@ -74,6 +74,7 @@ class Checkpoints {
     SNUG_ASSIGN_OR_RETURN(const checkpoint::SafetensorsFile file,
                           checkpoint::SafetensorsFile::Open(files_, found->path));
     SNUG_ASSIGN_OR_RETURN(decay_rule_, checkpoint::DecayRuleOf(file));
+    metadata_ = file.header().metadata;
     found_ = *std::move(found);
     return absl::OkStatus();
   }
@@ -94,6 +95,7 @@ class Checkpoints {
     Warn(resumed.differences);
     SayWhatDoesNotDecay();
     SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step));
+    SNUG_RETURN_IF_ERROR(Annotate(trainer.ResumeProgress(metadata_), found_->path));
     // So many steps have used as many batches, whoever ran them: a checkpoint of libsnug says nothing about data.
     const int64_t epoch = trainer.steps_per_epoch();
     absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found_->path, found_->step % epoch + 1,
@@ -105,11 +107,19 @@ class Checkpoints {
 
   absl::Status Save(int64_t step) {
     if (step == saved_) return absl::OkStatus();
-    SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Saved saved,
-                          checkpoint::SaveTraining(store_, step, trainer_->session()));
+    SNUG_ASSIGN_OR_RETURN(
+        const checkpoint::CheckpointStore::Saved saved,
+        checkpoint::SaveTraining(store_, step, trainer_->session(), trainer_->progress().ToMetadata()));
     Warn(saved.warnings);
     saved_ = step;
     path_ = saved.path;
+    return absl::OkStatus();
+  }
+
+  absl::Status SaveBest(int64_t step) {
+    SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Saved saved,
+                          checkpoint::SaveBest(store_, step, trainer_->session(), trainer_->progress().ToMetadata()));
+    Warn(saved.warnings);
     return absl::OkStatus();
   }
 
@@ -129,6 +139,7 @@ class Checkpoints {
   }
 
   const std::string& path() const { return path_; }
+  std::string best_path() const { return store_.BestPath(); }
 
  private:
   static void Warn(const std::vector<std::string>& warnings) {
@@ -149,6 +160,7 @@ class Checkpoints {
   checkpoint::CheckpointStore store_;
   std::FILE* out_;
   std::optional<checkpoint::CheckpointStore::Found> found_;  // the checkpoint to go on from
+  checkpoint::Metadata metadata_;                            // of that checkpoint
   DecayRule decay_rule_ = DecayRule::kAll;
   int64_t saved_ = -1;
   std::string path_;
@@ -185,7 +197,7 @@ void WriteMetrics(Json& json, absl::string_view key, const Metrics& metrics) {
 }
 
 void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, const std::string& output,
-               const std::string& checkpoint, const StepObserver& observer) {
+               const Checkpoints& checkpoints, const StepObserver& observer) {
   const Session& session = trainer.session();
   Json json;
   json.Object().Key("network").String(session.compiled().graph.name).Key("batch").Number(trainer.batch());
@@ -197,7 +209,19 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
   json.Key("state_bytes").Number(session.state_bytes()).Key("step_bytes").Number(session.step_bytes());
   json.Key("staging_bytes").Number(trainer.staging_bytes()).Key("upload_bytes").Number(session.upload_bytes());
   json.Key("output").String(output);
-  json.Key("checkpoint").String(checkpoint);
+  json.Key("checkpoint").String(checkpoints.path());
+  if (const Progress& progress = trainer.progress(); progress.keeps_best()) {
+    json.Key("ended_early").Bool(progress.ended() && trainer.step() < trainer.steps());
+    if (progress.best_value().has_value()) {
+      json.Key("best")
+          .Object()
+          .Key("metric")
+          .String(progress.best_metric())
+          .Key("value")
+          .Number(*progress.best_value());
+      json.Key("step").Number(progress.best_step()).Key("checkpoint").String(checkpoints.best_path()).End();
+    }
+  }
   WriteKernels(session.compiled(), json);
   WriteFallbacks(session.fallbacks(), json);
   observer.WriteJson(json);
@@ -279,7 +303,12 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   };
   const auto after_evaluation = [&](const Trainer::EvaluationReport& report) {
     SNUG_RETURN_IF_ERROR(log->Evaluation(report));
-    return events == nullptr ? absl::OkStatus() : events->Evaluation(report);
+    if (events != nullptr) SNUG_RETURN_IF_ERROR(events->Evaluation(report));
+    if (report.verdict.rate_fell) {
+      absl::FPrintF(out, "no better for some evaluations: the learning rate is %.4g of the schedule's from now on\n",
+                    trainer->progress().rate_factor());
+    }
+    return report.verdict.best ? checkpoints.SaveBest(report.step) : absl::OkStatus();
   };
   const absl::Status status = trainer->Run({.step = after_step,
                                             .evaluation = after_evaluation,
@@ -294,13 +323,20 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   checkpoints.Tidy();
   SNUG_RETURN_IF_ERROR(observed);
   const Run run{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                .finished = trainer->step() >= trainer->steps()};
+                .finished = trainer->finished()};
   if (f.json) {
-    PrintJson(*trainer, *log, run, output.path(), checkpoints.path(), observer);
+    PrintJson(*trainer, *log, run, output.path(), checkpoints, observer);
   } else {
     if (trainer->step() == began_at) absl::PrintF("nothing was left to do; --steps or --epochs may ask for more\n");
     absl::PrintF("%s after %d steps, %.1f s, %.0f samples/s\n", run.finished ? "done" : "stopped", trainer->step(),
                  run.seconds, log->samples_per_second());
+    if (const Progress& progress = trainer->progress(); progress.best_value().has_value()) {
+      if (progress.ended()) {
+        absl::PrintF("ended early: %d evaluations were no better than the best\n", training.best().patience());
+      }
+      absl::PrintF("best       %s: %s %.6g after step %d\n", checkpoints.best_path(), progress.best_metric(),
+                   *progress.best_value(), progress.best_step());
+    }
     absl::PrintF("checkpoint %s\ncurve      %s\nmetrics    %s\n", checkpoints.path(), output.curve(), output.metrics());
     if (events != nullptr) absl::PrintF("events     %s\n", events->path());
     if (observer.profiler() != nullptr) absl::PrintF("\n%s", observer.Tables());

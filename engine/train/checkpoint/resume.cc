@@ -51,6 +51,11 @@ absl::Status Refuse(const std::vector<Difference>& differences, const std::strin
                                                  rounding_alone ? options.rounding_advice : options.advice));
 }
 
+Metadata With(const Metadata& more, Metadata conditions) {
+  conditions.insert(more.begin(), more.end());
+  return conditions;
+}
+
 std::string RoundingText(const Difference& difference) {
   return absl::StrCat(
       "the checkpoint was ", difference.ToString(), ": results differ in rounding",
@@ -79,8 +84,14 @@ Metadata ConditionsOf(const Session& session) {
   return conditions;
 }
 
-absl::StatusOr<CheckpointStore::Saved> SaveTraining(CheckpointStore& store, int64_t step, Session& session) {
-  return store.Save(step, StateOf(session), ConditionsOf(session));
+absl::StatusOr<CheckpointStore::Saved> SaveTraining(CheckpointStore& store, int64_t step, Session& session,
+                                                    const Metadata& more) {
+  return store.Save(step, StateOf(session), With(more, ConditionsOf(session)));
+}
+
+absl::StatusOr<CheckpointStore::Saved> SaveBest(CheckpointStore& store, int64_t step, Session& session,
+                                                const Metadata& more) {
+  return store.SaveBest(step, StateOf(session), With(more, ConditionsOf(session)));
 }
 
 absl::StatusOr<CheckpointStore::Found> FindCheckpoint(FileSystem& files, const std::string& path) {

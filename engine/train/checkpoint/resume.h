@@ -23,7 +23,12 @@ namespace snug::core::checkpoint {
 Metadata ConditionsOf(const Session& session);
 
 // Writes a checkpoint with all that Resume needs to go on from it.
-absl::StatusOr<CheckpointStore::Saved> SaveTraining(CheckpointStore& store, int64_t step, Session& session);
+// `more` are further words of the caller's for its metadata.
+absl::StatusOr<CheckpointStore::Saved> SaveTraining(CheckpointStore& store, int64_t step, Session& session,
+                                                    const Metadata& more = {});
+// The same as the best of the training (CheckpointStore::SaveBest).
+absl::StatusOr<CheckpointStore::Saved> SaveBest(CheckpointStore& store, int64_t step, Session& session,
+                                                const Metadata& more);
 
 // Finds the checkpoint that `path` means. A file is taken as it is. In a directory of checkpoints, or in the folder
 // that a training left and that holds one, it is the newest that is complete.

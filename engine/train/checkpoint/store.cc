@@ -19,6 +19,7 @@ constexpr absl::string_view kPrefix = "step-";
 constexpr absl::string_view kSuffix = ".safetensors";
 constexpr absl::string_view kTemporary = ".tmp";
 constexpr absl::string_view kReserved = "snug.";
+constexpr absl::string_view kBestName = "best.safetensors";
 
 std::string FileName(int64_t step) { return absl::StrFormat("%s%09d%s", kPrefix, step, kSuffix); }
 
@@ -58,8 +59,23 @@ absl::Status CheckpointStore::Write(const std::string& path, const std::vector<T
   return file->Close();
 }
 
+std::string CheckpointStore::BestPath() const { return absl::StrCat(directory_, "/", kBestName); }
+
 absl::StatusOr<CheckpointStore::Saved> CheckpointStore::Save(int64_t step, const std::vector<TensorBytes>& tensors,
                                                              const Metadata& metadata) {
+  SNUG_ASSIGN_OR_RETURN(Saved saved, SaveAs(PathOf(step), step, tensors, metadata));
+  RemoveOld(step, &saved.warnings);
+  return saved;
+}
+
+absl::StatusOr<CheckpointStore::Saved> CheckpointStore::SaveBest(int64_t step, const std::vector<TensorBytes>& tensors,
+                                                                 const Metadata& metadata) {
+  return SaveAs(BestPath(), step, tensors, metadata);
+}
+
+absl::StatusOr<CheckpointStore::Saved> CheckpointStore::SaveAs(const std::string& path, int64_t step,
+                                                               const std::vector<TensorBytes>& tensors,
+                                                               const Metadata& metadata) {
   if (step < 0) return absl::InvalidArgumentError(absl::StrCat("step: expected at least 0, found ", step));
   if (options_.keep_last < 1) {
     return absl::InvalidArgumentError(absl::StrCat("keep_last: expected at least 1, found ", options_.keep_last));
@@ -72,7 +88,7 @@ absl::StatusOr<CheckpointStore::Saved> CheckpointStore::Save(int64_t step, const
   all[std::string(kStepKey)] = absl::StrCat(step);
   all[std::string(kDigestKey)] = DigestOf(tensors, all);
 
-  Saved saved{.path = PathOf(step)};
+  Saved saved{.path = path};
   const std::string temporary = absl::StrCat(saved.path, kTemporary);
   SNUG_RETURN_IF_ERROR(files_->MakeDirectory(directory_));
   RemoveLeftovers(&saved.warnings);
@@ -85,7 +101,6 @@ absl::StatusOr<CheckpointStore::Saved> CheckpointStore::Save(int64_t step, const
   }
   status = files_->SyncDirectory(directory_);
   if (!status.ok()) return Annotate(status, absl::StrCat("checkpoint of step ", step));
-  RemoveOld(step, &saved.warnings);
   return saved;
 }
 
@@ -101,7 +116,8 @@ void CheckpointStore::RemoveLeftovers(std::vector<std::string>* warnings) {
   if (!names.ok()) return warnings->push_back(std::string(names.status().message()));
   for (const std::string& name : *names) {
     absl::string_view stem = name;
-    if (!absl::ConsumeSuffix(&stem, kTemporary) || !StepOf(std::string(stem)).has_value()) continue;
+    if (!absl::ConsumeSuffix(&stem, kTemporary)) continue;
+    if (stem != kBestName && !StepOf(std::string(stem)).has_value()) continue;
     const absl::Status removed = files_->Remove(absl::StrCat(directory_, "/", name));
     if (!removed.ok()) warnings->push_back(std::string(removed.message()));
   }

@@ -39,6 +39,11 @@ class CheckpointStore {
   // they were. Makes the directory if needed. Keys of the metadata that begin with "snug." belong to the store.
   absl::StatusOr<Saved> Save(int64_t step, const std::vector<TensorBytes>& tensors, const Metadata& metadata);
 
+  // Writes a checkpoint of its own name, `best.safetensors`, in place of the one before, with the same promises. None
+  // of the others is removed for it, and it is none of those that Newest and Steps look at.
+  absl::StatusOr<Saved> SaveBest(int64_t step, const std::vector<TensorBytes>& tensors, const Metadata& metadata);
+  std::string BestPath() const;
+
   // Finishes what another program left that was killed after saving `step`: it removes old checkpoints and the
   // beginnings of new ones. It is for a program that has nothing to add to that step. Returns warnings, as Save does.
   std::vector<std::string> Tidy(int64_t step);
@@ -57,6 +62,8 @@ class CheckpointStore {
   std::string PathOf(int64_t step) const;
 
  private:
+  absl::StatusOr<Saved> SaveAs(const std::string& path, int64_t step, const std::vector<TensorBytes>& tensors,
+                               const Metadata& metadata);
   absl::Status Write(const std::string& path, const std::vector<TensorBytes>& tensors, const Metadata& metadata);
   void RemoveOld(int64_t step, std::vector<std::string>* warnings);
   void RemoveLeftovers(std::vector<std::string>* warnings);

@@ -64,12 +64,32 @@ class InstalledTest(unittest.TestCase):
     def check_names(self, *listing):
         names = [line.split(maxsplit=2)[2] for line in run("nm", "--defined-only", "-C", *listing).splitlines() if " " in line]
         self.assertTrue(any(name.startswith("snug::v0::Session::Create(") for name in names))
-        public = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?snug::v0::(?!embed::)|^SNUG_0$")
+        public = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?snug::v0::(?!embed::)|^SNUG_0$|^snug_[a-z_]+(@|$)")
         self.assertEqual([name for name in names if not public.search(name)], [])
 
     def test_only_the_public_api_is_visible(self):
         self.check_names("-D", self.libdir / "libsnug.so")
         self.check_names("--extern-only", self.libdir / "libsnug.a")
+
+    def test_c_finds_what_it_was_promised(self):
+        names = run("nm", "--defined-only", "-D", "--without-symbol-versions", self.libdir / "libsnug.so").split()
+        functions = sorted(name for name in names if name.startswith("snug_"))
+        promised = (SOURCE / "tests/embed/c_functions.txt").read_text().split()
+        self.assertEqual(functions, promised, "programs in C count on these names: add to the list, take none away")
+        header = (self.prefix / "include/snug/c.h").read_text()
+        self.assertEqual(sorted(set(re.findall(r"\b(snug_[a-z_]+)\(", header))), promised)
+
+    @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is not installed")
+    def test_c_project(self):
+        project = self.example.parent / "c"
+        shutil.copytree(SOURCE / "examples/c", project)
+        run("make", "-C", project, "CFLAGS=-std=c99 -Wall -Wextra -Wpedantic -Werror -O2",
+            env={**os.environ, "PKG_CONFIG_PATH": str(self.libdir / "pkgconfig")})
+        out = run(project / "quadrants", project / "checkpoints", cwd=project)
+        self.assertRegex(out, r"(?m)^planned \d+ bytes, at least \d+$")
+        self.assertRegex(out, r"(?m)^400 steps: loss 0\.0\d+, 2\d\d of 256 unseen points right$")
+        self.assertRegex(out, r"(?m)^the same from .*checkpoints/step-0+400\.safetensors$")
+        self.assertIn("a mistake: text:3:", out)
 
     def test_the_name_carries_the_version(self):
         dynamic = run("readelf", "-d", self.libdir / "libsnug.so")

@@ -9,6 +9,7 @@
 #include "engine/train/checkpoint/store.h"
 #include "tests/checkpoint/temporary_folder.h"
 #include "tests/run/train_util.h"
+#include "tests/testing/source_path.h"
 
 namespace snug::core::checkpoint {
 namespace {
@@ -93,6 +94,26 @@ TEST_F(InitFromFile, IsAnErrorWhereNothingFits) {
   EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(report.status().message()), HasSubstr("no tensor of it can be loaded\nloaded 0"));
   EXPECT_FALSE(Same(*session, "body.weight"));
+}
+
+// torch.save's nn.Linear(2, 1) under "module.", in a dict of other things (tests/data/torch/make.py).
+TEST(InitFromTorchFile, LoadsAndSaysWhatWasChanged) {
+  const auto session = MakeSession(R"(
+    input { name: "x" shape { dim: 2 } } input { name: "target" shape { dim: 1 } }
+    layer { name: "fc" input: "x" dense { units: 1 } }
+    layer { name: "loss" input: "fc" input: "target" mean_squared_error {} } objective: "loss")",
+                                   {.batch = 4}, 1);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  PosixFileSystem files;
+  const auto report = InitFrom(**session, files, test::SourcePath("tests/data/torch/data_parallel.pth"), {});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_THAT(report->loaded, ElementsAre("fc.bias", "fc.weight"));
+  EXPECT_EQ(*(*session)->GetVariable("fc.weight"), (std::vector<double>{1, 2}));
+  EXPECT_EQ(*(*session)->GetVariable("fc.bias"), std::vector<double>{3});
+  EXPECT_EQ(report->ToString(),
+            "loaded 2, not loaded 0, as initialised 0\n"
+            "  of the file: the state_dict under \"state_dict\" is taken\n"
+            "  of the file: all names begin with \"module.\", of a wrapper of the module: removed");
 }
 
 }  // namespace

@@ -57,9 +57,9 @@ absl::StatusOr<int> RunExport(const Arguments& arguments) {
                            "), for any number of samples.\nWhat ONNX cannot express is listed, by node, and nothing is "
                            "written. docs/onnx.md tells more."));
   flags.Add("out", &f.out, "the file");
-  flags.Add(
-      "checkpoint", &f.checkpoint,
-      "the parameters: a safetensors file, or the directory that `snug train` left; default: as they are at first");
+  flags.Add("checkpoint", &f.checkpoint,
+            "the parameters: a file of safetensors or of PyTorch, or the directory that `snug train` left; default: as "
+            "they are at first");
   flags.Add("init-from", &f.init_from, "the same, but those that the file lacks stay as they are at first");
   flags.Add("use-average", &f.use_average, "take the moving averages in the checkpoint, which --average-decay keeps");
   flags.Add("fetch", &f.fetch,

@@ -11,6 +11,7 @@
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
+#include "engine/train/checkpoint/tensor_source.h"
 #include "engine/train/training_options.h"
 #include "proto/train.pb.h"
 #include "tools/cli/flags/proto_flags.h"
@@ -20,7 +21,8 @@ InferenceFlags::InferenceFlags() : data(std::make_unique<proto::Data>()) {}
 InferenceFlags::~InferenceFlags() = default;
 
 void InferenceFlags::AddTo(Flags& flags) {
-  flags.Add("checkpoint", &checkpoint, "a safetensors file, or the directory that `snug train` left: its newest");
+  flags.Add("checkpoint", &checkpoint,
+            "a file of safetensors or of PyTorch, or the directory that `snug train` left: its newest");
   flags.Add("use-average", &use_average,
             "take the parameters' moving averages, which a training with --average-decay keeps");
   flags.Add("part", &part, "of the data: held-back (default) or training");
@@ -70,13 +72,16 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
 absl::StatusOr<std::string> LoadWeights(const std::string& path, bool averages, Session& session) {
   if (path.empty()) {
     return absl::InvalidArgumentError(
-        "--checkpoint: expected a safetensors file, or the directory that a training left");
+        "--checkpoint: expected a file of safetensors or of PyTorch, or the directory that a training left");
   }
   checkpoint::PosixFileSystem files;
   SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Found found, checkpoint::FindCheckpoint(files, path));
   for (const std::string& warning : found.warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   const auto mode = averages ? checkpoint::LoadMode::kAverages : checkpoint::LoadMode::kWeights;
-  SNUG_RETURN_IF_ERROR(checkpoint::LoadState(session, files, found.path, mode).status());
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<checkpoint::TensorSource> source,
+                        checkpoint::OpenTensorSource(files, found.path));
+  for (const std::string& note : source->notes()) absl::FPrintF(stderr, "%s: %s\n", found.path, note);
+  SNUG_RETURN_IF_ERROR(checkpoint::LoadState(session, *source, mode).status());
   return found.path;
 }
 

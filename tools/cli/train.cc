@@ -357,7 +357,9 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   flags.Add("output", &f.output, "directory for what the training leaves; default runs/<network>");
   flags.Add("training", &f.training_file, "a file with the `training { }` and `optimizer { }` to use");
   flags.Add("resume", &f.resume, "go on from the newest checkpoint");
-  flags.Add("init-from", &f.init_from, "begin with the parameters of a safetensors file, as far as they fit");
+  flags.Add(
+      "init-from", &f.init_from,
+      "begin with the parameters of a file, as far as they fit: safetensors, or PyTorch's torch.save (.pth, .pt)");
   flags.Add("init-patterns", &f.init_patterns, "which of them: patterns of names, !x excludes; default: all");
   flags.Add("tensorboard", "", "also write event files for TensorBoard; =DIR: there; default: <output>/tensorboard",
             [&f](const std::string& value) -> absl::Status {

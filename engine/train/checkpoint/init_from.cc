@@ -6,14 +6,15 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "engine/base/text/glob.h"
 #include "engine/base/text/suggest.h"
-#include "engine/train/checkpoint/digest.h"
 #include "engine/train/checkpoint/element_type.h"
 #include "engine/train/checkpoint/session_state.h"
+#include "engine/train/checkpoint/tensor_source.h"
 
 namespace snug::core::checkpoint {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 using Variables = std::map<std::string, StateVariable>;
 
 // Says why the tensor cannot be loaded; "" when it can.
-std::string Obstacle(const SafetensorsFile& file, const TensorEntry& tensor, const Variables& variables,
+std::string Obstacle(const TensorSource& file, const TensorEntry& tensor, const Variables& variables,
                      NamePatterns& patterns) {
   std::string decided;
   if (!patterns.Includes(tensor.name, &decided)) {
@@ -48,14 +49,14 @@ std::string Obstacle(const SafetensorsFile& file, const TensorEntry& tensor, con
 
 absl::StatusOr<InitReport> InitFrom(Session& session, FileSystem& files, const std::string& path,
                                     const std::vector<std::string>& patterns) {
-  SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<TensorSource> file, OpenTensorSource(files, path));
   Variables unset = StateVariables(session);
   const Variables variables = unset;
   NamePatterns names(patterns);
-  InitReport report;
+  InitReport report{.notes = file->notes()};
   std::vector<Assignment> assignments;
-  for (const TensorEntry& tensor : file.header().tensors) {
-    std::string obstacle = Obstacle(file, tensor, variables, names);
+  for (const TensorEntry& tensor : file->tensors()) {
+    std::string obstacle = Obstacle(*file, tensor, variables, names);
     if (obstacle.empty()) {
       assignments.push_back({&tensor, variables.at(tensor.name).view});
       report.loaded.push_back(tensor.name);
@@ -74,14 +75,15 @@ absl::StatusOr<InitReport> InitFrom(Session& session, FileSystem& files, const s
   if (assignments.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": no tensor of it can be loaded\n", report.ToString()));
   }
-  SNUG_RETURN_IF_ERROR(VerifyDigest(file, /*required=*/false));
-  SNUG_RETURN_IF_ERROR(Assign(file, assignments));
+  SNUG_RETURN_IF_ERROR(file->VerifyChecksums());
+  SNUG_RETURN_IF_ERROR(Assign(*file, assignments));
   return report;
 }
 
 std::string InitReport::ToString() const {
   std::string text =
       absl::StrCat("loaded ", loaded.size(), ", not loaded ", not_loaded.size(), ", as initialised ", untouched.size());
+  for (const std::string& note : notes) absl::StrAppend(&text, "\n  of the file: ", note);
   for (const Left& left : not_loaded) absl::StrAppend(&text, "\n  not loaded: \"", left.name, "\": ", left.why);
   for (const std::string& name : untouched) absl::StrAppend(&text, "\n  as initialised: \"", name, "\"");
   for (const std::string& pattern : unused) absl::StrAppend(&text, "\n  pattern \"", pattern, "\" matches no tensor");

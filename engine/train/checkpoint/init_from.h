@@ -37,12 +37,14 @@ struct InitReport {
   std::vector<Left> not_loaded;        // tensors of the file, and why
   std::vector<std::string> untouched;  // parameters and statistics that keep their content
   std::vector<std::string> unused;     // patterns that matched no tensor
+  std::vector<std::string> notes;      // of the file (tensor_source.h)
 
   std::string ToString() const;  // lines for a log
 };
 
-// Loads the parameters and statistics that `patterns` include and that the network has with the same
-// shape; floating-point types are converted. An error changes nothing. It is an error if no tensor fits at all.
+// Loads of a safetensors file, or one of torch.save, the parameters and statistics that `patterns` include and that the
+// network has with the same shape; floating-point types are converted. An error changes nothing. It is an error if no
+// tensor fits at all.
 absl::StatusOr<InitReport> InitFrom(Session& session, FileSystem& files, const std::string& path,
                                     const std::vector<std::string>& patterns);
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/train/checkpoint/digest.h"
 #include "engine/train/checkpoint/json_reader.h"
 #include "proto/loader/utf8.h"
 
@@ -226,6 +227,8 @@ absl::Status SafetensorsFile::Read(const TensorEntry& tensor, absl::Span<std::by
   return file_->Read(data_offset_ + tensor.begin + offset, bytes);
 }
 
+absl::Status SafetensorsFile::VerifyChecksums() const { return VerifyDigest(*this, /*required=*/false); }
+
 absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& metadata, WritableFile& file) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorBytes& a, const TensorBytes& b) {
     return std::tuple(-SizeOf(a.type), absl::string_view(a.name)) <
@@ -241,17 +244,6 @@ absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& 
   SNUG_RETURN_IF_ERROR(file.Append({reinterpret_cast<const std::byte*>(head.data()), head.size()}));
   for (const TensorBytes& tensor : tensors) SNUG_RETURN_IF_ERROR(file.Append(tensor.bytes));
   return absl::OkStatus();
-}
-
-std::string TensorEntry::TypeText() const { return absl::StrCat(Name(type), "[", absl::StrJoin(shape, ", "), "]"); }
-
-std::optional<int64_t> TensorBytesOf(ElementType type, const std::vector<int64_t>& shape) {
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
-  int64_t bytes = SizeOf(type);
-  for (const int64_t dim : shape) {
-    if (__builtin_mul_overflow(bytes, dim, &bytes)) return std::nullopt;
-  }
-  return bytes;
 }
 
 absl::StatusOr<Header> ParseHeader(absl::string_view text, int64_t data_bytes) {

@@ -10,9 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -20,6 +18,7 @@
 
 #include "engine/train/checkpoint/element_type.h"
 #include "engine/train/checkpoint/file_system.h"
+#include "engine/train/checkpoint/tensor_source.h"
 
 namespace snug::core::checkpoint {
 
@@ -29,18 +28,6 @@ namespace snug::core::checkpoint {
 //   N bytes    JSON: {"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0,
 //   24]}} the rest   the tensors' elements, row-major, one tensor after the other without holes; offsets count from
 //   here
-using Metadata = std::map<std::string, std::string>;
-
-struct TensorEntry {
-  std::string name;
-  ElementType type = ElementType::kF32;
-  std::vector<int64_t> shape;
-  int64_t begin = 0, end = 0;  // bytes, from the start of the data
-
-  int64_t size_bytes() const { return end - begin; }
-  std::string TypeText() const;  // "F32[2, 3]"
-};
-
 struct Header {
   Metadata metadata;
   std::vector<TensorEntry> tensors;  // in the sequence of the data
@@ -50,9 +37,6 @@ inline constexpr int64_t kLengthBytes = 8;
 inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the limit of the reference implementation
 inline constexpr absl::string_view kMetadataKey = "__metadata__";
 
-// Returns the bytes of a tensor, or nothing if they are 2^63 or more.
-std::optional<int64_t> TensorBytesOf(ElementType type, const std::vector<int64_t>& shape);
-
 // `text` is the N bytes of JSON, and `data_bytes` says how many bytes follow them in the file. Whatever the text holds,
 // the tensors of the result cover the data exactly.
 absl::StatusOr<Header> ParseHeader(absl::string_view text, int64_t data_bytes);
@@ -60,15 +44,22 @@ absl::StatusOr<Header> ParseHeader(absl::string_view text, int64_t data_bytes);
 // Returns the file's beginning up to the data, padded with blanks to a multiple of 8 bytes.
 std::string FormatHeader(const Header& header);
 
-class SafetensorsFile {
+class SafetensorsFile final : public TensorSource {
  public:
   // Reads and checks the header. Errors begin with the path.
   static absl::StatusOr<SafetensorsFile> Open(FileSystem& files, const std::string& path);
   static absl::StatusOr<SafetensorsFile> Open(std::unique_ptr<ReadableFile> file, const std::string& path);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const override { return path_; }
   const Header& header() const { return header_; }
-  const TensorEntry* Find(const std::string& name) const;  // null when there is none
+  const std::vector<TensorEntry>& tensors() const override { return header_.tensors; }
+  const TensorEntry* Find(const std::string& name) const override;
+  const Metadata& metadata() const override { return header_.metadata; }
+  const std::vector<std::string>& notes() const override { return notes_; }
+  absl::Status ReadWhole(const TensorEntry& tensor, absl::Span<std::byte> bytes) const override {
+    return Read(tensor, bytes);
+  }
+  absl::Status VerifyChecksums() const override;
   // Reads the bytes of a tensor of the header, from `offset` on.
   absl::Status Read(const TensorEntry& tensor, absl::Span<std::byte> bytes, int64_t offset = 0) const;
 
@@ -80,6 +71,7 @@ class SafetensorsFile {
   std::string path_;
   std::unique_ptr<ReadableFile> file_;
   Header header_;
+  std::vector<std::string> notes_;                   // always empty: everything is taken as it is
   std::unordered_map<std::string, size_t> by_name_;  // indexes of header().tensors
   int64_t data_offset_ = 0;                          // where the data begin in the file
 };

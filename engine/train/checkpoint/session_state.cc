@@ -5,12 +5,12 @@
 #include <absl/strings/str_join.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "engine/base/status.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/import.h"
-#include "engine/train/checkpoint/digest.h"
 #include "engine/train/checkpoint/element_type.h"
 
 namespace snug::core::checkpoint {
@@ -32,8 +32,8 @@ bool Fits(const TensorEntry& tensor, const ValueType& type, LoadMode mode) {
 // Compares the file's tensors and the session's Variables, one name after the other.
 class Match {
  public:
-  Match(const SafetensorsFile& file, LoadMode mode) : file_(file), mode_(mode) {
-    for (const TensorEntry& tensor : file.header().tensors) unread_[tensor.name] = &tensor;
+  Match(const TensorSource& file, LoadMode mode) : file_(file), mode_(mode) {
+    for (const TensorEntry& tensor : file.tensors()) unread_[tensor.name] = &tensor;
   }
 
   // Takes the parameter's average for it, if the file has one. Returns whether it has.
@@ -85,7 +85,7 @@ class Match {
     differences_.push_back(absl::StrCat("\"", name, "\": ", how));
   }
 
-  const SafetensorsFile& file_;
+  const TensorSource& file_;
   LoadMode mode_;
   std::map<std::string, const TensorEntry*> unread_;
   std::vector<Assignment> assignments_;
@@ -93,7 +93,7 @@ class Match {
 };
 
 // Checks that the same parameters decay as before, because a training that goes on depends on that.
-absl::Status CheckDecay(const SafetensorsFile& file, const Compiled& compiled) {
+absl::Status CheckDecay(const TensorSource& file, const Compiled& compiled) {
   SNUG_ASSIGN_OR_RETURN(const DecayRule rule, DecayRuleOf(file));
   if (rule == compiled.decay_rule || compiled.decay_differs.empty()) return absl::OkStatus();
   const bool decayed = rule == DecayRule::kAll;
@@ -111,8 +111,8 @@ bool Lasts(VariableRole role) {
 
 }  // namespace
 
-absl::StatusOr<DecayRule> DecayRuleOf(const SafetensorsFile& file) {
-  const Metadata& metadata = file.header().metadata;
+absl::StatusOr<DecayRule> DecayRuleOf(const TensorSource& file) {
+  const Metadata& metadata = file.metadata();
   const auto found = metadata.find(std::string(kDecayKey));
   if (found == metadata.end()) return DecayRule::kNotDenseBiases;
   if (const std::optional<DecayRule> rule = DecayRuleFromName(found->second)) return *rule;
@@ -147,7 +147,7 @@ std::vector<TensorBytes> StateOf(Session& session) {
   return state;
 }
 
-bool IsTrainingState(const SafetensorsFile& file, absl::string_view tensor) {
+bool IsTrainingState(const TensorSource& file, absl::string_view tensor) {
   if (tensor == kRandomStateName || absl::StartsWith(tensor, "optimizer.")) return true;
   if (absl::EndsWith(tensor, ".carried_state")) return true;  // of a state layer (ops/control/state.cc)
   const size_t slash = tensor.rfind('/');                     // slots are "<parameter>/<slot>"
@@ -158,14 +158,14 @@ bool IsIgnored(absl::string_view tensor) {
   return tensor == "num_batches_tracked" || absl::EndsWith(tensor, ".num_batches_tracked");
 }
 
-absl::Status Assign(const SafetensorsFile& file, const std::vector<Assignment>& assignments) {
+absl::Status Assign(const TensorSource& file, const std::vector<Assignment>& assignments) {
   int64_t total = 0;
   for (const Assignment& assignment : assignments) total += assignment.from->size_bytes();
   std::vector<std::byte> staged(static_cast<size_t>(total));
   absl::Span<std::byte> rest = absl::MakeSpan(staged);
   for (const Assignment& assignment : assignments) {
     const auto size = static_cast<size_t>(assignment.from->size_bytes());
-    SNUG_RETURN_IF_ERROR(file.Read(*assignment.from, rest.first(size)));
+    SNUG_RETURN_IF_ERROR(file.ReadWhole(*assignment.from, rest.first(size)));
     rest.remove_prefix(size);
   }
   absl::Span<const std::byte> unwritten = staged;
@@ -178,12 +178,12 @@ absl::Status Assign(const SafetensorsFile& file, const std::vector<Assignment>& 
 }
 
 absl::StatusOr<LoadedState> LoadState(Session& session, FileSystem& files, const std::string& path, LoadMode mode) {
-  SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
-  return LoadState(session, file, mode);
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<TensorSource> file, OpenTensorSource(files, path));
+  return LoadState(session, *file, mode);
 }
 
-absl::StatusOr<LoadedState> LoadState(Session& session, const SafetensorsFile& file, LoadMode mode) {
-  LoadedState loaded{.metadata = file.header().metadata};
+absl::StatusOr<LoadedState> LoadState(Session& session, const TensorSource& file, LoadMode mode) {
+  LoadedState loaded{.metadata = file.metadata(), .notes = file.notes()};
   if (mode == LoadMode::kResume) SNUG_RETURN_IF_ERROR(CheckDecay(file, session.compiled()));
   Match match(file, mode);
   bool has_averages = false;
@@ -199,7 +199,7 @@ absl::StatusOr<LoadedState> LoadState(Session& session, const SafetensorsFile& f
         file.path(), ": has no averages of this network's parameters; a training keeps them with --average-decay"));
   }
   SNUG_ASSIGN_OR_RETURN(const std::vector<Assignment> assignments, match.Finish(&loaded.notes));
-  SNUG_RETURN_IF_ERROR(VerifyDigest(file, /*required=*/false));
+  SNUG_RETURN_IF_ERROR(file.VerifyChecksums());
   SNUG_RETURN_IF_ERROR(Assign(file, assignments));
   if (mode == LoadMode::kResume) session.VariablesRestored();
   return loaded;

@@ -26,7 +26,7 @@ std::vector<TensorBytes> StateOf(Session& session);
 // A checkpoint names the rule of weight decay with which its training began, because with another rule the training
 // would not go on with the same bits. A checkpoint without a rule dates from before there was a choice.
 inline constexpr absl::string_view kDecayKey = "decay";
-absl::StatusOr<DecayRule> DecayRuleOf(const SafetensorsFile& file);
+absl::StatusOr<DecayRule> DecayRuleOf(const TensorSource& file);
 
 enum class LoadMode : uint8_t {
   kResume,    // everything, bit for bit, so that training goes on as if it had never stopped
@@ -36,19 +36,19 @@ enum class LoadMode : uint8_t {
 
 struct LoadedState {
   Metadata metadata;
-  std::vector<std::string> notes;  // tensors of the file that nothing needs
+  std::vector<std::string> notes;  // the file's own, and tensors of it that nothing needs
 };
 
 // An error changes nothing. If the file does not fit the network, the error lists up to 20 tensors that are missing,
 // unexpected, or of another type. kResume also works on a session that has failed, and requires that weight decay acts
 // on the parameters that it acted on before; resume.h checks the other conditions that the bits depend on.
 absl::StatusOr<LoadedState> LoadState(Session& session, FileSystem& files, const std::string& path, LoadMode mode);
-absl::StatusOr<LoadedState> LoadState(Session& session, const SafetensorsFile& file, LoadMode mode);
+absl::StatusOr<LoadedState> LoadState(Session& session, const TensorSource& file, LoadMode mode);
 
 // The rest is used here and in init_from.h.
 
 // Tells by its name whether a tensor belongs to the optimizer or is a counter, which evaluation does not need.
-bool IsTrainingState(const SafetensorsFile& file, absl::string_view tensor);
+bool IsTrainingState(const TensorSource& file, absl::string_view tensor);
 // Tells whether it is the counter that PyTorch's batch norm keeps, which nothing reads.
 bool IsIgnored(absl::string_view tensor);
 
@@ -65,6 +65,6 @@ struct Assignment {
   ValueView to;
 };
 // Reads all tensors before it writes any of them, converted.
-absl::Status Assign(const SafetensorsFile& file, const std::vector<Assignment>& assignments);
+absl::Status Assign(const TensorSource& file, const std::vector<Assignment>& assignments);
 
 }  // namespace snug::core::checkpoint

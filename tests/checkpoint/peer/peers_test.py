@@ -129,6 +129,30 @@ class PyTorch(Peers):
             self.assertEqual(found[name].dtype, tensor.dtype)
             self.assertTrue(torch.equal(found[name], tensor), name)
 
+    def test_a_state_dict_of_torch_save_gives_the_same_logits(self):
+        import torch
+        from safetensors.torch import load_file, save_file
+
+        kinds = {"conv1": (6, 1, 5, 5), "conv2": (16, 6, 5, 5), "fc1": (120, 400), "fc2": (84, 120), "fc3": (10, 84)}
+        state = {f"{name}.weight": torch.randn(shape) / shape[-1] for name, shape in kinds.items()}
+        state |= {f"{name}.bias": torch.randn(shape[0]) for name, shape in kinds.items()}
+        state["fc1.weight"] = state["fc1.weight"].t().contiguous().t()  # not row-major
+        state["fc2.weight"] = state["fc2.weight"].half()
+        state["fc3.weight"] = torch.nn.Parameter(state["fc3.weight"])
+        save_file({name: tensor.detach().contiguous() for name, tensor in state.items()}, self.folder / "a.safetensors")
+        torch.save(state, self.folder / "a.pth")
+        torch.save({"epoch": 1, "state_dict": {f"module.{name}": state[name] for name in state}}, self.folder / "b.pth")
+        save_file({"image": torch.randn(3, 1, 28, 28)}, self.folder / "inputs.safetensors")
+        logits = {}
+        for name in ("a.safetensors", "a.pth", "b.pth"):
+            output = self.folder / "output.safetensors"
+            notes = self.peer("predict", ROOT / "models/lenet.pbtxt", self.folder / name, self.folder / "inputs.safetensors", "fc3", output)
+            self.assertEqual('all names begin with "module."' in notes, name == "b.pth", notes)
+            logits[name] = load_file(output)["fc3"]
+        self.assertGreater(logits["a.pth"].std().item(), 0.1)
+        self.assertTrue(torch.equal(logits["a.safetensors"], logits["a.pth"]))
+        self.assertTrue(torch.equal(logits["a.safetensors"], logits["b.pth"]))
+
     def resnet18(self):
         try:
             import torchvision

@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Session>> ParametersOf(const LoadedNetwork& loade
   } else if (!f.init_from.empty()) {
     checkpoint::PosixFileSystem files;
     SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report, checkpoint::InitFrom(*session, files, f.init_from, {}));
-    std::fputs(report.ToString().c_str(), stderr);
+    std::fprintf(stderr, "%s\n", report.ToString().c_str());
   }
   return session;
 }

@@ -152,6 +152,8 @@ TEST_F(TorchFiles, OfOtherFormatsSayWhatToDo) {
   EXPECT_EQ(OpenError(Golden("legacy.pth")),
             "f.pth: byte 0: is in the format of torch.save before PyTorch 1.6, which Snug does not read; in PyTorch, "
             "torch.save(torch.load(FILE, map_location=\"cpu\"), FILE) writes it anew");
+  EXPECT_THAT(PickleError(Pickled("ctorch._utils\n_rebuild_tensor_v3\n")),
+              HasSubstr("tensors of float8, or unsigned of 16 bits and more, are not read: convert them in PyTorch"));
   EXPECT_THAT(OpenError(Golden("no_tensors.pth")), HasSubstr("found a dict with none; in PyTorch, torch.save(model."));
   EXPECT_THAT(OpenError(MakeArchive({{"a/b.txt", "x"}})), HasSubstr("with a member NAME/data.pkl; found none"));
   EXPECT_THAT(OpenError(MakeArchive({{"f/data.pkl", Pickled("]")}})), HasSubstr("expected a dict of tensors"));

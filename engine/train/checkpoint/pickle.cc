@@ -26,6 +26,7 @@ constexpr size_t kMaxObjects = 4'000'000;  // some hundred times as many as a la
 
 constexpr absl::string_view kOrderedDict = "collections.OrderedDict";
 constexpr absl::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
+constexpr absl::string_view kRebuildOtherTypes = "torch._utils._rebuild_tensor_v3";  // of types without a storage class
 constexpr absl::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
 
 struct StorageClass {
@@ -181,6 +182,11 @@ class Reader {
     }
     if (module == "torch" && absl::EndsWith(name, "Storage")) {
       return Error(absl::StrCat("tensors of ", absl::CHexEscape(full), " have elements that Snug does not know"));
+    }
+    if (full == kRebuildOtherTypes) {
+      return Error(absl::StrCat(full,
+                                ": tensors of float8, or unsigned of 16 bits and more, are not read: convert them "
+                                "in PyTorch before torch.save, to float32 for example"));
     }
     return Refuse(absl::StrCat("run ", absl::CHexEscape(full)));
   }

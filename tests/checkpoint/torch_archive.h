@@ -39,9 +39,10 @@ inline std::string MakeArchive(const std::vector<ArchiveMember>& members, bool z
     const std::string shared = BytesOf(uint16_t{0}) + BytesOf(member.flags) + BytesOf(member.method) +
                                BytesOf(uint32_t{0}) + BytesOf(crc) + small(size) + small(size) +
                                BytesOf(static_cast<uint16_t>(member.name.size()));
-    file += "PK\x03\x04" + shared + BytesOf(uint16_t{3}) + member.name + "FB." + member.content;
-    directory += "PK\x01\x02" + BytesOf(uint16_t{0}) + shared + BytesOf(static_cast<uint16_t>(extra.size())) +
-                 std::string(10, '\0') + small(header) + member.name + extra;
+    absl::StrAppend(&file, "PK\x03\x04", shared, BytesOf(uint16_t{3}), member.name, "FB.", member.content);
+    absl::StrAppend(&directory, "PK\x01\x02", BytesOf(uint16_t{0}), shared,
+                    BytesOf(static_cast<uint16_t>(extra.size())), std::string(10, '\0'), small(header), member.name,
+                    extra);
   }
   const uint64_t begin = file.size(), bytes = directory.size(), count = members.size();
   file += directory;

@@ -20,7 +20,8 @@ namespace {
 
 std::string Help() {
   std::string text =
-      "usage: snug COMMAND [ARGUMENTS]\n\n"
+      "usage: snug COMMAND [ARGUMENTS]\n"
+      "       snug --version\n\n"
       "Trains networks from model files, with every byte of memory planned before the first step.\n\ncommands:\n";
   for (const Command& command : Commands()) {
     std::string head = absl::StrCat("  ", command.name);
@@ -81,6 +82,12 @@ int Main(const Arguments& arguments) {
     return Delivered(arguments.empty() ? 2 : 0);
   }
   if (const absl::Status isa = CheckIsaVariable(); !isa.ok()) return Report(isa, arguments);
+  if (arguments[0] == "--version") {
+    const Platform platform = CpuPlatform();
+    std::printf("snug %s (%s, library: %s)\n", SNUG_PROGRAM_VERSION, platform.instructions.c_str(),
+                platform.library.c_str());
+    return Delivered(0);
+  }
   Suggester suggester(arguments[0]);
   for (const Command& command : Commands()) {
     suggester.Consider(command.name);

@@ -7,7 +7,28 @@ import shutil
 import subprocess
 import unittest
 
-from snug import BINARY, SnugTest
+from snug import BINARY, ROOT, SnugTest
+
+
+class InstallTest(SnugTest):
+    """cmake --install, of the build folder that the command is in."""
+
+    def test_the_command_comes_with_its_manual_and_completions(self):
+        build = os.path.dirname(BINARY)
+        if not os.path.exists(os.path.join(build, "cmake_install.cmake")):
+            self.skipTest(f"{build} is no build folder")
+        prefix = self.folder / "prefix"
+        subprocess.run(["cmake", "--install", build, "--prefix", prefix, "--component", "command"], check=True,
+                       capture_output=True)
+        for path, arguments in {"share/man/man1/snug.1": ["man"],
+                                "share/bash-completion/completions/snug": ["completion", "bash"],
+                                "share/zsh/site-functions/_snug": ["completion", "zsh"],
+                                "share/fish/vendor_completions.d/snug.fish": ["completion", "fish"]}.items():
+            self.assertEqual((prefix / path).read_text(), self.run_snug(*arguments).stdout)
+        done = subprocess.run([prefix / "bin/snug", "--version"], capture_output=True, text=True, check=True)
+        version = re.search(r"project\(snug VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
+        self.assertRegex(done.stdout, rf"^snug {re.escape(version)} \(\w+, library: .+\)\n$")
+        self.assertEqual(done.stdout, self.run_snug("--version").stdout)
 
 
 class NewTest(SnugTest):

@@ -11,7 +11,7 @@ endfunction()
 get_filename_component(directory ${OUT} DIRECTORY)
 
 run(${NM} -D --defined-only ${SHARED})
-string(REGEX MATCHALL "[A-Za-z] _Z[^@\n]*" exported "${out}")
+string(REGEX MATCHALL "[A-Za-z] (_Z|snug_)[^@\n]*" exported "${out}")
 list(TRANSFORM exported REPLACE "^. " "")
 string(JOIN "\n" exported ${exported})
 file(WRITE ${directory}/exported.txt "${exported}\n")

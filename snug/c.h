@@ -79,6 +79,7 @@ SNUG_C_API snug_error* snug_plan(const snug_network* network, const snug_options
 
 /* ---- sessions ---- */
 typedef struct snug_session snug_session;
+/* The session keeps nothing of `network` and `options`, which may be freed after this. */
 SNUG_C_API snug_error* snug_session_create(const snug_network* network, const snug_options* options,
                                            snug_session** session);
 SNUG_C_API void snug_session_free(snug_session* session);

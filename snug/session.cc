@@ -3,6 +3,8 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "engine/compile/memory/memory_settings.h"
@@ -262,7 +264,13 @@ int64_t Session::steps() const noexcept {
 }
 
 Status Session::SetLearningRate(double rate) noexcept {
-  return Guarded([&]() -> Status { return FromEngine(impl_->session->SetLearningRate(rate)); });
+  return Guarded([&]() -> Status {
+    if (!(rate >= 0) || rate > std::numeric_limits<double>::max()) {
+      return {StatusCode::kInvalidArgument,
+              "learning rate: expected a finite number of at least 0, found " + std::to_string(rate)};
+    }
+    return FromEngine(impl_->session->SetLearningRate(rate));
+  });
 }
 
 Result<double> Session::learning_rate() noexcept {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -162,6 +163,33 @@ absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network&
   return opened;
 }
 
+absl::Status CheckPadding(const DataField& field, int64_t value, const std::string& length) {
+  const std::string place = absl::StrCat("json_lines: padding: input \"", field.name, "\" ");
+  if (field.name == length) return absl::InvalidArgumentError(absl::StrCat(place, "is the length, which is counted"));
+  if (IsFloating(field.type.dtype)) return absl::OkStatus();
+  const bool is_signed = field.type.dtype != DType::kUint8;
+  if (is_signed && value == kIgnoredLabel) return absl::OkStatus();
+  int64_t low = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+  if (field.type.dtype == DType::kInt32) low = std::numeric_limits<int32_t>::min(), most = ~low;
+  if (!is_signed) low = 0, most = 255;
+  if (field.max_value > 0) low = 0, most = std::min(most, field.max_value - 1);
+  if (value >= low && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      place, "takes numbers from ", low, " to ", most,
+      is_signed ? absl::StrCat(", or ", kIgnoredLabel, " where a loss leaves it out") : "", "; found ", value));
+}
+
+// Names fields that are not read, the first of them where there are many.
+void NoteUnread(const std::string& file, const std::vector<std::string>& unread, std::vector<std::string>* notes) {
+  constexpr size_t kMostNamed = 10;
+  for (size_t i = 0; i < std::min(unread.size(), kMostNamed); ++i) {
+    notes->push_back(absl::StrCat(file, ": field \"", unread[i], "\" is no input of the network, and not read"));
+  }
+  if (unread.size() > kMostNamed) {
+    notes->push_back(absl::StrCat(file, ": nor are ", unread.size() - kMostNamed, " other fields"));
+  }
+}
+
 absl::StatusOr<JsonLinesOptions> OptionsOf(const proto::JsonLines& lines, const proto::Network& network) {
   JsonLinesOptions options{.length = lines.length(), .truncate = lines.truncate()};
   for (const proto::Input& input : network.input()) {
@@ -183,12 +211,7 @@ absl::StatusOr<JsonLinesOptions> OptionsOf(const proto::JsonLines& lines, const 
           "json_lines: padding: expected an input of the network and a whole number, as tags=-100; found \"", text,
           "\""));
     }
-    const int64_t most = found->field.max_value;
-    if (most > 0 && value != kIgnoredLabel && (value < 0 || value >= most)) {
-      return absl::InvalidArgumentError(absl::StrCat("json_lines: padding: input \"", parts.first,
-                                                     "\" takes numbers from 0 to ", most - 1, ", or ", kIgnoredLabel,
-                                                     " where a loss leaves it out; found ", value));
-    }
+    SNUG_RETURN_IF_ERROR(CheckPadding(found->field, value, lines.length()));
     found->field.padding = value;
     found->has_padding = true;
   }
@@ -203,18 +226,19 @@ absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network
         "json_lines: by_length: samples of about one length come together in a shuffled order: leave out shuffle: "
         "false, or by_length");
   }
-  SNUG_ASSIGN_OR_RETURN(const JsonLinesOptions options, OptionsOf(lines, network));
+  SNUG_ASSIGN_OR_RETURN(JsonLinesOptions options, OptionsOf(lines, network));
   SNUG_ASSIGN_OR_RETURN(JsonLines all, OpenJsonLines(lines.file(), options));
   DatasetPtr test;
+  std::vector<std::string> unread_of_test;
   if (lines.has_test_file()) {
+    options.next_tokens = all.next_tokens;
     SNUG_ASSIGN_OR_RETURN(JsonLines judged, OpenJsonLines(lines.test_file(), options));
     test = std::move(judged.dataset);
+    unread_of_test = std::move(judged.unread);
   }
   SNUG_ASSIGN_OR_RETURN(TrainingData opened, Parted(std::move(all.dataset), std::move(test), data, seed));
-  for (const std::string& name : all.unread) {
-    opened.notes.push_back(
-        absl::StrCat(lines.file(), ": field \"", name, "\" is no input of the network, and not read"));
-  }
+  NoteUnread(lines.file(), all.unread, &opened.notes);
+  NoteUnread(lines.test_file(), unread_of_test, &opened.notes);
   return opened;
 }
 

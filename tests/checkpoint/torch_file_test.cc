@@ -183,7 +183,7 @@ TEST_F(TorchFiles, OfTensorsThatDoNotFitTheirStorageAreRefused) {
   EXPECT_THAT(TensorError(PickledTensor("0", 4, 0, {2}, {-1})), HasSubstr("strides: expected numbers of 0 and more"));
   EXPECT_THAT(TensorError(PickledTensor("0", 4, 0, {2}, {1, 1})), HasSubstr("expected a stride for each of 1 dim"));
   EXPECT_THAT(TensorError(PickledTensor("0", 4, 0, std::vector<int64_t>(65, 1), {})),
-              HasSubstr("of at most 64 numbers"));
+              HasSubstr("of at most 16 numbers"));
   EXPECT_THAT(TensorError(PickledTensor("0", 5, 0, {4}, {1})),
               HasSubstr("its storage has 5 elements of F32, and the member \"f/data/0\" 16 bytes"));
   EXPECT_THAT(TensorError(PickledTensor("0", INT64_MAX, 0, {4}, {1})), HasSubstr("its storage has 92233720"));
@@ -229,6 +229,47 @@ TEST_F(TorchFiles, MayHoldDeepNestsAndCircles) {
   const auto file = Open(MakeArchive({{"f/data.pkl", circle}, {"f/data/0", std::string(16, '\0')}}));
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_THAT(Floats(**file, "w"), ElementsAre(0, 0, 0, 0));
+}
+
+// What a pickle repeats at the cost of some bytes costs the reader no more than that.
+TEST_F(TorchFiles, MayRepeatLongNames) {
+  const std::string name = PickledText(std::string(1'000'000, 'n'));
+  std::string many = "}(" + name + std::string("q\1N", 3);
+  for (int i = 0; i < 20'000; ++i) many += std::string("h\1N", 3);
+  const std::string tensor = PickledTensor("0", 4, 0, {4}, {1});
+  const auto file = Open(MakeArchive(
+      {{"f/data.pkl", Pickled(many + PickledText("w") + tensor + "u")}, {"f/data/0", std::string(16, '\0')}}));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  ASSERT_EQ((*file)->notes().size(), 1);
+  EXPECT_LT((*file)->notes()[0].size(), 2000);
+  EXPECT_THAT((*file)->notes()[0], HasSubstr("and 19991 more"));
+  EXPECT_THAT(
+      PickleError(Pickled(PickledDict({PickledText("w"), PickledTensor(std::string(256, 'k'), 4, 0, {4}, {1})}))),
+      HasSubstr("a storage's name of at most 255 bytes, found 256"));
+}
+
+TEST_F(TorchFiles, LoseAFewWrappersAtMost) {
+  std::string name;
+  for (int i = 0; i < 100'000; ++i) name += "module.";
+  const std::string pickle = Pickled(PickledDict({PickledText(name + "w"), PickledTensor("0", 4, 0, {4}, {1})}));
+  const auto file = Open(MakeArchive({{"f/data.pkl", pickle}, {"f/data/0", std::string(16, '\0')}}));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ((*file)->notes().size(), 4);
+}
+
+TEST_F(TorchFiles, OfViewsThatAreToBeNegatedAreRefused) {
+  const std::string tensor = PickledTensor("0", 4, 0, {4}, {1});
+  const auto with_flags = [&](const std::string& flags) {
+    std::string changed = tensor;
+    return changed.replace(changed.size() - 2, 0, flags);
+  };
+  EXPECT_THAT(
+      PickleError(Pickled(PickledDict({PickledText("w"), with_flags(PickledDict({PickledText("neg"), "\x88"}))}))),
+      HasSubstr("found one with the flag \"neg\": save tensor.resolve_neg() in its place"));
+  const std::string plain =
+      Pickled(PickledDict({PickledText("w"), with_flags(PickledDict({PickledText("neg"), "\x89"}))}));
+  const auto file = Open(MakeArchive({{"f/data.pkl", plain}, {"f/data/0", std::string(16, '\0')}}));
+  EXPECT_TRUE(file.ok()) << file.status().message();
 }
 
 TEST_F(TorchFiles, OfArchivesThatAreNoneAreRefused) {

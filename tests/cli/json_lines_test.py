@@ -88,8 +88,9 @@ class JsonLines(unittest.TestCase):
             self.assertFalse((self.path / "none").exists())
         for flag, expected in [("--data-json-lines-length=lenght", 'no input "lenght"; did you mean "length"?'),
                                ("--data-json-lines-padding=words=-1", 'input "words" takes numbers from 0 to 3999'),
+                               ("--data-json-lines-padding=length=1", "which is counted"),
                                ("--data-json-lines-padding=word=1", "an input of the network and a whole number"),
-                               ("--data-json-lines-by-length=0", "expected a whole number of at least 1, found 0")]:
+                               ("--data-json-lines-by-length=0", "expected a number from 1 to 1000, found 0")]:
             run = snug("train", TAGGER, *self.data, flag, f"--output={self.path}/none")
             self.assertEqual(run.returncode, 2, run.stderr)
             self.assertIn(expected, run.stderr)

@@ -393,7 +393,7 @@ class Train(unittest.TestCase):
         self.assertEqual((len(document["rows"]), len(document["rows"][0])), (64, 10))
         self.assertAlmostEqual(document["rows"][1][2], float(rows[2].split(",")[3]), places=6)
         for arguments, expected in [
-                (["eval", MLP], "--checkpoint: expected a safetensors file"),
+                (["eval", MLP], "--checkpoint: expected a file of safetensors"),
                 (["eval", MLP, f"--checkpoint={MLP}"], "mlp.pbtxt"),
                 (["predict", MLP, f"--checkpoint={self.path('e')}"], "--fetch: expected the name"),
                 (["predict", MLP, f"--checkpoint={self.path('e')}", "--fetch=fc9"], 'no value of that name'),

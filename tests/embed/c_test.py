@@ -220,6 +220,8 @@ class CTest(unittest.TestCase):
                 (("feed", session, TRAINING, "image", three, ctypes.c_int64(3), 77), "expected a snug_dtype"),
                 (("feed", session, TRAINING, "image", None, ctypes.c_int64(3), FLOAT32), 'argument "numbers"'),
                 (("fetch", session, TRAINING, "loss", three, ctypes.c_int64(1), BFLOAT16), "SNUG_BFLOAT16"),
+                (("set_learning_rate", session, ctypes.c_double(-1)), "a finite number of at least 0, found -1"),
+                (("set_learning_rate", session, ctypes.c_double(float("nan"))), "found nan"),
                 (("step", session, 9), "expected SNUG_TRAINING or SNUG_EVALUATION"),
                 (("step", None, TRAINING), 'argument "session"')]:
             self.assertIn(expected, self.error_of(INVALID_ARGUMENT, *arguments))

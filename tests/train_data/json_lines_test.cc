@@ -93,6 +93,12 @@ TEST_F(JsonLinesTest, WithoutLabelsTheyAreTheNextTokens) {
   EXPECT_THAT(Sample(*dataset, 1).Field<int32_t>(0), ElementsAre(5, 0, 0));
   EXPECT_THAT(Sample(*dataset, 1).Field<int32_t>(1), ElementsAre(6, kIgnoredLabel, kIgnoredLabel));
   EXPECT_THAT(ErrorOf("{\"tokens\": [5]}", options), HasSubstr("at least 2 tokens"));
+  // What the training file is decides of another one, too.
+  JsonLinesOptions decided = options;
+  decided.next_tokens = false;
+  EXPECT_THAT(ErrorOf("{\"tokens\": [5, 6]}", decided), HasSubstr("field \"label\": expected for this input"));
+  decided.next_tokens = true;
+  EXPECT_THAT(ErrorOf("{\"tokens\": [5, 6], \"label\": [1]}", decided), HasSubstr("expected no such field"));
   const auto labelled = Open(R"({"tokens": "abc", "label": [1, 2]})", options);
   EXPECT_THAT(Sample(*labelled, 0).Field<int32_t>(1), ElementsAre(1, 2, 0));
 }
@@ -230,7 +236,7 @@ TEST_F(ByLengthTest, BatchesHaveSamplesOfAboutOneLength) {
 }
 
 TEST_F(ByLengthTest, AnEpochHasTheSameSamplesAsWithout) {
-  for (const int64_t by_length : {2, 7, 20, 1000}) {
+  for (const int64_t by_length : {int64_t{2}, int64_t{7}, int64_t{20}, int64_t{1000}, INT64_MAX}) {
     const auto usual = MakeLoader(dataset_, {.batch = kBatch, .seed = 5});
     const auto sorted = MakeLoader(dataset_, {.batch = kBatch, .seed = 5, .by_length = by_length});
     std::vector<int32_t> last;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -96,6 +97,7 @@ class Checkpoints {
     SayWhatDoesNotDecay();
     SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step));
     SNUG_RETURN_IF_ERROR(Annotate(trainer.ResumeProgress(metadata_), found_->path));
+    SNUG_RETURN_IF_ERROR(SayWhatIsBest(trainer.progress()));
     // So many steps have used as many batches, whoever ran them: a checkpoint of libsnug says nothing about data.
     const int64_t epoch = trainer.steps_per_epoch();
     absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found_->path, found_->step % epoch + 1,
@@ -142,6 +144,19 @@ class Checkpoints {
   std::string best_path() const { return store_.BestPath(); }
 
  private:
+  // The best state may be one that is yet to come, where a training was killed before the next checkpoint, or goes on
+  // from an older one. It is found again then, or another one that takes its place.
+  absl::Status SayWhatIsBest(const Progress& progress) {
+    if (!progress.keeps_best() || !std::filesystem::exists(best_path())) return absl::OkStatus();
+    SNUG_ASSIGN_OR_RETURN(const checkpoint::SafetensorsFile best,
+                          checkpoint::SafetensorsFile::Open(files_, best_path()));
+    Progress kept = progress;
+    SNUG_RETURN_IF_ERROR(Annotate(kept.Restore(best.header().metadata), best_path()));
+    if (kept.best_value() == progress.best_value() || kept.best_step() <= found_->step) return absl::OkStatus();
+    Warn({absl::StrCat(best_path(), " is the state after step ", kept.best_step(), ", and this goes on from step ",
+                       found_->step, ": the next best takes its place, so move it away if it is to stay")});
+    return absl::OkStatus();
+  }
   static void Warn(const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   }
@@ -302,13 +317,13 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
     return events == nullptr ? absl::OkStatus() : events->Step(report);
   };
   const auto after_evaluation = [&](const Trainer::EvaluationReport& report) {
+    if (report.verdict.best) SNUG_RETURN_IF_ERROR(checkpoints.SaveBest(report.step));
     SNUG_RETURN_IF_ERROR(log->Evaluation(report));
-    if (events != nullptr) SNUG_RETURN_IF_ERROR(events->Evaluation(report));
     if (report.verdict.rate_fell) {
       absl::FPrintF(out, "no better for some evaluations: the learning rate is %.4g of the schedule's from now on\n",
                     trainer->progress().rate_factor());
     }
-    return report.verdict.best ? checkpoints.SaveBest(report.step) : absl::OkStatus();
+    return events == nullptr ? absl::OkStatus() : events->Evaluation(report);
   };
   const absl::Status status = trainer->Run({.step = after_step,
                                             .evaluation = after_evaluation,
@@ -327,7 +342,10 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   if (f.json) {
     PrintJson(*trainer, *log, run, output.path(), checkpoints, observer);
   } else {
-    if (trainer->step() == began_at) absl::PrintF("nothing was left to do; --steps or --epochs may ask for more\n");
+    if (trainer->step() == began_at) {
+      absl::PrintF("nothing was left to do; %s may ask for more\n",
+                   trainer->progress().ended() ? "--best-patience" : "--steps or --epochs");
+    }
     absl::PrintF("%s after %d steps, %.1f s, %.0f samples/s\n", run.finished ? "done" : "stopped", trainer->step(),
                  run.seconds, log->samples_per_second());
     if (const Progress& progress = trainer->progress(); progress.best_value().has_value()) {

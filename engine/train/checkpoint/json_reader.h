@@ -1,6 +1,6 @@
 // A strict JSON reader that the caller drives: the caller says what must come next, and gets it, or an error with the
-// byte where something else stands. There is no tree and no recursion, so a hostile text gains nothing by nesting
-// deeply.
+// byte where something else stands. There is no tree, and what is passed over is nested to a limit, so a
+// hostile text gains nothing by nesting deeply.
 //
 //   JsonReader json(text);
 //   SNUG_RETURN_IF_ERROR(json.BeginObject());

@@ -20,7 +20,9 @@ namespace {
 
 using Kind = PickleObject::Kind;
 
-constexpr size_t kMaxTensorRank = 64;
+constexpr size_t kMaxTensorRank = 16;
+constexpr size_t kMaxTensors = size_t{1} << 18;
+constexpr size_t kMaxKeyBytes = 255;  // of a storage's name, which PyTorch counts
 constexpr size_t kMaxArguments = 16;
 constexpr size_t kMaxObjects = 4'000'000;  // some hundred times as many as a large network's state dict has
 
@@ -226,6 +228,7 @@ class Reader {
   absl::Status Build();
   absl::Status Storage();
   absl::Status Tensor(const std::vector<int32_t>& arguments);
+  absl::Status CheckFlags(const PickleObject& metadata);
   absl::StatusOr<std::vector<int64_t>> Sizes(int32_t index, absl::string_view what);
 
   absl::string_view text_;
@@ -298,6 +301,10 @@ absl::Status Reader::Storage() {
   const PickleStorage storage{
       .type = found->type, .key = object(parts[2]).text, .elements = object(parts[4]).integer, .position = position()};
   if (storage.elements < 0) return Error(absl::StrCat("a storage of ", storage.elements, " elements"));
+  if (storage.key.size() > kMaxKeyBytes) {
+    return Error(
+        absl::StrCat("expected a storage's name of at most ", kMaxKeyBytes, " bytes, found ", storage.key.size()));
+  }
   const auto [known, is_new] = storages_.emplace(std::string(storage.key), pickle_.storages.size());
   if (is_new) {
     pickle_.storages.push_back(storage);
@@ -328,6 +335,18 @@ absl::StatusOr<std::vector<int64_t>> Reader::Sizes(int32_t index, absl::string_v
   return sizes;
 }
 
+// A view that PyTorch negates or conjugates as it reads it has other bytes than elements.
+absl::Status Reader::CheckFlags(const PickleObject& metadata) {
+  for (size_t i = 0; i + 1 < metadata.items.size(); i += 2) {
+    const PickleObject &key = object(metadata.items[i]), &value = object(metadata.items[i + 1]);
+    const bool is_flag = key.kind == Kind::kText && (key.text == "neg" || key.text == "conj");
+    if (!is_flag || (value.kind == Kind::kBool && value.integer == 0)) continue;
+    return Error(absl::StrCat("expected a tensor whose bytes are its elements, found one with the flag \"", key.text,
+                              "\": save tensor.resolve_", key.text, "() in its place"));
+  }
+  return absl::OkStatus();
+}
+
 // (storage, offset, shape, strides, requires_grad, backward_hooks), and metadata behind these.
 absl::Status Reader::Tensor(const std::vector<int32_t>& arguments) {
   if (arguments.size() < 4 || object(arguments[0]).kind != Kind::kStorage ||
@@ -343,6 +362,12 @@ absl::Status Reader::Tensor(const std::vector<int32_t>& arguments) {
   if (tensor.shape.size() != tensor.strides.size()) {
     return Error(absl::StrCat("expected a stride for each of ", tensor.shape.size(), " dimensions, found ",
                               tensor.strides.size()));
+  }
+  if (arguments.size() > 6 && object(arguments[6]).kind == Kind::kDict) {
+    SNUG_RETURN_IF_ERROR(CheckFlags(object(arguments[6])));
+  }
+  if (pickle_.tensors.size() == kMaxTensors) {
+    return Error(absl::StrCat("expected at most ", kMaxTensors, " tensors, which no state_dict needs"));
   }
   pickle_.tensors.push_back(std::move(tensor));
   return Push({.kind = Kind::kTensor, .integer = static_cast<int64_t>(pickle_.tensors.size() - 1)});

@@ -23,6 +23,9 @@ constexpr int64_t kMaxPickleBytes = 100'000'000;  // as of the header of a safet
 constexpr int64_t kChecksumChunkBytes = int64_t{1} << 20;
 constexpr uint32_t kNoChecksum = 0;  // of all members, after torch.serialization.set_crc32_options(False)
 constexpr size_t kMaxNamed = 10;     // names in a note
+constexpr size_t kMaxShown = 100;    // bytes of each
+// Wrappers stand around each other, two or three at most; a name that repeats theirs a million times is none of theirs.
+constexpr int kMaxWrappers = 4;
 constexpr absl::string_view kPickleName = "data.pkl";
 constexpr absl::string_view kAdvice = "in PyTorch, torch.save(model.state_dict(), FILE) writes a state_dict";
 
@@ -35,12 +38,24 @@ absl::Status ErrorAt(int64_t position, absl::string_view message) {
 }
 std::string Quoted(absl::string_view name) { return absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\""); }
 
-std::string Listed(const std::vector<std::string>& names) {
-  const auto shown = static_cast<long>(std::min(names.size(), kMaxNamed));
-  std::string text = absl::StrJoin(names.begin(), names.begin() + shown, ", ");
-  if (names.size() > kMaxNamed) absl::StrAppend(&text, " and ", names.size() - kMaxNamed, " more");
-  return text;
-}
+// Names for a note: the first of them, shortened, as a pickle may repeat a long one at the cost of some bytes.
+class NameList {
+ public:
+  void Add(std::optional<absl::string_view> name) {
+    if (++count_ > kMaxNamed) return;
+    const absl::string_view all = name.value_or("(a key that is no text)");
+    names_.push_back(absl::StrCat(Quoted(all.substr(0, kMaxShown)), all.size() > kMaxShown ? "..." : ""));
+  }
+  bool empty() const { return count_ == 0; }
+  std::string ToString() const {
+    return absl::StrCat(absl::StrJoin(names_, ", "),
+                        count_ > kMaxNamed ? absl::StrCat(" and ", count_ - kMaxNamed, " more") : "");
+  }
+
+ private:
+  size_t count_ = 0;
+  std::vector<std::string> names_;
+};
 
 // The key of a dict's entry, if it is a text.
 std::optional<absl::string_view> KeyAt(const Pickle& pickle, const PickleObject& dict, size_t i) {
@@ -155,12 +170,12 @@ absl::Status TorchFile::Read() {
   if (root.kind != Kind::kDict) return ErrorAt(found->begin, absl::StrCat("expected a dict of tensors; ", kAdvice));
   const std::optional<size_t> inner = FindInner(pickle, root);
   if (inner.has_value()) {
-    std::vector<std::string> left;
+    NameList left;
     for (size_t i = 0; i < root.items.size(); i += 2) {
-      if (i + 1 != *inner) left.push_back(Quoted(KeyAt(pickle, root, i).value_or("(a key that is no text)")));
+      if (i + 1 != *inner) left.Add(KeyAt(pickle, root, i));
     }
     notes_.push_back(absl::StrCat("the state_dict under ", Quoted(*KeyAt(pickle, root, *inner - 1)), " is taken",
-                                  left.empty() ? "" : absl::StrCat(", and left out: ", Listed(left))));
+                                  left.empty() ? "" : absl::StrCat(", and left out: ", left.ToString())));
   }
   const PickleObject& dict = inner.has_value() ? pickle.object(root.items[*inner]) : root;
   SNUG_RETURN_IF_ERROR(AddTensors(pickle, dict, folder, members));
@@ -174,13 +189,13 @@ absl::Status TorchFile::Read() {
 
 absl::Status TorchFile::AddTensors(const Pickle& pickle, const PickleObject& dict, const std::string& folder,
                                    const Members& members) {
-  std::vector<std::string> left;
+  NameList left;
   std::set<absl::string_view> names;
   for (size_t i = 0; i < dict.items.size(); i += 2) {
     const std::optional<absl::string_view> name = KeyAt(pickle, dict, i);
     const PickleObject& value = pickle.object(dict.items[i + 1]);
     if (value.kind != Kind::kTensor) {
-      left.push_back(Quoted(name.value_or("(a key that is no text)")));
+      left.Add(name);
       continue;
     }
     const PickleTensor& tensor = pickle.tensors[static_cast<size_t>(value.integer)];
@@ -199,7 +214,7 @@ absl::Status TorchFile::AddTensors(const Pickle& pickle, const PickleObject& dic
     }
     SNUG_RETURN_IF_ERROR(AddTensor(std::string(*name), pickle, tensor, *member->second));
   }
-  if (!left.empty()) notes_.push_back(absl::StrCat("not tensors, and left out: ", Listed(left)));
+  if (!left.empty()) notes_.push_back(absl::StrCat("not tensors, and left out: ", left.ToString()));
   return absl::OkStatus();
 }
 
@@ -229,7 +244,8 @@ absl::Status TorchFile::AddTensor(std::string name, const Pickle& pickle, const 
 }
 
 void TorchFile::RemoveWrappers() {
-  for (bool again = true; again;) {
+  bool again = true;
+  for (int round = 0; again && round < kMaxWrappers; ++round) {
     again = false;
     for (const absl::string_view wrapper : kWrappers) {
       const bool all = std::all_of(tensors_.begin(), tensors_.end(), [&](const TensorEntry& tensor) {

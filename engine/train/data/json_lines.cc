@@ -110,8 +110,8 @@ class LineReader {
     if (values_[input].given) return FieldError(input, "expected once in a line, found twice");
     if (IsComputed(field.name)) {
       return FieldError(input, field.name == options_.length ? "is the length, which is counted: expected no such field"
-                                                             : "the first line has none, so that labels are the next "
-                                                               "tokens: expected no such field");
+                                                             : "the first line of the training file has none, so that "
+                                                               "labels are the next tokens: expected no such field");
     }
     values_[input].given = true;
     const char next = json_.Peek();
@@ -366,7 +366,11 @@ absl::StatusOr<JsonLines> OpenJsonLines(const std::string& path, const JsonLines
       return absl::InvalidArgumentError(absl::StrCat(place, good + 1, ": expected UTF-8, found a byte that is none"));
     }
     if (lines.empty()) {
-      SNUG_ASSIGN_OR_RETURN(next_tokens, LacksLabels(options, text, place));
+      if (given.next_tokens.has_value()) {
+        next_tokens = *given.next_tokens;
+      } else {
+        SNUG_ASSIGN_OR_RETURN(next_tokens, LacksLabels(options, text, place));
+      }
       for (JsonLinesInput& input : options.inputs) {
         if (next_tokens && input.field.name == kLabel && !input.has_padding) input.field.padding = kIgnoredLabel;
       }
@@ -381,7 +385,8 @@ absl::StatusOr<JsonLines> OpenJsonLines(const std::string& path, const JsonLines
   }
   return JsonLines{
       std::make_shared<const JsonLinesDataset>(std::move(file), std::move(options), next_tokens, std::move(lines)),
-      {unread.begin(), unread.end()}};
+      {unread.begin(), unread.end()},
+      next_tokens};
 }
 
 }  // namespace snug::core

@@ -172,15 +172,22 @@ std::vector<int64_t> Loader::SamplesOf(LoaderPosition position) const {
   const int64_t used = std::min(dataset_->size(), batches_per_epoch_ * options_.batch);
   const int64_t batch =
       sorts ? Permutation(batches_per_epoch_, key("order of batches"))(position.batch) : position.batch;
-  const int64_t group = sorts ? batch / options_.by_length * options_.by_length : batch;
+  const int64_t together = sorts ? std::min(options_.by_length, batches_per_epoch_) : 1;
+  const int64_t group = batch / together * together;
   const int64_t begin = group * options_.batch;
-  const int64_t end = std::min(used, (group + (sorts ? options_.by_length : 1)) * options_.batch);
+  const int64_t end = std::min(used, (group + together) * options_.batch);
   const Permutation order(dataset_->size(), key("order"));
   std::vector<int64_t> samples;
   for (int64_t i = begin; i < end; ++i) samples.push_back(options_.shuffle ? order(i) : i);
   if (!sorts) return samples;
-  std::stable_sort(samples.begin(), samples.end(),
-                   [this](int64_t a, int64_t b) { return dataset_->LengthOf(a) < dataset_->LengthOf(b); });
+  std::vector<std::pair<int64_t, int64_t>> by_length;  // the length and the sample's place in the epoch
+  for (size_t i = 0; i < samples.size(); ++i) {
+    by_length.emplace_back(dataset_->LengthOf(samples[i]), static_cast<int64_t>(i));
+  }
+  std::sort(by_length.begin(), by_length.end());
+  std::vector<int64_t> sorted;
+  for (const auto& [length, place] : by_length) sorted.push_back(samples[static_cast<size_t>(place)]);
+  samples = std::move(sorted);
   const auto first = samples.begin() + (batch - group) * options_.batch;
   return {first, first + std::min<int64_t>(options_.batch, samples.end() - first)};
 }

@@ -79,11 +79,14 @@ struct JsonLinesOptions {
   std::vector<JsonLinesInput> inputs;
   std::string length;     // the input that gets the length of a sample's longest field; empty: none
   bool truncate = false;  // cuts what is too long
+  // Whether labels are the next tokens; without it, the first line says so.
+  std::optional<bool> next_tokens = {};
 };
 
 struct JsonLines {
   std::shared_ptr<const Dataset> dataset;
   std::vector<std::string> unread;  // fields of the file that no input is called
+  bool next_tokens = false;
 };
 
 absl::StatusOr<JsonLines> OpenJsonLines(const std::string& path, const JsonLinesOptions& options);

@@ -68,6 +68,8 @@ void AddText(absl::string_view tag, absl::string_view markdown, Wire* summary) {
                    Wire().Bytes(kValueTag, tag).Message(kValueTensor, tensor).Message(kValueMetadata, metadata));
 }
 
+constexpr int64_t kMostSeconds = 9'999'999'999;  // of ten digits, as all file names have
+
 // TensorBoard reads the files of a folder in the sequence of their names, which begin with seconds: later ones than
 // those of every file that is there, even where two trainings begin in the same second.
 absl::StatusOr<std::string> NewFileIn(const std::string& folder) {
@@ -75,12 +77,12 @@ absl::StatusOr<std::string> NewFileIn(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(folder, ": cannot be made"));
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     int64_t taken = 0;
     if (!absl::StartsWith(name, kFilePrefix)) continue;
     const std::vector<std::string> parts = absl::StrSplit(name.substr(kFilePrefix.size()), '.');
-    if (absl::SimpleAtoi(parts[0], &taken)) seconds = std::max(seconds, taken + 1);
+    if (absl::SimpleAtoi(parts[0], &taken) && taken < kMostSeconds) seconds = std::max(seconds, taken + 1);
   }
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(folder, ": cannot be read"));
   std::array<char, 256> host = {};

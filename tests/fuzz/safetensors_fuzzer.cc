@@ -4,7 +4,6 @@
 //   build/fuzz/tests/fuzz/safetensors_fuzzer -dict=tests/fuzz/safetensors.dict NEW_CORPUS tests/data
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,25 +11,12 @@
 #include "engine/base/status.h"
 #include "engine/train/checkpoint/digest.h"
 #include "engine/train/checkpoint/safetensors.h"
+#include "tests/fuzz/bytes_file.h"
 
 namespace {
 
 using snug::core::checkpoint::Header;
 using snug::core::checkpoint::TensorEntry;
-
-class BytesFile final : public snug::core::checkpoint::ReadableFile {
- public:
-  explicit BytesFile(absl::Span<const std::byte> bytes) : bytes_(bytes) {}
-  int64_t size_bytes() const override { return static_cast<int64_t>(bytes_.size()); }
-  absl::Status Read(int64_t offset, absl::Span<std::byte> bytes) const override {
-    SNUG_CHECK(offset >= 0 && static_cast<size_t>(offset) + bytes.size() <= bytes_.size());
-    if (!bytes.empty()) std::memcpy(bytes.data(), bytes_.data() + offset, bytes.size());
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Span<const std::byte> bytes_;
-};
 
 bool Same(const Header& a, const Header& b) {
   if (a.metadata != b.metadata || a.tensors.size() != b.tensors.size()) return false;
@@ -52,8 +38,8 @@ void CheckThereAndBack(const Header& header, int64_t data_bytes) {
 }
 
 void ReadFile(absl::Span<const std::byte> bytes) {
-  const auto file =
-      snug::core::checkpoint::SafetensorsFile::Open(std::make_unique<BytesFile>(bytes), "fuzz.safetensors");
+  const auto file = snug::core::checkpoint::SafetensorsFile::Open(
+      std::make_unique<snug::core::checkpoint::BytesFile>(bytes), "fuzz.safetensors");
   if (!file.ok()) {
     SNUG_CHECK(!file.status().message().empty());
     return;

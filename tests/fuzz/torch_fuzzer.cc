@@ -4,13 +4,13 @@
 //   build/fuzz/tests/fuzz/torch_fuzzer -dict=tests/fuzz/torch.dict NEW_CORPUS tests/data/torch
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "engine/base/status.h"
 #include "engine/train/checkpoint/pickle.h"
 #include "engine/train/checkpoint/torch_file.h"
+#include "tests/fuzz/bytes_file.h"
 
 namespace {
 
@@ -18,27 +18,14 @@ using snug::core::checkpoint::TensorEntry;
 
 constexpr int64_t kMaxTensorBytes = 1 << 20;  // strides of 0 make much of little
 
-class BytesFile final : public snug::core::checkpoint::ReadableFile {
- public:
-  explicit BytesFile(absl::Span<const std::byte> bytes) : bytes_(bytes) {}
-  int64_t size_bytes() const override { return static_cast<int64_t>(bytes_.size()); }
-  absl::Status Read(int64_t offset, absl::Span<std::byte> bytes) const override {
-    SNUG_CHECK(offset >= 0 && static_cast<size_t>(offset) + bytes.size() <= bytes_.size());
-    if (!bytes.empty()) std::memcpy(bytes.data(), bytes_.data() + offset, bytes.size());
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Span<const std::byte> bytes_;
-};
-
 }  // namespace
 
 // The whole as a file; and as a pickle alone, which the checks of the archive would hide from most mutations.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   (void)snug::core::checkpoint::ReadPickle({reinterpret_cast<const char*>(data), size});
-  const auto file = snug::core::checkpoint::TorchFile::Open(std::make_unique<BytesFile>(bytes), "fuzz.pth");
+  const auto file =
+      snug::core::checkpoint::TorchFile::Open(std::make_unique<snug::core::checkpoint::BytesFile>(bytes), "fuzz.pth");
   if (!file.ok()) {
     SNUG_CHECK(!file.status().message().empty());
     return 0;

@@ -64,12 +64,6 @@ class LineReader {
     return next_tokens_ ? MakeLabels() : absl::OkStatus();
   }
 
-  bool has(absl::string_view name) const {
-    for (size_t i = 0; i < values_.size(); ++i) {
-      if (options_.inputs[i].field.name == name) return values_[i].given;
-    }
-    return false;
-  }
   const std::vector<double>& numbers(size_t input) const { return values_[input].numbers; }
 
   int64_t Length() const {

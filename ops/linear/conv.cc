@@ -18,6 +18,7 @@
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/conv/cuda.h"
+#include "ops/kernels/conv/onednn_row.h"
 #include "ops/kernels/conv/own.h"
 #include "ops/kernels/conv/plain.h"
 #include "ops/kit/dispatch.h"
@@ -29,11 +30,6 @@
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
-#if SNUG_HAS_ONEDNN
-#include "ops/kernels/conv/onednn.h"
-#include "ops/kernels/conv/onednn_slices.h"
-#include "ops/kernels/matmul/onednn_bfloat16.h"
-#endif
 
 namespace snug::core::ops::conv {
 namespace {
@@ -205,147 +201,7 @@ ConvNode FusedNode(const NodeTypes& t) {
 ConvNode GradInputNode(const NodeTypes& t) { return {GeometryOf(t, t.output(0).shape)}; }
 ConvNode GradWeightNode(const NodeTypes& t) { return {GeometryOf(t, t.input(0).shape)}; }
 
-// ---- kernels of oneDNN ----
-
-#if SNUG_HAS_ONEDNN
-
-using onednn::ConvSpec;
-
-ConvSpec ForwardSpec(const NodeTypes& t, Activation activation, int threads) {
-  return {.geometry = GeometryOf(t, t.input(0).shape),
-          .x = t.input(0),
-          .w = t.input(1),
-          .y = t.output(0),
-          .bias = t.has_input(2),
-          .activation = activation,
-          .threads = threads};
-}
-ConvSpec Spec(const NodeTypes& t, int threads) { return ForwardSpec(t, Activation::kIdentity, threads); }
-ConvSpec FusedSpec(const NodeTypes& t, int threads) {
-  return ForwardSpec(t, FromProto(t.options.Get<proto::FusedConv>().activation()), threads);
-}
-ConvSpec GradInputSpec(const NodeTypes& t, int threads) {
-  return {.geometry = GeometryOf(t, t.output(0).shape),
-          .x = t.output(0),
-          .w = t.input(1),
-          .y = t.input(0),
-          .threads = threads};
-}
-ConvSpec GradWeightSpec(const NodeTypes& t, int threads) {
-  return {.geometry = GeometryOf(t, t.input(0).shape),
-          .x = t.input(0),
-          .w = t.output(0),
-          .y = t.input(1),
-          .threads = threads};
-}
-
-// Hands over the kernel, or calls `wish` with the layout that the weights should have, or declines.
-template <class Wish>
-absl::Status Settle(PrepareContext& c, const absl::StatusOr<onednn::ConvKernel>& made, const Wish& wish) {
-  if (onednn::Declines(c, made.status())) return absl::OkStatus();
-  SNUG_RETURN_IF_ERROR(made.status());
-  if (made->kernel == nullptr) {
-    wish(made->weights);
-    return absl::OkStatus();
-  }
-  c.SetWorkspaceBytes(made->kernel->workspace_bytes());
-  c.SetKernel(made->kernel);
-  return absl::OkStatus();
-}
-
-using SpecFn = ConvSpec (*)(const NodeTypes&, int threads);
-using MakeFn = absl::StatusOr<onednn::ConvKernel> (*)(const ConvSpec&);
-using ListFn = absl::StatusOr<std::vector<std::string>> (*)(const ConvSpec&);
-
-// Makes a kernel for bfloat16 images that computes in float32: slice by slice where that pays, otherwise between casts.
-// The weights have to be float32 for slices, which the compiler arranges where they are a parameter, or its gradient.
-template <MakeFn make, bool weights_are_input>
-absl::Status PrepareSlices(PrepareContext& c, const ConvSpec& spec) {
-  if (!c.unrounded()) {
-    c.WantUnrounded();
-    return absl::OkStatus();
-  }
-  const auto wide = [&](int i) { return !c.types().has_input(i) || c.types().input(i).dtype == DType::kFloat32; };
-  const bool weights_wide = weights_are_input ? wide(1) && wide(2) : c.types().output(0).dtype == DType::kFloat32;
-  if (weights_wide && onednn::ConvSlices(spec).pay(spec)) {
-    const absl::StatusOr<onednn::ConvKernel> made = onednn::MakeSlicedConv(spec, make, weights_are_input);
-    if (made.ok()) {
-      return Settle(c, made, [&](const Layout& layout) {
-        return weights_are_input ? c.WantInputLayout(1, layout) : c.WantOutputLayout(0, layout);
-      });
-    }
-    if (!absl::IsUnimplemented(made.status())) return made.status();
-  }
-  c.WantFloat32();
-  return absl::OkStatus();
-}
-
-// The weights are input 1 or output 0.
-template <SpecFn spec_of, MakeFn make, bool weights_are_input>
-absl::Status PrepareConv(PrepareContext& c) {
-  if (onednn::ComputesBFloat16InFloat32(c)) {
-    return PrepareSlices<make, weights_are_input>(c, spec_of(c.types(), c.threads()));
-  }
-  ConvSpec spec = spec_of(c.types(), c.threads());
-  spec.implementation = std::string(onednn::ChosenImplementation(c));
-  return Settle(c, make(spec), [&](const Layout& layout) {
-    return weights_are_input ? c.WantInputLayout(1, layout) : c.WantOutputLayout(0, layout);
-  });
-}
-
-template <SpecFn spec_of, MakeFn make, ListFn list>
-absl::StatusOr<std::vector<std::string>> ConvVariants(const PrepareContext& c) {
-  const DType dtype = c.types().output(0).dtype;
-  if (!onednn::Supports(dtype)) return std::vector<std::string>();
-  const ConvSpec spec = spec_of(c.types(), c.threads());
-  SNUG_ASSIGN_OR_RETURN(std::vector<std::string> variants, list(spec));
-  SNUG_RETURN_IF_ERROR(onednn::OfferOtherWay(dtype, make(spec).status(), variants));
-  return variants;
-}
-
-absl::Status ConvOneDnn(const KernelContext& k) {
-  const auto& kernel = k.prepared<onednn::Kernel>();
-  const void* x = k.input<void>(0);
-  const void* w = k.input<void>(1);
-  if (!k.has_input(2)) return kernel.Run({x, w, k.output<void>(0)}, k.workspace());
-  return kernel.Run({x, w, k.input<void>(2), k.output<void>(0)}, k.workspace());
-}
-
-// Runs either gradient: both have two inputs and one output.
-absl::Status GradOneDnn(const KernelContext& k) {
-  return k.prepared<onednn::Kernel>().Run({k.input<void>(0), k.input<void>(1), k.output<void>(0)}, k.workspace());
-}
-
-template <SpecFn spec_of, MakeFn make, ListFn list, bool weights_are_input>
-KernelRow OneDnnRow(KernelFn run) {
-  return {.name = "onednn",
-          .library = "oneDNN",
-          .serves = NotInDouble,
-          .prepare = PrepareConv<spec_of, make, weights_are_input>,
-          .variants = ConvVariants<spec_of, make, list>,
-          .run = std::move(run)};
-}
-
-KernelRow ForwardOneDnn() { return OneDnnRow<Spec, onednn::MakeConv, onednn::ConvImplementations, true>(ConvOneDnn); }
-KernelRow FusedOneDnn() {
-  return OneDnnRow<FusedSpec, onednn::MakeConv, onednn::ConvImplementations, true>(ConvOneDnn);
-}
-KernelRow GradInputOneDnn() {
-  return OneDnnRow<GradInputSpec, onednn::MakeConvGradInput, onednn::ConvGradInputImplementations, true>(GradOneDnn);
-}
-KernelRow GradWeightOneDnn() {
-  return OneDnnRow<GradWeightSpec, onednn::MakeConvGradWeight, onednn::ConvGradWeightImplementations, false>(
-      GradOneDnn);
-}
-
-#else
-
-KernelRow ForwardOneDnn() { return {}; }  // the registry leaves out rows without `run`
-KernelRow FusedOneDnn() { return {}; }
-KernelRow GradInputOneDnn() { return {}; }
-KernelRow GradWeightOneDnn() { return {}; }
-
-#endif
+// ---- kernels ----
 
 using Names = absl::StatusOr<std::vector<std::string>>;
 
@@ -367,17 +223,20 @@ VariantsFn WithRow(const KernelRow& library) {
   };
 }
 
-std::vector<KernelRow> Kernels(KernelRow onednn, KernelFn plain, ConvPart part, DescribeConv describe) {
+std::vector<KernelRow> Kernels(KernelFn plain, ConvPart part, DescribeConv describe) {
   VariantsFn beside_own = nullptr, beside_product = nullptr;
-  if (onednn.run != nullptr) {
-    beside_own = WithRow(onednn);
-    beside_product = BesideProduct(onednn);
-  }
+#if SNUG_HAS_ONEDNN
+  KernelRow onednn = OneDnnConvRow(part, describe);
+  beside_own = WithRow(onednn);
+  beside_product = BesideProduct(onednn);
+#endif
   std::vector<KernelRow> rows = {WinogradConvRow(part, describe, beside_own),
                                  DepthwiseConvRow(part, describe, beside_own)};
   if (part == ConvPart::kGradWeight) rows.push_back(TallConvRow(describe, beside_own));
   rows.push_back(ProductConvRow(part, describe, beside_product));
+#if SNUG_HAS_ONEDNN
   rows.push_back(std::move(onednn));
+#endif
   rows.push_back(Plain(std::move(plain)));
 #if SNUG_HAS_CUDA
   rows.push_back(CudnnConvRow(part, describe));
@@ -592,7 +451,7 @@ SNUG_OPS(conv) {
            .traits = kTraits,
            .cost = ConvCost,
            .with_activation = {"conv_fused", FusedOptions},
-           .kernels = Kernels(ForwardOneDnn(), ConvCpu, ConvPart::kForward, ForwardNode),
+           .kernels = Kernels(ConvCpu, ConvPart::kForward, ForwardNode),
            .samples = Samples},
           {.name = "conv_fused",
            .doc = "y = activation(conv(x, w) + bias)",
@@ -601,7 +460,7 @@ SNUG_OPS(conv) {
            .infer = InferFused,
            .traits = kTraits,
            .cost = ConvCost,
-           .kernels = Kernels(FusedOneDnn(), FusedCpu, ConvPart::kForward, FusedNode),
+           .kernels = Kernels(FusedCpu, ConvPart::kForward, FusedNode),
            .samples = FusedSamples},
           {.name = "conv_grad_input",
            .doc = "the gradient of a convolution's data",
@@ -611,7 +470,7 @@ SNUG_OPS(conv) {
            .gradient = GradInputGradient,
            .traits = kTraits,
            .cost = GradInputCost,
-           .kernels = Kernels(GradInputOneDnn(), GradInputCpu, ConvPart::kGradInput, GradInputNode),
+           .kernels = Kernels(GradInputCpu, ConvPart::kGradInput, GradInputNode),
            .samples = GradInputSamples},
           {.name = "conv_grad_weight",
            .doc = "the gradient of a convolution's weights",
@@ -620,7 +479,7 @@ SNUG_OPS(conv) {
            .infer = InferGradWeight,
            .traits = kTraits,
            .cost = GradWeightCost,
-           .kernels = Kernels(GradWeightOneDnn(), GradWeightCpu, ConvPart::kGradWeight, GradWeightNode),
+           .kernels = Kernels(GradWeightCpu, ConvPart::kGradWeight, GradWeightNode),
            .samples = GradWeightSamples}};
 }
 

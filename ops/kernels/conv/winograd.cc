@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <type_traits>
 
 #include "engine/base/dtype.h"
 #include "engine/base/parallel.h"
+#include "ops/kernels/conv/winograd_tiles.h"
 #include "ops/kernels/copy/own_format.h"
 #include "ops/kernels/matmul/gemm_tile.h"
 #include "ops/kernels/matmul/parts.h"
@@ -17,171 +17,8 @@
 #include "ops/kit/vec_math.h"
 
 namespace snug::core {
+namespace winograd {
 namespace {
-
-// ---- the transforms, one axis at a time ----
-
-constexpr float kA = 0.625F, kB = 1.5F;  // the points, with their opposites
-constexpr float kA2 = kA * kA, kB2 = kB * kB, kA3 = kA2 * kA, kB3 = kB2 * kB;
-constexpr float kG0 = 1 / (kA2 * kB2);
-constexpr float kGA = 1 / (2 * kA2 * (kA2 - kB2));
-constexpr float kGB = 1 / (2 * kB2 * (kB2 - kA2));
-
-constexpr int64_t kOut = 4;             // elements of a tile's result along an axis
-constexpr int64_t kIn = 6;              // of its data
-constexpr int64_t kPoints = kIn * kIn;  // products of a tile and a pair of channels
-constexpr int64_t kTaps = 9;
-
-// Each goes through `from` and `to` in steps.
-template <class V>
-SNUG_INLINE void TransformData(const V* from, int64_t from_step, V* to, int64_t to_step) {
-  const V d0 = from[0], d1 = from[from_step], d2 = from[2 * from_step], d3 = from[3 * from_step],
-          d4 = from[4 * from_step], d5 = from[5 * from_step];
-  const V even_a = d4 - d2 * kB2, odd_a = (d3 - d1 * kB2) * kA;
-  const V even_b = d4 - d2 * kA2, odd_b = (d3 - d1 * kA2) * kB;
-  to[0] = d0 * (kA2 * kB2) - d2 * (kA2 + kB2) + d4;
-  to[to_step] = even_a + odd_a;
-  to[2 * to_step] = even_a - odd_a;
-  to[3 * to_step] = even_b + odd_b;
-  to[4 * to_step] = even_b - odd_b;
-  to[5 * to_step] = d1 * (kA2 * kB2) - d3 * (kA2 + kB2) + d5;
-}
-
-template <class V>
-SNUG_INLINE void TransformFilter(const V* from, int64_t from_step, V* to, int64_t to_step) {
-  const V g0 = from[0], g1 = from[from_step], g2 = from[2 * from_step];
-  const V even_a = (g0 + g2 * kA2) * kGA, odd_a = g1 * (kA * kGA);
-  const V even_b = (g0 + g2 * kB2) * kGB, odd_b = g1 * (kB * kGB);
-  to[0] = g0 * kG0;
-  to[to_step] = even_a + odd_a;
-  to[2 * to_step] = even_a - odd_a;
-  to[3 * to_step] = even_b + odd_b;
-  to[4 * to_step] = even_b - odd_b;
-  to[5 * to_step] = g2;
-}
-
-template <class V>
-SNUG_INLINE void TransformResult(const V* from, int64_t from_step, V* to, int64_t to_step) {
-  const V sum_a = from[from_step] + from[2 * from_step], difference_a = from[from_step] - from[2 * from_step];
-  const V sum_b = from[3 * from_step] + from[4 * from_step], difference_b = from[3 * from_step] - from[4 * from_step];
-  to[0] = from[0] + sum_a + sum_b;
-  to[to_step] = difference_a * kA + difference_b * kB;
-  to[2 * to_step] = sum_a * kA2 + sum_b * kB2;
-  to[3 * to_step] = difference_a * kA3 + difference_b * kB3 + from[5 * from_step];
-}
-
-// The gradients of these: TransformResult's, which is for dy, and TransformFilter's.
-template <class V>
-SNUG_INLINE void TransformResultGrad(const V* from, int64_t from_step, V* to, int64_t to_step) {
-  const V y0 = from[0], y1 = from[from_step], y2 = from[2 * from_step], y3 = from[3 * from_step];
-  const V even_a = y0 + y2 * kA2, odd_a = y1 * kA + y3 * kA3;
-  const V even_b = y0 + y2 * kB2, odd_b = y1 * kB + y3 * kB3;
-  to[0] = y0;
-  to[to_step] = even_a + odd_a;
-  to[2 * to_step] = even_a - odd_a;
-  to[3 * to_step] = even_b + odd_b;
-  to[4 * to_step] = even_b - odd_b;
-  to[5 * to_step] = y3;
-}
-
-template <class V>
-SNUG_INLINE void TransformFilterGrad(const V* from, int64_t from_step, V* to, int64_t to_step) {
-  const V sum_a = (from[from_step] + from[2 * from_step]) * kGA;
-  const V difference_a = (from[from_step] - from[2 * from_step]) * (kA * kGA);
-  const V sum_b = (from[3 * from_step] + from[4 * from_step]) * kGB;
-  const V difference_b = (from[3 * from_step] - from[4 * from_step]) * (kB * kGB);
-  to[0] = from[0] * kG0 + sum_a + sum_b;
-  to[to_step] = difference_a + difference_b;
-  to[2 * to_step] = sum_a * kA2 + sum_b * kB2 + from[5 * from_step];
-}
-
-// ---- how the work is cut ----
-
-constexpr int64_t kFloat = static_cast<int64_t>(sizeof(float));
-// So many output channels are worked at together.
-constexpr int64_t kOutBlock = 64;
-// All transformed filters are held if these are few floats (3 MB), else those of one block.
-constexpr int64_t kFilterFloats = 3 << 18;
-// Transformed data and sums of a block of tiles stay in the second-level cache: each takes about so many floats (0.4
-// MB).
-constexpr int64_t kBlockFloats = 1 << 17;
-constexpr int64_t kMostTiles = 48, kLeastTiles = 24;
-// Where the data of many tiles are held, they are at most so many floats (5 MB), but no fewer than kHeldTiles tiles.
-constexpr int64_t kHeldFloats = 5 << 18;
-constexpr int64_t kHeldTiles = 96;
-// Floats between the ends of what belongs to one point and the beginning of the next: without them 36 stores in a row
-// would often fall into one set of the first-level cache.
-constexpr int64_t kSkew = 16;
-// Along input channels the products are cut like this, so that a panel of filters stays in the first-level cache.
-constexpr int64_t kDepth = 256;
-
-// Tiles, and blocks of output channels. What belongs to one of the 36 points lies together, in `..._point` floats.
-struct Tiling {
-  explicit Tiling(const WinogradSizes& s)
-      : rows(Parts(s.out_height, kOut)),
-        columns(Parts(s.out_width, kOut)),
-        tiles(s.batch * rows * columns),
-        out_blocks(Parts(s.out_channels, kOutBlock)),
-        filter_point(s.in_channels * kOutBlock + kSkew) {}
-
-  // The transformed filters, or sums of gradients, of one block of output channels.
-  int64_t filter_floats() const { return kPoints * filter_point; }
-
-  int64_t rows, columns, tiles;  // of tiles: in an image, and in all
-  int64_t out_blocks;
-  int64_t filter_point;
-};
-
-int64_t HeldTiles(int64_t tiles, int64_t channels) {
-  return std::min(tiles, std::max(kHeldTiles, kHeldFloats / kPoints / channels));
-}
-
-// ---- loads and stores ----
-
-template <Isa kIsa>
-using VectorOf = typename GemmTile<kIsa, float>::Vector;
-template <Isa kIsa>
-inline constexpr int64_t kLanesOf = GemmTile<kIsa, float>::kLanes;
-
-// Where a tile begins in its image.
-struct TileAt {
-  TileAt(const Tiling& tiling, int64_t tile)
-      : image(tile / (tiling.rows * tiling.columns)),
-        row(tile / tiling.columns % tiling.rows * kOut),
-        column(tile % tiling.columns * kOut) {}
-  int64_t image, row, column;  // of the result
-};
-
-// ---- transforms of tiles and filters ----
-
-// Transforms the data of one tile, all its channels: data[point * point_stride + channel].
-template <Isa kIsa, class T>
-SNUG_INLINE void TransformTile(const WinogradSizes& s, const TileAt& at, const T* x, float* data,
-                               int64_t point_stride) {
-  using Vector = VectorOf<kIsa>;
-  const int64_t top = at.row - s.pad_top;
-  const int64_t left = at.column - s.pad_left;
-  const bool inside = top >= 0 && left >= 0 && top + kIn <= s.in_height && left + kIn <= s.in_width;
-  const T* image = x + at.image * s.in_height * s.in_width * s.in_channels;
-  const T* corner = image + (top * s.in_width + left) * s.in_channels;
-  for (int64_t c = 0; c < s.in_channels; c += kLanesOf<kIsa>) {
-    Vector across[kPoints];
-    for (int64_t i = 0; i < kIn; ++i) {
-      Vector line[kIn];
-      for (int64_t j = 0; j < kIn; ++j) {
-        const bool there = inside || (top + i >= 0 && top + i < s.in_height && left + j >= 0 && left + j < s.in_width);
-        line[j] = Vector{};
-        if (there) LoadFloats(corner + (i * s.in_width + j) * s.in_channels + c, line[j]);
-      }
-      TransformData(line, 1, across + i * kIn, 1);
-    }
-    for (int64_t j = 0; j < kIn; ++j) {
-      Vector down[kIn];
-      TransformData(across + j, kIn, down, 1);
-      for (int64_t i = 0; i < kIn; ++i) StoreFloats(down[i], data + (i * kIn + j) * point_stride + c);
-    }
-  }
-}
 
 // Transforms the filters of kOutBlock output channels from `out` on, for the input channels [begin, end), into panels:
 // [point][panel][in_channels][columns of a panel]. Output channels that are not there get zeros.
@@ -208,63 +45,6 @@ SNUG_INLINE void TransformFilters(const WinogradSizes& s, const WinogradFilters<
         Vector down[kIn];
         TransformFilter(across + j, kIn, down, 1);
         for (int64_t i = 0; i < kIn; ++i) StoreFloats(down[i], panel + (i * kIn + j) * point_stride + c * kColumns);
-      }
-    }
-  }
-}
-
-// Transforms the gradient of one tile's result, for the kOutBlock output channels from `out` on, into panels:
-// [point][panel][tiles of the panel][columns of a panel]. What is not there counts as 0.
-template <Isa kIsa, class T>
-SNUG_INLINE void TransformTileGrad(const WinogradSizes& s, const TileAt& at, int64_t out, const T* dy, float* panels,
-                                   int64_t tiles, int64_t point_stride) {
-  using Vector = VectorOf<kIsa>;
-  constexpr int64_t kColumns = GemmTile<kIsa, float>::kColumns;
-  const int64_t height = std::min(kOut, s.out_height - at.row);
-  const int64_t width = std::min(kOut, s.out_width - at.column);
-  const T* corner = dy + ((at.image * s.out_height + at.row) * s.out_width + at.column) * s.out_channels + out;
-  const int64_t channels = std::min(kOutBlock, s.out_channels - out);
-  for (int64_t o = 0; o < kOutBlock; o += kLanesOf<kIsa>) {
-    float* panel = panels + o / kColumns * kColumns * tiles + o % kColumns;
-    Vector across[kOut * kIn] = {};
-    for (int64_t i = 0; i < height && o < channels; ++i) {
-      Vector line[kOut] = {};
-      for (int64_t j = 0; j < width; ++j) LoadFloats(corner + (i * s.out_width + j) * s.out_channels + o, line[j]);
-      TransformResultGrad(line, 1, across + i * kIn, 1);
-    }
-    for (int64_t j = 0; j < kIn; ++j) {
-      Vector down[kIn];
-      TransformResultGrad(across + j, kIn, down, 1);
-      for (int64_t i = 0; i < kIn; ++i) StoreFloats(down[i], panel + (i * kIn + j) * point_stride);
-    }
-  }
-}
-
-// Transforms the sums of kOutBlock output channels from `out` on back into gradients of filters, for the input channels
-// [begin, end): sums[point][in_channels][kOutBlock].
-template <Isa kIsa, class T>
-SNUG_INLINE void WriteFilterGrads(const WinogradSizes& s, int64_t out, int64_t begin, int64_t end, const float* sums,
-                                  int64_t point_stride, T* dw) {
-  using Vector = VectorOf<kIsa>;
-  constexpr int64_t kLanes = kLanesOf<kIsa>;
-  const int64_t channels = std::min(kOutBlock, s.out_channels - out);
-  for (int64_t o = 0; o < channels; o += kLanes) {
-    for (int64_t c = begin; c < end; ++c) {
-      Vector across[3 * kIn];
-      for (int64_t j = 0; j < kIn; ++j) {
-        Vector column[kIn];
-        for (int64_t i = 0; i < kIn; ++i) {
-          LoadFloats(sums + (i * kIn + j) * point_stride + c * kOutBlock + o, column[i]);
-        }
-        TransformFilterGrad(column, 1, across + j, kIn);
-      }
-      Vector lines[kTaps];
-      for (int64_t i = 0; i < 3; ++i) TransformFilterGrad(across + i * kIn, 1, lines + i * 3, 1);
-      alignas(Vector) float taps[kTaps][kLanes];
-      std::memcpy(taps, lines, sizeof(taps));
-      for (int64_t l = 0; l < kLanes; ++l) {
-        T* filter = dw + ((out + o + l) * s.in_channels + c) * kTaps;
-        for (int64_t t = 0; t < kTaps; ++t) filter[t] = static_cast<T>(taps[t][l]);
       }
     }
   }
@@ -328,36 +108,6 @@ SNUG_INLINE void WithActivationOf(Activation activation, const Body& body) {
     case Activation::kTanh:
       return body([](auto& v) SNUG_LAMBDA { Each(v, [](float x) SNUG_LAMBDA { return Tanh(x); }); });
   }
-}
-
-// c [m, kOutBlock] (+)= a [m, k] panels, where the panels of b are `panel_rows` rows long.
-template <Isa kIsa>
-SNUG_INLINE void MultiplyOutBlock(IsaConstant<kIsa> isa, int64_t m, int64_t k, StridedMatrix<float> a,
-                                  const float* panels, int64_t panel_rows, float* c, bool accumulate) {
-  using Tile = GemmTile<kIsa, float>;
-  for (int64_t p = 0; p < k; p += kDepth) {
-    const int64_t depth = std::min(kDepth, k - p);
-    for (int64_t j = 0; j < kOutBlock; j += Tile::kColumns) {
-      const float* panel = panels + j * panel_rows + p * Tile::kColumns;
-      for (int64_t i = 0; i < m; i += Tile::kRows) {
-        MultiplyTile(isa, std::min<int64_t>(Tile::kRows, m - i), depth, a.At(i, p), panel, Tile::kColumns,
-                     c + i * kOutBlock + j, kOutBlock, accumulate || p > 0);
-      }
-    }
-  }
-}
-
-// Transforms the data of tiles from `first` on, on several threads.
-template <class T>
-void TransformTiles(int threads, const WinogradSizes& s, const Tiling& tiling, int64_t first, int64_t count, const T* x,
-                    float* data, int64_t point_stride) {
-  ParallelFor(threads, count, 4, [&](int64_t begin, int64_t end) {
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t t = begin; t < end; ++t) {
-        TransformTile<isa()>(s, TileAt(tiling, first + t), x, data + t * s.in_channels, point_stride);
-      }
-    });
-  });
 }
 
 // ---- the convolution ----
@@ -538,121 +288,37 @@ class WinogradFormat : public OwnFormat {
 };
 
 }  // namespace
+}  // namespace winograd
 
 Layout WinogradLayout(int64_t out_channels, int64_t in_channels) {
   const WinogradSizes sizes = {.in_channels = in_channels, .out_channels = out_channels};
-  return Layout::Packed(std::make_shared<WinogradFormat>(sizes, Tiling(sizes)));
+  return Layout::Packed(std::make_shared<winograd::WinogradFormat>(sizes, winograd::Tiling(sizes)));
 }
 
-bool IsWinograd(const Layout& layout) { return dynamic_cast<const WinogradFormat*>(layout.packed.get()) != nullptr; }
+bool IsWinograd(const Layout& layout) {
+  return dynamic_cast<const winograd::WinogradFormat*>(layout.packed.get()) != nullptr;
+}
 
 int64_t WinogradConvWorkspaceBytes(int threads, const WinogradSizes& s, bool transformed) {
-  return ConvCut(threads, s, transformed).bytes(threads);
+  return winograd::ConvCut(threads, s, transformed).bytes(threads);
 }
 
 template <class T>
 void WinogradConv(int threads, const WinogradSizes& s, const T* x, const WinogradFilters<T>& filters, const T* bias,
                   Activation activation, T* y, void* workspace) {
-  const ConvCut cut(threads, s, filters.transformed != nullptr);
-  const ConvRun<T> run = {s, cut, x, filters, bias, activation, y};
+  const winograd::ConvCut cut(threads, s, filters.transformed != nullptr);
+  const winograd::ConvRun<T> run = {s, cut, x, filters, bias, activation, y};
   float* data = static_cast<float*>(workspace);
   float* panels = data + (cut.filters_held ? threads : 1) * cut.data_floats();
   float* sums = panels + cut.panel_floats(threads);
-  if (!cut.filters_held) return ConvWithDataHeld(threads, run, data, panels, sums);
-  if (!cut.filters_given) TransformAllFilters(threads, s, cut, filters, panels);
-  ConvWithFiltersHeld(threads, run, data, cut.filters_given ? filters.transformed : panels, sums);
+  if (!cut.filters_held) return winograd::ConvWithDataHeld(threads, run, data, panels, sums);
+  if (!cut.filters_given) winograd::TransformAllFilters(threads, s, cut, filters, panels);
+  winograd::ConvWithFiltersHeld(threads, run, data, cut.filters_given ? filters.transformed : panels, sums);
 }
 
 template void WinogradConv(int, const WinogradSizes&, const float*, const WinogradFilters<float>&, const float*,
                            Activation, float*, void*);
 template void WinogradConv(int, const WinogradSizes&, const BFloat16*, const WinogradFilters<BFloat16>&,
                            const BFloat16*, Activation, BFloat16*, void*);
-
-// ---- the gradient of the filters ----
-
-namespace {
-
-// Goes over the output channels in groups of blocks, whose sums are held while all tiles go by.
-struct GradWeightCut : Tiling {
-  explicit GradWeightCut(const WinogradSizes& s)
-      : Tiling(s),
-        held_tiles(HeldTiles(tiles, std::max(s.in_channels, kOutBlock))),
-        group(std::clamp<int64_t>(kFilterFloats / filter_floats(), 1, out_blocks)),
-        data_point(held_tiles * s.in_channels + kSkew),
-        grad_point(held_tiles * kOutBlock + kSkew) {}
-
-  int64_t data_floats() const { return kPoints * data_point; }
-  int64_t grad_floats() const { return kPoints * grad_point; }
-  int64_t bytes() const { return (data_floats() + group * (grad_floats() + filter_floats())) * kFloat; }
-
-  int64_t held_tiles;
-  int64_t group;  // blocks of output channels
-  int64_t data_point;
-  int64_t grad_point;  // of one block's transformed gradient
-};
-
-// Adds up the products of `count` tiles from `first` on for the blocks from `first_block` on.
-template <class T>
-void AddTiles(int threads, const WinogradSizes& s, const GradWeightCut& cut, int64_t first_block, int64_t blocks,
-              int64_t first, int64_t count, const T* dy, const float* data, float* grads, float* sums) {
-  ParallelFor(threads, blocks * count, 4, [&](int64_t begin, int64_t end) {
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      constexpr int64_t kColumns = GemmTile<isa(), float>::kColumns;
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t block = unit / count;
-        const int64_t tile = unit % count;
-        TransformTileGrad<isa()>(s, TileAt(cut, first + tile), (first_block + block) * kOutBlock, dy,
-                                 grads + block * cut.grad_floats() + tile * kColumns, count, cut.grad_point);
-      }
-    });
-  });
-  ParallelFor(threads, blocks * kPoints, 1, [&](int64_t begin, int64_t end) {
-    WithIsa([&](auto isa) SNUG_LAMBDA {
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t block = unit / kPoints;
-        const int64_t point = unit % kPoints;
-        MultiplyOutBlock(isa, s.in_channels, count, {data + point * cut.data_point, 1, s.in_channels},
-                         grads + block * cut.grad_floats() + point * cut.grad_point, count,
-                         sums + block * cut.filter_floats() + point * cut.filter_point, /*accumulate=*/first > 0);
-      }
-    });
-  });
-}
-
-}  // namespace
-
-int64_t WinogradGradWeightWorkspaceBytes(int /*threads*/, const WinogradSizes& s) { return GradWeightCut(s).bytes(); }
-
-template <class T>
-void WinogradGradWeight(int threads, const WinogradSizes& s, const T* x, const T* dy, T* dw, void* workspace) {
-  const GradWeightCut cut(s);
-  float* data = static_cast<float*>(workspace);
-  float* grads = data + cut.data_floats();
-  float* sums = grads + cut.group * cut.grad_floats();
-  for (int64_t first_block = 0; first_block < cut.out_blocks; first_block += cut.group) {
-    const int64_t blocks = std::min(cut.group, cut.out_blocks - first_block);
-    for (int64_t first = 0; first < cut.tiles; first += cut.held_tiles) {
-      const int64_t count = std::min(cut.held_tiles, cut.tiles - first);
-      const bool there = first_block > 0 && cut.held_tiles == cut.tiles;
-      if (!there) TransformTiles(threads, s, cut, first, count, x, data, cut.data_point);
-      AddTiles(threads, s, cut, first_block, blocks, first, count, dy, data, grads, sums);
-    }
-    constexpr int64_t kChannels = 8;
-    const int64_t parts = Parts(s.in_channels, kChannels);
-    ParallelFor(threads, blocks * parts, 1, [&](int64_t begin, int64_t end) {
-      WithIsa([&](auto isa) SNUG_LAMBDA {
-        for (int64_t unit = begin; unit < end; ++unit) {
-          const int64_t block = unit / parts;
-          const int64_t c = unit % parts * kChannels;
-          WriteFilterGrads<isa()>(s, (first_block + block) * kOutBlock, c, std::min(s.in_channels, c + kChannels),
-                                  sums + block * cut.filter_floats(), cut.filter_point, dw);
-        }
-      });
-    });
-  }
-}
-
-template void WinogradGradWeight(int, const WinogradSizes&, const float*, const float*, float*, void*);
-template void WinogradGradWeight(int, const WinogradSizes&, const BFloat16*, const BFloat16*, BFloat16*, void*);
 
 }  // namespace snug::core

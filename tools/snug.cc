@@ -13,6 +13,7 @@
 #include "ops/platform.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/process.h"
+#include "tools/commit.h"
 
 namespace snug::core::cli {
 
@@ -84,7 +85,9 @@ int Main(const Arguments& arguments) {
   if (const absl::Status isa = CheckIsaVariable(); !isa.ok()) return Report(isa, arguments);
   if (arguments[0] == "--version") {
     const Platform platform = CpuPlatform();
-    std::printf("snug %s (%s, library: %s)\n", SNUG_PROGRAM_VERSION, platform.instructions.c_str(),
+    const std::string known = SourceCommit();
+    const std::string commit = known.empty() ? "unknown commit" : absl::StrCat("commit ", known);
+    std::printf("snug %s (%s, %s, library: %s)\n", SNUG_PROGRAM_VERSION, commit.c_str(), platform.instructions.c_str(),
                 platform.library.c_str());
     return Delivered(0);
   }

@@ -27,7 +27,7 @@ class InstallTest(SnugTest):
             self.assertEqual((prefix / path).read_text(), self.run_snug(*arguments).stdout)
         done = subprocess.run([prefix / "bin/snug", "--version"], capture_output=True, text=True, check=True)
         version = re.search(r"project\(snug VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
-        self.assertRegex(done.stdout, rf"^snug {re.escape(version)} \(\w+, library: .+\)\n$")
+        self.assertRegex(done.stdout, rf"^snug {re.escape(version)} \((commit [\w.+-]+|unknown commit), \w+, library: .+\)\n$")
         self.assertEqual(done.stdout, self.run_snug("--version").stdout)
 
 

@@ -19,6 +19,8 @@ endif()
 if(NOT commit MATCHES "^[0-9A-Za-z._+-]*$")
   message(FATAL_ERROR "SNUG_COMMIT: expected letters, digits and ._+-, found \"${commit}\"")
 endif()
+string(REGEX REPLACE "^([0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f])[0-9a-f]+$"
+  "\\1" commit "${commit}")
 file(CONFIGURE OUTPUT ${OUT} CONTENT [[// Written by cmake/SnugCommit.cmake.
 #include "tools/commit.h"
 

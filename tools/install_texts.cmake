@@ -10,6 +10,7 @@ function(install_text path)  # further arguments: those of the command
     file(REMOVE ${root}/${path})
     message(FATAL_ERROR "${SNUG} ${ARGN}: ${failed}")
   endif()
+  file(CHMOD ${root}/${path} PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)  # as install() has them
 endfunction()
 install_text(${DATA_DIR}/bash-completion/completions/snug completion bash)
 install_text(${DATA_DIR}/zsh/site-functions/_snug completion zsh)

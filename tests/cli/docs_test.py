@@ -16,7 +16,8 @@ IN_BUNDLE = re.compile(r"^\s*\./(?=bundle-run\b)")
 ARROW = re.compile(r"--[\w, ]+-->")  # of the pictures made of letters
 # Programs of others, and their flags that the docs show.
 OTHERS = {
-    "cmake": {"preset", "build", "install", "prefix", "component"},
+    "cmake": {"preset", "build", "install", "prefix", "component", "target"},
+    "docker": {"build-arg", "tag", "rm", "user", "init"},
     "pkg-config": {"cflags", "libs"},
     "GoogleTest's": {"gtest_filter", "gtest_output"},
 }

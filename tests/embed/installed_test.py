@@ -26,7 +26,8 @@ class InstalledTest(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         root = pathlib.Path(cls.temporary.name)
-        run("cmake", "--install", BUILD, "--prefix", root / "first", "--component", "library")
+        for component in ("library", "development"):
+            run("cmake", "--install", BUILD, "--prefix", root / "first", "--component", component)
         cls.prefix = root / "prefix"
         (root / "first").rename(cls.prefix)  # an installed tree may be moved
         cls.libdir = next(cls.prefix.glob("**/libsnug.so")).parent

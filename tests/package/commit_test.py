@@ -66,6 +66,8 @@ class CommitTest(unittest.TestCase):
 
     def test_who_builds_may_say_it(self):
         self.assertEqual(self.written(commit="0123abc"), "0123abc")
+        self.assertEqual(self.written(commit="0123456789ab" + "c" * 28), "0123456789ab")
+        self.assertEqual(self.written(commit="debian-12.3"), "debian-12.3")
         with self.assertRaises(subprocess.CalledProcessError) as raised:
             self.written(commit='a"; system("')
         self.assertIn("expected letters, digits", raised.exception.stderr.decode())

@@ -1,0 +1,150 @@
+"""docs/tutorial.md as a newcomer follows it: every block of commands is run, one after the other, in an empty home, and what it
+prints is compared with what stands under it.
+
+Two commands are not run, because the build that is tested is what they would make: tools/quickstart, and the one that compiles
+the library. That what they make is there is checked in their place.
+
+Compared are words and whole numbers of one or two digits; the rest of the numbers roughly, because other processors round
+otherwise and take other kernels; times and rates not at all. A line `...` stands for any number of lines, `...` within a line for any text.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("SNUG_BUILD_DIR", ROOT / "build/release"))
+TUTORIAL = ROOT / "docs/tutorial.md"
+MADE_BEFORE = {
+    "tools/quickstart": "test -x build/release/snug",
+    "cmake --build $SNUG/build/release --target snug_shared snug_static":
+        "ls $SNUG/build/release/libsnug/libsnug.so $SNUG/build/release/libsnug/libsnug.a > /dev/null",
+}
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A number, with what tells whether it is a time, a rate or bytes.
+NUMBER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?P<unit> ?(?:s|ms|us|ns|samples/s|steps/s|B|KB|kB|MB|GB|KiB|MiB|GiB|bytes)\b|%| %)?")
+CLOCK = re.compile(r"\b\d+:\d\d(?::\d\d)?\b")
+BYTES = {"B", "KB", "kB", "MB", "GB", "KiB", "MiB", "GiB", "bytes"}
+
+
+def blocks():
+    """(line, commands, what they print or None) of each block of the page."""
+    text = TUTORIAL.read_text()
+    found = []
+    for match in BLOCK.finditer(text):
+        kind, body = match.groups()
+        if kind == "sh":
+            found.append([text.count("\n", 0, match.start()) + 1, body, None])
+        elif kind == "text":
+            found[-1][2] = body
+    return found
+
+
+def parts(line):
+    """The line's text with a mark for each number, and the numbers with their units."""
+    line = CLOCK.sub("TIME", line)
+    numbers = [(match[1], (match["unit"] or "").strip()) for match in NUMBER.finditer(line)]
+    return re.sub(r"\s+", " ", NUMBER.sub("#", line)).strip(), numbers
+
+
+def alike(expected, found):
+    if "..." in expected:
+        pattern = ".*".join(re.escape(piece.strip()) for piece in expected.split("..."))
+        return re.fullmatch(pattern, found.strip()) is not None
+    (text, numbers), (other_text, others) = parts(expected), parts(found)
+    return text == other_text and all(near(a, b) for a, b in zip(numbers, others))
+
+
+def near(expected, found):
+    (number, unit), (other, other_unit) = expected, found
+    if unit != other_unit:
+        return unit in BYTES and other_unit in BYTES
+    if unit.endswith("s") and unit not in BYTES:  # a time or a rate
+        return True
+    if unit in BYTES or re.search(r"[.e]|\d{3}", f"{number} {other}"):
+        return abs(float(number) - float(other)) <= 0.25 * max(abs(float(number)), abs(float(other))) + 0.02
+    return number == other
+
+
+def mismatch(expected, found):
+    """Why what was printed is not what the page says, or None."""
+    expected, found = expected.strip().splitlines(), found.strip().splitlines()
+    place, skipping = 0, False
+    for line in expected:
+        if line.strip() == "...":
+            skipping = True
+            continue
+        while skipping and place < len(found) and not alike(line, found[place]):
+            place += 1
+        if place == len(found) or not alike(line, found[place]):
+            near_by = "\n".join(found) if skipping else (found[place] if place < len(found) else "the end")
+            return f"expected the line\n  {line}\nfound\n{near_by}"
+        place += 1
+        skipping = False
+    if not skipping and place < len(found):
+        return "expected the end, found\n" + "\n".join(found[place:])
+    return None
+
+
+class TutorialTest(unittest.TestCase):
+    def test_every_block_does_what_the_page_says(self):
+        for tool in ("bash", "cmake", "c++", "pkg-config", "python3"):
+            if shutil.which(tool) is None:
+                self.skipTest(f"SKIPPED: no {tool} here, which the tutorial uses")
+        all_blocks = blocks()
+        self.assertGreater(len(all_blocks), 15)
+        script, replaced = ["set -euo pipefail"], set()
+        for number, (_, commands, _) in enumerate(all_blocks):
+            for line in commands.splitlines():
+                if line in MADE_BEFORE:
+                    replaced.add(line)
+                    commands = commands.replace(line, MADE_BEFORE[line])
+            script += [f"printf '\\n@@@ %s\\n' {number}", commands]
+        self.assertEqual(replaced, set(MADE_BEFORE))
+        with tempfile.TemporaryDirectory() as folder:
+            home = pathlib.Path(folder)
+            clone = home / "snug"
+            (clone / "build").mkdir(parents=True)
+            (clone / "build/release").symlink_to(BUILD)
+            environment = {name: value for name, value in os.environ.items() if not name.startswith(("PKG_CONFIG", "CMAKE"))}
+            environment |= {"HOME": str(home), "OMP_WAIT_POLICY": "passive"}
+            done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=clone, env=environment, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, timeout=900)
+            printed = re.split(r"\n?@@@ \d+\n", done.stdout)[1:]
+            last = all_blocks[len(printed) - 1]
+            self.assertEqual(done.returncode, 0, f"docs/tutorial.md:{last[0]}: {last[1]}\n{done.stdout[-3000:]}")
+            self.check_files(home / "first")
+        for (line, commands, expected), found in zip(all_blocks, printed, strict=True):
+            if os.environ.get("SNUG_UPDATE_GOLDEN"):
+                print(f"---- docs/tutorial.md:{line}\n{found}")
+            elif expected is not None:
+                wrong = mismatch(expected, found)
+                self.assertIsNone(wrong, f"docs/tutorial.md:{line}: {commands}{wrong}")
+
+    def check_files(self, folder):
+        """What the page tells readers to open."""
+        self.assertTrue((folder / "runs/mlp/curve.svg").read_text().startswith("<svg"))
+        self.assertIn("<html", (folder / "plan.html").read_text()[:200])
+
+    def test_the_page_begins_as_the_readme_does(self):
+        self.assertIn("tools/quickstart", (ROOT / "README.md").read_text().split("## A model file")[0])
+        self.assertTrue((ROOT / "tools/quickstart").exists())
+
+    def test_what_differs_is_seen(self):
+        page = "one 1.25 of 30\n...\nlast 5 rows, 2.17 MB, in 3.1 s at 0:03"
+        for same in ("one 1.3 of 30\nlast 5 rows, 2.3 MB, in 9.9 s at 1:13", "one 1.1 of 30\na\nb\nlast 5 rows, 2.1 MB, in 1 s at 0:00"):
+            self.assertIsNone(mismatch(page, same))
+        for other in ("one 1.9 of 30\nlast 5 rows, 2.3 MB, in 9 s at 0:03", "one 1.25 of 31\nlast 5 rows, 2.17 MB, in 3 s at 0:03",
+                      "one 1.25 of 30\nlast 6 rows, 2.17 MB, in 3.1 s at 0:03", "one 1.25 of 30", "one 1.25 of 30\nlast 5 rows, 4.17 MB, in 3.1 s at 0:03",
+                      "one 1.25 of 30\nlast 5 rows, 2.17 MB, in 3.1 s at 0:03\nmore", "two 1.25 of 30\nlast 5 rows, 2.17 MB, in 3.1 s at 0:03"):
+            self.assertIsNotNone(mismatch(page, other), other)
+        self.assertIsNone(mismatch("see ... rows", "see 17 of all rows"))
+        self.assertIsNotNone(mismatch("see ... rows", "see 17 of all lines"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -64,6 +64,10 @@ class Browser:
         """What the JavaScript function body returns."""
         return self.call("POST", "/execute/sync", script=script, args=arguments)
 
+    def command(self, name, **parameters):
+        """One of the DevTools protocol, as Emulation.setEmulatedMedia."""
+        return self.call("POST", "/goog/cdp/execute", cmd=name, params=parameters)
+
     def complaints(self):
         """What the page wrote on its console."""
         return [entry["message"] for entry in self.call("POST", "/se/log", type="browser")]

@@ -1,3 +1,4 @@
+#include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
@@ -5,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,12 +24,24 @@ namespace {
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
+// The metadata of a checkpoint, or null.
+using Kept = const std::map<std::string, std::string>*;
+
+const std::string* KeptWord(Kept kept, const std::string& key) {
+  if (kept == nullptr) return nullptr;
+  const auto found = kept->find(key);
+  return found == kept->end() ? nullptr : &found->second;
+}
+
+// A key of TrainingData::learnt.
+constexpr char kTableKey[] = "data.table";
+
 // Without a `test` dataset, a part of the samples is held back.
 absl::StatusOr<TrainingData> Parted(DatasetPtr all, DatasetPtr test, const proto::Data& data, uint64_t seed) {
-  if (test != nullptr) return TrainingData{std::move(all), std::move(test), {}};
-  if (data.held_back() == 0) return TrainingData{std::move(all), nullptr, {}};
+  if (test != nullptr) return TrainingData{.training = std::move(all), .evaluation = std::move(test)};
+  if (data.held_back() == 0) return TrainingData{.training = std::move(all)};
   SNUG_ASSIGN_OR_RETURN(PartedDataset parted, HoldBack(std::move(all), data.held_back(), seed));
-  return TrainingData{std::move(parted.training), std::move(parted.held_back), {}};
+  return TrainingData{.training = std::move(parted.training), .evaluation = std::move(parted.held_back)};
 }
 
 absl::Status Missing(absl::string_view what, absl::string_view flag) {
@@ -112,21 +126,42 @@ absl::StatusOr<TrainingData> Npy(const proto::Data& data, const proto::Network& 
   return Parted(std::move(all), std::move(test), data, seed);
 }
 
-absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& network, uint64_t seed) {
+// Whether a sample depends on more than its own row.
+bool LearnsSomething(const CsvOptions& options, const CsvData& opened) {
+  return options.normalise || !options.categories.empty() || !opened.classes.empty() ||
+         std::any_of(options.missing.begin(), options.missing.end(),
+                     [](const std::string& rule) { return absl::EndsWith(rule, "mean"); });
+}
+
+absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& network, uint64_t seed, Kept kept) {
   const proto::Csv& csv = data.csv();
   if (!csv.has_file()) return Missing("the table", "data-csv-file");
-  CsvOptions options{.label = csv.label(), .regression = true};
+  CsvOptions options{.label = csv.label(),
+                     .regression = true,
+                     .categories = {csv.category().begin(), csv.category().end()},
+                     .missing = {csv.missing().begin(), csv.missing().end()},
+                     .normalise = csv.normalise(),
+                     .test_file = csv.test_file(),
+                     .held_back = data.held_back(),
+                     .seed = seed};
   for (const proto::Input& input : network.input()) {
     if (input.dtype() != proto::INT32 && input.dtype() != proto::INT64) continue;
     options.regression = false;  // something in the network wants classes
     options.classes = input.max_value();
   }
-  SNUG_ASSIGN_OR_RETURN(DatasetPtr all, OpenCsv(csv.file(), options));
-  DatasetPtr test;
-  if (csv.has_test_file()) {
-    SNUG_ASSIGN_OR_RETURN(test, OpenCsv(csv.test_file(), options));
+  if (const std::string* table = KeptWord(kept, kTableKey); table != nullptr) options.learnt = *table;
+  SNUG_ASSIGN_OR_RETURN(CsvData opened, OpenCsv(csv.file(), options));
+  if (kept != nullptr && options.learnt.empty() && LearnsSomething(options, opened)) {
+    opened.notes.push_back(
+        absl::StrCat("the checkpoint keeps nothing of the table that it was trained with: what is "
+                     "learnt of one comes from the training rows of ",
+                     csv.file()));
   }
-  return Parted(std::move(all), std::move(test), data, seed);
+  return TrainingData{.training = std::move(opened.training),
+                      .evaluation = std::move(opened.evaluation),
+                      .notes = std::move(opened.notes),
+                      .learnt = {{kTableKey, std::move(opened.learnt)}},
+                      .classes = std::move(opened.classes)};
 }
 
 // Holds back the end of the file. Windows from all over it would not do: their neighbours tell what is in them.
@@ -287,6 +322,7 @@ absl::StatusOr<TrainingData> Images(const proto::Data& data, const proto::Networ
       const ImageList list,
       UsableImages(images, sample.channels, ListImages(images.directory(), images.list(), {}), &opened.notes));
   opened.notes.push_back(absl::StrCat(list.entries.size(), " images of ", list.classes.size(), " classes"));
+  opened.classes = list.classes;
   SNUG_ASSIGN_OR_RETURN(opened.training, OpenImages(list, drawn));
   if (images.has_test_directory() || images.has_test_list()) {
     const std::string& directory = images.has_test_directory() ? images.test_directory() : images.directory();
@@ -309,7 +345,8 @@ absl::StatusOr<TrainingData> Images(const proto::Data& data, const proto::Networ
 
 }  // namespace
 
-absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed) {
+absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed,
+                                      const std::map<std::string, std::string>* kept) {
   switch (data.source_case()) {
     case proto::Data::kDigits:
       return Synthetic("digits", seed, data.digits().samples());
@@ -326,7 +363,7 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
     case proto::Data::kNpy:
       return Npy(data, network, seed);
     case proto::Data::kCsv:
-      return Csv(data, network, seed);
+      return Csv(data, network, seed, kept);
     case proto::Data::kText:
       return Text(data, network);
     case proto::Data::kImages:

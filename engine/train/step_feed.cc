@@ -97,10 +97,14 @@ void Convert(const std::byte* from, DType from_type, int64_t n, DType to_type, s
   }
 }
 
+std::string MadeOf(const DataField& field) {
+  return field.made_of.empty() ? "" : absl::StrCat(" (", field.made_of, ")");
+}
+
 std::string FieldNames(absl::Span<const DataField> fields) {
   std::string names;
   for (const DataField& field : fields) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", "\"", field.name, "\" ", field.type.ToString());
+    absl::StrAppend(&names, names.empty() ? "" : ", ", "\"", field.name, "\" ", field.type.ToString(), MadeOf(field));
   }
   return names;
 }
@@ -132,12 +136,12 @@ absl::StatusOr<Feeder> Feeder::Create(const Program& program, absl::Span<const D
     const DataField& field = fields[found];
     if (!fits(inputs[i], field)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(expected, "; the data's field of this name is ", field.type.ToString()));
+          absl::StrCat(expected, "; the data's field of this name is ", field.type.ToString(), MadeOf(field)));
     }
     if (inputs[i].max_value > 0 && field.max_value > inputs[i].max_value) {
       return absl::InvalidArgumentError(absl::StrCat("input \"", inputs[i].name, "\" takes values below ",
                                                      inputs[i].max_value, "; those of the data's field \"", field.name,
-                                                     "\" reach ", field.max_value - 1));
+                                                     "\"", MadeOf(field), " reach ", field.max_value - 1));
     }
     taken[found] = 1;
     feeder.links_.push_back({i, found, field.type.dtype});

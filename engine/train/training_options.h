@@ -6,6 +6,8 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "engine/train/trainer.h"
 #include "proto/option_places.h"
@@ -25,8 +27,11 @@ absl::Status CheckTraining(const proto::Training& training, const OptionPlaces& 
 
 // Opens the Datasets that the options name. `seed` decides which samples are held back, and how synthetic ones are
 // drawn. The network says how long a window of text is if the options do not. Fails with InvalidArgument where no
-// source is named, or where its files are unusable.
-absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed);
+// source is named, or where its files are unusable. `kept` are the metadata of a checkpoint that trained parameters
+// come from: what was learnt of its data (TrainingData::learnt) then counts for these, and where the data do not fit
+// it, that is an error. Null where no checkpoint is read.
+absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed,
+                                      const std::map<std::string, std::string>* kept = nullptr);
 
 // The factor of the optimizer's learning rate over a training. It depends on the step alone, so a training that is
 // resumed goes on as it would have. Returns the factor for step `step`, from 0, of `steps`. In a warm-up of w steps,

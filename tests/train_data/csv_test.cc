@@ -13,9 +13,9 @@ using testing::HasSubstr;
 class CsvTest : public FileTest {
  protected:
   std::shared_ptr<const Dataset> Open(const std::string& text, const CsvOptions& options = {}) {
-    auto dataset = OpenCsv(Write("data.csv", text), options);
-    EXPECT_TRUE(dataset.ok()) << dataset.status().message();
-    return *std::move(dataset);
+    auto opened = OpenCsv(Write("data.csv", text), options);
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    return opened.ok() ? opened->training : nullptr;
   }
   std::string Error(const std::string& text, const CsvOptions& options = {}) {
     return ErrorOf(OpenCsv(Write("data.csv", text), options));
@@ -57,7 +57,8 @@ TEST_F(CsvTest, LabelsByNameAndNumber) {
 TEST_F(CsvTest, AHeaderIsToldOrSeen) {
   EXPECT_EQ(Open("1,2\n3,4\n")->size(), 2);
   EXPECT_EQ(Open("1,2\n3,4\n", {.header = true})->size(), 1);
-  EXPECT_EQ(Error("a,b\n3,4\n", {.header = false}), "data.csv:1:1: column \"0\": expected a number, found \"a\"");
+  EXPECT_EQ(Error("a,b\n3,4\n", {.header = false}),
+            "data.csv:1:1: column \"0\": expected a number, found \"a\"; `category` takes columns of texts");
 }
 
 TEST_F(CsvTest, Regression) {
@@ -72,13 +73,14 @@ TEST_F(CsvTest, Errors) {
   EXPECT_EQ(Error("a,b\n"), "data.csv:1:1: expected rows of numbers after the header, found none");
   EXPECT_EQ(Error("a;b\n1;2\n"),
             "data.csv:1:1: expected at least two columns, features and a label, separated by \",\", found one");
-  EXPECT_EQ(
-      Error("x,y,label\n1,,0\n"),
-      "data.csv:2:3: column \"y\": expected a number, found nothing: fill in what is missing, or leave the row out");
-  EXPECT_EQ(
-      Error("x,y,label\n1, \t,0\n"),
-      "data.csv:2:3: column \"y\": expected a number, found nothing: fill in what is missing, or leave the row out");
-  EXPECT_EQ(Error("x,y,label\n1,2,0\n12,3x,0\n"), "data.csv:3:4: column \"y\": expected a number, found \"3x\"");
+  for (const std::string empty : {"", " \t"}) {
+    EXPECT_EQ(
+        Error("x,y,label\n1," + empty + ",0\n"),
+        "data.csv:2:3: column \"y\": expected a number, found nothing: leave the row out, or let `missing` say what "
+        "it becomes");
+  }
+  EXPECT_EQ(Error("x,y,label\n1,2,0\n12,3x,0\n"),
+            "data.csv:3:4: column \"y\": expected a number, found \"3x\"; `category` takes columns of texts");
   EXPECT_EQ(Error("x,label\nnan,0\n"), "data.csv:2:1: column \"x\": expected a finite float32 number, found \"nan\"");
   EXPECT_EQ(Error("x,label\n1e60,0\n"), "data.csv:2:1: column \"x\": expected a finite float32 number, found \"1e60\"");
   EXPECT_EQ(Error("1,2,0\n\n1,2\n"), "data.csv:3:1: expected 3 fields as in line 1, found 2");

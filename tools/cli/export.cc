@@ -39,7 +39,8 @@ absl::StatusOr<std::unique_ptr<Session>> ParametersOf(const LoadedNetwork& loade
   SNUG_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                         Session::Create(std::move(compiled), {.seed = static_cast<uint64_t>(f.seed)}));
   if (!f.checkpoint.empty()) {
-    SNUG_RETURN_IF_ERROR(LoadWeights(f.checkpoint, f.use_average, *session).status());
+    SNUG_ASSIGN_OR_RETURN(const Weights weights, OpenWeights(f.checkpoint));
+    SNUG_RETURN_IF_ERROR(LoadWeights(weights, f.use_average, *session));
   } else if (!f.init_from.empty()) {
     checkpoint::PosixFileSystem files;
     SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report, checkpoint::InitFrom(*session, files, f.init_from, {}));

@@ -42,25 +42,28 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
   const proto::Network& network = inference->loaded.network;
   proto::Data data = network.training().data();
   Override(*flags.data, &data);
-  SNUG_ASSIGN_OR_RETURN(const TrainingData opened, OpenData(data, network, static_cast<uint64_t>(flags.seed)));
-  for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", note);
   if (flags.part != "held-back" && flags.part != "training") {
     return absl::InvalidArgumentError(
         absl::StrCat("--part: expected held-back or training, found \"", flags.part, "\""));
   }
-  const std::shared_ptr<const Dataset> dataset = flags.part == "training" ? opened.training : opened.evaluation;
-  if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, flags.compile.Options(flags.memory.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, flags.memory.Options({&inference->loaded}));
   SNUG_ASSIGN_OR_RETURN(SessionOptions session, flags.run.Options(flags.compile.threads > 0, &options));
   session.seed = static_cast<uint64_t>(flags.seed);
+  SNUG_ASSIGN_OR_RETURN(const Weights weights, OpenWeights(flags.checkpoint));
+  SNUG_ASSIGN_OR_RETURN(const TrainingData opened,
+                        OpenData(data, network, static_cast<uint64_t>(flags.seed), &weights.source->metadata()));
+  for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", note);
+  const std::shared_ptr<const Dataset> dataset = flags.part == "training" ? opened.training : opened.evaluation;
+  if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");
   options.fetch = fetch;
   const int64_t batch = ChooseBatch(BatchFor::kInference, flags.compile.batch, network, network.training());
   SNUG_ASSIGN_OR_RETURN(std::vector<Compiled> programs,
                         Evaluator::CompilePrograms(network, inference->loaded.source_map, OpRegistry::Builtin(),
                                                    options, batch, dataset->size()));
   SNUG_ASSIGN_OR_RETURN(inference->session, Session::Create(std::move(programs), session));
-  SNUG_ASSIGN_OR_RETURN(inference->checkpoint, LoadWeights(flags.checkpoint, flags.use_average, *inference->session));
+  SNUG_RETURN_IF_ERROR(LoadWeights(weights, flags.use_average, *inference->session));
+  inference->checkpoint = weights.path;
   LoaderOptions loader{.workers = static_cast<int>(data.readers()), .buffers = static_cast<int>(data.readers()) + 2};
   loader.image.mean.assign(data.mean().begin(), data.mean().end());
   loader.image.deviation.assign(data.deviation().begin(), data.deviation().end());
@@ -69,20 +72,29 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
   return inference;
 }
 
-absl::StatusOr<std::string> LoadWeights(const std::string& path, bool averages, Session& session) {
+Weights::Weights() = default;
+Weights::~Weights() = default;
+Weights::Weights(Weights&&) noexcept = default;
+
+absl::StatusOr<Weights> OpenWeights(const std::string& path) {
   if (path.empty()) {
     return absl::InvalidArgumentError(
         "--checkpoint: expected a file of safetensors or of PyTorch, or the directory that a training left");
   }
-  checkpoint::PosixFileSystem files;
-  SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Found found, checkpoint::FindCheckpoint(files, path));
+  Weights weights;
+  weights.files = std::make_unique<checkpoint::PosixFileSystem>();
+  SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Found found,
+                        checkpoint::FindCheckpoint(*weights.files, path));
   for (const std::string& warning : found.warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  weights.path = found.path;
+  SNUG_ASSIGN_OR_RETURN(weights.source, checkpoint::OpenTensorSource(*weights.files, found.path));
+  for (const std::string& note : weights.source->notes()) absl::FPrintF(stderr, "%s: %s\n", found.path, note);
+  return weights;
+}
+
+absl::Status LoadWeights(const Weights& weights, bool averages, Session& session) {
   const auto mode = averages ? checkpoint::LoadMode::kAverages : checkpoint::LoadMode::kWeights;
-  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<checkpoint::TensorSource> source,
-                        checkpoint::OpenTensorSource(files, found.path));
-  for (const std::string& note : source->notes()) absl::FPrintF(stderr, "%s: %s\n", found.path, note);
-  SNUG_RETURN_IF_ERROR(checkpoint::LoadState(session, *source, mode).status());
-  return found.path;
+  return checkpoint::LoadState(session, *weights.source, mode).status();
 }
 
 }  // namespace snug::core::cli

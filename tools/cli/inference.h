@@ -18,6 +18,11 @@ namespace snug::proto {
 class Data;
 }
 
+namespace snug::core::checkpoint {
+class PosixFileSystem;
+class TensorSource;
+}  // namespace snug::core::checkpoint
+
 namespace snug::core::cli {
 
 struct InferenceFlags {
@@ -46,9 +51,22 @@ struct Inference {
 absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& file, const InferenceFlags& flags,
                                                             const std::vector<std::string>& fetch);
 
-// Loads parameters from a checkpoint, for commands that do not train. `path` is a safetensors file, or a directory that
-// holds checkpoints itself or in `checkpoints/`, of which the newest complete one is taken. With `averages`,
-// parameters are their moving averages. Returns the file that was loaded.
-absl::StatusOr<std::string> LoadWeights(const std::string& path, bool averages, Session& session);
+// A checkpoint that parameters are to be taken from, for commands that do not train.
+struct Weights {
+  Weights();
+  ~Weights();
+  Weights(Weights&&) noexcept;
+
+  std::string path;  // of the file
+  std::unique_ptr<checkpoint::PosixFileSystem> files;
+  std::unique_ptr<checkpoint::TensorSource> source;  // uses `files`
+};
+
+// `path` is a safetensors file, or a directory that holds checkpoints itself or in `checkpoints/`, of which the newest
+// complete one is taken.
+absl::StatusOr<Weights> OpenWeights(const std::string& path);
+
+// With `averages`, parameters are their moving averages.
+absl::Status LoadWeights(const Weights& weights, bool averages, Session& session);
 
 }  // namespace snug::core::cli

@@ -81,6 +81,10 @@ class Checkpoints {
   }
 
   DecayRule decay_rule() const { return decay_rule_; }
+  // Of the checkpoint to go on from; nothing where a training begins.
+  const checkpoint::Metadata& metadata() const { return metadata_; }
+  // Every checkpoint from now on has these words too.
+  void Keep(const checkpoint::Metadata& learnt) { learnt_ = learnt; }
 
   // `trainer` must outlive this.
   absl::Status Begin(Trainer& trainer) {
@@ -109,9 +113,8 @@ class Checkpoints {
 
   absl::Status Save(int64_t step) {
     if (step == saved_) return absl::OkStatus();
-    SNUG_ASSIGN_OR_RETURN(
-        const checkpoint::CheckpointStore::Saved saved,
-        checkpoint::SaveTraining(store_, step, trainer_->session(), trainer_->progress().ToMetadata()));
+    SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Saved saved,
+                          checkpoint::SaveTraining(store_, step, trainer_->session(), MetadataNow()));
     Warn(saved.warnings);
     saved_ = step;
     path_ = saved.path;
@@ -120,7 +123,7 @@ class Checkpoints {
 
   absl::Status SaveBest(int64_t step) {
     SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Saved saved,
-                          checkpoint::SaveBest(store_, step, trainer_->session(), trainer_->progress().ToMetadata()));
+                          checkpoint::SaveBest(store_, step, trainer_->session(), MetadataNow()));
     Warn(saved.warnings);
     return absl::OkStatus();
   }
@@ -144,6 +147,11 @@ class Checkpoints {
   std::string best_path() const { return store_.BestPath(); }
 
  private:
+  checkpoint::Metadata MetadataNow() const {
+    checkpoint::Metadata metadata = trainer_->progress().ToMetadata();
+    metadata.insert(learnt_.begin(), learnt_.end());
+    return metadata;
+  }
   // The best state may be one that is yet to come, where a training was killed before the next checkpoint, or goes on
   // from an older one. It is found again then, or another one that takes its place.
   absl::Status SayWhatIsBest(const Progress& progress) {
@@ -176,6 +184,7 @@ class Checkpoints {
   std::FILE* out_;
   std::optional<checkpoint::CheckpointStore::Found> found_;  // the checkpoint to go on from
   checkpoint::Metadata metadata_;                            // of that checkpoint
+  checkpoint::Metadata learnt_;                              // of the data
   DecayRule decay_rule_ = DecayRule::kAll;
   int64_t saved_ = -1;
   std::string path_;
@@ -264,7 +273,9 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   options.compile.no_decay_places = given.no_decay_places;
   options.compile.decay_rule = checkpoints.decay_rule();
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
-                        OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
+                        OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed()),
+                                 f.resume ? &checkpoints.metadata() : nullptr));
+  checkpoints.Keep(data.learnt);
   for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", note);
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<Trainer> trainer,

@@ -1,196 +1,241 @@
-#include <absl/strings/ascii.h>
-#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/base/text/suggest.h"
-#include "engine/train/data/csv_records.h"
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/sources.h"
+#include "engine/train/data/table/table.h"
+#include "engine/train/data/table/table_fit.h"
 
 namespace snug::core {
 namespace {
 
-struct Table {
-  std::vector<std::string> columns;  // the names, from the header or "0", "1", ...
-  size_t label = 0;                  // the label's column
-  std::vector<float> features;       // rows x (columns - 1)
-  std::vector<float> targets;        // the label of each row, for regression
-  std::vector<int32_t> classes;      // the label of each row, for classes
-  int64_t rows = 0;
-};
+constexpr int32_t kEmpty = -1, kUnknown = -2;  // in place of the index of a category's value
 
-class CsvDataset final : public Dataset {
- public:
-  CsvDataset(Table table, const DataField& label)
-      : Dataset({{.name = "features", .type = {.shape = {static_cast<int64_t>(table.columns.size()) - 1}}}, label},
-                table.rows),
-        table_(std::move(table)) {}
-
-  absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const override {
-    const size_t n = table_.columns.size() - 1;
-    const auto row = static_cast<size_t>(sample);
-    std::memcpy(fields[0], &table_.features[row * n], n * sizeof(float));
-    if (table_.classes.empty()) {
-      std::memcpy(fields[1], &table_.targets[row], sizeof(float));
-    } else {
-      std::memcpy(fields[1], &table_.classes[row], sizeof(int32_t));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  Table table_;
-};
-
-bool IsNumber(absl::string_view text) {
-  double value = 0;
-  return absl::SimpleAtod(text, &value);
+DataField FeaturesOf(const TableFit& fit) {
+  return {.name = "features", .type = {.shape = {fit.CountFeatures()}}, .made_of = ListNames(fit.FeatureNames())};
 }
 
-class TableReader {
+// A table as a network sees it. Numbers are worked out as they are read, so that a category with many values takes no
+// more memory than one with two.
+class TableDataset final : public Dataset {
  public:
-  TableReader(const FileBytes& file, const CsvOptions& options)
-      : options_(options), records_(file.path(), file.text(), options.separator) {}
-
-  absl::StatusOr<Table> Read() {
-    SNUG_ASSIGN_OR_RETURN(std::vector<CsvField> record, records_.Next());
-    if (record.empty()) return records_.Error(1, 1, "expected rows of numbers, found an empty file");
-    SNUG_RETURN_IF_ERROR(ReadColumns(record));
-    if (has_header_) {
-      SNUG_ASSIGN_OR_RETURN(record, records_.Next());
-      if (record.empty())
-        return records_.Error(first_line_, 1, "expected rows of numbers after the header, found none");
-    }
-    while (!record.empty()) {
-      SNUG_RETURN_IF_ERROR(ReadRow(record));
-      SNUG_ASSIGN_OR_RETURN(record, records_.Next());
-    }
-    return std::move(table_);
+  TableDataset(Table table, TableFit fit, const DataField& label)
+      : Dataset({FeaturesOf(fit), label}, table.rows), table_(std::move(table)), fit_(std::move(fit)) {
+    FindCategories();
   }
 
- private:
-  absl::Status ReadColumns(const std::vector<CsvField>& first) {
-    first_line_ = first[0].line;
-    if (first.size() < 2) {
-      return records_.Error(first_line_, 1,
-                            absl::StrCat("expected at least two columns, features and a label, separated by \"",
-                                         std::string(1, options_.separator), "\", found one"));
+  absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const override {
+    const auto row = static_cast<size_t>(sample);
+    SNUG_RETURN_IF_ERROR(ReadFeatures(row, reinterpret_cast<float*>(fields[0])));
+    if (table_.labels.empty()) {
+      std::memcpy(fields[1], &table_.targets[row], sizeof(float));
+    } else {
+      std::memcpy(fields[1], &table_.labels[row], sizeof(int32_t));
     }
-    has_header_ = options_.header.value_or(
-        std::any_of(first.begin(), first.end(), [](const CsvField& field) { return !IsNumber(field.text); }));
-    for (size_t i = 0; i < first.size(); ++i) {
-      table_.columns.push_back(has_header_ ? std::string(absl::StripAsciiWhitespace(first[i].text)) : absl::StrCat(i));
-    }
-    return FindLabel();
-  }
-
-  absl::Status FindLabel() {
-    const auto n = static_cast<int64_t>(table_.columns.size());
-    if (options_.label.empty()) {
-      table_.label = table_.columns.size() - 1;
-      return absl::OkStatus();
-    }
-    Suggester suggester(options_.label);
-    for (size_t i = 0; has_header_ && i < table_.columns.size(); ++i) {
-      suggester.Consider(table_.columns[i]);
-      if (table_.columns[i] != options_.label) continue;
-      table_.label = i;
-      return absl::OkStatus();
-    }
-    int64_t number = 0;
-    if (absl::SimpleAtoi(options_.label, &number)) {
-      if (number >= -n && number < n) {
-        table_.label = static_cast<size_t>(number < 0 ? number + n : number);
-        return absl::OkStatus();
-      }
-      return records_.Error(
-          first_line_, 1,
-          absl::StrCat("label column ", number, ": expected ", -n, " to ", n - 1, ", the file has ", n, " columns"));
-    }
-    return records_.Error(
-        first_line_, 1,
-        absl::StrCat("no column is called \"", options_.label, "\"",
-                     has_header_ ? suggester.Question() : ": the file has no header, give its number"));
-  }
-
-  absl::Status ReadRow(const std::vector<CsvField>& record) {
-    if (record.size() != table_.columns.size()) {
-      return records_.Error(record[0].line, record[0].column,
-                            absl::StrCat("expected ", table_.columns.size(), " fields as in line ", first_line_,
-                                         ", found ", record.size()));
-    }
-    for (size_t i = 0; i < record.size(); ++i) {
-      SNUG_ASSIGN_OR_RETURN(const float value, Number(record[i], i));
-      if (i != table_.label) {
-        table_.features.push_back(value);
-      } else if (options_.regression) {
-        table_.targets.push_back(value);
-      } else {
-        SNUG_ASSIGN_OR_RETURN(const int32_t label, Class(record[i]));
-        table_.classes.push_back(label);
-      }
-    }
-    ++table_.rows;
     return absl::OkStatus();
   }
 
-  absl::Status FieldError(const CsvField& field, size_t column, absl::string_view message) const {
-    return records_.Error(field.line, field.column, absl::StrCat("column \"", table_.columns[column], "\": ", message));
+  // What should be known of empty fields, and of values that the fit does not have: a line for each column.
+  std::vector<std::string> Notes() const {
+    std::vector<std::string> notes;
+    size_t number = 0, category = 0;
+    for (const TableFit::Column& one : fit_.columns) {
+      const std::string place = absl::StrCat(table_.path, ": column \"", one.column.name, "\": ");
+      const int64_t empty = one.column.category ? CountCodes(category, kEmpty) : CountEmpty(number);
+      if (empty > 0)
+        notes.push_back(
+            absl::StrCat(place, empty, empty == 1 ? " empty field is " : " empty fields are ", FillText(one)));
+      if (one.column.category) NoteUnknown(category, place, &notes);
+      ++(one.column.category ? category : number);
+    }
+    return notes;
   }
 
-  absl::StatusOr<float> Number(const CsvField& field, size_t column) const {
-    if (absl::StripAsciiWhitespace(field.text).empty()) {
-      return FieldError(field, column,
-                        "expected a number, found nothing: fill in what is missing, or leave the row out");
+ private:
+  // Replaces the codes of the table by indexes of the fit's values.
+  void FindCategories() {
+    size_t category = 0;
+    for (const TableFit::Column& one : fit_.columns) {
+      if (!one.column.category) continue;
+      std::vector<int32_t> indexes;
+      for (const std::string& value : table_.values[category]) {
+        const auto found = std::lower_bound(one.values.begin(), one.values.end(), value);
+        const bool known = found != one.values.end() && *found == value;
+        indexes.push_back(known ? static_cast<int32_t>(found - one.values.begin()) : kUnknown);
+        if (!known) unknown_[category].names.push_back(absl::StrCat("\"", value, "\""));
+      }
+      for (size_t at = category; at < table_.codes.size(); at += table_.categories_of_row) {
+        int32_t& code = table_.codes[at];
+        if (code >= 0) code = indexes[static_cast<size_t>(code)];
+        if (code == kUnknown) ++unknown_[category].rows;
+      }
+      ++category;
     }
-    double value = 0;
-    if (!absl::SimpleAtod(field.text, &value)) {
-      return FieldError(field, column, absl::StrCat("expected a number, found \"", field.text, "\""));
-    }
-    if (!std::isfinite(static_cast<float>(value))) {
-      return FieldError(field, column, absl::StrCat("expected a finite float32 number, found \"", field.text, "\""));
-    }
-    return static_cast<float>(value);
   }
 
-  absl::StatusOr<int32_t> Class(const CsvField& field) const {
-    const int64_t limit = options_.classes > 0 ? options_.classes : std::numeric_limits<int32_t>::max();
-    double value = 0;
-    const bool number = absl::SimpleAtod(field.text, &value);
-    if (number && value == std::floor(value) && value >= 0 && value < static_cast<double>(limit)) {
-      return static_cast<int32_t>(value);
+  absl::Status ReadFeatures(size_t row, float* out) const {
+    const double* number = table_.numbers.data() + row * table_.numbers_of_row;
+    const int32_t* code = table_.codes.data() + row * table_.categories_of_row;
+    for (const TableFit::Column& one : fit_.columns) {
+      if (!one.column.category) {
+        const double value = std::isnan(*number) ? one.fill : *number;
+        ++number;
+        *out = static_cast<float>(fit_.normalised ? (value - one.mean) / one.deviation : value);
+        if (!std::isfinite(*out)) return TooLarge(row, one, value);
+        ++out;
+        continue;
+      }
+      const size_t values = one.values.size();
+      for (size_t i = 0; i < values; ++i) out[i] = *code == kEmpty ? static_cast<float>(one.fills[i]) : 0;
+      if (*code >= 0) out[*code] = 1;
+      out += values;
+      ++code;
     }
-    return FieldError(field, table_.label,
-                      absl::StrCat("expected a class from 0 to ", limit - 1, ", found \"", field.text, "\""));
+    return absl::OkStatus();
   }
 
-  const CsvOptions& options_;
-  CsvRecords records_;
-  bool has_header_ = false;
-  int64_t first_line_ = 1;
+  absl::Status TooLarge(size_t row, const TableFit::Column& one, double value) const {
+    return absl::InvalidArgumentError(absl::StrCat(table_.path, ":", table_.lines[row], ": column \"", one.column.name,
+                                                   "\": ", value, " is too far from the mean of the training rows, ",
+                                                   one.mean, ", for their deviation of ", one.deviation,
+                                                   ": normalised it is no float32 number"));
+  }
+
+  int64_t CountCodes(size_t category, int32_t code) const {
+    int64_t count = 0;
+    for (size_t at = category; at < table_.codes.size(); at += table_.categories_of_row) {
+      count += table_.codes[at] == code ? 1 : 0;
+    }
+    return count;
+  }
+
+  int64_t CountEmpty(size_t number) const {
+    int64_t count = 0;
+    for (size_t at = number; at < table_.numbers.size(); at += table_.numbers_of_row) {
+      count += std::isnan(table_.numbers[at]) ? 1 : 0;
+    }
+    return count;
+  }
+
+  static std::string FillText(const TableFit::Column& one) {
+    const bool mean = one.column.missing.kind == MissingRule::Kind::kMean;
+    if (!one.column.category) return absl::StrCat(one.fill, mean ? ", the mean of the training rows" : "");
+    if (mean) return "the shares that each value has of the training rows";
+    return absl::StrCat(one.column.missing.ToString(), " for each value");
+  }
+
+  void NoteUnknown(size_t category, const std::string& place, std::vector<std::string>* notes) const {
+    const auto found = unknown_.find(category);
+    if (found == unknown_.end()) return;
+    notes->push_back(
+        absl::StrCat(place, found->second.rows, found->second.rows == 1 ? " row has a value" : " rows have values",
+                     " that no training row has (", ListNames(found->second.names, 5), "): 0 for each known value"));
+  }
+
+  struct Unknown {
+    std::vector<std::string> names;
+    int64_t rows = 0;
+  };
   Table table_;
+  const TableFit fit_;
+  std::map<size_t, Unknown> unknown_;  // by category: what the fit does not know
 };
+
+DataField LabelFieldOf(const Table& table, const TableFit& fit, const CsvOptions& options) {
+  DataField label = {.name = "label"};
+  if (options.regression) return label;
+  label.type.dtype = DType::kInt32;
+  label.padding = kIgnoredLabel;
+  if (!fit.classes.empty()) {
+    label.max_value = static_cast<int64_t>(fit.classes.size());
+    label.made_of = ListNames(fit.classes);
+  } else {
+    label.max_value = options.classes > 0 ? options.classes
+                                          : *std::max_element(table.labels.begin(), table.labels.end()) + int64_t{1};
+  }
+  return label;
+}
+
+// "flowers.csv: 150 rows below a header, 5 numbers a sample (height, colour=blue, ...), 3 classes (...)"
+std::string Summary(const Table& table, const TableFit& fit) {
+  const int64_t features = fit.CountFeatures();
+  return absl::StrCat(
+      table.path, ": ", table.rows, table.rows == 1 ? " row " : " rows ",
+      table.header ? "below a header, " : "without a header, ", features, features == 1 ? " number" : " numbers",
+      " a sample (", ListNames(fit.FeatureNames(), 10), ")",
+      fit.classes.empty() ? "" : absl::StrCat(", ", fit.classes.size(), " classes (", ListNames(fit.classes, 10), ")"));
+}
+
+void NoteConstants(const Table& table, const TableFit& fit, std::vector<std::string>* notes) {
+  for (const TableFit::Column& one : fit.columns) {
+    if (!one.constant) continue;
+    notes->push_back(absl::StrCat(table.path, ": column \"", one.column.name, "\" has one value, ", one.mean,
+                                  ", in all training rows, so that its deviation is left as it is"));
+  }
+}
+
+absl::StatusOr<TableFit> FitFor(const Table& table, const CsvOptions& options) {
+  std::vector<int64_t> rows(static_cast<size_t>(table.rows));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  if (options.test_file.empty() && options.held_back != 0) {
+    SNUG_ASSIGN_OR_RETURN(rows, TrainingSamples(table.rows, options.held_back, options.seed));
+  }
+  return LearnTable(table, rows, options.normalise);
+}
+
+std::shared_ptr<const Dataset> MakeDataset(Table table, const TableFit& fit, const CsvOptions& options,
+                                           std::vector<std::string>* notes) {
+  const DataField label = LabelFieldOf(table, fit, options);
+  auto dataset = std::make_shared<const TableDataset>(std::move(table), fit, label);
+  for (std::string& note : dataset->Notes()) notes->push_back(std::move(note));
+  return dataset;
+}
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenCsv(const std::string& path, const CsvOptions& options) {
-  SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
-  SNUG_ASSIGN_OR_RETURN(Table table, TableReader(*file, options).Read());
-  DataField label = {.name = "label"};
-  if (!options.regression) {
-    label.type.dtype = DType::kInt32;
-    label.padding = kIgnoredLabel;
-    label.max_value = options.classes > 0 ? options.classes
-                                          : *std::max_element(table.classes.begin(), table.classes.end()) + int64_t{1};
+absl::StatusOr<CsvData> OpenCsv(const std::string& path, const CsvOptions& options) {
+  std::optional<TableFit> kept;
+  if (!options.learnt.empty()) {
+    absl::StatusOr<TableFit> read = TableFit::FromJson(options.learnt);
+    if (!read.ok()) return Annotate(read.status(), "what the checkpoint keeps of the training's table");
+    kept = *std::move(read);
   }
-  return std::make_shared<const CsvDataset>(std::move(table), label);
+  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
+  SNUG_ASSIGN_OR_RETURN(Table table, ReadTable(*file, options, kept.has_value() ? &*kept : nullptr));
+  CsvData opened;
+  if (!kept.has_value()) {
+    SNUG_ASSIGN_OR_RETURN(kept, FitFor(table, options));
+    NoteConstants(table, *kept, &opened.notes);
+  }
+  const TableFit& fit = *kept;
+  opened.learnt = fit.ToJson();
+  opened.classes = fit.classes;
+  opened.notes.insert(opened.notes.begin(), Summary(table, fit));
+  // Labels were numbered as they came; classes are sorted.
+  for (int32_t& label : table.labels) {
+    if (fit.classes.empty()) break;
+    const std::string& text = table.classes[static_cast<size_t>(label)];
+    label = static_cast<int32_t>(std::lower_bound(fit.classes.begin(), fit.classes.end(), text) - fit.classes.begin());
+  }
+  opened.training = MakeDataset(std::move(table), fit, options, &opened.notes);
+  if (!options.test_file.empty()) {
+    SNUG_ASSIGN_OR_RETURN(file, FileBytes::Open(options.test_file));
+    SNUG_ASSIGN_OR_RETURN(Table test, ReadTable(*file, options, &fit));
+    opened.evaluation = MakeDataset(std::move(test), fit, options, &opened.notes);
+  } else if (options.held_back != 0) {
+    SNUG_ASSIGN_OR_RETURN(PartedDataset parted, HoldBack(opened.training, options.held_back, options.seed));
+    opened.training = std::move(parted.training);
+    opened.evaluation = std::move(parted.held_back);
+  }
+  return opened;
 }
 
 }  // namespace snug::core

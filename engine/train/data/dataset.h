@@ -21,9 +21,10 @@ inline constexpr int64_t kIgnoredLabel = -100;
 
 struct DataField {
   std::string name;
-  ValueType type;         // the type of one sample, plain
-  int64_t max_value = 0;  // integers lie in [0, max_value), except kIgnoredLabel; 0: no bound is known
-  int64_t padding = 0;    // fills the samples that a short batch lacks
+  ValueType type;            // the type of one sample, plain
+  int64_t max_value = 0;     // integers lie in [0, max_value), except kIgnoredLabel; 0: no bound is known
+  int64_t padding = 0;       // fills the samples that a short batch lacks
+  std::string made_of = {};  // what its numbers are, for messages: the columns of a table
 };
 
 // Thread-safe once it is made.

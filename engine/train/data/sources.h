@@ -25,17 +25,32 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenIdx(const std::string& images
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar10(const std::vector<std::string>& paths);
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar100(const std::vector<std::string>& paths);
 
-// Reads tables of numbers as CSV: one column is the label, the others are the features, in their sequence. The whole
-// file is read at once. Fields: features float32[columns - 1], label int32 (a class), or float32 for regression.
+// Reads a table as CSV: one column is the label, the others are the features, in their sequence. The whole file is read
+// at once. Fields: features float32[N], label int32 (a class), or float32 for regression. Categories have a number for
+// each of their values, and labels may be texts, whose classes are sorted.
 struct CsvOptions {
-  std::optional<bool> header;  // absent: the first line is a header if one of its fields is not a number
+  std::optional<bool> header;  // absent: it is seen by the texts in the first line
   std::string label;           // the column's name or number, from 0; -1 or "" is the last column
   bool regression = false;     // whether labels are any numbers
-  int64_t classes = 0;         // labels lie in [0, classes); 0: as the largest label says
+  int64_t classes = 0;         // labels that are numbers lie in [0, classes); 0: as the largest label says
   char separator = ',';
+  std::vector<std::string> categories = {};  // columns, by name or number
+  std::vector<std::string> missing = {};     // what empty fields become: "mean", a number, "refuse"; or as "age=mean"
+  bool normalise = false;                    // whether numbers get the mean 0 and the deviation 1
+  std::string test_file = {};                // for evaluation; empty: some rows are held back
+  double held_back = 0;                      // the share of them
+  uint64_t seed = 0;                         // decides which
+  std::string learnt = {};                   // CsvData::learnt of an earlier training, to be used; empty: none
 };
 
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenCsv(const std::string& path, const CsvOptions& options);
+struct CsvData {
+  std::shared_ptr<const Dataset> training, evaluation;  // the second is null where nothing is held back
+  std::vector<std::string> notes;
+  std::string learnt;                // what was learnt from the training rows; for checkpoints
+  std::vector<std::string> classes;  // where labels are texts
+};
+
+absl::StatusOr<CsvData> OpenCsv(const std::string& path, const CsvOptions& options);
 
 // Reads arrays saved by NumPy. Each file is a field, and its first axis counts samples.
 //
@@ -67,9 +82,9 @@ struct TextOptions {
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path, const TextOptions& options);
 
 // Reads samples of many lengths: a JSON object a line, whose fields are the inputs of a network by name. A string
-// becomes its bytes, a list its numbers, and both are filled up at the end. Every line is read and checked once, when
-// the file is opened. Where an input "label" is as long as "tokens", and the first line has none, the label of each
-// token is the token after it, as in OpenText. Fields: one for each input.
+// becomes its bytes, a list its numbers, and both are filled up at the end. Every line is read and checked
+// once, when the file is opened. Where an input "label" is as long as "tokens", and the first line has none, the label
+// of each token is the token after it, as in OpenText. Fields: one for each input.
 struct JsonLinesInput {
   DataField field;           // what the network takes; `padding` fills up short samples
   bool has_padding = false;  // whether `padding` was asked for
@@ -98,5 +113,7 @@ struct PartedDataset {
 
 // Holds back a fraction of the samples, at least one. `seed` alone decides which.
 absl::StatusOr<PartedDataset> HoldBack(std::shared_ptr<const Dataset> dataset, double fraction, uint64_t seed);
+// Returns which samples of a dataset of `size` HoldBack would leave to train on, in ascending order.
+absl::StatusOr<std::vector<int64_t>> TrainingSamples(int64_t size, double fraction, uint64_t seed);
 
 }  // namespace snug::core

@@ -5,6 +5,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/random.h"
+#include "engine/base/status.h"
 #include "engine/train/data/permutation.h"
 #include "engine/train/data/sources.h"
 
@@ -31,20 +32,36 @@ class Subset final : public Dataset {
   int64_t first_;
 };
 
+// The first `held_back` samples of the permutation are held back.
+struct Parts {
+  Permutation order;
+  int64_t held_back;
+};
+
+absl::StatusOr<Parts> PartsOf(int64_t size, double fraction, uint64_t seed) {
+  if (!(fraction > 0 && fraction < 1) || size < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "held-back part: expected a fraction between 0 and 1 of at least 2 samples, found ", fraction, " of ", size));
+  }
+  return Parts{Permutation(size, MixKeys(seed, HashName("held back"))),
+               std::clamp<int64_t>(static_cast<int64_t>(fraction * static_cast<double>(size)), 1, size - 1)};
+}
+
 }  // namespace
 
 absl::StatusOr<PartedDataset> HoldBack(std::shared_ptr<const Dataset> dataset, double fraction, uint64_t seed) {
-  if (!(fraction > 0 && fraction < 1) || dataset->size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("held-back part: expected a fraction between 0 and 1 of at least 2 samples, found ", fraction,
-                     " of ", dataset->size()));
-  }
   const int64_t size = dataset->size();
-  const int64_t held_back =
-      std::clamp<int64_t>(static_cast<int64_t>(fraction * static_cast<double>(size)), 1, size - 1);
-  const Permutation order(size, MixKeys(seed, HashName("held back")));
-  return PartedDataset{std::make_shared<const Subset>(dataset, order, held_back, size - held_back),
-                       std::make_shared<const Subset>(std::move(dataset), order, 0, held_back)};
+  SNUG_ASSIGN_OR_RETURN(const Parts parts, PartsOf(size, fraction, seed));
+  return PartedDataset{std::make_shared<const Subset>(dataset, parts.order, parts.held_back, size - parts.held_back),
+                       std::make_shared<const Subset>(std::move(dataset), parts.order, 0, parts.held_back)};
+}
+
+absl::StatusOr<std::vector<int64_t>> TrainingSamples(int64_t size, double fraction, uint64_t seed) {
+  SNUG_ASSIGN_OR_RETURN(const Parts parts, PartsOf(size, fraction, seed));
+  std::vector<int64_t> samples;
+  for (int64_t i = parts.held_back; i < size; ++i) samples.push_back(parts.order(i));
+  std::sort(samples.begin(), samples.end());
+  return samples;
 }
 
 }  // namespace snug::core

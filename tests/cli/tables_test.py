@@ -1,0 +1,141 @@
+"""Tables of texts, categories and gaps: trained, gone on with, evaluated, predicted."""
+
+import json
+import pathlib
+import random
+import struct
+import unittest
+
+from snug import SnugTest
+
+FLOWERS = """name: "flowers"
+input {{ name: "measures" shape {{ dim: {inputs} }} }}
+input {{ name: "kind" dtype: INT32 max_value: 3 }}
+layer {{ name: "fc1" input: "measures" dense {{ units: 16 }} }}
+layer {{ name: "act1" input: "fc1" relu {{}} }}
+layer {{ name: "out" input: "act1" dense {{ units: 3 }} }}
+layer {{ name: "loss" input: "out" input: "kind" softmax_cross_entropy {{}} }}
+layer {{ name: "accuracy" input: "out" input: "kind" accuracy {{}} }}
+objective: "loss"
+output: "accuracy"
+training {{
+  epochs: 12 batch: 16
+  data {{ csv {{ file: "{folder}/flowers.csv" label: "kind" category: "colour" missing: "mean" normalise: true }} }}
+}}
+optimizer {{ learning_rate: 0.1 sgd {{ momentum: 0.9 }} }}
+"""
+KINDS = ["aster", "rose, red", "tulip"]
+
+
+def flower(numbers):
+    """The length says two kinds apart, the colour the third; some fields are missing."""
+    kind = numbers.randrange(3)
+    length = 1e6 + (1000 if kind == 0 else 3000) + numbers.gauss(0, 300)
+    colour = {1: "white", 2: "dark, red"}.get(kind) or numbers.choice(["white", "dark, red", "blue"])
+    return [f"{length:.2f}" if numbers.random() > 0.05 else "", colour, f"{numbers.random():.3f}", KINDS[kind]]
+
+
+def csv(header, rows):
+    quoted = lambda text: f'"{text}"' if "," in text else text
+    return "\r\n".join(",".join(map(quoted, row)) for row in [header, *rows]) + "\r\n"
+
+
+def metadata(path):
+    content = pathlib.Path(path).read_bytes()
+    (length,) = struct.unpack_from("<Q", content)
+    return json.loads(content[8:8 + length])["__metadata__"]
+
+
+class Tables(SnugTest):
+    HEADER = ["length", "colour", "noise", "kind"]
+
+    def setUp(self):
+        super().setUp()
+        numbers = random.Random(5)
+        self.rows = [flower(numbers) for _ in range(600)]
+        self.write("flowers.csv", "\ufeff" + csv(self.HEADER, self.rows))
+        self.network = self.write("flowers.pbtxt", FLOWERS.format(inputs=5, folder=self.folder))
+        self.run_folder = self.folder / "run"
+
+    def train(self, *arguments, code=0):
+        return self.run_snug("train", self.network, f"--output={self.run_folder}", "--threads=1", *arguments, code=code)
+
+    def evaluate(self, *arguments):
+        return self.json("eval", self.network, f"--checkpoint={self.run_folder}", *arguments)["metrics"]
+
+    def newest(self):
+        return sorted((self.run_folder / "checkpoints").glob("step-*"))[-1]
+
+    def test_learns_and_keeps_what_it_has_learnt(self):
+        done = self.train()
+        self.assertIn("600 rows below a header, 5 numbers a sample (length, colour=blue, colour=dark, red, colour=white, noise), "
+                      "3 classes (aster, rose, red, tulip)", done.stdout)
+        self.assertIn("the mean of the training rows", done.stdout)
+        self.assertGreater(self.evaluate()["accuracy"], 0.85)
+        learnt = json.loads(metadata(self.newest())["data.table"])
+        self.assertEqual(learnt["classes"], KINDS)
+        self.assertEqual(learnt["columns"][1]["values"], ["blue", "dark, red", "white"])
+
+        # One row alone, its columns in another sequence, has the scores that it has among all: no mean is its own.
+        everywhere = self.run_snug("predict", self.network, f"--checkpoint={self.run_folder}", "--fetch=out", "--part=training",
+                                   "--data-held-back=0", "--batch=16").stdout.splitlines()
+        row = next(i for i, one in enumerate(self.rows) if one[0])
+        alone = self.write("alone.csv", csv(["kind", "noise", "length", "colour"], [[self.rows[row][i] for i in (3, 2, 0, 1)]]))
+        found = self.run_snug("predict", self.network, f"--checkpoint={self.run_folder}", "--fetch=out", "--part=training",
+                              "--data-held-back=0", f"--data-csv-file={alone}", "--batch=1").stdout.splitlines()
+        for one, other in zip(found[1].split(",")[1:], everywhere[row + 1].split(",")[1:]):
+            self.assertAlmostEqual(float(one), float(other), delta=1e-5 * max(1, abs(float(other))))
+
+    def test_goes_on_with_the_same_bits(self):
+        self.train("--epochs=4")
+        whole = self.newest().read_bytes()
+        self.run_folder = self.folder / "parts"
+        self.train("--steps=66")
+        self.train("--epochs=4", "--resume")
+        self.assertEqual(self.newest().read_bytes(), whole)
+
+    def test_other_tables_are_refused(self):
+        self.train("--epochs=1")
+        checkpoint = f"--checkpoint={self.run_folder}"
+        def error(rows, *arguments, header=self.HEADER):
+            path = self.write("other.csv", csv(header, rows))
+            return self.error("eval", self.network, checkpoint, f"--data-csv-file={path}", *arguments)
+        row = ["1000", "white", "0.5", "tulip"]
+        self.assertIn('other.csv:3:16: column "kind": expected a label of the training\'s table (aster, rose, red, tulip), found '
+                      '"tulp"; did you mean "tulip"?', error([row, [*row[:3], "tulp"]]))
+        self.assertIn('missing: "noise"; unexpected: "noises"', error([row], header=["length", "colour", "noises", "kind"]))
+        self.assertIn("normalise: the columns of the training's table were normalised: expected the same here",
+                      error([row], "--data-csv-normalise=false"))
+        self.assertIn('column "noise": is a category, and of numbers in the training\'s table',
+                      error([row], "--data-csv-category=colour,noise"))
+
+    def test_an_unknown_value_is_said(self):
+        self.train("--epochs=1")
+        path = self.write("other.csv", csv(self.HEADER, [["1000", "green", "0.5", "tulip"]] * 3))
+        done = self.run_snug("eval", self.network, f"--checkpoint={self.run_folder}", f"--data-csv-file={path}")
+        self.assertIn('other.csv: column "colour": 3 rows have values that no training row has ("green"): 0 for each known value',
+                      done.stderr)
+
+    def test_weights_from_elsewhere_know_nothing_of_a_table(self):
+        self.train("--epochs=1")
+        content = self.newest().read_bytes()
+        (length,) = struct.unpack_from("<Q", content)
+        header = json.loads(content[8:8 + length])
+        del header["__metadata__"]
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        path = self.folder / "weights.safetensors"
+        path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length:])
+        done = self.run_snug("eval", self.network, f"--checkpoint={path}")
+        self.assertIn("data: the checkpoint keeps nothing of the table that it was trained with: what is learnt of one comes from the "
+                      "training rows of", done.stderr)
+
+    def test_the_message_about_the_inputs_names_the_columns(self):
+        self.network = self.write("flowers.pbtxt", FLOWERS.format(inputs=3, folder=self.folder))
+        self.assertIn('input "measures" takes 3 float32 numbers a sample; the data have "features" float32[5] (length, colour=blue, '
+                      'colour=dark, red, colour=white, noise), "label" int32[] (aster, rose, red, tulip)',
+                      self.train(code=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

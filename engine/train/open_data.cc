@@ -1,6 +1,7 @@
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "engine/train/data/images/image_dataset.h"
 #include "engine/train/data/sources.h"
 #include "engine/train/data/synthetic.h"
+#include "engine/train/data/tokenizer/tokenizer.h"
 #include "engine/train/training_options.h"
 #include "proto/network.pb.h"
 #include "proto/train.pb.h"
@@ -33,8 +35,8 @@ const std::string* KeptWord(Kept kept, const std::string& key) {
   return found == kept->end() ? nullptr : &found->second;
 }
 
-// A key of TrainingData::learnt.
-constexpr char kTableKey[] = "data.table";
+// Keys of TrainingData::learnt.
+constexpr char kTableKey[] = "data.table", kTokenizerKey[] = "data.tokenizer";
 
 // Without a `test` dataset, a part of the samples is held back.
 absl::StatusOr<TrainingData> Parted(DatasetPtr all, DatasetPtr test, const proto::Data& data, uint64_t seed) {
@@ -164,8 +166,48 @@ absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& 
                       .classes = std::move(opened.classes)};
 }
 
+// Opens a tokenizer for data that name one, and null for others. It must be the one that a checkpoint was trained with.
+absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const std::string& path, Kept kept, TrainingData* data) {
+  const std::string* const before = KeptWord(kept, kTokenizerKey);
+  if (path.empty()) {
+    if (before == nullptr) return nullptr;
+    return absl::InvalidArgumentError(
+        "tokenizer: the checkpoint was trained with one: expected the same here, found none");
+  }
+  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Open(path));
+  if (before != nullptr && *before != tokenizer->digest()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": expected the tokenizer that the checkpoint was trained with, found a file of other content"));
+  }
+  data->learnt[kTokenizerKey] = tokenizer->digest();
+  return tokenizer;
+}
+
+// The inputs that take windows of tokens must take every token there may be.
+absl::Status CheckBound(const Tokenizer& tokenizer, const proto::Network& network) {
+  for (const proto::Input& input : network.input()) {
+    const bool takes_tokens = input.dtype() == proto::INT32 && input.shape().dim_size() == 1;
+    if (!takes_tokens || input.max_value() == 0 || input.max_value() >= tokenizer.bound()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(tokenizer.path(), ": has tokens up to ", tokenizer.bound() - 1, ", and input \"", input.name(),
+                     "\" of the network takes values below ", input.max_value(), ": expected a max_value of at least ",
+                     tokenizer.bound(), ", and as many `entries` of its embedding"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const TextTokens>> TokensOf(const std::string& file, const Tokenizer& tokenizer,
+                                                           std::vector<std::string>* notes) {
+  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const TextTokens> tokens, ReadTokens(file, tokenizer));
+  const auto count = static_cast<double>(std::max<size_t>(tokens->tokens.size(), 1));
+  notes->push_back(absl::StrFormat("%s: %d bytes are %d tokens by %s, %.2f bytes each", file, tokens->file_bytes,
+                                   tokens->tokens.size(), tokenizer.path(),
+                                   static_cast<double>(tokens->file_bytes) / count));
+  return tokens;
+}
+
 // Holds back the end of the file. Windows from all over it would not do: their neighbours tell what is in them.
-absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network& network) {
+absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network& network, Kept kept) {
   const proto::Text& text = data.text();
   if (!text.has_file()) return Missing("the file", "data-text-file");
   TextOptions options;
@@ -181,19 +223,28 @@ absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network&
         "text: rows: the rows of a batch go on where they ended in the batch before, which takes the batches in their "
         "sequence: say shuffle: false");
   }
+  TrainingData opened;
+  SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer,
+                        OpenTokenizer(text.tokenizer(), kept, &opened));
+  if (tokenizer != nullptr) {
+    SNUG_RETURN_IF_ERROR(CheckBound(*tokenizer, network));
+    SNUG_ASSIGN_OR_RETURN(options.tokens, TokensOf(text.file(), *tokenizer, &opened.notes));
+  }
   TextOptions in_rows = options;
   if (text.has_rows()) in_rows.rows = text.rows();
-  TrainingData opened;
   if (text.has_test_file()) {
     SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), in_rows));
+    if (tokenizer != nullptr) {
+      SNUG_ASSIGN_OR_RETURN(options.tokens, TokensOf(text.test_file(), *tokenizer, &opened.notes));
+    }
     SNUG_ASSIGN_OR_RETURN(opened.evaluation, OpenText(text.test_file(), options));
     return opened;
   }
   options.to = in_rows.to = 1 - data.held_back();
   SNUG_ASSIGN_OR_RETURN(opened.training, OpenText(text.file(), in_rows));
   if (data.held_back() > 0) {
-    SNUG_ASSIGN_OR_RETURN(opened.evaluation,
-                          OpenText(text.file(), {.length = options.length, .from = options.to, .to = 1}));
+    options.from = std::exchange(options.to, 1);
+    SNUG_ASSIGN_OR_RETURN(opened.evaluation, OpenText(text.file(), options));
   }
   return opened;
 }
@@ -253,7 +304,7 @@ absl::StatusOr<JsonLinesOptions> OptionsOf(const proto::JsonLines& lines, const 
   return options;
 }
 
-absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network& network, uint64_t seed) {
+absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network& network, uint64_t seed, Kept kept) {
   const proto::JsonLines& lines = data.json_lines();
   if (!lines.has_file()) return Missing("the file of samples", "data-json-lines-file");
   if (lines.by_length() > 1 && !data.shuffle()) {
@@ -262,6 +313,8 @@ absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network
         "false, or by_length");
   }
   SNUG_ASSIGN_OR_RETURN(JsonLinesOptions options, OptionsOf(lines, network));
+  TrainingData tokenized;
+  SNUG_ASSIGN_OR_RETURN(options.tokenizer, OpenTokenizer(lines.tokenizer(), kept, &tokenized));
   SNUG_ASSIGN_OR_RETURN(JsonLines all, OpenJsonLines(lines.file(), options));
   DatasetPtr test;
   std::vector<std::string> unread_of_test;
@@ -272,6 +325,7 @@ absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network
     unread_of_test = std::move(judged.unread);
   }
   SNUG_ASSIGN_OR_RETURN(TrainingData opened, Parted(std::move(all.dataset), std::move(test), data, seed));
+  opened.learnt = std::move(tokenized.learnt);
   NoteUnread(lines.file(), all.unread, &opened.notes);
   NoteUnread(lines.test_file(), unread_of_test, &opened.notes);
   return opened;
@@ -365,11 +419,11 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
     case proto::Data::kCsv:
       return Csv(data, network, seed, kept);
     case proto::Data::kText:
-      return Text(data, network);
+      return Text(data, network, kept);
     case proto::Data::kImages:
       return Images(data, network, seed);
     case proto::Data::kJsonLines:
-      return Lines(data, network, seed);
+      return Lines(data, network, seed, kept);
     case proto::Data::SOURCE_NOT_SET:
       break;
   }

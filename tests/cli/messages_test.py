@@ -62,6 +62,11 @@ FILES = {
     "texts.csv": "a,colour,label\n1,red,rose\n3,blue,tulip\n4,red,tulip\n",
     "texts_test.csv": "a,colour,label\n1,green,tulp\n",
     "gaps.csv": "a,b,label\n1,,0\n3,4,1\n5,6,1\n",
+    "gpt2.json": (ROOT / "tests/golden/tokenizers/gpt2.json").read_text(encoding="utf-8"),
+    "unigram.json": '{"version": "1.0", "model": {"type": "Unigram", "vocab": []}}',
+    "nfkc.json": (ROOT / "tests/golden/tokenizers/gpt2.json").read_text(encoding="utf-8").replace(
+        '"normalizer":null', '"normalizer":{"type":"NFKC"}'),
+    "text.txt": "snug " * 100,
     "columns.csv": "a,label\n1,0\n2,1\n",
     "good.csv": "a,b,label\n" + "1,2,0\n3,4,1\n" * 40,
     "short.txt": "too short",
@@ -74,6 +79,7 @@ FILES = {
 }
 
 IDX = ("train", MLP, "--data=idx", "--output=run")
+TOKENS = ("train", GPT, "--data=text", "--output=run", "--data-text-file=text.txt")
 CSV = ("train", "own.pbtxt", "--data=csv", "--output=run", "--batch=2")
 NPY = ("train", "own.pbtxt", "--data=npy", "--output=run", "--batch=2")
 
@@ -121,6 +127,9 @@ CASES = {
     "csv with an empty field": (*CSV, "--data-csv-file=gaps.csv"),
     "csv with another rule": (*CSV, "--data-csv-file=gaps.csv", "--data-csv-missing=median"),
     "csv category of no column": (*CSV, "--data-csv-file=texts.csv", "--data-csv-category=color"),
+    "tokenizer of another kind": (*TOKENS, "--data-text-tokenizer=unigram.json"),
+    "tokenizer that normalizes": (*TOKENS, "--data-text-tokenizer=nfkc.json"),
+    "tokenizer that knows more": (*TOKENS, "--data-text-tokenizer=gpt2.json"),
     "csv label of no column": (*CSV, "--data-csv-file=good.csv", "--data-csv-label=klass"),
     "text too short": ("train", GPT, "--data=text", "--data-text-file=short.txt", "--output=run"),
     "data for another network": ("train", "own.pbtxt", "--data=digits", "--output=run"),

@@ -1,12 +1,13 @@
-"""Tables of texts, categories and gaps: trained, gone on with, evaluated, predicted."""
+"""Tables of texts, categories and gaps, and texts by a tokenizer: trained, gone on with, evaluated, predicted."""
 
 import json
+import math
 import pathlib
 import random
 import struct
 import unittest
 
-from snug import SnugTest
+from snug import ROOT, SnugTest
 
 FLOWERS = """name: "flowers"
 input {{ name: "measures" shape {{ dim: {inputs} }} }}
@@ -23,6 +24,14 @@ training {{
   data {{ csv {{ file: "{folder}/flowers.csv" label: "kind" category: "colour" missing: "mean" normalise: true }} }}
 }}
 optimizer {{ learning_rate: 0.1 sgd {{ momentum: 0.9 }} }}
+"""
+WORDS = """name: "words"
+input {{ name: "tokens" shape {{ dim: 16 }} dtype: INT32 max_value: {bound} }}
+input {{ name: "label" shape {{ dim: 16 }} dtype: INT32 max_value: {bound} }}
+layer {{ name: "tok" input: "tokens" embedding {{ entries: {bound} width: 16 }} }}
+layer {{ name: "out" input: "tok" dense {{ units: {bound} }} }}
+layer {{ name: "loss" input: "out" input: "label" softmax_cross_entropy {{}} }}
+objective: "loss"
 """
 KINDS = ["aster", "rose, red", "tulip"]
 
@@ -135,6 +144,38 @@ class Tables(SnugTest):
         self.assertIn('input "measures" takes 3 float32 numbers a sample; the data have "features" float32[5] (length, colour=blue, '
                       'colour=dark, red, colour=white, noise), "label" int32[] (aster, rose, red, tulip)',
                       self.train(code=2).stderr)
+
+
+class Tokens(SnugTest):
+    TOKENIZERS = ROOT / "tests/golden/tokenizers"
+
+    def test_a_text_is_learnt_by_its_tokens(self):
+        network = self.write("words.pbtxt", WORDS.format(bound=700))
+        data = ["--data=text", f"--data-text-file={ROOT}/docs/training.md", f"--data-text-tokenizer={self.TOKENIZERS}/gpt2.json"]
+        run = f"--output={self.folder}/run"
+        done = self.run_snug("train", network, *data, run, "--batch=16", "--epochs=20", "--optimizer=adam", "--learning-rate=0.01",
+                             "--threads=1")
+        self.assertRegex(done.stdout, r"training\.md: \d+ bytes are \d+ tokens by .*gpt2\.json, \d\.\d\d bytes each")
+        checkpoint = f"--checkpoint={self.folder}/run"
+        self.assertLess(self.json("eval", network, checkpoint, *data)["metrics"]["loss"], math.log(700) - 1)
+        wrong = data[:2] + [f"--data-text-tokenizer={self.TOKENIZERS}/prefix.json"]
+        self.assertIn("prefix.json: expected the tokenizer that the checkpoint was trained with, found a file of other content",
+                      self.error("eval", network, checkpoint, *wrong))
+        self.assertIn("tokenizer: the checkpoint was trained with one: expected the same here, found none",
+                      self.error("eval", network, checkpoint, *data[:2]))
+
+    def test_tokens_that_the_network_does_not_take(self):
+        network = self.write("words.pbtxt", WORDS.format(bound=256))
+        tokenizer = f"{self.TOKENIZERS}/gpt2.json"
+        self.assertIn('gpt2.json: has tokens up to 699, and input "tokens" of the network takes values below 256: expected a max_value '
+                      "of at least 700",
+                      self.error("train", network, "--data=text", f"--data-text-file={ROOT}/README.md",
+                                 f"--data-text-tokenizer={tokenizer}", f"--output={self.folder}/run"))
+        lines = self.write("texts.jsonl", '{"tokens": "the engine"}\n')
+        self.assertRegex(self.error("train", network, "--data=json-lines", f"--data-json-lines-file={lines}",
+                                    f"--data-json-lines-tokenizer={tokenizer}", f"--output={self.folder}/run"),
+                         r'texts\.jsonl:1:\d+: field "tokens": has token \d+ by .*gpt2\.json, and the input takes values below 256')
+        self.assertFalse((self.folder / "run").exists())
 
 
 if __name__ == "__main__":

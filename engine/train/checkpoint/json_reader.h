@@ -43,6 +43,8 @@ class JsonReader {
   absl::Status Skip(int depth = 64);
   absl::Status End();  // expects that only blanks follow
 
+  size_t at() const { return offset_ + at_; }  // where the reader stands
+
   // Returns "byte N: MESSAGE" for the place where the reader stands.
   absl::Status Error(absl::string_view message) const;
   // Returns "byte N: expected ..., found ..." for the place where the reader stands.

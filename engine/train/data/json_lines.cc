@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "engine/train/checkpoint/json_reader.h"
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/sources.h"
+#include "engine/train/data/tokenizer/tokenizer.h"
 #include "proto/loader/utf8.h"
 
 namespace snug::core {
@@ -124,8 +126,29 @@ class LineReader {
       return FieldError(input, absl::StrCat("expected numbers for ", field.type.ToString(), ", found a text"));
     }
     SNUG_ASSIGN_OR_RETURN(const std::string text, json_.String());
-    for (const char c : text) SNUG_RETURN_IF_ERROR(Append(input, static_cast<unsigned char>(c)));
+    if (options_.tokenizer != nullptr) {
+      SNUG_RETURN_IF_ERROR(AppendTokens(input, text));
+    } else {
+      for (const char c : text) SNUG_RETURN_IF_ERROR(Append(input, static_cast<unsigned char>(c)));
+    }
     return CheckLength(input);
+  }
+
+  absl::Status AppendTokens(size_t input, const std::string& text) {
+    const DataField& field = options_.inputs[input].field;
+    const int64_t limit = field.type.dtype == DType::kUint8 ? 256 : std::numeric_limits<int32_t>::max();
+    const int64_t bound = field.max_value > 0 ? std::min(field.max_value, limit) : limit;
+    std::vector<int32_t> tokens;
+    options_.tokenizer->Encode(text, &tokens);
+    for (const int32_t token : tokens) {
+      if (token >= bound) {
+        return FieldError(input, absl::StrCat("has token ", token, " by ", options_.tokenizer->path(),
+                                              ", and the input takes values below ", bound,
+                                              ": expected a max_value of at least ", options_.tokenizer->bound()));
+      }
+      values_[input].numbers.push_back(token);
+    }
+    return absl::OkStatus();
   }
 
   // Numbers may stand in one list, or in as many levels of lists as the input has dimensions. `level` 0 is the

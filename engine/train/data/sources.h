@@ -12,6 +12,7 @@
 #include "engine/train/data/dataset.h"
 
 namespace snug::core {
+class Tokenizer;  // tokenizer/tokenizer.h
 
 // IDX, the format of MNIST, Fashion-MNIST and EMNIST: one file of images, one of labels, gzipped or not.
 // Fields: image float32[1, height, width] in [0, 1], label int32.
@@ -68,21 +69,33 @@ struct NpyField {
 // Numbers are checked when they are read: NaN, infinity, and integers beyond their bounds are errors.
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenNpy(const std::vector<NpyField>& fields);
 
+struct TextTokens;
+
 // Reads text for language models as bytes, in windows of one length; the label of each byte is the byte after it.
 // Fields: tokens int32[length], label int32[length], both in [0, 256).
+// With a tokenizer its tokens take the place of bytes.
 struct TextOptions {
-  int64_t length = 128;     // of a window, in bytes
+  int64_t length = 128;     // of a window, in tokens
   int64_t stride = 0;       // from one window's start to the next; 0: the length
   double from = 0, to = 1;  // the part of the file that is read; the rest can be held back
   // How many parts of the text are read side by side: sample i is the next window of part i % rows. So row r of a batch
   // of `rows` samples goes on where row r of the batch before ended.
   int64_t rows = 1;
+  std::shared_ptr<const TextTokens> tokens = {};  // of the file, instead of its bytes
 };
+
+// The tokens of a whole file, by a tokenizer. Reading takes the file's bytes, which must be UTF-8.
+struct TextTokens {
+  std::vector<int32_t> tokens;
+  int64_t bound = 0;       // all tokens that the tokenizer knows lie in [0, bound)
+  int64_t file_bytes = 0;  // how many bytes the file has
+};
+absl::StatusOr<std::shared_ptr<const TextTokens>> ReadTokens(const std::string& path, const Tokenizer& tokenizer);
 
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path, const TextOptions& options);
 
 // Reads samples of many lengths: a JSON object a line, whose fields are the inputs of a network by name. A string
-// becomes its bytes, a list its numbers, and both are filled up at the end. Every line is read and checked
+// becomes its bytes or tokens, a list its numbers, and both are filled up at the end. Every line is read and checked
 // once, when the file is opened. Where an input "label" is as long as "tokens", and the first line has none, the label
 // of each token is the token after it, as in OpenText. Fields: one for each input.
 struct JsonLinesInput {
@@ -94,6 +107,7 @@ struct JsonLinesOptions {
   std::vector<JsonLinesInput> inputs;
   std::string length;     // the input that gets the length of a sample's longest field; empty: none
   bool truncate = false;  // cuts what is too long
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // makes the tokens of texts; without one, they are bytes
   // Whether labels are the next tokens; without it, the first line says so.
   std::optional<bool> next_tokens = {};
 };

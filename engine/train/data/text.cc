@@ -1,35 +1,52 @@
 #include <absl/strings/str_cat.h>
+#include <absl/types/span.h>
+
+#include <utility>
 
 #include "engine/base/status.h"
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/sources.h"
+#include "engine/train/data/tokenizer/tokenizer.h"
+#include "proto/loader/utf8.h"
 
 namespace snug::core {
 namespace {
 
+// A row of tokens, bytes or wider, which `owner` keeps in memory.
+template <class Token>
+struct TokenRow {
+  std::shared_ptr<const void> owner;
+  absl::Span<const Token> tokens;
+  int64_t bound = 0;
+};
+
+// How windows lie in a part of the row.
+struct Windows {
+  int64_t begin = 0;
+  int64_t of_row = 0, rows = 1;
+  int64_t length = 0, stride = 0;
+};
+
+template <class Token>
 class TextDataset final : public Dataset {
  public:
-  TextDataset(std::shared_ptr<const FileBytes> file, int64_t begin, int64_t windows_of_row, int64_t rows,
-              int64_t length, int64_t stride)
-      : Dataset({{.name = "tokens", .type = {.dtype = DType::kInt32, .shape = {length}}, .max_value = 256},
-                 {.name = "label",
-                  .type = {.dtype = DType::kInt32, .shape = {length}},
-                  .max_value = 256,
-                  .padding = kIgnoredLabel}},
-                windows_of_row * rows),
-        file_(std::move(file)),
-        begin_(begin),
-        windows_of_row_(windows_of_row),
-        rows_(rows),
-        length_(length),
-        stride_(stride) {}
+  TextDataset(TokenRow<Token> row, const Windows& windows)
+      : Dataset(
+            {{.name = "tokens", .type = {.dtype = DType::kInt32, .shape = {windows.length}}, .max_value = row.bound},
+             {.name = "label",
+              .type = {.dtype = DType::kInt32, .shape = {windows.length}},
+              .max_value = row.bound,
+              .padding = kIgnoredLabel}},
+            windows.of_row * windows.rows),
+        row_(std::move(row)),
+        windows_(windows) {}
 
   absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const override {
-    const int64_t number = sample % rows_ * windows_of_row_ + sample / rows_;
-    const uint8_t* window = file_->bytes().data() + begin_ + number * stride_;
+    const int64_t number = sample % windows_.rows * windows_.of_row + sample / windows_.rows;
+    const Token* window = row_.tokens.data() + windows_.begin + number * windows_.stride;
     auto* tokens = reinterpret_cast<int32_t*>(fields[0]);
     auto* labels = reinterpret_cast<int32_t*>(fields[1]);
-    for (int64_t i = 0; i < length_; ++i) {
+    for (int64_t i = 0; i < windows_.length; ++i) {
       tokens[i] = window[i];
       labels[i] = window[i + 1];
     }
@@ -37,11 +54,56 @@ class TextDataset final : public Dataset {
   }
 
  private:
-  std::shared_ptr<const FileBytes> file_;
-  int64_t begin_, windows_of_row_, rows_, length_, stride_;
+  const TokenRow<Token> row_;
+  const Windows windows_;
 };
 
+// `unit` is what tokens are called: "byte" or "token".
+template <class Token>
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenWindows(const std::string& path, TokenRow<Token> row,
+                                                           absl::string_view unit, const TextOptions& options) {
+  const auto size = static_cast<double>(row.tokens.size());
+  const auto end = static_cast<int64_t>(options.to * size);
+  Windows windows{.begin = static_cast<int64_t>(options.from * size),
+                  .rows = options.rows,
+                  .length = options.length,
+                  .stride = options.stride == 0 ? options.length : options.stride};
+  const auto ends_here = [&](absl::string_view message) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", unit, " ", end, ": the text ends here", message));
+  };
+  // The last label of the last window needs a token too.
+  const int64_t room = end - windows.begin - (options.length + 1);
+  if (room < 0) {
+    return ends_here(absl::StrCat(", expected at least ", options.length + 1, " ", unit, "s from ", unit, " ",
+                                  windows.begin, " on (a window of ", options.length, " and the ", unit,
+                                  " after it): use a longer text or a shorter window"));
+  }
+  windows.of_row = (room / windows.stride + 1) / options.rows;
+  if (windows.of_row < 1) {
+    return ends_here(absl::StrCat(" after ", room / windows.stride + 1, " windows of ", options.length, " ", unit,
+                                  "s, expected at least one for each of ", options.rows, " rows"));
+  }
+  return std::make_shared<const TextDataset<Token>>(std::move(row), windows);
+}
+
 }  // namespace
+
+absl::StatusOr<std::shared_ptr<const TextTokens>> ReadTokens(const std::string& path, const Tokenizer& tokenizer) {
+  SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
+  const absl::string_view text = file->text();
+  int64_t good = 0;
+  while (const size_t length = loader::Utf8Length(text.substr(static_cast<size_t>(good)))) {
+    good += static_cast<int64_t>(length);
+  }
+  if (good < file->size()) {
+    return file->Error(good, "expected UTF-8, which a tokenizer takes, found a byte that is none");
+  }
+  auto tokens = std::make_shared<TextTokens>();
+  tokens->bound = tokenizer.bound();
+  tokens->file_bytes = file->size();
+  tokenizer.Encode(text, &tokens->tokens);
+  return tokens;
+}
 
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path, const TextOptions& options) {
   const int64_t stride = options.stride == 0 ? options.length : options.stride;
@@ -56,22 +118,13 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path,
     return absl::InvalidArgumentError(
         absl::StrCat("part of a text: expected 0 <= from < to <= 1, found ", options.from, " to ", options.to));
   }
-  SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
-  const auto begin = static_cast<int64_t>(options.from * static_cast<double>(file->size()));
-  const auto end = static_cast<int64_t>(options.to * static_cast<double>(file->size()));
-  const int64_t room = end - begin - (options.length + 1);  // the last label of the last window needs a byte too
-  if (room < 0) {
-    return file->Error(end, absl::StrCat("the text ends here, expected at least ", options.length + 1,
-                                         " bytes from byte ", begin, " on (a window of ", options.length,
-                                         " and the byte after it): use a longer text or a shorter window"));
+  if (options.tokens != nullptr) {
+    return OpenWindows<int32_t>(path, {options.tokens, options.tokens->tokens, options.tokens->bound}, "token",
+                                options);
   }
-  const int64_t windows_of_row = (room / stride + 1) / options.rows;
-  if (windows_of_row < 1) {
-    return file->Error(end, absl::StrCat("the text ends here after ", room / stride + 1, " windows of ", options.length,
-                                         " bytes, expected at least one for each of ", options.rows, " rows"));
-  }
-  return std::make_shared<const TextDataset>(std::move(file), begin, windows_of_row, options.rows, options.length,
-                                             stride);
+  SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
+  constexpr int64_t kBytes = 256;
+  return OpenWindows<uint8_t>(path, {file, file->bytes(), kBytes}, "byte", options);
 }
 
 }  // namespace snug::core

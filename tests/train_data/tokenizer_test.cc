@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -298,6 +299,15 @@ TEST_F(TokenizedData, WindowsOfTokens) {
                    "the token after it): use a longer text or a shorter window"));
   EXPECT_EQ(ErrorOf(ReadTokens(Write("latin1.txt", "caf\xE9 noir"), *tokenizer)),
             "latin1.txt: byte 3: expected UTF-8, which a tokenizer takes, found a byte that is none");
+}
+
+TEST_F(TokenizedData, TextsOfManyGigabytesAreRefused) {
+  const std::string path = Write("large.txt", "a");
+  std::filesystem::resize_file(path, uintmax_t{1} << 31);  // a hole, which takes no room on the disk
+  EXPECT_EQ(
+      ErrorOf(ReadTokens(path, *OpenGolden("gpt2"))),
+      "large.txt: byte 2147483647: expected at most 2147483647 bytes for a tokenizer, found 2147483648: their tokens "
+      "are kept in memory");
 }
 
 TEST_F(TokenizedData, TextsInLinesOfJson) {

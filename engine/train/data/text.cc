@@ -1,6 +1,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/types/span.h>
 
+#include <limits>
 #include <utility>
 
 #include "engine/base/status.h"
@@ -11,6 +12,8 @@
 
 namespace snug::core {
 namespace {
+
+constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max();  // of a text that is cut into tokens
 
 // A row of tokens, bytes or wider, which `owner` keeps in memory.
 template <class Token>
@@ -90,6 +93,10 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenWindows(const std::string& pa
 
 absl::StatusOr<std::shared_ptr<const TextTokens>> ReadTokens(const std::string& path, const Tokenizer& tokenizer) {
   SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
+  if (file->size() > kMostBytes) {
+    return file->Error(kMostBytes, absl::StrCat("expected at most ", kMostBytes, " bytes for a tokenizer, found ",
+                                                file->size(), ": their tokens are kept in memory"));
+  }
   const absl::string_view text = file->text();
   int64_t good = 0;
   while (const size_t length = loader::Utf8Length(text.substr(static_cast<size_t>(good)))) {

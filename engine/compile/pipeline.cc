@@ -194,9 +194,7 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
     if (options.recompute_rounds == 0 && chunks == nullptr) {
       SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LoopPasses(), 11, options));
     }
-    if (options.device.kind == Device::Kind::kCpu) {
-      SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, CpuLoopPasses(), 12, options));
-    }
+    SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, CellPasses(), 12, options));
     const LoopRule rule = options.device.kind == Device::Kind::kCuda ? LoopRule::kUnrolled : options.loops;
     SNUG_ASSIGN_OR_RETURN(front.loops, NormalizeControlFlow(front.imported, registry,
                                                             {.training = options.training,
@@ -380,7 +378,7 @@ void FindStepTasks(Compiled& compiled) {
 std::vector<std::string> PassNames() {
   std::vector<std::string> names;
   for (const Pass& pass : LoopPasses()) names.emplace_back(pass.name);
-  for (const Pass& pass : CpuLoopPasses()) names.emplace_back(pass.name);
+  for (const Pass& pass : CellPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : ForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : CudaForwardPasses()) names.emplace_back(pass.name);
   for (const Pass& pass : GradientPasses()) names.emplace_back(pass.name);

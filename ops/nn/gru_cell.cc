@@ -16,6 +16,7 @@
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
 #include "ops/nn/cell_rows.h"
+#include "ops/nn/cells_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -28,6 +29,8 @@ using proto::ParseOptions;
 
 enum Input { kX, kY, kH };
 enum GradInput { kKept, kGradH, kDNextH };
+
+int64_t WidthOf(const Shape& state) { return state[state.rank() - 1]; }
 
 Shape PartsOf(const Shape& state, int64_t parts) {
   const int last = state.rank() - 1;
@@ -81,10 +84,7 @@ Cost CostOfGrad(const NodeTypes& types) {
   return {.flops = 20.0 * static_cast<double>(types.input(kGradH).num_elements())};
 }
 
-// Where the parts of a row begin.
-struct Parts {
-  int64_t r, z, n;
-};
+using Parts = GruParts;
 
 Parts PartsOf(const proto::GruCell& options, int64_t width) {
   return {options.reset() * width, options.update() * width, options.candidate() * width};
@@ -95,7 +95,7 @@ absl::Status CellCpu(const KernelContext& k) {
     using T = decltype(zero);
     using A = Accumulator<T>;
     const Shape& state = k.input_type(kH).shape;
-    const int64_t width = state[state.rank() - 1];
+    const int64_t width = WidthOf(state);
     const Parts p = PartsOf(k.options<proto::GruCell>(), width);
     const T *all_x = k.input<T>(kX), *all_y = k.input<T>(kY), *all_h = k.input<T>(kH);
     T *all_next = k.output<T>(0), *all_kept = k.output<T>(1);
@@ -124,7 +124,7 @@ absl::Status GradCpu(const KernelContext& k) {
     using T = decltype(zero);
     using A = Accumulator<T>;
     const Shape& state = k.input_type(kGradH).shape;
-    const int64_t width = state[state.rank() - 1];
+    const int64_t width = WidthOf(state);
     const Parts p = PartsOf(k.options<proto::GruCell>(), width);
     const T *all_kept = k.input<T>(kKept), *all_h = k.input<T>(kGradH), *all_dnext = k.input<T>(kDNextH);
     T *all_dx = k.output<T>(0), *all_dy = k.output<T>(1), *all_dh = k.output<T>(2);
@@ -206,7 +206,10 @@ SNUG_OPS(gru_cell) {
            .gradient = Gradient,
            .aliases = {{Alias::Kind::kMayShare, 0, kH}},
            .cost = CostOfCell,
-           .kernels = {Plain(CellCpu)},
+           .kernels = {Plain(CellCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         const int64_t width = WidthOf(k.input_type(kH).shape);
+                         return GruCellCuda(k, width, PartsOf(k.options<proto::GruCell>(), width));
+                       }))},
            .samples = Samples},
           {.name = "gru_cell_grad",
            .doc = "dx, dy and dh of gru_cell",
@@ -215,7 +218,10 @@ SNUG_OPS(gru_cell) {
            .infer = InferGrad,
            .aliases = {{Alias::Kind::kMayShare, 2, kDNextH}, {Alias::Kind::kMayShare, 2, kGradH}},
            .cost = CostOfGrad,
-           .kernels = {Plain(GradCpu)},
+           .kernels = {Plain(GradCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         const int64_t width = WidthOf(k.input_type(kGradH).shape);
+                         return GruCellGradCuda(k, width, PartsOf(k.options<proto::GruCell>(), width));
+                       }))},
            .samples = GradSamples}};
 }
 

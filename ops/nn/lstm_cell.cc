@@ -18,6 +18,7 @@
 #include "ops/kit/isa.h"
 #include "ops/kit/vec_math.h"
 #include "ops/nn/cell_rows.h"
+#include "ops/nn/cells_cuda.h"
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
@@ -31,6 +32,8 @@ using proto::ParseOptions;
 enum Input { kX, kH, kC };
 enum Output { kNextH, kNextC, kGates };
 enum GradInput { kGradGates, kGradC, kGradNextC, kDNextH, kDNextC };
+
+int64_t WidthOf(const Shape& state) { return state[state.rank() - 1]; }
 
 Shape PartsOf(const Shape& state) {
   const int last = state.rank() - 1;
@@ -92,10 +95,7 @@ Cost CostOfGrad(const NodeTypes& types) {
   return {.flops = 40.0 * static_cast<double>(types.input(kGradC).num_elements())};
 }
 
-// Where the parts of a row begin.
-struct Parts {
-  int64_t i, f, g, o;
-};
+using Parts = LstmParts;
 
 Parts PartsOf(const proto::LstmCell& options, int64_t width) {
   return {options.input() * width, options.forget() * width, options.candidate() * width, options.output() * width};
@@ -154,7 +154,7 @@ absl::Status CellCpu(const KernelContext& k) {
   return DispatchFloating(k.output_type(kNextH).dtype, [&](auto zero) {
     using T = decltype(zero);
     const Shape& state = k.input_type(kC).shape;
-    const int64_t n = state[state.rank() - 1];
+    const int64_t n = WidthOf(state);
     const Parts parts = PartsOf(k.options<proto::LstmCell>(), n);
     const T *x = k.input<T>(kX), *h = k.has_input(kH) ? k.input<T>(kH) : nullptr, *c = k.input<T>(kC);
     T *next_h = k.output<T>(kNextH), *next_c = k.output<T>(kNextC), *gates = k.output<T>(kGates);
@@ -174,7 +174,7 @@ absl::Status GradCpu(const KernelContext& k) {
   return DispatchFloating(k.output_type(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     const Shape& state = k.input_type(kGradC).shape;
-    const int64_t n = state[state.rank() - 1];
+    const int64_t n = WidthOf(state);
     const Parts parts = PartsOf(k.options<proto::LstmCell>(), n);
     const T *gates = k.input<T>(kGradGates), *c = k.input<T>(kGradC), *next_c = k.input<T>(kGradNextC);
     const T* dh = k.has_input(kDNextH) ? k.input<T>(kDNextH) : nullptr;
@@ -276,7 +276,10 @@ SNUG_OPS(lstm_cell) {
                    {Alias::Kind::kMayShare, kGates, kH},
                    {Alias::Kind::kMayShare, kNextC, kC}},
        .cost = CostOfCell,
-       .kernels = {Plain(CellCpu)},
+       .kernels = {Plain(CellCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                     const int64_t n = WidthOf(k.input_type(kC).shape);
+                     return LstmCellCuda(k, n, PartsOf(k.options<proto::LstmCell>(), n));
+                   }))},
        .samples = Samples},
       {.name = "lstm_cell_grad",
        .doc = "dx (which is dh too) and dc of lstm_cell",
@@ -290,7 +293,10 @@ SNUG_OPS(lstm_cell) {
                    {Alias::Kind::kMayShare, 1, kGradC},
                    {Alias::Kind::kMayShare, 1, kGradNextC}},
        .cost = CostOfGrad,
-       .kernels = {Plain(GradCpu)},
+       .kernels = {Plain(GradCpu), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                     const int64_t n = WidthOf(k.input_type(kGradC).shape);
+                     return LstmCellGradCuda(k, n, PartsOf(k.options<proto::LstmCell>(), n));
+                   }))},
        .samples = GradSamples}};
 }
 

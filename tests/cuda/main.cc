@@ -111,7 +111,6 @@ TEST(CudaKernels, EveryOpHasOne) {
     // The passes that make these are for the processor.
     const bool as_made = absl::StartsWith(op->name, "dense_") || absl::StartsWith(op->name, "embedding_");
     if (as_made && absl::EndsWith(op->name, "_update")) continue;
-    if (absl::StartsWith(op->name, "lstm_cell") || absl::StartsWith(op->name, "gru_cell")) continue;
     if (op->plain() != nullptr && op->KernelsOn(kOnCuda).empty()) missing += " " + std::string(op->name);
   }
   EXPECT_EQ(missing, "");

@@ -24,7 +24,7 @@ bool Normalize(snug::core::Imported& imported, const snug::core::OpRegistry& reg
   snug::core::Graph& graph = imported.graph;
   if (!snug::core::HasControlFlow(graph)) return true;
   if (snug::core::CountUnrolled(graph) > kMost) return false;
-  for (const auto passes : {snug::core::LoopPasses(), snug::core::CpuLoopPasses()}) {
+  for (const auto passes : {snug::core::LoopPasses(), snug::core::CellPasses()}) {
     for (const snug::core::Pass& pass : passes) {
       SNUG_CHECK_OK(pass.run(graph, registry));
       SNUG_CHECK_OK(snug::core::VerifyGraph(graph));

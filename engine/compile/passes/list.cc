@@ -16,7 +16,7 @@ absl::Span<const Pass> LoopPasses() {
   return kPasses;
 }
 
-absl::Span<const Pass> CpuLoopPasses() {
+absl::Span<const Pass> CellPasses() {
   static constexpr Pass kPasses[] = {
       {"recurrent_cells", "what LSTM and GRU cells do element by element, forward and backward, in one sweep",
        FindRecurrentCells},

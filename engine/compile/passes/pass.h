@@ -18,13 +18,13 @@ struct Pass {
   PassFunction* run;
 };
 
-// These are in the order in which they run: on the network whose loops are not unrolled yet, the second of them only if
-// it is compiled for the CPU; on the forward graph before it is differentiated, the second of them only if it is
+// These are in the order in which they run: on the network whose loops are not unrolled yet, the first of them only if
+// no rounds are to be computed anew; on the forward graph before it is differentiated, the second of them only if it is
 // compiled for CUDA; on the graph with gradients and updates, if it is trained; on the graph of programs that
 // keep what follows from Variables; then on the whole graph; then on that one if the program keeps what follows from
 // Variables, or if it is compiled for CUDA.
 absl::Span<const Pass> LoopPasses();
-absl::Span<const Pass> CpuLoopPasses();
+absl::Span<const Pass> CellPasses();
 absl::Span<const Pass> ForwardPasses();
 absl::Span<const Pass> CudaForwardPasses();
 absl::Span<const Pass> GradientPasses();

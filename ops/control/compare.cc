@@ -1,6 +1,9 @@
 // compare: a mask that says which integers are a number, or are above it. still_holds: a mask that says which
 // conditions hold now and have held before. in_count: a mask that says which counts are above the number of a round.
-// They say which rounds of a loop count, and which branch is taken.
+// rounds_in_count: that of all rounds, one after the other; it says of the first one that it counts, in any case. They
+// say which rounds of a loop count, and which branch is taken.
+#include <absl/strings/str_cat.h>
+
 #include <cmath>
 
 #include "engine/base/status.h"
@@ -11,6 +14,7 @@
 #include "ops/op_def.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
+#include "proto/loops.pb.h"
 #include "proto/options.h"
 
 namespace snug::core::ops::compare {
@@ -54,6 +58,28 @@ absl::Status CountKernel(const KernelContext& k) {
   });
 }
 
+absl::Status RoundsInfer(InferContext& c) {
+  const int64_t rounds = c.options<proto::NormalLoop>().rounds();
+  if (rounds < 1) return c.OptionError("rounds", absl::StrCat("expected at least 1, found ", rounds));
+  c.SetOutput(0, DType::kUint8, Shape({rounds * c.shape(0).num_elements()}));
+  return absl::OkStatus();
+}
+
+absl::Status RoundsKernel(const KernelContext& k) {
+  return DispatchInteger(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& options = k.options<proto::NormalLoop>();
+    const T* count = k.input<T>(0);
+    auto* y = k.output<uint8_t>(0);
+    const int64_t n = k.input_type(0).num_elements();
+    for (int64_t place = 0; place < options.rounds(); ++place) {
+      const int64_t round = options.backwards() ? options.rounds() - 1 - place : place;
+      for (int64_t i = 0; i < n; ++i) y[place * n + i] = round == 0 || count[i] > round;
+    }
+    return absl::OkStatus();
+  });
+}
+
 absl::Status HoldsInfer(InferContext& c) {
   c.SetOutput(0, DType::kUint8, c.shape(0));
   if (c.has_input(1) && !(c.shape(0) == c.shape(1))) {
@@ -91,6 +117,19 @@ void CountSamples(SampleBuilder& s) {
   s.Case("rounds").Int({2}, 0, 9).Int({2}, 0, 9).Fails("input 1 \"round\" [2]: expected shape []");
 }
 
+void RoundsSamples(SampleBuilder& s) {
+  const auto options = proto::ParseOptions<proto::NormalLoop>;
+  s.Case("rows").Int({2}, 0, 9).Values({0, 3}).With(options("rounds: 4")).Expect(0, {1, 1, 0, 1, 0, 1, 0, 0});
+  s.Case("last_first")
+      .Int({2}, 0, 9, DType::kInt64)
+      .Values({-1, 3})
+      .With(options("rounds: 4 backwards: true"))
+      .Expect(0, {0, 0, 0, 1, 0, 1, 1, 1});
+  s.Case("one").Int({}, 0, 9).Values({2}).With(options("rounds: 3")).Expect(0, {1, 1, 0});
+  s.Case("many").Int({33}, 0, 99).With(options("rounds: 70"));
+  s.Case("none").Int({2}, 0, 9).Fails("\"rounds\": expected at least 1, found 0");
+}
+
 void HoldsSamples(SampleBuilder& s) {
   s.Case("first").Input({4}).Values({0, -0.0, 2, NAN}).NoGradient().Absent().Expect(0, {0, 0, 1, 1});
   s.Case("later").Input({3}).Values({1, 1, 0}).NoGradient().Bytes({3}).Values({1, 0, 1}).Expect(0, {1, 0, 0});
@@ -118,6 +157,16 @@ SNUG_OPS(compare) {
            .infer = CountInfer,
            .kernels = {Plain(CountKernel), OwnOnCuda(SNUG_IF_CUDA(InCountCuda))},
            .samples = CountSamples},
+          {.name = "rounds_in_count",
+           .doc = "y = 1 for each round where the count is above its number, and for the first one, else 0",
+           .inputs = {{"count", PortType::kInteger}},
+           .outputs = {{"y", PortType::kBytes}},
+           .infer = RoundsInfer,
+           .kernels = {Plain(RoundsKernel), OwnOnCuda(SNUG_IF_CUDA([](const KernelContext& k) {
+                         const auto& options = k.options<proto::NormalLoop>();
+                         return RoundsInCountCuda(k, options.rounds(), options.backwards());
+                       }))},
+           .samples = RoundsSamples},
           {.name = "still_holds",
            .doc = "y = 1 where the condition is not 0 and the mask before is not 0, else 0",
            .inputs = {{"condition", PortType::kAny}, {.name = "before", .type = PortType::kBytes, .optional = true}},

@@ -27,6 +27,17 @@ __global__ void InCountKernel(int64_t n, const T* count, const Round* round, uin
   SNUG_CUDA_FOR(i, n) { y[i] = count[i] > *round; }
 }
 
+// y: [rounds, counts].
+template <class T>
+__global__ void RoundsInCountKernel(int64_t n, CudaDivisor by_place, int64_t counts, int64_t rounds, bool backwards,
+                                    const T* count, uint8_t* y) {
+  SNUG_CUDA_FOR(i, n) {
+    const int64_t place = by_place.Divide(i);
+    const int64_t round = backwards ? rounds - 1 - place : place;
+    y[i] = round == 0 || count[i - place * counts] > round;
+  }
+}
+
 template <class T>
 __global__ void StillHoldsKernel(int64_t n, const T* condition, const uint8_t* before, uint8_t* y) {
   SNUG_CUDA_FOR(i, n) { y[i] = condition[i] != T(0) && (before == nullptr || before[i] != 0); }
@@ -74,6 +85,15 @@ absl::Status InCountCuda(const KernelContext& k) {
       return k.cuda()->Launch(InCountKernel<T, Round>, ShapeFor(n), n, k.input<T>(0), k.input<Round>(1),
                               k.output<uint8_t>(0));
     });
+  });
+}
+
+absl::Status RoundsInCountCuda(const KernelContext& k, int64_t rounds, bool backwards) {
+  return DispatchInteger(k.input_type(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t counts = k.input_type(0).num_elements(), n = rounds * counts;
+    return k.cuda()->Launch(RoundsInCountKernel<T>, ShapeFor(n), n, CudaDivisor(counts, n), counts, rounds, backwards,
+                            k.input<T>(0), k.output<uint8_t>(0));
   });
 }
 

@@ -15,6 +15,7 @@ absl::Status ChooseRowsCuda(const KernelContext& k, const void* a, const void* b
 // Output 0 says where input 0 is above `value`, or equals it.
 absl::Status CompareCuda(const KernelContext& k, int64_t value, bool greater);
 absl::Status InCountCuda(const KernelContext& k);
+absl::Status RoundsInCountCuda(const KernelContext& k, int64_t rounds, bool backwards);
 absl::Status StillHoldsCuda(const KernelContext& k);
 
 }  // namespace snug::core

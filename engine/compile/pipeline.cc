@@ -162,6 +162,11 @@ absl::StatusOr<std::unordered_map<ValueId, ValueId>> AddGradients(Graph& graph, 
   return gradients;
 }
 
+bool HoistsLoopInputs(const CompileOptions& options) {
+  return absl::c_none_of(LoopPasses(),
+                         [&](const Pass& pass) { return options.disabled_passes.contains(std::string(pass.name)); });
+}
+
 // The network with gradients, and with its loops as nodes.
 struct Front {
   Imported imported;
@@ -190,7 +195,8 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
   }
   SNUG_RETURN_IF_ERROR(Observe(options, "10_graph", graph));
   if (HasControlFlow(graph)) {
-    // What is done before a loop is kept for all of its rounds: that is what computing rounds anew is to save.
+    // What is done before a loop is kept for all of its rounds: that is what computing rounds anew is to save. There it
+    // is done before each chunk of them (NormalizeControlFlow).
     if (options.recompute_rounds == 0 && chunks == nullptr) {
       SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, LoopPasses(), 11, options));
     }
@@ -200,7 +206,8 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
                                                             {.training = options.training,
                                                              .rule = rule,
                                                              .recompute_rounds = options.recompute_rounds,
-                                                             .chunks = chunks}));
+                                                             .chunks = chunks,
+                                                             .hoist_from_chunks = HoistsLoopInputs(options)}));
     SNUG_RETURN_IF_ERROR(Observe(options, "13_normal_form", graph));
   }
   SNUG_RETURN_IF_ERROR(RunPasses(graph, registry, ForwardPasses(), 20, options));

@@ -64,6 +64,24 @@ class LoopsTest(SnugTest):
         self.assertIn("leave it or --recompute-rounds out",
                       self.error("plan", self.network, "--stash-limit=1MB", "--recompute-rounds=-1", code=2))
 
+    def test_a_prime_number_of_rounds_has_a_shorter_last_chunk(self):
+        prime = self.write("prime.pbtxt", NETWORK.replace("[24, 32]", "[23, 32]"))
+        flags = ("--precision=float64", *ROLLED)
+        whole = self.json("plan", prime, *flags)["loops"][0]["stash_bytes"]
+        half = f"--stash-limit={whole // 2}"
+        loop, = self.json("plan", prime, half, *flags)["loops"]
+        self.assertEqual(loop["rounds"], 23)
+        self.assertGreater(loop["chunk"], 1)
+        self.assertLessEqual(loop["stash_bytes"] + loop["chunk_stash_bytes"], whole // 2)
+        kept = self.json("step", prime, "--steps=3", *flags)["losses"]
+        anew = self.json("step", prime, "--steps=3", half, *flags)["losses"]
+        for before, after in zip(kept, anew):
+            self.assertAlmostEqual(before, after, places=12)
+        said = self.run_snug("compile", prime, "--train", "--recompute-rounds=7", *flags).stdout
+        self.assertIn("gradients compute 7 rounds at a time anew", said)
+        said = self.run_snug("compile", prime, "--train", "--recompute-rounds=100", *flags).stdout
+        self.assertIn("gradients compute 23 rounds at a time anew", said)
+
     def test_the_largest_batch_says_which_limit_ended_the_search(self):
         fit = ("fit", self.network, "--memory=none", "--max-batch=64", *ROLLED)
         flags = ("--memory-limit=1GB", "--stash-limit=20kB")

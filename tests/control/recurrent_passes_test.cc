@@ -202,6 +202,48 @@ TEST(RecurrentPasses, AWeightHasOneGradient) {
   EXPECT_LE(counts.longest_sum, 4) << "of h, c and x";
 }
 
+// A layer above another one reads what that collects, which lies as the rounds make it, unless somebody else reads it.
+TEST(RecurrentPasses, WhatALayerCollectsForTheNextOneIsNotMoved) {
+  std::string cell = kLstmOfWords;
+  const size_t word = cell.find("  layer { name: \"word\""), ih = cell.find("  layer { name: \"ih\"");
+  cell.erase(word, ih - word);
+  cell.replace(cell.find("\"both\" dense"), 6, "\"$x\"");
+  cell.replace(cell.find("\"ids\", "), 7, "");
+  const std::string loop = R"( loop { body: "cell" scan { input: "x" } carry { input: "h" output: "h_next" }
+    carry { input: "c" output: "c_next" } collect { output: "h_next" } } }
+  )";
+  const std::string text = absl::StrCat("batch: 2\n", cell, R"(
+    input { name: "x" shape { dim: [5, 3] } } input { name: "h" shape { dim: 3 } } input { name: "c" shape { dim: 3 } }
+    layer { name: "first" input: ["x", "h", "c"])",
+                                        loop, R"( layer { name: "second" input: ["first:2", "h", "c"])", loop,
+                                        R"( layer { name: "loss" input: "second:2" square {} } objective: "loss")");
+  const auto transposes = [&](const std::string& more, const std::set<std::string>& fetch = {}) {
+    CompileOptions options;
+    options.fetch.assign(fetch.begin(), fetch.end());
+    return CountAfter(absl::StrCat(text, more), "11_hoist_loop_inputs", options).ops["transpose"];
+  };
+  EXPECT_EQ(transposes(""), 1);  // of x
+  EXPECT_EQ(transposes(R"( layer { name: "other" input: "first:2" square {} } objective: "other")"), 2);
+  EXPECT_EQ(transposes("", {"first:2"}), 2);
+  const std::vector<std::string> gradients = {"x", "h", "c", "first.ih.weight", "first.hh.weight", "second.ih.weight"};
+  std::vector<std::string> fetched = {"loss", "second:2"};
+  for (const std::string& name : gradients) fetched.push_back(absl::StrCat("d(", name, ")"));
+  std::map<std::string, Numbers> feeds;
+  for (const auto& [name, n] : std::map<std::string, int>{{"x", 2 * 5 * 3}, {"h", 2 * 3}, {"c", 2 * 3}}) {
+    for (int i = 0; i < n; ++i) feeds[name].push_back(std::sin(static_cast<double>(3 * i + name[0])));
+  }
+  CompileOptions options = AsWritten(InDouble(gradients));
+  const auto in_rounds = RunOnce(text, feeds, fetched, options);
+  options.disabled_passes.erase("hoist_loop_inputs");
+  for (const LoopRule rule : {LoopRule::kRolled, LoopRule::kUnrolled}) {
+    options.loops = rule;
+    const auto before = RunOnce(text, feeds, fetched, options);
+    for (const auto& [name, numbers] : in_rounds) {
+      EXPECT_THAT(before.at(name), testing::Pointwise(testing::DoubleNear(1e-14), numbers)) << name;
+    }
+  }
+}
+
 // The biases of x and of h have one gradient: the sum of the rows that flow back to the products of both.
 TEST(RecurrentPasses, ABiasHasOneSumOfRowsForAllRounds) {
   EXPECT_EQ(CountAfter(SequencesOfWords("lstm"), "40_updates").ops["reduce_to_shape"], 2 * 2);
@@ -269,8 +311,98 @@ TEST(RecurrentPasses, WhatDependsOnCarriesOrCannotBeDoneAtOnceStays) {
       dense_before_the_loop(
           of_x, absl::StrCat(R"(, "count"] loop { body: "cell" counted: true scan { input: "x" } scan { input: "y" })",
                              ends)),
-      0)
-      << "rounds that do not count are guarded one by one";
+      1);
+  EXPECT_EQ(dense_before_the_loop(
+                R"(layer { name: "size" input: "$x" square {} } layer { name: "root" input: "size" sqrt {} }
+                   layer { name: "made" input: "root" dense { units: 3 } })",
+                absl::StrCat(R"(, "count"] loop { body: "cell" counted: true scan { input: "x" } scan { input: "y" })",
+                             ends)),
+            0)
+      << "where a round does not count, a root of zeros has no gradient";
+  EXPECT_EQ(dense_before_the_loop(
+                absl::StrCat(of_x, R"(layer { name: "go" input: "made" reduce_sum { axis: 1 } } output: "go")"),
+                absl::StrCat(R"(] loop { body: "cell" condition: "go" scan { input: "x" } scan { input: "y" })", ends)),
+            0)
+      << "how many rounds count is not known before the loop";
+}
+
+// Rounds that do not count read what is not finite: before the loop as in it, that changes neither values nor
+// gradients.
+TEST(RecurrentPasses, CountedLoopsHaveTheSameBitsWithAndWithoutHoisting) {
+  constexpr int kSamples = 2, kRounds = 5, kWidth = 3;
+  const auto text = [](bool by_sample, bool reverse) {
+    const std::string way = reverse ? " reverse: true" : "";
+    return absl::StrCat(R"(
+    batch: 2
+    block { name: "cell" input: ["ids", "x", "shared", "h"]
+      layer { name: "word" input: "$ids" embedding { entries: 5 width: 3 } }
+      layer { name: "both" input: "word" input: "$x" add {} }
+      layer { name: "ih" input: "both" dense { units: 3 } }
+      layer { name: "same" input: "$shared" dense { units: 3 } }
+      layer { name: "hh" input: "$h" dense { units: 3 } }
+      layer { name: "sum" input: "ih" input: "hh" add {} }
+      layer { name: "all" input: "sum" input: "same" add {} }
+      layer { name: "next" input: "all" tanh {} }
+      output: "next" }
+    input { name: "ids" shape { dim: 5 } dtype: INT32 max_value: 5 }
+    input { name: "x" shape { dim: [5, 3] } }
+    input { name: "shared" shape { dim: 3 } }
+    input { name: "h" shape { dim: 3 } }
+    input { name: "count" dtype: INT32 max_value: 6 )",
+                        by_sample ? "" : "no_batch: true", R"( }
+    layer { name: "rnn" input: ["ids", "x", "shared", "h", "count"] loop { body: "cell" counted: true
+      scan { input: "ids")",
+                        way, R"( } scan { input: "x")", way, R"( } carry { input: "h" output: "next" }
+      collect { output: "next")",
+                        way, R"( } } }
+    layer { name: "squares" input: "rnn:1" square {} }
+    layer { name: "loss" input: "squares" reduce_sum {} }
+    layer { name: "last" input: "rnn" reduce_sum {} }
+    objective: "loss" objective: "last")");
+  };
+  const std::vector<std::string> exact = {"rnn", "rnn:1", "loss", "last", "d(x)", "d(h)"};
+  const std::vector<std::string> summed = {"d(shared)",      "d(rnn.word.weight)", "d(rnn.ih.weight)",
+                                           "d(rnn.ih.bias)", "d(rnn.same.weight)", "d(rnn.hh.weight)"};
+  std::vector<std::string> fetched = exact;
+  fetched.insert(fetched.end(), summed.begin(), summed.end());
+  std::vector<std::string> gradients = {"x", "h"};
+  for (const std::string& name : summed) gradients.push_back(name.substr(2, name.size() - 3));
+  const std::vector<Numbers> all_counts = {{0}, {1}, {3}, {5}, {0, 4}, {2, 5}, {1, 0}, {5, 5}, {0, 0}};
+  for (const Numbers& counts : all_counts) {
+    for (const bool reverse : {false, true}) {
+      const bool by_sample = counts.size() > 1;
+      std::map<std::string, Numbers> feeds = {{"count", counts}, {"ids", {}}, {"x", {}}};
+      for (int sample = 0; sample < kSamples; ++sample) {
+        const double count = by_sample ? counts[static_cast<size_t>(sample)] : counts[0];
+        for (int place = 0; place < kRounds; ++place) {
+          const int round = reverse ? kRounds - 1 - place : place;
+          // A sample of which no round counts does its first one beside the others, so that is finite.
+          const bool there = round < count || (by_sample && round == 0);
+          feeds["ids"].push_back((sample * 7 + place * 3) % 5);
+          for (int i = 0; i < kWidth; ++i) {
+            feeds["x"].push_back(there ? std::sin(static_cast<double>(sample + 3 * place + i)) : NAN);
+          }
+        }
+      }
+      const bool none = !by_sample && counts[0] == 0;
+      feeds["h"] = {0.1, -0.2, 0.3, 0.4, -0.5, 0.6};
+      feeds["shared"] = none ? Numbers(kSamples * kWidth, NAN) : Numbers{0.5, 0.25, -0.5, 1, -1, 0.75};
+      SCOPED_TRACE(absl::StrCat("counts ", counts[0], by_sample ? ", by sample" : "", reverse ? ", reverse" : ""));
+      CompileOptions options = AsWritten(InDouble(gradients));
+      options.loops = LoopRule::kRolled;
+      const auto in_rounds = RunOnce(text(by_sample, reverse), feeds, fetched, options);
+      options.disabled_passes.erase("hoist_loop_inputs");
+      const auto before = RunOnce(text(by_sample, reverse), feeds, fetched, options);
+      options.loops = LoopRule::kUnrolled;
+      EXPECT_EQ(RunOnce(text(by_sample, reverse), feeds, fetched, options), before);
+      for (const std::string& name : exact) EXPECT_EQ(before.at(name), in_rounds.at(name)) << name;
+      for (const std::string& name : summed) {
+        EXPECT_THAT(before.at(name), testing::Pointwise(testing::DoubleNear(none ? 0 : 1e-13), in_rounds.at(name)))
+            << name;
+        for (const double number : before.at(name)) EXPECT_TRUE(std::isfinite(number)) << name;
+      }
+    }
+  }
 }
 
 // What is not the cell's shape, or is read by others, keeps its nodes.

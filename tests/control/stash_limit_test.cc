@@ -138,12 +138,45 @@ TEST(StashLimit, WhatDoesNotFitIsRefusedWithTheSizeThatDoes) {
   EXPECT_EQ(InAll(*found), least);
 }
 
-TEST(StashLimit, RoundsThatDoNotDivideAreKept) {
-  const std::string text = Stashing(59);
-  const int64_t all = InAll(*CompileWithin(text, 0));
-  const absl::Status refused = CompileWithin(text, all - 1).status();
-  EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr(absl::StrCat("--stash-limit=", all, " or more")),
-                                                    HasSubstr("nothing near divides its 59 rounds")));
+// A prime number of rounds has a last chunk that is shorter, and about the bytes of a number that has divisors.
+TEST(StashLimit, APrimeNumberOfRoundsFitsWhereItsNeighbourDoes) {
+  const std::string prime = Stashing(61);
+  const int64_t all = InAll(*CompileWithin(prime, 0));
+  const auto least = [](const std::string& text) {
+    const std::string message(CompileWithin(text, 1).status().message());
+    return std::stoll(message.substr(message.find("--stash-limit=") + 14));
+  };
+  const int64_t of_prime = least(prime), of_neighbour = least(Stashing(60));
+  EXPECT_LT(of_prime, all / 3);
+  EXPECT_NEAR(static_cast<double>(of_prime), static_cast<double>(of_neighbour), 0.1 * of_neighbour);
+  for (const int64_t limit : {of_prime, all / 3, all / 2, all - 1}) {
+    const absl::StatusOr<Compiled> found = CompileWithin(prime, limit);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_LE(InAll(*found), limit);
+    EXPECT_EQ(found->loops[0].rounds, 61);
+  }
+  EXPECT_EQ(InAll(*CompileWithin(prime, of_prime)), of_prime);
+}
+
+// What is kept and what is there at once, as the chooser foresees it, for chunks of every length.
+TEST(StashLimit, EveryLengthOfChunksTakesWhatItShould) {
+  for (const int rounds : {1, 2, 12, 13}) {
+    const int64_t carry = 4 * 8 * 4, round = 4 * 8 * 4;  // of one loop: h, and what tanh puts out
+    for (int64_t chunk = 1; chunk <= rounds + 3; ++chunk) {
+      const absl::StatusOr<Compiled> compiled = CompileWithin(Stashing(rounds), 0, chunk);
+      ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+      const LoopChoice& loop = compiled->loops[0];
+      if (rounds == 1) {
+        EXPECT_EQ(loop.chunk, 0);
+        EXPECT_EQ(loop.why_not, "it has one round only");
+        continue;
+      }
+      const int64_t length = std::min<int64_t>(chunk, rounds), chunks = (rounds + length - 1) / length;
+      EXPECT_EQ(loop.chunk, length);
+      EXPECT_EQ(loop.stash_bytes, chunks * carry) << rounds << ", " << chunk;
+      EXPECT_EQ(loop.chunk_stash_bytes, length * round) << rounds << ", " << chunk;
+    }
+  }
 }
 
 TEST(StashLimit, ACountOfRunTimeKeepsItsBound) {
@@ -276,7 +309,7 @@ TEST(StashLimit, LoopsInsideOthersAreSplitWhereThatIsNeeded) {
 }
 
 TEST(StashLimit, WhatIsKeptIsSaidForEveryLengthOfChunks) {
-  for (const int64_t chunk : {2, 3, 12}) {
+  for (const int64_t chunk : {2, 3, 7, 12}) {
     const absl::StatusOr<Compiled> compiled = CompileWithin(Stashing(60), 0, chunk);
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     const LoopChoice& loop = compiled->loops[0];
@@ -306,21 +339,23 @@ TEST(StashLimit, OfManyLoopsTheCheapestAreChosen) {
       parts.chunk = below(5) == 0 ? 0 : 4;
       parts.kept = parts.chunk == 0 ? all.kept : 3 * carry;
       parts.again = parts.chunk * stash;
+      parts.kept_by_chunk = carry;
+      parts.again_by_round = stash;
       sum += all.kept;
     }
     const int64_t limit = 1 + below(static_cast<int>(sum));
     // Everything that can be done: each loop with each chunk.
     double least = -1;
-    constexpr int64_t kChunks[] = {0, 2, 3, 4, 6};
-    for (int code = 0; code < 625; ++code) {
+    constexpr int64_t kChunks[] = {0, 1, 2, 3, 4, 5, 6, 12};
+    for (int code = 0; code < 8 * 8 * 8 * 8; ++code) {
       int64_t bytes = 0, at_once = 0;
       double flops = 0;
       bool possible = true;
-      for (int i = 0, rest = code; i < 4; ++i, rest /= 5) {
+      for (int i = 0, rest = code; i < 4; ++i, rest /= 8) {
         const LoopStash &all = kept[static_cast<size_t>(i)], &parts = anew[static_cast<size_t>(i)];
-        const int64_t chunk = kChunks[rest % 5];
+        const int64_t chunk = kChunks[rest % 8];
         possible = possible && (chunk == 0 || parts.chunk > 0);
-        bytes += chunk == 0 ? all.kept : parts.kept / 3 * (12 / chunk);
+        bytes += chunk == 0 ? all.kept : parts.kept / 3 * ((11 + chunk) / chunk);
         at_once = std::max(at_once, chunk == 0 ? 0 : parts.again / 4 * chunk);
         if (chunk > 0) flops += all.flops;
       }
@@ -337,7 +372,7 @@ TEST(StashLimit, OfManyLoopsTheCheapestAreChosen) {
   EXPECT_GT(chosen, 50);
 }
 
-// 1344 lengths of chunks and more for each of as many loops as are tried in all combinations, none of which but the
+// 1800 lengths of chunks and more for each of as many loops as are tried in all combinations, none of which but the
 // last fits; and for many more loops than that.
 TEST(StashLimit, ManyLengthsOfManyLoopsTakeNoTime) {
   constexpr int64_t kRounds = 735134400, kChunk = 27300;
@@ -354,6 +389,8 @@ TEST(StashLimit, ManyLengthsOfManyLoopsTakeNoTime) {
       parts.chunk = kChunk;
       parts.kept = kRounds / kChunk * width;
       parts.again = kChunk * 2 * width;
+      parts.kept_by_chunk = width;
+      parts.again_by_round = 2 * width;
     }
     const auto begin = std::chrono::steady_clock::now();
     const absl::Status refused = ChunksWithin(1, kept, anew).status();

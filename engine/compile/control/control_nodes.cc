@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "ops/slice_box.h"
 #include "proto/data_type.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
@@ -59,15 +60,44 @@ absl::StatusOr<std::vector<ValueId>> ControlNodes::Slices(ValueId whole, int axi
   return slices;
 }
 
+absl::StatusOr<std::vector<ValueId>> ControlNodes::Cuts(ValueId whole, int axis, int64_t places, int64_t count,
+                                                        bool from_end, const std::string& suffix) {
+  const int64_t rest = type(whole).shape[axis] - count * places;
+  if (rest == 0 && count == 1) return std::vector<ValueId>{whole};
+  proto::Split split;
+  split.set_axis(axis);
+  if (rest > 0 && from_end) split.add_size(rest);
+  for (int64_t i = 0; i < count; ++i) split.add_size(places);
+  if (rest > 0 && !from_end) split.add_size(rest);
+  SNUG_ASSIGN_OR_RETURN(std::vector<ValueId> cuts, Add("split", {whole}, proto::MakeOptions(split), suffix));
+  if (rest > 0) cuts.erase(from_end ? cuts.begin() : cuts.end() - 1);
+  return cuts;
+}
+
 absl::StatusOr<ValueId> ControlNodes::Slice(ValueId whole, int axis, int64_t place, const std::string& suffix) {
   const Shape shape = type(whole).shape;
-  proto::Slice slice;
-  slice.add_axis(axis);
-  slice.add_begin(place);
-  slice.add_end(place + 1);
-  SNUG_ASSIGN_OR_RETURN(const ValueId part,
-                        AddOne("slice", {whole}, proto::MakeOptions(slice), absl::StrCat(suffix, "/slice")));
+  SNUG_ASSIGN_OR_RETURN(const ValueId part, Part(whole, axis, place, place + 1, absl::StrCat(suffix, "/slice")));
   return Reshape(part, shape.Without(axis), suffix);
+}
+
+absl::StatusOr<ValueId> ControlNodes::Part(ValueId whole, int axis, int64_t begin, int64_t end,
+                                           const std::string& suffix) {
+  return AddOne("slice", {whole}, proto::MakeOptions(SliceAlong(axis, begin, end - begin)), suffix);
+}
+
+absl::StatusOr<ValueId> ControlNodes::PartGradient(ValueId gradient, const Shape& whole, int axis, int64_t begin,
+                                                   const std::string& suffix) {
+  proto::SliceGrad options;
+  *options.mutable_slice() = SliceAlong(axis, begin, type(gradient).shape[axis]);
+  for (const int64_t dim : whole.dims()) options.add_dim(dim);
+  return AddOne("slice_grad", {gradient}, proto::MakeOptions(options), suffix);
+}
+
+absl::StatusOr<ValueId> ControlNodes::Join(std::vector<ValueId> parts, int axis, const std::string& suffix) {
+  if (parts.size() == 1) return parts[0];
+  proto::Concat concat;
+  concat.set_axis(axis);
+  return AddOne("concat", std::move(parts), proto::MakeOptions(concat), suffix);
 }
 
 absl::StatusOr<ValueId> ControlNodes::Collect(std::vector<ValueId> parts, int axis, const std::string& suffix) {
@@ -82,13 +112,8 @@ absl::StatusOr<ValueId> ControlNodes::Collect(std::vector<ValueId> parts, int ax
   for (size_t i = 0; i < parts.size() && !by_rows; ++i) {
     SNUG_ASSIGN_OR_RETURN(parts[i], Reshape(parts[i], with_axis(1), absl::StrCat(suffix, "/", i)));
   }
-  ValueId whole = parts[0];
-  if (parts.size() > 1) {
-    proto::Concat concat;
-    concat.set_axis(axis);
-    SNUG_ASSIGN_OR_RETURN(whole, AddOne("concat", std::move(parts), proto::MakeOptions(concat),
-                                        by_rows ? absl::StrCat(suffix, "/rows") : suffix));
-  }
+  SNUG_ASSIGN_OR_RETURN(const ValueId whole,
+                        Join(std::move(parts), axis, by_rows ? absl::StrCat(suffix, "/rows") : suffix));
   return by_rows ? Reshape(whole, with_axis(count), suffix) : whole;
 }
 

@@ -29,7 +29,17 @@ class ControlNodes {
   absl::StatusOr<std::vector<ValueId>> Slices(ValueId whole, int axis, const std::string& suffix);
   // One of the slices, by its place along the axis.
   absl::StatusOr<ValueId> Slice(ValueId whole, int axis, int64_t place, const std::string& suffix);
+  // Slices of `places` places, which keep the axis: `count` of them, in their sequence along it. What is left over is
+  // at its end, or at its begin if `from_end`.
+  absl::StatusOr<std::vector<ValueId>> Cuts(ValueId whole, int axis, int64_t places, int64_t count, bool from_end,
+                                            const std::string& suffix);
   absl::StatusOr<ValueId> Collect(std::vector<ValueId> parts, int axis, const std::string& suffix);
+  // Puts together what has the axis already.
+  absl::StatusOr<ValueId> Join(std::vector<ValueId> parts, int axis, const std::string& suffix);
+  // What lies from `begin` to `end` along the axis, which it keeps; and the gradient of that, among zeros.
+  absl::StatusOr<ValueId> Part(ValueId whole, int axis, int64_t begin, int64_t end, const std::string& suffix);
+  absl::StatusOr<ValueId> PartGradient(ValueId gradient, const Shape& whole, int axis, int64_t begin,
+                                       const std::string& suffix);
   absl::StatusOr<ValueId> RoundNumber(int64_t round);
   // A mask that says where integers equal a number, or are above it.
   absl::StatusOr<ValueId> Equals(ValueId integers, int64_t value, const std::string& suffix);

@@ -12,6 +12,8 @@
 #include "engine/base/status.h"
 #include "engine/compile/control/body_copier.h"
 #include "engine/compile/control/control_nodes.h"
+#include "engine/compile/control/loop_paths.h"
+#include "engine/compile/control/loop_products.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "proto/loops.pb.h"
 #include "proto/network.pb.h"
@@ -31,14 +33,12 @@ class LoopDifferentiator {
         wanted_(wanted),
         options_(graph_.node(loop).options.Get<proto::NormalLoop>()),
         body_(*graph_.node(loop).subgraphs[0]),
-        around_(builder, absl::StrCat(graph_.node(loop).name, "/gradient"), graph_.node(loop).loc, Phase::kBackward),
-        active_(body_.inputs().size(), false) {}
+        around_(builder, absl::StrCat(graph_.node(loop).name, "/gradient"), graph_.node(loop).loc, Phase::kBackward) {}
 
   absl::StatusOr<std::vector<ValueId>> Run() {
     std::vector<ValueId> result(graph_.node(loop_).inputs.size());
-    FindActive();
-    FindSeeded();
-    if (seeded_carries_.empty() && seeded_collects_.empty()) return result;
+    paths_ = FindPaths(body_, options_, output_grads_, wanted_);
+    if (paths_.seeded_carries.empty() && paths_.seeded_collects.empty()) return result;
     SNUG_RETURN_IF_ERROR(DifferentiateBody());
     StartGradient();
     SNUG_RETURN_IF_ERROR(CopyBackwardNodes());
@@ -59,21 +59,6 @@ class LoopDifferentiator {
     bool collected = false;  // it is collected anyway, along axis 0; otherwise it is a stash
   };
 
-  struct Summed {  // by one product, after the loop
-    int input = 0;
-    ValueId x;      // of the graph around: of all rounds
-    Shape x_shape;  // with the rounds
-    ValueId first;  // if valid, x is that of the round before, and this is the first one
-    bool reverse = false;
-    std::string name;
-  };
-
-  struct SummedRows {  // as the bias of a layer whose dy is collected, after the loop
-    int input = 0;
-    ValueId gradient;  // of both_
-    ValueId dy;        // of both_
-  };
-
   template <class Id>
   static size_t Index(Id id) {
     return static_cast<size_t>(id.index);
@@ -89,87 +74,13 @@ class LoopDifferentiator {
     return found == options_.scan().end() ? nullptr : &*found;
   }
 
-  // --- which values of the body have gradients ---
-
-  // What depends on inputs that are active, by value.
-  std::vector<bool> Reached() const {
-    std::vector<bool> reached(body_.value_capacity(), false);
-    for (size_t i = 0; i < active_.size(); ++i) reached[Index(body_.inputs()[i])] = active_[i];
-    for (NodeId id = body_.first_node(); id.valid(); id = body_.node(id).next) {
-      const Node& node = body_.node(id);
-      if (absl::c_none_of(node.inputs, [&](ValueId v) { return v.valid() && reached[Index(v)]; })) continue;
-      for (const ValueId output : node.outputs) reached[Index(output)] = IsFloating(body_.type(output).dtype);
-    }
-    return reached;
-  }
-
-  // An input is active if its gradient is wanted. So is a carry whose value in a later round depends on one that is.
-  void FindActive() {
-    for (size_t i = 0; i < active_.size(); ++i) {
-      active_[i] = wanted_[i] && IsFloating(body_.type(body_.inputs()[i]).dtype);
-    }
-    for (bool changed = true; changed;) {
-      changed = false;
-      reached_ = Reached();
-      for (const proto::NormalLoop::Carry& carry : options_.carry()) {
-        if (active_[static_cast<size_t>(carry.input())] || !reached_[Index(OutputAt(carry.output()))]) continue;
-        active_[static_cast<size_t>(carry.input())] = true;
-        changed = true;
-      }
-    }
-  }
-
-  bool HasGradient(int result) const { return output_grads_[static_cast<size_t>(result)].valid(); }
-
-  // Gradients flow into what the loop puts out, if they do there, and into a carry that a later round passes them to.
-  void FindSeeded() {
-    std::vector<bool> flows(body_.value_capacity(), false);
-    const auto seed = [&](ValueId output) {
-      if (!reached_[Index(output)]) return false;
-      flows[Index(output)] = true;
-      return true;
-    };
-    for (int k = 0; k < options_.collect_size(); ++k) {
-      const proto::NormalLoop::Along& collect = options_.collect(k);
-      if (collect.has_result() && HasGradient(collect.result()) && seed(OutputAt(collect.port()))) {
-        seeded_collects_.push_back(k);
-      }
-    }
-    std::vector<bool> seeded(static_cast<size_t>(options_.carry_size()), false);
-    for (int k = 0; k < options_.carry_size(); ++k) {
-      const proto::NormalLoop::Carry& carry = options_.carry(k);
-      seeded[static_cast<size_t>(k)] =
-          carry.has_result() && HasGradient(carry.result()) && seed(OutputAt(carry.output()));
-    }
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (NodeId id = body_.last_node(); id.valid(); id = body_.node(id).previous) {
-        const Node& node = body_.node(id);
-        if (absl::c_none_of(node.outputs, [&](ValueId v) { return flows[Index(v)]; })) continue;
-        for (const ValueId input : node.inputs) {
-          if (input.valid() && reached_[Index(input)]) flows[Index(input)] = true;
-        }
-      }
-      for (int k = 0; k < options_.carry_size(); ++k) {
-        const proto::NormalLoop::Carry& carry = options_.carry(k);
-        if (seeded[static_cast<size_t>(k)] || !flows[Index(InputAt(carry.input()))]) continue;
-        if (!seed(OutputAt(carry.output()))) continue;
-        seeded[static_cast<size_t>(k)] = true;
-        changed = true;
-      }
-    }
-    for (int k = 0; k < options_.carry_size(); ++k) {
-      if (seeded[static_cast<size_t>(k)]) seeded_carries_.push_back(k);
-    }
-  }
-
   // --- the gradient of one round, beside the round ---
 
   absl::Status DifferentiateBody() {
     both_ = body_;
     BackwardOptions backward;
-    for (size_t i = 0; i < active_.size(); ++i) {
-      if (active_[i]) backward.wanted.push_back(body_.inputs()[i]);
+    for (size_t i = 0; i < paths_.active.size(); ++i) {
+      if (paths_.active[i]) backward.wanted.push_back(body_.inputs()[i]);
     }
     const auto add = [&](const std::string& name, int output) {
       const ValueId value = OutputAt(output);
@@ -178,9 +89,9 @@ class LoopDifferentiator {
       backward.seeds.emplace_back(value, seed);
       return seed;
     };
-    for (const int k : seeded_carries_)
+    for (const int k : paths_.seeded_carries)
       carry_seeds_.push_back(add(absl::StrCat("carry", k), options_.carry(k).output()));
-    for (const int k : seeded_collects_) {
+    for (const int k : paths_.seeded_collects) {
       collect_seeds_.push_back(add(absl::StrCat("collect", k), options_.collect(k).port()));
     }
     GraphBuilder builder(builder_.registry(), &both_);
@@ -299,21 +210,21 @@ class LoopDifferentiator {
 
   // Only what the gradients of the body's inputs need.
   absl::Status CopyBackwardNodes() {
-    for (size_t i = 0; i < seeded_carries_.size(); ++i) {
+    for (size_t i = 0; i < paths_.seeded_carries.size(); ++i) {
       const Value& seed = both_.value(carry_seeds_[i]);
-      const proto::NormalLoop::Carry& carry = options_.carry(seeded_carries_[i]);
+      const proto::NormalLoop::Carry& carry = options_.carry(paths_.seeded_carries[i]);
       ValueId initial;
       if (carry.has_result()) initial = output_grads_[static_cast<size_t>(carry.result())];
       if (!initial.valid()) {
-        SNUG_ASSIGN_OR_RETURN(
-            initial, around_.Fill(seed.type.dtype, seed.type.shape, 0, absl::StrCat("carry", seeded_carries_[i])));
+        SNUG_ASSIGN_OR_RETURN(initial, around_.Fill(seed.type.dtype, seed.type.shape, 0,
+                                                    absl::StrCat("carry", paths_.seeded_carries[i])));
       }
       carry_ports_.push_back(AddInput(seed.name, seed.type, initial));
       mapped_[Index(carry_seeds_[i])] = NewInput(carry_ports_.back());
     }
-    for (size_t i = 0; i < seeded_collects_.size(); ++i) {
+    for (size_t i = 0; i < paths_.seeded_collects.size(); ++i) {
       const Value& seed = both_.value(collect_seeds_[i]);
-      const proto::NormalLoop::Along& collect = options_.collect(seeded_collects_[i]);
+      const proto::NormalLoop::Along& collect = options_.collect(paths_.seeded_collects[i]);
       const int port = AddInput(seed.name, seed.type, output_grads_[static_cast<size_t>(collect.result())]);
       AddScan(port, collect.axis(), collect.reverse(), collect.stash());
       mapped_[Index(collect_seeds_[i])] = NewInput(port);
@@ -324,9 +235,9 @@ class LoopDifferentiator {
       const NodeId producer = both_.value(value).producer;
       if (producer.valid() && both_.node(producer).phase == Phase::kBackward) needed[Index(producer)] = true;
     };
-    FindSummed();
+    summed_ = FindSummed(body_, both_, options_, gradients_);
     for (const auto& [input, gradient] : gradients_) {
-      if (!summed_.contains(gradient) && !IsSummedByRows(gradient)) {
+      if (!summed_.products.contains(gradient) && !summed_.IsSumOfRows(gradient)) {
         need(gradient);
       } else {
         for (const ValueId value : both_.node(both_.value(gradient).producer).inputs) need(value);
@@ -360,8 +271,8 @@ class LoopDifferentiator {
 
   absl::Status AddCarries() {
     ControlNodes inner(inner_builder_, "", graph_.node(loop_).loc, Phase::kBackward);
-    for (size_t i = 0; i < seeded_carries_.size(); ++i) {
-      const int port = options_.carry(seeded_carries_[i]).input();
+    for (size_t i = 0; i < paths_.seeded_carries.size(); ++i) {
+      const int port = options_.carry(paths_.seeded_carries[i]).input();
       const ValueType type = body_.type(InputAt(port));
       ValueId gradient = GradientOf(port);
       if (gradient.valid()) {
@@ -379,6 +290,11 @@ class LoopDifferentiator {
     return absl::OkStatus();
   }
 
+  // A slice with the axis (PlacesOfSlice) makes it longer.
+  ValueType Joined(const ValueType& part, int axis) const {
+    return {part.dtype, part.shape.WithDim(axis, part.shape[axis] * options_.rounds()), {}};
+  }
+
   ValueType Collected(const ValueType& part, int axis) const {
     Shape shape;
     for (int i = 0; i <= part.shape.rank(); ++i) {
@@ -387,7 +303,7 @@ class LoopDifferentiator {
     return {part.dtype, shape, {}};
   }
 
-  int AddCollect(const std::string& name, ValueId value, int axis, bool reverse, bool stash) {
+  int AddCollect(const std::string& name, ValueId value, int axis, bool reverse, bool stash, bool have_axis = false) {
     for (const proto::NormalLoop::Along& known : new_options_.collect()) {
       if (gradient_.outputs[static_cast<size_t>(known.port())].value == value && known.axis() == axis &&
           known.reverse() == reverse && known.stash() == stash) {
@@ -401,7 +317,8 @@ class LoopDifferentiator {
     if (reverse) collect.set_reverse(true);
     if (stash) collect.set_stash(true);
     collect.set_result(AddResult(stash ? ValueType{type.dtype, Shape({options_.rounds(), type.num_elements()}), {}}
-                                       : Collected(type, axis)));
+                                 : have_axis ? Joined(type, axis)
+                                             : Collected(type, axis)));
     return collect.result();
   }
 
@@ -411,54 +328,13 @@ class LoopDifferentiator {
       const ValueId gradient = GradientOf(scan.port());
       if (!gradient.valid() || !wanted_[static_cast<size_t>(scan.port())]) continue;
       SNUG_ASSIGN_OR_RETURN(const ValueId value, InGradient(gradient));
-      const int result = AddCollect(absl::StrCat("d(scan", k, ")"), value, scan.axis(), scan.reverse(), scan.stash());
+      const bool have_axis =
+          !scan.stash() && gradient_.type(value).shape.rank() == graph_.type(FeedAt(scan.port())).shape.rank();
+      const int result =
+          AddCollect(absl::StrCat("d(scan", k, ")"), value, scan.axis(), scan.reverse(), scan.stash(), have_axis);
       results_.emplace_back(scan.port(), result);
     }
     return absl::OkStatus();
-  }
-
-  // Finds weights whose gradient is a product of what the rounds read and what flows back, and nothing else.
-  void FindSummed() {
-    // Rounds that do not run have no x. What is computed anew is there for a chunk only.
-    if (options_.has_goes_on() || options_.recompute()) return;
-    for (int port = 0; port < static_cast<int>(active_.size()); ++port) {
-      if (IsCarry(port) || ScanOf(port) != nullptr) continue;
-      const ValueId gradient = GradientOf(port);
-      const NodeId producer = gradient.valid() ? both_.value(gradient).producer : NodeId();
-      if (!producer.valid() || both_.node(producer).op != "dense_grad_weight") continue;
-      const ValueId x = both_.node(producer).inputs[0];
-      // It must be a value of the forward round with one axis to spare.
-      const Value& v = both_.value(x);
-      const bool forward =
-          v.is_input ? port_of(x) < static_cast<int>(active_.size()) : both_.node(v.producer).phase == Phase::kForward;
-      if (!forward || v.type.shape.rank() >= kMaxRank) continue;
-      const proto::NormalLoop::Along* const scan = v.is_input ? ScanOf(port_of(x)) : nullptr;
-      if (v.is_input && scan == nullptr && !IsCarry(port_of(x))) continue;  // all rounds read the same
-      if (scan != nullptr && (scan->stash() || scan->axis() >= v.type.shape.rank())) continue;
-      summed_[gradient] = port;
-    }
-    FindSummedRows();
-  }
-
-  // Finds vectors whose gradient is the sum of the rows that flow back to a weight of those, which are collected.
-  void FindSummedRows() {
-    for (int port = 0; port < static_cast<int>(active_.size()); ++port) {
-      if (IsCarry(port) || ScanOf(port) != nullptr) continue;
-      const ValueId gradient = GradientOf(port);
-      const NodeId producer = gradient.valid() ? both_.value(gradient).producer : NodeId();
-      if (!producer.valid() || both_.node(producer).op != "reduce_to_shape") continue;
-      const ValueId dy = both_.node(producer).inputs[0];
-      const Shape& rows = both_.type(dy).shape;
-      if (rows.rank() == 0 || both_.type(gradient).shape != Shape({rows[rows.rank() - 1]})) continue;
-      const bool collected = absl::c_any_of(summed_, [&](const auto& product) {
-        return both_.node(both_.value(product.first).producer).inputs[1] == dy;
-      });
-      if (collected) summed_rows_.push_back({port, gradient, dy});
-    }
-  }
-
-  bool IsSummedByRows(ValueId gradient) const {
-    return absl::c_any_of(summed_rows_, [&](const SummedRows& rows) { return rows.gradient == gradient; });
   }
 
   int port_of(ValueId input) const {
@@ -467,15 +343,15 @@ class LoopDifferentiator {
 
   absl::Status AddCapturedGradients() {
     ControlNodes inner(inner_builder_, "", graph_.node(loop_).loc, Phase::kBackward);
-    for (int port = 0; port < static_cast<int>(active_.size()); ++port) {
+    for (int port = 0; port < static_cast<int>(paths_.active.size()); ++port) {
       if (IsCarry(port) || ScanOf(port) != nullptr || !wanted_[static_cast<size_t>(port)]) continue;
       const ValueId gradient = GradientOf(port);
       if (!gradient.valid()) continue;
-      if (summed_.contains(gradient)) {
+      if (summed_.products.contains(gradient)) {
         SNUG_RETURN_IF_ERROR(AddProduct(port, gradient));
         continue;
       }
-      if (IsSummedByRows(gradient)) continue;
+      if (summed_.IsSumOfRows(gradient)) continue;
       SNUG_ASSIGN_OR_RETURN(ValueId part, InGradient(gradient));
       const ValueType type = gradient_.type(part);
       const bool widens = type.dtype == DType::kBFloat16;
@@ -502,7 +378,7 @@ class LoopDifferentiator {
     SNUG_ASSIGN_OR_RETURN(const ValueId dy, InGradient(node.inputs[1]));
     const Value& v = both_.value(x);
     const proto::NormalLoop::Along* const scan = v.is_input ? ScanOf(port_of(x)) : nullptr;
-    Summed summed{.input = port, .x_shape = Collected(v.type, 0).shape, .name = node.name};
+    SummedProduct summed{.input = port, .x_shape = Collected(v.type, 0).shape, .name = node.name};
     int axis = 0;
     if (scan != nullptr) {
       summed.x = FeedAt(scan->port());
@@ -610,15 +486,17 @@ class LoopDifferentiator {
     for (const auto& [port, number] : results_) {
       ValueId& gradient = (*result)[static_cast<size_t>(port)];
       gradient = outputs[static_cast<size_t>(number)];
+      SNUG_ASSIGN_OR_RETURN(gradient, OfWhole(gradient, port));
       const DType wanted = graph_.type(FeedAt(port)).dtype;
       if (graph_.type(gradient).dtype == wanted) continue;
       SNUG_ASSIGN_OR_RETURN(gradient, around_.Cast(gradient, wanted, absl::StrCat("input", port, "/cast")));
     }
     for (const auto& [product, number] : products_) {
-      SNUG_ASSIGN_OR_RETURN((*result)[static_cast<size_t>(product.input)],
-                            Product(product, outputs[static_cast<size_t>(number)]));
+      SNUG_ASSIGN_OR_RETURN(
+          (*result)[static_cast<size_t>(product.input)],
+          AddSummedProduct(around_, product, outputs[static_cast<size_t>(number)], options_.rounds()));
     }
-    for (const SummedRows& rows : summed_rows_) {
+    for (const SummedRows& rows : summed_.rows) {
       const Node& node = both_.node(both_.value(rows.gradient).producer);
       const ValueId dys = outputs[static_cast<size_t>(collected_dys_.at(rows.dy))];
       SNUG_ASSIGN_OR_RETURN((*result)[static_cast<size_t>(rows.input)],
@@ -628,36 +506,14 @@ class LoopDifferentiator {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<ValueId> Part(ValueId whole, int64_t begin, int64_t end, const std::string& name) {
-    proto::Slice slice;
-    slice.add_axis(0);
-    slice.add_begin(begin);
-    slice.add_end(end);
-    return around_.AddOne("slice", {whole}, proto::MakeOptions(slice), name);
-  }
-
-  absl::StatusOr<ValueId> Product(const Summed& product, ValueId dys) {
-    const std::string& name = product.name;
-    ValueId x = product.x;
-    if (!(graph_.type(x).shape == product.x_shape)) {
-      SNUG_ASSIGN_OR_RETURN(x, around_.Reshape(x, product.x_shape, absl::StrCat(name, "/x")));
-    }
-    if (!product.first.valid()) return around_.AddOne("dense_grad_weight", {x, dys}, {}, name);
-    // Each dy meets the x of the round before it, and the first one what the loop began with.
-    const int64_t rounds = options_.rounds();
-    const int64_t first = product.reverse ? rounds - 1 : 0;
-    SNUG_ASSIGN_OR_RETURN(ValueId dy, Part(dys, first, first + 1, absl::StrCat(name, "/first")));
-    Shape shape = graph_.type(dys).shape.Without(0);
-    SNUG_ASSIGN_OR_RETURN(dy, around_.Reshape(dy, shape, absl::StrCat(name, "/first/dy")));
-    if (rounds == 1) return around_.AddOne("dense_grad_weight", {product.first, dy}, {}, name);
-    SNUG_ASSIGN_OR_RETURN(const ValueId of_first, around_.AddOne("dense_grad_weight", {product.first, dy}, {},
-                                                                 absl::StrCat(name, "/of_first")));
-    const int64_t x_begin = product.reverse ? 1 : 0, dy_begin = 1 - x_begin;
-    SNUG_ASSIGN_OR_RETURN(x, Part(x, x_begin, x_begin + rounds - 1, absl::StrCat(name, "/before")));
-    SNUG_ASSIGN_OR_RETURN(dy, Part(dys, dy_begin, dy_begin + rounds - 1, absl::StrCat(name, "/after")));
-    SNUG_ASSIGN_OR_RETURN(const ValueId of_others,
-                          around_.AddOne("dense_grad_weight", {x, dy}, {}, absl::StrCat(name, "/of_others")));
-    return around_.Sum({of_first, of_others}, name);
+  // Nothing flows back to slices of what is scanned that no round reads.
+  absl::StatusOr<ValueId> OfWhole(ValueId gradient, int port) {
+    const proto::NormalLoop::Along* const scan = ScanOf(port);
+    const Shape& whole = graph_.type(FeedAt(port)).shape;
+    if (scan == nullptr || scan->stash() || graph_.type(gradient).shape == whole) return gradient;
+    const int axis = scan->axis();
+    const int64_t begin = scan->reverse() ? whole[axis] - graph_.type(gradient).shape[axis] : 0;
+    return around_.PartGradient(gradient, whole, axis, begin, absl::StrCat("input", port, "/whole"));
   }
 
   GraphBuilder& builder_;
@@ -668,13 +524,11 @@ class LoopDifferentiator {
   const proto::NormalLoop options_;  // a copy: the node's change
   const Graph body_;
   ControlNodes around_;
-  std::vector<bool> active_;   // by input of the body
-  std::vector<bool> reached_;  // by value of the body
-  std::vector<int> seeded_carries_, seeded_collects_;
+  LoopPaths paths_;
   Graph both_;  // the body and its gradient
   std::vector<ValueId> carry_seeds_, collect_seeds_;
   std::unordered_map<ValueId, ValueId> gradients_;  // in both_
-  std::unordered_map<ValueId, int> summed_;         // gradients that are products after the loop: the input
+  SummedGradients summed_;                          // those that are made after the loop
   Graph gradient_;                                  // the new body
   GraphBuilder inner_builder_{builder_.registry(), &gradient_};
   std::vector<ValueId> mapped_;  // by value of both_: what it is in gradient_
@@ -686,8 +540,7 @@ class LoopDifferentiator {
   Options forward_options_;
   std::vector<ValueType> result_types_;
   std::vector<std::pair<int, int>> results_;  // an input of the loop, and the output of the new one
-  std::vector<std::pair<Summed, int>> products_;
-  std::vector<SummedRows> summed_rows_;
+  std::vector<std::pair<SummedProduct, int>> products_;
   std::unordered_map<ValueId, int> collected_dys_;  // by dy in both_: a result of the new loop
   ValueId rounds_run_;
 };

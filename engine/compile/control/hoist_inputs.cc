@@ -7,26 +7,38 @@
 //
 // So one product of rounds * batch rows takes the place of many of batch rows, and so do its gradients. What is scanned
 // comes to lie round by round (it is transposed before the product, where it has fewer columns as a rule), so that a
-// slice of the result is a view, and the gradients of all slices are written where they are joined. What depends on
-// captured values alone is done once, too.
+// slice of the result is a view, and the gradients of all slices are written where they are joined. What a loop before
+// collects for this one alone, it collects round by round. What depends on captured values alone is done once, too.
 //
 // An op may go if the rounds are nothing but more rows to it: then a round's slice of its result is what the round
-// would have computed, but for the rounding of a product of another shape. Loops that end by a count or a condition
-// keep everything: their rounds that do not count are guarded one by one (unroll_loop.cc), so that what is not finite
-// there goes nowhere.
+// would have computed, but for the rounding of a product of another shape.
+//
+// Where a count says how many rounds there are, what is read in those that do not count may be anything, and must not
+// reach the gradients of what all rounds read: a product with a gradient of zero would be NaN if it is not finite. So
+// zeros are put in its place (rounds_in_count), and only those ops go whose gradients are zero there. The first round
+// is computed as it is, as samples that have stopped repeat it (run_time_end.cc); if there is only one count, and it is
+// 0, gates keep its gradients in. A condition is known in its round only: loops with one keep everything.
+#include "engine/compile/control/hoist_inputs.h"
+
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/string_view.h>
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/compile/control/control_nodes.h"
 #include "engine/compile/passes/pass.h"
 #include "engine/graph/graph.h"
 #include "ops/graph_builder.h"
 #include "proto/internal.pb.h"
+#include "proto/loops.pb.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
 
@@ -45,6 +57,8 @@ struct Seen {
   bool per_sample = false;  // has a row for each sample
 };
 
+// Of a loop as it is imported (proto::LoopNode) or in normal form (proto::NormalLoop).
+template <class LoopOptions>
 class LoopHoister {
  public:
   LoopHoister(const OpRegistry& registry, Graph* graph, NodeId loop)
@@ -53,15 +67,16 @@ class LoopHoister {
         graph_(*graph),
         loop_(loop),
         held_(graph->node(loop).options),
-        options_(held_.Get<proto::LoopNode>()),
+        options_(held_.Get<LoopOptions>()),
         body_(*graph->node(loop).subgraphs[0]),
+        around_(builder_, loop),
+        count_(CountOf()),
         seen_(body_.value_capacity()),
         needed_inside_(body_.value_capacity(), false),
         needed_outside_(body_.value_capacity(), false),
         outside_(body_.value_capacity()) {}
 
   absl::Status Run() {
-    if (options_.counted() || options_.has_condition()) return absl::OkStatus();
     SeeInputs();
     for (const NodeId id : body_.ProgramOrder()) See(id);
     if (!FindWhatIsNeeded()) return absl::OkStatus();
@@ -75,6 +90,18 @@ class LoopHoister {
 
  private:
   using Kind = Seen::Kind;
+  using Along = typename LoopOptions::Along;
+  static constexpr bool kImported = std::is_same_v<LoopOptions, proto::LoopNode>;
+
+  ValueId CountOf() const {
+    if constexpr (kImported) return options_.counted() ? graph_.node(loop_).inputs.back() : ValueId();
+    return ValueId();
+  }
+  // Whether each sample has a count of its own.
+  bool CountsBySample() const { return count_.valid() && graph_.type(count_).num_elements() > 1; }
+  bool HasRowForEach(const Shape& shape) const {
+    return shape.rank() > 0 && shape[0] == graph_.type(count_).num_elements();
+  }
 
   static size_t At(ValueId value) { return static_cast<size_t>(value.index); }
   const Seen& seen(ValueId value) const { return seen_[At(value)]; }
@@ -83,13 +110,20 @@ class LoopHoister {
   void SeeInputs() {
     for (size_t i = 0; i < body_.inputs().size(); ++i) seen_[At(body_.inputs()[i])].kind = Kind::kSame;
     const auto input = [&](int port) -> Seen& { return seen_[At(body_.inputs()[static_cast<size_t>(port)])]; };
-    for (const proto::LoopNode::Carry& carry : options_.carry()) input(carry.input()).kind = Kind::kVarying;
-    for (const proto::LoopNode::Along& scan : options_.scan()) {
+    for (const auto& carry : options_.carry()) input(carry.input()).kind = Kind::kVarying;
+    for (const Along& scan : options_.scan()) {
       input(scan.port()).kind = Kind::kRows;
       input(scan.port()).reverse = scan.reverse();
     }
     if (options_.has_index()) input(options_.index()).kind = Kind::kVarying;
-    for (const int port : options_.per_sample()) input(port).per_sample = true;
+    if constexpr (kImported) {
+      for (const int port : options_.per_sample()) input(port).per_sample = true;
+    }
+    for (const Along& scan : options_.scan()) {
+      const Shape& slice = body_.type(body_.inputs()[static_cast<size_t>(scan.port())]).shape;
+      const bool stays = CountsBySample() && !(input(scan.port()).per_sample && HasRowForEach(slice));
+      if (stays) input(scan.port()).kind = Kind::kVarying;
+    }
   }
 
   void See(NodeId id) {
@@ -98,7 +132,8 @@ class LoopHoister {
     const bool acts = op.traits.random || op.traits.side_effect || !node.subgraphs.empty() ||
                       std::any_of(op.aliases.begin(), op.aliases.end(),
                                   [](const Alias& alias) { return alias.kind == Alias::Kind::kMutates; });
-    Seen result{.kind = acts ? Kind::kVarying : Kind::kSame};
+    const bool stays = acts || (count_.valid() && !node.inputs.empty() && !LetsNothingBack(op));
+    Seen result{.kind = stays ? Kind::kVarying : Kind::kSame};
     for (const ValueId input : node.inputs) {
       if (!input.valid() || result.kind == Kind::kVarying) continue;
       const Seen& its = seen(input);
@@ -138,6 +173,13 @@ class LoopHoister {
     if (op.name != "dense" && op.name != "embedding" && !IsElementwise(op)) return false;
     const Shape whole = WithRounds(types.output(0).shape);
     return InferTypes(op, &types).ok() && types.output(0).shape == whole;
+  }
+
+  // Whether a gradient of zero stays zero on its way back where what the op reads is finite.
+  static bool LetsNothingBack(const OpDef& op) {
+    constexpr absl::string_view kOps[] = {"dense", "embedding", "add",  "sub",  "mul",    "neg",
+                                          "scale", "cast",      "relu", "tanh", "sigmoid"};
+    return op.traits.view || absl::c_linear_search(kOps, op.name);
   }
 
   // Elementwise by its formula alone: options say nothing of shapes or axes.
@@ -180,14 +222,23 @@ class LoopHoister {
   absl::Status AddOutside() {
     for (size_t i = 0; i < body_.inputs().size(); ++i) {
       const ValueId input = body_.inputs()[i];
-      if (seen(input).kind == Kind::kSame) outside_[At(input)] = loop().inputs[i];
+      if (seen(input).kind != Kind::kSame) continue;
+      outside_[At(input)] = loop().inputs[i];
+      if (needed_outside_[At(input)]) SNUG_RETURN_IF_ERROR(Gate(outside_[At(input)], seen(input).per_sample));
     }
     for (int k = 0; k < options_.scan_size(); ++k) {
-      const proto::LoopNode::Along& scan = options_.scan(k);
+      const Along& scan = options_.scan(k);
       const auto port = static_cast<size_t>(scan.port());
       const ValueId input = body_.inputs()[port];
       if (!needed_outside_[At(input)]) continue;
-      SNUG_ASSIGN_OR_RETURN(outside_[At(input)], RoundsFirst(loop().inputs[port], scan.axis(), k));
+      ValueId& rows = outside_[At(input)];
+      if (CollectsRoundsFirst(loop().inputs[port], scan.axis())) {
+        rows = loop().inputs[port];
+        rounds_first_.insert(scan.port());
+      } else {
+        SNUG_ASSIGN_OR_RETURN(rows, RoundsFirst(loop().inputs[port], scan.axis(), k));
+      }
+      if (count_.valid()) SNUG_RETURN_IF_ERROR(KeepWhatCounts(rows, scan.reverse(), k));
     }
     for (const NodeId id : to_add_) {
       const Node& node = body_.node(id);
@@ -204,6 +255,65 @@ class LoopHoister {
       }
     }
     return absl::OkStatus();
+  }
+
+  // Where no round counts, nothing flows back to what all rounds read; nor to the rows of a sample of which none does.
+  absl::Status Gate(ValueId& value, bool per_sample) {
+    const ValueType type = graph_.type(value);
+    if (!count_.valid() || !IsFloating(type.dtype)) return absl::OkStatus();
+    if (CountsBySample() && !(per_sample && HasRowForEach(type.shape))) return absl::OkStatus();
+    if (!any_counts_.valid()) {
+      SNUG_ASSIGN_OR_RETURN(any_counts_, around_.IsAbove(count_, 0, "any_round"));
+    }
+    SNUG_ASSIGN_OR_RETURN(value, around_.Gate(value, any_counts_, absl::StrCat("before_rounds", gates_++)));
+    return absl::OkStatus();
+  }
+
+  // Zeros in the place of what is read in rounds that do not count; the rounds are axis 0.
+  absl::Status KeepWhatCounts(ValueId& rows, bool reverse, int k) {
+    if (!CountsBySample()) SNUG_RETURN_IF_ERROR(Gate(rows, /*per_sample=*/false));
+    proto::NormalLoop rounds;
+    rounds.set_rounds(options_.rounds());
+    if (reverse) rounds.set_backwards(true);
+    SNUG_ASSIGN_OR_RETURN(const ValueId counts, around_.AddOne("rounds_in_count", {count_}, proto::MakeOptions(rounds),
+                                                               absl::StrCat("counts", k)));
+    const Shape shape = graph_.type(rows).shape;
+    const std::string name = absl::StrCat("counted", k);
+    if (CountsBySample()) {
+      const Shape by_row = shape.Without(0).WithDim(0, shape[0] * shape[1]);
+      SNUG_ASSIGN_OR_RETURN(rows, around_.Reshape(rows, by_row, absl::StrCat(name, "/rows")));
+    }
+    SNUG_ASSIGN_OR_RETURN(rows, around_.Keep(counts, rows, name));
+    if (!CountsBySample()) return absl::OkStatus();
+    SNUG_ASSIGN_OR_RETURN(rows, around_.Reshape(rows, shape, absl::StrCat(name, "/rounds")));
+    return absl::OkStatus();
+  }
+
+  // If a loop before this one collects the value along the axis, and for this one alone, has it put the rounds before
+  // all other axes instead: then neither of them moves it.
+  bool CollectsRoundsFirst(ValueId scanned, int axis) {
+    if constexpr (!kImported) return false;
+    const NodeId producer = graph_.value(scanned).producer;
+    if (axis == 0 || !producer.valid() || graph_.node(producer).op != "loop") return false;
+    proto::LoopNode maker = graph_.node(producer).options.template Get<proto::LoopNode>();
+    const int number = graph_.value(scanned).output_index - maker.carry_size();
+    if (number < 0 || maker.collect(number).axis() != axis) return false;
+    if (absl::c_any_of(graph_.outputs, [&](const Output& output) { return output.value == scanned; })) return false;
+    if (absl::c_linear_search(graph_.objectives, scanned)) return false;
+    int64_t readings = 0;
+    for (NodeId id = graph_.first_node(); id.valid(); id = graph_.node(id).next) {
+      readings += absl::c_count(graph_.node(id).inputs, scanned);
+    }
+    if (readings != 1) return false;
+    maker.mutable_collect(number)->set_axis(0);
+    graph_.node(producer).options = proto::MakeOptions(maker);
+    Shape& shape = graph_.value(scanned).type.shape;
+    Shape moved({shape[axis]});
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (i != axis) moved.Append(shape[i]);
+    }
+    shape = moved;
+    return true;
   }
 
   // Returns what is scanned with the axis of the rounds before all others.
@@ -228,17 +338,19 @@ class LoopHoister {
     body->name = body_.name;
     std::vector<ValueId> copies(body_.value_capacity());
     std::vector<ValueId> feeds;
-    proto::LoopNode options = options_;
+    LoopOptions options = options_;
     options.clear_carry();
     options.clear_scan();
-    options.clear_per_sample();
+    if constexpr (kImported) options.clear_per_sample();
     options.clear_index();
     const auto add_input = [&](ValueId of, ValueId feed) {
       const Value& value = body_.value(of);
       copies[At(of)] = body->AddInput(value.name, value.type, value.max_value);
       feeds.push_back(feed);
       const auto port = static_cast<int>(feeds.size()) - 1;
-      if (seen(of).per_sample) options.add_per_sample(port);
+      if constexpr (kImported) {
+        if (seen(of).per_sample) options.add_per_sample(port);
+      }
       return port;
     };
     for (size_t i = 0; i < body_.inputs().size(); ++i) {
@@ -250,10 +362,12 @@ class LoopHoister {
       if (!is_carry && !needed_inside_[At(input)]) continue;
       const int port = add_input(input, loop().inputs[i]);
       if (options_.has_index() && is_it(options_.index())) options.set_index(port);
-      for (const proto::LoopNode::Along& scan : options_.scan()) {
+      for (const Along& scan : options_.scan()) {
         if (!is_it(scan.port())) continue;
-        *options.add_scan() = scan;
-        options.mutable_scan(options.scan_size() - 1)->set_port(port);
+        Along& kept = *options.add_scan();
+        kept = scan;
+        kept.set_port(port);
+        if (rounds_first_.contains(scan.port())) kept.set_axis(0);
       }
       if (is_carry) new_port_of_carry_.emplace_back(static_cast<int>(carry - options_.carry().begin()), port);
     }
@@ -268,12 +382,13 @@ class LoopHoister {
         if (!IsHoisted(id) || !needed_inside_[At(output)]) continue;
         const int port = add_input(output, outside_[At(output)]);
         if (seen(output).kind != Kind::kRows) continue;
-        proto::LoopNode::Along& scan = *options.add_scan();
+        Along& scan = *options.add_scan();
         scan.set_port(port);
         scan.set_axis(0);
-        scan.set_reverse(seen(output).reverse);
+        if (seen(output).reverse) scan.set_reverse(true);
       }
     }
+    if (count_.valid()) feeds.push_back(count_);
     for (const NodeId id : to_keep_) Keep(id, body.get(), &copies);
     for (const Output& output : body_.outputs) body->outputs.push_back({output.name, copies[At(output.value)]});
     Node& node = graph_.node(loop_);
@@ -302,9 +417,14 @@ class LoopHoister {
   Graph& graph_;
   const NodeId loop_;
   const Options held_;  // the loop's, as it was
-  const proto::LoopNode& options_;
+  const LoopOptions& options_;
   const Graph body_;
-  std::vector<Seen> seen_;  // this and what follows: by value of the body
+  ControlNodes around_;
+  const ValueId count_;  // of rounds, if it is known at run time
+  ValueId any_counts_;   // a mask, once it is needed
+  int gates_ = 0;
+  std::set<int> rounds_first_;  // ports whose sequence lies so that a slice is a view
+  std::vector<Seen> seen_;      // this and what follows: by value of the body
   std::vector<bool> needed_inside_, needed_outside_;
   std::vector<ValueId> outside_;          // what stands before the loop for it
   std::vector<NodeId> to_add_, to_keep_;  // nodes of the body: before the loop, in it
@@ -312,6 +432,10 @@ class LoopHoister {
 };
 
 }  // namespace
+
+absl::Status HoistFromChunk(Graph& chunk, const OpRegistry& registry, NodeId loop) {
+  return LoopHoister<proto::NormalLoop>(registry, &chunk, loop).Run();
+}
 
 absl::Status HoistLoopInputs(Graph& graph, const OpRegistry& registry) {
   for (const NodeId id : graph.ProgramOrder()) {
@@ -325,7 +449,9 @@ absl::Status HoistLoopInputs(Graph& graph, const OpRegistry& registry) {
     }
     graph.node(id).subgraphs = std::move(bodies);
     if (graph.node(id).op != "loop") continue;
-    const absl::Status status = LoopHoister(registry, &graph, id).Run();
+    const auto& options = graph.node(id).options.Get<proto::LoopNode>();
+    if (options.has_condition()) continue;
+    const absl::Status status = LoopHoister<proto::LoopNode>(registry, &graph, id).Run();
     if (!status.ok()) return NodeError(graph.node(id).loc, graph.node(id).name, graph.node(id).op, status);
   }
   return absl::OkStatus();

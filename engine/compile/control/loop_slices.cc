@@ -4,13 +4,18 @@
 
 namespace snug::core {
 
-LoopSlices SlicesAlong(const ValueType& whole, int axis, bool reverse, int64_t alignment) {
+LoopSlices SlicesAlong(const ValueType& whole, int64_t slice_places, int axis, bool reverse, int64_t alignment) {
   const int64_t elements = whole.num_elements();
-  LoopSlices slices{.rounds = whole.shape[axis], .blocks = whole.shape.Count(0, axis), .reverse = reverse};
-  slices.block_bytes =
+  LoopSlices slices{.places = whole.shape[axis],
+                    .slice_places = slice_places,
+                    .blocks = whole.shape.Count(0, axis),
+                    .reverse = reverse};
+  const int64_t place_bytes =
       elements == 0 ? 0 : whole.size_bytes() / elements * whole.shape.Count(axis + 1, whole.shape.rank());
-  slices.block_stride = slices.block_bytes * slices.rounds;
-  slices.in_place = slices.blocks == 1 && slices.block_bytes % alignment == 0;
+  slices.block_bytes = place_bytes * slice_places;
+  slices.block_stride = place_bytes * slices.places;
+  const bool begins_where_values_may = !reverse || slices.block_stride % alignment == 0;
+  slices.in_place = slices.blocks == 1 && slices.block_bytes % alignment == 0 && begins_where_values_may;
   return slices;
 }
 

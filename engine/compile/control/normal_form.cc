@@ -119,7 +119,8 @@ class Normalizer {
     (*choices_)[choice].bound = options.has_goes_on();
     const int64_t anew = RoundsAnew((*choices_)[choice].name);
     if (anew == 0) return outputs;
-    return SplitForRecomputation(builder_, id, anew, (*choices_)[choice], std::move(outputs));
+    return SplitForRecomputation(builder_, id, {.rounds = anew, .hoist = control_.hoist_from_chunks},
+                                 (*choices_)[choice], std::move(outputs));
   }
 
   // How many rounds at a time the gradient of a loop is to compute anew.

@@ -83,7 +83,10 @@ void RolledLoop::FindInputs(const Graph& graph, const Node& node, const proto::N
     const auto port = static_cast<size_t>(scan.port());
     Input& input = inputs_[port];
     input.source = Source::kSlice;
-    input.slices = SlicesAlong(graph.type(node.inputs[port]), scan.axis(), scan.reverse(), body_->device.alignment());
+    const ValueType& whole = graph.type(node.inputs[port]);
+    const Shape& slice = body.type(body.inputs()[port]).shape;
+    const int64_t places = PlacesOfSlice(whole.shape, slice, scan.axis(), scan.stash());
+    input.slices = SlicesAlong(whole, places, scan.axis(), scan.reverse(), body_->device.alignment());
     if (!input.slices.in_place) input.scratch = Allocate(input.slices.bytes());
     if (scan.has_first()) input.first = scan.first();
   }
@@ -116,8 +119,11 @@ void RolledLoop::FindOutputs() {
 void RolledLoop::FindCollects(const Graph& graph, const Node& node, const proto::NormalLoop& options) {
   for (const proto::NormalLoop::Along& along : options.collect()) {
     Collect collect{.output = along.port(), .result = along.result(), .stash = along.stash()};
-    collect.slices = SlicesAlong(graph.type(node.outputs[static_cast<size_t>(along.result())]), along.axis(),
-                                 along.reverse(), body_->device.alignment());
+    const ValueType& whole = graph.type(node.outputs[static_cast<size_t>(along.result())]);
+    const Graph& body = body_->graph;
+    const Shape& slice = body.type(body.outputs[static_cast<size_t>(along.port())].value).shape;
+    const int64_t places = PlacesOfSlice(whole.shape, slice, along.axis(), along.stash());
+    collect.slices = SlicesAlong(whole, places, along.axis(), along.reverse(), body_->device.alignment());
     const PutOut& output = outputs_[static_cast<size_t>(along.port())];
     if (output.made >= 0 && collect.slices.in_place && made_[static_cast<size_t>(output.made)].collect < 0) {
       made_[static_cast<size_t>(output.made)].collect = static_cast<int>(collects_.size());

@@ -14,12 +14,13 @@ namespace snug::core {
 struct LoopStash {
   std::string loop;  // its name in the network (LoopChoice)
   SourceLoc loc;
-  int64_t rounds = 0, chunk = 0;  // as LoopChoice has them
-  int64_t kept = 0;               // of all rounds; with chunks: where they begin
-  int64_t again = 0;              // with chunks: of all rounds of the one whose gradient is computed
-  int64_t within = 0;             // in a round: of loops inside, that compute theirs anew
-  double flops = 0;               // of all its rounds
-  std::string why_not;            // of LoopChoice, if chunks were asked for
+  int64_t rounds = 0, chunk = 0;                  // as LoopChoice has them
+  int64_t kept = 0;                               // of all rounds; with chunks: where they begin
+  int64_t again = 0;                              // with chunks: of all rounds of the one whose gradient is computed
+  int64_t kept_by_chunk = 0, again_by_round = 0;  // what these are made of, at most: for chunks of another length
+  int64_t within = 0;                             // in a round: of loops inside, that compute theirs anew
+  double flops = 0;                               // of all its rounds
+  std::string why_not;                            // of LoopChoice, if chunks were asked for
 
   int64_t bytes() const { return kept + again + within; }
 };

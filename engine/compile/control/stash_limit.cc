@@ -20,13 +20,21 @@ namespace {
 constexpr size_t kAllCombinations = 12;
 constexpr absl::string_view kPayload = "snug.stash_limit";
 
-// Those that are neither 1 nor n, from small to large.
-std::set<int64_t> DivisorsWithin(int64_t n) {
-  std::set<int64_t> divisors;
-  for (int64_t d = 2; d * d <= n; ++d) {
-    if (n % d == 0) divisors.insert({d, n / d});
+// Lengths of chunks of n rounds, from small to large, of which each is the shortest for its number of chunks. All
+// divisors are there, all lengths up to kAllUpTo and all for as many chunks; between these, lengths are a thirty-second
+// apart.
+std::set<int64_t> ChunkLengths(int64_t n) {
+  constexpr int64_t kAllUpTo = 64;
+  std::set<int64_t> lengths;
+  const auto in_chunks = [&](int64_t count) { lengths.insert((n + count - 1) / count); };
+  for (int64_t length = 1; length <= std::min(kAllUpTo, n); ++length) in_chunks((n + length - 1) / length);
+  for (int64_t count = 1; count <= n; count += std::max<int64_t>(count / 32, 1)) {
+    if (count <= kAllUpTo || n / count >= kAllUpTo) in_chunks(count);
   }
-  return divisors;
+  for (int64_t d = 1; d * d <= n; ++d) {
+    if (n % d == 0) lengths.insert({d, n / d});
+  }
+  return lengths;
 }
 
 // A loop and the ways in which it can be run, by length of chunk: what is kept falls from way to way, what is there at
@@ -41,11 +49,10 @@ struct Loop {
   Loop(const LoopStash& all, const LoopStash& anew) : stash(all) {
     ways.push_back({.chunk = 0, .kept = all.kept, .at_once = all.again + all.within});
     if (anew.chunk == 0) return;
-    for (const int64_t chunk : DivisorsWithin(all.rounds)) {
-      const int64_t chunks = all.rounds / chunk, probed = all.rounds / anew.chunk;
-      ways.push_back({.chunk = chunk,
-                      .kept = anew.kept / probed * chunks,
-                      .at_once = anew.again / anew.chunk * chunk + anew.within});
+    for (const int64_t chunk : ChunkLengths(all.rounds)) {
+      const int64_t chunks = (all.rounds + chunk - 1) / chunk;
+      ways.push_back(
+          {.chunk = chunk, .kept = anew.kept_by_chunk * chunks, .at_once = anew.again_by_round * chunk + anew.within});
     }
   }
 
@@ -57,6 +64,15 @@ struct Loop {
     const auto behind =
         std::partition_point(ways.begin() + 1, ways.end(), [&](const Way& way) { return way.at_once <= at_once; });
     return behind == ways.begin() + 1 ? nullptr : &behind[-1];
+  }
+
+  // The longest chunk that divides the rounds, of those up to a third shorter than a way's; or that way, if there is
+  // none.
+  const Way* Dividing(const Way* way) const {
+    for (const Way* shorter = way; shorter->chunk > 0 && shorter->chunk * 3 >= way->chunk * 2; --shorter) {
+      if (stash.rounds % shorter->chunk == 0) return shorter;
+    }
+    return way;
   }
 
   // Of all ways that take at most so much at once. Null: there is none.
@@ -95,15 +111,30 @@ class Chooser {
     if (!LargestAtOnce(split).has_value()) {
       for (size_t i = 0; i < loops_.size(); ++i) split[i] = loops_[i].KeepsLeast(least.at_once)->chunk > 0;
     }
-    Chunks chunks;
     const int64_t at_once = *LargestAtOnce(split);
+    std::vector<const Loop::Way*> ways, dividing;
     for (size_t i = 0; i < loops_.size(); ++i) {
-      if (split[i]) chunks[loops_[i].stash.loop] = loops_[i].Longest(at_once)->chunk;
+      ways.push_back(split[i] ? loops_[i].Longest(at_once) : &loops_[i].all());
+      dividing.push_back(loops_[i].Dividing(ways.back()));
+    }
+    if (BytesOf(dividing) <= limit_) ways = std::move(dividing);
+    Chunks chunks;
+    for (size_t i = 0; i < loops_.size(); ++i) {
+      if (split[i]) chunks[loops_[i].stash.loop] = ways[i]->chunk;
     }
     return chunks;
   }
 
  private:
+  static int64_t BytesOf(const std::vector<const Loop::Way*>& ways) {
+    int64_t kept = 0, at_once = 0;
+    for (const Loop::Way* const way : ways) {
+      kept += way->kept;
+      at_once = std::max(at_once, way->at_once);
+    }
+    return kept + at_once;
+  }
+
   // The most that one loop may take at once so that all fit, if those that are split have the longest chunks for that.
   // Goes from large to small: shorter chunks keep more, until a loop has none that is short enough.
   std::optional<int64_t> LargestAtOnce(const std::vector<bool>& split) const {

@@ -3,7 +3,8 @@
 // Whatever the chunk, a loop that computes its rounds anew computes all of them once more. So the least recomputation
 // is that of the cheapest loops whose stash has to go, and of the chunks that fit the longest are best: their gradients
 // are added up least often. With chunks of k of T rounds, T / k times the carries are kept until the gradient, and the
-// stash of k rounds while it is computed, which is there for one loop at a time.
+// stash of k rounds while it is computed, which is there for one loop at a time. Chunks need not divide the rounds: the
+// last one is shorter then, and a loop by itself. Where chunks a little shorter divide them and fit, these are taken.
 #pragma once
 
 #include <absl/status/status.h>

@@ -52,6 +52,8 @@ class Unroller {
     int number = 0;
     int axis = 0;
     bool stash = false;
+    Shape slice;             // the shape of each part
+    bool have_axis = false;  // whether parts have the axis
     std::vector<ValueId> parts;
   };
 
@@ -70,8 +72,7 @@ class Unroller {
     for (size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       const ValueId input = graph_.node(id).inputs[i];
       const auto found = collected_.find(input);
-      if (found == collected_.end() || (unrolls && ScansParts(OptionsOf(id), static_cast<int>(i), found->second)))
-        continue;
+      if (found == collected_.end() || (unrolls && ScansParts(id, static_cast<int>(i), found->second))) continue;
       SNUG_ASSIGN_OR_RETURN(const ValueId whole, Whole(input));
       graph_.node(id).inputs[i] = whole;
     }
@@ -88,9 +89,15 @@ class Unroller {
     return graph_.node(id).op == "in_count" ? CompareWithNumber(id) : false;
   }
 
-  static bool ScansParts(const proto::NormalLoop& options, int input, const Collected& collected) {
+  // Whether each part is what a round reads.
+  bool ScansParts(NodeId id, int input, const Collected& collected) const {
+    const proto::NormalLoop& options = OptionsOf(id);
+    const Graph& body = *graph_.node(id).subgraphs[0];
     for (const proto::NormalLoop::Along& scan : options.scan()) {
-      if (scan.port() == input) return scan.axis() == collected.axis && scan.stash() == collected.stash;
+      if (scan.port() != input) continue;
+      return scan.axis() == collected.axis && scan.stash() == collected.stash &&
+             static_cast<int64_t>(collected.parts.size()) == options.rounds() &&
+             collected.slice == body.type(body.inputs()[static_cast<size_t>(input)]).shape;
     }
     return false;
   }
@@ -123,15 +130,24 @@ class Unroller {
       const Shape flat({nodes.type(parts[i]).num_elements()});
       SNUG_ASSIGN_OR_RETURN(parts[i], nodes.Reshape(parts[i], flat, absl::StrCat(suffix, "/flat", i)));
     }
-    SNUG_ASSIGN_OR_RETURN(replaced_[value], nodes.Collect(std::move(parts), collected.axis, suffix));
+    SNUG_ASSIGN_OR_RETURN(replaced_[value], collected.have_axis
+                                                ? nodes.Join(std::move(parts), collected.axis, suffix)
+                                                : nodes.Collect(std::move(parts), collected.axis, suffix));
+    // It may be what a loop collects that is unrolled later, and that nobody else reads.
+    needed_whole_.insert(replaced_[value]);
     return replaced_[value];
   }
 
   absl::StatusOr<std::vector<ValueId>> SlicesOf(ControlNodes& nodes, ValueId whole,
-                                                const proto::NormalLoop::Along& scan, const Shape& shape, int number) {
+                                                const proto::NormalLoop::Along& scan, const Shape& shape, int number,
+                                                int64_t rounds) {
     const auto found = collected_.find(whole);
     if (found != collected_.end()) return found->second.parts;
     const std::string suffix = absl::StrCat("scan", number);
+    const Shape& all = nodes.type(whole).shape;
+    if (!scan.stash() && shape.rank() == all.rank()) {
+      return nodes.Cuts(whole, scan.axis(), shape[scan.axis()], rounds, scan.reverse(), suffix);
+    }
     SNUG_ASSIGN_OR_RETURN(std::vector<ValueId> slices, nodes.Slices(whole, scan.axis(), suffix));
     for (size_t i = 0; scan.stash() && i < slices.size(); ++i) {
       SNUG_ASSIGN_OR_RETURN(slices[i], nodes.Reshape(slices[i], shape, absl::StrCat(suffix, "/as_it_was", i)));
@@ -150,8 +166,8 @@ class Unroller {
     std::vector<std::vector<ValueId>> slices;
     for (int k = 0; k < options.scan_size(); ++k) {
       const auto port = static_cast<size_t>(options.scan(k).port());
-      SNUG_ASSIGN_OR_RETURN(std::vector<ValueId> parts,
-                            SlicesOf(nodes, feeds[port], options.scan(k), body.type(body.inputs()[port]).shape, k));
+      SNUG_ASSIGN_OR_RETURN(std::vector<ValueId> parts, SlicesOf(nodes, feeds[port], options.scan(k),
+                                                                 body.type(body.inputs()[port]).shape, k, rounds));
       slices.push_back(std::move(parts));
     }
     std::vector<int> wanted;
@@ -192,7 +208,14 @@ class Unroller {
     for (int k = 0; k < options.collect_size(); ++k) {
       const proto::NormalLoop::Along& collect = options.collect(k);
       const ValueId whole = loop.outputs[static_cast<size_t>(collect.result())];
-      collected_[whole] = {id, k, collect.axis(), collect.stash(), std::move(parts[static_cast<size_t>(k)])};
+      const Shape& slice = body.type(body.outputs[static_cast<size_t>(collect.port())].value).shape;
+      collected_[whole] = {.loop = id,
+                           .number = k,
+                           .axis = collect.axis(),
+                           .stash = collect.stash(),
+                           .slice = slice,
+                           .have_axis = !collect.stash() && slice.rank() == graph_.type(whole).shape.rank(),
+                           .parts = std::move(parts[static_cast<size_t>(k)])};
       if (needed_whole_.contains(whole)) SNUG_RETURN_IF_ERROR(Whole(whole).status());
     }
     return absl::OkStatus();

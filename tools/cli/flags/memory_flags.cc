@@ -47,10 +47,12 @@ void CompileFlags::AddTo(Flags& flags) {
       "which loops stay one node, whose body is compiled once: by-size (default; those with more than 2000 nodes in "
       "all their rounds, and those that compute rounds anew), rolled (all) or unrolled (none, as always on a GPU); the "
       "bits are the same");
-  flags.Add("recompute-rounds", &recompute_rounds,
-            "of loops that are trained: keeps for gradients what is carried, every so many rounds, and computes the "
-            "rounds between anew; -1: about the square root of their number; default 0: keeps all",
-            -1);
+  flags.Add(
+      "recompute-rounds", &recompute_rounds,
+      "of loops that are trained: keeps for gradients what is carried, every so many rounds, and computes the "
+      "rounds between anew (the last chunk of them may be shorter); -1: about the square root of their number; default "
+      "0: keeps all",
+      -1);
   flags.Add(
       "stash-limit", &stash_limit,
       "size such as 500MB or 8GiB: the most that loops keep of their rounds for gradients, in all; where it is "

@@ -85,11 +85,11 @@ absl::StatusOr<TrainingData> Cifar(const proto::Data& data, uint64_t seed) {
   if (!ten) files = {directory + "train.bin"};
   const std::string test_file = directory + (ten ? "test_batch.bin" : "test.bin");
   const auto open = ten ? OpenCifar10 : OpenCifar100;
-  SNUG_ASSIGN_OR_RETURN(DatasetPtr all, open(files));
+  SNUG_ASSIGN_OR_RETURN(DatasetPtr all, open(files, cifar.directory()));
   DatasetPtr test;
   std::error_code error;
   if (std::filesystem::exists(test_file, error)) {
-    SNUG_ASSIGN_OR_RETURN(test, open({test_file}));
+    SNUG_ASSIGN_OR_RETURN(test, open({test_file}, cifar.directory()));
   }
   return Parted(std::move(all), std::move(test), data, seed);
 }
@@ -162,8 +162,7 @@ absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& 
   return TrainingData{.training = std::move(opened.training),
                       .evaluation = std::move(opened.evaluation),
                       .notes = std::move(opened.notes),
-                      .learnt = {{kTableKey, std::move(opened.learnt)}},
-                      .classes = std::move(opened.classes)};
+                      .learnt = {{kTableKey, std::move(opened.learnt)}}};
 }
 
 // Opens a tokenizer for data that name one, and null for others. It must be the one that a checkpoint was trained with.
@@ -376,8 +375,8 @@ absl::StatusOr<TrainingData> Images(const proto::Data& data, const proto::Networ
       const ImageList list,
       UsableImages(images, sample.channels, ListImages(images.directory(), images.list(), {}), &opened.notes));
   opened.notes.push_back(absl::StrCat(list.entries.size(), " images of ", list.classes.size(), " classes"));
-  opened.classes = list.classes;
   SNUG_ASSIGN_OR_RETURN(opened.training, OpenImages(list, drawn));
+  SNUG_ASSIGN_OR_RETURN(opened.training_judged, OpenImages(list, sample));
   if (images.has_test_directory() || images.has_test_list()) {
     const std::string& directory = images.has_test_directory() ? images.test_directory() : images.directory();
     SNUG_ASSIGN_OR_RETURN(
@@ -389,10 +388,10 @@ absl::StatusOr<TrainingData> Images(const proto::Data& data, const proto::Networ
   }
   if (data.held_back() == 0) return opened;
   // The same images are held back of both: those trained on are drawn, those judged are not.
-  SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> judged, OpenImages(list, sample));
-  SNUG_ASSIGN_OR_RETURN(PartedDataset judged_parts, HoldBack(judged, data.held_back(), seed));
+  SNUG_ASSIGN_OR_RETURN(PartedDataset judged_parts, HoldBack(opened.training_judged, data.held_back(), seed));
   SNUG_ASSIGN_OR_RETURN(PartedDataset drawn_parts, HoldBack(opened.training, data.held_back(), seed));
   opened.evaluation = std::move(judged_parts.held_back);
+  opened.training_judged = std::move(judged_parts.training);
   opened.training = std::move(drawn_parts.training);
   return opened;
 }

@@ -28,11 +28,13 @@ namespace snug::core {
 class SourceMap;
 
 struct TrainingData {
-  std::shared_ptr<const Dataset> training, evaluation;
-  std::vector<std::string> notes;  // what the user should know of them: how many there are, what was left out
+  std::shared_ptr<const Dataset> training, evaluation = nullptr;
+  // The training part as it is to be judged, where `training` gives other samples at random in each epoch. Null: the
+  // same.
+  std::shared_ptr<const Dataset> training_judged = nullptr;
+  std::vector<std::string> notes = {};  // what the user should know of them: how many there are, what was left out
   // What was learnt from the training samples and belongs to the parameters from then on: metadata for checkpoints.
   std::map<std::string, std::string> learnt = {};
-  std::vector<std::string> classes = {};  // by label, where they have names
 };
 
 struct TrainerOptions {

@@ -1,6 +1,10 @@
+#include <absl/strings/ascii.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "engine/base/status.h"
 #include "engine/train/data/file_bytes.h"
@@ -15,6 +19,8 @@ struct LabelByte {
   absl::string_view field;
   int64_t offset;  // where it lies in a record
   int64_t classes;
+  absl::string_view names_file;
+  std::vector<std::string> names = {};  // of the classes, where they are known
 };
 
 struct Format {
@@ -23,8 +29,10 @@ struct Format {
   int64_t record_bytes() const { return static_cast<int64_t>(labels.size()) + kPixels; }
 };
 
-Format Cifar10() { return {"CIFAR-10", {{"label", 0, 10}}}; }
-Format Cifar100() { return {"CIFAR-100", {{"label", 1, 100}, {"coarse_label", 0, 20}}}; }
+Format Cifar10() { return {"CIFAR-10", {{"label", 0, 10, "batches.meta.txt"}}}; }
+Format Cifar100() {
+  return {"CIFAR-100", {{"label", 1, 100, "fine_label_names.txt"}, {"coarse_label", 0, 20, "coarse_label_names.txt"}}};
+}
 
 std::vector<DataField> FieldsOf(const Format& format) {
   std::vector<DataField> fields = {{.name = "image", .type = {.shape = {3, 32, 32}}}};
@@ -32,7 +40,8 @@ std::vector<DataField> FieldsOf(const Format& format) {
     fields.push_back({.name = std::string(label.field),
                       .type = {.dtype = DType::kInt32},
                       .max_value = label.classes,
-                      .padding = kIgnoredLabel});
+                      .padding = kIgnoredLabel,
+                      .classes = label.names});
   }
   return fields;
 }
@@ -87,7 +96,26 @@ absl::Status CheckRecords(const FileBytes& file, const Format& format) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenFiles(Format format, const std::vector<std::string>& paths) {
+// The names of a label's classes, a line each; none where the file is not there.
+absl::StatusOr<std::vector<std::string>> ReadNames(const std::string& path, int64_t classes) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return std::vector<std::string>();
+  SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
+  std::vector<std::string> names;
+  for (absl::string_view line : absl::StrSplit(file->text(), '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (!line.empty()) names.emplace_back(line);
+  }
+  if (static_cast<int64_t>(names.size()) == classes) return names;
+  return file->Error(0, absl::StrCat("expected the names of ", classes, " classes, a line each, found ", names.size()));
+}
+
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenFiles(Format format, const std::vector<std::string>& paths,
+                                                         const std::string& names) {
+  for (LabelByte& label : format.labels) {
+    if (names.empty()) break;
+    SNUG_ASSIGN_OR_RETURN(label.names, ReadNames(absl::StrCat(names, "/", label.names_file), label.classes));
+  }
   if (paths.empty()) return absl::InvalidArgumentError(absl::StrCat(format.name, ": expected a file, found none"));
   std::vector<Part> parts;
   int64_t samples = 0;
@@ -103,11 +131,13 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenFiles(Format format, const st
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar10(const std::vector<std::string>& paths) {
-  return OpenFiles(Cifar10(), paths);
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar10(const std::vector<std::string>& paths,
+                                                           const std::string& names) {
+  return OpenFiles(Cifar10(), paths, names);
 }
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar100(const std::vector<std::string>& paths) {
-  return OpenFiles(Cifar100(), paths);
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar100(const std::vector<std::string>& paths,
+                                                            const std::string& names) {
+  return OpenFiles(Cifar100(), paths, names);
 }
 
 }  // namespace snug::core

@@ -157,6 +157,7 @@ DataField LabelFieldOf(const Table& table, const TableFit& fit, const CsvOptions
   if (!fit.classes.empty()) {
     label.max_value = static_cast<int64_t>(fit.classes.size());
     label.made_of = ListNames(fit.classes);
+    label.classes = fit.classes;
   } else {
     label.max_value = options.classes > 0 ? options.classes
                                           : *std::max_element(table.labels.begin(), table.labels.end()) + int64_t{1};

@@ -25,6 +25,8 @@ struct DataField {
   int64_t max_value = 0;     // integers lie in [0, max_value), except kIgnoredLabel; 0: no bound is known
   int64_t padding = 0;       // fills the samples that a short batch lacks
   std::string made_of = {};  // what its numbers are, for messages: the columns of a table
+  // For labels: what each number from 0 to max_value stands for, where the data say so.
+  std::vector<std::string> classes = {};
 };
 
 // Thread-safe once it is made.
@@ -48,6 +50,9 @@ class Dataset {
 
   // Returns how long a sample is before it is filled up; 0 where all are as long.
   virtual int64_t LengthOf(int64_t /*sample*/) const { return 0; }
+
+  // Returns what a reader would look the sample up by, as the path of its file; empty where it is only a number.
+  virtual std::string NameOf(int64_t /*sample*/) const { return {}; }
 
  protected:
   Dataset(std::vector<DataField> fields, int64_t size) : fields_(std::move(fields)), size_(size) {}

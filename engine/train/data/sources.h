@@ -23,8 +23,13 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenIdx(const std::string& images
 // CIFAR-10 and CIFAR-100 in their binary versions: files of records, each a label (for CIFAR-100 a coarse and a fine
 // one) and the bytes of an image. Several files are one dataset. Fields: image float32[3, 32, 32] in [0, 1], label
 // int32, and for CIFAR-100 coarse_label int32. Checks the labels.
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar10(const std::vector<std::string>& paths);
-absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar100(const std::vector<std::string>& paths);
+//
+// Names of classes lie in text files beside the records, a name a line, and `names` tells where these are:
+// batches.meta.txt, or fine_label_names.txt and coarse_label_names.txt. A file that is not there names nothing.
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar10(const std::vector<std::string>& paths,
+                                                           const std::string& names = {});
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenCifar100(const std::vector<std::string>& paths,
+                                                            const std::string& names = {});
 
 // Reads a table as CSV: one column is the label, the others are the features, in their sequence. The whole file is read
 // at once. Fields: features float32[N], label int32 (a class), or float32 for regression. Categories have a number for

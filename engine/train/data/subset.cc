@@ -25,6 +25,7 @@ class Subset final : public Dataset {
     return whole_->ReadInEpoch(epoch, order_(first_ + sample), fields);
   }
   int64_t LengthOf(int64_t sample) const override { return whole_->LengthOf(order_(first_ + sample)); }
+  std::string NameOf(int64_t sample) const override { return whole_->NameOf(order_(first_ + sample)); }
 
  private:
   std::shared_ptr<const Dataset> whole_;

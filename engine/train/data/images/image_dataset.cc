@@ -24,7 +24,8 @@ std::vector<DataField> FieldsOf(const ImageList& list, const ImageDatasetOptions
           {.name = "label",
            .type = {.dtype = DType::kInt32},
            .max_value = static_cast<int64_t>(list.classes.size()),
-           .padding = kIgnoredLabel}};
+           .padding = kIgnoredLabel,
+           .classes = list.classes}};
 }
 
 // By how much the file may be decoded smaller, so that what is cut out still has the sample's size.
@@ -78,6 +79,8 @@ class ImageDataset final : public Dataset {
     *reinterpret_cast<int32_t*>(fields[1]) = static_cast<int32_t>(entry.label);
     return absl::OkStatus();
   }
+
+  std::string NameOf(int64_t sample) const override { return entries_[static_cast<size_t>(sample)].path; }
 
  private:
   ImageBox BoxOf(int64_t width, int64_t height, uint64_t epoch, uint64_t sample) const {

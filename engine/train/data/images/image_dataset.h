@@ -25,7 +25,8 @@ struct ImageDatasetOptions {
   std::string cache;
 };
 
-// Fields: image float32[channels, height, width] in [0, 1], label int32.
+// Fields: image float32[channels, height, width] in [0, 1], label int32, with the names of the classes. A sample's name
+// is its file's path.
 absl::StatusOr<std::shared_ptr<const Dataset>> OpenImages(const ImageList& list, const ImageDatasetOptions& options);
 
 // Decodes all files, on all processors, and takes those that are broken out of the list. Says what is wrong with each.

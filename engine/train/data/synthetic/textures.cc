@@ -11,6 +11,7 @@ namespace {
 constexpr int kTextureSide = 32;
 constexpr int kTexturePixels = kTextureSide * kTextureSide;
 
+// The names of the classes are those of the kinds.
 enum PatternKind { kStripesAcross, kStripesDown, kChecks, kRings, kPlaid, kBricks, kDots, kBlobs, kGrain, kWaves };
 
 // Random numbers at the points of a lattice, smooth in between, from which noise is made. It keeps the corners of one
@@ -121,7 +122,12 @@ class Textures final : public DrawnDataset {
   explicit Textures(const SyntheticOptions& options)
       : DrawnDataset("textures",
                      {{.name = "image", .type = {.shape = {3, kTextureSide, kTextureSide}}},
-                      {.name = "label", .type = {.dtype = DType::kInt32}, .max_value = 10, .padding = kIgnoredLabel}},
+                      {.name = "label",
+                       .type = {.dtype = DType::kInt32},
+                       .max_value = 10,
+                       .padding = kIgnoredLabel,
+                       .classes = {"stripes across", "stripes down", "checks", "rings", "plaid", "bricks", "dots",
+                                   "blobs", "grain", "waves"}}},
                      options) {}
 
   absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const override {

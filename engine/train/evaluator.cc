@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const proto::Networ
                                                              size_t first_program,
                                                              std::shared_ptr<const Dataset> dataset,
                                                              LoaderOptions loader) {
-  std::unique_ptr<Evaluator> evaluator(new Evaluator(network, session));
+  std::unique_ptr<Evaluator> evaluator(new Evaluator(network, session, dataset));
   for (size_t i = first_program; i < session.programs(); ++i) {
     SNUG_ASSIGN_OR_RETURN(Feeder feeder, Feeder::Create(session.program(i), dataset->fields()));
     evaluator->parts_.push_back({i, std::move(feeder)});
@@ -75,8 +75,17 @@ const Evaluator::Part* Evaluator::PartFor(int64_t samples) const {
   return nullptr;
 }
 
-absl::StatusOr<Evaluator::Report> Evaluator::Run(
-    int64_t batches, const std::function<absl::Status(Program& program, int64_t valid)>& each) {
+int64_t Evaluator::SamplesIn(int64_t batches) const {
+  if (batches <= 0 || batches >= loader_->batches_per_epoch()) return dataset_->size();
+  return batches * loader_->fields().front().type.shape[0];
+}
+
+const DataField* Evaluator::FieldOf(absl::string_view input) const {
+  const std::optional<size_t> field = parts_.front().feeder.FieldOf(first_program(), input);
+  return field.has_value() ? &dataset_->fields()[*field] : nullptr;
+}
+
+absl::StatusOr<Evaluator::Report> Evaluator::Run(int64_t batches, const EvaluationHooks& hooks) {
   const auto begin = std::chrono::steady_clock::now();
   Report report;
   MeanMetrics means(network_, session_.program(parts_.front().program));
@@ -89,12 +98,14 @@ absl::StatusOr<Evaluator::Report> Evaluator::Run(
     Program& program = session_.program(part->program);
     SNUG_RETURN_IF_ERROR(part->feeder.Feed(batch->data, program));
     SNUG_RETURN_IF_ERROR(means.BeforeRun(program));
+    if (hooks.before_run) SNUG_RETURN_IF_ERROR(hooks.before_run(program));
     SNUG_RETURN_IF_ERROR(session_.Run(part->program));
     SNUG_RETURN_IF_ERROR(means.AfterRun(program));
     report.samples += batch->valid;
-    if (each) SNUG_RETURN_IF_ERROR(each(program, batch->valid));
+    if (hooks.after_run) SNUG_RETURN_IF_ERROR(hooks.after_run(program, batch->valid));
   }
   report.metrics = means.Get();
+  report.objectives = means.GetObjectives();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

@@ -24,6 +24,13 @@ class Network;
 namespace snug::core {
 class SourceMap;
 
+// What else is done with the program of each batch.
+struct EvaluationHooks {
+  std::function<absl::Status(Program& program)> before_run = {};  // it is fed, and the run may write over that
+  // `valid` of the batch's samples are real.
+  std::function<absl::Status(Program& program, int64_t valid)> after_run = {};
+};
+
 class Evaluator {
  public:
   // Compiles the programs that an evaluation of so many samples needs: one for whole batches (by the saved plan, if the
@@ -46,13 +53,18 @@ class Evaluator {
   struct Report {
     double seconds = 0;
     int64_t samples = 0;
-    Metrics metrics;  // means over the samples, or over the rows that count
+    Metrics metrics;     // means over the samples, or over the rows that count
+    Metrics objectives;  // the same of each objective by itself, by its name
   };
-  // `each`, if given, is called with the program after each batch, of which `valid` samples are real. Runs at most
-  // `batches`, or all if that is 0.
-  absl::StatusOr<Report> Run(int64_t batches,
-                             const std::function<absl::Status(Program& program, int64_t valid)>& each = {});
+  // Runs at most `batches`, or all if that is 0.
+  absl::StatusOr<Report> Run(int64_t batches, const EvaluationHooks& hooks = {});
+  // The number of samples that Run() goes through.
+  int64_t SamplesIn(int64_t batches) const;
 
+  const Program& first_program() const { return session_.program(parts_.front().program); }
+  // Returns the field of the data that an input takes, or null where there is no such input.
+  const DataField* FieldOf(absl::string_view input) const;
+  const Dataset& dataset() const { return *dataset_; }
   int64_t staging_bytes() const { return loader_->staging_bytes(); }
 
  private:
@@ -61,11 +73,13 @@ class Evaluator {
     Feeder feeder;
   };
 
-  Evaluator(const proto::Network& network, Session& session) : network_(network), session_(session) {}
+  Evaluator(const proto::Network& network, Session& session, std::shared_ptr<const Dataset> dataset)
+      : network_(network), session_(session), dataset_(std::move(dataset)) {}
   const Part* PartFor(int64_t samples) const;
 
   const proto::Network& network_;
   Session& session_;
+  const std::shared_ptr<const Dataset> dataset_;
   std::unique_ptr<Loader> loader_;
   std::vector<Part> parts_;
 };

@@ -14,11 +14,12 @@ namespace {
 
 struct NamedOutput {
   std::string metric, output;
+  bool objective = false;
 };
 
 std::vector<NamedOutput> OutputsOf(const proto::Network& network, const Program& program) {
   std::vector<NamedOutput> outputs;
-  for (const std::string& objective : network.objective()) outputs.push_back({"loss", objective});
+  for (const std::string& objective : network.objective()) outputs.push_back({"loss", objective, true});
   for (const std::string& output : network.output()) {
     for (const Endpoint& endpoint : program.compiled().executable.outputs) {
       const bool number = endpoint.name == output && endpoint.type.num_elements() == 1;
@@ -107,7 +108,8 @@ std::vector<std::string> ComputedLabels(const proto::Network& network) {
 
 MeanMetrics::MeanMetrics(const proto::Network& network, const Program& program) {
   for (const NamedOutput& output : OutputsOf(network, program)) {
-    Term& term = terms_.emplace_back(Term{.metric = output.metric, .output = output.output});
+    Term& term =
+        terms_.emplace_back(Term{.metric = output.metric, .output = output.output, .objective = output.objective});
     const std::optional<Ignoring> ignoring = IgnoringOf(network, output.output);
     if (!ignoring.has_value()) continue;
     term.labels = ignoring->labels;
@@ -147,6 +149,14 @@ absl::Status MeanMetrics::AfterRun(Program& program) {
 Metrics MeanMetrics::Get() const {
   Metrics metrics;
   for (const Term& term : terms_) AddTo(metrics, term.metric, term.sum / term.all_counted);
+  return metrics;
+}
+
+Metrics MeanMetrics::GetObjectives() const {
+  Metrics metrics;
+  for (const Term& term : terms_) {
+    if (term.objective) metrics.emplace_back(term.output, term.sum / term.all_counted);
+  }
   return metrics;
 }
 

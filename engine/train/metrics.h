@@ -37,10 +37,12 @@ class MeanMetrics {
   absl::Status AfterRun(Program& program);
 
   Metrics Get() const;
+  Metrics GetObjectives() const;  // each objective by its own name
 
  private:
   struct Term {  // one objective or output
     std::string metric, output;
+    bool objective = false;
     std::string labels;  // empty: every row counts
     int64_t ignored = 0;
     bool labels_are_fed = false;

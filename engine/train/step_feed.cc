@@ -149,6 +149,13 @@ absl::StatusOr<Feeder> Feeder::Create(const Program& program, absl::Span<const D
   return feeder;
 }
 
+std::optional<size_t> Feeder::FieldOf(const Program& program, absl::string_view input) const {
+  for (const Link& link : links_) {
+    if (program.compiled().executable.inputs[link.input].name == input) return link.field;
+  }
+  return std::nullopt;
+}
+
 absl::Status Feeder::Feed(absl::Span<const std::byte* const> fields, Program& program, int64_t first) const {
   for (const Link& link : links_) {
     const Endpoint& input = program.compiled().executable.inputs[link.input];

@@ -3,10 +3,12 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 #include <absl/types/span.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/run/session/program.h"
@@ -25,6 +27,9 @@ class Feeder {
 
   // Feeds the samples of a batch from `first` on, as many as the program takes.
   absl::Status Feed(absl::Span<const std::byte* const> fields, Program& program, int64_t first = 0) const;
+
+  // Returns the number of the field that `input` takes; nothing where the program has no such input.
+  std::optional<size_t> FieldOf(const Program& program, absl::string_view input) const;
 
  private:
   struct Link {

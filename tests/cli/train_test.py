@@ -395,7 +395,6 @@ class Train(unittest.TestCase):
         for arguments, expected in [
                 (["eval", MLP], "--checkpoint: expected a file of safetensors"),
                 (["eval", MLP, f"--checkpoint={MLP}"], "mlp.pbtxt"),
-                (["predict", MLP, f"--checkpoint={self.path('e')}"], "--fetch: expected the name"),
                 (["predict", MLP, f"--checkpoint={self.path('e')}", "--fetch=fc9"], 'no value of that name'),
                 (["predict", MLP, f"--checkpoint={self.path('e')}", "--fetch=loss"], "no row for each sample"),
                 (["eval", MLP, f"--checkpoint={self.path('e')}", "--part=other"], "held-back or training"),

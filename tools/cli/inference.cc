@@ -35,10 +35,10 @@ void InferenceFlags::AddTo(Flags& flags) {
   AddProtoFlags("data-", "data", data.get(), flags);
 }
 
-absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& file, const InferenceFlags& flags,
+absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded, const InferenceFlags& flags,
                                                             const std::vector<std::string>& fetch) {
   auto inference = std::make_unique<Inference>();
-  SNUG_ASSIGN_OR_RETURN(inference->loaded, LoadNetworkFile(file));
+  inference->loaded = std::move(loaded);
   const proto::Network& network = inference->loaded.network;
   proto::Data data = network.training().data();
   Override(*flags.data, &data);
@@ -54,7 +54,8 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& f
   SNUG_ASSIGN_OR_RETURN(const TrainingData opened,
                         OpenData(data, network, static_cast<uint64_t>(flags.seed), &weights.source->metadata()));
   for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", note);
-  const std::shared_ptr<const Dataset> dataset = flags.part == "training" ? opened.training : opened.evaluation;
+  const std::shared_ptr<const Dataset>& trained = opened.training_judged ? opened.training_judged : opened.training;
+  const std::shared_ptr<const Dataset> dataset = flags.part == "training" ? trained : opened.evaluation;
   if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");
   options.fetch = fetch;
   const int64_t batch = ChooseBatch(BatchFor::kInference, flags.compile.batch, network, network.training());

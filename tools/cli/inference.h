@@ -48,7 +48,7 @@ struct Inference {
 };
 
 // `fetch` names values that become outputs in addition to the network's own.
-absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(const std::string& file, const InferenceFlags& flags,
+absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded, const InferenceFlags& flags,
                                                             const std::vector<std::string>& fetch);
 
 // A checkpoint that parameters are to be taken from, for commands that do not train.

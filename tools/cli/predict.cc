@@ -1,98 +1,189 @@
-// `snug predict NET --checkpoint=... --fetch=NAME` prints what trained parameters say of each sample, as a table.
+// `snug predict NET --checkpoint=...` writes what trained parameters say of each sample, as a table, an array or lines
+// of JSON.
 #include <absl/strings/str_cat.h>
-#include <absl/strings/str_format.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/base/text/json.h"
-#include "engine/base/text/output_file.h"
+#include "engine/train/judgement/class_scores.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inference.h"
+#include "tools/cli/judge/prediction_writer.h"
 
 namespace snug::core::cli {
 namespace {
 
-struct Table {
-  int64_t columns = 0;
-  std::vector<double> values;  // row after row
-
-  int64_t rows() const { return columns == 0 ? 0 : static_cast<int64_t>(values.size()) / columns; }
+struct PredictFlags {
+  InferenceFlags inference;
+  std::vector<std::string> fetch;
+  std::string scores, format, output;
+  bool json = false;
 };
 
-// Appends the rows of one batch.
-absl::Status AppendRows(Program& program, const std::string& name, int64_t valid, Table* table) {
-  SNUG_ASSIGN_OR_RETURN(const ValueView view, program.Output(name));
-  const int64_t batch = program.compiled().batch;
-  if (view.type->shape.rank() == 0 || view.type->shape[0] != batch) {
-    return absl::InvalidArgumentError(absl::StrCat("--fetch=", name, ": ", view.type->ToString(),
-                                                   " has no row for each sample; `snug eval` prints such means"));
+// What is asked for, once the network is known.
+struct Predicting {
+  PredictionFormat format = PredictionFormat::kCsv;
+  std::vector<std::string> written;   // the values whose numbers are written
+  std::optional<ClassScores> scores;  // set where the class is told, with its probability
+};
+
+absl::StatusOr<PredictionFormat> FormatOf(const PredictFlags& flags) {
+  if (flags.json && !flags.format.empty()) {
+    return absl::InvalidArgumentError(
+        "--json and --format exclude each other: --format=jsonl writes a document a line");
   }
-  const std::vector<double> values = LoadNumbers(view);
-  table->columns = static_cast<int64_t>(values.size()) / batch;
-  table->values.insert(table->values.end(), values.begin(), values.begin() + valid * table->columns);
-  return absl::OkStatus();
+  if (flags.json) return PredictionFormat::kDocument;
+  if (flags.format.empty() || flags.format == "csv") return PredictionFormat::kCsv;
+  if (flags.format == "npy") return PredictionFormat::kNpy;
+  if (flags.format == "jsonl") return PredictionFormat::kJsonLines;
+  return absl::InvalidArgumentError(absl::StrCat("--format: expected csv, npy or jsonl, found \"", flags.format, "\""));
 }
 
-std::string Csv(const std::string& name, const Table& table) {
-  std::string text = "sample";
-  for (int64_t c = 0; c < table.columns; ++c) {
-    absl::StrAppend(&text, ",", name, table.columns > 1 ? absl::StrCat("[", c, "]") : "");
+absl::StatusOr<Predicting> ChoosePredicting(const PredictFlags& flags, const proto::Network& network) {
+  Predicting predicting;
+  SNUG_ASSIGN_OR_RETURN(predicting.format, FormatOf(flags));
+  std::optional<ClassScores> scores = FindScores(network, flags.scores);
+  if (flags.fetch.empty() && !scores.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--fetch: expected the name of a layer whose output is wanted, as there are no class scores: ", kNoScores));
   }
-  for (size_t i = 0; i < table.values.size(); ++i) {
-    const auto [row, column] = std::div(static_cast<int64_t>(i), table.columns);
-    if (column == 0) absl::StrAppend(&text, "\n", row);
-    absl::StrAppendFormat(&text, ",%.9g", table.values[i]);
+  const bool array = predicting.format == PredictionFormat::kNpy || predicting.format == PredictionFormat::kDocument;
+  predicting.written = flags.fetch;
+  if (flags.fetch.empty() && array) predicting.written = {scores->scores};
+  if (predicting.format == PredictionFormat::kDocument && predicting.written.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--json: expected one value in --fetch, found ",
+                                                   predicting.written.size(), "; --format=jsonl writes several"));
   }
-  return text + "\n";
+  // A table that nobody asked another format for has numbers alone, for programs that read only these.
+  const bool numbers_alone = array || (flags.format.empty() && !flags.fetch.empty() && flags.scores.empty());
+  const bool among =
+      scores.has_value() && (flags.fetch.empty() || !flags.scores.empty() ||
+                             std::find(flags.fetch.begin(), flags.fetch.end(), scores->scores) != flags.fetch.end());
+  if (!numbers_alone && among) predicting.scores = std::move(scores);
+  return predicting;
 }
 
-std::string JsonOf(const std::string& checkpoint, const std::string& name, const Table& table) {
-  Json json;
-  json.Object().Key("checkpoint").String(checkpoint).Key("fetch").String(name).Key("rows").Array();
-  for (int64_t row = 0; row < table.rows(); ++row) {
-    json.Array();
-    for (int64_t c = 0; c < table.columns; ++c) json.Number(table.values[static_cast<size_t>(row * table.columns + c)]);
-    json.End();
+// Writes samples batch by batch.
+class Predictor {
+ public:
+  static absl::StatusOr<std::unique_ptr<Predictor>> Create(const PredictFlags& flags, const Predicting& predicting,
+                                                           const Inference& inference) {
+    const Evaluator& evaluator = *inference.evaluator;
+    const Program& program = evaluator.first_program();
+    std::unique_ptr<Predictor> predictor(new Predictor(predicting, evaluator.dataset()));
+    PredictionTable table{.checkpoint = inference.checkpoint, .samples = evaluator.SamplesIn(flags.inference.batches)};
+    for (const std::string& name : predicting.written) {
+      SNUG_ASSIGN_OR_RETURN(const ValueType* const type, predictor->TypeOf(program, name));
+      if (type->shape.rank() == 0 || type->shape[0] != program.compiled().batch) {
+        return absl::InvalidArgumentError(absl::StrCat("--fetch=", name, ": ", type->ToString(),
+                                                       " has no row for each sample; `snug eval` prints such means"));
+      }
+      table.values.push_back({name, {.dtype = type->dtype, .shape = type->shape.Without(0), .layout = {}}});
+    }
+    predictor->types_ = table.values;
+    if (predicting.scores.has_value()) {
+      SNUG_ASSIGN_OR_RETURN(const ValueType* const type, predictor->TypeOf(program, predicting.scores->scores));
+      SNUG_ASSIGN_OR_RETURN(predictor->rows_, ScoreReader::Create(*predicting.scores, *type, program.compiled().batch));
+      table.told_rows = predictor->rows_->rows_per_sample();
+      table.files = !evaluator.dataset().NameOf(0).empty();
+      table.names = NamesOfClasses(evaluator, *predicting.scores);
+    }
+    predictor->files_ = table.files;
+    SNUG_ASSIGN_OR_RETURN(predictor->writer_, MakePredictionWriter(predicting.format, std::move(table), flags.output));
+    return predictor;
   }
-  json.End().End();
-  return json.text() + "\n";
-}
+
+  absl::Status WriteBatch(Program& program, int64_t valid) {
+    std::vector<ValueView> batch;
+    for (const PredictionTable::Value& value : types_) {
+      SNUG_ASSIGN_OR_RETURN(const ValueView view, program.Output(value.name));
+      batch.push_back(view);
+    }
+    std::optional<ValueView> scores;
+    if (rows_.has_value()) {
+      SNUG_ASSIGN_OR_RETURN(scores, program.Output(predicting_.scores->scores));
+    }
+    for (int64_t s = 0; s < valid; ++s) {
+      PredictedSample sample{.number = samples_++};
+      if (files_) sample.file = Printable(dataset_.NameOf(sample.number));
+      for (size_t i = 0; i < batch.size(); ++i) {
+        sample.values.push_back({&types_[i].type, batch[i].data + s * types_[i].type.size_bytes()});
+      }
+      for (int64_t row = 0; scores.has_value() && row < rows_->rows_per_sample(); ++row) {
+        const Prediction p = PredictionOf(rows_->Read(*scores, s * rows_->rows_per_sample() + row));
+        sample.told.push_back({p.best, p.probability(p.largest)});
+      }
+      writer_->Write(sample);
+    }
+    return writer_->EndBatch();
+  }
+
+  absl::Status Finish() { return writer_->Finish(); }
+  std::string place() const { return writer_->place(); }
+  int64_t samples() const { return samples_; }
+
+ private:
+  Predictor(const Predicting& predicting, const Dataset& dataset) : predicting_(predicting), dataset_(dataset) {}
+
+  static absl::StatusOr<const ValueType*> TypeOf(const Program& program, const std::string& name) {
+    for (const Endpoint& output : program.compiled().executable.outputs) {
+      if (output.name == name) return &output.type;
+    }
+    return absl::InternalError(absl::StrCat("\"", name, "\" was asked for and is no output"));
+  }
+
+  const Predicting& predicting_;
+  const Dataset& dataset_;
+  std::vector<PredictionTable::Value> types_;
+  std::optional<ScoreReader> rows_;
+  bool files_ = false;
+  std::unique_ptr<PredictionWriter> writer_;
+  int64_t samples_ = 0;
+};
 
 }  // namespace
 
 absl::StatusOr<int> RunPredict(const Arguments& arguments) {
-  InferenceFlags f;
-  std::string fetch, output;
-  bool json = false;
-  Flags flags("snug predict NET --checkpoint=PATH --fetch=NAME [flags]",
-              "Runs trained parameters over data and writes a value of the network for each sample, as a table with\n"
-              "commas: a row a sample, in the sequence of the data.");
-  f.AddTo(flags);
-  flags.Add("fetch", &fetch, "the value: a layer's name, as the last one before the loss");
-  flags.Add("output", &output, "file for the table; default: standard output");
-  AddJsonFlag(flags, &json);
+  PredictFlags f;
+  Flags flags(
+      "snug predict NET --checkpoint=PATH [--fetch=NAME,...] [flags]",
+      "Runs trained parameters over data and writes values of the network for each sample, in the sequence of\n"
+      "the data; without --fetch, the most probable class and its probability. It is written a batch at a time.");
+  f.inference.AddTo(flags);
+  flags.Add("fetch", &f.fetch, "the values: layers' names, as the last one before the loss");
+  flags.Add(
+      "format", &f.format,
+      "csv, npy (an array; of several values a file each) or jsonl (a JSON object a line); csv and jsonl name the "
+      "class, and give its probability, where a value scores classes; default: csv, of numbers alone where there is "
+      "--fetch");
+  flags.Add("scores", &f.scores,
+            "the layer whose output scores the classes; default: what the network's accuracy or loss reads");
+  flags.Add("output", &f.output, "file for it, which appears when it is whole; default: standard output");
+  AddJsonFlag(flags, &f.json);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
-  if (fetch.empty()) return absl::InvalidArgumentError("--fetch: expected the name of a layer whose output is wanted");
-  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Inference> inference, PrepareInference(file, f, {fetch}));
-  Table table;
+  SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(file));
+  SNUG_ASSIGN_OR_RETURN(const Predicting predicting, ChoosePredicting(f, loaded.network));
+  std::vector<std::string> fetch = predicting.written;
+  if (predicting.scores.has_value()) fetch.push_back(predicting.scores->scores);
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Inference> inference,
+                        PrepareInference(std::move(loaded), f.inference, fetch));
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Predictor> predictor, Predictor::Create(f, predicting, *inference));
   SNUG_RETURN_IF_ERROR(
       inference->evaluator
-          ->Run(f.batches, [&](Program& program, int64_t valid) { return AppendRows(program, fetch, valid, &table); })
+          ->Run(f.inference.batches,
+                {.after_run = [&](Program& program, int64_t valid) { return predictor->WriteBatch(program, valid); }})
           .status());
-  const std::string text = json ? JsonOf(inference->checkpoint, fetch, table) : Csv(fetch, table);
-  if (output.empty()) {
-    std::fputs(text.c_str(), stdout);
-    return 0;
+  SNUG_RETURN_IF_ERROR(predictor->Finish());
+  if (!f.output.empty()) {
+    std::fprintf(f.json ? stderr : stdout, "%lld rows in %s\n", static_cast<long long>(predictor->samples()),
+                 predictor->place().c_str());
   }
-  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> out, OutputFile::Create(output));
-  out->Write(text);
-  SNUG_RETURN_IF_ERROR(out->Finish());
-  std::fprintf(json ? stderr : stdout, "%lld rows in %s\n", static_cast<long long>(table.rows()), output.c_str());
   return 0;
 }
 

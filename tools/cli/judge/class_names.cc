@@ -1,0 +1,40 @@
+#include "tools/cli/judge/class_names.h"
+
+#include <absl/strings/escaping.h>
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+
+#include "proto/loader/utf8.h"
+
+namespace snug::core::cli {
+
+std::string Printable(absl::string_view text) {
+  if (!loader::IsUtf8(text)) return absl::CHexEscape(text);
+  const bool controls = std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
+  });
+  return controls ? absl::Utf8SafeCEscape(text) : std::string(text);
+}
+
+ClassNames::ClassNames(const std::vector<std::string>& names) {
+  for (const std::string& name : names) names_.push_back(Printable(name));
+}
+
+std::string ClassNames::Of(int64_t c) const {
+  if (c < 0) return "none";
+  return named(c) ? names_[static_cast<size_t>(c)] : absl::StrCat(c);
+}
+
+ClassNames NamesOfClasses(const Evaluator& evaluator, const ClassScores& scores) {
+  if (const DataField* const labels = evaluator.FieldOf(scores.labels); labels != nullptr) {
+    return ClassNames(labels->classes);
+  }
+  // A network that only predicts takes no labels, but the data have them.
+  for (const DataField& field : evaluator.dataset().fields()) {
+    if (!field.classes.empty()) return ClassNames(field.classes);
+  }
+  return {};
+}
+
+}  // namespace snug::core::cli

@@ -46,7 +46,7 @@ bool Accepts(PortType type, DType dtype) {
     case PortType::kAny:
       return true;
     case PortType::kKept:
-      return IsFloating(dtype);
+      return IsFloating(dtype) || dtype == DType::kUint8;  // a slot may be 8 bits for each number
   }
   return false;
 }
@@ -64,7 +64,7 @@ absl::string_view Describe(PortType type) {
     case PortType::kAny:
       return "anything";
     case PortType::kKept:
-      return "float32 or bfloat16 (float64 in a float64 network)";
+      return "float32, bfloat16 or uint8 (float64 in a float64 network)";
   }
   return "";
 }

@@ -216,7 +216,9 @@ absl::StatusOr<Front> MakeFront(const proto::Network& network, const SourceMap& 
   }
   if (!options.training) return front;
   const bool written = &optimizer == &network.optimizer();
-  SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, written ? OptionPlaces::InFile(locations) : OptionPlaces()));
+  const OptionPlaces places = written ? OptionPlaces::InFile(locations) : OptionPlaces();
+  SNUG_RETURN_IF_ERROR(CheckOptimizer(optimizer, places));
+  SNUG_RETURN_IF_ERROR(CheckState(optimizer, options.precision, places));
   SNUG_ASSIGN_OR_RETURN(front.gradients, AddGradients(graph, registry, options));
   front.stashes = StashesOf(graph, registry);
   for (LoopStash& stash : front.stashes) {

@@ -22,7 +22,7 @@ absl::Status Infer(InferContext& c) { return CheckUpdate(c, /*slots=*/2, /*count
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
-  return DispatchKept(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
+  return DispatchKept(k, /*slots=*/2, [&](auto zero, auto grad_zero) {
     using P = decltype(zero);
     using T = Accumulator<P>;
     using G = decltype(grad_zero);
@@ -40,7 +40,7 @@ absl::Status UpdateCpu(const KernelContext& k) {
     const bool decoupled = options.decoupled_decay();
     const T keep = static_cast<T>(decoupled ? 1 - lr * options.weight_decay() : 1);
     const T decay = static_cast<T>(decoupled ? 0 : options.weight_decay());
-    UpdateVariables<3, P>(k, 0, [=](int64_t i, T& p, T& m, T& v) SNUG_LAMBDA {
+    UpdateVariables<3, P>(k, 0, /*squares=*/0b100, [=](int64_t i, T& p, T& m, T& v) SNUG_LAMBDA {
       const T grad = static_cast<T>(g[i]) + decay * p;
       const T first = beta1 * m + rest1 * grad;
       const T second = beta2 * v + rest2 * grad * grad;

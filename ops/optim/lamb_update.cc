@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <cmath>
+#include <type_traits>
 
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
@@ -31,7 +32,8 @@ absl::Status CheckLike(const InferContext& c, int i, DType dtype, const Shape& s
 
 absl::Status InferDirection(InferContext& c) {
   const DType dtype = c.input(0).dtype;
-  for (const int slot : {1, 2}) SNUG_RETURN_IF_ERROR(CheckLike(c, slot, dtype, c.shape(0)));
+  SNUG_RETURN_IF_ERROR(CheckParameter(c));
+  for (const int slot : {1, 2}) SNUG_RETURN_IF_ERROR(CheckSlot(c, slot));
   SNUG_RETURN_IF_ERROR(c.CheckShape(3, c.shape(0)));
   SNUG_RETURN_IF_ERROR(CheckRandomState(c, 4));
   SNUG_RETURN_IF_ERROR(c.CheckShape(5, Shape()));
@@ -40,46 +42,61 @@ absl::Status InferDirection(InferContext& c) {
 }
 
 absl::Status InferUpdate(InferContext& c) {
+  SNUG_RETURN_IF_ERROR(CheckParameter(c));
   const DType dtype = ComputedIn(c.input(0).dtype);
   SNUG_RETURN_IF_ERROR(CheckLike(c, 1, dtype, c.shape(0)));
   for (const int number : {2, 3, 4}) SNUG_RETURN_IF_ERROR(CheckLike(c, number, dtype, Shape()));
   SNUG_RETURN_IF_ERROR(c.CheckShape(5, Shape()));
-  return CheckRounding(c, 6);
+  return CheckRounding(c, /*kept=*/1, 6);
+}
+
+// P is what the slots are kept in, or Narrow; the parameter is of type Read.
+template <class P, class Read, class G>
+void Direction(const KernelContext& k) {
+  using T = Accumulator<P>;
+  const auto& options = k.options<proto::Update>();
+  const double step = static_cast<double>(k.input<int64_t>(4)[1] + 1);
+  const T beta1 = static_cast<T>(options.beta1());
+  const T beta2 = static_cast<T>(options.beta2());
+  const T rest1 = static_cast<T>(1 - options.beta1());
+  const T rest2 = static_cast<T>(1 - options.beta2());
+  const T correction1 = static_cast<T>(1 - std::pow(options.beta1(), step));
+  const T correction2 = static_cast<T>(1 - std::pow(options.beta2(), step));
+  const T epsilon = static_cast<T>(options.epsilon());
+  const T decay = static_cast<T>(options.weight_decay());
+  const bool open = GateIsOpen(k);
+  const Read* p = k.input<Read>(0);
+  const G* g = k.input<G>(3);
+  T* direction = k.output<T>(0);
+  const auto update = [=](int64_t i, T& m, T& v) SNUG_LAMBDA {
+    const T grad = static_cast<T>(g[i]);
+    const T first = beta1 * m + rest1 * grad;
+    const T second = beta2 * v + rest2 * grad * grad;
+    m = open ? first : m;
+    v = open ? second : v;
+    direction[i] = first / correction1 / (std::sqrt(second / correction2) + epsilon) + decay * static_cast<T>(p[i]);
+  };
+  UpdateVariables<2, P>(k, 1, /*squares=*/0b100, update, /*writes=*/open);
 }
 
 absl::Status DirectionCpu(const KernelContext& k) {
-  return DispatchKept(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
+  return DispatchKept(k, /*slots=*/2, [&](auto zero, auto grad_zero) {
     using P = decltype(zero);
-    using T = Accumulator<P>;
-    const auto& options = k.options<proto::Update>();
-    const double step = static_cast<double>(k.input<int64_t>(4)[1] + 1);
-    const T beta1 = static_cast<T>(options.beta1());
-    const T beta2 = static_cast<T>(options.beta2());
-    const T rest1 = static_cast<T>(1 - options.beta1());
-    const T rest2 = static_cast<T>(1 - options.beta2());
-    const T correction1 = static_cast<T>(1 - std::pow(options.beta1(), step));
-    const T correction2 = static_cast<T>(1 - std::pow(options.beta2(), step));
-    const T epsilon = static_cast<T>(options.epsilon());
-    const T decay = static_cast<T>(options.weight_decay());
-    const bool open = GateIsOpen(k);
-    const P* p = k.input<P>(0);
-    const auto* g = k.input<decltype(grad_zero)>(3);
-    T* direction = k.output<T>(0);
-    UpdateVariables<2, P>(k, 1, [=](int64_t i, T& m, T& v) SNUG_LAMBDA {
-      const T grad = static_cast<T>(g[i]);
-      const T first = beta1 * m + rest1 * grad;
-      const T second = beta2 * v + rest2 * grad * grad;
-      m = open ? first : m;
-      v = open ? second : v;
-      direction[i] = first / correction1 / (std::sqrt(second / correction2) + epsilon) + decay * static_cast<T>(p[i]);
-    });
+    using G = decltype(grad_zero);
+    if constexpr (!std::is_same_v<P, Narrow>) {
+      Direction<P, P, G>(k);
+    } else if (k.input_type(0).dtype == DType::kBFloat16) {
+      Direction<P, BFloat16, G>(k);
+    } else {
+      Direction<P, float, G>(k);
+    }
     return absl::OkStatus();
   });
 }
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
-  return DispatchKept(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto) {
+  return DispatchKept(k, /*slots=*/0, [&](auto zero, auto) {
     using P = decltype(zero);
     using T = Accumulator<P>;
     const T* direction = k.input<T>(1);
@@ -87,7 +104,7 @@ absl::Status UpdateCpu(const KernelContext& k) {
     const T change = *k.input<T>(3);
     const T lr = static_cast<T>(static_cast<double>(*k.input<T>(4)) * k.options<proto::Update>().lr_mult());
     const T scale = size > T(0) && change > T(0) ? lr * (size / change) : lr;
-    UpdateVariables<1, P>(k, 0, [=](int64_t i, T& p) SNUG_LAMBDA { p -= scale * direction[i]; });
+    UpdateVariables<1, P>(k, 0, /*squares=*/0, [=](int64_t i, T& p) SNUG_LAMBDA { p -= scale * direction[i]; });
     return absl::OkStatus();
   });
 }

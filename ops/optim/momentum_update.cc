@@ -20,7 +20,7 @@ absl::Status Infer(InferContext& c) { return CheckUpdate(c, /*slots=*/1); }
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
-  return DispatchKept(k.input_type(0).dtype, k.input_type(2).dtype, [&](auto zero, auto grad_zero) {
+  return DispatchKept(k, /*slots=*/1, [&](auto zero, auto grad_zero) {
     using P = decltype(zero);
     using T = Accumulator<P>;
     using G = decltype(grad_zero);
@@ -30,14 +30,14 @@ absl::Status UpdateCpu(const KernelContext& k) {
     const T momentum = static_cast<T>(options.momentum());
     const T decay = static_cast<T>(options.weight_decay());
     if (options.nesterov()) {
-      UpdateVariables<2, P>(k, 0, [=](int64_t i, T& p, T& v) SNUG_LAMBDA {
+      UpdateVariables<2, P>(k, 0, /*squares=*/0, [=](int64_t i, T& p, T& v) SNUG_LAMBDA {
         const T grad = static_cast<T>(g[i]) + decay * p;
         const T velocity = momentum * v + grad;
         v = velocity;
         p -= lr * (grad + momentum * velocity);
       });
     } else {
-      UpdateVariables<2, P>(k, 0, [=](int64_t i, T& p, T& v) SNUG_LAMBDA {
+      UpdateVariables<2, P>(k, 0, /*squares=*/0, [=](int64_t i, T& p, T& v) SNUG_LAMBDA {
         const T velocity = momentum * v + (static_cast<T>(g[i]) + decay * p);
         v = velocity;
         p -= lr * velocity;

@@ -19,7 +19,7 @@ absl::Status Infer(InferContext& c) { return CheckUpdate(c, /*slots=*/0); }
 
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
-  return DispatchKept(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto grad_zero) {
+  return DispatchKept(k, /*slots=*/0, [&](auto zero, auto grad_zero) {
     using P = decltype(zero);
     using T = Accumulator<P>;
     using G = decltype(grad_zero);
@@ -27,7 +27,8 @@ absl::Status UpdateCpu(const KernelContext& k) {
     const G* g = k.input<G>(1);
     const T lr = static_cast<T>(static_cast<double>(*k.input<T>(2)) * options.lr_mult());
     const T decay = static_cast<T>(options.weight_decay());
-    UpdateVariables<1, P>(k, 0, [=](int64_t i, T& p) SNUG_LAMBDA { p -= lr * (static_cast<T>(g[i]) + decay * p); });
+    UpdateVariables<1, P>(k, 0, /*squares=*/0,
+                          [=](int64_t i, T& p) SNUG_LAMBDA { p -= lr * (static_cast<T>(g[i]) + decay * p); });
     return absl::OkStatus();
   });
 }

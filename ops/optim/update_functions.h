@@ -15,6 +15,7 @@ namespace snug::core::updates {
 template <class T>
 struct Rmsprop {
   static constexpr int kSlots = 1;
+  static constexpr unsigned kSquares = 0b1;  // a bit for each slot: whether it holds squares
   T lr, decay, alpha, rest, epsilon;
 
   SNUG_HOST_DEVICE Rmsprop(const UpdateNumbers& n, double rate, double /*step*/)
@@ -36,6 +37,7 @@ struct Rmsprop {
 template <class T>
 struct RmspropMomentum : Rmsprop<T> {
   static constexpr int kSlots = 2;
+  static constexpr unsigned kSquares = 0b01;
   T momentum;
 
   SNUG_HOST_DEVICE RmspropMomentum(const UpdateNumbers& n, double rate, double step)
@@ -50,6 +52,7 @@ struct RmspropMomentum : Rmsprop<T> {
 template <class T>
 struct Adagrad {
   static constexpr int kSlots = 1;
+  static constexpr unsigned kSquares = 0b1;
   T lr, decay, epsilon;
 
   SNUG_HOST_DEVICE Adagrad(const UpdateNumbers& n, double rate, double step)
@@ -67,6 +70,7 @@ struct Adagrad {
 template <class T>
 struct Lion {
   static constexpr int kSlots = 1;
+  static constexpr unsigned kSquares = 0b0;
   T lr, keep, beta1, rest1, beta2, rest2;
 
   SNUG_HOST_DEVICE Lion(const UpdateNumbers& n, double rate, double /*step*/)

@@ -33,7 +33,7 @@ template <template <class> class F, bool kCounts>
 absl::Status UpdateCpu(const KernelContext& k) {
   if (!GateIsOpen(k)) return absl::OkStatus();
   constexpr int kSlots = F<float>::kSlots;
-  return DispatchKept(k.input_type(0).dtype, k.input_type(kSlots + 1).dtype, [&](auto zero, auto grad_zero) {
+  return DispatchKept(k, kSlots, [&](auto zero, auto grad_zero) {
     using P = decltype(zero);
     using T = Accumulator<P>;
     const UpdateNumbers numbers = NumbersOf(k.options<proto::Update>());
@@ -41,8 +41,9 @@ absl::Status UpdateCpu(const KernelContext& k) {
     const double step = kCounts ? static_cast<double>(k.input<int64_t>(kSlots + 3)[1] + 1) : 1;
     const F<T> update(numbers, rate, step);
     const auto* g = k.input<decltype(grad_zero)>(kSlots + 1);
-    UpdateVariables<1 + kSlots, P>(
-        k, 0, [=](int64_t i, T& p, auto&... slots) SNUG_LAMBDA { update(static_cast<T>(g[i]), p, slots...); });
+    UpdateVariables<1 + kSlots, P>(k, 0, F<float>::kSquares << 1, [=](int64_t i, T& p, auto&... slots) SNUG_LAMBDA {
+      update(static_cast<T>(g[i]), p, slots...);
+    });
     return absl::OkStatus();
   });
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "ops/few_rows.h"
 #include "ops/kernels/reduce/combine.h"
@@ -18,11 +19,11 @@ namespace {
 
 const uint8_t* Gate(const KernelContext& k) { return k.input<uint8_t>(GateInput(k)); }
 
-// What one element of a Variable keeps of a number.
+// What one element of a parameter keeps of a number.
 template <class P>
-__device__ inline P Kept(const int64_t* state, uint32_t rounding_id, int variable, int64_t i, Accumulator<P> number) {
+__device__ inline P Kept(const int64_t* state, uint32_t rounding_id, int64_t i, Accumulator<P> number) {
   if constexpr (std::is_same_v<P, BFloat16>) {
-    const uint32_t word = RoundingStream(state, rounding_id, variable).Word(static_cast<uint64_t>(i / 2));
+    const uint32_t word = RoundingStream(state, rounding_id, /*variable=*/0).Word(static_cast<uint64_t>(i / 2));
     return RoundStochastically(number, word >> (i % 2 * 16) & 0xffffU);
   } else {
     return number;
@@ -41,50 +42,126 @@ struct Update {
   UpdateNumbers numbers;
 };
 
-// Rounds the numbers that a Variable's elements from kRoundedAtOnce * counter on get (rounding.h).
-__device__ inline void RoundPack(const int64_t* state, uint32_t rounding_id, int variable, int64_t counter,
-                                 const float (&numbers)[kRoundedAtOnce], BFloat16* to) {
-  const RandomStream random = RoundingStream(state, rounding_id, variable);
-  const auto words = Philox{random.key}(random.stream, static_cast<uint64_t>(counter));
-  for (int j = 0; j < kRoundedAtOnce; ++j) {
-    to[j] = RoundStochastically(numbers[j], words[static_cast<size_t>(j / 2)] >> (j % 2 * 16) & 0xffffU);
-  }
+// The numbers of kRoundedAtOnce elements of a Variable, from the element of that many times `at` on. Where they are 8
+// bits wide, the threads of a warp have a block of numbers together, and all call these together, also those whose
+// elements are behind the last.
+struct RoundedPack {
+  float numbers[kRoundedAtOnce];
+};
+static_assert(kRoundedAtOnce * 32 == kCodeBlock);
+
+// How many packs a loop goes over.
+__device__ inline int64_t RoundedPacks(int64_t n, bool coded) {
+  const int64_t packs = (n + kRoundedAtOnce - 1) / kRoundedAtOnce;
+  return coded ? (packs + 31) / 32 * 32 : packs;
+}
+__device__ inline int CountInPack(int64_t n, int64_t at) {
+  const int64_t rest = n - at * kRoundedAtOnce;
+  return static_cast<int>(rest < 0 ? 0 : rest < kRoundedAtOnce ? rest : kRoundedAtOnce);
 }
 
-// Does what UpdateWideEach does where parameter and slots are bfloat16.
-template <int kSlots, class G, class All, class Fn>
+template <bool kWhole>
+__device__ inline RoundedPack LoadRounded(const KeptNumbers& kept, int64_t at, int count) {
+  constexpr int kPack = kRoundedAtOnce;
+  const int64_t first = at * kPack;
+  RoundedPack pack;
+  if (kept.as == KeptAs::kFloat32) {
+    const auto from = LoadPack<kWhole, kPack>(kept.wide() + first, count);
+    for (int j = 0; j < kPack; ++j) pack.numbers[j] = from.values[j];
+  } else if (kept.as == KeptAs::kBFloat16) {
+    const auto from = LoadPack<kWhole, kPack>(kept.halves() + first, count);
+    for (int j = 0; j < kPack; ++j) pack.numbers[j] = static_cast<float>(from.values[j]);
+  } else {
+    const auto from = LoadPack<kWhole, kPack>(kept.codes() + first, count);
+    const uint32_t scale = kept.scales()[first / kCodeBlock];
+    const uint32_t exponent = scale >> 23;
+    for (int j = 0; j < kPack; ++j) {
+      const float number = kept.as == KeptAs::kSigned8 ? DecodeNumber<true>(from.values[j], exponent)
+                                                       : DecodeNumber<false>(from.values[j], exponent);
+      pack.numbers[j] = scale == 0 ? 0.0F : scale == kNoScale ? std::bit_cast<float>(kNoScale) : number;
+    }
+  }
+  return pack;
+}
+
+template <bool kWhole>
+__device__ inline void StoreRounded(const KeptNumbers& kept, const RandomStream& random, int64_t at, int count,
+                                    const RoundedPack& pack) {
+  constexpr int kPack = kRoundedAtOnce;
+  const int64_t first = at * kPack;
+  if (kept.as == KeptAs::kFloat32) {
+    CudaPack<float, kPack> to;
+    for (int j = 0; j < kPack; ++j) to.values[j] = pack.numbers[j];
+    return StorePack<kWhole>(to, kept.wide() + first, count);
+  }
+  const auto words = Philox{random.key}(random.stream, static_cast<uint64_t>(at));
+  const auto drawn = [&](int j) { return words[static_cast<size_t>(j / 2)] >> (j % 2 * 16) & 0xffffU; };
+  if (kept.as == KeptAs::kBFloat16) {
+    CudaPack<BFloat16, kPack> to;
+    for (int j = 0; j < kPack; ++j) to.values[j] = RoundStochastically(pack.numbers[j], drawn(j));
+    return StorePack<kWhole>(to, kept.halves() + first, count);
+  }
+  uint32_t most = 0;
+  for (int j = 0; j < kPack; ++j) {
+    const uint32_t magnitude = std::bit_cast<uint32_t>(pack.numbers[j]) & 0x7fffffffU;
+    if (j < count && magnitude > most) most = magnitude;
+  }
+  for (int lanes = 16; lanes > 0; lanes /= 2) {
+    const uint32_t other = __shfl_xor_sync(0xffffffffU, most, lanes);
+    most = other > most ? other : most;
+  }
+  const uint32_t scale = ScaleOf(most);
+  const uint32_t exponent = scale >> 23;
+  CudaPack<uint8_t, kPack> to;
+  for (int j = 0; j < kPack; ++j) {
+    const bool meaningless = scale == 0 || scale == kNoScale;
+    to.values[j] = meaningless ? uint8_t{0}
+                   : kept.as == KeptAs::kSigned8
+                       ? static_cast<uint8_t>(EncodeNumber<true>(pack.numbers[j], exponent, drawn(j)))
+                       : static_cast<uint8_t>(EncodeNumber<false>(pack.numbers[j], exponent, drawn(j)));
+  }
+  StorePack<kWhole>(to, kept.codes() + first, count);
+  if (at % 32 == 0) kept.scales()[first / kCodeBlock] = scale;
+}
+
+// Does what UpdateWideEach does where the parameter or the slots are narrow.
+template <int kSlots, unsigned kSquares, class G, class All, class Fn>
 __device__ inline void UpdateRoundedEach(const All& all, int at, const Fn& fn) {
   constexpr int kPack = kRoundedAtOnce;
   const Update& update = all.members[at];
+  const UpdateNumbers& numbers = update.numbers;
   const auto* g = static_cast<const G*>(update.grad);
-  BFloat16* const kept[] = {static_cast<BFloat16*>(update.param), static_cast<BFloat16*>(update.slots[0]),
-                            static_cast<BFloat16*>(update.slots[1])};
-  const bool aligned = AllAligned(g, kept[0], kept[1], kept[2]);
-  SNUG_TOGETHER_FOR(i, all, at, (update.n + kPack - 1) / kPack) {
-    const int64_t first = i * kPack;
-    const int count = update.n - first < kPack ? static_cast<int>(update.n - first) : kPack;
-    const bool whole = aligned && count == kPack;
-    const auto grads = whole ? LoadPack<true, kPack>(g + first, kPack) : LoadPack<false, kPack>(g + first, count);
-    float numbers[kSlots + 1][kPack];
-    for (int v = 0; v <= kSlots; ++v) {
-      const auto pack =
-          whole ? LoadPack<true, kPack>(kept[v] + first, kPack) : LoadPack<false, kPack>(kept[v] + first, count);
-      for (int j = 0; j < kPack; ++j) numbers[v][j] = static_cast<float>(pack.values[j]);
-    }
+  const auto slot = [&](int i) {
+    const bool squares = (kSquares >> i & 1) != 0 && numbers.slots_as == KeptAs::kSigned8;
+    return KeptNumbers{squares ? KeptAs::kSquares8 : numbers.slots_as, update.slots[i], update.n};
+  };
+  const KeptNumbers kept[] = {{numbers.param_as, update.param, update.n}, slot(0), slot(1)};
+  const bool aligned = AllAligned(g, static_cast<const char*>(kept[0].bytes), static_cast<const char*>(kept[1].bytes),
+                                  static_cast<const char*>(kept[2].bytes));
+  const bool coded = kSlots > 0 && IsCoded(numbers.slots_as);
+  const auto run = [&](auto whole, int64_t i, int count) {
+    const auto grads = LoadPack<decltype(whole)::value, kPack>(g + i * kPack, count);
+    RoundedPack packs[kSlots + 1];
+    for (int v = 0; v <= kSlots; ++v) packs[v] = LoadRounded<decltype(whole)::value>(kept[v], i, count);
     for (int j = 0; j < kPack; ++j) {
       const float grad = static_cast<float>(grads.values[j]);
-      if constexpr (kSlots == 0) fn(grad, numbers[0][j]);
-      if constexpr (kSlots == 1) fn(grad, numbers[0][j], numbers[1][j]);
-      if constexpr (kSlots == 2) fn(grad, numbers[0][j], numbers[1][j], numbers[2][j]);
+      if constexpr (kSlots == 0) fn(grad, packs[0].numbers[j]);
+      if constexpr (kSlots == 1) fn(grad, packs[0].numbers[j], packs[1].numbers[j]);
+      if constexpr (kSlots == 2) fn(grad, packs[0].numbers[j], packs[1].numbers[j], packs[2].numbers[j]);
     }
     for (int v = 0; v <= kSlots; ++v) {
-      CudaPack<BFloat16, kPack> pack;
-      RoundPack(update.state, update.numbers.rounding_id, v, i, numbers[v], pack.values);
-      if (whole) {
-        StorePack<true>(pack, kept[v] + first, kPack);
-      } else {
-        StorePack<false>(pack, kept[v] + first, count);
-      }
+      StoreRounded<decltype(whole)::value>(kept[v], RoundingStream(update.state, numbers.rounding_id, v), i, count,
+                                           packs[v]);
+    }
+  };
+  SNUG_TOGETHER_FOR(i, all, at, RoundedPacks(update.n, coded)) {
+    const int count = CountInPack(update.n, i);
+    // The threads of a warp take the same way, so that those that share a block of numbers come together.
+    const bool whole = aligned && (coded ? (i / 32 + 1) * kCodeBlock <= update.n : count == kPack);
+    if (whole) {
+      run(std::true_type(), i, kPack);
+    } else {
+      run(std::false_type(), i, count);
     }
   }
 }
@@ -126,11 +203,11 @@ __device__ inline void UpdateWideEach(const All& all, int at, const Fn& fn) {
   }
 }
 
-// P is what parameter and slots are kept in.
-template <int kSlots, class P, class G, class All, class Fn>
+// P is what parameter and slots are kept in, or Narrow. Bit i of kSquares says that slot i holds squares.
+template <int kSlots, unsigned kSquares, class P, class G, class All, class Fn>
 __device__ inline void UpdateEach(const All& all, int at, const Fn& fn) {
-  if constexpr (std::is_same_v<P, BFloat16>) {
-    UpdateRoundedEach<kSlots, G>(all, at, fn);
+  if constexpr (std::is_same_v<P, Narrow>) {
+    UpdateRoundedEach<kSlots, kSquares, G>(all, at, fn);
   } else {
     UpdateWideEach<kSlots, P, G>(all, at, fn);
   }
@@ -145,7 +222,7 @@ __global__ void SgdKernel(const __grid_constant__ All all) {
   const UpdateNumbers& numbers = update.numbers;
   const T lr = static_cast<T>(static_cast<double>(*static_cast<const T*>(update.rate)) * numbers.lr_mult);
   const T decay = static_cast<T>(numbers.weight_decay);
-  UpdateEach<0, P, G>(all, at, [&](T g, T& p) { p -= lr * (g + decay * p); });
+  UpdateEach<0, 0, P, G>(all, at, [&](T g, T& p) { p -= lr * (g + decay * p); });
 }
 
 template <class P, class G, class All>
@@ -159,7 +236,7 @@ __global__ void MomentumKernel(const __grid_constant__ All all) {
   const T momentum = static_cast<T>(numbers.momentum);
   const T decay = static_cast<T>(numbers.weight_decay);
   const bool nesterov = numbers.nesterov;
-  UpdateEach<1, P, G>(all, at, [&](T g, T& p, T& v) {
+  UpdateEach<1, 0, P, G>(all, at, [&](T g, T& p, T& v) {
     const T grad = g + decay * p;
     v = momentum * v + grad;
     p -= lr * (nesterov ? grad + momentum * v : v);
@@ -191,7 +268,7 @@ __global__ void AdamKernel(const __grid_constant__ All all) {
   const T rest2 = static_cast<T>(1 - numbers.beta2);
   const T epsilon = static_cast<T>(numbers.epsilon);
   const T decay = static_cast<T>(numbers.decoupled_decay ? 0 : numbers.weight_decay);
-  UpdateEach<2, P, G>(all, at, [&](T g, T& p, T& m, T& v) {
+  UpdateEach<2, 0b10, P, G>(all, at, [&](T g, T& p, T& m, T& v) {
     const T grad = g + decay * p;
     m = beta1 * m + rest1 * grad;
     v = beta2 * v + rest2 * grad * grad;
@@ -207,7 +284,7 @@ __global__ void UpdateKernel(const __grid_constant__ All all) {
   if (*update.gate == 0) return;
   const double rate = static_cast<double>(*static_cast<const T*>(update.rate)) * update.numbers.lr_mult;
   const F<T> function(update.numbers, rate, update.state == nullptr ? 1 : static_cast<double>(update.state[1] + 1));
-  UpdateEach<F<T>::kSlots, P, G>(all, at, [&](T g, T& p, auto&... slots) { function(g, p, slots...); });
+  UpdateEach<F<T>::kSlots, F<T>::kSquares, P, G>(all, at, [&](T g, T& p, auto&... slots) { function(g, p, slots...); });
 }
 
 // The parameter is the average, and the gradient what it is of.
@@ -218,14 +295,13 @@ __global__ void AverageKernel(const __grid_constant__ All all) {
   if (*update.gate == 0) return;
   const bool first = update.state[1] == 0;
   const T rest = static_cast<T>(1 - update.numbers.beta2);
-  UpdateEach<0, T, P>(all, at, [&](T p, T& average) { average = first ? p : average + rest * (p - average); });
+  UpdateEach<0, 0, T, P>(all, at, [&](T p, T& average) { average = first ? p : average + rest * (p - average); });
 }
 
 // direction may be g.
-template <class P, class G>
+template <class T, class G>
 __global__ void LambDirectionKernel(int64_t n, UpdateNumbers numbers, const int64_t* state, const uint8_t* gate,
-                                    const P* p, const G* g, P* m, P* v, Accumulator<P>* direction) {
-  using T = Accumulator<P>;
+                                    const T* p, const G* g, T* m, T* v, T* direction) {
   __shared__ T correction1, correction2;
   if (threadIdx.x == 0) {  // powers take longer than the rest
     const double step = static_cast<double>(state[1] + 1);
@@ -242,13 +318,58 @@ __global__ void LambDirectionKernel(int64_t n, UpdateNumbers numbers, const int6
   const T decay = static_cast<T>(numbers.weight_decay);
   SNUG_CUDA_FOR(i, n) {
     const T grad = static_cast<T>(g[i]);
-    const T first = beta1 * static_cast<T>(m[i]) + rest1 * grad;
-    const T second = beta2 * static_cast<T>(v[i]) + rest2 * grad * grad;
+    const T first = beta1 * m[i] + rest1 * grad;
+    const T second = beta2 * v[i] + rest2 * grad * grad;
     if (open) {
-      m[i] = Kept<P>(state, numbers.rounding_id, 0, i, first);
-      v[i] = Kept<P>(state, numbers.rounding_id, 1, i, second);
+      m[i] = first;
+      v[i] = second;
     }
-    direction[i] = first / correction1 / (std::sqrt(second / correction2) + epsilon) + decay * static_cast<T>(p[i]);
+    direction[i] = first / correction1 / (std::sqrt(second / correction2) + epsilon) + decay * p[i];
+  }
+}
+
+// The same where the parameter or the slots are narrow.
+template <class G>
+__global__ void LambDirectionNarrowKernel(Update update, float* direction) {
+  constexpr int kPack = kRoundedAtOnce;
+  __shared__ float correction1, correction2;
+  const UpdateNumbers& numbers = update.numbers;
+  if (threadIdx.x == 0) {
+    const double step = static_cast<double>(update.state[1] + 1);
+    correction1 = static_cast<float>(1 - pow(numbers.beta1, step));
+    correction2 = static_cast<float>(1 - pow(numbers.beta2, step));
+  }
+  __syncthreads();
+  const bool open = *update.gate != 0;
+  const float beta1 = static_cast<float>(numbers.beta1);
+  const float beta2 = static_cast<float>(numbers.beta2);
+  const float rest1 = static_cast<float>(1 - numbers.beta1);
+  const float rest2 = static_cast<float>(1 - numbers.beta2);
+  const float epsilon = static_cast<float>(numbers.epsilon);
+  const float decay = static_cast<float>(numbers.weight_decay);
+  const auto* g = static_cast<const G*>(update.grad);
+  const bool coded = IsCoded(numbers.slots_as);
+  const KeptNumbers p = {numbers.param_as, update.param, update.n};
+  const KeptNumbers m = {numbers.slots_as, update.slots[0], update.n};
+  const KeptNumbers v = {coded ? KeptAs::kSquares8 : numbers.slots_as, update.slots[1], update.n};
+  SNUG_CUDA_FOR(i, RoundedPacks(update.n, coded)) {
+    const int count = CountInPack(update.n, i);
+    const auto grads = LoadPack<false, kPack>(g + i * kPack, count);
+    const RoundedPack params = LoadRounded<false>(p, i, count);
+    RoundedPack first = LoadRounded<false>(m, i, count);
+    RoundedPack second = LoadRounded<false>(v, i, count);
+    for (int j = 0; j < kPack; ++j) {
+      const float grad = static_cast<float>(grads.values[j]);
+      first.numbers[j] = beta1 * first.numbers[j] + rest1 * grad;
+      second.numbers[j] = beta2 * second.numbers[j] + rest2 * grad * grad;
+      if (j >= count) continue;
+      direction[i * kPack + j] =
+          first.numbers[j] / correction1 / (std::sqrt(second.numbers[j] / correction2) + epsilon) +
+          decay * params.numbers[j];
+    }
+    if (!open) continue;  // all threads or none
+    StoreRounded<false>(m, RoundingStream(update.state, numbers.rounding_id, 0), i, count, first);
+    StoreRounded<false>(v, RoundingStream(update.state, numbers.rounding_id, 1), i, count, second);
   }
 }
 
@@ -259,7 +380,7 @@ __global__ void LambUpdateKernel(int64_t n, double lr_mult, const T* rate, const
   if (*gate == 0) return;
   const T lr = static_cast<T>(static_cast<double>(*rate) * lr_mult);
   const T scale = *size > T(0) && *change > T(0) ? lr * (*size / *change) : lr;
-  SNUG_CUDA_FOR(i, n) { p[i] = Kept<P>(state, rounding_id, 0, i, static_cast<T>(p[i]) - scale * direction[i]); }
+  SNUG_CUDA_FOR(i, n) { p[i] = Kept<P>(state, rounding_id, i, static_cast<T>(p[i]) - scale * direction[i]); }
 }
 
 template <int kPack, class T, class G>
@@ -373,7 +494,9 @@ Update UpdateOf(const KernelContext& k, int slots) {
                 .gate = Gate(k),
                 .numbers = k.prepared<UpdateNumbers>()};
   update.numbers.rounding_id = RoundingId(k.random_id());
+  update.numbers.param_as = KeptAsOf(k.input_type(0).dtype, /*squares=*/false);
   for (int i = 0; i < slots; ++i) update.slots[i] = k.variable<void>(1 + i);
+  if (slots > 0) update.numbers.slots_as = KeptAsOf(k.input_type(1).dtype, /*squares=*/false);
   return update;
 }
 
@@ -381,7 +504,7 @@ Update UpdateOf(const KernelContext& k, int slots) {
 template <class KernelFor>
 absl::Status LaunchUpdates(absl::Span<const KernelContext> nodes, int slots, const KernelFor& kernel_for) {
   const KernelContext& k = nodes[0];
-  return DispatchKept(k.input_type(0).dtype, k.input_type(slots + 1).dtype, [&](auto zero, auto grad_zero) {
+  return DispatchKept(k, slots, [&](auto zero, auto grad_zero) {
     return LaunchTogether(
         nodes, [slots](const KernelContext& node) { return UpdateOf(node, slots); },
         [&](const auto& all, const cuda::LaunchShape& shape) {
@@ -444,19 +567,22 @@ SNUG_UPDATES(SNUG_UPDATE)
 #undef SNUG_UPDATE
 
 absl::Status LambDirectionCuda(const KernelContext& k) {
-  return DispatchKept(k.input_type(0).dtype, k.input_type(3).dtype, [&](auto zero, auto grad_zero) {
-    using P = decltype(zero);
+  return DispatchKept(k, /*slots=*/2, [&](auto zero, auto grad_zero) {
+    using T = decltype(zero);
     using G = decltype(grad_zero);
     const int64_t n = k.input_type(0).num_elements();
-    UpdateNumbers numbers = k.prepared<UpdateNumbers>();
-    numbers.rounding_id = RoundingId(k.random_id());
-    return k.cuda()->Launch(LambDirectionKernel<P, G>, ShapeFor(n), n, numbers, UpdateState(k), Gate(k), k.input<P>(0),
-                            k.input<G>(3), k.variable<P>(1), k.variable<P>(2), k.output<Accumulator<P>>(0));
+    if constexpr (std::is_same_v<T, Narrow>) {
+      return k.cuda()->Launch(LambDirectionNarrowKernel<G>, ShapeFor(n), UpdateOf(k, /*slots=*/2), k.output<float>(0));
+    } else {
+      return k.cuda()->Launch(LambDirectionKernel<T, G>, ShapeFor(n), n, k.prepared<UpdateNumbers>(), UpdateState(k),
+                              Gate(k), k.input<T>(0), k.input<G>(3), k.variable<T>(1), k.variable<T>(2),
+                              k.output<T>(0));
+    }
   });
 }
 
 absl::Status LambUpdateCuda(const KernelContext& k) {
-  return DispatchKept(k.input_type(0).dtype, k.input_type(1).dtype, [&](auto zero, auto) {
+  return DispatchFloating(k.input_type(0).dtype, [&](auto zero) {
     using P = decltype(zero);
     using T = Accumulator<P>;
     const int64_t n = k.input_type(0).num_elements();

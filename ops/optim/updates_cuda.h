@@ -8,6 +8,7 @@
 
 #include "engine/base/host_device.h"
 #include "ops/kernel_context.h"
+#include "ops/kernels/update/narrow_numbers.h"
 #include "ops/prepare_context.h"
 
 namespace snug::core {
@@ -16,6 +17,8 @@ namespace snug::core {
 struct UpdateNumbers {
   double lr_mult, momentum, weight_decay, beta1, beta2, epsilon;
   bool nesterov, decoupled_decay;
+  // Set for a launch too, where one of them is narrow. Slots of squares are kSquares8 where these are kSigned8.
+  KeptAs param_as = KeptAs::kFloat32, slots_as = KeptAs::kFloat32;
   uint32_t rounding_id = 0;  // set for a launch: there is room for it here, and no more elsewhere in its arguments
 
   // Adagrad's, which has no beta1: the arguments of a launch are no longer than 32 of these.

@@ -48,7 +48,8 @@ std::vector<BFloat16> AddRounded(int threads, int64_t n, int steps, float change
   std::vector<BFloat16> kept(static_cast<size_t>(n), BFloat16(1.0F));
   for (int64_t step = 0; step < steps; ++step) {
     const int64_t state[2] = {seed, step};
-    UpdateRounded<1>(threads, n, static_cast<const int64_t*>(state), id, {kept.data()},
+    UpdateRounded<1>(threads, n, static_cast<const int64_t*>(state), id,
+                     {KeptNumbers{KeptAs::kBFloat16, kept.data(), n}},
                      [=](int64_t, float& number) SNUG_LAMBDA { number += change; });
   }
   return kept;
@@ -98,8 +99,10 @@ TEST(StochasticRounding, HalvesOfWordsGoToElementsInOrder) {
   const int64_t state[2] = {7, 11};
   std::vector<BFloat16> first(kCount, BFloat16(0.0F)), second = first;
   const float value = 1.0F + 0x1p-9F;
-  UpdateRounded<2>(2, kCount, static_cast<const int64_t*>(state), kId, {first.data(), second.data()},
-                   [=](int64_t, float& a, float& b) SNUG_LAMBDA { a = b = value; });
+  UpdateRounded<2>(
+      2, kCount, static_cast<const int64_t*>(state), kId,
+      {KeptNumbers{KeptAs::kBFloat16, first.data(), kCount}, KeptNumbers{KeptAs::kBFloat16, second.data(), kCount}},
+      [=](int64_t, float& a, float& b) SNUG_LAMBDA { a = b = value; });
   int64_t differ = 0;
   for (uint64_t i = 0; i < kCount; ++i) {
     for (const int variable : {0, 1}) {

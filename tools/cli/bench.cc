@@ -26,6 +26,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/optimizer_flags.h"
 #include "tools/cli/flags/run_flags.h"
 
 namespace snug::core::cli {
@@ -35,6 +36,7 @@ struct BenchFlags {
   CompileFlags compile;
   MemoryFlags memory;
   RunFlags run;
+  OptimizerFlags optimizer;
   int64_t seed = 0;
   double seconds = 2;
   bool forward = false, train = false, scaling = false, json = false;
@@ -76,6 +78,7 @@ Flags FlagsOf(BenchFlags& f) {
   f.memory.AddTo(flags);
   f.run.AddTo(flags);
   AddJsonFlag(flags, &f.json);
+  f.optimizer.AddTo(flags);
   return flags;
 }
 
@@ -112,6 +115,7 @@ class Bench {
     SNUG_RETURN_IF_ERROR(FlagsOf(f).Parse(arguments).status());
     SNUG_ASSIGN_OR_RETURN(CompileOptions options, f.compile.Options(f.memory.streams.count));
     SNUG_ASSIGN_OR_RETURN(options.memory, f.memory.Options({&network_}));
+    SNUG_RETURN_IF_ERROR(f.optimizer.SetIn(network_, &options));
     options.training = training;
     options.plain_kernels |= plain;
     SNUG_ASSIGN_OR_RETURN(SessionOptions session, f.run.Options(f.compile.threads > 0, &options));

@@ -15,6 +15,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/optimizer_flags.h"
 
 namespace snug::core::cli {
 namespace {
@@ -144,11 +145,14 @@ absl::StatusOr<int> RunFit(const Arguments& arguments) {
   compile_flags.AddTo(flags);
   strategy_flags.AddTo(flags);
   AddJsonFlag(flags, &json);
+  OptimizerFlags optimizer;
+  optimizer.AddTo(flags);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   if (compile_flags.batch != 0) return absl::InvalidArgumentError("--batch: it is what is looked for");
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(strategy_flags.streams.count));
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(const std::vector<MemoryOptions> strategies, strategy_flags.Options(loaded));
+  SNUG_RETURN_IF_ERROR(optimizer.SetIn(loaded, &options));
   const int64_t limit = strategies[0].memory_limit;
   if (limit == 0) return absl::InvalidArgumentError("--memory-limit is needed, as in --memory-limit=8GiB");
   std::vector<FitRow> rows;

@@ -21,6 +21,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/optimizer_flags.h"
 #include "tools/cli/flags/roofline_flag.h"
 
 namespace snug::core::cli {
@@ -234,11 +235,14 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   roofline_flag.AddTo(flags, "print how long each kernel of the step would take on a GPU");
   flags.Add("top", &top, "how many of the largest buffers at the peak are listed; default 10");
   AddJsonFlag(flags, &json);
+  OptimizerFlags optimizer;
+  optimizer.AddTo(flags);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(memory_flags.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options({&loaded}));
   options.training = train && !forward;
+  SNUG_RETURN_IF_ERROR(optimizer.SetIn(loaded, &options));
 
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
   if (!write_plan.empty()) SNUG_RETURN_IF_ERROR(SavePlan(compiled, write_plan));

@@ -17,6 +17,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/optimizer_flags.h"
 #include "tools/cli/flags/run_flags.h"
 #include "tools/cli/step_observer.h"
 
@@ -144,10 +145,13 @@ absl::StatusOr<int> RunStep(const Arguments& arguments) {
             "debugging: bytes are overwritten as soon as nothing needs them; takes the serial engine");
   f.observer.AddTo(flags);
   AddJsonFlag(flags, &f.json);
+  OptimizerFlags optimizer;
+  optimizer.AddTo(flags);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, f.compile.Options(f.memory.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, f.memory.Options({&loaded}));
+  SNUG_RETURN_IF_ERROR(optimizer.SetIn(loaded, &options));
   options.gradient_norm = f.gradient_norm;
   const bool dynamic_memory = options.memory.strategy == kDynamicMemory;
   SNUG_ASSIGN_OR_RETURN(SessionOptions session_options, f.run.Options(f.compile.threads > 0, &options));

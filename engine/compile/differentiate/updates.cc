@@ -7,6 +7,8 @@
 #include "engine/base/hash.h"
 #include "engine/base/status.h"
 #include "engine/compile/differentiate/differentiate.h"
+#include "engine/compile/import/check_optimizer.h"
+#include "ops/coded_bytes.h"
 #include "ops/graph_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
@@ -76,11 +78,16 @@ class Updates {
 
   // Of what updates compute in, and of the learning rate.
   static DType Wide(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
-  // Adds a node that changes a parameter or its slots. Those that are bfloat16 are rounded by random numbers of the
-  // node's own.
+  // Whether a value is a Variable that is kept narrower than it is computed with.
+  bool IsRounded(ValueId id) const {
+    const DType dtype = graph_.type(id).dtype;
+    return graph_.value(id).variable.valid() && (dtype == DType::kBFloat16 || dtype == DType::kUint8);
+  }
+  // Adds a node that changes a parameter or its slots. Those that are bfloat16 or 8 bits wide are rounded by random
+  // numbers of the node's own.
   absl::StatusOr<ValueId> AddRounding(absl::string_view op, const std::string& name, std::vector<ValueId> inputs,
                                       Options options) {
-    if (graph_.type(inputs[0]).dtype != DType::kBFloat16) {
+    if (std::none_of(inputs.begin(), inputs.end(), [this](ValueId id) { return IsRounded(id); })) {
       return Add(op, name, std::move(inputs), std::move(options));
     }
     if (std::find(inputs.begin(), inputs.end(), RandomState()) == inputs.end()) inputs.push_back(RandomState());
@@ -175,10 +182,19 @@ class Updates {
 
   const std::string& NameOf(ValueId id) const { return graph_.value(id).name; }
 
+  // The type of what the optimizer keeps for a parameter: it alone says how that is kept (Optimizer.state).
+  ValueType SlotType(const ValueType& parameter) const {
+    const std::string& state = optimizer_.state();
+    if (state == kStateIn8Bits) return {DType::kUint8, {CodedBytes(parameter.num_elements())}, {}};
+    ValueType type = parameter;
+    if (!state.empty()) type.dtype = *DTypeFromName(state);
+    return type;
+  }
+
   ValueId AddSlot(ValueId parameter, absl::string_view suffix, double initial = 0) {
     const VariableId owner = graph_.value(parameter).variable;
     const VariableId id = graph_.AddVariable({.name = absl::StrCat(NameOf(parameter), "/", suffix),
-                                              .type = graph_.type(parameter),
+                                              .type = SlotType(graph_.type(parameter)),
                                               .role = VariableRole::kSlot,
                                               .init = {.kind = Initializer::Kind::kConstant, .value = initial},
                                               .slot_of = owner});

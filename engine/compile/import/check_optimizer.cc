@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <cmath>
+#include <string>
 
 #include "engine/base/status.h"
 #include "proto/network.pb.h"
@@ -60,7 +61,36 @@ absl::Status CheckOptimizer(const proto::Optimizer& optimizer, const OptionPlace
   SNUG_RETURN_IF_ERROR(check.Fraction("lion.beta2", optimizer.lion().beta2()));
   SNUG_RETURN_IF_ERROR(CheckAdam(check, "lamb", optimizer.lamb()));
   SNUG_RETURN_IF_ERROR(CheckAdam(check, "adam", optimizer.adam()));
-  return CheckAdam(check, "adamw", optimizer.adamw());
+  SNUG_RETURN_IF_ERROR(CheckAdam(check, "adamw", optimizer.adamw()));
+  const std::string& state = optimizer.state();
+  if (!optimizer.has_state() || state == "float32" || state == "bfloat16" || state == kStateIn8Bits) {
+    return absl::OkStatus();
+  }
+  return places.Error("optimizer.state",
+                      absl::StrCat("expected float32, bfloat16 or ", kStateIn8Bits, ", found \"", state, "\""));
+}
+
+absl::Status CheckState(const proto::Optimizer& optimizer, DType precision, const OptionPlaces& places) {
+  if (!optimizer.has_state()) return absl::OkStatus();
+  if (precision == DType::kFloat64) {
+    return places.Error("optimizer.state", absl::StrCat("is for the precisions float32 and bfloat16, found float64, "
+                                                        "which is computed and kept in float64"));
+  }
+  const bool is_sgd =
+      optimizer.kind_case() == proto::Optimizer::kSgd || optimizer.kind_case() == proto::Optimizer::KIND_NOT_SET;
+  if (is_sgd && optimizer.sgd().momentum() == 0) {
+    return places.Error("optimizer.state",
+                        "expected an optimizer that keeps something for each parameter, found sgd without momentum, "
+                        "which keeps nothing");
+  }
+  const double initial = optimizer.adagrad().initial_accumulator_value();
+  if (optimizer.kind_case() == proto::Optimizer::kAdagrad && optimizer.state() == kStateIn8Bits && initial != 0) {
+    return places.Error("optimizer.adagrad.initial_accumulator_value",
+                        absl::StrCat("expected 0, with which sums of squares begin that are kept in 8 bits "
+                                     "(optimizer.state), found ",
+                                     initial));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace snug::core

@@ -4,6 +4,7 @@
 //
 // The joint node reads x and changes the parameter, so it runs after dx, which reads the parameter: x stays until dx is
 // made. That pays where x has fewer bytes than the gradient.
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
 #include "engine/base/status.h"
@@ -23,6 +24,17 @@ absl::string_view KindOf(const std::string& op) {
   return "";
 }
 
+// What is kept in bfloat16 or in 8 bits is rounded by draws that count the elements of the whole parameter.
+bool KeepsNarrow(const Graph& graph, const Node& update) {
+  const VariableId parameter = graph.value(update.inputs[0]).variable;
+  return absl::c_any_of(update.inputs, [&](ValueId input) {
+    if (!input.valid()) return false;
+    const VariableId id = graph.value(input).variable;
+    const bool kept = id.valid() && (id == parameter || graph.variable(id).slot_of == parameter);
+    return kept && (graph.type(input).dtype == DType::kBFloat16 || graph.type(input).dtype == DType::kUint8);
+  });
+}
+
 }  // namespace
 
 absl::Status UpdateAsMade(Graph& graph, const OpRegistry& registry) {
@@ -39,8 +51,7 @@ absl::Status UpdateAsMade(Graph& graph, const OpRegistry& registry) {
     const Node update = graph.node(reader);
     const std::string op = absl::StrCat(kind, update.op);
     if (registry.Find(op) == nullptr) continue;  // the reader is no update, or one that needs the whole gradient
-    // What is kept in bfloat16 is rounded by draws that count the elements of the whole parameter.
-    if (graph.type(update.inputs[0]).dtype == DType::kBFloat16) continue;
+    if (KeepsNarrow(graph, update)) continue;
     NodeSpec joint{.name = absl::StrCat(gradient.name, "+", update.name),
                    .op = op,
                    .options = update.options,

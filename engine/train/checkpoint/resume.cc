@@ -1,12 +1,16 @@
 #include "engine/train/checkpoint/resume.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "engine/base/status.h"
+#include "engine/compile/differentiate/differentiate.h"
+#include "engine/compile/import/check_optimizer.h"
 #include "engine/train/run_folder.h"
 #include "ops/platform.h"
 
@@ -62,6 +66,16 @@ std::string RoundingText(const Difference& difference) {
       difference.condition == kAccumulate ? ", and by what batch norm and dropout do in each micro-batch" : "");
 }
 
+// Returns the types in which the optimizer keeps what belongs to parameters, averages aside; empty: it keeps nothing.
+std::string OptimizerState(const Graph& graph) {
+  std::set<absl::string_view> types;
+  for (const Variable& variable : graph.variables()) {
+    if (variable.role != VariableRole::kSlot || absl::EndsWith(variable.name, kAverageSuffix)) continue;
+    types.insert(variable.type.dtype == DType::kUint8 ? kStateIn8Bits : Name(variable.type.dtype));
+  }
+  return absl::StrJoin(types, " and ");
+}
+
 }  // namespace
 
 Metadata ConditionsOf(const Session& session) {
@@ -77,6 +91,7 @@ Metadata ConditionsOf(const Session& session) {
       {std::string(kDecayKey), std::string(Name(compiled.decay_rule))},
       {std::string(kThreads), absl::StrCat(compiled.threads)},
       {std::string(kTuning), compiled.tuning == nullptr ? "none" : absl::StrCat(absl::Hex(compiled.tuning->Digest()))}};
+  if (const std::string state = OptimizerState(compiled.graph); !state.empty()) conditions["optimizer.state"] = state;
   // The platform is asked of the device's libraries. Where the device is missing, nothing is noted about it.
   if (const absl::StatusOr<Platform> platform = PlatformOf(compiled.device); platform.ok()) {
     conditions[std::string(kPlatform)] = PlatformText(*platform);

@@ -1,0 +1,26 @@
+#include "tools/cli/flags/optimizer_flags.h"
+
+#include "engine/base/status.h"
+#include "engine/compile/defaults.h"
+#include "engine/compile/import/check_optimizer.h"
+#include "proto/option_places.h"
+#include "tools/cli/flags/proto_flags.h"
+
+namespace snug::core::cli {
+
+void OptimizerFlags::AddTo(Flags& flags) {
+  flags.Section("optimizer");
+  AddProtoFlags("", "optimizer", &given_, flags);
+}
+
+absl::Status OptimizerFlags::SetIn(const LoadedNetwork& model, CompileOptions* options) {
+  if (given_.ByteSizeLong() == 0) return absl::OkStatus();
+  SNUG_RETURN_IF_ERROR(CheckOptimizer(given_, OptionPlaces::OnCommandLine()));
+  complete_ = model.network.optimizer();
+  Override(given_, &complete_);
+  SetDefaultKind(&complete_);
+  options->optimizer = &complete_;
+  return absl::OkStatus();
+}
+
+}  // namespace snug::core::cli

@@ -95,6 +95,14 @@ absl::Status CheckTraining(const proto::Training& training, const OptionPlaces& 
   SNUG_RETURN_IF_ERROR(check.AtLeast("log_every", training.log_every(), 0));
   SNUG_RETURN_IF_ERROR(check.AtLeast("checkpoint.every", training.checkpoint().every(), 0));
   SNUG_RETURN_IF_ERROR(check.AtLeast("checkpoint.keep", training.checkpoint().keep(), 1));
+  if (const proto::Checkpoint& checkpoint = training.checkpoint(); checkpoint.has_average()) {
+    SNUG_RETURN_IF_ERROR(check.AtLeast("checkpoint.average", checkpoint.average(), 1));
+    if (checkpoint.average() > checkpoint.keep()) {
+      return check.Error("checkpoint.average",
+                         absl::StrCat("expected at most as many checkpoints as are kept, checkpoint.keep is ",
+                                      checkpoint.keep(), ", found ", checkpoint.average()));
+    }
+  }
   SNUG_RETURN_IF_ERROR(
       check.AtLeast("best.patience", training.best().has_patience() ? training.best().patience() : 1, 1));
   SNUG_RETURN_IF_ERROR(CheckSchedule(check, training.schedule()));

@@ -67,7 +67,28 @@ absl::Status Trainer::Start() {
       training_->has_steps() ? training_->steps() : epoch * (training_->has_epochs() ? training_->epochs() : kEpochs);
   evaluate_every_ = training_->has_evaluate_every() ? training_->evaluate_every() : epoch;
   checkpoint_every_ = training_->checkpoint().has_every() ? training_->checkpoint().every() : epoch;
-  return absl::OkStatus();
+  return CheckAverage();
+}
+
+// Fewer checkpoints than the average is to be of would give a file that is not what was asked for.
+absl::Status Trainer::CheckAverage() const {
+  const int64_t asked = training_->checkpoint().average();
+  const int64_t most = checkpoint_every_ > 0 ? (steps_ + checkpoint_every_ - 1) / checkpoint_every_ : 1;
+  if (asked <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("training.checkpoint.average: expected at most ", most,
+                   ", as many checkpoints as this training writes in ", steps_, " steps",
+                   checkpoint_every_ > 0 ? absl::StrCat(" (one every ", checkpoint_every_, ": checkpoint.every)") : "",
+                   ", found ", asked));
+}
+
+std::vector<int64_t> Trainer::newest_checkpoints(int64_t count) const {
+  std::vector<int64_t> steps;
+  for (int64_t step = step_; step > 0 && static_cast<int64_t>(steps.size()) < count; --step) {
+    if (writes_checkpoint(step)) steps.push_back(step);
+  }
+  std::reverse(steps.begin(), steps.end());
+  return steps;
 }
 
 // The options that training and evaluation share.

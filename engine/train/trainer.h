@@ -100,6 +100,14 @@ class Trainer {
   // Whether nothing is left to do: all steps, or as many as `training.best.patience` lets it do.
   bool finished() const { return step_ >= steps_ || progress_->ended(); }
 
+  // Whether a training that nobody interrupts writes a checkpoint of that step.
+  bool writes_checkpoint(int64_t step) const {
+    return step == steps_ || (step == step_ && finished()) ||
+           (checkpoint_every_ > 0 && step > 0 && step % checkpoint_every_ == 0);
+  }
+  // The steps of the newest `count` of those, ascending, up to the one that was reached; fewer if there are no more.
+  std::vector<int64_t> newest_checkpoints(int64_t count) const;
+
   // Fails with FailedPrecondition where there are no data for it.
   absl::StatusOr<EvaluationReport> Evaluate();
 
@@ -116,6 +124,7 @@ class Trainer {
           const proto::Training& training, TrainingData data, TrainerOptions options);
   absl::Status Start();
   absl::Status StartSession();
+  absl::Status CheckAverage() const;
   LoaderOptions Loading() const;
   // Calls `meanwhile` while the device runs the first micro-batch.
   absl::StatusOr<StepReport> Step(const std::function<void()>& meanwhile);

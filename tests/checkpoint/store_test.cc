@@ -1,8 +1,11 @@
 #include "engine/train/checkpoint/store.h"
 
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/base/bfloat16.h"
+#include "engine/train/checkpoint/digest.h"
 #include "tests/checkpoint/checkpoint_content.h"
 #include "tests/checkpoint/simulated_disk.h"
 
@@ -59,6 +62,109 @@ TEST(CheckpointStore, KeepsTheBestBesideTheOthers) {
   ASSERT_TRUE(disk.Create("run/best.safetensors.tmp").ok());  // as a killed program leaves it
   EXPECT_THAT(store.Tidy(4), IsEmpty());
   EXPECT_THAT(disk.Paths(), ElementsAre("run/best.safetensors", "run/step-000000004.safetensors"));
+}
+
+// A training whose checkpoints are those of even steps, interrupted after step 3 and 5.
+TEST(CheckpointStore, WhatDoesNotCountDisplacesNothing) {
+  SimulatedDisk disk;
+  CheckpointStore store(&disk, "run", {.keep_last = 2});
+  store.CountOnly([](int64_t step) { return step % 2 == 0; });
+  const auto save = [&](int64_t step) {
+    EXPECT_TRUE(SaveStep(store, step).ok());
+    return *store.Steps();
+  };
+  EXPECT_THAT(save(2), ElementsAre(2));
+  EXPECT_THAT(save(3), ElementsAre(2, 3));
+  EXPECT_THAT(save(4), ElementsAre(2, 4));
+  EXPECT_THAT(save(5), ElementsAre(2, 4, 5));
+  EXPECT_THAT(save(7), ElementsAre(2, 4, 7));
+  EXPECT_THAT(save(8), ElementsAre(4, 8));
+}
+
+// Tensors of all types, one larger than what is read at a time; `b.slot` does not count.
+std::vector<TensorBytes> Weights(const std::vector<float>& large, const std::vector<BFloat16>& narrow,
+                                 const std::vector<double>& wide, const std::vector<int32_t>& counts) {
+  const auto tensor = [](const char* name, ElementType type, const auto& values) {
+    const auto bytes = absl::MakeConstSpan(values);
+    return TensorBytes{name,
+                       type,
+                       {static_cast<int64_t>(values.size())},
+                       {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size() * sizeof(bytes[0])}};
+  };
+  return {tensor("a", ElementType::kF32, large), tensor("b", ElementType::kBF16, narrow),
+          tensor("b.slot", ElementType::kF64, wide), tensor("c", ElementType::kF64, wide),
+          tensor("d", ElementType::kI32, counts)};
+}
+
+TEST(CheckpointStore, TheAverageIsTheMeanInDoubleOfEachElement) {
+  SimulatedDisk disk;
+  CheckpointStore store(&disk, "run", {.keep_last = 3});
+  constexpr size_t kCount = kChunkBytes / sizeof(float) + 5;
+  for (const int64_t step : {10, 20, 30}) {
+    std::vector<float> large(kCount);
+    for (size_t i = 0; i < kCount; ++i) large[i] = static_cast<float>(i % 97) + 0x1p-20F * static_cast<float>(step);
+    const auto part = static_cast<float>(step / 10);
+    ASSERT_TRUE(store
+                    .Save(step,
+                          Weights(large, {BFloat16(1.0F), BFloat16(1 + part * 0x1p-7F)},
+                                  {0.1, static_cast<double>(step)}, {static_cast<int32_t>(step)}),
+                          {{"network", "net"}, {"epoch", absl::StrCat(step)}})
+                    .ok());
+  }
+  const auto wanted = [](const SafetensorsFile&, const std::string& name) { return name != "b.slot"; };
+  const auto saved = store.SaveAverage({10, 20, 30}, wanted);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(saved->path, "run/average.safetensors");
+  const auto file = SafetensorsFile::Open(disk, saved->path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(VerifyDigest(*file, /*required=*/true).ok());
+  EXPECT_EQ(file->metadata().at("averaged"), "10,20,30");
+  EXPECT_EQ(file->metadata().at("epoch"), "30");
+  EXPECT_EQ(file->metadata().at("snug.step"), "30");
+  EXPECT_EQ(file->Find("b.slot"), nullptr);
+  const auto read = [&]<class T>(const char* name, std::vector<T> values) {
+    EXPECT_TRUE(
+        file->ReadWhole(*file->Find(name), {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(T)})
+            .ok());
+    return values;
+  };
+  const std::vector<float> large = read("a", std::vector<float>(kCount));
+  for (size_t i = 0; i < kCount; ++i) {
+    double mean = 0;  // of what a float holds of each
+    for (const float step : {10.0F, 20.0F, 30.0F}) {
+      mean += static_cast<double>(static_cast<float>(i % 97) + 0x1p-20F * step);
+    }
+    ASSERT_EQ(large[i], static_cast<float>(mean / 3)) << i;
+  }
+  EXPECT_THAT(read("c", std::vector<double>(2)), ElementsAre((0.1 + 0.1 + 0.1) / 3, 20.0));
+  const std::vector<BFloat16> narrow = read("b", std::vector<BFloat16>(2));
+  EXPECT_EQ(static_cast<float>(narrow[1]), 1 + 2 * 0x1p-7F);
+  EXPECT_THAT(read("d", std::vector<int32_t>(1)), ElementsAre(30));
+  // None of the others looks at it, and a killed program's beginning of one is removed.
+  EXPECT_EQ(store.Newest()->step, 30);
+  ASSERT_TRUE(disk.Create("run/average.safetensors.tmp").ok());
+  EXPECT_THAT(store.Tidy(30), IsEmpty());
+  EXPECT_THAT(disk.Paths(), testing::Not(testing::Contains("run/average.safetensors.tmp")));
+}
+
+TEST(CheckpointStore, AnAverageNeedsAllOfItsCheckpoints) {
+  SimulatedDisk disk;
+  CheckpointStore store(&disk, "run", {.keep_last = 9});
+  for (int64_t step = 1; step <= 3; ++step) ASSERT_TRUE(SaveStep(store, step).ok());
+  const auto all = [](const SafetensorsFile&, const std::string&) { return true; };
+  EXPECT_THAT(Message(store.SaveAverage({1, 7}, all).status()), HasSubstr("run/step-000000007.safetensors"));
+  disk.Content(store.PathOf(2)).back() ^= 1;
+  EXPECT_THAT(Message(store.SaveAverage({1, 2, 3}, all).status()),
+              HasSubstr("run/step-000000002.safetensors: its content does not have the checksum"));
+  const float number = 1;
+  const TensorBytes other{
+      "other", ElementType::kF32, {}, {reinterpret_cast<const std::byte*>(&number), sizeof(number)}};
+  ASSERT_TRUE(store.Save(4, {other}, {}).ok());
+  EXPECT_EQ(
+      Message(store.SaveAverage({3, 4}, all).status()),
+      "run/step-000000003.safetensors: tensor \"other\": expected F32[] as in run/step-000000004.safetensors, found "
+      "none");
+  EXPECT_THAT(disk.Paths(), testing::Each(testing::Not(HasSubstr("average"))));
 }
 
 TEST(CheckpointStore, PassesOverWhatIsDamagedAndSaysSo) {

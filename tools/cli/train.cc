@@ -56,7 +56,9 @@ struct TrainFlags {
 class Checkpoints {
  public:
   Checkpoints(const std::string& directory, const proto::Training& training, std::FILE* out)
-      : store_(&files_, directory, {.keep_last = static_cast<int>(training.checkpoint().keep())}), out_(out) {}
+      : store_(&files_, directory, {.keep_last = static_cast<int>(training.checkpoint().keep())}),
+        averaged_(training.checkpoint().average()),
+        out_(out) {}
 
   // Looks for the checkpoint to go on from, which decides how the network is compiled.
   absl::Status Find(bool resume) {
@@ -89,6 +91,8 @@ class Checkpoints {
   // `trainer` must outlive this.
   absl::Status Begin(Trainer& trainer) {
     trainer_ = &trainer;
+    // What is averaged must not depend on interruptions, so their checkpoints may displace none of the others.
+    if (averaged_ > 0) store_.CountOnly([&trainer](int64_t step) { return trainer.writes_checkpoint(step); });
     if (!found_.has_value()) return absl::OkStatus();
     SNUG_ASSIGN_OR_RETURN(
         const checkpoint::Resumed resumed,
@@ -128,6 +132,20 @@ class Checkpoints {
     return absl::OkStatus();
   }
 
+  // Must follow a training that has finished, if an average is wanted.
+  absl::Status SaveAverage() {
+    averaged_steps_ = trainer_->newest_checkpoints(averaged_);
+    if (averaged_steps_.empty()) return absl::OkStatus();
+    const absl::StatusOr<checkpoint::CheckpointStore::Saved> saved = checkpoint::SaveAverage(store_, averaged_steps_);
+    if (!saved.ok()) {
+      return Annotate(saved.status(), "the training is done, but the average of its checkpoints cannot be made");
+    }
+    Warn(saved->warnings);
+    return absl::OkStatus();
+  }
+  // Those whose average was written; none: there is no average.
+  const std::vector<int64_t>& averaged_steps() const { return averaged_steps_; }
+
   // Must follow a training that ended well: removes what the program that saved last could not, because it was killed.
   void Tidy() {
     if (saved_ >= 0) Warn(store_.Tidy(saved_));
@@ -145,6 +163,7 @@ class Checkpoints {
 
   const std::string& path() const { return path_; }
   std::string best_path() const { return store_.BestPath(); }
+  std::string average_path() const { return store_.AveragePath(); }
 
  private:
   checkpoint::Metadata MetadataNow() const {
@@ -181,6 +200,8 @@ class Checkpoints {
   Trainer* trainer_ = nullptr;
   checkpoint::PosixFileSystem files_;
   checkpoint::CheckpointStore store_;
+  int64_t averaged_;                     // how many checkpoints are to be averaged; 0: none
+  std::vector<int64_t> averaged_steps_;  // and those that were
   std::FILE* out_;
   std::optional<checkpoint::CheckpointStore::Found> found_;  // the checkpoint to go on from
   checkpoint::Metadata metadata_;                            // of that checkpoint
@@ -234,6 +255,11 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
   json.Key("staging_bytes").Number(trainer.staging_bytes()).Key("upload_bytes").Number(session.upload_bytes());
   json.Key("output").String(output);
   json.Key("checkpoint").String(checkpoints.path());
+  if (!checkpoints.averaged_steps().empty()) {
+    json.Key("average").Object().Key("checkpoint").String(checkpoints.average_path()).Key("steps").Array();
+    for (const int64_t step : checkpoints.averaged_steps()) json.Number(step);
+    json.End().End();
+  }
   if (const Progress& progress = trainer.progress(); progress.keeps_best()) {
     json.Key("ended_early").Bool(progress.ended() && trainer.step() < trainer.steps());
     if (progress.best_value().has_value()) {
@@ -347,6 +373,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   }
   SNUG_RETURN_IF_ERROR(checkpoints.SayWhatIsKept(status));
   checkpoints.Tidy();
+  if (trainer->finished()) SNUG_RETURN_IF_ERROR(checkpoints.SaveAverage());
   SNUG_RETURN_IF_ERROR(observed);
   const Run run{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                 .finished = trainer->finished()};
@@ -365,6 +392,10 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
       }
       absl::PrintF("best       %s: %s %.6g after step %d\n", checkpoints.best_path(), progress.best_metric(),
                    *progress.best_value(), progress.best_step());
+    }
+    if (const std::vector<int64_t>& steps = checkpoints.averaged_steps(); !steps.empty()) {
+      absl::PrintF("average    %s: of the checkpoints after steps %s\n", checkpoints.average_path(),
+                   absl::StrJoin(steps, ", "));
     }
     absl::PrintF("checkpoint %s\ncurve      %s\nmetrics    %s\n", checkpoints.path(), output.curve(), output.metrics());
     if (events != nullptr) absl::PrintF("events     %s\n", events->path());

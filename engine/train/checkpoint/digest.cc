@@ -12,8 +12,6 @@
 namespace snug::core::checkpoint {
 namespace {
 
-constexpr int64_t kChunkBytes = int64_t{1} << 20;
-
 // Hashes texts and lists together with their lengths, so that no two contents give the same bytes.
 class ContentHash {
  public:
@@ -79,6 +77,21 @@ std::string DigestOf(const std::vector<TensorBytes>& tensors, const Metadata& me
   return hash.Finish(metadata);
 }
 
+absl::StatusOr<std::string> DigestOf(const std::vector<TensorEntry>& tensors, const MakeBytes& make,
+                                     const Metadata& metadata) {
+  ContentHash hash;
+  std::vector<std::byte> chunk;
+  for (const auto& [name, tensor] : ByName(tensors)) {
+    hash.AddType(name, tensor->type, tensor->shape);
+    for (int64_t done = 0; done < tensor->size_bytes(); done += static_cast<int64_t>(chunk.size())) {
+      chunk.resize(static_cast<size_t>(std::min(kChunkBytes, tensor->size_bytes() - done)));
+      SNUG_RETURN_IF_ERROR(make(*tensor, done, absl::MakeSpan(chunk)));
+      hash.AddBytes(chunk);
+    }
+  }
+  return hash.Finish(metadata);
+}
+
 absl::Status VerifyDigest(const SafetensorsFile& file, bool required) {
   const Header& header = file.header();
   const auto expected = header.metadata.find(std::string(kDigestKey));
@@ -87,17 +100,10 @@ absl::Status VerifyDigest(const SafetensorsFile& file, bool required) {
     return absl::DataLossError(
         absl::StrCat(file.path(), ": expected a checkpoint, found no \"", kDigestKey, "\" in its metadata"));
   }
-  ContentHash hash;
-  std::vector<std::byte> chunk;
-  for (const auto& [name, tensor] : ByName(header.tensors)) {
-    hash.AddType(name, tensor->type, tensor->shape);
-    for (int64_t done = 0; done < tensor->size_bytes(); done += static_cast<int64_t>(chunk.size())) {
-      chunk.resize(static_cast<size_t>(std::min(kChunkBytes, tensor->size_bytes() - done)));
-      SNUG_RETURN_IF_ERROR(file.Read(*tensor, absl::MakeSpan(chunk), done));
-      hash.AddBytes(chunk);
-    }
-  }
-  const std::string found = hash.Finish(header.metadata);
+  const auto read = [&file](const TensorEntry& tensor, int64_t offset, absl::Span<std::byte> bytes) {
+    return file.Read(tensor, bytes, offset);
+  };
+  SNUG_ASSIGN_OR_RETURN(const std::string found, DigestOf(header.tensors, read, header.metadata));
   if (found == expected->second) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat(file.path(), ": its content does not have the checksum of its metadata: expected ", kDigestKey, " ",

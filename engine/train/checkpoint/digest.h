@@ -4,6 +4,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 #include <absl/types/span.h>
 
 #include <array>
@@ -20,6 +21,9 @@ inline constexpr absl::string_view kDigestKey = "snug.xxh64";  // the key in the
                                                                // digits
 
 std::string DigestOf(const std::vector<TensorBytes>& tensors, const Metadata& metadata);
+// The same of tensors whose bytes are made a part at a time.
+absl::StatusOr<std::string> DigestOf(const std::vector<TensorEntry>& tensors, const MakeBytes& make,
+                                     const Metadata& metadata);
 
 // Reads the whole file. Fails with DataLoss when its content does not match the checksum. A file without a checksum
 // passes unless one is `required`.

@@ -109,6 +109,11 @@ absl::StatusOr<CheckpointStore::Saved> SaveBest(CheckpointStore& store, int64_t 
   return store.SaveBest(step, StateOf(session), With(more, ConditionsOf(session)));
 }
 
+absl::StatusOr<CheckpointStore::Saved> SaveAverage(CheckpointStore& store, const std::vector<int64_t>& steps) {
+  return store.SaveAverage(
+      steps, [](const SafetensorsFile& file, const std::string& name) { return !IsTrainingState(file, name); });
+}
+
 absl::StatusOr<CheckpointStore::Found> FindCheckpoint(FileSystem& files, const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return CheckpointStore::Found{.step = -1, .path = path};

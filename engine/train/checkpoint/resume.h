@@ -30,6 +30,9 @@ absl::StatusOr<CheckpointStore::Saved> SaveTraining(CheckpointStore& store, int6
 absl::StatusOr<CheckpointStore::Saved> SaveBest(CheckpointStore& store, int64_t step, Session& session,
                                                 const Metadata& more);
 
+// Writes the mean of the checkpoints of these steps: their parameters and statistics (CheckpointStore::SaveAverage).
+absl::StatusOr<CheckpointStore::Saved> SaveAverage(CheckpointStore& store, const std::vector<int64_t>& steps);
+
 // Finds the checkpoint that `path` means. A file is taken as it is. In a directory of checkpoints, or in the folder
 // that a training left and that holds one, it is the newest that is complete.
 absl::StatusOr<CheckpointStore::Found> FindCheckpoint(FileSystem& files, const std::string& path);

@@ -18,7 +18,11 @@
 namespace snug::core::checkpoint {
 namespace {
 
-absl::StatusOr<Header> LayOut(const std::vector<TensorBytes>& tensors, const Metadata& metadata) {
+int64_t SizeBytes(const TensorBytes& tensor) { return static_cast<int64_t>(tensor.bytes.size()); }
+int64_t SizeBytes(const TensorEntry& tensor) { return tensor.size_bytes(); }
+
+template <class Tensor>
+absl::StatusOr<Header> LayOut(const std::vector<Tensor>& tensors, const Metadata& metadata) {
   for (const auto& [key, value] : metadata) {
     if (!loader::IsUtf8(key) || !loader::IsUtf8(value)) {
       return absl::InvalidArgumentError(absl::StrCat("metadata \"", absl::CHexEscape(key), "\": expected UTF-8"));
@@ -26,7 +30,7 @@ absl::StatusOr<Header> LayOut(const std::vector<TensorBytes>& tensors, const Met
   }
   Header header{.metadata = metadata};
   int64_t end = 0;
-  for (const TensorBytes& tensor : tensors) {
+  for (const Tensor& tensor : tensors) {
     if (!loader::IsUtf8(tensor.name)) {
       return absl::InvalidArgumentError(absl::StrCat("tensor \"", absl::CHexEscape(tensor.name), "\": expected UTF-8"));
     }
@@ -36,9 +40,9 @@ absl::StatusOr<Header> LayOut(const std::vector<TensorBytes>& tensors, const Met
     }
     TensorEntry entry{.name = tensor.name, .type = tensor.type, .shape = tensor.shape, .begin = end};
     const std::optional<int64_t> bytes = TensorBytesOf(tensor.type, tensor.shape);
-    if (bytes != static_cast<int64_t>(tensor.bytes.size())) {
+    if (bytes != SizeBytes(tensor)) {
       return absl::InvalidArgumentError(absl::StrCat(place, " ", entry.TypeText(), ": expected ", bytes.value_or(-1),
-                                                     " bytes, found ", tensor.bytes.size()));
+                                                     " bytes, found ", SizeBytes(tensor)));
     }
     entry.end = end += *bytes;
     header.tensors.push_back(std::move(entry));
@@ -46,9 +50,10 @@ absl::StatusOr<Header> LayOut(const std::vector<TensorBytes>& tensors, const Met
   return header;
 }
 
-absl::Status CheckNamesDiffer(const std::vector<TensorBytes>& tensors) {
+template <class Tensor>
+absl::Status CheckNamesDiffer(const std::vector<Tensor>& tensors) {
   std::vector<std::string> names;
-  for (const TensorBytes& tensor : tensors) names.push_back(tensor.name);
+  for (const Tensor& tensor : tensors) names.push_back(tensor.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice == names.end()) return absl::OkStatus();
@@ -229,8 +234,12 @@ absl::Status SafetensorsFile::Read(const TensorEntry& tensor, absl::Span<std::by
 
 absl::Status SafetensorsFile::VerifyChecksums() const { return VerifyDigest(*this, /*required=*/false); }
 
-absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& metadata, WritableFile& file) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorBytes& a, const TensorBytes& b) {
+namespace {
+
+// Brings the tensors into the sequence of the file, and writes what stands before their bytes.
+template <class Tensor>
+absl::Status Begin(std::vector<Tensor>& tensors, const Metadata& metadata, WritableFile& file) {
+  std::sort(tensors.begin(), tensors.end(), [](const Tensor& a, const Tensor& b) {
     return std::tuple(-SizeOf(a.type), absl::string_view(a.name)) <
            std::tuple(-SizeOf(b.type), absl::string_view(b.name));
   });
@@ -241,8 +250,29 @@ absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& 
     return absl::InvalidArgumentError(
         absl::StrCat("the header takes ", head.size(), " bytes, expected at most ", kMaxHeaderBytes));
   }
-  SNUG_RETURN_IF_ERROR(file.Append({reinterpret_cast<const std::byte*>(head.data()), head.size()}));
+  return file.Append({reinterpret_cast<const std::byte*>(head.data()), head.size()});
+}
+
+}  // namespace
+
+absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& metadata, WritableFile& file) {
+  SNUG_RETURN_IF_ERROR(Begin(tensors, metadata, file));
   for (const TensorBytes& tensor : tensors) SNUG_RETURN_IF_ERROR(file.Append(tensor.bytes));
+  return absl::OkStatus();
+}
+
+absl::Status WriteSafetensors(const std::vector<TensorEntry>& tensors, const MakeBytes& make, const Metadata& metadata,
+                              WritableFile& file) {
+  std::vector<TensorEntry> sorted = tensors;
+  SNUG_RETURN_IF_ERROR(Begin(sorted, metadata, file));
+  std::vector<std::byte> chunk;
+  for (const TensorEntry& tensor : sorted) {
+    for (int64_t done = 0; done < tensor.size_bytes(); done += static_cast<int64_t>(chunk.size())) {
+      chunk.resize(static_cast<size_t>(std::min(kChunkBytes, tensor.size_bytes() - done)));
+      SNUG_RETURN_IF_ERROR(make(tensor, done, absl::MakeSpan(chunk)));
+      SNUG_RETURN_IF_ERROR(file.Append(chunk));
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -87,5 +88,14 @@ struct TensorBytes {
 // Lays tensors out like the reference implementation: the larger elements first, so that all are aligned, then by name.
 // Fails with InvalidArgument if names are not UTF-8, taken twice or reserved, or if bytes do not fit the shape.
 absl::Status WriteSafetensors(std::vector<TensorBytes> tensors, const Metadata& metadata, WritableFile& file);
+
+// Makes a part of a tensor's bytes, from `offset` on. It must give the same ones each time.
+using MakeBytes = std::function<absl::Status(const TensorEntry& tensor, int64_t offset, absl::Span<std::byte> bytes)>;
+// Writes what was written of such tensors if their bytes lay in memory, of which only a part at a time does. Their
+// places in a file do not matter.
+absl::Status WriteSafetensors(const std::vector<TensorEntry>& tensors, const MakeBytes& make, const Metadata& metadata,
+                              WritableFile& file);
+// How many bytes are made, read or written at a time.
+inline constexpr int64_t kChunkBytes = int64_t{1} << 20;
 
 }  // namespace snug::core::checkpoint

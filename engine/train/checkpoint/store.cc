@@ -4,12 +4,14 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/strip.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "engine/base/status.h"
+#include "engine/train/checkpoint/average.h"
 #include "engine/train/checkpoint/digest.h"
 
 namespace snug::core::checkpoint {
@@ -20,6 +22,7 @@ constexpr absl::string_view kSuffix = ".safetensors";
 constexpr absl::string_view kTemporary = ".tmp";
 constexpr absl::string_view kReserved = "snug.";
 constexpr absl::string_view kBestName = "best.safetensors";
+constexpr absl::string_view kAverageName = "average.safetensors";
 
 std::string FileName(int64_t step) { return absl::StrFormat("%s%09d%s", kPrefix, step, kSuffix); }
 
@@ -51,31 +54,60 @@ absl::StatusOr<std::vector<int64_t>> CheckpointStore::Steps() const {
   return steps;
 }
 
-absl::Status CheckpointStore::Write(const std::string& path, const std::vector<TensorBytes>& tensors,
-                                    const Metadata& metadata) {
+CheckpointStore::Content CheckpointStore::ContentOf(const std::vector<TensorBytes>& tensors) {
+  return {.digest = [&tensors](const Metadata& metadata) { return DigestOf(tensors, metadata); },
+          .write = [&tensors](const Metadata& metadata,
+                              WritableFile& file) { return WriteSafetensors(tensors, metadata, file); }};
+}
+
+absl::Status CheckpointStore::Write(const std::string& path, const Content& content, const Metadata& metadata) {
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files_->Create(path));
-  SNUG_RETURN_IF_ERROR(WriteSafetensors(tensors, metadata, *file));
+  SNUG_RETURN_IF_ERROR(content.write(metadata, *file));
   SNUG_RETURN_IF_ERROR(file->Sync());
   return file->Close();
 }
 
 std::string CheckpointStore::BestPath() const { return absl::StrCat(directory_, "/", kBestName); }
+std::string CheckpointStore::AveragePath() const { return absl::StrCat(directory_, "/", kAverageName); }
 
 absl::StatusOr<CheckpointStore::Saved> CheckpointStore::Save(int64_t step, const std::vector<TensorBytes>& tensors,
                                                              const Metadata& metadata) {
-  SNUG_ASSIGN_OR_RETURN(Saved saved, SaveAs(PathOf(step), step, tensors, metadata));
+  SNUG_ASSIGN_OR_RETURN(Saved saved, SaveAs(PathOf(step), step, ContentOf(tensors), metadata));
   RemoveOld(step, &saved.warnings);
   return saved;
 }
 
 absl::StatusOr<CheckpointStore::Saved> CheckpointStore::SaveBest(int64_t step, const std::vector<TensorBytes>& tensors,
                                                                  const Metadata& metadata) {
-  return SaveAs(BestPath(), step, tensors, metadata);
+  return SaveAs(BestPath(), step, ContentOf(tensors), metadata);
+}
+
+absl::StatusOr<CheckpointStore::Saved> CheckpointStore::SaveAverage(
+    const std::vector<int64_t>& steps, const std::function<bool(const SafetensorsFile&, const std::string&)>& wanted) {
+  std::vector<SafetensorsFile> files;
+  for (const int64_t step : steps) {
+    SNUG_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(*files_, PathOf(step)));
+    SNUG_RETURN_IF_ERROR(VerifyDigest(file, /*required=*/true));
+    files.push_back(std::move(file));
+  }
+  SNUG_ASSIGN_OR_RETURN(const AverageOf average, AverageOf::Make(std::move(files), wanted));
+  const auto make = [&average](const TensorEntry& tensor, int64_t offset, absl::Span<std::byte> bytes) {
+    return average.Read(tensor, offset, bytes);
+  };
+  const Content content{
+      .digest = [&](const Metadata& metadata) { return DigestOf(average.tensors(), make, metadata); },
+      .write = [&](const Metadata& metadata,
+                   WritableFile& file) { return WriteSafetensors(average.tensors(), make, metadata, file); }};
+  Metadata metadata;
+  for (const auto& [key, value] : average.newest().metadata()) {
+    if (!absl::StartsWith(key, kReserved)) metadata[key] = value;
+  }
+  metadata[std::string(kAveragedKey)] = absl::StrJoin(steps, ",");
+  return SaveAs(AveragePath(), steps.back(), content, metadata);
 }
 
 absl::StatusOr<CheckpointStore::Saved> CheckpointStore::SaveAs(const std::string& path, int64_t step,
-                                                               const std::vector<TensorBytes>& tensors,
-                                                               const Metadata& metadata) {
+                                                               const Content& content, const Metadata& metadata) {
   if (step < 0) return absl::InvalidArgumentError(absl::StrCat("step: expected at least 0, found ", step));
   if (options_.keep_last < 1) {
     return absl::InvalidArgumentError(absl::StrCat("keep_last: expected at least 1, found ", options_.keep_last));
@@ -86,13 +118,14 @@ absl::StatusOr<CheckpointStore::Saved> CheckpointStore::SaveAs(const std::string
     return absl::InvalidArgumentError(absl::StrCat("metadata \"", key, "\": keys \"", kReserved, "*\" are reserved"));
   }
   all[std::string(kStepKey)] = absl::StrCat(step);
-  all[std::string(kDigestKey)] = DigestOf(tensors, all);
+  SNUG_ASSIGN_OR_RETURN(const std::string digest, content.digest(all));
+  all[std::string(kDigestKey)] = digest;
 
   Saved saved{.path = path};
   const std::string temporary = absl::StrCat(saved.path, kTemporary);
   SNUG_RETURN_IF_ERROR(files_->MakeDirectory(directory_));
   RemoveLeftovers(&saved.warnings);
-  absl::Status status = Write(temporary, tensors, all);
+  absl::Status status = Write(temporary, content, all);
   if (status.ok()) status = files_->Rename(temporary, saved.path);
   if (!status.ok()) {
     // This gives a full disk its bytes back. If even that fails, the next Save tries again.
@@ -117,7 +150,7 @@ void CheckpointStore::RemoveLeftovers(std::vector<std::string>* warnings) {
   for (const std::string& name : *names) {
     absl::string_view stem = name;
     if (!absl::ConsumeSuffix(&stem, kTemporary)) continue;
-    if (stem != kBestName && !StepOf(std::string(stem)).has_value()) continue;
+    if (stem != kBestName && stem != kAverageName && !StepOf(std::string(stem)).has_value()) continue;
     const absl::Status removed = files_->Remove(absl::StrCat(directory_, "/", name));
     if (!removed.ok()) warnings->push_back(std::string(removed.message()));
   }
@@ -130,7 +163,9 @@ void CheckpointStore::RemoveOld(int64_t step, std::vector<std::string>* warnings
   if (!steps.ok()) return warnings->push_back(std::string(steps.status().message()));
   int kept = 0;
   for (auto it = steps->rbegin(); it != steps->rend(); ++it) {
-    if (*it > step || ++kept <= options_.keep_last) continue;
+    if (*it > step) continue;
+    const bool counts = counts_ == nullptr || counts_(*it);
+    if (counts ? ++kept <= options_.keep_last : *it == step) continue;
     const absl::Status removed = files_->Remove(PathOf(*it));
     if (!removed.ok()) warnings->push_back(std::string(removed.message()));
   }

@@ -11,7 +11,9 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/train/checkpoint/file_system.h"
@@ -19,7 +21,8 @@
 
 namespace snug::core::checkpoint {
 
-inline constexpr absl::string_view kStepKey = "snug.step";  // a key in the metadata
+inline constexpr absl::string_view kStepKey = "snug.step";     // a key in the metadata
+inline constexpr absl::string_view kAveragedKey = "averaged";  // of an average: the steps of its checkpoints
 
 struct StoreOptions {
   int keep_last = 3;  // so many checkpoints stay; at least 1
@@ -44,6 +47,17 @@ class CheckpointStore {
   absl::StatusOr<Saved> SaveBest(int64_t step, const std::vector<TensorBytes>& tensors, const Metadata& metadata);
   std::string BestPath() const;
 
+  // Writes `average.safetensors` in the same way, the mean of the checkpoints of these steps, ascending: of the tensors
+  // that `wanted` picks of the newest by their names (average.h). Reads them a part at a time.
+  absl::StatusOr<Saved> SaveAverage(const std::vector<int64_t>& steps,
+                                    const std::function<bool(const SafetensorsFile&, const std::string&)>& wanted);
+  std::string AveragePath() const;
+
+  // Says which checkpoints count in `keep_last`; without this, all do. Of the others only one stays, the newest, for as
+  // long as none that counts is newer. It is for those that a training has only because it was interrupted: they then
+  // displace none of those that it has anyway.
+  void CountOnly(std::function<bool(int64_t step)> counts) { counts_ = std::move(counts); }
+
   // Finishes what another program left that was killed after saving `step`: it removes old checkpoints and the
   // beginnings of new ones. It is for a program that has nothing to add to that step. Returns warnings, as Save does.
   std::vector<std::string> Tidy(int64_t step);
@@ -62,15 +76,21 @@ class CheckpointStore {
   std::string PathOf(int64_t step) const;
 
  private:
-  absl::StatusOr<Saved> SaveAs(const std::string& path, int64_t step, const std::vector<TensorBytes>& tensors,
-                               const Metadata& metadata);
-  absl::Status Write(const std::string& path, const std::vector<TensorBytes>& tensors, const Metadata& metadata);
+  // What a checkpoint holds, whether it lies in memory or is made as it is written.
+  struct Content {
+    std::function<absl::StatusOr<std::string>(const Metadata&)> digest;
+    std::function<absl::Status(const Metadata&, WritableFile&)> write;
+  };
+  static Content ContentOf(const std::vector<TensorBytes>& tensors);
+  absl::StatusOr<Saved> SaveAs(const std::string& path, int64_t step, const Content& content, const Metadata& metadata);
+  absl::Status Write(const std::string& path, const Content& content, const Metadata& metadata);
   void RemoveOld(int64_t step, std::vector<std::string>* warnings);
   void RemoveLeftovers(std::vector<std::string>* warnings);
 
   FileSystem* files_;
   std::string directory_;
   StoreOptions options_;
+  std::function<bool(int64_t step)> counts_;  // empty: all do
 };
 
 }  // namespace snug::core::checkpoint

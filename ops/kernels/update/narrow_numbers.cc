@@ -34,9 +34,15 @@ uint32_t EncodeBlock(const float* numbers, const uint16_t* bits, int64_t n, uint
   }
   const uint32_t exponent = scale >> 23;
   WithIsa([=]() SNUG_LAMBDA {
+    // As bytes may be a part of anything, what is captured would be read anew after each that is written.
+    const float* const from = numbers;
+    const uint16_t* const drawn = bits;
+    uint8_t* const to = codes;
+    const uint32_t of_scale = exponent;
+    const int64_t count = n;
     SNUG_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) {
-      codes[i] = static_cast<uint8_t>(EncodeNumber<kSigned>(numbers[i], exponent, bits[i]));
+    for (int64_t i = 0; i < count; ++i) {
+      to[i] = static_cast<uint8_t>(EncodeNumber<kSigned>(from[i], of_scale, drawn[i]));
     }
   });
   return scale;

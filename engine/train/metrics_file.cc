@@ -5,6 +5,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/strip.h>
+#include <fcntl.h>
 
 #include <cerrno>
 #include <fstream>
@@ -65,7 +66,24 @@ std::string LinesUpTo(const std::string& path, int64_t step, std::vector<Metrics
   return text;
 }
 
+// Locks the file for as long as it is open, which the system ends with the program, however that ends. Nobody waits for
+// the lock: who looks at the file sees by it that the training is still there (MetricsFile::IsBeingWritten). Where the
+// file system has no locks, there is none.
+void LockWhileOpen(std::FILE* file) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  fcntl(fileno(file), F_OFD_SETLK, &lock);
+}
+
 }  // namespace
+
+bool MetricsFile::IsBeingWritten(int file) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
 
 absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(const std::string& path, int64_t step,
                                                                std::vector<Line>* kept) {
@@ -76,6 +94,7 @@ absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(const std::string
   SNUG_RETURN_IF_ERROR(start->Finish());
   std::FILE* const file = std::fopen(path.c_str(), "a");
   if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
+  LockWhileOpen(file);
   return std::unique_ptr<MetricsFile>(new MetricsFile(path, file));
 }
 

@@ -34,6 +34,9 @@ class MetricsFile {
   absl::Status Step(const Trainer::StepReport& report);
   absl::Status Evaluation(const Trainer::EvaluationReport& report);
 
+  // Whether a training, in whatever program, has the file open that this descriptor is of.
+  static bool IsBeingWritten(int file);
+
  private:
   MetricsFile(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
   absl::Status Write(const std::string& json);

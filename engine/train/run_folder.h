@@ -17,6 +17,9 @@ class RunFolder {
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string curve() const { return path_ + "/curve.svg"; }
   std::string tensorboard() const { return path_ + "/tensorboard"; }  // a folder
+  std::string record() const { return path_ + "/run.json"; }          // options, sizes, and how it ended
+  std::string memory_page() const { return path_ + "/memory.html"; }  // the plan of a step, to click on
+  std::string memory_picture() const { return path_ + "/memory.svg"; }
 
  private:
   std::string path_;

@@ -10,9 +10,11 @@ NO_STEP = {"compile", "plan", "memcost", "fit"}  # compiles a network, but runs 
 CONVERSIONS = {"import", "export"}  # of files: nothing is run or planned
 FOR_SHELLS = {"completion", "man"}  # print what is for other programs
 INQUIRIES = {"ops", "doctor", "new"} | FOR_SHELLS  # say what there is, or write what they know
-NO_NETWORK = {"place", "order", "import"} | INQUIRIES
+RUN_FOLDERS = {"watch", "compare"}  # look at what trainings left
+NO_NETWORK = {"place", "order", "import"} | INQUIRIES | RUN_FOLDERS
+SERVERS = {"watch"}  # print an address, and serve
 WITHOUT = {
-    "json": FOR_SHELLS,
+    "json": FOR_SHELLS | SERVERS,
     "device": NO_NETWORK,
     "batch": NO_NETWORK,
     "precision": NO_NETWORK,
@@ -24,10 +26,10 @@ WITHOUT = {
     "stash-limit": NO_NETWORK,
     "streams": NO_NETWORK,
     "stream-policy": NO_NETWORK,
-    "threads": INQUIRIES,  # of ops, or of the search
-    "memory": INQUIRIES,
-    "work-limit": INQUIRIES,
-    "time-limit": INQUIRIES,
+    "threads": INQUIRIES | RUN_FOLDERS,  # of ops, or of the search
+    "memory": INQUIRIES | RUN_FOLDERS,
+    "work-limit": INQUIRIES | RUN_FOLDERS,
+    "time-limit": INQUIRIES | RUN_FOLDERS,
     "memory-limit": NO_NETWORK | {"memcost"},  # which shows what every strategy needs; place has --capacity
     "plan": NO_NETWORK | {"memcost", "fit"},  # which plan themselves
     "allocator": NO_NETWORK,
@@ -78,6 +80,7 @@ class CommonFlagsTest(SnugTest):
             "train": (MLP, "--threads=1", "--steps=2", "--data-digits-samples=64", f"--output={self.folder / 'again'}"),
             "eval": trained,
             "predict": (*trained, "--fetch=fc3"),
+            "compare": (run, f"--html={self.folder / 'compare.html'}"),
             "step": (MLP, *SMALL, "--steps=1"),
             "compile": (MLP, *SMALL),
             "plan": (MLP, *SMALL),
@@ -93,7 +96,7 @@ class CommonFlagsTest(SnugTest):
             "place": (buffers,),
             "order": (tasks,),
         }
-        self.assertEqual(set(examples), set(self.commands()) - FOR_SHELLS)  # a new command needs an example here
+        self.assertEqual(set(examples), set(self.commands()) - FOR_SHELLS - SERVERS)  # a new command needs an example here
         for command, arguments in examples.items():
             document = json.loads(self.run_snug(command, *arguments, "--json").stdout)
             self.assertTrue(document, command)

@@ -5,13 +5,16 @@
 namespace snug::core::cli {
 
 // Each is in a file of its own.
-CommandFunction RunBench, RunCompile, RunCompletion, RunDoctor, RunEval, RunExport, RunFit, RunImport, RunMan,
-    RunMemcost, RunNew, RunOps, RunOrder, RunPlace, RunPlan, RunPredict, RunStep, RunTrain, RunTune;
+CommandFunction RunBench, RunCompare, RunCompile, RunCompletion, RunDoctor, RunEval, RunExport, RunFit,
+    RunImport, RunMan, RunMemcost, RunNew, RunOps, RunOrder, RunPlace, RunPlan, RunPredict, RunStep, RunTrain, RunTune,
+    RunWatch;
 
 namespace {
 
 constexpr Command kCommands[] = {
     {"train", "train a network: checkpoints, metrics, a curve", RunTrain},
+    {"watch", "show a training while it runs, as a page on this machine", RunWatch},
+    {"compare", "compare trainings by what they left: a table, and a page of their curves", RunCompare},
     {"eval", "how good trained parameters are on data", RunEval},
     {"predict", "what trained parameters say of each sample, as a table", RunPredict},
     {"step", "train some steps on random data; print losses and times", RunStep},

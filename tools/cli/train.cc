@@ -32,6 +32,7 @@
 #include "tools/cli/flags/run_flags.h"
 #include "tools/cli/flags/training_options.h"
 #include "tools/cli/process.h"
+#include "tools/cli/runs/run_notes.h"
 #include "tools/cli/step_observer.h"
 #include "tools/cli/train_log.h"
 
@@ -339,6 +340,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                       .steps_per_epoch = trainer->steps_per_epoch(),
                       .log_every = training.log_every(),
                       .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes()}));
+  RunNotes notes(output, DescribeRun(*trainer, given, f.init_from, output), *trainer, options.compile.memory);
   std::unique_ptr<tensorboard::EventLog> events;
   if (f.tensorboard.has_value()) {
     const std::string folder = f.tensorboard->empty() ? output.tensorboard() : *f.tensorboard;
@@ -366,6 +368,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                                             .evaluation = after_evaluation,
                                             .checkpoint = [&](int64_t step) { return checkpoints.Save(step); },
                                             .stop = StopRequested});
+  notes.Ended(status, trainer->finished());
   const absl::Status observed = observer.Finish();                  // also for a training that failed, because the
                                                                     // steps before it count
   if (const absl::Status drawn = log->WriteCurve(); !drawn.ok()) {  // no reason for the training to fail

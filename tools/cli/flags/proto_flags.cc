@@ -190,11 +190,61 @@ class Adder {
   const std::set<std::string>& without_;
 };
 
+// A scalar's value, or the `index`-th of a list.
+std::string ValueText(const Message& message, const FieldDescriptor& field, int index) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const bool list = field.is_repeated();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT64:
+      return absl::StrCat(list ? reflection.GetRepeatedInt64(message, &field, index)
+                               : reflection.GetInt64(message, &field));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return absl::StrCat(list ? reflection.GetRepeatedDouble(message, &field, index)
+                               : reflection.GetDouble(message, &field));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return (list ? reflection.GetRepeatedBool(message, &field, index) : reflection.GetBool(message, &field))
+                 ? "true"
+                 : "false";
+    default:
+      return list ? reflection.GetRepeatedString(message, &field, index) : reflection.GetString(message, &field);
+  }
+}
+
+void List(const std::string& prefix, const std::string& oneof_flag, const Message& message,
+          std::vector<std::pair<std::string, std::string>>* flags) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const std::unique_ptr<const Message> defaults(message.New());
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string name = FlagName(*field, prefix);
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      if (field->is_repeated()) continue;
+      if (field->containing_oneof() != nullptr) flags->emplace_back(oneof_flag, FlagName(*field, ""));
+      List(FlagPrefix(*field, prefix), name, reflection.GetMessage(message, field), flags);
+    } else if (field->is_repeated()) {
+      std::vector<std::string> values;
+      for (int i = 0; i < reflection.FieldSize(message, field); ++i) values.push_back(ValueText(message, *field, i));
+      flags->emplace_back(name, absl::StrJoin(values, ","));
+    } else if (const std::string value = ValueText(message, *field, 0);
+               !field->has_default_value() || value != ValueText(*defaults, *field, 0)) {
+      flags->emplace_back(name, value);
+    }
+  }
+}
+
 }  // namespace
 
 void AddProtoFlags(const std::string& prefix, const std::string& oneof_flag, Message* message, Flags& flags,
                    const std::set<std::string>& without) {
   Adder(message, flags, without).Add(*message->GetDescriptor(), prefix, oneof_flag, {});
+}
+
+std::vector<std::pair<std::string, std::string>> ListProtoFlags(const std::string& prefix,
+                                                                const std::string& oneof_flag, const Message& message) {
+  std::vector<std::pair<std::string, std::string>> flags;
+  List(prefix, oneof_flag, message, &flags);
+  return flags;
 }
 
 void Override(const Message& given, Message* base) {

@@ -9,6 +9,8 @@
 
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/cli/flags/flags.h"
 
@@ -22,5 +24,11 @@ void AddProtoFlags(const std::string& prefix, const std::string& oneof_flag, goo
 
 // Replaces fields of `base` by those that `given` has. A list is replaced as a whole.
 void Override(const google::protobuf::Message& given, google::protobuf::Message* base);
+
+// Returns what AddProtoFlags' flags would have to say for a message to become this one: names, without the dashes, and
+// values. What is at its default is left out.
+std::vector<std::pair<std::string, std::string>> ListProtoFlags(const std::string& prefix,
+                                                                const std::string& oneof_flag,
+                                                                const google::protobuf::Message& message);
 
 }  // namespace snug::core::cli

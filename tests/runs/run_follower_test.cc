@@ -1,0 +1,208 @@
+#include "tools/runs/run_follower.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <utime.h>
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "engine/train/metrics_file.h"
+#include "tests/checkpoint/temporary_folder.h"
+
+namespace snug::core::runs {
+namespace {
+
+using Kind = RunFollower::Kind;
+
+std::string StepLine(int64_t step, double loss) {
+  return absl::StrFormat(
+      "{\"kind\": \"step\", \"step\": %d, \"loss\": %.6g, \"epoch\": 0, \"learning_rate\": 0.5, \"seconds\": 0.25}\n",
+      step, loss);
+}
+
+class RunFollowerTest : public testing::Test {
+ protected:
+  RunFollowerTest() : folder_(temporary_.path("run")) {}
+
+  void MakeFolder() { std::filesystem::create_directory(folder_.path()); }
+  void Append(const std::string& text) { std::ofstream(folder_.metrics(), std::ios::app) << text; }
+  // As a training that goes on does: another file takes the place of the first.
+  void Replace(const std::string& text) {
+    std::ofstream(folder_.metrics() + ".new") << text;
+    std::filesystem::rename(folder_.metrics() + ".new", folder_.metrics());
+  }
+  static size_t PointsOf(const RunFollower& run) {
+    const RunFollower::Curve* const loss = run.Find(Kind::kTraining, "loss");
+    return loss == nullptr ? 0 : loss->points.points().size();
+  }
+
+  const checkpoint::TemporaryFolder temporary_;
+  const RunFolder folder_;
+};
+
+TEST_F(RunFollowerTest, WaitsForAFolderAndAFileThatAreYetToCome) {
+  RunFollower run(folder_);
+  EXPECT_FALSE(run.Poll());
+  EXPECT_EQ(run.state(), RunState::kWaiting);
+  MakeFolder();
+  run.Poll();
+  EXPECT_EQ(run.state(), RunState::kWaiting);
+  Append(StepLine(1, 2));
+  run.Poll();
+  EXPECT_EQ(PointsOf(run), 1u);
+  EXPECT_EQ(run.state(), RunState::kEnded);  // nobody has it open, and nothing tells how it ended
+  EXPECT_EQ(run.beginnings(), 0);
+}
+
+TEST_F(RunFollowerTest, ALastLineWaitsForItsEnd) {
+  MakeFolder();
+  RunFollower run(folder_);
+  const std::string line = StepLine(1, 2);
+  for (const char letter : line) {
+    EXPECT_EQ(PointsOf(run), 0u);
+    Append(std::string(1, letter));
+    run.Poll();
+  }
+  EXPECT_EQ(PointsOf(run), 1u);
+  EXPECT_EQ(run.unreadable_lines(), 0);
+}
+
+TEST_F(RunFollowerTest, AFileThatIsReplacedIsReadAnew) {
+  MakeFolder();
+  RunFollower run(folder_);
+  Append(StepLine(1, 2) + StepLine(2, 1) + StepLine(3, 0.5));
+  run.Poll();
+  ASSERT_EQ(PointsOf(run), 3u);
+  Replace(StepLine(1, 2) + StepLine(2, 1));
+  run.Poll();
+  EXPECT_EQ(PointsOf(run), 2u);
+  EXPECT_EQ(run.beginnings(), 1);
+  Append(StepLine(3, 0.25));
+  run.Poll();
+  EXPECT_EQ(PointsOf(run), 3u);
+  EXPECT_EQ(run.beginnings(), 1);
+  EXPECT_EQ(run.Find(Kind::kTraining, "loss")->points.last(), 0.25);
+}
+
+TEST_F(RunFollowerTest, AFileThatIsWrittenAnewInPlaceIsReadAnew) {
+  MakeFolder();
+  RunFollower run(folder_);
+  Append(StepLine(1, 2) + StepLine(2, 1));
+  run.Poll();
+  std::ofstream(folder_.metrics()) << StepLine(1, 7) << StepLine(2, 6) << StepLine(3, 5);  // larger than what was read
+  run.Poll();
+  EXPECT_EQ(run.beginnings(), 1);
+  ASSERT_EQ(PointsOf(run), 3u);
+  EXPECT_EQ(run.Find(Kind::kTraining, "loss")->points.points()[0].mean, 7);
+  std::ofstream(folder_.metrics()) << "";
+  run.Poll();
+  EXPECT_EQ(PointsOf(run), 0u);
+}
+
+TEST_F(RunFollowerTest, LinesOfNobodyAreCountedAndLeftOut) {
+  MakeFolder();
+  RunFollower run(folder_);
+  Append("rubbish\n" + StepLine(1, 2) + std::string(200'000, 'x') + "\n" + StepLine(2, 1) + std::string("\0\0\n", 3));
+  run.PollToTheEnd();
+  EXPECT_EQ(PointsOf(run), 2u);
+  EXPECT_EQ(run.unreadable_lines(), 3);
+}
+
+TEST_F(RunFollowerTest, ManyMetricsTakeNoMoreThanTheirRoom) {
+  MakeFolder();
+  RunFollower run(folder_);
+  for (int i = 0; i < 500; ++i) {
+    Append(absl::StrCat("{\"kind\": \"step\", \"step\": ", i, ", \"m", i, "\": 1}\n"));
+  }
+  run.PollToTheEnd();
+  EXPECT_EQ(run.lines(), 500);
+  EXPECT_LE(run.curves().size(), 130u);
+}
+
+TEST_F(RunFollowerTest, SaysWhatCannotBeRead) {
+  MakeFolder();
+  std::filesystem::create_directory(folder_.metrics());
+  RunFollower run(folder_);
+  run.Poll();
+  EXPECT_NE(run.problem().find("expected a file, found a folder"), std::string::npos) << run.problem();
+  std::filesystem::remove(folder_.metrics());
+  ASSERT_EQ(mkfifo(folder_.metrics().c_str(), 0600), 0);
+  run.Poll();  // and does not wait for whoever writes to it
+  EXPECT_NE(run.problem().find("expected a file"), std::string::npos);
+}
+
+TEST_F(RunFollowerTest, KnowsWhoRunsAndWhoEnded) {
+  MakeFolder();
+  RunRecord record{.network = "n", .batch = 8, .steps = 4};
+  ASSERT_TRUE(record.WriteTo(folder_).ok());
+  RunFollower run(folder_, /*stalled_after_seconds=*/30);
+  std::vector<MetricsFile::Line> kept;
+  {
+    const auto file = MetricsFile::Open(folder_.metrics(), 0, &kept);
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE((*file)->Step({.step = 1, .steps = 4, .end_ns = 500'000'000, .metrics = {{"loss", 1}}}).ok());
+    run.Poll();
+    EXPECT_EQ(run.state(), RunState::kRunning);
+    EXPECT_EQ(run.samples_per_second(), 16);
+    EXPECT_EQ(run.seconds_left(), 1.5);
+    const struct utimbuf old = {.actime = std::time(nullptr) - 60, .modtime = std::time(nullptr) - 60};
+    ASSERT_EQ(utime(folder_.metrics().c_str(), &old), 0);
+    run.Poll();
+    EXPECT_EQ(run.state(), RunState::kStalled);
+  }
+  run.Poll();
+  EXPECT_EQ(run.state(), RunState::kGone);
+  for (const auto& [said, expected] : {std::pair<const char*, RunState>{"done", RunState::kDone},
+                                       {"stopped", RunState::kStopped},
+                                       {"failed", RunState::kFailed}}) {
+    record.state = said;
+    ASSERT_TRUE(record.WriteTo(folder_).ok());
+    run.Poll();
+    EXPECT_EQ(run.state(), expected);
+  }
+}
+
+// A writer that appends pieces of any length, replaces the file, and cuts it: what is read in the end is what is there.
+TEST_F(RunFollowerTest, WhateverTheWriterDoesTheEndIsWhatIsThere) {
+  MakeFolder();
+  std::mt19937 random(11);
+  RunFollower run(folder_);
+  std::string content;
+  int64_t step = 0;
+  for (int round = 0; round < 400; ++round) {
+    const unsigned what = random() % 20;
+    if (what == 0) {
+      content.resize(random() % (content.size() + 1));
+      content.resize(content.rfind('\n') == std::string::npos ? 0 : content.rfind('\n') + 1);
+      Replace(content);
+    } else {
+      std::string more;
+      for (unsigned lines = random() % 4; lines > 0; --lines) {
+        ++step;
+        more += StepLine(step, 1.0 / static_cast<double>(step));
+      }
+      const size_t cut = random() % (more.size() + 1);
+      Append(more.substr(0, cut));
+      if (random() % 2 == 0) run.Poll();
+      Append(more.substr(cut));
+      content += more;
+    }
+    if (random() % 3 == 0) run.Poll();
+  }
+  run.PollToTheEnd();
+  RunFollower fresh(folder_);
+  fresh.PollToTheEnd();
+  EXPECT_EQ(run.lines(), std::count(content.begin(), content.end(), '\n'));
+  EXPECT_EQ(run.lines(), fresh.lines());
+  EXPECT_EQ(run.unreadable_lines(), 0);
+  ASSERT_EQ(PointsOf(run), PointsOf(fresh));
+  EXPECT_EQ(run.training_seconds(), fresh.training_seconds());
+}
+
+}  // namespace
+}  // namespace snug::core::runs

@@ -1,0 +1,108 @@
+#include "tools/cli/runs/run_notes.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/base/text/output_file.h"
+#include "proto/train.pb.h"
+#include "tools/cli/flags/proto_flags.h"
+#include "tools/cli/plan.h"
+#include "tools/picture/picture.h"
+
+namespace snug::core::cli {
+namespace {
+
+// A page of a hundred thousand buffers would be larger than all else that a training leaves.
+constexpr size_t kMostBuffersDrawn = 20000;
+
+absl::Status WriteWhole(const std::string& path, const std::string& text) {
+  OutputFile::RemoveLeftovers(path);
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(path));
+  file->Write(text);
+  return file->Finish();
+}
+
+void WarnUnlessOk(const absl::Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "warning: %s\n", std::string(status.message()).c_str());
+}
+
+// A training leaves the same, however long planning took.
+void ForgetTimes(Picture* picture) {
+  for (PictureStrategy& strategy : picture->strategies) strategy.seconds = 0;
+  for (PictureBody& body : picture->bodies) body.plan.seconds = 0;
+}
+
+absl::Status DrawMemory(const RunFolder& folder, const Compiled& compiled, const MemoryOptions& options) {
+  if (compiled.executable.memory.dynamic.has_value()) return absl::OkStatus();  // there is no plan
+  if (compiled.executable.memory.step.problem.buffers.size() > kMostBuffersDrawn) return absl::OkStatus();
+  SNUG_ASSIGN_OR_RETURN(Picture picture, MakePicture(compiled, options, /*beside=*/false));
+  ForgetTimes(&picture);
+  SNUG_RETURN_IF_ERROR(WriteWhole(folder.memory_page(), PicturePage(picture)));
+  return WriteWhole(folder.memory_picture(), PictureSvg(picture));
+}
+
+}  // namespace
+
+runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given, const std::string& init_from,
+                            const RunFolder& folder) {
+  const Session& session = trainer.session();
+  runs::RunRecord record{.network = session.compiled().graph.name,
+                         .batch = trainer.batch(),
+                         .steps = trainer.steps(),
+                         .steps_per_epoch = trainer.steps_per_epoch(),
+                         .state_bytes = session.state_bytes(),
+                         .step_bytes = session.step_bytes()};
+  record.options = ListProtoFlags("", "optimizer", given.optimizer);
+  for (auto& option : ListProtoFlags("", "training", given.training)) record.options.push_back(std::move(option));
+  const auto set = [&](const std::string& name, const std::string& value) {
+    for (auto& option : record.options) {
+      if (option.first == name) {
+        option.second = value;
+        return;
+      }
+    }
+    record.options.emplace_back(name, value);
+  };
+  // These come from flags of every command, or from what nobody says.
+  set("batch", absl::StrCat(trainer.batch()));
+  set("precision", std::string(Name(session.compiled().precision)));
+  set("threads", absl::StrCat(session.compiled().threads));
+  set("device", session.compiled().device.ToString());
+  // A training that goes on began with what it began with, whatever it is told now.
+  if (trainer.step() == 0) {
+    if (!init_from.empty()) set("init-from", init_from);
+  } else if (const absl::StatusOr<runs::RunRecord> before = runs::RunRecord::ReadFrom(folder); before.ok()) {
+    for (const auto& [name, value] : before->options) {
+      if (name == "init-from") set(name, value);
+    }
+  }
+  return record;
+}
+
+RunNotes::RunNotes(const RunFolder& folder, runs::RunRecord record, const Trainer& trainer, const MemoryOptions& memory)
+    : folder_(folder), record_(std::move(record)) {
+  Write();
+  WarnUnlessOk(DrawMemory(folder_, trainer.session().compiled(), memory));
+}
+
+RunNotes::~RunNotes() {
+  if (!ended_) Ended(absl::InternalError("it ended before its first step"), false);
+}
+
+void RunNotes::Ended(const absl::Status& status, bool finished) {
+  ended_ = true;
+  record_.state = !status.ok() ? "failed" : finished ? "done" : "stopped";
+  // The first line says what went wrong, the others what to do.
+  record_.error = status.ok() ? "" : std::string(*absl::StrSplit(status.message(), '\n').begin());
+  Write();
+}
+
+void RunNotes::Write() { WarnUnlessOk(record_.WriteTo(folder_)); }
+
+}  // namespace snug::core::cli

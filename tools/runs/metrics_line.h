@@ -1,0 +1,26 @@
+// A line of metrics.jsonl, which may be torn, of another version, or of nobody we know.
+#pragma once
+
+#include <absl/strings/string_view.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace snug::core::runs {
+
+struct MetricsLine {
+  bool evaluation = false;  // or a step
+  int64_t step = 0, epoch = 0;
+  double rate = 0;     // the learning rate; 0 where none is said
+  double seconds = 0;  // how long the step or the evaluation took
+  // NaN for what was not finite. What is no number is left out.
+  std::vector<std::pair<std::string, double>> metrics;
+};
+
+// Nothing where it is none.
+std::optional<MetricsLine> ParseMetricsLine(absl::string_view line);
+
+}  // namespace snug::core::runs

@@ -1,0 +1,90 @@
+#include "tools/runs/run_record.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <memory>
+
+#include "engine/base/status.h"
+#include "engine/base/text/json.h"
+#include "engine/base/text/output_file.h"
+#include "engine/train/checkpoint/json_reader.h"
+#include "tools/runs/small_file.h"
+
+namespace snug::core::runs {
+namespace {
+
+constexpr int64_t kMostRecordBytes = 1 << 20;
+
+absl::Status ReadOptions(checkpoint::JsonReader& json, std::vector<std::pair<std::string, std::string>>* options) {
+  SNUG_RETURN_IF_ERROR(json.BeginObject());
+  std::string key;
+  for (;;) {
+    SNUG_ASSIGN_OR_RETURN(const bool more, json.NextKey(&key));
+    if (!more) return absl::OkStatus();
+    SNUG_ASSIGN_OR_RETURN(std::string value, json.String());
+    options->emplace_back(key, std::move(value));
+  }
+}
+
+}  // namespace
+
+std::string RunRecord::ToJson() const {
+  Json json;
+  json.Object().Key("network").String(network).Key("state").String(state);
+  if (!error.empty()) json.Key("error").String(error);
+  json.Key("batch").Number(batch).Key("steps").Number(steps).Key("steps_per_epoch").Number(steps_per_epoch);
+  json.Key("state_bytes").Number(state_bytes).Key("step_bytes").Number(step_bytes);
+  json.Key("options").Object();
+  for (const auto& [name, value] : options) json.Key(name).String(value);
+  json.End().End();
+  return json.text() + "\n";
+}
+
+absl::StatusOr<RunRecord> RunRecord::Parse(absl::string_view text) {
+  RunRecord record;
+  const std::pair<absl::string_view, std::string*> texts[] = {
+      {"network", &record.network}, {"state", &record.state}, {"error", &record.error}};
+  const std::pair<absl::string_view, int64_t*> numbers[] = {{"batch", &record.batch},
+                                                            {"steps", &record.steps},
+                                                            {"steps_per_epoch", &record.steps_per_epoch},
+                                                            {"state_bytes", &record.state_bytes},
+                                                            {"step_bytes", &record.step_bytes}};
+  checkpoint::JsonReader json(text);
+  SNUG_RETURN_IF_ERROR(json.BeginObject());
+  std::string key;
+  for (;;) {
+    SNUG_ASSIGN_OR_RETURN(const bool more, json.NextKey(&key));
+    if (!more) break;
+    bool known = key == "options";
+    if (known) SNUG_RETURN_IF_ERROR(ReadOptions(json, &record.options));
+    for (const auto& [name, to] : texts) {
+      if (name != key) continue;
+      SNUG_ASSIGN_OR_RETURN(*to, json.String());
+      known = true;
+    }
+    for (const auto& [name, to] : numbers) {
+      if (name != key) continue;
+      SNUG_ASSIGN_OR_RETURN(*to, json.Integer());
+      known = true;
+    }
+    if (!known) SNUG_RETURN_IF_ERROR(json.Skip());
+  }
+  SNUG_RETURN_IF_ERROR(json.End());
+  return record;
+}
+
+absl::Status RunRecord::WriteTo(const RunFolder& folder) const {
+  OutputFile::RemoveLeftovers(folder.record());
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(folder.record()));
+  file->Write(ToJson());
+  return file->Finish();
+}
+
+absl::StatusOr<RunRecord> RunRecord::ReadFrom(const RunFolder& folder) {
+  SNUG_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(folder.record(), kMostRecordBytes));
+  absl::StatusOr<RunRecord> record = Parse(text);
+  if (!record.ok()) return Annotate(record.status(), folder.record());
+  return record;
+}
+
+}  // namespace snug::core::runs

@@ -20,6 +20,7 @@ class RunFolder {
   std::string record() const { return path_ + "/run.json"; }          // options, sizes, and how it ended
   std::string memory_page() const { return path_ + "/memory.html"; }  // the plan of a step, to click on
   std::string memory_picture() const { return path_ + "/memory.svg"; }
+  std::string find_lr() const { return path_ + "/find_lr.svg"; }
 
  private:
   std::string path_;

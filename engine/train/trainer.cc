@@ -160,9 +160,11 @@ absl::Status Trainer::Resume(int64_t step) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Trainer::StepReport> Trainer::Step(const std::function<void()>& meanwhile) {
+absl::StatusOr<Trainer::StepReport> Trainer::Step(const Callbacks& callbacks, const std::function<void()>& meanwhile) {
   StepReport report{.steps = steps_, .epoch = step_ / steps_per_epoch(), .begin_ns = MonotonicNanoseconds()};
-  report.rate = base_rate_ * LearningRateFactor(training_->schedule(), step_, steps_) * progress_->rate_factor();
+  report.rate = callbacks.rate
+                    ? callbacks.rate(step_)
+                    : base_rate_ * LearningRateFactor(training_->schedule(), step_, steps_) * progress_->rate_factor();
   SNUG_RETURN_IF_ERROR(session_->SetLearningRate(report.rate));
   const absl::Status status = RunMicroBatches(meanwhile, &report);
   if (!status.ok()) {
@@ -203,6 +205,10 @@ absl::Status Trainer::RunMicroBatch(int64_t part, const std::function<void()>& m
 }
 
 absl::Status Trainer::NotFinite(int64_t part) {
+  if (!names_not_finite_) {
+    diverged_ = true;
+    return absl::CancelledError("the loss is not finite");
+  }
   const auto feed = [&](Program& program) { return step_feed_->FeedAgain(step_, part, program); };
   SNUG_ASSIGN_OR_RETURN(const std::string what,
                         DescribeNonFinite(network_, locations_, registry_, options_.compile, *session_, feed));
@@ -244,14 +250,20 @@ absl::Status Trainer::Run(const Callbacks& callbacks) {
     untold.reset();
   };
   const bool tells_later = session_->upload_bytes() > 0;
+  names_not_finite_ = !callbacks.not_finite;
+  diverged_ = false;
   while (!finished()) {
     if (callbacks.stop && callbacks.stop()) {
       tell();
       return told.ok() ? checkpoint() : told;
     }
-    absl::StatusOr<StepReport> report = Step(tell);
+    absl::StatusOr<StepReport> report = Step(callbacks, tell);
     tell();  // a step that failed may not have begun
     SNUG_RETURN_IF_ERROR(told);
+    if (diverged_) {
+      callbacks.not_finite();
+      return checkpoint();
+    }
     if (!report.ok()) {
       const bool has_state = step_ > 0 && !session_->failed();
       return has_state ? WithCheckpoint(report.status(), checkpoint()) : report.status();

@@ -75,6 +75,11 @@ class Trainer {
     std::function<absl::Status(int64_t step)> checkpoint;  // called when it is time for a checkpoint
     std::function<bool()> stop;                            // asked before each step; true stops here, after a
                                                            // checkpoint
+    // The learning rate of a step, by how many steps were done before, in place of the optimizer's and its schedule's.
+    std::function<double(int64_t step)> rate;
+    // Where a loss is not finite, the run ends after this, as one that is stopped: nothing was changed by that step. If
+    // this is empty the run fails, with the node that made such a number.
+    std::function<void()> not_finite;
   };
 
   // The network, its source map and the ops must outlive this.
@@ -127,7 +132,7 @@ class Trainer {
   absl::Status CheckAverage() const;
   LoaderOptions Loading() const;
   // Calls `meanwhile` while the device runs the first micro-batch.
-  absl::StatusOr<StepReport> Step(const std::function<void()>& meanwhile);
+  absl::StatusOr<StepReport> Step(const Callbacks& callbacks, const std::function<void()>& meanwhile);
   absl::Status RunMicroBatches(const std::function<void()>& meanwhile, StepReport* report);
   absl::Status RunMicroBatch(int64_t part, const std::function<void()>& meanwhile, StepReport* report);
   absl::Status NotFinite(int64_t part);
@@ -141,6 +146,8 @@ class Trainer {
   TrainerOptions options_;
 
   int64_t step_ = 0, steps_ = 0;
+  bool names_not_finite_ = true;  // where a loss is not finite; or it only ends the run, and `diverged_` says so
+  bool diverged_ = false;
   int64_t evaluate_every_ = 0, checkpoint_every_ = 0;
   double base_rate_ = 0;
   std::unique_ptr<Progress> progress_;

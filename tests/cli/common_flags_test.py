@@ -81,6 +81,7 @@ class CommonFlagsTest(SnugTest):
             "eval": trained,
             "predict": (*trained, "--fetch=fc3"),
             "compare": (run, f"--html={self.folder / 'compare.html'}"),
+            "find-lr": (MLP, "--threads=1", "--data-digits-samples=640", f"--svg={self.folder / 'lr.svg'}"),
             "step": (MLP, *SMALL, "--steps=1"),
             "compile": (MLP, *SMALL),
             "plan": (MLP, *SMALL),

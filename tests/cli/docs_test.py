@@ -50,7 +50,7 @@ def flags_of(command):
 @functools.lru_cache
 def commands():
     text = subprocess.run([BINARY, "--help"], capture_output=True, text=True).stdout
-    return re.findall(r"^  (\w+)  ", text.split("commands:")[1].split("\n\n")[0], re.MULTILINE)
+    return re.findall(r"^  ([\w-]+)  ", text.split("commands:")[1].split("\n\n")[0], re.MULTILINE)
 
 
 @functools.lru_cache
@@ -72,7 +72,7 @@ def wrong_flags(code):
     for part in re.split(r" && |; | \| |, (?=snug )", ARROW.sub("", code).split("  #")[0]):
         part = IN_BUNDLE.sub("tools/", VARIABLES.sub("", part))
         words = part.split() or [""]
-        command = re.match(r"\s*(?:\S*/)?snug (\w+)", part)
+        command = re.match(r"\s*(?:\S*/)?snug ([\w-]+)", part)
         if command and command[1] in commands():
             name = "bench memory" if re.match(r"\s*(?:\S*/)?snug bench memory\b", part) else command[1]
             known, owner = flags_of(name), f"snug {name}"

@@ -41,6 +41,20 @@ TEST(Curve, DrawsWhatIsThere) {
   EXPECT_THAT(CurveSvg("", {{.title = "x", .series = {Line("one", {5})}}}), Not(HasSubstr("nan")));
 }
 
+TEST(Curve, HasTheAxisThatItIsGiven) {
+  const Series rates{.name = "a", .points = {{1e-4, 3}, {1e-2, 2}, {1, 1}}};
+  const std::vector<CurvePanel> panels = {{.title = "loss", .series = {rates}}};
+  const std::string svg =
+      CurveSvg("", panels, {.name = "learning <rate>", .logarithmic = true, .marks = {{1e-2, "here & there"}}});
+  EXPECT_THAT(svg, HasSubstr(">learning &lt;rate&gt;</text>"));
+  EXPECT_THAT(svg, HasSubstr(">here &amp; there</text>"));
+  for (const char* mark : {">0.0001<", ">0.01<", ">1<"}) EXPECT_THAT(svg, HasSubstr(mark));
+  EXPECT_THAT(svg, HasSubstr("M64.0 "));  // a decade is as wide as another: the middle point lies in the middle
+  EXPECT_THAT(svg, HasSubstr("L347.0 "));
+  EXPECT_THAT(svg, HasSubstr("L630.0 "));
+  EXPECT_THAT(CurveSvg("", panels), HasSubstr(">step</text>"));
+}
+
 TEST(Curve, SmoothsOverAWindow) {
   const Series smooth = Smoothed(Line("a", {4, 0, 2, 6}), 2, "mean");
   EXPECT_EQ(smooth.name, "mean");

@@ -5,7 +5,7 @@
 namespace snug::core::cli {
 
 // Each is in a file of its own.
-CommandFunction RunBench, RunCompare, RunCompile, RunCompletion, RunDoctor, RunEval, RunExport, RunFit,
+CommandFunction RunBench, RunCompare, RunCompile, RunCompletion, RunDoctor, RunEval, RunExport, RunFindLr, RunFit,
     RunImport, RunMan, RunMemcost, RunNew, RunOps, RunOrder, RunPlace, RunPlan, RunPredict, RunStep, RunTrain, RunTune,
     RunWatch;
 
@@ -15,6 +15,7 @@ constexpr Command kCommands[] = {
     {"train", "train a network: checkpoints, metrics, a curve", RunTrain},
     {"watch", "show a training while it runs, as a page on this machine", RunWatch},
     {"compare", "compare trainings by what they left: a table, and a page of their curves", RunCompare},
+    {"find-lr", "find a learning rate to begin with, by a short training that tries many", RunFindLr},
     {"eval", "how good trained parameters are on data", RunEval},
     {"predict", "what trained parameters say of each sample, as a table", RunPredict},
     {"step", "train some steps on random data; print losses and times", RunStep},

@@ -103,7 +103,8 @@ std::string Path(const Series& series, const Scale& x, const Scale& y, bool posi
   return path;
 }
 
-void DrawPanel(const CurvePanel& panel, const Range& steps, double top, bool last, std::string* svg) {
+void DrawPanel(const CurvePanel& panel, const CurveAxis& axis, const Range& steps, double top, bool last,
+               std::string* svg) {
   Range values;
   bool positive = true;
   for (const Series& series : panel.series) {
@@ -114,7 +115,7 @@ void DrawPanel(const CurvePanel& panel, const Range& steps, double top, bool las
   }
   const bool logarithmic = panel.falls && positive && !values.empty() && values.high > 20 * values.low;
   const double bottom = top + kPanelHeight, right = kWidth - kRight;
-  const Scale x(steps, kLeft, right, false), y(values, bottom - 6, top + 6, logarithmic);
+  const Scale x(steps, kLeft, right, axis.logarithmic), y(values, bottom - 6, top + 6, logarithmic);
   absl::StrAppendFormat(svg, "<text x=\"%.0f\" y=\"%.0f\" class=\"panel\">%s%s</text>\n", kLeft, top - 8,
                         Escape(panel.title), logarithmic ? " (logarithmic)" : "");
   for (const double mark : y.Marks(5)) {
@@ -135,6 +136,12 @@ void DrawPanel(const CurvePanel& panel, const Range& steps, double top, bool las
   }
   absl::StrAppendFormat(svg, "\n<line x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\" class=\"axis\"/>\n", kLeft,
                         bottom, right, bottom);
+  for (const auto& [at, text] : axis.marks) {
+    absl::StrAppendFormat(svg,
+                          "<line x1=\"%.1f\" y1=\"%.0f\" x2=\"%.1f\" y2=\"%.0f\" class=\"place\"/>"
+                          "<text x=\"%.1f\" y=\"%.0f\" class=\"mark\" text-anchor=\"end\">%s</text>\n",
+                          x.At(at), top, x.At(at), bottom, x.At(at) - 5, top + 12, Escape(text));
+  }
   std::vector<std::pair<double, std::string>> labels;  // where each curve ends, and its label
   size_t colour = 0;
   for (const Series& series : panel.series) {
@@ -169,13 +176,13 @@ Series Smoothed(const Series& series, size_t window, std::string name) {
   return smooth;
 }
 
-std::string CurveSvg(const std::string& title, const std::vector<CurvePanel>& panels) {
+std::string CurveSvg(const std::string& title, const std::vector<CurvePanel>& panels, const CurveAxis& axis) {
   const double height = kTop + static_cast<double>(panels.size()) * (kPanelHeight + kGap);
   std::string svg = absl::StrFormat(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n"
       "<style>text{font-family:system-ui,sans-serif;fill:#333}.title{font-size:15px;font-weight:600}"
       ".panel{font-size:13px;font-weight:600}.mark{font-size:11px;fill:#666}.label{font-size:12px}"
-      ".grid{stroke:#e6e6e6}.axis{stroke:#999}</style>\n"
+      ".grid{stroke:#e6e6e6}.axis{stroke:#999}.place{stroke:#c2571a;stroke-dasharray:5 4}</style>\n"
       "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%.0f\" y=\"22\" class=\"title\">%s</text>\n",
       kWidth, height, kWidth, height, kLeft, Escape(title));
   Range steps;
@@ -186,11 +193,11 @@ std::string CurveSvg(const std::string& title, const std::vector<CurvePanel>& pa
   }
   double top = kTop + 14;
   for (size_t i = 0; i < panels.size(); ++i) {
-    DrawPanel(panels[i], steps, top, i + 1 == panels.size(), &svg);
+    DrawPanel(panels[i], axis, steps, top, i + 1 == panels.size(), &svg);
     top += kPanelHeight + kGap;
   }
-  absl::StrAppendFormat(&svg, "<text x=\"%.0f\" y=\"%.0f\" class=\"mark\" text-anchor=\"middle\">step</text>\n</svg>\n",
-                        (kLeft + kWidth - kRight) / 2, height - 8);
+  absl::StrAppendFormat(&svg, "<text x=\"%.0f\" y=\"%.0f\" class=\"mark\" text-anchor=\"middle\">%s</text>\n</svg>\n",
+                        (kLeft + kWidth - kRight) / 2, height - 8, Escape(axis.name));
   return svg;
 }
 

@@ -20,8 +20,16 @@ struct CurvePanel {
                        // than a factor of twenty
 };
 
-// Draws panels one below the other, with a common axis of steps.
-std::string CurveSvg(const std::string& title, const std::vector<CurvePanel>& panels);
+// The axis that all panels have in common.
+struct CurveAxis {
+  std::string name = "step";
+  bool logarithmic = false;  // for numbers above 0
+  std::vector<std::pair<double, std::string>>
+      marks;  // places with a line from top to bottom, and what is written there
+};
+
+// Draws panels one below the other.
+std::string CurveSvg(const std::string& title, const std::vector<CurvePanel>& panels, const CurveAxis& axis = {});
 
 // Replaces each point by the mean of the last `window` points, so that single batches do not hide the course.
 Series Smoothed(const Series& series, size_t window, std::string name);

@@ -109,6 +109,7 @@ class Adder {
     for (int i = 0; i < type.field_count(); ++i) {
       const FieldDescriptor* field = type.field(i);
       const std::string name = FlagName(*field, prefix);
+      if (without_.contains(name)) continue;
       if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
         AddScalar(field, name, path);
         continue;
@@ -122,7 +123,7 @@ class Adder {
 
  private:
   void AddScalar(const FieldDescriptor* field, const std::string& name, const Path& path) {
-    if (flags_.Has(name) || without_.contains(name)) return;
+    if (flags_.Has(name)) return;
     const std::string help = absl::StrCat(field->options().GetExtension(proto::help), Default(*field));
     flags_.Add(name, ValueName(*field), help, [this_root = root_, field, name, path](const std::string& value) {
       return Set(this_root, path, *field, name, value);

@@ -18,7 +18,7 @@ namespace snug::core::cli {
 
 // `message` must outlive the flags; only what the command line gives is set in it. `prefix` is "" or ends with a
 // hyphen. `oneof_flag` is the name of the flag that chooses among the members of the message's oneof. Names that are
-// flags already are skipped, and so are those in `without`.
+// flags already are skipped, and so are those in `without`; where that names a message, as "schedule", all of it.
 void AddProtoFlags(const std::string& prefix, const std::string& oneof_flag, google::protobuf::Message* message,
                    Flags& flags, const std::set<std::string>& without = {});
 

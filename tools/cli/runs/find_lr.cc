@@ -1,0 +1,255 @@
+// `snug find-lr NET` finds by a short training with which learning rate a long one may begin.
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/base/text/json.h"
+#include "engine/base/text/output_file.h"
+#include "engine/compile/defaults.h"
+#include "engine/train/checkpoint/file_system.h"
+#include "engine/train/checkpoint/init_from.h"
+#include "engine/train/run_folder.h"
+#include "engine/train/trainer.h"
+#include "engine/train/training_options.h"
+#include "proto/text_loader.h"
+#include "proto/train.pb.h"
+#include "tools/cli/command.h"
+#include "tools/cli/flags/flags.h"
+#include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/proto_flags.h"
+#include "tools/cli/flags/run_flags.h"
+#include "tools/cli/flags/training_options.h"
+#include "tools/cli/process.h"
+#include "tools/picture/curve.h"
+#include "tools/runs/rate_range.h"
+
+namespace snug::core::cli {
+namespace {
+
+using runs::RateRange;
+
+struct FindRateFlags {
+  RateRange::Options range;
+  std::string svg, training_file, init_from;
+  std::vector<std::string> init_patterns;
+  bool json = false;
+  CompileFlags compile;
+  MemoryFlags memory;
+  RunFlags run;
+  TrainingOptions options;  // only what the command line says
+};
+
+absl::Status CheckRange(const RateRange::Options& range) {
+  if (range.from <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--from: expected a learning rate above 0, found ", range.from));
+  }
+  if (range.to <= range.from) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--to: expected a learning rate above --from, ", range.from, ", found ", range.to));
+  }
+  if (range.smoothing * 4 > range.steps) {
+    return absl::InvalidArgumentError(absl::StrCat("--smoothing: expected at most a quarter of the --steps, ",
+                                                   range.steps / 4, ", found ", range.smoothing));
+  }
+  if (range.stop_at <= 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--stop-at: expected more than once the least loss, 1, found ", range.stop_at));
+  }
+  return absl::OkStatus();
+}
+
+// Of a training's options, only what makes a step counts: rates are the test's own, and nothing is evaluated or kept.
+proto::Training ForTheSweep(proto::Training training, int64_t steps) {
+  training.clear_epochs();
+  training.set_steps(steps);
+  training.clear_schedule();
+  training.clear_best();
+  training.clear_checkpoint();
+  training.clear_evaluate_every();
+  training.clear_evaluate_batches();
+  return training;
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> NewTrainer(const LoadedNetwork& loaded, const TrainingOptions& given,
+                                                    const FindRateFlags& f, std::FILE* out) {
+  const proto::Training training = ForTheSweep(given.training, f.range.steps);
+  TrainerOptions options;
+  SNUG_ASSIGN_OR_RETURN(options.compile, f.compile.Options(f.memory.streams.count));
+  SNUG_ASSIGN_OR_RETURN(options.compile.memory, f.memory.Options(given.files));
+  SNUG_ASSIGN_OR_RETURN(options.session, f.run.Options(f.compile.threads > 0, &options.compile));
+  options.compile.optimizer = &given.optimizer;
+  options.compile.no_decay.emplace(training.no_decay().begin(), training.no_decay().end());
+  options.compile.no_decay_places = given.no_decay_places;
+  SNUG_ASSIGN_OR_RETURN(TrainingData data,
+                        OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
+  for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", note);
+  data.evaluation.reset();
+  SNUG_ASSIGN_OR_RETURN(
+      std::unique_ptr<Trainer> trainer,
+      Trainer::Create(loaded.network, loaded.source_map, OpRegistry::Builtin(), training, std::move(data), options));
+  SayWhatVaries(trainer->session().compiled());
+  if (!f.init_from.empty()) {
+    checkpoint::PosixFileSystem files;
+    SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report,
+                          checkpoint::InitFrom(trainer->session(), files, f.init_from, f.init_patterns));
+    absl::FPrintF(out, "%s\n", report.ToString());
+  }
+  return trainer;
+}
+
+absl::Status Sweep(Trainer& trainer, RateRange* range, std::FILE* out) {
+  const int64_t every = std::max<int64_t>(1, trainer.steps() / 20);
+  const auto after_step = [&](const Trainer::StepReport& report) {
+    const double loss = report.metrics[0].second;
+    range->Add(loss);
+    if (report.step % every == 0 || range->diverged()) {
+      absl::FPrintF(out, "step %d/%d  learning rate %-9.3g loss %.5g\n", report.step, report.steps, report.rate, loss);
+      std::fflush(out);
+    }
+    return absl::OkStatus();
+  };
+  SNUG_RETURN_IF_ERROR(trainer.Run({.step = after_step,
+                                    .evaluation = {},
+                                    .checkpoint = {},
+                                    .stop = [&] { return range->diverged() || StopRequested(); },
+                                    .rate = [&](int64_t step) { return range->RateOf(step); },
+                                    .not_finite =
+                                        [&] {
+                                          range->Add(HUGE_VAL);
+                                          absl::FPrintF(out, "step %d/%d  the loss is not finite\n", trainer.step() + 1,
+                                                        trainer.steps());
+                                        }}));
+  if (range->diverged() || trainer.finished()) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("stopped after ", trainer.step(), " of ", trainer.steps(),
+                                         " steps: nothing can be suggested before the end"));
+}
+
+absl::Status Draw(const std::string& path, const std::string& network, const RateRange& range,
+                  const absl::StatusOr<RateRange::Suggestion>& suggestion) {
+  const std::vector<double> smoothed = range.Smoothed();
+  Series single{.name = "", .points = {}, .faint = true}, smooth{.name = "smoothed", .points = {}};
+  // A loss that explodes would press all else to a line.
+  const double most = smoothed.empty() ? 0 : *std::max_element(smoothed.begin(), smoothed.end());
+  for (size_t i = 0; i < smoothed.size(); ++i) {
+    const double rate = range.RateOf(static_cast<int64_t>(i));
+    single.points.emplace_back(rate, std::min(range.losses()[i], most));
+    smooth.points.emplace_back(rate, smoothed[i]);
+  }
+  CurveAxis axis{.name = "learning rate", .logarithmic = true, .marks = {}};
+  if (suggestion.ok()) axis.marks.emplace_back(suggestion->rate, absl::StrFormat("%.2g", suggestion->rate));
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(path));
+  file->Write(CurveSvg(absl::StrCat(network, ": the loss of a step, by its learning rate"),
+                       {{.title = "loss", .series = {single, smooth}}}, axis));
+  return file->Finish();
+}
+
+void PrintJson(const RateRange& range, const RateRange::Suggestion& found, const std::string& network, int64_t batch,
+               const std::string& svg) {
+  Json json;
+  json.Object().Key("network").String(network).Key("batch").Number(batch);
+  json.Key("suggestion").Number(found.rate).Key("reason").String(found.reason);
+  json.Key("steepest").Number(found.steepest).Key("least").Number(found.least);
+  json.Key("least_loss").Number(found.least_loss).Key("first_loss").Number(found.first_loss);
+  json.Key("diverged").Bool(range.diverged()).Key("still_falls").Bool(found.still_falls);
+  json.Key("curve").String(svg).Key("points").Array();
+  const std::vector<double> smoothed = range.Smoothed();
+  for (size_t i = 0; i < smoothed.size(); ++i) {
+    json.Array().Number(range.RateOf(static_cast<int64_t>(i))).Number(range.losses()[i]).Number(smoothed[i]).End();
+  }
+  json.End().End();
+  std::puts(json.text().c_str());
+}
+
+absl::StatusOr<int> FindRate(const LoadedNetwork& loaded, const TrainingOptions& given, const FindRateFlags& f) {
+  std::FILE* const out = f.json ? stderr : stdout;
+  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer, NewTrainer(loaded, given, f, out));
+  const std::string& network = trainer->session().compiled().graph.name;
+  std::string svg = f.svg;
+  if (svg.empty()) {
+    const RunFolder folder = RunFolder::Of(network);
+    SNUG_RETURN_IF_ERROR(checkpoint::PosixFileSystem().MakeDirectory(folder.path()));
+    svg = folder.find_lr();
+  }
+  // What cannot be written is known before the steps, not after them.
+  SNUG_RETURN_IF_ERROR(OutputFile::Create(svg).status());
+  CatchStopSignals();
+  absl::FPrintF(out, "%s: at most %d steps of %d samples, learning rate from %g to %g\n", network, trainer->steps(),
+                trainer->batch(), f.range.from, f.range.to);
+  std::fflush(out);
+  RateRange range(f.range);
+  SNUG_RETURN_IF_ERROR(Sweep(*trainer, &range, out));
+  const absl::StatusOr<RateRange::Suggestion> found = range.Suggest();
+  SNUG_RETURN_IF_ERROR(Draw(svg, network, range, found));
+  if (!found.ok()) return Annotate(found.status(), absl::StrCat("no suggestion (the curve is in ", svg, ")"));
+  if (f.json) {
+    PrintJson(range, *found, network, trainer->batch(), svg);
+    return 0;
+  }
+  absl::PrintF("\nsuggested  --learning-rate=%g\nbecause    %s\ncurve      %s\n", found->rate, found->reason, svg);
+  if (found->still_falls) {
+    absl::PrintF("the loss still falls at the end: a larger --to than %g may find a larger learning rate\n",
+                 f.range.to);
+  }
+  absl::PrintF("the parameters of this test are not kept\n");
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunFindLr(const Arguments& arguments) {
+  FindRateFlags f;
+  Flags flags(
+      "snug find-lr NET [flags]",
+      "Finds a learning rate to begin a training with. A short training, whose parameters are not kept, raises\n"
+      "it from step to step until the loss diverges; where the loss falls fastest on the way is suggested. It\n"
+      "takes the options of `snug train` that say what a step does: data, batch, optimizer, precision.");
+  constexpr int64_t kFewestSteps = 20, kMostSteps = 10000;
+  flags.Add("from", &f.range.from, "the learning rate of the first step; default 1e-6");
+  flags.Add("to", &f.range.to, "that of the last; default 10");
+  flags.Add("steps", &f.range.steps, "how many there are between; default 200", kFewestSteps, kMostSteps);
+  flags.Add("smoothing", &f.range.smoothing, "steps over which the loss is averaged; default 0: a twentieth of them", 0,
+            kMostSteps);
+  flags.Add("stop-at", &f.range.stop_at,
+            "the loss has diverged, and the test ends, where it is so many times its least; default 4");
+  flags.Add("svg", &f.svg, "file for the curve; default runs/<network>/find_lr.svg");
+  flags.Add("training", &f.training_file, "a file with the `training { }` and `optimizer { }` to use");
+  flags.Add(
+      "init-from", &f.init_from,
+      "begin with the parameters of a file, as far as they fit: safetensors, or PyTorch's torch.save (.pth, .pt)");
+  flags.Add("init-patterns", &f.init_patterns, "which of them: patterns of names, !x excludes; default: all");
+  AddJsonFlag(flags, &f.json);
+  for (const char* heading : {"training", "data", "optimizer", "how it computes", "memory"}) flags.Section(heading);
+  flags.Section("how it computes");
+  f.compile.AddTo(flags);
+  f.run.AddTo(flags);
+  flags.Section("memory");
+  f.memory.AddTo(flags);
+  flags.Section("data");
+  AddProtoFlags("data-", "data", f.options.training.mutable_data(), flags);
+  flags.Section("training");
+  AddProtoFlags("", "training", &f.options.training, flags,
+                {"epochs", "evaluate-every", "evaluate-batches", "log-every", "schedule", "checkpoint", "best"});
+  flags.Section("optimizer");
+  AddProtoFlags("", "optimizer", &f.options.optimizer, flags, {"learning-rate", "average"});
+  SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+  SNUG_RETURN_IF_ERROR(CheckRange(f.range));
+
+  SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
+  SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, CombineTrainingOptions(loaded, f.training_file, f.options));
+  f.compile.batch = ChooseBatch(BatchFor::kTraining, f.compile.batch, loaded.network, options.training);
+  if (f.compile.precision.empty()) f.compile.precision = options.training.precision();
+  if (!f.compile.stochastic_rounding.has_value()) {
+    f.compile.stochastic_rounding = options.training.stochastic_rounding();
+  }
+  return FindRate(loaded, options, f);
+}
+
+}  // namespace snug::core::cli

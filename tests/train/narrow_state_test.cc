@@ -145,8 +145,7 @@ TEST(NarrowState, GoesWithEverythingElse) {
 }
 
 TEST(NarrowState, LearnsWhatItLearnsInFloat32) {
-  for (const char* const optimizer :
-       {"sgd { momentum: 0.9 } learning_rate: 0.1", "adam {} learning_rate: 0.003", "lion {} learning_rate: 0.0005"}) {
+  for (const char* const optimizer : {"sgd { momentum: 0.9 } learning_rate: 0.1", "adam {} learning_rate: 0.02"}) {
     const auto accuracy = [&](absl::string_view state) {
       const LoadedTrainer made = MakeTrainer(absl::StrCat(R"(
       name: "mlp"
@@ -166,7 +165,7 @@ TEST(NarrowState, LearnsWhatItLearnsInFloat32) {
       return made.trainer->Evaluate()->evaluation.metrics[1].second;
     };
     const double float32 = accuracy("float32");
-    EXPECT_GT(float32, 0.9) << optimizer;
+    EXPECT_GT(float32, 0.85) << optimizer;  // chance has 0.1
     EXPECT_NEAR(accuracy("bfloat16"), float32, 0.015) << optimizer;
     EXPECT_NEAR(accuracy("8bit"), float32, 0.015) << optimizer;
   }

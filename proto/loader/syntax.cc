@@ -374,7 +374,8 @@ class Parser {
     const std::string& outermost = open_[holders].name;
     if (outermost != "layer" && outermost != "input" && outermost != "optimizer") return false;
     const bool top_level = name == "objective" || name == "optimizer" || name == "output" || name == "batch";
-    const bool at_margin = tokens_.pos().column <= open_[holders].pos.column;
+    const bool begins_line = last_line_ < tokens_.pos().line;
+    const bool at_margin = begins_line && tokens_.pos().column <= open_[holders].pos.column;
     const bool statement = (name == "layer" || name == "repeat" || name == "block" || (name == "input" && at_margin)) &&
                            tokens_.NextIs('{');
     if (!statement && !(top_level && at_margin)) return false;

@@ -46,6 +46,18 @@ TEST(TextLoader, KnowsWhereThingsStand) {
   EXPECT_EQ(map.OutputLoc(0).ToString(), "net.pbtxt");
 }
 
+// A field within a layer that began further to the right than the field stands is no sign of a missing brace.
+TEST(TextLoader, LinesMayBreakAnywhere) {
+  const LoadedNetwork loaded = Load(
+      "block { name: \"cell\" input: [\"x\", \"h\"] layer { name: \"sum\" input: [\"$x\", \"$h\"] add {} } }\n"
+      "input { name: \"x\" shape { dim: [2, 3] } } input { name: \"h\" shape { dim: 3 } }\n"
+      "                                  layer { name: \"first\" input: [\"x\", \"h\"] loop { body: \"cell\"\n"
+      "scan { input: \"x\" } carry { input: \"h\" output: \"sum\" } } }\n"
+      "objective: \"first\"\n");
+  ASSERT_EQ(loaded.network.layer_size(), 1);
+  EXPECT_EQ(loaded.network.layer(0).loop().carry(0).output(), "sum");
+}
+
 // What protobuf prints, with its own habits, is read here as protobuf reads it.
 TEST(TextLoader, ReadsFlatFilesAsProtobufDoes) {
   for (uint32_t seed = 0; seed < 300; ++seed) {

@@ -45,6 +45,22 @@ TEST_F(CifarTest, AHundredClassesHaveCoarseLabelsToo) {
   EXPECT_EQ(sample.Field<float>(0).front(), 1);
 }
 
+TEST_F(CifarTest, ClassesHaveTheNamesOfTheFilesBesideTheRecords) {
+  const std::string records = Write("train.bin", Record("\x13\x63", '\x33'));
+  const std::string folder = records.substr(0, records.rfind('/'));
+  std::string fine;
+  for (int i = 0; i < 100; ++i) fine += "kind " + std::to_string(i) + "\r\n";
+  Write("fine_label_names.txt", fine + "\n");
+  const auto dataset = OpenCifar100({records}, folder);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  ASSERT_EQ((*dataset)->fields()[1].classes.size(), 100u);
+  EXPECT_EQ((*dataset)->fields()[1].classes[99], "kind 99");
+  EXPECT_TRUE((*dataset)->fields()[2].classes.empty());  // there is no file of them
+  Write("batches.meta.txt", "airplane\nautomobile\n");
+  EXPECT_EQ(ErrorOf(OpenCifar10({Write("a.bin", Record("\x03", '\x33'))}, folder)),
+            "batches.meta.txt: byte 0: expected the names of 10 classes, a line each, found 2");
+}
+
 TEST_F(CifarTest, Errors) {
   const std::string good = Record("\x03", '\x33');
   EXPECT_EQ(ErrorOf(OpenCifar10({})), "CIFAR-10: expected a file, found none");

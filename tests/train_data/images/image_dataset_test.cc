@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "engine/train/data/loader.h"
 #include "engine/train/data/sources.h"
@@ -107,6 +108,22 @@ TEST_F(ImageDatasetTest, SamplesAreDrawnAnewInEachEpochAndJudgedFromTheMiddle) {
   ImageDatasetOptions jittered = drawn;
   jittered.jitter = 0.4;
   EXPECT_NE(samples(jittered, 0), samples(drawn, 0));
+}
+
+TEST_F(ImageDatasetTest, ClassesAndSamplesHaveNames) {
+  const auto list = ListFolders(AddFlowers());
+  ASSERT_TRUE(list.ok()) << list.status();
+  const auto dataset = OpenImages(*list, {.channels = 3, .height = 8, .width = 8});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->fields()[1].classes, list->classes);
+  const auto parted = HoldBack(*dataset, 0.3, 3);
+  ASSERT_TRUE(parted.ok()) << parted.status();
+  std::set<std::string> names, expected;
+  for (const ImageList::Entry& entry : list->entries) expected.insert(entry.path);
+  for (const auto& part : {parted->training, parted->held_back}) {
+    for (int64_t i = 0; i < part->size(); ++i) names.insert(part->NameOf(i));
+  }
+  EXPECT_EQ(names, expected);
 }
 
 // The bits of batches, whatever the number of readers, with crops, colours and mirror images.

@@ -1,0 +1,122 @@
+"""A fine-tuning of resnet18 on a folder of images, from weights that torchvision named: one command, and its page.
+
+It needs a Python with torchvision (SNUG_PEER_PYTHON, or Debian's).
+"""
+
+import csv
+import os
+import pathlib
+import subprocess
+import unittest
+
+import browser
+from snug import BINARY, ROOT, SnugTest
+
+PYTHON = os.environ.get("SNUG_PEER_PYTHON", "/usr/bin/python3")
+
+# Draws 256 x 256 images of three kinds, teaches torchvision's resnet18 four other kinds for a while (so that its weights
+# and statistics are those of a network that has seen something), saves it as PyTorch does, and says what it makes of the
+# middle of each test image.
+SCRIPT = """
+import pathlib, sys
+import numpy, torch, torchvision
+from PIL import Image
+
+folder = pathlib.Path(sys.argv[1])
+torch.manual_seed(3)
+torch.set_num_threads(2)
+draw = numpy.random.default_rng(3)
+
+def picture(kind, side):
+    y, x = numpy.mgrid[0:side, 0:side] * (256 / side)
+    period, phase = draw.uniform(16, 40), draw.uniform(0, 40)
+    wave = {
+        "across": numpy.sin((y + phase) * 6.28 / period), "down": numpy.sin((x + phase) * 6.28 / period),
+        "rings": numpy.sin(numpy.hypot(x - 128, y - 128) * 6.28 / period), "slope": (x + y) / 256 - 1,
+        "checks": numpy.sin((x + phase) * 6.28 / period) * numpy.sin(y * 6.28 / period), "plain": 0 * x,
+        "diagonal": numpy.sin((x + y + phase) * 6.28 / period),
+    }[kind]
+    colours = draw.uniform(0, 255, (2, 3))
+    mixed = colours[0] + (colours[1] - colours[0]) * (wave[..., None] + 1) / 2 + draw.normal(0, 10, (side, side, 3))
+    return mixed.clip(0, 255).astype(numpy.uint8)
+
+model = torchvision.models.resnet18(weights=None)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+kinds = ["slope", "checks", "plain", "diagonal"]
+mean, deviation = numpy.array([0.485, 0.456, 0.406]), numpy.array([0.229, 0.224, 0.225])
+def batch_of(images):
+    return torch.from_numpy(((numpy.stack(images) / 255 - mean) / deviation).transpose(0, 3, 1, 2).astype(numpy.float32))
+for step in range(40):
+    labels = draw.integers(0, 4, 16)
+    loss = torch.nn.functional.cross_entropy(model(batch_of([picture(kinds[l], 64) for l in labels])), torch.from_numpy(labels))
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+torch.save(model.state_dict(), folder / "resnet18.pth")
+
+model.eval()
+middles, names = [], []
+for part, n in (("flowers", 16), ("test", 6)):
+    for kind in ("across", "down", "rings"):
+        (folder / part / kind).mkdir(parents=True)
+        for i in range(n):
+            image = picture(kind, 256)
+            Image.fromarray(image).save(folder / part / kind / f"{i}.png")
+            if part == "test":
+                middles.append(image[16:240, 16:240]); names.append(f"{kind}/{i}.png")
+with torch.no_grad():
+    scores = model(batch_of(middles)).numpy()
+order = sorted(range(len(names)), key=lambda i: names[i])
+numpy.savetxt(folder / "scores.txt", scores[order])
+"""
+
+
+def has_torchvision():
+    return subprocess.run([PYTHON, "-c", "import torchvision, numpy, PIL"], capture_output=True).returncode == 0
+
+
+@unittest.skipUnless(pathlib.Path(PYTHON).exists() and has_torchvision(), "SKIPPED: no Python with torchvision: SNUG_PEER_PYTHON names one")
+class FineTuningTest(SnugTest):
+    def test_weights_images_and_page(self):
+        made = subprocess.run([PYTHON, "-c", SCRIPT, str(self.folder)], capture_output=True, text=True, timeout=600)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        data = ("--data=images", f"--data-images-directory={self.folder / 'flowers'}", f"--data-images-test-directory={self.folder / 'test'}",
+                "--data-mean=0.485,0.456,0.406", "--data-deviation=0.229,0.224,0.225")
+        resnet = "models/resnet18.pbtxt"
+
+        # The middle of a 256 x 256 image is 224 x 224 pixels as they are, so torchvision sees what is seen here.
+        table = self.folder / "scores.csv"
+        self.run_snug("predict", resnet, f"--checkpoint={self.folder / 'resnet18.pth'}", *data, "--fetch=fc", "--batch=6", f"--output={table}")
+        ours = [[float(x) for x in row[1:]] for row in list(csv.reader(table.read_text().splitlines()))[1:]]
+        theirs = [[float(x) for x in line.split()] for line in (self.folder / "scores.txt").read_text().splitlines()]
+        self.assertEqual((len(ours), len(theirs)), (18, 18))
+        scale = max(abs(x) for row in theirs for x in row)
+        self.assertLess(max(abs(a - b) for p, q in zip(ours, theirs) for a, b in zip(p, q)), 2e-4 * scale)
+
+        # The one command of the docs.
+        train = [BINARY, "train", resnet, *data, "--data-flip", "--data-readers=2", f"--init-from={self.folder / 'resnet18.pth'}",
+                 "--init-patterns=!fc.*", "--epochs=6", "--batch=8", "--learning-rate=0.01", "--data-images-least-area=0.4", f"--output={self.folder / 'run'}"]
+        done = subprocess.run(list(map(str, train)), capture_output=True, text=True, cwd=ROOT, timeout=900)
+        self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+        self.assertIn("48 images of 3 classes", done.stdout)
+
+        page = self.folder / "report.html"
+        found = self.json("eval", resnet, f"--checkpoint={self.folder / 'run'}", *data, "--batch=6", f"--report={page}")
+        classes = found["classes"]
+        self.assertEqual([c["name"] for c in classes["each"][:3]], ["across", "down", "rings"])
+        self.assertEqual([c["rows"] for c in classes["each"][:4]], [6, 6, 6, 0])
+        self.assertGreater(classes["accuracy"], 0.8)
+        if browser.MISSING:
+            return
+        with browser.Browser() as window:
+            window.open(f"file://{page}")
+            shown = window.run("return document.body.innerText")
+            for part in ("across", "down", "rings", "Predicted worst"):
+                self.assertIn(part, shown)
+            self.assertRegex(shown, r"99\d other classes have no rows")
+            self.assertEqual(window.run("return [...document.querySelectorAll('figure canvas')].map(c => c.width)"), [112] * 18)
+            self.assertEqual(window.complaints(), [])
+            if folder := os.environ.get("SNUG_SCREENSHOTS"):
+                (pathlib.Path(folder) / "fine_tuning.png").write_bytes(window.screenshot())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -97,8 +97,12 @@ TEST(Judge, NumbersAreThoseWorkedOutByHandWhateverTheBatch) {
     EXPECT_EQ(j.confusion.rows(), 5);
     EXPECT_EQ(j.confusion.accuracy(), 2.0 / 5);
     for (const auto& [name, value] : judged->report.metrics) {
-      if (name == "accuracy") EXPECT_NEAR(value, 2.0 / 5, 1e-12);
-      if (name == "loss") EXPECT_NEAR(value, j.cross_entropy, 1e-12);
+      if (name == "accuracy") {
+        EXPECT_NEAR(value, 2.0 / 5, 1e-12);
+      }
+      if (name == "loss") {
+        EXPECT_NEAR(value, j.cross_entropy, 1e-12);
+      }
     }
     EXPECT_EQ(j.confusion.Count(0, 0), 1);
     EXPECT_EQ(j.confusion.Count(0, 1), 1);
@@ -132,7 +136,9 @@ TEST(Judge, ScoresThatAreNoNumbersAreNeverRightAndRankNothing) {
   EXPECT_EQ(judged->judgement.confusion.unpredicted(), 2);
   EXPECT_EQ(judged->judgement.confusion.accuracy(), 0.5);
   for (const auto& [name, value] : judged->report.metrics) {
-    if (name == "accuracy") EXPECT_EQ(value, 0.5);
+    if (name == "accuracy") {
+      EXPECT_EQ(value, 0.5);
+    }
   }
   EXPECT_TRUE(judged->judgement.areas.empty());
   EXPECT_EQ(judged->judgement.areas_missing, "sample 1 has scores that are no numbers");

@@ -72,7 +72,7 @@ def wrong_flags(code):
     for part in re.split(r" && |; | \| |, (?=snug )", ARROW.sub("", code).split("  #")[0]):
         part = IN_BUNDLE.sub("tools/", VARIABLES.sub("", part))
         words = part.split() or [""]
-        command = re.match(r"\s*(?:\S*/)?snug ([\w-]+)", part)
+        command = re.match(r"\s*(?:\S*/)?snug (\w[\w-]*)", part)
         if command and command[1] in commands():
             name = "bench memory" if re.match(r"\s*(?:\S*/)?snug bench memory\b", part) else command[1]
             known, owner = flags_of(name), f"snug {name}"
@@ -82,7 +82,8 @@ def wrong_flags(code):
         elif words[0] in OTHERS:
             known, owner = OTHERS[words[0]], words[0]
         else:
-            known, owner = set().union(*map(flags_of, [*commands(), "bench memory"]), *OTHERS.values()), "any command"
+            known = set().union(*map(flags_of, [*commands(), "bench memory"]), *OTHERS.values(), {"version"})
+            owner = "any command"
         for flag in FLAG.findall(part):
             if flag not in known:
                 yield f"--{flag}: no flag of {owner}"

@@ -73,8 +73,9 @@ def has_torchvision():
     return subprocess.run([PYTHON, "-c", "import torchvision, numpy, PIL"], capture_output=True).returncode == 0
 
 
+@unittest.skipUnless(os.environ.get("SNUG_CAMPAIGN"), "a long one: set SNUG_CAMPAIGN")
 @unittest.skipUnless(pathlib.Path(PYTHON).exists() and has_torchvision(), "SKIPPED: no Python with torchvision: SNUG_PEER_PYTHON names one")
-class FineTuningTest(SnugTest):
+class FineTuningCampaign(SnugTest):
     def test_weights_images_and_page(self):
         made = subprocess.run([PYTHON, "-c", SCRIPT, str(self.folder)], capture_output=True, text=True, timeout=600)
         self.assertEqual(made.returncode, 0, made.stderr)

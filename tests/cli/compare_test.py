@@ -118,10 +118,10 @@ class ComparePageTest(Comparing):
         self.assertEqual(self.browser.complaints(), [])
 
     def test_names_are_text_and_nothing_else(self):
-        run = self.train("<b>x</b></script>")
+        run = self.train("</script><b>x<!--<script>")  # a folder "<", and one in it, which names the run
         self.compare(run)
         self.browser.open(f"file://{self.folder / 'c.html'}")
-        self.assertIn("</script>", self.browser.run("return document.body.innerText"))
+        self.assertIn("script><b>x<!--<script>", self.browser.run("return document.body.innerText"))
         self.assertEqual(self.browser.run("return document.querySelectorAll('#runs b').length"), 0)
 
 

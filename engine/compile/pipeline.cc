@@ -259,9 +259,10 @@ absl::StatusOr<Front> MakeFrontWithinLimit(const proto::Network& network, const 
   if (options.stash_limit == 0 || !options.training) {
     return MakeFront(network, locations, registry, optimizer, nullptr, options);
   }
-  CompileOptions quiet = options;
-  quiet.observer = nullptr;
+  CompileOptions how = options;
   const auto make = [&](const Chunks* chunks) {
+    CompileOptions quiet = how;
+    quiet.observer = nullptr;
     return MakeFront(network, locations, registry, optimizer, chunks, quiet);
   };
   const auto probe = [&](const Chunks& inside) -> absl::StatusOr<ProbedStashes> {
@@ -282,6 +283,17 @@ absl::StatusOr<Front> MakeFrontWithinLimit(const proto::Network& network, const 
     return MakeFront(network, locations, registry, optimizer, nullptr, options);
   }
   SNUG_ASSIGN_OR_RETURN(ProbedStashes probed, probe(Chunks()));
+  // What is done to all rounds of a chunk at once is there for all of them: a limit that is too small for that may do
+  // without.
+  if (probed.least_bytes > options.stash_limit && HoistsLoopInputs(options)) {
+    for (const Pass& pass : LoopPasses()) how.disabled_passes.insert(std::string(pass.name));
+    SNUG_ASSIGN_OR_RETURN(ProbedStashes in_rounds, probe(Chunks()));
+    if (in_rounds.least_bytes < probed.least_bytes) {
+      probed = std::move(in_rounds);
+    } else {
+      how = options;
+    }
+  }
   const Chunks inside = ChunksInside(all.loops, all.stashes);
   if (probed.least_bytes > options.stash_limit && !inside.empty()) {
     SNUG_ASSIGN_OR_RETURN(ProbedStashes deeper, probe(inside));
@@ -293,7 +305,7 @@ absl::StatusOr<Front> MakeFrontWithinLimit(const proto::Network& network, const 
                                                     : "of loops inside others, only chunks of about the square root "
                                                       "of their rounds were tried"));
   chunks.insert(probed.inside.begin(), probed.inside.end());
-  SNUG_ASSIGN_OR_RETURN(Front chosen, MakeFront(network, locations, registry, optimizer, &chunks, options));
+  SNUG_ASSIGN_OR_RETURN(Front chosen, MakeFront(network, locations, registry, optimizer, &chunks, how));
   if (const int64_t bytes = StashBytes(chosen.stashes); bytes > options.stash_limit) {
     return absl::InternalError(absl::StrCat("stash limit: expected at most ", options.stash_limit, " bytes, found ",
                                             bytes, ": other chunks take other bytes than was foreseen"));

@@ -56,6 +56,7 @@ __global__ void LstmCellKernel(CellPacks packs, LstmParts p, const T* x, const T
       o_h = Load<kPack>(h + part + p.o);
     }
     auto state = Load<kPack>(c + at), out = state;
+#pragma unroll
     for (int j = 0; j < kPack; ++j) {
       const auto sum = [&](const CudaPack<T, kPack>& own, [[maybe_unused]] const CudaPack<T, kPack>& other) {
         if constexpr (kTwo) return static_cast<A>(own.values[j]) + static_cast<A>(other.values[j]);
@@ -95,6 +96,7 @@ __global__ void LstmCellGradKernel(CellPacks packs, LstmParts p, const T* gates,
     CudaPack<T, kPack> of_h = {}, of_c = {};
     if (dh != nullptr) of_h = Load<kPack>(dh + at);
     if (dc != nullptr) of_c = Load<kPack>(dc + at);
+#pragma unroll
     for (int j = 0; j < kPack; ++j) {
       const A i_open = static_cast<A>(i.values[j]), f_open = static_cast<A>(f.values[j]);
       const A candidate = static_cast<A>(g.values[j]), o_open = static_cast<A>(o.values[j]);
@@ -126,6 +128,7 @@ __global__ void GruCellKernel(CellPacks packs, GruParts p, const T* x, const T* 
     const auto y_r = Load<kPack>(y + part + p.r), y_z = Load<kPack>(y + part + p.z);
     const auto y_n = Load<kPack>(y + part + p.n);
     auto state = Load<kPack>(h + at);
+#pragma unroll
     for (int j = 0; j < kPack; ++j) {
       const A resets = Sigmoid(static_cast<A>(r.values[j]) + static_cast<A>(y_r.values[j]));
       const A updates = Sigmoid(static_cast<A>(z.values[j]) + static_cast<A>(y_z.values[j]));
@@ -154,6 +157,7 @@ __global__ void GruCellGradKernel(CellPacks packs, GruParts p, const T* kept, co
     auto candidate = Load<kPack>(kept + keep + 2 * packs.width), y_n = Load<kPack>(kept + keep + 3 * packs.width);
     const auto state = Load<kPack>(h + at);
     auto d_state = Load<kPack>(dnext + at);
+#pragma unroll
     for (int j = 0; j < kPack; ++j) {
       const A resets = static_cast<A>(r.values[j]), updates = static_cast<A>(z.values[j]);
       const A bounded = static_cast<A>(candidate.values[j]);

@@ -67,14 +67,17 @@ __device__ inline RoundedPack LoadRounded(const KeptNumbers& kept, int64_t at, i
   RoundedPack pack;
   if (kept.as == KeptAs::kFloat32) {
     const auto from = LoadPack<kWhole, kPack>(kept.wide() + first, count);
+#pragma unroll
     for (int j = 0; j < kPack; ++j) pack.numbers[j] = from.values[j];
   } else if (kept.as == KeptAs::kBFloat16) {
     const auto from = LoadPack<kWhole, kPack>(kept.halves() + first, count);
+#pragma unroll
     for (int j = 0; j < kPack; ++j) pack.numbers[j] = static_cast<float>(from.values[j]);
   } else {
     const auto from = LoadPack<kWhole, kPack>(kept.codes() + first, count);
     const uint32_t scale = kept.scales()[first / kCodeBlock];
     const uint32_t exponent = scale >> 23;
+#pragma unroll
     for (int j = 0; j < kPack; ++j) {
       const float number = kept.as == KeptAs::kSigned8 ? DecodeNumber<true>(from.values[j], exponent)
                                                        : DecodeNumber<false>(from.values[j], exponent);
@@ -91,6 +94,7 @@ __device__ inline void StoreRounded(const KeptNumbers& kept, const RandomStream&
   const int64_t first = at * kPack;
   if (kept.as == KeptAs::kFloat32) {
     CudaPack<float, kPack> to;
+#pragma unroll
     for (int j = 0; j < kPack; ++j) to.values[j] = pack.numbers[j];
     return StorePack<kWhole>(to, kept.wide() + first, count);
   }
@@ -98,10 +102,12 @@ __device__ inline void StoreRounded(const KeptNumbers& kept, const RandomStream&
   const auto drawn = [&](int j) { return words[static_cast<size_t>(j / 2)] >> (j % 2 * 16) & 0xffffU; };
   if (kept.as == KeptAs::kBFloat16) {
     CudaPack<BFloat16, kPack> to;
+#pragma unroll
     for (int j = 0; j < kPack; ++j) to.values[j] = RoundStochastically(pack.numbers[j], drawn(j));
     return StorePack<kWhole>(to, kept.halves() + first, count);
   }
   uint32_t most = 0;
+#pragma unroll
   for (int j = 0; j < kPack; ++j) {
     const uint32_t magnitude = std::bit_cast<uint32_t>(pack.numbers[j]) & 0x7fffffffU;
     if (j < count && magnitude > most) most = magnitude;
@@ -113,6 +119,7 @@ __device__ inline void StoreRounded(const KeptNumbers& kept, const RandomStream&
   const uint32_t scale = ScaleOf(most);
   const uint32_t exponent = scale >> 23;
   CudaPack<uint8_t, kPack> to;
+#pragma unroll
   for (int j = 0; j < kPack; ++j) {
     const bool meaningless = scale == 0 || scale == kNoScale;
     to.values[j] = meaningless ? uint8_t{0}
@@ -142,13 +149,16 @@ __device__ inline void UpdateRoundedEach(const All& all, int at, const Fn& fn) {
   const auto run = [&](auto whole, int64_t i, int count) {
     const auto grads = LoadPack<decltype(whole)::value, kPack>(g + i * kPack, count);
     RoundedPack packs[kSlots + 1];
+#pragma unroll
     for (int v = 0; v <= kSlots; ++v) packs[v] = LoadRounded<decltype(whole)::value>(kept[v], i, count);
+#pragma unroll
     for (int j = 0; j < kPack; ++j) {
       const float grad = static_cast<float>(grads.values[j]);
       if constexpr (kSlots == 0) fn(grad, packs[0].numbers[j]);
       if constexpr (kSlots == 1) fn(grad, packs[0].numbers[j], packs[1].numbers[j]);
       if constexpr (kSlots == 2) fn(grad, packs[0].numbers[j], packs[1].numbers[j], packs[2].numbers[j]);
     }
+#pragma unroll
     for (int v = 0; v <= kSlots; ++v) {
       StoreRounded<decltype(whole)::value>(kept[v], RoundingStream(update.state, numbers.rounding_id, v), i, count,
                                            packs[v]);

@@ -34,7 +34,7 @@ __global__ void RoundsInCountKernel(int64_t n, CudaDivisor by_place, int64_t cou
   SNUG_CUDA_FOR(i, n) {
     const int64_t place = by_place.Divide(i);
     const int64_t round = backwards ? rounds - 1 - place : place;
-    y[i] = round == 0 || count[i - place * counts] > round;
+    y[i] = count[i - place * counts] > round;
   }
 }
 

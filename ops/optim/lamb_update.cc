@@ -103,7 +103,9 @@ absl::Status UpdateCpu(const KernelContext& k) {
     const T size = *k.input<T>(2);
     const T change = *k.input<T>(3);
     const T lr = static_cast<T>(static_cast<double>(*k.input<T>(4)) * k.options<proto::Update>().lr_mult());
-    const T scale = size > T(0) && change > T(0) ? lr * (size / change) : lr;
+    // A change of the smallest numbers there are may be too small to be divided by.
+    const T ratio = change > T(0) ? size / change : T(0);
+    const T scale = ratio > T(0) && std::isfinite(ratio) ? lr * ratio : lr;
     UpdateVariables<1, P>(k, 0, /*squares=*/0, [=](int64_t i, T& p) SNUG_LAMBDA { p -= scale * direction[i]; });
     return absl::OkStatus();
   });

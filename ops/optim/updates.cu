@@ -389,7 +389,8 @@ __global__ void LambUpdateKernel(int64_t n, double lr_mult, const T* rate, const
                                  P* p) {
   if (*gate == 0) return;
   const T lr = static_cast<T>(static_cast<double>(*rate) * lr_mult);
-  const T scale = *size > T(0) && *change > T(0) ? lr * (*size / *change) : lr;
+  const T ratio = *change > T(0) ? *size / *change : T(0);
+  const T scale = ratio > T(0) && ratio <= std::numeric_limits<T>::max() ? lr * ratio : lr;
   SNUG_CUDA_FOR(i, n) { p[i] = Kept<P>(state, rounding_id, i, static_cast<T>(p[i]) - scale * direction[i]); }
 }
 

@@ -1,6 +1,7 @@
 // concat: puts inputs one after the other along an axis. Each gradient is a slice.
 #include <absl/strings/str_cat.h>
 
+#include "engine/base/dtype.h"
 #include "engine/base/status.h"
 #include "ops/grad_context.h"
 #include "ops/infer_context.h"
@@ -27,6 +28,9 @@ absl::Status Infer(InferContext& c) {
   SNUG_ASSIGN_OR_RETURN(const int axis, AxisOption("axis", c.options<proto::Concat>().axis(), c.shape(0).rank()));
   Shape whole = c.shape(0);
   for (int i = 1; i < c.num_inputs(); ++i) {
+    if (c.input(i).dtype != c.input(0).dtype) {
+      return c.InputError(i, absl::StrCat("expected the type of input 0, ", Name(c.input(0).dtype)));
+    }
     SNUG_RETURN_IF_ERROR(c.CheckRank(i, whole.rank(), whole.rank()));
     if (c.shape(i).WithDim(axis, 0) != whole.WithDim(axis, 0)) {
       return c.InputError(
@@ -82,6 +86,9 @@ void Samples(SampleBuilder& s) {
   s.Case("rows").Input({2, 3, 4, 5}).Input({2, 3, 2, 5}).With(options("axis: 2"));
   s.Case("batch").Input({2, 3}).Input({1, 3}).With(options("axis: 0"));
   s.Case("one_input").Input({2, 3});
+  s.Case("integers").Int({2, 3}, 0, 9).Int({2, 1}, 0, 9);
+  s.Case("bytes").Bytes({2, 3}).Bytes({2, 2});
+  s.Case("two_types").Input({2, 3}).Int({2, 3}, 0, 9).Fails("expected the type of input 0");
   s.Case("bad_axis").Input({2, 3}).Input({2, 3}).With(options("axis: 2")).Fails("axis 2: expected between -2 and 1");
   s.Case("batch_by_accident").Input({2, 3}).Input({2, 3}).With(options("axis: -2")).Fails("axis -2 is the batch");
   s.Case("other_rank").Input({2, 3}).Input({2, 3, 1}).Fails("expected 2 dimensions");
@@ -97,8 +104,8 @@ void Samples(SampleBuilder& s) {
 SNUG_OPS(concat) {
   return {{.name = "concat",
            .doc = "y = the inputs joined along `axis`",
-           .inputs = {{.name = "x", .variadic = true}},
-           .outputs = {{"y"}},
+           .inputs = {{.name = "x", .type = PortType::kAny, .variadic = true}},
+           .outputs = {{"y", PortType::kAny}},
            .infer = Infer,
            .gradient = Gradient,
            .traits = {.layout = LayoutRule::kAgnostic},

@@ -92,9 +92,14 @@ class EndMover {
     return IsFloating(type.dtype) && type.shape.rank() > 0 && type.shape[0] == MaskShape().num_elements();
   }
 
-  // What carries and slices are in the first round, for samples that have stopped.
+  // What carries and slices are in the first round, for samples that have stopped. Those that have no round at all get
+  // zeros as slices: theirs may be anything.
   absl::Status AddFirstRound() {
     first_.resize(ports_.size());
+    ValueId has_rounds;
+    if (count_.valid()) {
+      SNUG_ASSIGN_OR_RETURN(has_rounds, around_.IsAbove(count_, 0, "has_rounds"));
+    }
     const auto add = [&](int port, ValueId feed) {
       const Value& like = wrapped_.value(ports_[static_cast<size_t>(port)]);
       first_[static_cast<size_t>(port)] = AddInput(absl::StrCat(like.name, "/first"), like.type, feed);
@@ -107,9 +112,12 @@ class EndMover {
       for (int k = 0; k < options_.scan_size(); ++k) {
         const proto::NormalLoop::Along& scan = options_.scan(k);
         if (scan.port() != port) continue;
-        SNUG_ASSIGN_OR_RETURN(const ValueId slice, around_.Slice(feeds_[static_cast<size_t>(port)], scan.axis(),
-                                                                 scan.reverse() ? options_.rounds() - 1 : 0,
-                                                                 absl::StrCat("scan", k, "/first")));
+        SNUG_ASSIGN_OR_RETURN(ValueId slice, around_.Slice(feeds_[static_cast<size_t>(port)], scan.axis(),
+                                                           scan.reverse() ? options_.rounds() - 1 : 0,
+                                                           absl::StrCat("scan", k, "/first")));
+        if (has_rounds.valid()) {
+          SNUG_ASSIGN_OR_RETURN(slice, around_.Keep(has_rounds, slice, absl::StrCat("scan", k, "/first_kept")));
+        }
         add(port, slice);
       }
     }

@@ -205,6 +205,10 @@ class Unroller {
       if (!carry.has_result()) continue;
       replaced_[loop.outputs[static_cast<size_t>(carry.result())]] = feeds[static_cast<size_t>(carry.input())];
     }
+    if (options.has_rounds_run()) {  // a straight line runs all of them, and masks say which count
+      const ValueId rounds_run = loop.outputs[static_cast<size_t>(options.rounds_run())];
+      SNUG_ASSIGN_OR_RETURN(replaced_[rounds_run], nodes.RoundNumber(rounds));
+    }
     for (int k = 0; k < options.collect_size(); ++k) {
       const proto::NormalLoop::Along& collect = options.collect(k);
       const ValueId whole = loop.outputs[static_cast<size_t>(collect.result())];

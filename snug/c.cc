@@ -1,45 +1,13 @@
-#include "snug/c.h"
+#include "snug/internal/c_handles.h"
 
-#include <cstdlib>
-#include <cstring>
-#include <new>
-#include <string>
-#include <utility>
-#include <vector>
+namespace snug {
+inline namespace v0 {
+namespace c_api {
 
-#include "snug/snug.h"
-
-// Each handle is an object of the C++ library, under a name that C can say.
-struct snug_error {
-  snug::Status status;
-};
-struct snug_names {
-  std::vector<std::string> names;
-};
-struct snug_network {
-  snug::Network network;
-};
-struct snug_options {
-  snug::SessionOptions options;
-};
-struct snug_session {
-  snug::Session session;
-};
-
-namespace {
-
-using snug::DType;
-using snug::Result;
-using snug::Status;
-using snug::StatusCode;
-
-// The error for which no memory was left.
 snug_error& OutOfMemory() {
   static snug_error error{{StatusCode::kResourceExhausted, "out of memory"}};
   return error;
 }
-// It is made when the library is loaded, while there is memory.
-[[maybe_unused]] const snug_error& made_in_time = OutOfMemory();
 
 snug_error* ErrorOf(Status status) noexcept {
   if (status.ok()) return nullptr;
@@ -47,68 +15,20 @@ snug_error* ErrorOf(Status status) noexcept {
   return error == nullptr ? &OutOfMemory() : error;
 }
 
-// Runs what may run out of memory, and lets nothing else out.
-template <class Body>
-snug_error* Guarded(Body body) noexcept {
-  try {
-    return ErrorOf(body());
-  } catch (const std::bad_alloc&) {
-    return &OutOfMemory();
-  } catch (...) {
-    return ErrorOf({StatusCode::kInternal, "an exception that the library did not expect"});
-  }
-}
+}  // namespace c_api
+}  // namespace v0
+}  // namespace snug
 
-Status Invalid(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
+using namespace snug::c_api;
 
-struct Argument {
-  const char* name;
-  const void* value;
-};
-Status Given(std::initializer_list<Argument> arguments) {
-  for (const Argument& argument : arguments) {
-    if (argument.value == nullptr) {
-      return Invalid(std::string("argument \"") + argument.name + "\": expected a pointer, found NULL");
-    }
-  }
-  return {};
-}
+namespace {
 
-Result<DType> DTypeFrom(snug_dtype dtype) {
-  const int number = dtype;
-  if (number >= SNUG_FLOAT32 && number <= SNUG_UINT8) return static_cast<DType>(number);
-  return Invalid("argument \"dtype\": expected a snug_dtype, 0 to 5, found " + std::to_string(number));
-}
-static_assert(static_cast<int>(DType::kFloat32) == SNUG_FLOAT32 &&
-              static_cast<int>(DType::kBFloat16) == SNUG_BFLOAT16 &&
-              static_cast<int>(DType::kFloat64) == SNUG_FLOAT64 && static_cast<int>(DType::kInt32) == SNUG_INT32 &&
-              static_cast<int>(DType::kInt64) == SNUG_INT64 && static_cast<int>(DType::kUint8) == SNUG_UINT8);
+using snug::DType;
+using snug::Result;
+using snug::Status;
 
-Result<snug::Program> ProgramOf(snug_session* session, snug_program program) {
-  if (Status given = Given({{"session", session}}); !given.ok()) return given;
-  const int number = program;
-  if (number == SNUG_TRAINING) return session->session.program();
-  if (number == SNUG_EVALUATION) return session->session.evaluation();
-  return Invalid("argument \"program\": expected SNUG_TRAINING or SNUG_EVALUATION, found " + std::to_string(number));
-}
-
-// Gives `body` the program, where there is one and the arguments are there.
-template <class Body>
-snug_error* WithProgram(snug_session* session, snug_program program, std::initializer_list<Argument> arguments,
-                        Body body) noexcept {
-  return Guarded([&]() -> Status {
-    if (Status given = Given(arguments); !given.ok()) return given;
-    Result<snug::Program> found = ProgramOf(session, program);
-    return found.ok() ? body(*found) : found.status();
-  });
-}
-
-char* CopyOf(const std::string& text) {
-  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
-  if (copy == nullptr) throw std::bad_alloc();
-  std::memcpy(copy, text.c_str(), text.size() + 1);
-  return copy;
-}
+// It is made when the library is loaded, while there is memory.
+[[maybe_unused]] const snug_error& made_in_time = OutOfMemory();
 
 template <class T>
 Status FetchAs(snug::Program& program, const char* name, void* numbers, int64_t count) {
@@ -122,16 +42,6 @@ Status FetchAs(snug::Program& program, const char* name, void* numbers, int64_t 
   return {};
 }
 
-Status GiveTensor(const Result<snug::Tensor>& found, snug_tensor* tensor) {
-  if (!found.ok()) return found.status();
-  *tensor = {.data = found->data,
-             .shape = found->shape.data(),
-             .rank = static_cast<int32_t>(found->shape.size()),
-             .dtype = static_cast<int32_t>(found->dtype),
-             .reserved = {}};
-  return {};
-}
-
 Status GiveMemory(const Result<snug::MemoryFigures>& found, snug_memory* memory) {
   if (!found.ok()) return found.status();
   *memory = {.state_bytes = found->state_bytes,
@@ -142,16 +52,6 @@ Status GiveMemory(const Result<snug::MemoryFigures>& found, snug_memory* memory)
              .reserved = {}};
   std::strncpy(memory->strategy, found->strategy.c_str(), sizeof memory->strategy - 1);
   return {};
-}
-
-Status GiveNames(Result<std::vector<std::string>> found, snug_names** names) {
-  if (!found.ok()) return found.status();
-  *names = new snug_names{std::move(*found)};
-  return {};
-}
-
-snug::SessionOptions OptionsOf(const snug_options* options) {
-  return options == nullptr ? snug::SessionOptions() : options->options;
 }
 
 // An option that is an integer or true, as a place to put it.
@@ -333,7 +233,7 @@ snug_error* snug_session_create(const snug_network* network, const snug_options*
     if (Status given = Given({{"network", network}, {"session", session}}); !given.ok()) return given;
     Result<snug::Session> created = snug::Session::Create(network->network, OptionsOf(options));
     if (!created.ok()) return created.status();
-    *session = new snug_session{std::move(*created)};
+    *session = new snug_session{std::make_shared<snug::Session>(std::move(*created))};
     return {};
   });
 }
@@ -429,7 +329,7 @@ snug_error* snug_session_memory(snug_session* session, snug_program program, snu
 snug_error* snug_variables(snug_session* session, snug_names** names) {
   return Guarded([&]() -> Status {
     if (Status given = Given({{"session", session}, {"names", names}}); !given.ok()) return given;
-    const Result<std::vector<snug::Variable>> variables = session->session.variables();
+    const Result<std::vector<snug::Variable>> variables = session->session->variables();
     if (!variables.ok()) return variables.status();
     std::vector<std::string> found;
     for (const snug::Variable& variable : *variables) found.push_back(variable.name);
@@ -440,7 +340,7 @@ snug_error* snug_variables(snug_session* session, snug_names** names) {
 snug_error* snug_variable(snug_session* session, const char* name, snug_tensor* tensor) {
   return Guarded([&]() -> Status {
     if (Status given = Given({{"session", session}, {"name", name}, {"tensor", tensor}}); !given.ok()) return given;
-    return GiveTensor(session->session.FindVariable(name), tensor);
+    return GiveTensor(session->session->FindVariable(name), tensor);
   });
 }
 
@@ -449,23 +349,23 @@ snug_error* snug_set_variable(snug_session* session, const char* name, const voi
   return Guarded([&]() -> Status {
     if (Status given = Given({{"session", session}, {"name", name}, {"numbers", numbers}}); !given.ok()) return given;
     const Result<DType> type = DTypeFrom(dtype);
-    return type.ok() ? session->session.SetVariable(name, snug::Numbers(numbers, count, *type)) : type.status();
+    return type.ok() ? session->session->SetVariable(name, snug::Numbers(numbers, count, *type)) : type.status();
   });
 }
 
-int64_t snug_steps(const snug_session* session) { return session == nullptr ? 0 : session->session.steps(); }
+int64_t snug_steps(const snug_session* session) { return session == nullptr ? 0 : session->session->steps(); }
 
 snug_error* snug_set_learning_rate(snug_session* session, double rate) {
   return Guarded([&]() -> Status {
     if (Status given = Given({{"session", session}}); !given.ok()) return given;
-    return session->session.SetLearningRate(rate);
+    return session->session->SetLearningRate(rate);
   });
 }
 
 snug_error* snug_learning_rate(snug_session* session, double* rate) {
   return Guarded([&]() -> Status {
     if (Status given = Given({{"session", session}, {"rate", rate}}); !given.ok()) return given;
-    const Result<double> found = session->session.learning_rate();
+    const Result<double> found = session->session->learning_rate();
     if (!found.ok()) return found.status();
     *rate = *found;
     return {};
@@ -475,7 +375,7 @@ snug_error* snug_learning_rate(snug_session* session, double* rate) {
 snug_error* snug_save(snug_session* session, const char* directory, int keep, char** path) {
   return Guarded([&]() -> Status {
     if (Status given = Given({{"session", session}, {"directory", directory}}); !given.ok()) return given;
-    const Result<std::string> saved = session->session.Save(directory, keep);
+    const Result<std::string> saved = session->session->Save(directory, keep);
     if (!saved.ok()) return saved.status();
     if (path != nullptr) *path = CopyOf(*saved);
     return {};
@@ -490,6 +390,6 @@ snug_error* snug_restore(snug_session* session, const char* path, snug_load what
       return Invalid("argument \"what\": expected a snug_load, 0 to 2, found " + std::to_string(number));
     }
     constexpr snug::Load kLoads[] = {snug::Load::kResume, snug::Load::kContinue, snug::Load::kWeights};
-    return session->session.Restore(path, kLoads[number]);
+    return session->session->Restore(path, kLoads[number]);
   });
 }

@@ -10,7 +10,8 @@
  *
  * A function that can fail returns an error, which the caller frees, or NULL; what it would have given is untouched
  * then. No exception leaves the library. Handles are freed by the function of their kind, which takes NULL too.
- * Sessions share nothing: each may be used from a different thread, but only by one thread at a time.
+ * Sessions share nothing: each may be used from a different thread, but only by one thread at a time; snug_stop alone
+ * may be called by any.
  *
  * Structs and the numbers of enums keep their meaning; new ones come at the end, where `reserved` has room. */
 #pragma once
@@ -77,6 +78,12 @@ typedef struct snug_memory {
 /* What a session would need, to the byte, without taking it. `options` may be NULL here and below. */
 SNUG_C_API snug_error* snug_plan(const snug_network* network, const snug_options* options, snug_memory* memory);
 
+/* The same plan as JSON: the fields of `snug plan --json`, with every Variable and value, where it lies and when. It is
+ * the plan of the program for training, or of the one that was asked for instead. */
+SNUG_C_API snug_error* snug_plan_report(const snug_network* network, const snug_options* options, char** json);
+/* What the option `memory` may name: strategies that are quick, and those that may search for minutes. */
+SNUG_C_API snug_error* snug_strategies(snug_names** quick, snug_names** slow);
+
 /* ---- sessions ---- */
 typedef struct snug_session snug_session;
 /* The session keeps nothing of `network` and `options`, which may be freed after this. */
@@ -102,8 +109,16 @@ typedef enum snug_dtype {
 /* Copies `count` numbers, one for each element of the batch, and converts them to the input's own type. */
 SNUG_C_API snug_error* snug_feed(snug_session* session, snug_program program, const char* name, const void* numbers,
                                  int64_t count, snug_dtype dtype);
+/* Does so row by row, to pick samples out of many: the n-th sample of the batch is the row rows[n] of `numbers`, which
+ * has `row_count` rows, each as long as a sample. `rows` has a number for each sample of the batch. */
+SNUG_C_API snug_error* snug_feed_rows(snug_session* session, snug_program program, const char* name,
+                                      const void* numbers, int64_t row_count, snug_dtype dtype, const int64_t* rows);
 /* Runs one step. An error before any Variable has changed leaves them as they were. */
 SNUG_C_API snug_error* snug_step(snug_session* session, snug_program program);
+/* While `stop` is not 0, the step under way, and those that begin, end as soon as may be: with the code 1, and nothing
+ * changed, or complete where Variables are being changed already. What a stopped step was fed is to be fed anew. Any
+ * thread may call this while the session lives, and so may a signal handler. Steps on a GPU are not stopped midway. */
+SNUG_C_API void snug_stop(snug_session* session, int stop);
 /* Copies an output's `count` elements, converted to `dtype`, which is not SNUG_BFLOAT16. */
 SNUG_C_API snug_error* snug_fetch(snug_session* session, snug_program program, const char* name, void* numbers,
                                   int64_t count, snug_dtype dtype);
@@ -111,7 +126,7 @@ SNUG_C_API snug_error* snug_fetch_scalar(snug_session* session, snug_program pro
 
 /* Bytes of the library in place, row-major, valid as long as the session. */
 typedef struct snug_tensor {
-  void* data; /* NULL: not known yet */
+  void* data; /* NULL: not known yet, or only the type was asked for */
   const int64_t* shape;
   int32_t rank;
   int32_t dtype; /* a snug_dtype */
@@ -126,6 +141,12 @@ SNUG_C_API snug_error* snug_output(snug_session* session, snug_program program, 
 SNUG_C_API snug_error* snug_bind(snug_session* session, snug_program program, const char* name, void* numbers,
                                  int64_t count, snug_dtype dtype, int writable);
 
+/* Shape and element type of an input or output, without its bytes. */
+SNUG_C_API snug_error* snug_input_type(snug_session* session, snug_program program, const char* name,
+                                       snug_tensor* tensor);
+SNUG_C_API snug_error* snug_output_type(snug_session* session, snug_program program, const char* name,
+                                        snug_tensor* tensor);
+
 SNUG_C_API snug_error* snug_inputs(snug_session* session, snug_program program, snug_names** names);
 SNUG_C_API snug_error* snug_outputs(snug_session* session, snug_program program, snug_names** names);
 SNUG_C_API snug_error* snug_batch(snug_session* session, snug_program program, int64_t* batch);
@@ -133,6 +154,7 @@ SNUG_C_API snug_error* snug_session_memory(snug_session* session, snug_program p
 
 /* Variables: parameters, statistics, and what the optimizer keeps ("fc1.weight"). */
 SNUG_C_API snug_error* snug_variables(snug_session* session, snug_names** names);
+SNUG_C_API snug_error* snug_parameters(snug_session* session, snug_names** names); /* those that are trained */
 SNUG_C_API snug_error* snug_variable(snug_session* session, const char* name, snug_tensor* tensor);
 SNUG_C_API snug_error* snug_set_variable(snug_session* session, const char* name, const void* numbers, int64_t count,
                                          snug_dtype dtype);
@@ -151,6 +173,23 @@ typedef enum snug_load {
 } snug_load;
 /* A file, or the newest complete checkpoint of a directory. All or nothing. */
 SNUG_C_API snug_error* snug_restore(snug_session* session, const char* path, snug_load what);
+
+/* ---- arrays ---- */
+/* Numbers in memory that stay as long as anybody needs them: bytes of the array's own, which begin at a multiple of 64,
+ * or those of a session, which then outlive snug_session_free. An array may go from thread to thread. */
+typedef struct snug_array snug_array;
+/* Of its own, not set to anything. */
+SNUG_C_API snug_error* snug_array_new(snug_dtype dtype, const int64_t* shape, int32_t rank, snug_array** array);
+/* Of the session: what snug_input, snug_output or snug_variable gave. */
+SNUG_C_API snug_error* snug_array_of(snug_session* session, const snug_tensor* tensor, snug_array** array);
+SNUG_C_API snug_error* snug_array_tensor(const snug_array* array, snug_tensor* tensor); /* valid as long as the array */
+SNUG_C_API void snug_array_free(snug_array* array);
+/* The same bytes as a DLManagedTensor of dlpack.h or, unless `versioned` is 0, a DLManagedTensorVersioned of
+ * version 1.0. They stay until its `deleter` is called, which any thread may do, whatever has become of the array. */
+SNUG_C_API snug_error* snug_array_dlpack(const snug_array* array, int versioned, void** managed);
+/* The destructor of Python's capsules that have one of these: it calls the deleter, unless somebody has taken it over
+ * and renamed the capsule. */
+SNUG_C_API void snug_array_capsule_free(void* capsule);
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@
 #include "snug/internal/engine.h"
 #include "snug/internal/fill.h"
 #include "snug/internal/network_impl.h"
+#include "snug/internal/plan_report.h"
 
 namespace snug {
 inline namespace v0 {
@@ -99,6 +100,16 @@ absl::StatusOr<core::SessionOptions> EngineOptionsOf(const SessionOptions& optio
   return result;
 }
 
+// Without a way to its bytes, which to ask for would count as feeding.
+Result<Tensor> TypeOf(const std::vector<core::Endpoint>& endpoints, std::string_view name, std::string_view kind) {
+  std::string known;
+  for (const core::Endpoint& endpoint : endpoints) {
+    if (endpoint.name == name) return embed::ToTensor(name, core::ValueView{&endpoint.type, nullptr});
+    absl::StrAppend(&known, known.empty() ? "" : ", ", endpoint.name);
+  }
+  return Status(StatusCode::kNotFound, absl::StrCat("no ", View(kind), " \"", View(name), "\"; there are: ", known));
+}
+
 MemoryFigures FiguresOf(const core::MemoryPlan& plan) {
   return {.strategy = plan.strategy,
           .state_bytes = plan.state_plan.arena_bytes,
@@ -172,6 +183,14 @@ Result<Tensor> Program::Output(std::string_view name) noexcept {
   return Guarded([&] { return embed::ToTensor(name, impl_->program().Output(View(name))); });
 }
 
+Result<Tensor> Program::InputType(std::string_view name) const noexcept {
+  return Guarded([&] { return TypeOf(impl_->compiled().executable.inputs, name, "input"); });
+}
+
+Result<Tensor> Program::OutputType(std::string_view name) const noexcept {
+  return Guarded([&] { return TypeOf(impl_->compiled().executable.outputs, name, "output"); });
+}
+
 Status Program::Bind(std::string_view name, const Buffer& buffer) noexcept {
   static_assert(kBufferAlignment == core::CallerBuffers::kAlignment);
   return Guarded([&]() -> Status {
@@ -237,6 +256,30 @@ Result<MemoryFigures> Session::Plan(const Network& network, const SessionOptions
     return FiguresOf(largest->executable.memory);
   });
 }
+
+Result<std::string> Session::PlanReport(const Network& network, const SessionOptions& options) noexcept {
+  if (network.impl_ == nullptr) return network.status();
+  return Guarded([&]() -> Result<std::string> {
+    SessionOptions first = options;
+    first.evaluation_batch = 0;
+    const absl::StatusOr<std::vector<core::Compiled>> compiled = CompileAll(*network.impl_, first);
+    if (!compiled.ok()) return FromEngine(compiled.status());
+    return embed::PlanReport(compiled->front());
+  });
+}
+
+Result<std::vector<std::string>> Session::Strategies(bool slow) noexcept {
+  return Guarded([&]() -> Result<std::vector<std::string>> {
+    std::vector<std::string> names;
+    for (const core::memory::Strategy& strategy : core::memory::Strategies()) {
+      if (strategy.slow == slow) names.emplace_back(strategy.name);
+    }
+    if (!slow) names.emplace_back(core::kDynamicMemory);
+    return names;
+  });
+}
+
+void Session::Stop(bool stop) noexcept { impl_->session->Stop(stop); }
 
 Program Session::program() noexcept { return Program(&impl_->first); }
 

@@ -90,6 +90,10 @@ class SNUG_API Program {
   Result<Tensor> Input(std::string_view name) noexcept;
   Result<Tensor> Output(std::string_view name) noexcept;
 
+  // Return the shape and the element type alone; `data` is null.
+  Result<Tensor> InputType(std::string_view name) const noexcept;
+  Result<Tensor> OutputType(std::string_view name) const noexcept;
+
   // Lets a value that SessionOptions::bound names use the caller's own memory. From the next step on, until other
   // memory is bound, steps read inputs and write outputs there, without a copy. The memory must hold all elements in
   // the value's own type, and begin at a multiple of kBufferAlignment. On a GPU it must be memory of the device, as
@@ -139,6 +143,12 @@ class SNUG_API Session {
   // Returns what Create would need, to the byte, without taking it.
   static Result<MemoryFigures> Plan(const Network& network, const SessionOptions& options = {}) noexcept;
 
+  // The same plan as JSON: what lies where and when, and what is live at the peak. The fields are those of
+  // `snug plan --json`. It is the plan of the program for training, or of the one that was asked for instead.
+  static Result<std::string> PlanReport(const Network& network, const SessionOptions& options = {}) noexcept;
+  // The strategies that SessionOptions::memory may name: those that are quick, or those that may search for minutes.
+  static Result<std::vector<std::string>> Strategies(bool slow) noexcept;
+
   Session(Session&& other) noexcept;
   Session& operator=(Session&& other) noexcept;
   ~Session();
@@ -165,6 +175,12 @@ class SNUG_API Session {
   // Waits until all steps are done, and returns the first error. Unless steps follow a stream there is nothing to wait
   // for.
   Status Wait() noexcept;
+
+  // Ends the step under way, and those that begin, as soon as may be, until Stop(false). A step that has not begun to
+  // change Variables fails with kCancelled, and they are as before; one that has runs to its end. What a stopped step
+  // was fed is to be fed anew. Any thread may call this at any time, and so may a signal handler. Steps on a GPU are
+  // not stopped midway.
+  void Stop(bool stop = true) noexcept;
 
   int64_t steps() const noexcept;  // counts training steps, in the state
   Status SetLearningRate(double rate) noexcept;

@@ -234,6 +234,50 @@ class CTest(unittest.TestCase):
         self.assertEqual(LIBRARY.snug_error_code(None), 0)
         self.assertRegex(LIBRARY.snug_version().decode(), r"^\d+\.\d+\.\d+$")
 
+    def test_rows_are_picked_out_of_many_samples(self):
+        session, other = mlp_session(batch=2, seed=1), mlp_session(batch=2, seed=1)
+        pixels, labels = digits(5, 1)
+        rows = (ctypes.c_int64 * 2)(4, 0)
+        for name, numbers, kind, dtype, length in [("image", pixels, ctypes.c_double, FLOAT64, 784),
+                                                   ("label", labels, ctypes.c_int32, INT32, 1)]:
+            call("feed_rows", session, TRAINING, name, (kind * len(numbers))(*numbers), ctypes.c_int64(5), dtype, rows)
+            picked = [number for row in rows for number in numbers[row * length:(row + 1) * length]]
+            feed(other, TRAINING, name, picked, kind, dtype)
+        for handle in (session, other):
+            call("step", handle, TRAINING)
+        self.assertEqual(scalar(session, TRAINING, "loss"), scalar(other, TRAINING, "loss"))
+        for wrong in (5, -1):
+            self.assertIn(f"expected rows 0 to 4, found {wrong}", self.error_of(
+                INVALID_ARGUMENT, "feed_rows", session, TRAINING, "label", (ctypes.c_int32 * 5)(), ctypes.c_int64(5), INT32,
+                (ctypes.c_int64 * 2)(0, wrong)))
+        for handle in (session, other):
+            LIBRARY.snug_session_free(handle)
+
+    def test_arrays_outlive_what_they_look_at(self):
+        session = mlp_session(batch=2)
+        tensor, seen = Tensor(), Tensor()
+        call("variable", session, "fc1.weight", ctypes.byref(tensor))
+        view = made("array_of", session, ctypes.byref(tensor))
+        managed = made("array_dlpack", view, 0)
+        bits, address = ctypes.string_at(tensor.data, 64), tensor.data
+        LIBRARY.snug_session_free(session)
+        call("array_tensor", view, ctypes.byref(seen))
+        self.assertEqual((seen.data, seen.shape[:2], seen.dtype), (address, [256, 784], FLOAT32))
+        LIBRARY.snug_array_free(view)
+        # DLPack's struct: the data first, and the deleter last.
+        self.assertEqual(ctypes.c_void_p.from_address(managed.value).value, address)
+        self.assertEqual(ctypes.string_at(address, 64), bits)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ctypes.c_void_p.from_address(managed.value + 56).value)(managed.value)
+        own = made("array_new", BFLOAT16, (ctypes.c_int64 * 2)(3, 5), 2)
+        call("array_tensor", own, ctypes.byref(seen))
+        self.assertEqual((seen.data % 64, seen.shape[:2], seen.dtype), (0, [3, 5], BFLOAT16))
+        LIBRARY.snug_array_free(own)
+        nothing = ctypes.c_void_p()
+        for shape in ([-1], [2**40, 2**40]):
+            self.assertIn("sizes of at least 0", self.error_of(
+                INVALID_ARGUMENT, "array_new", FLOAT32, (ctypes.c_int64 * len(shape))(*shape), len(shape), ctypes.byref(nothing)))
+        LIBRARY.snug_array_free(None)
+
     def test_two_threads_have_a_session_each(self):
         losses = {}
 

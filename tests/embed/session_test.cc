@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
@@ -476,6 +477,60 @@ TEST(Session, GoesOnFromACheckpointOnlyWithTheWeightDecayThatItHad) {
   const Directory directory;
   ASSERT_TRUE(session->Save(directory.path()).ok());
   EXPECT_TRUE(session->Restore(directory.path()).ok());
+}
+
+// Another thread asks again and again, at moments that nobody chooses.
+TEST(Session, AStepThatIsStoppedHasChangedNothing) {
+  for (const SessionOptions& options :
+       {SessionOptions{.batch = 2, .engine = "serial"}, SessionOptions{.batch = 2, .streams = 2, .engine = "replay"},
+        SessionOptions{.batch = 2, .streams = 2, .engine = "dynamic"}}) {
+    Session session = Make(options), whole = Make(options);
+    session.Stop();
+    const std::vector<float> before = Weights(session);
+    const Status stopped = session.Step({{"x", kX}, {"y", kY}});
+    EXPECT_EQ(stopped.code(), StatusCode::kCancelled) << stopped.message();
+    EXPECT_EQ(Weights(session), before);
+    EXPECT_EQ(session.steps(), 0);
+    session.Stop(false);
+
+    std::atomic<bool> done{false};
+    std::thread asks([&] {
+      for (int i = 0; !done; ++i) session.Stop(i % 64 == 0);
+    });
+    while (session.steps() < 50) {
+      const int64_t steps = session.steps();
+      const Status status = session.Step({{"x", kX}, {"y", kY}});
+      ASSERT_TRUE(status.ok() || status.code() == StatusCode::kCancelled) << status.message();
+      ASSERT_EQ(session.steps(), steps + (status.ok() ? 1 : 0));
+    }
+    done = true;
+    asks.join();
+    EXPECT_EQ(Weights(session), Train(whole, 50)) << options.engine;
+  }
+}
+
+TEST(Session, TypesOfInputsAndOutputsAreToldWithoutFeeding) {
+  Session session = Make({.batch = 2, .bound = {"x"}});
+  const Result<Tensor> x = session.program().InputType("x");  // bound, so it has no bytes of the session's
+  ASSERT_TRUE(x.ok()) << x.status().message();
+  EXPECT_EQ(x->data, nullptr);
+  EXPECT_EQ(x->dtype, DType::kFloat32);
+  EXPECT_EQ(x->num_elements(), 8);
+  EXPECT_THAT(session.program().OutputType("out")->shape, ElementsAre(2, 3));
+  const Status missing = session.program().InputType("z").status();
+  EXPECT_EQ(missing.code(), StatusCode::kNotFound);
+  EXPECT_THAT(missing.message(), HasSubstr("no input \"z\"; there are: x, y"));
+}
+
+TEST(Session, APlanIsReportedAsJson) {
+  const Result<std::string> report = Session::PlanReport(SmallNetwork(), {.batch = 2});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_THAT(*report, HasSubstr("\"name\": \"fc.weight\""));
+  const int64_t total = Session::Plan(SmallNetwork(), {.batch = 2})->total_bytes();
+  EXPECT_THAT(*report, HasSubstr("\"total\": " + std::to_string(total)));
+  EXPECT_THAT(*Session::Strategies(false),
+              ::testing::AllOf(::testing::Contains("best"), ::testing::Contains("dynamic")));
+  EXPECT_THAT(*Session::Strategies(true), ::testing::Contains("olla"));
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ DynamicExecutor::DynamicExecutor(const Executable& executable, const ArenaBytes&
 
 absl::Status DynamicExecutor::Run(Failure* failure) {
   mutated_.store(false, std::memory_order_relaxed);
-  failed_step_ = steps_.size();
+  failed_step_ = kNoStep;
+  asked_stop_.Begin();
   // Where memory is dynamic, Steps keep to the Order: one that runs far ahead would hold its values long before they
   // are needed.
   const bool in_order = executable_.memory.dynamic.has_value();
@@ -52,6 +53,7 @@ absl::Status DynamicExecutor::Run(Failure* failure) {
 }
 
 absl::Status DynamicExecutor::RunStep(size_t step, const TaskContext& context) {
+  if (asked_stop_.LeavesOut(executable_.steps[step].mutates)) return Stop::Error();
   SetThreadsPerOp(executable_.threads);
   std::atomic<int32_t>& running = running_[static_cast<size_t>(context.stream.index)];
   running.store(static_cast<int32_t>(step), std::memory_order_relaxed);

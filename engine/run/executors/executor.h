@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/compile/executable.h"
+#include "engine/run/executors/stop.h"
 
 namespace snug::core {
 
@@ -75,6 +76,11 @@ class Executor {
   // Writes the time of each Step, by its number, from the next run on. Null ends that.
   void SetTimes(StepTime* times) { times_ = times; }
 
+  // While `*asked` is true, a run fails with Cancelled, and leaves out the Steps that have not begun, unless it has
+  // begun to change Variables: then it runs to its end. Another thread may ask at any time. Runs on a device and those
+  // of check_access are not stopped.
+  void StopWhere(const std::atomic<bool>* asked) { asked_stop_.Watch(asked); }
+
   // Says what a stream is doing. Another thread may ask for it.
   struct At {
     int32_t step = -1;     // -1: none
@@ -86,6 +92,7 @@ class Executor {
 
  protected:
   StepTime* times_ = nullptr;
+  Stop asked_stop_;
 };
 
 // Reads a clock that never goes back.

@@ -63,12 +63,13 @@ absl::Status ReplayExecutor::Run(Failure* failure) {
     stream->mutated = false;
     if (!stream->entries.empty()) stream->at.store(Waiting(stream->entries[0].step), std::memory_order_relaxed);
   }
+  asked_stop_.Begin();
   for (size_t s = 1; s < streams_.size(); ++s) streams_[s]->go.Raise(1);
   RunStream(*streams_[0]);
   for (size_t s = 1; s < streams_.size(); ++s) {
     streams_[s]->done.WaitFor(static_cast<uint32_t>(streams_[s]->entries.size()) + 1);
   }
-  if (!failed_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  if (!failed_.load(std::memory_order_relaxed)) return asked_stop_.stopped() ? Stop::Error() : absl::OkStatus();
   failed_.store(false, std::memory_order_relaxed);
   for (const auto& stream : streams_) failure->variables_changed |= stream->mutated;
   const std::lock_guard<std::mutex> lock(mu_);
@@ -95,7 +96,7 @@ void ReplayExecutor::RunStream(Stream& stream) {
     for (uint32_t w = entry.first_wait; w < entry.last_wait; ++w)
       stream.waits[w].stream->done.WaitFor(stream.waits[w].done);
     stream.at.store(entry.step, std::memory_order_relaxed);
-    if (!failed_.load(std::memory_order_relaxed)) {
+    if (!failed_.load(std::memory_order_relaxed) && !asked_stop_.LeavesOut(entry.mutates)) {
       const int64_t begin = times == nullptr ? 0 : MonotonicNanoseconds();
       stream.mutated |= entry.mutates;
       absl::Status status = steps_.Run(static_cast<size_t>(entry.step));

@@ -10,6 +10,7 @@ namespace snug::core {
 absl::Status SerialExecutor::Run(Failure* failure) {
   SetThreadsPerOp(executable_.threads);
   if (poison_ != nullptr) poison_->BeforeSteps();
+  asked_stop_.Begin();
   absl::Status status = RunSteps(failure);
   status.Update(steps_.EndRun(/*complete=*/status.ok()));
   running_.store(-1, std::memory_order_relaxed);
@@ -20,6 +21,7 @@ absl::Status SerialExecutor::RunSteps(Failure* failure) {
   StepTime* const times = times_;
   int64_t now = times == nullptr ? 0 : MonotonicNanoseconds();
   for (size_t i = 0; i < steps_.size(); ++i) {
+    if (asked_stop_.LeavesOut(executable_.steps[i].mutates)) return Stop::Error();
     running_.store(static_cast<int32_t>(i), std::memory_order_relaxed);
     failure->variables_changed |= executable_.steps[i].mutates;
     absl::Status status = steps_.Run(i);

@@ -179,6 +179,7 @@ absl::Status Session::AddProgram(Compiled compiled, const SessionOptions& option
     SNUG_ASSIGN_OR_RETURN(executor, backend_->MakeExecutor(engine, owned->executable, arenas, poison));
     SNUG_RETURN_IF_ERROR(fallbacks_.AddRefused(*owned, executor->TakeRefused()));
   }
+  executor->StopWhere(&stop_);
   programs_.push_back(
       std::make_unique<Program>(std::move(owned), std::move(blocks), std::move(caller_buffers), std::move(executor)));
   return absl::OkStatus();

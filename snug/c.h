@@ -187,9 +187,11 @@ SNUG_C_API void snug_array_free(snug_array* array);
 /* The same bytes as a DLManagedTensor of dlpack.h or, unless `versioned` is 0, a DLManagedTensorVersioned of
  * version 1.0. They stay until its `deleter` is called, which any thread may do, whatever has become of the array. */
 SNUG_C_API snug_error* snug_array_dlpack(const snug_array* array, int versioned, void** managed);
-/* The destructor of Python's capsules that have one of these: it calls the deleter, unless somebody has taken it over
- * and renamed the capsule. */
-SNUG_C_API void snug_array_capsule_free(void* capsule);
+/* The destructor of Python's capsules. One called "dltensor" or "dltensor_versioned" has one of these: its deleter is
+ * called, unless somebody has taken it over and renamed the capsule. One called "snug_array", "snug_network" or
+ * "snug_session" has such a handle, which is freed; unless the capsule's context is the number of another process,
+ * whose fork this is: freeing would wait for threads that stayed there. */
+SNUG_C_API void snug_capsule_free(void* capsule);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 // Arrays of snug/c.h: numbers with owners, and how DLPack hands them on.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <limits>
@@ -81,6 +82,30 @@ snug::Result<int64_t> BytesOf(DType dtype, const int64_t* shape, int32_t rank) {
   return bytes;
 }
 
+// Python's functions about capsules. They are found in the process: the library is linked with no Python, so that it
+// serves every version.
+class Python {
+ public:
+  bool is_here() const { return is_valid_ != nullptr && pointer_ != nullptr && context_ != nullptr; }
+  // Returns what a capsule of this name has; null where it has another name.
+  void* PointerOf(void* capsule, const char* name) const {
+    return is_valid_(capsule, name) != 0 ? pointer_(capsule, name) : nullptr;
+  }
+  bool IsOfThisProcess(void* capsule) const {
+    const void* const process = context_(capsule);
+    return process == nullptr || reinterpret_cast<intptr_t>(process) == getpid();
+  }
+
+ private:
+  template <class Function>
+  static Function* Find(const char* name) {
+    return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  }
+  int (*is_valid_)(void*, const char*) = Find<int(void*, const char*)>("PyCapsule_IsValid");
+  void* (*pointer_)(void*, const char*) = Find<void*(void*, const char*)>("PyCapsule_GetPointer");
+  void* (*context_)(void*) = Find<void*(void*)>("PyCapsule_GetContext");
+};
+
 }  // namespace
 
 snug_error* snug_array_new(snug_dtype dtype, const int64_t* shape, int32_t rank, snug_array** array) {
@@ -138,17 +163,20 @@ snug_error* snug_array_dlpack(const snug_array* array, int versioned, void** man
   });
 }
 
-// Python's functions are found in the process: the library is linked with no Python, so that it serves every version. A
-// destructor that is written in Python would run while an exception is on its way, or after the interpreter has ended.
-void snug_array_capsule_free(void* capsule) {
-  const auto is_valid = reinterpret_cast<int (*)(void*, const char*)>(dlsym(RTLD_DEFAULT, "PyCapsule_IsValid"));
-  const auto pointer_in = reinterpret_cast<void* (*)(void*, const char*)>(dlsym(RTLD_DEFAULT, "PyCapsule_GetPointer"));
-  if (is_valid == nullptr || pointer_in == nullptr) return;
-  if (is_valid(capsule, "dltensor") != 0) {
-    auto* const managed = static_cast<DLManagedTensor*>(pointer_in(capsule, "dltensor"));
-    managed->deleter(managed);
-  } else if (is_valid(capsule, "dltensor_versioned") != 0) {
-    auto* const managed = static_cast<DLManagedTensorVersioned*>(pointer_in(capsule, "dltensor_versioned"));
-    managed->deleter(managed);
+// A destructor that is written in Python would lose what the handler of a signal raises within it, and could not run
+// while an exception is on its way, or after the interpreter has ended.
+void snug_capsule_free(void* capsule) {
+  static const Python python;
+  if (!python.is_here()) return;
+  if (void* const managed = python.PointerOf(capsule, "dltensor")) {
+    static_cast<DLManagedTensor*>(managed)->deleter(static_cast<DLManagedTensor*>(managed));
+  } else if (void* const versioned = python.PointerOf(capsule, "dltensor_versioned")) {
+    static_cast<DLManagedTensorVersioned*>(versioned)->deleter(static_cast<DLManagedTensorVersioned*>(versioned));
+  } else if (void* const array = python.PointerOf(capsule, "snug_array")) {
+    if (python.IsOfThisProcess(capsule)) snug_array_free(static_cast<snug_array*>(array));
+  } else if (void* const network = python.PointerOf(capsule, "snug_network")) {
+    if (python.IsOfThisProcess(capsule)) snug_network_free(static_cast<snug_network*>(network));
+  } else if (void* const session = python.PointerOf(capsule, "snug_session")) {
+    if (python.IsOfThisProcess(capsule)) snug_session_free(static_cast<snug_session*>(session));
   }
 }

@@ -2,8 +2,9 @@
 # %% [markdown]
 # # Train a network, and see its memory
 #
-# Each `# %%` begins a cell, as Jupyter (by jupytext), VS Code and Spyder read it; a cell's last expression is shown. As a
-# program, `python train_and_look.py --out page.html` puts what the cells show onto a page. Nothing but `snug` is needed.
+# Each `# %%` begins a cell, as Jupyter (by jupytext), VS Code and Spyder read it; a cell's last expression is shown. As
+# a program, `python train_and_look.py --out page.html` puts what the cells show onto a page. Nothing but `snug` is
+# needed.
 
 # %% What is computed: in which quadrant of the plane a point lies
 import argparse
@@ -65,12 +66,14 @@ print(f"{right} of 256 unseen points right")
 class Curve:
     def __init__(self, values, width=900, height=220):
         top = max(values)
-        self.points = " ".join(f"{40 + (width - 50) * i / max(len(values) - 1, 1):.1f},{height - 20 - (height - 40) * v / top:.1f}"
+        self.points = " ".join(f"{40 + (width - 50) * i / max(len(values) - 1, 1):.1f},"
+                               f"{height - 20 - (height - 40) * v / top:.1f}"
                                for i, v in enumerate(values))
         self.width, self.height, self.top = width, height, top
 
     def _repr_html_(self):
-        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
+        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
+                f'width="{self.width}" '
                 f'height="{self.height}" font-family="sans-serif" font-size="12">'
                 f'<text x="0" y="24">{self.top:.2f}</text><text x="18" y="{self.height - 16}">0</text>'
                 f'<polyline points="{self.points}" fill="none" stroke="#4f8fd8" stroke-width="1.5"/></svg>')

@@ -1,18 +1,22 @@
 """Calls that take long, and Ctrl-C.
 
 Python runs the handlers of signals on the main thread, between its own instructions: never while that thread is inside
-the library. So the main thread leaves a call that may take long to a second thread, and waits in a way that lets handlers
-run. What a handler raises, KeyboardInterrupt for one, ends the call. On other threads nothing of this is needed.
+the library. So the main thread leaves a call that may take long to a second thread, and waits in a way that lets
+handlers run. What a handler raises, KeyboardInterrupt for one, ends the call. On other threads nothing of this is
+needed.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from typing import Any, Callable, List, Optional
 
 # A call that took less is made on the main thread itself, the next time: a handler then runs soon enough after it.
 SHORT_SECONDS = 0.05
+# How often a thread that waits looks whether it still has a session.
+LOOK_SECONDS = 1.0
 
 
 class Outcome:
@@ -50,7 +54,7 @@ def on_main_thread() -> bool:
 
 
 class Helper:
-    """The second thread of a session. It begins with the first call, and ends with `close`."""
+    """The second thread of a session. It begins with the first call, and ends with `close` or soon after this."""
 
     def __init__(self) -> None:
         self._calls: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
@@ -66,7 +70,7 @@ class Helper:
         """What the function returns. Where a handler of a signal raises, `stop(True)` is called, the function's end is
         waited for, and then the exception goes on its way."""
         if not self._started:
-            threading.Thread(target=_work, args=(self._calls,), name="snug-step", daemon=True).start()
+            threading.Thread(target=_work, args=(self._calls, weakref.ref(self)), name="snug-step", daemon=True).start()
             self._started = True
         stop(False)
         outcome = self._last = Outcome()
@@ -94,9 +98,14 @@ class Helper:
             self._calls.put(None)
 
 
-def _work(calls: "queue.SimpleQueue[Any]") -> None:
+def _work(calls: "queue.SimpleQueue[Any]", helper: "weakref.ref[Helper]") -> None:
     while True:
-        call = calls.get()
+        try:
+            call = calls.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            if helper() is None:  # no `__del__` tells: in one, what the handler of a signal raises would be lost
+                return
+            continue
         if call is None:
             return
         outcome, function = call

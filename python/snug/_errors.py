@@ -12,8 +12,8 @@ _CODES = {
 class Error(Exception):
     """Something that cannot be done.
 
-    The text says where (`mlp.pbtxt:4:30: layer "fc1" (dense): ...`, a line for each mistake), what was expected and what
-    was found. `code` is one of the names that gRPC and Abseil use, such as "INVALID_ARGUMENT", "NOT_FOUND",
+    The text says where (`mlp.pbtxt:4:30: layer "fc1" (dense): ...`, a line for each mistake), what was expected and
+    what was found. `code` is one of the names that gRPC and Abseil use, such as "INVALID_ARGUMENT", "NOT_FOUND",
     "RESOURCE_EXHAUSTED" (memory or disk at its end) or "INTERNAL" (a bug in Snug).
     """
 

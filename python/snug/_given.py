@@ -1,4 +1,5 @@
-"""What the caller gives as numbers: anything that knows NumPy's array interface, DLPack or Python's buffers, and lists."""
+"""What the caller gives as numbers: anything that knows NumPy's array interface, DLPack or Python's buffers, and
+lists."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ _TYPESTRS = {"<f4": 0, "<f8": 2, "<i4": 3, "<i8": 4, "|u1": 5, "<u1": 5}
 _FORMATS = {"f": 0, "d": 2, "i": 3, "l": 4, "q": 4, "B": 5}
 _DLPACK_TYPES = {(2, 32): 0, (4, 16): 1, (2, 64): 2, (0, 32): 3, (0, 64): 4, (1, 8): 5}
 _DLPACK_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
-_DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 11: "rocm_host",
-                   13: "cuda_managed", 14: "oneapi"}
+_DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm",
+                   11: "rocm_host", 13: "cuda_managed", 14: "oneapi"}
 _ON_HOST = (1, 3, 11)
 
 
 class _DLTensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-                ("byte_offset", ctypes.c_uint64)]
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
 _pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -64,8 +65,8 @@ class Given:
             raise DTypeError(f"{self.what}: it is bound, so its bytes are used in place: expected {DTYPES[number]}, "
                              f"found {DTYPES[self.number]}")
         if self.address % ALIGNMENT != 0:
-            raise AlignmentError(f"{self.what}: it is bound, so its bytes are used in place: expected them to begin at a "
-                                 f"multiple of {ALIGNMENT} bytes, found {self.address % ALIGNMENT} beyond one; "
+            raise AlignmentError(f"{self.what}: it is bound, so its bytes are used in place: expected them to begin at "
+                                 f"a multiple of {ALIGNMENT} bytes, found {self.address % ALIGNMENT} beyond one; "
                                  "snug.empty gives memory that does")
 
 
@@ -83,8 +84,8 @@ def _contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], item: in
 def _expect_contiguous(what: str, shape: Sequence[int], strides: Optional[Sequence[int]], item: int) -> None:
     if not _contiguous(shape, strides, item):
         raise NotContiguousError(f"{what}: expected numbers one behind the other, row by row, found strides "
-                                 f"{tuple(strides or ())} of shape {tuple(shape)}: give numpy.ascontiguousarray(array), "
-                                 "or tensor.contiguous()")
+                                 f"{tuple(strides or ())} of shape {tuple(shape)}: give "
+                                 "numpy.ascontiguousarray(array), or tensor.contiguous()")
 
 
 def _wrong_type(what: str, found: str) -> DTypeError:
@@ -190,6 +191,6 @@ def given(what: str, value: Any) -> Given:
     try:
         view = memoryview(value)
     except TypeError:
-        raise DTypeError(f"{what}: expected an array (NumPy's, PyTorch's, anything that knows DLPack or Python's buffers) "
-                         f"or lists of numbers, found {type(value).__name__}") from None
+        raise DTypeError(f"{what}: expected an array (NumPy's, PyTorch's, anything that knows DLPack or Python's "
+                         f"buffers) or lists of numbers, found {type(value).__name__}") from None
     return _by_buffer(what, value, view)

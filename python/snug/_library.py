@@ -149,6 +149,28 @@ def names_of(handle: ctypes.c_void_p) -> List[str]:
         lib.snug_names_free(handle)
 
 
+# PyCapsule_New keeps these pointers, so the texts must last as long as the process.
+_NAMES = {name: ctypes.create_string_buffer(name.encode())
+          for name in ("dltensor", "dltensor_versioned", "snug_array", "snug_network", "snug_session")}
+_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi))
+_capsule_set_context = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCapsule_SetContext", ctypes.pythonapi))
+_capsule_free = ctypes.cast(lib.snug_capsule_free, ctypes.c_void_p).value
+
+
+def owned(handle: ctypes.c_void_p, name: str, *, here_only: bool = False) -> Any:
+    """An object that frees the handle as it goes; with `here_only` in this process alone, not in a fork of it.
+
+    It is a capsule, whose destructor is C. Within a `__del__`, what the handler of a signal raises would be lost, so
+    that Ctrl-C did nothing now and then.
+    """
+    capsule = _capsule_new(handle, ctypes.addressof(_NAMES[name]), _capsule_free)
+    if here_only:
+        _capsule_set_context(capsule, os.getpid())
+    return capsule
+
+
 def encoded(what: str, text: Union[str, "os.PathLike[str]"]) -> bytes:
     """A text for the library, which takes those that C can have."""
     raw = os.fsencode(text)

@@ -11,7 +11,7 @@ from typing import Any, Iterable, Mapping, Union
 from . import _library
 from ._calls import abandonable
 from ._errors import Error
-from ._library import encoded, lib, made, text_of
+from ._library import encoded, lib, made, owned, text_of
 
 _OPTIONS = ("batch", "device", "training", "evaluation_batch", "precision", "stochastic_rounding", "threads", "streams",
             "engine", "memory", "memory_limit", "seed", "keep_inputs", "fetch", "bound")
@@ -29,18 +29,17 @@ class Network:
 
     def __init__(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Reads a model file, text (*.pbtxt) or binary (*.pb)."""
-        self._handle = made(lib.snug_network_from_file, encoded("path", path))
+        self._own(made(lib.snug_network_from_file, encoded("path", path)))
 
     @classmethod
     def from_text(cls, text: str, name: str = "text") -> "Network":
         """Reads the text of a model file; `name` stands for the file in messages."""
         network = cls.__new__(cls)
-        network._handle = made(lib.snug_network_from_text, encoded("text", text), encoded("name", name))
+        network._own(made(lib.snug_network_from_text, encoded("text", text), encoded("name", name)))
         return network
 
-    def __del__(self, free: Any = lib.snug_network_free) -> None:
-        if getattr(self, "_handle", None) is not None:
-            free(self._handle)
+    def _own(self, handle: ctypes.c_void_p) -> None:
+        self._handle, self._owner = handle, owned(handle, "snug_network")
 
     @property
     def text(self) -> str:

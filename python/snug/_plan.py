@@ -73,7 +73,8 @@ class Plan(Memory):
 
     def __repr__(self) -> str:
         bound = "proven least" if self.proven else f"at least {self.lower_bound:,}"
-        return (f"<snug.Plan {self.network!r} batch {self.batch} {self.mode}, {self.strategy}: {self.total_bytes:,} bytes, "
+        return (f"<snug.Plan {self.network!r} batch {self.batch} {self.mode}, {self.strategy}: "
+                f"{self.total_bytes:,} bytes, "
                 f"{bound}>")
 
 

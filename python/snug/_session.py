@@ -11,13 +11,14 @@ import random
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, MutableMapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, MutableMapping, Optional, Sequence, Tuple, \
+    Union
 
 from . import _library
 from ._calls import SHORT_SECONDS, Helper, on_main_thread
 from ._errors import BusyError, ClosedError, DTypeError, Error, ProcessError, ShapeError
 from ._given import Given, given
-from ._library import CMemory, CTensor, check, encoded, lib, made, names_of, text_of
+from ._library import CMemory, CTensor, check, encoded, lib, made, names_of, owned, text_of
 from ._network import Network, compiled, names
 from ._plan import Memory
 from ._tensor import DTYPES, Tensor, dtype_number, empty
@@ -27,16 +28,17 @@ _LOADS = {"resume": 0, "continue": 1, "weights": 2}
 Rate = Union[float, Callable[[int], float], None]
 
 
-_states: "weakref.WeakSet[_State]" = weakref.WeakSet()
+# Not a WeakSet: it has a function of Python's called as an element goes, in which Ctrl-C would be lost.
+_states: "List[weakref.ref[_State]]" = []
 _ending = False  # whether the interpreter ends
 
 
 def _end() -> None:
-    """Ends the steps of daemon threads, before the library's own objects go. As the interpreter holds such threads where
-    they want its lock, they are held here."""
+    """Ends the steps of daemon threads, before the library's own objects go. As the interpreter holds such threads
+    where they want its lock, they are held here."""
     global _ending
     _ending = True
-    for state in list(_states):
+    for state in [state for state in (reference() for reference in _states) if state is not None]:
         while state.pid == os.getpid() and state.stepping:
             lib.snug_stop(state.handle, 1)
             time.sleep(0.001)
@@ -55,31 +57,26 @@ class _State:
         self.active = False
         self.stepping = False  # whether a thread is within a step
         self.helper = Helper()
-        self._free = lib.snug_session_free
-        _states.add(self)
-
-    def __del__(self) -> None:
         # Other threads than this one did not come along into a fork, and freeing would wait for them.
-        if self.handle is not None and self.pid == os.getpid():
-            self.helper.close()
-            self._free(self.handle)
+        self._owner = owned(handle, "snug_session", here_only=True)
+        _states[:] = [reference for reference in _states if reference() is not None] + [weakref.ref(self)]
 
     @contextlib.contextmanager
     def use(self) -> Iterator[ctypes.c_void_p]:
         """The handle, for this thread alone."""
         if self.pid != os.getpid():
-            raise ProcessError(f"the session belongs to process {self.pid}, which made it; this one, {os.getpid()}, is a "
-                               "fork of it: make a session here, or start the process by \"spawn\"")
-        # A handler of a signal may raise right behind any call, so that an acquired lock stays unnoticed. It is one that
-        # the same thread may acquire again; what tells whether the session is in use is set within `try`.
+            raise ProcessError(f"the session belongs to process {self.pid}, which made it; this one, {os.getpid()}, is "
+                               "a fork of it: make a session here, or start the process by \"spawn\"")
+        # A handler of a signal may raise right behind any call, so that an acquired lock stays unnoticed. It is one
+        # that the same thread may acquire again; what tells whether the session is in use is set within `try`.
         if not self.lock.acquire(blocking=False):
-            raise BusyError("the session is in use by another thread: expected one at a time; threads that work side by "
-                            "side have a session each")
+            raise BusyError("the session is in use by another thread: expected one at a time; threads that work side "
+                            "by side have a session each")
         mine = False
         try:
             if self.active:
-                raise BusyError("the session is in use: expected a call that begins after the last has ended, found one "
-                                "within it (by the handler of a signal, or a function that it was given)")
+                raise BusyError("the session is in use: expected a call that begins after the last has ended, found "
+                                "one within it (by the handler of a signal, or a function that it was given)")
             mine = self.active = True
             if self.handle is None:
                 raise ClosedError("the session is closed")
@@ -105,10 +102,10 @@ class _State:
     def close(self) -> None:
         if self.handle is None:
             return
-        with self.use() as handle:
+        with self.use():
             self.handle = None
             self.helper.close()
-            self._free(handle)
+            self._owner = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,17 +168,17 @@ class Program:
     def step(self, feeds: Optional[Mapping[str, Any]] = None, *, copy: bool = True, **more: Any) -> Dict[str, Tensor]:
         """Feeds arrays, runs one step, and returns the outputs.
 
-        `feeds` has an array for each input: NumPy's, PyTorch's, anything that knows DLPack or Python's buffers, or lists
-        of numbers. Shapes must agree. They are copied to where the step reads them (and converted, where no fraction is
-        lost); those of `bound` inputs are used where they are. Names may be given as keywords too.
+        `feeds` has an array for each input: NumPy's, PyTorch's, anything that knows DLPack or Python's buffers, or
+        lists of numbers. Shapes must agree. They are copied to where the step reads them (and converted, where no
+        fraction is lost); those of `bound` inputs are used where they are. Names may be given as keywords too.
 
         The outputs are copies. With `copy=False` they are the session's own memory, and the next step writes over them.
         Outputs that are `bound` are the arrays given for them.
 
         >>> session.step({"image": images, "label": labels})["loss"].item()
 
-        The interpreter's lock is released meanwhile. Ctrl-C ends the step, which then has changed nothing or is complete,
-        and raises KeyboardInterrupt.
+        The interpreter's lock is released meanwhile. Ctrl-C ends the step, which then has changed nothing or is
+        complete, and raises KeyboardInterrupt.
         """
         feeds = {**(feeds or {}), **more}
         with self._state.use() as handle:
@@ -197,7 +194,8 @@ class Program:
         missing += [name for name in self._outputs if name in self._bound and name not in ready
                     and name not in self._bindings]
         if missing:
-            expected = ", ".join(f'"{name}"' for name in [*self._inputs, *(n for n in self._outputs if n in self._bound)])
+            expected = ", ".join(f'"{name}"'
+                                 for name in [*self._inputs, *(n for n in self._outputs if n in self._bound)])
             raise Error(f"expected arrays for {expected}; found none for " + ", ".join(f'"{name}"' for name in missing))
         for name, numbers in ready.items():
             if name in self._bound:
@@ -298,7 +296,8 @@ class Program:
                                  f"found {numbers.shape}")
             numbers.expect_for(DTYPES.index(kind.dtype))
             if count is not None and numbers.shape[0] != count:
-                raise ShapeError(f'data "{name}": expected {count} samples, as the others have, found {numbers.shape[0]}')
+                raise ShapeError(f'data "{name}": expected {count} samples, as the others have, '
+                                 f"found {numbers.shape[0]}")
             count = numbers.shape[0]
             arrays[name] = numbers
         return arrays, count or 0
@@ -348,7 +347,8 @@ class Program:
         if kind is None:
             raise Error(f'no output "{output}"; there are: {", ".join(self._outputs)}', "NOT_FOUND")
         if not kind.shape or kind.shape[0] != self._batch:
-            raise Error(f'output "{output}": expected a row for each of {self._batch} samples, found shape {kind.shape}')
+            raise Error(f'output "{output}": expected a row for each of {self._batch} samples, '
+                        f"found shape {kind.shape}")
         arrays, count = self._rows(data)
         result = empty((count, *kind.shape[1:]), kind.dtype)
         with self._state.use() as handle:
@@ -413,8 +413,8 @@ def _expect_threads_of_this_process(threads: Optional[int]) -> None:
     if threads in (None, 1):
         return
     if _threads_of not in (None, os.getpid()):
-        raise ProcessError(f"threads: expected 1 in a fork of process {_threads_of}, whose sessions have more: OpenMP's "
-                           "threads did not come along; start the process by \"spawn\"")
+        raise ProcessError(f"threads: expected 1 in a fork of process {_threads_of}, whose sessions have more: "
+                           "OpenMP's threads did not come along; start the process by \"spawn\"")
     _threads_of = os.getpid()
 
 
@@ -442,10 +442,11 @@ class Session(Program):
 
     def __init__(self, network: Network, *, batch: Optional[int] = None, device: Optional[str] = None,
                  training: bool = True, evaluation_batch: Optional[int] = None, precision: Optional[str] = None,
-                 stochastic_rounding: Optional[bool] = None, threads: Optional[int] = None, streams: Optional[int] = None,
-                 engine: Optional[str] = None, memory: Optional[str] = None, memory_limit: Union[int, str, None] = None,
-                 seed: Optional[int] = None, keep_inputs: bool = False, fetch: Union[str, Iterable[str], None] = None,
-                 bound: Union[str, Iterable[str], None] = None, **memory_options: Any) -> None:
+                 stochastic_rounding: Optional[bool] = None, threads: Optional[int] = None,
+                 streams: Optional[int] = None, engine: Optional[str] = None, memory: Optional[str] = None,
+                 memory_limit: Union[int, str, None] = None, seed: Optional[int] = None, keep_inputs: bool = False,
+                 fetch: Union[str, Iterable[str], None]
+                 = None, bound: Union[str, Iterable[str], None] = None, **memory_options: Any) -> None:
         """Compiles the network and takes its memory.
 
         batch: samples in a step; None: as the model file says, or 1
@@ -468,7 +469,8 @@ class Session(Program):
                        engine=engine, memory=memory, memory_limit=memory_limit, seed=seed, keep_inputs=keep_inputs,
                        fetch=names(fetch), bound=bound, **memory_options)
         self._trains = bool(training)
-        state = _State(compiled(network, options, lambda n, o: made(lib.snug_session_create, n, o), lib.snug_session_free))
+        state = _State(compiled(network, options, lambda n, o: made(lib.snug_session_create, n, o),
+                                lib.snug_session_free))
         super().__init__(state, _TRAINING, bound, keep_inputs)
         self.evaluation: Optional[Program] = None  #: the forward-only program, where `evaluation_batch` was given
         if evaluation_batch:
@@ -501,7 +503,8 @@ class Session(Program):
     def __repr__(self) -> str:
         if self.closed:
             return "<snug.Session, closed>"
-        return f"<snug.Session batch {self._batch}, inputs {', '.join(self._inputs)}, outputs {', '.join(self._outputs)}>"
+        return (f"<snug.Session batch {self._batch}, inputs {', '.join(self._inputs)}, "
+                f"outputs {', '.join(self._outputs)}>")
 
     # ---- state ----
 
@@ -536,8 +539,8 @@ class Session(Program):
     def save(self, directory: Union[str, "os.PathLike[str]"], keep: int = 3) -> str:
         """Writes a checkpoint step-N.safetensors into the directory, and returns its path.
 
-        It is complete and on the disk, or the older ones are as they were; the newest `keep` stay. `snug train --resume`
-        goes on from a directory OUTPUT/checkpoints.
+        It is complete and on the disk, or the older ones are as they were; the newest `keep` stay. `snug train
+        --resume` goes on from a directory OUTPUT/checkpoints.
         """
         with self._state.use() as handle:
             return text_of(made(lib.snug_save, handle, encoded("directory", directory), int(keep)))
@@ -546,7 +549,8 @@ class Session(Program):
         """Takes a checkpoint, or the newest complete one of a directory, such as `snug train` leaves. All or nothing.
 
         what: "resume" takes everything, bit for bit, and refuses where the session differs; "continue" allows what only
-        changes the rounding (threads, tuning); "weights" takes parameters and statistics, also of other programs' files.
+        changes the rounding (threads, tuning); "weights" takes parameters and statistics, also of other programs'
+        files.
         """
         if what not in _LOADS:
             raise Error(f"what: expected one of {', '.join(_LOADS)}, found {what!r}")
@@ -561,11 +565,11 @@ class Session(Program):
             on_epoch: Optional[Callable[[Epoch], Any]] = None) -> List[Epoch]:
         """Trains on arrays of many samples, one for each input, and returns what became of each epoch.
 
-        An epoch takes each sample once, in an order that `seed` and its number fix; a last batch that is not full is left
-        out. `learning_rate` is a number, or a function of the number of steps trained. `validation` are arrays on which
-        `evaluation` is run after each epoch. `on_step(steps, outputs)` sees the outputs that are one number; where it or
-        `on_epoch` returns False, the training ends there. Ctrl-C ends it too, as KeyboardInterrupt, and leaves the session
-        ready to go on.
+        An epoch takes each sample once, in an order that `seed` and its number fix; a last batch that is not full is
+        left out. `learning_rate` is a number, or a function of the number of steps trained. `validation` are arrays on
+        which `evaluation` is run after each epoch. `on_step(steps, outputs)` sees the outputs that are one number;
+        where it or `on_epoch` returns False, the training ends there. Ctrl-C ends it too, as KeyboardInterrupt, and
+        leaves the session ready to go on.
         """
         if not self._trains:
             raise Error("fit: a session with training=False does not train", "FAILED_PRECONDITION")

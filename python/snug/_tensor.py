@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _library
 from ._errors import DTypeError, Error
-from ._library import CTensor, check, lib, made
+from ._library import CTensor, check, lib, made, owned
 
 # By the numbers of snug_dtype: name, bytes, the code of NumPy's `__array_interface__`.
 DTYPES = ("float32", "bfloat16", "float64", "int32", "int64", "uint8")
@@ -26,39 +25,30 @@ def dtype_number(dtype: Any) -> int:
     return DTYPES.index(name)
 
 
-# PyCapsule_New keeps this pointer, so the text must last as long as the process.
-_LEGACY, _VERSIONED = ctypes.create_string_buffer(b"dltensor"), ctypes.create_string_buffer(b"dltensor_versioned")
-_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
-    ("PyCapsule_New", ctypes.pythonapi))
-_capsule_free = ctypes.cast(lib.snug_array_capsule_free, ctypes.c_void_p).value
 _KDL_CPU = 1
 
 
 class Tensor:
     """Numbers in memory, row-major, that other libraries can look at without a copy.
 
-    `numpy.asarray(tensor)`, `torch.from_dlpack(tensor)` and everything else that knows DLPack or NumPy's array interface
-    sees these very bytes. They stay as long as anybody looks at them, also when the session is closed. A tensor is a
-    view of the session (`copy=False`, parameters, `input`, `output`) or owns its numbers; `is_view` tells.
+    `numpy.asarray(tensor)`, `torch.from_dlpack(tensor)` and everything else that knows DLPack or NumPy's array
+    interface sees these very bytes. They stay as long as anybody looks at them, also when the session is closed. A
+    tensor is a view of the session (`copy=False`, parameters, `input`, `output`) or owns its numbers; `is_view` tells.
     """
 
-    __slots__ = ("_handle", "_free", "_pid", "shape", "_number", "address", "is_view", "__weakref__")
+    __slots__ = ("_handle", "_owner", "shape", "_number", "address", "is_view", "__weakref__")
 
     shape: Tuple[int, ...]
     address: int  #: where the first number lies
     is_view: bool  #: whether the bytes belong to a session, whose next step may change them
 
     def __init__(self, handle: ctypes.c_void_p, is_view: bool) -> None:
-        self._handle, self._free, self._pid = handle, lib.snug_array_free, os.getpid()
+        # In a fork, freeing the last owner of a session would wait for threads that stayed in the other process.
+        self._handle, self._owner = handle, owned(handle, "snug_array", here_only=is_view)
         self.is_view = is_view
         tensor = CTensor()
         check(lib.snug_array_tensor(handle, ctypes.byref(tensor)))
         self.shape, self._number, self.address = tensor.dims(), tensor.dtype, tensor.data or 0
-
-    def __del__(self) -> None:
-        # In a fork, freeing the last owner of a session would wait for threads that stayed in the other process.
-        if getattr(self, "_handle", None) is not None and (not self.is_view or self._pid == os.getpid()):
-            self._free(self._handle)
 
     @property
     def dtype(self) -> str:
@@ -103,7 +93,7 @@ class Tensor:
         versioned = max_version is not None and max_version[0] >= 1
         managed = made(lib.snug_array_dlpack, self._handle, int(versioned))
         # The capsule owns it until a consumer takes it over and renames the capsule.
-        return _capsule_new(managed, ctypes.addressof(_VERSIONED if versioned else _LEGACY), _capsule_free)
+        return owned(managed, "dltensor_versioned" if versioned else "dltensor")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         # NumPy asks for this where there is no array interface. It would take the tensor for an object of its own else.

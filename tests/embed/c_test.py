@@ -205,7 +205,8 @@ class CTest(unittest.TestCase):
         options = options_of()
         for arguments, expected in [
                 (("options_set_text", options, "threads", "two"), "expected an integer, found a text"),
-                (("options_set_integer", options, "precision", ctypes.c_int64(32)), "expected a text, found an integer"),
+                (("options_set_integer", options, "precision", ctypes.c_int64(32)),
+                 "expected a text, found an integer"),
                 (("options_set_text", options, "precision", "float8"), "float32, bfloat16 or float64"),
                 (("options_set_number", options, "batch", ctypes.c_double(1.5)), "expected an integer"),
                 (("options_set_integer", options, "threads", ctypes.c_int64(-1)), "found -1"),
@@ -248,7 +249,8 @@ class CTest(unittest.TestCase):
         self.assertEqual(scalar(session, TRAINING, "loss"), scalar(other, TRAINING, "loss"))
         for wrong in (5, -1):
             self.assertIn(f"expected rows 0 to 4, found {wrong}", self.error_of(
-                INVALID_ARGUMENT, "feed_rows", session, TRAINING, "label", (ctypes.c_int32 * 5)(), ctypes.c_int64(5), INT32,
+                INVALID_ARGUMENT, "feed_rows", session, TRAINING, "label", (ctypes.c_int32 * 5)(), ctypes.c_int64(5),
+                INT32,
                 (ctypes.c_int64 * 2)(0, wrong)))
         for handle in (session, other):
             LIBRARY.snug_session_free(handle)
@@ -275,7 +277,8 @@ class CTest(unittest.TestCase):
         nothing = ctypes.c_void_p()
         for shape in ([-1], [2**40, 2**40]):
             self.assertIn("sizes of at least 0", self.error_of(
-                INVALID_ARGUMENT, "array_new", FLOAT32, (ctypes.c_int64 * len(shape))(*shape), len(shape), ctypes.byref(nothing)))
+                INVALID_ARGUMENT, "array_new", FLOAT32, (ctypes.c_int64 * len(shape))(*shape), len(shape),
+                ctypes.byref(nothing)))
         LIBRARY.snug_array_free(None)
 
     def test_two_threads_have_a_session_each(self):

@@ -1,4 +1,5 @@
-"""Arrays of other libraries, in and out without a copy: pointers are equal. NumPy and PyTorch are tested where they are."""
+"""Arrays of other libraries, in and out without a copy: pointers are equal. NumPy and PyTorch are tested where they
+are."""
 
 import ctypes
 import gc
@@ -83,7 +84,8 @@ class CapsuleTest(PackageTest):
         text = """name: "n" input { name: "x" shape { dim: 3 } } layer { name: "y" input: "x" relu {} } output: "y" """
         session = snug.Session(snug.Network.from_text(text), training=False, precision="bfloat16", batch=1)
         y = session.step({"x": [[1.0, 2.5, -3.0]]})["y"]
-        self.assertEqual((y.dtype, y.tolist(), y.astype("float32").tolist()), ("bfloat16", [[1.0, 2.5, 0.0]], [[1.0, 2.5, 0.0]]))
+        self.assertEqual((y.dtype, y.tolist(), y.astype("float32").tolist()),
+                         ("bfloat16", [[1.0, 2.5, 0.0]], [[1.0, 2.5, 0.0]]))
         self.error(snug.DTypeError, y.numpy, "bfloat16", "astype")
         self.assertFalse(hasattr(y, "__array_interface__"))
         self.assertEqual(session.fetch("y", "float64").tolist(), [[1.0, 2.5, 0.0]])
@@ -139,7 +141,8 @@ class NumpyTest(PackageTest):
 
     def test_other_types_are_converted_or_refused(self):
         sessions = [snug.Session(quadrants(), batch=BATCH, seed=1) for _ in range(2)]
-        losses = [session.step({"point": self.point.astype(kind), "quadrant": self.quadrant.astype(whole)})["loss"].item()
+        losses = [session.step({"point": self.point.astype(kind),
+                                "quadrant": self.quadrant.astype(whole)})["loss"].item()
                   for session, kind, whole in zip(sessions, ("float32", "float64"), ("int32", "int64"))]
         self.assertEqual(losses[0], losses[1])
         step = lambda **feeds: lambda: sessions[0].step(  # noqa: E731

@@ -2,8 +2,10 @@
 
 import ctypes
 import os
+import random
 import signal
 import threading
+import time
 import unittest
 
 import snug
@@ -89,6 +91,30 @@ class InterruptTest(PackageTest):
         self.assertLessEqual(session.steps - seen[-1], 1)
         session.step(points())
         session.save(self.folder)
+
+    def test_again_and_again(self):
+        """Wherever in a short step the handler runs, no Ctrl-C is lost, and the session goes on."""
+        session, twin = (snug.Session(quadrants(), batch=16, seed=1) for _ in range(2))
+        data, numbers = points(), random.Random(1)
+        for _ in range(30):
+            begun = threading.Event()
+
+            def run(begun, seconds):
+                begun.wait()
+                time.sleep(seconds)
+                os.kill(os.getpid(), signal.SIGINT)
+            thread = threading.Thread(target=run, args=(begun, numbers.uniform(0, 0.005)))
+            thread.start()
+            end = time.monotonic() + 20
+            with self.assertRaises(KeyboardInterrupt):
+                while time.monotonic() < end:
+                    session.step(data)
+                    begun.set()
+            thread.join()
+        self.assertGreaterEqual(session.steps, 30)
+        while twin.steps < session.steps:
+            twin.step(data)
+        self.assertEqual(self.bits(session), self.bits(twin))
 
     def test_another_handler_of_a_signal_does_not_end_a_step(self):
         session, data = slow_session()

@@ -26,8 +26,10 @@ optimizer { learning_rate: 0.02 adam {} }
 """
 # Its step takes long enough to be interrupted.
 SLOW_BATCH, SLOW_UNITS = 256, 1536
-SLOW = ('name: "slow"\ninput { name: "x" shape { dim: %d } }\ninput { name: "t" shape { dim: %d } }\n' % (SLOW_UNITS, SLOW_UNITS)
-        + "".join(f'layer {{ name: "d{i}" input: "{"x" if i == 0 else f"r{i - 1}"}" dense {{ units: {SLOW_UNITS} }} }}\n'
+SLOW = ('name: "slow"\ninput { name: "x" shape { dim: %d } }\ninput { name: "t" shape { dim: %d } }\n'
+        % (SLOW_UNITS, SLOW_UNITS)
+        + "".join(f'layer {{ name: "d{i}" input: "{"x" if i == 0 else f"r{i - 1}"}" dense {{ '
+                  f'units: {SLOW_UNITS} }} }}\n'
                   f'layer {{ name: "r{i}" input: "d{i}" relu {{}} }}\n' for i in range(10))
         + 'layer { name: "loss" input: "r9" input: "t" mean_squared_error {} }\nobjective: "loss"\n')
 
@@ -41,7 +43,8 @@ def points(count=BATCH, seed=1):
     numbers = random.Random(seed)
     xy = [numbers.uniform(-1, 1) for _ in range(2 * count)]
     labels = [(xy[2 * i] < 0) + 2 * (xy[2 * i + 1] < 0) for i in range(count)]
-    return {"point": memoryview(array.array("f", xy)).cast("B").cast("f", (count, 2)), "quadrant": array.array("i", labels)}
+    return {"point": memoryview(array.array("f", xy)).cast("B").cast("f", (count, 2)),
+            "quadrant": array.array("i", labels)}
 
 
 class PackageTest(unittest.TestCase):

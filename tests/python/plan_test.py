@@ -12,7 +12,8 @@ LENET = ROOT / "models/lenet.pbtxt"
 
 
 def command(*arguments):
-    done = subprocess.run([BINARY, *map(str, arguments), "--threads=1", "--json"], capture_output=True, text=True, check=True)
+    done = subprocess.run([BINARY, *map(str, arguments), "--threads=1", "--json"], capture_output=True, text=True,
+                          check=True)
     return json.loads(done.stdout)
 
 
@@ -73,7 +74,8 @@ class PlanTest(PackageTest):
     def test_fit_is_the_commands(self):
         said = command("fit", LENET, "--memory-limit=20MB", "--memory=none,best")["rows"]
         rows = snug.fit(snug.Network(LENET), "20MB", ["none", "best"])
-        self.assertEqual(sorted((row.mode, row.strategy, row.batch, row.total_bytes, row.proven, row.ended_by) for row in rows),
+        self.assertEqual(sorted((row.mode, row.strategy, row.batch, row.total_bytes, row.proven, row.ended_by)
+                                for row in rows),
                          sorted((r["mode"], r["strategy"], r["batch"], r["arena"],
                                  r["proven"], r["ended_by"]) for r in said))
         nothing = snug.fit(snug.Network(LENET), 1000, "best", training=True)

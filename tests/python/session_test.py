@@ -71,7 +71,8 @@ class TrainingTest(PackageTest):
         data, held_back = points(160), points(64, seed=99)
         seen = []
         with snug.Session(quadrants(), batch=BATCH, evaluation_batch=32, seed=1) as session:
-            epochs = session.fit(data, epochs=20, learning_rate=lambda step: 0.05 / (1 + step / 100), validation=held_back,
+            epochs = session.fit(data, epochs=20, learning_rate=lambda step: 0.05 / (1 + step / 100),
+                                 validation=held_back,
                                  on_step=lambda step, outputs: seen.append((step, outputs["loss"])))
             self.assertEqual([epoch.number for epoch in epochs], list(range(1, 21)))
             self.assertEqual([step for step, _ in seen], list(range(1, 201)))
@@ -81,7 +82,8 @@ class TrainingTest(PackageTest):
             self.assertAlmostEqual(session.learning_rate, 0.05 / (1 + 199 / 100), places=7)
             scores = session.evaluation.predict(points(50, seed=98), "score")
             self.assertEqual(scores.shape, (50, 4))
-            right = sum(row.index(max(row)) == label for row, label in zip(scores.tolist(), points(50, seed=98)["quadrant"]))
+            right = sum(row.index(max(row)) == label
+                        for row, label in zip(scores.tolist(), points(50, seed=98)["quadrant"]))
             self.assertGreater(right, 40)
             ended = session.fit(data, epochs=5, on_epoch=lambda epoch: epoch.number < 2)
             self.assertEqual(len(ended), 2)
@@ -90,7 +92,8 @@ class TrainingTest(PackageTest):
                     (lambda: session.fit({**data, "quadrant": data["quadrant"][:150]}), "expected 160 samples"),
                     (lambda: session.fit(points(8)), "at least a batch of 16"),
                     (lambda: session.evaluate(data), "session.evaluation.evaluate"),
-                    (lambda: session.evaluation.evaluate(points(40)), "a multiple of the batch of 32 samples, found 40"),
+                    (lambda: session.evaluation.evaluate(points(40)),
+                     "a multiple of the batch of 32 samples, found 40"),
                     (lambda: session.evaluation.predict(data, "scroe"), "score")]:
                 self.error(snug.Error, call, expected)
 
@@ -150,7 +153,8 @@ class TrainingTest(PackageTest):
         self.assertIs(again["score"], score)
         fresh = snug.Session(quadrants(), batch=BATCH, bound="score")
         self.error(snug.Error, lambda: fresh.step(data), 'found none for "score"')
-        self.error(snug.DTypeError, lambda: fresh.bind("score", snug.empty((BATCH, 4), "float64")), "float32", "float64")
+        self.error(snug.DTypeError, lambda: fresh.bind("score", snug.empty((BATCH, 4), "float64")), "float32",
+                   "float64")
         room = (ctypes.c_float * (4 * BATCH + 32))()
         skewed = 4 if ctypes.addressof(room) % 64 != 60 else 8
         off = memoryview((ctypes.c_float * (4 * BATCH)).from_buffer(room, skewed)).cast("B").cast("f", (BATCH, 4))

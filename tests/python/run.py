@@ -60,8 +60,6 @@ def environment(name, packages):
 
 
 class WheelTest(unittest.TestCase):
-    wheel = tools = None
-
     def names(self):
         with zipfile.ZipFile(self.wheel) as wheel:
             return wheel.namelist()
@@ -160,11 +158,10 @@ def main():
     run(tools, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation",
         "--wheel-dir", FOLDER, "-C", f"cmake.define.SNUG_PREBUILT={BUILD}", "-C", f"build-dir={FOLDER / 'wheel'}", ROOT,
         env=inside)
-    WheelTest.wheel = next(FOLDER.glob("*.whl"))
-    run(clean, "-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--force-reinstall",
-        WheelTest.wheel)
+    wheel = next(FOLDER.glob("*.whl"))
+    run(clean, "-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--force-reinstall", wheel)
     for case in (WheelTest, PackageTest):
-        case.tools, case.clean = tools, clean
+        case.tools, case.clean, case.wheel = tools, clean, wheel
     suite = unittest.TestSuite(map(unittest.defaultTestLoader.loadTestsFromTestCase, (WheelTest, PackageTest)))
     return 0 if unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful() else 1
 

@@ -226,7 +226,8 @@ class TorchTest(PackageTest):
             {"point": self.point, "quadrant": self.quadrant, **feeds})
         self.error(snug.NotContiguousError, step(point=self.point.T.contiguous().T), "contiguous()")
         self.error(snug.DTypeError, step(point=self.point.half()), "float16")
-        self.error(snug.DTypeError, step(quadrant=self.quadrant.bool()), "bool")
+        # PyTorch 1.13 hands no booleans on itself; later ones do, and they are refused here.
+        self.error(snug.Error, step(quadrant=self.quadrant.bool()), 'input "quadrant"', "ool")
         self.error(snug.Error, step(point=self.point.clone().requires_grad_()), 'input "point"', "DLPack")
         self.error(snug.ShapeError, step(point=self.point[:8]), "(8, 2)")
         if self.torch.cuda.is_available():

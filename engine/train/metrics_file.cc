@@ -6,9 +6,16 @@
 #include <absl/strings/str_split.h>
 #include <absl/strings/strip.h>
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
+#include <functional>
+#include <iterator>
+#include <thread>
 
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
@@ -30,72 +37,131 @@ std::string MetricsJson(const char* kind, int64_t step, const Metrics& metrics,
   return json.text();
 }
 
-// What MetricsJson wrote: the step, and the other numbers by name. False for anything else, as a line cut short.
-bool ParseLine(absl::string_view line, std::string* kind, int64_t* step, Metrics* metrics) {
-  if (!absl::ConsumePrefix(&line, "{\"kind\": \"") || !absl::ConsumeSuffix(&line, "}")) return false;
-  const std::vector<absl::string_view> members = absl::StrSplit(line, ", ");
-  *kind = std::string(absl::StripSuffix(members[0], "\""));
-  *step = -1;
-  for (size_t i = 1; i < members.size(); ++i) {
-    const std::vector<absl::string_view> parts = absl::StrSplit(members[i], absl::MaxSplits("\": ", 1));
-    double value = 0;
-    if (parts.size() != 2 || !absl::StartsWith(parts[0], "\"") || !absl::SimpleAtod(parts[1], &value)) return false;
-    const std::string name(parts[0].substr(1));
-    if (name == "step") {
-      *step = static_cast<int64_t>(value);
-    } else if (name != "epoch" && name != "learning_rate" && name != "seconds") {
-      metrics->emplace_back(name, value);
-    }
-  }
-  return *step >= 0;
+// The kind and the step, which MetricsJson writes first; the line is left with what comes behind them. False for
+// anything else.
+bool TakeKindAndStep(absl::string_view* line, std::string* kind, int64_t* step) {
+  if (!absl::ConsumePrefix(line, "{\"kind\": \"")) return false;
+  const size_t end = line->find("\", \"step\": ");
+  if (end == absl::string_view::npos) return false;
+  *kind = std::string(line->substr(0, end));
+  line->remove_prefix(end);
+  absl::ConsumePrefix(line, "\", \"step\": ");
+  const size_t digits = std::min(line->find_first_not_of("0123456789"), line->size());
+  if (!absl::SimpleAtoi(line->substr(0, digits), step)) return false;
+  line->remove_prefix(digits);
+  return true;
 }
 
-// The lines up to that step, as they stand in the file.
-std::string LinesUpTo(const std::string& path, int64_t step, std::vector<MetricsFile::Line>* kept) {
+// The numbers that are left of a line, by name. False for anything but what MetricsJson wrote, as a line cut short.
+bool ParseNumbers(absl::string_view line, Metrics* metrics) {
+  if (!absl::ConsumeSuffix(&line, "}")) return false;
+  absl::ConsumePrefix(&line, ", ");
+  for (const absl::string_view member : absl::StrSplit(line, ", ", absl::SkipEmpty())) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(member, absl::MaxSplits("\": ", 1));
+    if (parts.size() != 2 || !absl::StartsWith(parts[0], "\"")) return false;
+    double value = 0;
+    if (!absl::SimpleAtod(parts[1], &value)) return false;
+    const std::string name(parts[0].substr(1));
+    if (!MetricsFile::IsReserved(name)) metrics->emplace_back(name, value);
+  }
+  return true;
+}
+
+// How many bytes at the beginning of the file have the lines up to that step. A line that cannot be read stays where it
+// is, unless it is the last and was cut short.
+int64_t BytesUpTo(const std::string& path, int64_t step, std::vector<MetricsFile::Line>* kept) {
   std::ifstream file(path);
-  std::string text, line;
-  while (std::getline(file, line)) {
+  std::string text;
+  int64_t bytes = 0;
+  while (std::getline(file, text) && !file.eof()) {  // at the end of the file no newline follows
+    absl::string_view line = text;
     std::string kind;
     int64_t at = 0;
     Metrics metrics;
-    if (!ParseLine(line, &kind, &at, &metrics) || at > step) continue;
-    absl::StrAppend(&text, line, "\n");
-    kept->push_back(
-        {kind == kStep ? MetricsFile::LineKind::kStep : MetricsFile::LineKind::kEvaluation, at, std::move(metrics)});
+    if (TakeKindAndStep(&line, &kind, &at)) {
+      if (at > step) break;
+      if (ParseNumbers(line, &metrics)) {
+        kept->push_back({kind == kStep ? MetricsFile::LineKind::kStep : MetricsFile::LineKind::kEvaluation, at,
+                         std::move(metrics)});
+      }
+    }
+    bytes += static_cast<int64_t>(text.size()) + 1;
   }
-  return text;
+  return bytes;
 }
 
-// Locks the file for as long as it is open, which the system ends with the program, however that ends. Nobody waits for
-// the lock: who looks at the file sees by it that the training is still there (MetricsFile::IsBeingWritten). Where the
-// file system has no locks, there is none.
-void LockWhileOpen(std::FILE* file) {
+struct flock WholeFile() {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  fcntl(fileno(file), F_OFD_SETLK, &lock);
+  return lock;
+}
+
+// A program that was killed a moment ago holds its lock until the system is through with it, which takes a while where
+// it had much memory.
+bool WithPatience(const std::function<bool()>& succeeds) {
+  constexpr std::chrono::milliseconds kPatience(3000), kBetween(20);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!succeeds()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(kBetween);
+  }
+  return true;
+}
+
+absl::Status IsTaken(const std::string& path) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": another training is writing here: wait for its end, or give another --output"));
+}
+
+// Locks the file for as long as it is open, which the system ends with the program, however that ends: so no two
+// trainings write one file, and who looks at it sees that the training is still there (MetricsFile::IsBeingWritten).
+// Where the file system has no locks, there is none.
+absl::Status LockWhileOpen(const std::string& path, int file) {
+  const bool free = WithPatience([file] {
+    struct flock lock = WholeFile();
+    return fcntl(file, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES);
+  });
+  return free ? absl::OkStatus() : IsTaken(path);
 }
 
 }  // namespace
 
+bool MetricsFile::IsReserved(absl::string_view metric) {
+  constexpr absl::string_view kOwn[] = {"kind", "step", "epoch", "learning_rate", "seconds"};
+  return std::find(std::begin(kOwn), std::end(kOwn), metric) != std::end(kOwn);
+}
+
 bool MetricsFile::IsBeingWritten(int file) {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
+  struct flock lock = WholeFile();
   return fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
+absl::Status MetricsFile::CheckNobodyWrites(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return absl::OkStatus();  // nobody has begun here; or Open will say what is wrong
+  const bool free = WithPatience([file] { return !IsBeingWritten(file); });
+  close(file);
+  return free ? absl::OkStatus() : IsTaken(path);
+}
+
+// The file is never replaced by another one: what is locked must stay what the name leads to.
 absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(const std::string& path, int64_t step,
                                                                std::vector<Line>* kept) {
-  const std::string text = step > 0 ? LinesUpTo(path, step, kept) : "";
-  OutputFile::RemoveLeftovers(path);
-  SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> start, OutputFile::Create(path));
-  start->Write(text);
-  SNUG_RETURN_IF_ERROR(start->Finish());
-  std::FILE* const file = std::fopen(path.c_str(), "a");
-  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
-  LockWhileOpen(file);
-  return std::unique_ptr<MetricsFile>(new MetricsFile(path, file));
+  struct stat found;
+  if (stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected the name of a file, found a folder or a device of that name"));
+  }
+  std::FILE* const stream = std::fopen(path.c_str(), "ae");
+  if (stream == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
+  std::unique_ptr<MetricsFile> file(new MetricsFile(path, stream));
+  SNUG_RETURN_IF_ERROR(LockWhileOpen(path, fileno(stream)));
+  OutputFile::RemoveLeftovers(path);  // of earlier versions
+  if (ftruncate(fileno(stream), step > 0 ? BytesUpTo(path, step, kept) : 0) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
+  }
+  return file;
 }
 
 MetricsFile::~MetricsFile() { std::fclose(file_); }

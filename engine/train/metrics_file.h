@@ -3,6 +3,7 @@
 #pragma once
 
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -24,7 +25,7 @@ class MetricsFile {
     Metrics metrics;
   };
   // A new file; or, of a training that goes on after `step` > 0, its lines up to there, which go to `kept` too. What
-  // came after them is done again.
+  // came after them is done again. Fails where another training has the file open.
   static absl::StatusOr<std::unique_ptr<MetricsFile>> Open(const std::string& path, int64_t step,
                                                            std::vector<Line>* kept);
   ~MetricsFile();
@@ -36,6 +37,12 @@ class MetricsFile {
 
   // Whether a training, in whatever program, has the file open that this descriptor is of.
   static bool IsBeingWritten(int file);
+  // An error where one has. Asked before anything is read that another training may be about to replace; Open makes
+  // sure.
+  static absl::Status CheckNobodyWrites(const std::string& path);
+
+  // Whether lines have a number of their own by this name, which a metric may not have too.
+  static bool IsReserved(absl::string_view metric);
 
  private:
   MetricsFile(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import pathlib
 import shutil
 import signal
 import struct
@@ -26,6 +27,11 @@ def snug(*arguments, **more):
 def room_in(pipe):
     held = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
     return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - int.from_bytes(held, sys.byteorder)
+
+
+def is_stopped(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
 
 
 def has_dealt_with(pid, number):
@@ -264,6 +270,38 @@ class Train(unittest.TestCase):
         other = train(self.path("c"), "--steps=6", "--resume", "--seed=5")
         self.assertEqual(other.returncode, 2)
         self.assertIn("made with seed 0, this run has 5", other.stderr)
+
+    def test_two_trainings_do_not_share_a_folder(self):
+        output = self.path("shared")
+        first = subprocess.Popen(
+            [SNUG, "train", MLP, f"--output={output}", "--data=digits", "--data-digits-samples=640", "--batch=32", "--threads=1",
+             "--steps=1000000", "--checkpoint-every=5", "--log-every=1", "--evaluate-batches=5"], stdout=subprocess.PIPE, text=True, pipesize=4096)  # some 45 lines ahead, and waits
+        try:
+            for line in first.stdout:
+                if "step 7/" in line:
+                    first.send_signal(signal.SIGSTOP)
+                    break
+            while not is_stopped(first.pid):
+                pass
+            files = sorted(str(path) for path in pathlib.Path(output).rglob("*"))
+            with open(os.path.join(output, "metrics.jsonl"), "rb") as file:
+                before = file.read()
+            for more in ((), ("--resume",)):
+                second = train(output, "--steps=20", *more)
+                self.assertEqual(second.returncode, 2, second.stderr)
+                self.assertIn("metrics.jsonl: another training is writing here", second.stderr)
+            self.assertEqual(sorted(str(path) for path in pathlib.Path(output).rglob("*")), files)
+            with open(os.path.join(output, "metrics.jsonl"), "rb") as file:
+                self.assertEqual(file.read(), before)
+        finally:
+            first.kill()
+        again = train(output, "--steps=200", "--resume")  # at once: its lock goes with it
+        first.stdout.close()
+        first.wait()
+        self.assertEqual(again.returncode, 0, again.stderr)
+        with open(os.path.join(output, "metrics.jsonl"), encoding="utf-8") as file:
+            steps = [line["step"] for line in map(json.loads, file) if line["kind"] == "step"]
+        self.assertEqual(steps, list(range(1, 201)))
 
     def test_a_network_without_a_name_is_called_as_its_file(self):
         with open(MLP, encoding="utf-8") as mlp, open(self.path("called_so.pbtxt"), "w", encoding="utf-8") as file:

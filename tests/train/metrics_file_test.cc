@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "tests/checkpoint/temporary_folder.h"
 
@@ -49,6 +51,45 @@ TEST(MetricsFile, KeepsWhatIsNotDoneAgain) {
   EXPECT_EQ(kept[2].metrics, (Metrics{{"loss", 0.25}, {"accuracy", 1}}));
   const std::vector<std::string> after = LinesOf(path);
   EXPECT_EQ(after, (std::vector<std::string>{before[0], before[1], before[2], before[3]}));
+}
+
+TEST(MetricsFile, OneTrainingAtATimeWritesIt) {
+  const checkpoint::TemporaryFolder folder;
+  const std::string path = folder.path("metrics.jsonl");
+  std::vector<MetricsFile::Line> kept;
+  EXPECT_TRUE(MetricsFile::CheckNobodyWrites(path).ok());  // there is none
+  {
+    const auto first = MetricsFile::Open(path, 0, &kept);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    ASSERT_TRUE((*first)->Step(Report(1, 0.5)).ok());
+    const std::string expected =
+        path + ": another training is writing here: wait for its end, or give another --output";
+    EXPECT_EQ(MetricsFile::CheckNobodyWrites(path).message(), expected);
+    EXPECT_EQ(MetricsFile::Open(path, 0, &kept).status().message(), expected);
+    EXPECT_EQ(MetricsFile::Open(path, 1, &kept).status().message(), expected);
+    EXPECT_TRUE(kept.empty());
+    ASSERT_TRUE((*first)->Step(Report(2, 0.5)).ok());
+    EXPECT_EQ(LinesOf(path).size(), 2);
+  }
+  EXPECT_TRUE(MetricsFile::CheckNobodyWrites(path).ok());
+  EXPECT_TRUE(MetricsFile::Open(path, 2, &kept).ok());
+  EXPECT_EQ(kept.size(), 2);
+}
+
+// A killed program's lock stays until the system has taken its memory back.
+TEST(MetricsFile, ALockThatIsAboutToGoIsWaitedFor) {
+  const checkpoint::TemporaryFolder folder;
+  const std::string path = folder.path("metrics.jsonl");
+  std::vector<MetricsFile::Line> kept;
+  auto first = MetricsFile::Open(path, 0, &kept);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  std::thread end([&first] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    first->reset();
+  });
+  const auto second = MetricsFile::Open(path, 0, &kept);
+  end.join();
+  EXPECT_TRUE(second.ok()) << second.status().message();
 }
 
 }  // namespace

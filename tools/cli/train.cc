@@ -20,6 +20,7 @@
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/store.h"
+#include "engine/train/metrics_file.h"
 #include "engine/train/run_folder.h"
 #include "engine/train/tensorboard/event_log.h"
 #include "engine/train/trainer.h"
@@ -288,6 +289,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   const RunFolder output = f.output.empty() ? RunFolder::Of(loaded.network.name()) : RunFolder(f.output);
   const std::string directory =
       training.checkpoint().has_directory() ? training.checkpoint().directory() : output.checkpoints();
+  SNUG_RETURN_IF_ERROR(MetricsFile::CheckNobodyWrites(output.metrics()));
   Checkpoints checkpoints(directory, training, out);
   if (f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/true));
   TrainerOptions options;

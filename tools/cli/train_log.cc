@@ -36,9 +36,9 @@ std::string MetricsText(const Metrics& metrics) {
 
 absl::StatusOr<std::unique_ptr<TrainLog>> TrainLog::Open(const Options& options) {
   std::unique_ptr<TrainLog> log(new TrainLog(options));
-  OutputFile::RemoveLeftovers(options.folder.curve());
   std::vector<MetricsFile::Line> kept;
   SNUG_ASSIGN_OR_RETURN(log->file_, MetricsFile::Open(options.folder.metrics(), options.step, &kept));
+  OutputFile::RemoveLeftovers(options.folder.curve());  // from here on nobody else writes it
   for (const MetricsFile::Line& line : kept) log->Remember(line.kind, line.step, line.metrics);
   return log;
 }

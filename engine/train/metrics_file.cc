@@ -15,6 +15,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <thread>
 
 #include "engine/base/status.h"
@@ -59,8 +60,8 @@ bool ParseNumbers(absl::string_view line, Metrics* metrics) {
   for (const absl::string_view member : absl::StrSplit(line, ", ", absl::SkipEmpty())) {
     const std::vector<absl::string_view> parts = absl::StrSplit(member, absl::MaxSplits("\": ", 1));
     if (parts.size() != 2 || !absl::StartsWith(parts[0], "\"")) return false;
-    double value = 0;
-    if (!absl::SimpleAtod(parts[1], &value)) return false;
+    double value = std::numeric_limits<double>::quiet_NaN();  // JSON has only null for a number that is not finite
+    if (parts[1] != "null" && !absl::SimpleAtod(parts[1], &value)) return false;
     const std::string name(parts[0].substr(1));
     if (!MetricsFile::IsReserved(name)) metrics->emplace_back(name, value);
   }

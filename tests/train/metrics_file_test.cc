@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <thread>
 
@@ -90,6 +91,32 @@ TEST(MetricsFile, ALockThatIsAboutToGoIsWaitedFor) {
   const auto second = MetricsFile::Open(path, 0, &kept);
   end.join();
   EXPECT_TRUE(second.ok()) << second.status().message();
+}
+
+TEST(MetricsFile, NumbersThatAreNotFiniteAndLinesThatNobodyCanReadStay) {
+  const checkpoint::TemporaryFolder folder;
+  const std::string path = folder.path("metrics.jsonl");
+  std::vector<MetricsFile::Line> kept;
+  {
+    const auto file = MetricsFile::Open(path, 0, &kept);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ASSERT_TRUE((*file)->Step(Report(1, std::nan(""))).ok());
+  }
+  std::ofstream(path, std::ios::app) << "a user's remark\n";
+  {
+    const auto file = MetricsFile::Open(path, 1, &kept);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ASSERT_TRUE((*file)->Step(Report(2, 0.5)).ok());
+  }
+  ASSERT_EQ(kept.size(), 1);
+  EXPECT_EQ(kept[0].step, 1);
+  ASSERT_EQ(kept[0].metrics.size(), 1);
+  EXPECT_EQ(kept[0].metrics[0].first, "loss");
+  EXPECT_TRUE(std::isnan(kept[0].metrics[0].second));
+  const std::vector<std::string> lines = LinesOf(path);
+  ASSERT_EQ(lines.size(), 3);
+  EXPECT_NE(lines[0].find("\"loss\": null"), std::string::npos) << lines[0];
+  EXPECT_EQ(lines[1], "a user's remark");
 }
 
 }  // namespace

@@ -303,6 +303,21 @@ class Train(unittest.TestCase):
             steps = [line["step"] for line in map(json.loads, file) if line["kind"] == "step"]
         self.assertEqual(steps, list(range(1, 201)))
 
+    def test_a_metric_may_not_be_called_as_a_number_of_every_line(self):
+        with open(MLP, encoding="utf-8") as file:
+            network = file.read()
+        for name in ("kind", "step", "epoch", "learning_rate", "seconds"):
+            with self.subTest(name=name):
+                changed = network.replace('"accuracy"', f'"{name}"')
+                with open(self.path("net.pbtxt"), "w", encoding="utf-8") as file:
+                    file.write(changed)
+                before = changed[:changed.index(f'"{name}"', changed.index("\noutput:"))]
+                run = snug("train", self.path("net.pbtxt"), "--data=digits", "--steps=1", f"--output={self.path(name)}")
+                self.assertEqual(run.returncode, 2, run.stderr)
+                self.assertIn(f'net.pbtxt:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}: output "{name}": every '
+                              f'line of metrics.jsonl has a "{name}" of its own: give this layer another name', run.stderr)
+                self.assertFalse(os.path.exists(self.path(name)))
+
     def test_a_network_without_a_name_is_called_as_its_file(self):
         with open(MLP, encoding="utf-8") as mlp, open(self.path("called_so.pbtxt"), "w", encoding="utf-8") as file:
             file.write(mlp.read().replace('name: "mlp"', "", 1))

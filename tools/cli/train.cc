@@ -20,6 +20,7 @@
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/checkpoint/store.h"
+#include "engine/train/metrics.h"
 #include "engine/train/metrics_file.h"
 #include "engine/train/run_folder.h"
 #include "engine/train/tensorboard/event_log.h"
@@ -281,6 +282,18 @@ void PrintJson(const Trainer& trainer, const TrainLog& log, const Run& run, cons
   std::puts(json.text().c_str());
 }
 
+absl::Status CheckMetricNames(const LoadedNetwork& loaded, const Trainer& trainer) {
+  for (const std::string& metric : MetricNames(loaded.network, trainer.session().program(0))) {
+    if (!MetricsFile::IsReserved(metric)) continue;
+    int output = 0;
+    while (output < loaded.network.output_size() && loaded.network.output(output) != metric) ++output;
+    return At(loaded.source_map.OutputLoc(output),
+              absl::InvalidArgumentError(absl::StrCat("output \"", metric, "\": every line of metrics.jsonl has a \"",
+                                                      metric, "\" of its own: give this layer another name")));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& given, TrainFlags& f) {
   const proto::Training& training = given.training;
   const OpRegistry& registry = OpRegistry::Builtin();
@@ -309,6 +322,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<Trainer> trainer,
       Trainer::Create(loaded.network, loaded.source_map, registry, training, std::move(data), options));
+  SNUG_RETURN_IF_ERROR(CheckMetricNames(loaded, *trainer));
   const Compiled& compiled = trainer->session().compiled();
   SayWhatVaries(compiled);
   checkpoint::PosixFileSystem files;

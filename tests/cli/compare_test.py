@@ -48,6 +48,16 @@ class CompareTest(Comparing):
         self.assertEqual(rows["--optimizer"].split(), ["--optimizer", "sgd", "adam"])
         self.assertIn(f"the page is in {self.folder / 'c.html'}", text)
 
+    def test_options_of_every_command_are_told_too(self):
+        plain = self.train("plain", "--precision=bfloat16")
+        flags = {"stochastic-rounding": "true", "memory": "none", "loops": "rolled", "recompute-rounds": "2",
+                 "update-as-made": "true", "recompute-sweeps": "true", "streams": "2", "plain-kernels": "true",
+                 "stash-limit": "1GB", "memory-limit": "1GB", "engine": "serial"}
+        other = self.train("other", "--precision=bfloat16", *(f"--{name}={value}" for name, value in flags.items()))
+        document = json.loads(self.run_snug("compare", plain, other, "--json", f"--html={self.folder / 'c.html'}").stdout)
+        differ = {option["name"]: option["values"] for option in document["options_that_differ"]}
+        self.assertLessEqual({name: [None, value] for name, value in flags.items()}.items(), differ.items())
+
     def test_runs_of_one_name_have_their_paths(self):
         one, other = self.train("a/run"), self.train("b/run")
         text = self.compare(one, other).stdout

@@ -356,7 +356,8 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                       .steps_per_epoch = trainer->steps_per_epoch(),
                       .log_every = training.log_every(),
                       .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes()}));
-  RunNotes notes(output, DescribeRun(*trainer, given, f.init_from, output), *trainer, options.compile.memory);
+  RunNotes notes(output, DescribeRun(*trainer, given, f.run, f.compile, f.memory, f.init_from, output), *trainer,
+                 options.compile.memory);
   std::unique_ptr<tensorboard::EventLog> events;
   if (f.tensorboard.has_value()) {
     const std::string folder = f.tensorboard->empty() ? output.tensorboard() : *f.tensorboard;

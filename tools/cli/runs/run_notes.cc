@@ -1,12 +1,14 @@
 #include "tools/cli/runs/run_notes.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/base/text/output_file.h"
@@ -49,7 +51,8 @@ absl::Status DrawMemory(const RunFolder& folder, const Compiled& compiled, const
 
 }  // namespace
 
-runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given, const std::string& init_from,
+runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given, const RunFlags& run,
+                            const CompileFlags& compile, const MemoryFlags& memory, const std::string& init_from,
                             const RunFolder& folder) {
   const Session& session = trainer.session();
   runs::RunRecord record{.network = session.compiled().graph.name,
@@ -58,9 +61,17 @@ runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given
                          .steps_per_epoch = trainer.steps_per_epoch(),
                          .state_bytes = session.state_bytes(),
                          .step_bytes = session.step_bytes()};
+  proto::Training training = given.training;
+  Override(memory.given, training.mutable_memory());
+  const proto::Memory about_memory = training.memory();
+  training.clear_memory();
   record.options = ListProtoFlags("", "optimizer", given.optimizer);
-  for (auto& option : ListProtoFlags("", "training", given.training)) record.options.push_back(std::move(option));
+  for (auto& option : ListProtoFlags("", "training", training)) record.options.push_back(std::move(option));
+  for (auto& option : ListProtoFlags("", "", about_memory)) record.options.push_back(std::move(option));
+  // "": it is at its default.
   const auto set = [&](const std::string& name, const std::string& value) {
+    std::erase_if(record.options, [&](const auto& option) { return value.empty() && option.first == name; });
+    if (value.empty()) return;
     for (auto& option : record.options) {
       if (option.first == name) {
         option.second = value;
@@ -69,14 +80,31 @@ runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given
     }
     record.options.emplace_back(name, value);
   };
+  const auto set_switch = [&](const std::string& name, bool on) { set(name, on ? "true" : ""); };
   // These come from flags of every command, or from what nobody says.
   set("batch", absl::StrCat(trainer.batch()));
   set("precision", std::string(Name(session.compiled().precision)));
   set("threads", absl::StrCat(session.compiled().threads));
   set("device", session.compiled().device.ToString());
+  set_switch("stochastic-rounding", compile.stochastic_rounding.value_or(false));
+  set_switch("tf32", compile.tf32);
+  set_switch("fast", compile.fast);
+  set_switch("plain-kernels", compile.plain_kernels);
+  set_switch("keep-inputs", compile.keep_inputs);
+  set_switch("update-as-made", compile.update_as_made);
+  set_switch("recompute-sweeps", compile.recompute_sweeps);
+  set("loops", compile.loops == "by-size" ? "" : compile.loops);
+  set("recompute-rounds", compile.recompute_rounds == 0 ? "" : absl::StrCat(compile.recompute_rounds));
+  set("stash-limit", compile.stash_limit);
+  set("disable-passes", absl::StrJoin(compile.disabled_passes, ","));
+  set("tuning", compile.tuning);
+  set("streams", memory.streams.count == 1 ? "" : absl::StrCat(memory.streams.count));
+  set("stream-policy", memory.streams.policy);
+  set("plan", memory.plan_file);
+  set("engine", run.engine == "replay" ? "" : run.engine);
   // A training that goes on began with what it began with, whatever it is told now.
   if (trainer.step() == 0) {
-    if (!init_from.empty()) set("init-from", init_from);
+    set("init-from", init_from);
   } else if (const absl::StatusOr<runs::RunRecord> before = runs::RunRecord::ReadFrom(folder); before.ok()) {
     for (const auto& [name, value] : before->options) {
       if (name == "init-from") set(name, value);

@@ -9,13 +9,16 @@
 #include "engine/compile/pipeline.h"
 #include "engine/train/run_folder.h"
 #include "engine/train/trainer.h"
+#include "tools/cli/flags/memory_flags.h"
+#include "tools/cli/flags/run_flags.h"
 #include "tools/cli/flags/training_options.h"
 #include "tools/runs/run_record.h"
 
 namespace snug::core::cli {
 
 // Of the options: those that were given, and not at their default, by the names of their flags.
-runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given, const std::string& init_from,
+runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given, const RunFlags& run,
+                            const CompileFlags& compile, const MemoryFlags& memory, const std::string& init_from,
                             const RunFolder& folder);
 
 // Keeps run.json true: it says that the training runs from here on, and how it ended. Where nobody says that it did, it

@@ -318,6 +318,16 @@ class Train(unittest.TestCase):
                               f'line of metrics.jsonl has a "{name}" of its own: give this layer another name', run.stderr)
                 self.assertFalse(os.path.exists(self.path(name)))
 
+    def test_why_it_failed_before_its_first_step_is_left(self):
+        with open(self.path("file"), "w", encoding="utf-8"):
+            pass
+        run = train(self.path("t"), "--steps=3", f"--tensorboard={self.path('file/tb')}")
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn(self.path("file/tb"), run.stderr)
+        with open(self.path("t/run.json"), encoding="utf-8") as file:
+            record = json.load(file)
+        self.assertEqual((record["state"], record["error"]), ("failed", run.stderr.splitlines()[-1]))
+
     def test_a_network_without_a_name_is_called_as_its_file(self):
         with open(MLP, encoding="utf-8") as mlp, open(self.path("called_so.pbtxt"), "w", encoding="utf-8") as file:
             file.write(mlp.read().replace('name: "mlp"', "", 1))

@@ -359,14 +359,20 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   RunNotes notes(output, DescribeRun(*trainer, given, f.run, f.compile, f.memory, f.init_from, output), *trainer,
                  options.compile.memory);
   std::unique_ptr<tensorboard::EventLog> events;
-  if (f.tensorboard.has_value()) {
-    const std::string folder = f.tensorboard->empty() ? output.tensorboard() : *f.tensorboard;
-    SNUG_ASSIGN_OR_RETURN(events, tensorboard::EventLog::Open(folder, *trainer, loaded.network));
-  }
   CatchStopSignals();
   const int64_t began_at = trainer->step();
   const auto begin = std::chrono::steady_clock::now();
-  SNUG_RETURN_IF_ERROR(observer.Attach(trainer->session(), registry, trainer->steps() - began_at));
+  const auto prepare = [&]() -> absl::Status {
+    if (f.tensorboard.has_value()) {
+      const std::string folder = f.tensorboard->empty() ? output.tensorboard() : *f.tensorboard;
+      SNUG_ASSIGN_OR_RETURN(events, tensorboard::EventLog::Open(folder, *trainer, loaded.network));
+    }
+    return observer.Attach(trainer->session(), registry, trainer->steps() - began_at);
+  };
+  if (const absl::Status prepared = prepare(); !prepared.ok()) {
+    notes.Ended(prepared, false);
+    return prepared;
+  }
   const auto after_step = [&](const Trainer::StepReport& report) {
     observer.AddStep({.feed = report.feed_ns, .run = report.run_ns, .fetch = report.fetch_ns, .end = report.end_ns});
     SNUG_RETURN_IF_ERROR(log->Step(report));

@@ -152,6 +152,13 @@ class SiteTest(unittest.TestCase):
         (tree / "docs/more/x.md").write_text("# X\n")
         self.assertIn("is no site of ours", make(tree / "docs", tree).stderr)
         self.assertEqual(sorted(p.name for p in (tree / "docs").iterdir()), ["more"])
+        other = tree / "other"  # a style sheet makes no site of ours
+        other.mkdir()
+        for name in ("site.css", "index.html"):
+            (other / name).write_text("mine")
+        self.assertIn("is no site of ours", make(other, tree).stderr)
+        self.assertEqual(sorted(p.read_text() for p in other.iterdir()), ["mine", "mine"])
+        shutil.rmtree(other)
         self.assertEqual(make(out, tree).returncode, 0)
         self.assertFalse((out / "files").exists())  # of the site before
         self.assertEqual(sorted(p.name for p in tree.iterdir()), ["README.md", "docs", "out", "tools"])

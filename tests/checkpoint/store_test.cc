@@ -81,6 +81,27 @@ TEST(CheckpointStore, WhatDoesNotCountDisplacesNothing) {
   EXPECT_THAT(save(8), ElementsAre(4, 8));
 }
 
+// A training that saved after each step goes on with a checkpoint every ten steps.
+TEST(CheckpointStore, WhatDoesNotCountStaysWhereThereIsRoom) {
+  SimulatedDisk disk;
+  CheckpointStore before(&disk, "run", {.keep_last = 4});
+  for (int64_t step = 1; step <= 12; ++step) ASSERT_TRUE(SaveStep(before, step).ok());
+  CheckpointStore store(&disk, "run", {.keep_last = 4});
+  store.CountOnly([](int64_t step) { return step % 10 == 0; });
+  const auto save = [&](int64_t step) {
+    EXPECT_TRUE(SaveStep(store, step).ok());
+    return *store.Steps();
+  };
+  EXPECT_THAT(store.Tidy(12), IsEmpty());
+  EXPECT_THAT(*store.Steps(), ElementsAre(9, 10, 11, 12));
+  EXPECT_THAT(save(13), ElementsAre(10, 11, 12, 13));  // by an interruption
+  EXPECT_THAT(save(20), ElementsAre(10, 12, 13, 20));
+  EXPECT_THAT(save(30), ElementsAre(10, 13, 20, 30));
+  EXPECT_THAT(save(40), ElementsAre(10, 20, 30, 40));
+  EXPECT_THAT(save(43), ElementsAre(10, 20, 30, 40, 43));
+  EXPECT_THAT(save(50), ElementsAre(20, 30, 40, 50));
+}
+
 // Tensors of all types, one larger than what is read at a time; `b.slot` does not count.
 std::vector<TensorBytes> Weights(const std::vector<float>& large, const std::vector<BFloat16>& narrow,
                                  const std::vector<double>& wide, const std::vector<int32_t>& counts) {

@@ -72,6 +72,12 @@ class AverageTest(SnugTest):
         self.assertIn("the training is done, but the average of its checkpoints cannot be made", failed.stderr)
         self.assertIn("step-000000015.safetensors", failed.stderr)
 
+    def test_a_training_with_other_steps_before_keeps_those_it_has_room_for(self):
+        self.train("--steps=12", "--checkpoint-every=3", "--checkpoint-keep=4")
+        self.train("--steps=20", "--checkpoint-every=10", "--checkpoint-keep=4", "--checkpoint-average=1", "--resume")
+        self.assertEqual(sorted(file.name for file in (self.folder / "run/checkpoints").iterdir()),
+                         [AVERAGE, *(f"step-{step:09}.safetensors" for step in (6, 9, 12, 20))])
+
     def test_mistakes(self):
         for arguments, expected in [
                 (["--checkpoint-average=4"],

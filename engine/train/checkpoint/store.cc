@@ -161,12 +161,19 @@ void CheckpointStore::RemoveLeftovers(std::vector<std::string>* warnings) {
 void CheckpointStore::RemoveOld(int64_t step, std::vector<std::string>* warnings) {
   const absl::StatusOr<std::vector<int64_t>> steps = Steps();
   if (!steps.ok()) return warnings->push_back(std::string(steps.status().message()));
-  int kept = 0;
+  const auto counts = [this](int64_t one) { return counts_ == nullptr || counts_(one); };
+  std::vector<int64_t> past;  // the newest first
+  int64_t counting = 0;
   for (auto it = steps->rbegin(); it != steps->rend(); ++it) {
     if (*it > step) continue;
-    const bool counts = counts_ == nullptr || counts_(*it);
-    if (counts ? ++kept <= options_.keep_last : *it == step) continue;
-    const absl::Status removed = files_->Remove(PathOf(*it));
+    past.push_back(*it);
+    counting += counts(*it) ? 1 : 0;
+  }
+  int64_t places = std::min<int64_t>(counting, options_.keep_last);  // for those that count
+  int64_t free_places = options_.keep_last - places;                 // for the others
+  for (const int64_t one : past) {
+    if ((counts(one) ? places : free_places)-- > 0 || one == step) continue;
+    const absl::Status removed = files_->Remove(PathOf(one));
     if (!removed.ok()) warnings->push_back(std::string(removed.message()));
   }
 }

@@ -53,9 +53,9 @@ class CheckpointStore {
                                     const std::function<bool(const SafetensorsFile&, const std::string&)>& wanted);
   std::string AveragePath() const;
 
-  // Says which checkpoints count in `keep_last`; without this, all do. Of the others only one stays, the newest, for as
-  // long as none that counts is newer. It is for those that a training has only because it was interrupted: they then
-  // displace none of those that it has anyway.
+  // Says which checkpoints count in `keep_last`; without this, all do. The others, which a training has only because it
+  // was interrupted or was asked for other steps before, displace none of those: the newest of them stay in the places
+  // that are left over, and the one that was saved just now stays in any case.
   void CountOnly(std::function<bool(int64_t step)> counts) { counts_ = std::move(counts); }
 
   // Finishes what another program left that was killed after saving `step`: it removes old checkpoints and the

@@ -82,9 +82,9 @@ absl::Status Trainer::CheckAverage() const {
                    ", found ", asked));
 }
 
-std::vector<int64_t> Trainer::newest_checkpoints(int64_t count) const {
+std::vector<int64_t> Trainer::newest_checkpoints(int64_t count, int64_t end) const {
   std::vector<int64_t> steps;
-  for (int64_t step = step_; step > 0 && static_cast<int64_t>(steps.size()) < count; --step) {
+  for (int64_t step = end; step > 0 && static_cast<int64_t>(steps.size()) < count; --step) {
     if (writes_checkpoint(step)) steps.push_back(step);
   }
   std::reverse(steps.begin(), steps.end());

@@ -110,8 +110,8 @@ class Trainer {
     return step == steps_ || (step == step_ && finished()) ||
            (checkpoint_every_ > 0 && step > 0 && step % checkpoint_every_ == 0);
   }
-  // The steps of the newest `count` of those, ascending, up to the one that was reached; fewer if there are no more.
-  std::vector<int64_t> newest_checkpoints(int64_t count) const;
+  // The steps of the newest `count` of those up to `end`, ascending; fewer if there are no more.
+  std::vector<int64_t> newest_checkpoints(int64_t count, int64_t end) const;
 
   // Fails with FailedPrecondition where there are no data for it.
   absl::StatusOr<EvaluationReport> Evaluate();

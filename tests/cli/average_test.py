@@ -65,18 +65,48 @@ class AverageTest(SnugTest):
         self.assertEqual(tensors_of(path)[0]["averaged"], "15,20")
         self.assertEqual(sorted(file.name for file in path.parent.iterdir()),
                          [AVERAGE, "step-000000015.safetensors", "step-000000020.safetensors"])
-        # Where a checkpoint is gone that belongs to it, the training says so, and has not failed otherwise.
-        (path.parent / "step-000000015.safetensors").unlink()
-        failed = self.run_snug("train", "models/mlp.pbtxt", *self.FLAGS, f"--output={self.folder / 'run'}", "--steps=20",
-                               *flags, "--resume", code=2)
-        self.assertIn("the training is done, but the average of its checkpoints cannot be made", failed.stderr)
-        self.assertIn("step-000000015.safetensors", failed.stderr)
 
     def test_a_training_with_other_steps_before_keeps_those_it_has_room_for(self):
         self.train("--steps=12", "--checkpoint-every=3", "--checkpoint-keep=4")
         self.train("--steps=20", "--checkpoint-every=10", "--checkpoint-keep=4", "--checkpoint-average=1", "--resume")
         self.assertEqual(sorted(file.name for file in (self.folder / "run/checkpoints").iterdir()),
                          [AVERAGE, *(f"step-{step:09}.safetensors" for step in (6, 9, 12, 20))])
+
+    def test_checkpoints_that_are_not_there_are_missed_before_it_begins(self):
+        flags = ("--checkpoint-every=5", "--checkpoint-keep=5")
+        self.train("--steps=15", "--checkpoint-every=5", "--checkpoint-keep=2")
+        before = (self.folder / "run/metrics.jsonl").read_bytes()
+        checkpoints = self.folder / "run/checkpoints"
+
+        def refused(average, missing, most):
+            failed = self.train("--steps=25", *flags, f"--checkpoint-average={average}", "--resume", code=2)
+            self.assertIn("training.checkpoint.average: it is to be of the checkpoints after steps ", failed.stderr)
+            self.assertIn(f"{checkpoints}/step-{missing:09}.safetensors is not there: ", failed.stderr)
+            self.assertIn(f"; give at most {most}\n", failed.stderr)
+            self.assertEqual((self.folder / "run/metrics.jsonl").read_bytes(), before)
+            self.assertFalse((checkpoints / AVERAGE).exists())
+
+        refused(5, missing=5, most=4)
+        (checkpoints / "step-000000010.safetensors").unlink()
+        refused(4, missing=10, most=3)
+        self.train("--steps=25", *flags, "--checkpoint-average=3", "--resume")
+        self.assertEqual(tensors_of(checkpoints / AVERAGE)[0]["averaged"], "15,20,25")
+        # Also where nothing is left to do but the average.
+        (checkpoints / "step-000000020.safetensors").unlink()
+        failed = self.train("--steps=25", *flags, "--checkpoint-average=2", "--resume", code=2)
+        self.assertIn("/step-000000020.safetensors is not there", failed.stderr)
+        self.assertIn("give at most 1\n", failed.stderr)
+
+    def test_one_that_ends_early_has_the_mean_of_those_it_has(self):
+        self.train("--steps=10", "--checkpoint-every=5", "--checkpoint-keep=1")
+        done = self.train("--steps=100", "--checkpoint-every=5", "--checkpoint-keep=4", "--checkpoint-average=4", "--resume",
+                          "--evaluate-every=5", "--best-metric=accuracy", "--best-patience=1", "--learning-rate=1e-12")
+        steps = [int(step) for step in tensors_of(self.folder / "run/checkpoints" / AVERAGE)[0]["averaged"].split(",")]
+        self.assertEqual(steps, list(range(10, steps[-1] + 1, 5)))
+        self.assertLess(len(steps), 4)
+        self.assertIn(f"the training ended early: the average is of {len(steps)} checkpoints, because those after steps ",
+                      done.stderr)
+        self.assertIn(f"of the checkpoints after steps {', '.join(map(str, steps))}\n", done.stdout)
 
     def test_mistakes(self):
         for arguments, expected in [

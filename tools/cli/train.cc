@@ -1,11 +1,14 @@
 // `snug train NET` leads from a model file to trained parameters, a curve and checkpoints.
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -108,6 +111,7 @@ class Checkpoints {
     SayWhatDoesNotDecay();
     SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step));
     SNUG_RETURN_IF_ERROR(Annotate(trainer.ResumeProgress(metadata_), found_->path));
+    SNUG_RETURN_IF_ERROR(CheckAverage());
     SNUG_RETURN_IF_ERROR(SayWhatIsBest(trainer.progress()));
     // So many steps have used as many batches, whoever ran them: a checkpoint of libsnug says nothing about data.
     const int64_t epoch = trainer.steps_per_epoch();
@@ -137,8 +141,9 @@ class Checkpoints {
 
   // Must follow a training that has finished, if an average is wanted.
   absl::Status SaveAverage() {
-    averaged_steps_ = trainer_->newest_checkpoints(averaged_);
+    averaged_steps_ = trainer_->newest_checkpoints(averaged_, trainer_->step());
     if (averaged_steps_.empty()) return absl::OkStatus();
+    if (trainer_->progress().ended()) SNUG_RETURN_IF_ERROR(LeaveOutOfAverage());
     const absl::StatusOr<checkpoint::CheckpointStore::Saved> saved = checkpoint::SaveAverage(store_, averaged_steps_);
     if (!saved.ok()) {
       return Annotate(saved.status(), "the training is done, but the average of its checkpoints cannot be made");
@@ -173,6 +178,36 @@ class Checkpoints {
     checkpoint::Metadata metadata = trainer_->progress().ToMetadata();
     metadata.insert(learnt_.begin(), learnt_.end());
     return metadata;
+  }
+  // Where the average is to be of checkpoints that an earlier part of the training should have left, it must not turn
+  // out after all steps that they are not there. When a training ends early is not known, so that is looked at then.
+  absl::Status CheckAverage() const {
+    if (averaged_ == 0 || trainer_->progress().ended()) return absl::OkStatus();
+    SNUG_ASSIGN_OR_RETURN(const std::vector<int64_t> there, store_.Steps());
+    const std::vector<int64_t> wanted =
+        trainer_->newest_checkpoints(averaged_, std::max(trainer_->step(), trainer_->steps()));
+    for (auto it = wanted.rbegin(); it != wanted.rend(); ++it) {
+      if (*it > found_->step || absl::c_linear_search(there, *it)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "training.checkpoint.average: it is to be of the checkpoints after steps ", absl::StrJoin(wanted, ", "),
+          ", and ", store_.PathOf(*it),
+          " is not there: an earlier part of this training kept fewer, or wrote them after other steps, or it was "
+          "removed; give at most ",
+          it - wanted.rbegin()));
+    }
+    return absl::OkStatus();
+  }
+  absl::Status LeaveOutOfAverage() {
+    SNUG_ASSIGN_OR_RETURN(const std::vector<int64_t> there, store_.Steps());
+    std::vector<int64_t> missing;
+    const auto is_there = [&](int64_t step) { return absl::c_linear_search(there, step); };
+    absl::c_remove_copy_if(averaged_steps_, std::back_inserter(missing), is_there);
+    std::erase_if(averaged_steps_, [&](int64_t step) { return !is_there(step); });
+    if (!missing.empty()) {
+      Warn({absl::StrCat("the training ended early: the average is of ", averaged_steps_.size(),
+                         " checkpoints, because those after steps ", absl::StrJoin(missing, ", "), " are not there")});
+    }
+    return absl::OkStatus();
   }
   // The best state may be one that is yet to come, where a training was killed before the next checkpoint, or goes on
   // from an older one. It is found again then, or another one that takes its place.

@@ -168,6 +168,21 @@ TEST(CheckpointStore, TheAverageIsTheMeanInDoubleOfEachElement) {
   EXPECT_THAT(disk.Paths(), testing::Not(testing::Contains("run/average.safetensors.tmp")));
 }
 
+TEST(CheckpointStore, AnAverageGoesBeforeANewerCheckpointComes) {
+  SimulatedDisk disk;
+  CheckpointStore store(&disk, "run", {.keep_last = 9});
+  for (const int64_t step : {1, 2}) ASSERT_TRUE(SaveStep(store, step).ok());
+  ASSERT_TRUE(store.SaveAverage({1, 2}, [](const SafetensorsFile&, const std::string&) { return true; }).ok());
+  const ContentOfStep content(3);
+  ASSERT_TRUE(store.SaveBest(3, content.tensors(), content.metadata()).ok());
+  EXPECT_THAT(disk.Paths(), testing::Contains(store.AveragePath())) << "the best displaces none of the newest";
+  const auto saved = store.Save(3, content.tensors(), content.metadata());
+  ASSERT_TRUE(saved.ok());
+  EXPECT_THAT(saved->warnings,
+              ElementsAre("run/average.safetensors: removed, because it was the mean of older checkpoints"));
+  EXPECT_THAT(disk.Paths(), testing::Not(testing::Contains(store.AveragePath())));
+}
+
 TEST(CheckpointStore, AnAverageNeedsAllOfItsCheckpoints) {
   SimulatedDisk disk;
   CheckpointStore store(&disk, "run", {.keep_last = 9});

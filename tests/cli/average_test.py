@@ -108,6 +108,15 @@ class AverageTest(SnugTest):
                       done.stderr)
         self.assertIn(f"of the checkpoints after steps {', '.join(map(str, steps))}\n", done.stdout)
 
+    def test_no_average_is_older_than_the_training(self):
+        path = self.folder / "run/checkpoints" / AVERAGE
+        removed = f"warning: {path}: removed, because it was the mean of older checkpoints"
+        self.train("--steps=10", "--checkpoint-every=5", "--checkpoint-average=2")
+        self.train("--steps=10", "--checkpoint-every=5", "--resume")  # nothing is left to do, so it is what it was
+        self.assertTrue(path.exists())
+        self.assertIn(removed, self.train("--steps=15", "--checkpoint-every=5", "--resume").stderr)
+        self.assertFalse(path.exists())
+
     def test_mistakes(self):
         for arguments, expected in [
                 (["--checkpoint-average=4"],

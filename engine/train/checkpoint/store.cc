@@ -1,5 +1,6 @@
 #include "engine/train/checkpoint/store.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
@@ -125,6 +126,7 @@ absl::StatusOr<CheckpointStore::Saved> CheckpointStore::SaveAs(const std::string
   const std::string temporary = absl::StrCat(saved.path, kTemporary);
   SNUG_RETURN_IF_ERROR(files_->MakeDirectory(directory_));
   RemoveLeftovers(&saved.warnings);
+  if (path == PathOf(step)) RemoveAverage(&saved.warnings);
   absl::Status status = Write(temporary, content, all);
   if (status.ok()) status = files_->Rename(temporary, saved.path);
   if (!status.ok()) {
@@ -154,6 +156,18 @@ void CheckpointStore::RemoveLeftovers(std::vector<std::string>* warnings) {
     const absl::Status removed = files_->Remove(absl::StrCat(directory_, "/", name));
     if (!removed.ok()) warnings->push_back(std::string(removed.message()));
   }
+}
+
+// It is of checkpoints before the one that is to come, and goes first: whenever a program is killed, an average that is
+// there is that of the newest.
+void CheckpointStore::RemoveAverage(std::vector<std::string>* warnings) {
+  const absl::StatusOr<std::vector<std::string>> names = files_->List(directory_);
+  if (!names.ok()) return warnings->push_back(std::string(names.status().message()));
+  if (!absl::c_linear_search(*names, kAverageName)) return;
+  const absl::Status removed = files_->Remove(AveragePath());
+  warnings->push_back(removed.ok()
+                          ? absl::StrCat(AveragePath(), ": removed, because it was the mean of older checkpoints")
+                          : std::string(removed.message()));
 }
 
 // Removes old checkpoints up to `step`, which was saved just now. Later ones belong to another run of training, so they

@@ -36,10 +36,11 @@ class CheckpointStore {
 
   struct Saved {
     std::string path;
-    std::vector<std::string> warnings;  // old files that could not be removed
+    std::vector<std::string> warnings;  // an average that is gone, old files that could not be removed
   };
   // Once this has returned OK, the checkpoint survives a loss of power. After an error the other checkpoints are as
-  // they were. Makes the directory if needed. Keys of the metadata that begin with "snug." belong to the store.
+  // they were. An average that is there was one of older checkpoints, so it goes. Makes the directory if needed. Keys
+  // of the metadata that begin with "snug." belong to the store.
   absl::StatusOr<Saved> Save(int64_t step, const std::vector<TensorBytes>& tensors, const Metadata& metadata);
 
   // Writes a checkpoint of its own name, `best.safetensors`, in place of the one before, with the same promises. None
@@ -86,6 +87,7 @@ class CheckpointStore {
   absl::Status Write(const std::string& path, const Content& content, const Metadata& metadata);
   void RemoveOld(int64_t step, std::vector<std::string>* warnings);
   void RemoveLeftovers(std::vector<std::string>* warnings);
+  void RemoveAverage(std::vector<std::string>* warnings);
 
   FileSystem* files_;
   std::string directory_;

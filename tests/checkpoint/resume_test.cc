@@ -74,13 +74,13 @@ TEST_F(ResumeTest, EveryConditionIsKept) {
   const auto file = SafetensorsFile::Open(files_, store_.PathOf(1));
   ASSERT_TRUE(file.ok());
   for (const char* condition :
-       {"network", "batch", "accumulate", "seed", "precision", "decay", "threads", "tuning", "platform"}) {
+       {"network", "batch", "accumulate", "seed", "precision", "optimizer", "decay", "threads", "tuning", "platform"}) {
     EXPECT_TRUE(file->header().metadata.contains(condition)) << condition;
   }
 }
 
 TEST_F(ResumeTest, WhatDecidesAboutTheNumbersIsNeverOther) {
-  for (const char* condition : {"network", "batch", "seed", "precision"}) {
+  for (const char* condition : {"network", "batch", "seed", "precision", "optimizer"}) {
     Save({{condition, "other"}});
     for (const bool other_rounding : {false, true}) {
       const absl::Status refused = ResumeWith(other_rounding).status();
@@ -90,6 +90,21 @@ TEST_F(ResumeTest, WhatDecidesAboutTheNumbersIsNeverOther) {
                                          " other, this run has ")));
       EXPECT_THAT(std::string(refused.message()), HasSubstr("; advice"));
     }
+  }
+}
+
+TEST_F(ResumeTest, OptimizersAreToldApartWhateverTheyKeep) {
+  const std::pair<const char*, const char*> kinds[] = {
+      {"sgd {}", "sgd"},         {"sgd { momentum: 0.9 }", "sgd"},
+      {"adam {}", "adam"},       {"adamw {}", "adamw"},
+      {"rmsprop {}", "rmsprop"}, {"rmsprop { momentum: 0.9 }", "rmsprop"},
+      {"adagrad {}", "adagrad"}, {"lion {}", "lion"},
+      {"lamb {}", "lamb"}};
+  for (const auto& [written, kind] : kinds) {
+    const std::string network = absl::StrCat(kNetwork, " optimizer { learning_rate: 0.1 ", written, " }");
+    const auto session = MakeSession(network, {.batch = 4}, /*seed=*/1);
+    ASSERT_TRUE(session.ok()) << written << ": " << session.status().message();
+    EXPECT_EQ(ConditionsOf(**session)["optimizer"], kind) << written;
   }
 }
 

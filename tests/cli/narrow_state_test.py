@@ -36,6 +36,9 @@ class NarrowStateTest(SnugTest):
         for state, other in [("8bit", "bfloat16"), ("bfloat16", "float32"), ("float32", "8bit")]:
             refused = self.train(f"--state={other}", "--resume", output=state, code=2)
             self.assertIn(f"made with optimizer.state {state}, this run has {other}; give it the same", refused.stderr)
+            # They keep the same, so only the name of the optimizer tells them apart.
+            refused = self.train(f"--state={state}", "--resume", optimizer="adamw", output=state, code=2)
+            self.assertIn("made with optimizer adam, this run has adamw; give it the same", refused.stderr)
         self.json("eval", "models/mlp.pbtxt", f"--checkpoint={self.folder / '8bit'}", "--batch=32", "--batches=2")
 
     def test_commands_that_only_look_take_another_optimizer(self):

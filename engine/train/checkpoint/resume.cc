@@ -3,16 +3,19 @@
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
+#include <absl/strings/strip.h>
 
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "engine/base/status.h"
 #include "engine/compile/differentiate/differentiate.h"
 #include "engine/compile/import/check_optimizer.h"
 #include "engine/train/run_folder.h"
 #include "ops/platform.h"
+#include "proto/internal.pb.h"
 
 namespace snug::core::checkpoint {
 namespace {
@@ -76,6 +79,26 @@ std::string OptimizerState(const Graph& graph) {
   return absl::StrJoin(types, " and ");
 }
 
+// Returns which rule changes the parameters, by its name in the model file; empty: nothing is trained. Slots do not
+// tell it: those of Adam, AdamW and LAMB have the same names.
+absl::string_view OptimizerKind(const Graph& graph) {
+  static constexpr std::pair<absl::string_view, absl::string_view> kKinds[] = {
+      {"sgd_update", "sgd"},         {"momentum_update", "sgd"},
+      {"rmsprop_update", "rmsprop"}, {"rmsprop_momentum_update", "rmsprop"},
+      {"adagrad_update", "adagrad"}, {"lion_update", "lion"},
+      {"lamb_update", "lamb"},       {"adam_update", "adam"}};
+  for (const NodeId id : graph.ProgramOrder()) {
+    const Node& node = graph.node(id);
+    absl::string_view op = node.op;
+    if (!absl::ConsumePrefix(&op, "dense_")) absl::ConsumePrefix(&op, "embedding_");  // an update as made
+    for (const auto& [update, kind] : kKinds) {
+      if (op != update) continue;
+      return kind == "adam" && node.options.Get<proto::Update>().decoupled_decay() ? "adamw" : kind;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 Metadata ConditionsOf(const Session& session) {
@@ -91,6 +114,9 @@ Metadata ConditionsOf(const Session& session) {
       {std::string(kDecayKey), std::string(Name(compiled.decay_rule))},
       {std::string(kThreads), absl::StrCat(compiled.threads)},
       {std::string(kTuning), compiled.tuning == nullptr ? "none" : absl::StrCat(absl::Hex(compiled.tuning->Digest()))}};
+  if (const absl::string_view kind = OptimizerKind(compiled.graph); !kind.empty()) {
+    conditions["optimizer"] = std::string(kind);
+  }
   if (const std::string state = OptimizerState(compiled.graph); !state.empty()) conditions["optimizer.state"] = state;
   // The platform is asked of the device's libraries. Where the device is missing, nothing is noted about it.
   if (const absl::StatusOr<Platform> platform = PlatformOf(compiled.device); platform.ok()) {

@@ -19,7 +19,7 @@
 namespace snug::core::checkpoint {
 
 // Returns what a checkpoint's metadata say of the session: network, samples in a step, micro-batches, seed, precision,
-// rule of weight decay, threads of each op, tuning, platform.
+// optimizer and the types that it keeps, rule of weight decay, threads of each op, tuning, platform.
 Metadata ConditionsOf(const Session& session);
 
 // Writes a checkpoint with all that Resume needs to go on from it.
@@ -39,7 +39,7 @@ absl::StatusOr<CheckpointStore::Found> FindCheckpoint(FileSystem& files, const s
 
 struct ResumeOptions {
   // Whether what changes the rounding alone may differ: threads, tuning, micro-batches and the platform. Samples, seed,
-  // precision and network never may.
+  // precision, optimizer and network never may.
   bool other_rounding = false;
   // `what` begins the error ("--resume: "); the advice after it says what can be done.
   std::string what, advice, rounding_advice;

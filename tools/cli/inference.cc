@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/base/text/printable.h"
 #include "engine/compile/defaults.h"
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/resume.h"
@@ -53,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
   SNUG_ASSIGN_OR_RETURN(const Weights weights, OpenWeights(flags.checkpoint));
   SNUG_ASSIGN_OR_RETURN(const TrainingData opened,
                         OpenData(data, network, static_cast<uint64_t>(flags.seed), &weights.source->metadata()));
-  for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", note);
+  for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", Printable(note));
   const std::shared_ptr<const Dataset>& trained = opened.training_judged ? opened.training_judged : opened.training;
   const std::shared_ptr<const Dataset> dataset = flags.part == "training" ? trained : opened.evaluation;
   if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");

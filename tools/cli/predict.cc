@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/base/text/printable.h"
 #include "engine/train/judgement/class_scores.h"
 #include "tools/cli/command.h"
 #include "tools/cli/inference.h"

@@ -17,6 +17,7 @@
 #include "engine/base/status.h"
 #include "engine/base/text/byte_size.h"
 #include "engine/base/text/json.h"
+#include "engine/base/text/printable.h"
 #include "engine/compile/defaults.h"
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/init_from.h"
@@ -353,7 +354,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                         OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed()),
                                  f.resume ? &checkpoints.metadata() : nullptr));
   checkpoints.Keep(data.learnt);
-  for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", note);
+  for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<Trainer> trainer,
       Trainer::Create(loaded.network, loaded.source_map, registry, training, std::move(data), options));

@@ -1,21 +1,10 @@
 #include "tools/cli/judge/class_names.h"
 
-#include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
 
-#include <algorithm>
-
-#include "proto/loader/utf8.h"
+#include "engine/base/text/printable.h"
 
 namespace snug::core::cli {
-
-std::string Printable(absl::string_view text) {
-  if (!loader::IsUtf8(text)) return absl::CHexEscape(text);
-  const bool controls = std::any_of(text.begin(), text.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
-  });
-  return controls ? absl::Utf8SafeCEscape(text) : std::string(text);
-}
 
 ClassNames::ClassNames(const std::vector<std::string>& names) {
   for (const std::string& name : names) names_.push_back(Printable(name));

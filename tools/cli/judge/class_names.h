@@ -1,8 +1,6 @@
 // What classes are called where a person or another program reads of them.
 #pragma once
 
-#include <absl/strings/string_view.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,10 +9,6 @@
 #include "engine/train/judgement/class_scores.h"
 
 namespace snug::core::cli {
-
-// Returns text without control characters or bytes that are no UTF-8, which are written as escapes: names come from
-// files, and go to terminals and documents.
-std::string Printable(absl::string_view text);
 
 class ClassNames {
  public:

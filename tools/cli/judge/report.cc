@@ -11,6 +11,7 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
+#include "engine/base/text/printable.h"
 #include "engine/run/session/value_view.h"
 #include "tools/cli/judge/judgement_text.h"
 

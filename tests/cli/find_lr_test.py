@@ -1,7 +1,10 @@
 """`snug find-lr`: a learning rate with which a training gets somewhere, and what is said where there is none."""
 
+import math
 import os
+import pathlib
 import signal
+import struct
 import subprocess
 import xml.dom.minidom
 
@@ -58,6 +61,54 @@ class FindLrTest(SnugTest):
         self.assertIn("A larger --to than 1e-05", failed["error"])
         self.assertTrue((self.folder / "lr.svg").exists())
         self.assertIn("begin lower, with --from=", self.find("--from=1e6", "--to=1e9", code=1)["error"])
+
+    def test_a_loss_that_is_never_finite_is_no_matter_of_the_rate(self):
+        run = self.folder / "run"
+        checkpoint = pathlib.Path(self.json("train", MLP, *SMALL, "--steps=1", f"--output={run}")["checkpoint"])
+        whole = (checkpoint if checkpoint.is_absolute() else ROOT / checkpoint).read_bytes()
+        size, = struct.unpack("<Q", whole[:8])
+        not_numbers = struct.pack("<f", math.nan) * ((len(whole) - 8 - size) // 4)
+        weights = self.folder / "nan.safetensors"
+        weights.write_bytes(whole[:8 + size] + not_numbers)
+        folder = self.folder / "curves"
+        folder.mkdir()
+        said = self.error_of("find-lr", MLP, *SMALL, f"--init-from={weights}", f"--svg={folder / 'lr.svg'}")
+        self.assertIn("no suggestion: the loss is not finite before the first update", said)
+        self.assertIn("--init-from", said)
+        self.assertEqual(os.listdir(folder), [])
+
+    def error_of(self, *arguments):
+        done = self.run_snug(*arguments, code=1)
+        self.assertNotIn("suggested", done.stdout)
+        return done.stderr
+
+    def test_where_it_diverges_from_the_beginning_it_is_to_begin_lower(self):
+        said = self.find("--from=10", "--to=1e5", code=1)["error"]
+        self.assertIn("begin lower, with --from=1e-02", said)
+        self.assertNotIn("--batch", said)
+
+    def test_names_in_the_data_give_the_terminal_no_orders(self):
+        network = self.write("points.pbtxt", """name: "points"
+input { name: "x" shape { dim: 2 } }
+input { name: "label" dtype: INT32 max_value: 3 }
+layer { name: "out" input: "x" dense { units: 3 } }
+layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} }
+objective: "loss"
+""")
+        names = ("\x1b[31mred", "\x9b32mgreen", "\u202eblue")
+        rows = "".join(f"{i % 3},{i % 2},{names[i % 3]}\n" for i in range(90))
+        data = ("--data=csv", f"--data-csv-file={self.write('t.csv', 'a,b,label' + chr(10) + rows)}", "--threads=1", "--batch=8")
+        for command in (("find-lr", "--steps=20", f"--svg={self.folder / 'lr.svg'}", "--to=0.1"),
+                        ("train", "--steps=2", f"--output={self.folder / 'run'}"),
+                        ("eval", f"--checkpoint={self.folder / 'run'}")):
+            done = subprocess.run([BINARY, command[0], str(network), *data, *command[1:]],
+                                  cwd=ROOT, capture_output=True, text=True, timeout=300)
+            said = done.stdout + done.stderr
+            self.assertIn("\\033[31mred", said, command)
+            self.assertIn("\\u009b32mgreen", said, command)
+            self.assertIn("\\u202eblue", said, command)
+            for character in "\x1b\x9b\u202e":
+                self.assertNotIn(character, said, command)
 
     def test_what_is_wrong_is_said(self):
         for flags, said in {

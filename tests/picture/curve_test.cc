@@ -8,6 +8,7 @@
 namespace snug::core {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -59,6 +60,26 @@ TEST(Curve, SmoothsOverAWindow) {
   const Series smooth = Smoothed(Line("a", {4, 0, 2, 6}), 2, "mean");
   EXPECT_EQ(smooth.name, "mean");
   EXPECT_EQ(smooth.points, (std::vector<std::pair<double, double>>{{0, 4}, {1, 2}, {2, 1}, {3, 4}}));
+}
+
+void ExpectDrawn(const std::string& svg) {
+  EXPECT_THAT(svg, EndsWith("</svg>\n"));
+  EXPECT_THAT(svg, Not(HasSubstr("\"nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("\"-nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf\"")));
+}
+
+TEST(Curve, NothingIsDrawnOnEitherKindOfAxis) {
+  const CurvePanel nothing{.title = "loss", .series = {{.name = "smoothed", .points = {}}}, .falls = true};
+  for (const bool logarithmic : {false, true}) {
+    ExpectDrawn(CurveSvg("t", {nothing}, {.name = "learning rate", .logarithmic = logarithmic, .marks = {}}));
+  }
+}
+
+TEST(Curve, OneValueGetsAnAxisAroundIt) {
+  for (const double value : {0.0, 0.94, 1e-300, 1e17, -1e300}) {
+    ExpectDrawn(CurveSvg("t", {{.title = "a", .series = {{.name = "a", .points = {{1, value}, {2, value}}}}}}));
+  }
 }
 
 }  // namespace

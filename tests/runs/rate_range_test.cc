@@ -98,6 +98,45 @@ TEST(RateRange, SaysWhereToBeginWhenAllDiverges) {
       << range.Suggest().status().message();
 }
 
+TEST(RateRange, ALossThatIsNeverFiniteIsNoMatterOfTheRate) {
+  RateRange range({.steps = 200});
+  range.Add(std::numeric_limits<double>::quiet_NaN());
+  const std::string said(range.Suggest().status().message());
+  EXPECT_NE(said.find("the loss is not finite before the first update"), std::string::npos) << said;
+  EXPECT_EQ(said.find("--from"), std::string::npos) << said;
+}
+
+TEST(RateRange, WhereItRisesFromTheBeginningItIsToBeginLower) {
+  RateRange range({.from = 10, .to = 1e5, .steps = 200});
+  for (int i = 0; i < 200 && !range.diverged(); ++i) range.Add(i < 12 ? 2.3 : 2.3 + 0.5 * (i - 12));
+  EXPECT_TRUE(range.diverged());
+  EXPECT_GT(range.points(), 22u);
+  const std::string said(range.Suggest().status().message());
+  EXPECT_NE(said.find("It diverges from the beginning: begin lower, with --from=1e-02"), std::string::npos) << said;
+}
+
+TEST(RateRange, TellsTheRateOfTheStepThatDiverged) {
+  for (const double last : {1e6, std::numeric_limits<double>::infinity()}) {
+    RateRange range({.from = 1e-3, .to = 10, .steps = 100});
+    for (int i = 0; i < 100 && !range.diverged(); ++i) range.Add(i < 60 ? 3 - 0.04 * i : last);
+    EXPECT_TRUE(range.diverged());
+    const auto found = range.Suggest();
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_NE(found->reason.find("diverges at 0.27"), std::string::npos) << found->reason;  // RateOf(60)
+  }
+}
+
+TEST(RateRange, RatesAreFiniteHoweverFarTheEndsAreApart) {
+  const RateRange range({.from = 1e-6, .to = 1e308, .steps = 200});
+  double before = 0;
+  for (int64_t step = 0; step < 200; ++step) {
+    EXPECT_GT(range.RateOf(step), before);
+    before = range.RateOf(step);
+  }
+  EXPECT_LE(before, 1e308);
+  EXPECT_EQ(range.RateOf(0), 1e-6);
+}
+
 TEST(RateRange, OneLossThatExplodesSpoilsNothingBeforeIt) {
   RateRange range({.steps = 100});
   for (int i = 0; i < 80; ++i) range.Add(i < 40 ? 2 : 2 - 0.04 * (i - 40));

@@ -48,12 +48,13 @@ std::string Escape(const std::string& text) {
 class Scale {
  public:
   Scale(Range range, double from, double to, bool logarithmic) : from_(from), to_(to), log_(logarithmic) {
-    if (range.empty()) range = {0, 1};
+    if (range.empty()) range = log_ ? Range{1, 10} : Range{0, 1};  // which has no logarithm of 0
     low_ = log_ ? std::log10(range.low) : range.low;
     high_ = log_ ? std::log10(range.high) : range.high;
     if (high_ - low_ < 1e-12 * std::max(1.0, std::abs(high_))) {
-      low_ -= 0.5;
-      high_ += 0.5;
+      const double room = std::max(0.5, 1e-6 * std::abs(high_));  // a half is nothing beside a number of many digits
+      low_ -= room;
+      high_ += room;
     }
   }
 

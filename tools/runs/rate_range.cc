@@ -1,5 +1,6 @@
 #include "tools/runs/rate_range.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -30,7 +31,10 @@ RateRange::RateRange(const Options& options) : options_(options) {
 
 double RateRange::RateOf(int64_t step) const {
   const double share = static_cast<double>(step) / static_cast<double>(options_.steps - 1);
-  return options_.from * std::pow(options_.to / options_.from, share);
+  if (step <= 0) return options_.from;
+  // By logarithms, because the quotient of both ends may be larger than any number.
+  const double low = std::log(options_.from), high = std::log(options_.to);
+  return std::clamp(std::exp(low + share * (high - low)), options_.from, options_.to);
 }
 
 double RateRange::Ceiling() const {
@@ -41,7 +45,7 @@ double RateRange::Ceiling() const {
 
 void RateRange::Add(double loss) {
   if (!std::isfinite(loss)) {
-    diverged_ = true;
+    Diverge(losses_.size());
     return;
   }
   losses_.push_back(loss);
@@ -54,8 +58,13 @@ void RateRange::Add(double loss) {
     first_ = least_ = mean;
     return;
   }
-  if (mean > Ceiling()) diverged_ = true;
+  if (mean > Ceiling()) Diverge(losses_.size() - 1);
   least_ = std::min(least_, mean);
+}
+
+void RateRange::Diverge(size_t step) {
+  if (!diverged_) diverged_step_ = static_cast<int64_t>(step);
+  diverged_ = true;
 }
 
 std::vector<double> RateRange::Smoothed() const {
@@ -81,10 +90,16 @@ std::vector<double> RateRange::Smoothed() const {
 absl::StatusOr<RateRange::Suggestion> RateRange::Suggest() const {
   const size_t n = losses_.size();
   const auto window = static_cast<size_t>(options_.smoothing);
+  if (n == 0) {
+    return absl::FailedPreconditionError(
+        "the loss is not finite before the first update: no learning rate can help; look at the data, and at the "
+        "parameters of --init-from where they are given");
+  }
+  const std::string begin_lower = absl::StrFormat("begin lower, with --from=%.0e", options_.from / 1000);
   if (n < 2 * window + 2) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "the loss diverges after %d steps already, at a learning rate of %.2g: begin lower, with --from=%.0e", n,
-        RateOf(static_cast<int64_t>(n)), options_.from / 1000));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("the loss diverges after %d steps already, at a learning rate of %.2g: %s", diverged_step_,
+                        RateOf(diverged_step_), begin_lower));
   }
   const std::vector<double> smoothed = Smoothed();
   Suggestion found;
@@ -103,7 +118,8 @@ absl::StatusOr<RateRange::Suggestion> RateRange::Suggest() const {
     return absl::FailedPreconditionError(absl::StrFormat(
         "the loss never falls clearly: it is %.4g at first, and %.4g at the least, at a learning rate of %.2g. %s",
         found.first_loss, found.least_loss, found.least,
-        diverged_
+        diverged_ && least < 2 * window ? absl::StrCat("It diverges from the beginning: ", begin_lower)
+        : diverged_
             ? "It diverges before it falls: more --steps or a larger --batch may show where it falls; or the data "
               "do not tell what the labels are"
             : absl::StrFormat("A larger --to than %g, or more --steps, may show where it does; or the data do not "
@@ -129,7 +145,7 @@ absl::StatusOr<RateRange::Suggestion> RateRange::Suggest() const {
       "%s: the loss falls from %.4g, fastest at %.2g, to %.4g at %.2g%s",
       found.by_least ? "a third of the learning rate at which the loss is least" : "where the loss falls fastest",
       found.first_loss, found.steepest, found.least_loss, found.least,
-      diverged_ ? absl::StrFormat(", and diverges at %.2g", RateOf(static_cast<int64_t>(n))) : "");
+      diverged_ ? absl::StrFormat(", and diverges at %.2g", RateOf(diverged_step_)) : "");
   return found;
 }
 

@@ -50,12 +50,14 @@ class RateRange {
 
  private:
   double Ceiling() const;
+  void Diverge(size_t step);
 
   Options options_;
   std::vector<double> losses_;
   double running_ = 0, weight_ = 0;  // the mean of the last losses, as yet
   double first_ = 0, least_ = 0;     // of these means
   bool diverged_ = false;
+  int64_t diverged_step_ = 0;  // whose loss told so
 };
 
 }  // namespace snug::core::runs

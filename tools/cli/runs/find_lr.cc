@@ -13,6 +13,7 @@
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
 #include "engine/base/text/output_file.h"
+#include "engine/base/text/printable.h"
 #include "engine/compile/defaults.h"
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/init_from.h"
@@ -90,7 +91,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> NewTrainer(const LoadedNetwork& loaded,
   options.compile.no_decay_places = given.no_decay_places;
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
                         OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
-  for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", note);
+  for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
   data.evaluation.reset();
   SNUG_ASSIGN_OR_RETURN(
       std::unique_ptr<Trainer> trainer,
@@ -145,9 +146,10 @@ absl::Status Draw(const std::string& path, const std::string& network, const Rat
   }
   CurveAxis axis{.name = "learning rate", .logarithmic = true, .marks = {}};
   if (suggestion.ok()) axis.marks.emplace_back(suggestion->rate, absl::StrFormat("%.2g", suggestion->rate));
+  const std::string svg = CurveSvg(absl::StrCat(network, ": the loss of a step, by its learning rate"),
+                                   {{.title = "loss", .series = {single, smooth}}}, axis);
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(path));
-  file->Write(CurveSvg(absl::StrCat(network, ": the loss of a step, by its learning rate"),
-                       {{.title = "loss", .series = {single, smooth}}}, axis));
+  file->Write(svg);
   return file->Finish();
 }
 
@@ -187,6 +189,7 @@ absl::StatusOr<int> FindRate(const LoadedNetwork& loaded, const TrainingOptions&
   RateRange range(f.range);
   SNUG_RETURN_IF_ERROR(Sweep(*trainer, &range, out));
   const absl::StatusOr<RateRange::Suggestion> found = range.Suggest();
+  if (range.losses().empty()) return Annotate(found.status(), "no suggestion");  // and nothing to draw
   SNUG_RETURN_IF_ERROR(Draw(svg, network, range, found));
   if (!found.ok()) return Annotate(found.status(), absl::StrCat("no suggestion (the curve is in ", svg, ")"));
   if (f.json) {

@@ -81,8 +81,9 @@ class Chart {
 
   marks(low, high, pieces) {
     const raw = (high - low) / pieces, power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].find(k => k * power >= raw * 0.999) * power, marks = [];
-    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; ++k) marks.push(k * step);
+    const step = [1, 2, 5, 10].find(k => k * power >= raw * 0.999) * power, first = Math.ceil(low / step - 1e-9), marks = [];
+    // Counted, because adding 1 to a `first` above 2^53 would change nothing.
+    for (let i = 0; i < 100 && (first + i) * step <= high + 1e-9 * step; ++i) marks.push((first + i) * step);
     return marks;
   }
 
@@ -126,9 +127,12 @@ class Chart {
       this.plot.replaceChildren(svg);
       return;
     }
-    if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }
+    // What differs by no more than rounding is one value, as a mean of equal values is, and gets an axis around it.
+    const isOne = (from, to, least) => !(to - from > 1e-12 * Math.max(least, Math.abs(from), Math.abs(to)));
+    const around = value => Math.max(0.5, Math.abs(value) * 0.05);
+    if (isOne(x0, x1, 0)) { const room = around(x0); x0 -= room; x1 += room; }
     let y0 = log ? Math.log10(low) : low, y1 = log ? Math.log10(high) : high;
-    const room = y1 > y0 ? 0.03 * (y1 - y0) : Math.max(0.5, Math.abs(y0) * 0.05);
+    const room = isOne(y0, y1, log ? 1 : 0) ? around(y0) : 0.03 * (y1 - y0);
     y0 -= room; y1 += room;
     const X = x => LEFT + (x - x0) / (x1 - x0) * (right - LEFT);
     const Y = y => bottom - ((log ? Math.log10(y) : y) - y0) / (y1 - y0) * (bottom - TOP);

@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 #include <utime.h>
 
+#include <atomic>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "engine/train/metrics_file.h"
 #include "tests/checkpoint/temporary_folder.h"
@@ -134,6 +136,78 @@ TEST_F(RunFollowerTest, SaysWhatCannotBeRead) {
   ASSERT_EQ(mkfifo(folder_.metrics().c_str(), 0600), 0);
   run.Poll();  // and does not wait for whoever writes to it
   EXPECT_NE(run.problem().find("expected a file"), std::string::npos);
+}
+
+TEST_F(RunFollowerTest, FollowsNoLinkOutOfTheFolder) {
+  MakeFolder();
+  std::ofstream(temporary_.path("elsewhere")) << StepLine(1, 2);
+  std::filesystem::create_symlink(temporary_.path("elsewhere"), folder_.metrics());
+  std::filesystem::create_symlink(temporary_.path("elsewhere"), folder_.record());
+  RunFollower run(folder_);
+  run.Poll();
+  EXPECT_EQ(run.lines(), 0);
+  EXPECT_NE(run.problem().find("expected a file, found a link"), std::string::npos) << run.problem();
+  EXPECT_NE(run.record_problem().find("expected a file, found a link"), std::string::npos) << run.record_problem();
+  std::filesystem::create_directory_symlink(folder_.path(), temporary_.path("link"));
+  std::filesystem::remove(folder_.metrics());
+  Append(StepLine(1, 2));
+  RunFollower by_link{RunFolder(temporary_.path("link"))};  // that the folder is a link is whoever's wish who names it
+  by_link.Poll();
+  EXPECT_EQ(by_link.lines(), 1);
+}
+
+TEST_F(RunFollowerTest, SaysWhyARecordCannotBeRead) {
+  MakeFolder();
+  Append(StepLine(1, 2));
+  RunFollower run(folder_);
+  run.Poll();
+  EXPECT_EQ(run.record_problem(), "");  // none is there: older trainings left none
+  for (const char* text : {"{\"state_bytes\": -5}", "[[[[", ""}) {
+    std::ofstream(folder_.record()) << text;
+    run.Poll();
+    EXPECT_NE(run.record_problem().find("run.json: byte "), std::string::npos) << run.record_problem();
+    EXPECT_EQ(run.problem(), "");
+    EXPECT_EQ(run.lines(), 1);
+  }
+  ASSERT_TRUE(RunRecord{.network = "n"}.WriteTo(folder_).ok());
+  run.Poll();
+  EXPECT_EQ(run.record_problem(), "");
+}
+
+// A training that says how it ended, and lets go of the metrics after that, was never killed, whenever one looks.
+TEST_F(RunFollowerTest, ATrainingThatEndsIsNotGoneForAMoment) {
+  MakeFolder();
+  RunRecord record{.network = "n", .state = "done"};
+  ASSERT_TRUE(record.WriteTo(folder_).ok());
+  std::atomic<int> polls = 0;
+  std::atomic<bool> ended = false;
+  std::thread trainer([&] {
+    for (int training = 0; training < 300; ++training) {
+      {
+        std::vector<MetricsFile::Line> kept;
+        const auto file = MetricsFile::Open(folder_.metrics(), 0, &kept);
+        EXPECT_TRUE(file.ok());
+        record.state = "running";
+        EXPECT_TRUE(record.WriteTo(folder_).ok());
+        const int before = polls;
+        while (polls == before) std::this_thread::yield();
+        record.state = "done";
+        EXPECT_TRUE(record.WriteTo(folder_).ok());
+      }
+      const int before = polls;  // until one look has begun and ended, nothing else happens
+      while (polls < before + 2) std::this_thread::yield();
+    }
+    ended = true;
+  });
+  RunFollower run(folder_);
+  int gone = 0;
+  while (!ended) {
+    run.Poll();
+    gone += run.state() == RunState::kGone;
+    ++polls;
+  }
+  trainer.join();
+  EXPECT_EQ(gone, 0);
 }
 
 TEST_F(RunFollowerTest, KnowsWhoRunsAndWhoEnded) {

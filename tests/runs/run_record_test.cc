@@ -1,5 +1,6 @@
 #include "tools/runs/run_record.h"
 
+#include <absl/strings/str_cat.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -33,6 +34,26 @@ TEST(RunRecord, ALaterVersionsIsRead) {
   ASSERT_TRUE(record.ok()) << record.status().message();
   EXPECT_EQ(record->batch, 3);
   EXPECT_EQ(record->state, "paused");
+}
+
+TEST(RunRecord, NumbersThatNoTrainingHasAreRefused) {
+  EXPECT_TRUE(RunRecord::Parse(R"({"state_bytes": 9007199254740992, "step_bytes": 9007199254740992})").ok());
+  for (const char* number : {"9007199254740993", "9223372036854775807"}) {
+    const auto record = RunRecord::Parse(absl::StrCat(R"({"state_bytes": )", number, "}"));
+    EXPECT_NE(record.status().message().find(absl::StrCat("expected a number up to 2^53, found ", number)),
+              absl::string_view::npos)
+        << record.status().message();
+  }
+}
+
+TEST(RunRecord, MoreOptionsThanThereAreFlagsAreRefused) {
+  RunRecord record;
+  for (int i = 0; i < 1000; ++i) record.options.emplace_back(absl::StrCat("o", i), "1");
+  EXPECT_TRUE(RunRecord::Parse(record.ToJson()).ok());
+  record.options.emplace_back("one more", "1");
+  const auto read = RunRecord::Parse(record.ToJson());
+  EXPECT_NE(read.status().message().find("expected at most 1000 options"), absl::string_view::npos)
+      << read.status().message();
 }
 
 TEST(RunRecord, WhatIsNoneIsSaidWithItsPlace) {

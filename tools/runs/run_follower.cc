@@ -62,10 +62,26 @@ void RunFollower::BeginAnew() {
 }
 
 bool RunFollower::Poll() {
+  ReadRecord();
+  const bool more = ReadMetrics();
+  // A training that has ended since its record was read had not said so there yet; it says so before it lets go of the
+  // metrics.
+  if (state_ == RunState::kGone) {
+    ReadRecord();
+    FindState(true, false);
+  }
+  return more;
+}
+
+void RunFollower::ReadRecord() {
   absl::StatusOr<RunRecord> record = RunRecord::ReadFrom(folder_);
   record_.reset();
-  if (record.ok()) record_ = *std::move(record);
-  return ReadMetrics();
+  record_problem_.clear();
+  if (record.ok()) {
+    record_ = *std::move(record);
+  } else if (!absl::IsNotFound(record.status())) {
+    record_problem_ = std::string(record.status().message());
+  }
 }
 
 void RunFollower::PollToTheEnd() {

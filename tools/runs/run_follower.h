@@ -50,7 +50,8 @@ class RunFollower {
   RunState state() const { return state_; }
   const std::string& problem() const { return problem_; }  // why the metrics cannot be read; empty: they can
   const std::optional<RunRecord>& record() const { return record_; }
-  const std::vector<Curve>& curves() const { return curves_; }  // in the sequence in which they first came
+  const std::string& record_problem() const { return record_problem_; }  // why there is none, though its file is there
+  const std::vector<Curve>& curves() const { return curves_; }           // in the sequence in which they first came
   const Curve* Find(Kind kind, const std::string& metric = "") const;
   int64_t beginnings() const { return beginnings_; }  // rises when all that was read before does not count any more
   int64_t lines() const { return lines_; }
@@ -66,6 +67,7 @@ class RunFollower {
 
  private:
   void BeginAnew();
+  void ReadRecord();
   bool ReadMetrics();
   void ReadLines(const std::string& text);
   void TakeLine(absl::string_view text);
@@ -85,7 +87,7 @@ class RunFollower {
   std::vector<Curve> curves_;
   std::optional<RunRecord> record_;
   RunState state_ = RunState::kWaiting;
-  std::string problem_;
+  std::string problem_, record_problem_;
   int64_t beginnings_ = 0, lines_ = 0, unreadable_lines_ = 0, step_ = 0, epoch_ = 0;
   double rate_ = 0, training_seconds_ = 0, seconds_since_change_ = 0;
 };

@@ -14,6 +14,8 @@ namespace snug::core::runs {
 namespace {
 
 constexpr int64_t kMostRecordBytes = 1 << 20;
+constexpr size_t kMostOptions = 1000;                 // many more than there are flags
+constexpr int64_t kLargestNumber = int64_t{1} << 53;  // as large as JavaScript counts; sums of two fit as well
 
 absl::Status ReadOptions(checkpoint::JsonReader& json, std::vector<std::pair<std::string, std::string>>* options) {
   SNUG_RETURN_IF_ERROR(json.BeginObject());
@@ -21,6 +23,7 @@ absl::Status ReadOptions(checkpoint::JsonReader& json, std::vector<std::pair<std
   for (;;) {
     SNUG_ASSIGN_OR_RETURN(const bool more, json.NextKey(&key));
     if (!more) return absl::OkStatus();
+    if (options->size() == kMostOptions) return json.Error(absl::StrCat("expected at most ", kMostOptions, " options"));
     SNUG_ASSIGN_OR_RETURN(std::string value, json.String());
     options->emplace_back(key, std::move(value));
   }
@@ -65,6 +68,7 @@ absl::StatusOr<RunRecord> RunRecord::Parse(absl::string_view text) {
     for (const auto& [name, to] : numbers) {
       if (name != key) continue;
       SNUG_ASSIGN_OR_RETURN(*to, json.Integer());
+      if (*to > kLargestNumber) return json.Error(absl::StrCat("expected a number up to 2^53, found ", *to));
       known = true;
     }
     if (!known) SNUG_RETURN_IF_ERROR(json.Skip());

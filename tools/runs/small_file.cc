@@ -15,8 +15,11 @@ namespace snug::core::runs {
 absl::StatusOr<OpenedFile> OpenedFile::Open(const std::string& path) {
   OpenedFile file;
   file.path_ = path;
-  // A pipe would let this wait for whoever writes to it.
-  file.descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  // A pipe would let this wait for whoever writes to it, and a link could lead to what is nobody's business.
+  file.descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (file.descriptor_ < 0 && errno == ELOOP) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a file, found a link"));
+  }
   if (file.descriptor_ < 0) return absl::ErrnoToStatus(errno, path);
   struct stat found;
   if (fstat(file.descriptor_, &found) != 0) return absl::ErrnoToStatus(errno, path);

@@ -1,5 +1,5 @@
 // Reads a file that somebody else may be writing, or may have put there to do harm: it is no larger than it may be, and
-// is a file, not a pipe that never ends.
+// is a file, not a pipe that never ends, nor a link to another file.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,7 +14,7 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most_
 // A descriptor of a regular file that is open for reading, closed at the end.
 class OpenedFile {
  public:
-  // NotFound where there is none of that name.
+  // NotFound where there is none of that name. A link of that name is an error; the folder may be reached by one.
   static absl::StatusOr<OpenedFile> Open(const std::string& path);
   OpenedFile(OpenedFile&& other) noexcept;
   OpenedFile& operator=(OpenedFile&&) = delete;

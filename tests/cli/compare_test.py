@@ -3,10 +3,11 @@
 import json
 import os
 import pathlib
+import subprocess
 import unittest
 
 import browser
-from snug import SnugTest
+from snug import BINARY, SnugTest
 
 MLP = "models/mlp.pbtxt"
 
@@ -20,6 +21,20 @@ class Comparing(SnugTest):
 
     def compare(self, *runs):
         return self.run_snug("compare", *runs, f"--html={self.folder / 'c.html'}")
+
+
+    def left(self, name, lines, record=None):
+        """A folder as a training leaves it, with these lines of metrics."""
+        run = self.folder / "runs" / name
+        run.mkdir(parents=True)
+        (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        if record is not None:
+            (run / "run.json").write_text(record if isinstance(record, str) else json.dumps(record))
+        return run
+
+    def steps(self, *losses, first=1, **more):
+        return [{"kind": "step", "step": first + i, "loss": loss, "epoch": 0, "learning_rate": 0.1, "seconds": 0.01, **more}
+                for i, loss in enumerate(losses)]
 
 
 class CompareTest(Comparing):
@@ -85,6 +100,48 @@ class CompareTest(Comparing):
         self.assertIn("ended", done.stdout)
         self.assertNotIn("options that differ", done.stdout)  # nobody knows those of the first
 
+    def test_what_others_wrote_gives_the_terminal_no_orders(self):
+        hostile = "\x1b[31mred\nrow\x9b2J\u202e"
+        records = [{"network": "n", "state": "done", "options": {hostile: hostile + str(i)}} for i in range(2)]
+        runs = [self.left(f"run{i}\nnew", self.steps(2, 1, **{hostile: 3}), records[i]) for i in range(2)]
+        text = self.compare(*runs).stdout
+        self.assertEqual(len(text.split("\n\n")[0].splitlines()), 4, text)  # titles, two runs, and what the mark means
+        self.assertIn("\\033[31mred\\nrow\\u009b2J\\u202e1", text)
+        self.assertIn("run1\\nnew", text)
+        for character in "\x1b\x9b\u202e":
+            self.assertNotIn(character, text)
+
+    def test_a_folder_whose_name_is_no_text_makes_no_bad_json(self):
+        run = self.left("x", self.steps(2, 1))
+        odd = os.fsencode(self.folder / "runs") + b"/r\xff"
+        os.rename(run, odd)
+        page = self.folder / "c.html"
+        done = subprocess.run([BINARY, "compare", odd, "--json", f"--html={page}"], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout.decode("utf-8"))["runs"][0]["name"], "r\\xff")
+        page.read_bytes().decode("utf-8")
+
+    def test_a_run_is_called_as_its_folder_however_that_is_reached(self):
+        run = self.left("mine", self.steps(2, 1))
+        for given, folder in ((f"{run}/.", "/"), (f"{run}/./", "/"), (".", run), ("../mine", run), ("./metrics.jsonl", run)):
+            done = subprocess.run([BINARY, "compare", given, "--json", f"--html={self.folder / 'c.html'}"], cwd=folder,
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(json.loads(done.stdout)["runs"][0]["name"], "mine", given)
+
+    def test_a_record_that_cannot_be_read_is_said(self):
+        for i, (record, said) in enumerate({
+                '{"state_bytes": -5}': "byte 16: expected a whole number, not negative",
+                "[[[[": "byte 0: expected an object",
+                '{"state_bytes": 9223372036854775807, "step_bytes": 9223372036854775807}': "expected a number up to 2^53",
+                json.dumps({"options": {f"o{i}": "1" for i in range(60_000)}}): "expected at most 1000 options",
+                " " * 2_000_000: "expected at most 1048576 bytes, found 2000000"}.items()):
+            run = self.left(f"run{i}", self.steps(2, 1), record)
+            done = self.compare(run)
+            self.assertIn(f"warning: {run}/run.json: ", done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertIn("the options, the memory and the end of this training are not known", done.stderr)
+            self.assertNotIn("-2 B", done.stdout)
+
     def test_what_is_wrong_is_said(self):
         self.assertIn("expected run folders, as in `snug compare runs/*`, found none", self.error("compare"))
         self.assertIn("nowhere: there is no such folder", self.error("compare", "nowhere"))
@@ -125,6 +182,20 @@ class ComparePageTest(Comparing):
         if folder:
             self.browser.run("document.getElementById('training').click(); document.querySelector('#runs td.name').click()")
             (pathlib.Path(folder) / "compare.png").write_bytes(self.browser.screenshot())
+        self.assertEqual(self.browser.complaints(), [])
+
+    def test_what_never_changes_is_drawn_as_a_line(self):
+        # Means of equal values differ by rounding; steps near 9e15 by less than what counting adds to them.
+        self.compare(self.left("constant", self.steps(0.94, 0.94, 0.94, 0.94, accuracy=0.94)),
+                     self.left("late", self.steps(3, 2, 1, first=8_999_999_999_999_990)))
+        self.browser.open(f"file://{self.folder / 'c.html'}")
+        self.assertTrue(self.curves("accuracy"))
+        marks = self.browser.run("return [...charts.get('accuracy').box.querySelectorAll('text')].map(t => t.textContent)")
+        self.assertIn("0.8", marks)
+        self.assertIn("1", marks)
+        self.compare(self.folder / "runs/late")
+        self.browser.open(f"file://{self.folder / 'c.html'}")
+        self.assertTrue(self.curves("loss"))
         self.assertEqual(self.browser.complaints(), [])
 
     def test_names_are_text_and_nothing_else(self):

@@ -174,6 +174,17 @@ class WatchPageTest(Watching):
         self.assertNotEqual(self.browser.run("return document.title"), "taken")
         self.assertEqual(self.browser.run("return document.images.length"), 1)  # the picture of the plan
 
+    def test_what_never_changes_is_drawn_as_a_line(self):
+        run = self.folder / "run"
+        run.mkdir()
+        (run / "run.json").write_text("[[[[")
+        (run / "metrics.jsonl").write_text("".join(step_line(i, 0.94) for i in range(1, 9)))
+        _, port = self.watch(run)
+        self.browser.open(f"http://127.0.0.1:{port}/")
+        wait_until(lambda: self.drawn("training") == 8, "the curve")
+        self.assertIn("run.json: byte 0: expected an object", self.browser.run("return document.getElementById('why').textContent"))
+        self.assertNotIn("of a version", self.text())
+
     def test_the_page_shows_what_is_under_the_mouse_and_other_axes(self):
         run = self.folder / "run"
         run.mkdir()
@@ -263,6 +274,36 @@ class WatchEventsTest(Watching):
         self.assertEqual(event["unreadable"], 0)  # the torn line may yet get its end
 
 
+    def test_options_are_sent_when_they_are_others(self):
+        run = self.folder / "run"
+        run.mkdir()
+        record = {"network": "n", "state": "done", "options": {"batch": "8"}}
+        (run / "run.json").write_text(json.dumps(record))
+        (run / "metrics.jsonl").write_text(step_line(1))
+        _, port = self.watch(run)
+        stream = self.events(port)
+        event = self.follow(stream, {}, lambda event: event["step"] == 1)
+        self.assertEqual(event["options"], [["batch", "8"]])
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write(step_line(2))
+        self.assertNotIn("options", self.follow(stream, {("training", "loss"): [0], ("rate", ""): [0], ("speed", ""): [0]},
+                                                lambda event: event["step"] == 2))
+        record["options"]["batch"] = "16"
+        (run / "new").write_text(json.dumps(record))
+        (run / "new").rename(run / "run.json")
+        self.follow(stream, {}, lambda event: event.get("options") == [["batch", "16"]])
+
+    def test_a_record_that_cannot_be_read_is_told(self):
+        run = self.folder / "run"
+        run.mkdir()
+        (run / "run.json").write_text("[[[[")
+        (run / "metrics.jsonl").write_text(step_line(1))
+        _, port = self.watch(run)
+        event = self.follow(self.events(port), {}, lambda event: event["step"] == 1)
+        self.assertIn("run.json: byte 0: expected an object", event["record_problem"])
+        self.assertEqual(event["problem"], "")
+
+
 class WatchServerTest(Watching):
     def setUp(self):
         super().setUp()
@@ -308,6 +349,13 @@ class WatchServerTest(Watching):
         status, body, headers = self.ask("/memory.html")
         self.assertEqual((status, body), (200, b"<script>1</script>"))
         self.assertIn("sandbox", headers["Content-Security-Policy"])
+
+    def test_no_link_leads_out_of_the_run_folder(self):
+        for name in ("memory.html", "memory.svg"):
+            (self.folder / "run" / name).symlink_to(self.folder / "secret")
+            status, body, _ = self.ask(f"/{name}")
+            self.assertEqual(status, 404)
+            self.assertIn(b"expected a file, found a link", body)
 
     def test_only_this_machine_asks(self):
         for host in ("evil.example", f"evil.example:{self.port}", "127.0.0.1.evil.example"):

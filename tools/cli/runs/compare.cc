@@ -9,11 +9,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
 #include "engine/base/text/output_file.h"
+#include "engine/base/text/printable.h"
 #include "tools/cli/command.h"
 #include "tools/cli/runs/comparison.h"
 
@@ -45,12 +47,20 @@ absl::StatusOr<std::unique_ptr<const runs::RunFollower>> ReadRun(const std::stri
   return run;
 }
 
+// What a folder is called: "runs/mlp/." is "mlp", and so is "." within it.
+std::string LastNameOf(const std::string& path) {
+  std::error_code failed;
+  const std::filesystem::path whole = std::filesystem::absolute(path, failed).lexically_normal();
+  const std::filesystem::path folder = whole.has_filename() ? whole : whole.parent_path();
+  return failed || !folder.has_filename() ? path : folder.filename().string();
+}
+
 void NameThem(std::vector<ComparedRun>* runs) {
   std::map<std::string, int> count;
-  for (const ComparedRun& one : *runs) ++count[std::filesystem::path(one.run->folder().path()).filename()];
+  for (const ComparedRun& one : *runs) ++count[LastNameOf(one.run->folder().path())];
   for (ComparedRun& one : *runs) {
-    const std::string last = std::filesystem::path(one.run->folder().path()).filename();
-    one.name = count[last] == 1 ? last : one.run->folder().path();
+    const std::string last = LastNameOf(one.run->folder().path());
+    one.name = Printable(count[last] == 1 ? last : one.run->folder().path());
   }
 }
 
@@ -73,13 +83,17 @@ absl::StatusOr<int> RunCompare(const Arguments& arguments) {
     const std::string path = FolderOf(given);
     absl::StatusOr<std::unique_ptr<const runs::RunFollower>> run = ReadRun(path);
     if (absl::IsNotFound(run.status())) {  // a pattern as runs/* finds whatever is there
-      std::fprintf(stderr, "warning: %s; it is left out\n", std::string(run.status().message()).c_str());
+      std::fprintf(stderr, "warning: %s; it is left out\n", Printable(run.status().message()).c_str());
       continue;
     }
     SNUG_RETURN_IF_ERROR(run.status());
     if ((*run)->unreadable_lines() > 0) {
-      absl::FPrintF(stderr, "warning: %s: %d lines cannot be read and are left out\n", (*run)->folder().metrics(),
-                    (*run)->unreadable_lines());
+      absl::FPrintF(stderr, "warning: %s: %d lines cannot be read and are left out\n",
+                    Printable((*run)->folder().metrics()), (*run)->unreadable_lines());
+    }
+    if (!(*run)->record_problem().empty()) {
+      absl::FPrintF(stderr, "warning: %s: the options, the memory and the end of this training are not known\n",
+                    Printable((*run)->record_problem()));
     }
     compared.push_back({.name = "", .run = *std::move(run)});
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/text/byte_size.h"
+#include "engine/base/text/printable.h"
 
 namespace snug::core::cli {
 namespace {
@@ -37,11 +38,15 @@ size_t LettersIn(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-// Columns as wide as their widest cell; numbers end where the column does.
-std::string TextTable(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
+// Columns as wide as their widest cell; numbers end where the column does. What others have written into the files of a
+// run can neither give the terminal orders nor break the table.
+std::string TextTable(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right) {
   std::vector<size_t> widths(right.size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], LettersIn(row[i]));
+  for (auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      row[i] = Printable(row[i]);
+      widths[i] = std::max(widths[i], LettersIn(row[i]));
+    }
   }
   std::string text;
   for (const auto& row : rows) {

@@ -1,4 +1,5 @@
 #include "engine/base/text/json.h"
+#include "engine/base/text/printable.h"
 #include "tools/cli/runs/comparison.h"
 #include "tools/cli/runs/run_events.h"
 #include "tools/picture/run_pages.h"
@@ -58,7 +59,7 @@ std::string Comparison::ToJson(const std::string& page) const {
   json.Object().Key("runs").Array();
   for (const ComparedRun& one : runs_) {
     const RunFollower& run = *one.run;
-    json.Object().Key("name").String(one.name).Key("folder").String(run.folder().path());
+    json.Object().Key("name").String(one.name).Key("folder").String(Printable(run.folder().path()));
     json.Key("state").String(runs::Name(run.state())).Key("step").Number(run.step());
     json.Key("seconds").Number(run.training_seconds()).Key("unreadable_lines").Number(run.unreadable_lines());
     if (const auto& record = run.record(); record.has_value()) {
@@ -85,7 +86,7 @@ std::string Comparison::ToPage() const {
   for (size_t i = 0; i < runs_.size(); ++i) {
     const RunFollower& run = *runs_[i].run;
     const int64_t batch = run.record().has_value() ? run.record()->batch : 1;
-    json.Object().Key("name").String(runs_[i].name).Key("folder").String(run.folder().path());
+    json.Object().Key("name").String(runs_[i].name).Key("folder").String(Printable(run.folder().path()));
     json.Key("batch").Number(batch).Key("cells").Array();
     for (const Cell& cell : rows_[i]) json.Object().Key("text").String(cell.text).Key("best").Bool(cell.best).End();
     json.End().Key("curves").Array();

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/text/json.h"
+#include "engine/base/text/printable.h"
 
 namespace snug::core::cli {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 // Another number for another file of that name; 0: there is none.
 int64_t VersionOf(const std::string& path) {
   struct stat found;
-  if (stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return 0;
+  if (lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return 0;
   return static_cast<int64_t>(found.st_mtim.tv_sec) * 1000 + found.st_mtim.tv_nsec / 1'000'000;
 }
 
@@ -44,11 +45,13 @@ void WritePoints(const runs::ThinCurve& curve, size_t from, Json& json) {
   json.End();
 }
 
-// Everything but the curves, and the time since the last line, which changes always.
+// Everything but the curves, the options, which may be many, and the time since the last line, which changes always.
 std::string RunEvents::State() const {
   Json json;
-  json.Object().Key("folder").String(follower_.folder().path()).Key("state").String(runs::Name(follower_.state()));
-  json.Key("problem").String(follower_.problem()).Key("unreadable").Number(follower_.unreadable_lines());
+  json.Object().Key("folder").String(Printable(follower_.folder().path()));
+  json.Key("state").String(runs::Name(follower_.state())).Key("unreadable").Number(follower_.unreadable_lines());
+  json.Key("problem").String(Printable(follower_.problem()));
+  json.Key("record_problem").String(Printable(follower_.record_problem()));
   json.Key("step").Number(follower_.step()).Key("epoch").Number(follower_.epoch());
   json.Key("rate").Number(follower_.rate()).Key("seconds").Number(follower_.training_seconds());
   json.Key("speed").Number(follower_.samples_per_second()).Key("left").Number(follower_.seconds_left());
@@ -57,9 +60,6 @@ std::string RunEvents::State() const {
   json.Key("network").String(record.network).Key("error").String(record.error);
   json.Key("steps").Number(record.steps).Key("batch").Number(record.batch);
   json.Key("state_bytes").Number(record.state_bytes).Key("step_bytes").Number(record.step_bytes);
-  json.Key("options").Array();
-  for (const auto& [name, value] : record.options) json.Array().String(name).String(value).End();
-  json.End();
   json.End();
   return json.text();
 }
@@ -87,13 +87,23 @@ std::string RunEvents::Next() {
   }
   json.End();
   std::string state = State();
-  news = news || state != state_;
+  const std::vector<std::pair<std::string, std::string>> options =
+      follower_.record().has_value() ? follower_.record()->options : std::vector<std::pair<std::string, std::string>>();
+  const bool other_options = reset || options != options_;
+  news = news || other_options || state != state_;
   begun_ = true;
   beginnings_ = follower_.beginnings();
   if (!news) return "";
   state_ = std::move(state);
   Json more;
-  more.Object().Key("reset").Bool(reset).Key("silent").Number(follower_.seconds_since_change()).End();
+  more.Object().Key("reset").Bool(reset).Key("silent").Number(follower_.seconds_since_change());
+  if (other_options) {
+    more.Key("options").Array();
+    for (const auto& [name, value] : options) more.Array().String(name).String(value).End();
+    more.End();
+    options_ = options;
+  }
+  more.End();
   // One object of both, and the curves.
   return absl::StrCat("data: ", absl::StripSuffix(state_, "}"), ", ", absl::StripSuffix(more.text().substr(1), "}"),
                       ", \"curves\": ", json.text(), "}\n\n");

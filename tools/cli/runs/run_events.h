@@ -1,9 +1,10 @@
 // What the page of `snug watch` is told of a run, as server-sent events: each has the state of all, and of the curves
-// only those points that a client does not have yet.
+// only those points that a client does not have yet; the options are in it when they are others than before.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/runs/run_follower.h"
@@ -39,7 +40,8 @@ class RunEvents : public web::HttpServer::Stream {
   bool begun_ = false;
   int64_t beginnings_ = 0;
   std::string state_;
-  std::vector<Sent> sent_;  // of each curve
+  std::vector<std::pair<std::string, std::string>> options_;  // as they were sent
+  std::vector<Sent> sent_;                                    // of each curve
 };
 
 }  // namespace snug::core::cli

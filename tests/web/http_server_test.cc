@@ -118,6 +118,8 @@ TEST_F(HttpServerTest, AnswersWhatItHas) {
   for (const char* path : {"/nothing", "/../etc/passwd", "/%2e%2e/etc/passwd", "//", "/events/", "/."}) {
     EXPECT_TRUE(absl::StartsWith(Ask(Get(path)), "HTTP/1.1 404 ")) << path;
   }
+  const std::string missing = Ask("HEAD /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(absl::StartsWith(missing, "HTTP/1.1 404 ") && absl::EndsWith(missing, "\r\n\r\n")) << missing;
   EXPECT_TRUE(absl::StrContains(Ask("PUT / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "Allow: GET, HEAD\r\n"));
 }
 

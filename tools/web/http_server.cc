@@ -166,14 +166,16 @@ void HttpServer::Respond(Connection& connection, double now) {
   }
   if (parsed.code != 200) return Refuse(connection, parsed.code, parsed.why, now);
   const auto route = routes_.find(parsed.request.path);
-  if (route == routes_.end()) return Refuse(connection, 404, "there is nothing of this name here", now);
+  if (route == routes_.end()) {
+    return Refuse(connection, 404, "there is nothing of this name here", now, parsed.request.head_only);
+  }
   if (route->second.stream) return BeginStream(connection, route->second.stream(), parsed.request.head_only, now);
   Begin(connection, route->second.page(), parsed.request.head_only, now);
 }
 
-void HttpServer::Refuse(Connection& connection, int code, const char* why, double now) {
+void HttpServer::Refuse(Connection& connection, int code, const char* why, double now, bool head_only) {
   Begin(connection,
-        {.code = code, .type = "text/plain", .body = std::make_shared<std::string>(absl::StrCat(why, "\n"))}, false,
+        {.code = code, .type = "text/plain", .body = std::make_shared<std::string>(absl::StrCat(why, "\n"))}, head_only,
         now);
 }
 

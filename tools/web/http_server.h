@@ -87,7 +87,7 @@ class HttpServer {
   void MakeRoom();
   void Read(Connection& connection, double now);
   void Respond(Connection& connection, double now);
-  void Refuse(Connection& connection, int code, const char* why, double now);
+  void Refuse(Connection& connection, int code, const char* why, double now, bool head_only = false);
   void Begin(Connection& connection, const Answer& answer, bool head_only, double now);
   void BeginStream(Connection& connection, std::unique_ptr<Stream> stream, bool head_only, double now);
   void Write(Connection& connection, double now);

@@ -103,7 +103,7 @@ class CompareTest(Comparing):
     def test_what_others_wrote_gives_the_terminal_no_orders(self):
         hostile = "\x1b[31mred\nrow\x9b2J\u202e"
         records = [{"network": "n", "state": "done", "options": {hostile: hostile + str(i)}} for i in range(2)]
-        runs = [self.left(f"run{i}\nnew", self.steps(2, 1, **{hostile: 3}), records[i]) for i in range(2)]
+        runs = [self.left(f"run{i}\nnew", self.steps(2, 1 + i, **{hostile: 3}), records[i]) for i in range(2)]
         text = self.compare(*runs).stdout
         self.assertEqual(len(text.split("\n\n")[0].splitlines()), 4, text)  # titles, two runs, and what the mark means
         self.assertIn("\\033[31mred\\nrow\\u009b2J\\u202e1", text)

@@ -1,5 +1,6 @@
 """`snug find-lr`: a learning rate with which a training gets somewhere, and what is said where there is none."""
 
+import json
 import math
 import os
 import pathlib
@@ -67,9 +68,12 @@ class FindLrTest(SnugTest):
         checkpoint = pathlib.Path(self.json("train", MLP, *SMALL, "--steps=1", f"--output={run}")["checkpoint"])
         whole = (checkpoint if checkpoint.is_absolute() else ROOT / checkpoint).read_bytes()
         size, = struct.unpack("<Q", whole[:8])
-        not_numbers = struct.pack("<f", math.nan) * ((len(whole) - 8 - size) // 4)
+        header = json.loads(whole[8:8 + size])
+        header.pop("__metadata__", None)  # it has the checksum of what was there
+        head = json.dumps(header).encode()
+        head += b" " * (-len(head) % 8)
         weights = self.folder / "nan.safetensors"
-        weights.write_bytes(whole[:8 + size] + not_numbers)
+        weights.write_bytes(struct.pack("<Q", len(head)) + head + struct.pack("<f", math.nan) * ((len(whole) - 8 - size) // 4))
         folder = self.folder / "curves"
         folder.mkdir()
         said = self.error_of("find-lr", MLP, *SMALL, f"--init-from={weights}", f"--svg={folder / 'lr.svg'}")

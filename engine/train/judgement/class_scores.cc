@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "engine/base/status.h"
 #include "engine/train/data/dataset.h"
@@ -103,6 +104,17 @@ void Complete(const proto::Network& network, const std::vector<ClassScores>& can
   found->binary |= maker->op_case() == proto::Layer::kSigmoid;
 }
 
+// Adds the labels, unless they are known, and what is known of them, to scores that nothing reads beside these labels.
+void TakeLabels(const std::vector<ClassScores>& candidates, ClassScores* found) {
+  bool first = true;
+  for (const ClassScores& candidate : candidates) {
+    if (found->labels.empty()) found->labels = candidate.labels;
+    if (found->labels != candidate.labels) continue;
+    if (std::exchange(first, false)) found->ignored = candidate.ignored;
+    if (found->classes == 0) found->classes = candidate.classes;  // not every reader says
+  }
+}
+
 absl::StatusOr<std::string> OnlyIntegerInput(const proto::Network& network) {
   std::string found;
   for (const proto::Input& input : network.input()) {
@@ -147,7 +159,7 @@ absl::StatusOr<std::optional<ClassScores>> FindClassScores(const proto::Network&
   }
   if (!found.has_value() && !scores.empty()) {
     found = ClassScores{.scores = ValueName(scores), .labels = ValueName(labels), .ignored = kIgnoredLabel};
-    if (labels.empty() && !candidates.empty()) found->labels = candidates.front().labels;
+    TakeLabels(candidates, &*found);
     if (found->labels.empty()) {
       SNUG_ASSIGN_OR_RETURN(found->labels, OnlyIntegerInput(network));
     }
@@ -162,7 +174,10 @@ std::optional<ClassScores> FindScores(const proto::Network& network, const std::
   for (const ClassScores& candidate : candidates) {
     if (!found.has_value() && (scores.empty() || candidate.scores == ValueName(scores))) found = candidate;
   }
-  if (!found.has_value() && !scores.empty()) found = ClassScores{.scores = ValueName(scores), .labels = ""};
+  if (!found.has_value() && !scores.empty()) {
+    found = ClassScores{.scores = ValueName(scores), .labels = ""};
+    TakeLabels(candidates, &*found);
+  }
   if (found.has_value()) Complete(network, candidates, &*found);
   return found;
 }

@@ -35,7 +35,7 @@ struct ClassScores {
 absl::StatusOr<std::optional<ClassScores>> FindClassScores(const proto::Network& network, const std::string& scores,
                                                            const std::string& labels);
 
-// Finds the scores alone: `labels` is empty where nothing reads labels beside them.
+// Finds the scores alone: `labels` is empty where no loss or metric of the network reads labels.
 std::optional<ClassScores> FindScores(const proto::Network& network, const std::string& scores);
 
 // Say what FindClassScores and FindScores looked for.

@@ -87,6 +87,27 @@ TEST(ClassScores, CanBeNamed) {
             "label");
 }
 
+TEST(ClassScores, ThatAreNamedKeepWhatIsKnownOfTheLabels) {
+  const std::string layers =
+      "layer { name: \"probs\" input: \"out\" softmax {} } "
+      "layer { name: \"loss\" input: \"out\" input: \"label\" softmax_cross_entropy { ignore_index: 1 classes: 2 } } "
+      "objective: \"loss\" output: \"probs\"";
+  for (const char* const labels : {"", "label", "label:0"}) {
+    const auto found = Find(layers, "probs", labels);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->labels, "label");
+    EXPECT_EQ(found->ignored, 1);
+    EXPECT_EQ(found->classes, 2);
+    EXPECT_EQ(found->likelihood, "");  // the loss is of other scores
+  }
+  const auto alone = FindScores(Load(layers).network, "probs");
+  ASSERT_TRUE(alone.has_value());
+  EXPECT_EQ(alone->labels, "label");
+  EXPECT_EQ(alone->classes, 2);
+  // Nothing is known of labels that nothing reads.
+  EXPECT_EQ(Find("layer { name: \"loss\" input: \"out\" reduce_mean {} } objective: \"loss\" ", "out")->ignored, -100);
+}
+
 TEST(ClassScores, ThatLeaveLabelsOpenAreRefused) {
   const LoadedNetwork loaded = Load("layer { name: \"loss\" input: \"out\" reduce_mean {} } objective: \"loss\" ");
   EXPECT_THAT(FindClassScores(loaded.network, "", "label").status().message(),

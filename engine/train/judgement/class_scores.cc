@@ -99,9 +99,19 @@ void Complete(const proto::Network& network, const std::vector<ClassScores>& can
   }
   const proto::Layer* const maker = FindLayer(network, found->scores);
   if (maker == nullptr) return;
-  found->probabilities =
-      maker->op_case() == proto::Layer::kSoftmax || (maker->op_case() == proto::Layer::kSigmoid && !found->binary);
-  found->binary |= maker->op_case() == proto::Layer::kSigmoid;
+  const bool softmax = maker->op_case() == proto::Layer::kSoftmax, sigmoid = maker->op_case() == proto::Layer::kSigmoid;
+  if (!softmax && !sigmoid) return;
+  // What reads the scores says more surely what they are than what made them: whoever takes the number of a class as
+  // the label compares the scores of a row, and a loss "with logits" takes probabilities for logits too.
+  bool compared = false, logits = found->binary;
+  for (const proto::Layer& layer : network.layer()) {
+    const std::optional<ClassScores> reader = ReadBy(layer);
+    if (!reader.has_value() || reader->scores != found->scores) continue;
+    compared |= !reader->binary;
+    logits |= layer.op_case() == proto::Layer::kSoftmaxCrossEntropy;
+  }
+  found->probabilities = !logits;
+  found->binary |= sigmoid && !compared;
 }
 
 // Adds the labels, unless they are known, and what is known of them, to scores that nothing reads beside these labels.

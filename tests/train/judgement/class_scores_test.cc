@@ -108,6 +108,28 @@ TEST(ClassScores, ThatAreNamedKeepWhatIsKnownOfTheLabels) {
   EXPECT_EQ(Find("layer { name: \"loss\" input: \"out\" reduce_mean {} } objective: \"loss\" ", "out")->ignored, -100);
 }
 
+TEST(ClassScores, AreWhatTheirReaderTakesThemFor) {
+  const std::string sigmoid = "layer { name: \"s\" input: \"out\" sigmoid {} } output: \"s\" ";
+  const std::string accuracy = "layer { name: \"a\" input: \"s\" input: \"label\" accuracy {} } output: \"a\" ";
+  const std::string loss =
+      "layer { name: \"l\" input: \"s\" input: \"label\" softmax_cross_entropy {} } objective: \"l\" ";
+  const auto compared = Find(sigmoid + accuracy);
+  ASSERT_TRUE(compared.has_value());
+  EXPECT_EQ(compared->scores, "s");
+  EXPECT_FALSE(compared->binary);  // three classes, one of which is the label
+  EXPECT_TRUE(compared->probabilities);
+  // The loss takes probabilities for logits, and so does who tells what it is.
+  for (const std::string& maker : {sigmoid, std::string("layer { name: \"s\" input: \"out\" softmax {} } ")}) {
+    for (const std::string& readers : {loss, accuracy + loss}) {
+      const auto logits = Find(maker + readers);
+      ASSERT_TRUE(logits.has_value());
+      EXPECT_EQ(logits->scores, "s");
+      EXPECT_FALSE(logits->binary);
+      EXPECT_FALSE(logits->probabilities);
+    }
+  }
+}
+
 TEST(ClassScores, ThatLeaveLabelsOpenAreRefused) {
   const LoadedNetwork loaded = Load("layer { name: \"loss\" input: \"out\" reduce_mean {} } objective: \"loss\" ");
   EXPECT_THAT(FindClassScores(loaded.network, "", "label").status().message(),

@@ -199,6 +199,53 @@ objective: "loss"
         self.assertGreater(other["metrics"]["loss"], found["metrics"]["loss"] + 0.05)
 
 
+NAMED = """name: "named"
+input {{ name: "x" shape {{ dim: 2 }} }}
+input {{ name: "kind" dtype: INT32 max_value: {classes} }}
+layer {{ name: "out" input: "x" dense {{ units: {units} }} }}
+{rest}
+"""
+COMPARED = """layer { name: "loss" input: "out" input: "kind" softmax_cross_entropy {} }
+objective: "loss"
+"""
+# Whether a row is of any kind but the first, which is a class of its own.
+COMPUTED = """layer { name: "number" input: "kind" cast { dtype: FLOAT } }
+layer { name: "clipped" input: "number" clip { max: 1 } }
+layer { name: "other" input: "clipped" reshape { dim: 1 } }
+layer { name: "loss" input: "out" input: "other" binary_cross_entropy_with_logits {} }
+objective: "loss"
+"""
+
+
+class NamedClassesTest(SnugTest):
+    """Of a table whose classes are text."""
+
+    def train(self, kinds, units, rest):
+        model = self.write("named.pbtxt", NAMED.format(classes=len(kinds), units=units, rest=rest))
+        rows = "".join(f"{i % 5},{i % 7},{kinds[i % len(kinds)]}\n" for i in range(60))
+        table = self.write("kinds.csv", "a,b,kind\n" + rows)
+        data = ("--data=csv", f"--data-csv-file={table}", "--data-csv-label=kind")
+        self.run_snug("train", model, *data, "--steps=4", "--batch=10", "--threads=1", f"--output={self.folder / 'run'}")
+        return [model, f"--checkpoint={self.folder / 'run'}", "--threads=1", *data]
+
+    def told(self, arguments):
+        """The class and the probability of each sample, as the table has them."""
+        lines = self.run_snug("predict", *arguments).stdout.splitlines()
+        self.assertEqual(lines[0], "sample,class,probability")
+        return {tuple(line.split(",")[1:]) for line in lines[1:]}
+
+    def test_text_labels_name_the_classes(self):
+        arguments = self.train(["iris", "rose", "tulip"], 3, COMPARED)
+        self.assertEqual([c["name"] for c in self.json("eval", *arguments)["classes"]["each"]], ["iris", "rose", "tulip"])
+        self.assertLessEqual({kind for kind, _ in self.told(arguments)}, {"iris", "rose", "tulip"})
+
+    def test_computed_labels_have_names_of_their_own(self):
+        arguments = self.train(["iris", "rose", "tulip"], 1, COMPUTED)
+        found = self.json("eval", *arguments)["classes"]
+        self.assertEqual((found["labels"], [c["name"] for c in found["each"]]), ("other", ["0", "1"]))
+        self.assertLessEqual({kind for kind, _ in self.told(arguments)}, {"0", "1"})
+
+
 class ImagesJudgingTest(SnugTest):
     """Of pictures in folders: names, files, and the training part as it is judged."""
 

@@ -19,6 +19,8 @@ ClassNames NamesOfClasses(const Evaluator& evaluator, const ClassScores& scores)
   if (const DataField* const labels = evaluator.FieldOf(scores.labels); labels != nullptr) {
     return ClassNames(labels->classes);
   }
+  // The classes of labels that a layer computes are its own, not those of the data.
+  if (!scores.labels.empty() && !scores.labels_are_fed) return {};
   // A network that only predicts takes no labels, but the data have them.
   for (const DataField& field : evaluator.dataset().fields()) {
     if (!field.classes.empty()) return ClassNames(field.classes);

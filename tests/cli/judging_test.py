@@ -218,7 +218,7 @@ objective: "loss"
 
 
 class NamedClassesTest(SnugTest):
-    """Of a table whose classes are text."""
+    """Of a table whose classes are text, and scores that are no numbers or infinite."""
 
     def train(self, kinds, units, rest):
         model = self.write("named.pbtxt", NAMED.format(classes=len(kinds), units=units, rest=rest))
@@ -227,6 +227,21 @@ class NamedClassesTest(SnugTest):
         data = ("--data=csv", f"--data-csv-file={table}", "--data-csv-label=kind")
         self.run_snug("train", model, *data, "--steps=4", "--batch=10", "--threads=1", f"--output={self.folder / 'run'}")
         return [model, f"--checkpoint={self.folder / 'run'}", "--threads=1", *data]
+
+    def with_bias(self, arguments, bias):
+        """The same, with another bias of "out" than was trained."""
+        (trained,) = (self.folder / "run" / "checkpoints").glob("step-*.safetensors")
+        data = trained.read_bytes()
+        length = struct.unpack("<Q", data[:8])[0]
+        header, numbers = json.loads(data[8:8 + length]), bytearray(data[8 + length:])
+        header["__metadata__"].pop("snug.xxh64")
+        begin, end = header["out.bias"]["data_offsets"]
+        numbers[begin:end] = struct.pack(f"<{len(bias)}f", *bias)
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        other = self.folder / "other.safetensors"
+        other.write_bytes(struct.pack("<Q", len(text)) + text + numbers)
+        return [arguments[0], f"--checkpoint={other}", *arguments[2:]]
 
     def told(self, arguments):
         """The class and the probability of each sample, as the table has them."""
@@ -244,6 +259,15 @@ class NamedClassesTest(SnugTest):
         found = self.json("eval", *arguments)["classes"]
         self.assertEqual((found["labels"], [c["name"] for c in found["each"]]), ("other", ["0", "1"]))
         self.assertLessEqual({kind for kind, _ in self.told(arguments)}, {"0", "1"})
+
+    def test_infinite_scores_are_said(self):
+        arguments = self.with_bias(self.train(["iris", "rose", "tulip"], 3, COMPARED), [math.inf, 0, 0])
+        self.assertEqual(self.told(arguments), {("iris", "")})
+        found = self.json("eval", *arguments)["classes"]
+        self.assertIsNone(found["auc"])
+        self.assertEqual(found["auc_missing"], "sample 0 has infinite scores, which give no probabilities to be ranked")
+        said = self.run_snug("eval", *arguments).stdout
+        self.assertIn("No AUC: sample 0 has infinite scores, which give no probabilities to be ranked.", said)
 
 
 class ImagesJudgingTest(SnugTest):

@@ -78,17 +78,25 @@ absl::StatusOr<int64_t> Judge::LabelOf(double number, int64_t row) const {
       real_labels_ ? "0 or 1" : absl::StrCat("a class from 0 to ", rows_.classes() - 1), ", found ", number));
 }
 
-void Judge::Rank(const std::vector<double>& logits, int64_t label) {
+void Judge::GiveUpAreas(std::string why) {
+  result_.areas_missing = std::move(why);
+  ranked_.clear();
+  ranked_labels_ = {};
+}
+
+void Judge::Rank(const std::vector<double>& logits, int64_t label, int64_t sample) {
   if (!result_.areas_missing.empty()) return;
   const auto ranked = static_cast<int64_t>(ranked_labels_.size());
   if ((ranked + 1) * rows_.classes() > options_.most_ranked) {
-    result_.areas_missing = absl::StrCat("the scores of more than ", ranked, " rows are too many to be ranked");
-    ranked_.clear();
-    ranked_labels_ = {};
+    GiveUpAreas(absl::StrCat("the scores of more than ", ranked, " rows are too many to be ranked"));
+    return;
+  }
+  const std::vector<double> odds = LogOdds(logits);
+  if (std::any_of(odds.begin(), odds.end(), [](double number) { return std::isnan(number); })) {
+    GiveUpAreas(absl::StrCat("sample ", sample, " has infinite scores, which give no probabilities to be ranked"));
     return;
   }
   ranked_labels_.push_back(static_cast<int32_t>(label));
-  const std::vector<double> odds = LogOdds(logits);
   for (size_t c = 0; c < odds.size(); ++c) ranked_[c].push_back(odds[c]);
 }
 
@@ -131,10 +139,9 @@ absl::Status Judge::AfterRun(Program& program) {
       if (!options_.by_class) continue;
       result_.confusion.Add(label, prediction.best);
       if (prediction.best == Confusion::kNone && result_.areas_missing.empty()) {
-        result_.areas_missing = absl::StrCat("sample ", judged.index, " has scores that are no numbers");
-        ranked_.clear();
+        GiveUpAreas(absl::StrCat("sample ", judged.index, " has scores that are no numbers"));
       }
-      if (prediction.best != Confusion::kNone) Rank(logits, label);
+      if (prediction.best != Confusion::kNone) Rank(logits, label, judged.index);
     }
     if (counted == 0) continue;
     judged.cross_entropy /= static_cast<double>(counted);

@@ -72,7 +72,8 @@ class Judge {
     result_.confusion = Confusion(options.by_class ? rows.classes() : 0);
   }
   absl::StatusOr<int64_t> LabelOf(double number, int64_t row) const;
-  void Rank(const std::vector<double>& logits, int64_t label);
+  void Rank(const std::vector<double>& logits, int64_t label, int64_t sample);
+  void GiveUpAreas(std::string why);
   void AddWorst(const Judgement::Sample& sample);
 
   const ClassScores scores_;

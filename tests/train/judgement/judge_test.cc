@@ -19,6 +19,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr float kNot = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 // Rows of scores "x" and labels, as whole or real numbers.
 template <class Label>
@@ -158,6 +159,26 @@ TEST(Judge, TwoClassesHaveACurve) {
   EXPECT_TRUE(judged->judgement.binary);
   EXPECT_EQ(judged->judgement.curve.front().threshold, 1);
   EXPECT_NEAR(judged->judgement.curve[1].threshold, 1 / (1 + std::exp(-2.0)), 1e-12);
+}
+
+TEST(Judge, InfiniteScoresWithoutProbabilitiesRankNothing) {
+  for (const float infinite : {kInfinite, -kInfinite}) {
+    const auto data = std::make_shared<Rows<int32_t>>(
+        std::vector<std::vector<float>>{{1, 0, 2}, {infinite, infinite, infinite}, {0, 1, 3}},
+        std::vector<int32_t>{0, 1, 0});
+    const auto judged = JudgeRows(Network(3, kClassifier), data, 3);
+    ASSERT_TRUE(judged.ok()) << judged.status().message();
+    EXPECT_TRUE(judged->judgement.areas.empty());
+    EXPECT_EQ(judged->judgement.areas_missing,
+              "sample 1 has infinite scores, which give no probabilities to be ranked");
+  }
+  // One class that is impossible is no obstacle.
+  const auto data = std::make_shared<Rows<int32_t>>(
+      std::vector<std::vector<float>>{{1, -kInfinite, 2}, {2, -kInfinite, 1}}, std::vector<int32_t>{0, 2});
+  const auto judged = JudgeRows(Network(3, kClassifier), data, 2);
+  ASSERT_TRUE(judged.ok()) << judged.status().message();
+  EXPECT_EQ(judged->judgement.areas_missing, "");
+  EXPECT_EQ(judged->judgement.areas[0], 0);
 }
 
 TEST(Judge, ANumberThatSaysNoOrYesIsJudgedByZeroAndOne) {

@@ -101,7 +101,7 @@ class CsvWriter final : public TextWriter {
     }
     for (const ToldClass& told : sample.told) {
       absl::StrAppend(&line, ",", CsvText(table_.names.Of(told.best)), ",");
-      if (told.best >= 0) absl::StrAppendFormat(&line, "%.9g", told.probability);
+      if (std::isfinite(told.probability)) absl::StrAppendFormat(&line, "%.9g", told.probability);
     }
     sink_->Write(line + "\n");
   }

@@ -356,7 +356,7 @@ class PageOfNumbersTest(PointsTest):
         curve = document["curve"]
         trapezoids = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in zip(curve, curve[1:]))
         self.assertAlmostEqual(trapezoids, got["auc"], places=12)
-        self.assertEqual((curve[0][:2], curve[-1][:2]), ([0, 0], [1, 1]))
+        self.assertEqual((curve[0], curve[-1][:2]), ([0, 0, None], [1, 1]))  # no probability is so high that nothing is found
         self.assertEqual(len(document["worst"][0]["numbers"]["features"]["first"]), 3)
         if browser.MISSING:
             return
@@ -364,6 +364,10 @@ class PageOfNumbersTest(PointsTest):
             window.open(f"file://{page}")
             self.assertIn("ROC curve", window.run("return document.body.innerText"))
             self.assertIn("features:", window.run("return document.querySelector('figure pre').textContent"))
+            at_start = window.run("""const roc = document.getElementById('roc'), box = roc.getBoundingClientRect();
+                roc.onmousemove({clientX: box.left + 46, clientY: box.top + box.height - 46});
+                return document.getElementById('tip').textContent""")
+            self.assertEqual(at_start, "above every probability: 0.0 % found, 0.0 % taken wrongly")
             self.assertEqual(window.complaints(), [])
 
 

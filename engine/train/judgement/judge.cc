@@ -169,7 +169,10 @@ Judgement Judge::Finish() {
     }
     if (!result_.binary || c != 1) continue;
     result_.curve = RocCurve(rows);
-    for (RocPoint& point : result_.curve) point.threshold = 1 / (1 + std::exp(-point.threshold));
+    // The first corner stays above every probability, also above 1, which a row may have.
+    for (size_t i = 1; i < result_.curve.size(); ++i) {
+      result_.curve[i].threshold = 1 / (1 + std::exp(-result_.curve[i].threshold));
+    }
   }
   if (there > 0) result_.mean_area = sum / static_cast<double>(there);
   return std::move(result_);

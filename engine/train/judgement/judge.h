@@ -40,7 +40,7 @@ struct Judgement {
   std::vector<double> areas;    // under each class's ROC curve; NaN: a class has all rows, or none
   double mean_area = 0;         // of those that are numbers; NaN: none is
   std::string areas_missing;    // why there are no areas; empty: there are
-  std::vector<RocPoint> curve;  // of the second of two classes; thresholds are probabilities
+  std::vector<RocPoint> curve;  // of the second of two classes; thresholds are probabilities, the first is infinite
   std::vector<Sample> worst;    // the worst first
 };
 

@@ -157,8 +157,18 @@ TEST(Judge, TwoClassesHaveACurve) {
   EXPECT_DOUBLE_EQ(judged->judgement.areas[1], (2 + 1.5 + 1) / 6);
   EXPECT_EQ(judged->judgement.areas[0], judged->judgement.areas[1]);
   EXPECT_TRUE(judged->judgement.binary);
-  EXPECT_EQ(judged->judgement.curve.front().threshold, 1);
+  EXPECT_TRUE(std::isinf(judged->judgement.curve.front().threshold));  // above every probability
   EXPECT_NEAR(judged->judgement.curve[1].threshold, 1 / (1 + std::exp(-2.0)), 1e-12);
+}
+
+TEST(Judge, ACurveGoesFromAboveOneToZero) {
+  const auto data = std::make_shared<Rows<int32_t>>(
+      std::vector<std::vector<float>>{{0, kInfinite}, {0, 0}, {kInfinite, 0}}, std::vector<int32_t>{1, 0, 1});
+  const auto judged = JudgeRows(Network(2, kClassifier), data, 3);
+  ASSERT_TRUE(judged.ok()) << judged.status().message();
+  std::vector<double> thresholds;
+  for (const RocPoint& corner : judged->judgement.curve) thresholds.push_back(corner.threshold);
+  EXPECT_EQ(thresholds, (std::vector<double>{kInfinite, 1, 0.5, 0}));
 }
 
 TEST(Judge, InfiniteScoresWithoutProbabilitiesRankNothing) {

@@ -260,6 +260,11 @@ class NamedClassesTest(SnugTest):
         self.assertEqual((found["labels"], [c["name"] for c in found["each"]]), ("other", ["0", "1"]))
         self.assertLessEqual({kind for kind, _ in self.told(arguments)}, {"0", "1"})
 
+    def test_what_has_no_prediction_is_no_class_of_that_name(self):
+        arguments = self.train(["none", "some"], 2, COMPARED)
+        self.assertEqual({kind for kind, _ in self.told(self.with_bias(arguments, [90, 0]))}, {"none"})
+        self.assertEqual(self.told(self.with_bias(arguments, [math.nan, 0])), {("", "")})
+
     def test_infinite_scores_are_said(self):
         arguments = self.with_bias(self.train(["iris", "rose", "tulip"], 3, COMPARED), [math.inf, 0, 0])
         self.assertEqual(self.told(arguments), {("iris", "")})

@@ -100,7 +100,8 @@ class CsvWriter final : public TextWriter {
       }
     }
     for (const ToldClass& told : sample.told) {
-      absl::StrAppend(&line, ",", CsvText(table_.names.Of(told.best)), ",");
+      // What is not there is left empty: a class may well be called "none".
+      absl::StrAppend(&line, ",", told.best >= 0 ? CsvText(table_.names.Of(told.best)) : "", ",");
       if (std::isfinite(told.probability)) absl::StrAppendFormat(&line, "%.9g", told.probability);
     }
     sink_->Write(line + "\n");

@@ -129,7 +129,8 @@ class TutorialTest(unittest.TestCase):
     def check_files(self, folder):
         """What the page tells readers to open."""
         self.assertTrue((folder / "runs/mlp/curve.svg").read_text().startswith("<svg"))
-        self.assertIn("<html", (folder / "plan.html").read_text()[:200])
+        for page in ("plan.html", "runs/mlp/memory.html"):
+            self.assertIn("<html", (folder / page).read_text()[:200], page)
 
     def test_the_page_begins_as_the_readme_does(self):
         self.assertIn("tools/quickstart", (ROOT / "README.md").read_text().split("## A model file")[0])
@@ -143,6 +144,10 @@ class TutorialTest(unittest.TestCase):
                       "one 1.25 of 30\nlast 6 rows, 2.17 MB, in 3.1 s at 0:03", "one 1.25 of 30", "one 1.25 of 30\nlast 5 rows, 4.17 MB, in 3.1 s at 0:03",
                       "one 1.25 of 30\nlast 5 rows, 2.17 MB, in 3.1 s at 0:03\nmore", "two 1.25 of 30\nlast 5 rows, 2.17 MB, in 3.1 s at 0:03"):
             self.assertIsNotNone(mismatch(page, other), other)
+        # Lines are left out where the page says so, and nowhere else.
+        self.assertIsNone(mismatch("one\n...\nlast", "one\nmore\nlast"))
+        for found in ("one\nmore\nlast", "more\none\nlast", "one\nlast\nmore", "one\n\nlast"):
+            self.assertIsNotNone(mismatch("one\nlast", found), found)
         self.assertIsNone(mismatch("see ... rows", "see 17 of all rows"))
         self.assertIsNotNone(mismatch("see ... rows", "see 17 of all lines"))
 

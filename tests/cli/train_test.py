@@ -243,41 +243,6 @@ class Train(unittest.TestCase):
                 self.assertEqual(snug("train", *flags, accumulate, f"--output={output}-whole").returncode, 0)
                 self.assertEqual(newest(output)[1], newest(f"{output}-whole")[1])
 
-    def begin(self, output, *arguments, **more):
-        """A training that has done seven steps, and cannot be more than some 45 lines further."""
-        run = subprocess.Popen(
-            [SNUG, "train", MLP, f"--output={output}", "--data=digits", "--data-digits-samples=640", "--batch=32", "--threads=1",
-             "--evaluate-batches=5", "--log-every=1", *arguments], stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL,
-            pipesize=4096, **more)
-        self.addCleanup(run.kill)
-        for line in run.stdout:
-            if "step 7/" in line:
-                return run
-        return self.fail("it ended before its seventh step")
-
-    def test_a_terminal_that_is_closed_ends_it_with_a_checkpoint(self):
-        run = self.begin(self.path("hup"), "--steps=1000000")
-        run.send_signal(signal.SIGHUP)
-        while int(os.popen(f"grep ShdPnd /proc/{run.pid}/status").read().split()[1], 16):
-            pass
-        run.send_signal(signal.SIGHUP)  # the shell and the system may both send it
-        run.stdout.read()
-        run.stdout.close()
-        self.assertEqual(run.wait(timeout=120), 4)
-        self.assertTrue(newest(self.path("hup"))[0])
-
-        run = self.begin(self.path("nohup"), "--steps=100", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-        run.send_signal(signal.SIGHUP)
-        run.stdout.read()
-        run.stdout.close()
-        self.assertEqual(run.wait(timeout=120), 0)
-
-    def test_it_outlives_who_reads_its_progress(self):
-        run = self.begin(self.path("pipe"), "--steps=100")
-        run.stdout.close()
-        self.assertEqual(run.wait(timeout=120), 1)  # its result reached nobody
-        self.assertEqual(newest(self.path("pipe"))[0][-1], "step-000000100.safetensors")
-
     def test_a_second_signal_ends_it_at_once(self):
         run = subprocess.Popen([SNUG, "train", MLP, f"--output={self.path('b')}", "--data=digits", "--epochs=1000",
                                 "--threads=1", "--log-every=1"], stdout=subprocess.PIPE, pipesize=4096)

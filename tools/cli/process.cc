@@ -16,8 +16,7 @@ constexpr char kTurns[] = "10000";  // some ten microseconds, longer than it tak
 volatile std::sig_atomic_t stop_requested = 0;
 
 void OnStopSignal(int signal) {
-  // A terminal that is closed may send its signal twice, by the shell and by the system, and nobody is impatient then.
-  if (stop_requested != 0 && signal != SIGHUP) _exit(128 + signal);
+  if (stop_requested != 0) _exit(128 + signal);
   stop_requested = 1;
 }
 
@@ -37,11 +36,7 @@ void CatchStopSignals() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  struct sigaction before = {};
-  if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
-
-void OutliveReaders() { std::signal(SIGPIPE, SIG_IGN); }
 
 bool StopRequested() { return stop_requested != 0; }
 

@@ -10,12 +10,8 @@ namespace snug::core::cli {
 // where GOMP_SPINCOUNT or OMP_WAIT_POLICY is set already.
 void SpinBriefly(char** argv);
 
-// Handles Ctrl-C, SIGTERM, and SIGHUP unless it is ignored (nohup): the first one asks the run to stop at the next
-// step, a second Ctrl-C or SIGTERM ends the process.
+// Handles Ctrl-C and SIGTERM: the first one asks the run to stop at the next step, the second one ends the process.
 void CatchStopSignals();
 bool StopRequested();
-
-// From here on a pipe whose reader has gone is an error of writing, and no signal that ends the process.
-void OutliveReaders();
 
 }  // namespace snug::core::cli

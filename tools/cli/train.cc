@@ -396,7 +396,6 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                  options.compile.memory);
   std::unique_ptr<tensorboard::EventLog> events;
   CatchStopSignals();
-  OutliveReaders();  // who reads the progress is no reason to end
   const int64_t began_at = trainer->step();
   const auto begin = std::chrono::steady_clock::now();
   const auto prepare = [&]() -> absl::Status {

@@ -328,29 +328,6 @@ class Train(unittest.TestCase):
             record = json.load(file)
         self.assertEqual((record["state"], record["error"]), ("failed", run.stderr.splitlines()[-1]))
 
-    def test_a_full_disk_is_no_kill(self):
-        os.mkdir(self.path("disk"))
-        mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=16m none "$0" && exec "$@"', self.path("disk")]
-        try:
-            if subprocess.run([*mount, "true"], capture_output=True, timeout=60).returncode != 0:
-                self.skipTest("no disk of its own can be mounted here")
-        except FileNotFoundError:
-            self.skipTest("there is no unshare here")
-        script = """
-            "$@" &
-            until [ "$(wc -l < run/metrics.jsonl)" -ge 3 ]; do sleep 0.05; done 2> "$0.errors"
-            cat /dev/zero > ballast
-            wait $! && echo "it trains on a full disk"
-            cat run/run.json"""
-        done = subprocess.run(
-            [*mount, "sh", "-c", f'cd "{self.path("disk")}"; {script}', self.path("sh"), SNUG, "train", MLP, "--output=run",
-             "--data=digits", "--data-digits-samples=640", "--batch=32", "--threads=1", "--steps=1000000", "--checkpoint-every=1000000",
-             "--log-every=1000000", "--evaluate-every=1000000"], capture_output=True, text=True, timeout=300)
-        self.assertIn("No space left", done.stderr)
-        record = json.loads(done.stdout)
-        self.assertEqual((record["state"], record["network"]), ("failed", "mlp"))
-        self.assertIn("run/metrics.jsonl: cannot be written", record["error"])
-
     def test_a_network_without_a_name_is_called_as_its_file(self):
         with open(MLP, encoding="utf-8") as mlp, open(self.path("called_so.pbtxt"), "w", encoding="utf-8") as file:
             file.write(mlp.read().replace('name: "mlp"', "", 1))

@@ -3,8 +3,6 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
@@ -30,20 +28,6 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(path));
   file->Write(text);
   return file->Finish();
-}
-
-// Writes into a file that is there, and is whole afterwards unless it returns false.
-bool WriteOver(const std::string& path, const std::string& text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (file < 0) return false;
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = pwrite(file, text.data() + done, text.size() - done, static_cast<off_t>(done));
-    if (count <= 0) break;
-    done += static_cast<size_t>(count);
-  }
-  const bool cut = ftruncate(file, static_cast<off_t>(text.size())) == 0;
-  return close(file) == 0 && cut && done == text.size();
 }
 
 void WarnUnlessOk(const absl::Status& status) {
@@ -147,16 +131,6 @@ void RunNotes::Ended(const absl::Status& status, bool finished) {
   Write();
 }
 
-void RunNotes::Write() {
-  const absl::Status written = record_.WriteTo(folder_);
-  WarnUnlessOk(written);
-  if (written.ok() || !ended_) return;
-  // Where the disk is full there is no room for a new file, but the old one has some, and says that the training runs.
-  runs::RunRecord shorter = record_;
-  shorter.options.clear();
-  for (const runs::RunRecord* record : {&record_, &shorter}) {
-    if (WriteOver(folder_.record(), record->ToJson())) return;
-  }
-}
+void RunNotes::Write() { WarnUnlessOk(record_.WriteTo(folder_)); }
 
 }  // namespace snug::core::cli

@@ -220,7 +220,7 @@ TEST_F(Exchange, EverythingThatDiffersIsNamed) {
   ASSERT_TRUE(session.Save(path("other")).ok());
   EXPECT_THAT(
       Make().Restore(path("other")).message(),
-      HasSubstr("was made with batch 4, this run has 8; it was made with seed 4, this run has 3; "
+      HasSubstr("the checkpoint was made with batch 4, this run has 8; it was made with seed 4, this run has 3; "
                 "it was made with threads 2, this run has 1; create the session with the same"));
 }
 
@@ -233,7 +233,7 @@ TEST_F(Exchange, OtherThreadsAreRefusedOrContinuedAsTheProgramDoes) {
   Session session = Make(kOtherThreads.options);
   const Status refused = session.Restore(Checkpoint("threads", 4));
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(refused.message(), HasSubstr("was made with threads 1, this run has 2; create the session "
+  EXPECT_THAT(refused.message(), HasSubstr("the checkpoint was made with threads 1, this run has 2; create the session "
                                            "with the same, or go on with what only rounds in another way: "
                                            "Load::kContinue"));
   EXPECT_EQ(session.steps(), 0);
@@ -243,7 +243,7 @@ TEST_F(Exchange, OtherThreadsAreRefusedOrContinuedAsTheProgramDoes) {
   const Said resumed = TrainUnder(kOtherThreads.flags, "threads", 8, "--resume");
   ASSERT_EQ(resumed.code, 0) << resumed.text;
   EXPECT_THAT(resumed.text,
-              HasSubstr("warning: was made with threads 1, this run has 2: results differ in rounding"));
+              HasSubstr("warning: the checkpoint was made with threads 1, this run has 2: results differ in rounding"));
   Session found = Make(kOtherThreads.options);
   ASSERT_TRUE(found.Restore(Checkpoint("threads", 8)).ok());
   ExpectSameState(found, session);
@@ -253,13 +253,13 @@ TEST_F(Exchange, OtherMicroBatchesAreRefusedOrContinuedAsTheProgramDoes) {
   ASSERT_EQ(Train("parts", 4, "--accumulate=2").code, 0);
   Session session = Make();
   EXPECT_THAT(session.Restore(Checkpoint("parts", 4)).message(),
-              HasSubstr("was made with accumulate 2, this run has 1; create the session with the same, "
+              HasSubstr("the checkpoint was made with accumulate 2, this run has 1; create the session with the same, "
                         "or go on"));
   ASSERT_TRUE(session.Restore(Checkpoint("parts", 4), Load::kContinue).ok());
   TrainHere(session, 8);
   const Said resumed = Train("parts", 8, "--resume");
   ASSERT_EQ(resumed.code, 0) << resumed.text;
-  EXPECT_THAT(resumed.text, HasSubstr("warning: was made with accumulate 2, this run has 1"));
+  EXPECT_THAT(resumed.text, HasSubstr("warning: the checkpoint was made with accumulate 2, this run has 1"));
   Session found = Make();
   ASSERT_TRUE(found.Restore(Checkpoint("parts", 8)).ok());
   ExpectSameState(found, session);
@@ -276,13 +276,13 @@ TEST_F(Exchange, AnotherTuningIsRefusedOrContinuedAsTheProgramDoes) {
   Session session = Make();
   const Status refused = session.Restore(Checkpoint("tuned", 4));
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(refused.message(), HasSubstr("was made with tuning "));
+  EXPECT_THAT(refused.message(), HasSubstr("the checkpoint was made with tuning "));
   EXPECT_THAT(refused.message(), HasSubstr(", this run has none; create the session with the same, or go on"));
   ASSERT_TRUE(session.Restore(Checkpoint("tuned", 4), Load::kContinue).ok());
   TrainHere(session, 8);
   const Said resumed = Train("tuned", 8, "--resume");
   ASSERT_EQ(resumed.code, 0) << resumed.text;
-  EXPECT_THAT(resumed.text, HasSubstr("warning: was made with tuning "));
+  EXPECT_THAT(resumed.text, HasSubstr("warning: the checkpoint was made with tuning "));
   Session found = Make();
   ASSERT_TRUE(found.Restore(Checkpoint("tuned", 8)).ok());
   ExpectSameState(found, session);

@@ -16,7 +16,8 @@
 // Where a count says how many rounds there are, what is read in those that do not count may be anything, and must not
 // reach the gradients of what all rounds read: a product with a gradient of zero would be NaN if it is not finite. So
 // zeros are put in its place (rounds_in_count), and only those ops go whose gradients are zero there. If there is only
-// one count, and it is 0, gates keep its gradients in. A condition is known in its round only: loops with one keep everything.
+// one count, and it is 0, gates keep its gradients in. A condition is known in its round only: loops with one keep
+// everything.
 #include "engine/compile/control/hoist_inputs.h"
 
 #include <absl/algorithm/container.h>

@@ -166,7 +166,8 @@ absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& 
 }
 
 // Opens a tokenizer for data that name one, and null for others. It must be the one that a checkpoint was trained with.
-absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const std::string& path, Kept kept, TrainingData* data) {
+absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const std::string& path, Kept kept, bool goes_on,
+                                                               TrainingData* data) {
   const std::string* const before = KeptWord(kept, kTokenizerKey);
   if (path.empty()) {
     if (before == nullptr) return nullptr;
@@ -176,7 +177,18 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const std::string
   SNUG_ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Open(path));
   if (before != nullptr && *before != tokenizer->digest()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": expected the tokenizer that the checkpoint was trained with, found a file of other content"));
+        path,
+        ": expected the tokenizer that the checkpoint was trained with, found a file with other bytes; one "
+        "that was written anew counts as another"));
+  }
+  if (kept != nullptr && before == nullptr) {
+    if (goes_on) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": the checkpoint was trained without a tokenizer: expected none here, found one"));
+    }
+    data->notes.push_back(
+        absl::StrCat("the checkpoint keeps nothing of a tokenizer: it was trained without one, or elsewhere, and ",
+                     path, " may not be what it knows"));
   }
   data->learnt[kTokenizerKey] = tokenizer->digest();
   return tokenizer;
@@ -206,7 +218,7 @@ absl::StatusOr<std::shared_ptr<const TextTokens>> TokensOf(const std::string& fi
 }
 
 // Holds back the end of the file. Windows from all over it would not do: their neighbours tell what is in them.
-absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network& network, Kept kept) {
+absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network& network, Kept kept, bool goes_on) {
   const proto::Text& text = data.text();
   if (!text.has_file()) return Missing("the file", "data-text-file");
   TextOptions options;
@@ -224,7 +236,7 @@ absl::StatusOr<TrainingData> Text(const proto::Data& data, const proto::Network&
   }
   TrainingData opened;
   SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer,
-                        OpenTokenizer(text.tokenizer(), kept, &opened));
+                        OpenTokenizer(text.tokenizer(), kept, goes_on, &opened));
   if (tokenizer != nullptr) {
     SNUG_RETURN_IF_ERROR(CheckBound(*tokenizer, network));
     SNUG_ASSIGN_OR_RETURN(options.tokens, TokensOf(text.file(), *tokenizer, &opened.notes));
@@ -303,7 +315,8 @@ absl::StatusOr<JsonLinesOptions> OptionsOf(const proto::JsonLines& lines, const 
   return options;
 }
 
-absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network& network, uint64_t seed, Kept kept) {
+absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network& network, uint64_t seed, Kept kept,
+                                   bool goes_on) {
   const proto::JsonLines& lines = data.json_lines();
   if (!lines.has_file()) return Missing("the file of samples", "data-json-lines-file");
   if (lines.by_length() > 1 && !data.shuffle()) {
@@ -313,7 +326,7 @@ absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network
   }
   SNUG_ASSIGN_OR_RETURN(JsonLinesOptions options, OptionsOf(lines, network));
   TrainingData tokenized;
-  SNUG_ASSIGN_OR_RETURN(options.tokenizer, OpenTokenizer(lines.tokenizer(), kept, &tokenized));
+  SNUG_ASSIGN_OR_RETURN(options.tokenizer, OpenTokenizer(lines.tokenizer(), kept, goes_on, &tokenized));
   SNUG_ASSIGN_OR_RETURN(JsonLines all, OpenJsonLines(lines.file(), options));
   DatasetPtr test;
   std::vector<std::string> unread_of_test;
@@ -325,6 +338,7 @@ absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network
   }
   SNUG_ASSIGN_OR_RETURN(TrainingData opened, Parted(std::move(all.dataset), std::move(test), data, seed));
   opened.learnt = std::move(tokenized.learnt);
+  opened.notes = std::move(tokenized.notes);
   NoteUnread(lines.file(), all.unread, &opened.notes);
   NoteUnread(lines.test_file(), unread_of_test, &opened.notes);
   return opened;
@@ -399,7 +413,7 @@ absl::StatusOr<TrainingData> Images(const proto::Data& data, const proto::Networ
 }  // namespace
 
 absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed,
-                                      const std::map<std::string, std::string>* kept) {
+                                      const std::map<std::string, std::string>* kept, bool goes_on) {
   switch (data.source_case()) {
     case proto::Data::kDigits:
       return Synthetic("digits", seed, data.digits().samples());
@@ -418,11 +432,11 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
     case proto::Data::kCsv:
       return Csv(data, network, seed, kept);
     case proto::Data::kText:
-      return Text(data, network, kept);
+      return Text(data, network, kept, goes_on);
     case proto::Data::kImages:
       return Images(data, network, seed);
     case proto::Data::kJsonLines:
-      return Lines(data, network, seed, kept);
+      return Lines(data, network, seed, kept, goes_on);
     case proto::Data::SOURCE_NOT_SET:
       break;
   }

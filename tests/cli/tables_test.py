@@ -159,10 +159,22 @@ class Tokens(SnugTest):
         checkpoint = f"--checkpoint={self.folder}/run"
         self.assertLess(self.json("eval", network, checkpoint, *data)["metrics"]["loss"], math.log(700) - 1)
         wrong = data[:2] + [f"--data-text-tokenizer={self.TOKENIZERS}/prefix.json"]
-        self.assertIn("prefix.json: expected the tokenizer that the checkpoint was trained with, found a file of other content",
+        self.assertIn("prefix.json: expected the tokenizer that the checkpoint was trained with, found a file with other bytes; "
+                      "one that was written anew counts as another",
                       self.error("eval", network, checkpoint, *wrong))
         self.assertIn("tokenizer: the checkpoint was trained with one: expected the same here, found none",
                       self.error("eval", network, checkpoint, *data[:2]))
+
+    def test_a_training_on_bytes_does_not_go_on_with_a_tokenizer(self):
+        network = self.write("words.pbtxt", WORDS.format(bound=700))
+        data = ["--data=text", f"--data-text-file={ROOT}/docs/training.md"]
+        training = [network, f"--output={self.folder}/run", "--batch=16", "--threads=1"]
+        self.run_snug("train", *training, *data, "--steps=2")
+        data.append(f"--data-text-tokenizer={self.TOKENIZERS}/gpt2.json")
+        self.assertIn("gpt2.json: the checkpoint was trained without a tokenizer: expected none here, found one",
+                      self.error("train", *training, *data, "--steps=4", "--resume"))
+        self.assertIn("the checkpoint keeps nothing of a tokenizer",
+                      self.run_snug("eval", network, f"--checkpoint={self.folder}/run", *data, "--batch=16").stderr)
 
     def test_tokens_that_the_network_does_not_take(self):
         network = self.write("words.pbtxt", WORDS.format(bound=256))

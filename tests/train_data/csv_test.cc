@@ -81,7 +81,9 @@ TEST_F(CsvTest, Errors) {
   }
   EXPECT_EQ(Error("x,y,label\n1,2,0\n12,3x,0\n"),
             "data.csv:3:4: column \"y\": expected a number, found \"3x\"; `category` takes columns of texts");
-  EXPECT_EQ(Error("x,label\nnan,0\n"), "data.csv:2:1: column \"x\": expected a finite float32 number, found \"nan\"");
+  EXPECT_EQ(Error("x,label\nnan,0\n"),
+            "data.csv:2:1: column \"x\": expected a number, found \"nan\"; `missing` is for empty "
+            "fields: leave this one empty");
   EXPECT_EQ(Error("x,label\n1e60,0\n"), "data.csv:2:1: column \"x\": expected a finite float32 number, found \"1e60\"");
   EXPECT_EQ(Error("1,2,0\n\n1,2\n"), "data.csv:3:1: expected 3 fields as in line 1, found 2");
   EXPECT_EQ(Error("1,2,0\n1,2,0,\n"), "data.csv:2:1: expected 3 fields as in line 1, found 4");
@@ -92,7 +94,7 @@ TEST_F(CsvTest, Errors) {
 TEST_F(CsvTest, LabelsOutOfRange) {
   for (const std::string label : {"3", "-1", "1.5"}) {
     EXPECT_EQ(Error("1,0\n2," + label + "\n", {.classes = 3}),
-              "data.csv:2:3: column \"1\": expected a class from 0 to 2, found \"" + label + "\"");
+              "data.csv:2:3: column \"1\": expected a class from 0 to 2, or -100, found \"" + label + "\"");
   }
   EXPECT_EQ(Open("1,0\n", {.classes = 3})->fields()[1].max_value, 3);
 }

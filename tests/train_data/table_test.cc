@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <random>
 
@@ -114,7 +115,8 @@ TEST_F(TableTest, ColumnsThatAreNamedMustBeThere) {
   EXPECT_EQ(Error(table, {.categories = {"cita"}}),
             "data.csv:1:1: no column is called \"cita\"; did you mean \"city\"?");
   EXPECT_EQ(Error(table, {.categories = {"label"}}), "data.csv:1:1: category: column \"label\" is the label");
-  EXPECT_EQ(Error(table, {.categories = {"city", "1"}}), "data.csv:1:1: category: column \"1\" is named twice");
+  EXPECT_EQ(Error(table, {.categories = {"city", "1"}}),
+            "data.csv:1:1: category: \"1\" is column \"city\", which is named already");
   EXPECT_THAT(Error(table, {.categories = {"7"}}), HasSubstr("category column 7: expected -3 to 2"));
   EXPECT_THAT(Error(table, {.categories = {"city"}, .missing = {"cita=mean"}}),
               HasSubstr("no column is called \"cita\""));
@@ -218,7 +220,11 @@ TEST_F(TableTest, ATableThatDoesNotFitIsAnError) {
   EXPECT_EQ(Error("age,town,kind,extra\n1,Bern,a,1\n", {.missing = {"age=0"}, .learnt = options.learnt}),
             "data.csv:1:1: expected the columns of the training's table; missing: \"city\"; unexpected: \"town\", "
             "\"extra\"");
-  EXPECT_THAT(Error("age,city,sort\n1,Bern,a\n", options), HasSubstr("data.csv:1:1: no column is called \"kind\""));
+  EXPECT_THAT(
+      Error("age,city,sort\n1,Bern,a\n", options),
+      HasSubstr(
+          "data.csv:1:1: label: expected column \"kind\" as in the training's table, found none; where labels are "
+          "not known, -100 stands for them"));
   CsvOptions others = options;
   others.categories = {};
   EXPECT_EQ(Error(table, others),
@@ -263,8 +269,7 @@ TEST_F(TableTest, QuotesAndLineEndsInTexts) {
 }
 
 TEST_F(TableTest, FarValuesAreNoInfinities) {
-  const CsvData data = Open("a,label\n1e-30,0\n2e-30,0\n", With({.normalise = true}, "a,label\n1e30,0\n"));
-  EXPECT_THAT(ErrorOf(Sample(*data.evaluation, 0).status()),
+  EXPECT_THAT(Error("a,label\n1e-30,0\n2e-30,0\n", With({.normalise = true}, "a,label\n1e30,0\n")),
               HasSubstr("test.csv:2: column \"a\": 1e+30 is too far from the mean of the training rows"));
 }
 
@@ -277,6 +282,100 @@ TEST_F(TableTest, ManyValues) {
   EXPECT_THAT(data.training->fields()[0].made_of, HasSubstr(" and 99980 more"));
   const std::vector<float> features = Features(*data.training, 99999);
   EXPECT_EQ(std::count(features.begin(), features.end(), 1.0F), 1);
+}
+
+// Each of these columns is looked up by its name.
+TEST_F(TableTest, WideTablesOfCategories) {
+  constexpr int kColumns = 6000;
+  std::string header, row;
+  CsvOptions options;
+  for (int i = 0; i < kColumns; ++i) {
+    options.categories.push_back(absl::StrCat("the category ", i));
+    absl::StrAppend(&header, options.categories.back(), ",");
+    absl::StrAppend(&row, i, ",");
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(Open(header + "label\n" + row + "0\n", options).training->fields()[0].type.ToString(), "float32[6000]");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST_F(TableTest, IgnoredLabelsAreNoClasses) {
+  CsvData data = Open("a,label\n1,-100\n2,1\n");
+  EXPECT_EQ(Label(*data.training, 0), -100);
+  EXPECT_EQ(data.training->fields()[1].max_value, 2);
+  EXPECT_EQ(Open("a,label\n1,-100\n").training->fields()[1].max_value, 1);
+  data = Open("a,label\n1,-100\n2,yes\n3,no\n", With({}, "a,label\n7,-100\n"));
+  EXPECT_THAT(data.classes, ElementsAre("no", "yes"));
+  EXPECT_EQ(Label(*data.training, 0), -100);
+  EXPECT_EQ(Label(*data.training, 1), 1);
+  EXPECT_EQ(Label(*data.evaluation, 0), -100);
+}
+
+TEST_F(TableTest, AColumnMayHaveANumberForAName) {
+  const CsvData data = Open("age,2020,kind,z\n1,0,x,7\n2,1,y,8\n", {.label = "2020", .categories = {"kind"}});
+  EXPECT_EQ(data.training->fields()[0].made_of, "age, kind=x, kind=y, z");
+  EXPECT_EQ(Label(*data.training, 1), 1);
+  // A number that is a place is a place, whatever the first line has.
+  EXPECT_EQ(Open("1,2,x\n2,0,y\n3,1,x\n", {.label = "2"}).training->size(), 3);
+}
+
+TEST_F(TableTest, OnlyDecimalNumbersAreNumbers) {
+  EXPECT_THAT(Open("a,label\n1,nan\n2,inf\n3,0x10\n").classes, ElementsAre("0x10", "inf", "nan"));
+  EXPECT_EQ(Open("nan,inf\n1,0\n").training->size(), 1);
+  EXPECT_EQ(Error("a,label\n0x10,0\n"),
+            "data.csv:2:1: column \"a\": expected a number, found \"0x10\"; `category` takes columns of texts");
+  for (const std::string nothing : {"nan", "NA", " n/a"}) {
+    EXPECT_EQ(Error("a,label\n" + nothing + ",0\n", {.missing = {"mean"}}),
+              "data.csv:2:1: column \"a\": expected a number, found \"" + nothing +
+                  "\"; `missing` is for empty fields: leave this one empty");
+  }
+  EXPECT_EQ(Error("a,label\n1,0\n", {.missing = {"a=1e39"}}),
+            "csv: missing: expected a finite float32 number, found \"a=1e39\"");
+  EXPECT_THAT(Error("a,label\n1,0\n", {.missing = {"a=nan"}}), HasSubstr("expected mean, a number or refuse"));
+}
+
+// What a file holds never reaches a terminal as it stands.
+TEST_F(TableTest, MessagesShowWhatAFileHolds) {
+  const auto found = [&](const std::string& field) { return Error("a,label\n\"" + field + "\",0\n"); };
+  EXPECT_THAT(found(std::string("1\0x", 3)), HasSubstr("found \"1\\u0000x\"; `category`"));
+  EXPECT_THAT(found("\x1B[31mred"), HasSubstr("found \"\\u001b[31mred\";"));
+  EXPECT_THAT(found("caf\xE9"), HasSubstr("found \"caf\\xe9\";"));
+  EXPECT_THAT(found("\xC2\x9B"
+                    "1m\xEF\xBB\xBF"),
+              HasSubstr("found \"\\u009b1m\\ufeff\";"));
+  EXPECT_THAT(found("a\"\"b\\\xC3\xA9"), HasSubstr("found \"a\\\"b\\\\\xC3\xA9\";"));
+  EXPECT_LT(found(std::string(2'500'000, 'x')).size(), 300);
+  EXPECT_THAT(Error("\"a\x1B\",label\nx,0\n"), HasSubstr("column \"a\\u001b\": expected a number"));
+  EXPECT_THAT(NotesOf(Open("\"a\nb\",label\n1,\"x\ny\"\n2,z\n")),
+              AllOf(HasSubstr("(a\\u000ab), 2 classes (x\\u000ay, z)"), testing::Not(HasSubstr("\n"))));
+  EXPECT_THAT(Error("a,label\n1,yes\n", With({}, "a,label\n1,\x1Bno\n")), HasSubstr("found \"\\u001bno\""));
+}
+
+// What an evaluation would stumble over after an epoch is seen before the first step.
+TEST_F(TableTest, TheTestTableIsCheckedAsItOpens) {
+  const std::string table = "a,label\n1,0\n2,2\n";
+  EXPECT_EQ(Error(table, With({}, "a,label\n1,2\n5,9\n")),
+            "test.csv:3:3: column \"label\": expected a class from 0 to 2, or -100, found \"9\"");
+  EXPECT_EQ(Label(*Open(table, With({.classes = 10}, "a,label\n5,9\n")).evaluation, 0), 9);
+}
+
+TEST_F(TableTest, AHeaderMustBeThereAsInTheTraining) {
+  CsvOptions options;
+  options.learnt = Open("a,b,kind\n1,2,x\n3,4,y\n").learnt;
+  EXPECT_THAT(Error("1,2,x\n", options),
+              testing::EndsWith("; the training's table had a header, and so must this one"));
+  EXPECT_THAT(Error("a,c,kind\n1,2,x\n", options), testing::Not(HasSubstr("had a header")));
+  options.learnt = Open("1,2,x\n3,4,y\n5,6,x\n").learnt;
+  EXPECT_THAT(Error("a,b,kind\n1,2,x\n", options),
+              AllOf(HasSubstr("column \"0\": expected a number, found \"a\""),
+                    testing::EndsWith("table had no header, and neither must this one have one")));
+  EXPECT_THAT(Error("1,2,x\n1,z,x\n", options), testing::Not(HasSubstr("header")));
+}
+
+TEST_F(TableTest, OneRowAndOneClass) {
+  EXPECT_EQ(Error("a,label\n1,0\n", {.held_back = 0.1}),
+            "data.csv: has one row, and a part of the rows is to be held back: --data-held-back=0 takes it whole");
+  EXPECT_THAT(NotesOf(Open("a,label\n1,x\n2,x\n")), testing::EndsWith(", 1 class: all labels are \"x\""));
 }
 
 // Whatever bytes a table has, it is read with finite numbers or refused with a place; and so is what a checkpoint
@@ -317,7 +416,7 @@ TEST_F(TableTest, DamagedTablesAreReadOrRefused) {
     if (!opened.ok()) {
       ++refused;
       EXPECT_THAT(ErrorOf(opened), testing::AnyOf(StartsWith("data.csv:"), StartsWith("what the checkpoint keeps"),
-                                                  StartsWith("held-back part:")));
+                                                  HasSubstr(": has one row, and a part")));
       continue;
     }
     ++read;

@@ -352,7 +352,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   options.compile.decay_rule = checkpoints.decay_rule();
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
                         OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed()),
-                                 f.resume ? &checkpoints.metadata() : nullptr));
+                                 f.resume ? &checkpoints.metadata() : nullptr, f.resume));
   checkpoints.Keep(data.learnt);
   for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
   SNUG_ASSIGN_OR_RETURN(

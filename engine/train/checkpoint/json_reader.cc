@@ -1,13 +1,15 @@
 #include "engine/train/checkpoint/json_reader.h"
 
-#include <absl/strings/escaping.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "engine/base/status.h"
+#include "engine/train/checkpoint/shown_text.h"
+#include "proto/loader/utf8.h"
 
 namespace snug::core::checkpoint {
 namespace {
@@ -33,11 +35,16 @@ void AppendUtf8(uint32_t code, std::string* out) {
   }
 }
 
+// What `text` begins with: a character, or a byte that begins none.
+absl::string_view Character(absl::string_view text) {
+  return text.substr(0, std::max<size_t>(loader::Utf8Length(text), 1));
+}
+
 }  // namespace
 
 absl::Status JsonReader::Expected(absl::string_view what) const {
   const std::string found =
-      at_ == text_.size() ? "the end" : absl::StrCat("'", absl::Utf8SafeCEscape(text_.substr(at_, 1)), "'");
+      at_ == text_.size() ? "the end" : absl::StrCat("'", Printable(Character(text_.substr(at_))), "'");
   return Error(absl::StrCat("expected ", what, ", found ", found));
 }
 

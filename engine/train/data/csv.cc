@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/train/checkpoint/shown_text.h"
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/sources.h"
 #include "engine/train/data/table/table.h"
@@ -34,11 +35,28 @@ class TableDataset final : public Dataset {
 
   absl::Status Read(int64_t sample, absl::Span<std::byte* const> fields) const override {
     const auto row = static_cast<size_t>(sample);
-    SNUG_RETURN_IF_ERROR(ReadFeatures(row, reinterpret_cast<float*>(fields[0])));
+    ReadFeatures(row, reinterpret_cast<float*>(fields[0]));
     if (table_.labels.empty()) {
       std::memcpy(fields[1], &table_.targets[row], sizeof(float));
     } else {
       std::memcpy(fields[1], &table_.labels[row], sizeof(int32_t));
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether every row has finite numbers; those of another table than the training's may be too far from its mean.
+  absl::Status Check() const {
+    if (!fit_.normalised) return absl::OkStatus();
+    std::vector<const TableFit::Column*> numbers;
+    for (const TableFit::Column& one : fit_.columns) {
+      if (!one.column.category) numbers.push_back(&one);
+    }
+    const double* number = table_.numbers.data();
+    for (size_t row = 0; row < static_cast<size_t>(table_.rows); ++row) {
+      for (const TableFit::Column* one : numbers) {
+        const double value = Filled(*one, *number++);
+        if (!std::isfinite(Fed(*one, value))) return TooLarge(row, *one, value);
+      }
     }
     return absl::OkStatus();
   }
@@ -48,7 +66,7 @@ class TableDataset final : public Dataset {
     std::vector<std::string> notes;
     size_t number = 0, category = 0;
     for (const TableFit::Column& one : fit_.columns) {
-      const std::string place = absl::StrCat(table_.path, ": column \"", one.column.name, "\": ");
+      const std::string place = absl::StrCat(table_.path, ": column ", Shown(one.column.name), ": ");
       const int64_t empty = one.column.category ? CountCodes(category, kEmpty) : CountEmpty(number);
       if (empty > 0)
         notes.push_back(
@@ -70,7 +88,7 @@ class TableDataset final : public Dataset {
         const auto found = std::lower_bound(one.values.begin(), one.values.end(), value);
         const bool known = found != one.values.end() && *found == value;
         indexes.push_back(known ? static_cast<int32_t>(found - one.values.begin()) : kUnknown);
-        if (!known) unknown_[category].names.push_back(absl::StrCat("\"", value, "\""));
+        if (!known) unknown_[category].names.push_back(value);
       }
       for (size_t at = category; at < table_.codes.size(); at += table_.categories_of_row) {
         int32_t& code = table_.codes[at];
@@ -81,16 +99,18 @@ class TableDataset final : public Dataset {
     }
   }
 
-  absl::Status ReadFeatures(size_t row, float* out) const {
+  static double Filled(const TableFit::Column& one, double number) { return std::isnan(number) ? one.fill : number; }
+
+  float Fed(const TableFit::Column& one, double value) const {
+    return static_cast<float>(fit_.normalised ? (value - one.mean) / one.deviation : value);
+  }
+
+  void ReadFeatures(size_t row, float* out) const {
     const double* number = table_.numbers.data() + row * table_.numbers_of_row;
     const int32_t* code = table_.codes.data() + row * table_.categories_of_row;
     for (const TableFit::Column& one : fit_.columns) {
       if (!one.column.category) {
-        const double value = std::isnan(*number) ? one.fill : *number;
-        ++number;
-        *out = static_cast<float>(fit_.normalised ? (value - one.mean) / one.deviation : value);
-        if (!std::isfinite(*out)) return TooLarge(row, one, value);
-        ++out;
+        *out++ = Fed(one, Filled(one, *number++));
         continue;
       }
       const size_t values = one.values.size();
@@ -99,14 +119,13 @@ class TableDataset final : public Dataset {
       out += values;
       ++code;
     }
-    return absl::OkStatus();
   }
 
   absl::Status TooLarge(size_t row, const TableFit::Column& one, double value) const {
-    return absl::InvalidArgumentError(absl::StrCat(table_.path, ":", table_.lines[row], ": column \"", one.column.name,
-                                                   "\": ", value, " is too far from the mean of the training rows, ",
-                                                   one.mean, ", for their deviation of ", one.deviation,
-                                                   ": normalised it is no float32 number"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(table_.path, ":", table_.lines[row], ": column ", Shown(one.column.name), ": ", value,
+                     " is too far from the mean of the training rows, ", one.mean, ", for their deviation of ",
+                     one.deviation, ": normalised it is no float32 number"));
   }
 
   int64_t CountCodes(size_t category, int32_t code) const {
@@ -137,7 +156,7 @@ class TableDataset final : public Dataset {
     if (found == unknown_.end()) return;
     notes->push_back(
         absl::StrCat(place, found->second.rows, found->second.rows == 1 ? " row has a value" : " rows have values",
-                     " that no training row has (", ListNames(found->second.names, 5), "): 0 for each known value"));
+                     " that no training row has (", ListQuoted(found->second.names, 5), "): 0 for each known value"));
   }
 
   struct Unknown {
@@ -159,8 +178,9 @@ DataField LabelFieldOf(const Table& table, const TableFit& fit, const CsvOptions
     label.made_of = ListNames(fit.classes);
     label.classes = fit.classes;
   } else {
-    label.max_value = options.classes > 0 ? options.classes
-                                          : *std::max_element(table.labels.begin(), table.labels.end()) + int64_t{1};
+    label.max_value = options.classes > 0
+                          ? options.classes
+                          : std::max(0, *std::max_element(table.labels.begin(), table.labels.end())) + int64_t{1};
   }
   return label;
 }
@@ -168,34 +188,44 @@ DataField LabelFieldOf(const Table& table, const TableFit& fit, const CsvOptions
 // "flowers.csv: 150 rows below a header, 5 numbers a sample (height, colour=blue, ...), 3 classes (...)"
 std::string Summary(const Table& table, const TableFit& fit) {
   const int64_t features = fit.CountFeatures();
-  return absl::StrCat(
-      table.path, ": ", table.rows, table.rows == 1 ? " row " : " rows ",
-      table.header ? "below a header, " : "without a header, ", features, features == 1 ? " number" : " numbers",
-      " a sample (", ListNames(fit.FeatureNames(), 10), ")",
-      fit.classes.empty() ? "" : absl::StrCat(", ", fit.classes.size(), " classes (", ListNames(fit.classes, 10), ")"));
+  return absl::StrCat(table.path, ": ", table.rows, table.rows == 1 ? " row " : " rows ",
+                      table.header ? "below a header, " : "without a header, ", features,
+                      features == 1 ? " number" : " numbers", " a sample (", ListNames(fit.FeatureNames(), 10), ")",
+                      fit.classes.size() == 1 ? absl::StrCat(", 1 class: all labels are ", Shown(fit.classes[0]))
+                      : fit.classes.empty()
+                          ? ""
+                          : absl::StrCat(", ", fit.classes.size(), " classes (", ListNames(fit.classes, 10), ")"));
 }
 
 void NoteConstants(const Table& table, const TableFit& fit, std::vector<std::string>* notes) {
   for (const TableFit::Column& one : fit.columns) {
     if (!one.constant) continue;
-    notes->push_back(absl::StrCat(table.path, ": column \"", one.column.name, "\" has one value, ", one.mean,
+    notes->push_back(absl::StrCat(table.path, ": column ", Shown(one.column.name), " has one value, ", one.mean,
                                   ", in all training rows, so that its deviation is left as it is"));
   }
+}
+
+absl::Status CheckParts(const std::string& path, int64_t rows) {
+  if (rows > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": has one row, and a part of the rows is to be held back: --data-held-back=0 takes it whole"));
 }
 
 absl::StatusOr<TableFit> FitFor(const Table& table, const CsvOptions& options) {
   std::vector<int64_t> rows(static_cast<size_t>(table.rows));
   std::iota(rows.begin(), rows.end(), int64_t{0});
   if (options.test_file.empty() && options.held_back != 0) {
+    SNUG_RETURN_IF_ERROR(CheckParts(table.path, table.rows));
     SNUG_ASSIGN_OR_RETURN(rows, TrainingSamples(table.rows, options.held_back, options.seed));
   }
   return LearnTable(table, rows, options.normalise);
 }
 
-std::shared_ptr<const Dataset> MakeDataset(Table table, const TableFit& fit, const CsvOptions& options,
-                                           std::vector<std::string>* notes) {
+absl::StatusOr<std::shared_ptr<const Dataset>> MakeDataset(Table table, const TableFit& fit, const CsvOptions& options,
+                                                           std::vector<std::string>* notes) {
   const DataField label = LabelFieldOf(table, fit, options);
   auto dataset = std::make_shared<const TableDataset>(std::move(table), fit, label);
+  SNUG_RETURN_IF_ERROR(dataset->Check());
   for (std::string& note : dataset->Notes()) notes->push_back(std::move(note));
   return dataset;
 }
@@ -223,15 +253,20 @@ absl::StatusOr<CsvData> OpenCsv(const std::string& path, const CsvOptions& optio
   // Labels were numbered as they came; classes are sorted.
   for (int32_t& label : table.labels) {
     if (fit.classes.empty()) break;
+    if (label == kIgnoredLabel) continue;
     const std::string& text = table.classes[static_cast<size_t>(label)];
     label = static_cast<int32_t>(std::lower_bound(fit.classes.begin(), fit.classes.end(), text) - fit.classes.begin());
   }
-  opened.training = MakeDataset(std::move(table), fit, options, &opened.notes);
+  SNUG_ASSIGN_OR_RETURN(opened.training, MakeDataset(std::move(table), fit, options, &opened.notes));
   if (!options.test_file.empty()) {
     SNUG_ASSIGN_OR_RETURN(file, FileBytes::Open(options.test_file));
-    SNUG_ASSIGN_OR_RETURN(Table test, ReadTable(*file, options, &fit));
-    opened.evaluation = MakeDataset(std::move(test), fit, options, &opened.notes);
+    // A class that the training's table does not have may be more than the network tells apart.
+    CsvOptions bounded = options;
+    if (!options.regression) bounded.classes = opened.training->fields()[1].max_value;
+    SNUG_ASSIGN_OR_RETURN(Table test, ReadTable(*file, bounded, &fit));
+    SNUG_ASSIGN_OR_RETURN(opened.evaluation, MakeDataset(std::move(test), fit, bounded, &opened.notes));
   } else if (options.held_back != 0) {
+    SNUG_RETURN_IF_ERROR(CheckParts(path, opened.training->size()));
     SNUG_ASSIGN_OR_RETURN(PartedDataset parted, HoldBack(opened.training, options.held_back, options.seed));
     opened.training = std::move(parted.training);
     opened.evaluation = std::move(parted.held_back);

@@ -1,5 +1,4 @@
 #include <absl/strings/ascii.h>
-#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
@@ -12,7 +11,9 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/suggest.h"
+#include "engine/train/checkpoint/shown_text.h"
 #include "engine/train/data/csv_records.h"
+#include "engine/train/data/table/number_text.h"
 #include "engine/train/data/table/table.h"
 #include "engine/train/data/table/table_fit.h"
 #include "engine/train/data/table/table_layout.h"
@@ -21,12 +22,13 @@
 namespace snug::core {
 namespace {
 
-bool IsNumberText(absl::string_view text) {
-  double value = 0;
-  return absl::SimpleAtod(text, &value);
-}
-
 std::string Stripped(absl::string_view text) { return std::string(absl::StripAsciiWhitespace(text)); }
+
+// What other programs write where there is no number.
+bool StandsForNothing(absl::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(absl::StripAsciiWhitespace(text));
+  return lower == "nan" || lower == "na" || lower == "n/a" || lower == "null" || lower == "none";
+}
 
 // Gives each text a number, in the sequence in which they come.
 class Codes {
@@ -116,7 +118,14 @@ class TableReader {
   }
 
   absl::Status FieldError(const CsvField& field, size_t column, absl::string_view message) const {
-    return records_.Error(field.line, field.column, absl::StrCat("column \"", layout_.names[column], "\": ", message));
+    return records_.Error(field.line, field.column,
+                          absl::StrCat("column ", Shown(layout_.names[column]), ": ", message));
+  }
+
+  // A text in the first line may be a name.
+  std::string HeaderHint(const CsvField& field) const {
+    if (fit_ == nullptr || fit_->header || field.line != layout_.first_line || IsNumberText(field.text)) return "";
+    return "; the training's table had no header, and neither must this one have one";
   }
 
   // Whether a field is empty and has a rule for that.
@@ -131,16 +140,19 @@ class TableReader {
   absl::StatusOr<double> Feature(const CsvField& field, size_t column) const {
     SNUG_ASSIGN_OR_RETURN(const bool lacks, Lacks(field, column, "a number"));
     if (lacks) return std::numeric_limits<double>::quiet_NaN();
-    return Number(field, column, "; `category` takes columns of texts");
+    return Number(field, column,
+                  StandsForNothing(field.text) ? "; `missing` is for empty fields: leave this one empty"
+                                               : "; `category` takes columns of texts");
   }
 
   absl::StatusOr<double> Number(const CsvField& field, size_t column, absl::string_view advice) const {
     double value = 0;
-    if (!absl::SimpleAtod(field.text, &value)) {
-      return FieldError(field, column, absl::StrCat("expected a number, found \"", field.text, "\"", advice));
+    if (!ParseNumber(field.text, &value)) {
+      return FieldError(field, column,
+                        absl::StrCat("expected a number, found ", Shown(field.text), advice, HeaderHint(field)));
     }
     if (!std::isfinite(static_cast<float>(value))) {
-      return FieldError(field, column, absl::StrCat("expected a finite float32 number, found \"", field.text, "\""));
+      return FieldError(field, column, absl::StrCat("expected a finite float32 number, found ", Shown(field.text)));
     }
     return value;
   }
@@ -168,6 +180,11 @@ class TableReader {
       table_.targets.push_back(static_cast<float>(value));
       return absl::OkStatus();
     }
+    double number = 0;
+    if (ParseNumber(field.text, &number) && number == kIgnoredLabel) {  // says nothing of what labels are
+      table_.labels.push_back(kIgnoredLabel);
+      return absl::OkStatus();
+    }
     if (!label_line_.has_value()) {
       label_line_ = field.line;
       texts_ = fit_ != nullptr ? !fit_->classes.empty() : !IsNumberText(field.text);
@@ -182,27 +199,28 @@ class TableReader {
     if (fit_ == nullptr) {
       if (!IsNumberText(text)) return classes_[text];
       return FieldError(field, layout_.label,
-                        absl::StrCat("expected a text as in line ", *label_line_, ", found \"", text,
-                                     "\": labels are all texts, or all classes from 0 on"));
+                        absl::StrCat("expected a text as in line ", *label_line_, ", found ", Shown(text),
+                                     ": labels are all texts, or all classes from 0 on"));
     }
     const auto found = std::lower_bound(fit_->classes.begin(), fit_->classes.end(), text);
     if (found != fit_->classes.end() && *found == text) return static_cast<int32_t>(found - fit_->classes.begin());
     Suggester suggester(text);
     for (const std::string& known : fit_->classes) suggester.Consider(known);
     return FieldError(field, layout_.label,
-                      absl::StrCat("expected a label of the training's table (", ListNames(fit_->classes),
-                                   "), found \"", text, "\"", suggester.Question()));
+                      absl::StrCat("expected a label of the training's table (", ListNames(fit_->classes), "), found ",
+                                   Shown(text), suggester.Question(), HeaderHint(field)));
   }
 
   absl::StatusOr<int32_t> Class(const CsvField& field) const {
     const int64_t limit = options_.classes > 0 ? options_.classes : std::numeric_limits<int32_t>::max();
     double value = 0;
-    const bool number = absl::SimpleAtod(field.text, &value);
+    const bool number = ParseNumber(field.text, &value);
     if (number && value == std::floor(value) && value >= 0 && value < static_cast<double>(limit)) {
       return static_cast<int32_t>(value);
     }
     return FieldError(field, layout_.label,
-                      absl::StrCat("expected a class from 0 to ", limit - 1, ", found \"", field.text, "\""));
+                      absl::StrCat("expected a class from 0 to ", limit - 1, ", or ", kIgnoredLabel, ", found ",
+                                   Shown(field.text), HeaderHint(field)));
   }
 
   const CsvOptions& options_;
@@ -217,6 +235,13 @@ class TableReader {
   Table table_;
 };
 
+template <typename Show>
+std::string List(absl::Span<const std::string> names, size_t most, Show show) {
+  const auto append = [&](std::string* out, const std::string& name) { out->append(show(name)); };
+  const std::string shown = absl::StrJoin(names.subspan(0, most), ", ", append);
+  return names.size() <= most ? shown : absl::StrCat(shown, " and ", names.size() - most, " more");
+}
+
 }  // namespace
 
 absl::StatusOr<Table> ReadTable(const FileBytes& file, const CsvOptions& options, const TableFit* fit) {
@@ -225,8 +250,11 @@ absl::StatusOr<Table> ReadTable(const FileBytes& file, const CsvOptions& options
 }
 
 std::string ListNames(absl::Span<const std::string> names, size_t most) {
-  const std::string shown = absl::StrJoin(names.subspan(0, most), ", ");
-  return names.size() <= most ? shown : absl::StrCat(shown, " and ", names.size() - most, " more");
+  return List(names, most, [](const std::string& name) { return Printable(name); });
+}
+
+std::string ListQuoted(absl::Span<const std::string> names, size_t most) {
+  return List(names, most, [](const std::string& name) { return Shown(name); });
 }
 
 }  // namespace snug::core

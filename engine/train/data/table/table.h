@@ -60,5 +60,7 @@ absl::StatusOr<Table> ReadTable(const FileBytes& file, const CsvOptions& options
 
 // Joins names for a message: "a, b, c", and only the first of them where they are many.
 std::string ListNames(absl::Span<const std::string> names, size_t most = 20);
+// The same with each of them in quotes.
+std::string ListQuoted(absl::Span<const std::string> names, size_t most = 20);
 
 }  // namespace snug::core

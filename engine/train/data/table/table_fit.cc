@@ -10,14 +10,15 @@
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
 #include "engine/train/checkpoint/json_reader.h"
+#include "engine/train/checkpoint/shown_text.h"
 
 namespace snug::core {
 namespace {
 
 absl::Status NoMean(const Table& table, const TableColumn& column) {
   return absl::InvalidArgumentError(
-      absl::StrCat(table.path, ": column \"", column.name,
-                   "\": missing: there is no mean, since the field is empty in every training row"));
+      absl::StrCat(table.path, ": column ", Shown(column.name),
+                   ": missing: there is no mean, since the field is empty in every training row"));
 }
 
 // Learns from the column that is the `place`-th of numbers.
@@ -71,8 +72,8 @@ absl::Status LearnCategory(const Table& table, absl::Span<const int64_t> rows, s
     if (counts[i] > 0) sorted[known[i]] = counts[i];
   }
   if (sorted.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(table.path, ": column \"", fit->column.name, "\": category: no training row has a value in it"));
+    return absl::InvalidArgumentError(absl::StrCat(table.path, ": column ", Shown(fit->column.name),
+                                                   ": category: no training row has a value in it"));
   }
   const MissingRule& missing = fit->column.missing;
   for (const auto& [value, count] : sorted) {

@@ -15,17 +15,14 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/suggest.h"
+#include "engine/train/checkpoint/shown_text.h"
 #include "engine/train/data/csv_records.h"
+#include "engine/train/data/table/number_text.h"
 #include "engine/train/data/table/table_fit.h"
 #include "proto/loader/utf8.h"
 
 namespace snug::core {
 namespace {
-
-bool IsNumber(absl::string_view text) {
-  double value = 0;
-  return absl::SimpleAtod(text, &value);
-}
 
 bool IsWholeNumber(absl::string_view text) {
   int64_t value = 0;
@@ -33,8 +30,6 @@ bool IsWholeNumber(absl::string_view text) {
 }
 
 bool IsBlank(absl::string_view text) { return absl::StripAsciiWhitespace(text).empty(); }
-
-std::string Quoted(absl::string_view text) { return absl::StrCat("\"", text, "\""); }
 
 // "age=mean" is for one column, "mean" for all the others.
 struct AskedRule {
@@ -50,9 +45,13 @@ absl::StatusOr<AskedRule> ParseAskedRule(const std::string& text) {
     asked.column = text.substr(0, equals);
     return asked;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "csv: missing: expected mean, a number or refuse, or one of them for a column, as age=mean; found \"", text,
-      "\""));
+  if (IsNumberText(equals == std::string::npos ? text : text.substr(equals + 1))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("csv: missing: expected a finite float32 number, found ", Shown(text)));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("csv: missing: expected mean, a number or refuse, or one of them for a column, as age=mean; found ",
+                   Shown(text)));
 }
 
 class LayoutFinder {
@@ -72,11 +71,17 @@ class LayoutFinder {
     for (size_t i = 0; i < first.size(); ++i) {
       layout_.names.push_back(layout_.header ? std::string(absl::StripAsciiWhitespace(first[i].text))
                                              : absl::StrCat(i));
+      if (layout_.header) places_.try_emplace(layout_.names.back(), i);
       if (loader::IsUtf8(layout_.names.back())) continue;
       return records_.Error(first[i].line, first[i].column, "expected a name in UTF-8, found bytes that are none");
     }
-    SNUG_RETURN_IF_ERROR(ResolveOptions());
-    if (fit_ != nullptr) SNUG_RETURN_IF_ERROR(MatchFit());
+    absl::Status fits = ResolveOptions();
+    if (fits.ok() && fit_ != nullptr) fits = MatchFit();
+    if (!fits.ok() && LacksHeader()) {
+      return absl::Status(fits.code(),
+                          absl::StrCat(fits.message(), "; the training's table had a header, and so must this one"));
+    }
+    SNUG_RETURN_IF_ERROR(fits);
     return std::move(layout_);
   }
 
@@ -93,7 +98,7 @@ class LayoutFinder {
     std::vector<char> may_be_text(first.size(), 0);
     bool by_name = false;
     for (const std::string& column : asked) {
-      if (!IsWholeNumber(column)) {
+      if (!IsWholeNumber(column) || IsNameBeyond(column, first)) {
         by_name = true;
         continue;
       }
@@ -103,7 +108,7 @@ class LayoutFinder {
     }
     std::vector<size_t> texts;
     for (size_t i = 0; i < first.size(); ++i) {
-      if (IsBlank(first[i].text) || IsNumber(first[i].text)) continue;
+      if (IsBlank(first[i].text) || IsNumberText(first[i].text)) continue;
       if (by_name || !may_be_text[i]) return true;
       texts.push_back(i);
     }
@@ -119,6 +124,22 @@ class LayoutFinder {
     }
   }
 
+  // Whether a number is no place of a column, and stands in the first line: "2020" is a column's name then.
+  static bool IsNameBeyond(const std::string& asked, const std::vector<CsvField>& first) {
+    const auto n = static_cast<int64_t>(first.size());
+    int64_t number = 0;
+    if (absl::SimpleAtoi(asked, &number) && number >= -n && number < n) return false;
+    return std::any_of(first.begin(), first.end(),
+                       [&](const CsvField& field) { return absl::StripAsciiWhitespace(field.text) == asked; });
+  }
+
+  // Whether the training's table had a header, and no column here has a name of it.
+  bool LacksHeader() const {
+    if (fit_ == nullptr || !fit_->header || places_.count(fit_->label) > 0) return false;
+    return std::none_of(fit_->columns.begin(), fit_->columns.end(),
+                        [&](const TableFit::Column& one) { return places_.count(one.column.name) > 0; });
+  }
+
   absl::StatusOr<size_t> FindByNumber(const std::string& asked, absl::string_view what, size_t columns) const {
     const auto n = static_cast<int64_t>(columns);
     int64_t number = 0;
@@ -129,30 +150,37 @@ class LayoutFinder {
   }
 
   absl::StatusOr<size_t> FindColumn(const std::string& asked, absl::string_view what) const {
-    Suggester suggester(asked);
-    for (size_t i = 0; layout_.header && i < layout_.names.size(); ++i) {
-      suggester.Consider(layout_.names[i]);
-      if (layout_.names[i] == asked) return i;
-    }
+    const auto found = places_.find(asked);
+    if (found != places_.end()) return found->second;
     if (IsWholeNumber(asked)) return FindByNumber(asked, what, layout_.names.size());
+    Suggester suggester(asked);
+    for (const std::string& name : layout_.names) suggester.Consider(name);
     return ColumnsError(
-        absl::StrCat("no column is called ", Quoted(asked),
+        absl::StrCat("no column is called ", Shown(asked),
                      layout_.header ? suggester.Question() : ": the file has no header, give its number"));
+  }
+
+  absl::Status LacksLabel() const {
+    return ColumnsError(absl::StrCat("label: expected column ", Shown(fit_->label),
+                                     " as in the training's table, found none; where labels are not known, ",
+                                     options_.regression ? "any number" : "-100", " stands for them"));
   }
 
   // Finds out what the options say of each column.
   absl::Status ResolveOptions() {
     std::string label = options_.label;
     if (label.empty()) label = fit_ != nullptr && layout_.header ? fit_->label : "-1";
+    if (fit_ != nullptr && layout_.header && label == fit_->label && places_.count(label) == 0) return LacksLabel();
     SNUG_ASSIGN_OR_RETURN(layout_.label, FindColumn(label, "label"));
     std::vector<TableColumn> all;
     for (const std::string& name : layout_.names) all.push_back({.name = name});
     for (const std::string& asked : options_.categories) {
       SNUG_ASSIGN_OR_RETURN(const size_t column, FindColumn(asked, "category"));
       if (column == layout_.label)
-        return ColumnsError(absl::StrCat("category: column ", Quoted(asked), " is the label"));
+        return ColumnsError(absl::StrCat("category: column ", Shown(asked), " is the label"));
       if (all[column].category)
-        return ColumnsError(absl::StrCat("category: column ", Quoted(asked), " is named twice"));
+        return ColumnsError(absl::StrCat("category: ", Shown(asked), " is column ", Shown(layout_.names[column]),
+                                         ", which is named already"));
       all[column].category = true;
     }
     SNUG_RETURN_IF_ERROR(ResolveMissing(&all));
@@ -174,14 +202,14 @@ class LayoutFinder {
         SNUG_ASSIGN_OR_RETURN(const size_t column, FindColumn(asked.column, "missing"));
         if (column == layout_.label) {
           return ColumnsError(
-              absl::StrCat("missing: column ", Quoted(asked.column), " is the label, which no row may lack"));
+              absl::StrCat("missing: column ", Shown(asked.column), " is the label, which no row may lack"));
         }
         rule = &own[column];
       }
       if (rule->has_value()) {
         return ColumnsError(absl::StrCat(
             "missing: expected one rule for ",
-            asked.column.empty() ? "all columns" : absl::StrCat("column ", Quoted(asked.column)), ", found two"));
+            asked.column.empty() ? "all columns" : absl::StrCat("column ", Shown(asked.column)), ", found two"));
       }
       *rule = asked.rule;
     }
@@ -203,7 +231,7 @@ class LayoutFinder {
     for (const TableFit::Column& wanted : fit_->columns) {
       std::deque<size_t>& left = places[wanted.column.name];
       if (left.empty()) {
-        lacking.push_back(Quoted(wanted.column.name));
+        lacking.push_back(wanted.column.name);
         continue;
       }
       const TableColumn& here = layout_.columns[left.front()];
@@ -215,18 +243,18 @@ class LayoutFinder {
     for (const TableColumn& column : layout_.columns) {
       std::deque<size_t>& left = places[column.name];
       if (left.empty()) continue;
-      unexpected.push_back(Quoted(column.name));
+      unexpected.push_back(column.name);
       left.pop_front();
     }
     if (layout_.label_name() != fit_->label) {
-      return ColumnsError(absl::StrCat("the label of the training's table is in column ", Quoted(fit_->label),
-                                       ", here in ", Quoted(layout_.label_name())));
+      return ColumnsError(absl::StrCat("the label of the training's table is in column ", Shown(fit_->label),
+                                       ", here in ", Shown(layout_.label_name())));
     }
     if (!lacking.empty() || !unexpected.empty()) {
       return ColumnsError(
           absl::StrCat("expected the columns of the training's table",
-                       lacking.empty() ? "" : absl::StrCat("; missing: ", ListNames(lacking)),
-                       unexpected.empty() ? "" : absl::StrCat("; unexpected: ", ListNames(unexpected))));
+                       lacking.empty() ? "" : absl::StrCat("; missing: ", ListQuoted(lacking)),
+                       unexpected.empty() ? "" : absl::StrCat("; unexpected: ", ListQuoted(unexpected))));
     }
     layout_.columns = std::move(columns);
     layout_.sources = std::move(sources);
@@ -236,11 +264,11 @@ class LayoutFinder {
   absl::Status CheckSame(const TableColumn& here, const TableColumn& wanted) const {
     const auto kind = [](const TableColumn& column) { return column.category ? "a category" : "of numbers"; };
     if (here.category != wanted.category) {
-      return ColumnsError(absl::StrCat("column ", Quoted(here.name), ": is ", kind(here), ", and ", kind(wanted),
+      return ColumnsError(absl::StrCat("column ", Shown(here.name), ": is ", kind(here), ", and ", kind(wanted),
                                        " in the training's table: expected the same `category` as there"));
     }
     if (here.missing == wanted.missing) return absl::OkStatus();
-    return ColumnsError(absl::StrCat("column ", Quoted(here.name), ": missing is ", here.missing.ToString(), ", and ",
+    return ColumnsError(absl::StrCat("column ", Shown(here.name), ": missing is ", here.missing.ToString(), ", and ",
                                      wanted.missing.ToString(), " in the training's table: expected the same"));
   }
 
@@ -249,6 +277,7 @@ class LayoutFinder {
   const TableFit* const fit_;
   CsvRecords records_;
   TableLayout layout_;
+  std::unordered_map<std::string, size_t> places_;  // of the names in a header; the first of two that are the same
 };
 
 }  // namespace
@@ -263,7 +292,7 @@ bool MissingRule::Parse(absl::string_view text, MissingRule* rule) {
     return true;
   }
   double number = 0;
-  if (!absl::SimpleAtod(text, &number) || !std::isfinite(static_cast<float>(number))) return false;
+  if (!ParseNumber(text, &number) || !std::isfinite(static_cast<float>(number))) return false;
   *rule = {.kind = Kind::kNumber, .number = number};
   return true;
 }

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/base/text/utf8.h"
 #include "proto/loader/check.h"
 #include "proto/loader/error_list.h"
 #include "proto/loader/expand.h"
 #include "proto/loader/syntax.h"
-#include "proto/loader/utf8.h"
 
 namespace snug::core {
 namespace {
@@ -51,7 +51,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, const LoadOptions&
 bool CheckUtf8(absl::string_view text, loader::ErrorList* errors) {
   SourcePos pos{1, 1, -1};
   while (!text.empty()) {
-    const size_t length = loader::Utf8Length(text);
+    const size_t length = Utf8Length(text);
     if (length == 0) {
       errors->Add(pos, absl::StrCat("this is no text: the byte 0x",
                                     absl::Hex(static_cast<unsigned char>(text[0]), absl::kZeroPad2),

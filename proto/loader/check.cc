@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/base/shape.h"
+#include "engine/base/text/utf8.h"
 #include "proto/loader/names.h"
 #include "proto/loader/subnetworks.h"
-#include "proto/loader/utf8.h"
 #include "proto/network.pb.h"
 #include "proto/text_loader.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/base/text/suggest.h"
+#include "engine/base/text/utf8.h"
 #include "proto/expected.h"
-#include "proto/loader/utf8.h"
 
 namespace snug::core::loader {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace snug::core {
 namespace {
 
@@ -36,6 +38,17 @@ TEST(Printable, BytesThatAreNoUtf8AreEscapedOneByOne) {
   EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // a surrogate
   EXPECT_EQ(Printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // above U+10FFFF
   EXPECT_EQ(Printable("\xff\xc3\xa9"), "\\xff\xc3\xa9");
+}
+
+TEST(Printable, LongTextHasItsBeginning) {
+  EXPECT_EQ(Printable("caf\xc3\xa9 noir", 4), "caf\xc3\xa9...");
+  EXPECT_EQ(Printable("caf\xc3\xa9", 4), "caf\xc3\xa9");
+}
+
+TEST(Shown, QuotesAndBackslashesAreTold) {
+  EXPECT_EQ(Shown("a \"b\" c\\"), "\"a \\\"b\\\" c\\\\\"");
+  EXPECT_EQ(Shown("\xef\xbb\xbf{"), "\"\\ufeff{\"");
+  EXPECT_EQ(Shown(std::string(100, 'x')), "\"" + std::string(80, 'x') + "...\"");
 }
 
 }  // namespace

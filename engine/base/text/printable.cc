@@ -3,61 +3,56 @@
 #include <absl/strings/escaping.h>
 #include <absl/strings/str_format.h>
 
-#include <cstddef>
 #include <cstdint>
+
+#include "engine/base/text/utf8.h"
 
 namespace snug::core {
 namespace {
 
-struct Character {
-  size_t bytes = 0;  // 0: it is none
-  uint32_t code = 0;
-};
-
-// The character that `text` begins with, as UTF-8 has it: nothing longer than it need be, no surrogates, nothing above
-// U+10FFFF.
-Character FirstOf(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const uint32_t first = byte(0);
-  if (first < 0x80) return {1, first};
-  const size_t bytes = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC0 || first >= 0xF8 || text.size() < bytes) return {};
-  uint32_t code = first & (0xFFU >> (bytes + 1));
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3FU);
-  }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // that takes so many bytes
-  if (code < kLeast[bytes] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {};
-  return {bytes, code};
+// The number of the character that `text` is, which is well-formed UTF-8.
+uint32_t CodeOf(absl::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[i])); };
+  if (text.size() == 1) return byte(0);
+  uint32_t code = byte(0) & (0x7FU >> text.size());
+  for (size_t i = 1; i < text.size(); ++i) code = code << 6 | (byte(i) & 0x3FU);
+  return code;
 }
 
-// Control characters of the second kind (C1), which terminals obey too; line and paragraph separators; and the marks,
-// embeddings and isolates by which text changes its direction.
+// Control characters of the second kind (C1), which terminals obey too; line and paragraph separators; the marks,
+// embeddings and isolates by which text changes its direction; and the byte order mark.
 bool IsUnseen(uint32_t code) {
   return (code >= 0x80 && code <= 0x9F) || code == 0x61C || code == 0x200E || code == 0x200F ||
-         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069) || code == 0xFEFF;
+}
+
+// Puts a backslash before the characters in `marked`.
+std::string Escaped(absl::string_view text, size_t most, absl::string_view marked) {
+  std::string out;
+  for (size_t count = 0; !text.empty(); ++count) {
+    if (count == most) return out + "...";
+    const size_t length = Utf8Length(text);
+    const absl::string_view character = text.substr(0, length);
+    const uint32_t code = length == 0 ? 0 : CodeOf(character);
+    if (length == 0) {
+      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(text[0]));
+    } else if (code < 0x20 || code == 0x7F) {
+      out += absl::CEscape(character);
+    } else if (IsUnseen(code)) {
+      absl::StrAppendFormat(&out, "\\u%04x", code);
+    } else {
+      if (marked.find(character) != absl::string_view::npos) out += '\\';
+      out.append(character.data(), character.size());
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
 }
 
 }  // namespace
 
-std::string Printable(absl::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const Character first = FirstOf(text);
-    const absl::string_view bytes = text.substr(0, first.bytes);
-    if (first.bytes == 0) {
-      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(text[0]));
-    } else if (first.code < 0x20 || first.code == 0x7F) {
-      out += absl::CEscape(bytes);
-    } else if (IsUnseen(first.code)) {
-      absl::StrAppendFormat(&out, "\\u%04x", first.code);
-    } else {
-      out.append(bytes.data(), bytes.size());
-    }
-    text.remove_prefix(first.bytes == 0 ? 1 : first.bytes);
-  }
-  return out;
-}
+std::string Printable(absl::string_view text, size_t most) { return Escaped(text, most, ""); }
+
+std::string Shown(absl::string_view text, size_t most) { return '"' + Escaped(text, most, "\"\\") + '"'; }
 
 }  // namespace snug::core

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "engine/base/status.h"
-#include "engine/train/checkpoint/shown_text.h"
-#include "proto/loader/utf8.h"
+#include "engine/base/text/printable.h"
+#include "engine/base/text/utf8.h"
 
 namespace snug::core::checkpoint {
 namespace {
@@ -36,9 +36,7 @@ void AppendUtf8(uint32_t code, std::string* out) {
 }
 
 // What `text` begins with: a character, or a byte that begins none.
-absl::string_view Character(absl::string_view text) {
-  return text.substr(0, std::max<size_t>(loader::Utf8Length(text), 1));
-}
+absl::string_view Character(absl::string_view text) { return text.substr(0, std::max<size_t>(Utf8Length(text), 1)); }
 
 }  // namespace
 

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/base/text/utf8.h"
 #include "engine/train/checkpoint/digest.h"
 #include "engine/train/checkpoint/json_reader.h"
-#include "proto/loader/utf8.h"
 
 namespace snug::core::checkpoint {
 namespace {
@@ -24,14 +24,14 @@ int64_t SizeBytes(const TensorEntry& tensor) { return tensor.size_bytes(); }
 template <class Tensor>
 absl::StatusOr<Header> LayOut(const std::vector<Tensor>& tensors, const Metadata& metadata) {
   for (const auto& [key, value] : metadata) {
-    if (!loader::IsUtf8(key) || !loader::IsUtf8(value)) {
+    if (!IsUtf8(key) || !IsUtf8(value)) {
       return absl::InvalidArgumentError(absl::StrCat("metadata \"", absl::CHexEscape(key), "\": expected UTF-8"));
     }
   }
   Header header{.metadata = metadata};
   int64_t end = 0;
   for (const Tensor& tensor : tensors) {
-    if (!loader::IsUtf8(tensor.name)) {
+    if (!IsUtf8(tensor.name)) {
       return absl::InvalidArgumentError(absl::StrCat("tensor \"", absl::CHexEscape(tensor.name), "\": expected UTF-8"));
     }
     const std::string place = absl::StrCat("tensor \"", absl::Utf8SafeCEscape(tensor.name), "\"");
@@ -278,7 +278,7 @@ absl::Status WriteSafetensors(const std::vector<TensorEntry>& tensors, const Mak
 
 absl::StatusOr<Header> ParseHeader(absl::string_view text, int64_t data_bytes) {
   for (size_t at = 0; at < text.size();) {
-    const size_t length = loader::Utf8Length(text.substr(at));
+    const size_t length = Utf8Length(text.substr(at));
     if (length == 0) {
       return absl::InvalidArgumentError(absl::StrCat("header: byte ", kLengthBytes + static_cast<int64_t>(at),
                                                      ": expected UTF-8, found byte 0x",

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "engine/base/status.h"
-#include "proto/loader/utf8.h"
+#include "engine/base/text/utf8.h"
 
 namespace snug::core::checkpoint {
 namespace {
@@ -200,7 +200,7 @@ absl::Status TorchFile::AddTensors(const Pickle& pickle, const PickleObject& dic
     }
     const PickleTensor& tensor = pickle.tensors[static_cast<size_t>(value.integer)];
     if (!name.has_value()) return ErrorAt(tensor.position, "expected a text as the name of this tensor");
-    if (!loader::IsUtf8(*name)) {
+    if (!IsUtf8(*name)) {
       return ErrorAt(tensor.position, absl::StrCat("tensor \"", absl::CHexEscape(*name), "\": expected UTF-8"));
     }
     if (!names.insert(*name).second) {

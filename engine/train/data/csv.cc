@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
-#include "engine/train/checkpoint/shown_text.h"
+#include "engine/base/text/printable.h"
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/sources.h"
 #include "engine/train/data/table/table.h"

@@ -8,11 +8,11 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/suggest.h"
+#include "engine/base/text/utf8.h"
 #include "engine/train/checkpoint/json_reader.h"
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/sources.h"
 #include "engine/train/data/tokenizer/tokenizer.h"
-#include "proto/loader/utf8.h"
 
 namespace snug::core {
 namespace {
@@ -377,9 +377,9 @@ absl::StatusOr<JsonLines> OpenJsonLines(const std::string& path, const JsonLines
       return absl::InvalidArgumentError(
           absl::StrCat(place, " expected a line of at most ", kMaxLineBytes, " bytes, found ", text.size()));
     }
-    if (!loader::IsUtf8(text)) {
+    if (!IsUtf8(text)) {
       size_t good = 0;
-      while (const size_t length = loader::Utf8Length(text.substr(good))) good += length;
+      while (const size_t length = Utf8Length(text.substr(good))) good += length;
       return absl::InvalidArgumentError(absl::StrCat(place, good + 1, ": expected UTF-8, found a byte that is none"));
     }
     if (lines.empty()) {

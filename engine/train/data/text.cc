@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/base/text/utf8.h"
 #include "engine/train/data/file_bytes.h"
 #include "engine/train/data/sources.h"
 #include "engine/train/data/tokenizer/tokenizer.h"
-#include "proto/loader/utf8.h"
 
 namespace snug::core {
 namespace {
@@ -99,7 +99,7 @@ absl::StatusOr<std::shared_ptr<const TextTokens>> ReadTokens(const std::string& 
   }
   const absl::string_view text = file->text();
   int64_t good = 0;
-  while (const size_t length = loader::Utf8Length(text.substr(static_cast<size_t>(good)))) {
+  while (const size_t length = Utf8Length(text.substr(static_cast<size_t>(good)))) {
     good += static_cast<int64_t>(length);
   }
   if (good < file->size()) {

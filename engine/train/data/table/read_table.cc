@@ -10,14 +10,14 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/base/text/printable.h"
 #include "engine/base/text/suggest.h"
-#include "engine/train/checkpoint/shown_text.h"
+#include "engine/base/text/utf8.h"
 #include "engine/train/data/csv_records.h"
 #include "engine/train/data/table/number_text.h"
 #include "engine/train/data/table/table.h"
 #include "engine/train/data/table/table_fit.h"
 #include "engine/train/data/table/table_layout.h"
-#include "proto/loader/utf8.h"
 
 namespace snug::core {
 namespace {
@@ -166,7 +166,7 @@ class TableReader {
 
   absl::StatusOr<std::string> Text(const CsvField& field, size_t column) const {
     std::string text = Stripped(field.text);
-    if (!loader::IsUtf8(text)) return FieldError(field, column, "expected UTF-8, found bytes that are none");
+    if (!IsUtf8(text)) return FieldError(field, column, "expected UTF-8, found bytes that are none");
     return text;
   }
 
@@ -250,7 +250,7 @@ absl::StatusOr<Table> ReadTable(const FileBytes& file, const CsvOptions& options
 }
 
 std::string ListNames(absl::Span<const std::string> names, size_t most) {
-  return List(names, most, [](const std::string& name) { return Printable(name); });
+  return List(names, most, [](const std::string& name) { return Printable(name, 80); });
 }
 
 std::string ListQuoted(absl::Span<const std::string> names, size_t most) {

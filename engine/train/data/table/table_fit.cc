@@ -9,8 +9,8 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
+#include "engine/base/text/printable.h"
 #include "engine/train/checkpoint/json_reader.h"
-#include "engine/train/checkpoint/shown_text.h"
 
 namespace snug::core {
 namespace {

@@ -14,12 +14,12 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/base/text/printable.h"
 #include "engine/base/text/suggest.h"
-#include "engine/train/checkpoint/shown_text.h"
+#include "engine/base/text/utf8.h"
 #include "engine/train/data/csv_records.h"
 #include "engine/train/data/table/number_text.h"
 #include "engine/train/data/table/table_fit.h"
-#include "proto/loader/utf8.h"
 
 namespace snug::core {
 namespace {
@@ -72,7 +72,7 @@ class LayoutFinder {
       layout_.names.push_back(layout_.header ? std::string(absl::StripAsciiWhitespace(first[i].text))
                                              : absl::StrCat(i));
       if (layout_.header) places_.try_emplace(layout_.names.back(), i);
-      if (loader::IsUtf8(layout_.names.back())) continue;
+      if (IsUtf8(layout_.names.back())) continue;
       return records_.Error(first[i].line, first[i].column, "expected a name in UTF-8, found bytes that are none");
     }
     absl::Status fits = ResolveOptions();

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/base/text/utf8.h"
 #include "engine/train/checkpoint/json_reader.h"
 #include "engine/train/data/tokenizer/json_checks.h"
 #include "engine/train/data/tokenizer/json_value.h"
 #include "engine/train/data/tokenizer/tokenizer_model.h"
 #include "engine/train/data/tokenizer/unicode_classes.h"
-#include "proto/loader/utf8.h"
 
 namespace snug::core {
 namespace {
@@ -310,7 +310,7 @@ class TokenizerReader : private JsonChecks {
 
 absl::StatusOr<TokenizerFile> ParseTokenizer(absl::string_view text, const std::string& path) {
   size_t good = 0;
-  while (const size_t length = loader::Utf8Length(text.substr(good))) good += length;
+  while (const size_t length = Utf8Length(text.substr(good))) good += length;
   if (good < text.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": byte ", good, ": expected UTF-8, found a byte that is none"));

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/base/text/utf8.h"
 #include "engine/train/data/tokenizer/json_value.h"
-#include "proto/loader/utf8.h"
 
 namespace snug::core {
 namespace {
@@ -210,7 +210,7 @@ class ModelReader {
       std::string bytes;
       size_t at = 0;
       while (at < text.size()) {
-        const size_t length = loader::Utf8Length(absl::string_view(text).substr(at));
+        const size_t length = Utf8Length(absl::string_view(text).substr(at));
         const auto found = byte_of.find(text.substr(at, length));
         if (found == byte_of.end()) break;
         bytes += found->second;

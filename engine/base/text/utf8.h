@@ -5,11 +5,11 @@
 
 #include <cstddef>
 
-namespace snug::core::loader {
+namespace snug::core {
 
 // Returns the length of the character that `text` begins with, or 0 when it begins with none.
 size_t Utf8Length(absl::string_view text);
 
 bool IsUtf8(absl::string_view text);
 
-}  // namespace snug::core::loader
+}  // namespace snug::core

@@ -1,6 +1,6 @@
-#include "proto/loader/utf8.h"
+#include "engine/base/text/utf8.h"
 
-namespace snug::core::loader {
+namespace snug::core {
 
 size_t Utf8Length(absl::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
@@ -29,4 +29,4 @@ bool IsUtf8(absl::string_view text) {
   return true;
 }
 
-}  // namespace snug::core::loader
+}  // namespace snug::core

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "engine/base/signal_stack.h"
 #include "engine/base/status.h"
 #include "ops/kit/onednn_internal.h"
 #ifdef _OPENMP
@@ -86,6 +87,7 @@ class PrimitiveKernel final : public Kernel {
 
   absl::Status Run(absl::Span<const void* const> arguments, void* workspace) const override {
     SNUG_CHECK(arguments.size() == num_arguments_);
+    NeedSignalStack();
     const std::lock_guard<std::mutex> lock(mutex_);
     const ThreadScope scope(threads_);
     dnnl_status_t status = dnnl_success;

@@ -31,14 +31,9 @@ void SpinBriefly(char** argv) {
 }
 
 void CatchStopSignals() {
-  // A kernel of oneDNN's works with its stack pointer in a small buffer on the heap: what the system puts on the stack
-  // for a handler would be written over what lies beside it. So handlers have a stack of their own.
-  alignas(16) static char handler_stack[64 << 10];
-  const stack_t stack = {.ss_sp = handler_stack, .ss_flags = 0, .ss_size = sizeof(handler_stack)};
-  sigaltstack(&stack, nullptr);
   struct sigaction action = {};
   action.sa_handler = OnStopSignal;
-  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // engine/base/signal_stack.h
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }

@@ -1,5 +1,4 @@
 // `snug train NET` leads from a model file to trained parameters, a curve and checkpoints.
-#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
@@ -7,8 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -23,7 +20,6 @@
 #include "engine/train/checkpoint/init_from.h"
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
-#include "engine/train/checkpoint/store.h"
 #include "engine/train/metrics.h"
 #include "engine/train/metrics_file.h"
 #include "engine/train/run_folder.h"
@@ -31,6 +27,7 @@
 #include "engine/train/trainer.h"
 #include "engine/train/training_options.h"
 #include "proto/text_loader.h"
+#include "tools/cli/checkpoints.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/memory_flags.h"
@@ -57,197 +54,6 @@ struct TrainFlags {
   RunFlags run;
   ObserverFlags observer;
   TrainingOptions options;  // only what the command line says
-};
-
-// Writes checkpoints, and lets a run that ended early go on.
-class Checkpoints {
- public:
-  Checkpoints(const std::string& directory, const proto::Training& training, std::FILE* out)
-      : store_(&files_, directory, {.keep_last = static_cast<int>(training.checkpoint().keep())}),
-        averaged_(training.checkpoint().average()),
-        out_(out) {}
-
-  // Looks for the checkpoint to go on from, which decides how the network is compiled.
-  absl::Status Find(bool resume) {
-    absl::StatusOr<checkpoint::CheckpointStore::Found> found = store_.Newest();
-    if (absl::IsNotFound(found.status())) {
-      return resume ? absl::NotFoundError(absl::StrCat("--resume: there is nothing to go on with (",
-                                                       found.status().message(), "); without --resume it begins"))
-                    : absl::OkStatus();
-    }
-    if (!found.ok()) return found.status();
-    if (!resume) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          found->path, ": a training has been here before: go on with --resume, or give another --output"));
-    }
-    Warn(found->warnings);
-    SNUG_ASSIGN_OR_RETURN(const checkpoint::SafetensorsFile file,
-                          checkpoint::SafetensorsFile::Open(files_, found->path));
-    SNUG_ASSIGN_OR_RETURN(decay_rule_, checkpoint::DecayRuleOf(file));
-    metadata_ = file.header().metadata;
-    found_ = *std::move(found);
-    return absl::OkStatus();
-  }
-
-  DecayRule decay_rule() const { return decay_rule_; }
-  // Of the checkpoint to go on from; nothing where a training begins.
-  const checkpoint::Metadata& metadata() const { return metadata_; }
-  // Every checkpoint from now on has these words too.
-  void Keep(const checkpoint::Metadata& learnt) { learnt_ = learnt; }
-
-  // `trainer` must outlive this.
-  absl::Status Begin(Trainer& trainer) {
-    trainer_ = &trainer;
-    // What is averaged must not depend on interruptions, so their checkpoints may displace none of the others.
-    if (averaged_ > 0) store_.CountOnly([&trainer](int64_t step) { return trainer.writes_checkpoint(step); });
-    if (!found_.has_value()) return absl::OkStatus();
-    SNUG_ASSIGN_OR_RETURN(
-        const checkpoint::Resumed resumed,
-        checkpoint::Resume(
-            trainer.session(), files_, found_->path,
-            {.other_rounding = true,
-             .what = "--resume: ",
-             .advice = "give it the same, or begin with its weights: --init-from, and another --output"}));
-    Warn(resumed.differences);
-    SayWhatDoesNotDecay();
-    SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step));
-    SNUG_RETURN_IF_ERROR(Annotate(trainer.ResumeProgress(metadata_), found_->path));
-    SNUG_RETURN_IF_ERROR(CheckAverage());
-    SNUG_RETURN_IF_ERROR(SayWhatIsBest(trainer.progress()));
-    // So many steps have used as many batches, whoever ran them: a checkpoint of libsnug says nothing about data.
-    const int64_t epoch = trainer.steps_per_epoch();
-    absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found_->path, found_->step % epoch + 1,
-                  found_->step / epoch + 1);
-    saved_ = found_->step;
-    path_ = found_->path;
-    return absl::OkStatus();
-  }
-
-  absl::Status Save(int64_t step) {
-    if (step == saved_) return absl::OkStatus();
-    SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Saved saved,
-                          checkpoint::SaveTraining(store_, step, trainer_->session(), MetadataNow()));
-    Warn(saved.warnings);
-    saved_ = step;
-    path_ = saved.path;
-    return absl::OkStatus();
-  }
-
-  absl::Status SaveBest(int64_t step) {
-    SNUG_ASSIGN_OR_RETURN(const checkpoint::CheckpointStore::Saved saved,
-                          checkpoint::SaveBest(store_, step, trainer_->session(), MetadataNow()));
-    Warn(saved.warnings);
-    return absl::OkStatus();
-  }
-
-  // Must follow a training that has finished, if an average is wanted.
-  absl::Status SaveAverage() {
-    averaged_steps_ = trainer_->newest_checkpoints(averaged_, trainer_->step());
-    if (averaged_steps_.empty()) return absl::OkStatus();
-    if (trainer_->progress().ended()) SNUG_RETURN_IF_ERROR(LeaveOutOfAverage());
-    const absl::StatusOr<checkpoint::CheckpointStore::Saved> saved = checkpoint::SaveAverage(store_, averaged_steps_);
-    if (!saved.ok()) {
-      return Annotate(saved.status(), "the training is done, but the average of its checkpoints cannot be made");
-    }
-    Warn(saved->warnings);
-    return absl::OkStatus();
-  }
-  // Those whose average was written; none: there is no average.
-  const std::vector<int64_t>& averaged_steps() const { return averaged_steps_; }
-
-  // Must follow a training that ended well: removes what the program that saved last could not, because it was killed.
-  void Tidy() {
-    if (saved_ >= 0) Warn(store_.Tidy(saved_));
-  }
-
-  // Tells users after a failure which checkpoint holds the state that was reached.
-  absl::Status SayWhatIsKept(const absl::Status& status) const {
-    if (status.ok() || saved_ < 0 || saved_ != trainer_->step()) return status;
-    return absl::Status(
-        status.code(),
-        absl::StrCat(status.message(), "\nThe state after step ", saved_, " is in ", path_,
-                     "\n--resume goes on from it, and meets the same step again; to go back further, remove the newest "
-                     "checkpoints before"));
-  }
-
-  const std::string& path() const { return path_; }
-  std::string best_path() const { return store_.BestPath(); }
-  std::string average_path() const { return store_.AveragePath(); }
-
- private:
-  checkpoint::Metadata MetadataNow() const {
-    checkpoint::Metadata metadata = trainer_->progress().ToMetadata();
-    metadata.insert(learnt_.begin(), learnt_.end());
-    return metadata;
-  }
-  // Where the average is to be of checkpoints that an earlier part of the training should have left, it must not turn
-  // out after all steps that they are not there. When a training ends early is not known, so that is looked at then.
-  absl::Status CheckAverage() const {
-    if (averaged_ == 0 || trainer_->progress().ended()) return absl::OkStatus();
-    SNUG_ASSIGN_OR_RETURN(const std::vector<int64_t> there, store_.Steps());
-    const std::vector<int64_t> wanted =
-        trainer_->newest_checkpoints(averaged_, std::max(trainer_->step(), trainer_->steps()));
-    for (auto it = wanted.rbegin(); it != wanted.rend(); ++it) {
-      if (*it > found_->step || absl::c_linear_search(there, *it)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "training.checkpoint.average: it is to be of the checkpoints after steps ", absl::StrJoin(wanted, ", "),
-          ", and ", store_.PathOf(*it),
-          " is not there: an earlier part of this training kept fewer, or wrote them after other steps, or it was "
-          "removed; give at most ",
-          it - wanted.rbegin()));
-    }
-    return absl::OkStatus();
-  }
-  absl::Status LeaveOutOfAverage() {
-    SNUG_ASSIGN_OR_RETURN(const std::vector<int64_t> there, store_.Steps());
-    std::vector<int64_t> missing;
-    const auto is_there = [&](int64_t step) { return absl::c_linear_search(there, step); };
-    absl::c_remove_copy_if(averaged_steps_, std::back_inserter(missing), is_there);
-    std::erase_if(averaged_steps_, [&](int64_t step) { return !is_there(step); });
-    if (!missing.empty()) {
-      Warn({absl::StrCat("the training ended early: the average is of ", averaged_steps_.size(),
-                         " checkpoints, because those after steps ", absl::StrJoin(missing, ", "), " are not there")});
-    }
-    return absl::OkStatus();
-  }
-  // The best state may be one that is yet to come, where a training was killed before the next checkpoint, or goes on
-  // from an older one. It is found again then, or another one that takes its place.
-  absl::Status SayWhatIsBest(const Progress& progress) {
-    if (!progress.keeps_best() || !std::filesystem::exists(best_path())) return absl::OkStatus();
-    SNUG_ASSIGN_OR_RETURN(const checkpoint::SafetensorsFile best,
-                          checkpoint::SafetensorsFile::Open(files_, best_path()));
-    Progress kept = progress;
-    SNUG_RETURN_IF_ERROR(Annotate(kept.Restore(best.header().metadata), best_path()));
-    if (kept.best_value() == progress.best_value() || kept.best_step() <= found_->step) return absl::OkStatus();
-    Warn({absl::StrCat(best_path(), " is the state after step ", kept.best_step(), ", and this goes on from step ",
-                       found_->step, ": the next best takes its place, so move it away if it is to stay")});
-    return absl::OkStatus();
-  }
-  static void Warn(const std::vector<std::string>& warnings) {
-    for (const std::string& warning : warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  }
-
-  void SayWhatDoesNotDecay() const {
-    const std::vector<std::string>& differs = trainer_->session().compiled().decay_differs;
-    if (decay_rule_ == DecayRule::kAll || differs.empty()) return;
-    Warn({absl::StrCat(
-        absl::StrJoin(differs, ", "),
-        ": this training began when biases of dense layers had no weight decay, and goes on so; a new one "
-        "lets them decay, unless no_decay or decay_mult says otherwise")});
-  }
-
-  Trainer* trainer_ = nullptr;
-  checkpoint::PosixFileSystem files_;
-  checkpoint::CheckpointStore store_;
-  int64_t averaged_;                     // how many checkpoints are to be averaged; 0: none
-  std::vector<int64_t> averaged_steps_;  // and those that were
-  std::FILE* out_;
-  std::optional<checkpoint::CheckpointStore::Found> found_;  // the checkpoint to go on from
-  checkpoint::Metadata metadata_;                            // of that checkpoint
-  checkpoint::Metadata learnt_;                              // of the data
-  DecayRule decay_rule_ = DecayRule::kAll;
-  int64_t saved_ = -1;
-  std::string path_;
 };
 
 struct Run {

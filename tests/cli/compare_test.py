@@ -96,7 +96,7 @@ class CompareTest(Comparing):
         with (run / "metrics.jsonl").open("a") as file:
             file.write("rubbish\n{\"kind\": \"st")
         done = self.compare(run, self.train("new", "--learning-rate=0.1"))
-        self.assertIn("1 lines cannot be read", done.stderr)
+        self.assertIn("1 line cannot be read", done.stderr)
         self.assertIn("ended", done.stdout)
         self.assertNotIn("options that differ", done.stdout)  # nobody knows those of the first
 

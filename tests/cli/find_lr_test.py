@@ -86,6 +86,11 @@ class FindLrTest(SnugTest):
         self.assertNotIn("suggested", done.stdout)
         return done.stderr
 
+    def test_where_it_rises_from_the_beginning_it_is_to_begin_lower(self):
+        said = self.find("--from=10", "--to=1e5", code=1)["error"]
+        self.assertIn("begin lower, with --from=1e-02", said)
+        self.assertNotIn("--batch", said)
+
     def test_names_in_the_data_give_the_terminal_no_orders(self):
         network = self.write("points.pbtxt", """name: "points"
 input { name: "x" shape { dim: 2 } }

@@ -363,8 +363,13 @@ class WatchServerTest(Watching):
         self.assertEqual(self.ask(host=None)[0], 400)
         for host in (f"127.0.0.1:{self.port}", "localhost", "LocalHost:9"):
             self.assertEqual(self.ask(host=host)[0], 200)
-        listening = subprocess.run(["ss", "-ltn"], capture_output=True, text=True).stdout if os.path.exists("/usr/bin/ss") else ""
-        self.assertNotIn(f"0.0.0.0:{self.port} ", listening)
+        listening = []  # the addresses of this port, as the system writes them
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            for row in pathlib.Path(table).read_text().splitlines()[1:] if os.path.exists(table) else []:
+                address, port = row.split()[1].split(":")
+                if int(port, 16) == self.port and row.split()[3] == "0A":
+                    listening.append(address)
+        self.assertEqual(listening, ["0100007F"])
 
     def test_no_page_needs_anything_from_elsewhere(self):
         _, body, headers = self.ask()
@@ -382,7 +387,7 @@ class WatchServerTest(Watching):
                 lambda: b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[: chance.randrange(40)] + b"\n\n",
             ])()
             answer = self.raw(data + b"\r\n\r\n")
-            self.assertRegex(answer[:13], rb"^(HTTP/1\.1 [245]\d\d)?")
+            self.assertRegex(answer[:13], rb"^(HTTP/1\.1 [245]\d\d )?$")
         self.assert_serves()
 
     def test_huge_heads_are_refused_and_take_no_memory(self):

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/base/status.h"
+#include "engine/base/text/utf8.h"
 #include "engine/train/checkpoint/json_reader.h"
 
 namespace snug::core::runs {
@@ -60,6 +61,7 @@ absl::Status Parse(absl::string_view text, MetricsLine* line) {
 
 std::optional<MetricsLine> ParseMetricsLine(absl::string_view text) {
   MetricsLine line;
+  if (!IsUtf8(text)) return std::nullopt;
   if (!Parse(text, &line).ok()) return std::nullopt;
   return line;
 }

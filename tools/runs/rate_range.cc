@@ -105,6 +105,12 @@ absl::StatusOr<RateRange::Suggestion> RateRange::Suggest() const {
   Suggestion found;
   const size_t first = std::min(n / 2, std::max(window, static_cast<size_t>(options_.steps / 10)));
   found.first_loss = MeanOf(losses_, first);
+  // The first loss is that of the network as it was, before any update.
+  if (found.first_loss - losses_[0] > (options_.stop_at - 1) * std::abs(losses_[0])) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("the loss rises from the first update on, from %.4g to %.4g in the mean of %d steps: %s",
+                        losses_[0], found.first_loss, first, begin_lower));
+  }
   const auto least = static_cast<size_t>(std::min_element(smoothed.begin(), smoothed.end()) - smoothed.begin());
   found.least_loss = smoothed[least];
   found.least = RateOf(static_cast<int64_t>(least));

@@ -7,6 +7,7 @@
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
 #include "engine/base/text/output_file.h"
+#include "engine/base/text/utf8.h"
 #include "engine/train/checkpoint/json_reader.h"
 #include "tools/runs/small_file.h"
 
@@ -44,6 +45,7 @@ std::string RunRecord::ToJson() const {
 }
 
 absl::StatusOr<RunRecord> RunRecord::Parse(absl::string_view text) {
+  if (!IsUtf8(text)) return absl::InvalidArgumentError("expected UTF-8, found bytes that are none");
   RunRecord record;
   const std::pair<absl::string_view, std::string*> texts[] = {
       {"network", &record.network}, {"state", &record.state}, {"error", &record.error}};

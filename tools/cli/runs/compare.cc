@@ -88,8 +88,9 @@ absl::StatusOr<int> RunCompare(const Arguments& arguments) {
     }
     SNUG_RETURN_IF_ERROR(run.status());
     if ((*run)->unreadable_lines() > 0) {
-      absl::FPrintF(stderr, "warning: %s: %d lines cannot be read and are left out\n",
-                    Printable((*run)->folder().metrics()), (*run)->unreadable_lines());
+      const int64_t lines = (*run)->unreadable_lines();
+      absl::FPrintF(stderr, "warning: %s: %d %s\n", Printable((*run)->folder().metrics()), lines,
+                    lines == 1 ? "line cannot be read and is left out" : "lines cannot be read and are left out");
     }
     if (!(*run)->record_problem().empty()) {
       absl::FPrintF(stderr, "warning: %s: the options, the memory and the end of this training are not known\n",

@@ -165,19 +165,20 @@ void Comparison::FindOptions() {
       found->values[i] = value;
     }
   }
-  for (Option& option : options_) {
-    for (size_t i = 0; i < runs_.size(); ++i) {
-      if (!runs_[i].run->record().has_value()) option.values[i] = "?";
-    }
-  }
-  const auto same = [](const Option& option) {
+  const auto is_known = [this](size_t i) { return runs_[i].run->record().has_value(); };
+  const auto same = [&](const Option& option) {
     std::vector<std::optional<std::string>> known;
-    for (const auto& value : option.values) {
-      if (value != "?") known.push_back(value);
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      if (is_known(i)) known.push_back(option.values[i]);
     }
     return std::all_of(known.begin(), known.end(), [&](const auto& value) { return value == known[0]; });
   };
   options_.erase(std::remove_if(options_.begin(), options_.end(), same), options_.end());
+  for (Option& option : options_) {
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      if (!is_known(i)) option.values[i] = "?";
+    }
+  }
 }
 
 std::string Comparison::ToText() const {

@@ -278,25 +278,25 @@ class Program:
 
     # ---- many samples ----
 
-    def _rows(self, data: Mapping[str, Any]) -> Tuple[Dict[str, Given], int]:
+    def _rows(self, data: Mapping[str, Any], what: str = "data") -> Tuple[Dict[str, Given], int]:
         """Arrays of many samples, and how many."""
         missing = [name for name in self._inputs if name not in data]
         unknown = [name for name in data if name not in self._inputs]
         if missing or unknown:
-            raise Error(f"data: expected arrays for {', '.join(self._inputs)}; "
+            raise Error(f"{what}: expected arrays for {', '.join(self._inputs)}; "
                         f"found {', '.join(map(str, data)) or 'none'}")
         if self._bound:
-            raise Error(f"data: expected a session without bound values, found {', '.join(sorted(self._bound))} bound")
+            raise Error(f"{what}: expected a session without bound values, found {', '.join(sorted(self._bound))} bound")
         arrays: Dict[str, Given] = {}
         count = None
         for name, value in data.items():
-            kind, numbers = self._inputs[name], given(f'data "{name}"', value)
+            kind, numbers = self._inputs[name], given(f'{what} "{name}"', value)
             if len(numbers.shape) != len(kind.shape) or numbers.shape[1:] != kind.shape[1:]:
-                raise ShapeError(f'data "{name}": expected shape (samples, {", ".join(map(str, kind.shape[1:]))}), '
+                raise ShapeError(f'{what} "{name}": expected shape (samples, {", ".join(map(str, kind.shape[1:]))}), '
                                  f"found {numbers.shape}")
             numbers.expect_for(DTYPES.index(kind.dtype))
             if count is not None and numbers.shape[0] != count:
-                raise ShapeError(f'data "{name}": expected {count} samples, as the others have, '
+                raise ShapeError(f'{what} "{name}": expected {count} samples, as the others have, '
                                  f"found {numbers.shape[0]}")
             count = numbers.shape[0]
             arrays[name] = numbers
@@ -331,6 +331,9 @@ class Program:
         if count < self._batch or (count % self._batch and not drop_last):
             raise Error(f"data: expected a multiple of the batch of {self._batch} samples, found {count}"
                         + ("" if count < self._batch else "; drop_last=True leaves the rest out"))
+        return self._means(arrays, count)
+
+    def _means(self, arrays: Mapping[str, Given], count: int) -> Dict[str, float]:
         sums: Dict[str, float] = {}
         with self._state.use() as handle:
             wanted = self._scalar_outputs()
@@ -578,6 +581,12 @@ class Session(Program):
         arrays, count = self._rows(data)
         if count < self._batch:
             raise Error(f"data: expected at least a batch of {self._batch} samples, found {count}")
+        judged = None
+        if validation is not None:
+            judged, judged_count = self.evaluation._rows(validation, "validation")
+            if judged_count == 0 or judged_count % self.evaluation.batch:
+                raise Error(f"validation: expected a multiple of the evaluation_batch of {self.evaluation.batch} "
+                            f"samples, found {judged_count}")
         history: List[Epoch] = []
         for number in range(1, epochs + 1):
             order = list(range(count))
@@ -594,7 +603,7 @@ class Session(Program):
                 if on_step is not None and on_step(self.steps, outputs) is False:
                     going = False
                     break
-            evaluated = self.evaluation.evaluate(validation) if validation is not None and self.evaluation else {}
+            evaluated = self.evaluation._means(judged, judged_count) if judged is not None else {}
             epoch = Epoch(number, self.steps, {name: total / done for name, total in sums.items()}, evaluated,
                           time.monotonic() - begun)
             history.append(epoch)

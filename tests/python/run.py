@@ -138,7 +138,8 @@ class PackageTest(unittest.TestCase):
 
     def test_the_example_runs(self):
         out = run(self.clean, ROOT / "examples/python/train_and_look.py", "--out", FOLDER / "page.html", cwd=FOLDER)
-        self.assertRegex(out, r"of 256 unseen points right")
+        right = re.search(r"(\d+) of 256 unseen points right", out)
+        self.assertTrue(right and int(right[1]) > 200, out)
         self.assertIn("<svg", (FOLDER / "page.html").read_text())
 
 

@@ -97,6 +97,12 @@ class TrainingTest(PackageTest):
                     (lambda: session.evaluation.predict(data, "scroe"), "score")]:
                 self.error(snug.Error, call, expected)
 
+    def test_what_is_held_back_is_checked_before_the_first_step(self):
+        session = snug.Session(quadrants(), batch=BATCH, evaluation_batch=BATCH)
+        with self.assertRaisesRegex(snug.Error, f"validation: expected a multiple of the evaluation_batch of {BATCH} samples, found"):
+            session.fit(points(4 * BATCH), validation=points(BATCH + 1))
+        self.assertEqual(session.steps, 0)
+
     def test_the_same_seed_gives_the_same_epochs(self):
         def losses(**options):
             with snug.Session(quadrants(), batch=BATCH, seed=1) as session:
@@ -315,7 +321,7 @@ class ThreadsTest(PackageTest):
         self.assertEqual(session.steps, 1)
         self.assertIn("within it", errors[0])
 
-    def test_a_callback_may_use_the_session_but_not_within_a_step(self):
+    def test_a_callback_may_use_the_session(self):
         session = snug.Session(quadrants(), batch=BATCH)
         paths = []
         session.fit(points(32), on_step=lambda step, outputs: paths.append(session.save(self.folder)))

@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -108,6 +109,18 @@ Result<Tensor> TypeOf(const std::vector<core::Endpoint>& endpoints, std::string_
     absl::StrAppend(&known, known.empty() ? "" : ", ", endpoint.name);
   }
   return Status(StatusCode::kNotFound, absl::StrCat("no ", View(kind), " \"", View(name), "\"; there are: ", known));
+}
+
+// All programs share a step arena, which is as large as the largest step needs. So that program's figures are the
+// session's.
+absl::StatusOr<core::Compiled> LargestProgram(const Network::Impl& network, const SessionOptions& options) {
+  absl::StatusOr<std::vector<core::Compiled>> compiled = CompileAll(network, options);
+  if (!compiled.ok()) return compiled.status();
+  if (absl::Status shared = core::ShareState(absl::MakeSpan(*compiled)); !shared.ok()) return shared;
+  return *std::max_element(std::make_move_iterator(compiled->begin()), std::make_move_iterator(compiled->end()),
+                           [](const core::Compiled& a, const core::Compiled& b) {
+                             return a.executable.memory.step_bytes() < b.executable.memory.step_bytes();
+                           });
 }
 
 MemoryFigures FiguresOf(const core::MemoryPlan& plan) {
@@ -244,15 +257,8 @@ Result<Session> Session::Create(const Network& network, const SessionOptions& op
 Result<MemoryFigures> Session::Plan(const Network& network, const SessionOptions& options) noexcept {
   if (network.impl_ == nullptr) return network.status();
   return Guarded([&]() -> Result<MemoryFigures> {
-    absl::StatusOr<std::vector<core::Compiled>> compiled = CompileAll(*network.impl_, options);
-    if (!compiled.ok()) return FromEngine(compiled.status());
-    SNUG_EMBED_RETURN_IF_ERROR(core::ShareState(absl::MakeSpan(*compiled)));
-    // All programs share a step arena, which is as large as the largest step needs. So that program's figures are the
-    // session's.
-    const auto largest =
-        std::max_element(compiled->begin(), compiled->end(), [](const core::Compiled& a, const core::Compiled& b) {
-          return a.executable.memory.step_bytes() < b.executable.memory.step_bytes();
-        });
+    const absl::StatusOr<core::Compiled> largest = LargestProgram(*network.impl_, options);
+    if (!largest.ok()) return FromEngine(largest.status());
     return FiguresOf(largest->executable.memory);
   });
 }
@@ -260,11 +266,9 @@ Result<MemoryFigures> Session::Plan(const Network& network, const SessionOptions
 Result<std::string> Session::PlanReport(const Network& network, const SessionOptions& options) noexcept {
   if (network.impl_ == nullptr) return network.status();
   return Guarded([&]() -> Result<std::string> {
-    SessionOptions first = options;
-    first.evaluation_batch = 0;
-    const absl::StatusOr<std::vector<core::Compiled>> compiled = CompileAll(*network.impl_, first);
-    if (!compiled.ok()) return FromEngine(compiled.status());
-    return embed::PlanReport(compiled->front());
+    const absl::StatusOr<core::Compiled> largest = LargestProgram(*network.impl_, options);
+    if (!largest.ok()) return FromEngine(largest.status());
+    return embed::PlanReport(*largest);
   });
 }
 

@@ -59,11 +59,11 @@ TEST(JsonReader, SaysWhereAStringIsWrong) {
   EXPECT_EQ(error("\"\\q\""), "byte 2: expected one of \"\\/bfnrtu after a backslash, found 'q'");
   EXPECT_EQ(error("\"\\"), "byte 2: expected one of \"\\/bfnrtu after a backslash, found the end");
   EXPECT_EQ(error("\"\\u12g4\""), "byte 5: expected four hexadecimal digits after \\u, found 'g'");
-  EXPECT_EQ(error("\"\\ud800\""), "byte 7: expected the second half of a surrogate pair, found '\\\"'");
+  EXPECT_EQ(error("\"\\ud800\""), "byte 7: expected the second half of a surrogate pair, found '\"'");
   EXPECT_EQ(error("\"\\ud800\\n\""), "byte 8: expected the second half of a surrogate pair, found 'n'");
   EXPECT_EQ(error("\"\\ud800\\u0041\""),
-            "byte 13: expected the second half of a surrogate pair before this, found '\\\"'");
-  EXPECT_EQ(error("\"\\udc00\""), "byte 7: expected a first half of a surrogate pair before its second, found '\\\"'");
+            "byte 13: expected the second half of a surrogate pair before this, found '\"'");
+  EXPECT_EQ(error("\"\\udc00\""), "byte 7: expected a first half of a surrogate pair before its second, found '\"'");
 }
 
 TEST(JsonReader, ReadsWholeNumbersBelowTwoToThe63) {

@@ -181,6 +181,12 @@ TEST(NarrowNumbers, AnyBytesCanBeRead) {
       array.kept.scales()[0] = top << 20 | 5;
       LoadNumbers(array.kept, 0, kCount, numbers.data());
       StoreNumbers(array.kept, 0, kCount, numbers.data(), std::vector<uint16_t>(kCount, 0xffff).data());
+      // What comes of them is a block as others are, or one that says that its numbers mean nothing.
+      const auto scale = std::bit_cast<float>(array.kept.scales()[0]);
+      int exponent = 0;
+      ASSERT_TRUE(std::isnan(scale) || scale == 0 || std::frexp(scale, &exponent) == 0.5F) << scale;
+      LoadNumbers(array.kept, 0, kCount, numbers.data());
+      for (const float number : numbers) ASSERT_EQ(std::isnan(number), std::isnan(scale)) << top;
     }
   }
 }

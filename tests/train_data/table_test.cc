@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <random>
 
@@ -284,9 +283,9 @@ TEST_F(TableTest, ManyValues) {
   EXPECT_EQ(std::count(features.begin(), features.end(), 1.0F), 1);
 }
 
-// Each of these columns is looked up by its name.
+// Each of these columns is looked up by its name; if each name were compared with all others, the test would not end.
 TEST_F(TableTest, WideTablesOfCategories) {
-  constexpr int kColumns = 6000;
+  constexpr int kColumns = 60000;
   std::string header, row;
   CsvOptions options;
   for (int i = 0; i < kColumns; ++i) {
@@ -294,9 +293,7 @@ TEST_F(TableTest, WideTablesOfCategories) {
     absl::StrAppend(&header, options.categories.back(), ",");
     absl::StrAppend(&row, i, ",");
   }
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(Open(header + "label\n" + row + "0\n", options).training->fields()[0].type.ToString(), "float32[6000]");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_EQ(Open(header + "label\n" + row + "0\n", options).training->fields()[0].type.ToString(), "float32[60000]");
 }
 
 TEST_F(TableTest, IgnoredLabelsAreNoClasses) {
@@ -347,7 +344,7 @@ TEST_F(TableTest, MessagesShowWhatAFileHolds) {
   EXPECT_LT(found(std::string(2'500'000, 'x')).size(), 300);
   EXPECT_THAT(Error("\"a\x1B\",label\nx,0\n"), HasSubstr("column \"a\\033\": expected a number"));
   EXPECT_THAT(NotesOf(Open("\"a\nb\",label\n1,\"x\ny\"\n2,z\n")),
-              AllOf(HasSubstr("(a\\u000ab), 2 classes (x\\u000ay, z)"), testing::Not(HasSubstr("\n"))));
+              AllOf(HasSubstr("(a\\nb), 2 classes (x\\ny, z)"), testing::Not(HasSubstr("\n"))));
   EXPECT_THAT(Error("a,label\n1,yes\n", With({}, "a,label\n1,\x1Bno\n")), HasSubstr("found \"\\033no\""));
 }
 
@@ -423,7 +420,7 @@ TEST_F(TableTest, DamagedTablesAreReadOrRefused) {
     for (const auto& dataset : {opened->training, opened->evaluation}) {
       for (int64_t row = 0; row < dataset->size(); ++row) {
         const Sample sample(*dataset, row);
-        if (!sample.status().ok()) continue;  // too far from the mean
+        ASSERT_TRUE(sample.status().ok()) << sample.status();
         for (const float value : sample.Field<float>(0)) ASSERT_TRUE(std::isfinite(value));
       }
     }

@@ -7,8 +7,7 @@
 // its own:
 //
 //   kSigned8   a sign, 4 bits of exponent, 3 of fraction: down to 2^-14 of the scale, evenly spaced below that, and 0
-//   kSquares8  5 bits of exponent, 3 of fraction: down to 2^-31 of the scale; what is smaller becomes that, and never
-//   0,
+//   kSquares8  5 bits of exponent, 3 of fraction: down to 2^-31 of the scale; what is smaller becomes that and not 0,
 //              because steps are divided by the roots of such numbers
 //
 // As scales are powers of two, a number that has a code keeps it when the scale of its block changes: it is not rounded

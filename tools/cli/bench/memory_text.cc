@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/text/json.h"
-#include "tools/cli/bench_memory.h"
+#include "tools/cli/bench/memory.h"
 
 namespace snug::core::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/cli/bench_memory.h"
+#include "tools/cli/bench/memory.h"
 
 #include <absl/algorithm/container.h>
 #include <absl/strings/match.h>

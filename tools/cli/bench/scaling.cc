@@ -1,4 +1,4 @@
-#include "tools/cli/bench_scaling.h"
+#include "tools/cli/bench/scaling.h"
 
 #include <absl/strings/str_format.h>
 

@@ -236,7 +236,8 @@ void CheckNests(const Nests& nests) {
   EXPECT_GT(slopes, nests.end - nests.begin);  // most are smooth in most directions
 }
 
-// The numbers from 0 to `count` of the part that SNUG_CAMPAIGN_PART names: "2/5" is the second of five. Without it, all.
+// The numbers from 0 to `count` of the part that SNUG_CAMPAIGN_PART names: "2/5" is the second of five. Without it,
+// all.
 std::optional<Nests> CampaignPart(uint64_t first_seed, int count) {
   const char* text = std::getenv("SNUG_CAMPAIGN_PART");
   if (text == nullptr) return Nests{first_seed, 0, count};

@@ -1,7 +1,7 @@
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
-#include <tuple>
 #include <vector>
 
 #include "memory/problem.h"
@@ -25,6 +25,26 @@ std::vector<char> FreeAtFirst(const Problem& problem) {
     if (input.last == output.first && output.size_bytes <= input.size_bytes) free[static_cast<size_t>(pair.output)] = 1;
   }
   return free;
+}
+
+// Times are mostly positions in an order: then they are counted, and nothing is compared.
+void SortByTime(std::vector<Change>& changes) {
+  int32_t first = std::numeric_limits<int32_t>::max(), last = std::numeric_limits<int32_t>::min();
+  for (const Change& change : changes) {
+    first = std::min(first, change.time);
+    last = std::max(last, change.time);
+  }
+  const int64_t times = changes.empty() ? 0 : int64_t{last} - first + 1;
+  if (times > 4 * static_cast<int64_t>(changes.size())) {
+    std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.time < b.time; });
+    return;
+  }
+  std::vector<size_t> begin(static_cast<size_t>(times) + 1, 0);
+  for (const Change& change : changes) ++begin[static_cast<size_t>(change.time - first) + 1];
+  for (size_t t = 1; t < begin.size(); ++t) begin[t] += begin[t - 1];
+  std::vector<Change> sorted(changes.size());
+  for (const Change& change : changes) sorted[begin[static_cast<size_t>(change.time - first)]++] = change;
+  changes.swap(sorted);
 }
 
 }  // namespace
@@ -55,21 +75,16 @@ int64_t LowerBound(const Problem& problem) {
     }
     add(live_from, b.last);
   }
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return std::tie(a.time, a.rounded) < std::tie(b.time, b.rounded);  // ends sort before begins
-  });
+  SortByTime(changes);
   std::multiset<int64_t> paddings;  // those of the live buffers, where there are any
   int64_t load = 0;
-  for (const Change& change : changes) {
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const Change& change = changes[i];
     load += change.rounded;
-    if (change.padding > 0) {
-      if (change.rounded < 0) {
-        paddings.erase(paddings.find(change.padding));
-      } else {
-        paddings.insert(change.padding);
-      }
-    }
-    if (change.rounded > 0) bound = std::max(bound, load - (paddings.empty() ? 0 : *paddings.rbegin()));
+    if (change.rounded > 0 && change.padding > 0) paddings.insert(change.padding);
+    if (change.rounded < 0 && change.padding > 0) paddings.erase(paddings.find(change.padding));
+    if (i + 1 < changes.size() && changes[i + 1].time == change.time) continue;
+    bound = std::max(bound, load - (paddings.empty() ? 0 : *paddings.rbegin()));
   }
   return bound;
 }

@@ -1,8 +1,8 @@
 #include "memory/order/task_net.h"
 
 #include <algorithm>
-#include <map>
 #include <queue>
+#include <unordered_map>
 #include <utility>
 
 namespace snug::core::memory {
@@ -45,6 +45,14 @@ TaskOrder FirstReady(int32_t n, const Lists& after) {
   return order;
 }
 
+uint64_t HashOf(int32_t producer, const std::vector<int32_t>& readers) {
+  uint64_t hash = static_cast<uint32_t>(producer);
+  for (const int32_t reader : readers) {
+    hash = (hash ^ static_cast<uint32_t>(reader)) * 0x9e3779b97f4a7c15u + (hash >> 29);
+  }
+  return hash;
+}
+
 }  // namespace
 
 Lists::Lists(int32_t n, absl::Span<const std::pair<int32_t, int32_t>> pairs) : begin_(static_cast<size_t>(n) + 1, 0) {
@@ -76,7 +84,11 @@ TaskNet::TaskNet(const Tasks& tasks) : size(tasks.size()), write_bytes(tasks.nam
 }
 
 void TaskNet::SetValues(const std::vector<NetValue>& all, std::vector<std::vector<int32_t>> read_by) {
-  std::map<std::pair<int32_t, std::vector<int32_t>>, int32_t> known;  // (producer, readers) -> value
+  // Values of the same producer and readers are one. Those found are known by a hash of these: its newest value, and
+  // for each value an older one of that hash, or -1.
+  std::unordered_map<uint64_t, int32_t> newest;
+  std::vector<int32_t> older;
+  std::vector<size_t> number_of;  // of each value, in `all`
   TaskPairs reads, reads_of_task, produced;
   for (size_t i = 0; i < all.size(); ++i) {
     const NetValue& value = all[i];
@@ -89,11 +101,18 @@ void TaskNet::SetValues(const std::vector<NetValue>& all, std::vector<std::vecto
     its_readers.erase(std::unique(its_readers.begin(), its_readers.end()), its_readers.end());
     if (value.producer < 0) start_bytes += value.bytes;
     const auto id = static_cast<int32_t>(values.size());
-    const auto [it, fresh] = known.try_emplace({value.producer, its_readers}, id);
-    if (!fresh) {
-      values[static_cast<size_t>(it->second)].bytes += value.bytes;
+    int32_t& newest_alike = newest.try_emplace(HashOf(value.producer, its_readers), -1).first->second;
+    int32_t same = newest_alike;
+    while (same >= 0 && (values[static_cast<size_t>(same)].producer != value.producer ||
+                         read_by[number_of[static_cast<size_t>(same)]] != its_readers)) {
+      same = older[static_cast<size_t>(same)];
+    }
+    if (same >= 0) {
+      values[static_cast<size_t>(same)].bytes += value.bytes;
       continue;
     }
+    older.push_back(std::exchange(newest_alike, id));
+    number_of.push_back(i);
     values.push_back(value);
     if (value.producer >= 0) produced.emplace_back(value.producer, id);
     for (const int32_t reader : its_readers) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -45,8 +46,7 @@ class PartSearch {
   PartSearch(size_t part, const PlannerOptions& options, Progress* progress)
       : part_(part), options_(options), progress_(progress), instance_(progress->parts()[part]) {
     if (CountConflicts(instance_) > kMaxPairsOfExact) return;
-    conflicts_ = ConflictsOf(instance_);
-    usable_ = true;
+    conflicts_ = progress->conflicts(part);
     // Placing every item once looks, each time, at all that is left.
     dive_ = static_cast<int64_t>(instance_.size()) * (static_cast<int64_t>(instance_.size()) + instance_.sections) / 2;
     for (const Item& item : instance_.items) {
@@ -57,7 +57,7 @@ class PartSearch {
 
   // Makes one round of attempts. Returns the work that it took, 0 if there is nothing to try.
   int64_t Round(int64_t work_left) {
-    if (!usable_ || dive_ * kDives > work_left) return 0;
+    if (conflicts_ == nullptr || dive_ * kDives > work_left) return 0;
     std::vector<PlacementAttempt> attempts = Plan();
     // The work of a round is dealt out before it begins, so that the result does not depend on threads.
     const int64_t budget = std::min(work_left, std::max(kFirstBudget, kDives * dive_) << (round_ / kRoundsPerDoubling));
@@ -66,7 +66,7 @@ class PartSearch {
     const int winner =
         Race(options_.threads, static_cast<int>(attempts.size()), [&](int index, const std::function<bool()>& stop) {
           PlacementAttempt& attempt = attempts[static_cast<size_t>(index)];
-          PlacementSearch search(instance_, conflicts_);
+          PlacementSearch search(instance_, *conflicts_);
           attempt.verdict =
               search.Run(attempt.capacity, attempt.style, budget, [&] { return stop() || progress_->TimeIsUp(); });
           attempt.work = search.work();
@@ -127,11 +127,10 @@ class PartSearch {
   const PlannerOptions& options_;
   Progress* progress_;
   const Instance& instance_;
-  Conflicts conflicts_;
-  int64_t step_ = 0;  // every total is a multiple of it
-  int64_t dive_ = 0;  // roughly the work of placing every item once
+  std::shared_ptr<const Conflicts> conflicts_;  // null: there are too many to search
+  int64_t step_ = 0;                            // every total is a multiple of it
+  int64_t dive_ = 0;                            // roughly the work of placing every item once
   int round_ = 0;
-  bool usable_ = false;
 };
 
 }  // namespace

@@ -34,6 +34,31 @@ int64_t CountConflicts(const Instance& instance) {
   return pairs;
 }
 
+namespace {
+
+// How many neighbours each item has, if none has gaps: those before it that do not end before it begins, and those
+// behind it that begin before it ends.
+std::vector<int64_t> CountNeighbors(const Instance& instance) {
+  const size_t n = instance.size(), sections = static_cast<size_t>(instance.sections);
+  std::vector<int64_t> ended(sections + 1, 0), begun(sections + 1, 0);  // before a section
+  for (const Item& item : instance.items) {
+    ++ended[static_cast<size_t>(item.last) + 1];
+    ++begun[static_cast<size_t>(item.first) + 1];
+  }
+  for (size_t s = 1; s <= sections; ++s) {
+    ended[s] += ended[s - 1];
+    begun[s] += begun[s - 1];
+  }
+  std::vector<int64_t> counts(n);
+  for (size_t j = 0; j < n; ++j) {
+    const Item& item = instance.items[j];
+    counts[j] = begun[static_cast<size_t>(item.last) + 1] - ended[static_cast<size_t>(item.first)] - 1;
+  }
+  return counts;
+}
+
+}  // namespace
+
 Conflicts ConflictsOf(const Instance& instance) {
   const size_t n = instance.size();
   Conflicts conflicts;
@@ -53,10 +78,15 @@ Conflicts ConflictsOf(const Instance& instance) {
       live.push_back({static_cast<int32_t>(j), b.last});
     }
   };
-  for_each_pair([&](size_t i, size_t j) {
-    ++conflicts.begin[i + 1];
-    ++conflicts.begin[j + 1];
-  });
+  if (instance.has_gaps) {
+    for_each_pair([&](size_t i, size_t j) {
+      ++conflicts.begin[i + 1];
+      ++conflicts.begin[j + 1];
+    });
+  } else {
+    const std::vector<int64_t> counts = CountNeighbors(instance);
+    std::copy(counts.begin(), counts.end(), conflicts.begin.begin() + 1);
+  }
   for (size_t i = 1; i <= n; ++i) conflicts.begin[i] += conflicts.begin[i - 1];
   conflicts.neighbor.resize(static_cast<size_t>(conflicts.begin[n]));
   std::vector<int64_t> next(conflicts.begin.begin(), conflicts.begin.end() - 1);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -100,10 +101,10 @@ void ImproveByMoves(const PlannerOptions& options, int64_t work, Progress* progr
   const size_t part = progress->Worst();
   const Instance& instance = progress->parts()[part];
   if (instance.size() < 2 || CountConflicts(instance) > kMaxPairsToMove) return;
-  const Conflicts conflicts = ConflictsOf(instance);
+  const std::shared_ptr<const Conflicts> conflicts = progress->conflicts(part);
   const int64_t enough = std::max(progress->target(), progress->bound(part)) - instance.base;
   std::vector<Chain> chains;
-  for (uint32_t seed = 1; seed <= kChains; ++seed) chains.emplace_back(instance, conflicts, seed);
+  for (uint32_t seed = 1; seed <= kChains; ++seed) chains.emplace_back(instance, *conflicts, seed);
   const int winner = Race(options.threads, kChains, [&](int index, const std::function<bool()>& stop) {
     return chains[static_cast<size_t>(index)].Run(progress->offsets(part), enough, work / kChains,
                                                   [&] { return stop() || progress->TimeIsUp(); });

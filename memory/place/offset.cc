@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -57,9 +58,9 @@ class Attempts {
  private:
   bool TryLists(int count) {
     if (count == 0) return false;
-    const Conflicts conflicts = ConflictsOf(instance_);
+    const std::shared_ptr<const Conflicts> conflicts = progress_->conflicts(part_);
     return TryEach(count, [&](int index, Result* result) {
-      ListPlacer placer(instance_, conflicts);
+      ListPlacer placer(instance_, *conflicts);
       result->total = placer.Place(SequenceOf(instance_, index / 2), index % 2 == 0 ? GapRule::kBest : GapRule::kFirst,
                                    ListPlacer::kNoLimit);
       result->offsets = placer.offsets();

@@ -33,6 +33,15 @@ Progress::Progress(const Problem& problem, const PlannerOptions& options)
   if (parts_.empty()) Note();
 }
 
+std::shared_ptr<const Conflicts> Progress::conflicts(size_t part) {
+  if (conflicts_ == nullptr || part_of_conflicts_ != part) {
+    conflicts_.reset();  // before there are others
+    conflicts_ = std::make_shared<const Conflicts>(ConflictsOf(parts_[part]));
+    part_of_conflicts_ = part;
+  }
+  return conflicts_;
+}
+
 size_t Progress::Worst() const {
   return static_cast<size_t>(std::max_element(totals_.begin(), totals_.end()) - totals_.begin());
 }

@@ -6,9 +6,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "memory/place/instance.h"
+#include "memory/place/list_placer.h"
 #include "memory/planner.h"
 
 namespace snug::core::memory {
@@ -23,6 +25,9 @@ class Progress {
   int64_t total(size_t part) const { return totals_[part]; }
   int64_t bound(size_t part) const { return bounds_[part]; }
   const std::vector<int64_t>& offsets(size_t part) const { return best_[part]; }
+  // Returns which of the part's items are live together. They are found once while one part is asked for: there may be
+  // many millions, so those of other parts are not kept.
+  std::shared_ptr<const Conflicts> conflicts(size_t part);
   // Returns the part that decides the total.
   size_t Worst() const;
   // A lower total is no better: the largest bound, or the capacity if that is larger.
@@ -49,6 +54,8 @@ class Progress {
   std::chrono::steady_clock::time_point start_;
   std::vector<int64_t> settled_;  // offsets that no placer needs to find
   std::vector<Instance> parts_;
+  size_t part_of_conflicts_ = 0;
+  std::shared_ptr<const Conflicts> conflicts_;  // of that part; null: nobody asked
   std::vector<std::vector<int64_t>> best_;
   std::vector<int64_t> totals_, bounds_;
   int64_t settled_total_ = 0;

@@ -1,9 +1,12 @@
 // Random nests of loops and branches beside an interpreter that runs them round by round: values bit for bit, gradients
 // beside its central differences. Every memory strategy is compared with the one that shares nothing, and loops that
 // stay nodes, on every engine, with the straight lines of their rounds.
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -21,7 +24,8 @@ namespace {
 
 class Nest {
  public:
-  explicit Nest(uint64_t seed) : nest_(MakeRandomNest(seed)), random_(seed) {}
+  // `turn` says which engine runs its rolled loops.
+  Nest(uint64_t seed, int turn) : nest_(MakeRandomNest(seed)), random_(seed), turn_(turn) {}
 
   // Returns what is wrong, or nothing. Counts into `slopes` how many gradients were compared.
   std::string Check(const std::vector<std::string>& strategies, int* slopes) {
@@ -40,13 +44,12 @@ class Nest {
     for (const std::string& strategy : strategies) {
       if (!SameBits(Run(strategy), truth)) return "other bits under " + strategy;
       if (!std::exchange(first, false)) continue;
-      // The engines in turn; without a plan, two of them run.
+      // Without a plan, two of the engines run.
       const bool planned = strategy != kDynamicMemory;
       const ExecutorKind engine = planned && turn_ % 3 == 0 ? ExecutorKind::kReplay
                                   : turn_ % 3 == 1          ? ExecutorKind::kDynamic
                                                             : ExecutorKind::kSerial;
       const int streams = engine == ExecutorKind::kSerial ? 1 : 2;
-      ++turn_;
       if (!SameBits(Run(strategy, LoopRule::kRolled, engine, streams), truth)) {
         return absl::StrCat("other bits with rolled loops under ", strategy, ", engine ", ExecutorName(engine));
       }
@@ -207,32 +210,52 @@ class Nest {
   const RandomNest nest_;
   std::mt19937_64 random_;
   int64_t chunk_ = 0;  // with which it runs
-  inline static int turn_ = 0;
+  const int turn_;
   Graph graph_;
   std::vector<std::string> wanted_, with_path_;
   std::map<std::string, Numbers> parameters_;
 };
 
-// `strategies` are tried one after the other, with `at_once` of them for each nest.
-void CheckNests(uint64_t first, int count, int at_once) {
+// Some nests of many, which are numbered from 0 on. What is done with a nest depends on its number alone.
+struct Nests {
+  uint64_t first_seed;  // of the nest with number 0
+  int begin, end;
+};
+
+// The strategies take turns, and so do the engines: in 3 x strategies nests, each strategy has run on each engine.
+void CheckNests(const Nests& nests) {
   const std::vector<std::string> all = StrategiesAndDynamic();
   int slopes = 0;
-  for (int i = 0; i < count; ++i) {
-    const uint64_t seed = first + static_cast<uint64_t>(i);
-    std::vector<std::string> strategies;
-    for (int s = 0; s < at_once; ++s) strategies.push_back(all[static_cast<size_t>(i * at_once + s) % all.size()]);
-    Nest nest(seed);
-    const std::string wrong = nest.Check(strategies, &slopes);
+  for (int i = nests.begin; i < nests.end; ++i) {
+    const uint64_t seed = nests.first_seed + static_cast<uint64_t>(i);
+    const size_t turn = static_cast<size_t>(i);
+    Nest nest(seed, static_cast<int>(turn + turn / all.size()));
+    const std::string wrong = nest.Check({all[turn % all.size()]}, &slopes);
     ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << nest.text();
   }
-  EXPECT_GT(slopes, count);  // most are smooth in most directions
+  EXPECT_GT(slopes, nests.end - nests.begin);  // most are smooth in most directions
 }
 
-TEST(RandomNests, EqualAnInterpreter) { CheckNests(1, 100, 1); }
+// The numbers from 0 to `count` of the part that SNUG_CAMPAIGN_PART names: "2/5" is the second of five. Without it,
+// all.
+std::optional<Nests> CampaignPart(uint64_t first_seed, int count) {
+  const char* text = std::getenv("SNUG_CAMPAIGN_PART");
+  if (text == nullptr) return Nests{first_seed, 0, count};
+  const std::vector<std::string> numbers = absl::StrSplit(text, '/');
+  int part = 0, parts = 0;
+  const bool read = numbers.size() == 2 && absl::SimpleAtoi(numbers[0], &part) && absl::SimpleAtoi(numbers[1], &parts);
+  if (!read || part < 1 || part > parts || parts > count) return std::nullopt;
+  return Nests{first_seed, count / parts * (part - 1) + std::min(part - 1, count % parts),
+               count / parts * part + std::min(part, count % parts)};
+}
+
+TEST(RandomNests, EqualAnInterpreter) { CheckNests({.first_seed = 1, .begin = 0, .end = 100}); }
 
 TEST(RandomNests, EqualAnInterpreterCampaign) {
   if (std::getenv("SNUG_CAMPAIGN") == nullptr) GTEST_SKIP() << "set SNUG_CAMPAIGN";
-  CheckNests(1'000, 10'000, 1);
+  const std::optional<Nests> nests = CampaignPart(1'000, 10'000);
+  ASSERT_TRUE(nests.has_value()) << "SNUG_CAMPAIGN_PART: expected PART/PARTS, such as 2/5";
+  CheckNests(*nests);
 }
 
 }  // namespace

@@ -1,13 +1,16 @@
 // Every placer's plan passes the independent verifier and is never below the bound.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <vector>
 
 #include "memory/place/list_placer.h"
 #include "memory/place/placers.h"
 #include "memory/place/progress.h"
 #include "memory/problem.h"
 #include "memory/verifier.h"
+#include "tests/memory/random_problems.h"
 
 namespace snug::core::memory {
 namespace {
@@ -31,6 +34,36 @@ Problem ProblemWithGaps(int n, uint32_t seed, bool mixed_alignment) {
     problem.buffers.push_back(b);
   }
   return problem;
+}
+
+TEST(Conflicts, AreThePairsThatAreLiveTogether) {
+  std::vector<Problem> problems = {Chain(20)};
+  std::mt19937 random(3);
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    problems.push_back(ProblemWithGaps(60, seed, false));
+    problems.push_back(RandomProblem(random, 60));
+  }
+  int64_t pairs = 0;
+  for (const Problem& problem : problems) {
+    std::vector<int64_t> offsets;
+    for (const Instance& part : Decompose(problem, &offsets)) {
+      const Conflicts conflicts = ConflictsOf(part);
+      for (size_t i = 0; i < part.size(); ++i) {
+        std::vector<int32_t> expected;
+        for (size_t j = 0; j < part.size(); ++j) {
+          const bool together = std::ranges::any_of(part.items[i].spans, [&](const Span& a) {
+            return std::ranges::any_of(part.items[j].spans,
+                                       [&](const Span& b) { return a.first <= b.last && b.first <= a.last; });
+          });
+          if (i != j && together) expected.push_back(static_cast<int32_t>(j));
+        }
+        const auto item = static_cast<int32_t>(i);
+        EXPECT_EQ(std::vector<int32_t>(conflicts.First(item), conflicts.Last(item)), expected);
+        pairs += static_cast<int64_t>(expected.size());
+      }
+    }
+  }
+  EXPECT_GT(pairs, 1000);
 }
 
 TEST(PlaceOffset, Chains) {

@@ -52,6 +52,64 @@ class PlanTest(SnugTest):
         self.assertIn(f"{path}: expected a plan, found an empty file", self.error("step", "models/mlp.pbtxt", f"--plan={path}"))
 
 
+class BatchRangeTest(SnugTest):
+    FLAGS = ("plan", "models/lenet.pbtxt", "--threads=1")
+
+    def overlaps(self, buffers):
+        """Pairs that are needed at once and share bytes, but for an output that begins where and when its input ends."""
+        for i, a in enumerate(buffers):
+            for b in buffers[:i]:
+                together = a["first"] <= b["last"] and b["first"] <= a["last"]
+                apart = a["offset"] + a["bytes"] <= b["offset"] or b["offset"] + b["bytes"] <= a["offset"]
+                in_place = a["offset"] == b["offset"] and (a["first"] == b["last"] or b["first"] == a["last"])
+                if together and not apart and not in_place:
+                    yield a["name"], b["name"]
+
+    def test_ranges_follow_each_other_and_cost_at_most_what_they_may(self):
+        for excess in (0.5, 20):
+            family = self.json(*self.FLAGS, "--batch-range=2:24", f"--batch-excess={excess}")
+            batch = 2
+            for part in family["ranges"]:
+                self.assertEqual(part["first"], batch)
+                self.assertEqual(part["begins_by"] == "", batch == 2)
+                self.assertLessEqual(part["worst_excess"], excess / 100)
+                batch = part["last"] + 1
+                for tried in part["tried"]:
+                    line = part["fixed_bytes"] + part["bytes_per_sample"] * tried["batch"]
+                    self.assertLessEqual(tried["total"], line)
+                    self.assertGreaterEqual(tried["total"], line - part["at_most_less"])
+                    self.assertGreaterEqual(tried["total"], tried["lower_bound"])
+                for end in part["ends"]:
+                    self.assertEqual(list(self.overlaps(end["buffers"])), [])
+                    self.assertEqual(max(b["offset"] + b["bytes"] for b in end["buffers"]), end["step"])
+            self.assertEqual(batch, 25)
+        self.assertEqual(len(family["ranges"]), 1)
+
+    def test_what_is_said_of_a_batch_alone_is_what_plan_says_of_it(self):
+        family = self.json(*self.FLAGS, "--batch-range=3:6", "--batch-every")
+        tried = [one for part in family["ranges"] for one in part["tried"]]
+        self.assertEqual([one["batch"] for one in tried], [3, 4, 5, 6])
+        for one in tried:
+            plan = self.json(*self.FLAGS, f"--batch={one['batch']}")
+            self.assertEqual((one["total_alone"], one["lower_bound"]), (plan["total"], plan["lower_bound"]))
+
+    def test_the_text_has_the_bytes_as_a_line(self):
+        text = self.run_snug("plan", "models/mlp.pbtxt", "--threads=1", "--batch-range=1:64").stdout
+        self.assertIn("mlp, batches 1 to 64, training: 1 plan by best", text)
+        self.assertRegex(text, r"batches 1 to 64, by the plan for \d+: \d+ \+ \d+ b")
+        self.assertIn("7 of its 64 batches were tried: at most 0.000 % more", text)
+
+    def test_the_batch_that_a_limit_names_fits_and_the_next_one_does_not(self):
+        error = self.error(*self.FLAGS, "--batch-range=1:64", "--memory-limit=1500000", code=1)
+        fits = int(error.split("all up to batch ")[1].split(" ")[0])
+        self.run_snug(*self.FLAGS, f"--batch-range=1:{fits}", "--memory-limit=1500000")
+        self.error(*self.FLAGS, f"--batch-range=1:{fits + 1}", "--memory-limit=1500000", code=1)
+
+    def test_what_cannot_be_compiled_is_an_error_of_that_batch(self):
+        error = self.error("plan", "models/vgg16.pbtxt", "--threads=1", "--batch-range=1:2147483647")
+        self.assertRegex(error, r"^batch 33554432: .*layer .*has too many elements")
+
+
 class StepTest(SnugTest):
     def test_every_strategy_gives_the_same_losses_and_takes_what_was_planned(self):
         flags = ("step", "models/lenet.pbtxt", "--batch=4", "--steps=3", "--threads=2")

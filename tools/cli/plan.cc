@@ -23,6 +23,7 @@
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/optimizer_flags.h"
 #include "tools/cli/flags/roofline_flag.h"
+#include "tools/cli/memory/plan_batches.h"
 
 namespace snug::core::cli {
 namespace {
@@ -231,6 +232,8 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   flags.Add("html", &html,
             "file for the picture, a page of its own: address against time, every strategy to choose from; loops open");
   flags.Add("svg", &svg, "file for the picture of this plan alone, for print");
+  BatchRangeFlags batches;
+  batches.AddTo(flags);
   RooflineFlag roofline_flag;
   roofline_flag.AddTo(flags, "print how long each kernel of the step would take on a GPU");
   flags.Add("top", &top, "how many of the largest buffers at the peak are listed; default 10");
@@ -238,11 +241,21 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   OptimizerFlags optimizer;
   optimizer.AddTo(flags);
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
+  SNUG_RETURN_IF_ERROR(batches.Check());
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(CompileOptions options, compile_flags.Options(memory_flags.streams.count));
   SNUG_ASSIGN_OR_RETURN(options.memory, memory_flags.Options({&loaded}));
   options.training = train && !forward;
   SNUG_RETURN_IF_ERROR(optimizer.SetIn(loaded, &options));
+  if (batches.asked()) {
+    return RunPlanBatches(batches, loaded, options, json,
+                          !write_plan.empty()                 ? "--write-plan"
+                          : !options.memory.plan_file.empty() ? "--plan"
+                          : !html.empty()                     ? "--html"
+                          : !svg.empty()                      ? "--svg"
+                          : roofline_flag.asked()             ? "--roofline"
+                                                              : "");
+  }
 
   SNUG_ASSIGN_OR_RETURN(Compiled compiled, Compile(loaded.network, loaded.source_map, OpRegistry::Builtin(), options));
   if (!write_plan.empty()) SNUG_RETURN_IF_ERROR(SavePlan(compiled, write_plan));

@@ -1,10 +1,13 @@
-"""How a training goes on with something changed."""
+"""How a training goes on with something changed, and how it ends when its terminal or its reader is gone."""
 
 import json
+import os
+import pty
 import shutil
 import signal
 import struct
 import subprocess
+import time
 import unittest
 
 from snug import BINARY, ROOT, SnugTest
@@ -197,6 +200,88 @@ class ResumeWithTest(Resuming):
         self.assertIn("the checkpoint does not say with which options it was made: what is others in learning-rate is not known\n", done.stdout)
         said = self.run_snug(*train, "--steps=9", "--learning-rate=0.002", "--resume", code=2).stderr
         self.assertIn("made with learning-rate 0.001, this run has 0.002", said)
+
+
+class EndedFromOutside(Resuming):
+    def begin(self, *arguments, output="run", **more):
+        return subprocess.Popen([BINARY, "train", str(self.model), f"--output={self.folder / output}", *self.FLAGS, "--steps=1000000",
+                                 "--log-every=1", *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True, **more)
+
+    def finish(self, process):
+        """What it wrote on standard error."""
+        try:
+            said = process.stderr.read()
+            process.wait(timeout=PATIENCE)
+        finally:
+            process.kill()
+            process.stderr.close()
+        return said
+
+    def wait_for_step(self, number, output="run"):
+        deadline = time.monotonic() + PATIENCE
+        metrics = self.folder / output / "metrics.jsonl"
+        while not metrics.exists() or metrics.read_text().count("\n") < number:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def assert_stopped_well(self, why):
+        steps = [line["step"] for line in self.lines() if line["kind"] == "step"]
+        self.assertEqual(int(metadata_of(self.newest())["snug.step"]), steps[-1])
+        self.assertEqual(self.record()["state"], "stopped")
+        self.assertIn(why, self.record()["error"])
+        self.FLAGS = (*self.FLAGS, f"--steps={steps[-1] + 1}")
+        self.train("--resume")
+
+    def test_a_closed_terminal(self):
+        process = self.begin(stdout=subprocess.DEVNULL)
+        self.wait_for_step(3)
+        for _ in range(3):  # a shell sends its own beside the system's
+            process.send_signal(signal.SIGHUP)
+        said = self.finish(process)
+        self.assertEqual(process.returncode, 4)
+        self.assertIn("stopped after a checkpoint: SIGHUP came, as when a terminal is closed; --resume goes on\n", said)
+        self.assert_stopped_well("SIGHUP came, as when a terminal is closed")
+
+    def test_a_real_terminal_that_closes(self):
+        controller, terminal = pty.openpty()
+        process = self.begin(stdin=terminal, stdout=terminal, start_new_session=True,
+                             preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+        os.close(terminal)
+        self.wait_for_step(3)
+        os.read(controller, 1)
+        os.close(controller)
+        self.finish(process)
+        self.assertEqual(process.returncode, 4)
+        self.assert_stopped_well("SIGHUP came")
+
+    def test_nohup_stays_nohup(self):
+        process = self.begin(stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.wait_for_step(3)
+        process.send_signal(signal.SIGHUP)
+        before = len(self.lines())
+        self.wait_for_step(before + 5)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertNotIn("SIGHUP", self.finish(process))
+        self.assertEqual(process.returncode, 4)
+        self.assertNotIn("error", self.record())
+
+    def test_a_reader_that_is_gone(self):
+        for ignored in (False, True):  # whoever starts it may ignore the signal
+            with self.subTest(ignored=ignored):
+                self.FLAGS = Resuming.FLAGS
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                process = self.begin(stdout=subprocess.PIPE, restore_signals=not ignored,
+                                     preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN) if ignored else None)
+                for line in process.stdout:
+                    if "step 3/" in line:
+                        break
+                process.stdout.close()
+                said = self.finish(process)
+                self.assertEqual(process.returncode, 4, said)
+                self.assertIn("stopped after a checkpoint: SIGPIPE came: whoever read its output is gone; --resume goes on\n", said)
+                self.assertNotIn("cannot be written", said)
+                self.assert_stopped_well("whoever read its output is gone")
 
 
 if __name__ == "__main__":

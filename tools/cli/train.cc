@@ -239,7 +239,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                                             .evaluation = after_evaluation,
                                             .checkpoint = [&](int64_t step) { return checkpoints.Save(step); },
                                             .stop = StopRequested});
-  notes.Ended(status, trainer->finished());
+  notes.Ended(status, trainer->finished(), StopReason());
   const absl::Status observed = observer.Finish();                  // also for a training that failed, because the
                                                                     // steps before it count
   if (const absl::Status drawn = log->WriteCurve(); !drawn.ok()) {  // no reason for the training to fail
@@ -251,6 +251,12 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_RETURN_IF_ERROR(observed);
   const Run run{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                 .finished = trainer->finished()};
+  if (!run.finished) {
+    if (const std::string why = StopReason(); !why.empty()) {
+      std::fprintf(stderr, "stopped after a checkpoint: %s; --resume goes on\n", why.c_str());
+    }
+    LetGoOfLostOutput();
+  }
   if (f.json) {
     PrintJson(*trainer, *log, run, output.path(), checkpoints, observer);
   } else {
@@ -287,7 +293,8 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
       "snug train NET [flags]",
       "Trains a network from its model file: checkpoints, metrics and a curve go to --output. Everything has a\n"
       "place in the model file too (`training { }`); what is given here comes first. Ctrl-C ends the training\n"
-      "after the step, with a checkpoint (exit code 4); the same command with --resume goes on, bit for bit.");
+      "after the step, with a checkpoint (exit code 4), and so does a closed terminal, unless nohup is before it; the\n"
+      "same command with --resume goes on, bit for bit.");
   flags.Add("output", &f.output, "directory for what the training leaves; default runs/<network>");
   flags.Add("training", &f.training_file, "a file with the `training { }` and `optimizer { }` to use");
   flags.Add("resume", &f.resume, "go on from the newest checkpoint");

@@ -115,7 +115,7 @@ runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given
 
 RunNotes::RunNotes(const RunFolder& folder, runs::RunRecord record, const Trainer& trainer, const MemoryOptions& memory)
     : folder_(folder), record_(std::move(record)) {
-  Write();
+  WarnUnlessOk(record_.WriteTo(folder_));
   WarnUnlessOk(DrawMemory(folder_, trainer.session().compiled(), memory));
 }
 
@@ -123,14 +123,15 @@ RunNotes::~RunNotes() {
   if (!ended_) Ended(absl::InternalError("it ended before its first step"), false);
 }
 
-void RunNotes::Ended(const absl::Status& status, bool finished) {
+void RunNotes::Ended(const absl::Status& status, bool finished, const std::string& why) {
   ended_ = true;
   record_.state = !status.ok() ? "failed" : finished ? "done" : "stopped";
   // The first line says what went wrong, the others what to do.
   record_.error = status.ok() ? "" : std::string(*absl::StrSplit(status.message(), '\n').begin());
-  Write();
+  if (record_.state == "stopped" && !why.empty()) {
+    record_.error = absl::StrCat("Stopped after a checkpoint: ", why, ".");
+  }
+  WarnUnlessOk(record_.WriteTo(folder_));
 }
-
-void RunNotes::Write() { WarnUnlessOk(record_.WriteTo(folder_)); }
 
 }  // namespace snug::core::cli

@@ -1,8 +1,9 @@
-"""How a training goes on with something changed, and how it ends when its terminal or its reader is gone."""
+"""How a training goes on with something changed, and how it ends when its terminal, its reader or its disk is gone."""
 
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import struct
@@ -282,6 +283,35 @@ class EndedFromOutside(Resuming):
                 self.assertIn("stopped after a checkpoint: SIGPIPE came: whoever read its output is gone; --resume goes on\n", said)
                 self.assertNotIn("cannot be written", said)
                 self.assert_stopped_well("whoever read its output is gone")
+
+    def test_a_full_disk(self):
+        place = self.folder / "disk"
+        place.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place], capture_output=True, text=True)
+        if mounted.returncode != 0:
+            self.skipTest(f"SKIPPED: no file system can be mounted here: {mounted.stderr}")
+        self.addCleanup(subprocess.run, ["umount", "-l", place], check=True)
+        process = self.begin("--checkpoint-every=1000000", "--evaluate-every=1000000", output="disk/run", stdout=subprocess.PIPE)
+        for line in process.stdout:
+            if "step 3/" in line:
+                process.send_signal(signal.SIGSTOP)
+                break
+        with open(place / "filler", "wb", buffering=0) as file:
+            try:
+                while file.write(b"x" * 4096):
+                    pass
+            except OSError:
+                pass
+        process.send_signal(signal.SIGCONT)
+        process.stdout.read()
+        process.stdout.close()
+        said = self.finish(process)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn(f"{place}/run/metrics.jsonl: cannot be written", said)
+        self.assertRegex(said, f'warning: {re.escape(str(place))}/run/run.json: cannot be written: No space left on device: this training is '
+                               'failed, but the file still says "running": `snug watch` and `snug compare` will call it gone')
+        compared = json.loads(self.run_snug("compare", place / "run", f"--html={self.folder / 'c.html'}", "--json").stdout)
+        self.assertEqual(compared["runs"][0]["state"], "gone")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,18 @@ void WarnUnlessOk(const absl::Status& status) {
   if (!status.ok()) std::fprintf(stderr, "warning: %s\n", std::string(status.message()).c_str());
 }
 
+// Of a training whose end is not in its record.
+std::string WhatReadersSee(const RunFolder& folder) {
+  const absl::StatusOr<runs::RunRecord> there = runs::RunRecord::ReadFrom(folder);
+  if (!there.ok()) return "and `snug watch` and `snug compare` cannot know how it ended";
+  if (there->state == "running") {
+    return "but the file still says \"running\": `snug watch` and `snug compare` will call it gone, as if it had been "
+           "killed";
+  }
+  return absl::StrCat("but the file says \"", there->state,
+                      "\", of an earlier part: so will `snug watch` and `snug compare`");
+}
+
 // A training leaves the same, however long planning took.
 void ForgetTimes(Picture* picture) {
   for (PictureStrategy& strategy : picture->strategies) strategy.seconds = 0;
@@ -131,7 +143,10 @@ void RunNotes::Ended(const absl::Status& status, bool finished, const std::strin
   if (record_.state == "stopped" && !why.empty()) {
     record_.error = absl::StrCat("Stopped after a checkpoint: ", why, ".");
   }
-  WarnUnlessOk(record_.WriteTo(folder_));
+  if (const absl::Status written = record_.WriteTo(folder_); !written.ok()) {
+    std::fprintf(stderr, "warning: %s: this training is %s, %s\n", std::string(written.message()).c_str(),
+                 record_.state.c_str(), WhatReadersSee(folder_).c_str());
+  }
 }
 
 }  // namespace snug::core::cli

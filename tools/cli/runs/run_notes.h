@@ -31,7 +31,8 @@ class RunNotes {
   RunNotes(const RunNotes&) = delete;
   RunNotes& operator=(const RunNotes&) = delete;
 
-  // `why` it was stopped, where there is more to say of that than that somebody asked for it.
+  // `why` it was stopped, where there is more to say of that than that somebody asked for it. Where it cannot be
+  // written, what readers see instead is said.
   void Ended(const absl::Status& status, bool finished, const std::string& why = "");
 
  private:

@@ -35,6 +35,7 @@ struct TrainingData {
   std::vector<std::string> notes = {};  // what the user should know of them: how many there are, what was left out
   // What was learnt from the training samples and belongs to the parameters from then on: metadata for checkpoints.
   std::map<std::string, std::string> learnt = {};
+  bool lacks_labels = false;  // the data are for predictions alone, all of them in `training`
 };
 
 struct TrainerOptions {

@@ -27,6 +27,7 @@ namespace {
 
 constexpr const char* kStep = "step";
 constexpr const char* kEvaluation = "evaluation";
+constexpr const char* kChange = "change";
 
 std::string MetricsJson(const char* kind, int64_t step, const Metrics& metrics,
                         const std::vector<std::pair<const char*, double>>& more) {
@@ -80,8 +81,8 @@ int64_t BytesUpTo(const std::string& path, int64_t step, std::vector<MetricsFile
     int64_t at = 0;
     Metrics metrics;
     if (TakeKindAndStep(&line, &kind, &at)) {
-      if (at > step) break;
-      if (ParseNumbers(line, &metrics)) {
+      if (at > step || (kind == kChange && at == step)) break;
+      if (kind != kChange && ParseNumbers(line, &metrics)) {
         kept->push_back({kind == kStep ? MetricsFile::LineKind::kStep : MetricsFile::LineKind::kEvaluation, at,
                          std::move(metrics)});
       }
@@ -177,6 +178,13 @@ absl::Status MetricsFile::Step(const Trainer::StepReport& report) {
   return Write(MetricsJson(
       kStep, report.step, report.metrics,
       {{"epoch", static_cast<double>(report.epoch)}, {"learning_rate", report.rate}, {"seconds", report.seconds()}}));
+}
+
+absl::Status MetricsFile::Change(const OptionChange& change) {
+  Json json;
+  json.Object().Key("kind").String(kChange).Key("step").Number(change.step).Key("name").String(change.name);
+  json.Key("before").String(change.before).Key("after").String(change.after).End();
+  return Write(json.text());
 }
 
 absl::Status MetricsFile::Evaluation(const Trainer::EvaluationReport& report) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/train/option_change.h"
 #include "engine/train/trainer.h"
 
 namespace snug::core {
@@ -25,7 +26,8 @@ class MetricsFile {
     Metrics metrics;
   };
   // A new file; or, of a training that goes on after `step` > 0, its lines up to there, which go to `kept` too. What
-  // came after them is done again. Fails where another training has the file open.
+  // came after them is done again, and changes of options after that step are for the caller to write. Fails where
+  // another training has the file open.
   static absl::StatusOr<std::unique_ptr<MetricsFile>> Open(const std::string& path, int64_t step,
                                                            std::vector<Line>* kept);
   ~MetricsFile();
@@ -34,6 +36,7 @@ class MetricsFile {
 
   absl::Status Step(const Trainer::StepReport& report);
   absl::Status Evaluation(const Trainer::EvaluationReport& report);
+  absl::Status Change(const OptionChange& change);
 
   // Whether a training, in whatever program, has the file open that this descriptor is of.
   static bool IsBeingWritten(int file);

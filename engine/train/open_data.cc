@@ -135,7 +135,8 @@ bool LearnsSomething(const CsvOptions& options, const CsvData& opened) {
                      [](const std::string& rule) { return absl::EndsWith(rule, "mean"); });
 }
 
-absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& network, uint64_t seed, Kept kept) {
+absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& network, uint64_t seed, Kept kept,
+                                 bool may_lack_labels) {
   const proto::Csv& csv = data.csv();
   if (!csv.has_file()) return Missing("the table", "data-csv-file");
   CsvOptions options{.label = csv.label(),
@@ -145,7 +146,8 @@ absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& 
                      .normalise = csv.normalise(),
                      .test_file = csv.test_file(),
                      .held_back = data.held_back(),
-                     .seed = seed};
+                     .seed = seed,
+                     .may_lack_labels = may_lack_labels};
   for (const proto::Input& input : network.input()) {
     if (input.dtype() != proto::INT32 && input.dtype() != proto::INT64) continue;
     options.regression = false;  // something in the network wants classes
@@ -162,7 +164,8 @@ absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& 
   return TrainingData{.training = std::move(opened.training),
                       .evaluation = std::move(opened.evaluation),
                       .notes = std::move(opened.notes),
-                      .learnt = {{kTableKey, std::move(opened.learnt)}}};
+                      .learnt = {{kTableKey, std::move(opened.learnt)}},
+                      .lacks_labels = opened.lacks_labels};
 }
 
 // Opens a tokenizer for data that name one, and null for others. It must be the one that a checkpoint was trained with.
@@ -413,7 +416,8 @@ absl::StatusOr<TrainingData> Images(const proto::Data& data, const proto::Networ
 }  // namespace
 
 absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed,
-                                      const std::map<std::string, std::string>* kept, bool goes_on) {
+                                      const std::map<std::string, std::string>* kept, bool goes_on,
+                                      bool may_lack_labels) {
   switch (data.source_case()) {
     case proto::Data::kDigits:
       return Synthetic("digits", seed, data.digits().samples());
@@ -430,7 +434,7 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
     case proto::Data::kNpy:
       return Npy(data, network, seed);
     case proto::Data::kCsv:
-      return Csv(data, network, seed, kept);
+      return Csv(data, network, seed, kept, may_lack_labels);
     case proto::Data::kText:
       return Text(data, network, kept, goes_on);
     case proto::Data::kImages:

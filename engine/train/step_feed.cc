@@ -46,7 +46,7 @@ absl::Status StepFeed::Seek(int64_t step) {
 
 LoaderPosition StepFeed::PositionOf(int64_t step) const {
   const int64_t epoch = loader_.batches_per_epoch();
-  return {.epoch = step / epoch, .batch = step % epoch};
+  return {.epoch = (step + first_) / epoch, .batch = (step + first_) % epoch};
 }
 
 // Steps come in sequence, except one that is looked at again after the next one's batch was read.

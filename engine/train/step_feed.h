@@ -57,6 +57,8 @@ class StepFeed {
   void FeedAhead(int64_t step, int64_t part);
   // Feeds the part once more, to another program of the same network.
   absl::Status FeedAgain(int64_t step, int64_t part, Program& program);
+  // From now on step 0 takes this batch, numbered through all epochs; steps before the first batch are never fed.
+  void BeginAt(int64_t batch) { first_ = batch; }
   // Makes `step` the next one, whatever was fed.
   absl::Status Seek(int64_t step);
 
@@ -69,6 +71,7 @@ class StepFeed {
   Loader& loader_;
   const Feeder& feeder_;
   const int64_t parts_;
+  int64_t first_ = 0;             // the batch of step 0
   const Batch* batch_ = nullptr;  // the batch of the step that was read last
   int64_t batch_step_ = -1;
   int64_t ahead_ = -1;  // the part that was fed before its turn, numbered through all steps; -1: none

@@ -61,25 +61,29 @@ absl::Status Trainer::Start() {
   SNUG_ASSIGN_OR_RETURN(Feeder feeder, Feeder::Create(session_->program(0), data_.training->fields()));
   feeder_ = std::make_unique<Feeder>(std::move(feeder));
   step_feed_ = std::make_unique<StepFeed>(*session_, *loader_, *feeder_, micro_batches());
-  const int64_t epoch = steps_per_epoch();
-  constexpr int64_t kEpochs = 10;
-  steps_ =
-      training_->has_steps() ? training_->steps() : epoch * (training_->has_epochs() ? training_->epochs() : kEpochs);
-  evaluate_every_ = training_->has_evaluate_every() ? training_->evaluate_every() : epoch;
-  checkpoint_every_ = training_->checkpoint().has_every() ? training_->checkpoint().every() : epoch;
+  if (training_->has_evaluate_every()) evaluate_every_ = training_->evaluate_every();
+  if (training_->checkpoint().has_every()) checkpoint_every_ = training_->checkpoint().every();
+  FindLength();
   return CheckAverage();
+}
+
+void Trainer::FindLength() {
+  constexpr int64_t kEpochs = 10;
+  const int64_t batches = steps_per_epoch() * (training_->has_epochs() ? training_->epochs() : kEpochs);
+  // Batches are counted from where the data in use would have begun if they had been those of all steps.
+  steps_ = training_->has_steps() ? training_->steps() : std::max<int64_t>(0, batches - BatchOf(0));
 }
 
 // Fewer checkpoints than the average is to be of would give a file that is not what was asked for.
 absl::Status Trainer::CheckAverage() const {
   const int64_t asked = training_->checkpoint().average();
-  const int64_t most = checkpoint_every_ > 0 ? (steps_ + checkpoint_every_ - 1) / checkpoint_every_ : 1;
+  const int64_t every = checkpoint_every_.value_or(steps_per_epoch());
+  const int64_t most = every > 0 ? (steps_ + every - 1) / every : 1;
   if (asked <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("training.checkpoint.average: expected at most ", most,
                    ", as many checkpoints as this training writes in ", steps_, " steps",
-                   checkpoint_every_ > 0 ? absl::StrCat(" (one every ", checkpoint_every_, ": checkpoint.every)") : "",
-                   ", found ", asked));
+                   every > 0 ? absl::StrCat(" (one every ", every, ": checkpoint.every)") : "", ", found ", asked));
 }
 
 std::vector<int64_t> Trainer::newest_checkpoints(int64_t count, int64_t end) const {
@@ -154,17 +158,22 @@ int64_t Trainer::staging_bytes() const {
   return loader_->staging_bytes() + (evaluator_ == nullptr ? 0 : evaluator_->staging_bytes());
 }
 
-absl::Status Trainer::Resume(int64_t step) {
+absl::Status Trainer::Resume(int64_t step, const DataBegin& data) {
+  data_begin_ = data;
+  step_feed_->BeginAt(BatchOf(0));
   SNUG_RETURN_IF_ERROR(step_feed_->Seek(step));
   step_ = step;
+  FindLength();
   return absl::OkStatus();
 }
 
+double Trainer::next_rate() const {
+  return base_rate_ * LearningRateFactor(training_->schedule(), step_, steps_) * progress_->rate_factor();
+}
+
 absl::StatusOr<Trainer::StepReport> Trainer::Step(const Callbacks& callbacks, const std::function<void()>& meanwhile) {
-  StepReport report{.steps = steps_, .epoch = step_ / steps_per_epoch(), .begin_ns = MonotonicNanoseconds()};
-  report.rate = callbacks.rate
-                    ? callbacks.rate(step_)
-                    : base_rate_ * LearningRateFactor(training_->schedule(), step_, steps_) * progress_->rate_factor();
+  StepReport report{.steps = steps_, .epoch = next_batch() / steps_per_epoch(), .begin_ns = MonotonicNanoseconds()};
+  report.rate = callbacks.rate ? callbacks.rate(step_) : next_rate();
   SNUG_RETURN_IF_ERROR(session_->SetLearningRate(report.rate));
   const absl::Status status = RunMicroBatches(meanwhile, &report);
   if (!status.ok()) {
@@ -270,8 +279,8 @@ absl::Status Trainer::Run(const Callbacks& callbacks) {
     }
     untold = *std::move(report);
     const bool last = step_ == steps_;
-    const bool evaluates = last || (evaluate_every_ > 0 && step_ % evaluate_every_ == 0);
-    const bool saves = last || (checkpoint_every_ > 0 && step_ % checkpoint_every_ == 0);
+    const bool evaluates = last || IsDue(evaluate_every_, step_);
+    const bool saves = last || IsDue(checkpoint_every_, step_);
     if (!tells_later || evaluates || saves) tell();
     SNUG_RETURN_IF_ERROR(told);
     if (evaluates) SNUG_RETURN_IF_ERROR(EvaluateInto(callbacks));

@@ -35,6 +35,7 @@ struct TrainingData {
   std::vector<std::string> notes = {};  // what the user should know of them: how many there are, what was left out
   // What was learnt from the training samples and belongs to the parameters from then on: metadata for checkpoints.
   std::map<std::string, std::string> learnt = {};
+  bool lacks_labels = false;  // the data are for predictions alone, all of them in `training`
 };
 
 struct TrainerOptions {
@@ -95,7 +96,20 @@ class Trainer {
   // The step is what a checkpoint keeps in addition to the session's Variables. Resume sets it, as if so many steps had
   // been run.
   int64_t step() const { return step_; }
-  absl::Status Resume(int64_t step);
+  // Where the data in use began: with the first batch of `epoch`, after `step` steps. It is the beginning of all unless
+  // the training went on with other data, or with batches of another size.
+  struct DataBegin {
+    int64_t step = 0, epoch = 0;
+  };
+  absl::Status Resume(int64_t step) { return Resume(step, DataBegin()); }
+  absl::Status Resume(int64_t step, const DataBegin& data);
+  const DataBegin& data_begin() const { return data_begin_; }
+  // The number of the batch that the next step takes, counted through all epochs.
+  int64_t next_batch() const { return BatchOf(step_); }
+  // How many epochs were begun so far, those included that are done.
+  int64_t epochs_begun() const { return (next_batch() + steps_per_epoch() - 1) / steps_per_epoch(); }
+  // The learning rate of the next step.
+  double next_rate() const;
 
   // What the evaluations of Run have said, which a checkpoint keeps too, and ResumeProgress sets.
   const Progress& progress() const { return *progress_; }
@@ -107,8 +121,7 @@ class Trainer {
 
   // Whether a training that nobody interrupts writes a checkpoint of that step.
   bool writes_checkpoint(int64_t step) const {
-    return step == steps_ || (step == step_ && finished()) ||
-           (checkpoint_every_ > 0 && step > 0 && step % checkpoint_every_ == 0);
+    return step == steps_ || (step == step_ && finished()) || (step > 0 && IsDue(checkpoint_every_, step));
   }
   // The steps of the newest `count` of those up to `end`, ascending; fewer if there are no more.
   std::vector<int64_t> newest_checkpoints(int64_t count, int64_t end) const;
@@ -128,9 +141,14 @@ class Trainer {
   Trainer(const proto::Network& network, const SourceMap& locations, const OpRegistry& registry,
           const proto::Training& training, TrainingData data, TrainerOptions options);
   absl::Status Start();
+  void FindLength();
   absl::Status StartSession();
   absl::Status CheckAverage() const;
   LoaderOptions Loading() const;
+  int64_t BatchOf(int64_t step) const { return data_begin_.epoch * steps_per_epoch() + step - data_begin_.step; }
+  bool IsDue(const std::optional<int64_t>& every, int64_t step) const {
+    return every.has_value() ? *every > 0 && step % *every == 0 : BatchOf(step) % steps_per_epoch() == 0;
+  }
   // Calls `meanwhile` while the device runs the first micro-batch.
   absl::StatusOr<StepReport> Step(const Callbacks& callbacks, const std::function<void()>& meanwhile);
   absl::Status RunMicroBatches(const std::function<void()>& meanwhile, StepReport* report);
@@ -148,7 +166,8 @@ class Trainer {
   int64_t step_ = 0, steps_ = 0;
   bool names_not_finite_ = true;  // where a loss is not finite; or it only ends the run, and `diverged_` says so
   bool diverged_ = false;
-  int64_t evaluate_every_ = 0, checkpoint_every_ = 0;
+  std::optional<int64_t> evaluate_every_, checkpoint_every_;  // steps; 0: never; nothing: at the end of an epoch
+  DataBegin data_begin_;
   double base_rate_ = 0;
   std::unique_ptr<Progress> progress_;
   std::unique_ptr<Loader> loader_;

@@ -61,7 +61,7 @@ class AverageTest(SnugTest):
         path.unlink()
         again = self.train("--steps=13", *flags, "--resume")  # nothing is left to do but that
         self.assertIn(f"average    {path}: of the checkpoints after steps 10, 13", again.stdout)
-        self.train("--steps=20", *flags, "--resume", "--schedule=constant")
+        self.train("--steps=20", *flags, "--resume-with=schedule", "--schedule=constant")
         self.assertEqual(tensors_of(path)[0]["averaged"], "15,20")
         self.assertEqual(sorted(file.name for file in path.parent.iterdir()),
                          [AVERAGE, "step-000000015.safetensors", "step-000000020.safetensors"])
@@ -100,7 +100,8 @@ class AverageTest(SnugTest):
     def test_one_that_ends_early_has_the_mean_of_those_it_has(self):
         self.train("--steps=10", "--checkpoint-every=5", "--checkpoint-keep=1")
         done = self.train("--steps=100", "--checkpoint-every=5", "--checkpoint-keep=4", "--checkpoint-average=4", "--resume",
-                          "--evaluate-every=5", "--best-metric=accuracy", "--best-patience=1", "--learning-rate=1e-12")
+                          "--evaluate-every=5", "--best-metric=accuracy", "--best-patience=1", "--learning-rate=1e-12",
+                          "--resume-with=learning-rate")
         steps = [int(step) for step in tensors_of(self.folder / "run/checkpoints" / AVERAGE)[0]["averaged"].split(",")]
         self.assertEqual(steps, list(range(10, steps[-1] + 1, 5)))
         self.assertLess(len(steps), 4)

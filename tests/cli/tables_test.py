@@ -95,6 +95,23 @@ class Tables(SnugTest):
         for one, other in zip(found[1].split(",")[1:], everywhere[row + 1].split(",")[1:]):
             self.assertAlmostEqual(float(one), float(other), delta=1e-5 * max(1, abs(float(other))))
 
+    def test_new_rows_need_no_labels(self):
+        self.train("--epochs=2")
+        labelled = self.write("labelled.csv", csv(self.HEADER, self.rows[:50]))
+        new = self.write("new.csv", csv(["noise", "length", "colour"], [[row[i] for i in (2, 0, 1)] for row in self.rows[:50]]))
+        predict = ("predict", self.network, f"--checkpoint={self.run_folder}", "--format=jsonl", "--batch=16")
+        done = self.run_snug(*predict, f"--data-csv-file={new}")
+        self.assertIn(f'data: {new}: has no column "kind", so no labels are known\n', done.stderr)
+        expected = self.run_snug(*predict, f"--data-csv-file={labelled}", "--data-held-back=0", "--part=training").stdout
+        self.assertEqual(done.stdout, expected)
+        self.assertEqual(len(expected.splitlines()), 50)
+        self.assertIn(json.loads(expected.splitlines()[0])["class"], KINDS)
+        said = self.error("eval", self.network, f"--checkpoint={self.run_folder}", f"--data-csv-file={new}")
+        self.assertIn(f'{new}:1:1: label: expected column "kind" as in the training\'s table, found none', said)
+        self.assertIn("`snug predict` needs no such column", said)
+        said = self.error(*predict, f"--data-csv-file={self.write('less.csv', 'noise,length' + chr(10) + '1,2' + chr(10))}")
+        self.assertIn('less.csv:1:1: no column is called "colour"\n', said)
+
     def test_goes_on_with_the_same_bits(self):
         self.train("--epochs=4")
         whole = self.newest().read_bytes()

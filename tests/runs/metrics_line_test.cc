@@ -26,6 +26,15 @@ TEST(MetricsLine, IsReadAsItIsWritten) {
   EXPECT_TRUE(ParseMetricsLine(R"({"kind": "evaluation", "step": 7, "loss": -1})")->evaluation);
 }
 
+TEST(MetricsLine, AChangeIsNoStep) {
+  const auto line =
+      ParseMetricsLine(R"({"kind": "change", "step": 3, "name": "batch", "before": "32", "after": "16"})");
+  ASSERT_TRUE(line.has_value());
+  EXPECT_TRUE(line->change);
+  EXPECT_TRUE(line->metrics.empty());
+  EXPECT_FALSE(ParseMetricsLine(kStep)->change);
+}
+
 TEST(MetricsLine, WhatItDoesNotKnowIsPassedOver) {
   const auto line = ParseMetricsLine(R"({"kind":"step","step":0,"note":"a","list":[1,{"b":2}],"loss":1})");
   ASSERT_TRUE(line.has_value());

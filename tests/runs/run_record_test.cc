@@ -21,12 +21,22 @@ TEST(RunRecord, IsReadAsItWasWritten) {
                           .steps_per_epoch = 300,
                           .state_bytes = 1,
                           .step_bytes = 2,
-                          .options = {{"optimizer", "sgd"}, {"data-mean", "0.1,0.2"}}};
+                          .options = {{"optimizer", "sgd"}, {"data-mean", "0.1,0.2"}},
+                          .changes = {{.step = 3, .name = "batch", .before = "32", .after = "16"}}};
   ASSERT_TRUE(written.WriteTo(folder).ok());
   const absl::StatusOr<RunRecord> read = RunRecord::ReadFrom(folder);
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(read->ToJson(), written.ToJson());
   EXPECT_EQ(read->options, written.options);
+  EXPECT_EQ(read->changes, written.changes);
+}
+
+TEST(RunRecord, ChangesThatAreNoneAreRefused) {
+  for (const char* changes :
+       {"{}", "[1]", R"([{"step": -1}])", R"([{"step": 9007199254740993}])", R"([{"name": 3}])", "[{"}) {
+    EXPECT_FALSE(RunRecord::Parse(absl::StrCat(R"({"changes": )", changes, "}")).ok()) << changes;
+  }
+  EXPECT_TRUE(RunRecord::Parse(R"({"changes": [{"step": 2, "name": "a", "why": [1]}, {}]})").ok());
 }
 
 TEST(RunRecord, ALaterVersionsIsRead) {

@@ -54,6 +54,28 @@ TEST(MetricsFile, KeepsWhatIsNotDoneAgain) {
   EXPECT_EQ(after, (std::vector<std::string>{before[0], before[1], before[2], before[3]}));
 }
 
+TEST(MetricsFile, ChangesAfterTheStepItGoesOnFromAreForTheCaller) {
+  const checkpoint::TemporaryFolder folder;
+  const std::string path = folder.path("metrics.jsonl");
+  std::vector<MetricsFile::Line> kept;
+  {
+    const auto file = MetricsFile::Open(path, 0, &kept);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    for (const int64_t step : {1, 2, 3}) {
+      ASSERT_TRUE((*file)->Step(Report(step, 0.5)).ok());
+      ASSERT_TRUE(
+          (*file)->Change({.step = step, .name = "data-flip", .before = "its \"default\"", .after = "true"}).ok());
+    }
+  }
+  const std::vector<std::string> before = LinesOf(path);
+  ASSERT_EQ(before.size(), 6);
+  EXPECT_EQ(before[1],
+            R"({"kind": "change", "step": 1, "name": "data-flip", "before": "its \"default\"", "after": "true"})");
+  ASSERT_TRUE(MetricsFile::Open(path, 2, &kept).ok());
+  EXPECT_EQ(LinesOf(path), std::vector<std::string>(before.begin(), before.begin() + 3));
+  EXPECT_EQ(kept.size(), 2);
+}
+
 TEST(MetricsFile, OneTrainingAtATimeWritesIt) {
   const checkpoint::TemporaryFolder folder;
   const std::string path = folder.path("metrics.jsonl");

@@ -96,6 +96,45 @@ TEST(Trainer, ResumedIsAsUninterrupted) {
   EXPECT_TRUE(StateBytes(second.trainer->session()) == StateBytes(whole.trainer->session()));
 }
 
+TEST(Trainer, OtherDataBeginWithAnEpochOfTheirOwn) {
+  // 450 samples to train on are 28 batches.
+  const LoadedTrainer made = MakeTrainer(DigitsNetwork("epochs: 4", 500));
+  ASSERT_NE(made.trainer, nullptr);
+  ASSERT_EQ(made.trainer->steps_per_epoch(), 28);
+  EXPECT_EQ(made.trainer->steps(), 4 * 28);
+  ASSERT_TRUE(made.trainer->Resume(10, {.step = 7, .epoch = 2}).ok());
+  EXPECT_EQ(made.trainer->next_batch(), 2 * 28 + 3);
+  EXPECT_EQ(made.trainer->epochs_begun(), 3);
+  EXPECT_EQ(made.trainer->steps(), 7 + 2 * 28);
+  EXPECT_TRUE(made.trainer->writes_checkpoint(7 + 28));
+  EXPECT_FALSE(made.trainer->writes_checkpoint(28));
+  std::vector<int64_t> evaluated, saved, epochs;
+  const absl::Status status = made.trainer->Run({.step =
+                                                     [&](const Trainer::StepReport& report) {
+                                                       epochs.push_back(report.epoch);
+                                                       return absl::OkStatus();
+                                                     },
+                                                 .evaluation =
+                                                     [&](const Trainer::EvaluationReport& report) {
+                                                       evaluated.push_back(report.step);
+                                                       return absl::OkStatus();
+                                                     },
+                                                 .checkpoint =
+                                                     [&](int64_t step) {
+                                                       saved.push_back(step);
+                                                       return absl::OkStatus();
+                                                     }});
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(evaluated, (std::vector<int64_t>{7 + 28, 7 + 56}));
+  EXPECT_EQ(saved, evaluated);
+  ASSERT_EQ(epochs.size(), 53);
+  EXPECT_EQ(epochs[24], 2);
+  EXPECT_EQ(epochs[25], 3);
+  // Epochs that are over leave nothing to do.
+  ASSERT_TRUE(made.trainer->Resume(7, {.step = 7, .epoch = 9}).ok());
+  EXPECT_TRUE(made.trainer->finished());
+}
+
 std::string Averaged(const std::string& average) {
   std::string text = DigitsNetwork("steps: 25 evaluate_every: 30", 500);
   return text.replace(text.find("optimizer { "), 12, absl::StrCat("optimizer { average { ", average, " } "));

@@ -210,6 +210,36 @@ TEST_F(TableTest, WhatWasLearntServesOtherTables) {
   EXPECT_EQ(Label(*Open("kind,city,age\nb,Genf,15\n", later).training, 0), 1);
 }
 
+TEST_F(TableTest, RowsToPredictNeedNoLabels) {
+  const std::string rows = "10,Bern\n20,Basel\n";
+  CsvOptions options{.categories = {"city"}, .held_back = 0.5};
+  const CsvData trained = Open("age,kind,city\n10,b,Bern\n20,a,Basel\n", {.label = "kind", .categories = {"city"}});
+  options.learnt = trained.learnt;
+  options.may_lack_labels = true;
+  const CsvData found = Open("city,age\nBern,10\nBasel,20\n", options);
+  EXPECT_TRUE(found.lacks_labels);
+  EXPECT_EQ(found.evaluation, nullptr);
+  ASSERT_EQ(found.training->size(), 2);
+  for (int64_t row = 0; row < 2; ++row) {
+    EXPECT_EQ(Features(*found.training, row), Features(*trained.training, row));
+    EXPECT_EQ(Label(*found.training, row), kIgnoredLabel);
+  }
+  EXPECT_EQ(found.classes, trained.classes);
+  // A column of another name is no label, and a table with labels has them.
+  EXPECT_THAT(Error("age,city,sort\n1,Bern,a\n", options),
+              HasSubstr("expected the columns of the training's table; unexpected: \"sort\""));
+  const CsvData labelled = Open("age,city,kind\n10,Bern,b\n20,Basel,a\n", options);
+  EXPECT_FALSE(labelled.lacks_labels);
+  EXPECT_NE(labelled.evaluation, nullptr);
+  // Without a header the label's place is known from the training's table, wherever it was.
+  const CsvData numbered = Open("10,b,Bern\n20,a,Basel\n", {.label = "1", .categories = {"2"}});
+  CsvOptions by_number{.label = "1", .categories = {"2"}, .learnt = numbered.learnt, .may_lack_labels = true};
+  const CsvData bare = Open(rows, by_number);
+  EXPECT_TRUE(bare.lacks_labels);
+  EXPECT_EQ(Features(*bare.training, 1), Features(*numbered.training, 1));
+  EXPECT_THAT(Error("10\n20\n", by_number), HasSubstr("expected at least two columns"));
+}
+
 TEST_F(TableTest, ATableThatDoesNotFitIsAnError) {
   const std::string table = "age,city,kind\n10,Bern,b\n20,Basel,a\n";
   CsvOptions options{.categories = {"city"}, .missing = {"age=0"}};
@@ -223,7 +253,7 @@ TEST_F(TableTest, ATableThatDoesNotFitIsAnError) {
       Error("age,city,sort\n1,Bern,a\n", options),
       HasSubstr(
           "data.csv:1:1: label: expected column \"kind\" as in the training's table, found none; where labels are "
-          "not known, -100 stands for them"));
+          "not known, -100 stands for them, and `snug predict` needs no such column"));
   CsvOptions others = options;
   others.categories = {};
   EXPECT_EQ(Error(table, others),

@@ -1,6 +1,7 @@
 #include "tools/cli/checkpoints.h"
 
 #include <absl/algorithm/container.h>
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
@@ -8,12 +9,46 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <utility>
 
 #include "engine/base/status.h"
+#include "engine/base/text/json.h"
+#include "engine/base/text/printable.h"
+#include "engine/train/checkpoint/json_reader.h"
 #include "engine/train/checkpoint/resume.h"
 #include "proto/train.pb.h"
 
 namespace snug::core::cli {
+namespace {
+
+// Keys in the metadata. Numbers are counted from 0.
+constexpr const char* kChanges = "changes";
+constexpr const char* kBatch = "batch";
+constexpr const char* kEpochsBegun = "epochs.begun";
+constexpr const char* kDataStep = "data.begin.step";
+constexpr const char* kDataEpoch = "data.begin.epoch";
+
+// Nothing where the metadata have no such key.
+absl::StatusOr<std::optional<int64_t>> CountIn(const checkpoint::Metadata& metadata, const char* key) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) return std::nullopt;
+  int64_t count = 0;
+  constexpr int64_t kMost = int64_t{1} << 40;  // so that sums and products with batches of an epoch fit
+  if (absl::SimpleAtoi(found->second, &count) && count >= 0 && count <= kMost) return count;
+  return absl::DataLossError(
+      absl::StrCat("metadata \"", key, "\": expected a whole number, found \"", found->second, "\""));
+}
+
+absl::StatusOr<std::vector<OptionChange>> ChangesIn(const checkpoint::Metadata& metadata) {
+  const auto found = metadata.find(kChanges);
+  if (found == metadata.end()) return std::vector<OptionChange>();
+  checkpoint::JsonReader json(found->second);
+  absl::StatusOr<std::vector<OptionChange>> changes = ReadChanges(json);
+  if (changes.ok()) return changes;
+  return Annotate(changes.status(), absl::StrCat("metadata \"", kChanges, "\""));
+}
+
+}  // namespace
 
 Checkpoints::Checkpoints(const std::string& directory, const proto::Training& training, std::FILE* out)
     : store_(&files_, directory, {.keep_last = static_cast<int>(training.checkpoint().keep())}),
@@ -40,8 +75,15 @@ absl::Status Checkpoints::Find(bool resume) {
   return absl::OkStatus();
 }
 
+void Checkpoints::Keep(const checkpoint::Metadata& learnt, KeptOptions options, std::set<std::string> may_change) {
+  learnt_ = learnt;
+  options_ = std::move(options);
+  may_change_ = std::move(may_change);
+}
+
 absl::Status Checkpoints::Begin(Trainer& trainer) {
   trainer_ = &trainer;
+  if (options_.has_value()) options_->SetBatch(trainer.batch());
   // What is averaged must not depend on interruptions, so their checkpoints may displace none of the others.
   if (averaged_ > 0) store_.CountOnly([&trainer](int64_t step) { return trainer.writes_checkpoint(step); });
   if (!found_.has_value()) return absl::OkStatus();
@@ -49,21 +91,106 @@ absl::Status Checkpoints::Begin(Trainer& trainer) {
       const checkpoint::Resumed resumed,
       checkpoint::Resume(trainer.session(), files_, found_->path,
                          {.other_rounding = true,
+                          .not_compared = {kBatch},  // it is one of the options
                           .what = "--resume: ",
                           .advice = "give it the same, or begin with its weights: --init-from, and another --output"}));
   Warn(resumed.differences);
+  SNUG_RETURN_IF_ERROR(FindChanges());
   SayWhatDoesNotDecay();
-  SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step));
+  absl::StatusOr<Trainer::DataBegin> data = FindDataBegin();
+  if (!data.ok()) return Annotate(data.status(), found_->path);
+  SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step, *data));
   SNUG_RETURN_IF_ERROR(Annotate(trainer.ResumeProgress(metadata_), found_->path));
   SNUG_RETURN_IF_ERROR(CheckAverage());
   SNUG_RETURN_IF_ERROR(SayWhatIsBest(trainer.progress()));
   // So many steps have used as many batches, whoever ran them: a checkpoint of libsnug says nothing about data.
-  const int64_t epoch = trainer.steps_per_epoch();
-  absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found_->path, found_->step % epoch + 1,
-                found_->step / epoch + 1);
-  saved_ = found_->step;
+  const int64_t epoch = trainer.steps_per_epoch(), batch = trainer.next_batch();
+  absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found_->path, batch % epoch + 1,
+                batch / epoch + 1);
+  SayWhatChanged();
+  // Where something has changed, the checkpoint of this very step says so too, if the training ends before another.
+  if (changed_.empty()) saved_ = found_->step;
   path_ = found_->path;
   return absl::OkStatus();
+}
+
+absl::Status Checkpoints::FindChanges() {
+  absl::StatusOr<std::vector<OptionChange>> before = ChangesIn(metadata_);
+  if (!before.ok()) return Annotate(before.status(), found_->path);
+  changes_ = *std::move(before);
+  changes_before_ = changes_.size();
+  absl::StatusOr<std::optional<KeptOptions>> kept = KeptOptions::From(metadata_);
+  if (!kept.ok()) return Annotate(kept.status(), found_->path);
+  if (!options_.has_value()) return absl::OkStatus();
+  if (!kept->has_value()) {
+    // The size of a step is what all checkpoints say.
+    kept->emplace(*options_);
+    const auto batch = metadata_.find(kBatch);
+    if (batch != metadata_.end()) (*kept)->SetBatch(batch->second);
+    std::set<std::string> unknown = may_change_;
+    unknown.erase(kBatch);
+    if (!unknown.empty()) {
+      absl::FPrintF(out_,
+                    "the checkpoint does not say with which options it was made: what is others in %s is not known\n",
+                    absl::StrJoin(unknown, ", "));
+      changed_ = std::move(unknown);
+      begins_epoch_ = Changed("data");
+    }
+  }
+  std::vector<OptionChange> refused;
+  for (OptionChange& one : (*kept)->ChangesTo(*options_, found_->step)) {
+    const std::string name = NameToResumeWith(one.name);
+    if (!name.empty() && !may_change_.contains(name)) {
+      refused.push_back(std::move(one));
+      continue;
+    }
+    changed_.insert(name);
+    begins_epoch_ = begins_epoch_ || ChangesOrder(one.name);
+    changes_.push_back(std::move(one));
+  }
+  return refused.empty() ? absl::OkStatus() : Refuse(refused);
+}
+
+absl::Status Checkpoints::Refuse(const std::vector<OptionChange>& refused) const {
+  std::set<std::string> names = may_change_;
+  for (const OptionChange& one : refused) names.insert(NameToResumeWith(one.name));
+  const auto tell = [](std::string* out, const OptionChange& one) {
+    absl::StrAppend(out, one.name, " ", one.before, ", this run has ", one.after);
+  };
+  return absl::InvalidArgumentError(
+      absl::StrCat("--resume: ", found_->path, ": the checkpoint was made with ",
+                   absl::StrJoin(refused, "; it was made with ", tell),
+                   "; give it the same, or let it change: --resume-with=", absl::StrJoin(names, ",")));
+}
+
+// Data of another number or order, and batches of another size, begin with the first epoch that was not begun. What is
+// left of the epoch before is left out.
+absl::StatusOr<Trainer::DataBegin> Checkpoints::FindDataBegin() const {
+  Trainer::DataBegin begin;
+  SNUG_ASSIGN_OR_RETURN(const std::optional<int64_t> step, CountIn(metadata_, kDataStep));
+  SNUG_ASSIGN_OR_RETURN(const std::optional<int64_t> epoch, CountIn(metadata_, kDataEpoch));
+  if (step.has_value() && epoch.has_value() && *step <= found_->step) begin = {.step = *step, .epoch = *epoch};
+  if (!begins_epoch_) return begin;
+  SNUG_ASSIGN_OR_RETURN(const std::optional<int64_t> begun, CountIn(metadata_, kEpochsBegun));
+  const int64_t each = trainer_->steps_per_epoch();
+  // Checkpoints that do not say it are of data that are the same from the beginning on.
+  return Trainer::DataBegin{.step = found_->step, .epoch = begun.value_or((found_->step + each - 1) / each)};
+}
+
+void Checkpoints::SayWhatChanged() const {
+  for (size_t i = changes_before_; i < changes_.size(); ++i) {
+    absl::FPrintF(out_, "changed after step %d: %s\n", changes_[i].step, Printable(changes_[i].ToString()));
+  }
+  for (const std::string& name : may_change_) {
+    if (!Changed(name)) absl::FPrintF(out_, "--resume-with=%s: nothing of it has changed\n", name);
+  }
+  if (begins_epoch_) {
+    absl::FPrintF(out_, "the samples come in the order of epoch %d from its beginning on\n",
+                  trainer_->data_begin().epoch + 1);
+  }
+  if (!trainer_->finished() && (Changed("learning-rate") || Changed("schedule") || Changed(""))) {
+    absl::FPrintF(out_, "the learning rate of the next step is %.4g\n", trainer_->next_rate());
+  }
 }
 
 absl::Status Checkpoints::Save(int64_t step) {
@@ -111,6 +238,17 @@ absl::Status Checkpoints::SayWhatIsKept(const absl::Status& status) const {
 checkpoint::Metadata Checkpoints::MetadataNow() const {
   checkpoint::Metadata metadata = trainer_->progress().ToMetadata();
   metadata.insert(learnt_.begin(), learnt_.end());
+  metadata[kEpochsBegun] = absl::StrCat(trainer_->epochs_begun());
+  if (const Trainer::DataBegin& data = trainer_->data_begin(); data.step > 0) {
+    metadata[kDataStep] = absl::StrCat(data.step);
+    metadata[kDataEpoch] = absl::StrCat(data.epoch);
+  }
+  if (options_.has_value()) metadata[KeptOptions::kKey] = options_->ToJson();
+  if (!changes_.empty()) {
+    Json json;
+    WriteChanges(changes_, json);
+    metadata[kChanges] = json.text();
+  }
   return metadata;
 }
 

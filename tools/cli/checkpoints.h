@@ -6,13 +6,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "engine/compile/import/decay.h"
 #include "engine/train/checkpoint/file_system.h"
 #include "engine/train/checkpoint/store.h"
+#include "engine/train/option_change.h"
 #include "engine/train/trainer.h"
+#include "tools/cli/runs/kept_options.h"
 
 namespace snug::core::cli {
 
@@ -26,11 +29,14 @@ class Checkpoints {
   DecayRule decay_rule() const { return decay_rule_; }
   // Of the checkpoint to go on from; nothing where a training begins.
   const checkpoint::Metadata& metadata() const { return metadata_; }
-  // Every checkpoint from now on has these words too.
-  void Keep(const checkpoint::Metadata& learnt) { learnt_ = learnt; }
+  // Every checkpoint from now on has these words too, and the options. Where the training goes on, options may be
+  // others than they were if `may_change` has their names (NameToResumeWith).
+  void Keep(const checkpoint::Metadata& learnt, KeptOptions options, std::set<std::string> may_change);
 
   // `trainer` must outlive this.
   absl::Status Begin(Trainer& trainer);
+  // What was changed on the way, now and before.
+  const std::vector<OptionChange>& changes() const { return changes_; }
 
   absl::Status Save(int64_t step);
 
@@ -53,6 +59,11 @@ class Checkpoints {
 
  private:
   checkpoint::Metadata MetadataNow() const;
+  absl::Status FindChanges();
+  absl::Status Refuse(const std::vector<OptionChange>& refused) const;
+  absl::StatusOr<Trainer::DataBegin> FindDataBegin() const;
+  void SayWhatChanged() const;
+  bool Changed(const std::string& name) const { return changed_.contains(name); }
   absl::Status CheckAverage() const;
   absl::Status LeaveOutOfAverage();
   absl::Status SayWhatIsBest(const Progress& progress);
@@ -69,6 +80,11 @@ class Checkpoints {
   std::optional<checkpoint::CheckpointStore::Found> found_;  // the checkpoint to go on from
   checkpoint::Metadata metadata_;                            // of that checkpoint
   checkpoint::Metadata learnt_;                              // of the data
+  std::optional<KeptOptions> options_;
+  std::set<std::string> may_change_, changed_;  // as --resume-with names them
+  std::vector<OptionChange> changes_;
+  size_t changes_before_ = 0;  // how many of them are not of this run
+  bool begins_epoch_ = false;  // whether the samples come in another order from here on
   DecayRule decay_rule_ = DecayRule::kAll;
   int64_t saved_ = -1;
   std::string path_;

@@ -53,10 +53,12 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
   session.seed = static_cast<uint64_t>(flags.seed);
   SNUG_ASSIGN_OR_RETURN(const Weights weights, OpenWeights(flags.checkpoint));
   SNUG_ASSIGN_OR_RETURN(const TrainingData opened,
-                        OpenData(data, network, static_cast<uint64_t>(flags.seed), &weights.source->metadata()));
+                        OpenData(data, network, static_cast<uint64_t>(flags.seed), &weights.source->metadata(),
+                                 /*goes_on=*/false, flags.may_lack_labels));
   for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", Printable(note));
   const std::shared_ptr<const Dataset>& trained = opened.training_judged ? opened.training_judged : opened.training;
-  const std::shared_ptr<const Dataset> dataset = flags.part == "training" ? trained : opened.evaluation;
+  const std::shared_ptr<const Dataset> dataset =
+      flags.part == "training" || opened.lacks_labels ? trained : opened.evaluation;
   if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");
   options.fetch = fetch;
   const int64_t batch = ChooseBatch(BatchFor::kInference, flags.compile.batch, network, network.training());

@@ -32,6 +32,7 @@ struct InferenceFlags {
   std::string checkpoint, part = "held-back";
   bool use_average = false;
   int64_t seed = 0, batches = 0;
+  bool may_lack_labels = false;  // no flag: of commands that judge nothing
   CompileFlags compile;
   MemoryFlags memory;
   RunFlags run;

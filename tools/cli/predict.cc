@@ -155,7 +155,8 @@ absl::StatusOr<int> RunPredict(const Arguments& arguments) {
   Flags flags(
       "snug predict NET --checkpoint=PATH [--fetch=NAME,...] [flags]",
       "Runs trained parameters over data and writes values of the network for each sample, in the sequence of\n"
-      "the data; without --fetch, the most probable class and its probability. It is written a batch at a time.");
+      "the data; without --fetch, the most probable class and its probability. It is written a batch at a time.\n"
+      "A table may be without the column of labels that the training's had: then all of its rows are predicted.");
   f.inference.AddTo(flags);
   flags.Add("fetch", &f.fetch, "the values: layers' names, as the last one before the loss");
   flags.Add(
@@ -170,6 +171,7 @@ absl::StatusOr<int> RunPredict(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   SNUG_ASSIGN_OR_RETURN(LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(const Predicting predicting, ChoosePredicting(f, loaded.network));
+  f.inference.may_lack_labels = true;
   std::vector<std::string> fetch = predicting.written;
   if (predicting.scores.has_value()) fetch.push_back(predicting.scores->scores);
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Inference> inference,

@@ -1,8 +1,11 @@
 #include "tools/cli/process.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -12,12 +15,23 @@ namespace {
 
 constexpr char kTurns[] = "10000";  // some ten microseconds, longer than it takes to hand over the next op
 
-// The one global of the program, because a signal handler may touch nothing else.
-volatile std::sig_atomic_t stop_requested = 0;
+// The globals of the program, because a signal handler may touch nothing else: the signals that have come.
+volatile std::sig_atomic_t asked_to_stop = 0;  // by Ctrl-C or SIGTERM
+volatile std::sig_atomic_t lost_reader = 0;    // SIGHUP or SIGPIPE, whichever came first
 
 void OnStopSignal(int signal) {
-  if (stop_requested != 0) _exit(128 + signal);
-  stop_requested = 1;
+  if (asked_to_stop != 0) _exit(128 + signal);
+  asked_to_stop = signal;
+}
+
+// A terminal that closes may send several: one from the system, one from its shell. More of them ask for nothing more.
+void OnLostReader(int signal) {
+  if (lost_reader == 0) lost_reader = signal;
+}
+
+bool IsIgnored(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
@@ -36,8 +50,29 @@ void CatchStopSignals() {
   action.sa_flags = SA_RESTART | SA_ONSTACK;  // engine/base/signal_stack.h
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = OnLostReader;
+  if (!IsIgnored(SIGHUP)) sigaction(SIGHUP, &action, nullptr);
+  sigaction(SIGPIPE, &action, nullptr);  // where it was ignored, too: what is written would be lost without a word
 }
 
-bool StopRequested() { return stop_requested != 0; }
+bool StopRequested() { return asked_to_stop != 0 || lost_reader != 0; }
+
+std::string StopReason() {
+  if (asked_to_stop != 0) return "";
+  if (lost_reader == SIGHUP) return "SIGHUP came, as when a terminal is closed";
+  if (lost_reader == SIGPIPE) return "SIGPIPE came: whoever read its output is gone";
+  return "";
+}
+
+void LetGoOfLostOutput() {
+  struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  if (poll(&output, 1, 0) <= 0 || (output.revents & (POLLERR | POLLHUP)) == 0) return;
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  dup2(nowhere, STDOUT_FILENO);
+  close(nowhere);
+  std::fflush(stdout);
+  std::clearerr(stdout);
+}
 
 }  // namespace snug::core::cli

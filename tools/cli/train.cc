@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@
 #include "tools/cli/flags/run_flags.h"
 #include "tools/cli/flags/training_options.h"
 #include "tools/cli/process.h"
+#include "tools/cli/runs/kept_options.h"
 #include "tools/cli/runs/run_notes.h"
 #include "tools/cli/step_observer.h"
 #include "tools/cli/train_log.h"
@@ -49,6 +51,8 @@ struct TrainFlags {
   std::vector<std::string> init_patterns;  // empty: all tensors are loaded
   std::optional<std::string> tensorboard;  // a folder; empty: in the output
   bool resume = false, json = false, upload_ahead = true;
+  std::vector<std::string> resume_with;
+  std::set<std::string> may_change;  // the same, checked
   CompileFlags compile;
   MemoryFlags memory;
   RunFlags run;
@@ -159,7 +163,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
                         OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed()),
                                  f.resume ? &checkpoints.metadata() : nullptr, f.resume));
-  checkpoints.Keep(data.learnt);
+  checkpoints.Keep(data.learnt, KeptOptions::Of(given, data), f.may_change);
   for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
   SNUG_ASSIGN_OR_RETURN(
       const std::unique_ptr<Trainer> trainer,
@@ -194,12 +198,14 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                       .title = compiled.graph.name,
                       .out = out,
                       .step = trainer->step(),
+                      .changes = checkpoints.changes(),
                       .batch = trainer->batch(),
                       .steps_per_epoch = trainer->steps_per_epoch(),
                       .log_every = training.log_every(),
                       .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes()}));
-  RunNotes notes(output, DescribeRun(*trainer, given, f.run, f.compile, f.memory, f.init_from, output), *trainer,
-                 options.compile.memory);
+  runs::RunRecord record = DescribeRun(*trainer, given, f.run, f.compile, f.memory, f.init_from, output);
+  record.changes = checkpoints.changes();
+  RunNotes notes(output, std::move(record), *trainer, options.compile.memory);
   std::unique_ptr<tensorboard::EventLog> events;
   CatchStopSignals();
   const int64_t began_at = trainer->step();
@@ -233,7 +239,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                                             .evaluation = after_evaluation,
                                             .checkpoint = [&](int64_t step) { return checkpoints.Save(step); },
                                             .stop = StopRequested});
-  notes.Ended(status, trainer->finished());
+  notes.Ended(status, trainer->finished(), StopReason());
   const absl::Status observed = observer.Finish();                  // also for a training that failed, because the
                                                                     // steps before it count
   if (const absl::Status drawn = log->WriteCurve(); !drawn.ok()) {  // no reason for the training to fail
@@ -245,6 +251,12 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_RETURN_IF_ERROR(observed);
   const Run run{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                 .finished = trainer->finished()};
+  if (!run.finished) {
+    if (const std::string why = StopReason(); !why.empty()) {
+      std::fprintf(stderr, "stopped after a checkpoint: %s; --resume goes on\n", why.c_str());
+    }
+    LetGoOfLostOutput();
+  }
   if (f.json) {
     PrintJson(*trainer, *log, run, output.path(), checkpoints, observer);
   } else {
@@ -281,10 +293,14 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
       "snug train NET [flags]",
       "Trains a network from its model file: checkpoints, metrics and a curve go to --output. Everything has a\n"
       "place in the model file too (`training { }`); what is given here comes first. Ctrl-C ends the training\n"
-      "after the step, with a checkpoint (exit code 4); the same command with --resume goes on, bit for bit.");
+      "after the step, with a checkpoint (exit code 4), and so does a closed terminal, unless nohup is before it; the\n"
+      "same command with --resume goes on, bit for bit.");
   flags.Add("output", &f.output, "directory for what the training leaves; default runs/<network>");
   flags.Add("training", &f.training_file, "a file with the `training { }` and `optimizer { }` to use");
   flags.Add("resume", &f.resume, "go on from the newest checkpoint");
+  flags.Add(
+      "resume-with", &f.resume_with,
+      absl::StrCat("go on, with what is named here as it is said now, and all else as it was: ", NamesToResumeWith()));
   flags.Add(
       "init-from", &f.init_from,
       "begin with the parameters of a file, as far as they fit: safetensors, or PyTorch's torch.save (.pth, .pt)");
@@ -325,6 +341,8 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
   SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, CombineTrainingOptions(loaded, f.training_file, f.options));
   const proto::Training& training = options.training;
+  SNUG_ASSIGN_OR_RETURN(f.may_change, ParseResumeWith(f.resume_with));
+  f.resume = f.resume || !f.may_change.empty();
   f.compile.batch = ChooseBatch(BatchFor::kTraining, f.compile.batch, loaded.network, training);
   if (f.compile.precision.empty()) f.compile.precision = training.precision();
   if (!f.compile.stochastic_rounding.has_value()) f.compile.stochastic_rounding = training.stochastic_rounding();

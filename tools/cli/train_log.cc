@@ -38,6 +38,9 @@ absl::StatusOr<std::unique_ptr<TrainLog>> TrainLog::Open(const Options& options)
   std::unique_ptr<TrainLog> log(new TrainLog(options));
   std::vector<MetricsFile::Line> kept;
   SNUG_ASSIGN_OR_RETURN(log->file_, MetricsFile::Open(options.folder.metrics(), options.step, &kept));
+  for (const OptionChange& change : options.changes) {
+    if (change.step == options.step) SNUG_RETURN_IF_ERROR(log->file_->Change(change));
+  }
   OutputFile::RemoveLeftovers(options.folder.curve());  // from here on nobody else writes it
   for (const MetricsFile::Line& line : kept) log->Remember(line.kind, line.step, line.metrics);
   return log;

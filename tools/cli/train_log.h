@@ -22,7 +22,8 @@ class TrainLog {
     RunFolder folder;   // metrics and curve go there
     std::string title;  // of the curves
     std::FILE* out = nullptr;
-    int64_t step = 0;  // > 0: goes on from this step, with the metrics in the file
+    int64_t step = 0;                        // > 0: goes on from this step, with the metrics in the file
+    std::vector<OptionChange> changes = {};  // of options on the way, those after that step too
     int64_t batch = 1, steps_per_epoch = 1, log_every = 0;
     int64_t memory_bytes = 0;
   };

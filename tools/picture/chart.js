@@ -55,9 +55,11 @@ class Chart {
     new ResizeObserver(() => { if (box.clientWidth !== this.width) this.render(); }).observe(box);
   }
 
-  draw(series, xName) {
+  // Marks are upright lines with a word each: [{ x: 20, text: "learning-rate 0.1 -> 0.01" }].
+  draw(series, xName, marks = []) {
     this.series = series;
     this.xName = xName;
+    this.upright = marks;
     this.render();
   }
 
@@ -146,6 +148,11 @@ class Chart {
     }
     make("line", { x1: LEFT, x2: right, y1: bottom, y2: bottom, class: "chart-axis" }, svg);
     make("text", { x: (LEFT + right) / 2, y: HEIGHT - 4, class: "chart-mark", "text-anchor": "middle" }, svg, this.xName || "step");
+    for (const mark of this.upright) {
+      if (mark.x < x0 || mark.x > x1) continue;
+      const line = make("line", { x1: X(mark.x), x2: X(mark.x), y1: TOP, y2: bottom, class: "chart-change", stroke: mark.colour || "#5b6b7e" }, svg);
+      make("title", {}, line, mark.text);
+    }
     const ordered = [...this.series.filter(s => s.faint), ...this.series.filter(s => !s.faint)];
     for (const s of ordered) {
       if (s.band) {

@@ -36,7 +36,8 @@ absl::Status Parse(absl::string_view text, MetricsLine* line) {
     if (key == "kind") {
       SNUG_ASSIGN_OR_RETURN(const std::string kind, json.String());
       line->evaluation = kind == "evaluation";
-      has_kind = line->evaluation || kind == "step";
+      line->change = kind == "change";
+      has_kind = line->evaluation || line->change || kind == "step";
       continue;
     }
     SNUG_ASSIGN_OR_RETURN(const std::optional<double> value, NumberOrNothing(json));

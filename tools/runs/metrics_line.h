@@ -13,6 +13,7 @@ namespace snug::core::runs {
 
 struct MetricsLine {
   bool evaluation = false;  // or a step
+  bool change = false;      // of an option, which run.json tells more of
   int64_t step = 0, epoch = 0;
   double rate = 0;     // the learning rate; 0 where none is said
   double seconds = 0;  // how long the step or the evaluation took

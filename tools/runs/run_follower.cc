@@ -153,7 +153,7 @@ void RunFollower::TakeLine(absl::string_view text) {
     return;
   }
   ++lines_;
-  Take(*line);
+  if (!line->change) Take(*line);
 }
 
 void RunFollower::Take(const MetricsLine& line) {

@@ -40,7 +40,12 @@ std::string RunRecord::ToJson() const {
   json.Key("state_bytes").Number(state_bytes).Key("step_bytes").Number(step_bytes);
   json.Key("options").Object();
   for (const auto& [name, value] : options) json.Key(name).String(value);
-  json.End().End();
+  json.End();
+  if (!changes.empty()) {
+    json.Key("changes");
+    WriteChanges(changes, json);
+  }
+  json.End();
   return json.text() + "\n";
 }
 
@@ -60,8 +65,11 @@ absl::StatusOr<RunRecord> RunRecord::Parse(absl::string_view text) {
   for (;;) {
     SNUG_ASSIGN_OR_RETURN(const bool more, json.NextKey(&key));
     if (!more) break;
-    bool known = key == "options";
-    if (known) SNUG_RETURN_IF_ERROR(ReadOptions(json, &record.options));
+    bool known = key == "options" || key == "changes";
+    if (key == "options") SNUG_RETURN_IF_ERROR(ReadOptions(json, &record.options));
+    if (key == "changes") {
+      SNUG_ASSIGN_OR_RETURN(record.changes, ReadChanges(json));
+    }
     for (const auto& [name, to] : texts) {
       if (name != key) continue;
       SNUG_ASSIGN_OR_RETURN(*to, json.String());

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/train/option_change.h"
 #include "engine/train/run_folder.h"
 
 namespace snug::core::runs {
@@ -22,6 +23,7 @@ struct RunRecord {
   int64_t batch = 0, steps = 0, steps_per_epoch = 0;
   int64_t state_bytes = 0, step_bytes = 0;
   std::vector<std::pair<std::string, std::string>> options;  // as flags name them; those at their defaults are left out
+  std::vector<OptionChange> changes;                         // of them, where the training went on
 
   std::string ToJson() const;
   // What it does not know is passed over. The error says at which byte what was expected.

@@ -153,6 +153,7 @@ absl::StatusOr<Resumed> Resume(Session& session, FileSystem& files, const std::s
   Resumed resumed;
   std::vector<Difference> refused;
   for (Difference& one : Compare(file.header().metadata, ConditionsOf(session))) {
+    if (options.not_compared.contains(one.condition)) continue;
     if (options.other_rounding && ChangesRoundingAlone(one.condition)) {
       resumed.differences.push_back(RoundingText(one));
     } else {

@@ -10,6 +10,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct ResumeOptions {
   // Whether what changes the rounding alone may differ: threads, tuning, micro-batches and the platform. Samples, seed,
   // precision, optimizer and network never may.
   bool other_rounding = false;
+  std::set<std::string> not_compared = {};  // conditions that the caller compares
   // `what` begins the error ("--resume: "); the advice after it says what can be done.
   std::string what, advice, rounding_advice;
 };

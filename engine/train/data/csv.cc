@@ -247,6 +247,10 @@ absl::StatusOr<CsvData> OpenCsv(const std::string& path, const CsvOptions& optio
     NoteConstants(table, *kept, &opened.notes);
   }
   const TableFit& fit = *kept;
+  opened.lacks_labels = table.label.empty();
+  if (opened.lacks_labels) {
+    opened.notes.push_back(absl::StrCat(path, ": has no column ", Shown(fit.label), ", so no labels are known"));
+  }
   opened.learnt = fit.ToJson();
   opened.classes = fit.classes;
   opened.notes.insert(opened.notes.begin(), Summary(table, fit));
@@ -265,7 +269,7 @@ absl::StatusOr<CsvData> OpenCsv(const std::string& path, const CsvOptions& optio
     if (!options.regression) bounded.classes = opened.training->fields()[1].max_value;
     SNUG_ASSIGN_OR_RETURN(Table test, ReadTable(*file, bounded, &fit));
     SNUG_ASSIGN_OR_RETURN(opened.evaluation, MakeDataset(std::move(test), fit, bounded, &opened.notes));
-  } else if (options.held_back != 0) {
+  } else if (options.held_back != 0 && !opened.lacks_labels) {
     SNUG_RETURN_IF_ERROR(CheckParts(path, opened.training->size()));
     SNUG_ASSIGN_OR_RETURN(PartedDataset parted, HoldBack(opened.training, options.held_back, options.seed));
     opened.training = std::move(parted.training);

@@ -47,6 +47,9 @@ struct CsvOptions {
   double held_back = 0;                      // the share of them
   uint64_t seed = 0;                         // decides which
   std::string learnt = {};                   // CsvData::learnt of an earlier training, to be used; empty: none
+  // Whether a file may be without the label's column, where `learnt` says which that is: its rows have no labels then,
+  // and are not parted.
+  bool may_lack_labels = false;
 };
 
 struct CsvData {
@@ -54,6 +57,7 @@ struct CsvData {
   std::vector<std::string> notes;
   std::string learnt;                // what was learnt from the training rows; for checkpoints
   std::vector<std::string> classes;  // where labels are texts
+  bool lacks_labels = false;         // the file has no column of them
 };
 
 absl::StatusOr<CsvData> OpenCsv(const std::string& path, const CsvOptions& options);

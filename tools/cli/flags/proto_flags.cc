@@ -2,6 +2,7 @@
 
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 #include <google/protobuf/descriptor.h>
@@ -191,6 +192,13 @@ class Adder {
   const std::set<std::string>& without_;
 };
 
+// Six digits where these are all of it, and every bit otherwise.
+std::string NumberText(double value) {
+  std::string text = absl::StrCat(value);
+  double read = 0;
+  return absl::SimpleAtod(text, &read) && read == value ? text : absl::StrFormat("%.17g", value);
+}
+
 // A scalar's value, or the `index`-th of a list.
 std::string ValueText(const Message& message, const FieldDescriptor& field, int index) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
@@ -200,8 +208,8 @@ std::string ValueText(const Message& message, const FieldDescriptor& field, int 
       return absl::StrCat(list ? reflection.GetRepeatedInt64(message, &field, index)
                                : reflection.GetInt64(message, &field));
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      return absl::StrCat(list ? reflection.GetRepeatedDouble(message, &field, index)
-                               : reflection.GetDouble(message, &field));
+      return NumberText(list ? reflection.GetRepeatedDouble(message, &field, index)
+                             : reflection.GetDouble(message, &field));
     case FieldDescriptor::CPPTYPE_BOOL:
       return (list ? reflection.GetRepeatedBool(message, &field, index) : reflection.GetBool(message, &field))
                  ? "true"

@@ -80,6 +80,10 @@ std::optional<double> EndOf(const ThinCurve& curve) {
   return sum / count;
 }
 
+std::vector<OptionChange> ChangesOf(const RunFollower& run) {
+  return run.record().has_value() ? run.record()->changes : std::vector<OptionChange>();
+}
+
 Comparison::Comparison(std::vector<ComparedRun> compared) : runs_(std::move(compared)), rows_(runs_.size()) {
   std::vector<std::string> names, states, steps;
   std::vector<std::optional<double>> none(runs_.size());
@@ -198,6 +202,11 @@ std::string Comparison::ToText() const {
   }
   std::string text = TextTable(table, right);
   if (marked) absl::StrAppend(&text, "* the best: the least loss, the most of any other\n");
+  for (const ComparedRun& one : runs_) {
+    for (const OptionChange& change : ChangesOf(*one.run)) {
+      absl::StrAppend(&text, one.name, ": changed after step ", change.step, ": ", Printable(change.ToString()), "\n");
+    }
+  }
   if (options_.empty() || runs_.size() < 2) return text;
   std::vector<std::vector<std::string>> options = {{"options that differ"}};
   for (const ComparedRun& one : runs_) options[0].push_back(one.name);

@@ -61,4 +61,7 @@ class Comparison {
 // Of what a curve came to in the end: the mean of its last points, so that a single step does not decide.
 std::optional<double> EndOf(const runs::ThinCurve& curve);
 
+// What was changed on the way; nothing where the record cannot be read.
+std::vector<OptionChange> ChangesOf(const runs::RunFollower& run);
+
 }  // namespace snug::core::cli

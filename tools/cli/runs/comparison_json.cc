@@ -67,6 +67,8 @@ std::string Comparison::ToJson(const std::string& page) const {
       json.Key("batch").Number(record->batch);
       json.Key("state_bytes").Number(record->state_bytes).Key("step_bytes").Number(record->step_bytes);
     }
+    json.Key("changes");
+    WriteChanges(ChangesOf(run), json);
     WriteResults(run, json);
     json.End();
   }
@@ -87,6 +89,8 @@ std::string Comparison::ToPage() const {
     const RunFollower& run = *runs_[i].run;
     const int64_t batch = run.record().has_value() ? run.record()->batch : 1;
     json.Object().Key("name").String(runs_[i].name).Key("folder").String(Printable(run.folder().path()));
+    json.Key("changes");
+    WriteChanges(ChangesOf(run), json);
     json.Key("batch").Number(batch).Key("cells").Array();
     for (const Cell& cell : rows_[i]) json.Object().Key("text").String(cell.text).Key("best").Bool(cell.best).End();
     json.End().Key("curves").Array();

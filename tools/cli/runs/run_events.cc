@@ -60,6 +60,8 @@ std::string RunEvents::State() const {
   json.Key("network").String(record.network).Key("error").String(record.error);
   json.Key("steps").Number(record.steps).Key("batch").Number(record.batch);
   json.Key("state_bytes").Number(record.state_bytes).Key("step_bytes").Number(record.step_bytes);
+  json.Key("changes");
+  WriteChanges(record.changes, json);
   json.End();
   return json.text();
 }

@@ -34,6 +34,18 @@ void WarnUnlessOk(const absl::Status& status) {
   if (!status.ok()) std::fprintf(stderr, "warning: %s\n", std::string(status.message()).c_str());
 }
 
+// Of a training whose end is not in its record.
+std::string WhatReadersSee(const RunFolder& folder) {
+  const absl::StatusOr<runs::RunRecord> there = runs::RunRecord::ReadFrom(folder);
+  if (!there.ok()) return "and `snug watch` and `snug compare` cannot know how it ended";
+  if (there->state == "running") {
+    return "but the file still says \"running\": `snug watch` and `snug compare` will call it gone, as if it had been "
+           "killed";
+  }
+  return absl::StrCat("but the file says \"", there->state,
+                      "\", of an earlier part: so will `snug watch` and `snug compare`");
+}
+
 // A training leaves the same, however long planning took.
 void ForgetTimes(Picture* picture) {
   for (PictureStrategy& strategy : picture->strategies) strategy.seconds = 0;
@@ -115,7 +127,7 @@ runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given
 
 RunNotes::RunNotes(const RunFolder& folder, runs::RunRecord record, const Trainer& trainer, const MemoryOptions& memory)
     : folder_(folder), record_(std::move(record)) {
-  Write();
+  WarnUnlessOk(record_.WriteTo(folder_));
   WarnUnlessOk(DrawMemory(folder_, trainer.session().compiled(), memory));
 }
 
@@ -123,14 +135,18 @@ RunNotes::~RunNotes() {
   if (!ended_) Ended(absl::InternalError("it ended before its first step"), false);
 }
 
-void RunNotes::Ended(const absl::Status& status, bool finished) {
+void RunNotes::Ended(const absl::Status& status, bool finished, const std::string& why) {
   ended_ = true;
   record_.state = !status.ok() ? "failed" : finished ? "done" : "stopped";
   // The first line says what went wrong, the others what to do.
   record_.error = status.ok() ? "" : std::string(*absl::StrSplit(status.message(), '\n').begin());
-  Write();
+  if (record_.state == "stopped" && !why.empty()) {
+    record_.error = absl::StrCat("Stopped after a checkpoint: ", why, ".");
+  }
+  if (const absl::Status written = record_.WriteTo(folder_); !written.ok()) {
+    std::fprintf(stderr, "warning: %s: this training is %s, %s\n", std::string(written.message()).c_str(),
+                 record_.state.c_str(), WhatReadersSee(folder_).c_str());
+  }
 }
-
-void RunNotes::Write() { WarnUnlessOk(record_.WriteTo(folder_)); }
 
 }  // namespace snug::core::cli

@@ -31,11 +31,11 @@ class RunNotes {
   RunNotes(const RunNotes&) = delete;
   RunNotes& operator=(const RunNotes&) = delete;
 
-  void Ended(const absl::Status& status, bool finished);
+  // `why` it was stopped, where there is more to say of that than that somebody asked for it. Where it cannot be
+  // written, what readers see instead is said.
+  void Ended(const absl::Status& status, bool finished, const std::string& why = "");
 
  private:
-  void Write();
-
   const RunFolder folder_;
   runs::RunRecord record_;
   bool ended_ = false;

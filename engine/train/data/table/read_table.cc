@@ -112,6 +112,7 @@ class TableReader {
         SNUG_ASSIGN_OR_RETURN(table_.numbers[first_number + role.place], Feature(record[i], i));
       }
     }
+    if (layout_.label >= record.size()) NoLabel();
     table_.lines.push_back(record[0].line);
     ++table_.rows;
     return absl::OkStatus();
@@ -168,6 +169,14 @@ class TableReader {
     std::string text = Stripped(field.text);
     if (!IsUtf8(text)) return FieldError(field, column, "expected UTF-8, found bytes that are none");
     return text;
+  }
+
+  void NoLabel() {
+    if (options_.regression) {
+      table_.targets.push_back(0);
+    } else {
+      table_.labels.push_back(kIgnoredLabel);
+    }
   }
 
   absl::Status ReadLabel(const CsvField& field) {

@@ -63,7 +63,8 @@ class LayoutFinder {
     SNUG_ASSIGN_OR_RETURN(const std::vector<CsvField> first, records_.Next());
     if (first.empty()) return records_.Error(1, 1, "expected rows of numbers, found an empty file");
     layout_.first_line = first[0].line;
-    if (first.size() < 2) {
+    const bool one_is_enough = options_.may_lack_labels && fit_ != nullptr && fit_->columns.size() == 1;
+    if (first.size() < 2 && !one_is_enough) {
       return ColumnsError(absl::StrCat("expected at least two columns, features and a label, separated by \"",
                                        std::string(1, options_.separator), "\", found one"));
     }
@@ -163,15 +164,36 @@ class LayoutFinder {
   absl::Status LacksLabel() const {
     return ColumnsError(absl::StrCat("label: expected column ", Shown(fit_->label),
                                      " as in the training's table, found none; where labels are not known, ",
-                                     options_.regression ? "any number" : "-100", " stands for them"));
+                                     options_.regression ? "any number" : "-100",
+                                     " stands for them, and `snug predict` needs no such column"));
+  }
+
+  // Whether the file has all columns of the training's table but the label's.
+  bool LabelIsLeftOut() const {
+    if (fit_ == nullptr || !options_.may_lack_labels) return false;
+    return layout_.header ? places_.count(fit_->label) == 0 : layout_.names.size() == fit_->columns.size();
+  }
+
+  // Columns without names have their numbers in the training's table, where the label had one too.
+  void LeaveLabelOut() {
+    layout_.label = layout_.names.size();
+    if (layout_.header) return;
+    for (size_t i = 0; i < layout_.names.size(); ++i) {
+      layout_.names[i] = fit_->columns[i].column.name;
+      places_.try_emplace(layout_.names[i], i);
+    }
   }
 
   // Finds out what the options say of each column.
   absl::Status ResolveOptions() {
     std::string label = options_.label;
     if (label.empty()) label = fit_ != nullptr && layout_.header ? fit_->label : "-1";
-    if (fit_ != nullptr && layout_.header && label == fit_->label && places_.count(label) == 0) return LacksLabel();
-    SNUG_ASSIGN_OR_RETURN(layout_.label, FindColumn(label, "label"));
+    if (LabelIsLeftOut()) {
+      LeaveLabelOut();
+    } else {
+      if (fit_ != nullptr && layout_.header && label == fit_->label && places_.count(label) == 0) return LacksLabel();
+      SNUG_ASSIGN_OR_RETURN(layout_.label, FindColumn(label, "label"));
+    }
     std::vector<TableColumn> all;
     for (const std::string& name : layout_.names) all.push_back({.name = name});
     for (const std::string& asked : options_.categories) {
@@ -246,7 +268,7 @@ class LayoutFinder {
       unexpected.push_back(column.name);
       left.pop_front();
     }
-    if (layout_.label_name() != fit_->label) {
+    if (layout_.label < layout_.names.size() && layout_.label_name() != fit_->label) {
       return ColumnsError(absl::StrCat("the label of the training's table is in column ", Shown(fit_->label),
                                        ", here in ", Shown(layout_.label_name())));
     }

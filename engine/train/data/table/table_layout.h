@@ -17,11 +17,11 @@ struct TableLayout {
   bool header = false;
   int64_t first_line = 1;            // the line of the first record
   std::vector<std::string> names;    // of all columns of the file; without a header their numbers
-  size_t label = 0;                  // the label's column in the file
+  size_t label = 0;                  // the label's column in the file; beyond all columns: there is none
   std::vector<TableColumn> columns;  // all others, in the sequence in which they are fed
   std::vector<size_t> sources;       // of `columns`: which column of the file each is
 
-  const std::string& label_name() const { return names[label]; }
+  std::string label_name() const { return label < names.size() ? names[label] : ""; }
 };
 
 // Reads the first record of the file, and as many more as it takes to tell whether that is a header. With `fit`, the

@@ -1,0 +1,318 @@
+"""How a training goes on with something changed, and how it ends when its terminal, its reader or its disk is gone."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import time
+import unittest
+
+from snug import BINARY, ROOT, SnugTest
+
+PATIENCE = 120
+
+
+def metadata_of(path):
+    content = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", content)
+    return json.loads(content[8:8 + length])["__metadata__"]
+
+
+class Resuming(SnugTest):
+    """Trains MLP, 20 steps an epoch of 640 digits, into self.folder / output."""
+
+    FLAGS = ("--data=digits", "--data-digits-samples=640", "--batch=32", "--threads=1", "--evaluate-batches=2")
+
+    def setUp(self):
+        super().setUp()
+        text = (ROOT / "models/mlp.pbtxt").read_text()
+        self.assertIn("schedule { one_cycle {} } ", text)
+        self.model = self.write("mlp.pbtxt", text.replace("schedule { one_cycle {} } ", ""))
+
+    def train(self, *arguments, output="run", code=0):
+        return self.run_snug("train", self.model, f"--output={self.folder / output}", *self.FLAGS, *arguments, code=code)
+
+    def newest(self, output="run"):
+        return max((self.folder / output / "checkpoints").glob("step-*.safetensors"))
+
+    def lines(self, output="run"):
+        return [json.loads(line) for line in (self.folder / output / "metrics.jsonl").read_text().splitlines()]
+
+    def record(self, output="run"):
+        return json.loads((self.folder / output / "run.json").read_text())
+
+
+class ResumeWithTest(Resuming):
+    def test_what_differs_is_refused_by_name(self):
+        self.train("--steps=10", "--learning-rate=0.1", "--checkpoint-every=5")
+        path = self.newest()
+        before = path.read_bytes()
+        for flags, expected in (
+                (["--learning-rate=0.05"], "made with learning-rate 0.1, this run has 0.05; give it the same, or let it change: "
+                                           "--resume-with=learning-rate"),
+                (["--learning-rate=0.10000001"], "made with learning-rate 0.1, this run has 0.10000001"),
+                (["--schedule=cosine"], "schedule constant, this run has cosine; give it the same, or let it change: --resume-with=schedule"),
+                (["--weight-decay=0.1"], "weight-decay its default, this run has 0.1; give it the same, or let it change: --resume-with=optimizer"),
+                (["--data-flip"], "data-flip its default, this run has true; give it the same, or let it change: --resume-with=augmentation"),
+                (["--batch=16"], "batch 32, this run has 16; give it the same, or let it change: --resume-with=batch"),
+                (["--data-digits-samples=320"], "training samples 640, this run has 320; give it the same, or let it change: --resume-with=data"),
+                (["--learning-rate=0.05", "--data-flip", "--resume-with=augmentation"],
+                 "give it the same, or let it change: --resume-with=augmentation,learning-rate"),
+                (["--learning-rate=0.1", "--seed=5", "--resume-with=data"], "made with seed 0, this run has 5; give it the same, or begin"),
+        ):
+            with self.subTest(flags=flags):
+                rate = [] if any("learning-rate=" in flag for flag in flags) else ["--learning-rate=0.1"]
+                said = self.train("--steps=20", "--resume", *rate, *flags, code=2).stderr
+                self.assertIn(f"--resume: {path}: the checkpoint was made with ", said)
+                self.assertIn(expected, said)
+                self.assertEqual(path.read_bytes(), before)
+                self.assertEqual(len(self.lines()), 11)  # and an evaluation
+        for name, expected in (("momentum", ""), ("learning_rat", '; did you mean "learning-rate"?')):
+            said = self.train("--steps=20", f"--resume-with={name}", code=2).stderr
+            self.assertIn("--resume-with: expected what may change, some of learning-rate, schedule, optimizer, data, "
+                          f'augmentation, batch; found "{name}"{expected}', said)
+
+    def test_what_changes_no_number_needs_no_name(self):
+        self.train("--steps=10", "--learning-rate=0.1")
+        done = self.train("--steps=20", "--resume", "--learning-rate=0.1", "--evaluate-every=3", "--data-readers=2", "--checkpoint-every=4",
+                          "--log-every=1", "--memory=dynamic", "--best-metric=loss", "--schedule=constant")
+        self.assertNotIn("changed", done.stdout)
+        self.assertNotIn("changes", self.record())
+
+    def test_a_learning_rate_changes_and_is_kept(self):
+        self.train("--steps=10", "--learning-rate=0.1")
+        first = self.newest().read_bytes()
+        done = self.train("--steps=20", "--learning-rate=0.05", "--resume-with=learning_rate,schedule", "--checkpoint-every=5")
+        self.assertIn("goes on with batch 11 of epoch 1\nchanged after step 10: learning-rate 0.1 -> 0.05\n"
+                      "--resume-with=schedule: nothing of it has changed\nthe learning rate of the next step is 0.05\n", done.stdout)
+        change = {"step": 10, "name": "learning-rate", "before": "0.1", "after": "0.05"}
+        self.assertEqual(self.record()["changes"], [change])
+        rates = [line["learning_rate"] for line in self.lines() if line["kind"] == "step"]
+        self.assertEqual(rates, [0.1] * 10 + [0.05] * 10)
+        self.assertEqual([line for line in self.lines() if line["kind"] == "change"], [{"kind": "change", **change}])
+        whole = self.newest().read_bytes()
+        # A plain --resume in the middle of the rest goes on bit for bit, and knows of the change.
+        (self.newest()).unlink()
+        self.assertIn("made with learning-rate 0.05, this run has 0.1", self.train("--steps=20", "--learning-rate=0.1", "--resume", code=2).stderr)
+        again = self.train("--steps=20", "--learning-rate=0.05", "--resume", "--checkpoint-every=5")
+        self.assertNotIn("changed", again.stdout)
+        self.assertEqual(self.newest().read_bytes(), whole)
+        self.assertEqual(self.record()["changes"], [change])
+        self.assertEqual([line for line in self.lines() if line["kind"] == "change"], [{"kind": "change", **change}])
+        # From before the change it can be changed once more, in another way.
+        for path in (self.folder / "run/checkpoints").iterdir():
+            path.unlink()
+        (self.folder / "run/checkpoints/step-000000010.safetensors").write_bytes(first)
+        self.train("--steps=20", "--learning-rate=0.2", "--resume-with=learning-rate")
+        self.assertEqual([line["after"] for line in self.lines() if line["kind"] == "change"], ["0.2"])
+        compared = json.loads(self.run_snug("compare", self.folder / "run", f"--html={self.folder / 'c.html'}", "--json").stdout)
+        self.assertEqual(compared["runs"][0]["changes"], [{**change, "after": "0.2"}])
+        self.assertEqual(compared["runs"][0]["unreadable_lines"], 0)
+        text = self.run_snug("compare", self.folder / "run", f"--html={self.folder / 'c.html'}").stdout
+        self.assertIn("run: changed after step 10: learning-rate 0.1 -> 0.2\n", text)
+        self.assertIn('"after": "0.2"', (self.folder / "c.html").read_text())
+
+    def test_other_data_begin_with_the_next_epoch(self):
+        self.train("--steps=25", "--learning-rate=0.1")
+        self.FLAGS = (*self.FLAGS[:1], "--data-digits-samples=320", *self.FLAGS[2:])  # 10 steps an epoch
+        done = self.train("--epochs=4", "--learning-rate=0.1", "--resume-with=data", "--checkpoint-every=1", "--checkpoint-keep=20")
+        self.assertIn("goes on with batch 1 of epoch 3\n", done.stdout)
+        self.assertIn("changed after step 25: training samples 640 -> 320\n", done.stdout)
+        self.assertRegex(done.stdout, r"changed after step 25: checksum of samples [0-9a-f]{16} -> [0-9a-f]{16}\n")
+        self.assertIn("the samples come in the order of epoch 3 from its beginning on\n", done.stdout)
+        steps = [line for line in self.lines() if line["kind"] == "step"]
+        self.assertEqual([(line["step"], line["epoch"]) for line in steps[24:27] + steps[-2:]], [(25, 1), (26, 2), (27, 2), (44, 3), (45, 3)])
+        evaluations = [line["step"] for line in self.lines() if line["kind"] == "evaluation"]
+        self.assertEqual(evaluations, [20, 25, 35, 45])  # epochs end there
+        whole = self.newest().read_bytes()
+        for path in sorted((self.folder / "run/checkpoints").iterdir())[-12:]:
+            path.unlink()
+        again = self.train("--epochs=4", "--learning-rate=0.1", "--resume", "--checkpoint-every=1", "--checkpoint-keep=20")
+        self.assertIn("goes on with batch 9 of epoch 3\n", again.stdout)
+        self.assertEqual(self.newest().read_bytes(), whole)
+        # The samples are those that a training has in its third epoch that had these data from the beginning on: with no
+        # learning, losses are those of the samples alone.
+        kept = ("--learning-rate=0", "--log-every=1")
+        self.train("--steps=21", *kept, output="small")
+        self.FLAGS = (*self.FLAGS[:1], "--data-digits-samples=640", *self.FLAGS[2:])
+        self.train("--steps=22", *kept, output="mixed")
+        self.FLAGS = (*self.FLAGS[:1], "--data-digits-samples=320", *self.FLAGS[2:])
+        self.train("--steps=23", *kept, "--resume-with=data", output="mixed")
+        losses = {name: {line["step"]: line["loss"] for line in self.lines(name) if line["kind"] == "step"} for name in ("small", "mixed")}
+        self.assertEqual(losses["small"][21], losses["mixed"][23])
+
+    def test_data_that_moved_are_the_same_data(self):
+        network = self.write("net.pbtxt", 'name: "net" input { name: "point" shape { dim: 2 } } input { name: "label" dtype: INT32 }\n'
+                             'layer { name: "out" input: "point" dense { units: 2 } }\n'
+                             'layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} } objective: "loss"\n')
+
+        def table(name, last):
+            return self.write(name, "x,y,side\n" + "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(60)) + f"{last},0,1\n")
+
+        def train(path, *arguments, code=0):
+            return self.run_snug("train", network, "--data=csv", f"--data-csv-file={path}", "--batch=4", "--threads=1",
+                                 f"--output={self.folder / 'run'}", *arguments, code=code)
+        first = table("first.csv", 1)
+        train(first, "--steps=5")
+        moved = self.folder / "moved.csv"
+        first.rename(moved)
+        self.assertNotIn("changed", train(moved, "--steps=9", "--resume").stdout)
+        table("moved.csv", 2)  # one number is another
+        said = train(moved, "--steps=12", "--resume", code=2).stderr
+        self.assertRegex(said, "made with checksum of samples [0-9a-f]{16}, this run has [0-9a-f]{16}; .*--resume-with=data")
+        done = train(moved, "--steps=12", "--resume-with=data")
+        self.assertIn("goes on with batch 10 of epoch 1\n", done.stdout)
+        self.assertNotIn("the order of epoch", done.stdout)
+
+    def test_another_batch_and_a_schedule(self):
+        self.train("--steps=10", "--learning-rate=0.1", "--schedule=cosine")
+        done = self.train("--steps=40", "--learning-rate=0.1", "--schedule=cosine", "--resume-with=batch", "--batch=16")
+        self.assertIn("changed after step 10: batch 32 -> 16\nchanged after step 10: steps 10 -> 40\n", done.stdout)
+        self.assertIn("goes on with batch 1 of epoch 2", done.stdout)
+        rate = next(line["learning_rate"] for line in self.lines() if line["step"] == 11 and line["kind"] == "step")
+        self.assertIn(f"the learning rate of the next step is {rate:.4g}\n", done.stdout)
+        self.assertEqual(metadata_of(self.newest())["batch"], "16")
+
+    def test_where_it_stops_at_once_the_change_is_kept(self):
+        self.train("--steps=10", "--learning-rate=0.1")
+        process = subprocess.Popen([BINARY, "train", str(self.model), f"--output={self.folder / 'run'}", *self.FLAGS, "--steps=1000000", "--learning-rate=0.05",
+                                    "--resume-with=learning-rate", "--log-every=1"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        for line in process.stdout:
+            if line.startswith("memory "):
+                process.send_signal(signal.SIGTERM)
+                break
+        process.stdout.read()
+        process.stdout.close()
+        self.assertIn(process.wait(timeout=PATIENCE), (4, -signal.SIGTERM, 128 + signal.SIGTERM))
+        if process.returncode == 4:
+            metadata = metadata_of(self.newest())
+            self.assertEqual(json.loads(metadata["options"])["learning-rate"], "0.05")
+
+    def test_older_checkpoints_say_nothing_and_are_gone_on_from(self):
+        data = ROOT / "tests/data/before_decay"
+        (self.folder / "old/checkpoints").mkdir(parents=True)
+        shutil.copy(data / "step-000000003.safetensors", self.folder / "old/checkpoints")
+        train = ("train", data / "net.pbtxt", f"--data-csv-file={data / 'points.csv'}", "--threads=1", f"--output={self.folder / 'old'}")
+        done = self.run_snug(*train, "--steps=6", "--learning-rate=0.001", "--resume-with=learning-rate")
+        self.assertIn("the checkpoint does not say with which options it was made: what is others in learning-rate is not known\n", done.stdout)
+        said = self.run_snug(*train, "--steps=9", "--learning-rate=0.002", "--resume", code=2).stderr
+        self.assertIn("made with learning-rate 0.001, this run has 0.002", said)
+
+
+class EndedFromOutside(Resuming):
+    def begin(self, *arguments, output="run", **more):
+        return subprocess.Popen([BINARY, "train", str(self.model), f"--output={self.folder / output}", *self.FLAGS, "--steps=1000000",
+                                 "--log-every=1", *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True, **more)
+
+    def finish(self, process):
+        """What it wrote on standard error."""
+        try:
+            said = process.stderr.read()
+            process.wait(timeout=PATIENCE)
+        finally:
+            process.kill()
+            process.stderr.close()
+        return said
+
+    def wait_for_step(self, number, output="run"):
+        deadline = time.monotonic() + PATIENCE
+        metrics = self.folder / output / "metrics.jsonl"
+        while not metrics.exists() or metrics.read_text().count("\n") < number:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def assert_stopped_well(self, why):
+        steps = [line["step"] for line in self.lines() if line["kind"] == "step"]
+        self.assertEqual(int(metadata_of(self.newest())["snug.step"]), steps[-1])
+        self.assertEqual(self.record()["state"], "stopped")
+        self.assertIn(why, self.record()["error"])
+        self.FLAGS = (*self.FLAGS, f"--steps={steps[-1] + 1}")
+        self.train("--resume")
+
+    def test_a_closed_terminal(self):
+        process = self.begin(stdout=subprocess.DEVNULL)
+        self.wait_for_step(3)
+        for _ in range(3):  # a shell sends its own beside the system's
+            process.send_signal(signal.SIGHUP)
+        said = self.finish(process)
+        self.assertEqual(process.returncode, 4)
+        self.assertIn("stopped after a checkpoint: SIGHUP came, as when a terminal is closed; --resume goes on\n", said)
+        self.assert_stopped_well("SIGHUP came, as when a terminal is closed")
+
+    def test_a_real_terminal_that_closes(self):
+        controller, terminal = pty.openpty()
+        process = self.begin(stdin=terminal, stdout=terminal, start_new_session=True,
+                             preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+        os.close(terminal)
+        self.wait_for_step(3)
+        os.read(controller, 1)
+        os.close(controller)
+        self.finish(process)
+        self.assertEqual(process.returncode, 4)
+        self.assert_stopped_well("SIGHUP came")
+
+    def test_nohup_stays_nohup(self):
+        process = self.begin(stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.wait_for_step(3)
+        process.send_signal(signal.SIGHUP)
+        before = len(self.lines())
+        self.wait_for_step(before + 5)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertNotIn("SIGHUP", self.finish(process))
+        self.assertEqual(process.returncode, 4)
+        self.assertNotIn("error", self.record())
+
+    def test_a_reader_that_is_gone(self):
+        for ignored in (False, True):  # whoever starts it may ignore the signal
+            with self.subTest(ignored=ignored):
+                self.FLAGS = Resuming.FLAGS
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                process = self.begin(stdout=subprocess.PIPE, restore_signals=not ignored,
+                                     preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN) if ignored else None)
+                for line in process.stdout:
+                    if "step 3/" in line:
+                        break
+                process.stdout.close()
+                said = self.finish(process)
+                self.assertEqual(process.returncode, 4, said)
+                self.assertIn("stopped after a checkpoint: SIGPIPE came: whoever read its output is gone; --resume goes on\n", said)
+                self.assertNotIn("cannot be written", said)
+                self.assert_stopped_well("whoever read its output is gone")
+
+    def test_a_full_disk(self):
+        place = self.folder / "disk"
+        place.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place], capture_output=True, text=True)
+        if mounted.returncode != 0:
+            self.skipTest(f"SKIPPED: no file system can be mounted here: {mounted.stderr}")
+        self.addCleanup(subprocess.run, ["umount", "-l", place], check=True)
+        process = self.begin("--checkpoint-every=1000000", "--evaluate-every=1000000", output="disk/run", stdout=subprocess.PIPE)
+        for line in process.stdout:
+            if "step 3/" in line:
+                process.send_signal(signal.SIGSTOP)
+                break
+        with open(place / "filler", "wb", buffering=0) as file:
+            try:
+                while file.write(b"x" * 4096):
+                    pass
+            except OSError:
+                pass
+        process.send_signal(signal.SIGCONT)
+        process.stdout.read()
+        process.stdout.close()
+        said = self.finish(process)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn(f"{place}/run/metrics.jsonl: cannot be written", said)
+        self.assertRegex(said, f'warning: {re.escape(str(place))}/run/run.json: cannot be written: No space left on device: this training is '
+                               'failed, but the file still says "running": `snug watch` and `snug compare` will call it gone')
+        compared = json.loads(self.run_snug("compare", place / "run", f"--html={self.folder / 'c.html'}", "--json").stdout)
+        self.assertEqual(compared["runs"][0]["state"], "gone")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,188 @@
+#include "tools/cli/runs/kept_options.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/str_replace.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/base/text/json.h"
+#include "engine/base/text/suggest.h"
+#include "engine/train/checkpoint/json_reader.h"
+#include "engine/train/data_checksum.h"
+#include "proto/train.pb.h"
+#include "tools/cli/flags/proto_flags.h"
+
+namespace snug::core::cli {
+namespace {
+
+constexpr const char* kLearningRate = "learning-rate";
+constexpr const char* kSchedule = "schedule";
+constexpr const char* kSteps = "steps";
+constexpr const char* kOptimizer = "optimizer";
+constexpr const char* kData = "data";
+constexpr const char* kAugmentation = "augmentation";
+constexpr const char* kBatch = "batch";
+constexpr const char* kNames[] = {kLearningRate, kSchedule, kOptimizer, kData, kAugmentation, kBatch};
+
+// Words, because no flags say it.
+constexpr const char* kSamples = "training samples";
+constexpr const char* kChecksum = "checksum of samples";
+
+// Where files lie is not what is in them, which the checksum tells; evaluation changes no parameter.
+bool NamesFiles(absl::string_view option) {
+  constexpr absl::string_view kEnds[] = {"-file", "-directory", "-list", "-images", "-labels", "-tokenizer", "-cache"};
+  return absl::StrContains(option, "-test-") ||
+         std::any_of(std::begin(kEnds), std::end(kEnds), [&](auto end) { return absl::EndsWith(option, end); });
+}
+
+// How batches are read, and what is done about broken files, which the checksum tells too.
+bool ChangesNothing(absl::string_view option) {
+  return option == "data-readers" || option == "data-images-skip-broken";
+}
+
+// Whether the learning rate of a step depends on how many steps there will be.
+bool DependsOnLength(const proto::Schedule& schedule) {
+  switch (schedule.kind_case()) {
+    case proto::Schedule::kStaircase:
+    case proto::Schedule::kCosine:
+    case proto::Schedule::kLinear:
+    case proto::Schedule::kOneCycle:
+      return true;
+    case proto::Schedule::kConstant:
+    case proto::Schedule::kPlateau:
+    case proto::Schedule::KIND_NOT_SET:
+      break;
+  }
+  return false;
+}
+
+std::string LengthOf(const proto::Training& training) {
+  if (training.has_steps()) return absl::StrCat(training.steps());
+  return training.has_epochs() ? absl::StrCat(training.epochs(), " epochs") : "those of the default epochs";
+}
+
+}  // namespace
+
+std::string NamesToResumeWith() { return absl::StrJoin(kNames, ", "); }
+
+absl::StatusOr<std::set<std::string>> ParseResumeWith(const std::vector<std::string>& given) {
+  std::set<std::string> names;
+  for (const std::string& one : given) {
+    const std::string name = absl::StrReplaceAll(one, {{"_", "-"}});
+    if (std::find(std::begin(kNames), std::end(kNames), name) == std::end(kNames)) {
+      Suggester suggester(name);
+      for (const char* known : kNames) suggester.Consider(known);
+      return absl::InvalidArgumentError(absl::StrCat("--resume-with: expected what may change, some of ",
+                                                     NamesToResumeWith(), "; found \"", one, "\"",
+                                                     suggester.Question()));
+    }
+    names.insert(name);
+  }
+  return names;
+}
+
+std::string NameToResumeWith(const std::string& option) {
+  constexpr absl::string_view kAugments[] = {"data-crop", "data-flip", "data-images-jitter", "data-images-least-area"};
+  if (option == kSteps) return "";
+  if (option == kLearningRate || option == kBatch) return option;
+  if (std::find(std::begin(kAugments), std::end(kAugments), option) != std::end(kAugments)) return kAugmentation;
+  if (option == kSamples || option == kChecksum || option == kData || absl::StartsWith(option, "data-")) return kData;
+  // A schedule may go by evaluations.
+  if (absl::StartsWith(option, kSchedule) || absl::StartsWith(option, "evaluate-") || option == "average-evaluate") {
+    return kSchedule;
+  }
+  return kOptimizer;
+}
+
+bool ChangesOrder(const std::string& option) {
+  const std::string name = NameToResumeWith(option);
+  return name == kBatch || (name == kData && option != kChecksum);
+}
+
+KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& data) {
+  KeptOptions kept;
+  const bool by_evaluations = given.training.schedule().has_plateau();
+  proto::Optimizer optimizer = given.optimizer;
+  if (!by_evaluations) optimizer.mutable_average()->clear_evaluate();
+  if (!given.optimizer.has_average()) optimizer.clear_average();
+  for (auto& [name, value] : ListProtoFlags("", kOptimizer, optimizer)) kept.values_[name] = std::move(value);
+  // The session's conditions have these.
+  kept.values_.erase(kOptimizer);
+  kept.values_.erase("state");
+  if (!kept.values_.contains(kLearningRate)) kept.values_[kLearningRate] = absl::StrCat(optimizer.learning_rate());
+
+  proto::Training training;
+  *training.mutable_schedule() = given.training.schedule();
+  *training.mutable_no_decay() = given.training.no_decay();
+  if (by_evaluations && given.training.has_evaluate_every()) {
+    training.set_evaluate_every(given.training.evaluate_every());
+  }
+  if (by_evaluations && given.training.has_evaluate_batches()) {
+    training.set_evaluate_batches(given.training.evaluate_batches());
+  }
+  for (auto& [name, value] : ListProtoFlags("", "training", training)) kept.values_[name] = std::move(value);
+  if (!kept.values_.contains(kSchedule)) kept.values_[kSchedule] = "constant";
+  if (DependsOnLength(given.training.schedule())) kept.values_[kSteps] = LengthOf(given.training);
+
+  for (auto& [name, value] : ListProtoFlags("data-", kData, given.training.data())) {
+    if (!NamesFiles(name) && !ChangesNothing(name)) kept.values_[name] = std::move(value);
+  }
+  const Dataset& samples = data.training_judged == nullptr ? *data.training : *data.training_judged;
+  kept.values_[kSamples] = absl::StrCat(data.training->size());
+  kept.values_[kChecksum] = ChecksumOf(samples);
+  return kept;
+}
+
+void KeptOptions::SetBatch(int64_t samples) { SetBatch(absl::StrCat(samples)); }
+void KeptOptions::SetBatch(const std::string& samples) { values_[kBatch] = samples; }
+
+absl::StatusOr<std::optional<KeptOptions>> KeptOptions::From(const checkpoint::Metadata& metadata) {
+  const auto found = metadata.find(kKey);
+  if (found == metadata.end()) return std::nullopt;
+  KeptOptions kept;
+  const auto read = [&]() -> absl::Status {
+    checkpoint::JsonReader json(found->second);
+    SNUG_RETURN_IF_ERROR(json.BeginObject());
+    std::string name;
+    for (;;) {
+      SNUG_ASSIGN_OR_RETURN(const bool more, json.NextKey(&name));
+      if (!more) return json.End();
+      SNUG_ASSIGN_OR_RETURN(kept.values_[name], json.String());
+    }
+  };
+  SNUG_RETURN_IF_ERROR(Annotate(read(), absl::StrCat("metadata \"", kKey, "\"")));
+  return kept;
+}
+
+std::string KeptOptions::ToJson() const {
+  Json json;
+  json.Object();
+  for (const auto& [name, value] : values_) json.Key(name).String(value);
+  json.End();
+  return json.text();
+}
+
+std::vector<OptionChange> KeptOptions::ChangesTo(const KeptOptions& later, int64_t step) const {
+  std::set<std::string> names;
+  for (const auto& [name, value] : values_) names.insert(name);
+  for (const auto& [name, value] : later.values_) names.insert(name);
+  const auto value_of = [](const KeptOptions& options, const std::string& name) {
+    const auto found = options.values_.find(name);
+    return found == options.values_.end() ? std::string("its default") : found->second;
+  };
+  std::vector<OptionChange> changes;
+  for (const std::string& name : names) {
+    // With other data there may be another length, and where the schedule does not go by it, none is kept.
+    if (name == kSteps && !(values_.contains(name) && later.values_.contains(name))) continue;
+    const std::string before = value_of(*this, name), after = value_of(later, name);
+    if (before != after) changes.push_back({.step = step, .name = name, .before = before, .after = after});
+  }
+  return changes;
+}
+
+}  // namespace snug::core::cli

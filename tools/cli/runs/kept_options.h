@@ -1,0 +1,55 @@
+// The options on which the numbers of a training depend, as its checkpoints keep them, and which of them may change
+// where it goes on: `--resume-with=learning-rate,data`. What lies in the session (network, seed, precision, the kind of
+// optimizer) is engine/train/checkpoint/resume.h's.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/train/checkpoint/safetensors.h"
+#include "engine/train/option_change.h"
+#include "engine/train/trainer.h"
+#include "tools/cli/flags/training_options.h"
+
+namespace snug::core::cli {
+
+// What --resume-with may name, for its help.
+std::string NamesToResumeWith();
+
+// Checks what --resume-with was given. Names may have underscores, as fields of a model file have.
+absl::StatusOr<std::set<std::string>> ParseResumeWith(const std::vector<std::string>& given);
+
+class KeptOptions {
+ public:
+  // `data` before the trainer takes them.
+  static KeptOptions Of(const TrainingOptions& given, const TrainingData& data);
+  void SetBatch(int64_t samples);
+  void SetBatch(const std::string& samples);
+
+  // Nothing where the checkpoint keeps none, as those of older versions and of the library.
+  static absl::StatusOr<std::optional<KeptOptions>> From(const checkpoint::Metadata& metadata);
+  std::string ToJson() const;
+  static constexpr const char* kKey = "options";  // in the metadata
+
+  // What differs from here to `later`.
+  std::vector<OptionChange> ChangesTo(const KeptOptions& later, int64_t step) const;
+
+ private:
+  std::map<std::string, std::string> values_;  // by their flags, without dashes; those at their defaults are left out
+};
+
+// Which of the names of --resume-with stands for an option. Empty: it may change without being named, as the length of
+// a training may; where the schedule goes by that, it is a change all the same.
+std::string NameToResumeWith(const std::string& option);
+
+// Whether samples come in another order, or in batches of others, where this option is another. Where samples alone are
+// others, as one that was mended, they have the places of those before.
+bool ChangesOrder(const std::string& option);
+
+}  // namespace snug::core::cli

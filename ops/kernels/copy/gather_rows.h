@@ -28,9 +28,28 @@ absl::Status SortChoices(const KernelContext& k, int choices, int64_t rows, absl
 void SumSortedRows(const KernelContext& k, int choices, int dy, const Shape& shape, const int64_t* sorted,
                    int64_t first, int64_t count, void* block);
 
-// The same by CUDA kernels (gather_rows.cu). A choice that is no row cannot be reported there: what it would have given
-// is NaN (-1 among integers), and nothing is added to any row. The positions are sorted by what they chose, in the
-// workspace, which is two keys of 8 bytes for each.
+// A list of rows is what is left of an array [entries, inner] most of whose rows are zero: the numbers of the others,
+// int64 [room], ascending, and what is in them, [room, inner]. Behind the last one the numbers are -1, and zeros.
+//
+// Makes output 0, the numbers, and output 1, the sums, of the inputs `choices` and `dy`; there is room for a row for
+// each choice. The sums have the bits that ScatterAddRows gives them. Takes O(choices), whatever `entries` is.
+absl::Status SumChosenRows(const KernelContext& k, int choices, int dy, int64_t entries, absl::string_view name);
+int64_t SumChosenRowsWorkspaceBytes(int64_t choices);
+// Whether a row and a position fit into a key of 64 bits, by which they are sorted.
+bool CanSumChosenRows(int64_t choices, int64_t entries);
+
+// Adds two lists of rows, inputs 0 and 1, and 2 and 3; there is room for the rows of both. The workspace has two
+// numbers of 8 bytes for each.
+absl::Status AddRowLists(const KernelContext& k);
+
+// Returns how many rows a list has.
+int64_t CountRows(const int64_t* rows, int64_t room);
+// Fails unless the numbers are those of a list of an array with so many entries.
+absl::Status CheckRowList(const int64_t* rows, int64_t room, int64_t entries);
+
+// GatherRows and ScatterAddRows by CUDA kernels (gather_rows.cu). A choice that is no row cannot be reported there:
+// what it would have given is NaN (-1 among integers), and nothing is added to any row. The positions are sorted by
+// what they chose, in the workspace, which is two keys of 8 bytes for each.
 absl::Status GatherRowsCuda(const KernelContext& k, int x, int choices, int axis);
 absl::Status ScatterAddRowsCuda(const KernelContext& k, int choices, int dy, int axis);
 inline int64_t ScatterAddCudaWorkspaceBytes(const NodeTypes& types, int choices) {

@@ -21,9 +21,8 @@ namespace {
 std::vector<CallerValue> BoundOf(const Graph& body, const OpRegistry& registry, int64_t alignment) {
   std::vector<CallerValue> bound;
   for (const ValueId input : body.inputs()) bound.push_back({body.value(input).name, input, /*input=*/true});
-  std::vector<char> copied(body.node_capacity(), 0);
-  for (const NodeId id : Views::Optional(body, registry, alignment)) copied[static_cast<size_t>(id.index)] = 1;
-  const Views views(body, registry, alignment, copied);
+  const PossibleViews possible(body, registry, alignment);
+  const Views views(possible, possible.AllCopied());
   std::set<ValueId> roots(body.inputs().begin(), body.inputs().end());
   for (const Output& output : body.outputs) {
     if (roots.insert(views.RootOf(output.value)).second) bound.push_back({output.name, output.value, /*input=*/false});

@@ -9,12 +9,6 @@
 namespace snug::core {
 namespace {
 
-std::vector<char> AllCopied(const Graph& graph, const OpRegistry& registry, int64_t alignment) {
-  std::vector<char> copied(graph.node_capacity(), 0);
-  for (const NodeId id : Views::Optional(graph, registry, alignment)) copied[static_cast<size_t>(id.index)] = 1;
-  return copied;
-}
-
 absl::StatusOr<CallerValue> Find(const Graph& graph, const std::string& name) {
   std::string known;
   for (const ValueId input : graph.inputs()) {
@@ -54,7 +48,9 @@ absl::Status CheckOwnsBytes(const Graph& graph, const CallerValue& bound, ValueI
 absl::StatusOr<std::vector<CallerValue>> FindCallerValues(const Graph& graph, const OpRegistry& registry,
                                                           int64_t alignment, absl::Span<const std::string> names) {
   std::vector<CallerValue> all;
-  const Views views(graph, registry, alignment, AllCopied(graph, registry, alignment));
+  if (names.empty()) return all;
+  const PossibleViews possible(graph, registry, alignment);
+  const Views views(possible, possible.AllCopied());
   for (const std::string& name : names) {
     SNUG_ASSIGN_OR_RETURN(CallerValue bound, Find(graph, name));
     const ValueId root = views.RootOf(bound.value);
@@ -71,20 +67,21 @@ absl::StatusOr<std::vector<CallerValue>> FindCallerValues(const Graph& graph, co
   return all;
 }
 
-std::vector<char> CopiedForCaller(const Graph& graph, const OpRegistry& registry, int64_t alignment,
-                                  absl::Span<const CallerValue> bound) {
+std::vector<char> CopiedForCaller(const PossibleViews& possible, absl::Span<const CallerValue> bound) {
+  const Graph& graph = possible.graph();
   std::vector<char> copied(graph.node_capacity(), 0);
-  const Views views(graph, registry, alignment, AllCopied(graph, registry, alignment));
+  if (bound.empty()) return copied;
+  const Views views(possible, possible.AllCopied());
   std::set<ValueId> roots;
   for (const CallerValue& one : bound) {
     if (!one.input) roots.insert(views.RootOf(one.value));
   }
   const auto is_bound = [&](ValueId value) { return value.valid() && roots.contains(views.RootOf(value)); };
-  for (const NodeId id : Views::Optional(graph, registry, alignment)) {
-    const Node& node = graph.node(id);
-    const OpDef& op = registry.Get(node.op);
-    const std::vector<ValueId>& parts = op.output_in_input != nullptr ? node.outputs : node.inputs;
-    copied[static_cast<size_t>(id.index)] = std::any_of(parts.begin(), parts.end(), is_bound) ? 1 : 0;
+  for (const PossibleViews::View& view : possible.views()) {
+    if (!view.optional) continue;
+    const Node& node = graph.node(view.node);
+    const std::vector<ValueId>& parts = !view.in_input.empty() ? node.outputs : node.inputs;
+    copied[static_cast<size_t>(view.node.index)] = std::any_of(parts.begin(), parts.end(), is_bound) ? 1 : 0;
   }
   return copied;
 }

@@ -29,16 +29,19 @@ class ViewChooser {
   ViewChooser(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
               int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound)
       : graph_(graph),
-        registry_(registry),
+        possible_(graph, registry, alignment),
+        facts_(FactsOf(graph, registry)),
         kernels_(kernels),
-        seconds_(EstimateSeconds(graph, registry)),
         alignment_(alignment),
         keep_inputs_(keep_inputs),
         bound_(bound) {}
 
-  std::vector<char> Copied() {
-    std::vector<char> none = CopiedForCaller(graph_, registry_, alignment_, bound_);
-    std::vector<NodeId> optional = Views::Optional(graph_, registry_, alignment_);
+  Views Chosen() const { return {possible_, Copied()}; }
+
+ private:
+  std::vector<char> Copied() const {
+    const std::vector<char> none = CopiedForCaller(possible_, bound_);
+    std::vector<NodeId> optional = possible_.Optional();
     std::erase_if(optional, [&](NodeId id) { return none[static_cast<size_t>(id.index)] != 0; });
     if (optional.empty()) return none;
     std::vector<char> copied = none;
@@ -57,19 +60,18 @@ class ViewChooser {
     // Some views only pay together, and what is best in the given order need not be so in the best one. So all and none
     // are compared too, in the best order.
     cost = CostInBestOrder(copied);
-    for (const std::vector<char>& other : {none, all}) {
-      const ViewCost its = CostInBestOrder(other);
-      if (copied == other || cost <= its) continue;
-      copied = other;
+    for (const std::vector<char>* const other : {&none, &all}) {
+      if (copied == *other) continue;
+      const ViewCost its = CostInBestOrder(*other);
+      if (cost <= its) continue;
+      copied = *other;
       cost = its;
     }
     return copied;
   }
 
- private:
   StepTasks TasksWith(const std::vector<char>& copied) const {
-    return FindTasksWithSeconds(graph_, registry_, kernels_, seconds_, Views(graph_, registry_, alignment_, copied),
-                                alignment_, keep_inputs_, bound_);
+    return FindTasksUnnamed(graph_, facts_, kernels_, Views(possible_, copied), alignment_, keep_inputs_, bound_);
   }
 
   ViewCost CostOf(const StepTasks& tasks, const memory::TaskOrder& order) const {
@@ -106,9 +108,9 @@ class ViewChooser {
   }
 
   const Graph& graph_;
-  const OpRegistry& registry_;
+  const PossibleViews possible_;
+  const NodeFacts facts_;
   const std::vector<KernelChoice>& kernels_;
-  const std::vector<double> seconds_;
   const int64_t alignment_;
   const bool keep_inputs_;
   const absl::Span<const CallerValue> bound_;
@@ -118,8 +120,7 @@ class ViewChooser {
 
 Views ChooseViews(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
                   int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound) {
-  return Views(graph, registry, alignment,
-               ViewChooser(graph, registry, kernels, alignment, keep_inputs, bound).Copied());
+  return ViewChooser(graph, registry, kernels, alignment, keep_inputs, bound).Chosen();
 }
 
 }  // namespace snug::core

@@ -8,9 +8,9 @@ namespace snug::core {
 
 memory::TaskOrder GivenOrder(const Graph& graph, const StepTasks& step) {
   const size_t n = step.node_of_task.size();
-  const auto is_update = [&](int32_t task) {
-    return graph.node(step.node_of_task[static_cast<size_t>(task)]).phase == Phase::kUpdate;
-  };
+  std::vector<char> update(n);
+  for (size_t t = 0; t < n; ++t) update[t] = graph.node(step.node_of_task[t]).phase == Phase::kUpdate ? 1 : 0;
+  const auto is_update = [&](int32_t task) { return update[static_cast<size_t>(task)] != 0; };
   std::vector<std::vector<int32_t>> waiting_updates(n);  // the update tasks that wait for each task
   std::vector<int> missing(n, 0);
   const auto wait = [&](int32_t task, int32_t before) {

@@ -15,14 +15,14 @@ namespace {
 
 class TaskFinder {
  public:
-  TaskFinder(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-             const std::vector<double>& seconds, const Views& views, int64_t alignment)
+  TaskFinder(const Graph& graph, const NodeFacts& facts, const std::vector<KernelChoice>& kernels, const Views& views,
+             int64_t alignment, bool named)
       : graph_(graph),
-        registry_(registry),
+        facts_(facts),
         kernels_(kernels),
-        seconds_(seconds),
         views_(views),
         alignment_(alignment),
+        named_(named),
         uses_(graph.variables().size()) {
     result_.buffer_of_value.assign(graph.value_capacity(), -1);
     result_.offset_of_value.assign(graph.value_capacity(), 0);
@@ -92,6 +92,10 @@ class TaskFinder {
   int32_t CallerOf(ValueId value) const { return result_.caller_of_value[Index(value)]; }
   VariableUse& Use(VariableId variable) { return uses_[Index(variable)]; }
 
+  std::string Named(const std::string& name, absl::string_view suffix = "") const {
+    return named_ ? absl::StrCat(name, suffix) : std::string();
+  }
+
   int32_t AddValue(memory::TaskValue value, MemoryKind kind) {
     value.alignment = alignment_;
     value.size_bytes = memory::AlignUp(value.size_bytes, alignment_);
@@ -128,7 +132,8 @@ class TaskFinder {
       AddWriter(buffer, producer, value);
     } else {
       buffer = AddValue(
-          {.name = graph_.value(root).name, .size_bytes = graph_.type(root).size_bytes(), .producer = producer}, kind);
+          {.name = Named(graph_.value(root).name), .size_bytes = graph_.type(root).size_bytes(), .producer = producer},
+          kind);
       result_.buffer_of_value[Index(root)] = buffer;
     }
     Place(value);
@@ -162,15 +167,15 @@ class TaskFinder {
 
   void Visit(NodeId id) {
     const Node& node = graph_.node(id);
-    const OpDef& op = registry_.Get(node.op);
+    const OpDef& op = *facts_.ops[Index(id)];
     if (views_.IsView(id)) {
       for (const ValueId output : node.outputs) Place(output);
       return;
     }
     const auto task = static_cast<int32_t>(result_.node_of_task.size());
     result_.node_of_task.push_back(id);
-    result_.tasks.names.push_back(node.name);
-    result_.tasks.cost.push_back(seconds_[Index(id)]);
+    result_.tasks.names.push_back(Named(node.name));
+    result_.tasks.cost.push_back(facts_.seconds[Index(id)]);
     std::vector<VariableId>& mutated = result_.mutated_by_task.emplace_back();
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!node.inputs[i].valid()) continue;
@@ -181,9 +186,8 @@ class TaskFinder {
     const MemoryKind kind = KindOfOutputs(node);
     for (const ValueId output : node.outputs) NewBuffer(output, task, kind);
     if (const int64_t workspace = kernels_[Index(id)].workspace_bytes; workspace > 0) {
-      result_.workspace_of_node[Index(id)] =
-          AddValue({.name = absl::StrCat(node.name, "/workspace"), .size_bytes = workspace, .producer = task},
-                   MemoryKind::kWorkspace);
+      result_.workspace_of_node[Index(id)] = AddValue(
+          {.name = Named(node.name, "/workspace"), .size_bytes = workspace, .producer = task}, MemoryKind::kWorkspace);
     }
     AddInPlace(node, op);
   }
@@ -299,11 +303,11 @@ class TaskFinder {
   }
 
   const Graph& graph_;
-  const OpRegistry& registry_;
+  const NodeFacts& facts_;
   const std::vector<KernelChoice>& kernels_;
-  const std::vector<double>& seconds_;  // by node id
   const Views& views_;
   const int64_t alignment_;
+  const bool named_;
   std::vector<VariableUse> uses_;            // indexed by Variable
   std::map<int32_t, Writers> more_writers_;  // by buffer: the writers beside its producer
   std::vector<Writers> caller_writers_;      // indexed by the caller's buffer
@@ -317,28 +321,30 @@ const char* MemoryKindName(MemoryKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-std::vector<double> EstimateSeconds(const Graph& graph, const OpRegistry& registry) {
+NodeFacts FactsOf(const Graph& graph, const OpRegistry& registry) {
   constexpr double kFlopsPerSecond = 4e10, kBytesPerSecond = 1e10, kPerCall = 2e-7;
-  std::vector<double> seconds(graph.node_capacity(), 0);
+  NodeFacts facts{.ops = std::vector<const OpDef*>(graph.node_capacity(), nullptr),
+                  .seconds = std::vector<double>(graph.node_capacity(), 0)};
   for (NodeId id = graph.first_node(); id.valid(); id = graph.node(id).next) {
     const Node& node = graph.node(id);
-    const Cost cost = CostOf(registry.Get(node.op), TypesOf(graph, node));
-    seconds[static_cast<size_t>(id.index)] =
+    const OpDef& op = registry.Get(node.op);
+    const Cost cost = CostOf(op, TypesOf(graph, node));
+    facts.ops[static_cast<size_t>(id.index)] = &op;
+    facts.seconds[static_cast<size_t>(id.index)] =
         kPerCall + std::max(cost.flops / kFlopsPerSecond, cost.bytes / kBytesPerSecond);
   }
-  return seconds;
+  return facts;
 }
 
-StepTasks FindTasksWithSeconds(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-                               const std::vector<double>& seconds, const Views& views, int64_t alignment,
-                               bool keep_inputs, absl::Span<const CallerValue> bound) {
-  return TaskFinder(graph, registry, kernels, seconds, views, alignment).Run(keep_inputs, bound);
+StepTasks FindTasksUnnamed(const Graph& graph, const NodeFacts& facts, const std::vector<KernelChoice>& kernels,
+                           const Views& views, int64_t alignment, bool keep_inputs,
+                           absl::Span<const CallerValue> bound) {
+  return TaskFinder(graph, facts, kernels, views, alignment, /*named=*/false).Run(keep_inputs, bound);
 }
 
 StepTasks FindTasks(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
                     const Views& views, int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound) {
-  return FindTasksWithSeconds(graph, registry, kernels, EstimateSeconds(graph, registry), views, alignment, keep_inputs,
-                              bound);
+  return TaskFinder(graph, FactsOf(graph, registry), kernels, views, alignment, /*named=*/true).Run(keep_inputs, bound);
 }
 
 }  // namespace snug::core

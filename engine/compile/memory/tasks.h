@@ -59,14 +59,19 @@ struct StepTasks {
 StepTasks FindTasks(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
                     const Views& views, int64_t alignment, bool keep_inputs, absl::Span<const CallerValue> bound = {});
 
-// Estimates the seconds that each node's kernel takes on one core of about today's speed, by node id. They are only
-// used to compare Steps of one network, and do not depend on views.
-std::vector<double> EstimateSeconds(const Graph& graph, const OpRegistry& registry);
+// What FindTasks knows of each node whatever the views are, by node id.
+struct NodeFacts {
+  std::vector<const OpDef*> ops;
+  // The seconds that its kernel takes on one core of about today's speed, about. They are only used to compare Steps of
+  // one network.
+  std::vector<double> seconds;
+};
+NodeFacts FactsOf(const Graph& graph, const OpRegistry& registry);
 
-// FindTasks with these seconds, for whoever tries many choices of views on one Graph.
-StepTasks FindTasksWithSeconds(const Graph& graph, const OpRegistry& registry, const std::vector<KernelChoice>& kernels,
-                               const std::vector<double>& seconds, const Views& views, int64_t alignment,
-                               bool keep_inputs, absl::Span<const CallerValue> bound);
+// FindTasks for whoever tries many choices of views on one Graph: nothing has a name.
+StepTasks FindTasksUnnamed(const Graph& graph, const NodeFacts& facts, const std::vector<KernelChoice>& kernels,
+                           const Views& views, int64_t alignment, bool keep_inputs,
+                           absl::Span<const CallerValue> bound);
 
 // Returns the order for strategies without an orderer: program order, but every update is moved up to where all that it
 // needs is there, so that a gradient dies as soon as it is used. Hazards are kept, because they are edges of the tasks.

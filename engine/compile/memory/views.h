@@ -14,18 +14,41 @@
 
 namespace snug::core {
 
+// The nodes of a graph that may be views by their types, wherever their values may lie, in program order. Whoever tries
+// many choices of views on one graph finds them once.
+class PossibleViews {
+ public:
+  struct View {
+    NodeId node;
+    bool always = false;  // by its op: its outputs are its first input
+    // Where each output begins in input 0, or each input in output 0. Empty: they cannot lie there.
+    std::vector<int64_t> in_input, in_output;
+    bool optional = false;  // it may be a copy
+  };
+
+  // `alignment` says where values may begin, so that kernels find all of them alike (Device::alignment).
+  PossibleViews(const Graph& graph, const OpRegistry& registry, int64_t alignment);
+
+  const Graph& graph() const { return graph_; }
+  const std::vector<View>& views() const { return views_; }
+  // Those that may be copies instead.
+  std::vector<NodeId> Optional() const;
+  // By node id: 1 for each of these.
+  std::vector<char> AllCopied() const;
+
+ private:
+  const Graph& graph_;
+  std::vector<View> views_;
+};
+
 // Finds which values lie within the bytes of others, so that the nodes between them have nothing to do: views by their
 // op (reshape, flatten, ...), parts that are one range of what they are cut from (slice, split), and parts that are
 // written where the whole needs them (concat). The latter two may be copied instead, because a view keeps all bytes of
 // the value that it lies in.
 class Views {
  public:
-  // `alignment` says where values may begin, so that kernels find all of them alike (Device::alignment). `copied` says
-  // by node id which of the optional views are copies.
-  Views(const Graph& graph, const OpRegistry& registry, int64_t alignment, const std::vector<char>& copied);
-
-  // Returns, in program order, nodes that may be views or copies by their types, wherever their values may lie.
-  static std::vector<NodeId> Optional(const Graph& graph, const OpRegistry& registry, int64_t alignment);
+  // `copied` says by node id which of the optional views are copies. The graph must outlive this.
+  Views(const PossibleViews& possible, const std::vector<char>& copied);
 
   // Tells whether the node is a view, which runs nothing.
   bool IsView(NodeId node) const { return is_view_[static_cast<size_t>(node.index)] != 0; }
@@ -41,11 +64,10 @@ class Views {
 
   BytesWithin& within(ValueId value) { return within_[static_cast<size_t>(value.index)]; }
   const BytesWithin& within(ValueId value) const { return within_[static_cast<size_t>(value.index)]; }
-  bool LieInInput(const Node& node, const OpDef& op);
-  bool LieInOutput(const Node& node, const OpDef& op);
+  bool LieInInput(const Node& node, const std::vector<int64_t>& offsets);
+  bool LieInOutput(const Node& node, const std::vector<int64_t>& offsets);
 
   const Graph& graph_;
-  const int64_t alignment_;
   std::vector<char> is_view_;        // indexed by node id
   std::vector<BytesWithin> within_;  // indexed by value id
 };
@@ -58,14 +80,13 @@ struct CallerValue {
   bool input = false;  // an input, which no step writes; otherwise an output, which its producer writes
 };
 
-// The result is in the sequence of `names`. `alignment` is that of Views. Fails with InvalidArgument or NotFound where
-// a name is no input or output with bytes of its own.
+// The result is in the sequence of `names`. `alignment` is that of PossibleViews. Fails with InvalidArgument or
+// NotFound where a name is no input or output with bytes of its own.
 absl::StatusOr<std::vector<CallerValue>> FindCallerValues(const Graph& graph, const OpRegistry& registry,
                                                           int64_t alignment, absl::Span<const std::string> names);
 
 // Returns, by node id, which views must be copies, so that none of the caller's outputs lies within a larger value.
-std::vector<char> CopiedForCaller(const Graph& graph, const OpRegistry& registry, int64_t alignment,
-                                  absl::Span<const CallerValue> bound);
+std::vector<char> CopiedForCaller(const PossibleViews& possible, absl::Span<const CallerValue> bound);
 
 // Decides which of the values that could be views really are, and which are copied. Chooses the views with which the
 // least possible peak of the given order (GivenOrder) is lowest; of equal choices, the one that keeps fewer bytes for a

@@ -18,6 +18,7 @@
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "ops/infer_context.h"
+#include "ops/kept_types.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/update/narrow_numbers.h"
 #include "ops/kit/isa.h"
@@ -29,12 +30,6 @@ namespace snug::core {
 
 // The last port of an op whose own ports have no random state.
 inline constexpr Port kRoundingPort = {.name = "rounding", .type = PortType::kInteger, .optional = true};
-
-// The type that an update of such a parameter computes in, and that of its learning rate.
-inline DType ComputedIn(DType parameter) { return parameter == DType::kBFloat16 ? DType::kFloat32 : parameter; }
-
-// Whether what is kept in a type is rounded.
-inline bool IsNarrow(DType kept) { return kept == DType::kBFloat16 || kept == DType::kUint8; }
 
 // Checks that an update whose ports before "rounding" are `ports`, the first `kept` of which it changes, has it where
 // one of those is narrow.

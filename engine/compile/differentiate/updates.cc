@@ -10,6 +10,7 @@
 #include "engine/compile/import/check_optimizer.h"
 #include "ops/coded_bytes.h"
 #include "ops/graph_builder.h"
+#include "ops/kept_types.h"
 #include "proto/internal.pb.h"
 #include "proto/network.pb.h"
 #include "proto/options.h"
@@ -76,13 +77,8 @@ class Updates {
     return node.outputs.empty() ? ValueId() : node.outputs[0];
   }
 
-  // Of what updates compute in, and of the learning rate.
-  static DType Wide(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
   // Whether a value is a Variable that is kept narrower than it is computed with.
-  bool IsRounded(ValueId id) const {
-    const DType dtype = graph_.type(id).dtype;
-    return graph_.value(id).variable.valid() && (dtype == DType::kBFloat16 || dtype == DType::kUint8);
-  }
+  bool IsRounded(ValueId id) const { return graph_.value(id).variable.valid() && IsNarrow(graph_.type(id).dtype); }
   // Adds a node that changes a parameter or its slots. Those that are bfloat16 or 8 bits wide are rounded by random
   // numbers of the node's own.
   absl::StatusOr<ValueId> AddRounding(absl::string_view op, const std::string& name, std::vector<ValueId> inputs,
@@ -95,7 +91,7 @@ class Updates {
   }
 
   DType StateType() const {
-    return trained_.empty() ? DType::kFloat32 : Wide(graph_.type(trained_.front().parameter).dtype);
+    return trained_.empty() ? DType::kFloat32 : ComputedIn(graph_.type(trained_.front().parameter).dtype);
   }
 
   ValueId AddScalar(absl::string_view name, double value) {
@@ -137,7 +133,7 @@ class Updates {
   // Returns the mean in the last micro-batch, and nothing before it.
   absl::StatusOr<ValueId> AddSum(absl::string_view name, ValueId part) {
     ValueType type = graph_.type(part);
-    type.dtype = Wide(type.dtype);
+    type.dtype = ComputedIn(type.dtype);
     const VariableId id = graph_.AddVariable(
         {.name = absl::StrCat(name, "/sum"), .type = std::move(type), .role = VariableRole::kWithinStep});
     const ValueId sum = graph_.variable(id).value;
@@ -206,7 +202,7 @@ class Updates {
     const VariableId owner = graph_.value(parameter).variable;
     const std::string name = NameOf(parameter);
     ValueType type = graph_.type(parameter);
-    type.dtype = Wide(type.dtype);
+    type.dtype = ComputedIn(type.dtype);
     const VariableId average = graph_.AddVariable({.name = absl::StrCat(name, kAverageSuffix),
                                                    .type = std::move(type),
                                                    .role = VariableRole::kSlot,

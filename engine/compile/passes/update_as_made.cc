@@ -11,6 +11,7 @@
 #include "engine/compile/passes/matching.h"
 #include "engine/compile/passes/pass.h"
 #include "ops/graph_builder.h"
+#include "ops/kept_types.h"
 
 namespace snug::core {
 namespace {
@@ -31,7 +32,7 @@ bool KeepsNarrow(const Graph& graph, const Node& update) {
     if (!input.valid()) return false;
     const VariableId id = graph.value(input).variable;
     const bool kept = id.valid() && (id == parameter || graph.variable(id).slot_of == parameter);
-    return kept && (graph.type(input).dtype == DType::kBFloat16 || graph.type(input).dtype == DType::kUint8);
+    return kept && IsNarrow(graph.type(input).dtype);
   });
 }
 

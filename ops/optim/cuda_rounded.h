@@ -1,5 +1,5 @@
-// How a thread on CUDA reads and writes numbers that a Variable keeps in less than they are computed in: as bfloat16 or in
-// 8 bits, rounded up or down at random.
+// How a thread on CUDA reads and writes numbers that a Variable keeps in less than they are computed in: as bfloat16 or
+// in 8 bits, rounded up or down at random.
 #pragma once
 
 #include <bit>

@@ -141,6 +141,7 @@ absl::StatusOr<CompileOptions> SettleCompile(const CompileSettings& settings, in
       .keep_inputs = settings.keep_inputs,
       .keep_derived = settings.keep_derived,
       .update_as_made = settings.update_as_made,
+      .sparse_tables = {settings.sparse_tables, places},
       .recompute_sweeps = settings.recompute_sweeps};
   options.disabled_passes.insert(settings.disabled_passes.begin(), settings.disabled_passes.end());
   std::string why = LeaveOutFusionWithoutCompiler(options);

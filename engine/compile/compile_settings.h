@@ -31,6 +31,7 @@ struct CompileSettings {
   bool plain_kernels = false, fast = false, tf32 = false, keep_inputs = false, keep_derived = false;
   bool update_as_made = false, recompute_sweeps = false;
   std::vector<std::string> disabled_passes;
+  std::vector<std::string> sparse_tables;  // patterns; see SparseTables
   std::vector<std::string> only;
 };
 

@@ -174,6 +174,7 @@ struct Front {
   std::vector<LoopStash> stashes;
   std::vector<std::string> decay_differs;
   std::unordered_map<ValueId, ValueId> gradients;
+  std::vector<TableGradient> tables;
 };
 
 // If `chunks` is not null, these loops compute rounds anew.
@@ -318,7 +319,11 @@ absl::Status AddStep(Front& front, const OpRegistry& registry, const proto::Opti
                      const CompileOptions& options) {
   SNUG_RETURN_IF_ERROR(UnrollAll(front.imported, registry, &front.gradients, options));
   SNUG_RETURN_IF_ERROR(AddUpdates(front.imported, registry, optimizer, front.gradients,
-                                  {.gradient_norm = options.gradient_norm, .micro_batches = options.micro_batches}));
+                                  {.gradient_norm = options.gradient_norm,
+                                   .micro_batches = options.micro_batches,
+                                   .device = options.device,
+                                   .sparse_tables = options.sparse_tables},
+                                  &front.tables));
   return Observe(options, "40_updates", front.imported.graph);
 }
 
@@ -454,6 +459,7 @@ absl::StatusOr<Compiled> CompileGraph(const proto::Network& network, const Sourc
                     .loops = std::move(front.loops),
                     .decay_rule = options.decay_rule,
                     .decay_differs = std::move(front.decay_differs),
+                    .tables = std::move(front.tables),
                     .graph = std::move(front.imported.graph)};
   Graph& graph = compiled.graph;
   if (options.keep_derived) {

@@ -71,6 +71,9 @@ struct CompileOptions {
   // In training on the CPU: gradients of large parameters are made in blocks that their updates use at once
   // (passes/update_as_made.cc).
   bool update_as_made = false;
+  // In training on the CPU: tables whose gradients are lists of rows also where the whole gives other bits, or never
+  // (differentiate/row_gradients.h).
+  SparseTables sparse_tables;
   // In training on the CPU: what one sweep gives of values that stay in any case is computed again for the backward
   // pass (passes/recompute_sweeps.cc).
   bool recompute_sweeps = false;
@@ -97,6 +100,7 @@ struct Compiled {
   std::vector<CallerValue> bound;
   DecayRule decay_rule = DecayRule::kAll;
   std::vector<std::string> decay_differs;  // parameters that decay by one rule and not by the other
+  std::vector<TableGradient> tables;       // what became of the gradients of tables
   GraphSummary summary;                    // of the graph before layouts of libraries came in
   Graph graph;
   std::vector<KernelChoice> kernels;  // indexed by node id

@@ -108,6 +108,37 @@ TEST_F(ResumeTest, OptimizersAreToldApartWhateverTheyKeep) {
   }
 }
 
+TEST_F(ResumeTest, RowsOfTablesThatAreLeftAloneAreSoFromTheBeginning) {
+  constexpr char kTable[] = R"(
+    name: "table"
+    input { name: "id" dtype: INT32 max_value: 500 }
+    input { name: "label" dtype: INT32 max_value: 3 }
+    layer { name: "table" input: "id" embedding { entries: 500 width: 3 } }
+    layer { name: "loss" input: "table" input: "label" softmax_cross_entropy {} }
+    objective: "loss"
+    optimizer { learning_rate: 0.1 adam {} })";
+  const auto session = [&](const std::vector<std::string>& tables) {
+    return *MakeSession(kTable, {.batch = 6, .sparse_tables = {tables, OptionPlaces()}}, /*seed=*/1);
+  };
+  const auto step = [](Session& of, uint64_t i) {
+    EXPECT_TRUE(FeedRandom(of, OpRegistry::Builtin(), i).ok());
+    EXPECT_TRUE(of.Run().ok());
+  };
+  const auto through = session({"table.*"});
+  step(*through, 1);
+  ASSERT_TRUE(SaveTraining(store_, 1, *through).ok());
+  step(*through, 2);
+  const auto resumed = session({"table.*"});
+  ASSERT_TRUE(Resume(*resumed, files_, store_.PathOf(1), {}).ok());
+  step(*resumed, 2);
+  for (const char* const kept : {"table.weight", "table.weight/m", "table.weight/v"}) {
+    EXPECT_EQ(*resumed->GetVariable(kept), *through->GetVariable(kept));
+  }
+  EXPECT_THAT(std::string(Resume(*session({}), files_, store_.PathOf(1), {}).status().message()),
+              HasSubstr("made with sparse_tables table.weight, this run has none"));
+  EXPECT_EQ(ConditionsOf(*through)["optimizer"], "adam");
+}
+
 TEST_F(ResumeTest, WhatChangesTheRoundingIsOtherOnlyWhereThatIsAllowed) {
   for (const char* condition : {"accumulate", "threads", "tuning", "platform"}) {
     Save({{condition, "other"}});

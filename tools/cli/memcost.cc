@@ -90,6 +90,7 @@ void PrintJson(const Compiled& trained, bool measure, const std::vector<MemcostR
   }
   json.End();
   WriteLoops(trained, json);
+  WriteTables(trained.tables, json);
   json.End();
   std::puts(json.text().c_str());
 }
@@ -127,6 +128,7 @@ void PrintTable(const Compiled& trained, bool measure, const std::vector<Memcost
   // Stashes are among the activations, whatever the strategy.
   const std::string stashes = StashText(trained);
   if (!stashes.empty()) absl::PrintF("\n%s", stashes);
+  if (!trained.tables.empty()) absl::PrintF("\n%s", TablesText(trained.tables));
 }
 
 }  // namespace

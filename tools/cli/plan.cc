@@ -118,7 +118,7 @@ void PrintTotals(const Compiled& compiled, const MemoryReport& report) {
     absl::PrintF("%s%s %d", kind == 0 ? "" : ", ", MemoryKindName(static_cast<MemoryKind>(kind)),
                  report.bytes[static_cast<size_t>(kind)]);
   }
-  absl::PrintF(" bytes\n%s", StashText(compiled));
+  absl::PrintF(" bytes\n%s%s", StashText(compiled), TablesText(compiled.tables));
 }
 
 void PrintPeak(const Compiled& compiled, const MemoryReport& report, int64_t top) {
@@ -167,6 +167,7 @@ void PrintJson(const Compiled& compiled, const MemoryReport& report, const std::
   json.Key("estimated_speedup").Number(estimate.one_stream / estimate.scheduled);
   json.Key("without_memory_waits").Number(estimate.one_stream / estimate.unlimited).End();
   WriteLoops(compiled, json);
+  WriteTables(compiled.tables, json);
   json.Key("reproducible").Bool(!plan.step.placement.report.clock_stopped && !plan.step.ordering.clock_stopped);
   json.Key("notes").Array();
   for (const std::string& note : plan.step.placement.report.notes) json.String(note);

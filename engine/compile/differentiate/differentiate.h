@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/compile/differentiate/row_gradients.h"
 #include "engine/compile/import/import.h"
 #include "ops/graph_builder.h"
 
@@ -50,6 +51,8 @@ struct MicroBatches {
 struct UpdateOptions {
   bool gradient_norm = false;  // makes the global norm of all gradients an output, also without clipping
   MicroBatches micro_batches;
+  Device device;
+  SparseTables sparse_tables;
 };
 
 // The updates stage: turns gradients into nodes that mutate Variables. One flag gates all of them, "the objectives are
@@ -57,8 +60,9 @@ struct UpdateOptions {
 //
 // Adds at the end of program order: the gate, clipping, one update for each trained parameter, those of the parameters'
 // averages and of the statistics, and the step counter's; before the last micro-batch only the gate and the sums.
-// `gradients` is the result of AddBackward.
+// `gradients` is the result of AddBackward. Of tables they may become lists of rows: `tables` gets what became of each.
 absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
-                        const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options);
+                        const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options,
+                        std::vector<TableGradient>* tables);
 
 }  // namespace snug::core

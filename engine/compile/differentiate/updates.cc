@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "engine/base/hash.h"
@@ -29,14 +30,15 @@ class Updates {
         options_(options) {
     for (const Variable& variable : graph_.variables()) {
       const auto it = gradients.find(variable.value);
-      if (it != gradients.end()) trained_.push_back({variable.value, it->second});
+      if (it != gradients.end()) trained_.push_back({variable.value, it->second, {}});
     }
     // Updates come in the order in which the backward pass completes the gradients.
     std::stable_sort(trained_.begin(), trained_.end(),
                      [](const Trained& a, const Trained& b) { return a.gradient < b.gradient; });
   }
 
-  absl::Status Run() {
+  absl::Status Run(const std::unordered_map<ValueId, ValueId>& gradients, std::vector<TableGradient>* tables) {
+    SNUG_RETURN_IF_ERROR(TakeLists(gradients, tables));
     SNUG_RETURN_IF_ERROR(AddGate());
     if (options_.micro_batches.count > 1) SNUG_RETURN_IF_ERROR(AddSums());
     if (!options_.micro_batches.last) return absl::OkStatus();
@@ -61,7 +63,24 @@ class Updates {
  private:
   struct Trained {
     ValueId parameter, gradient;
+    ValueId rows;  // if the gradient is a list of rows: their numbers
   };
+
+  absl::Status TakeLists(const std::unordered_map<ValueId, ValueId>& gradients, std::vector<TableGradient>* tables) {
+    std::unordered_map<ValueId, RowList> lists;
+    SNUG_ASSIGN_OR_RETURN(lists, MakeRowGradients(builder_, optimizer_, gradients,
+                                                  {.device = options_.device,
+                                                   .micro_batches = options_.micro_batches.count,
+                                                   .tables = options_.sparse_tables},
+                                                  tables));
+    for (Trained& trained : trained_) {
+      const auto list = lists.find(trained.parameter);
+      if (list == lists.end()) continue;
+      trained.gradient = list->second.rows;
+      trained.rows = list->second.numbers;
+    }
+    return absl::OkStatus();
+  }
 
   ValueId RandomState() const { return imported_.random_state; }
 
@@ -79,6 +98,13 @@ class Updates {
 
   // Whether a value is a Variable that is kept narrower than it is computed with.
   bool IsRounded(ValueId id) const { return graph_.value(id).variable.valid() && IsNarrow(graph_.type(id).dtype); }
+  // Adds the update of a parameter, or of those of its rows that its gradient lists.
+  absl::StatusOr<ValueId> AddUpdateOf(const Trained& trained, absl::string_view op, const std::string& name,
+                                      std::vector<ValueId> inputs, Options options) {
+    if (!trained.rows.valid()) return AddRounding(op, name, std::move(inputs), std::move(options));
+    inputs.insert(std::find(inputs.begin(), inputs.end(), trained.gradient), trained.rows);
+    return AddRounding(absl::StrCat(op, "_rows"), name, std::move(inputs), std::move(options));
+  }
   // Adds a node that changes a parameter or its slots. Those that are bfloat16 or 8 bits wide are rounded by random
   // numbers of the node's own.
   absl::StatusOr<ValueId> AddRounding(absl::string_view op, const std::string& name, std::vector<ValueId> inputs,
@@ -150,12 +176,22 @@ class Updates {
   absl::StatusOr<ValueId> AddNormOfAll() {
     const std::string name(kGradientNormName);
     std::map<DType, std::vector<ValueId>> gradients;
-    for (const Trained& trained : trained_) gradients[graph_.type(trained.gradient).dtype].push_back(trained.gradient);
-    if (gradients.size() == 1) return Add("global_norm", name, gradients.begin()->second, Options());
+    std::set<DType> with_rows;
+    for (const Trained& trained : trained_) {
+      const DType dtype = graph_.type(trained.gradient).dtype;
+      std::vector<ValueId>& of_type = gradients[dtype];
+      if (trained.rows.valid()) {
+        with_rows.insert(dtype);
+        of_type.push_back(trained.rows);
+      }
+      of_type.push_back(trained.gradient);
+    }
+    const auto op = [&](DType dtype) { return with_rows.count(dtype) > 0 ? "global_norm_rows" : "global_norm"; };
+    if (gradients.size() == 1) return Add(op(gradients.begin()->first), name, gradients.begin()->second, Options());
     std::vector<ValueId> norms;
     for (const auto& [dtype, of_type] : gradients) {
       SNUG_ASSIGN_OR_RETURN(const ValueId norm,
-                            Add("global_norm", absl::StrCat(name, ".", Name(dtype)), of_type, Options()));
+                            Add(op(dtype), absl::StrCat(name, ".", Name(dtype)), of_type, Options()));
       norms.push_back(norm);
     }
     return Add("global_norm", name, norms, Options());
@@ -235,7 +271,7 @@ class Updates {
         update.set_decoupled_decay(decoupled);
         const ValueId m = AddSlot(p, "m");
         const ValueId v = AddSlot(p, "v");
-        return AddRounding("adam_update", name, {p, m, v, g, learning_rate_, RandomState(), gate_},
+        return AddUpdateOf(trained, "adam_update", name, {p, m, v, g, learning_rate_, RandomState(), gate_},
                            proto::MakeOptions(update))
             .status();
       }
@@ -245,11 +281,12 @@ class Updates {
         update.set_epsilon(rmsprop.epsilon());
         const ValueId v = AddSlot(p, "v");
         if (rmsprop.momentum() == 0)
-          return AddRounding("rmsprop_update", name, {p, v, g, learning_rate_, gate_}, proto::MakeOptions(update))
+          return AddUpdateOf(trained, "rmsprop_update", name, {p, v, g, learning_rate_, gate_},
+                             proto::MakeOptions(update))
               .status();
         update.set_momentum(rmsprop.momentum());
-        return AddRounding("rmsprop_momentum_update", name, {p, v, AddSlot(p, "momentum"), g, learning_rate_, gate_},
-                           proto::MakeOptions(update))
+        return AddUpdateOf(trained, "rmsprop_momentum_update", name,
+                           {p, v, AddSlot(p, "momentum"), g, learning_rate_, gate_}, proto::MakeOptions(update))
             .status();
       }
       case proto::Optimizer::kAdagrad: {
@@ -257,14 +294,14 @@ class Updates {
         update.set_lr_decay(adagrad.lr_decay());
         update.set_epsilon(adagrad.epsilon());
         const ValueId squares = AddSlot(p, "squares", adagrad.initial_accumulator_value());
-        return AddRounding("adagrad_update", name, {p, squares, g, learning_rate_, RandomState(), gate_},
+        return AddUpdateOf(trained, "adagrad_update", name, {p, squares, g, learning_rate_, RandomState(), gate_},
                            proto::MakeOptions(update))
             .status();
       }
       case proto::Optimizer::kLion:
         update.set_beta1(optimizer_.lion().beta1());
         update.set_beta2(optimizer_.lion().beta2());
-        return AddRounding("lion_update", name, {p, AddSlot(p, "m"), g, learning_rate_, gate_},
+        return AddUpdateOf(trained, "lion_update", name, {p, AddSlot(p, "m"), g, learning_rate_, gate_},
                            proto::MakeOptions(update))
             .status();
       case proto::Optimizer::kLamb: {
@@ -290,10 +327,11 @@ class Updates {
     }
     const proto::Sgd& sgd = optimizer_.sgd();
     if (sgd.momentum() == 0)
-      return AddRounding("sgd_update", name, {p, g, learning_rate_, gate_}, proto::MakeOptions(update)).status();
+      return AddUpdateOf(trained, "sgd_update", name, {p, g, learning_rate_, gate_}, proto::MakeOptions(update))
+          .status();
     update.set_momentum(sgd.momentum());
     update.set_nesterov(sgd.nesterov());
-    return AddRounding("momentum_update", name, {p, AddSlot(p, "momentum"), g, learning_rate_, gate_},
+    return AddUpdateOf(trained, "momentum_update", name, {p, AddSlot(p, "momentum"), g, learning_rate_, gate_},
                        proto::MakeOptions(update))
         .status();
   }
@@ -311,8 +349,9 @@ class Updates {
 }  // namespace
 
 absl::Status AddUpdates(Imported& imported, const OpRegistry& registry, const proto::Optimizer& optimizer,
-                        const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options) {
-  return Updates(imported, registry, optimizer, gradients, options).Run();
+                        const std::unordered_map<ValueId, ValueId>& gradients, const UpdateOptions& options,
+                        std::vector<TableGradient>* tables) {
+  return Updates(imported, registry, optimizer, gradients, options).Run(gradients, tables);
 }
 
 }  // namespace snug::core

@@ -91,12 +91,23 @@ absl::string_view OptimizerKind(const Graph& graph) {
     const Node& node = graph.node(id);
     absl::string_view op = node.op;
     if (!absl::ConsumePrefix(&op, "dense_")) absl::ConsumePrefix(&op, "embedding_");  // an update as made
+    absl::ConsumeSuffix(&op, "_rows");                                                // or of rows
     for (const auto& [update, kind] : kKinds) {
       if (op != update) continue;
       return kind == "adam" && node.options.Get<proto::Update>().decoupled_decay() ? "adamw" : kind;
     }
   }
   return "";
+}
+
+// Returns the tables whose rows are left alone where the optimizer would change them otherwise. A checkpoint of a
+// network with tables that names none is from before there was a choice.
+std::string TablesLeftAlone(const Compiled& compiled) {
+  std::vector<absl::string_view> names;
+  for (const TableGradient& table : compiled.tables) {
+    if (table.rows && !table.exact) names.push_back(table.table);
+  }
+  return names.empty() ? "none" : absl::StrJoin(names, " ");
 }
 
 }  // namespace
@@ -118,6 +129,7 @@ Metadata ConditionsOf(const Session& session) {
     conditions["optimizer"] = std::string(kind);
   }
   if (const std::string state = OptimizerState(compiled.graph); !state.empty()) conditions["optimizer.state"] = state;
+  if (!compiled.tables.empty()) conditions["sparse_tables"] = TablesLeftAlone(compiled);
   // The platform is asked of the device's libraries. Where the device is missing, nothing is noted about it.
   if (const absl::StatusOr<Platform> platform = PlatformOf(compiled.device); platform.ok()) {
     conditions[std::string(kPlatform)] = PlatformText(*platform);

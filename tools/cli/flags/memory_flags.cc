@@ -78,6 +78,10 @@ void CompileFlags::AddLessMemoryTo(Flags& flags) {
             "on the CPU, training: gradients of large dense weights and tables are made in blocks of rows that their "
             "updates use at once, so that the whole gradient takes no memory; sums may have other last bits; default "
             "false");
+  flags.Add("sparse-tables", &sparse_tables,
+            "on the CPU, training: tables of embeddings, patterns of names, whose updates leave the rows alone that a "
+            "step did not look up, whatever the optimizer does to them otherwise; !x: the gradient of x is whole; "
+            "default: rows are left alone where that gives the same bits (sgd, adagrad without decay)");
   flags.Add("recompute-sweeps", &recompute_sweeps,
             "on the CPU, training: batch norm, layer norm, activations and pooling are computed again for the backward "
             "pass where what they are made of stays in any case; default false");

@@ -61,8 +61,8 @@ struct RowGradientOptions {
 };
 
 // Decides for all tables, adds nodes that make the lists in the place of those that made whole gradients, and lets
-// embeddings look up a table itself where they looked up a cast of it. `gradients` is the result of AddBackward. Returns
-// the lists by parameter; the gradients of these parameters do not exist any more.
+// embeddings look up a table itself where they looked up a cast of it. `gradients` is the result of AddBackward.
+// Returns the lists by parameter; the gradients of these parameters do not exist any more.
 absl::StatusOr<std::unordered_map<ValueId, RowList>> MakeRowGradients(
     GraphBuilder& builder, const proto::Optimizer& optimizer, const std::unordered_map<ValueId, ValueId>& gradients,
     const RowGradientOptions& options, std::vector<TableGradient>* tables);

@@ -68,7 +68,7 @@ class CompletionTest(SnugTest):
 
     def test_bash_completes_commands_flags_and_files(self):
         self.assertEqual(self.complete("snug", "memc"), ["memcost"])
-        self.assertEqual(self.complete("snug", "plan", "--bat"), ["--batch="])
+        self.assertEqual(self.complete("snug", "plan", "--bat"), ["--batch=", "--batch-range=", "--batch-excess=", "--batch-every"])
         self.assertEqual(self.complete("snug", "plan", "--forw"), ["--forward"])
         path = str(self.write("some_net.pbtxt", ""))
         self.assertEqual(self.complete("snug", "plan", path[:-4]), [path])

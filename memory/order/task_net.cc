@@ -46,10 +46,9 @@ TaskOrder FirstReady(int32_t n, const Lists& after) {
 }
 
 uint64_t HashOf(int32_t producer, const std::vector<int32_t>& readers) {
-  uint64_t hash = static_cast<uint32_t>(producer);
-  for (const int32_t reader : readers) {
-    hash = (hash ^ static_cast<uint32_t>(reader)) * 0x9e3779b97f4a7c15u + (hash >> 29);
-  }
+  constexpr uint64_t kMix = 0x9e3779b97f4a7c15u;
+  uint64_t hash = (static_cast<uint64_t>(producer) + 2) * kMix;  // tasks and their readers are neighbours as numbers
+  for (const int32_t reader : readers) hash = (hash ^ (hash >> 32) ^ static_cast<uint64_t>(reader)) * kMix;
   return hash;
 }
 

@@ -97,17 +97,17 @@ TEST(Trainer, ResumedIsAsUninterrupted) {
 }
 
 TEST(Trainer, OtherDataBeginWithAnEpochOfTheirOwn) {
-  // 450 samples to train on are 28 batches.
+  // 500 samples to train on are 31 batches.
   const LoadedTrainer made = MakeTrainer(DigitsNetwork("epochs: 4", 500));
   ASSERT_NE(made.trainer, nullptr);
-  ASSERT_EQ(made.trainer->steps_per_epoch(), 28);
-  EXPECT_EQ(made.trainer->steps(), 4 * 28);
+  ASSERT_EQ(made.trainer->steps_per_epoch(), 31);
+  EXPECT_EQ(made.trainer->steps(), 4 * 31);
   ASSERT_TRUE(made.trainer->Resume(10, {.step = 7, .epoch = 2}).ok());
-  EXPECT_EQ(made.trainer->next_batch(), 2 * 28 + 3);
+  EXPECT_EQ(made.trainer->next_batch(), 2 * 31 + 3);
   EXPECT_EQ(made.trainer->epochs_begun(), 3);
-  EXPECT_EQ(made.trainer->steps(), 7 + 2 * 28);
-  EXPECT_TRUE(made.trainer->writes_checkpoint(7 + 28));
-  EXPECT_FALSE(made.trainer->writes_checkpoint(28));
+  EXPECT_EQ(made.trainer->steps(), 7 + 2 * 31);
+  EXPECT_TRUE(made.trainer->writes_checkpoint(7 + 31));
+  EXPECT_FALSE(made.trainer->writes_checkpoint(31));
   std::vector<int64_t> evaluated, saved, epochs;
   const absl::Status status = made.trainer->Run({.step =
                                                      [&](const Trainer::StepReport& report) {
@@ -125,11 +125,11 @@ TEST(Trainer, OtherDataBeginWithAnEpochOfTheirOwn) {
                                                        return absl::OkStatus();
                                                      }});
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(evaluated, (std::vector<int64_t>{7 + 28, 7 + 56}));
+  EXPECT_EQ(evaluated, (std::vector<int64_t>{7 + 31, 7 + 62}));
   EXPECT_EQ(saved, evaluated);
-  ASSERT_EQ(epochs.size(), 53);
-  EXPECT_EQ(epochs[24], 2);
-  EXPECT_EQ(epochs[25], 3);
+  ASSERT_EQ(epochs.size(), 59);
+  EXPECT_EQ(epochs[27], 2);
+  EXPECT_EQ(epochs[28], 3);
   // Epochs that are over leave nothing to do.
   ASSERT_TRUE(made.trainer->Resume(7, {.step = 7, .epoch = 9}).ok());
   EXPECT_TRUE(made.trainer->finished());

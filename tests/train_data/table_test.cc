@@ -232,9 +232,10 @@ TEST_F(TableTest, RowsToPredictNeedNoLabels) {
   EXPECT_FALSE(labelled.lacks_labels);
   EXPECT_NE(labelled.evaluation, nullptr);
   // Without a header the label's place is known from the training's table, wherever it was.
-  const CsvData numbered = Open("10,b,Bern\n20,a,Basel\n", {.label = "1", .categories = {"2"}});
+  const CsvData numbered = Open("10,b,Bern\n20,a,Basel\n30,a,Bern\n", {.label = "1", .categories = {"2"}});
   CsvOptions by_number{.label = "1", .categories = {"2"}, .learnt = numbered.learnt, .may_lack_labels = true};
   const CsvData bare = Open(rows, by_number);
+  ASSERT_NE(bare.training, nullptr);
   EXPECT_TRUE(bare.lacks_labels);
   EXPECT_EQ(Features(*bare.training, 1), Features(*numbered.training, 1));
   EXPECT_THAT(Error("10\n20\n", by_number), HasSubstr("expected at least two columns"));

@@ -239,6 +239,10 @@ TEST_F(TableTest, RowsToPredictNeedNoLabels) {
   EXPECT_TRUE(bare.lacks_labels);
   EXPECT_EQ(Features(*bare.training, 1), Features(*numbered.training, 1));
   EXPECT_THAT(Error("10\n20\n", by_number), HasSubstr("expected at least two columns"));
+  // A column of labels that has no name is there all the same.
+  const CsvData nameless = Open("age,\n10,yes\n20,no\n", {.held_back = 0.5});
+  EXPECT_FALSE(nameless.lacks_labels);
+  EXPECT_NE(nameless.evaluation, nullptr);
 }
 
 TEST_F(TableTest, ATableThatDoesNotFitIsAnError) {

@@ -247,7 +247,7 @@ absl::StatusOr<CsvData> OpenCsv(const std::string& path, const CsvOptions& optio
     NoteConstants(table, *kept, &opened.notes);
   }
   const TableFit& fit = *kept;
-  opened.lacks_labels = table.label.empty();
+  opened.lacks_labels = !table.has_label;
   if (opened.lacks_labels) {
     opened.notes.push_back(absl::StrCat(path, ": has no column ", Shown(fit.label), ", so no labels are known"));
   }

@@ -55,6 +55,7 @@ class TableReader {
     table_.path = file.path();
     table_.header = layout_.header;
     table_.columns = layout_.columns;
+    table_.has_label = layout_.has_label();
     table_.label = layout_.label_name();
     SetRoles();
   }
@@ -112,7 +113,7 @@ class TableReader {
         SNUG_ASSIGN_OR_RETURN(table_.numbers[first_number + role.place], Feature(record[i], i));
       }
     }
-    if (layout_.label >= record.size()) NoLabel();
+    if (!layout_.has_label()) NoLabel();
     table_.lines.push_back(record[0].line);
     ++table_.rows;
     return absl::OkStatus();

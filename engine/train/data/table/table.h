@@ -42,7 +42,8 @@ struct Table {
   std::string path;
   bool header = false;
   std::vector<TableColumn> columns;
-  std::string label;  // the name of its column; empty: there is none, and no row's label is known
+  bool has_label = true;  // whether a column of labels is there; without it no row's label is known
+  std::string label;      // the name of that column
   int64_t rows = 0;
   size_t numbers_of_row = 0, categories_of_row = 0;
   std::vector<double> numbers;  // rows x columns of numbers; NaN where a field is empty

@@ -268,7 +268,7 @@ class LayoutFinder {
       unexpected.push_back(column.name);
       left.pop_front();
     }
-    if (layout_.label < layout_.names.size() && layout_.label_name() != fit_->label) {
+    if (layout_.has_label() && layout_.label_name() != fit_->label) {
       return ColumnsError(absl::StrCat("the label of the training's table is in column ", Shown(fit_->label),
                                        ", here in ", Shown(layout_.label_name())));
     }

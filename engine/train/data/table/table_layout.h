@@ -21,7 +21,8 @@ struct TableLayout {
   std::vector<TableColumn> columns;  // all others, in the sequence in which they are fed
   std::vector<size_t> sources;       // of `columns`: which column of the file each is
 
-  std::string label_name() const { return label < names.size() ? names[label] : ""; }
+  bool has_label() const { return label < names.size(); }
+  std::string label_name() const { return has_label() ? names[label] : ""; }
 };
 
 // Reads the first record of the file, and as many more as it takes to tell whether that is a header. With `fit`, the

@@ -257,7 +257,10 @@ BytesLine RangePlan::Line() const {
   BytesLine line;
   const TriedBatch& from = tried.front();
   const TriedBatch& to = tried.back();
-  if (to.batch > from.batch) line.per_sample = (to.bytes - from.bytes) / (to.batch - from.batch);
+  // Rounded up, so that the line does not lie below what was tried last.
+  if (const int64_t more = to.batch - from.batch; more > 0) {
+    line.per_sample = (to.bytes - from.bytes + more - 1) / more;
+  }
   const auto rest = [&](const TriedBatch& one) { return one.bytes - line.per_sample * one.batch; };
   line.fixed = rest(from);
   for (const TriedBatch& one : tried) line.fixed = std::max(line.fixed, rest(one));

@@ -111,6 +111,7 @@ absl::Status Checkpoints::Begin(Trainer& trainer) {
   // Where something has changed, the checkpoint of this very step says so too, if the training ends before another.
   if (changed_.empty()) saved_ = found_->step;
   path_ = found_->path;
+  if (trainer.finished() && !changed_.empty()) return Save(found_->step);  // no step comes that would
   return absl::OkStatus();
 }
 
@@ -129,10 +130,10 @@ absl::Status Checkpoints::FindChanges() {
     if (batch != metadata_.end()) (*kept)->SetBatch(batch->second);
     std::set<std::string> unknown = may_change_;
     unknown.erase(kBatch);
+    const std::string what = unknown.empty() ? "whether they were the same"
+                                             : absl::StrCat("what is others in ", absl::StrJoin(unknown, ", "));
+    absl::FPrintF(out_, "the checkpoint does not say with which options it was made: %s is not known\n", what);
     if (!unknown.empty()) {
-      absl::FPrintF(out_,
-                    "the checkpoint does not say with which options it was made: what is others in %s is not known\n",
-                    absl::StrJoin(unknown, ", "));
       changed_ = std::move(unknown);
       begins_epoch_ = Changed("data");
     }
@@ -172,9 +173,12 @@ absl::StatusOr<Trainer::DataBegin> Checkpoints::FindDataBegin() const {
   if (step.has_value() && epoch.has_value() && *step <= found_->step) begin = {.step = *step, .epoch = *epoch};
   if (!begins_epoch_) return begin;
   SNUG_ASSIGN_OR_RETURN(const std::optional<int64_t> begun, CountIn(metadata_, kEpochsBegun));
-  const int64_t each = trainer_->steps_per_epoch();
-  // Checkpoints that do not say it are of data that are the same from the beginning on.
-  return Trainer::DataBegin{.step = found_->step, .epoch = begun.value_or((found_->step + each - 1) / each)};
+  if (begun.has_value()) return Trainer::DataBegin{.step = found_->step, .epoch = *begun};
+  // Checkpoints that do not say it are of one batch from the beginning on, and, as far as is known, of as many samples.
+  SNUG_ASSIGN_OR_RETURN(const std::optional<int64_t> batch, CountIn(metadata_, kBatch));
+  const int64_t each =
+      std::max<int64_t>(1, trainer_->samples() / std::max<int64_t>(1, batch.value_or(trainer_->batch())));
+  return Trainer::DataBegin{.step = found_->step, .epoch = (found_->step + each - 1) / each};
 }
 
 void Checkpoints::SayWhatChanged() const {
@@ -188,7 +192,8 @@ void Checkpoints::SayWhatChanged() const {
     absl::FPrintF(out_, "the samples come in the order of epoch %d from its beginning on\n",
                   trainer_->data_begin().epoch + 1);
   }
-  if (!trainer_->finished() && (Changed("learning-rate") || Changed("schedule") || Changed(""))) {
+  const bool other_rate = Changed("learning-rate") || Changed("schedule") || Changed("") || begins_epoch_;
+  if (!trainer_->finished() && other_rate) {
     absl::FPrintF(out_, "the learning rate of the next step is %.4g\n", trainer_->next_rate());
   }
 }

@@ -22,6 +22,7 @@ namespace {
 
 constexpr absl::string_view kAccumulate = "accumulate", kThreads = "threads", kTuning = "tuning",
                             kPlatform = "platform";
+constexpr char kSparseTables[] = "sparse_tables", kNoTables[] = "none";
 
 std::string PlatformText(const Platform& platform) {
   return absl::StrCat(platform.device, " ", platform.instructions, " ", platform.library);
@@ -43,8 +44,9 @@ std::vector<Difference> Compare(const Metadata& before, const Metadata& here) {
   std::vector<Difference> differences;
   for (const auto& [condition, value] : here) {
     const auto found = before.find(condition);
-    if (condition == kDecayKey || found == before.end() || found->second == value) continue;
-    differences.push_back({condition, found->second, value});
+    if (condition == kDecayKey || (found == before.end() && condition != kSparseTables)) continue;
+    const std::string was = found == before.end() ? kNoTables : found->second;
+    if (was != value) differences.push_back({condition, was, value});
   }
   return differences;
 }
@@ -100,14 +102,14 @@ absl::string_view OptimizerKind(const Graph& graph) {
   return "";
 }
 
-// Returns the tables whose rows are left alone where the optimizer would change them otherwise. A checkpoint of a
-// network with tables that names none is from before there was a choice.
+// Returns the tables whose rows are left alone where the optimizer would change them otherwise. A checkpoint that
+// does not name them is from before there was a choice, and had none.
 std::string TablesLeftAlone(const Compiled& compiled) {
   std::vector<absl::string_view> names;
   for (const TableGradient& table : compiled.tables) {
     if (table.rows && !table.exact) names.push_back(table.table);
   }
-  return names.empty() ? "none" : absl::StrJoin(names, " ");
+  return names.empty() ? kNoTables : absl::StrJoin(names, " ");
 }
 
 }  // namespace
@@ -129,7 +131,7 @@ Metadata ConditionsOf(const Session& session) {
     conditions["optimizer"] = std::string(kind);
   }
   if (const std::string state = OptimizerState(compiled.graph); !state.empty()) conditions["optimizer.state"] = state;
-  if (!compiled.tables.empty()) conditions["sparse_tables"] = TablesLeftAlone(compiled);
+  if (!compiled.tables.empty()) conditions[kSparseTables] = TablesLeftAlone(compiled);
   // The platform is asked of the device's libraries. Where the device is missing, nothing is noted about it.
   if (const absl::StatusOr<Platform> platform = PlatformOf(compiled.device); platform.ok()) {
     conditions[std::string(kPlatform)] = PlatformText(*platform);

@@ -65,6 +65,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   const std::vector<DataField>& fields() const { return fields_; }  // types of a batch: [batch, ...]
+  int64_t samples() const { return dataset_->size(); }
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
   int64_t samples_per_epoch() const;  // counts real samples only
   int64_t staging_bytes() const { return staging_->size_bytes(); }

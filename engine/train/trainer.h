@@ -131,7 +131,7 @@ class Trainer {
 
   int64_t steps() const { return steps_; }
   int64_t steps_per_epoch() const { return loader_->batches_per_epoch(); }
-  int64_t samples() const { return loader_->samples(); }  // to train on
+  int64_t samples() const { return loader_->samples(); }                          // to train on
   int64_t batch() const { return session_->compiled().batch * micro_batches(); }  // samples in a step
   int64_t micro_batches() const { return options_.compile.micro_batches.count; }  // how many a step has
   Session& session() { return *session_; }

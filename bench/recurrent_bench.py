@@ -11,10 +11,8 @@ every round; what is printed is the median over all steps of all rounds, and the
 
 import argparse
 import datetime
-import os
 import pathlib
 import statistics
-import subprocess
 import tempfile
 
 import step_bench
@@ -86,13 +84,7 @@ class Ours(step_bench.Ours):
 
 class Peer(step_bench.Peer):
     def __init__(self, args, case):
-        command = [str(args.python), str(step_bench.ROOT / "bench/recurrent_peer.py"), *map(str, case), str(args.threads)]
-        environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "GLIBC_TUNABLES": step_bench.KEEP_MEMORY,
-                       "PYTHONDONTWRITEBYTECODE": "1"}
-        self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE)
-        args.torch_version = self.read()["torch"]
-        self.seconds, self.peak_bytes = [], 0
+        self.start(args, "recurrent_peer.py", [*map(str, case), str(args.threads)], {})
 
 
 def measure(case, args):

@@ -96,11 +96,13 @@ class Peer:
 
     def __init__(self, args, model, batch, environment, *extra):
         program = "forward_peer.py" if args.forward else "torch_peer.py"
-        command = [str(args.python), str(ROOT / "bench" / program), model, str(batch), str(args.threads), *extra]
+        self.start(args, program, [model, str(batch), str(args.threads), *extra], environment)
+
+    def start(self, args, program, words, environment):
         environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "GLIBC_TUNABLES": KEEP_MEMORY,
                        "PYTHONDONTWRITEBYTECODE": "1", **environment}
-        self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE)
+        self.process = subprocess.Popen([str(args.python), str(ROOT / "bench" / program), *words], env=environment,
+                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         args.torch_version = self.read()["torch"]
         self.seconds, self.peak_bytes = [], 0
 

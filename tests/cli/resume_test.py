@@ -202,6 +202,25 @@ class ResumeWithTest(Resuming):
         said = self.run_snug(*train, "--steps=9", "--learning-rate=0.002", "--resume", code=2).stderr
         self.assertIn("made with learning-rate 0.001, this run has 0.002", said)
 
+    def test_older_checkpoints_that_are_gone_on_from_as_they_are_are_said_too(self):
+        data = ROOT / "tests/data/before_decay"
+        (self.folder / "old/checkpoints").mkdir(parents=True)
+        shutil.copy(data / "step-000000003.safetensors", self.folder / "old/checkpoints")
+        done = self.run_snug("train", data / "net.pbtxt", f"--data-csv-file={data / 'points.csv'}", "--threads=1",
+                             f"--output={self.folder / 'old'}", "--steps=6", "--resume")
+        self.assertIn("whether they were the same is not known\n", done.stdout)
+
+    def test_what_has_changed_is_kept_where_no_step_is_left(self):
+        self.train("--steps=10", "--learning-rate=0.1")
+        self.train("--steps=10", "--learning-rate=0.05", "--resume-with=learning-rate")
+        self.assertEqual(json.loads(metadata_of(self.newest())["options"])["learning-rate"], "0.05")
+        self.train("--steps=12", "--learning-rate=0.05", "--resume")
+
+    def test_the_rate_is_said_where_the_batch_has_changed(self):
+        self.train("--steps=20", "--learning-rate=0.1")
+        done = self.train("--steps=30", "--learning-rate=0.1", "--batch=16", "--resume-with=batch")
+        self.assertIn("the learning rate of the next step is 0.1\n", done.stdout)
+
 
 class EndedFromOutside(Resuming):
     def begin(self, *arguments, output="run", **more):

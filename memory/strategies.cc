@@ -37,13 +37,17 @@ absl::StatusOr<Placement> Folding(const Problem& problem, const PlannerOptions& 
   return PlaceFolded(problem, options, place);
 }
 
+constexpr Strategy InBlocks(absl::string_view name, absl::string_view summary, PlaceFn place) {
+  return {.name = name, .summary = summary, .place = place, .in_blocks = true};
+}
+
 // Tables show them in this order.
 constexpr Strategy kStrategies[] = {
-    {"none", "every value its own bytes: the baseline, and the truth", nullptr, PlaceNone},
-    {"inplace", "outputs over their inputs where nobody else reads these", nullptr, PlaceInPlace},
-    {"share", "whole blocks from a pool, as values die (the memory note)", nullptr, PlaceShare},
-    {"both", "inplace and share", nullptr, PlaceBoth},
-    {"coloring", "whole blocks by colouring the conflict graph", nullptr, PlaceColoring},
+    InBlocks("none", "every value its own bytes: the baseline, and the truth", PlaceNone),
+    InBlocks("inplace", "outputs over their inputs where nobody else reads these", PlaceInPlace),
+    InBlocks("share", "whole blocks from a pool, as values die (the memory note)", PlaceShare),
+    InBlocks("both", "inplace and share", PlaceBoth),
+    InBlocks("coloring", "whole blocks by colouring the conflict graph", PlaceColoring),
     {"nnc", "partial reuse through NNC's allocation graph, the largest first", nullptr, PlaceNnc},
     {"nnc-seed", "the same by the rule of NNC's document: the most interference first", nullptr, PlaceNncSeed},
     {"offset", "greedy offsets: many sequences of the buffers, the best result kept", nullptr, Folding<PlaceOffset>},

@@ -23,6 +23,7 @@ struct Strategy {
   PlanFn plan = nullptr;      // null: `order`, then `place`
   bool slow = false;          // takes minutes on large networks, unless it is limited
   bool by_solver = false;     // needs a solver of integer linear programs (ilp/solver.h), which a build may lack
+  bool in_blocks = false;     // gives each value a whole block of its own, or one that others have had
 };
 
 constexpr absl::string_view kDefaultStrategy = "best";

@@ -301,6 +301,11 @@ absl::StatusOr<std::vector<RangePlan>> PlanForBatches(int64_t first, int64_t las
   for (int64_t from = first; from <= last;) {
     const AlikeBatches range(trials, trials.Alike(from), options);
     SNUG_ASSIGN_OR_RETURN(RangePlan best, range.Best());
+    if (best.tried.front().excess() > options.most_excess) {
+      // What other batches need costs the first one too much, even in a range of its own: values that it does not have,
+      // or outputs that they do not write in place.
+      SNUG_ASSIGN_OR_RETURN(best, AlikeBatches(trials, {from}, options).Best());
+    }
     if (const int64_t next = trials.After(best.last); next > best.last + 1) {
       // The plan reaches to somewhere between these two. The batch between them may have a better one to offer, too.
       const int64_t middle = best.last + (next - best.last) / 2;

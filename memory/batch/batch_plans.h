@@ -32,6 +32,7 @@ struct BatchPlansOptions {
   std::string strategy = std::string(kDefaultStrategy);  // plans for single batches
   PlannerOptions planner;
   // How much more a range's plan may take than one for the batch alone, in parts of that one's bytes, others included.
+  // A strategy in blocks (Strategy::in_blocks) should not be asked: its blocks are no part of a range's plan.
   double most_excess = 0.005;
   // Tries every batch. Otherwise these are: the first and the last, twice the first, twice that, and so on, and those
   // that halve the way to where a range ends; between two that are alike, batches are taken to be like them.

@@ -105,6 +105,22 @@ class BatchRangeTest(SnugTest):
         self.run_snug(*self.FLAGS, f"--batch-range=1:{fits}", "--memory-limit=1500000")
         self.error(*self.FLAGS, f"--batch-range=1:{fits + 1}", "--memory-limit=1500000", code=1)
 
+    def test_no_batch_costs_more_than_it_may_and_a_limit_that_it_meets_alone_is_met(self):
+        # With two threads an op, kernels of batch 3 need workspaces that batch 2 does without.
+        flags = ("plan", "models/gru_bytes.pbtxt", "--threads=2")
+        for part in self.json(*flags, "--batch-range=2:3")["ranges"]:
+            self.assertLessEqual(part["worst_excess"], 0.005, part["first"])
+        alone = self.json(*flags, "--batch=2")["total"]
+        error = self.error(*flags, "--batch-range=2:3", f"--memory-limit={alone}", code=1)
+        self.assertIn("all up to batch 2 fit: --batch-range=2:2", error)
+
+    def test_strategies_of_whole_blocks_and_what_is_of_one_batch_are_refused(self):
+        for strategy in ("none", "inplace", "share", "both", "coloring"):
+            error = self.error(*self.FLAGS, "--batch-range=1:4", f"--memory={strategy}")
+            self.assertEqual(error, f"--batch-range excludes --memory={strategy}: such plans have whole blocks, and one for many batches keeps only what "
+                                    "lies on what; nnc, nnc-seed, offset, exact, olla, best have offsets\n")
+        self.assertIn("--batch-range excludes --top: that is of the plan for one batch", self.error(*self.FLAGS, "--batch-range=1:4", "--top=3"))
+
     def test_what_cannot_be_compiled_is_an_error_of_that_batch(self):
         error = self.error("plan", "models/vgg16.pbtxt", "--threads=1", "--batch-range=1:2147483647")
         self.assertRegex(error, r"^batch 33554432: .*layer .*has too many elements")

@@ -217,7 +217,8 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   bool train = true;
   bool forward = false;
   bool json = false;
-  int64_t top = 10;
+  constexpr int64_t kTop = 10;
+  std::optional<int64_t> top;
   std::string write_plan, html, svg;
   Flags flags(
       "snug plan NET [flags]",
@@ -255,6 +256,7 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
                           : !html.empty()                     ? "--html"
                           : !svg.empty()                      ? "--svg"
                           : roofline_flag.asked()             ? "--roofline"
+                          : top.has_value()                   ? "--top"
                                                               : "");
   }
 
@@ -280,12 +282,13 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
     roofline = PredictStep(compiled, OpRegistry::Builtin(), device);
   }
   const MemoryReport report = ReportOf(compiled.tasks, compiled.executable.memory);
+  const int64_t shown = top.value_or(kTop);
   if (compiled.executable.memory.dynamic.has_value()) {
-    std::puts((json ? DynamicPlanJson(compiled, report, top) : DynamicPlanText(compiled, report, top)).c_str());
+    std::puts((json ? DynamicPlanJson(compiled, report, shown) : DynamicPlanText(compiled, report, shown)).c_str());
     return 0;
   }
   if (json) {
-    PrintJson(compiled, report, roofline, top);
+    PrintJson(compiled, report, roofline, shown);
     return 0;
   }
   if (roofline.has_value()) {
@@ -296,7 +299,7 @@ absl::StatusOr<int> RunPlan(const Arguments& arguments) {
   absl::PrintF("%s, batch %d, %s\n\n", compiled.graph.name, compiled.batch,
                compiled.training ? "training" : "forward only");
   PrintBuffers(compiled);
-  PrintPeak(compiled, report, top);
+  PrintPeak(compiled, report, shown);
   std::putchar('\n');
   PrintTotals(compiled, report);
   const std::pair<const char*, const std::string&> written[] = {

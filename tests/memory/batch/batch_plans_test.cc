@@ -120,10 +120,7 @@ TEST(BatchPlans, OfRandomStepsServeEveryBatchAndCostNoMoreThanTheyMay) {
       for (const TriedBatch& tried : range.tried) {
         ASSERT_LE(tried.bytes, line.fixed + line.per_sample * tried.batch);
         ASSERT_GE(tried.bytes, line.fixed + line.per_sample * tried.batch - line.most_below);
-        // Only a range of one batch may cost more: values without bytes are planned for as if they had some.
-        if (range.first < range.last) {
-          ASSERT_LE(tried.excess(), 0.02) << "round " << round << " " << tried.batch;
-        }
+        ASSERT_LE(tried.excess(), 0.02) << "round " << round << " " << tried.batch;
       }
       for (int64_t batch = range.first; batch <= range.last; ++batch) {
         const BatchStep step = *family.At(batch);
@@ -176,6 +173,26 @@ TEST(BatchPlans, BytesAreALineWhereOnePileIsTheHighest) {
   EXPECT_EQ(line.most_below, 0);
   EXPECT_EQ(ranges->front().WorstExcess(), 0);
   EXPECT_TRUE(ranges->front().begins_by.empty());
+}
+
+TEST(BatchPlans, TheLineOfBytesDoesNotLieBelowWhatWasTried) {
+  RangePlan range{.first = 1, .last = 8, .frame = BatchFrame(TwoShapes(1)->tasks)};
+  // 10 bytes over 3 batches are 3 and a third for each.
+  for (const auto& [batch, bytes] : std::vector<std::pair<int64_t, int64_t>>{{1, 100}, {2, 102}, {4, 110}}) {
+    range.tried.push_back({.batch = batch, .bytes = bytes});
+  }
+  const BytesLine line = range.Line();
+  EXPECT_EQ(line.per_sample, 4);
+  EXPECT_EQ(line.fixed, 96);
+  EXPECT_EQ(line.most_below, 2);
+  for (const TriedBatch& one : range.tried) {
+    EXPECT_LE(one.bytes, line.fixed + line.per_sample * one.batch);
+    EXPECT_GE(one.bytes, line.fixed + line.per_sample * one.batch - line.most_below);
+  }
+  // With one batch there is no slope.
+  range.tried.resize(1);
+  EXPECT_EQ(range.Line().per_sample, 0);
+  EXPECT_EQ(range.Line().fixed, 100);
 }
 
 TEST(BatchPlans, AStepThatDiffersIsRefusedAndTheErrorSaysHow) {

@@ -3,6 +3,7 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "engine/base/text/json.h"
 #include "engine/compile/memory/batch_steps.h"
 #include "memory/batch/batch_plans.h"
+#include "memory/strategies.h"
 #include "tools/cli/command.h"
 
 namespace snug::core::cli {
@@ -173,6 +175,14 @@ absl::Status WriteRange(Json& json, const RangePlan& range, const memory::StepOf
   return absl::OkStatus();
 }
 
+std::vector<absl::string_view> StrategiesOfOffsets() {
+  std::vector<absl::string_view> names;
+  for (const memory::Strategy& one : memory::Strategies()) {
+    if (!one.in_blocks) names.push_back(one.name);
+  }
+  return names;
+}
+
 absl::Status CheckOptions(const CompileOptions& options, const std::string& other_flag) {
   const auto refuse = [](absl::string_view flag, absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("--batch-range excludes ", flag, ": ", why));
@@ -180,6 +190,12 @@ absl::Status CheckOptions(const CompileOptions& options, const std::string& othe
   if (options.batch != 0) return refuse("--batch", "it says which batches");
   if (!other_flag.empty()) return refuse(other_flag, "that is of the plan for one batch, which --batch gives");
   if (options.memory.strategy == kDynamicMemory) return refuse("--memory=dynamic", "there is no plan to have for them");
+  SNUG_ASSIGN_OR_RETURN(const memory::Strategy* const strategy, memory::FindStrategy(options.memory.strategy));
+  if (strategy->in_blocks) {
+    return refuse(absl::StrCat("--memory=", strategy->name),
+                  absl::StrCat("such plans have whole blocks, and one for many batches keeps only what lies on what; ",
+                               absl::StrJoin(StrategiesOfOffsets(), ", "), " have offsets"));
+  }
   if (options.memory.streams > 1 || !options.memory.stream_policy.empty()) {
     return refuse("--streams and --stream-policy", "what rests on what is found for one stream");
   }

@@ -18,22 +18,13 @@
 #include "ops/kit/random_state.h"
 #include "ops/op_def.h"
 #include "ops/optim/update.h"
+#include "ops/optim/whole_updates.h"
 #include "ops/prepare_context.h"
 #include "ops/sample_builder.h"
 #include "proto/internal.pb.h"
 #include "proto/options.h"
 
 namespace snug::core::ops {
-
-namespace sgd_update {
-SNUG_OPS(sgd_update);
-}
-namespace momentum_update {
-SNUG_OPS(momentum_update);
-}
-namespace adam_update {
-SNUG_OPS(adam_update);
-}
 
 namespace update_as_made {
 namespace {

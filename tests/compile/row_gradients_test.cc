@@ -21,35 +21,20 @@
 #include "proto/text_loader.h"
 #include "tests/testing/graph_evaluator.h"
 #include "tests/testing/source_path.h"
+#include "tests/testing/tables_network.h"
 
 namespace snug::core {
 namespace {
 
 using test::EvaluateGraph;
+using test::TablesNetwork;
+using test::TablesOptimizer;
 using test::Tensor;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// A table that two layers look up, many rows of it several times; and one of a row.
-constexpr char kTables[] = R"(
-  input { name: "words" shape { dim: 5 } dtype: INT32 max_value: 60 }
-  input { name: "first" shape { dim: 1 } dtype: INT32 max_value: 40 }
-  input { name: "none"  shape { dim: 2 } dtype: INT32 max_value: 1 }
-  input { name: "y" shape { dim: 9 } }
-  layer { name: "table"  input: "words" embedding { entries: 4000 width: 33 } }
-  layer { name: "again"  input: "first" embedding { entries: 4000 width: 33 } param { name: "weight" tie: "table.weight" } }
-  layer { name: "single" input: "none"  embedding { entries: 1 width: 33 } }
-  layer { name: "all"    input: ["table", "again", "single"] concat { axis: 1 } }
-  layer { name: "flat"   input: "all"   flatten {} }
-  layer { name: "out"    input: "flat"  dense { units: 9 } }
-  layer { name: "loss"   input: "out" input: "y" mean_squared_error {} }
-  objective: "loss"
-)";
-
-proto::Optimizer OptimizerOf(const std::string& text) {
-  return proto::ParseOptions<proto::Optimizer>(absl::StrCat("learning_rate: 0.05 ", text).c_str())
-      .Get<proto::Optimizer>();
-}
+// Many rows of the table come several times.
+const std::string kTables = TablesNetwork(60);
 
 struct TablesRun {
   std::map<std::string, std::vector<double>> variables;
@@ -172,7 +157,7 @@ class SameBits : public testing::TestWithParam<const char*> {};
 
 TEST_P(SameBits, AsOfWholeGradients) {
   for (const DType precision : {DType::kFloat32, DType::kBFloat16, DType::kFloat64}) {
-    const proto::Optimizer optimizer = OptimizerOf(GetParam());
+    const proto::Optimizer optimizer = TablesOptimizer(GetParam());
     CompileOptions options{.batch = 6, .precision = precision, .threads = 2, .optimizer = &optimizer};
     options.gradient_norm = true;
     const TablesRun rows = TrainTables(options);
@@ -199,7 +184,7 @@ class LeftAlone : public testing::TestWithParam<const char*> {};
 
 // In the first step a row that is looked up becomes what it becomes with a whole gradient; the others stay.
 TEST_P(LeftAlone, RowsThatAreNotLookedUpStayAndOthersAreUpdatedAsInAWholeTable) {
-  const proto::Optimizer optimizer = OptimizerOf(GetParam());
+  const proto::Optimizer optimizer = TablesOptimizer(GetParam());
   CompileOptions options{.batch = 6, .threads = 2, .optimizer = &optimizer};
   const TablesRun whole = TrainTables(options, kTables, 1);
   EXPECT_FALSE(Table(whole, "table.weight").rows);
@@ -230,7 +215,7 @@ TEST_P(LeftAlone, RowsThatAreNotLookedUpStayAndOthersAreUpdatedAsInAWholeTable) 
 
 TEST_P(LeftAlone, WithTheSameBitsOnAnyThreadsAndInBFloat16) {
   for (const bool rounds : {false, true}) {
-    const proto::Optimizer optimizer = OptimizerOf(GetParam());
+    const proto::Optimizer optimizer = TablesOptimizer(GetParam());
     CompileOptions options{
         .batch = 6, .threads = 1, .plain_kernels = true, .optimizer = &optimizer, .sparse_tables = Said({"*"})};
     if (rounds) {
@@ -253,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, LeftAlone,
                          [](const auto& info) { return absl::StrCat("case", info.index); });
 
 TEST(RowGradients, AreWholeWhereOthersReadThemAndSayWhy) {
-  const proto::Optimizer sgd = OptimizerOf("sgd {}");
+  const proto::Optimizer sgd = TablesOptimizer("sgd {}");
   constexpr char kTied[] = R"(
     batch: 4
     input { name: "ids" dtype: INT32 max_value: 500 }
@@ -276,7 +261,7 @@ TEST(RowGradients, AreWholeWhereOthersReadThemAndSayWhy) {
 
 TEST(RowGradients, AreRefusedWhereTheyCannotBeListsOfRows) {
   const auto said = [](const std::string& optimizer, CompileOptions options) {
-    const proto::Optimizer given = OptimizerOf(optimizer);
+    const proto::Optimizer given = TablesOptimizer(optimizer);
     options.optimizer = &given;
     options.batch = 4;
     options.sparse_tables = Said({"table.weight"});

@@ -11,32 +11,16 @@
 #include "proto/network.pb.h"
 #include "proto/options.h"
 #include "tests/run/train_util.h"
+#include "tests/testing/tables_network.h"
 
 namespace snug::core {
 namespace {
 
+using test::TablesNetwork;
+using test::TablesOptimizer;
 using testing::HasSubstr;
 
-// A table that two layers look up, and one of a row.
-constexpr char kTables[] = R"(
-  input { name: "words" shape { dim: 5 } dtype: INT32 max_value: 4000 }
-  input { name: "first" shape { dim: 1 } dtype: INT32 max_value: 40 }
-  input { name: "none"  shape { dim: 2 } dtype: INT32 max_value: 1 }
-  input { name: "y" shape { dim: 9 } }
-  layer { name: "table"  input: "words" embedding { entries: 4000 width: 33 } }
-  layer { name: "again"  input: "first" embedding { entries: 4000 width: 33 } param { name: "weight" tie: "table.weight" } }
-  layer { name: "single" input: "none"  embedding { entries: 1 width: 33 } }
-  layer { name: "all"    input: ["table", "again", "single"] concat { axis: 1 } }
-  layer { name: "flat"   input: "all"   flatten {} }
-  layer { name: "out"    input: "flat"  dense { units: 9 } }
-  layer { name: "loss"   input: "out" input: "y" mean_squared_error {} }
-  objective: "loss"
-)";
-
-proto::Optimizer TableOptimizer(const std::string& text) {
-  return proto::ParseOptions<proto::Optimizer>(absl::StrCat("learning_rate: 0.05 ", text).c_str())
-      .Get<proto::Optimizer>();
-}
+const std::string kTables = TablesNetwork(4000);
 
 struct TableRun {
   std::map<std::string, std::vector<double>> variables;
@@ -69,7 +53,7 @@ TableRun TrainWithTables(const CompileOptions& options, const std::string& netwo
 class SparseTablesTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(SparseTablesTest, TheSameBitsInEveryWayToRun) {
-  const proto::Optimizer optimizer = TableOptimizer(GetParam());
+  const proto::Optimizer optimizer = TablesOptimizer(GetParam());
   CompileOptions options{.batch = 6, .threads = 1, .plain_kernels = true, .optimizer = &optimizer};
   options.memory.strategy = "none";
   const TableRun truth = TrainWithTables(options);
@@ -84,7 +68,7 @@ TEST_P(SparseTablesTest, TheSameBitsInEveryWayToRun) {
 }
 
 TEST_P(SparseTablesTest, TheSameBitsOnEveryEngine) {
-  const proto::Optimizer optimizer = TableOptimizer(GetParam());
+  const proto::Optimizer optimizer = TablesOptimizer(GetParam());
   CompileOptions options{.batch = 6, .threads = 1, .optimizer = &optimizer};
   const TableRun truth = TrainWithTables(options);
   for (const SessionOptions& how : {SessionOptions{.seed = 1, .engine = ExecutorKind::kDynamic},
@@ -98,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, SparseTablesTest, testing::Values("sgd {}",
                          [](const auto& info) { return absl::StrCat("case", info.index); });
 
 TEST(SparseTables, TheirGradientTakesNoMemory) {
-  const proto::Optimizer sgd = TableOptimizer("sgd {}");
+  const proto::Optimizer sgd = TablesOptimizer("sgd {}");
   CompileOptions options{.batch = 6, .threads = 1, .optimizer = &sgd};
   const TableRun rows = TrainWithTables(options);
   options.sparse_tables = {{"!table.*"}, OptionPlaces()};
@@ -110,13 +94,13 @@ TEST(SparseTables, TheirGradientTakesNoMemory) {
 }
 
 TEST(SparseTables, ABFloat16NetworkCastsTheRowsItLooksUpAlone) {
-  const proto::Optimizer sgd = TableOptimizer("sgd {}");
+  const proto::Optimizer sgd = TablesOptimizer("sgd {}");
   const TableRun rows = TrainWithTables({.batch = 6, .precision = DType::kBFloat16, .threads = 1, .optimizer = &sgd});
   EXPECT_LT(rows.step_bytes, 4000 * 33 * 2 / 2);
 }
 
 TEST(SparseTables, AnIdOutOfRangeIsRefusedAsEverAndChangesNothing) {
-  const proto::Optimizer sgd = TableOptimizer("sgd {}");
+  const proto::Optimizer sgd = TablesOptimizer("sgd {}");
   const auto session = MakeSession(kTables, {.batch = 1, .threads = 1, .optimizer = &sgd});
   ASSERT_TRUE(session.ok()) << session.status();
   const std::vector<double> before = *(*session)->GetVariable("table.weight");

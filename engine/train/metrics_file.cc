@@ -1,10 +1,6 @@
 #include "engine/train/metrics_file.h"
 
-#include <absl/strings/match.h>
-#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
-#include <absl/strings/str_split.h>
-#include <absl/strings/strip.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,12 +11,13 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <limits>
+#include <optional>
 #include <thread>
 
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
 #include "engine/base/text/output_file.h"
+#include "engine/train/metrics_line.h"
 
 namespace snug::core {
 namespace {
@@ -39,36 +36,6 @@ std::string MetricsJson(const char* kind, int64_t step, const Metrics& metrics,
   return json.text();
 }
 
-// The kind and the step, which MetricsJson writes first; the line is left with what comes behind them. False for
-// anything else.
-bool TakeKindAndStep(absl::string_view* line, std::string* kind, int64_t* step) {
-  if (!absl::ConsumePrefix(line, "{\"kind\": \"")) return false;
-  const size_t end = line->find("\", \"step\": ");
-  if (end == absl::string_view::npos) return false;
-  *kind = std::string(line->substr(0, end));
-  line->remove_prefix(end);
-  absl::ConsumePrefix(line, "\", \"step\": ");
-  const size_t digits = std::min(line->find_first_not_of("0123456789"), line->size());
-  if (!absl::SimpleAtoi(line->substr(0, digits), step)) return false;
-  line->remove_prefix(digits);
-  return true;
-}
-
-// The numbers that are left of a line, by name. False for anything but what MetricsJson wrote, as a line cut short.
-bool ParseNumbers(absl::string_view line, Metrics* metrics) {
-  if (!absl::ConsumeSuffix(&line, "}")) return false;
-  absl::ConsumePrefix(&line, ", ");
-  for (const absl::string_view member : absl::StrSplit(line, ", ", absl::SkipEmpty())) {
-    const std::vector<absl::string_view> parts = absl::StrSplit(member, absl::MaxSplits("\": ", 1));
-    if (parts.size() != 2 || !absl::StartsWith(parts[0], "\"")) return false;
-    double value = std::numeric_limits<double>::quiet_NaN();  // JSON has only null for a number that is not finite
-    if (parts[1] != "null" && !absl::SimpleAtod(parts[1], &value)) return false;
-    const std::string name(parts[0].substr(1));
-    if (!MetricsFile::IsReserved(name)) metrics->emplace_back(name, value);
-  }
-  return true;
-}
-
 // How many bytes at the beginning of the file have the lines up to that step. A line that cannot be read stays where it
 // is, unless it is the last and was cut short.
 int64_t BytesUpTo(const std::string& path, int64_t step, std::vector<MetricsFile::Line>* kept) {
@@ -76,15 +43,11 @@ int64_t BytesUpTo(const std::string& path, int64_t step, std::vector<MetricsFile
   std::string text;
   int64_t bytes = 0;
   while (std::getline(file, text) && !file.eof()) {  // at the end of the file no newline follows
-    absl::string_view line = text;
-    std::string kind;
-    int64_t at = 0;
-    Metrics metrics;
-    if (TakeKindAndStep(&line, &kind, &at)) {
-      if (at > step || (kind == kChange && at == step)) break;
-      if (kind != kChange && ParseNumbers(line, &metrics)) {
-        kept->push_back({kind == kStep ? MetricsFile::LineKind::kStep : MetricsFile::LineKind::kEvaluation, at,
-                         std::move(metrics)});
+    if (std::optional<MetricsLine> line = ParseMetricsLine(text); line.has_value()) {
+      if (line->step > step || (line->change && line->step == step)) break;
+      if (!line->change) {
+        const auto kind = line->evaluation ? MetricsFile::LineKind::kEvaluation : MetricsFile::LineKind::kStep;
+        kept->push_back({kind, line->step, std::move(line->metrics)});
       }
     }
     bytes += static_cast<int64_t>(text.size()) + 1;

@@ -1,4 +1,4 @@
-#include "tools/runs/metrics_line.h"
+#include "engine/train/metrics_line.h"
 
 #include <cmath>
 #include <limits>
@@ -7,10 +7,10 @@
 #include "engine/base/text/utf8.h"
 #include "engine/train/checkpoint/json_reader.h"
 
-namespace snug::core::runs {
+namespace snug::core {
 namespace {
 
-constexpr size_t kMostMetrics = 64, kLongestName = 200;
+constexpr size_t kMostMetrics = 1000, kLongestName = 200;
 constexpr double kMostSteps = 9e15;  // whole numbers up to here are exact as a double
 
 // A number; NaN for null, which is how it is written. Anything else is passed over and gives nothing.
@@ -42,6 +42,7 @@ absl::Status Parse(absl::string_view text, MetricsLine* line) {
     }
     SNUG_ASSIGN_OR_RETURN(const std::optional<double> value, NumberOrNothing(json));
     if (!value.has_value()) continue;
+    if (key == "step" && has_step) continue;  // of a metric of that name, in files of earlier versions
     if (key == "step" || key == "epoch") {
       if (!(*value >= 0 && *value < kMostSteps)) return json.Error("expected a number of steps");
       (key == "step" ? line->step : line->epoch) = static_cast<int64_t>(*value);
@@ -67,4 +68,4 @@ std::optional<MetricsLine> ParseMetricsLine(absl::string_view text) {
   return line;
 }
 
-}  // namespace snug::core::runs
+}  // namespace snug::core

@@ -5,11 +5,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-namespace snug::core::runs {
+#include "engine/train/metrics.h"
+
+namespace snug::core {
 
 struct MetricsLine {
   bool evaluation = false;  // or a step
@@ -18,10 +17,10 @@ struct MetricsLine {
   double rate = 0;     // the learning rate; 0 where none is said
   double seconds = 0;  // how long the step or the evaluation took
   // NaN for what was not finite. What is no number is left out.
-  std::vector<std::pair<std::string, double>> metrics;
+  Metrics metrics;
 };
 
 // Nothing where it is none.
 std::optional<MetricsLine> ParseMetricsLine(absl::string_view line);
 
-}  // namespace snug::core::runs
+}  // namespace snug::core

@@ -1,4 +1,4 @@
-#include "tools/runs/metrics_line.h"
+#include "engine/train/metrics_line.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-namespace snug::core::runs {
+namespace snug::core {
 namespace {
 
 constexpr char kStep[] =
@@ -41,6 +41,13 @@ TEST(MetricsLine, WhatItDoesNotKnowIsPassedOver) {
   ASSERT_EQ(line->metrics.size(), 1u);
 }
 
+TEST(MetricsLine, TheFirstStepCounts) {
+  const auto line = ParseMetricsLine(R"({"kind": "step", "step": 3, "step": 0.5, "loss": 1})");
+  ASSERT_TRUE(line.has_value());
+  EXPECT_EQ(line->step, 3);
+  EXPECT_EQ(line->metrics, (Metrics{{"loss", 1}}));
+}
+
 TEST(MetricsLine, OtherThingsAreNone) {
   for (const char* text :
        {"", "{}", "null", "[]", R"({"kind": "step"})", R"({"step": 1})", R"({"kind": "x", "step": 1})",
@@ -71,4 +78,4 @@ TEST(MetricsLine, DamagedLinesDoNoHarm) {
 }
 
 }  // namespace
-}  // namespace snug::core::runs
+}  // namespace snug::core

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/train/metrics_line.h"
 #include "engine/train/run_folder.h"
-#include "tools/runs/metrics_line.h"
 #include "tools/runs/run_record.h"
 #include "tools/runs/thin_curve.h"
 

@@ -83,6 +83,18 @@ bool Progress::Leader::Consider(int64_t at, const Metrics& metrics) {
   return better;
 }
 
+void Progress::Leader::BeginAnew(bool best_counts) {
+  waited = 0;
+  if (best_counts) return;
+  value.reset();
+  step = 0;
+}
+
+void Progress::BeginAnew(bool best_counts) {
+  best_.BeginAnew(best_counts);
+  plateau_.BeginAnew(best_counts);
+}
+
 Progress::Verdict Progress::Evaluated(int64_t step, const Metrics& metrics) {
   Verdict verdict;
   if (best_.followed()) verdict.best = best_.Consider(step, metrics);
@@ -113,9 +125,17 @@ std::map<std::string, std::string> Progress::ToMetadata() const {
   return metadata;
 }
 
-absl::Status Progress::Leader::Read(absl::string_view prefix, const std::map<std::string, std::string>& metadata) {
+bool Progress::Leader::WasKept(absl::string_view prefix, const std::map<std::string, std::string>& metadata) const {
   const auto kept = metadata.find(absl::StrCat(prefix, ".metric"));
-  if (!followed() || kept == metadata.end() || kept->second != metric) return absl::OkStatus();
+  return followed() && kept != metadata.end() && kept->second == metric;
+}
+
+bool Progress::WasKept(const std::map<std::string, std::string>& metadata) const {
+  return best_.WasKept(kBest, metadata) || plateau_.WasKept(kPlateau, metadata);
+}
+
+absl::Status Progress::Leader::Read(absl::string_view prefix, const std::map<std::string, std::string>& metadata) {
+  if (!WasKept(prefix, metadata)) return absl::OkStatus();
   SNUG_RETURN_IF_ERROR(ReadNumber(metadata, absl::StrCat(prefix, ".waited"), ParseInteger, &waited));
   const std::string value_key = absl::StrCat(prefix, ".value");
   if (!metadata.contains(value_key)) return absl::OkStatus();

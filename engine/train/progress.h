@@ -35,6 +35,7 @@ class Progress {
   Verdict Evaluated(int64_t step, const Metrics& metrics);
 
   bool keeps_best() const { return best_.followed(); }
+  bool follows_plateau() const { return plateau_.followed(); }
   bool ended() const { return patience_ > 0 && best_.waited >= patience_; }  // `patience` is at its end
   double rate_factor() const { return rate_factor_; }
   const std::string& best_metric() const { return best_.metric; }
@@ -46,6 +47,12 @@ class Progress {
   // Goes on from what a checkpoint has kept, if it has. What it kept of another metric does not count. Fails with
   // DataLoss, and changes nothing, where that is no number.
   absl::Status Restore(const std::map<std::string, std::string>& metadata);
+  // Whether a checkpoint has kept something of a metric that is followed.
+  bool WasKept(const std::map<std::string, std::string>& metadata) const;
+  // Where the training goes on with other data: from now on evaluations are counted anew that were no better. Unless
+  // `best_counts`, what was best so far is forgotten as well: other data to evaluate with say nothing about it. How far
+  // the learning rate has fallen stays.
+  void BeginAnew(bool best_counts);
 
  private:
   // The best value of one metric, and how many evaluations have been no better since.
@@ -56,8 +63,10 @@ class Progress {
 
     bool followed() const { return !metric.empty(); }
     bool Consider(int64_t at, const Metrics& metrics);
+    void BeginAnew(bool best_counts);
     void Write(absl::string_view prefix, std::map<std::string, std::string>* metadata) const;
     absl::Status Read(absl::string_view prefix, const std::map<std::string, std::string>& metadata);
+    bool WasKept(absl::string_view prefix, const std::map<std::string, std::string>& metadata) const;
   };
   static absl::Status CheckMetric(absl::string_view option, const Leader& leader,
                                   absl::Span<const std::string> metrics);

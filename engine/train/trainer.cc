@@ -64,7 +64,7 @@ absl::Status Trainer::Start() {
   if (training_->has_evaluate_every()) evaluate_every_ = training_->evaluate_every();
   if (training_->checkpoint().has_every()) checkpoint_every_ = training_->checkpoint().every();
   FindLength();
-  return CheckAverage();
+  return options_.goes_on ? absl::OkStatus() : CheckAverage();
 }
 
 void Trainer::FindLength() {
@@ -167,8 +167,31 @@ absl::Status Trainer::Resume(int64_t step, const DataBegin& data) {
   return absl::OkStatus();
 }
 
-double Trainer::next_rate() const {
-  return base_rate_ * LearningRateFactor(training_->schedule(), step_, steps_) * progress_->rate_factor();
+double Trainer::next_rate() const { return base_rate_ * ScheduleFactor() * progress_->rate_factor(); }
+
+double Trainer::ScheduleFactor() const {
+  const proto::Schedule& schedule = training_->schedule();
+  const bool by_epochs = !training_->has_steps() && data_begin_.step > 0;
+  if (!by_epochs || step_ < schedule.warm_up()) return LearningRateFactor(schedule, step_, steps_);
+  // As if all epochs had as many steps as those from now on; so the warm-up had others, too.
+  double warm_up = static_cast<double>(schedule.warm_up());
+  if (!data_begin_.earlier.empty() && data_begin_.earlier.front().steps_per_epoch > 0) {
+    warm_up *=
+        static_cast<double>(steps_per_epoch()) / static_cast<double>(data_begin_.earlier.front().steps_per_epoch);
+  }
+  const int64_t step = BatchOf(step_);
+  proto::Schedule scaled = schedule;
+  scaled.set_warm_up(std::min(step, static_cast<int64_t>(std::lround(warm_up))));
+  return LearningRateFactor(scaled, step, BatchOf(steps_));
+}
+
+bool Trainer::EndsEpoch(int64_t step) const {
+  if (step > data_begin_.step) return BatchOf(step) % steps_per_epoch() == 0;
+  const DataBegin::Earlier* in_use = nullptr;  // when that step was made
+  for (const DataBegin::Earlier& one : data_begin_.earlier) {
+    if (one.step < step) in_use = &one;
+  }
+  return in_use != nullptr && in_use->steps_per_epoch > 0 && (step - in_use->step) % in_use->steps_per_epoch == 0;
 }
 
 absl::StatusOr<Trainer::StepReport> Trainer::Step(const Callbacks& callbacks, const std::function<void()>& meanwhile) {

@@ -35,7 +35,8 @@ struct TrainingData {
   std::vector<std::string> notes = {};  // what the user should know of them: how many there are, what was left out
   // What was learnt from the training samples and belongs to the parameters from then on: metadata for checkpoints.
   std::map<std::string, std::string> learnt = {};
-  bool lacks_labels = false;  // the data are for predictions alone, all of them in `training`
+  bool lacks_labels = false;             // the data are for predictions alone, all of them in `training`
+  bool evaluation_lacks_labels = false;  // so is `evaluation`
 };
 
 struct TrainerOptions {
@@ -44,6 +45,8 @@ struct TrainerOptions {
   // On CUDA, the next batch goes to the device while a step runs, and a step is reported while the next one runs. This
   // takes more memory (SessionOptions::upload_ahead) where there is some left.
   bool upload_ahead = true;
+  // Whether Resume comes next. How many checkpoints there are for an average is for its caller to look at then.
+  bool goes_on = false;
 };
 
 class Trainer {
@@ -99,7 +102,13 @@ class Trainer {
   // Where the data in use began: with the first batch of `epoch`, after `step` steps. It is the beginning of all unless
   // the training went on with other data, or with batches of another size.
   struct DataBegin {
+    // Data that were in use before: after how many steps they began, and how many steps an epoch of them had; 0: that
+    // is not known.
+    struct Earlier {
+      int64_t step = 0, steps_per_epoch = 0;
+    };
     int64_t step = 0, epoch = 0;
+    std::vector<Earlier> earlier = {};  // ascending, all of them before `step`
   };
   absl::Status Resume(int64_t step) { return Resume(step, DataBegin()); }
   absl::Status Resume(int64_t step, const DataBegin& data);
@@ -108,7 +117,8 @@ class Trainer {
   int64_t next_batch() const { return BatchOf(step_); }
   // How many epochs were begun so far, those included that are done.
   int64_t epochs_begun() const { return (next_batch() + steps_per_epoch() - 1) / steps_per_epoch(); }
-  // The learning rate of the next step.
+  // The learning rate of the next step. A training whose length is said in epochs goes through its schedule by epochs:
+  // where these have other numbers of steps than before, it goes on from the place that its epoch has in all of them.
   double next_rate() const;
 
   // What the evaluations of Run have said, which a checkpoint keeps too, and ResumeProgress sets.
@@ -116,6 +126,7 @@ class Trainer {
   absl::Status ResumeProgress(const std::map<std::string, std::string>& metadata) {
     return progress_->Restore(metadata);
   }
+  void BeginProgressAnew(bool best_counts) { progress_->BeginAnew(best_counts); }
   // Whether nothing is left to do: all steps, or as many as `training.best.patience` lets it do.
   bool finished() const { return step_ >= steps_ || progress_->ended(); }
 
@@ -148,8 +159,10 @@ class Trainer {
   LoaderOptions Loading() const;
   int64_t BatchOf(int64_t step) const { return data_begin_.epoch * steps_per_epoch() + step - data_begin_.step; }
   bool IsDue(const std::optional<int64_t>& every, int64_t step) const {
-    return every.has_value() ? *every > 0 && step % *every == 0 : BatchOf(step) % steps_per_epoch() == 0;
+    return every.has_value() ? *every > 0 && step % *every == 0 : EndsEpoch(step);
   }
+  bool EndsEpoch(int64_t step) const;
+  double ScheduleFactor() const;
   // Calls `meanwhile` while the device runs the first micro-batch.
   absl::StatusOr<StepReport> Step(const Callbacks& callbacks, const std::function<void()>& meanwhile);
   absl::Status RunMicroBatches(const std::function<void()>& meanwhile, StepReport* report);

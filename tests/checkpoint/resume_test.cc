@@ -137,6 +137,13 @@ TEST_F(ResumeTest, RowsOfTablesThatAreLeftAloneAreSoFromTheBeginning) {
   EXPECT_THAT(std::string(Resume(*session({}), files_, store_.PathOf(1), {}).status().message()),
               HasSubstr("made with sparse_tables table.weight, this run has none"));
   EXPECT_EQ(ConditionsOf(*through)["optimizer"], "adam");
+  // A checkpoint from before there was a choice does not say that it had none.
+  Metadata older = ConditionsOf(*through);
+  older.erase("sparse_tables");
+  ASSERT_TRUE(store_.Save(3, StateOf(*through), older).ok());
+  EXPECT_THAT(std::string(Resume(*session({"table.*"}), files_, store_.PathOf(3), {}).status().message()),
+              HasSubstr("made with sparse_tables none, this run has table.weight"));
+  EXPECT_TRUE(Resume(*session({}), files_, store_.PathOf(3), {}).ok());
 }
 
 TEST_F(ResumeTest, WhatChangesTheRoundingIsOtherOnlyWhereThatIsAllowed) {

@@ -60,6 +60,28 @@ TEST(Progress, TheRateFallsAfterItsPatienceAndNotBelowItsEnd) {
   EXPECT_EQ(factors, (std::vector<double>{1, 1, 0.5, 0.5, 0.25, 0.25, 0.2, 0.2, 0.2}));
 }
 
+TEST(Progress, BeginsAnewWithOtherData) {
+  proto::Training training = Training("loss", 2);
+  training.mutable_schedule()->mutable_plateau()->set_patience(2);
+  for (const bool best_counts : {true, false}) {
+    Progress progress(training);
+    for (int64_t step = 1; step <= 3; ++step) progress.Evaluated(step, Loss(1));
+    ASSERT_TRUE(progress.ended());
+    EXPECT_TRUE(Progress(training).WasKept(progress.ToMetadata()));
+    EXPECT_FALSE(Progress(Training("accuracy", 2)).WasKept(progress.ToMetadata()));
+    const double fallen = progress.rate_factor();
+    ASSERT_LT(fallen, 1);
+    progress.BeginAnew(best_counts);
+    EXPECT_FALSE(progress.ended());
+    EXPECT_EQ(progress.rate_factor(), fallen);
+    EXPECT_EQ(progress.best_value().has_value(), best_counts);
+    EXPECT_EQ(progress.best_step(), best_counts ? 1 : 0);
+    EXPECT_EQ(progress.Evaluated(4, Loss(2)).best, !best_counts);
+    EXPECT_FALSE(progress.Evaluated(5, Loss(2)).rate_fell && !best_counts);
+    EXPECT_EQ(progress.ended(), best_counts);
+  }
+}
+
 TEST(Progress, GoesOnFromItsMetadataBitForBit) {
   proto::Training training = Training("loss", 4);
   training.mutable_schedule()->mutable_plateau()->set_factor(1.0 / 3);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "engine/train/training_options.h"
@@ -133,6 +134,38 @@ TEST(Trainer, OtherDataBeginWithAnEpochOfTheirOwn) {
   // Epochs that are over leave nothing to do.
   ASSERT_TRUE(made.trainer->Resume(7, {.step = 7, .epoch = 9}).ok());
   EXPECT_TRUE(made.trainer->finished());
+}
+
+TEST(Trainer, CheckpointsOfEarlierDataAreAtTheEndsOfTheirEpochs) {
+  const LoadedTrainer made = MakeTrainer(DigitsNetwork("epochs: 6", 500));  // 31 steps each
+  // Epochs had 10 steps, then 4, then it is not known how many.
+  ASSERT_TRUE(made.trainer->Resume(60, {.step = 57, .epoch = 5, .earlier = {{0, 10}, {25, 4}, {43, 0}}}).ok());
+  EXPECT_EQ(made.trainer->steps(), 57 + 31);
+  std::vector<int64_t> written;
+  for (int64_t step = 1; step <= made.trainer->steps(); ++step) {
+    if (made.trainer->writes_checkpoint(step)) written.push_back(step);
+  }
+  EXPECT_EQ(written, (std::vector<int64_t>{10, 20, 29, 33, 37, 41, 88}));
+  EXPECT_EQ(made.trainer->newest_checkpoints(3, 88), (std::vector<int64_t>{37, 41, 88}));
+}
+
+TEST(Trainer, AScheduleOverEpochsGoesOnWhereItsEpochIs) {
+  // 31 steps an epoch, after a warm-up of 5 steps half a cosine.
+  const auto rate_after = [](const std::string& length, int64_t step, const Trainer::DataBegin& data) {
+    const LoadedTrainer made = MakeTrainer(DigitsNetwork(length, 500));
+    EXPECT_TRUE(made.trainer->Resume(step, data).ok());
+    return made.trainer->next_rate();
+  };
+  const auto at = [](double share) { return 0.1 * 0.5 * (1 + std::cos(std::acos(-1.0) * share)); };
+  EXPECT_DOUBLE_EQ(rate_after("epochs: 4", 62, {}), at(57.0 / 118));
+  // Half of the epochs are done, whatever steps they had. The warm-up took half of an epoch of 10 steps.
+  const Trainer::DataBegin after_two = {.step = 20, .epoch = 2, .earlier = {{0, 10}}};
+  EXPECT_DOUBLE_EQ(rate_after("epochs: 4", 20, after_two), at((62.0 - 16) / (124 - 16 - 1)));
+  EXPECT_DOUBLE_EQ(rate_after("epochs: 8", 30, after_two), at((72.0 - 16) / (248 - 16 - 1)));
+  EXPECT_DOUBLE_EQ(rate_after("epochs: 4", 20 + 61, after_two), at(1));
+  // A warm-up takes as many steps as it says, and so does a length in steps.
+  EXPECT_DOUBLE_EQ(rate_after("epochs: 4", 3, {.step = 2, .epoch = 1, .earlier = {{0, 2}}}), 0.1 * 4 / 5);
+  EXPECT_DOUBLE_EQ(rate_after("steps: 120", 40, after_two), at(35.0 / 114));
 }
 
 std::string Averaged(const std::string& average) {

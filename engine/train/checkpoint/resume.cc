@@ -112,6 +112,22 @@ std::string TablesLeftAlone(const Compiled& compiled) {
   return names.empty() ? kNoTables : absl::StrJoin(names, " ");
 }
 
+absl::StatusOr<Resumed> CompareWith(const SafetensorsFile& file, const Session& session, const std::string& path,
+                                    const ResumeOptions& options) {
+  Resumed resumed;
+  std::vector<Difference> refused;
+  for (Difference& one : Compare(file.header().metadata, ConditionsOf(session))) {
+    if (options.not_compared.contains(one.condition)) continue;
+    if (options.other_rounding && ChangesRoundingAlone(one.condition)) {
+      resumed.differences.push_back(RoundingText(one));
+    } else {
+      refused.push_back(std::move(one));
+    }
+  }
+  if (!refused.empty()) return Refuse(refused, path, options);
+  return resumed;
+}
+
 }  // namespace
 
 Metadata ConditionsOf(const Session& session) {
@@ -161,20 +177,16 @@ absl::StatusOr<CheckpointStore::Found> FindCheckpoint(FileSystem& files, const s
   return CheckpointStore(&files, std::filesystem::is_directory(inner, error) ? inner : path).Newest();
 }
 
+absl::StatusOr<Resumed> CompareConditions(const Session& session, FileSystem& files, const std::string& path,
+                                          const ResumeOptions& options) {
+  SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
+  return CompareWith(file, session, path, options);
+}
+
 absl::StatusOr<Resumed> Resume(Session& session, FileSystem& files, const std::string& path,
                                const ResumeOptions& options) {
   SNUG_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(files, path));
-  Resumed resumed;
-  std::vector<Difference> refused;
-  for (Difference& one : Compare(file.header().metadata, ConditionsOf(session))) {
-    if (options.not_compared.contains(one.condition)) continue;
-    if (options.other_rounding && ChangesRoundingAlone(one.condition)) {
-      resumed.differences.push_back(RoundingText(one));
-    } else {
-      refused.push_back(std::move(one));
-    }
-  }
-  if (!refused.empty()) return Refuse(refused, path, options);
+  SNUG_ASSIGN_OR_RETURN(Resumed resumed, CompareWith(file, session, path, options));
   SNUG_RETURN_IF_ERROR(LoadState(session, file, LoadMode::kResume).status());
   return resumed;
 }

@@ -52,9 +52,13 @@ struct Resumed {
                                          // each, for users
 };
 
-// Does what LoadState does with kResume if the conditions are those of the checkpoint. Otherwise it fails with
-// InvalidArgument, which names every condition that differs, and leaves the session as it is. Conditions that an older
-// checkpoint does not name are not compared.
+// Compares the session's conditions with those of the checkpoint. Fails with InvalidArgument, which names every one
+// that differs and must not. Conditions that an older checkpoint does not name are not compared.
+absl::StatusOr<Resumed> CompareConditions(const Session& session, FileSystem& files, const std::string& path,
+                                          const ResumeOptions& options);
+
+// Does what LoadState does with kResume if CompareConditions finds nothing wrong. Otherwise it fails as that does, and
+// leaves the session as it is.
 absl::StatusOr<Resumed> Resume(Session& session, FileSystem& files, const std::string& path,
                                const ResumeOptions& options);
 

@@ -144,6 +144,7 @@ CASES = {
     "batch larger than the data": (*CSV[:-1], "--data-csv-file=good.csv", "--batch=4096"),
     # checkpoints, plans and tunings
     "nothing to resume": (*CSV, "--data-csv-file=good.csv", "--resume"),
+    "what may change in nothing": (*CSV, "--data-csv-file=good.csv", "--resume=false", "--resume-with=data"),
     "no checkpoint named": ("eval", MLP),
     "checkpoint is missing": ("eval", MLP, "--checkpoint=nowhere.safetensors"),
     "checkpoint is broken": ("eval", MLP, "--checkpoint=broken.safetensors"),
@@ -167,6 +168,8 @@ CASES = {
     "a range of batches, and one": ("plan", "own.pbtxt", "--batch-range=1:4", "--batch=2"),
     "a range of batches, and a picture": ("plan", "own.pbtxt", "--batch-range=1:4", "--svg=own.svg"),
     "a range of batches without a plan": ("plan", "own.pbtxt", "--batch-range=1:4", "--memory=dynamic"),
+    "a range of batches in whole blocks": ("plan", "own.pbtxt", "--batch-range=1:4", "--memory=share"),
+    "a range of batches, and the top of one": ("plan", "own.pbtxt", "--batch-range=1:4", "--top=3"),
     "every batch of no range": ("plan", "own.pbtxt", "--batch-every"),
     "too little memory for a range of batches": ("plan", MLP, "--threads=1", "--batch-range=1:64", "--memory-limit=2.8MB"),
     "too little memory for any batch of a range": ("plan", MLP, "--threads=1", "--batch-range=2:64", "--memory-limit=1MB"),

@@ -16,9 +16,7 @@
 #include "engine/base/text/byte_size.h"
 #include "engine/base/text/json.h"
 #include "engine/base/text/printable.h"
-#include "engine/compile/defaults.h"
 #include "engine/train/checkpoint/file_system.h"
-#include "engine/train/checkpoint/init_from.h"
 #include "engine/train/checkpoint/resume.h"
 #include "engine/train/checkpoint/session_state.h"
 #include "engine/train/metrics.h"
@@ -31,10 +29,7 @@
 #include "tools/cli/checkpoints.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
-#include "tools/cli/flags/memory_flags.h"
-#include "tools/cli/flags/proto_flags.h"
-#include "tools/cli/flags/run_flags.h"
-#include "tools/cli/flags/training_options.h"
+#include "tools/cli/flags/training_flags.h"
 #include "tools/cli/process.h"
 #include "tools/cli/runs/kept_options.h"
 #include "tools/cli/runs/run_notes.h"
@@ -47,17 +42,14 @@ namespace {
 constexpr int kStoppedEarly = 4;  // the exit code
 
 struct TrainFlags {
-  std::string output, training_file, init_from;
-  std::vector<std::string> init_patterns;  // empty: all tensors are loaded
+  std::string output;
   std::optional<std::string> tensorboard;  // a folder; empty: in the output
+  std::optional<bool> resume_said;         // what --resume says
   bool resume = false, json = false, upload_ahead = true;
   std::vector<std::string> resume_with;
   std::set<std::string> may_change;  // the same, checked
-  CompileFlags compile;
-  MemoryFlags memory;
-  RunFlags run;
+  TrainingFlags training;
   ObserverFlags observer;
-  TrainingOptions options;  // only what the command line says
 };
 
 struct Run {
@@ -151,14 +143,9 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_RETURN_IF_ERROR(MetricsFile::CheckNobodyWrites(output.metrics()));
   Checkpoints checkpoints(directory, training, out);
   if (f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/true));
-  TrainerOptions options;
-  SNUG_ASSIGN_OR_RETURN(options.compile, f.compile.Options(f.memory.streams.count));
-  SNUG_ASSIGN_OR_RETURN(options.compile.memory, f.memory.Options(given.files));
-  SNUG_ASSIGN_OR_RETURN(options.session, f.run.Options(f.compile.threads > 0, &options.compile));
+  SNUG_ASSIGN_OR_RETURN(TrainerOptions options, f.training.ForTrainer(given));
   options.upload_ahead = f.upload_ahead;
-  options.compile.optimizer = &given.optimizer;
-  options.compile.no_decay.emplace(training.no_decay().begin(), training.no_decay().end());
-  options.compile.no_decay_places = given.no_decay_places;
+  options.goes_on = f.resume;
   options.compile.decay_rule = checkpoints.decay_rule();
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
                         OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed()),
@@ -175,11 +162,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_RETURN_IF_ERROR(files.MakeDirectory(output.path()));
   if (!f.resume) SNUG_RETURN_IF_ERROR(checkpoints.Find(/*resume=*/false));
   SNUG_RETURN_IF_ERROR(checkpoints.Begin(*trainer));
-  if (!f.init_from.empty() && !f.resume) {
-    SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report,
-                          checkpoint::InitFrom(trainer->session(), files, f.init_from, f.init_patterns));
-    absl::FPrintF(out, "%s\n", report.ToString());
-  }
+  if (!f.resume) SNUG_RETURN_IF_ERROR(f.training.Initialise(trainer->session(), out));
   absl::FPrintF(out, "%s: %d steps of %d samples, %d steps an epoch; %d threads an op, %s\n", compiled.graph.name,
                 trainer->steps(), trainer->batch(), trainer->steps_per_epoch(), compiled.threads,
                 Name(compiled.precision));
@@ -203,7 +186,8 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
                       .steps_per_epoch = trainer->steps_per_epoch(),
                       .log_every = training.log_every(),
                       .memory_bytes = trainer->session().state_bytes() + trainer->session().step_bytes()}));
-  runs::RunRecord record = DescribeRun(*trainer, given, f.run, f.compile, f.memory, f.init_from, output);
+  runs::RunRecord record =
+      DescribeRun(*trainer, given, f.training.run, f.training.compile, f.training.memory, f.training.init_from, output);
   record.changes = checkpoints.changes();
   RunNotes notes(output, std::move(record), *trainer, options.compile.memory);
   std::unique_ptr<tensorboard::EventLog> events;
@@ -296,15 +280,12 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
       "after the step, with a checkpoint (exit code 4), and so does a closed terminal, unless nohup is before it; the\n"
       "same command with --resume goes on, bit for bit.");
   flags.Add("output", &f.output, "directory for what the training leaves; default runs/<network>");
-  flags.Add("training", &f.training_file, "a file with the `training { }` and `optimizer { }` to use");
-  flags.Add("resume", &f.resume, "go on from the newest checkpoint");
+  f.training.AddTrainingFile(flags);
+  flags.Add("resume", &f.resume_said, "go on from the newest checkpoint");
   flags.Add(
       "resume-with", &f.resume_with,
       absl::StrCat("go on, with what is named here as it is said now, and all else as it was: ", NamesToResumeWith()));
-  flags.Add(
-      "init-from", &f.init_from,
-      "begin with the parameters of a file, as far as they fit: safetensors, or PyTorch's torch.save (.pth, .pt)");
-  flags.Add("init-patterns", &f.init_patterns, "which of them: patterns of names, !x excludes; default: all");
+  f.training.AddInit(flags);
   flags.Add("tensorboard", "", "also write event files for TensorBoard; =DIR: there; default: <output>/tensorboard",
             [&f](const std::string& value) -> absl::Status {
               f.tensorboard.reset();
@@ -312,40 +293,28 @@ absl::StatusOr<int> RunTrain(const Arguments& arguments) {
               return absl::OkStatus();
             });
   AddJsonFlag(flags, &f.json);
-  // The help begins with the sections that users look for first. But the flags from messages are added last, because
-  // they skip names that are flags already.
-  for (const char* heading : {"training", "data", "optimizer", "how it computes", "memory"}) flags.Section(heading);
-  flags.Section("how it computes");
-  f.compile.AddTo(flags);
-  f.run.AddTo(flags);
-  f.observer.AddTo(flags);
-  flags.Add(
-      "upload-ahead", "on|off",
-      "on a GPU: the next batch is uploaded while a step runs (default), into memory beside the plan, where "
-      "--memory-limit and the device leave some; or as its step begins",
-      [&f](const std::string& value) -> absl::Status {
-        f.upload_ahead = value == "on";
-        if (value == "on" || value == "off") return absl::OkStatus();
-        return absl::InvalidArgumentError(absl::StrCat("--upload-ahead: expected on or off, found \"", value, "\""));
-      });
-  flags.Section("memory");
-  f.memory.AddTo(flags);
-  flags.Section("data");
-  AddProtoFlags("data-", "data", f.options.training.mutable_data(), flags);
-  flags.Section("training");
-  AddProtoFlags("", "training", &f.options.training, flags);
-  flags.Section("optimizer");
-  AddProtoFlags("", "optimizer", &f.options.optimizer, flags);
+  f.training.AddSections(flags, [&] {
+    f.observer.AddTo(flags);
+    flags.Add(
+        "upload-ahead", "on|off",
+        "on a GPU: the next batch is uploaded while a step runs (default), into memory beside the plan, where "
+        "--memory-limit and the device leave some; or as its step begins",
+        [&f](const std::string& value) -> absl::Status {
+          f.upload_ahead = value == "on";
+          if (value == "on" || value == "off") return absl::OkStatus();
+          return absl::InvalidArgumentError(absl::StrCat("--upload-ahead: expected on or off, found \"", value, "\""));
+        });
+  });
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
 
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
-  SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, CombineTrainingOptions(loaded, f.training_file, f.options));
-  const proto::Training& training = options.training;
+  SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, f.training.Settle(loaded));
   SNUG_ASSIGN_OR_RETURN(f.may_change, ParseResumeWith(f.resume_with));
-  f.resume = f.resume || !f.may_change.empty();
-  f.compile.batch = ChooseBatch(BatchFor::kTraining, f.compile.batch, loaded.network, training);
-  if (f.compile.precision.empty()) f.compile.precision = training.precision();
-  if (!f.compile.stochastic_rounding.has_value()) f.compile.stochastic_rounding = training.stochastic_rounding();
+  if (f.resume_said == false && !f.may_change.empty()) {
+    return absl::InvalidArgumentError(
+        "--resume-with goes on with a training, and --resume=false says that one begins: leave out one of them");
+  }
+  f.resume = f.resume_said.value_or(!f.may_change.empty());
   return Train(loaded, options, f);
 }
 

@@ -14,9 +14,7 @@
 #include "engine/base/text/json.h"
 #include "engine/base/text/output_file.h"
 #include "engine/base/text/printable.h"
-#include "engine/compile/defaults.h"
 #include "engine/train/checkpoint/file_system.h"
-#include "engine/train/checkpoint/init_from.h"
 #include "engine/train/run_folder.h"
 #include "engine/train/trainer.h"
 #include "engine/train/training_options.h"
@@ -24,10 +22,7 @@
 #include "proto/train.pb.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
-#include "tools/cli/flags/memory_flags.h"
-#include "tools/cli/flags/proto_flags.h"
-#include "tools/cli/flags/run_flags.h"
-#include "tools/cli/flags/training_options.h"
+#include "tools/cli/flags/training_flags.h"
 #include "tools/cli/process.h"
 #include "tools/picture/curve.h"
 #include "tools/runs/rate_range.h"
@@ -39,13 +34,9 @@ using runs::RateRange;
 
 struct FindRateFlags {
   RateRange::Options range;
-  std::string svg, training_file, init_from;
-  std::vector<std::string> init_patterns;
+  std::string svg;
   bool json = false;
-  CompileFlags compile;
-  MemoryFlags memory;
-  RunFlags run;
-  TrainingOptions options;  // only what the command line says
+  TrainingFlags training;
 };
 
 absl::Status CheckRange(const RateRange::Options& range) {
@@ -82,13 +73,7 @@ proto::Training ForTheSweep(proto::Training training, int64_t steps) {
 absl::StatusOr<std::unique_ptr<Trainer>> NewTrainer(const LoadedNetwork& loaded, const TrainingOptions& given,
                                                     const FindRateFlags& f, std::FILE* out) {
   const proto::Training training = ForTheSweep(given.training, f.range.steps);
-  TrainerOptions options;
-  SNUG_ASSIGN_OR_RETURN(options.compile, f.compile.Options(f.memory.streams.count));
-  SNUG_ASSIGN_OR_RETURN(options.compile.memory, f.memory.Options(given.files));
-  SNUG_ASSIGN_OR_RETURN(options.session, f.run.Options(f.compile.threads > 0, &options.compile));
-  options.compile.optimizer = &given.optimizer;
-  options.compile.no_decay.emplace(training.no_decay().begin(), training.no_decay().end());
-  options.compile.no_decay_places = given.no_decay_places;
+  SNUG_ASSIGN_OR_RETURN(const TrainerOptions options, f.training.ForTrainer(given));
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
                         OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed())));
   for (const std::string& note : data.notes) absl::FPrintF(out, "data: %s\n", Printable(note));
@@ -97,12 +82,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> NewTrainer(const LoadedNetwork& loaded,
       std::unique_ptr<Trainer> trainer,
       Trainer::Create(loaded.network, loaded.source_map, OpRegistry::Builtin(), training, std::move(data), options));
   SayWhatVaries(trainer->session().compiled());
-  if (!f.init_from.empty()) {
-    checkpoint::PosixFileSystem files;
-    SNUG_ASSIGN_OR_RETURN(const checkpoint::InitReport report,
-                          checkpoint::InitFrom(trainer->session(), files, f.init_from, f.init_patterns));
-    absl::FPrintF(out, "%s\n", report.ToString());
-  }
+  SNUG_RETURN_IF_ERROR(f.training.Initialise(trainer->session(), out));
   return trainer;
 }
 
@@ -223,35 +203,17 @@ absl::StatusOr<int> RunFindLr(const Arguments& arguments) {
   flags.Add("stop-at", &f.range.stop_at,
             "the loss has diverged, and the test ends, where it is so many times its least; default 4");
   flags.Add("svg", &f.svg, "file for the curve; default runs/<network>/find_lr.svg");
-  flags.Add("training", &f.training_file, "a file with the `training { }` and `optimizer { }` to use");
-  flags.Add(
-      "init-from", &f.init_from,
-      "begin with the parameters of a file, as far as they fit: safetensors, or PyTorch's torch.save (.pth, .pt)");
-  flags.Add("init-patterns", &f.init_patterns, "which of them: patterns of names, !x excludes; default: all");
+  f.training.AddTrainingFile(flags);
+  f.training.AddInit(flags);
   AddJsonFlag(flags, &f.json);
-  for (const char* heading : {"training", "data", "optimizer", "how it computes", "memory"}) flags.Section(heading);
-  flags.Section("how it computes");
-  f.compile.AddTo(flags);
-  f.run.AddTo(flags);
-  flags.Section("memory");
-  f.memory.AddTo(flags);
-  flags.Section("data");
-  AddProtoFlags("data-", "data", f.options.training.mutable_data(), flags);
-  flags.Section("training");
-  AddProtoFlags("", "training", &f.options.training, flags,
-                {"epochs", "evaluate-every", "evaluate-batches", "log-every", "schedule", "checkpoint", "best"});
-  flags.Section("optimizer");
-  AddProtoFlags("", "optimizer", &f.options.optimizer, flags, {"learning-rate", "average"});
+  f.training.AddSections(
+      flags, [] {}, {"epochs", "evaluate-every", "evaluate-batches", "log-every", "schedule", "checkpoint", "best"},
+      {"learning-rate", "average"});
   SNUG_ASSIGN_OR_RETURN(const std::string file, flags.ParseOne(arguments, "a model file"));
   SNUG_RETURN_IF_ERROR(CheckRange(f.range));
 
   SNUG_ASSIGN_OR_RETURN(const LoadedNetwork loaded, LoadNetworkFile(file));
-  SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, CombineTrainingOptions(loaded, f.training_file, f.options));
-  f.compile.batch = ChooseBatch(BatchFor::kTraining, f.compile.batch, loaded.network, options.training);
-  if (f.compile.precision.empty()) f.compile.precision = options.training.precision();
-  if (!f.compile.stochastic_rounding.has_value()) {
-    f.compile.stochastic_rounding = options.training.stochastic_rounding();
-  }
+  SNUG_ASSIGN_OR_RETURN(const TrainingOptions options, f.training.Settle(loaded));
   return FindRate(loaded, options, f);
 }
 

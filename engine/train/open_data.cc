@@ -165,7 +165,8 @@ absl::StatusOr<TrainingData> Csv(const proto::Data& data, const proto::Network& 
                       .evaluation = std::move(opened.evaluation),
                       .notes = std::move(opened.notes),
                       .learnt = {{kTableKey, std::move(opened.learnt)}},
-                      .lacks_labels = opened.lacks_labels};
+                      .lacks_labels = opened.lacks_labels,
+                      .evaluation_lacks_labels = opened.test_lacks_labels};
 }
 
 // Opens a tokenizer for data that name one, and null for others. It must be the one that a checkpoint was trained with.

@@ -112,6 +112,27 @@ class Tables(SnugTest):
         said = self.error(*predict, f"--data-csv-file={self.write('less.csv', 'noise,length' + chr(10) + '1,2' + chr(10))}")
         self.assertIn('less.csv:1:1: no column is called "colour"\n', said)
 
+    def test_what_depends_on_labels_that_are_not_there_is_refused(self):
+        self.train("--epochs=1")
+        new = self.write("new.csv", csv(self.HEADER[:-1], [row[:-1] for row in self.rows[:20]]))
+        labelled = self.write("labelled.csv", csv(self.HEADER, self.rows[:20]))
+        predict = ("predict", self.network, f"--checkpoint={self.run_folder}", "--batch=16")
+        label = "kind"
+        for name in (label, "loss"):
+            said = self.error(*predict, f"--data-csv-file={new}", f"--fetch={name}")
+            self.assertEqual(said.splitlines()[-1], f"--fetch={name}: depends on the labels, and {new} has none: leave it out")
+        done = self.run_snug(*predict, f"--data-csv-file={labelled}", "--data-held-back=0", "--part=training", f"--fetch={label}")
+        self.assertEqual(len(done.stdout.splitlines()), 21)
+        # A table to evaluate with has no part in what is predicted of rows without labels.
+        said = self.error(*predict, f"--data-csv-file={new}", f"--data-csv-test-file={labelled}")
+        self.assertIn(f"--data-csv-test-file={labelled}: {new} has no labels, so that all of its rows are predicted and no other file is read", said)
+        # The other way round it is the one that is predicted.
+        done = self.run_snug(*predict, f"--data-csv-file={labelled}", f"--data-csv-test-file={new}")
+        self.assertEqual(len(done.stdout.splitlines()), 21)
+        self.assertIn(f'data: {new}: has no column "kind", so no labels are known\n', done.stderr)
+        said = self.error(*predict, f"--data-csv-file={labelled}", f"--data-csv-test-file={new}", f"--fetch={label}")
+        self.assertIn(f"--fetch={label}: depends on the labels, and {new} has none", said)
+
     def test_goes_on_with_the_same_bits(self):
         self.train("--epochs=4")
         whole = self.newest().read_bytes()

@@ -56,9 +56,18 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
                         OpenData(data, network, static_cast<uint64_t>(flags.seed), &weights.source->metadata(),
                                  /*goes_on=*/false, flags.may_lack_labels));
   for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", Printable(note));
+  const std::string& test_file = flags.data->csv().test_file();
+  if (opened.lacks_labels && !test_file.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--data-csv-test-file=", test_file, ": ", data.csv().file(),
+                     " has no labels, so that all of its rows are predicted and no other file is read: leave out the "
+                     "flag, or give the file as --data-csv-file"));
+  }
+  const bool of_training = flags.part == "training" || opened.lacks_labels;
+  if (opened.lacks_labels) inference->unlabelled = data.csv().file();
+  if (!of_training && opened.evaluation_lacks_labels) inference->unlabelled = data.csv().test_file();
   const std::shared_ptr<const Dataset>& trained = opened.training_judged ? opened.training_judged : opened.training;
-  const std::shared_ptr<const Dataset> dataset =
-      flags.part == "training" || opened.lacks_labels ? trained : opened.evaluation;
+  const std::shared_ptr<const Dataset> dataset = of_training ? trained : opened.evaluation;
   if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");
   options.fetch = fetch;
   const int64_t batch = ChooseBatch(BatchFor::kInference, flags.compile.batch, network, network.training());

@@ -1,11 +1,13 @@
 // `snug predict NET --checkpoint=...` writes what trained parameters say of each sample, as a table, an array or lines
 // of JSON.
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,8 @@
 
 namespace snug::core::cli {
 namespace {
+
+constexpr char kLabelField[] = "label";  // of a table
 
 struct PredictFlags {
   InferenceFlags inference;
@@ -68,6 +72,31 @@ absl::StatusOr<Predicting> ChoosePredicting(const PredictFlags& flags, const pro
                              std::find(flags.fetch.begin(), flags.fetch.end(), scores->scores) != flags.fetch.end());
   if (!numbers_alone && among) predicting.scores = std::move(scores);
   return predicting;
+}
+
+// What is made of labels is no prediction where these are not known.
+absl::Status CheckLabels(const std::vector<std::string>& names, const Inference& inference) {
+  if (inference.unlabelled.empty()) return absl::OkStatus();
+  const Evaluator& evaluator = *inference.evaluator;
+  const Graph& graph = evaluator.first_program().compiled().graph;
+  std::set<ValueId> of_labels;
+  for (const ValueId input : graph.inputs()) {
+    const DataField* const field = evaluator.FieldOf(graph.value(input).name);
+    if (field != nullptr && field->name == kLabelField) of_labels.insert(input);
+  }
+  const auto is_of_labels = [&](ValueId value) { return of_labels.contains(value); };
+  for (const NodeId id : graph.ProgramOrder()) {
+    const Node& node = graph.node(id);
+    if (!absl::c_any_of(node.inputs, is_of_labels)) continue;
+    of_labels.insert(node.outputs.begin(), node.outputs.end());
+  }
+  for (const std::string& name : names) {
+    const auto made_so = [&](const Output& output) { return output.name == name && is_of_labels(output.value); };
+    if (!absl::c_any_of(graph.outputs, made_so)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--fetch=", name, ": depends on the labels, and ",
+                                                   inference.unlabelled, " has none: leave it out"));
+  }
+  return absl::OkStatus();
 }
 
 // Writes samples batch by batch.
@@ -176,6 +205,7 @@ absl::StatusOr<int> RunPredict(const Arguments& arguments) {
   if (predicting.scores.has_value()) fetch.push_back(predicting.scores->scores);
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Inference> inference,
                         PrepareInference(std::move(loaded), f.inference, fetch));
+  SNUG_RETURN_IF_ERROR(CheckLabels(predicting.written, *inference));
   SNUG_ASSIGN_OR_RETURN(const std::unique_ptr<Predictor> predictor, Predictor::Create(f, predicting, *inference));
   SNUG_RETURN_IF_ERROR(
       inference->evaluator

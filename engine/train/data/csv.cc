@@ -205,6 +205,10 @@ void NoteConstants(const Table& table, const TableFit& fit, std::vector<std::str
   }
 }
 
+std::string LabelsAreNotKnown(const std::string& path, const TableFit& fit) {
+  return absl::StrCat(path, ": has no column ", Shown(fit.label), ", so no labels are known");
+}
+
 absl::Status CheckParts(const std::string& path, int64_t rows) {
   if (rows > 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -249,7 +253,7 @@ absl::StatusOr<CsvData> OpenCsv(const std::string& path, const CsvOptions& optio
   const TableFit& fit = *kept;
   opened.lacks_labels = !table.has_label;
   if (opened.lacks_labels) {
-    opened.notes.push_back(absl::StrCat(path, ": has no column ", Shown(fit.label), ", so no labels are known"));
+    opened.notes.push_back(LabelsAreNotKnown(path, fit));
   }
   opened.learnt = fit.ToJson();
   opened.classes = fit.classes;
@@ -262,12 +266,16 @@ absl::StatusOr<CsvData> OpenCsv(const std::string& path, const CsvOptions& optio
     label = static_cast<int32_t>(std::lower_bound(fit.classes.begin(), fit.classes.end(), text) - fit.classes.begin());
   }
   SNUG_ASSIGN_OR_RETURN(opened.training, MakeDataset(std::move(table), fit, options, &opened.notes));
-  if (!options.test_file.empty()) {
+  if (!options.test_file.empty() && opened.lacks_labels) {
+    opened.notes.push_back(absl::StrCat(options.test_file, ": is not read: all rows of ", path, " are predicted"));
+  } else if (!options.test_file.empty()) {
     SNUG_ASSIGN_OR_RETURN(file, FileBytes::Open(options.test_file));
     // A class that the training's table does not have may be more than the network tells apart.
     CsvOptions bounded = options;
     if (!options.regression) bounded.classes = opened.training->fields()[1].max_value;
     SNUG_ASSIGN_OR_RETURN(Table test, ReadTable(*file, bounded, &fit));
+    opened.test_lacks_labels = !test.has_label;
+    if (opened.test_lacks_labels) opened.notes.push_back(LabelsAreNotKnown(options.test_file, fit));
     SNUG_ASSIGN_OR_RETURN(opened.evaluation, MakeDataset(std::move(test), fit, bounded, &opened.notes));
   } else if (options.held_back != 0 && !opened.lacks_labels) {
     SNUG_RETURN_IF_ERROR(CheckParts(path, opened.training->size()));

@@ -57,7 +57,8 @@ struct CsvData {
   std::vector<std::string> notes;
   std::string learnt;                // what was learnt from the training rows; for checkpoints
   std::vector<std::string> classes;  // where labels are texts
-  bool lacks_labels = false;         // the file has no column of them
+  bool lacks_labels = false;         // the file has no column of them; `test_file` is not read then
+  bool test_lacks_labels = false;    // nor has `test_file`
 };
 
 absl::StatusOr<CsvData> OpenCsv(const std::string& path, const CsvOptions& options);

@@ -97,6 +97,21 @@ class AverageTest(SnugTest):
         self.assertIn("/step-000000020.safetensors is not there", failed.stderr)
         self.assertIn("give at most 1\n", failed.stderr)
 
+    def test_after_a_change_of_batch_it_is_of_the_steps_that_there_were(self):
+        flags = ("--schedule=constant", "--checkpoint-keep=9")
+        self.train("--epochs=3", *flags)  # 10 steps an epoch
+        smaller = (*flags, "--batch=16", "--resume-with=batch")  # 20
+        most = self.train("--epochs=5", *smaller, "--checkpoint-average=6", code=2).stderr
+        self.assertIn("training.checkpoint.average: expected at most 5, as many checkpoints as this training writes in 70 steps", most)
+        self.train("--epochs=5", *smaller, "--checkpoint-average=4")
+        path = self.folder / "run/checkpoints" / AVERAGE
+        self.assertEqual(tensors_of(path)[0]["averaged"], "20,30,50,70")
+        # And after another one, in the middle of an epoch whose rest is left out.
+        self.train("--steps=80", *flags, "--batch=16", "--resume")
+        self.train("--epochs=8", *flags, "--batch=32", "--resume-with=batch", "--checkpoint-average=5")
+        self.assertEqual(tensors_of(path)[0]["averaged"], "30,50,70,90,100")
+        self.assertEqual(tensors_of(path.parent / "step-000000100.safetensors")[0]["data.begin.earlier"], "0:10,30:20")
+
     def test_one_that_ends_early_has_the_mean_of_those_it_has(self):
         self.train("--steps=10", "--checkpoint-every=5", "--checkpoint-keep=1")
         done = self.train("--steps=100", "--checkpoint-every=5", "--checkpoint-keep=4", "--checkpoint-average=4", "--resume",

@@ -163,7 +163,7 @@ class ResumeWithTest(Resuming):
         self.assertNotIn("changed", train(moved, "--steps=9", "--resume").stdout)
         table("moved.csv", 2)  # one number is another
         said = train(moved, "--steps=12", "--resume", code=2).stderr
-        self.assertRegex(said, "made with checksum of samples [0-9a-f]{16}, this run has [0-9a-f]{16}; .*--resume-with=data")
+        self.assertRegex(said, f"made with checksum of samples [0-9a-f]{{16}}, this run has [0-9a-f]{{16}}, of {re.escape(str(moved))}; .*--resume-with=data")
         done = train(moved, "--steps=12", "--resume-with=data")
         self.assertIn("goes on with batch 10 of epoch 1\n", done.stdout)
         self.assertNotIn("the order of epoch", done.stdout)
@@ -220,6 +220,210 @@ class ResumeWithTest(Resuming):
         self.train("--steps=20", "--learning-rate=0.1")
         done = self.train("--steps=30", "--learning-rate=0.1", "--batch=16", "--resume-with=batch")
         self.assertIn("the learning rate of the next step is 0.1\n", done.stdout)
+
+
+    def test_an_option_is_named_and_not_the_tensors_that_come_with_it(self):
+        self.FLAGS = (*self.FLAGS, "--optimizer=sgd")
+        self.train("--steps=10")
+        for flag, option in (("--average-decay=0.9", "average-decay"), ("--sgd-momentum=0.9", "sgd-momentum")):
+            said = self.train("--steps=20", "--resume", flag, code=2).stderr
+            self.assertIn(f"made with {option} its default, this run has 0.9; give it the same, or let it change: --resume-with=optimizer\n", said)
+            self.assertNotIn("tensors differ", said)
+            # Where it may change, there is still nothing to go on with.
+            said = self.train("--steps=20", "--resume-with=optimizer", flag, code=2).stderr
+            self.assertIn(f"--resume-with=optimizer: {self.newest()}: the checkpoint was made with {option} its default, this run has 0.9", said)
+            self.assertIn("begin with its weights: --init-from, and another --output\n", said)
+            self.assertIn("tensors differ", said)
+        self.FLAGS = self.FLAGS[:-1]
+        said = self.train("--steps=20", "--resume", "--optimizer=adam", "--adam-beta1=0.8", code=2).stderr
+        self.assertIn("made with optimizer sgd, this run has adam; give it the same", said)
+
+    def test_a_default_that_is_said_is_the_default(self):
+        explicit = ("--weight-decay=0", "--sgd-momentum=0", "--sgd-nesterov=false", "--schedule-warm-up=0", "--data-shuffle=true")
+        self.FLAGS = (*self.FLAGS, "--optimizer=sgd")
+        self.train("--steps=10")
+        self.assertNotIn("changed", self.train("--steps=12", "--resume", *explicit).stdout)
+        self.assertNotIn("changed", self.train("--steps=14", "--resume").stdout)
+        self.train("--steps=10", *explicit, output="said")
+        self.assertNotIn("changed", self.train("--steps=12", "--resume", output="said").stdout)
+        self.FLAGS = ("--data=digits", "--batch=64", "--threads=1", "--evaluate-batches=1")
+        self.train("--steps=2", output="all")
+        samples = json.loads(metadata_of(self.newest("all"))["options"])["training samples"]
+        self.assertNotIn("changed", self.train("--steps=3", "--resume", f"--data-digits-samples={samples}", output="all").stdout)
+
+    def test_what_says_that_nothing_is_gone_on_with_and_what_may_change_in_it_are_refused_together(self):
+        said = self.train("--steps=10", "--resume=false", "--resume-with=learning-rate", code=2).stderr
+        self.assertIn("--resume-with goes on with a training, and --resume=false says that one begins: leave out one of them", said)
+        self.assertFalse((self.folder / "run").exists())
+        self.train("--steps=10")
+        before = self.newest().read_bytes()
+        self.train("--steps=12", "--resume=false", "--resume-with=learning-rate", "--learning-rate=0.2", code=2)
+        self.assertEqual(self.newest().read_bytes(), before)
+        self.train("--steps=12", "--resume=true", "--resume-with=learning-rate", "--learning-rate=0.2")
+
+    def test_a_schedule_over_epochs_goes_on_where_its_epoch_is(self):
+        flags = ("--learning-rate=0.1", "--schedule=linear")
+        self.train("--epochs=2", *flags)  # 40 steps
+        done = self.train("--epochs=4", *flags, "--batch=16", "--resume-with=batch", "--log-every=1")  # 40 an epoch
+        rates = [line["learning_rate"] for line in self.lines() if line["kind"] == "step"]
+        self.assertEqual(len(rates), 40 + 80)
+        for after, rate in enumerate(rates[40:]):
+            self.assertAlmostEqual(rate, 0.1 * (1 - (80 + after) / 159), delta=1e-9)  # half of the way, as after two epochs of four
+        self.assertIn(f"the learning rate of the next step is {rates[40]:.4g}\n", done.stdout)
+        # Larger batches, and those that come after a plain --resume.
+        self.train("--epochs=8", *flags, "--batch=64", "--resume-with=batch", "--checkpoint-every=15")
+        (self.newest()).unlink()
+        self.train("--epochs=8", *flags, "--batch=64", "--resume", "--checkpoint-every=15")
+        rates = [line["learning_rate"] for line in self.lines() if line["kind"] == "step"]
+        self.assertEqual(len(rates), 120 + 40)
+        for after, rate in enumerate(rates[120:]):
+            self.assertAlmostEqual(rate, 0.1 * (1 - (40 + after) / 79), delta=1e-9)
+
+
+class EvaluatedWithATable(SnugTest):
+    """Trains a line of three numbers, on a table with another one to evaluate with."""
+
+    def setUp(self):
+        super().setUp()
+        self.network = self.write("net.pbtxt", 'name: "net" input { name: "point" shape { dim: 2 } } input { name: "label" dtype: INT32 }\n'
+                                  'layer { name: "out" input: "point" dense { units: 2 } }\n'
+                                  'layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} }\n'
+                                  'layer { name: "accuracy" input: "out" input: "label" accuracy {} } objective: "loss" output: "accuracy"\n')
+        self.table("train.csv", 60)
+        self.test = self.table("test.csv", 20)
+
+    def table(self, name, rows, last="0,0,1"):
+        return self.write(name, "x,y,side\n" + "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(rows - 1)) + f"{last}\n")
+
+    def train(self, *arguments, code=0):
+        return self.run_snug("train", self.network, "--data=csv", f"--data-csv-file={self.folder / 'train.csv'}",
+                             f"--data-csv-test-file={self.test}", "--batch=4", "--threads=1", "--learning-rate=0",
+                             f"--output={self.folder / 'run'}", *arguments, code=code)
+
+    def newest(self):
+        return max((self.folder / "run/checkpoints").glob("step-*.safetensors"))
+
+    def best(self):
+        return metadata_of(self.folder / "run/checkpoints/best.safetensors")
+
+    def test_other_data_to_evaluate_with_are_noticed_where_something_goes_by_them(self):
+        for number, flags in enumerate((["--best-metric=loss"], ["--schedule=plateau"], ["--best-metric=accuracy", "--schedule=plateau"])):
+            with self.subTest(flags=flags):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                self.table("test.csv", 20)
+                self.train("--steps=4", *flags)
+                before = self.newest().read_bytes()
+                self.table("test.csv", 20, last="3,3,0")  # one row is another
+                said = self.train("--steps=8", "--resume", *flags, code=2).stderr
+                self.assertRegex(said, f"made with checksum of evaluation samples [0-9a-f]{{16}}, this run has [0-9a-f]{{16}}, of {re.escape(str(self.test))}; "
+                                       "give it the same, or let it change: --resume-with=data\n")
+                self.table("test.csv", 21)
+                said = self.train("--steps=8", "--resume", *flags, code=2).stderr
+                self.assertIn(f"; it was made with evaluation samples 20, this run has 21, of {self.test}; give it", said)
+                self.assertEqual(self.newest().read_bytes(), before)
+                done = self.train("--steps=8", "--resume-with=data", *flags)
+                self.assertIn("changed after step 4: evaluation samples 20 -> 21\n", done.stdout)
+                self.assertIn("the data to evaluate with are others: what is best is looked for anew", done.stdout)
+                self.assertIn("goes on with batch 5 of epoch 1\n", done.stdout)
+                self.assertNotIn("the order of epoch", done.stdout)
+                self.assertNotIn("changed", self.train("--steps=9", "--resume", *flags).stdout)
+
+    def test_and_not_noticed_where_nothing_does(self):
+        self.train("--steps=4")
+        self.table("test.csv", 21)
+        self.assertNotIn("changed", self.train("--steps=6", "--resume").stdout)
+        # There is no best value yet that other data could have given.
+        self.train("--steps=8", "--resume", "--best-metric=loss")
+        self.table("test.csv", 22)
+        self.train("--steps=10", "--resume")
+        self.train("--steps=12", "--resume", "--best-metric=loss")
+
+    def test_rows_that_are_held_back_are_of_the_table(self):
+        self.test = ""
+        self.train("--steps=4", "--best-metric=loss", "--data-held-back=0.5")
+        path = self.folder / "train.csv"
+        lines = path.read_text().splitlines()
+        parts = set()
+        for i in range(1, len(lines)):
+            path.write_text("\n".join([*lines[:i], "9,9," + lines[i][-1], *lines[i + 1:]]) + "\n")
+            said = self.train("--steps=8", "--resume", "--best-metric=loss", "--data-held-back=0.5", code=2).stderr
+            self.assertIn(f", of {path}; give it the same", said)
+            parts.add(re.search("made with (checksum of [a-z ]*samples)", said).group(1))
+            if len(parts) == 2:
+                break
+        self.assertEqual(parts, {"checksum of samples", "checksum of evaluation samples"})
+
+    def test_with_other_data_to_evaluate_with_the_best_is_looked_for_anew(self):
+        flags = ("--evaluate-every=2", "--best-metric=accuracy", "--best-patience=3")
+        self.assertIn("ended early", self.train("--steps=40", *flags).stdout)
+        best = (self.folder / "run/checkpoints/best.safetensors").read_bytes()
+        value, step = self.best()["best.value"], self.best()["best.step"]
+        self.assertEqual(step, "2")
+        self.table("test.csv", 20, last="6,4,0")
+        done = self.train("--steps=40", *flags, "--resume-with=data", "--checkpoint-every=1", "--checkpoint-keep=99")
+        self.assertIn(f"what is best is looked for anew; accuracy {float(value):.6g} after step 2 does not count any more\n"
+                      f"the state of the first evaluation takes the place of {self.folder / 'run/checkpoints/best.safetensors'}: move that away if it is to stay\n",
+                      done.stdout)
+        self.assertIn("done after 16 steps", done.stdout)  # one that is best, and three that are no better
+        self.assertEqual(self.best()["best.step"], "10")
+        self.assertNotEqual((self.folder / "run/checkpoints/best.safetensors").read_bytes(), best)
+        # A plain --resume from before that evaluation does not bring the old value back.
+        for path in sorted((self.folder / "run/checkpoints").glob("step-*"))[2:]:
+            path.unlink()
+        self.assertEqual(self.newest().name, "step-000000009.safetensors")
+        self.assertNotIn("best.value", metadata_of(self.newest()))
+        self.assertIn("done after 16 steps", self.train("--steps=40", *flags, "--resume").stdout)
+
+    def test_with_other_data_to_train_on_the_best_stays_and_patience_begins_anew(self):
+        flags = ("--evaluate-every=2", "--best-metric=accuracy", "--best-patience=3")
+        self.train("--steps=40", *flags)
+        best = self.best()
+        self.table("train.csv", 60, last="3,4,0")
+        done = self.train("--steps=40", *flags, "--resume-with=data")
+        self.assertIn("the data are others: evaluations that are no better are counted anew\n", done.stdout)
+        self.assertIn("done after 14 steps", done.stdout)
+        self.assertEqual(self.best(), best)
+
+    def test_a_plateau_is_looked_for_anew_and_the_rate_stays(self):
+        flags = ("--evaluate-every=2", "--schedule=plateau", "--schedule-plateau-patience=2", "--schedule-plateau-metric=accuracy")
+        self.train("--steps=8", *flags)  # better than nothing, then not: it falls after step 6
+        self.assertEqual((metadata_of(self.newest())["plateau.factor"], metadata_of(self.newest())["plateau.waited"]), ("0.10000000000000001", "1"))
+        self.table("test.csv", 20, last="6,4,0")
+        self.train("--steps=9", *flags, "--resume-with=data")
+        kept = metadata_of(self.newest())
+        self.assertEqual((kept["plateau.factor"], kept["plateau.step"], kept["plateau.waited"]), ("0.10000000000000001", "9", "0"))
+
+    def test_a_checkpoint_that_does_not_say_with_which_data_it_was_evaluated(self):
+        self.train("--steps=4", "--best-metric=accuracy")
+        path = self.newest()
+        content = path.read_bytes()
+        (length,) = struct.unpack_from("<Q", content)
+        header = json.loads(content[8:8 + length])
+        metadata = header["__metadata__"]
+        options = json.loads(metadata["options"])
+        del options["evaluation samples"], options["checksum of evaluation samples"]
+        metadata["options"] = json.dumps(options)
+
+        def write():
+            text = json.dumps(header).encode()
+            path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length:])
+        write()
+        failed = self.train("--steps=6", "--resume", "--best-metric=accuracy", code=2).stderr
+        metadata["snug.xxh64"] = re.search("found ([0-9a-f]{16}); it is damaged", failed).group(1)
+        write()
+        self.assertNotIn("changed", self.train("--steps=5", "--resume", "--best-metric=accuracy").stdout)
+        self.newest().unlink()
+        said = self.train("--steps=6", "--resume-with=data", "--best-metric=accuracy")
+        self.assertIn("the checkpoint does not say with which data it was evaluated: they are taken as others\n", said.stdout)
+        self.assertIn("what is best is looked for anew", said.stdout)
+
+    def test_a_column_that_is_said_as_it_is_by_itself(self):
+        self.train("--steps=4")
+        done = self.train("--steps=6", "--resume", "--data-csv-label=side", "--data-csv-normalise=false")
+        self.assertNotIn("changed", done.stdout)
+        self.assertNotIn("changed", self.train("--steps=8", "--resume").stdout)
+        said = self.train("--steps=10", "--resume", "--data-csv-label=x", code=2).stderr
+        self.assertIn('the label of the training\'s table is in column "side", here in "x"', said)
 
 
 class EndedFromOutside(Resuming):

@@ -1,7 +1,6 @@
 #include "tools/cli/checkpoints.h"
 
 #include <absl/algorithm/container.h>
-#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
@@ -17,27 +16,17 @@
 #include "engine/train/checkpoint/json_reader.h"
 #include "engine/train/checkpoint/resume.h"
 #include "proto/train.pb.h"
+#include "tools/cli/runs/data_course.h"
 
 namespace snug::core::cli {
 namespace {
 
-// Keys in the metadata. Numbers are counted from 0.
+// Keys in the metadata.
 constexpr const char* kChanges = "changes";
 constexpr const char* kBatch = "batch";
-constexpr const char* kEpochsBegun = "epochs.begun";
-constexpr const char* kDataStep = "data.begin.step";
-constexpr const char* kDataEpoch = "data.begin.epoch";
 
-// Nothing where the metadata have no such key.
-absl::StatusOr<std::optional<int64_t>> CountIn(const checkpoint::Metadata& metadata, const char* key) {
-  const auto found = metadata.find(key);
-  if (found == metadata.end()) return std::nullopt;
-  int64_t count = 0;
-  constexpr int64_t kMost = int64_t{1} << 40;  // so that sums and products with batches of an epoch fit
-  if (absl::SimpleAtoi(found->second, &count) && count >= 0 && count <= kMost) return count;
-  return absl::DataLossError(
-      absl::StrCat("metadata \"", key, "\": expected a whole number, found \"", found->second, "\""));
-}
+// Advice where a training cannot go on.
+constexpr const char* kBeginAnother = "begin with its weights: --init-from, and another --output";
 
 absl::StatusOr<std::vector<OptionChange>> ChangesIn(const checkpoint::Metadata& metadata) {
   const auto found = metadata.find(kChanges);
@@ -87,20 +76,24 @@ absl::Status Checkpoints::Begin(Trainer& trainer) {
   // What is averaged must not depend on interruptions, so their checkpoints may displace none of the others.
   if (averaged_ > 0) store_.CountOnly([&trainer](int64_t step) { return trainer.writes_checkpoint(step); });
   if (!found_.has_value()) return absl::OkStatus();
-  SNUG_ASSIGN_OR_RETURN(
-      const checkpoint::Resumed resumed,
-      checkpoint::Resume(trainer.session(), files_, found_->path,
-                         {.other_rounding = true,
-                          .not_compared = {kBatch},  // it is one of the options
-                          .what = "--resume: ",
-                          .advice = "give it the same, or begin with its weights: --init-from, and another --output"}));
+  const checkpoint::ResumeOptions conditions{.other_rounding = true,
+                                             .not_compared = {kBatch},  // it is one of the options
+                                             .what = "--resume: ",
+                                             .advice = absl::StrCat("give it the same, or ", kBeginAnother)};
+  SNUG_ASSIGN_OR_RETURN(const checkpoint::Resumed resumed,
+                        checkpoint::CompareConditions(trainer.session(), files_, found_->path, conditions));
   Warn(resumed.differences);
+  // Before the tensors: an option says more to whoever gave it than the tensors that are kept because of it.
   SNUG_RETURN_IF_ERROR(FindChanges());
+  SNUG_RETURN_IF_ERROR(
+      ExplainTensors(checkpoint::Resume(trainer.session(), files_, found_->path, conditions).status()));
   SayWhatDoesNotDecay();
-  absl::StatusOr<Trainer::DataBegin> data = FindDataBegin();
+  absl::StatusOr<Trainer::DataBegin> data =
+      DataBeginOf(metadata_, trainer, found_->step, begins_epoch_, Changed("data"));
   if (!data.ok()) return Annotate(data.status(), found_->path);
   SNUG_RETURN_IF_ERROR(trainer.Resume(found_->step, *data));
   SNUG_RETURN_IF_ERROR(Annotate(trainer.ResumeProgress(metadata_), found_->path));
+  const std::string anew = BeginProgressAnew();
   SNUG_RETURN_IF_ERROR(CheckAverage());
   SNUG_RETURN_IF_ERROR(SayWhatIsBest(trainer.progress()));
   // So many steps have used as many batches, whoever ran them: a checkpoint of libsnug says nothing about data.
@@ -108,6 +101,7 @@ absl::Status Checkpoints::Begin(Trainer& trainer) {
   absl::FPrintF(out_, "resumed from %s: goes on with batch %d of epoch %d\n", found_->path, batch % epoch + 1,
                 batch / epoch + 1);
   SayWhatChanged();
+  absl::FPrintF(out_, "%s", anew);
   // Where something has changed, the checkpoint of this very step says so too, if the training ends before another.
   if (changed_.empty()) saved_ = found_->step;
   path_ = found_->path;
@@ -135,8 +129,13 @@ absl::Status Checkpoints::FindChanges() {
     absl::FPrintF(out_, "the checkpoint does not say with which options it was made: %s is not known\n", what);
     if (!unknown.empty()) {
       changed_ = std::move(unknown);
-      begins_epoch_ = Changed("data");
+      begins_epoch_ = other_evaluation_ = Changed("data");
     }
+  } else if (may_change_.contains("data") && options_->HasEvaluation() && !(*kept)->HasEvaluation() &&
+             trainer_->progress().WasKept(metadata_)) {
+    absl::FPrintF(out_, "the checkpoint does not say with which data it was evaluated: they are taken as others\n");
+    changed_.insert("data");
+    other_evaluation_ = true;
   }
   std::vector<OptionChange> refused;
   for (OptionChange& one : (*kept)->ChangesTo(*options_, found_->step)) {
@@ -147,6 +146,7 @@ absl::Status Checkpoints::FindChanges() {
     }
     changed_.insert(name);
     begins_epoch_ = begins_epoch_ || ChangesOrder(one.name);
+    other_evaluation_ = other_evaluation_ || ChangesEvaluation(one.name);
     changes_.push_back(std::move(one));
   }
   return refused.empty() ? absl::OkStatus() : Refuse(refused);
@@ -155,8 +155,9 @@ absl::Status Checkpoints::FindChanges() {
 absl::Status Checkpoints::Refuse(const std::vector<OptionChange>& refused) const {
   std::set<std::string> names = may_change_;
   for (const OptionChange& one : refused) names.insert(NameToResumeWith(one.name));
-  const auto tell = [](std::string* out, const OptionChange& one) {
-    absl::StrAppend(out, one.name, " ", one.before, ", this run has ", one.after);
+  const auto tell = [&](std::string* out, const OptionChange& one) {
+    const std::string files = options_->FilesOf(one.name);
+    absl::StrAppend(out, one.name, " ", one.before, ", this run has ", one.after, files.empty() ? "" : ", of ", files);
   };
   return absl::InvalidArgumentError(
       absl::StrCat("--resume: ", found_->path, ": the checkpoint was made with ",
@@ -164,21 +165,43 @@ absl::Status Checkpoints::Refuse(const std::vector<OptionChange>& refused) const
                    "; give it the same, or let it change: --resume-with=", absl::StrJoin(names, ",")));
 }
 
-// Data of another number or order, and batches of another size, begin with the first epoch that was not begun. What is
-// left of the epoch before is left out.
-absl::StatusOr<Trainer::DataBegin> Checkpoints::FindDataBegin() const {
-  Trainer::DataBegin begin;
-  SNUG_ASSIGN_OR_RETURN(const std::optional<int64_t> step, CountIn(metadata_, kDataStep));
-  SNUG_ASSIGN_OR_RETURN(const std::optional<int64_t> epoch, CountIn(metadata_, kDataEpoch));
-  if (step.has_value() && epoch.has_value() && *step <= found_->step) begin = {.step = *step, .epoch = *epoch};
-  if (!begins_epoch_) return begin;
-  SNUG_ASSIGN_OR_RETURN(const std::optional<int64_t> begun, CountIn(metadata_, kEpochsBegun));
-  if (begun.has_value()) return Trainer::DataBegin{.step = found_->step, .epoch = *begun};
-  // Checkpoints that do not say it are of one batch from the beginning on, and, as far as is known, of as many samples.
-  SNUG_ASSIGN_OR_RETURN(const std::optional<int64_t> batch, CountIn(metadata_, kBatch));
-  const int64_t each =
-      std::max<int64_t>(1, trainer_->samples() / std::max<int64_t>(1, batch.value_or(trainer_->batch())));
-  return Trainer::DataBegin{.step = found_->step, .epoch = (found_->step + each - 1) / each};
+// Some options decide which tensors a training keeps beside its parameters. Where such a one changes, there is nothing
+// to go on with.
+absl::Status Checkpoints::ExplainTensors(const absl::Status& status) const {
+  std::vector<std::string> why;
+  for (size_t i = changes_before_; i < changes_.size(); ++i) {
+    const OptionChange& one = changes_[i];
+    if (NameToResumeWith(one.name) != "optimizer") continue;
+    why.push_back(absl::StrCat(one.name, " ", one.before, ", this run has ", one.after));
+  }
+  if (!absl::IsInvalidArgument(status) || why.empty()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("--resume-with=optimizer: ", found_->path, ": the checkpoint was made with ",
+                                   absl::StrJoin(why, "; it was made with "),
+                                   ": that takes other tensors than it keeps; give it the same, or ", kBeginAnother,
+                                   "\n", status.message()));
+}
+
+// What evaluations of other data have said must not be compared with what they say from now on. Returns what there is
+// to say about it.
+std::string Checkpoints::BeginProgressAnew() {
+  if (!Changed("data")) return "";
+  const Progress& progress = trainer_->progress();
+  const bool followed = progress.keeps_best() || progress.follows_plateau();
+  const std::optional<double> best = progress.best_value();
+  const std::string was_best = best.has_value() ? absl::StrFormat("; %s %.6g after step %d does not count any more",
+                                                                  progress.best_metric(), *best, progress.best_step())
+                                                : "";
+  trainer_->BeginProgressAnew(/*best_counts=*/!other_evaluation_);
+  if (!followed) return "";
+  if (!other_evaluation_) return "the data are others: evaluations that are no better are counted anew\n";
+  std::string said =
+      absl::StrCat("the data to evaluate with are others: what is best is looked for anew", was_best, "\n");
+  if (progress.keeps_best() && std::filesystem::exists(best_path())) {
+    absl::StrAppend(&said, "the state of the first evaluation takes the place of ", best_path(),
+                    ": move that away if it is to stay\n");
+  }
+  return said;
 }
 
 void Checkpoints::SayWhatChanged() const {
@@ -243,11 +266,7 @@ absl::Status Checkpoints::SayWhatIsKept(const absl::Status& status) const {
 checkpoint::Metadata Checkpoints::MetadataNow() const {
   checkpoint::Metadata metadata = trainer_->progress().ToMetadata();
   metadata.insert(learnt_.begin(), learnt_.end());
-  metadata[kEpochsBegun] = absl::StrCat(trainer_->epochs_begun());
-  if (const Trainer::DataBegin& data = trainer_->data_begin(); data.step > 0) {
-    metadata[kDataStep] = absl::StrCat(data.step);
-    metadata[kDataEpoch] = absl::StrCat(data.epoch);
-  }
+  KeepDataBegin(*trainer_, &metadata);
   if (options_.has_value()) metadata[KeptOptions::kKey] = options_->ToJson();
   if (!changes_.empty()) {
     Json json;
@@ -264,6 +283,12 @@ absl::Status Checkpoints::CheckAverage() const {
   SNUG_ASSIGN_OR_RETURN(const std::vector<int64_t> there, store_.Steps());
   const std::vector<int64_t> wanted =
       trainer_->newest_checkpoints(averaged_, std::max(trainer_->step(), trainer_->steps()));
+  if (static_cast<int64_t>(wanted.size()) < averaged_) {
+    return absl::InvalidArgumentError(absl::StrCat("training.checkpoint.average: expected at most ", wanted.size(),
+                                                   ", as many checkpoints as this training writes in ",
+                                                   std::max(trainer_->step(), trainer_->steps()),
+                                                   " steps; found ", averaged_));
+  }
   for (auto it = wanted.rbegin(); it != wanted.rend(); ++it) {
     if (*it > found_->step || absl::c_linear_search(there, *it)) continue;
     return absl::InvalidArgumentError(absl::StrCat(

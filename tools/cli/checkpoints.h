@@ -61,7 +61,8 @@ class Checkpoints {
   checkpoint::Metadata MetadataNow() const;
   absl::Status FindChanges();
   absl::Status Refuse(const std::vector<OptionChange>& refused) const;
-  absl::StatusOr<Trainer::DataBegin> FindDataBegin() const;
+  absl::Status ExplainTensors(const absl::Status& status) const;
+  std::string BeginProgressAnew();
   void SayWhatChanged() const;
   bool Changed(const std::string& name) const { return changed_.contains(name); }
   absl::Status CheckAverage() const;
@@ -83,8 +84,9 @@ class Checkpoints {
   std::optional<KeptOptions> options_;
   std::set<std::string> may_change_, changed_;  // as --resume-with names them
   std::vector<OptionChange> changes_;
-  size_t changes_before_ = 0;  // how many of them are not of this run
-  bool begins_epoch_ = false;  // whether the samples come in another order from here on
+  size_t changes_before_ = 0;      // how many of them are not of this run
+  bool begins_epoch_ = false;      // whether the samples come in another order from here on
+  bool other_evaluation_ = false;  // whether evaluations are of other samples
   DecayRule decay_rule_ = DecayRule::kAll;
   int64_t saved_ = -1;
   std::string path_;

@@ -11,6 +11,7 @@
 
 #include "engine/base/status.h"
 #include "engine/base/text/json.h"
+#include "engine/base/text/printable.h"
 #include "engine/base/text/suggest.h"
 #include "engine/train/checkpoint/json_reader.h"
 #include "engine/train/data_checksum.h"
@@ -32,6 +33,13 @@ constexpr const char* kNames[] = {kLearningRate, kSchedule, kOptimizer, kData, k
 // Words, because no flags say it.
 constexpr const char* kSamples = "training samples";
 constexpr const char* kChecksum = "checksum of samples";
+constexpr const char* kEvaluationSamples = "evaluation samples";
+constexpr const char* kEvaluationChecksum = "checksum of evaluation samples";
+
+bool IsOfEvaluation(absl::string_view option) { return option == kEvaluationSamples || option == kEvaluationChecksum; }
+bool IsOfSamples(absl::string_view option) {
+  return option == kSamples || option == kChecksum || IsOfEvaluation(option);
+}
 
 // Where files lie is not what is in them, which the checksum tells; evaluation changes no parameter.
 bool NamesFiles(absl::string_view option) {
@@ -40,9 +48,37 @@ bool NamesFiles(absl::string_view option) {
          std::any_of(std::begin(kEnds), std::end(kEnds), [&](auto end) { return absl::EndsWith(option, end); });
 }
 
-// How batches are read, and what is done about broken files, which the checksum tells too.
+// How batches are read, and what is done about broken files.
 bool ChangesNothing(absl::string_view option) {
   return option == "data-readers" || option == "data-images-skip-broken";
+}
+
+// Whether what an option says is seen in the samples: how many they are, what they are made of (a table's columns are
+// kept with what was learnt of it), and how large. What is said as it is by itself is no change then.
+bool IsToldBySamples(absl::string_view option) {
+  return absl::StartsWith(option, "data-csv-") ||
+         (absl::StartsWith(option, "data-") && absl::EndsWith(option, "-samples")) || option == "data-images-size" ||
+         option == "data-text-window";
+}
+
+// Whether 0, or false, is what an option is where nothing is said of it. Their fields have no default that says so.
+bool IsNothingByDefault(absl::string_view option) {
+  constexpr absl::string_view kEnds[] = {
+      "weight-decay", "momentum", "nesterov", "lr-decay", "initial-accumulator-value", "average-evaluate"};
+  return std::any_of(std::begin(kEnds), std::end(kEnds), [&](auto end) { return absl::EndsWith(option, end); });
+}
+
+using OptionList = std::vector<std::pair<std::string, std::string>>;
+
+// The files that samples come from, as the options name them.
+std::string ListFiles(const OptionList& options, bool for_evaluation) {
+  std::vector<std::string> files, test_files;
+  for (const auto& [name, value] : options) {
+    if (value.empty() || !NamesFiles(name) || absl::EndsWith(name, "-tokenizer") || absl::EndsWith(name, "-cache")) continue;
+    (absl::StrContains(name, "-test-") ? test_files : files).push_back(Printable(value));
+  }
+  // Without files of their own, the samples to evaluate with are held back.
+  return absl::StrJoin(for_evaluation && !test_files.empty() ? test_files : files, ", ");
 }
 
 // Whether the learning rate of a step depends on how many steps there will be.
@@ -91,7 +127,7 @@ std::string NameToResumeWith(const std::string& option) {
   if (option == kSteps) return "";
   if (option == kLearningRate || option == kBatch) return option;
   if (std::find(std::begin(kAugments), std::end(kAugments), option) != std::end(kAugments)) return kAugmentation;
-  if (option == kSamples || option == kChecksum || option == kData || absl::StartsWith(option, "data-")) return kData;
+  if (IsOfSamples(option) || option == kData || absl::StartsWith(option, "data-")) return kData;
   // A schedule may go by evaluations.
   if (absl::StartsWith(option, kSchedule) || absl::StartsWith(option, "evaluate-") || option == "average-evaluate") {
     return kSchedule;
@@ -101,7 +137,11 @@ std::string NameToResumeWith(const std::string& option) {
 
 bool ChangesOrder(const std::string& option) {
   const std::string name = NameToResumeWith(option);
-  return name == kBatch || (name == kData && option != kChecksum);
+  return name == kBatch || (name == kData && option != kChecksum && !IsOfEvaluation(option));
+}
+
+bool ChangesEvaluation(const std::string& option) {
+  return IsOfEvaluation(option) || option == kData || option == "data-mean" || option == "data-deviation";
 }
 
 KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& data) {
@@ -129,13 +169,36 @@ KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& da
   if (!kept.values_.contains(kSchedule)) kept.values_[kSchedule] = "constant";
   if (DependsOnLength(given.training.schedule())) kept.values_[kSteps] = LengthOf(given.training);
 
-  for (auto& [name, value] : ListProtoFlags("data-", kData, given.training.data())) {
-    if (!NamesFiles(name) && !ChangesNothing(name)) kept.values_[name] = std::move(value);
+  const OptionList data_options = ListProtoFlags("data-", kData, given.training.data());
+  for (const auto& [name, value] : data_options) {
+    if (!NamesFiles(name) && !ChangesNothing(name)) kept.values_[name] = value;
   }
   const Dataset& samples = data.training_judged == nullptr ? *data.training : *data.training_judged;
   kept.values_[kSamples] = absl::StrCat(data.training->size());
   kept.values_[kChecksum] = ChecksumOf(samples);
+  kept.files_[kSamples] = kept.files_[kChecksum] = ListFiles(data_options, /*for_evaluation=*/false);
+  if (data.evaluation != nullptr && (by_evaluations || !given.training.best().metric().empty())) {
+    kept.values_[kEvaluationSamples] = absl::StrCat(data.evaluation->size());
+    kept.values_[kEvaluationChecksum] = ChecksumOf(*data.evaluation);
+    kept.files_[kEvaluationSamples] = kept.files_[kEvaluationChecksum] =
+        ListFiles(data_options, /*for_evaluation=*/true);
+  }
+  kept.LeaveOut();
   return kept;
+}
+
+void KeptOptions::LeaveOut() {
+  std::erase_if(values_, [](const auto& one) {
+    const auto& [name, value] = one;
+    return IsToldBySamples(name) || (IsNothingByDefault(name) && (value == "0" || value == "false"));
+  });
+}
+
+bool KeptOptions::HasEvaluation() const { return values_.contains(kEvaluationChecksum); }
+
+std::string KeptOptions::FilesOf(const std::string& option) const {
+  const auto found = files_.find(option);
+  return found == files_.end() ? "" : found->second;
 }
 
 void KeptOptions::SetBatch(int64_t samples) { SetBatch(absl::StrCat(samples)); }
@@ -156,6 +219,7 @@ absl::StatusOr<std::optional<KeptOptions>> KeptOptions::From(const checkpoint::M
     }
   };
   SNUG_RETURN_IF_ERROR(Annotate(read(), absl::StrCat("metadata \"", kKey, "\"")));
+  kept.LeaveOut();
   return kept;
 }
 
@@ -177,8 +241,10 @@ std::vector<OptionChange> KeptOptions::ChangesTo(const KeptOptions& later, int64
   };
   std::vector<OptionChange> changes;
   for (const std::string& name : names) {
-    // With other data there may be another length, and where the schedule does not go by it, none is kept.
-    if (name == kSteps && !(values_.contains(name) && later.values_.contains(name))) continue;
+    // With other data there may be another length, and where the schedule does not go by it, none is kept. Nor are data
+    // to evaluate with where nothing went by evaluations.
+    const bool in_both = values_.contains(name) && later.values_.contains(name);
+    if ((name == kSteps || IsOfEvaluation(name)) && !in_both) continue;
     const std::string before = value_of(*this, name), after = value_of(later, name);
     if (before != after) changes.push_back({.step = step, .name = name, .before = before, .after = after});
   }

@@ -40,8 +40,19 @@ class KeptOptions {
   // What differs from here to `later`.
   std::vector<OptionChange> ChangesTo(const KeptOptions& later, int64_t step) const;
 
+  // Whether it is known which data the training is evaluated with. They are kept where something goes by evaluations:
+  // the best state, or a plateau.
+  bool HasEvaluation() const;
+  // The files that an option is about, where it is about samples; otherwise nothing. Options that were read from a
+  // checkpoint know none.
+  std::string FilesOf(const std::string& option) const;
+
  private:
-  std::map<std::string, std::string> values_;  // by their flags, without dashes; those at their defaults are left out
+  void LeaveOut();
+
+  // By their flags, without dashes. Left out are those at their defaults, and those that the samples tell.
+  std::map<std::string, std::string> values_;
+  std::map<std::string, std::string> files_;  // by option
 };
 
 // Which of the names of --resume-with stands for an option. Empty: it may change without being named, as the length of
@@ -51,5 +62,8 @@ std::string NameToResumeWith(const std::string& option);
 // Whether samples come in another order, or in batches of others, where this option is another. Where samples alone are
 // others, as one that was mended, they have the places of those before.
 bool ChangesOrder(const std::string& option);
+
+// Whether evaluations are of other samples where this option is another, so that their numbers cannot be compared.
+bool ChangesEvaluation(const std::string& option);
 
 }  // namespace snug::core::cli

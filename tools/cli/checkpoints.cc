@@ -286,8 +286,8 @@ absl::Status Checkpoints::CheckAverage() const {
   if (static_cast<int64_t>(wanted.size()) < averaged_) {
     return absl::InvalidArgumentError(absl::StrCat("training.checkpoint.average: expected at most ", wanted.size(),
                                                    ", as many checkpoints as this training writes in ",
-                                                   std::max(trainer_->step(), trainer_->steps()),
-                                                   " steps; found ", averaged_));
+                                                   std::max(trainer_->step(), trainer_->steps()), " steps; found ",
+                                                   averaged_));
   }
   for (auto it = wanted.rbegin(); it != wanted.rend(); ++it) {
     if (*it > found_->step || absl::c_linear_search(there, *it)) continue;

@@ -74,7 +74,8 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 std::string ListFiles(const OptionList& options, bool for_evaluation) {
   std::vector<std::string> files, test_files;
   for (const auto& [name, value] : options) {
-    if (value.empty() || !NamesFiles(name) || absl::EndsWith(name, "-tokenizer") || absl::EndsWith(name, "-cache")) continue;
+    if (value.empty() || !NamesFiles(name) || absl::EndsWith(name, "-tokenizer") || absl::EndsWith(name, "-cache"))
+      continue;
     (absl::StrContains(name, "-test-") ? test_files : files).push_back(Printable(value));
   }
   // Without files of their own, the samples to evaluate with are held back.

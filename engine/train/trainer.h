@@ -16,6 +16,7 @@
 #include "engine/run/session/session.h"
 #include "engine/train/data/loader.h"
 #include "engine/train/evaluator.h"
+#include "engine/train/judgement/judge.h"
 #include "engine/train/progress.h"
 #include "engine/train/step_feed.h"
 
@@ -35,7 +36,7 @@ struct TrainingData {
   std::vector<std::string> notes = {};  // what the user should know of them: how many there are, what was left out
   // What was learnt from the training samples and belongs to the parameters from then on: metadata for checkpoints.
   std::map<std::string, std::string> learnt = {};
-  bool lacks_labels = false;  // the data are for predictions alone, all of them in `training`
+  bool lacks_labels = false;             // the data are for predictions alone, all of them in `training`
 };
 
 struct TrainerOptions {
@@ -44,6 +45,8 @@ struct TrainerOptions {
   // On CUDA, the next batch goes to the device while a step runs, and a step is reported while the next one runs. This
   // takes more memory (SessionOptions::upload_ahead) where there is some left.
   bool upload_ahead = true;
+  // Evaluations also tell what was taken for what, where the network scores classes (EvaluationReport::judgement).
+  bool judges_classes = false;
 };
 
 class Trainer {
@@ -65,6 +68,9 @@ class Trainer {
     int64_t step = 0;  // how many steps were done before
     Evaluator::Report evaluation;
     Progress::Verdict verdict;  // of evaluations in Run
+    // What was taken for what, without areas and samples; nothing where classes are not judged.
+    std::optional<Judgement> judgement = {};
+    std::string not_judged = {};  // why not, where the network scores classes and they were to be judged
   };
 
   // Each of them may be left empty.
@@ -128,6 +134,10 @@ class Trainer {
 
   // Fails with FailedPrecondition where there are no data for it.
   absl::StatusOr<EvaluationReport> Evaluate();
+  // What evaluations run with; null where there are no data for it.
+  const Evaluator* evaluator() const { return evaluator_.get(); }
+  // The scores whose classes they tell apart, if they do.
+  const std::optional<ClassScores>& judged_scores() const { return judged_scores_; }
 
   int64_t steps() const { return steps_; }
   int64_t steps_per_epoch() const { return loader_->batches_per_epoch(); }
@@ -144,6 +154,7 @@ class Trainer {
   absl::Status Start();
   void FindLength();
   absl::Status StartSession();
+  absl::StatusOr<std::vector<Compiled>> CompileEvaluation(const Compiled& trained, bool of_averages);
   absl::Status CheckAverage() const;
   LoaderOptions Loading() const;
   int64_t BatchOf(int64_t step) const { return data_begin_.epoch * steps_per_epoch() + step - data_begin_.step; }
@@ -178,6 +189,7 @@ class Trainer {
   std::unique_ptr<Feeder> feeder_;
   std::unique_ptr<StepFeed> step_feed_;
   std::unique_ptr<Evaluator> evaluator_;  // null when there is nothing to evaluate with
+  std::optional<ClassScores> judged_scores_;
 };
 
 }  // namespace snug::core

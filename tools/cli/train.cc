@@ -35,6 +35,7 @@
 #include "tools/cli/flags/proto_flags.h"
 #include "tools/cli/flags/run_flags.h"
 #include "tools/cli/flags/training_options.h"
+#include "tools/cli/judge/confusion_summary.h"
 #include "tools/cli/process.h"
 #include "tools/cli/runs/kept_options.h"
 #include "tools/cli/runs/run_notes.h"
@@ -156,6 +157,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_ASSIGN_OR_RETURN(options.compile.memory, f.memory.Options(given.files));
   SNUG_ASSIGN_OR_RETURN(options.session, f.run.Options(f.compile.threads > 0, &options.compile));
   options.upload_ahead = f.upload_ahead;
+  options.judges_classes = true;
   options.compile.optimizer = &given.optimizer;
   options.compile.no_decay.emplace(training.no_decay().begin(), training.no_decay().end());
   options.compile.no_decay_places = given.no_decay_places;
@@ -229,6 +231,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   const auto after_evaluation = [&](const Trainer::EvaluationReport& report) {
     if (report.verdict.best) SNUG_RETURN_IF_ERROR(checkpoints.SaveBest(report.step));
     SNUG_RETURN_IF_ERROR(log->Evaluation(report));
+    if (const auto confusion = SummaryOf(*trainer, report); confusion.has_value()) notes.Evaluated(*confusion);
     if (report.verdict.rate_fell) {
       absl::FPrintF(out, "no better for some evaluations: the learning rate is %.4g of the schedule's from now on\n",
                     trainer->progress().rate_factor());

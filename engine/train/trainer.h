@@ -37,6 +37,7 @@ struct TrainingData {
   // What was learnt from the training samples and belongs to the parameters from then on: metadata for checkpoints.
   std::map<std::string, std::string> learnt = {};
   bool lacks_labels = false;             // the data are for predictions alone, all of them in `training`
+  bool evaluation_lacks_labels = false;  // those in `evaluation` are
 };
 
 struct TrainerOptions {

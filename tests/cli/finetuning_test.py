@@ -10,12 +10,15 @@ import pathlib
 import random
 import re
 import subprocess
+import sys
 import unittest
 
 import browser
-import torch_archive
 from pictures_test import COLOURS, png
 from snug import BINARY, ROOT, SnugTest
+
+sys.path.append(str(ROOT / "tests/testing"))
+import torch_archive  # noqa: E402
 
 PYTHON = os.environ.get("SNUG_TEST_PYTHON", "/usr/bin/python3")
 

@@ -278,6 +278,12 @@ class PredictImagesTest(SnugTest):
         done = self.run_snug("predict", self.model, f"--checkpoint={weights}", "--data=images", f"--data-images-directory={new}")
         self.assertIn("data: the checkpoint keeps no names of classes, so they are told by their numbers\n", done.stderr)
         self.assertEqual(done.stdout.splitlines()[1].split(",")[:3], ["0", str(new / "a.png"), "1"])
+        for names, said in (('["rose", "daisy"]', 'byte 16: expected names in their sequence, found "daisy" behind "rose"'), ("[3]", "byte 1: expected"), ("", "byte 0")):
+            header["__metadata__"] = {"data.classes": names}
+            odd = json.dumps(header).encode()
+            weights.write_bytes(struct.pack("<Q", len(odd)) + odd + content[8 + length:])
+            found = self.error("predict", self.model, f"--checkpoint={weights}", "--data=images", f"--data-images-directory={new}")
+            self.assertIn(f'metadata "data.classes": {said}', found)
 
     def test_a_run_that_fails_leaves_nothing_half_written(self):
         output = self.folder / "a.csv"

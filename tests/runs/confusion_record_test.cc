@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <random>
 
 #include "tests/checkpoint/temporary_folder.h"
 
@@ -127,6 +129,27 @@ TEST(ConfusionRecord, WhatIsNoneIsSaidWithItsPlace) {
   std::ofstream(folder.confusion()) << std::string(5 << 20, ' ');
   EXPECT_THAT(std::string(ConfusionRecord::ReadFrom(folder).status().message()),
               HasSubstr("confusion.json: expected at most"));
+}
+
+TEST(ConfusionRecord, DamagedBytesAreRefusedOrGoTogether) {
+  const std::string whole = Flowers().ToJson();
+  std::minstd_rand random(7);
+  int accepted = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string damaged = whole;
+    for (int k = 0; k < 2; ++k) damaged[random() % damaged.size()] = "0123456789[]{},:\"n-"[random() % 19];
+    if (round % 7 == 0) damaged.resize(random() % damaged.size());
+    const absl::StatusOr<ConfusionRecord> read = ConfusionRecord::Parse(damaged);
+    if (!read.ok()) continue;
+    ++accepted;
+    for (const ConfusionRecord::Cell& cell : read->confusions) {
+      const bool known = std::any_of(read->each.begin(), read->each.end(),
+                                     [&](const ConfusionRecord::Class& one) { return one.number == cell.label; });
+      EXPECT_TRUE(known) << damaged;
+    }
+    EXPECT_TRUE(ConfusionRecord::Parse(read->ToJson()).ok()) << damaged;
+  }
+  EXPECT_GT(accepted, 0);
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ class WatchPageTest(Watching):
         first_judged = wait_until(lambda: self.browser.run(judged), "a confusion matrix")
         wait_until(lambda: self.browser.run(judged) > first_judged, "a later one")
         shown = self.browser.run("return document.getElementById('confusionnote').textContent")
-        self.assertRegex(shown, r"in the evaluation after step [\d,]+00: \d+ of 128 rows right")
+        self.assertRegex(shown, r"In the evaluation after step [\d,]+00: \d+ of 128 rows right")
         self.assertEqual(self.browser.run("return [matrix.labels.length, matrix.name(7)]"), [10, "7"])
         self.assertGreater(self.drawn_matrix()["green"], 500)
 

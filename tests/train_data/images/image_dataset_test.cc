@@ -119,6 +119,8 @@ TEST_F(ImageDatasetTest, ImagesOfNoClassAreListedWhereTheyMayBe) {
   EXPECT_EQ(ErrorOf(ListFolders(PathOf("bare"), classes, true)),
             "bare: expected images (.jpg, .jpeg, .png), or a folder for each class with its images, found none");
   EXPECT_EQ(ErrorOf(ListFolders(PathOf("none"), classes, true)), "none: No such file or directory");
+  EXPECT_EQ(ErrorOf(ListFolders(PathOf("new/a.JPG"), classes, true)),
+            "new/a.JPG: expected a folder with images, found a file");
 }
 
 TEST_F(ImageDatasetTest, TablesMayNameFilesAloneWhereTheyMay) {

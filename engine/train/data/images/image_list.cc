@@ -25,6 +25,9 @@ bool LooksLikeImage(const std::string& name) {
 }
 
 absl::Status CannotRead(const std::string& path, const std::error_code& error) {
+  if (error == std::errc::not_a_directory) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a folder with images, found a file"));
+  }
   return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
 }
 

@@ -18,8 +18,8 @@
 
 namespace snug::core {
 
-// Gives the fields of batches to the inputs of a program, by name or, where no name fits, by type and sequence. An input
-// that nothing reads, as the labels of a program that only predicts, needs no field.
+// Gives the fields of batches to the inputs of a program, by name or, where no name fits, by type and sequence. An
+// input that nothing reads, as the labels of a program that only predicts, needs no field.
 class Feeder {
  public:
   // `fields` are those of one sample. Fails with InvalidArgument, which names both sides, where an input finds no

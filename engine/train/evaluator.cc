@@ -23,7 +23,10 @@ absl::StatusOr<std::vector<Compiled>> Evaluator::CompilePrograms(const proto::Ne
     evaluating.training = false;
     evaluating.micro_batches = {};
     evaluating.batch = size;
-    for (const std::string& labels : ComputedLabels(network)) evaluating.fetch.push_back(labels);
+    // Where only some values are asked for, there are no means that would need these.
+    if (evaluating.only.empty()) {
+      for (const std::string& labels : ComputedLabels(network)) evaluating.fetch.push_back(labels);
+    }
     if (size != batch) evaluating.memory.plan_file.clear();  // a saved plan is for one batch size only
     SNUG_ASSIGN_OR_RETURN(Compiled one, Compile(network, locations, registry, evaluating));
     programs.push_back(std::move(one));

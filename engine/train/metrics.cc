@@ -19,9 +19,15 @@ struct NamedOutput {
 
 std::vector<NamedOutput> OutputsOf(const proto::Network& network, const Program& program) {
   std::vector<NamedOutput> outputs;
-  for (const std::string& objective : network.objective()) outputs.push_back({"loss", objective, true});
+  const std::vector<Endpoint>& there = program.compiled().executable.outputs;
+  for (const std::string& objective : network.objective()) {
+    // A program of other outputs (CompileOptions::only) has no loss.
+    const bool computed =
+        std::any_of(there.begin(), there.end(), [&](const Endpoint& e) { return e.name == objective; });
+    if (computed) outputs.push_back({"loss", objective, true});
+  }
   for (const std::string& output : network.output()) {
-    for (const Endpoint& endpoint : program.compiled().executable.outputs) {
+    for (const Endpoint& endpoint : there) {
       const bool number = endpoint.name == output && endpoint.type.num_elements() == 1;
       if (number && output != "loss") outputs.push_back({output, output});
     }

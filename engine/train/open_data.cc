@@ -2,6 +2,7 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_split.h>
 
 #include <algorithm>
@@ -13,10 +14,11 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/train/data/images/image_dataset.h"
+#include "engine/base/text/printable.h"
 #include "engine/train/data/sources.h"
 #include "engine/train/data/synthetic.h"
 #include "engine/train/data/tokenizer/tokenizer.h"
+#include "engine/train/open_images.h"
 #include "engine/train/training_options.h"
 #include "proto/network.pb.h"
 #include "proto/train.pb.h"
@@ -118,14 +120,36 @@ absl::StatusOr<DatasetPtr> OpenNpyFiles(const google::protobuf::RepeatedPtrField
   return OpenNpy(fields);
 }
 
-absl::StatusOr<TrainingData> Npy(const proto::Data& data, const proto::Network& network, uint64_t seed) {
+// Why these files tell nothing of some inputs; empty: there is one for each.
+std::string WhatHasNoFile(const google::protobuf::RepeatedPtrField<std::string>& files, const proto::Network& network) {
+  if (files.size() >= network.input_size()) return {};  // inputs may take fields of other names
+  std::vector<std::string> missing;
+  for (const proto::Input& input : network.input()) {
+    const bool named = std::any_of(files.begin(), files.end(), [&](const std::string& file) {
+      return absl::StartsWith(file, absl::StrCat(input.name(), "="));
+    });
+    if (!named) missing.push_back(Shown(input.name()));
+  }
+  return absl::StrCat("npy: no file is named for ", absl::StrJoin(missing, ", "), ": nothing that depends on ",
+                      missing.size() == 1 ? "it" : "them", " is computed");
+}
+
+absl::StatusOr<TrainingData> Npy(const proto::Data& data, const proto::Network& network, uint64_t seed,
+                                 bool may_lack_labels) {
   if (data.npy().file().empty()) return Missing("a file for each input", "data-npy-file=image");
   SNUG_ASSIGN_OR_RETURN(DatasetPtr all, OpenNpyFiles(data.npy().file(), network));
+  if (std::string missing = WhatHasNoFile(data.npy().file(), network); may_lack_labels && !missing.empty()) {
+    return TrainingData{.training = std::move(all), .notes = {std::move(missing)}, .lacks_labels = true};
+  }
   DatasetPtr test;
   if (!data.npy().test_file().empty()) {
     SNUG_ASSIGN_OR_RETURN(test, OpenNpyFiles(data.npy().test_file(), network));
   }
-  return Parted(std::move(all), std::move(test), data, seed);
+  std::string missing_of_test = test == nullptr ? "" : WhatHasNoFile(data.npy().test_file(), network);
+  SNUG_ASSIGN_OR_RETURN(TrainingData opened, Parted(std::move(all), std::move(test), data, seed));
+  opened.evaluation_lacks_labels = may_lack_labels && !missing_of_test.empty();
+  if (opened.evaluation_lacks_labels) opened.notes.push_back(std::move(missing_of_test));
+  return opened;
 }
 
 // Whether a sample depends on more than its own row.
@@ -348,72 +372,6 @@ absl::StatusOr<TrainingData> Lines(const proto::Data& data, const proto::Network
   return opened;
 }
 
-// A sample is as large as the network's input "image" says: [channels, height, width].
-absl::StatusOr<ImageDatasetOptions> SampleOf(const proto::Images& images, const proto::Network& network) {
-  ImageDatasetOptions options{.height = images.size(), .width = images.size()};
-  for (const proto::Input& input : network.input()) {
-    if (input.name() != "image" || input.shape().dim_size() != 3) continue;
-    options.channels = input.shape().dim(0);
-    if (images.has_size()) return options;
-    options.height = input.shape().dim(1);
-    options.width = input.shape().dim(2);
-    return options;
-  }
-  return absl::InvalidArgumentError(
-      "images: expected a network with an input \"image\" of shape [channels, height, width], found none");
-}
-
-absl::StatusOr<ImageList> ListImages(const std::string& directory, const std::string& table,
-                                     const std::vector<std::string>& classes) {
-  return table.empty() ? ListFolders(directory, classes) : ListTable(table, directory, classes);
-}
-
-// Lists images, without those that are broken where these are to be skipped.
-absl::StatusOr<ImageList> UsableImages(const proto::Images& images, int64_t channels, absl::StatusOr<ImageList> list,
-                                       std::vector<std::string>* notes) {
-  if (!list.ok() || !images.skip_broken()) return list;
-  SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> dropped, DropBroken(channels, &*list));
-  for (const std::string& wrong : dropped) notes->push_back(absl::StrCat("left out: ", wrong));
-  return list;
-}
-
-absl::StatusOr<TrainingData> Images(const proto::Data& data, const proto::Network& network, uint64_t seed) {
-  const proto::Images& images = data.images();
-  if (!images.has_directory()) return Missing("the directory of the images", "data-images-directory");
-  SNUG_ASSIGN_OR_RETURN(ImageDatasetOptions sample, SampleOf(images, network));
-  sample.seed = seed;
-  sample.least_area = images.least_area();
-  sample.jitter = images.jitter();
-  ImageDatasetOptions drawn = sample;
-  drawn.random = true;
-  drawn.cache = sample.cache = images.cache();
-
-  TrainingData opened;
-  SNUG_ASSIGN_OR_RETURN(
-      const ImageList list,
-      UsableImages(images, sample.channels, ListImages(images.directory(), images.list(), {}), &opened.notes));
-  opened.notes.push_back(absl::StrCat(list.entries.size(), " images of ", list.classes.size(), " classes"));
-  SNUG_ASSIGN_OR_RETURN(opened.training, OpenImages(list, drawn));
-  SNUG_ASSIGN_OR_RETURN(opened.training_judged, OpenImages(list, sample));
-  if (images.has_test_directory() || images.has_test_list()) {
-    const std::string& directory = images.has_test_directory() ? images.test_directory() : images.directory();
-    SNUG_ASSIGN_OR_RETURN(
-        const ImageList test,
-        UsableImages(images, sample.channels, ListImages(directory, images.test_list(), list.classes), &opened.notes));
-    if (!sample.cache.empty()) sample.cache += ".test";
-    SNUG_ASSIGN_OR_RETURN(opened.evaluation, OpenImages(test, sample));
-    return opened;
-  }
-  if (data.held_back() == 0) return opened;
-  // The same images are held back of both: those trained on are drawn, those judged are not.
-  SNUG_ASSIGN_OR_RETURN(PartedDataset judged_parts, HoldBack(opened.training_judged, data.held_back(), seed));
-  SNUG_ASSIGN_OR_RETURN(PartedDataset drawn_parts, HoldBack(opened.training, data.held_back(), seed));
-  opened.evaluation = std::move(judged_parts.held_back);
-  opened.training_judged = std::move(judged_parts.training);
-  opened.training = std::move(drawn_parts.training);
-  return opened;
-}
-
 }  // namespace
 
 absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Network& network, uint64_t seed,
@@ -433,13 +391,13 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
     case proto::Data::kCifar:
       return Cifar(data, seed);
     case proto::Data::kNpy:
-      return Npy(data, network, seed);
+      return Npy(data, network, seed, may_lack_labels);
     case proto::Data::kCsv:
       return Csv(data, network, seed, kept, may_lack_labels);
     case proto::Data::kText:
       return Text(data, network, kept, goes_on);
     case proto::Data::kImages:
-      return Images(data, network, seed);
+      return OpenImageData(data, network, seed, goes_on ? nullptr : kept, may_lack_labels);
     case proto::Data::kJsonLines:
       return Lines(data, network, seed, kept, goes_on);
     case proto::Data::SOURCE_NOT_SET:

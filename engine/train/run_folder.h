@@ -16,9 +16,10 @@ class RunFolder {
   std::string checkpoints() const { return path_ + "/checkpoints"; }  // a folder
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string curve() const { return path_ + "/curve.svg"; }
-  std::string tensorboard() const { return path_ + "/tensorboard"; }  // a folder
-  std::string record() const { return path_ + "/run.json"; }          // options, sizes, and how it ended
-  std::string memory_page() const { return path_ + "/memory.html"; }  // the plan of a step, to click on
+  std::string tensorboard() const { return path_ + "/tensorboard"; }   // a folder
+  std::string record() const { return path_ + "/run.json"; }           // options, sizes, and how it ended
+  std::string confusion() const { return path_ + "/confusion.json"; }  // what the last evaluation took for what
+  std::string memory_page() const { return path_ + "/memory.html"; }   // the plan of a step, to click on
   std::string memory_picture() const { return path_ + "/memory.svg"; }
   std::string find_lr() const { return path_ + "/find_lr.svg"; }
 

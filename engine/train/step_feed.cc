@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -109,6 +110,18 @@ std::string FieldNames(absl::Span<const DataField> fields) {
   return names;
 }
 
+bool IsRead(const Graph& graph, const std::string& input) {
+  const ValueId value = graph.FindValue(input);
+  const std::vector<NodeId> nodes = graph.ProgramOrder();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](NodeId id) {
+                       const std::vector<ValueId>& inputs = graph.node(id).inputs;
+                       return std::find(inputs.begin(), inputs.end(), value) != inputs.end();
+                     }) ||
+         std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                     [&](const Output& output) { return output.value == value; });
+}
+
 }  // namespace
 
 absl::StatusOr<Feeder> Feeder::Create(const Program& program, absl::Span<const DataField> fields) {
@@ -130,6 +143,10 @@ absl::StatusOr<Feeder> Feeder::Create(const Program& program, absl::Span<const D
     }
     const std::string expected = absl::StrCat("input \"", inputs[i].name, "\" takes ", elements(inputs[i]), " ",
                                               Name(inputs[i].type.dtype), " numbers a sample");
+    if (found == fields.size() && !IsRead(program.compiled().graph, inputs[i].name)) {
+      feeder.unread_.push_back(i);
+      continue;
+    }
     if (found == fields.size()) {
       return absl::InvalidArgumentError(absl::StrCat(expected, "; the data have ", FieldNames(fields)));
     }
@@ -163,6 +180,10 @@ absl::Status Feeder::Feed(absl::Span<const std::byte* const> fields, Program& pr
     const int64_t sample_bytes = input.type.num_elements() / program.compiled().batch * SizeOf(link.from);
     Convert(fields[link.field] + first * sample_bytes, link.from, input.type.num_elements(), input.type.dtype,
             view.data);
+  }
+  for (const size_t unread : unread_) {
+    SNUG_ASSIGN_OR_RETURN(const ValueView view, program.Input(program.compiled().executable.inputs[unread].name));
+    std::memset(view.data, 0, static_cast<size_t>(view.type->size_bytes()));
   }
   return absl::OkStatus();
 }

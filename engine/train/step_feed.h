@@ -18,7 +18,8 @@
 
 namespace snug::core {
 
-// Gives the fields of batches to the inputs of a program, by name or, where no name fits, by type and sequence.
+// Gives the fields of batches to the inputs of a program, by name or, where no name fits, by type and sequence. An
+// input that nothing reads, as the labels of a program that only predicts, needs no field.
 class Feeder {
  public:
   // `fields` are those of one sample. Fails with InvalidArgument, which names both sides, where an input finds no
@@ -36,7 +37,8 @@ class Feeder {
     size_t input = 0, field = 0;
     DType from = DType::kFloat32;
   };
-  std::vector<Link> links_;  // one for each input
+  std::vector<Link> links_;     // one for each input that has a field
+  std::vector<size_t> unread_;  // the inputs without one, which get zeros
 };
 
 // Feeds a training its batches, step by step, and part by part where a step has micro-batches. Each part is fed before

@@ -117,7 +117,6 @@ absl::Status Trainer::StartSession() {
   }
   std::vector<Compiled> compiled;
   SNUG_ASSIGN_OR_RETURN(Compiled trained, Compile(network_, locations_, registry_, options_.compile));
-  const int64_t batch = trained.batch;
   const proto::Optimizer& optimizer =
       options_.compile.optimizer != nullptr ? *options_.compile.optimizer : network_.optimizer();
   base_rate_ = optimizer.learning_rate();
@@ -128,17 +127,9 @@ absl::Status Trainer::StartSession() {
     SNUG_ASSIGN_OR_RETURN(compiled.emplace_back(), Compile(network_, locations_, registry_, options));
   }
   if (data_.evaluation != nullptr) {
-    CompileOptions options = options_.compile;
-    options.memory.plan_file.clear();  // the saved plan is for the training step
-    const bool of_averages = optimizer.average().evaluate();
-    if (of_averages) options.stochastic_rounding = false;  // averages are float32
-    SNUG_ASSIGN_OR_RETURN(
-        std::vector<Compiled> evaluating,
-        Evaluator::CompilePrograms(network_, locations_, registry_, options, batch, data_.evaluation->size()));
-    for (Compiled& one : evaluating) {
-      if (of_averages) SNUG_RETURN_IF_ERROR(Evaluator::ReadAverages(compiled[0], &one));
-      compiled.push_back(std::move(one));
-    }
+    SNUG_ASSIGN_OR_RETURN(std::vector<Compiled> evaluating,
+                          CompileEvaluation(compiled[0], optimizer.average().evaluate()));
+    for (Compiled& one : evaluating) compiled.push_back(std::move(one));
   }
   SessionOptions session = options_.session;
   session.seed = static_cast<uint64_t>(training_->seed());
@@ -152,6 +143,28 @@ absl::Status Trainer::StartSession() {
   if (limit == 0 || bytes <= limit) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the programs of this training take ", bytes, " bytes together, the limit is ", limit));
+}
+
+absl::StatusOr<std::vector<Compiled>> Trainer::CompileEvaluation(const Compiled& trained, bool of_averages) {
+  CompileOptions options = options_.compile;
+  options.memory.plan_file.clear();                      // the saved plan is for the training step
+  if (of_averages) options.stochastic_rounding = false;  // averages are float32
+  if (options_.judges_classes) {
+    SNUG_ASSIGN_OR_RETURN(judged_scores_, FindClassScores(network_, /*scores=*/"", /*labels=*/""));
+    // The tokens of a language model are many, and nobody looks at which was taken for which.
+    if (judged_scores_.has_value() && judged_scores_->language) judged_scores_.reset();
+  }
+  if (judged_scores_.has_value()) {
+    options.fetch.push_back(judged_scores_->scores);
+    if (!judged_scores_->labels_are_fed) options.fetch.push_back(judged_scores_->labels);
+  }
+  SNUG_ASSIGN_OR_RETURN(
+      std::vector<Compiled> evaluating,
+      Evaluator::CompilePrograms(network_, locations_, registry_, options, trained.batch, data_.evaluation->size()));
+  for (Compiled& one : evaluating) {
+    if (of_averages) SNUG_RETURN_IF_ERROR(Evaluator::ReadAverages(trained, &one));
+  }
+  return evaluating;
 }
 
 int64_t Trainer::staging_bytes() const {
@@ -251,8 +264,29 @@ absl::Status Trainer::NotFinite(int64_t part) {
 
 absl::StatusOr<Trainer::EvaluationReport> Trainer::Evaluate() {
   if (evaluator_ == nullptr) return absl::FailedPreconditionError("there are no data to evaluate with");
-  SNUG_ASSIGN_OR_RETURN(Evaluator::Report report, evaluator_->Run(training_->evaluate_batches() * micro_batches()));
-  return EvaluationReport{.step = step_, .evaluation = std::move(report)};
+  EvaluationReport report{.step = step_};
+  std::unique_ptr<Judge> judge;
+  if (judged_scores_.has_value()) {
+    absl::StatusOr<std::unique_ptr<Judge>> made =
+        Judge::Create(*judged_scores_, evaluator_->first_program(), {.areas = false});
+    if (made.ok()) judge = *std::move(made);
+    if (!made.ok()) report.not_judged = std::string(made.status().message());
+  }
+  // Classes that cannot be judged are no reason to end a training.
+  const auto judged = [&](const absl::Status& status) {
+    if (status.ok()) return absl::OkStatus();
+    judge = nullptr;
+    report.not_judged = std::string(status.message());
+    return absl::OkStatus();
+  };
+  SNUG_ASSIGN_OR_RETURN(
+      report.evaluation,
+      evaluator_->Run(
+          training_->evaluate_batches() * micro_batches(),
+          {.before_run = [&](Program& p) { return judge ? judged(judge->BeforeRun(p)) : absl::OkStatus(); },
+           .after_run = [&](Program& p, int64_t) { return judge ? judged(judge->AfterRun(p)) : absl::OkStatus(); }}));
+  if (judge != nullptr) report.judgement = judge->Finish();
+  return report;
 }
 
 absl::Status Trainer::EvaluateInto(const Callbacks& callbacks) {

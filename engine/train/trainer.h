@@ -16,6 +16,7 @@
 #include "engine/run/session/session.h"
 #include "engine/train/data/loader.h"
 #include "engine/train/evaluator.h"
+#include "engine/train/judgement/judge.h"
 #include "engine/train/progress.h"
 #include "engine/train/step_feed.h"
 
@@ -47,6 +48,8 @@ struct TrainerOptions {
   bool upload_ahead = true;
   // Whether Resume comes next. How many checkpoints there are for an average is for its caller to look at then.
   bool goes_on = false;
+  // Evaluations also tell what was taken for what, where the network scores classes (EvaluationReport::judgement).
+  bool judges_classes = false;
 };
 
 class Trainer {
@@ -68,6 +71,9 @@ class Trainer {
     int64_t step = 0;  // how many steps were done before
     Evaluator::Report evaluation;
     Progress::Verdict verdict;  // of evaluations in Run
+    // What was taken for what, without areas and samples; nothing where classes are not judged.
+    std::optional<Judgement> judgement = {};
+    std::string not_judged = {};  // why not, where the network scores classes and they were to be judged
   };
 
   // Each of them may be left empty.
@@ -139,6 +145,10 @@ class Trainer {
 
   // Fails with FailedPrecondition where there are no data for it.
   absl::StatusOr<EvaluationReport> Evaluate();
+  // What evaluations run with; null where there are no data for it.
+  const Evaluator* evaluator() const { return evaluator_.get(); }
+  // The scores whose classes they tell apart, if they do.
+  const std::optional<ClassScores>& judged_scores() const { return judged_scores_; }
 
   int64_t steps() const { return steps_; }
   int64_t steps_per_epoch() const { return loader_->batches_per_epoch(); }
@@ -155,6 +165,7 @@ class Trainer {
   absl::Status Start();
   void FindLength();
   absl::Status StartSession();
+  absl::StatusOr<std::vector<Compiled>> CompileEvaluation(const Compiled& trained, bool of_averages);
   absl::Status CheckAverage() const;
   LoaderOptions Loading() const;
   int64_t BatchOf(int64_t step) const { return data_begin_.epoch * steps_per_epoch() + step - data_begin_.step; }
@@ -191,6 +202,7 @@ class Trainer {
   std::unique_ptr<Feeder> feeder_;
   std::unique_ptr<StepFeed> step_feed_;
   std::unique_ptr<Evaluator> evaluator_;  // null when there is nothing to evaluate with
+  std::optional<ClassScores> judged_scores_;
 };
 
 }  // namespace snug::core

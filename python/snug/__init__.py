@@ -17,11 +17,14 @@ of the sources tells more.
 
 from ._errors import (AlignmentError, BusyError, ClosedError, DeviceError, DTypeError, Error, NotContiguousError,
                       ProcessError, ShapeError)
+from ._fit import Epoch
 from ._library import lib as _lib
 from ._network import Network
 from ._plan import Buffer, FitRow, MemcostRow, Memory, Plan, fit, memcost, plan, strategies
-from ._session import Epoch, Program, Session, TensorType, Variables
+from ._program import Program, TensorType
+from ._session import Session
 from ._tensor import Tensor, empty
+from ._variables import Variables
 
 __version__: str = _lib.snug_version().decode()
 

@@ -97,6 +97,12 @@ class PointsTest(SnugTest):
         self.assertAlmostEqual(found["metrics"]["loss"], loss, places=5)
         self.assertEqual(got["accuracy"], sum(l == p for l, p in zip(judged, predicted)) / len(judged))
         self.assertAlmostEqual(found["metrics"]["accuracy"], got["accuracy"], places=6)
+        # The training's last evaluation has left the same.
+        left = json.loads((self.folder / "run/confusion.json").read_text())
+        self.assertEqual((left["rows"], left["right"], left["classes"]), (len(judged), sum(l == p for l, p in zip(judged, predicted)), classes))
+        self.assertEqual(left["confusions"], got["confusions"])
+        counts = lambda each: [(c["class"], c["name"], c["rows"], c["predicted"], c["right"]) for c in each if c["rows"] or c["predicted"]]
+        self.assertEqual(counts(left["each"]), counts(got["each"]))
         return arguments, got
 
 
@@ -114,6 +120,26 @@ class JudgingTest(PointsTest):
         said = self.run_snug("eval", *arguments).stdout
         for part in ("class", "precision", "F1", "AUC", "mean of classes", "label \\ taken for"):
             self.assertIn(part, said)
+
+    def test_a_training_keeps_nothing_of_evaluations_that_are_yet_to_come(self):
+        self.train_points(4, [0, 1, 2, 3])
+        run = self.folder / "run"
+        data = ("--data=csv", *(f"--data-csv-{flag}={self.folder / name}.csv" for flag, name in (("file", "training"), ("test-file", "test"))))
+        left = run / "confusion.json"
+        self.assertEqual(json.loads(left.read_text())["step"], 18)
+        train = ("train", self.folder / "points.pbtxt", *data, "--batch=20", "--threads=1", f"--output={run}", "--steps=30")
+        fails = (*train, "--resume-with=learning-rate", "--learning-rate=1e30")
+        self.run_snug(*fails, code=1)  # at a loss that is not finite, before any evaluation
+        self.assertTrue(left.exists())
+        for checkpoint in sorted((run / "checkpoints").iterdir())[1:]:
+            checkpoint.unlink()
+        self.run_snug(*fails, code=1)
+        self.assertFalse(left.exists())
+        left.write_text('{"step": 2}')
+        for checkpoint in (run / "checkpoints").iterdir():
+            checkpoint.unlink()
+        self.run_snug(*train, "--learning-rate=1e30", code=1)  # begins anew
+        self.assertFalse(left.exists())
 
     def test_a_batch_changes_nothing(self):
         arguments, got = self.check(4, [0, 1, 2, 3])

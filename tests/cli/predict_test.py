@@ -109,6 +109,56 @@ class PredictTest(SnugTest):
         self.assertIn("nowhere/a.csv: cannot be written", said)
 
 
+POINTS = """name: "points"
+input { name: "x" shape { dim: 3 } }
+input { name: "kind" dtype: INT32 max_value: 3 }
+layer { name: "out" input: "x" dense { units: 3 } }
+layer { name: "loss" input: "out" input: "kind" softmax_cross_entropy { ignore_index: 2 } }
+layer { name: "accuracy" input: "out" input: "kind" accuracy { ignore_index: 2 } }
+layer { name: "right" input: "kind" one_hot { classes: 3 } }
+objective: "loss"
+output: "accuracy"
+training { steps: 3 batch: 4 }
+"""
+
+
+class PredictArraysTest(SnugTest):
+    """Of files of NumPy, one for each input."""
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("points.pbtxt", POINTS)
+        drawn = random.Random(2)
+        numbers = [drawn.uniform(-1, 1) for _ in range(3 * 21)]
+        self.array("x", "<f4", (21, 3), struct.pack("<63f", *numbers))
+        self.array("kind", "<i4", (21,), struct.pack("<21i", *(drawn.randrange(3) for _ in range(21))))
+        self.files = f"--data-npy-file=x={self.folder / 'x.npy'},kind={self.folder / 'kind.npy'}"
+        self.run_snug("train", self.model, "--data=npy", self.files, "--threads=1", f"--output={self.folder / 'run'}")
+        self.predict = ("predict", self.model, f"--checkpoint={self.folder / 'run'}", "--data=npy", "--threads=1", "--batch=4")
+
+    def array(self, name, kind, shape, data):
+        header = repr({"descr": kind, "fortran_order": False, "shape": shape}).encode()
+        header += b" " * (-(10 + len(header) + 1) % 64) + b"\n"
+        (self.folder / f"{name}.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data)
+
+    def test_arrays_need_no_labels(self):
+        expected = self.run_snug(*self.predict, self.files, "--part=training", "--data-held-back=0").stdout
+        done = self.run_snug(*self.predict, f"--data-npy-file=x={self.folder / 'x.npy'}")
+        self.assertEqual(done.stdout, expected)
+        self.assertEqual(len(expected.splitlines()), 22)
+        self.assertIn('data: npy: no file is named for "kind": nothing that depends on it is computed\n', done.stderr)
+        test = self.run_snug(*self.predict, self.files, f"--data-npy-test-file=x={self.folder / 'x.npy'}")
+        self.assertEqual(test.stdout, expected)
+        self.assertEqual(self.run_snug(*self.predict, f"--data-npy-file=other={self.folder / 'x.npy'}").stdout, expected)
+
+    def test_what_needs_labels_says_so(self):
+        bare = f"--data-npy-file=x={self.folder / 'x.npy'}"
+        said = self.run_snug(*self.predict, bare, "--fetch=right", code=2).stderr
+        self.assertIn('input "kind" takes 1 int32 numbers a sample; the data have "x" float32[3]', said)
+        said = self.run_snug("eval", *self.predict[1:], bare, code=2).stderr
+        self.assertIn('input "kind" takes 1 int32 numbers a sample; the data have "x" float32[3]', said)
+
+
 class PredictImagesTest(SnugTest):
     def setUp(self):
         super().setUp()
@@ -131,6 +181,109 @@ class PredictImagesTest(SnugTest):
             self.assertEqual(row[1].split("/")[-2], row[2])  # it has learnt them all
         lines = [json.loads(line) for line in self.run_snug("predict", *self.trained, "--format=jsonl").stdout.splitlines()]
         self.assertEqual([line["class"] for line in lines], [row[2] for row in table[1:]])
+
+    def predicted(self, *arguments):
+        """The rows of a table, and what is said beside it."""
+        done = self.run_snug("predict", self.model, f"--checkpoint={self.folder / 'run'}", "--data=images", "--batch=4", *arguments)
+        return list(csv.reader(done.stdout.splitlines())), done.stderr
+
+    def expected(self, *arguments):
+        """By the picture's name in its folder and the folder's, what is said of it where its class is known."""
+        table = list(csv.reader(self.run_snug("predict", *self.trained, *arguments).stdout.splitlines()))
+        return {"/".join(row[1].split("/")[-2:]): row[2:] for row in table[1:]}
+
+    def test_pictures_need_no_classes(self):
+        expected = self.expected()
+        new = self.folder / "new"
+        new.mkdir()
+        for name in ("rose/3", "violet/1", "daisy, white/5"):
+            (new / (name.replace("/", "-") + ".png")).write_bytes((self.folder / "flowers" / f"{name}.png").read_bytes())
+        table, said = self.predicted(f"--data-images-directory={new}")
+        self.assertIn(f"data: 3 images, of which no labels are known: {new} has no folders\n", said)
+        self.assertEqual(table, [["sample", "file", "class", "probability"],
+                                 ["0", f"{new}/daisy, white-5.png", *expected["daisy, white/5.png"]],
+                                 ["1", f"{new}/rose-3.png", *expected["rose/3.png"]],
+                                 ["2", f"{new}/violet-1.png", *expected["violet/1.png"]]])
+        self.assertEqual([row[2] for row in table[1:]], ["daisy, white", "rose", "violet"])
+        lines = [json.loads(line) for line in self.run_snug(
+            "predict", self.model, f"--checkpoint={self.folder / 'run'}", "--data=images", f"--data-images-directory={new}",
+            "--fetch=out", "--format=jsonl").stdout.splitlines()]
+        self.assertEqual([(line["file"], line["class"], len(line["out"])) for line in lines], [(row[1], row[2], 3) for row in table[1:]])
+
+        # In folders of other names they are of no class either, and a test folder may be without classes, too.
+        (new / "monday").mkdir()
+        (new / "rose-3.png").rename(new / "monday" / "a.png")
+        table, said = self.predicted(f"--data-images-directory={new}")
+        self.assertIn(f"no folder in {new} has the name of a class", said)
+        self.assertEqual([row[2:] for row in table[1:]], [expected["daisy, white/5.png"], expected["rose/3.png"], expected["violet/1.png"]])
+        table, _ = self.predicted(f"--data-images-directory={self.folder / 'flowers'}", f"--data-images-test-directory={new}")
+        self.assertEqual([row[1] for row in table[1:]], [f"{new}/daisy, white-5.png", f"{new}/monday/a.png", f"{new}/violet-1.png"])
+        table, _ = self.predicted(f"--data-images-directory={self.folder / 'flowers'}", f"--data-images-test-directory={new}", "--part=training")
+        self.assertEqual(len(table), 25)
+
+    def test_a_list_needs_no_classes(self):
+        expected = self.expected()
+        names = self.write("names.csv", 'file\nviolet/0.png\n"daisy, white/2.png"\n')
+        flowers = self.folder / "flowers"
+        table, said = self.predicted(f"--data-images-directory={flowers}", f"--data-images-list={names}")
+        self.assertIn(f"data: 2 images, of which no labels are known: {names} has files alone\n", said)
+        self.assertEqual(table[1:], [["0", f"{flowers}/violet/0.png", *expected["violet/0.png"]],
+                                     ["1", f"{flowers}/daisy, white/2.png", *expected["daisy, white/2.png"]]])
+        self.write("names.csv", "violet/0.png\nviolet/90.png\n")
+        said = self.error("predict", *self.trained, f"--data-images-list={names}")
+        self.assertIn(f"{names}:2:1: expected a file, found no {flowers}/violet/90.png", said)
+        self.write("names.csv", "violet/0.png\nviolet/1.png,rose\n")
+        self.assertIn(f"{names}:2:1: expected one field, a file, as above, found 2", self.error("predict", *self.trained, f"--data-images-list={names}"))
+
+    def test_what_judges_needs_classes(self):
+        new = self.folder / "new"
+        new.mkdir()
+        flags = ("eval", self.model, f"--checkpoint={self.folder / 'run'}", "--data=images", f"--data-images-directory={new}")
+        (new / "a.png").write_bytes((self.folder / "flowers/rose/1.png").read_bytes())
+        self.assertIn(f"{new}: expected a folder for each class with its images in it, found no folders; `snug predict` needs none", self.error(*flags))
+        (new / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
+        said = self.run_snug("predict", *flags[1:], code=2).stderr
+        self.assertIn(f"{new}/broken.png: a broken PNG file", said)
+        table, said = self.predicted(f"--data-images-directory={new}", "--data-images-skip-broken")
+        self.assertIn(f"data: left out: {new}/broken.png: a broken PNG file", said)
+        self.assertEqual([row[1] for row in table[1:]], [f"{new}/a.png"])
+
+    def test_classes_are_those_of_the_training_whichever_are_there(self):
+        # Without the first folder, "rose" would be the first class.
+        some = self.folder / "some"
+        for name in ("rose", "violet"):
+            (some / name).mkdir(parents=True)
+            (some / name / "0.png").write_bytes((self.folder / f"flowers/{name}/0.png").read_bytes())
+        found = self.json("eval", self.model, f"--checkpoint={self.folder / 'run'}", "--data=images", f"--data-images-directory={some}",
+                          f"--data-images-test-directory={some}")
+        self.assertEqual(found["metrics"]["accuracy"], 1)
+        self.assertEqual([c["name"] for c in found["classes"]["each"]], ["daisy, white", "rose", "violet"])
+        (some / "rose").rename(some / "roses")
+        said = self.run_snug("eval", self.model, f"--checkpoint={self.folder / 'run'}", "--data=images", f"--data-images-directory={some}", code=2).stderr
+        self.assertIn(f'{some}/roses: expected one of the 3 classes of the training images (daisy, white, rose, violet), found "roses"', said)
+
+    def test_weights_from_elsewhere_know_no_names(self):
+        newest = sorted((self.folder / "run/checkpoints").glob("step-*"))[-1]
+        content = newest.read_bytes()
+        (length,) = struct.unpack_from("<Q", content)
+        header = json.loads(content[8:8 + length])
+        self.assertEqual(json.loads(header["__metadata__"]["data.classes"]), ["daisy, white", "rose", "violet"])
+        del header["__metadata__"]
+        bare = json.dumps(header).encode()
+        weights = self.folder / "weights.safetensors"
+        weights.write_bytes(struct.pack("<Q", len(bare)) + bare + content[8 + length:])
+        new = self.folder / "new"
+        new.mkdir()
+        (new / "a.png").write_bytes((self.folder / "flowers/rose/1.png").read_bytes())
+        done = self.run_snug("predict", self.model, f"--checkpoint={weights}", "--data=images", f"--data-images-directory={new}")
+        self.assertIn("data: the checkpoint keeps no names of classes, so they are told by their numbers\n", done.stderr)
+        self.assertEqual(done.stdout.splitlines()[1].split(",")[:3], ["0", str(new / "a.png"), "1"])
+        for names, said in (('["rose", "daisy"]', 'byte 16: expected names in their sequence, found "daisy" behind "rose"'), ("[3]", "byte 1: expected"), ("", "byte 0")):
+            header["__metadata__"] = {"data.classes": names}
+            odd = json.dumps(header).encode()
+            weights.write_bytes(struct.pack("<Q", len(odd)) + odd + content[8 + length:])
+            found = self.error("predict", self.model, f"--checkpoint={weights}", "--data=images", f"--data-images-directory={new}")
+            self.assertIn(f'metadata "data.classes": {said}', found)
 
     def test_a_run_that_fails_leaves_nothing_half_written(self):
         output = self.folder / "a.csv"

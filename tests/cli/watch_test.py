@@ -43,6 +43,17 @@ def step_line(step, loss=1.0, kind="step", **more):
     return json.dumps({"kind": kind, "step": step, "loss": loss, "epoch": 0, "learning_rate": 0.1, "seconds": 0.01, **more}) + "\n"
 
 
+def flowers(step, rose=(5, 1), violet=(2, 4)):
+    """A confusion.json of two classes: for each, how many of its rows were taken for the first and for the second."""
+    right = rose[0] + violet[1]
+    return json.dumps({
+        "step": step, "scores": "out", "labels": "kind", "rows": sum(rose) + sum(violet), "right": right, "ignored": 0, "unpredicted": 0,
+        "classes": 2, "occurring": 2, "each": [
+            {"class": 0, "name": "rose", "rows": sum(rose), "predicted": rose[0] + violet[0], "right": rose[0]},
+            {"class": 1, "name": "violet", "rows": sum(violet), "predicted": rose[1] + violet[1], "right": violet[1]}],
+        "confusions": [cell for cell in ([0, 1, rose[1]], [1, 0, violet[0]]) if cell[2]]})
+
+
 class Watching(SnugTest):
     def watch(self, folder, *flags):
         """The process, and the port that it listens on."""
@@ -119,6 +130,15 @@ class WatchPageTest(Watching):
             self.assertIn(said, self.text() + self.browser.run("return document.querySelector('#options').textContent"))
         self.assertGreater(wait_until(lambda: self.browser.run("return document.getElementById('plan').naturalWidth"), "the picture of the plan"), 100)
 
+        # What was taken for what, of ever later evaluations; the digits that are right lie on the diagonal.
+        judged = "return confusion ? confusion.step : 0"
+        first_judged = wait_until(lambda: self.browser.run(judged), "a confusion matrix")
+        wait_until(lambda: self.browser.run(judged) > first_judged, "a later one")
+        shown = self.browser.run("return document.getElementById('confusionnote').textContent")
+        self.assertRegex(shown, r"In the evaluation after step [\d,]+00: \d+ of 128 rows right")
+        self.assertEqual(self.browser.run("return [matrix.labels.length, matrix.name(7)]"), [10, "7"])
+        self.assertGreater(self.drawn_matrix()["green"], 500)
+
         training.send_signal(signal.SIGINT)
         self.assertEqual(training.wait(timeout=PATIENCE), 4)
         wait_until(lambda: self.state() == "stopped", "that it was stopped")
@@ -130,6 +150,67 @@ class WatchPageTest(Watching):
         wait_until(lambda: self.state() == "done" and self.step() == last, "the end of a training that went on")
         steps = sum(1 for line in (run / "metrics.jsonl").read_text().splitlines() if json.loads(line)["kind"] == "step")
         self.assertEqual(steps, last)
+        wait_until(lambda: self.browser.run(judged) == last, "what the last evaluation took for what")
+
+    def drawn_matrix(self):
+        """How many pixels of the matrix are greenish and reddish."""
+        return self.browser.run("""
+            // Read from a copy: a canvas that is read often is drawn otherwise, and Chromium says so.
+            const canvas = document.getElementById("matrix"), copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+            copy.drawImage(canvas, 0, 0);
+            const pixels = copy.getImageData(0, 0, canvas.width, canvas.height).data;
+            let green = 0, red = 0;
+            for (let i = 0; i < pixels.length; i += 4) {
+              if (!pixels[i + 3]) continue;
+              if (pixels[i + 1] > pixels[i] + 60) ++green;
+              if (pixels[i] > pixels[i + 1] + 60) ++red;
+            }
+            return { green, red };""")
+
+    def test_what_was_taken_for_what_is_live(self):
+        run = self.folder / "run"
+        run.mkdir()
+        (run / "metrics.jsonl").write_text(step_line(1))
+        (run / "confusion.json").write_text(flowers(1))
+        _, port = self.watch(run)
+        self.browser.open(f"http://127.0.0.1:{port}/")
+        note = lambda: self.browser.run("return document.getElementById('confusionnote').textContent")
+        wait_until(lambda: "after step 1: 9 of 12 rows right" in note(), "the matrix")
+        self.assertGreater(self.drawn_matrix()["red"], 200)
+        listed = "return [...document.querySelectorAll('#confused tbody tr')].map(r => [...r.children].map(c => c.textContent))"
+        self.assertEqual(self.browser.run(listed), [["rose", "violet", "1", "16.7 %"], ["violet", "rose", "2", "33.3 %"]])
+        tip = """const box = document.getElementById("matrix").getBoundingClientRect();
+            matrix.point({ clientX: box.left + matrix.left + matrix.cell * arguments[0], clientY: box.top + matrix.above + matrix.cell * arguments[1] });
+            return document.getElementById("tip").textContent;"""
+        self.assertEqual(self.browser.run(tip, 0.5, 1.5), "violet was taken for rose 2 times, 33.3 % of its 6 rows")
+        self.assertEqual(self.browser.run(tip, 0.5, 0.5), "rose was recognised 5 times, 83.3 % of its 6 rows")
+
+        (run / "new").write_text(flowers(2, (6, 0), (0, 6)))
+        (run / "new").rename(run / "confusion.json")
+        wait_until(lambda: "after step 2: 12 of 12 rows right" in note(), "the next evaluation's")
+        self.assertEqual(self.browser.run(listed), [])
+        self.assertEqual(self.drawn_matrix()["red"], 0)
+        (run / "confusion.json").write_text('{"step": 3, "missing": "the labels are no classes"}')
+        wait_until(lambda: "after step 3 cannot be told: the labels are no classes" in note(), "why there is none")
+        (run / "confusion.json").write_text('{"each": [{"class": 9}]}')
+        wait_until(lambda: "confusion.json: each: expected ascending classes below 0, found 9" in self.text(), "what is wrong with it")
+        self.assertFalse(self.browser.run("return document.getElementById('confusion').offsetHeight"))
+
+    def test_many_classes_are_the_most_confused_ones(self):
+        run = self.folder / "run"
+        run.mkdir()
+        (run / "metrics.jsonl").write_text(step_line(7))
+        each = [{"class": 3 * i, "name": f"class {i}", "rows": 10, "predicted": 10, "right": 8} for i in range(100)]
+        cells = [[3 * i, 3 * ((i + 1) % 100), 2] for i in range(99)] + [[297, None, 2]]
+        (run / "confusion.json").write_text(json.dumps({
+            "step": 7, "rows": 5000, "right": 4000, "unpredicted": 2, "classes": 1000, "occurring": 500, "each": each, "confusions": cells}))
+        _, port = self.watch(run)
+        self.browser.open(f"http://127.0.0.1:{port}/")
+        note = lambda: self.browser.run("return document.getElementById('confusionnote').textContent")
+        wait_until(lambda: "the 100 classes that are confused most, of 500 that occur" in note(), "the matrix")
+        self.assertIn("2 without a prediction", note())
+        self.assertEqual(self.browser.run("return [matrix.labels.length, matrix.across.length]"), [100, 101])
+        self.assertGreater(self.drawn_matrix()["green"], 1000)
 
     def test_a_training_that_is_killed_is_gone(self):
         run = self.folder / "killed"
@@ -292,6 +373,23 @@ class WatchEventsTest(Watching):
         (run / "new").write_text(json.dumps(record))
         (run / "new").rename(run / "run.json")
         self.follow(stream, {}, lambda event: event.get("options") == [["batch", "16"]])
+
+    def test_a_confusion_is_sent_when_it_is_another(self):
+        run = self.folder / "run"
+        run.mkdir()
+        (run / "metrics.jsonl").write_text(step_line(1))
+        _, port = self.watch(run)
+        stream, curves = self.events(port), {}
+        self.assertIsNone(self.follow(stream, curves, lambda event: event["step"] == 1)["confusion"])
+        (run / "confusion.json").write_text(flowers(1))
+        event = self.follow(stream, curves, lambda event: event.get("confusion"))
+        self.assertEqual(event["confusion"], json.loads(flowers(1)))
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write(step_line(2))
+        self.assertNotIn("confusion", self.follow(stream, curves, lambda event: event["step"] == 2))
+        self.assertEqual(self.follow(self.events(port), {}, lambda event: True)["confusion"], json.loads(flowers(1)))
+        (run / "confusion.json").unlink()
+        self.follow(stream, curves, lambda event: event.get("confusion", 0) is None)
 
     def test_a_record_that_cannot_be_read_is_told(self):
         run = self.folder / "run"

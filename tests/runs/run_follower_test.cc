@@ -126,6 +126,43 @@ TEST_F(RunFollowerTest, ManyMetricsTakeNoMoreThanTheirRoom) {
   EXPECT_LE(run.curves().size(), 130u);
 }
 
+TEST_F(RunFollowerTest, TheLastConfusionIsReadWhenItIsAnother) {
+  MakeFolder();
+  Append(StepLine(1, 2));
+  RunFollower run(folder_);
+  run.Poll();
+  EXPECT_FALSE(run.confusion().has_value());
+  const int64_t none = run.confusions();
+  ConfusionRecord record{
+      .step = 1, .rows = 2, .right = 1, .classes = 2, .occurring = 1, .each = {{.rows = 2, .right = 0}}};
+  ASSERT_TRUE(record.WriteTo(folder_).ok());
+  run.Poll();
+  ASSERT_TRUE(run.confusion().has_value());
+  EXPECT_EQ(run.confusion()->step, 1);
+  const int64_t first = run.confusions();
+  EXPECT_GT(first, none);
+  run.Poll();
+  EXPECT_EQ(run.confusions(), first);  // nothing has changed
+  record.step = 20;
+  ASSERT_TRUE(record.WriteTo(folder_).ok());
+  run.Poll();
+  EXPECT_EQ(run.confusion()->step, 20);
+  std::ofstream(folder_.confusion()) << "[[[";
+  run.Poll();
+  EXPECT_FALSE(run.confusion().has_value());
+  EXPECT_NE(run.confusion_problem().find("confusion.json: byte 0: expected an object"), std::string::npos)
+      << run.confusion_problem();
+  const int64_t broken = run.confusions();
+  std::filesystem::remove(folder_.confusion());
+  run.Poll();
+  EXPECT_EQ(run.confusion_problem(), "");
+  EXPECT_GT(run.confusions(), broken);
+  std::filesystem::create_symlink("/etc/passwd", folder_.confusion());
+  run.Poll();
+  run.Poll();
+  EXPECT_NE(run.confusion_problem().find("expected a file, found a link"), std::string::npos);
+}
+
 TEST_F(RunFollowerTest, SaysWhatCannotBeRead) {
   MakeFolder();
   std::filesystem::create_directory(folder_.metrics());

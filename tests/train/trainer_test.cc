@@ -31,7 +31,7 @@ struct LoadedTrainer {
 };
 
 LoadedTrainer MakeTrainer(const std::string& text, int64_t batch = 16, DType precision = DType::kFloat32,
-                          bool stochastic_rounding = false) {
+                          bool stochastic_rounding = false, bool judges_classes = false) {
   LoadedTrainer made{LoadOrDie(text), nullptr};
   const proto::Training& training = made.loaded.network.training();
   absl::StatusOr<TrainingData> data = OpenData(training.data(), made.loaded.network, 1);
@@ -40,6 +40,7 @@ LoadedTrainer MakeTrainer(const std::string& text, int64_t batch = 16, DType pre
   options.compile.batch = batch;
   options.compile.precision = precision;
   options.compile.stochastic_rounding = stochastic_rounding;
+  options.judges_classes = judges_classes;
   auto trainer = Trainer::Create(made.loaded.network, made.loaded.source_map, OpRegistry::Builtin(), training,
                                  *std::move(data), options);
   EXPECT_TRUE(trainer.ok()) << trainer.status().message();
@@ -82,6 +83,55 @@ TEST(Trainer, EvaluationIsTheMeanOverAllSamplesWhateverTheBatch) {
   EXPECT_NE(a->evaluation.samples % 7, 0);
   EXPECT_NEAR(a->evaluation.metrics[0].second, b->evaluation.metrics[0].second, 1e-5);
   EXPECT_NEAR(a->evaluation.metrics[1].second, b->evaluation.metrics[1].second, 1e-7);
+}
+
+LoadedTrainer MakeJudgingTrainer(const std::string& text) {
+  return MakeTrainer(text, /*batch=*/16, DType::kFloat32, /*stochastic_rounding=*/false, /*judges_classes=*/true);
+}
+
+TEST(Trainer, EvaluationsTellWhatWasTakenForWhatWhereThatIsAskedFor) {
+  const LoadedTrainer made = MakeJudgingTrainer(kDigits), silent = MakeTrainer(kDigits);
+  ASSERT_NE(made.trainer, nullptr);
+  ASSERT_TRUE(made.trainer->Run({}).ok());
+  ASSERT_TRUE(silent.trainer->Run({}).ok());
+  // Looking changes nothing.
+  EXPECT_TRUE(StateBytes(made.trainer->session()) == StateBytes(silent.trainer->session()));
+  const auto evaluated = made.trainer->Evaluate(), unjudged = silent.trainer->Evaluate();
+  ASSERT_TRUE(evaluated.ok()) << evaluated.status().message();
+  ASSERT_TRUE(evaluated->judgement.has_value());
+  EXPECT_FALSE(unjudged->judgement.has_value());
+  EXPECT_EQ(evaluated->evaluation.metrics, unjudged->evaluation.metrics);
+  const Confusion& confusion = evaluated->judgement->confusion;
+  EXPECT_EQ(confusion.rows(), evaluated->evaluation.samples);
+  EXPECT_NEAR(confusion.accuracy(), evaluated->evaluation.metrics[1].second, 1e-6);
+  EXPECT_EQ(confusion.classes().size(), 10u);
+  EXPECT_TRUE(evaluated->judgement->areas.empty());
+  const auto again = made.trainer->Evaluate();  // counts anew
+  EXPECT_EQ(again->judgement->confusion.rows(), confusion.rows());
+}
+
+TEST(Trainer, ClassesThatCannotBeJudgedEndNoTraining) {
+  const LoadedTrainer made = MakeJudgingTrainer(R"(
+    name: "many"
+    input { name: "image" shape { dim: 784 } }
+    input { name: "label" dtype: INT32 max_value: 10001 }
+    layer { name: "few" input: "image" dense { units: 2 } }
+    layer { name: "out" input: "few" dense { units: 10001 } }
+    layer { name: "loss" input: "out" input: "label" softmax_cross_entropy {} }
+    objective: "loss"
+    training { steps: 1 evaluate_batches: 2 data { digits { samples: 64 } } }
+  )");
+  ASSERT_NE(made.trainer, nullptr);
+  std::vector<Trainer::EvaluationReport> evaluations;
+  const absl::Status status = made.trainer->Run({.evaluation = [&](const Trainer::EvaluationReport& report) {
+    evaluations.push_back(report);
+    return absl::OkStatus();
+  }});
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(evaluations.size(), 1u);
+  EXPECT_FALSE(evaluations[0].judgement.has_value());
+  EXPECT_THAT(evaluations[0].not_judged, HasSubstr("10001 classes are too many to be told apart"));
+  EXPECT_EQ(evaluations[0].evaluation.samples, 32);
 }
 
 TEST(Trainer, ResumedIsAsUninterrupted) {

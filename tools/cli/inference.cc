@@ -3,6 +3,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -69,7 +70,15 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
   const std::shared_ptr<const Dataset>& trained = opened.training_judged ? opened.training_judged : opened.training;
   const std::shared_ptr<const Dataset> dataset = of_training ? trained : opened.evaluation;
   if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");
-  options.fetch = fetch;
+  const bool judged = !opened.lacks_labels && (flags.part == "training" || !opened.evaluation_lacks_labels);
+  if (judged) {
+    options.fetch = fetch;
+  } else {
+    // Without labels there is no loss and no metric, nor whatever else reads them.
+    for (const std::string& name : fetch) {
+      if (std::find(options.only.begin(), options.only.end(), name) == options.only.end()) options.only.push_back(name);
+    }
+  }
   const int64_t batch = ChooseBatch(BatchFor::kInference, flags.compile.batch, network, network.training());
   SNUG_ASSIGN_OR_RETURN(std::vector<Compiled> programs,
                         Evaluator::CompilePrograms(network, inference->loaded.source_map, OpRegistry::Builtin(),

@@ -49,7 +49,8 @@ struct Inference {
   std::unique_ptr<Evaluator> evaluator;  // uses the two members above
 };
 
-// `fetch` names values that become outputs in addition to the network's own.
+// `fetch` names values that become outputs in addition to the network's own, or in their place where the data have no
+// labels.
 absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded, const InferenceFlags& flags,
                                                             const std::vector<std::string>& fetch);
 

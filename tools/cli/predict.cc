@@ -36,6 +36,7 @@ struct Predicting {
   PredictionFormat format = PredictionFormat::kCsv;
   std::vector<std::string> written;   // the values whose numbers are written
   std::optional<ClassScores> scores;  // set where the class is told, with its probability
+  bool files = false;                 // whether a sample's file is named, where it has one
 };
 
 absl::StatusOr<PredictionFormat> FormatOf(const PredictFlags& flags) {
@@ -70,6 +71,7 @@ absl::StatusOr<Predicting> ChoosePredicting(const PredictFlags& flags, const pro
   const bool among =
       scores.has_value() && (flags.fetch.empty() || !flags.scores.empty() ||
                              std::find(flags.fetch.begin(), flags.fetch.end(), scores->scores) != flags.fetch.end());
+  predicting.files = !numbers_alone;
   if (!numbers_alone && among) predicting.scores = std::move(scores);
   return predicting;
 }
@@ -121,9 +123,9 @@ class Predictor {
       SNUG_ASSIGN_OR_RETURN(const ValueType* const type, predictor->TypeOf(program, predicting.scores->scores));
       SNUG_ASSIGN_OR_RETURN(predictor->rows_, ScoreReader::Create(*predicting.scores, *type, program.compiled().batch));
       table.told_rows = predictor->rows_->rows_per_sample();
-      table.files = !evaluator.dataset().NameOf(0).empty();
       table.names = NamesOfClasses(evaluator, *predicting.scores);
     }
+    table.files = predicting.files && !evaluator.dataset().NameOf(0).empty();
     predictor->files_ = table.files;
     SNUG_ASSIGN_OR_RETURN(predictor->writer_, MakePredictionWriter(predicting.format, std::move(table), flags.output));
     return predictor;
@@ -185,7 +187,9 @@ absl::StatusOr<int> RunPredict(const Arguments& arguments) {
       "snug predict NET --checkpoint=PATH [--fetch=NAME,...] [flags]",
       "Runs trained parameters over data and writes values of the network for each sample, in the sequence of\n"
       "the data; without --fetch, the most probable class and its probability. It is written a batch at a time.\n"
-      "A table may be without the column of labels that the training's had: then all of its rows are predicted.");
+      "Nothing needs labels: a table may be without their column, images may lie in a folder that has none of a\n"
+      "class, or be named by a list without classes, and of NumPy's files the labels' may be left out. All of such\n"
+      "samples are predicted.");
   f.inference.AddTo(flags);
   flags.Add("fetch", &f.fetch, "the values: layers' names, as the last one before the loss");
   flags.Add(

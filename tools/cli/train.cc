@@ -30,6 +30,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/flags/flags.h"
 #include "tools/cli/flags/training_flags.h"
+#include "tools/cli/judge/confusion_summary.h"
 #include "tools/cli/process.h"
 #include "tools/cli/runs/kept_options.h"
 #include "tools/cli/runs/run_notes.h"
@@ -146,6 +147,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   SNUG_ASSIGN_OR_RETURN(TrainerOptions options, f.training.ForTrainer(given));
   options.upload_ahead = f.upload_ahead;
   options.goes_on = f.resume;
+  options.judges_classes = true;
   options.compile.decay_rule = checkpoints.decay_rule();
   SNUG_ASSIGN_OR_RETURN(TrainingData data,
                         OpenData(training.data(), loaded.network, static_cast<uint64_t>(training.seed()),
@@ -213,6 +215,7 @@ absl::StatusOr<int> Train(const LoadedNetwork& loaded, const TrainingOptions& gi
   const auto after_evaluation = [&](const Trainer::EvaluationReport& report) {
     if (report.verdict.best) SNUG_RETURN_IF_ERROR(checkpoints.SaveBest(report.step));
     SNUG_RETURN_IF_ERROR(log->Evaluation(report));
+    if (const auto confusion = SummaryOf(*trainer, report); confusion.has_value()) notes.Evaluated(*confusion);
     if (report.verdict.rate_fell) {
       absl::FPrintF(out, "no better for some evaluations: the learning rate is %.4g of the schedule's from now on\n",
                     trainer->progress().rate_factor());

@@ -2,6 +2,8 @@
 
 #include <absl/strings/str_replace.h>
 
+#include "tools/picture/confusion_script.h"
+
 namespace snug::core::cli {
 namespace {
 
@@ -13,7 +15,8 @@ constexpr char kReportPage[] =
 
 std::string ReportPage(const std::string& document) {
   // The document is inside a <script>, which a "</script>" in a name must not end.
-  return absl::StrReplaceAll(kReportPage, {{"@DATA@", absl::StrReplaceAll(document, {{"<", "\\u003c"}})}});
+  return absl::StrReplaceAll(
+      kReportPage, {{"@CONFUSION@", kConfusionScript}, {"@DATA@", absl::StrReplaceAll(document, {{"<", "\\u003c"}})}});
 }
 
 }  // namespace snug::core::cli

@@ -2,6 +2,8 @@
 
 #include <absl/strings/str_replace.h>
 
+#include "tools/picture/confusion_script.h"
+
 namespace snug::core::cli {
 namespace {
 
@@ -21,7 +23,8 @@ constexpr char kChartStyle[] =
 }  // namespace
 
 std::string WatchPage() {
-  return absl::StrReplaceAll(kWatchPage, {{"@CHART@", kChartScript}, {"@STYLE@", kChartStyle}});
+  return absl::StrReplaceAll(kWatchPage,
+                             {{"@CHART@", kChartScript}, {"@CONFUSION@", kConfusionScript}, {"@STYLE@", kChartStyle}});
 }
 
 std::string ComparePage(const std::string& json) {

@@ -1,4 +1,5 @@
-// The pages about trainings. They draw their curves by one script (chart.js).
+// The pages about trainings. They draw their curves by one script (chart.js), and matrices by one that the report
+// of `snug eval` has too (confusion.js).
 #pragma once
 
 #include <string>

@@ -64,6 +64,7 @@ void RunFollower::BeginAnew() {
 bool RunFollower::Poll() {
   ReadRecord();
   const bool more = ReadMetrics();
+  ReadConfusion();
   // A training that has ended since its record was read had not said so there yet; it says so before it lets go of the
   // metrics.
   if (state_ == RunState::kGone) {
@@ -81,6 +82,26 @@ void RunFollower::ReadRecord() {
     record_ = *std::move(record);
   } else if (!absl::IsNotFound(record.status())) {
     record_problem_ = std::string(record.status().message());
+  }
+}
+
+// It is written after the evaluation's line of metrics, and read anew only where the file is another.
+void RunFollower::ReadConfusion() {
+  const absl::StatusOr<OpenedFile> file = OpenedFile::Open(folder_.confusion());
+  std::optional<std::tuple<uint64_t, int64_t, double>> found;
+  if (file.ok()) found = std::tuple(file->number(), file->size_bytes(), file->changed());
+  const std::string problem = file.ok() || absl::IsNotFound(file.status()) ? "" : std::string(file.status().message());
+  if (found == confusion_file_ && (found.has_value() || problem == confusion_problem_)) return;
+  confusion_file_ = found;
+  confusion_problem_ = problem;
+  confusion_.reset();
+  ++confusions_;
+  if (!found.has_value()) return;
+  absl::StatusOr<ConfusionRecord> read = ConfusionRecord::ReadFrom(folder_);
+  if (read.ok()) {
+    confusion_ = *std::move(read);
+  } else if (!absl::IsNotFound(read.status())) {
+    confusion_problem_ = std::string(read.status().message());
   }
 }
 

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "engine/train/metrics_line.h"
 #include "engine/train/run_folder.h"
+#include "tools/runs/confusion_record.h"
 #include "tools/runs/run_record.h"
 #include "tools/runs/thin_curve.h"
 
@@ -53,6 +55,10 @@ class RunFollower {
   const std::string& record_problem() const { return record_problem_; }  // why there is none, though its file is there
   const std::vector<Curve>& curves() const { return curves_; }           // in the sequence in which they first came
   const Curve* Find(Kind kind, const std::string& metric = "") const;
+  // What the last evaluation took for what, and why that is not known, though its file is there.
+  const std::optional<ConfusionRecord>& confusion() const { return confusion_; }
+  const std::string& confusion_problem() const { return confusion_problem_; }
+  int64_t confusions() const { return confusions_; }  // rises when it is another, or gone
   int64_t beginnings() const { return beginnings_; }  // rises when all that was read before does not count any more
   int64_t lines() const { return lines_; }
   int64_t unreadable_lines() const { return unreadable_lines_; }
@@ -68,6 +74,7 @@ class RunFollower {
  private:
   void BeginAnew();
   void ReadRecord();
+  void ReadConfusion();
   bool ReadMetrics();
   void ReadLines(const std::string& text);
   void TakeLine(absl::string_view text);
@@ -86,9 +93,12 @@ class RunFollower {
   std::vector<double> last_seconds_;  // of single steps, the newest last
   std::vector<Curve> curves_;
   std::optional<RunRecord> record_;
+  std::optional<ConfusionRecord> confusion_;
+  // Which file of that was read last: its number, size and time of change. Nothing: there was none.
+  std::optional<std::tuple<uint64_t, int64_t, double>> confusion_file_;
   RunState state_ = RunState::kWaiting;
-  std::string problem_, record_problem_;
-  int64_t beginnings_ = 0, lines_ = 0, unreadable_lines_ = 0, step_ = 0, epoch_ = 0;
+  std::string problem_, record_problem_, confusion_problem_;
+  int64_t beginnings_ = 0, confusions_ = 0, lines_ = 0, unreadable_lines_ = 0, step_ = 0, epoch_ = 0;
   double rate_ = 0, training_seconds_ = 0, seconds_since_change_ = 0;
 };
 

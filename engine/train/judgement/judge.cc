@@ -85,7 +85,7 @@ void Judge::GiveUpAreas(std::string why) {
 }
 
 void Judge::Rank(const std::vector<double>& logits, int64_t label, int64_t sample) {
-  if (!result_.areas_missing.empty()) return;
+  if (!options_.areas || !result_.areas_missing.empty()) return;
   const auto ranked = static_cast<int64_t>(ranked_labels_.size());
   if ((ranked + 1) * rows_.classes() > options_.most_ranked) {
     GiveUpAreas(absl::StrCat("the scores of more than ", ranked, " rows are too many to be ranked"));
@@ -154,7 +154,7 @@ absl::Status Judge::AfterRun(Program& program) {
 Judgement Judge::Finish() {
   result_.cross_entropy = cross_entropy_ / static_cast<double>(counted_);
   result_.mean_area = kNan;
-  if (!result_.areas_missing.empty() || !options_.by_class) return std::move(result_);
+  if (!result_.areas_missing.empty() || !options_.by_class || !options_.areas) return std::move(result_);
   double sum = 0;
   int64_t there = 0;
   std::vector<RankedRow> rows(ranked_labels_.size());

@@ -52,6 +52,7 @@ class Judge {
 
   struct Options {
     bool by_class = true;  // without it, only the cross-entropy is taken: of any number of classes
+    bool areas = true;     // without it, classes are not ranked, so nothing is kept of the rows
     int64_t worst = 0;     // how many samples are listed
     int64_t most_ranked = kMostRanked;
   };

@@ -33,6 +33,31 @@ class ImageCodecTest : public FileTest {
   }
 };
 
+std::string PngChunk(const std::string& kind, const std::string& data) {
+  const std::string named = kind + data;
+  const uLong sum = crc32(0, reinterpret_cast<const Bytef*>(named.data()), static_cast<uInt>(named.size()));
+  return BigEndian32(static_cast<uint32_t>(data.size())) + named + BigEndian32(static_cast<uint32_t>(sum));
+}
+
+std::string Deflated(const std::string& bytes) {
+  uLongf size = compressBound(static_cast<uLong>(bytes.size()));
+  std::string packed(size, '\0');
+  EXPECT_EQ(compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
+                     static_cast<uLong>(bytes.size())),
+            Z_OK);
+  packed.resize(size);
+  return packed;
+}
+
+// A file of two pixels beside each other, as other programs write them: `kind` is PNG's type of colour, `row` the
+// samples, `before` and `behind` are other chunks around those.
+std::string TwoPixels(char depth, char kind, const std::string& row, const std::string& before = "",
+                      const std::string& behind = "") {
+  const std::string header = BigEndian32(2) + BigEndian32(1) + depth + kind + std::string(3, '\0');
+  return "\x89PNG\r\n\x1a\n" + PngChunk("IHDR", header) + before +
+         PngChunk("IDAT", Deflated(std::string(1, '\0') + row)) + behind + PngChunk("IEND", "");
+}
+
 // Smooth, so that JPEG loses little of it.
 Pixels Ramp(int64_t width, int64_t height, int64_t channels) {
   return Painted(width, height, channels, [&](int64_t x, int64_t y, int64_t c) {
@@ -110,6 +135,48 @@ TEST_F(ImageCodecTest, SixteenBitsAreRoundedToEight) {
   ExpectNear(*decoded, white, 0);
 }
 
+TEST_F(ImageCodecTest, SixteenBitsOfOtherProgramsMeanWhatEightDo) {
+  const auto grey = Decoded("grey.png", TwoPixels(16, 0, std::string("\x80\x00\x40\x40", 4)), 1);
+  ASSERT_TRUE(grey.ok()) << grey.status();
+  EXPECT_NEAR(grey->bytes[0], 0x80, 1);
+  EXPECT_NEAR(grey->bytes[1], 0x40, 1);
+  const std::string row("\x80\x00\x40\x40\x10\x10\x00\x00\xff\xff\x20\x20", 12);
+  const auto colour = Decoded("colour.png", TwoPixels(16, 2, row));
+  ASSERT_TRUE(colour.ok()) << colour.status();
+  const Pixels wanted{.width = 2, .height = 1, .channels = 3, .bytes = {0x80, 0x40, 0x10, 0, 0xff, 0x20}};
+  ExpectNear(*colour, wanted, 1);
+}
+
+TEST_F(ImageCodecTest, PalettesBecomeColoursAndWhatIsTransparentBlack) {
+  const Pixels wanted{.width = 2, .height = 1, .channels = 3, .bytes = {200, 100, 50, 0, 0, 0}};
+  const auto palette = Decoded("palette.png", TwoPixels(8, 3, std::string("\x01\x00", 2),
+                                                        PngChunk("PLTE", std::string("\0\0\0\xc8\x64\x32", 6))));
+  ASSERT_TRUE(palette.ok()) << palette.status();
+  ExpectNear(*palette, wanted, 0);
+  const auto alpha = Decoded("alpha.png", TwoPixels(8, 6, std::string("\xc8\x64\x32\xff\xc8\x64\x32\x00", 8)));
+  ASSERT_TRUE(alpha.ok()) << alpha.status();
+  ExpectNear(*alpha, wanted, 0);
+}
+
+TEST_F(ImageCodecTest, OfAnAnimationItsStandingPictureCounts) {
+  // A frame's control: its number, width, height, place, delay, and what becomes of it. The second frame is another
+  // picture.
+  const auto control = [](uint32_t number) {
+    return PngChunk("fcTL", BigEndian32(number) + BigEndian32(2) + BigEndian32(1) + BigEndian32(0) + BigEndian32(0) +
+                                std::string("\0\1\0\1\0\0", 6));
+  };
+  const std::string before = PngChunk("acTL", BigEndian32(2) + BigEndian32(0)) + control(0);
+  const std::string second = Deflated(std::string("\0\xff\xff\xff\xff\xff\xff", 7));
+  const std::string behind = control(1) + PngChunk("fdAT", BigEndian32(2) + second);
+  const std::string first("\x01\x02\x03\x04\x05\x06", 6);
+  const auto decoded = Decoded("animated.png", TwoPixels(8, 2, first, before, behind));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ExpectNear(*decoded, {.width = 2, .height = 1, .channels = 3, .bytes = {1, 2, 3, 4, 5, 6}}, 0);
+  // Formats that animate and are neither JPEG nor PNG are named.
+  EXPECT_THAT(ErrorOf(Decoded("a.png", std::string("RIFF\0\0\0\0WEBPVP8X", 16))),
+              HasSubstr("found what begins like WebP"));
+}
+
 TEST_F(ImageCodecTest, WhatIsTruncatedIsNamed) {
   const Pixels noise = Painted(64, 64, 3, [](int64_t x, int64_t y, int64_t c) {
     return static_cast<int>((x * 7919 + y * 104729 + c * 1299709) * 2654435761 >> 8 & 255);
@@ -156,6 +223,12 @@ TEST_F(ImageCodecTest, HugeImagesAreRefusedBeforeMemoryIsTaken) {
   const uLong sum = crc32(0, reinterpret_cast<const Bytef*>(png.data()) + 12, 17);
   png.replace(29, 4, BigEndian32(static_cast<uint32_t>(sum)));
   EXPECT_EQ(ErrorOf(Decoded("a.png", png)), "a.png: expected an image of 1 to 268435456 pixels, found 60000 x 60000");
+  // A JPEG file's sides are behind the marker of its frame: its length, the bits of a sample, height, width.
+  std::string jpeg = JpegOf(Ramp(8, 8, 3));
+  const size_t frame = jpeg.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  jpeg.replace(frame + 5, 4, "\xff\xdc\xea\x60");
+  EXPECT_EQ(ErrorOf(Decoded("a.jpg", jpeg)), "a.jpg: expected an image of 1 to 268435456 pixels, found 60000 x 65500");
 }
 
 }  // namespace

@@ -61,8 +61,9 @@ TEST_F(ImageDatasetTest, FoldersAreClassesByName) {
 TEST_F(ImageDatasetTest, WhatFoldersLackIsSaid) {
   EXPECT_EQ(ErrorOf(ListFolders(PathOf("none"))), "none: No such file or directory");
   Add("flat/a.png", "x");
-  EXPECT_EQ(ErrorOf(ListFolders(PathOf("flat"))),
-            "flat: expected a folder for each class with its images in it, found no folders");
+  EXPECT_EQ(
+      ErrorOf(ListFolders(PathOf("flat"))),
+      "flat: expected a folder for each class with its images in it, found no folders; `snug predict` needs none");
   Add("empty/daisy/notes.txt", "x");
   EXPECT_EQ(ErrorOf(ListFolders(PathOf("empty"))),
             "empty/daisy: expected images (.jpg, .jpeg, .png) of the class \"daisy\", found none");
@@ -84,6 +85,63 @@ TEST_F(ImageDatasetTest, TablesNameFilesAndClasses) {
             "a.csv:1:1: expected two fields, a file and its class, found 3");
   EXPECT_EQ(ErrorOf(ListTable(Write("a.csv", "daisy/1.PNG,blue\n"), PathOf("flowers"), {"red", "white"})),
             "a.csv:1:13: expected one of the 2 classes of the training images (red, white), found \"blue\"");
+}
+
+TEST_F(ImageDatasetTest, ImagesOfNoClassAreListedWhereTheyMayBe) {
+  const std::vector<std::string> classes = {"daisy", "rose"};
+  Add("new/b.png", "x");
+  Add("new/a.JPG", "x");
+  Add("new/notes.txt", "x");
+  const auto flat = ListFolders(PathOf("new"), classes, /*may_lack_labels=*/true);
+  ASSERT_TRUE(flat.ok()) << flat.status();
+  EXPECT_EQ(flat->unlabelled, PathOf("new") + " has no folders");
+  EXPECT_EQ(flat->classes, classes);
+  EXPECT_THAT(LabelsOf(*flat), ElementsAre(kIgnoredLabel, kIgnoredLabel));
+  EXPECT_THAT(flat->entries[0].path, HasSubstr("new/a.JPG"));
+
+  // Folders that are no classes are only folders; one that is makes classes of all.
+  Add("new/monday/c.png", "x");
+  const auto deep = ListFolders(PathOf("new"), classes, true);
+  ASSERT_TRUE(deep.ok()) << deep.status();
+  EXPECT_EQ(deep->unlabelled, "no folder in " + PathOf("new") + " has the name of a class");
+  EXPECT_EQ(deep->entries.size(), 3u);
+  EXPECT_THAT(ErrorOf(ListFolders(PathOf("new"), classes)), HasSubstr("new/monday: expected one of the 2 classes"));
+  Add("new/rose/d.png", "x");
+  EXPECT_THAT(ErrorOf(ListFolders(PathOf("new"), classes, true)),
+              HasSubstr("new/monday: expected one of the 2 classes"));
+  // Where no classes are known, folders are.
+  const auto folders = ListFolders(PathOf("new"), {}, true);
+  ASSERT_TRUE(folders.ok()) << folders.status();
+  EXPECT_EQ(folders->unlabelled, "");
+  EXPECT_THAT(folders->classes, ElementsAre("monday", "rose"));
+
+  std::filesystem::create_directories(PathOf("bare"));
+  EXPECT_EQ(ErrorOf(ListFolders(PathOf("bare"), classes, true)),
+            "bare: expected images (.jpg, .jpeg, .png), or a folder for each class with its images, found none");
+  EXPECT_EQ(ErrorOf(ListFolders(PathOf("none"), classes, true)), "none: No such file or directory");
+  EXPECT_EQ(ErrorOf(ListFolders(PathOf("new/a.JPG"), classes, true)),
+            "new/a.JPG: expected a folder with images, found a file");
+}
+
+TEST_F(ImageDatasetTest, TablesMayNameFilesAloneWhereTheyMay) {
+  AddFlowers();
+  const std::string table = Write("list.csv", "file\nrose/2.jpg\n\"daisy/1.PNG\"\n");
+  const auto list = ListTable(table, PathOf("flowers"), {"red"}, /*may_lack_labels=*/true);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->unlabelled, table + " has files alone");
+  EXPECT_THAT(LabelsOf(*list), ElementsAre(kIgnoredLabel, kIgnoredLabel));
+  EXPECT_THAT(list->entries[0].path, HasSubstr("flowers/rose/2.jpg"));
+  EXPECT_EQ(ErrorOf(ListTable(table, PathOf("flowers"))),
+            "list.csv:1:1: expected two fields, a file and its class, found 1; `snug predict` needs no class");
+  EXPECT_EQ(ErrorOf(ListTable(Write("a.csv", "daisy/1.PNG\nrose/2.jpg,red\n"), PathOf("flowers"), {}, true)),
+            "a.csv:2:1: expected one field, a file, as above, found 2");
+  EXPECT_EQ(ErrorOf(ListTable(Write("a.csv", "daisy/1.PNG,red\nrose/2.jpg\n"), PathOf("flowers"), {}, true)),
+            "a.csv:2:1: expected two fields, a file and its class, found 1");
+  EXPECT_EQ(ErrorOf(ListTable(Write("a.csv", "file\nrose/7.jpg\n"), PathOf("flowers"), {}, true)),
+            "a.csv:2:1: expected a file, found no flowers/rose/7.jpg");
+  const auto labelled = ListTable(Write("a.csv", "daisy/1.PNG,red\n"), PathOf("flowers"), {}, true);
+  ASSERT_TRUE(labelled.ok()) << labelled.status();
+  EXPECT_EQ(labelled->unlabelled, "");
 }
 
 TEST_F(ImageDatasetTest, SamplesAreDrawnAnewInEachEpochAndJudgedFromTheMiddle) {

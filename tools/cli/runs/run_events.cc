@@ -52,6 +52,7 @@ std::string RunEvents::State() const {
   json.Key("state").String(runs::Name(follower_.state())).Key("unreadable").Number(follower_.unreadable_lines());
   json.Key("problem").String(Printable(follower_.problem()));
   json.Key("record_problem").String(Printable(follower_.record_problem()));
+  json.Key("confusion_problem").String(Printable(follower_.confusion_problem()));
   json.Key("step").Number(follower_.step()).Key("epoch").Number(follower_.epoch());
   json.Key("rate").Number(follower_.rate()).Key("seconds").Number(follower_.training_seconds());
   json.Key("speed").Number(follower_.samples_per_second()).Key("left").Number(follower_.seconds_left());
@@ -92,7 +93,8 @@ std::string RunEvents::Next() {
   const std::vector<std::pair<std::string, std::string>> options =
       follower_.record().has_value() ? follower_.record()->options : std::vector<std::pair<std::string, std::string>>();
   const bool other_options = reset || options != options_;
-  news = news || other_options || state != state_;
+  const bool other_confusion = reset || follower_.confusions() != confusions_;
+  news = news || other_options || other_confusion || state != state_;
   begun_ = true;
   beginnings_ = follower_.beginnings();
   if (!news) return "";
@@ -106,9 +108,16 @@ std::string RunEvents::Next() {
     options_ = options;
   }
   more.End();
-  // One object of both, and the curves.
+  std::string confusion;
+  if (other_confusion) {
+    const std::optional<runs::ConfusionRecord>& there = follower_.confusion();
+    confusion =
+        absl::StrCat(", \"confusion\": ", there.has_value() ? absl::StripSuffix(there->ToJson(), "\n") : "null");
+    confusions_ = follower_.confusions();
+  }
+  // One object of all of these, and the curves.
   return absl::StrCat("data: ", absl::StripSuffix(state_, "}"), ", ", absl::StripSuffix(more.text().substr(1), "}"),
-                      ", \"curves\": ", json.text(), "}\n\n");
+                      confusion, ", \"curves\": ", json.text(), "}\n\n");
 }
 
 }  // namespace snug::core::cli

@@ -1,5 +1,6 @@
 // What the page of `snug watch` is told of a run, as server-sent events: each has the state of all, and of the curves
-// only those points that a client does not have yet; the options are in it when they are others than before.
+// only those points that a client does not have yet; the options and the confusion are in it when they are others than
+// before.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,7 @@ class RunEvents : public web::HttpServer::Stream {
   const runs::RunFollower& follower_;
   bool begun_ = false;
   int64_t beginnings_ = 0;
+  int64_t confusions_ = 0;  // which of them was sent
   std::string state_;
   std::vector<std::pair<std::string, std::string>> options_;  // as they were sent
   std::vector<Sent> sent_;                                    // of each curve

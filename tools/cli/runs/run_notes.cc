@@ -5,8 +5,10 @@
 #include <absl/strings/str_split.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -59,6 +61,18 @@ absl::Status DrawMemory(const RunFolder& folder, const Compiled& compiled, const
   ForgetTimes(&picture);
   SNUG_RETURN_IF_ERROR(WriteWhole(folder.memory_page(), PicturePage(picture)));
   return WriteWhole(folder.memory_picture(), PictureSvg(picture));
+}
+
+// What cannot be read is nobody's, and goes too.
+void ForgetLaterConfusion(const RunFolder& folder, int64_t step) {
+  OutputFile::RemoveLeftovers(folder.confusion());
+  const absl::StatusOr<runs::ConfusionRecord> there = runs::ConfusionRecord::ReadFrom(folder);
+  if (absl::IsNotFound(there.status()) || (there.ok() && step > 0 && there->step <= step)) return;
+  std::error_code error;
+  if (!std::filesystem::remove(folder.confusion(), error) && error) {
+    WarnUnlessOk(absl::UnavailableError(
+        absl::StrCat(folder.confusion(), ": is of another training, and cannot be removed: ", error.message())));
+  }
 }
 
 }  // namespace
@@ -130,11 +144,14 @@ RunNotes::RunNotes(const RunFolder& folder, runs::RunRecord record, const Traine
     : folder_(folder), record_(std::move(record)) {
   WarnUnlessOk(record_.WriteTo(folder_));
   WarnUnlessOk(DrawMemory(folder_, trainer.session().compiled(), memory));
+  ForgetLaterConfusion(folder_, trainer.step());
 }
 
 RunNotes::~RunNotes() {
   if (!ended_) Ended(absl::InternalError("it ended before its first step"), false);
 }
+
+void RunNotes::Evaluated(const runs::ConfusionRecord& confusion) { WarnUnlessOk(confusion.WriteTo(folder_)); }
 
 void RunNotes::Ended(const absl::Status& status, bool finished, const std::string& why) {
   ended_ = true;

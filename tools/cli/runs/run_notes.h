@@ -1,5 +1,6 @@
 // What `snug train` leaves for those who look at the run, beside metrics and checkpoints: run.json (runs::RunRecord),
-// and the memory plan of its step, as a page and as a picture.
+// the memory plan of its step, as a page and as a picture, and what its last evaluation took for what
+// (runs::ConfusionRecord).
 #pragma once
 
 #include <absl/status/status.h>
@@ -12,6 +13,7 @@
 #include "tools/cli/flags/memory_flags.h"
 #include "tools/cli/flags/run_flags.h"
 #include "tools/cli/flags/training_options.h"
+#include "tools/runs/confusion_record.h"
 #include "tools/runs/run_record.h"
 
 namespace snug::core::cli {
@@ -25,11 +27,14 @@ runs::RunRecord DescribeRun(const Trainer& trainer, const TrainingOptions& given
 // failed.
 class RunNotes {
  public:
-  // Writes all of them. None of them is worth a training: what cannot be written is a warning.
+  // Writes the record and the plan, and takes away what an evaluation after the trainer's step has left, which is yet
+  // to come. None of them is worth a training: what cannot be written is a warning.
   RunNotes(const RunFolder& folder, runs::RunRecord record, const Trainer& trainer, const MemoryOptions& memory);
   ~RunNotes();
   RunNotes(const RunNotes&) = delete;
   RunNotes& operator=(const RunNotes&) = delete;
+
+  void Evaluated(const runs::ConfusionRecord& confusion);
 
   // `why` it was stopped, where there is more to say of that than that somebody asked for it. Where it cannot be
   // written, what readers see instead is said.

@@ -70,11 +70,12 @@ absl::Status CheckFolder(const std::string& path) {
 absl::StatusOr<int> RunWatch(const Arguments& arguments) {
   int64_t port = 0;
   double stalled_after = 60;
-  Flags flags("snug watch RUN_FOLDER [flags]",
-              "Serves a page that shows a training while it runs in another program: loss and metrics, learning rate,\n"
-              "samples a second, the memory of a step, and whether it runs, ended or got stuck. The folder is the\n"
-              "training's --output (runs/<network>), and need not be there yet. The page is for this machine alone\n"
-              "(127.0.0.1); Ctrl-C ends the server.");
+  Flags flags(
+      "snug watch RUN_FOLDER [flags]",
+      "Serves a page that shows a training while it runs in another program: loss and metrics, learning rate,\n"
+      "samples a second, what the last evaluation took for what, the memory of a step, and whether it runs, ended\n"
+      "or got stuck. The folder is the training's --output (runs/<network>), and need not be there yet. The page\n"
+      "is for this machine alone (127.0.0.1); Ctrl-C ends the server.");
   constexpr int64_t kMostPort = 65535;
   flags.Add("port", &port, "where it listens; default 0: any that is free", 0, kMostPort);
   flags.Add("stalled-after", &stalled_after,

@@ -11,6 +11,7 @@
 
 #include "engine/base/status.h"
 #include "engine/train/data/csv_records.h"
+#include "engine/train/data/dataset.h"
 #include "engine/train/data/file_bytes.h"
 
 namespace snug::core {
@@ -24,6 +25,9 @@ bool LooksLikeImage(const std::string& name) {
 }
 
 absl::Status CannotRead(const std::string& path, const std::error_code& error) {
+  if (error == std::errc::not_a_directory) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a folder with images, found a file"));
+  }
   return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
 }
 
@@ -69,13 +73,37 @@ absl::StatusOr<int64_t> LabelOf(const std::string& name, const std::vector<std::
                                                  classes.size() > kShown ? ", ..." : "", "), found \"", name, "\""));
 }
 
+// All images in a directory, which no folder tells the classes of.
+absl::StatusOr<ImageList> ListWithoutLabels(const std::string& directory, const std::vector<std::string>& classes,
+                                            std::string why) {
+  SNUG_ASSIGN_OR_RETURN(std::vector<std::string> images, ImagesIn(directory));
+  if (images.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory, ": expected images (.jpg, .jpeg, .png), or a folder for each class with its images, found none"));
+  }
+  ImageList list{.classes = classes, .entries = {}, .unlabelled = std::move(why)};
+  for (std::string& image : images) list.entries.push_back({std::move(image), kIgnoredLabel});
+  return list;
+}
+
 }  // namespace
 
-absl::StatusOr<ImageList> ListFolders(const std::string& directory, const std::vector<std::string>& classes) {
+absl::StatusOr<ImageList> ListFolders(const std::string& directory, const std::vector<std::string>& classes,
+                                      bool may_lack_labels) {
   SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> folders, SubfoldersOf(directory));
+  if (may_lack_labels && folders.empty()) {
+    return ListWithoutLabels(directory, classes, absl::StrCat(directory, " has no folders"));
+  }
+  const auto is_class = [&](const std::string& name) {
+    return std::binary_search(classes.begin(), classes.end(), name);
+  };
+  if (may_lack_labels && !classes.empty() && std::none_of(folders.begin(), folders.end(), is_class)) {
+    return ListWithoutLabels(directory, classes, absl::StrCat("no folder in ", directory, " has the name of a class"));
+  }
   if (folders.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(directory, ": expected a folder for each class with its images in it, found no folders"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory,
+        ": expected a folder for each class with its images in it, found no folders; `snug predict` needs none"));
   }
   ImageList list{.classes = classes.empty() ? folders : classes, .entries = {}};
   for (const std::string& folder : folders) {
@@ -92,19 +120,24 @@ absl::StatusOr<ImageList> ListFolders(const std::string& directory, const std::v
 }
 
 absl::StatusOr<ImageList> ListTable(const std::string& path, const std::string& directory,
-                                    const std::vector<std::string>& classes) {
+                                    const std::vector<std::string>& classes, bool may_lack_labels) {
   SNUG_ASSIGN_OR_RETURN(const std::shared_ptr<const FileBytes> file, FileBytes::Open(path));
   CsvRecords records(path, file->text(), ',');
   struct Line {
     CsvField file, label;
   };
   std::vector<Line> lines;
+  bool labelled = true;
   for (bool first = true;; first = false) {
     SNUG_ASSIGN_OR_RETURN(std::vector<CsvField> fields, records.Next());
     if (fields.empty()) break;
-    if (fields.size() != 2) {
-      return records.Error(fields[0].line, fields[0].column,
-                           absl::StrCat("expected two fields, a file and its class, found ", fields.size()));
+    if (first && may_lack_labels && fields.size() == 1) labelled = false;
+    if (fields.size() != (labelled ? 2 : 1)) {
+      return records.Error(
+          fields[0].line, fields[0].column,
+          absl::StrCat(labelled ? "expected two fields, a file and its class" : "expected one field, a file, as above",
+                       ", found ", fields.size(),
+                       labelled && fields.size() == 1 && !may_lack_labels ? "; `snug predict` needs no class" : ""));
     }
     const std::string image = absl::StrCat(directory, "/", fields[0].text);
     std::error_code unreadable;
@@ -113,11 +146,16 @@ absl::StatusOr<ImageList> ListTable(const std::string& path, const std::string& 
       return records.Error(fields[0].line, fields[0].column, absl::StrCat("expected a file, found no ", image));
     }
     fields[0].text = image;
-    lines.push_back({std::move(fields[0]), std::move(fields[1])});
+    lines.push_back({std::move(fields[0]), labelled ? std::move(fields[1]) : CsvField()});
   }
   if (lines.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": expected lines FILE,CLASS, found none"));
 
   ImageList list{.classes = classes, .entries = {}};
+  if (!labelled) {
+    list.unlabelled = absl::StrCat(path, " has files alone");
+    for (Line& line : lines) list.entries.push_back({std::move(line.file.text), kIgnoredLabel});
+    return list;
+  }
   if (classes.empty()) {
     for (const Line& line : lines) list.classes.push_back(line.label.text);
     std::sort(list.classes.begin(), list.classes.end());

@@ -48,6 +48,8 @@ absl::StatusOr<Pixels> DecodePng(absl::Span<const uint8_t> bytes, int64_t channe
   const absl::Status status = reader.Begin(bytes);
   if (!status.ok()) return status;
   png_image* image = reader.image();
+  // Samples of 16 bits that come without a gamma mean what those of 8 bits do. libpng would take them for linear light.
+  image->flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
   image->format = channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
   Pixels pixels{.width = image->width, .height = image->height, .channels = channels};
   pixels.bytes.resize(PNG_IMAGE_SIZE(*image));

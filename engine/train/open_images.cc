@@ -1,0 +1,160 @@
+#include "engine/train/open_images.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/base/text/json.h"
+#include "engine/base/text/printable.h"
+#include "engine/base/text/utf8.h"
+#include "engine/train/checkpoint/json_reader.h"
+#include "engine/train/data/images/image_dataset.h"
+#include "engine/train/data/sources.h"
+#include "proto/network.pb.h"
+#include "proto/train.pb.h"
+
+namespace snug::core {
+namespace {
+
+// A key of TrainingData::learnt: the names of the classes by label, a list in JSON.
+constexpr char kClassesKey[] = "data.classes";
+
+absl::StatusOr<std::vector<std::string>> ParseClasses(const std::string& text) {
+  if (!IsUtf8(text)) return absl::DataLossError("expected UTF-8, found bytes that are none");
+  std::vector<std::string> classes;
+  checkpoint::JsonReader json(text);
+  SNUG_RETURN_IF_ERROR(json.BeginArray());
+  for (;;) {
+    SNUG_ASSIGN_OR_RETURN(const bool more, json.NextElement());
+    if (!more) break;
+    SNUG_ASSIGN_OR_RETURN(std::string name, json.String());
+    if (!classes.empty() && name <= classes.back()) {
+      return json.Error(
+          absl::StrCat("expected names in their sequence, found ", Shown(name), " behind ", Shown(classes.back())));
+    }
+    classes.push_back(std::move(name));
+  }
+  SNUG_RETURN_IF_ERROR(json.End());
+  return classes;
+}
+
+// Empty where a checkpoint keeps none: it is older, or was trained on something else.
+absl::StatusOr<std::vector<std::string>> KeptClasses(const std::map<std::string, std::string>* kept) {
+  if (kept == nullptr || !kept->contains(kClassesKey)) return std::vector<std::string>();
+  absl::StatusOr<std::vector<std::string>> classes = ParseClasses(kept->at(kClassesKey));
+  if (!classes.ok()) return Annotate(classes.status(), absl::StrCat("metadata \"", kClassesKey, "\""));
+  return classes;
+}
+
+void KeepClasses(const std::vector<std::string>& classes, TrainingData* opened) {
+  const auto other = std::find_if_not(classes.begin(), classes.end(), [](const auto& name) { return IsUtf8(name); });
+  if (other != classes.end()) {
+    opened->notes.push_back(absl::StrCat("checkpoints keep no names of classes, as ", Shown(*other), " is not UTF-8"));
+    return;
+  }
+  Json json;
+  json.Array();
+  for (const std::string& name : classes) json.String(name);
+  json.End();
+  opened->learnt[kClassesKey] = json.text();
+}
+
+// A sample is as large as the network's input "image" says: [channels, height, width].
+absl::StatusOr<ImageDatasetOptions> SampleOf(const proto::Images& images, const proto::Network& network) {
+  ImageDatasetOptions options{.height = images.size(), .width = images.size()};
+  for (const proto::Input& input : network.input()) {
+    if (input.name() != "image" || input.shape().dim_size() != 3) continue;
+    options.channels = input.shape().dim(0);
+    if (images.has_size()) return options;
+    options.height = input.shape().dim(1);
+    options.width = input.shape().dim(2);
+    return options;
+  }
+  return absl::InvalidArgumentError(
+      "images: expected a network with an input \"image\" of shape [channels, height, width], found none");
+}
+
+absl::StatusOr<ImageList> ListImages(const std::string& directory, const std::string& table,
+                                     const std::vector<std::string>& classes, bool may_lack_labels) {
+  return table.empty() ? ListFolders(directory, classes, may_lack_labels)
+                       : ListTable(table, directory, classes, may_lack_labels);
+}
+
+// Leaves out images that are broken where these are to be skipped.
+absl::StatusOr<ImageList> UsableImages(const proto::Images& images, int64_t channels, absl::StatusOr<ImageList> list,
+                                       std::vector<std::string>* notes) {
+  if (!list.ok() || !images.skip_broken()) return list;
+  SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> dropped, DropBroken(channels, &*list));
+  for (const std::string& wrong : dropped) notes->push_back(absl::StrCat("left out: ", wrong));
+  return list;
+}
+
+// A cache is that of the images that are trained on or judged, so these are read from their files.
+absl::StatusOr<std::shared_ptr<const Dataset>> OpenUnlabelled(const ImageList& list, ImageDatasetOptions sample,
+                                                              std::vector<std::string>* notes) {
+  notes->push_back(absl::StrCat(list.entries.size(), " images, of which no labels are known: ", list.unlabelled));
+  if (list.classes.empty()) {
+    notes->push_back("the checkpoint keeps no names of classes, so they are told by their numbers");
+  }
+  sample.cache.clear();
+  return OpenImages(list, sample);
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingData> OpenImageData(const proto::Data& data, const proto::Network& network, uint64_t seed,
+                                           const std::map<std::string, std::string>* kept, bool may_lack_labels) {
+  const proto::Images& images = data.images();
+  if (!images.has_directory()) {
+    return absl::InvalidArgumentError("the data: the directory of the images is missing: --data-images-directory=FILE");
+  }
+  SNUG_ASSIGN_OR_RETURN(ImageDatasetOptions sample, SampleOf(images, network));
+  SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> classes, KeptClasses(kept));
+  sample.seed = seed;
+  sample.least_area = images.least_area();
+  sample.jitter = images.jitter();
+  ImageDatasetOptions drawn = sample;
+  drawn.random = true;
+  drawn.cache = sample.cache = images.cache();
+
+  TrainingData opened;
+  SNUG_ASSIGN_OR_RETURN(
+      const ImageList list,
+      UsableImages(images, sample.channels, ListImages(images.directory(), images.list(), classes, may_lack_labels),
+                   &opened.notes));
+  if (!list.unlabelled.empty()) {
+    SNUG_ASSIGN_OR_RETURN(opened.training, OpenUnlabelled(list, sample, &opened.notes));
+    opened.lacks_labels = true;
+    return opened;
+  }
+  opened.notes.push_back(absl::StrCat(list.entries.size(), " images of ", list.classes.size(), " classes"));
+  KeepClasses(list.classes, &opened);
+  SNUG_ASSIGN_OR_RETURN(opened.training, OpenImages(list, drawn));
+  SNUG_ASSIGN_OR_RETURN(opened.training_judged, OpenImages(list, sample));
+  if (images.has_test_directory() || images.has_test_list()) {
+    const std::string& directory = images.has_test_directory() ? images.test_directory() : images.directory();
+    SNUG_ASSIGN_OR_RETURN(
+        const ImageList test,
+        UsableImages(images, sample.channels, ListImages(directory, images.test_list(), list.classes, may_lack_labels),
+                     &opened.notes));
+    if (!sample.cache.empty()) sample.cache += ".test";
+    opened.evaluation_lacks_labels = !test.unlabelled.empty();
+    SNUG_ASSIGN_OR_RETURN(opened.evaluation, opened.evaluation_lacks_labels
+                                                 ? OpenUnlabelled(test, sample, &opened.notes)
+                                                 : OpenImages(test, sample));
+    return opened;
+  }
+  if (data.held_back() == 0) return opened;
+  // The same images are held back of both: those trained on are drawn, those judged are not.
+  SNUG_ASSIGN_OR_RETURN(PartedDataset judged_parts, HoldBack(opened.training_judged, data.held_back(), seed));
+  SNUG_ASSIGN_OR_RETURN(PartedDataset drawn_parts, HoldBack(opened.training, data.held_back(), seed));
+  opened.evaluation = std::move(judged_parts.held_back);
+  opened.training_judged = std::move(judged_parts.training);
+  opened.training = std::move(drawn_parts.training);
+  return opened;
+}
+
+}  // namespace snug::core

@@ -397,7 +397,7 @@ absl::StatusOr<TrainingData> OpenData(const proto::Data& data, const proto::Netw
     case proto::Data::kText:
       return Text(data, network, kept, goes_on);
     case proto::Data::kImages:
-      return OpenImageData(data, network, seed, goes_on ? nullptr : kept, may_lack_labels);
+      return OpenImageData(data, network, seed, kept, may_lack_labels);
     case proto::Data::kJsonLines:
       return Lines(data, network, seed, kept, goes_on);
     case proto::Data::SOURCE_NOT_SET:

@@ -1,6 +1,8 @@
 """`snug train --data=images`: pictures in folders, from files to a trained network."""
 
+import json
 import random
+import shutil
 import struct
 import subprocess
 import unittest
@@ -76,6 +78,23 @@ class PicturesTest(SnugTest):
         self.run_snug(*self.arguments("two", cache))
         self.assertEqual((self.folder / "pixels").stat().st_mtime_ns, made)
         self.assertEqual(self.checkpoint("one"), self.checkpoint("two"))
+
+    def test_a_training_that_goes_on_keeps_its_classes(self):
+        self.needs_libraries()
+        self.run_snug(*self.arguments("one"))
+        some = self.folder / "some"
+        for name in ("rose", "violet"):
+            shutil.copytree(self.flowers / name, some / name)
+        flags = (f"--data-images-directory={some}", "--learning-rate=0")
+        self.run_snug(*self.arguments("one", *flags, "--resume-with=data,learning-rate", "--epochs=8"))
+        # Without the first folder, "rose" would be the first class; all are still recognised, and so are their names.
+        self.assertIn(b'[\\"daisy\\",\\"rose\\",\\"violet\\"]', self.checkpoint("one").replace(b" ", b""))
+        losses = [json.loads(line) for line in (self.folder / "one/metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([line["accuracy"] for line in losses if line["kind"] == "evaluation"][-1], 1)
+        (some / "rose").rename(some / "roses")
+        for resume in ("--resume", "--resume-with=data"):
+            said = self.run_snug(*self.arguments("one", *flags, resume, "--epochs=9"), code=2).stderr
+            self.assertIn(f'{some}/roses: expected one of the 3 classes of the training images (daisy, rose, violet), found "roses"', said)
 
     def test_mistakes(self):
         self.needs_libraries()

@@ -139,7 +139,13 @@ absl::StatusOr<TrainingData> Npy(const proto::Data& data, const proto::Network& 
   if (data.npy().file().empty()) return Missing("a file for each input", "data-npy-file=image");
   SNUG_ASSIGN_OR_RETURN(DatasetPtr all, OpenNpyFiles(data.npy().file(), network));
   if (std::string missing = WhatHasNoFile(data.npy().file(), network); may_lack_labels && !missing.empty()) {
-    return TrainingData{.training = std::move(all), .notes = {std::move(missing)}, .lacks_labels = true};
+    TrainingData unlabelled{.training = std::move(all), .notes = {std::move(missing)}, .lacks_labels = true};
+    if (!data.npy().test_file().empty()) {
+      unlabelled.notes.push_back(absl::StrCat(absl::StrJoin(data.npy().test_file(), ","),
+                                              ": is not read: all samples of ", absl::StrJoin(data.npy().file(), ","),
+                                              " are predicted"));
+    }
+    return unlabelled;
   }
   DatasetPtr test;
   if (!data.npy().test_file().empty()) {

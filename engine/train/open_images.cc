@@ -83,10 +83,12 @@ absl::StatusOr<ImageList> ListImages(const std::string& directory, const std::st
                        : ListTable(table, directory, classes, may_lack_labels);
 }
 
-// Leaves out images that are broken where these are to be skipped.
+// Says what the list leaves out, and leaves out images that are broken where these are to be skipped.
 absl::StatusOr<ImageList> UsableImages(const proto::Images& images, int64_t channels, absl::StatusOr<ImageList> list,
                                        std::vector<std::string>* notes) {
-  if (!list.ok() || !images.skip_broken()) return list;
+  if (!list.ok()) return list;
+  if (!list->of_no_folder.empty()) notes->push_back(list->of_no_folder);
+  if (!images.skip_broken()) return list;
   SNUG_ASSIGN_OR_RETURN(const std::vector<std::string> dropped, DropBroken(channels, &*list));
   for (const std::string& wrong : dropped) notes->push_back(absl::StrCat("left out: ", wrong));
   return list;
@@ -128,6 +130,10 @@ absl::StatusOr<TrainingData> OpenImageData(const proto::Data& data, const proto:
   if (!list.unlabelled.empty()) {
     SNUG_ASSIGN_OR_RETURN(opened.training, OpenUnlabelled(list, sample, &opened.notes));
     opened.lacks_labels = true;
+    if (images.has_test_directory() || images.has_test_list()) {
+      opened.notes.push_back(absl::StrCat(images.has_test_list() ? images.test_list() : images.test_directory(),
+                                          ": is not read: all images of ", images.directory(), " are predicted"));
+    }
     return opened;
   }
   opened.notes.push_back(absl::StrCat(list.entries.size(), " images of ", list.classes.size(), " classes"));

@@ -155,6 +155,9 @@ class PredictArraysTest(SnugTest):
         bare = f"--data-npy-file=x={self.folder / 'x.npy'}"
         said = self.run_snug(*self.predict, bare, "--fetch=right", code=2).stderr
         self.assertIn('input "kind" takes 1 int32 numbers a sample; the data have "x" float32[3]', said)
+        said = self.run_snug(*self.predict, bare, f"--data-npy-test-file=x={self.folder / 'none.npy'}", code=2).stderr
+        self.assertIn(f"--data-npy-test-file=x={self.folder / 'none.npy'}: x={self.folder / 'x.npy'} has no labels, so that all of its samples are "
+                      "predicted and no other file is read: leave out the flag, or give the file as --data-npy-file\n", said)
         said = self.run_snug("eval", *self.predict[1:], bare, code=2).stderr
         self.assertIn('input "kind" takes 1 int32 numbers a sample; the data have "x" float32[3]', said)
 
@@ -220,6 +223,31 @@ class PredictImagesTest(SnugTest):
         self.assertEqual([row[1] for row in table[1:]], [f"{new}/daisy, white-5.png", f"{new}/monday/a.png", f"{new}/violet-1.png"])
         table, _ = self.predicted(f"--data-images-directory={self.folder / 'flowers'}", f"--data-images-test-directory={new}", "--part=training")
         self.assertEqual(len(table), 25)
+
+    def test_labels_that_are_not_known_are_no_prediction(self):
+        new = self.folder / "new"
+        new.mkdir()
+        (new / "a.png").write_bytes((self.folder / "flowers/rose/1.png").read_bytes())
+        flags = ("predict", self.model, f"--checkpoint={self.folder / 'run'}", "--data=images")
+        bare = f"--data-images-directory={new}"
+        self.assertIn(f"--fetch=label: depends on the labels, and {new} has none: leave it out", self.error(*flags, bare, "--fetch=label"))
+        tested = (f"--data-images-directory={self.folder / 'flowers'}", f"--data-images-test-directory={new}", "--fetch=label")
+        self.assertIn(f"--fetch=label: depends on the labels, and {new} has none: leave it out", self.error(*flags, *tested))
+        self.assertEqual(len(self.run_snug(*flags, *tested, "--part=training").stdout.splitlines()), 25)
+        for flag in ("directory", "list"):
+            said = self.error(*flags, bare, f"--data-images-test-{flag}=/nonexistent")
+            self.assertIn(f"--data-images-test-{flag}=/nonexistent: {new} has no labels, so that all of its samples are predicted and no other images "
+                          f"are read: leave out the flag, or give the {'folder' if flag == 'directory' else 'file'} as --data-images-{flag}", said)
+        # What the model file names is for evaluations.
+        text = MODEL + 'training { data { images { directory: "flowers" test_directory: "/nonexistent" } } }\n'
+        done = self.run_snug("predict", self.write("named.pbtxt", text), *flags[2:3], bare)
+        self.assertIn(f"data: /nonexistent: is not read: all images of {new} are predicted\n", done.stderr)
+        # Pictures beside a folder of a class have none.
+        (new / "rose").mkdir()
+        (new / "rose/b.png").write_bytes((new / "a.png").read_bytes())
+        table, said = self.predicted(bare, "--part=training", "--data-held-back=0")
+        self.assertEqual([row[1] for row in table[1:]], [f"{new}/rose/b.png"])
+        self.assertIn(f"data: left out: 1 image in {new} itself, beside the folders of classes: a.png\n", said)
 
     def test_a_list_needs_no_classes(self):
         expected = self.expected()

@@ -1,7 +1,10 @@
 #include "tools/cli/inference.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/str_replace.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -19,6 +22,44 @@
 #include "tools/cli/flags/proto_flags.h"
 
 namespace snug::core::cli {
+namespace {
+
+// The file or folder that samples come from, for those sources that may be without labels.
+std::string NameOf(const proto::Data& data) {
+  if (data.has_images()) return data.images().has_list() ? data.images().list() : data.images().directory();
+  return data.has_npy() ? absl::StrJoin(data.npy().file(), ",") : data.csv().file();
+}
+
+// The same for those to evaluate with.
+std::string NameOfTest(const proto::Data& data) {
+  const proto::Images& images = data.images();
+  if (data.has_images()) return images.has_test_list() ? images.test_list() : images.test_directory();
+  return data.has_npy() ? absl::StrJoin(data.npy().test_file(), ",") : data.csv().test_file();
+}
+
+// All samples of data without labels are predicted, so nothing else is read that the same command names.
+absl::Status RefuseTestFlags(const proto::Data& given, const std::string& unlabelled) {
+  const std::pair<const char*, std::string> flags[] = {
+      {"csv-test-file", given.csv().test_file()},
+      {"images-test-directory", given.images().test_directory()},
+      {"images-test-list", given.images().test_list()},
+      {"npy-test-file", absl::StrJoin(given.npy().test_file(), ",")},
+  };
+  for (const auto& [flag, value] : flags) {
+    if (value.empty()) continue;
+    const std::string instead = absl::StrReplaceAll(flag, {{"-test", ""}});
+    const bool in_folder = given.has_images();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--data-", flag, "=", value, ": ", unlabelled, " has no labels, so that all of its ",
+                     given.has_csv() ? "rows" : "samples", " are predicted and no other ",
+                     in_folder ? "images are" : "file is", " read: leave out the flag, or give the ",
+                     absl::EndsWith(flag, "directory") ? "folder" : "file", " as --data-", instead));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 InferenceFlags::InferenceFlags() : data(std::make_unique<proto::Data>()) {}
 InferenceFlags::~InferenceFlags() = default;
 
@@ -57,16 +98,10 @@ absl::StatusOr<std::unique_ptr<Inference>> PrepareInference(LoadedNetwork loaded
                         OpenData(data, network, static_cast<uint64_t>(flags.seed), &weights.source->metadata(),
                                  /*goes_on=*/false, flags.may_lack_labels));
   for (const std::string& note : opened.notes) absl::FPrintF(stderr, "data: %s\n", Printable(note));
-  const std::string& test_file = flags.data->csv().test_file();
-  if (opened.lacks_labels && !test_file.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--data-csv-test-file=", test_file, ": ", data.csv().file(),
-                     " has no labels, so that all of its rows are predicted and no other file is read: leave out the "
-                     "flag, or give the file as --data-csv-file"));
-  }
+  if (opened.lacks_labels) SNUG_RETURN_IF_ERROR(RefuseTestFlags(*flags.data, NameOf(data)));
   const bool of_training = flags.part == "training" || opened.lacks_labels;
-  if (opened.lacks_labels) inference->unlabelled = data.csv().file();
-  if (!of_training && opened.evaluation_lacks_labels) inference->unlabelled = data.csv().test_file();
+  if (opened.lacks_labels) inference->unlabelled = NameOf(data);
+  if (!of_training && opened.evaluation_lacks_labels) inference->unlabelled = NameOfTest(data);
   const std::shared_ptr<const Dataset>& trained = opened.training_judged ? opened.training_judged : opened.training;
   const std::shared_ptr<const Dataset> dataset = of_training ? trained : opened.evaluation;
   if (dataset == nullptr) return absl::FailedPreconditionError("these data have no part that is held back");

@@ -44,7 +44,7 @@ struct InferenceFlags {
 struct Inference {
   LoadedNetwork loaded;
   std::string checkpoint;  // the path of the file
-  std::string unlabelled;  // the file of the data, where it has no labels; otherwise empty
+  std::string unlabelled;  // the file or folder of the data, where it has no labels; otherwise empty
   std::unique_ptr<Session> session;
   std::unique_ptr<Evaluator> evaluator;  // uses the two members above
 };

@@ -61,6 +61,24 @@ absl::StatusOr<std::vector<std::string>> ImagesIn(const std::string& directory) 
   return paths;
 }
 
+// Says which images lie in the directory itself, beside the folders of classes; empty: none do.
+absl::StatusOr<std::string> ImagesBesideFolders(const std::string& directory) {
+  std::error_code error;
+  int64_t count = 0;
+  std::string first;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    std::error_code unreadable;
+    const std::string name = it->path().filename().string();
+    if (it->is_directory(unreadable) || Hidden(it->path()) || !LooksLikeImage(name)) continue;
+    if (count == 0 || name < first) first = name;
+    ++count;
+  }
+  if (error) return CannotRead(directory, error);
+  if (count == 0) return std::string();
+  return absl::StrCat("left out: ", count, count == 1 ? " image" : " images", " in ", directory,
+                      " itself, beside the folders of classes: ", first, count == 1 ? "" : ", ...");
+}
+
 // The label of a class's name; `where` begins the error.
 absl::StatusOr<int64_t> LabelOf(const std::string& name, const std::vector<std::string>& classes,
                                 const std::string& where) {
@@ -116,6 +134,7 @@ absl::StatusOr<ImageList> ListFolders(const std::string& directory, const std::v
     }
     for (std::string& image : images) list.entries.push_back({std::move(image), label});
   }
+  SNUG_ASSIGN_OR_RETURN(list.of_no_folder, ImagesBesideFolders(directory));
   return list;
 }
 

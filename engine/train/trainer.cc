@@ -187,15 +187,28 @@ double Trainer::ScheduleFactor() const {
   const bool by_epochs = !training_->has_steps() && data_begin_.step > 0;
   if (!by_epochs || step_ < schedule.warm_up()) return LearningRateFactor(schedule, step_, steps_);
   // As if all epochs had as many steps as those from now on; so the warm-up had others, too.
-  double warm_up = static_cast<double>(schedule.warm_up());
-  if (!data_begin_.earlier.empty() && data_begin_.earlier.front().steps_per_epoch > 0) {
-    warm_up *=
-        static_cast<double>(steps_per_epoch()) / static_cast<double>(data_begin_.earlier.front().steps_per_epoch);
-  }
   const int64_t step = BatchOf(step_);
+  const int64_t warm_up = BatchAsOfNow(schedule.warm_up());
   proto::Schedule scaled = schedule;
-  scaled.set_warm_up(std::min(step, static_cast<int64_t>(std::lround(warm_up))));
+  scaled.set_warm_up(std::min(step, warm_up));
   return LearningRateFactor(scaled, step, BatchOf(steps_));
+}
+
+int64_t Trainer::BatchAsOfNow(int64_t step) const {
+  if (step >= data_begin_.step) return BatchOf(step);
+  // The epochs that were begun before each of the earlier data, a part of one counting as a whole.
+  int64_t epochs = 0;
+  for (size_t i = 0; i < data_begin_.earlier.size(); ++i) {
+    const DataBegin::Earlier& one = data_begin_.earlier[i];
+    const int64_t end = i + 1 < data_begin_.earlier.size() ? data_begin_.earlier[i + 1].step : data_begin_.step;
+    if (one.steps_per_epoch == 0) break;
+    if (step < end) {
+      const double part = static_cast<double>(step - one.step) / static_cast<double>(one.steps_per_epoch);
+      return std::lround((static_cast<double>(epochs) + part) * static_cast<double>(steps_per_epoch()));
+    }
+    epochs += (end - one.step + one.steps_per_epoch - 1) / one.steps_per_epoch;
+  }
+  return step;
 }
 
 bool Trainer::EndsEpoch(int64_t step) const {

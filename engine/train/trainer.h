@@ -172,6 +172,9 @@ class Trainer {
   bool IsDue(const std::optional<int64_t>& every, int64_t step) const {
     return every.has_value() ? *every > 0 && step % *every == 0 : EndsEpoch(step);
   }
+  // The batch that follows `step` steps if all epochs so far had as many steps as those of the data in use. Where it is
+  // not known how many an earlier one had, `step` itself.
+  int64_t BatchAsOfNow(int64_t step) const;
   bool EndsEpoch(int64_t step) const;
   double ScheduleFactor() const;
   // Calls `meanwhile` while the device runs the first micro-batch.

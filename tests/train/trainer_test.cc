@@ -216,6 +216,13 @@ TEST(Trainer, AScheduleOverEpochsGoesOnWhereItsEpochIs) {
   // A warm-up takes as many steps as it says, and so does a length in steps.
   EXPECT_DOUBLE_EQ(rate_after("epochs: 4", 3, {.step = 2, .epoch = 1, .earlier = {{0, 2}}}), 0.1 * 4 / 5);
   EXPECT_DOUBLE_EQ(rate_after("steps: 120", 40, after_two), at(35.0 / 114));
+  // One that is still under way ends where these data have its end: at step 5, which is their batch 31 + 3.
+  const Trainer::DataBegin early = {.step = 2, .epoch = 1, .earlier = {{0, 2}}};
+  EXPECT_DOUBLE_EQ(rate_after("epochs: 4", 5, early), 0.1);
+  EXPECT_DOUBLE_EQ(rate_after("epochs: 4", 6, early), at(1.0 / (124 - 34 - 1)));
+  // Or it ended with the second of earlier data, half of its epoch behind the first epoch.
+  const Trainer::DataBegin second = {.step = 8, .epoch = 3, .earlier = {{0, 4}, {4, 2}}};
+  EXPECT_DOUBLE_EQ(rate_after("epochs: 4", 8, second), at((93.0 - 47) / (124 - 47 - 1)));
 }
 
 std::string Averaged(const std::string& average) {

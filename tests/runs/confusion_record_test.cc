@@ -105,6 +105,8 @@ TEST(ConfusionRecord, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_THAT(error([](ConfusionRecord& r) { r.confusions[0].predicted = 3; }), HasSubstr("found [0, 3, 1]"));
   EXPECT_THAT(error([](ConfusionRecord& r) { r.confusions[0].predicted = 0; }), HasSubstr("found [0, 0, 1]"));
   EXPECT_THAT(error([](ConfusionRecord& r) { r.confusions[0].count = 7; }), HasSubstr("found [0, 2, 7]"));
+  EXPECT_THAT(error([](ConfusionRecord& r) { r.each[2].predicted = 0; }),
+              HasSubstr("expected no more rows than the 0 that were taken for class 4, found [2, 4, 1]"));
   EXPECT_THAT(error([](ConfusionRecord& r) { r.rows = (int64_t{1} << 53) + 1; }), HasSubstr("up to 2^53"));
   EXPECT_THAT(error([](ConfusionRecord& r) {
                 r.classes = 1000;

@@ -93,7 +93,7 @@ absl::Status ReadConfusions(JsonReader& json, std::vector<ConfusionRecord::Cell>
 
 // Whether the parts go together, so that whoever draws it need not ask.
 absl::Status CheckConfusion(const ConfusionRecord& record) {
-  std::map<int64_t, int64_t> rows;
+  std::map<int64_t, int64_t> rows, predicted;
   int64_t last = -1;
   for (const ConfusionRecord::Class& one : record.each) {
     if (one.number <= last || one.number >= record.classes) {
@@ -106,6 +106,7 @@ absl::Status CheckConfusion(const ConfusionRecord& record) {
     }
     last = one.number;
     rows[one.number] = one.rows;
+    predicted[one.number] = one.predicted;
   }
   for (const ConfusionRecord::Cell& cell : record.confusions) {
     const bool known =
@@ -114,6 +115,11 @@ absl::Status CheckConfusion(const ConfusionRecord& record) {
       return absl::InvalidArgumentError(absl::StrCat(
           "confusions: expected a class of `each`, another and how many of its rows were taken for that, found [",
           cell.label, ", ", cell.predicted, ", ", cell.count, "]"));
+    }
+    if (cell.predicted != ConfusionRecord::kNone && cell.count > predicted[cell.predicted]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "confusions: expected no more rows than the ", predicted[cell.predicted], " that were taken for class ",
+          cell.predicted, ", found [", cell.label, ", ", cell.predicted, ", ", cell.count, "]"));
     }
   }
   return absl::OkStatus();

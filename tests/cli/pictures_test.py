@@ -79,6 +79,17 @@ class PicturesTest(SnugTest):
         self.assertEqual((self.folder / "pixels").stat().st_mtime_ns, made)
         self.assertEqual(self.checkpoint("one"), self.checkpoint("two"))
 
+    def test_a_cache_that_has_other_numbers_is_named(self):
+        self.needs_libraries()
+        self.run_snug(*self.arguments("one", "--epochs=1"))
+        cache = f"--data-images-cache={self.folder / 'pixels'}"
+        said = self.run_snug(*self.arguments("one", cache, "--resume", "--epochs=2"), code=2).stderr
+        self.assertIn("; it was made with data-images-cache none, this run has a file; give it the same, or let it change: --resume-with=data\n", said)
+        self.run_snug(*self.arguments("one", cache, "--resume-with=data", "--epochs=2"))
+        (self.folder / "pixels").rename(self.folder / "moved")
+        done = self.run_snug(*self.arguments("one", f"--data-images-cache={self.folder / 'moved'}", "--resume", "--epochs=3"))
+        self.assertNotIn("changed", done.stdout)
+
     def test_a_training_that_goes_on_keeps_its_classes(self):
         self.needs_libraries()
         self.run_snug(*self.arguments("one"))

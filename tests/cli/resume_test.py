@@ -234,6 +234,12 @@ class ResumeWithTest(Resuming):
             self.assertIn(f"--resume-with=optimizer: {self.newest()}: the checkpoint was made with {option} its default, this run has 0.9", said)
             self.assertIn("begin with its weights: --init-from, and another --output\n", said)
             self.assertIn("tensors differ", said)
+        # One that keeps none is not why those of another network differ.
+        self.model.write_text(self.model.read_text().replace("units: 128 ", "units: 130 "))
+        said = self.train("--steps=20", "--resume-with=optimizer", "--clip-norm=1", code=2).stderr
+        self.assertIn("tensors differ", said)
+        self.assertNotIn("made with clip-norm", said)
+        self.model.write_text(self.model.read_text().replace("units: 130 ", "units: 128 "))
         self.FLAGS = self.FLAGS[:-1]
         said = self.train("--steps=20", "--resume", "--optimizer=adam", "--adam-beta1=0.8", code=2).stderr
         self.assertIn("made with optimizer sgd, this run has adam; give it the same", said)
@@ -250,6 +256,10 @@ class ResumeWithTest(Resuming):
         self.train("--steps=2", output="all")
         samples = json.loads(metadata_of(self.newest("all"))["options"])["training samples"]
         self.assertNotIn("changed", self.train("--steps=3", "--resume", f"--data-digits-samples={samples}", output="all").stdout)
+
+    def test_nothing_that_is_said_is_not_called_the_default(self):
+        self.train("--steps=10")
+        self.assertIn("sgd-momentum 0.9, this run has 0; give it the same", self.train("--steps=12", "--resume", "--sgd-momentum=0", code=2).stderr)
 
     def test_what_says_that_nothing_is_gone_on_with_and_what_may_change_in_it_are_refused_together(self):
         said = self.train("--steps=10", "--resume=false", "--resume-with=learning-rate", code=2).stderr
@@ -328,6 +338,23 @@ class EvaluatedWithATable(SnugTest):
                 self.assertNotIn("the order of epoch", done.stdout)
                 self.assertNotIn("changed", self.train("--steps=9", "--resume", *flags).stdout)
 
+    def test_how_much_is_evaluated_is_noticed_where_something_goes_by_it(self):
+        for flags in (["--best-metric=loss"], ["--schedule=plateau"]):
+            with self.subTest(flags=flags):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                self.train("--steps=4", *flags)
+                said = self.train("--steps=8", "--resume", *flags, "--evaluate-batches=2", code=2).stderr
+                self.assertIn("made with evaluate-batches all, this run has 2; give it the same, or let it change: --resume-with=data\n", said)
+                done = self.train("--steps=8", "--resume-with=data", *flags, "--evaluate-batches=2")
+                self.assertIn("the data to evaluate with are others: what is best is looked for anew", done.stdout)
+                self.assertIn("goes on with batch 5 of epoch 1\n", done.stdout)
+                self.assertNotIn("changed", self.train("--steps=9", "--resume", *flags, "--evaluate-batches=2").stdout)
+        shutil.rmtree(self.folder / "run")
+        self.train("--steps=4", "--average-decay=0.9", "--best-metric=loss")
+        said = self.train("--steps=8", "--average-decay=0.9", "--average-evaluate", "--best-metric=loss", "--resume", code=2).stderr
+        self.assertIn("made with average-evaluate false, this run has true; give it the same, or let it change: --resume-with=data\n", said)
+        self.assertNotIn("changed", self.train("--steps=8", "--average-decay=0.9", "--average-evaluate", "--resume").stdout)
+
     def test_and_not_noticed_where_nothing_does(self):
         self.train("--steps=4")
         self.table("test.csv", 21)
@@ -392,6 +419,9 @@ class EvaluatedWithATable(SnugTest):
         self.train("--steps=9", *flags, "--resume-with=data")
         kept = metadata_of(self.newest())
         self.assertEqual((kept["plateau.factor"], kept["plateau.step"], kept["plateau.waited"]), ("0.10000000000000001", "9", "0"))
+        # It falls from the rate that is named.
+        done = self.train("--steps=10", *flags, "--learning-rate=0.5", "--resume-with=data,learning-rate")
+        self.assertIn("the learning rate of the next step is 0.05\n", done.stdout)
 
     def test_a_checkpoint_that_does_not_say_with_which_data_it_was_evaluated(self):
         self.train("--steps=4", "--best-metric=accuracy")

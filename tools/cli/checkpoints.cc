@@ -171,7 +171,7 @@ absl::Status Checkpoints::ExplainTensors(const absl::Status& status) const {
   std::vector<std::string> why;
   for (size_t i = changes_before_; i < changes_.size(); ++i) {
     const OptionChange& one = changes_[i];
-    if (NameToResumeWith(one.name) != "optimizer") continue;
+    if (!ChangesTensors(one)) continue;
     why.push_back(absl::StrCat(one.name, " ", one.before, ", this run has ", one.after));
   }
   if (!absl::IsInvalidArgument(status) || why.empty()) return status;

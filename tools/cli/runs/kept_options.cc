@@ -36,7 +36,14 @@ constexpr const char* kChecksum = "checksum of samples";
 constexpr const char* kEvaluationSamples = "evaluation samples";
 constexpr const char* kEvaluationChecksum = "checksum of evaluation samples";
 
+constexpr const char* kEvaluateBatches = "evaluate-batches";
+constexpr const char* kAverageEvaluate = "average-evaluate";
+constexpr const char* kImagesCache = "data-images-cache";
+constexpr const char* kDefault = "its default";
+
 bool IsOfEvaluation(absl::string_view option) { return option == kEvaluationSamples || option == kEvaluationChecksum; }
+// Which of these samples an evaluation takes, and which of the parameters.
+bool IsOfEvaluating(absl::string_view option) { return option == kEvaluateBatches || option == kAverageEvaluate; }
 bool IsOfSamples(absl::string_view option) {
   return option == kSamples || option == kChecksum || IsOfEvaluation(option);
 }
@@ -63,10 +70,12 @@ bool IsToldBySamples(absl::string_view option) {
 
 // Whether 0, or false, is what an option is where nothing is said of it. Their fields have no default that says so.
 bool IsNothingByDefault(absl::string_view option) {
-  constexpr absl::string_view kEnds[] = {
-      "weight-decay", "momentum", "nesterov", "lr-decay", "initial-accumulator-value", "average-evaluate"};
+  constexpr absl::string_view kEnds[] = {"weight-decay", "momentum", "nesterov", "lr-decay",
+                                         "initial-accumulator-value"};
   return std::any_of(std::begin(kEnds), std::end(kEnds), [&](auto end) { return absl::EndsWith(option, end); });
 }
+
+bool IsNothing(absl::string_view value) { return value == "0" || value == "false" || value == kDefault; }
 
 using OptionList = std::vector<std::pair<std::string, std::string>>;
 
@@ -128,28 +137,31 @@ std::string NameToResumeWith(const std::string& option) {
   if (option == kSteps) return "";
   if (option == kLearningRate || option == kBatch) return option;
   if (std::find(std::begin(kAugments), std::end(kAugments), option) != std::end(kAugments)) return kAugmentation;
-  if (IsOfSamples(option) || option == kData || absl::StartsWith(option, "data-")) return kData;
+  if (IsOfSamples(option) || IsOfEvaluating(option) || option == kData || absl::StartsWith(option, "data-"))
+    return kData;
   // A schedule may go by evaluations.
-  if (absl::StartsWith(option, kSchedule) || absl::StartsWith(option, "evaluate-") || option == "average-evaluate") {
-    return kSchedule;
-  }
+  if (absl::StartsWith(option, kSchedule) || absl::StartsWith(option, "evaluate-")) return kSchedule;
   return kOptimizer;
 }
 
 bool ChangesOrder(const std::string& option) {
   const std::string name = NameToResumeWith(option);
-  return name == kBatch || (name == kData && option != kChecksum && !IsOfEvaluation(option));
+  return name == kBatch || (name == kData && option != kChecksum && option != kImagesCache && !IsOfEvaluation(option) &&
+                            !IsOfEvaluating(option));
 }
 
 bool ChangesEvaluation(const std::string& option) {
-  return IsOfEvaluation(option) || option == kData || option == "data-mean" || option == "data-deviation";
+  return IsOfEvaluation(option) || IsOfEvaluating(option) || option == kData || option == kImagesCache ||
+         option == "data-mean" || option == "data-deviation";
 }
 
 KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& data) {
   KeptOptions kept;
   const bool by_evaluations = given.training.schedule().has_plateau();
+  const bool judged = data.evaluation != nullptr && (by_evaluations || !given.training.best().metric().empty());
   proto::Optimizer optimizer = given.optimizer;
-  if (!by_evaluations) optimizer.mutable_average()->clear_evaluate();
+  optimizer.mutable_average()->clear_evaluate();
+  if (judged) optimizer.mutable_average()->set_evaluate(given.optimizer.average().evaluate());
   if (!given.optimizer.has_average()) optimizer.clear_average();
   for (auto& [name, value] : ListProtoFlags("", kOptimizer, optimizer)) kept.values_[name] = std::move(value);
   // The session's conditions have these.
@@ -163,12 +175,14 @@ KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& da
   if (by_evaluations && given.training.has_evaluate_every()) {
     training.set_evaluate_every(given.training.evaluate_every());
   }
-  if (by_evaluations && given.training.has_evaluate_batches()) {
-    training.set_evaluate_batches(given.training.evaluate_batches());
-  }
   for (auto& [name, value] : ListProtoFlags("", "training", training)) kept.values_[name] = std::move(value);
   if (!kept.values_.contains(kSchedule)) kept.values_[kSchedule] = "constant";
   if (DependsOnLength(given.training.schedule())) kept.values_[kSteps] = LengthOf(given.training);
+
+  if (judged) {
+    const int64_t batches = given.training.evaluate_batches();
+    kept.values_[kEvaluateBatches] = batches > 0 ? absl::StrCat(batches) : "all";
+  }
 
   const OptionList data_options = ListProtoFlags("data-", kData, given.training.data());
   for (const auto& [name, value] : data_options) {
@@ -178,7 +192,10 @@ KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& da
   kept.values_[kSamples] = absl::StrCat(data.training->size());
   kept.values_[kChecksum] = ChecksumOf(samples);
   kept.files_[kSamples] = kept.files_[kChecksum] = ListFiles(data_options, /*for_evaluation=*/false);
-  if (data.evaluation != nullptr && (by_evaluations || !given.training.best().metric().empty())) {
+  if (given.training.data().has_images()) {
+    kept.values_[kImagesCache] = given.training.data().images().cache().empty() ? "none" : "a file";
+  }
+  if (judged) {
     kept.values_[kEvaluationSamples] = absl::StrCat(data.evaluation->size());
     kept.values_[kEvaluationChecksum] = ChecksumOf(*data.evaluation);
     kept.files_[kEvaluationSamples] = kept.files_[kEvaluationChecksum] =
@@ -189,10 +206,7 @@ KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& da
 }
 
 void KeptOptions::LeaveOut() {
-  std::erase_if(values_, [](const auto& one) {
-    const auto& [name, value] = one;
-    return IsToldBySamples(name) || (IsNothingByDefault(name) && (value == "0" || value == "false"));
-  });
+  std::erase_if(values_, [](const auto& one) { return IsToldBySamples(one.first); });
 }
 
 bool KeptOptions::HasEvaluation() const { return values_.contains(kEvaluationChecksum); }
@@ -238,18 +252,31 @@ std::vector<OptionChange> KeptOptions::ChangesTo(const KeptOptions& later, int64
   for (const auto& [name, value] : later.values_) names.insert(name);
   const auto value_of = [](const KeptOptions& options, const std::string& name) {
     const auto found = options.values_.find(name);
-    return found == options.values_.end() ? std::string("its default") : found->second;
+    return found == options.values_.end() ? std::string(kDefault) : found->second;
   };
   std::vector<OptionChange> changes;
   for (const std::string& name : names) {
-    // With other data there may be another length, and where the schedule does not go by it, none is kept. Nor are data
-    // to evaluate with where nothing went by evaluations.
+    // With other data there may be another length, and where the schedule does not go by it, none is kept. Nor is what
+    // evaluations are of where nothing went by them.
     const bool in_both = values_.contains(name) && later.values_.contains(name);
-    if ((name == kSteps || IsOfEvaluation(name)) && !in_both) continue;
+    const bool may_be_unknown = name == kSteps || name == kImagesCache || IsOfEvaluation(name) || IsOfEvaluating(name);
+    if (may_be_unknown && !in_both) continue;
     const std::string before = value_of(*this, name), after = value_of(later, name);
+    if (IsNothingByDefault(name) && IsNothing(before) && IsNothing(after)) continue;
     if (before != after) changes.push_back({.step = step, .name = name, .before = before, .after = after});
   }
+  // The samples tell whether a cache has other numbers than the files that it was made of. It is named for that.
+  const bool other_numbers = std::any_of(changes.begin(), changes.end(), [](const OptionChange& one) {
+    return one.name == kChecksum || one.name == kEvaluationChecksum;
+  });
+  if (!other_numbers) std::erase_if(changes, [](const OptionChange& one) { return one.name == kImagesCache; });
   return changes;
+}
+
+bool ChangesTensors(const OptionChange& change) {
+  if (absl::EndsWith(change.name, "momentum")) return IsNothing(change.before) != IsNothing(change.after);
+  // Averages are kept where anything is said of them.
+  return absl::StartsWith(change.name, "average-") && (change.before == kDefault) != (change.after == kDefault);
 }
 
 }  // namespace snug::core::cli

@@ -50,7 +50,7 @@ class KeptOptions {
  private:
   void LeaveOut();
 
-  // By their flags, without dashes. Left out are those at their defaults, and those that the samples tell.
+  // By their flags, without dashes. Left out are those that nothing is said of, and those that the samples tell.
   std::map<std::string, std::string> values_;
   std::map<std::string, std::string> files_;  // by option
 };
@@ -63,7 +63,11 @@ std::string NameToResumeWith(const std::string& option);
 // others, as one that was mended, they have the places of those before.
 bool ChangesOrder(const std::string& option);
 
-// Whether evaluations are of other samples where this option is another, so that their numbers cannot be compared.
+// Whether a training keeps other tensors beside its parameters because of this change: averages, or a momentum.
+bool ChangesTensors(const OptionChange& change);
+
+// Whether evaluations are of other samples or parameters where this option is another, so that their numbers cannot be
+// compared.
 bool ChangesEvaluation(const std::string& option);
 
 }  // namespace snug::core::cli

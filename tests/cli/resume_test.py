@@ -349,6 +349,13 @@ class EvaluatedWithATable(SnugTest):
                 self.assertIn("the data to evaluate with are others: what is best is looked for anew", done.stdout)
                 self.assertIn("goes on with batch 5 of epoch 1\n", done.stdout)
                 self.assertNotIn("changed", self.train("--steps=9", "--resume", *flags, "--evaluate-batches=2").stdout)
+        # So many larger batches are more samples.
+        done = self.train("--steps=12", "--resume-with=batch", "--batch=5", *flags, "--evaluate-batches=2")
+        self.assertIn("the data to evaluate with are others: what is best is looked for anew", done.stdout)
+        done = self.train("--steps=14", "--resume-with=batch,data", "--batch=5", *flags)
+        done = self.train("--steps=16", "--resume-with=batch", *flags)
+        self.assertIn("changed after step 14: batch 5 -> 4\n", done.stdout)
+        self.assertNotIn("evaluate with are others", done.stdout)
         shutil.rmtree(self.folder / "run")
         self.train("--steps=4", "--average-decay=0.9", "--best-metric=loss")
         said = self.train("--steps=8", "--average-decay=0.9", "--average-evaluate", "--best-metric=loss", "--resume", code=2).stderr

@@ -146,7 +146,8 @@ absl::Status Checkpoints::FindChanges() {
     }
     changed_.insert(name);
     begins_epoch_ = begins_epoch_ || ChangesOrder(one.name);
-    other_evaluation_ = other_evaluation_ || ChangesEvaluation(one.name);
+    other_evaluation_ =
+        other_evaluation_ || ChangesEvaluation(one.name) || (one.name == kBatch && options_->EvaluatesSomeBatches());
     changes_.push_back(std::move(one));
   }
   return refused.empty() ? absl::OkStatus() : Refuse(refused);
@@ -185,7 +186,7 @@ absl::Status Checkpoints::ExplainTensors(const absl::Status& status) const {
 // What evaluations of other data have said must not be compared with what they say from now on. Returns what there is
 // to say about it.
 std::string Checkpoints::BeginProgressAnew() {
-  if (!Changed("data")) return "";
+  if (!Changed("data") && !other_evaluation_) return "";
   const Progress& progress = trainer_->progress();
   const bool followed = progress.keeps_best() || progress.follows_plateau();
   const std::optional<double> best = progress.best_value();

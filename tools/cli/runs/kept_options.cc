@@ -39,6 +39,7 @@ constexpr const char* kEvaluationChecksum = "checksum of evaluation samples";
 constexpr const char* kEvaluateBatches = "evaluate-batches";
 constexpr const char* kAverageEvaluate = "average-evaluate";
 constexpr const char* kImagesCache = "data-images-cache";
+constexpr const char* kAllBatches = "all";
 constexpr const char* kDefault = "its default";
 
 bool IsOfEvaluation(absl::string_view option) { return option == kEvaluationSamples || option == kEvaluationChecksum; }
@@ -181,7 +182,7 @@ KeptOptions KeptOptions::Of(const TrainingOptions& given, const TrainingData& da
 
   if (judged) {
     const int64_t batches = given.training.evaluate_batches();
-    kept.values_[kEvaluateBatches] = batches > 0 ? absl::StrCat(batches) : "all";
+    kept.values_[kEvaluateBatches] = batches > 0 ? absl::StrCat(batches) : kAllBatches;
   }
 
   const OptionList data_options = ListProtoFlags("data-", kData, given.training.data());
@@ -210,6 +211,11 @@ void KeptOptions::LeaveOut() {
 }
 
 bool KeptOptions::HasEvaluation() const { return values_.contains(kEvaluationChecksum); }
+
+bool KeptOptions::EvaluatesSomeBatches() const {
+  const auto found = values_.find(kEvaluateBatches);
+  return found != values_.end() && found->second != kAllBatches;
+}
 
 std::string KeptOptions::FilesOf(const std::string& option) const {
   const auto found = files_.find(option);

@@ -43,6 +43,9 @@ class KeptOptions {
   // Whether it is known which data the training is evaluated with. They are kept where something goes by evaluations:
   // the best state, or a plateau.
   bool HasEvaluation() const;
+  // Whether evaluations that something goes by are of so many batches, which are of other samples where these have
+  // another size.
+  bool EvaluatesSomeBatches() const;
   // The files that an option is about, where it is about samples; otherwise nothing. Options that were read from a
   // checkpoint know none.
   std::string FilesOf(const std::string& option) const;

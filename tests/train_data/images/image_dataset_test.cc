@@ -114,6 +114,9 @@ TEST_F(ImageDatasetTest, ImagesOfNoClassAreListedWhereTheyMayBe) {
   ASSERT_TRUE(folders.ok()) << folders.status();
   EXPECT_EQ(folders->unlabelled, "");
   EXPECT_THAT(folders->classes, ElementsAre("monday", "rose"));
+  EXPECT_EQ(folders->of_no_folder,
+            "left out: 2 images in " + PathOf("new") + " itself, beside the folders of classes: a.JPG, ...");
+  EXPECT_EQ(flat->of_no_folder, "");
 
   std::filesystem::create_directories(PathOf("bare"));
   EXPECT_EQ(ErrorOf(ListFolders(PathOf("bare"), classes, true)),

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent.parent  # the bundle
@@ -31,6 +32,7 @@ class Notes:
         if self.file.exists():
             self.all.update(json.loads(self.file.read_text()))
         self.end = time.monotonic() + 60 * minutes
+        self.lock = threading.Lock()  # several threads may measure at once
 
     def left(self):
         return self.end - time.monotonic()
@@ -52,8 +54,10 @@ class Notes:
             if self.left() < longest:
                 raise OutOfTime
             begin = time.monotonic()
-            self.all[key] = measure(self.left())
-            self.write()
+            found = measure(self.left())
+            with self.lock:
+                self.all[key] = found
+                self.write()
             print(f"[{time.monotonic() - begin:6.1f} s] {key}: {short(self.all[key])}", flush=True)
         return self.all[key]
 

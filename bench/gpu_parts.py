@@ -1,7 +1,9 @@
 """The parts of bundle-run: each measures what is not noted yet and prints a table. What a part is, is its first line."""
 
+import concurrent.futures
 import datetime
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -178,37 +180,48 @@ def test_names():
                                                len(TEST_ORDER)))
 
 
+def tested(names):
+    """What a process of snug_gpu_test says of these tests."""
+    def measure(left):
+        found = {"passed": [], "skipped": [], "failed": [], "refused": {}}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "tests.json"
+            code, out, err = run([HERE / "snug_gpu_test", "--gtest_filter=" + ":".join(names),
+                                  f"--gtest_output=json:{file}"], left)
+            if not file.exists():
+                return {**found, "failed": names, "output": (out + err)[-2000:]}
+            suites = json.loads(file.read_text())["testsuites"]
+        for one in suites:
+            for test in one["testsuite"]:
+                kind = "failed" if test.get("failures") else "skipped" if test["result"] == "SKIPPED" else "passed"
+                found[kind].append(one["name"] + "." + test["name"])
+                if "refused" in test:
+                    found["refused"][one["name"] + "." + test["name"]] = test["refused"]
+        return {**found, "output": out[-4000:] if found["failed"] else ""}
+    return measure
+
+
 def part_tests(notes):
     """snug_gpu_test, test by test: CUDA against CPU, same bits however a step is run, plan == measured"""
     names = test_names()
     many = 40  # in one process, which starts slowly
     groups = [names[i:i + many] for i in range(0, len(names), many)]
     counts = {"passed": 0, "skipped": 0, "failed": 0}
-    for group in groups:
-        def check(left):
-            found = {"passed": [], "skipped": [], "failed": [], "refused": {}}
-            with tempfile.TemporaryDirectory() as folder:
-                file = pathlib.Path(folder) / "tests.json"
-                code, out, err = run([HERE / "snug_gpu_test", "--gtest_filter=" + ":".join(group),
-                                      f"--gtest_output=json:{file}"], left)
-                if not file.exists():
-                    return {**found, "failed": group, "output": (out + err)[-2000:]}
-                suites = json.loads(file.read_text())["testsuites"]
-            for one in suites:
-                for test in one["testsuite"]:
-                    kind = "failed" if test.get("failures") else "skipped" if test["result"] == "SKIPPED" else "passed"
-                    found[kind].append(one["name"] + "." + test["name"])
-                    if "refused" in test:
-                        found["refused"][one["name"] + "." + test["name"]] = test["refused"]
-            return {**found, "output": out[-4000:] if found["failed"] else ""}
-        found = notes.get(f"tests/{group[0]}", 90, check)
-        for kind in counts:
-            counts[kind] += len(found[kind])
+    # Processes beside each other, as most of the time is the processor's. What fails is tried again by itself: a test that
+    # looks at the device's free memory sees what the others take.
+    with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        all_found = list(pool.map(lambda group: notes.get(f"tests/{group[0]}", 90, tested(group)), groups))
+    again = [notes.get(f"tests/alone/{name}", 30, tested([name])) for found in all_found for name in found["failed"]]
+    for found in all_found:
+        counts["passed"] += len(found["passed"])
+        counts["skipped"] += len(found["skipped"])
         for name, why in found.get("refused", {}).items():
             print("REFUSED", name, why)
+    for found in again:
+        counts["passed"] += len(found["passed"])
+        counts["failed"] += len(found["failed"])
         for name in found["failed"]:
             print("FAILED", name)
-        if found["failed"]:
             print(found["output"])
     table(list(counts), [list(counts.values())])
     if counts["skipped"]:

@@ -30,7 +30,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BATCHES = {"mlp": 64, "mlp_big": 256, "lenet": 64, "resnet18": 16, "resnet50": 16, "mobilenet_v2": 16, "gpt_small": 8,
-           "vit_b16": 4, "bert_base": 4, "gpt2": 1}
+           "vit_b16": 4, "bert_base": 4, "gpt2": 1,
+           "alexnet": 32, "vgg16": 4, "resnet34": 16, "googlenet": 16, "inception_v3": 8, "densenet121": 8,
+           "squeezenet1_0": 16, "mnasnet1_0": 16, "efficientnet_b0": 8, "convnext_tiny": 4}
 USUAL = list(BATCHES)[:7]
 SCORES = {"resnet50": "fc", "mobilenet_v2": "classifier.1", "gpt_small": "head"}  # what inference computes: no loss
 FORWARD = {"resnet50": (1, 16), "mobilenet_v2": (1, 16), "gpt_small": (1, 16)}  # usual batches of inference
@@ -213,7 +215,7 @@ def isas_of_this_machine():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("models", nargs="*", metavar="MODEL",
-                        help=f"{' '.join(USUAL)} unless named; also {' '.join(set(BATCHES) - set(USUAL))}")
+                        help=f"{' '.join(USUAL)} unless named; also {' '.join(list(BATCHES)[7:])}")
     parser.add_argument("--batches", default="", help="MODEL=BATCH[+BATCH],... instead of the usual ones")
     parser.add_argument("--isa", default="", help=f"some of {','.join(ISAS)}; the machine's own unless named")
     parser.add_argument("--rounds", type=int, default=5)

@@ -112,6 +112,14 @@ class Bert(nn.Module):
         return F.linear(x, self.tok.weight, self.head_bias)
 
 
+WITHOUT_HEADS = {"aux_logits": False, "init_weights": True}  # the auxiliary ones
+# By model that torchvision has: what it is made with, and the size of its pictures.
+TORCHVISION = {**{name: ({}, 224) for name in ("alexnet", "vgg16", "resnet18", "resnet34", "resnet50", "densenet121",
+                                               "squeezenet1_0", "mnasnet1_0", "mobilenet_v2", "efficientnet_b0",
+                                               "convnext_tiny", "vit_b16")},
+               "googlenet": (WITHOUT_HEADS, 224), "inception_v3": (WITHOUT_HEADS, 299)}
+
+
 def benchmark(name, batch):
     """(module, input, labels) on random data, as `snug step models/NAME.pbtxt --batch=BATCH` has them."""
     torch.manual_seed(0)
@@ -133,7 +141,8 @@ def benchmark(name, batch):
         length, words = 128, 30522
         tokens = torch.randint(words, (2, batch, length))
         return Bert(layers=12, width=768, heads=12, length=length, words=words), tokens[0], tokens[1]
-    if name in ("resnet18", "resnet50", "mobilenet_v2", "vit_b16"):
+    if name in TORCHVISION:
+        flags, size = TORCHVISION[name]
         module = getattr(torchvision.models, {"vit_b16": "vit_b_16"}.get(name, name))
-        return module(), torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,))
+        return module(**flags), torch.randn(batch, 3, size, size), torch.randint(1000, (batch,))
     raise ValueError(f"no such model: {name}")

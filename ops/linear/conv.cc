@@ -205,6 +205,7 @@ ConvNode GradWeightNode(const NodeTypes& t) { return {GeometryOf(t, t.input(0).s
 
 using Names = absl::StatusOr<std::vector<std::string>>;
 
+#if SNUG_HAS_ONEDNN
 // Lists what the library's row lists itself, and of the two that multiply all pixels the one that is not taken unasked.
 VariantsFn BesideProduct(const KernelRow& library) {
   return [name = std::string(library.name), listed = library.variants](const PrepareContext& c) -> Names {
@@ -222,6 +223,7 @@ VariantsFn WithRow(const KernelRow& library) {
     return names;
   };
 }
+#endif
 
 std::vector<KernelRow> Kernels(KernelFn plain, ConvPart part, DescribeConv describe) {
   VariantsFn beside_own = nullptr, beside_product = nullptr;

@@ -8,6 +8,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
+#include "ops/activation.h"
 #include "ops/infer_context.h"
 #include "ops/kernel_context.h"
 #include "ops/kernels/conv/plain.h"

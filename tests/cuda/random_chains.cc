@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -118,6 +119,17 @@ class Maker {
     return spec;
   }
 
+  // Whether ports that follow the network's precision were drawn values of several: within a network there is one.
+  static bool MixesPrecisions(const OpDef& op, const NodeTypes& types) {
+    std::optional<DType> precision;
+    for (size_t i = 0; i < op.inputs.size() && i < types.inputs.size(); ++i) {
+      if (op.inputs[i].type != PortType::kFloat32) continue;
+      if (precision.value_or(types.inputs[i].dtype) != types.inputs[i].dtype) return true;
+      precision = types.inputs[i].dtype;
+    }
+    return false;
+  }
+
   // Adds an op, unless what was drawn does not fit together.
   void TryMember() {
     const OpDef& op = *ops_[Below(ops_.size())];
@@ -130,7 +142,7 @@ class Maker {
       types.inputs.push_back(values_[value]);
       types.present.push_back(true);
     }
-    if (!InferTypes(op, &types).ok()) return;
+    if (MixesPrecisions(op, types) || !InferTypes(op, &types).ok()) return;
     if (types.output(0).shape != shape_ || !(types.output(0).layout == layout_)) return;
     values_.push_back(types.output(0));
     specs_.push_back(std::move(spec));

@@ -37,12 +37,15 @@ else:
     print("NVRTC 13.0")
 """
 TESTS = """#!{python}
-import json, sys
+import json, os, sys
 if "--gtest_list_tests" in sys.argv:
     print("Cuda.\\n  relu/small\\n  conv/small\\nFusion.\\n  OfChains\\nModels/CudaTraining.\\n  Loses/mlp")
 else:
     file = next(word.split("json:")[1] for word in sys.argv if word.startswith("--gtest_output="))
     test = {{"name": "conv/small", "result": "COMPLETED", "refused": "cuDNN: status 3000"}}
+    names = next(word.split("=")[1].split(":") for word in sys.argv if word.startswith("--gtest_filter="))
+    if os.path.exists(os.path.dirname(os.path.abspath(__file__)) + "/disturbed") and len(names) > 1:
+        test["failures"] = [{{"failure": "less memory is free"}}]
     json.dump({{"testsuites": [{{"name": "Cuda", "testsuite": [test]}}]}}, open(file, "w"))
 """
 PEER = """
@@ -126,6 +129,13 @@ class BundleRunTest(unittest.TestCase):
     def test_what_a_library_refuses_is_in_the_tables(self):
         self.assertIn("cuDNN does not serve conv1 (conv), our own kernel does: status 3000", self.run_part("libraries"))
         self.assertIn("REFUSED Cuda.conv/small cuDNN: status 3000", self.run_part("tests"))
+
+    def test_what_fails_beside_others_is_tried_by_itself(self):
+        (self.bundle / "disturbed").touch()
+        text = self.run_part("tests")
+        self.assertIn("tests/alone/Cuda.conv/small", text)
+        self.assertNotIn("FAILED", text)
+        self.assertRegex(text, r"\| passed +\| skipped +\| failed +\|\n[|-]+\n\| 1 +\| 0 +\| 0 +\|")
 
     def test_first_steps_are_compared_with_each_other_and_with_the_processors(self):
         text = self.run_part("smoke")
